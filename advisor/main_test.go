@@ -71,7 +71,8 @@ func TestKill(t *testing.T) {
 	b := run(t, "-state-file", path)
 	state := b.ask("GET", "/v1/state", "")
 	if state["rounds"] != 100.0 || fmt.Sprint(state["capacity"]) != capacity {
-		t.Errorf("after kill -9 there are %v rounds and the capacity is %v, want 100 and %v", state["rounds"], state["capacity"], capacity)
+		t.Errorf("after kill -9 there are %v rounds and the capacity is %v, want 100 and %v", state["rounds"],
+			state["capacity"], capacity)
 	}
 	if rows := b.ask("GET", "/v1/history?span=3600&resolution=raw", "")["rows"].([]any); len(rows) != 100 {
 		t.Errorf("after kill -9 the history has %d rows", len(rows))
@@ -84,7 +85,9 @@ func TestKill(t *testing.T) {
 	if state := c.ask("GET", "/v1/state", ""); state["rounds"] != 101.0 {
 		t.Errorf("after SIGTERM there are %v rounds\n%s", state["rounds"], c.Log.String())
 	}
-	if first, _, _ := strings.Cut(c.Log.String(), "\n"); !strings.Contains(first, "INFO Advisor - Started version=") || !strings.Contains(first, "TIMEZONE=Europe/Berlin STATE_FILE=") && !strings.Contains(first, "STATE_FILE="+path+" TIMEZONE=Europe/Berlin") {
+	if first, _, _ := strings.Cut(c.Log.String(), "\n"); !strings.Contains(first, "INFO Advisor - Started version=") ||
+		!strings.Contains(first, "TIMEZONE=Europe/Berlin STATE_FILE=") &&
+			!strings.Contains(first, "STATE_FILE="+path+" TIMEZONE=Europe/Berlin") {
 		t.Errorf("the first line is %s", first)
 	}
 }
@@ -109,7 +112,8 @@ func TestFullDisk(t *testing.T) {
 	}
 	a := run(t, "-state-file", path)
 	health := a.ask("GET", "/actuator/health", "")
-	if text := a.Log.String(); !strings.Contains(text, "WARN State - State cannot be written, will try again") || !strings.Contains(fmt.Sprint(health), "state:map[status:DOWN]") {
+	if text := a.Log.String(); !strings.Contains(text, "WARN State - State cannot be written, will try again") ||
+		!strings.Contains(fmt.Sprint(health), "state:map[status:DOWN]") {
 		t.Errorf("the health is %v, the log\n%s", health, text)
 	}
 	a.post(0)
@@ -127,7 +131,8 @@ func TestStateFileIsFolder(t *testing.T) {
 	if err := os.Mkdir(folder, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if _, text := testkit.Ends(t, program(t, "-state-file", folder), 2); !strings.Contains(text, `advisor: STATE_FILE: "`+folder+`" cannot be used: open state: is a directory; allowed: `) {
+	if _, text := testkit.Ends(t, program(t, "-state-file", folder), 2); !strings.Contains(text,
+		`advisor: STATE_FILE: "`+folder+`" cannot be used: open state: is a directory; allowed: `) {
 		t.Errorf("told %s", text)
 	}
 	if _, err := os.Stat(folder + ".lock"); err == nil {
@@ -147,7 +152,8 @@ func TestHangup(t *testing.T) {
 	a := run(t, "-events-file", file)
 	for n, step := range []struct{ text, want string }{
 		{"- {name: sale, start: 2026-01-20, end: 2026-01-21}", "INFO Advisor - Reloaded events=read log=none"},
-		{"- {name: sale}", "ERROR Advisor - Reload failed, the previous version stays in use part=events reason=\"EVENTS_FILE: " + file + ": line 1: [0].start: is missing"},
+		{"- {name: sale}", "ERROR Advisor - Reload failed, the previous version stays in use part=events " +
+			"reason=\"EVENTS_FILE: " + file + ": line 1: [0].start: is missing"},
 	} {
 		write(step.text)
 		if err := a.Process.Signal(syscall.SIGHUP); err != nil {
@@ -169,9 +175,12 @@ func TestStart(t *testing.T) {
 		args   []string
 	}{
 		{2, `advisor: STATE_FILE: "/proc/x/s" cannot be used: open state: open /proc/x/s.lock: no such file or directory; allowed: a file in a writable folder, used by one advisor only`, []string{"-state-file", "/proc/x/s"}},
-		{2, `advisor: TIMEZONE: "Nowhere" is not the name of a time zone; allowed: a name of the IANA database`, []string{"-timezone", "Nowhere"}},
-		{2, `advisor: LIMIT_MIN_RPS: "50" is more than LIMIT_MAX_RPS; allowed: at most 10`, []string{"-limit-min-rps", "50", "-limit-max-rps", "10"}},
-		{2, `advisor: EVENTS_FILE: "/nowhere" cannot be used: no such file or directory`, []string{"-events-file", "/nowhere"}},
+		{2, `advisor: TIMEZONE: "Nowhere" is not the name of a time zone; allowed: a name of the IANA database`,
+			[]string{"-timezone", "Nowhere"}},
+		{2, `advisor: LIMIT_MIN_RPS: "50" is more than LIMIT_MAX_RPS; allowed: at most 10`,
+			[]string{"-limit-min-rps", "50", "-limit-max-rps", "10"}},
+		{2, `advisor: EVENTS_FILE: "/nowhere" cannot be used: no such file or directory`,
+			[]string{"-events-file", "/nowhere"}},
 		{1, "advisor: port " + port + " is taken: set PORT", []string{"-port", port}},
 		{0, "advisor ", []string{"-version"}},
 	} {
@@ -180,7 +189,9 @@ func TestStart(t *testing.T) {
 		}
 	}
 	help, _ := testkit.Ends(t, program(t, "-help"), 0)
-	for name := range strings.FieldsSeq("PORT BIND LOG_LEVEL CAPACITY_RPS SLO_P95 LIMIT_MIN_RPS LIMIT_MAX_RPS STATE_FILE STATE_INTERVAL HISTORY_URL HISTORY_QUERY TIMEZONE EVENTS_FILE") {
+	for name := range strings.FieldsSeq(
+		"PORT BIND LOG_LEVEL CAPACITY_RPS SLO_P95 LIMIT_MIN_RPS LIMIT_MAX_RPS STATE_FILE STATE_INTERVAL HISTORY_URL " +
+			"HISTORY_QUERY TIMEZONE EVENTS_FILE") {
 		if !strings.Contains(help, "\n"+name+" ") {
 			t.Errorf("-help does not know %s", name)
 		}

@@ -38,7 +38,8 @@ func runSuite(ctx context.Context, args []string, out io.Writer) error {
 	default:
 		for _, name := range args {
 			if !kept(name) {
-				return &service.ExitError{Status: 2, Err: fmt.Errorf("suite needs quick, usual, all, page, or names of experiments; %q is not an experiment", name)}
+				return &service.ExitError{Status: 2,
+					Err: fmt.Errorf("suite needs quick, usual, all, page, or names of experiments; %q is not an experiment", name)}
 			}
 		}
 		plan.Parts = parts(args...)
@@ -87,17 +88,20 @@ func usual(dir string) []suite.Part {
 	off, both, simulated := []bool{false}, []bool{false, true}, []string{"simulated"}
 	var cases []scenario.Case
 	for _, name := range []string{"steady", "bursts", "overload"} {
-		cases = append(cases, scenario.Matrix([]string{name}, []string{"off", "fixed", "sliding", "token"}, simulated, off)...)
+		cases = append(cases, scenario.Matrix([]string{name}, []string{"off", "fixed", "sliding", "token"}, simulated,
+			off)...)
 		cases = append(cases, scenario.Matrix([]string{name}, []string{"token"}, simulated, []bool{true})...)
 	}
 	cases = append(cases, scenario.Matrix([]string{"bursts"}, []string{"fixed"}, []string{"redis"}, off)...)
 	cases = append(cases, scenario.Matrix([]string{"failure"}, []string{"off", "token"}, []string{"redis"}, both)...)
-	return slices.Concat(parts("speed usual", "micro", "rules 1"), []suite.Part{scenarios(scenario.Order{Cases: cases, Compress: 120, Dir: dir})}, parts("advisor quick"))
+	return slices.Concat(parts("speed usual", "micro", "rules 1"),
+		[]suite.Part{scenarios(scenario.Order{Cases: cases, Compress: 120, Dir: dir})}, parts("advisor quick"))
 }
 
 // all returns every experiment, with the full matrix of scenarios.
 func all(dir string) []suite.Part {
 	whole := scenario.Order{Cases: scenario.All(), Compress: 60, Dir: dir}
-	return slices.Concat(parts("speed all", "micro 1s", "rules", "accuracy", "outage", "redis", "restart", "chaos", "attack", "pacing"),
+	return slices.Concat(parts("speed all", "micro 1s", "rules", "accuracy", "outage", "redis", "restart", "chaos",
+		"attack", "pacing"),
 		[]suite.Part{scenarios(whole)}, parts("advisor all", "postgres 1", "sidecar", "decision", "deferred", "protect"))
 }

@@ -18,7 +18,8 @@ func TestSuites(t *testing.T) {
 
 // A trial into another folder leaves the documents alone.
 func TestPage(t *testing.T) {
-	for dir, want := range map[string]string{"bench/results": "BENCHMARKS.md", "./bench/results/": "BENCHMARKS.md", "/tmp/trial": "", "bench/results/quick": ""} {
+	for dir, want := range map[string]string{"bench/results": "BENCHMARKS.md", "./bench/results/": "BENCHMARKS.md",
+		"/tmp/trial": "", "bench/results/quick": ""} {
 		if got := page(dir); got != want {
 			t.Errorf("records in %s are shown by %q, want %q", dir, got, want)
 		}

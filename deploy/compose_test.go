@@ -85,7 +85,8 @@ func TestComposePostgres(t *testing.T) {
 		t.Errorf("the proxy uses Redis %q, or the database has ports %v", host, s.Ports)
 	}
 	u, err := url.Parse(env["POSTGRES_URL"])
-	if err != nil || u.Hostname() != "postgres" || u.User.Username() != s.Environment["POSTGRES_USER"] || u.Path != "/"+s.Environment["POSTGRES_DB"] {
+	if err != nil || u.Hostname() != "postgres" || u.User.Username() != s.Environment["POSTGRES_USER"] ||
+		u.Path != "/"+s.Environment["POSTGRES_DB"] {
 		t.Errorf("POSTGRES_URL is %q (%v), the database's settings are %v", env["POSTGRES_URL"], err, s.Environment)
 	}
 }
@@ -100,14 +101,17 @@ func TestComposeSidecar(t *testing.T) {
 	s, env := c.Services["master"], c.Services["proxy"].Environment
 	s.check(t, c, "master")
 	master := s.Environment
-	if master["TARGET_URL"] != "none" || master["REDIS_HOST"] != "redis" || len(s.Ports) > 0 || !strings.HasPrefix(master["DECISION_TOKEN"], "${DECISION_TOKEN:?") {
+	if master["TARGET_URL"] != "none" || master["REDIS_HOST"] != "redis" || len(s.Ports) > 0 ||
+		!strings.HasPrefix(master["DECISION_TOKEN"], "${DECISION_TOKEN:?") {
 		t.Errorf("the master's settings are %v, its ports %v", master, s.Ports)
 	}
-	if host, set := env["REDIS_HOST"]; host != "" || !set || env["ADAPTIVE_MODE"] != "false" || env["REMOTE_TOKEN"] != master["DECISION_TOKEN"] || env["REMOTE_URL"] != "http://master:"+master["DECISION_PORT"] {
+	if host, set := env["REDIS_HOST"]; host != "" || !set || env["ADAPTIVE_MODE"] != "false" ||
+		env["REMOTE_TOKEN"] != master["DECISION_TOKEN"] || env["REMOTE_URL"] != "http://master:"+master["DECISION_PORT"] {
 		t.Errorf("the sidecar's settings are %v", env)
 	}
 	port := testkit.FreePort(t)
-	here := strings.NewReplacer("8083", port, "master:", "127.0.0.1:", "${ADAPTIVE_MODE:-shadow}", "shadow", "http://advisor:8084", "http://127.0.0.1:1")
+	here := strings.NewReplacer("8083", port, "master:", "127.0.0.1:", "${ADAPTIVE_MODE:-shadow}", "shadow",
+		"http://advisor:8084", "http://127.0.0.1:1")
 	start := func(env map[string]string) (p *rig.Process, addr string) {
 		settings := []string{"TARGET_URL=http://127.0.0.1:1"}
 		for name, value := range env {
@@ -131,7 +135,8 @@ func TestComposeSidecar(t *testing.T) {
 // check checks what must hold for every service.
 func (s service) check(t *testing.T, c composition, name string) {
 	t.Helper()
-	if !s.ReadOnly || !slices.Equal(s.CapDrop, []string{"ALL"}) || !slices.Contains(s.SecurityOpt, "no-new-privileges:true") {
+	if !s.ReadOnly || !slices.Equal(s.CapDrop, []string{"ALL"}) ||
+		!slices.Contains(s.SecurityOpt, "no-new-privileges:true") {
 		t.Errorf("%s: may write its file system, keeps capabilities or may gain privileges", name)
 	}
 	if s.MemLimit == "" || s.CPUs == 0 || s.PidsLimit == 0 || s.Restart == "" {

@@ -108,7 +108,8 @@ func TestDashboards(t *testing.T) {
 
 func checkPanel(t *testing.T, file string, p panel) {
 	t.Helper()
-	if p.Title == "" || len(strings.Fields(p.Description)) < 2 || p.FieldConfig.Defaults.Unit == "" || len(p.Targets) == 0 {
+	if p.Title == "" || len(strings.Fields(p.Description)) < 2 || p.FieldConfig.Defaults.Unit == "" ||
+		len(p.Targets) == 0 {
 		t.Errorf("%s, panel %d %q: needs a title, a description, a unit and a query", file, p.ID, p.Title)
 	}
 	if p.Datasource != chosen {
@@ -124,7 +125,8 @@ func checkPanel(t *testing.T, file string, p panel) {
 // Every panel shows data of a real run, rules evaluate, and no expression names a metric that does
 // not exist.
 func TestEveryPanelShowsData(t *testing.T) {
-	if !there(t, "prometheus", "whether the dashboards show data") || !there(t, "redis-server", "whether the dashboards show data") ||
+	if !there(t, "prometheus", "whether the dashboards show data") ||
+		!there(t, "redis-server", "whether the dashboards show data") ||
 		!there(t, "pg_ctlcluster", "whether the dashboards show data") {
 		return
 	}
@@ -166,7 +168,8 @@ func (d *dashboard) queries(t *testing.T, p *platform) (exprs []string) {
 	metric, _, _ := strings.Cut(strings.TrimPrefix(d.Templating.List[1].Definition, "label_values("), ",")
 	await(t, "wait for "+metric, func() error {
 		var series []map[string]string
-		err := ask(t, p.prometheus, "series", url.Values{"match[]": {fmt.Sprintf("%s{instance=%q}", metric, p.addrs[d.speaker()])}}, &series)
+		err := ask(t, p.prometheus, "series",
+			url.Values{"match[]": {fmt.Sprintf("%s{instance=%q}", metric, p.addrs[d.speaker()])}}, &series)
 		if err == nil && len(series) == 0 {
 			err = fmt.Errorf("no program has it")
 		}
@@ -178,7 +181,8 @@ func (d *dashboard) queries(t *testing.T, p *platform) (exprs []string) {
 	if want := d.program(); job != want {
 		t.Errorf("%s: %s is read from job %s, want %s", d.file, metric, job, want)
 	}
-	fill := strings.NewReplacer("$job", job, "$instance", strings.ReplaceAll(instance, `\`, `\\`), "$__rate_interval", "10s")
+	fill := strings.NewReplacer("$job", job, "$instance", strings.ReplaceAll(instance, `\`, `\\`), "$__rate_interval",
+		"10s")
 	for _, one := range d.Panels {
 		for _, target := range one.Targets {
 			expr := fill.Replace(target.Expr)
@@ -275,8 +279,9 @@ func (p *platform) checkRules(t *testing.T) {
 // Parts of PromQL that are not names of metrics: strings, labels, ranges and numbers. After their
 // removal, names, functions and keywords are left.
 var (
-	texts      = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
-	aside      = regexp.MustCompile(`\{[^}]*\}|\[[^\]]*\]|\b\d[\w.]*|\b(?:by|without|on|ignoring|group_left|group_right)\s*\([^)]*\)`)
+	texts = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
+	aside = regexp.MustCompile(
+		`\{[^}]*\}|\[[^\]]*\]|\b\d[\w.]*|\b(?:by|without|on|ignoring|group_left|group_right)\s*\([^)]*\)`)
 	identifier = regexp.MustCompile(`[a-zA-Z_:][a-zA-Z0-9_:]*\s*\(?`)
 	reserved   = []string{"and", "or", "unless", "bool", "offset", "inf", "nan"}
 )
@@ -302,7 +307,8 @@ func TestMetrics(t *testing.T) {
 		}
 	}
 	f(`up`, "up")
-	f(`sum by (job, le) (rate(a_bucket{x="y", z=~"a{b}\"c"}[5m])) / on (job) group_left (x) b:c1 > 0.5`, "a_bucket", "b:c1")
+	f(`sum by (job, le) (rate(a_bucket{x="y", z=~"a{b}\"c"}[5m])) / on (job) group_left (x) b:c1 > 0.5`, "a_bucket",
+		"b:c1")
 	f(`a or vector(0) and time() - max(d > 0) unless e offset 5m`, "a", "d", "e")
 	f(`histogram_quantile(0.99, sum(h_bucket))`, "h_bucket")
 	f(`sum (x) without (y) + 1e3`, "x")

@@ -78,8 +78,9 @@ func fromDebian(t *testing.T, name, entry string, commands ...string) string {
 	if err := os.MkdirAll(filepath.Join(dir, "root", "data"), 0o777); err != nil {
 		t.Fatal(err)
 	}
-	write(t, filepath.Join(dir, "Dockerfile"), "FROM scratch\nCOPY root /\nCOPY --chown=65534:65534 root/data /prometheus\n"+
-		"ENV PATH=/usr/bin LD_LIBRARY_PATH=/lib\nWORKDIR /prometheus\nUSER 65534:65534\n"+entry)
+	write(t, filepath.Join(dir, "Dockerfile"),
+		"FROM scratch\nCOPY root /\nCOPY --chown=65534:65534 root/data /prometheus\n"+
+			"ENV PATH=/usr/bin LD_LIBRARY_PATH=/lib\nWORKDIR /prometheus\nUSER 65534:65534\n"+entry)
 	image := "weir/" + name + ":" + tag
 	output(t, "docker", "build", "--quiet", "--tag", image, dir)
 	return image
@@ -164,7 +165,8 @@ func TestImages(t *testing.T) {
 			fmt.Sprint(i.Config.Healthcheck.Test) != "[CMD /"+program+" -healthcheck]" {
 			t.Errorf("weir/%s: %+v", program, i.Config)
 		}
-		if said := output(t, "docker", "run", "--rm", "--network", "none", "weir/"+program+":"+tag, "-version"); !strings.HasPrefix(said, program+" "+tag+" ") {
+		if said := output(t, "docker", "run", "--rm", "--network", "none", "weir/"+program+":"+tag,
+			"-version"); !strings.HasPrefix(said, program+" "+tag+" ") {
 			t.Errorf("weir/%s says of its version %q", program, said)
 		}
 		if _, there := i.Config.Volumes["/data"]; there != (program == "advisor") {
@@ -184,7 +186,8 @@ func TestSourceImagesAreTheSame(t *testing.T) {
 			continue
 		}
 		stage, _, _ = strings.Cut(stage, "\nFROM ")
-		stage = strings.NewReplacer("COPY --from=build --chown", "COPY --chown", "--from=build ", "", "/out/", "").Replace(stage)
+		stage = strings.NewReplacer("COPY --from=build --chown", "COPY --chown", "--from=build ", "", "/out/",
+			"").Replace(stage)
 		_, own, _ := strings.Cut(read(t, "docker/Dockerfile."+program), "FROM scratch\n")
 		if strings.TrimSpace(stage) != strings.TrimSpace(own) {
 			t.Errorf("%s: Dockerfile.source has\n%s\nDockerfile.%s has\n%s", program, stage, program, own)

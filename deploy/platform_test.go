@@ -38,20 +38,25 @@ func startPlatform(t *testing.T) *platform {
 	p := &platform{addrs: make(map[string]string)}
 	_, p.addrs["target"] = launch(t, "target", "TARGET_WORKERS=1", "TARGET_DELAY=4ms", "TARGET_DELAY_DIST=exponential")
 	env := []string{
-		"TARGET_URL=http://" + p.addrs["target"], "REDIS_HOST=" + redis.Addr, "RATE_LIMIT_LIMIT=" + platformLimit, "REDIS_TIMEOUT=2s", "GATE=shadow",
+		"TARGET_URL=http://" + p.addrs["target"], "REDIS_HOST=" + redis.Addr, "RATE_LIMIT_LIMIT=" + platformLimit,
+		"REDIS_TIMEOUT=2s", "GATE=shadow",
 	}
 	_, p.addrs["advisor"] = launch(t, "advisor", "CAPACITY_RPS=250", "STATE_FILE="+filepath.Join(t.TempDir(), "state"))
 	// The advisor's time is compressed from forty minutes to a second: it needs a quarter of a day
 	// of history.
-	env = append(env, "ADAPTIVE_MODE=shadow", "ADVISOR_URL=http://"+p.addrs["advisor"], "ADAPTIVE_UPDATE_INTERVAL=40m", "ADAPTIVE_TIME_SCALE=2400")
+	env = append(env, "ADAPTIVE_MODE=shadow", "ADVISOR_URL=http://"+p.addrs["advisor"], "ADAPTIVE_UPDATE_INTERVAL=40m",
+		"ADAPTIVE_TIME_SCALE=2400")
 	rules := filepath.Join(t.TempDir(), "rules.yaml")
-	write(t, rules, "rules: [{id: orders, match: {methods: [POST], path: /api/test}, limit: {algorithm: gcra, limit: 5, window: 1, burst: 1}, defer: {when: always}}]\n")
-	_, p.addrs["proxy"] = launch(t, "proxy", append(env, "RULES_FILE="+rules, "DEFER_URL=file:"+filepath.Join(t.TempDir(), "deferred"))...)
+	write(t, rules, "rules: [{id: orders, match: {methods: [POST], path: /api/test}, limit: {algorithm: gcra, limit: "+
+		"5, window: 1, burst: 1}, defer: {when: always}}]\n")
+	_, p.addrs["proxy"] = launch(t, "proxy",
+		append(env, "RULES_FILE="+rules, "DEFER_URL=file:"+filepath.Join(t.TempDir(), "deferred"))...)
 	keepAsking(t, http.MethodPost, "http://"+p.addrs["proxy"]+"/api/test", 50*time.Millisecond)
 	_, p.addrs["loadgen"] = launch(t, "loadgen")
 	p.startOnPostgres(t)
 	p.startPrometheus(t)
-	if _, err := rig.Post(t.Context(), "http://"+p.addrs["loadgen"]+"/test/start", fmt.Sprintf(overload, p.addrs["proxy"])); err != nil {
+	if _, err := rig.Post(t.Context(), "http://"+p.addrs["loadgen"]+"/test/start",
+		fmt.Sprintf(overload, p.addrs["proxy"])); err != nil {
 		t.Fatal(err)
 	}
 	return p
@@ -68,7 +73,8 @@ func (p *platform) startOnPostgres(t *testing.T) {
 	t.Cleanup(func() { _ = server.End() })
 	rules := filepath.Join(t.TempDir(), "rules.yaml")
 	write(t, rules, "rules: [{id: user, key: [method], limit: {algorithm: gcra, limit: 20, window: 1, burst: 1}}]\n")
-	_, p.addrs[onPostgres] = launch(t, "proxy", "TARGET_URL=http://"+p.addrs["target"], "POSTGRES_URL="+server.URL(), "POSTGRES_TIMEOUT=2s",
+	_, p.addrs[onPostgres] = launch(t, "proxy", "TARGET_URL=http://"+p.addrs["target"], "POSTGRES_URL="+server.URL(),
+		"POSTGRES_TIMEOUT=2s",
 		"RULES_FILE="+rules, "RATE_LIMIT_ALGORITHM=off", "GATE=off")
 	for _, method := range []string{http.MethodGet, http.MethodPost} {
 		keepAsking(t, method, "http://"+p.addrs[onPostgres]+"/api/test", 10*time.Millisecond)

@@ -84,7 +84,8 @@ func TestAlertsAreExplained(t *testing.T) {
 }
 
 // series matches a series in an expression, with its matchers, but not the recorded ones.
-var series = regexp.MustCompile(`(?:\b(?:ratelimiter|http|target|advisor|loadgen|go|process)_[a-z0-9_]+|\bup)\b(\{[^}]*\})?`)
+var series = regexp.MustCompile(
+	`(?:\b(?:ratelimiter|http|target|advisor|loadgen|go|process)_[a-z0-9_]+|\bup)\b(\{[^}]*\})?`)
 
 // Other programs have series of the same names: each selector is about ours only, and each scrape
 // sets the label that says so.
@@ -99,7 +100,8 @@ func TestRulesAreAboutOurs(t *testing.T) {
 		}
 	}
 	config := read(t, "prometheus/prometheus.yml")
-	if jobs, labels := strings.Count(config, "job_name:"), strings.Count(config, "labels: {app: weir}"); jobs == 0 || labels != jobs {
+	if jobs, labels := strings.Count(config, "job_name:"), strings.Count(config, "labels: {app: weir}"); jobs == 0 ||
+		labels != jobs {
 		t.Errorf("%d of %d jobs of prometheus.yml set the label", labels, jobs)
 	}
 	for _, name := range glob(t, "kubernetes/base/*/*.yaml") {

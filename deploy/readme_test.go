@@ -52,10 +52,12 @@ func TestDockerRunLines(t *testing.T) {
 	for _, program := range []string{"target", "advisor", "proxy", "loadgen"} {
 		line := strings.NewReplacer(
 			"--name "+program, "--name "+mine+program+" --network-alias "+program, "--network weir ", "--network "+network+" ",
-			fmt.Sprintf("127.0.0.1:%d:", ports[program]), loopback+":"+testkit.FreePort(t)+":", "-v weir-advisor:", "-v "+mine+"advisor:",
+			fmt.Sprintf("127.0.0.1:%d:", ports[program]), loopback+":"+testkit.FreePort(t)+":", "-v weir-advisor:",
+			"-v "+mine+"advisor:",
 			" weir/"+program, " weir/"+program+":"+tag, "$PWD", root,
 		).Replace(lines[program])
-		if !strings.Contains(line, network) || !strings.Contains(line, mine) || !strings.Contains(line, ":"+tag) || !strings.Contains(line, loopback) {
+		if !strings.Contains(line, network) || !strings.Contains(line, mine) || !strings.Contains(line, ":"+tag) ||
+			!strings.Contains(line, loopback) {
 			t.Fatalf("%s would meet others", line)
 		}
 		output(t, "sh", "-c", line)
@@ -72,7 +74,8 @@ func TestDockerRunLines(t *testing.T) {
 	for _, program := range programs() {
 		output(t, "docker", "stop", "--time", "20", mine+program)
 		if c := inspect(t, mine+program); c.State.ExitCode != 0 || !c.HostConfig.ReadonlyRootfs {
-			t.Errorf("%s ended with status %d, read-only: %t\n%s", program, c.State.ExitCode, c.HostConfig.ReadonlyRootfs, output(t, "docker", "logs", mine+program))
+			t.Errorf("%s ended with status %d, read-only: %t\n%s", program, c.State.ExitCode, c.HostConfig.ReadonlyRootfs,
+				output(t, "docker", "logs", mine+program))
 		}
 	}
 }

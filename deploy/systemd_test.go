@@ -46,9 +46,12 @@ func TestUnits(t *testing.T) {
 		keys := unit(t, unitOf(program), commonUnit)
 		want := map[string]string{
 			"DynamicUser": "yes", "NoNewPrivileges": "yes", "ProtectSystem": "strict", "ProtectHome": "yes", "PrivateTmp": "yes",
-			"PrivateDevices": "yes", "CapabilityBoundingSet": "", "KillSignal": "SIGTERM", "LimitNOFILE": "1048576", "Restart": "on-failure",
-			"RestartPreventExitStatus": "2", "LimitCORE": "0", "TimeoutStopSec": "40", "RestrictAddressFamilies": "AF_INET AF_INET6 AF_UNIX AF_NETLINK",
-			"EnvironmentFile": "-/etc/weir/%p.env", "ExecStart": "/usr/local/bin/weir-" + program, "ExecReload": "/bin/kill -HUP $MAINPID",
+			"PrivateDevices": "yes", "CapabilityBoundingSet": "", "KillSignal": "SIGTERM", "LimitNOFILE": "1048576",
+			"Restart":                  "on-failure",
+			"RestartPreventExitStatus": "2", "LimitCORE": "0", "TimeoutStopSec": "40",
+			"RestrictAddressFamilies": "AF_INET AF_INET6 AF_UNIX AF_NETLINK",
+			"EnvironmentFile":         "-/etc/weir/%p.env", "ExecStart": "/usr/local/bin/weir-" + program,
+			"ExecReload": "/bin/kill -HUP $MAINPID",
 		}
 		switch program {
 		case "proxy":
@@ -56,8 +59,10 @@ func TestUnits(t *testing.T) {
 		case "advisor":
 			want["StateDirectory"] = "weir-advisor"
 		}
-		environment := map[string]string{"proxy": "TAKEOVER=true GOTRACEBACK=crash", "advisor": "STATE_FILE=/var/lib/weir-advisor/state GOTRACEBACK=crash"}
-		if have, want := strings.Join(keys["Environment"], " "), cmp.Or(environment[program], "GOTRACEBACK=crash"); have != want {
+		environment := map[string]string{"proxy": "TAKEOVER=true GOTRACEBACK=crash",
+			"advisor": "STATE_FILE=/var/lib/weir-advisor/state GOTRACEBACK=crash"}
+		if have, want := strings.Join(keys["Environment"], " "),
+			cmp.Or(environment[program], "GOTRACEBACK=crash"); have != want {
 			t.Errorf("%s: Environment is %q, want %q", program, have, want)
 		}
 		for key, value := range want {
@@ -74,7 +79,8 @@ func TestUnitsStartAgainAfterACrash(t *testing.T) {
 	keys := unit(t, commonUnit)
 	for _, program := range programs() {
 		env, _ := freeEnv(t)
-		p := testkit.Must(rig.Start(program, append(env, keys["Environment"]...), "sh", "-c", "ulimit -c 0; exec "+binary(t, program)))(t)
+		p := testkit.Must(rig.Start(program, append(env, keys["Environment"]...), "sh", "-c",
+			"ulimit -c 0; exec "+binary(t, program)))(t)
 		eventually(t, program+" runs", p, func() bool { return strings.Contains(p.Output(), " - Started ") })
 		output(t, "kill", "-QUIT", fmt.Sprint(p.Pid()))
 		err := p.AwaitEnd(t.Context(), patience)
@@ -98,7 +104,8 @@ func TestUnitsVerify(t *testing.T) {
 	t.Setenv("SYSTEMD_UNIT_PATH", dir+":") // and the usual ones
 	for _, program := range programs() {
 		file := filepath.Join(dir, strings.Replace(unitOf(program), "@", "@a", 1))
-		write(t, file, strings.Replace(read(t, "systemd/"+unitOf(program)), "ExecStart=/usr/local/bin/weir-"+program, "ExecStart="+binary(t, program), 1))
+		write(t, file, strings.Replace(read(t, "systemd/"+unitOf(program)), "ExecStart=/usr/local/bin/weir-"+program,
+			"ExecStart="+binary(t, program), 1))
 		said, err := exec.CommandContext(t.Context(), "systemd-analyze", "verify", "--man=no", file).CombinedOutput()
 		if err != nil || len(said) > 0 { // what it does not understand it passes over, and says so
 			t.Errorf("%s: %v: %s", program, err, said)

@@ -75,7 +75,8 @@ func (f faulty) run(t *testing.T) {
 	}
 	r := read(t, out)
 	if r["requestsDue"] != float64(due) || attempted(r) != due || r["completed"] != float64(due) {
-		t.Errorf("%v due, %v attempted, %v completed, want %d\n%s", r["requestsDue"], attempted(r), r["completed"], due, stdout)
+		t.Errorf("%v due, %v attempted, %v completed, want %d\n%s", r["requestsDue"], attempted(r), r["completed"], due,
+			stdout)
 	}
 	want := float64(due)
 	if f.reason == "" {
@@ -98,14 +99,16 @@ func TestSecureTargets(t *testing.T) {
 	_, port, _ := net.SplitHostPort(s.Listener.Addr().String())
 	trusted := []string{"-target-ca-file", s.authorities}
 	cases := map[string]faulty{
-		"trusted":       {url: s.URL, args: trusted},
-		"without keep":  {url: s.URL, args: trusted, once: true},
-		"two loops":     {url: s.URL, args: append([]string{"-event-loops", "2"}, trusted...)},
-		"unknown":       {url: s.URL, reason: "tls_failed", says: "x509: certificate signed by unknown authority"},
-		"another name":  {url: "https://localhost:" + port, args: trusted, reason: "tls_failed", says: "x509: certificate is valid for example.com, *.example.com, not localhost"},
+		"trusted":      {url: s.URL, args: trusted},
+		"without keep": {url: s.URL, args: trusted, once: true},
+		"two loops":    {url: s.URL, args: append([]string{"-event-loops", "2"}, trusted...)},
+		"unknown":      {url: s.URL, reason: "tls_failed", says: "x509: certificate signed by unknown authority"},
+		"another name": {url: "https://localhost:" + port, args: trusted, reason: "tls_failed",
+			says: "x509: certificate is valid for example.com, *.example.com, not localhost"},
 		"unknown, once": {url: s.URL, reason: "tls_failed", says: "Request errors: TLS handshake failed", once: true},
 		"plain to TLS":  {url: "http://" + s.Listener.Addr().String(), reason: "http_4xx"},
-		"TLS to plain":  {url: "https://" + newTarget(t).Listener.Addr().String(), reason: "tls_failed", says: "does not look like a TLS handshake"},
+		"TLS to plain": {url: "https://" + newTarget(t).Listener.Addr().String(), reason: "tls_failed",
+			says: "does not look like a TLS handshake"},
 	}
 	runAll(t, cases)
 	want := int64(0)
@@ -137,8 +140,10 @@ func TestUnreachableTargets(t *testing.T) {
 	t.Parallel()
 	nobody := testkit.FreeAddr(t)
 	runAll(t, map[string]faulty{
-		"refused":            {url: "http://" + nobody, reason: "connect_refused", says: "Request errors: connection refused"},
-		"refused by TLS":     {url: "https://" + nobody, reason: "connect_refused", says: "Request errors: connection refused"},
+		"refused": {url: "http://" + nobody, reason: "connect_refused",
+			says: "Request errors: connection refused"},
+		"refused by TLS": {url: "https://" + nobody, reason: "connect_refused",
+			says: "Request errors: connection refused"},
 		"refused one each":   {url: "http://" + nobody, reason: "connect_refused", once: true},
 		"from other sources": {url: newTarget(t).URL, args: []string{"-source-addresses", "127.0.0.2,127.0.0.3"}},
 	})
@@ -157,7 +162,8 @@ func TestResettingTarget(t *testing.T) {
 		t.Fatalf("exit status %d\n%s%s", status, stdout, stderr)
 	}
 	if r := read(t, out); r["requestsDue"] != float64(due) || r["errors"] != float64(due) || attempted(r) != due {
-		t.Errorf("%v due, %v attempted, %v errors %v, want %d", r["requestsDue"], attempted(r), r["errors"], r["errorsByReason"], due)
+		t.Errorf("%v due, %v attempted, %v errors %v, want %d", r["requestsDue"], attempted(r), r["errors"],
+			r["errorsByReason"], due)
 	}
 }
 
@@ -171,7 +177,8 @@ func TestDiskFull(t *testing.T) {
 	if status := exit(t, cmd); status != 1 {
 		t.Errorf("exit status %d, want 1", status)
 	}
-	if !strings.Contains(stdout.String(), "100 due, 100 sent") || !strings.Contains(stderr.String()+stdout.String(), "/dev/full: no space left on device") {
+	if !strings.Contains(stdout.String(), "100 due, 100 sent") || !strings.Contains(stderr.String()+stdout.String(),
+		"/dev/full: no space left on device") {
 		t.Errorf("stdout\n%s\nstderr\n%s", stdout, stderr)
 	}
 	if text, err := os.ReadFile(page); err != nil || !strings.Contains(string(text), "</html>") {

@@ -40,13 +40,18 @@ func (c *config) register(s *service.Settings) {
 	s.String(&c.folder, "CONFIG_DIR", "", `folder of the tests that {"config":"name"} starts, and of traces`)
 	s.String(&c.outputs.Out, "OUT", "", "with run and merge: file to write the result to as JSON")
 	s.String(&c.outputs.Report, "REPORT", "", "with run and merge: file to write the result to as an HTML page")
-	s.String(&c.outputs.Outcomes, "OUTCOMES", "", "with run: file to write a line per request to: when it was due, sent and answered, and its status")
-	s.Bool(&c.drive.ShowValues, "SHOW_VALUES", false, "with run: true: result, report, summary and log contain the values of query, fields and body; "+
-		"false: *** instead, since they are shared")
+	s.String(&c.outputs.Outcomes, "OUTCOMES", "",
+		"with run: file to write a line per request to: when it was due, sent and answered, and its status")
+	s.Bool(&c.drive.ShowValues, "SHOW_VALUES", false,
+		"with run: true: result, report, summary and log contain the values of query, fields and body; "+
+			"false: *** instead, since they are shared")
 	s.Int(&c.drive.Loops, "EVENT_LOOPS", 0, 0, drive.LoopsMax(), "number of event loops; 0: chosen by the rate")
-	s.Func("SOURCE_ADDRESSES", "", "local addresses to connect from, in turn; empty: the system's choice; for more connections to a loopback target than "+
-		"one address has ports, as many addresses of 127.0.0.0/8 as needed", drive.SourcesAllowed, c.setSources)
-	s.Func("TARGET_CA_FILE", "", "PEM file of the authorities that signed the certificates of https targets; empty: the system's", "a PEM file of certificates", c.setAuthorities)
+	s.Func("SOURCE_ADDRESSES", "",
+		"local addresses to connect from, in turn; empty: the system's choice; for more connections to a "+
+			"loopback target than "+
+			"one address has ports, as many addresses of 127.0.0.0/8 as needed", drive.SourcesAllowed, c.setSources)
+	s.Func("TARGET_CA_FILE", "", "PEM file of the authorities that signed the certificates of https targets; "+
+		"empty: the system's", "a PEM file of certificates", c.setAuthorities)
 }
 
 func (c *config) setSources(text string) (err error) {

@@ -94,7 +94,8 @@ func TestRun(t *testing.T) {
 	for _, line := range []string{
 		"INFO LoadGenerator - Starting load test profile=constant (rps=40) for 3 seconds targeting limiterUrl=" + s.URL,
 		"INFO LoadGenerator - Test completed: 120 requests sent, 0 errors, avg latency ",
-		"Target         healthy: 100.0 % answered\nGenerator ", "120 due, 120 sent", "Latency ", "Service time ", "Lag ", "Connections ",
+		"Target         healthy: 100.0 % answered\nGenerator ", "120 due, 120 sent", "Latency ", "Service time ", "Lag ",
+		"Connections ",
 	} {
 		if !strings.Contains(stdout.String(), line) {
 			t.Errorf("stdout lacks %q:\n%s", line, stdout)
@@ -108,7 +109,8 @@ func TestRun(t *testing.T) {
 	}
 	text := testkit.Must(os.ReadFile(outcomes))(t)
 	lines := strings.SplitAfter(string(text), "\n")
-	if len(lines) != 122 || lines[0] != record.LineHead || strings.Count(string(text), ",200,\n") != 120 || !strings.Contains(string(text), "\n12500,") {
+	if len(lines) != 122 || lines[0] != record.LineHead || strings.Count(string(text), ",200,\n") != 120 ||
+		!strings.Contains(string(text), "\n12500,") {
 		t.Errorf("%d lines of outcomes, want a head, 120 with status 200 and an end:\n%s", len(lines), text)
 	}
 }
@@ -161,24 +163,33 @@ func TestRunExitStatus(t *testing.T) {
 		status []int
 		text   string // on stdout or stderr
 	}{
-		"threshold missed":     {args: []string{"run", s.file(t, 50, 0.1, `,"thresholds":{"errorShare":">0.5"}`)}, status: []int{4, 3}, text: "MISSED  errorShare >0.5, is 0"},
-		"from CONFIG_FILE":     {args: []string{"run"}, env: "CONFIG_FILE=" + good, status: []int{0, 3}, text: "5 due, 5 sent"},
-		"bad configuration":    {args: []string{"run", s.file(t, 50, 0.1, `,"speed":1`)}, status: []int{2}, text: "speed: "},
-		"no such file":         {args: []string{"run", good + ".absent"}, status: []int{2}, text: "no such file"},
-		"unreachable result":   {args: []string{"run", good, "-out", "/no/such/folder/r.json"}, status: []int{2}, text: "OUT: "},
-		"no file":              {args: []string{"run"}, status: []int{2}, text: "run needs one file"},
-		"two files":            {args: []string{"run", good, good}, status: []int{2}, text: "run needs one file"},
-		"unknown command":      {args: []string{"walk", good}, status: []int{2}, text: `unknown command "walk"`},
-		"result without run":   {args: []string{"-out", "r.json"}, status: []int{2}, text: "only with run and merge"},
-		"outcomes of a merge":  {args: []string{"merge", good, good, "-outcomes", "o.csv"}, status: []int{2}, text: "OUTCOMES"},
-		"unreachable outcomes": {args: []string{"run", good, "-outcomes", "/no/such/folder/o.csv"}, status: []int{2}, text: "OUTCOMES: "},
-		"one to merge":         {args: []string{"merge", good}, status: []int{2}, text: "merge needs at least two files"},
-		"page without run":     {args: []string{"-report", "r.html"}, status: []int{2}, text: "REPORT"},
-		"no such host":         {args: []string{"run", (&target{Server: &httptest.Server{URL: "http://no-such-host.invalid"}}).file(t, 1, 1, "")}, status: []int{2}, text: "limiterUrl: the host cannot be found: "},
-		"foreign source":       {args: []string{"-source-addresses", "192.0.2.1"}, status: []int{2}, text: "SOURCE_ADDRESSES: \"192.0.2.1\" has 192.0.2.1, from which this machine cannot connect"},
-		"no authorities":       {args: []string{"-target-ca-file", good}, status: []int{2}, text: "TARGET_CA_FILE: "},
-		"wrong setting":        {args: []string{"-event-loops", "many"}, status: []int{2}, text: "EVENT_LOOPS"},
-		"server, bad file":     {args: []string{"-port", "0"}, env: "CONFIG_FILE=" + good + ".absent", status: []int{2}, text: "no such file"},
+		"threshold missed": {args: []string{"run", s.file(t, 50, 0.1, `,"thresholds":{"errorShare":">0.5"}`)},
+			status: []int{4, 3}, text: "MISSED  errorShare >0.5, is 0"},
+		"from CONFIG_FILE": {args: []string{"run"}, env: "CONFIG_FILE=" + good, status: []int{0, 3},
+			text: "5 due, 5 sent"},
+		"bad configuration": {args: []string{"run", s.file(t, 50, 0.1, `,"speed":1`)}, status: []int{2}, text: "speed: "},
+		"no such file":      {args: []string{"run", good + ".absent"}, status: []int{2}, text: "no such file"},
+		"unreachable result": {args: []string{"run", good, "-out", "/no/such/folder/r.json"}, status: []int{2},
+			text: "OUT: "},
+		"no file":            {args: []string{"run"}, status: []int{2}, text: "run needs one file"},
+		"two files":          {args: []string{"run", good, good}, status: []int{2}, text: "run needs one file"},
+		"unknown command":    {args: []string{"walk", good}, status: []int{2}, text: `unknown command "walk"`},
+		"result without run": {args: []string{"-out", "r.json"}, status: []int{2}, text: "only with run and merge"},
+		"outcomes of a merge": {args: []string{"merge", good, good, "-outcomes", "o.csv"}, status: []int{2},
+			text: "OUTCOMES"},
+		"unreachable outcomes": {args: []string{"run", good, "-outcomes", "/no/such/folder/o.csv"}, status: []int{2},
+			text: "OUTCOMES: "},
+		"one to merge":     {args: []string{"merge", good}, status: []int{2}, text: "merge needs at least two files"},
+		"page without run": {args: []string{"-report", "r.html"}, status: []int{2}, text: "REPORT"},
+		"no such host": {args: []string{"run",
+			(&target{Server: &httptest.Server{URL: "http://no-such-host.invalid"}}).file(t, 1, 1, "")}, status: []int{2},
+			text: "limiterUrl: the host cannot be found: "},
+		"foreign source": {args: []string{"-source-addresses", "192.0.2.1"}, status: []int{2},
+			text: "SOURCE_ADDRESSES: \"192.0.2.1\" has 192.0.2.1, from which this machine cannot connect"},
+		"no authorities": {args: []string{"-target-ca-file", good}, status: []int{2}, text: "TARGET_CA_FILE: "},
+		"wrong setting":  {args: []string{"-event-loops", "many"}, status: []int{2}, text: "EVENT_LOOPS"},
+		"server, bad file": {args: []string{"-port", "0"}, env: "CONFIG_FILE=" + good + ".absent", status: []int{2},
+			text: "no such file"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cmd, stdout, stderr := program(t, c.args...)
@@ -225,7 +236,8 @@ func TestRunInterrupted(t *testing.T) {
 	if status := wait(cmd); status != 130 {
 		t.Errorf("exit status %d, want 130\n%s", status, stdout)
 	}
-	for _, text := range []string{"INFO LoadGenerator - Load test stopped by user after ", "stopped after ", "Generator "} {
+	for _, text := range []string{"INFO LoadGenerator - Load test stopped by user after ", "stopped after ",
+		"Generator "} {
 		if !strings.Contains(stdout.String(), text) {
 			t.Errorf("stdout lacks %q:\n%s", text, stdout)
 		}

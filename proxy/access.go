@@ -37,5 +37,6 @@ func checkAccess(c *config.Config) error {
 
 // accessFault returns the error that the access log cannot be written.
 func accessFault(name string, err error) error {
-	return &service.SettingError{Name: "ACCESS_LOG", Value: name, Problem: "cannot be written: " + err.Error(), Allowed: "stdout, or a file in a folder that exists"}
+	return &service.SettingError{Name: "ACCESS_LOG", Value: name, Problem: "cannot be written: " + err.Error(),
+		Allowed: "stdout, or a file in a folder that exists"}
 }

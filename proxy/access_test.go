@@ -60,7 +60,8 @@ func TestAccessLog(t *testing.T) {
 	}))
 	defer target.Close()
 	file := filepath.Join(t.TempDir(), "access.log")
-	p := launch(t, []string{"TARGET_URL", target.URL, "TRUSTED_PROXIES", "127.0.0.2/32", "ADMIN_OPEN", "true", "RATE_LIMIT_LIMIT", "2", "RATE_LIMIT_WINDOW", "31536000", "ACCESS_LOG", file, "REQUEST_ID", "on"})
+	p := launch(t, []string{"TARGET_URL", target.URL, "TRUSTED_PROXIES", "127.0.0.2/32", "ADMIN_OPEN", "true",
+		"RATE_LIMIT_LIMIT", "2", "RATE_LIMIT_WINDOW", "31536000", "ACCESS_LOG", file, "REQUEST_ID", "on"})
 	send := func(from, request string) (status int, id string) {
 		t.Helper()
 		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
@@ -94,20 +95,25 @@ func TestAccessLog(t *testing.T) {
 	lines := p.accessLines(file, 4) // in order by loop only
 	order := []string{"/a?b=c", "/a", "/r", ""}
 	slices.SortFunc(lines, func(a, b accessLine) int { return slices.Index(order, a.Path) - slices.Index(order, b.Path) })
-	if l := lines[0]; l.Client != "192.0.2.9" || l.Method != "GET" || l.Path != "/a?b=c" || l.Status != 200 || l.Bytes != 5 || l.RequestID != "from-outside-1" ||
-		l.Target == "" || l.Duration <= 0 || l.TargetTime <= 0 || l.Rule != "global" || l.Reason != "" || l.UserAgent != `evil","status":200,"x":"` {
+	if l := lines[0]; l.Client != "192.0.2.9" || l.Method != "GET" || l.Path != "/a?b=c" || l.Status != 200 ||
+		l.Bytes != 5 || l.RequestID != "from-outside-1" ||
+		l.Target == "" || l.Duration <= 0 || l.TargetTime <= 0 || l.Rule != "global" || l.Reason != "" ||
+		l.UserAgent != `evil","status":200,"x":"` {
 		t.Errorf("first %+v", l)
 	}
 	if l := lines[1]; l.Client != "127.0.0.1" || l.Path != "/a" {
 		t.Errorf("second %+v", l)
 	}
-	if l := lines[2]; l.Status != 429 || l.Reason != "limit" || l.RequestID != refusedID || len(l.Decision) != 24 || l.Target != "" {
+	if l := lines[2]; l.Status != 429 || l.Reason != "limit" || l.RequestID != refusedID || len(l.Decision) != 24 ||
+		l.Target != "" {
 		t.Errorf("refused %+v", l)
 	}
-	if l := lines[3]; l.Status != 400 || l.Reason != "bad_request" || l.Client != "127.0.0.1" || !made.MatchString(l.RequestID) || l.Path != "" {
+	if l := lines[3]; l.Status != 400 || l.Reason != "bad_request" || l.Client != "127.0.0.1" ||
+		!made.MatchString(l.RequestID) || l.Path != "" {
 		t.Errorf("nonsense %+v", l)
 	}
-	if _, text := ask(t, p.addr, "/config/decisions/"+lines[2].Decision); !strings.Contains(text, `"requestId":"`+refusedID+`"`) {
+	if _, text := ask(t, p.addr, "/config/decisions/"+lines[2].Decision); !strings.Contains(text,
+		`"requestId":"`+refusedID+`"`) {
 		t.Errorf("the decision is %s", text)
 	}
 
@@ -131,7 +137,8 @@ func TestAccessLogOfRefused(t *testing.T) {
 	defer target.Close()
 	for _, which := range [][]string{{"ACCESS_LOG_WHICH", "refused"}, {"ACCESS_LOG_SAMPLE", "0"}} {
 		file := filepath.Join(t.TempDir(), "access.log")
-		p := launch(t, append([]string{"TARGET_URL", target.URL, "RATE_LIMIT_LIMIT", "3", "RATE_LIMIT_WINDOW", "31536000", "ACCESS_LOG", file}, which...))
+		p := launch(t, append([]string{"TARGET_URL", target.URL, "RATE_LIMIT_LIMIT", "3", "RATE_LIMIT_WINDOW", "31536000",
+			"ACCESS_LOG", file}, which...))
 		for range 5 {
 			ask(t, p.addr, "/")
 		}
@@ -171,7 +178,8 @@ func TestAccessLogOnStdout(t *testing.T) {
 	defer target.Close()
 	p := launch(t, []string{"TARGET_URL", target.URL, "ACCESS_LOG", "stdout", "ACCESS_LOG_FORMAT", "combined"})
 	ask(t, p.addr, "/x?y=z")
-	if line := p.Logged(`"GET /x?y=z HTTP/1.1" 200 0 "-" "Go-http-client/1.1"`); !strings.HasPrefix(line, "127.0.0.1 - - [") {
+	if line := p.Logged(`"GET /x?y=z HTTP/1.1" 200 0 "-" "Go-http-client/1.1"`); !strings.HasPrefix(line,
+		"127.0.0.1 - - [") {
 		t.Errorf("wrote %s", line)
 	}
 }

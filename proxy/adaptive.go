@@ -11,8 +11,10 @@ import (
 
 // newAdaptive connects following the advisor to the front and the store.
 func (p *proxy) newAdaptive(front *wire.Server) *adaptive.Adaptive {
-	return adaptive.New(adaptive.Config{Settings: p.config.Adaptive, Instance: instance(), Limits: p.limits, Store: p.store, Shared: p.shared(), Log: p.Logger("Adaptive"),
-		Traffic: front.Traffic, SetCandidate: front.Tally.SetCandidate, Candidate: front.Tally.Candidate, Bound: front.Gates.Advise})
+	return adaptive.New(adaptive.Config{Settings: p.config.Adaptive, Instance: instance(), Limits: p.limits,
+		Store: p.store, Shared: p.shared(), Log: p.Logger("Adaptive"),
+		Traffic: front.Traffic, SetCandidate: front.Tally.SetCandidate, Candidate: front.Tally.Candidate,
+		Bound: front.Gates.Advise})
 }
 
 // instance returns a name that no other proxy uses, nor this one after a restart, since

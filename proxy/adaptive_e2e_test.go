@@ -114,9 +114,11 @@ func TestAdaptive(t *testing.T) {
 	p := newOracle(t).advised(t, "TARGET_URL", named(t), "ADAPTIVE_MODE", "true")
 	p.risesTo(110)
 	p.Logged("INFO Adaptive - AI request sent (interval 1 s)")
-	p.Logged("INFO Adaptive - AI update applied: algorithm=fixed, limit from 104/s to 105/s, limit=105, window=1, reason: more")
+	p.Logged("INFO Adaptive - AI update applied: algorithm=fixed, limit from 104/s to 105/s, limit=105, " +
+		"window=1, reason: more")
 	p.Logged("INFO ConfigController - Applied new config: algorithm=fixed, limit=105, window=1, source=advisor")
-	testkit.Eventually(t, "the tenth update is listed, which comes after it is applied", func() bool { return len(p.adaptive().Updates) >= 10 })
+	testkit.Eventually(t, "the tenth update is listed, which comes after it is applied",
+		func() bool { return len(p.adaptive().Updates) >= 10 })
 	if s := p.adaptive(); s.Mode != "true" || !s.Leader || s.Stale {
 		t.Errorf("told %+v", s)
 	}
@@ -124,7 +126,8 @@ func TestAdaptive(t *testing.T) {
 	testkit.Eventually(t, "the pin is noticed", func() bool { return p.adaptive().Result == "pinned" })
 	p.gets("GET /config/limits", 200, `"limit":70,"window":1`)
 	text := p.gets("GET /metrics", 200, "\nrate_limit_current_limit 70\n")
-	for _, line := range []string{"ratelimiter_adaptive_predicted_rps 77", "ratelimiter_adaptive_stale 0", "ratelimiter_adaptive_leader 1"} {
+	for _, line := range []string{"ratelimiter_adaptive_predicted_rps 77", "ratelimiter_adaptive_stale 0",
+		"ratelimiter_adaptive_leader 1"} {
 		if !strings.Contains(text, "\n"+line+"\n") {
 			t.Errorf("the metrics lack %s", line)
 		}
@@ -140,7 +143,8 @@ func TestAdaptive(t *testing.T) {
 
 // In shadow the limit stays, and what it would refuse is counted.
 func TestAdaptiveShadow(t *testing.T) {
-	p := newOracle(t).advised(t, "TARGET_URL", named(t), "ADAPTIVE_MODE", "shadow", "RATE_LIMIT_LIMIT", "1", "RATE_LIMIT_WINDOW", fmt.Sprint(century),
+	p := newOracle(t).advised(t, "TARGET_URL", named(t), "ADAPTIVE_MODE", "shadow", "RATE_LIMIT_LIMIT", "1",
+		"RATE_LIMIT_WINDOW", fmt.Sprint(century),
 		"LIMIT_MIN_RPS", "1", "ADAPTIVE_TIMEOUT", "20s")
 	p.Logged("INFO Adaptive - AI update not applied (shadow): algorithm=fixed, ")
 	p.gets("GET /", 200, "")
@@ -148,11 +152,13 @@ func TestAdaptiveShadow(t *testing.T) {
 		p.gets("GET /", 429, "")
 	}
 	s := p.adaptive()
-	if limit, source := p.inForce(); s.Mode != "shadow" || s.Result != "shadow" || s.Leader || s.Candidate.Limit == 0 || s.Candidate.Admitted+s.Candidate.Refused != 4 ||
+	if limit, source := p.inForce(); s.Mode != "shadow" || s.Result != "shadow" || s.Leader ||
+		s.Candidate.Limit == 0 || s.Candidate.Admitted+s.Candidate.Refused != 4 ||
 		s.Candidate.Enforced.Admitted != 1 || s.Candidate.Enforced.Refused != 3 || limit != 1 || source != "default" {
 		t.Errorf("told %+v, in force %d of %s", s, limit, source)
 	}
-	if passed, refused := p.counted("candidate", "shadow_forwarded"), p.counted("candidate", "shadow_rejected"); passed != fmt.Sprint(s.Candidate.Admitted) ||
+	if passed, refused := p.counted("candidate", "shadow_forwarded"),
+		p.counted("candidate", "shadow_rejected"); passed != fmt.Sprint(s.Candidate.Admitted) ||
 		refused != "" && refused != fmt.Sprint(s.Candidate.Refused) {
 		t.Errorf("counted %q and %q, told %+v", passed, refused, s.Candidate)
 	}
@@ -163,7 +169,8 @@ func TestAdaptiveShadow(t *testing.T) {
 func TestAdaptiveLeader(t *testing.T) {
 	redis := redistest.Start(t)
 	o := newOracle(t)
-	env := []string{"TARGET_URL", named(t), "ADAPTIVE_MODE", "true", "REDIS_HOST", "127.0.0.1", "REDIS_PORT", redis.Port, "REDIS_TIMEOUT", "2s"}
+	env := []string{"TARGET_URL", named(t), "ADAPTIVE_MODE", "true", "REDIS_HOST", "127.0.0.1", "REDIS_PORT",
+		redis.Port, "REDIS_TIMEOUT", "2s"}
 	leader, other := o.advised(t, env...), o.advised(t, env...)
 	both := []*running{leader, other}
 	for _, p := range both {
@@ -176,7 +183,8 @@ func TestAdaptiveLeader(t *testing.T) {
 	if b.Leader {
 		leader, other, b = other, leader, a
 	}
-	testkit.Eventually(t, "who follows asks, too", func() bool { return o.by(b.Instance) > 5 && other.adaptive().Result == "following" })
+	testkit.Eventually(t, "who follows asks, too",
+		func() bool { return o.by(b.Instance) > 5 && other.adaptive().Result == "following" })
 	_ = leader.Process.Kill() // as kill -9 of its pid does
 	leader.Status()
 	limit, _ := other.inForce()
@@ -198,7 +206,8 @@ func TestAdaptiveLeader(t *testing.T) {
 // While the store is unavailable no proxy applies recommendations, whatever the failure mode.
 func TestAdaptiveWithoutItsStore(t *testing.T) {
 	for mode, word := range map[string]string{"open": "failopen", "local": "local", "closed": "closed"} {
-		p := newOracle(t).advised(t, "TARGET_URL", named(t), "ADAPTIVE_MODE", "true", "REDIS_HOST", "127.0.0.1", "REDIS_PORT", "1", "STORE_FAILURE_MODE", mode)
+		p := newOracle(t).advised(t, "TARGET_URL", named(t), "ADAPTIVE_MODE", "true", "REDIS_HOST", "127.0.0.1",
+			"REDIS_PORT", "1", "STORE_FAILURE_MODE", mode)
 		testkit.Eventually(t, "five updates", func() bool { return len(p.adaptive().Updates) >= 5 })
 		s := p.adaptive()
 		if limit, source := p.inForce(); limit != 100 || source != "default" || s.Leader || s.Updates[0].Result != "away" ||
@@ -239,8 +248,10 @@ func TestAdaptiveHandOver(t *testing.T) {
 // startAdvisor starts the advisor itself, not a stand-in, and returns its address.
 func startAdvisor(t *testing.T) (url string) {
 	t.Helper()
-	env := &service.Env{Addr: "127.0.0.1:0", Health: new(service.Health), Metrics: metric.New(), Log: new(testkit.Log).Logger()}
-	s := testkit.Must(advisor.New(t.Context(), env, config.Config{LimitMin: 5, LimitMax: 100_000, StateEvery: time.Hour, Zone: time.UTC}))(t)
+	env := &service.Env{Addr: "127.0.0.1:0", Health: new(service.Health), Metrics: metric.New(),
+		Log: new(testkit.Log).Logger()}
+	s := testkit.Must(advisor.New(t.Context(), env,
+		config.Config{LimitMin: 5, LimitMax: 100_000, StateEvery: time.Hour, Zone: time.UTC}))(t)
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(ctx) }()
@@ -280,7 +291,8 @@ func TestDeliveriesAreNoDemand(t *testing.T) {
 		var past struct{ Rows []struct{ RPS float64 } }
 		_, _, known := client.Do("GET", "/v1/state", "")
 		_, _, rows := client.Do("GET", "/v1/history?span=60&resolution=raw", "")
-		if json.Unmarshal([]byte(known), &state) != nil || json.Unmarshal([]byte(rows), &past) != nil || len(state.Instances) != 1 || len(past.Rows) == 0 {
+		if json.Unmarshal([]byte(known), &state) != nil || json.Unmarshal([]byte(rows), &past) != nil ||
+			len(state.Instances) != 1 || len(past.Rows) == 0 {
 			t.Errorf("the advisor knows %s and %s", known, rows)
 			return
 		}

@@ -42,8 +42,12 @@ func startAsker(t *testing.T, f front, env ...string) *asker {
 	t.Helper()
 	f.needed(t)
 	rules, port := ruleFile(t, askerRules), testkit.FreePort(t)
-	p := launch(t, append([]string{"TARGET_URL", "none", "DECISION_PORT", port, "RULES_FILE", rules, "ADMIN_OPEN", "true", "EVENT_LOOPS", "1"}, env...))
-	app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "app", r.URL.Path) }))
+	p := launch(t, append([]string{"TARGET_URL", "none", "DECISION_PORT", port, "RULES_FILE", rules, "ADMIN_OPEN",
+		"true", "EVENT_LOOPS", "1"}, env...))
+	app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
+		r *http.Request) {
+		fmt.Fprint(w, "app", r.URL.Path)
+	}))
 	t.Cleanup(app.Close)
 	at := app.Listener.Addr().String()
 	return &asker{t, f.start(t, port, at), p, at}
@@ -89,8 +93,10 @@ func (a *asker) gets(line string, want int) http.Header {
 }
 
 // lies are fields of a client that describe another request, by any form.
-const lies = " X-Original-Method=PUT X-Original-URI=/free X-Original-Host=b.example X-Forwarded-Method=PUT X-Forwarded-Uri=/free" +
-	" X-Forwarded-Host=b.example X-Forwarded-For=192.0.2.7 X-Original-URL=/free X_Original_URI=/free X-HTTP-Method-Override=PUT Forwarded=for=192.0.2.7" +
+const lies = " X-Original-Method=PUT X-Original-URI=/free X-Original-Host=b.example X-Forwarded-Method=PUT " +
+	"X-Forwarded-Uri=/free" +
+	" X-Forwarded-Host=b.example X-Forwarded-For=192.0.2.7 X-Original-URL=/free X_Original_URI=/free " +
+	"X-HTTP-Method-Override=PUT Forwarded=for=192.0.2.7" +
 	" Connection=X-Original-URI,X-Forwarded-Uri,X-Forwarded-For"
 
 // byPage are fields of a browser on a page of another origin.
@@ -109,7 +115,8 @@ func (a *asker) limits() {
 	a.gets("POST /only?a=b Host=a.example X-Key=1"+lies, 429)
 	a.gets("POST /only Host=a.example X-Key=1 Transfer-Encoding=chunked"+lies, 429)
 	a.gets("POST /other Host=a.example X-Key=1 Transfer-Encoding=chunked"+lies, 200)
-	for _, other := range []string{"POST /only Host=a.example X-Key=2", "POST /only Host=b.example X-Key=1", "POST /other Host=a.example X-Key=1", "GET /other"} {
+	for _, other := range []string{"POST /only Host=a.example X-Key=2", "POST /only Host=b.example X-Key=1",
+		"POST /other Host=a.example X-Key=1", "GET /other"} {
 		a.gets(other+lies, 200)
 	}
 	a.gets("GET /only/x%2fy?a=b X-Key=3"+lies, 200)
@@ -184,7 +191,8 @@ func (a *asker) keepsConnections() {
 func (a *asker) refusesLarge() {
 	a.t.Helper()
 	for n := 50; n < 110; n++ {
-		if status, _, err := a.try("POST /only Host=a.example X-Key=1" + strings.Repeat(" X-F=1", n)); err != nil || status < 400 {
+		if status, _, err := a.try("POST /only Host=a.example X-Key=1" + strings.Repeat(" X-F=1", n)); err != nil ||
+			status < 400 {
 			a.t.Errorf("with %d fields: %d, %v", n, status, err)
 		}
 		names := ""
@@ -196,7 +204,8 @@ func (a *asker) refusesLarge() {
 		}
 	}
 	for n := 7000; n < 34000; n += 500 {
-		if status, _, err := a.try("POST /only Host=a.example X-Key=1 X-F=" + strings.Repeat("x", n)); err == nil && status < 400 {
+		if status, _, err := a.try("POST /only Host=a.example X-Key=1 X-F=" + strings.Repeat("x", n)); err == nil &&
+			status < 400 {
 			a.t.Errorf("with a field of %d bytes: %d", n, status)
 		}
 	}
@@ -263,9 +272,11 @@ func TestForms(t *testing.T) {
 - {id: free, match: {path: /exempt}, exempt: true}
 `)
 	port := testkit.FreePort(t)
-	p := launch(t, []string{"TARGET_URL", "none", "DECISION_PORT", port, "RULES_FILE", rules, "ADMIN_OPEN", "true", "EVENT_LOOPS", "1"})
+	p := launch(t, []string{"TARGET_URL", "none", "DECISION_PORT", port, "RULES_FILE", rules, "ADMIN_OPEN", "true",
+		"EVENT_LOOPS", "1"})
 	c := testkit.NewClient(t, "http://127.0.0.1:"+port)
-	forwarded := []string{"X-Forwarded-Method", "POST", "X-Forwarded-Uri", "/only?q=1", "X-Forwarded-Host", "a.example", "X-Forwarded-For", "192.0.2.1"}
+	forwarded := []string{"X-Forwarded-Method", "POST", "X-Forwarded-Uri", "/only?q=1", "X-Forwarded-Host",
+		"a.example", "X-Forwarded-For", "192.0.2.1"}
 	client := forwarded[6:]
 	with := func(fields []string, more ...string) []string { return append(append([]string{}, fields...), more...) }
 	for i, test := range []struct {
@@ -278,10 +289,13 @@ func TestForms(t *testing.T) {
 		{"POST", "/check/forwarded", forwarded, 429, `"rule":"one"`},
 		{"GET", "/check/forwarded", with(forwarded, "X-Original-URI", "/free", "X-Original-Method", "GET"), 429, ""},
 		{"GET", "/check/forwarded", forwarded[2:], 400, "X-Forwarded-Method"},
-		{"GET", "/check/forwarded", with(forwarded[:2], "X-Forwarded-Uri", "only", "X-Forwarded-Host", "a"), 200, ""}, // cannot be described
-		{"GET", "/check/forwarded", with(forwarded[:4], "X-Forwarded-Host", "a b"), 200, ""},                          // no host
+		// cannot be described
+		{"GET", "/check/forwarded", with(forwarded[:2], "X-Forwarded-Uri", "only", "X-Forwarded-Host", "a"), 200, ""},
+		// no host
+		{"GET", "/check/forwarded", with(forwarded[:4], "X-Forwarded-Host", "a b"), 200, ""},
 		{"GET", "/check/forwarded", with(forwarded[:4], "X-Forwarded-Host", ""), 200, ""},
-		{"GET", "/check/forwarded", with(forwarded[2:6], "X-Forwarded-Method", ""), 400, "X-Forwarded-Method must not be empty"},
+		{"GET", "/check/forwarded", with(forwarded[2:6], "X-Forwarded-Method", ""), 400,
+			"X-Forwarded-Method must not be empty"},
 		{"GET", "/check/forwarded?deny=403", forwarded, 403, ""},
 		{"GET", "/check/forwarded?deny=404", forwarded, 400, "deny=403"},
 		{"GET", "/check/forwarded", with(forwarded[:6], "X-Forwarded-For", "192.0.2.1, 192.0.2.2"), 200, ""},
@@ -302,13 +316,16 @@ func TestForms(t *testing.T) {
 		if status != test.status || !strings.Contains(body, test.part) {
 			t.Errorf("%d, %s %q: %d %q, want %d with %q", i, test.path, test.fields, status, body, test.status, test.part)
 		}
-		if status == 503 && header.Get("X-Why") != "busy" || strings.Contains(test.path, "deny=403") && (header.Get("X-Weir-Status") != "429" || body != "") {
+		if status == 503 && header.Get("X-Why") != "busy" || strings.Contains(test.path, "deny=403") &&
+			(header.Get("X-Weir-Status") != "429" || body != "") {
 			t.Errorf("%d, %s: %v", i, test.path, header)
 		}
 	}
 	twice := testkit.Dial(t, "127.0.0.1:"+port)
-	twice.Send("GET /check/forwarded HTTP/1.1\r\nHost: x\r\nX-Forwarded-Method: GET\r\nX-Forwarded-Uri: /only\r\nx-forwarded-uri: /free\r\nX-Forwarded-Host: x\r\n\r\n")
-	if res, body := twice.Answer("GET"); res.StatusCode != 400 || !strings.Contains(body, "X-Forwarded-Uri must appear once") {
+	twice.Send("GET /check/forwarded HTTP/1.1\r\nHost: x\r\nX-Forwarded-Method: GET\r\nX-Forwarded-Uri: " +
+		"/only\r\nx-forwarded-uri: /free\r\nX-Forwarded-Host: x\r\n\r\n")
+	if res, body := twice.Answer("GET"); res.StatusCode != 400 ||
+		!strings.Contains(body, "X-Forwarded-Uri must appear once") {
 		t.Errorf("a field that is there twice: %d %q", res.StatusCode, body)
 	}
 	large := with(client, "X-Name", strings.Repeat("n", 59<<10))
@@ -334,7 +351,8 @@ func TestForms(t *testing.T) {
 
 // Without targets, settings about targets are reported to have no effect, and none may be posted.
 func TestSettingsWithoutTargets(t *testing.T) {
-	p := launch(t, []string{"TARGET_URL", "none", "DECISION_PORT", testkit.FreePort(t), "TARGET_TIMEOUT", "3s", "GATE_WAIT", "1s", "ADMIN_OPEN", "true", "EVENT_LOOPS", "1"})
+	p := launch(t, []string{"TARGET_URL", "none", "DECISION_PORT", testkit.FreePort(t), "TARGET_TIMEOUT", "3s",
+		"GATE_WAIT", "1s", "ADMIN_OPEN", "true", "EVENT_LOOPS", "1"})
 	for _, name := range []string{"TARGET_TIMEOUT", "GATE_WAIT"} {
 		p.Logged("WARN Proxy - " + name + " has no effect with TARGET_URL=none")
 	}
@@ -345,14 +363,17 @@ func TestSettingsWithoutTargets(t *testing.T) {
 // requests.
 func TestUntrustedAskers(t *testing.T) {
 	port := testkit.FreePort(t)
-	launch(t, []string{"TARGET_URL", "none", "DECISION_PORT", port, "DECISION_BIND", "0.0.0.0", "DECISION_TOKEN", "secret", "TRUSTED_PROXIES", "127.0.0.2/32", "EVENT_LOOPS", "1"})
+	launch(t, []string{"TARGET_URL", "none", "DECISION_PORT", port, "DECISION_BIND", "0.0.0.0", "DECISION_TOKEN",
+		"secret", "TRUSTED_PROXIES", "127.0.0.2/32", "EVENT_LOOPS", "1"})
 	for _, test := range []struct {
 		from, field string
 		status      int
-	}{{"127.0.0.1", "X-A: b", 403}, {"127.0.0.1", "Authorization: Bearer wrong", 403}, {"127.0.0.1", "Authorization: Bearer secret", 200}, {"127.0.0.2", "X-Forwarded-For: 192.0.2.1", 200}} {
+	}{{"127.0.0.1", "X-A: b", 403}, {"127.0.0.1", "Authorization: Bearer wrong", 403},
+		{"127.0.0.1", "Authorization: Bearer secret", 200}, {"127.0.0.2", "X-Forwarded-For: 192.0.2.1", 200}} {
 		c := testkit.DialFrom(t, test.from, "127.0.0.1:"+port)
 		c.Send("GET /check/path/x HTTP/1.1\r\nHost: x\r\n" + test.field + "\r\n\r\n")
-		if res, body := c.Answer("GET"); res.StatusCode != test.status || test.status == 403 && !strings.Contains(body, "asker is not trusted") {
+		if res, body := c.Answer("GET"); res.StatusCode != test.status || test.status == 403 &&
+			!strings.Contains(body, "asker is not trusted") {
 			t.Errorf("from %s with %s: %d %q, want %d", test.from, test.field, res.StatusCode, body, test.status)
 		}
 	}

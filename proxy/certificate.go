@@ -24,7 +24,8 @@ func dataPair(c *config.Config) pairFiles {
 
 // decisionPair returns the settings of the certificate of the decision port.
 func decisionPair(c *config.Config) pairFiles {
-	return pairFiles{"DECISION_TLS", c.Decision.CertFile, c.Decision.KeyFile, "ratelimiter_decision_certificate_expiry_timestamp_seconds"}
+	return pairFiles{"DECISION_TLS", c.Decision.CertFile, c.Decision.KeyFile,
+		"ratelimiter_decision_certificate_expiry_timestamp_seconds"}
 }
 
 // load reads the certificate, if there is one.
@@ -34,7 +35,8 @@ func (f pairFiles) load() (*certs.Pair, error) {
 	}
 	pair, err := certs.Load(f.cert, f.key)
 	if err != nil {
-		return nil, &service.SettingError{Name: f.prefix + "_CERT", Value: f.cert, Problem: "cannot be used: " + err.Error(), Allowed: "a PEM certificate and, in " + f.prefix + "_KEY, its key"}
+		return nil, &service.SettingError{Name: f.prefix + "_CERT", Value: f.cert,
+			Problem: "cannot be used: " + err.Error(), Allowed: "a PEM certificate and, in " + f.prefix + "_KEY, its key"}
 	}
 	return pair, nil
 }
@@ -47,7 +49,8 @@ func keepPair(ctx context.Context, e *service.Env, f pairFiles) (*certs.Pair, er
 		return nil, err
 	}
 	e.OnReload(func() error { return checkPair(e, pair) }, "certificates")
-	e.Metrics.Gauge(f.expiry, "when the certificate of "+f.prefix+"_CERT expires, or the first of its chain", func() float64 { return float64(pair.Expires().Unix()) })
+	e.Metrics.Gauge(f.expiry, "when the certificate of "+f.prefix+"_CERT expires, or the first of its chain",
+		func() float64 { return float64(pair.Expires().Unix()) })
 	go followPair(ctx, e, pair, warnInvalid(e, pair, ""))
 	return pair, nil
 }

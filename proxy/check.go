@@ -22,7 +22,8 @@ func check(c *config.Config) error {
 	_, decisions := decisionPair(c).load()
 	_, limits := port.NewLimits(c.RateLimit.Config, c.RateLimit.Merge, slog.New(slog.DiscardHandler))
 	templates, folder := admin.NewTemplates(c.Templates)
-	return errors.Join(err, targets, pair, decisions, checkAuthorities(c), folder, checkAccess(c), checkRules(c, templates), limits)
+	return errors.Join(err, targets, pair, decisions, checkAuthorities(c), folder, checkAccess(c),
+		checkRules(c, templates), limits)
 }
 
 // checkAuthorities reads the CA files that are in use: those that authenticate Redis,
@@ -52,7 +53,8 @@ func checkAuthorities(c *config.Config) error {
 func checkRules(c *config.Config, templates *admin.Templates) error {
 	files := ruleFiles(c, templates)
 	read := func(files admin.RuleFiles) error {
-		_, err := admin.NewRules(time.Now(), files, new(simredis.Documents), func(string) *slog.Logger { return slog.New(slog.DiscardHandler) })
+		_, err := admin.NewRules(time.Now(), files, new(simredis.Documents),
+			func(string) *slog.Logger { return slog.New(slog.DiscardHandler) })
 		return err
 	}
 	err := read(files)
@@ -65,5 +67,6 @@ func checkRules(c *config.Config, templates *admin.Templates) error {
 
 // fileFault returns the error that the file named by a setting cannot be used.
 func fileFault(setting, file string, err error) error {
-	return &service.SettingError{Name: setting, Value: file, Problem: "cannot be used: " + err.Error(), Allowed: "a PEM file of certificates"}
+	return &service.SettingError{Name: setting, Value: file, Problem: "cannot be used: " + err.Error(),
+		Allowed: "a PEM file of certificates"}
 }

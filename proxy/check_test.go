@@ -43,7 +43,8 @@ func TestMessagesSayNothingTwice(t *testing.T) {
 			told++
 			message := err.Error()
 			if strings.Contains(value, "@") && strings.Contains(message, "wrong:wrong") || strings.Count(message, value) > 1 ||
-				strings.Count(message, "; allowed: ") > 1 || strings.Count(message, strconv.Quote(value)) > 1 || strings.Contains(message, "must be one of") {
+				strings.Count(message, "; allowed: ") > 1 || strings.Count(message, strconv.Quote(value)) > 1 ||
+				strings.Contains(message, "must be one of") {
 				t.Error(message)
 			}
 		}
@@ -76,13 +77,16 @@ func TestMisconfiguredRedis(t *testing.T) {
 			stderr = told.String()
 			return cmd.ProcessState.ExitCode() == 2
 		})
-		if !strings.HasPrefix(stderr, message) || strings.Count(stderr, "\n") != 1 || !strings.HasSuffix(stderr, ", or start with STORE_START=anyway\n") {
+		if !strings.HasPrefix(stderr, message) || strings.Count(stderr, "\n") != 1 ||
+			!strings.HasSuffix(stderr, ", or start with STORE_START=anyway\n") {
 			t.Errorf("%v: told %q", env, stderr)
 		}
 	}
 	f(`proxy: REDIS_HOST: "` + addr + `" cannot be used: the store does not accept the user or the password: `)
-	f(`proxy: REDIS_HOST: "`+addr+`" cannot be used: the store does not accept the user or the password: `, "REDIS_PASSWORD", "wrong")
-	f(`proxy: REDIS_HOST: "`+addr+`" cannot be used: there is no such database: `, "REDIS_PASSWORD", "secret", "REDIS_DB", "99")
+	f(`proxy: REDIS_HOST: "`+addr+`" cannot be used: the store does not accept the user or the password: `,
+		"REDIS_PASSWORD", "wrong")
+	f(`proxy: REDIS_HOST: "`+addr+`" cannot be used: there is no such database: `, "REDIS_PASSWORD", "secret",
+		"REDIS_DB", "99")
 	launch(t, []string{"REDIS_HOST", addr, "STORE_START", "anyway"}).Logged("ERROR RedisClient - Redis is misconfigured")
 }
 
@@ -107,7 +111,8 @@ func TestHangup(t *testing.T) {
 		return fmt.Sprintf("rules:\n  - {id: a, limit: {algorithm: fixed, limit: %d, window: 60}}\n", limit)
 	}
 	rulesFile, caFile := write("rules.yaml", rules(7)), write("ca.pem", foreign)
-	p := launch(t, []string{"TARGET_URL", target.URL, "TARGET_CA_FILE", caFile, "ADMIN_PORT", testkit.FreePort(t), "ADMIN_TLS", "false",
+	p := launch(t, []string{"TARGET_URL", target.URL, "TARGET_CA_FILE", caFile, "ADMIN_PORT", testkit.FreePort(t),
+		"ADMIN_TLS", "false",
 		"RULES_FILE", rulesFile, "CLIENTS_FILE", write("clients.json", `{"acme":{"algorithm":"fixed","limit":5,"window":1}}`),
 		"TLS_CERT", write("tls.crt", own), "TLS_KEY", write("tls.key", block("PRIVATE KEY", key))})
 	client := target.Client() // trusts the certificate, which the proxy serves, too

@@ -29,12 +29,15 @@ func (p *proxy) decide(ctx context.Context) error {
 	}
 	set := c.Session()
 	p.port, err = port.Start(port.Config{
-		Socket: p.socks.decision, Secure: secure, Loop: c.DecisionLoop(), Head: c.Decision.Head(), Store: p.store, Documents: []string{admin.ConfigName, admin.RulesName}, Quiet: !p.shared(),
+		Socket: p.socks.decision, Secure: secure, Loop: c.DecisionLoop(), Head: c.Decision.Head(), Store: p.store,
+		Documents: []string{admin.ConfigName, admin.RulesName}, Quiet: !p.shared(),
 		Limit: func() []byte { return p.limits.Active().AppendJSON(nil) },
-		Access: port.Access{Token: c.Decision.Token, Edit: e.Guard.Token, EditOpen: e.Guard.Open, Local: c.Decision.Local(), Open: c.Decision.Open,
+		Access: port.Access{Token: c.Decision.Token, Edit: e.Guard.Token, EditOpen: e.Guard.Open,
+			Local: c.Decision.Local(), Open: c.Decision.Open,
 			Port: c.Decision.Port, Secure: secure != nil, Verified: c.Decision.ClientCAFile != "" && !c.Decision.Open},
 		Policy: p.policies.Policy, Trusts: set.Trusts, PreflightsApart: set.PreflightsApart, HoldMax: c.Decision.HoldMax,
-		AdmitUndescribed: c.Decision.AdmitUndescribed, Log: e.Logger("DecisionService"), Style: set.Style, Pages: p.templates.Pages(),
+		AdmitUndescribed: c.Decision.AdmitUndescribed, Log: e.Logger("DecisionService"), Style: set.Style,
+		Pages:  p.templates.Pages(),
 		Limits: limits, RateLimit: c.RateLimit.Settings(set.Style.Families),
 		Healthy: e.Health.Ready, EditTimeout: c.StoreTimeout(), DrainGrace: set.DrainGrace, DrainTimeout: c.DrainTimeout,
 	})

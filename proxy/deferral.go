@@ -26,7 +26,8 @@ func (p *proxy) openDeferral(takeover bool) (err error) {
 	}
 	p.deferral, err = delivery.New(delivery.Config{
 		Open:     func() (deferred.Queue, error) { return c.Defer.Open(log) },
-		Takeover: takeover, Policy: p.policies.Policy, Rate: c.Defer.Rate, SameClient: c.Defer.SameClient, DeadKeep: c.Defer.Limits.DeadKeep, Log: log,
+		Takeover: takeover, Policy: p.policies.Policy, Rate: c.Defer.Rate, SameClient: c.Defer.SameClient,
+		DeadKeep: c.Defer.Limits.DeadKeep, Log: log,
 		Path: c.Defer.Path, Sites: c.Defer.Sites(),
 		Claims: session.Claims, Hosts: c.Defer.Callbacks, Post: client, Limits: c.Defer.Limits,
 		Trusts: session.Trusts,

@@ -44,7 +44,8 @@ func newShop(t *testing.T) *shop {
 		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.orders, s.at, s.fields = append(s.orders, string(body)), append(s.at, time.Now()), append(s.fields, r.Header.Clone())
+		s.orders, s.at, s.fields = append(s.orders, string(body)), append(s.at, time.Now()),
+			append(s.fields, r.Header.Clone())
 		if s.status != 0 {
 			w.WriteHeader(s.status)
 			fmt.Fprintf(w, "not %s", body)
@@ -74,9 +75,11 @@ func (s *shop) answers(status int) {
 func deferring(t *testing.T, s *shop, limit, terms string) []string {
 	folder := t.TempDir()
 	rules := filepath.Join(folder, "rules.yaml")
-	text := "rules:\n- {id: orders, match: {methods: [POST], path: /orders}, key: [\"header:X-Shop\"], limit: {" + limit + "}, defer: {" + terms + "}}\n"
+	text := "rules:\n- {id: orders, match: {methods: [POST], path: /orders}, key: [\"header:X-Shop\"], limit: {" +
+		limit + "}, defer: {" + terms + "}}\n"
 	testkit.WriteFile(t, rules, text)
-	return []string{"TARGET_URL", s.URL, "RULES_FILE", rules, "DEFER_URL", "file:" + filepath.Join(folder, "queue"), "RATE_LIMIT_LIMIT", "1000000",
+	return []string{"TARGET_URL", s.URL, "RULES_FILE", rules, "DEFER_URL", "file:" + filepath.Join(folder, "queue"),
+		"RATE_LIMIT_LIMIT", "1000000",
 		"GATE", "off"} // it sheds what waits for long, as much may on a busy machine
 }
 
@@ -132,7 +135,8 @@ const async = "Prefer=respond-async "
 // tell of it. While Redis is unavailable the answer is 429.
 func TestDeferralInRedis(t *testing.T) {
 	s, server := newShop(t), redistest.Start(t, "--appendonly", "yes")
-	env := append(append(deferring(t, s, "algorithm: token, capacity: 1, fillRate: 20", "for: 600, reserve: 0"), inRedis(server)...),
+	env := append(append(deferring(t, s, "algorithm: token, capacity: 1, fillRate: 20", "for: 600, reserve: 0"),
+		inRedis(server)...),
 		"DEFER_URL", "redis:", "STORE_FAILURE_MODE", "local")
 	a, b := launch(t, env), launch(t, env)
 	var made []promise
@@ -175,7 +179,8 @@ func TestDeferralInRedis(t *testing.T) {
 func TestDeferral(t *testing.T) {
 	const n, rate = 40, 20
 	s := newShop(t)
-	p := launch(t, deferring(t, s, fmt.Sprintf("algorithm: token, capacity: 1, fillRate: %d", rate), "for: 600, reserve: 0"))
+	p := launch(t, deferring(t, s, fmt.Sprintf("algorithm: token, capacity: 1, fillRate: %d", rate),
+		"for: 600, reserve: 0"))
 	began := time.Now()
 	var made []promise
 	var want []string
@@ -206,7 +211,8 @@ func TestDeferral(t *testing.T) {
 		t.Errorf("delivered %q, want %q", late, want)
 	}
 	p.gets("GET /deferred/"+made[0].ID+"/result X-Shop=a", 201, "got "+want[0])
-	if n, rejected := p.counted("orders", "deferred"), p.counted("orders", "rejected"); n != fmt.Sprint(len(made)) || rejected != "0" {
+	if n, rejected := p.counted("orders", "deferred"), p.counted("orders", "rejected"); n != fmt.Sprint(len(made)) ||
+		rejected != "0" {
 		t.Errorf("counted %s as deferred and %s as rejected, want %d and none", n, rejected, len(made))
 	}
 	p.gets("GET /deferred/"+made[0].ID+" X-Shop=b", 404, "no such request")
@@ -214,7 +220,9 @@ func TestDeferral(t *testing.T) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i, h := range s.fields {
-		if slices.Contains(want, s.orders[i]) && (!strings.HasPrefix(h.Get("X-Weir-Deferred"), made[slices.Index(want, s.orders[i])].ID+";attempt=1;accepted=") || !strings.HasPrefix(h.Get("Idempotency-Key"), "weir-")) {
+		if slices.Contains(want, s.orders[i]) &&
+			(!strings.HasPrefix(h.Get("X-Weir-Deferred"), made[slices.Index(want, s.orders[i])].ID+";attempt=1;accepted=") ||
+				!strings.HasPrefix(h.Get("Idempotency-Key"), "weir-")) {
 			t.Errorf("%s was delivered with %v", s.orders[i], h)
 		}
 	}
@@ -224,13 +232,15 @@ func TestDeferral(t *testing.T) {
 // not final; one without is not.
 func TestDeferralRetries(t *testing.T) {
 	s := newShop(t)
-	p := launch(t, deferring(t, s, "algorithm: fixed, limit: 1, window: 1", "reserve: 0, attempts: 3, backoff: {first: 0.01, max: 0.01}"))
+	p := launch(t, deferring(t, s, "algorithm: fixed, limit: 1, window: 1",
+		"reserve: 0, attempts: 3, backoff: {first: 0.01, max: 0.01}"))
 	s.answers(503)
 	made := p.stored("Idempotency-Key=k", "keyed")
 	if made.State != "waiting" || made.Durability != "fsync" || made.Scope != "proxy" {
 		t.Errorf("promised %+v", made)
 	}
-	if status, again := p.order(async+"Idempotency-Key=k", "keyed"); status != 201 && (status != 202 || again.ID != made.ID) && status != 503 {
+	if status, again := p.order(async+"Idempotency-Key=k", "keyed"); status != 201 &&
+		(status != 202 || again.ID != made.ID) && status != 503 {
 		t.Errorf("the same request: %d %+v, want %s", status, again, made.ID)
 	}
 	p.becomes(made.ID, "failed")
@@ -317,7 +327,8 @@ func TestDeferralWhileClosed(t *testing.T) {
 	p.stops(0)
 
 	before := len(s.got())
-	p = launch(t, append(slices.Clone(env), "REDIS_HOST", "127.0.0.1", "REDIS_PORT", testkit.FreePort(t), "STORE_FAILURE_MODE", "closed"))
+	p = launch(t, append(slices.Clone(env), "REDIS_HOST", "127.0.0.1", "REDIS_PORT", testkit.FreePort(t),
+		"STORE_FAILURE_MODE", "closed"))
 	p.gets("POST /config/deferred", 200, "", `{"rule":"orders","paused":false}`)
 	testkit.Eventually(t, "a delivery is refused", func() bool {
 		_, text := p.call("GET /metrics")
@@ -338,13 +349,15 @@ func TestDeferralWhileClosed(t *testing.T) {
 // A successor has the queue when its predecessor has given it up, and delivers what is in it.
 func TestDeferralTakeover(t *testing.T) {
 	s := newShop(t)
-	env := append(deferring(t, s, "algorithm: token, capacity: 1, fillRate: 5", "reserve: 0"), "TAKEOVER", "true", "PORT", testkit.FreePort(t))
+	env := append(deferring(t, s, "algorithm: token, capacity: 1, fillRate: 5", "reserve: 0"), "TAKEOVER", "true",
+		"PORT", testkit.FreePort(t))
 	old := launch(t, env)
 	ids := old.keeps(5)
 	next := launch(t, env)
 	old.Logged("INFO Proxy - Stopped")
 	next.Logged("INFO Deferred - Opened queue waiting=5")
-	testkit.Eventually(t, "the queue can be read", func() bool { status, _ := next.call("GET /config/deferred"); return status == 200 })
+	testkit.Eventually(t, "the queue can be read",
+		func() bool { status, _ := next.call("GET /config/deferred"); return status == 200 })
 	before := len(s.got())
 	next.goesOn(ids)
 	if got := s.got()[before:]; !slices.Equal(got, []string{"kept0", "kept1", "kept2", "kept3", "kept4"}) {
@@ -383,7 +396,8 @@ func TestDeferralAdvertise(t *testing.T) {
 			}
 		}
 	}
-	testkit.Eventually(t, "it is done", func() bool { status, _ := ask(b, "GET", "/later/"+made.ID+"/result", "a"); return status == 201 })
+	testkit.Eventually(t, "it is done",
+		func() bool { status, _ := ask(b, "GET", "/later/"+made.ID+"/result", "a"); return status == 201 })
 	for _, f := range []struct {
 		p        *running
 		id, shop string
@@ -399,7 +413,8 @@ func TestDeferralAdvertise(t *testing.T) {
 // them.
 func TestDeferralTruncated(t *testing.T) {
 	s, admin := newShop(t), testkit.FreePort(t)
-	p := launch(t, append(deferring(t, s, "algorithm: fixed, limit: 1, window: 1", "reserve: 0, result: {bytes: 6}"), "ADMIN_PORT", admin))
+	p := launch(t, append(deferring(t, s, "algorithm: fixed, limit: 1, window: 1", "reserve: 0, result: {bytes: 6}"),
+		"ADMIN_PORT", admin))
 	id := ""
 	testkit.Eventually(t, "an order is stored", func() bool {
 		status, made := p.order(async, "order")
@@ -425,11 +440,15 @@ func TestDeferralTruncated(t *testing.T) {
 	}
 	res, text := ask(p.addr, "/result")
 	h := res.Header
-	if res.StatusCode != 201 || text != "got or" || h.Get("X-Weir-Truncated") != "9" || h.Get("Cache-Control") != "no-store" ||
-		h.Get("Content-Type") != "text/plain; charset=utf-8" || h.Get("Content-Security-Policy") != "sandbox; frame-ancestors 'none'" || h.Get("X-Content-Type-Options") != "nosniff" {
+	if res.StatusCode != 201 || text != "got or" || h.Get("X-Weir-Truncated") != "9" ||
+		h.Get("Cache-Control") != "no-store" ||
+		h.Get("Content-Type") != "text/plain; charset=utf-8" ||
+		h.Get("Content-Security-Policy") != "sandbox; frame-ancestors 'none'" ||
+		h.Get("X-Content-Type-Options") != "nosniff" {
 		t.Errorf("at the data port: %d %v %q", res.StatusCode, h, text)
 	}
-	if res, text = ask("127.0.0.1:"+admin, "/result"); res.StatusCode != 421 || !strings.Contains(text, "the port for clients") || strings.Contains(text, "got") {
+	if res, text = ask("127.0.0.1:"+admin, "/result"); res.StatusCode != 421 ||
+		!strings.Contains(text, "the port for clients") || strings.Contains(text, "got") {
 		t.Errorf("at the port for operators: %d %q", res.StatusCode, text)
 	}
 }
@@ -452,7 +471,8 @@ func TestDeferralBounds(t *testing.T) {
 	p.gets("POST /config/deferred", 200, "", `{"rule":"orders","paused":true}`)
 	p.stored("", "first")
 	for _, f := range []struct{ answer, log string }{
-		{`"deferred":"too many requests are being stored"`, "WARN Deferred - DEFER_RATE is reached, refusing rule=orders rate=1 "},
+		{`"deferred":"too many requests are being stored"`,
+			"WARN Deferred - DEFER_RATE is reached, refusing rule=orders rate=1 "},
 		{`"deferred":"queue is full"`, "WARN Deferred - Queue is full, refusing rule=orders bound=line waiting=1 "},
 	} {
 		testkit.Eventually(t, f.answer, func() bool {

@@ -27,8 +27,10 @@ var lawLimits = []struct {
 	limit.Config
 }{
 	{"algorithm: token, capacity: 4, fillRate: 40", limit.Config{Algorithm: limit.Token, Capacity: 4, FillRate: 40}},
-	{"algorithm: gcra, limit: 40, window: 1, burst: 4", limit.Config{Algorithm: limit.GCRA, Limit: 40, Window: 1, Burst: 4}},
-	{"algorithm: sliding_log, limit: 10, window: 0.25", limit.Config{Algorithm: limit.SlidingLog, Limit: 10, Window: 0.25}},
+	{"algorithm: gcra, limit: 40, window: 1, burst: 4", limit.Config{Algorithm: limit.GCRA, Limit: 40, Window: 1,
+		Burst: 4}},
+	{"algorithm: sliding_log, limit: 10, window: 0.25", limit.Config{Algorithm: limit.SlidingLog, Limit: 10,
+		Window: 0.25}},
 }
 
 // An audited is a proxy whose admissions can be told: by its access log, and by what its target got.
@@ -140,7 +142,10 @@ func TestDeferralKeepsTheLimit(t *testing.T) {
 					for i := range 15 { // live ones in between
 						before := len(a.shop.got())
 						a.sends("", fmt.Sprint("live", i))
-						testkit.Eventually(t, "an order comes", func() bool { return len(a.shop.got()) > before || len(a.shop.got()) >= 30 })
+						testkit.Eventually(t, "an order comes", func() bool {
+							return len(a.shop.got()) > before ||
+								len(a.shop.got()) >= 30
+						})
 					}
 					for _, id := range ids {
 						a.becomes(id, "done")
@@ -166,7 +171,8 @@ func TestDeferralKeepsTheLimitThroughAnOutage(t *testing.T) {
 			t.Run(l.Algorithm.String()+" "+mode, func(t *testing.T) {
 				t.Parallel()
 				db := redistest.Start(t)
-				a := auditing(t, l.text, "reserve: 0, order: none", append(inRedis(db), "STORE_FAILURE_MODE", mode, "EVENT_LOOPS", "1")...)
+				a := auditing(t, l.text, "reserve: 0, order: none",
+					append(inRedis(db), "STORE_FAILURE_MODE", mode, "EVENT_LOOPS", "1")...)
 				ids := a.stores(60)
 				db.Kill()
 				if mode == "closed" {
@@ -199,7 +205,8 @@ func queueIn(env []string, url string) []string {
 // first is killed.
 func TestDeferralPostgres(t *testing.T) {
 	s, target := postgrestest.Start(t, "-c", "fsync=on"), newShop(t)
-	env := queueIn(deferring(t, target, "algorithm: token, capacity: 1, fillRate: 20", "reserve: 0"), s.URL("weir", "weir"))
+	env := queueIn(deferring(t, target, "algorithm: token, capacity: 1, fillRate: 20", "reserve: 0"),
+		s.URL("weir", "weir"))
 	a, b := launch(t, env), launch(t, env)
 	a.Logged("INFO Deferred - Opened queue waiting=0 dead=0 durability=fsync")
 	ids := a.keeps(4)
@@ -228,10 +235,12 @@ func TestDeferralPostgres(t *testing.T) {
 func TestDeferralPostgresKilled(t *testing.T) {
 	s, target := postgrestest.Start(t), newShop(t)
 	env := queueIn(deferring(t, target, "algorithm: token, capacity: 1, fillRate: 5", "reserve: 0"), "postgres:")
-	p := launch(t, append(env, "POSTGRES_URL", s.URL("weir", "weir"), "POSTGRES_TIMEOUT", "2s", "STORE_FAILURE_MODE", "local"))
+	p := launch(t, append(env, "POSTGRES_URL", s.URL("weir", "weir"), "POSTGRES_TIMEOUT", "2s", "STORE_FAILURE_MODE",
+		"local"))
 	ids := p.keeps(3)
 	s.Signal(syscall.SIGKILL)
-	const lost, back = "ERROR Deferred - Queue cannot be written, refusing instead reason=", "INFO Deferred - Queue writes again"
+	const lost, back = "ERROR Deferred - Queue cannot be written, refusing instead reason=",
+		"INFO Deferred - Queue writes again"
 	testkit.Eventually(t, "an order is refused", func() bool {
 		status, text := p.call("POST /orders X-Shop=a "+async, "more")
 		if status != 201 && status != 429 {

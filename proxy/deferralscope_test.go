@@ -16,7 +16,8 @@ import (
 // being stored.
 func TestDeferralScope(t *testing.T) {
 	t.Parallel()
-	for _, key := range []string{"[global]", "[path]", "[method, host]", "['header:X-Shop', path]", "['query:shop']", "[ip/8, 'cookie:shop']", "[ip/56]"} {
+	for _, key := range []string{"[global]", "[path]", "[method, host]", "['header:X-Shop', path]", "['query:shop']",
+		"[ip/8, 'cookie:shop']", "[ip/56]"} {
 		t.Run(key, func(t *testing.T) {
 			t.Parallel()
 			p := scoping(t, key)
@@ -49,7 +50,8 @@ func scoping(t *testing.T, key string) *running {
 	rules := filepath.Join(folder, "rules.yaml")
 	testkit.WriteFile(t, rules, "rules:\n- {id: orders, match: {methods: [POST], path: /orders}, key: "+key+
 		", limit: {algorithm: fixed, limit: 1, window: 3600}, defer: {}}\n")
-	return launch(t, []string{"TARGET_URL", newShop(t).URL, "RULES_FILE", rules, "DEFER_URL", "file:" + filepath.Join(folder, "queue"),
+	return launch(t, []string{"TARGET_URL", newShop(t).URL, "RULES_FILE", rules, "DEFER_URL",
+		"file:" + filepath.Join(folder, "queue"),
 		"TRUSTED_PROXIES", "127.0.0.0/8", "GATE", "off"})
 }
 
@@ -71,9 +73,11 @@ func (p *running) scoped(client, fields string) string {
 func TestDeferralRepeatedWhileWaiting(t *testing.T) {
 	t.Parallel()
 	redis, postgres := redistest.Start(t), postgrestest.Start(t)
-	for _, url := range []string{"file:" + filepath.Join(t.TempDir(), "queue"), "redis://" + redis.Addr(), postgres.URL("weir", "weir")} {
+	for _, url := range []string{"file:" + filepath.Join(t.TempDir(), "queue"), "redis://" + redis.Addr(),
+		postgres.URL("weir", "weir")} {
 		s := newShop(t)
-		p := launch(t, append(deferring(t, s, "algorithm: token, capacity: 1, fillRate: 20", "for: 600, reserve: 0"), "DEFER_URL", url))
+		p := launch(t, append(deferring(t, s, "algorithm: token, capacity: 1, fillRate: 20", "for: 600, reserve: 0"),
+			"DEFER_URL", url))
 		p.gets("POST /config/deferred", 200, "changed", `{"rule":"orders","paused":true}`)
 		made := p.stored("Idempotency-Key=k", "kept")
 		live := len(s.got())

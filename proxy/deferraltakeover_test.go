@@ -40,7 +40,8 @@ func holding(t *testing.T) (s *shop, arrived chan string, release func()) {
 // A proxy that ends accepts no connections while it waits for a delivery that takes long.
 func TestDrainBesideDeliveries(t *testing.T) {
 	s, arrived, release := holding(t)
-	env := append(deferring(t, s, "algorithm: fixed, limit: 1, window: 1", "reserve: 0"), "DRAIN_TIMEOUT", testkit.Patience.String(), "DRAIN_GRACE", "10ms",
+	env := append(deferring(t, s, "algorithm: fixed, limit: 1, window: 1", "reserve: 0"), "DRAIN_TIMEOUT",
+		testkit.Patience.String(), "DRAIN_GRACE", "10ms",
 		"PORT", testkit.FreePort(t)) // where nobody else listens afterwards
 	p := launch(t, env)
 	made := p.stored("", "slow")
@@ -139,8 +140,10 @@ func (b *buyers) buys(client *http.Client, addr, body string, keyed bool) (accep
 // the queue. Nothing that was accepted is lost, and nothing without Idempotency-Key is sent twice.
 func TestDeferralTakeoverKilled(t *testing.T) {
 	s := newShop(t)
-	env := append(deferring(t, s, "algorithm: token, capacity: 1, fillRate: 300", "reserve: 0, order: none, perKey: 100000"),
-		"TAKEOVER", "true", "PORT", testkit.FreePort(t), "DEFER_RATE", "100", "DEFER_MAX", "1000000", "DRAIN_GRACE", "10ms", "DRAIN_TIMEOUT", "1s")
+	env := append(deferring(t, s, "algorithm: token, capacity: 1, fillRate: 300",
+		"reserve: 0, order: none, perKey: 100000"),
+		"TAKEOVER", "true", "PORT", testkit.FreePort(t), "DEFER_RATE", "100", "DEFER_MAX", "1000000", "DRAIN_GRACE",
+		"10ms", "DRAIN_TIMEOUT", "1s")
 	p := launch(t, env)
 	load := buyAt(t, p.addr)
 	for round := range 6 {
@@ -168,7 +171,11 @@ func TestDeferralTakeoverKilled(t *testing.T) {
 	for id, body := range load.accepted {
 		keyed := strings.HasPrefix(body, "order 0.") || strings.HasPrefix(body, "order 2.")
 		state := ""
-		testkit.Eventually(t, body+" is delivered", func() bool { state = p.state(id); return state == "done" || state == "unknown" })
+		testkit.Eventually(t, body+" is delivered", func() bool {
+			state = p.state(id)
+			return state == "done" ||
+				state == "unknown"
+		})
 		if keyed && state != "done" {
 			t.Errorf("%s is %s", body, state)
 		}
@@ -194,7 +201,8 @@ func TestDeferralCallback(t *testing.T) {
 		body, _ := io.ReadAll(r.Body)
 		var s struct{ ID, State string }
 		at, err := strconv.ParseInt(r.Header.Get("webhook-timestamp"), 10, 64)
-		if err != nil || json.Unmarshal(body, &s) != nil || r.Header.Get("webhook-signature") != secret.Sign(r.Header.Get("webhook-id"), time.Unix(at, 0), body) {
+		if err != nil || json.Unmarshal(body, &s) != nil ||
+			r.Header.Get("webhook-signature") != secret.Sign(r.Header.Get("webhook-id"), time.Unix(at, 0), body) {
 			t.Errorf("the receiver got %v %s", r.Header, body)
 		}
 		told <- s.ID + " " + s.State
@@ -216,18 +224,22 @@ func TestDeferralCallback(t *testing.T) {
 	}
 	testkit.Eventually(t, "its status tells of the callback", func() bool {
 		_, text := p.call("GET /deferred/" + made.ID + " X-Shop=a")
-		return strings.Contains(text, `"callback":{"url":"`+receiver.URL+`/paid?a=1,2","state":"done","attempts":1,"status":200}`)
+		return strings.Contains(text, `"callback":{"url":"`+receiver.URL+
+			`/paid?a=1,2","state":"done","attempts":1,"status":200}`)
 	})
 	p.gets("GET /config/deferred?state=done&rule=deferred%20callbacks", 200, receiver.URL)
 
 	p.gets("POST /config/deferred", 200, "", `{"rule":"orders","paused":true}`)
-	for _, url := range []string{"https://169.254.169.254/", "https://localhost/", "http://" + receiver.Listener.Addr().String(), "https://user@" + receiver.Listener.Addr().String(), "https://[::1]/", "x"} {
+	for _, url := range []string{"https://169.254.169.254/", "https://localhost/",
+		"http://" + receiver.Listener.Addr().String(), "https://user@" + receiver.Listener.Addr().String(),
+		"https://[::1]/", "x"} {
 		testkit.Eventually(t, url+" is refused", func() bool {
 			status, text := p.call("POST /orders X-Shop=a "+async+wish(url), "not told")
 			if status == 202 {
 				t.Fatalf("%s is accepted", url)
 			}
-			return status == 400 && strings.Contains(text, "; allowed are https URLs of the hosts") && !strings.Contains(text, receiver.URL)
+			return status == 400 && strings.Contains(text, "; allowed are https URLs of the hosts") &&
+				!strings.Contains(text, receiver.URL)
 		})
 	}
 	kept := p.stored(wish(receiver.URL), "told later")

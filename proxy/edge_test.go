@@ -28,12 +28,15 @@ func TestTargetsAreReplaced(t *testing.T) {
 	one, two := httptest.NewServer(name("one")), httptest.NewServer(name("two"))
 	defer one.Close()
 	defer two.Close()
-	p := launch(t, []string{"TARGET_URL", one.URL, "RATE_LIMIT_LIMIT", "1000000", "RATE_LIMIT_WINDOW", "3600", "ADMIN_TOKEN", token, "GATE", "off"})
+	p := launch(t, []string{"TARGET_URL", one.URL, "RATE_LIMIT_LIMIT", "1000000", "RATE_LIMIT_WINDOW", "3600",
+		"ADMIN_TOKEN", token, "GATE", "off"})
 	if first := p.Logged("INFO Proxy - Started version="); strings.Contains(first, token) {
 		t.Errorf("the log tells the token: %s", first)
 	}
 	change := func(body, fields string, want int) string {
-		status, text := exchange(t, p.addr, fmt.Sprintf("POST /config/targets HTTP/1.1\r\nHost: x\r\nConnection: close\r\n%sContent-Length: %d\r\n\r\n%s", fields, len(body), body))
+		status, text := exchange(t, p.addr,
+			fmt.Sprintf("POST /config/targets HTTP/1.1\r\nHost: x\r\nConnection: close\r\n%sContent-Length: %d\r\n\r\n%s",
+				fields, len(body), body))
 		if status != want {
 			t.Errorf("POST %s with %q: %d %s, want %d", body, fields, status, text, want)
 		}
@@ -43,13 +46,16 @@ func TestTargetsAreReplaced(t *testing.T) {
 	both, second := fmt.Sprintf(`{"targets":[%q,%q]}`, one.URL, two.URL), fmt.Sprintf(`{"targets":[%q]}`, two.URL)
 	change(both, "", 403)
 	change(both, "Authorization: Bearer open\r\n", 403)
-	if text := change(`{"targets":["http://a:1","ftp://b"]}`, allowed, 400); !strings.Contains(text, `"path":"targets[1]"`) {
+	if text := change(`{"targets":["http://a:1","ftp://b"]}`, allowed, 400); !strings.Contains(text,
+		`"path":"targets[1]"`) {
 		t.Errorf("told %s", text)
 	}
-	if text := change(fmt.Sprintf(`{"targets":[%q,%q]}`, one.URL, one.URL), allowed, 400); !strings.Contains(text, "is listed twice") {
+	if text := change(fmt.Sprintf(`{"targets":[%q,%q]}`, one.URL, one.URL), allowed, 400); !strings.Contains(text,
+		"is listed twice") {
 		t.Errorf("told %s", text)
 	}
-	if status, text := exchange(t, p.addr, "GET /config/targets HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"+allowed+"\r\n"); status != 200 || strings.Contains(text, two.URL) || !strings.Contains(text, `"url":"`+one.URL) {
+	if status, text := exchange(t, p.addr, "GET /config/targets HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"+allowed+
+		"\r\n"); status != 200 || strings.Contains(text, two.URL) || !strings.Contains(text, `"url":"`+one.URL) {
 		t.Errorf("GET /config/targets: %d %s", status, text)
 	}
 	var asked atomic.Int64
@@ -81,7 +87,10 @@ func TestTargetsAreReplaced(t *testing.T) {
 // With ADMIN_PORT the own endpoints are there and nowhere else, and their paths
 // are the target's at the data port.
 func TestAdminPort(t *testing.T) {
-	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "target", r.URL.Path) }))
+	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
+		r *http.Request) {
+		fmt.Fprint(w, "target", r.URL.Path)
+	}))
 	defer target.Close()
 	port := testkit.FreePort(t)
 	p := launch(t, []string{"TARGET_URL", target.URL, "ADMIN_PORT", port})
@@ -90,7 +99,8 @@ func TestAdminPort(t *testing.T) {
 			t.Errorf("%s at the data port: %.200s", path, body)
 		}
 	}
-	for path, part := range map[string]string{"/metrics": "\nratelimiter_client_connections ", "/config/limits": `"source":"default"`,
+	for path, part := range map[string]string{"/metrics": "\nratelimiter_client_connections ",
+		"/config/limits":  `"source":"default"`,
 		"/config/targets": `"status":"up"`, "/actuator/health": `"status":"UP"`} {
 		if status, body := ask(t, "127.0.0.1:"+port, path); status != 200 || !strings.Contains(body, part) {
 			t.Errorf("%s at the admin port: %d %.200s, want something with %q", path, status, body, part)
@@ -126,7 +136,8 @@ func TestAdminPortTLS(t *testing.T) {
 	defer client.CloseIdleConnections()
 	for setting, scheme := range map[string]string{"true": "https", "false": "http"} {
 		port := testkit.FreePort(t)
-		p := launch(t, []string{"TARGET_URL", target.URL, "TLS_CERT", cert, "TLS_KEY", key, "ADMIN_PORT", port, "ADMIN_TLS", setting})
+		p := launch(t, []string{"TARGET_URL", target.URL, "TLS_CERT", cert, "TLS_KEY", key, "ADMIN_PORT", port,
+			"ADMIN_TLS", setting})
 		res, err := client.Get(scheme + "://127.0.0.1:" + port + "/config/limits")
 		if err != nil {
 			t.Fatalf("ADMIN_TLS=%s: %v", setting, err)
@@ -167,13 +178,17 @@ func TestAdminBind(t *testing.T) {
 
 // HEALTH_ON_DATA_PORT has health answered on both ports, and nothing else.
 func TestHealthOnDataPort(t *testing.T) {
-	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "target", r.URL.Path) }))
+	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
+		r *http.Request) {
+		fmt.Fprint(w, "target", r.URL.Path)
+	}))
 	defer target.Close()
 	p := launch(t, []string{"TARGET_URL", target.URL, "ADMIN_PORT", testkit.FreePort(t), "HEALTH_ON_DATA_PORT", "true"})
 	for path, want := range map[string]string{
 		"/actuator/health": `"status":"UP"`, "/actuator/health/readiness": `"status":"UP"`,
 		"/actuator/healthy": "target/actuator/healthy", "/actuator/health/": "target/actuator/health/",
-		"/actuator/prometheus": "target/actuator/prometheus", "/metrics": "target/metrics", "/config/limits": "target/config/limits",
+		"/actuator/prometheus": "target/actuator/prometheus", "/metrics": "target/metrics",
+		"/config/limits": "target/config/limits",
 	} {
 		if status, body := ask(t, p.addr, path); status != 200 || !strings.Contains(body, want) {
 			t.Errorf("%s: %d %.200s, want something with %q", path, status, body, want)
@@ -189,9 +204,11 @@ func TestExpiredCertificate(t *testing.T) {
 	expired := time.Date(2020, 2, 3, 4, 5, 6, 0, time.UTC)
 	cert, key := testkit.WritePair(t, testkit.SelfSigned(expired))
 	port := testkit.FreePort(t)
-	p := launch(t, []string{"TARGET_URL", target.URL, "TLS_CERT", cert, "TLS_KEY", key, "ADMIN_PORT", port, "ADMIN_TLS", "false"})
+	p := launch(t, []string{"TARGET_URL", target.URL, "TLS_CERT", cert, "TLS_KEY", key, "ADMIN_PORT", port,
+		"ADMIN_TLS", "false"})
 	p.Logged(`WARN TLS - Clients refuse the certificate reason="` + cert + ` expired on 2020-02-03T04:05:06Z"`)
-	if _, body := ask(t, "127.0.0.1:"+port, "/metrics"); !strings.Contains(body, "\nratelimiter_certificate_expiry_timestamp_seconds 1.580702706e+09\n") {
+	if _, body := ask(t, "127.0.0.1:"+port, "/metrics"); !strings.Contains(body,
+		"\nratelimiter_certificate_expiry_timestamp_seconds 1.580702706e+09\n") {
 		t.Errorf("the metric with the date is not there:\n%s", body)
 	}
 	newCert, newKey := testkit.WritePair(t, testkit.SelfSigned(expired.Add(time.Hour)))
@@ -205,11 +222,13 @@ func TestExpiredCertificate(t *testing.T) {
 // with the token, may ask and describe requests; others may not.
 func TestDecisionTLS(t *testing.T) {
 	until := time.Now().Add(time.Hour)
-	server, client, stranger := testkit.SelfSigned(until, "127.0.0.1"), testkit.SelfSigned(until), testkit.SelfSigned(until)
+	server, client, stranger := testkit.SelfSigned(until, "127.0.0.1"), testkit.SelfSigned(until),
+		testkit.SelfSigned(until)
 	cert, key := testkit.WritePair(t, server)
 	authority, _ := testkit.WritePair(t, client)
 	port := testkit.FreePort(t)
-	p := startMaster(t, port, "DECISION_BIND", "0.0.0.0", "DECISION_TLS_CERT", cert, "DECISION_TLS_KEY", key, "DECISION_TLS_CLIENT_CA", authority)
+	p := startMaster(t, port, "DECISION_BIND", "0.0.0.0", "DECISION_TLS_CERT", cert, "DECISION_TLS_KEY", key,
+		"DECISION_TLS_CLIENT_CA", authority)
 	url := "https://127.0.0.1:" + port
 	ask := func(path, token string, shown ...tls.Certificate) (int, error) {
 		trust := testkit.Trust(server, "")
@@ -230,7 +249,8 @@ func TestDecisionTLS(t *testing.T) {
 		res.Body.Close()
 		return res.StatusCode, nil
 	}
-	testkit.Eventually(t, "documents are shown", func() bool { status, _ := ask("/v1/marks", "secret"); return status == 200 })
+	testkit.Eventually(t, "documents are shown",
+		func() bool { status, _ := ask("/v1/marks", "secret"); return status == 200 })
 	for _, test := range []struct {
 		path, token string
 		shown       []tls.Certificate
@@ -244,7 +264,8 @@ func TestDecisionTLS(t *testing.T) {
 		{"/v1/marks", "wrong", nil, 401},
 	} {
 		if status, err := ask(test.path, test.token, test.shown...); status != test.status {
-			t.Errorf("%s with %d certificates and token %q: %d, %v, want %d", test.path, len(test.shown), test.token, status, err, test.status)
+			t.Errorf("%s with %d certificates and token %q: %d, %v, want %d", test.path, len(test.shown), test.token, status,
+				err, test.status)
 		}
 	}
 	if status, err := ask("/check/path/x", "", stranger); err == nil {

@@ -30,13 +30,15 @@ func nginx() front {
 		return strings.Replace(text, "http {", "http {\n\taccess_log off;"+temps, 1)
 	}
 	return front{"nginx", `auth_request /weir;`, change, func(dir string) *exec.Cmd {
-		return exec.Command("nginx", "-p", dir, "-c", filepath.Join(dir, "nginx.conf"), "-g", "daemon off; master_process off; error_log stderr; pid "+dir+"/pid;")
+		return exec.Command("nginx", "-p", dir, "-c", filepath.Join(dir, "nginx.conf"), "-g",
+			"daemon off; master_process off; error_log stderr; pid "+dir+"/pid;")
 	}}
 }
 
 func haproxy() front {
 	same := func(text, _ string) string { return text }
-	return front{"haproxy", `http-request lua\.weir .*`, same, func(string) *exec.Cmd { return exec.Command("haproxy", "-db", "-f", "haproxy.cfg") }}
+	return front{"haproxy", `http-request lua\.weir .*`, same,
+		func(string) *exec.Cmd { return exec.Command("haproxy", "-db", "-f", "haproxy.cfg") }}
 }
 
 func caddy() front {
@@ -78,7 +80,8 @@ func (f front) start(t *testing.T, port, app string) (addr string) {
 	_, own, _ := net.SplitHostPort(addr)
 	for _, file := range files {
 		text := testkit.Must(os.ReadFile(file))(t)
-		addresses := strings.NewReplacer("127.0.0.1:8083", "127.0.0.1:"+port, "127.0.0.1:8081", app, "127.0.0.1:8080", addr, ":8080 {", ":"+own+" {")
+		addresses := strings.NewReplacer("127.0.0.1:8083", "127.0.0.1:"+port, "127.0.0.1:8081", app, "127.0.0.1:8080",
+			addr, ":8080 {", ":"+own+" {")
 		testkit.WriteFile(t, filepath.Join(dir, filepath.Base(file)), f.change(addresses.Replace(string(text)), dir))
 	}
 	cmd := f.run(dir)

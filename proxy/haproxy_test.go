@@ -61,7 +61,8 @@ func TestBehindHAProxy(t *testing.T) {
 				}
 			}))
 			defer target.Close()
-			p := launch(t, append([]string{"TARGET_URL", target.URL, "RATE_LIMIT_LIMIT", "1", "RATE_LIMIT_WINDOW", "3153600000"}, test.env...))
+			p := launch(t,
+				append([]string{"TARGET_URL", target.URL, "RATE_LIMIT_LIMIT", "1", "RATE_LIMIT_WINDOW", "3153600000"}, test.env...))
 			testkit.Eventually(t, "the limit is used up", func() bool { status, _ := ask(t, p.addr, "/"); return status == 429 })
 			state := balance(t, p.addr)
 			if test.down {
@@ -88,7 +89,8 @@ func balance(t *testing.T, proxy string) (state func() string) {
 	dir := testkit.Must(os.MkdirTemp("", "weir-haproxy-"))(t) // its path is short enough for a socket
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	socket, file := filepath.Join(dir, "stats"), filepath.Join(dir, "haproxy.cfg")
-	if err := os.WriteFile(file, fmt.Appendf(nil, balancing, socket, "127.0.0.1:"+testkit.FreePort(t), proxy), 0o600); err != nil {
+	if err := os.WriteFile(file, fmt.Appendf(nil, balancing, socket, "127.0.0.1:"+testkit.FreePort(t), proxy),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), "haproxy", "-db", "-f", file)

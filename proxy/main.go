@@ -94,7 +94,8 @@ func (p *proxy) live(ctx context.Context) error {
 	if l.Source != admin.SourceDefault {
 		from = l.Source
 	}
-	log.Info("Ready", "addr", p.front.Addr(), "targets", p.targets.inForce(), "limit", l.Config.String(), "limitFrom", from)
+	log.Info("Ready", "addr", p.front.Addr(), "targets", p.targets.inForce(), "limit", l.Config.String(), "limitFrom",
+		from)
 	following, leave := context.WithCancel(ctx)
 	var advised sync.WaitGroup
 	advised.Go(func() { p.adaptive.Run(following) })

@@ -58,7 +58,8 @@ func (p *running) stops(status int) {
 // not the password s3cret.
 func cannotStart(t *testing.T, env []string, status int, told string) {
 	t.Helper()
-	if _, text := testkit.Ends(t, program(t, env), status); !strings.Contains(text, told) || strings.Count(text, "\n") != 1 || strings.Contains(text, "s3cret") {
+	if _, text := testkit.Ends(t, program(t, env), status); !strings.Contains(text, told) ||
+		strings.Count(text, "\n") != 1 || strings.Contains(text, "s3cret") {
 		t.Errorf("%q: %q, want one line with %q", env, text, told)
 	}
 }
@@ -68,21 +69,27 @@ func TestWrongSettings(t *testing.T) {
 		env, args []string
 		line      string
 	}{
-		{[]string{"TARGET_URL", "gopher://x"}, nil, `proxy: TARGET_URL: "gopher://x" does not begin with http:// or https://; allowed: http://host:port or https://host:port, comma separated; none`},
+		{[]string{"TARGET_URL", "gopher://x"}, nil,
+			`proxy: TARGET_URL: "gopher://x" does not begin with http:// or https://; allowed: http://host:port or https://host:port, comma separated; none`},
 		{nil, []string{"-event-loops", "0"}, `proxy: EVENT_LOOPS: "0" is out of range; allowed: 1 … 1024`},
-		{[]string{"RATE_LIMIT_WINDOW", "0.0000015"}, nil, `proxy: RATE_LIMIT_WINDOW: "0.0000015" must be whole microseconds (6 decimals)`},
+		{[]string{"RATE_LIMIT_WINDOW", "0.0000015"}, nil,
+			`proxy: RATE_LIMIT_WINDOW: "0.0000015" must be whole microseconds (6 decimals)`},
 		{nil, []string{"-no-such-thing"}, `proxy: flag provided but not defined: -no-such-thing; -help lists the settings`},
-		{nil, []string{"rules.yaml"}, `proxy: unexpected argument "rules.yaml": a file is named by -rules-file or RULES_FILE; -help lists the settings`},
+		{nil, []string{"rules.yaml"},
+			`proxy: unexpected argument "rules.yaml": a file is named by -rules-file or RULES_FILE; -help lists the settings`},
 		{nil, []string{"version"}, `proxy: unexpected argument "version": the flag is -version; -help lists the settings`},
-		{nil, []string{"TARGET_URL=http://x"}, `proxy: unexpected argument "TARGET_URL": write it before proxy as a variable, or -target-url=… as a flag; -help lists the settings`},
-		{[]string{"RULES_FILE", "/dev/null/r", "CLIENTS_FILE", "/dev/null/c", "REDIS_HOST", "redis://h", "TLS_CERT", "/dev/null/t", "EVENT_LOOPS", "x", "LIMIT_MIN_RPS", "9", "LIMIT_MAX_RPS", "8"}, nil,
+		{nil, []string{"TARGET_URL=http://x"},
+			`proxy: unexpected argument "TARGET_URL": write it before proxy as a variable, or -target-url=… as a flag; -help lists the settings`},
+		{[]string{"RULES_FILE", "/dev/null/r", "CLIENTS_FILE", "/dev/null/c", "REDIS_HOST", "redis://h", "TLS_CERT",
+			"/dev/null/t", "EVENT_LOOPS", "x", "LIMIT_MIN_RPS", "9", "LIMIT_MAX_RPS", "8"}, nil,
 			`proxy: EVENT_LOOPS: "x" is not a whole number; allowed: 1 … 1024
 proxy: TLS_KEY: "" is missing; allowed: TLS_CERT and TLS_KEY together, or neither
 proxy: LIMIT_MIN_RPS: "9" is more than LIMIT_MAX_RPS, 8; allowed: at most that
 proxy: REDIS_HOST: "redis://h" names no host and port; allowed: host or host:port, comma separated; for the rest of a redis:// URL use REDIS_USERNAME, REDIS_PASSWORD, REDIS_DB, REDIS_TLS
 proxy: RULES_FILE: "/dev/null/r" cannot be read: not a directory
 proxy: CLIENTS_FILE: "/dev/null/c" cannot be read: not a directory`},
-		{[]string{"DEFER_URL", "file:/no/such/queue"}, nil, `proxy: DEFER_URL: "file:/no/such/queue" is in the folder /no/such, which does not exist; allowed: a file in a folder that exists and that the proxy may write to: create it, or name another`},
+		{[]string{"DEFER_URL", "file:/no/such/queue"}, nil,
+			`proxy: DEFER_URL: "file:/no/such/queue" is in the folder /no/such, which does not exist; allowed: a file in a folder that exists and that the proxy may write to: create it, or name another`},
 	} {
 		if _, stderr := testkit.Ends(t, program(t, test.env, test.args...), 2); stderr != test.line+"\n" {
 			t.Errorf("%v %v: told\n%swant\n%s", test.env, test.args, stderr, test.line)
@@ -139,16 +146,22 @@ func TestHelp(t *testing.T) {
 }
 
 func TestVersion(t *testing.T) {
-	if out, _ := testkit.Ends(t, program(t, nil, "-version"), 0); !strings.HasPrefix(out, "proxy ") || strings.Count(out, "\n") != 1 {
+	if out, _ := testkit.Ends(t, program(t, nil, "-version"), 0); !strings.HasPrefix(out, "proxy ") ||
+		strings.Count(out, "\n") != 1 {
 		t.Errorf("told %q", out)
 	}
 }
 
 func TestServes(t *testing.T) {
-	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.URL.Path) }))
+	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
+		r *http.Request) {
+		fmt.Fprint(w, r.URL.Path)
+	}))
 	defer target.Close()
-	p := launch(t, []string{"TARGET_URL", target.URL, "RATE_LIMIT_LIMIT", "7"}, "-rate-limit-limit", "1", "-rate-limit-window", "3153600000")
-	if first := p.Logged("INFO Proxy - Started version="); !strings.Contains(first, " TARGET_URL="+target.URL) || !strings.Contains(first, " RATE_LIMIT_LIMIT=1 ") {
+	p := launch(t, []string{"TARGET_URL", target.URL, "RATE_LIMIT_LIMIT", "7"}, "-rate-limit-limit", "1",
+		"-rate-limit-window", "3153600000")
+	if first := p.Logged("INFO Proxy - Started version="); !strings.Contains(first, " TARGET_URL="+target.URL) ||
+		!strings.Contains(first, " RATE_LIMIT_LIMIT=1 ") {
 		t.Errorf("the first line is %q", first)
 	}
 	for _, want := range []struct {
@@ -175,7 +188,8 @@ func TestServes(t *testing.T) {
 			Store struct{ Status, Mode string }
 		}
 	}
-	if err := json.Unmarshal([]byte(body), &health); err != nil || health.Status != "UP" || health.Components.Store.Status != "UP" || health.Components.Store.Mode != "simulated" {
+	if err := json.Unmarshal([]byte(body), &health); err != nil || health.Status != "UP" ||
+		health.Components.Store.Status != "UP" || health.Components.Store.Mode != "simulated" {
 		t.Errorf("health: %s %v", body, err)
 	}
 }
@@ -200,7 +214,9 @@ func TestSignalUnderLoad(t *testing.T) {
 		served.Add(1)
 	}))
 	defer target.Close()
-	p := launch(t, []string{"TARGET_URL", target.URL, "RATE_LIMIT_LIMIT", "1000000", "RATE_LIMIT_WINDOW", "3600", "GATE", "off", "TARGET_TIMEOUT", testkit.Patience.String(), // nothing but the signal ends what is held
+	// nothing but the signal ends what is held
+	p := launch(t, []string{"TARGET_URL", target.URL, "RATE_LIMIT_LIMIT", "1000000", "RATE_LIMIT_WINDOW", "3600",
+		"GATE", "off", "TARGET_TIMEOUT", testkit.Patience.String(),
 		"PORT", testkit.FreePort(t)}) // nobody else gets the port
 	var got atomic.Int64
 	var done [clients]atomic.Int64

@@ -61,14 +61,18 @@ func oddRequests() map[string]string {
 		"UTF-8 in a field":            get("/odd", host+"X-A: \u00e9\r\n"),
 		"Latin-1 in a field":          get("/odd", host+"X-A: \xe9\r\n"),
 		"an underscore":               get("/odd", host+"X_A: a\r\n"),
-		"an upgrade":                  get("/odd", host+"Connection: upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"),
-		"an upgrade to HTTP/2":        get("/odd", host+"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n"),
-		"trailers":                    get("/odd", host+"Connection: TE\r\nTE: trailers\r\n"),
-		"many options":                get("/odd", host+"Connection: keep-alive"+strings.Repeat(", a", 40)+"\r\n"),
-		"credentials":                 get("/odd", host+"Authorization: Basic \u00e9\r\n"),
-		"an odd X-Forwarded-For":      get("/odd", host+"X-Forwarded-For: unknown, , [::1\r\n"),
-		"fields of a front":           get("/odd", host+"Forwarded: for=unknown\r\nVia: 1.0 a\r\nX-Real-IP: a\r\nMax-Forwards: 0\r\n"),
-		"an unknown expectation":      get("/odd", host+"Expect: a\r\n"),
+		"an upgrade": get("/odd",
+			host+"Connection: upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: "+
+				"dGhlIHNhbXBsZSBub25jZQ==\r\n"),
+		"an upgrade to HTTP/2": get("/odd",
+			host+"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n"),
+		"trailers":               get("/odd", host+"Connection: TE\r\nTE: trailers\r\n"),
+		"many options":           get("/odd", host+"Connection: keep-alive"+strings.Repeat(", a", 40)+"\r\n"),
+		"credentials":            get("/odd", host+"Authorization: Basic \u00e9\r\n"),
+		"an odd X-Forwarded-For": get("/odd", host+"X-Forwarded-For: unknown, , [::1\r\n"),
+		"fields of a front": get("/odd",
+			host+"Forwarded: for=unknown\r\nVia: 1.0 a\r\nX-Real-IP: a\r\nMax-Forwards: 0\r\n"),
+		"an unknown expectation": get("/odd", host+"Expect: a\r\n"),
 	}
 }
 
@@ -119,7 +123,8 @@ func TestOddRequests(t *testing.T) {
 // HAProxy describes all fields of a request, or refuses it: a client does not choose which are left out.
 func TestHAProxyBoundsFields(t *testing.T) {
 	a := startAsker(t, haproxy())
-	for fields, want := range map[string]int{manyFields(80): 200, manyFields(80) + "X-Field-0: b\r\n": 200, manyFields(81): 431} {
+	for fields, want := range map[string]int{manyFields(80): 200, manyFields(80) + "X-Field-0: b\r\n": 200,
+		manyFields(81): 431} {
 		if got := oddStatus(t, a.addr, "GET /odd HTTP/1.1\r\nHost: a.example\r\n"+fields+"\r\n"); got != want {
 			t.Errorf("%d fields: %d, want %d", strings.Count(fields, "\n"), got, want)
 		}

@@ -53,7 +53,8 @@ func TestPageCannotAsk(t *testing.T) {
 	if refused < 10 {
 		t.Errorf("%v questions were refused: the page does not reach Weir\n%s", refused, log)
 	}
-	for _, counted := range regexp.MustCompile(`ratelimiter_check_requests_total\{api="check",code="[^"]*"\} [1-9]\d*`).FindAllString(text, -1) {
+	for _, counted := range regexp.MustCompile(
+		`ratelimiter_check_requests_total\{api="check",code="[^"]*"\} [1-9]\d*`).FindAllString(text, -1) {
 		if !strings.Contains(counted, `code="400"`) && !strings.Contains(counted, `code="403"`) {
 			t.Errorf("a page was answered: %s", counted)
 		}

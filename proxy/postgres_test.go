@@ -18,9 +18,11 @@ import (
 // then it decides again.
 func TestPostgresKilled(t *testing.T) {
 	s := postgrestest.Start(t)
-	p := launch(t, []string{"TARGET_URL", named(t), "POSTGRES_URL", s.URL("weir", "weir"), "POSTGRES_TIMEOUT", "2s", "EVENT_LOOPS", "1"})
+	p := launch(t, []string{"TARGET_URL", named(t), "POSTGRES_URL", s.URL("weir", "weir"), "POSTGRES_TIMEOUT", "2s",
+		"EVENT_LOOPS", "1"})
 	p.Logged("INFO PostgresClient - Schema migrated from=0 to=")
-	p.gets("PUT /config/rules", 200, `"stored":true`, windows(`rules: [{id: x, key: ["header:X-A"], limit: {algorithm: sliding_log, limit: 1, window: C}}]`))
+	p.gets("PUT /config/rules", 200, `"stored":true`,
+		windows(`rules: [{id: x, key: ["header:X-A"], limit: {algorithm: sliding_log, limit: 1, window: C}}]`))
 	p.gets("GET / X-A=1", 200, "")
 	p.gets("GET / X-A=1", 429, `"rule":"x"`)
 	s.Signal(syscall.SIGKILL)
@@ -42,8 +44,11 @@ func TestPostgresKilled(t *testing.T) {
 func TestMisconfiguredPostgres(t *testing.T) {
 	s := postgrestest.Start(t)
 	s.Do("weir", "CREATE ROLE plain LOGIN")
-	s.Do("weir", printedSchema(t)+"; CREATE OR REPLACE FUNCTION weir.version() RETURNS int4 LANGUAGE sql AS 'SELECT 6'; ALTER SCHEMA weir RENAME TO before")
-	s.Do("weir", "CREATE ROLE proxies LOGIN; GRANT USAGE ON SCHEMA before TO proxies; GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA before TO proxies")
+	s.Do("weir", printedSchema(t)+
+		"; CREATE OR REPLACE FUNCTION weir.version() RETURNS int4 LANGUAGE sql AS 'SELECT 6'; ALTER SCHEMA "+
+		"weir RENAME TO before")
+	s.Do("weir", "CREATE ROLE proxies LOGIN; GRANT USAGE ON SCHEMA before TO proxies; GRANT EXECUTE ON ALL FUNCTIONS "+
+		"IN SCHEMA before TO proxies")
 	s.Do("weir", "CREATE ROLE mallory LOGIN; CREATE SCHEMA others AUTHORIZATION mallory")
 	s.Do("weir", "CREATE SCHEMA later; CREATE FUNCTION later.version() RETURNS int4 LANGUAGE sql AS 'SELECT 99'")
 	for _, test := range []struct {
@@ -51,24 +56,33 @@ func TestMisconfiguredPostgres(t *testing.T) {
 		told   string
 		env    []string
 	}{
-		{1, "schema later has version 99", []string{"POSTGRES_URL", s.URL("weir:s3cret", "weir"), "POSTGRES_SCHEMA", "later"}},
+		{1, "schema later has version 99", []string{"POSTGRES_URL", s.URL("weir:s3cret", "weir"), "POSTGRES_SCHEMA",
+			"later"}},
 		{2, "there is no such database", []string{"POSTGRES_URL", s.URL("weir:s3cret", "missing")}},
 		{2, "the user lacks a right", []string{"POSTGRES_URL", s.URL("plain:s3cret", "weir")}},
-		{1, "tables or functions are missing, or of another version: schema weir is missing: run", []string{"POSTGRES_URL", s.URL("weir:s3cret", "weir"), "POSTGRES_MIGRATE", "false"}},
-		{1, "schema before has version 6, and this program needs 9: run the SQL that proxy -postgres-schema prints", []string{"POSTGRES_URL", s.URL("weir:s3cret", "weir"), "POSTGRES_MIGRATE", "false", "POSTGRES_SCHEMA", "before"}},
-		{2, "it, or a function in it, belongs to role mallory", []string{"POSTGRES_URL", s.URL("weir:s3cret", "weir"), "POSTGRES_SCHEMA", "others"}},
-		{2, "run the SQL that proxy -postgres-schema prints as that role", []string{"POSTGRES_URL", s.URL("weir:s3cret", "weir"), "POSTGRES_SCHEMA", "others", "POSTGRES_MIGRATE", "false"}},
-		{2, `schema "before" belongs to role weir_owner: run the SQL that proxy -postgres-schema prints`, []string{"POSTGRES_URL", s.URL("proxies:s3cret", "weir"), "POSTGRES_SCHEMA", "before"}},
-		{2, "must be a schema of Weir's own", []string{"POSTGRES_URL", s.URL("weir:s3cret", "weir"), "POSTGRES_SCHEMA", "public"}},
+		{1, "tables or functions are missing, or of another version: schema weir is missing: run",
+			[]string{"POSTGRES_URL", s.URL("weir:s3cret", "weir"), "POSTGRES_MIGRATE", "false"}},
+		{1, "schema before has version 6, and this program needs 9: run the SQL that proxy -postgres-schema prints",
+			[]string{"POSTGRES_URL", s.URL("weir:s3cret", "weir"), "POSTGRES_MIGRATE", "false", "POSTGRES_SCHEMA", "before"}},
+		{2, "it, or a function in it, belongs to role mallory", []string{"POSTGRES_URL", s.URL("weir:s3cret", "weir"),
+			"POSTGRES_SCHEMA", "others"}},
+		{2, "run the SQL that proxy -postgres-schema prints as that role",
+			[]string{"POSTGRES_URL", s.URL("weir:s3cret", "weir"), "POSTGRES_SCHEMA", "others", "POSTGRES_MIGRATE", "false"}},
+		{2, `schema "before" belongs to role weir_owner: run the SQL that proxy -postgres-schema prints`,
+			[]string{"POSTGRES_URL", s.URL("proxies:s3cret", "weir"), "POSTGRES_SCHEMA", "before"}},
+		{2, "must be a schema of Weir's own", []string{"POSTGRES_URL", s.URL("weir:s3cret", "weir"), "POSTGRES_SCHEMA",
+			"public"}},
 		{2, "names no user", []string{"POSTGRES_URL", "postgres://weir:12/s3cret@localhost/weir"}},
-		{2, "correct the parameters of POSTGRES_URL", []string{"POSTGRES_URL", s.URL("weir:s3cret", "weir") + "&ssl_mode=require"}},
+		{2, "correct the parameters of POSTGRES_URL",
+			[]string{"POSTGRES_URL", s.URL("weir:s3cret", "weir") + "&ssl_mode=require"}},
 		{2, "excludes REDIS_HOST", []string{"POSTGRES_URL", s.URL("weir:s3cret", "weir"), "REDIS_HOST", "localhost"}},
 		{2, "does not begin with postgres://", []string{"POSTGRES_URL", "weir:s3cret@localhost"}},
 		{2, "POSTGRES_SCHEMA", []string{"POSTGRES_URL", s.URL("weir:s3cret", "weir"), "POSTGRES_SCHEMA", "Weir"}},
 	} {
 		cannotStart(t, test.env, test.status, test.told)
 	}
-	p := launch(t, []string{"TARGET_URL", named(t), "POSTGRES_URL", s.URL("weir:s3cret", "weir"), "POSTGRES_MIGRATE", "false", "POSTGRES_SCHEMA", "before", "STORE_START", "anyway"})
+	p := launch(t, []string{"TARGET_URL", named(t), "POSTGRES_URL", s.URL("weir:s3cret", "weir"), "POSTGRES_MIGRATE",
+		"false", "POSTGRES_SCHEMA", "before", "STORE_START", "anyway"})
 	line := p.Logged("ERROR PostgresClient")
 	if !strings.Contains(line, "run the SQL that proxy -postgres-schema prints") {
 		t.Errorf("told: %s", line)
@@ -90,8 +104,10 @@ func TestPostgresSchemaPrinted(t *testing.T) {
 	cmd.Args = append(cmd.Args, "-postgres-schema")
 	out := testkit.Must(cmd.Output())(t)
 	s.Do("weir", string(out))
-	s.Do("weir", "CREATE ROLE plain LOGIN; GRANT USAGE ON SCHEMA limits TO plain; GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA limits TO plain")
-	p := launch(t, []string{"TARGET_URL", named(t), "POSTGRES_URL", s.URL("plain", "weir"), "POSTGRES_SCHEMA", "limits", "POSTGRES_MIGRATE", "false", "POSTGRES_TIMEOUT", "2s"})
+	s.Do("weir", "CREATE ROLE plain LOGIN; GRANT USAGE ON SCHEMA limits TO plain; GRANT EXECUTE ON ALL FUNCTIONS IN "+
+		"SCHEMA limits TO plain")
+	p := launch(t, []string{"TARGET_URL", named(t), "POSTGRES_URL", s.URL("plain", "weir"), "POSTGRES_SCHEMA",
+		"limits", "POSTGRES_MIGRATE", "false", "POSTGRES_TIMEOUT", "2s"})
 	testkit.Eventually(t, "the proxy has found the store", func() bool {
 		_, text := p.call("GET /actuator/health")
 		return strings.Contains(text, `"mode":"postgres"`)
@@ -109,7 +125,8 @@ type postgresWorld struct {
 }
 
 func newPostgresWorld(t *testing.T, url string, env ...string) *postgresWorld {
-	p := launch(t, append([]string{"TARGET_URL", named(t), "POSTGRES_URL", url, "POSTGRES_TIMEOUT", "2s", "EVENT_LOOPS", "1"}, env...))
+	p := launch(t,
+		append([]string{"TARGET_URL", named(t), "POSTGRES_URL", url, "POSTGRES_TIMEOUT", "2s", "EVENT_LOOPS", "1"}, env...))
 	w := &postgresWorld{running: p, t: t}
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -147,7 +164,8 @@ func (w *postgresWorld) decides() {
 func (w *postgresWorld) outage(spoil func(), told string, mend func()) {
 	w.t.Helper()
 	spoil()
-	testkit.Eventually(w.t, "it is told: "+told, func() bool { w.keys++; w.ask(w.keys); return len(w.Log.Lines(told)) > 0 })
+	testkit.Eventually(w.t, "it is told: "+told,
+		func() bool { w.keys++; w.ask(w.keys); return len(w.Log.Lines(told)) > 0 })
 	for i := range 5 {
 		if i == 0 || mend == nil {
 			w.keys++ // one that is decided again is refused the second time
@@ -167,18 +185,21 @@ func (w *postgresWorld) outage(spoil func(), told string, mend func()) {
 // Whatever keeps PostgreSQL from deciding is told with what to do about it, refuses nobody
 // and ends by itself when its cause has.
 func TestPostgresFaults(t *testing.T) {
-	s := postgrestest.Start(t, "-c", "max_connections=15", "-c", "superuser_reserved_connections=3", "-c", "max_wal_senders=0")
+	s := postgrestest.Start(t, "-c", "max_connections=15", "-c", "superuser_reserved_connections=3", "-c",
+		"max_wal_senders=0")
 	s.Do("weir", "CREATE ROLE plain LOGIN; GRANT CREATE ON DATABASE weir TO plain")
 	w := newPostgresWorld(t, s.URL("plain", "weir"))
 
 	// Where one key more goes on another page there is no room for it.
 	w.outage(func() {
-		s.Do("weir", "INSERT INTO weir.keys SELECT 'filler' || n::text::bytea, 0, 0, 0, 0, 0, 0, 9e15 FROM generate_series(1, 12000) n")
+		s.Do("weir",
+			"INSERT INTO weir.keys SELECT 'filler' || n::text::bytea, 0, 0, 0, 0, 0, 0, 9e15 FROM generate_series(1, 12000) n")
 		bytes := testkit.Must(strconv.ParseInt(s.Do("weir", "SELECT pg_relation_size('weir.keys')"), 10, 64))(t)
 		s.FilesMax(bytes + 4096)
 	}, "make room on the server's disk", func() { s.FilesMax(-1) })
 
-	w.outage(func() { s.Do("weir", "DROP FUNCTION weir.take_1(int8, int4, int4[], bytea[], int8[], int8[])") }, "take_1", nil)
+	w.outage(func() { s.Do("weir", "DROP FUNCTION weir.take_1(int8, int4, int4[], bytea[], int8[], int8[])") },
+		"take_1", nil)
 
 	w.outage(func() {
 		s.Do("weir", "ALTER FUNCTION weir.take_1 OWNER TO weir; REVOKE ALL ON FUNCTION weir.take_1 FROM plain")
@@ -193,7 +214,8 @@ func TestPostgresFaults(t *testing.T) {
 // exhaust takes all connections that there are, those of the proxy too.
 func exhaust(t *testing.T, s *postgrestest.Server) (held []*pgconn.PgConn) {
 	t.Helper()
-	s.Do("weir", "ALTER ROLE plain CONNECTION LIMIT 0; SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'plain'")
+	s.Do("weir",
+		"ALTER ROLE plain CONNECTION LIMIT 0; SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'plain'")
 	s.Do("weir", "CREATE ROLE greedy LOGIN")
 	testkit.Eventually(t, "all connections are taken", func() bool {
 		conn, err := pgconn.Connect(context.Background(), s.URL("greedy", "weir"))
@@ -219,12 +241,15 @@ func TestPostgresPromotion(t *testing.T) {
 	standby := primary.Standby()
 	w := newPostgresWorld(t, postgrestest.URLs("weir", "weir", primary, standby))
 	testkit.Eventually(t, "the standby has the rules", func() bool {
-		n, err := standby.Try("weir", "SELECT count(*) FROM weir.documents WHERE name LIKE '%rules'") // the table may be missing yet
+		// the table may be missing yet
+		n, err := standby.Try("weir", "SELECT count(*) FROM weir.documents WHERE name LIKE '%rules'")
 		return err == nil && n == "1"
 	})
-	lone := launch(t, []string{"TARGET_URL", named(t), "POSTGRES_URL", standby.URL("weir", "weir"), "POSTGRES_TIMEOUT", "2s"})
+	lone := launch(t, []string{"TARGET_URL", named(t), "POSTGRES_URL", standby.URL("weir", "weir"), "POSTGRES_TIMEOUT",
+		"2s"})
 	lone.Logged("name the primary in POSTGRES_URL")
-	w.outage(func() { primary.Signal(syscall.SIGKILL) }, "PostgreSQL connection lost, entering fail-open mode", func() { standby.Do("postgres", "SELECT pg_promote()") })
+	w.outage(func() { primary.Signal(syscall.SIGKILL) }, "PostgreSQL connection lost, entering fail-open mode",
+		func() { standby.Do("postgres", "SELECT pg_promote()") })
 	w.gets("GET /config/rules", 200, `"x"`)
 	lone.Logged(postgresBack)
 }
@@ -234,7 +259,8 @@ func TestPostgresPoolerRestarted(t *testing.T) {
 	s := postgrestest.Start(t)
 	pooler := s.Pooler(4)
 	w := newPostgresWorld(t, pooler.URL("weir", "weir"))
-	w.outage(func() { pooler.Signal(syscall.SIGKILL) }, "PostgreSQL connection lost, entering fail-open mode", pooler.RestartPooler)
+	w.outage(func() { pooler.Signal(syscall.SIGKILL) }, "PostgreSQL connection lost, entering fail-open mode",
+		pooler.RestartPooler)
 }
 
 // A postgresPair is two proxies with one PostgreSQL.
@@ -281,7 +307,8 @@ func TestPostgresReturns(t *testing.T) {
 		{"shut down", true, s.Shutdown, s.Restart},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			both := postgresPair{newPostgresWorld(t, url, "POSTGRES_TIMEOUT", "500ms"), newPostgresWorld(t, url, "POSTGRES_TIMEOUT", "500ms")}
+			both := postgresPair{newPostgresWorld(t, url, "POSTGRES_TIMEOUT", "500ms"),
+				newPostgresWorld(t, url, "POSTGRES_TIMEOUT", "500ms")}
 			both[0].keys = 1_000_000 * (i + 1) // nobody has asked for those
 			for range 2 {
 				both.outage(t, test.leave, test.mend, test.kept)

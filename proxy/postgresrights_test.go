@@ -139,7 +139,8 @@ func (a *attacker) do(sql string) {
 // column runs SQL as superuser, and returns the first column.
 func column(t *testing.T, s *postgrestest.Server, sql string) []string {
 	t.Helper()
-	if text := s.Do("weir", "SET search_path = pg_catalog; SELECT string_agg(line, chr(1)) FROM ("+sql+") all_of (line)"); text != "" {
+	if text := s.Do("weir", "SET search_path = pg_catalog; SELECT string_agg(line, chr(1)) FROM ("+sql+
+		") all_of (line)"); text != "" {
 		return strings.Split(text, "\x01")
 	}
 	return nil
@@ -151,7 +152,8 @@ func column(t *testing.T, s *postgrestest.Server, sql string) []string {
 // than the role's own.
 func TestPostgresRoleGetsNoRights(t *testing.T) {
 	s := postgrestest.Start(t)
-	s.Do("weir", "CREATE ROLE proxies LOGIN; GRANT CREATE ON DATABASE weir TO proxies; SET ROLE proxies; CREATE SCHEMA weir; CREATE TABLE weir.keys (name bytea)")
+	s.Do("weir", "CREATE ROLE proxies LOGIN; GRANT CREATE ON DATABASE weir TO proxies; SET ROLE proxies; CREATE SCHEMA "+
+		"weir; CREATE TABLE weir.keys (name bytea)")
 	if told := s.Psql("weir", printedSchema(t)); !strings.Contains(told, `ERROR:  schema "weir" belongs to role proxies`) {
 		t.Errorf("where the role has prepared the schema, psql prints: %s", told)
 	}
@@ -169,7 +171,8 @@ func TestPostgresRoleGetsNoRights(t *testing.T) {
 			t.Errorf("%s runs with the rights of its owner, and is not tried", name)
 		}
 	}
-	poison := column(t, s, "SELECT format('SELECT weir.%I(%s)', proname, array_to_string(array_fill('NULL'::text, ARRAY[pronargs]), ',')) FROM pg_proc WHERE pronamespace = 'weir'::regnamespace ORDER BY prosecdef")
+	poison := column(t, s, "SELECT format('SELECT weir.%I(%s)', proname, array_to_string(array_fill('NULL'::text, "+
+		"ARRAY[pronargs]), ',')) FROM pg_proc WHERE pronamespace = 'weir'::regnamespace ORDER BY prosecdef")
 	for schema, path := range map[string]string{"pg_temp": "pg_temp, pg_catalog", "evil": "evil, pg_catalog, pg_temp"} {
 		a := newAttacker(t, s)
 		if schema != "pg_temp" {
@@ -187,7 +190,8 @@ func TestPostgresRoleGetsNoRights(t *testing.T) {
 				t.Errorf("%s: %s(%s): %v", schema, c.function, arguments, err)
 			}
 		}
-		for _, name := range []string{"hostile", "pg_temp.hostile", schema + ".hostile", "documents", `keys; ALTER ROLE proxies SUPERUSER`} {
+		for _, name := range []string{"hostile", "pg_temp.hostile", schema + ".hostile", "documents",
+			`keys; ALTER ROLE proxies SUPERUSER`} {
 			if a.try("SELECT * FROM weir.sweep_1('"+name+"', 0, 8)") == nil {
 				t.Errorf("%s: sweep_1 accepts the table %s", schema, name)
 			}

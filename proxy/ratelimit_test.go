@@ -41,17 +41,22 @@ func startTwins(t *testing.T, files map[string]string) *twins {
 		testkit.WriteFile(t, filepath.Join(folder, name), text)
 	}
 	program := filepath.Join(t.TempDir(), "ratelimit")
-	build := exec.Command("go", "build", "-C", "../bench/limits/decision/ratelimit", "-o", program, "github.com/envoyproxy/ratelimit/src/service_cmd")
+	build := exec.Command("go", "build", "-C", "../bench/limits/decision/ratelimit", "-o", program,
+		"github.com/envoyproxy/ratelimit/src/service_cmd")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("envoyproxy/ratelimit cannot be built: %v\n%s", err, out)
 	}
 	port, decisions := testkit.FreePort(t), testkit.FreePort(t)
 	cmd := exec.Command(program)
-	cmd.Env = append(os.Environ(), "HOST=127.0.0.1", "GRPC_HOST=127.0.0.1", "DEBUG_HOST=127.0.0.1", "PORT="+port, "GRPC_PORT="+testkit.FreePort(t), "DEBUG_PORT="+testkit.FreePort(t),
-		"USE_STATSD=false", "DISABLE_STATS=true", "REDIS_SOCKET_TYPE=tcp", "REDIS_URL="+redis, "RUNTIME_ROOT="+root, "RUNTIME_SUBDIRECTORY=limits", "RUNTIME_WATCH_ROOT=false",
-		"LIMIT_RESPONSE_HEADERS_ENABLED=true", "RESPONSE_DYNAMIC_METADATA=true", "EXPIRATION_JITTER_MAX_SECONDS=0", "LOG_LEVEL=ERROR")
+	cmd.Env = append(os.Environ(), "HOST=127.0.0.1", "GRPC_HOST=127.0.0.1", "DEBUG_HOST=127.0.0.1", "PORT="+port,
+		"GRPC_PORT="+testkit.FreePort(t), "DEBUG_PORT="+testkit.FreePort(t),
+		"USE_STATSD=false", "DISABLE_STATS=true", "REDIS_SOCKET_TYPE=tcp", "REDIS_URL="+redis, "RUNTIME_ROOT="+root,
+		"RUNTIME_SUBDIRECTORY=limits", "RUNTIME_WATCH_ROOT=false",
+		"LIMIT_RESPONSE_HEADERS_ENABLED=true", "RESPONSE_DYNAMIC_METADATA=true", "EXPIRATION_JITTER_MAX_SECONDS=0",
+		"LOG_LEVEL=ERROR")
 	testkit.Start(t, cmd)
-	launch(t, []string{"TARGET_URL", "none", "DECISION_PORT", decisions, "RATELIMIT_CONFIG", folder, "RATELIMIT_CHARGE", "independent", "REDIS_HOST", redis, "REDIS_TIMEOUT", "2s",
+	launch(t, []string{"TARGET_URL", "none", "DECISION_PORT", decisions, "RATELIMIT_CONFIG", folder,
+		"RATELIMIT_CHARGE", "independent", "REDIS_HOST", redis, "REDIS_TIMEOUT", "2s",
 		"STORE_FAILURE_MODE", "closed", "RATE_LIMIT_HEADERS", "envoy", "RESPONSE_DYNAMIC_METADATA", "true"})
 	p := &twins{t: t, peer: "http://127.0.0.1:" + port + "/json", weir: "http://127.0.0.1:" + decisions + "/json"}
 	testkit.Eventually(t, "envoyproxy/ratelimit answers", func() bool {
@@ -179,9 +184,11 @@ func (d *draw) descriptors(text *strings.Builder, indent string, depth int) {
 		case d.odds(8):
 			fmt.Fprintf(text, "%s  rate_limit: {unlimited: true}\n", indent)
 		case d.odds(4):
-			fmt.Fprintf(text, "%s  rate_limit: {unit: %s, requests_per_unit: %d, name: n%d, replaces: [{name: n%d}]}\n", indent, d.pick(d.units...), d.IntN(5), d.IntN(2), 2+d.IntN(2))
+			fmt.Fprintf(text, "%s  rate_limit: {unit: %s, requests_per_unit: %d, name: n%d, replaces: [{name: n%d}]}\n",
+				indent, d.pick(d.units...), d.IntN(5), d.IntN(2), 2+d.IntN(2))
 		case d.odds(4):
-			fmt.Fprintf(text, "%s  rate_limit: {unit: %s, requests_per_unit: %d, name: n%d}\n", indent, d.pick(d.units...), d.IntN(5), 2+d.IntN(2))
+			fmt.Fprintf(text, "%s  rate_limit: {unit: %s, requests_per_unit: %d, name: n%d}\n", indent, d.pick(d.units...),
+				d.IntN(5), 2+d.IntN(2))
 		case !d.odds(5):
 			fmt.Fprintf(text, "%s  rate_limit: {unit: %s, requests_per_unit: %d}\n", indent, d.pick(d.units...), d.IntN(5))
 		}
@@ -214,7 +221,8 @@ func (d *draw) request() (r asked) {
 	for range 1 + d.IntN(4) {
 		one := described{Entries: []map[string]string{}}
 		for range [...]int{0, 1, 1, 1, 1, 2, 2, 3}[d.IntN(8)] {
-			one.Entries = append(one.Entries, map[string]string{"key": d.pick("a", "a", "a", "b", "b", "b", "b", "c"), "value": d.pick("", "x", "x", "y", "xy", "xy", "xyz", "*", "x*")})
+			one.Entries = append(one.Entries, map[string]string{"key": d.pick("a", "a", "a", "b", "b", "b", "b", "c"),
+				"value": d.pick("", "x", "x", "y", "xy", "xy", "xyz", "*", "x*")})
 		}
 		switch {
 		case d.odds(10):
@@ -258,10 +266,12 @@ func known(r *asked, weir, peer *said) (apart bool) {
 		ours, theirs, hits := &weir.Statuses[i], &peer.Statuses[i], r.hits(i)
 		switch {
 		// What is refused is not charged: so less than what was wanted may be left.
-		case theirs.LimitRemaining == 0 && ours.LimitRemaining > 0 && int(ours.LimitRemaining) < hits && ours.Code == theirs.Code:
+		case theirs.LimitRemaining == 0 && ours.LimitRemaining > 0 && int(ours.LimitRemaining) < hits &&
+			ours.Code == theirs.Code:
 			return true
 		// A look is refused when nothing is left; by the peer when something was refused before.
-		case hits == 0 && ours.Code == "OVER_LIMIT" && theirs.Code == "OK" && ours.LimitRemaining == 0 && theirs.LimitRemaining == 0:
+		case hits == 0 && ours.Code == "OVER_LIMIT" && theirs.Code == "OK" && ours.LimitRemaining == 0 &&
+			theirs.LimitRemaining == 0:
 			return true
 		}
 	}
@@ -311,11 +321,14 @@ func TestAsEnvoysRateLimit(t *testing.T) {
 // itsFiles reads the files that envoyproxy/ratelimit brings as examples, and for its own tests. It
 // refuses those of the names below.
 func itsFiles(t *testing.T) {
-	dir := testkit.Must(exec.Command("go", "list", "-C", "../bench/limits/decision/ratelimit", "-m", "-f", "{{.Dir}}", "github.com/envoyproxy/ratelimit").Output())(t)
-	refused := []string{"bad_limit_unit", "bad_yaml", "duplicate_key", "empty_domain", "empty_key", "misspelled_key", "misspelled_key2", "non_map_list", "non_string_key",
+	dir := testkit.Must(exec.Command("go", "list", "-C", "../bench/limits/decision/ratelimit", "-m", "-f", "{{.Dir}}",
+		"github.com/envoyproxy/ratelimit").Output())(t)
+	refused := []string{"bad_limit_unit", "bad_yaml", "duplicate_key", "empty_domain", "empty_key", "misspelled_key",
+		"misspelled_key2", "non_map_list", "non_string_key",
 		"replaces_empty", "replaces_self", "unlimited_with_unit"}
 	count := 0
-	for _, folder := range []string{"examples/ratelimit/config", "test/config", "test/integration/runtime/current/ratelimit/config"} {
+	for _, folder := range []string{"examples/ratelimit/config", "test/config",
+		"test/integration/runtime/current/ratelimit/config"} {
 		files := testkit.Must(filepath.Glob(filepath.Join(strings.TrimSpace(string(dir)), folder, "*.yaml")))(t)
 		for _, file := range files {
 			count++
@@ -357,7 +370,8 @@ func (p *twins) random(t *testing.T) {
 			}
 		}
 	}
-	if codes["OVER_LIMIT"] < 100 || codes["OK"] < 500 || codes["limited"] < 300 || codes["unlimited"] < 20 || codes["apart"] > ratelimitSeeds {
+	if codes["OVER_LIMIT"] < 100 || codes["OK"] < 500 || codes["limited"] < 300 || codes["unlimited"] < 20 ||
+		codes["apart"] > ratelimitSeeds {
 		t.Errorf("the test does not reach what it is about: %v", codes)
 	}
 }
@@ -365,20 +379,34 @@ func (p *twins) random(t *testing.T) {
 // forms are ways to write requests that both take, or both refuse.
 func (p *twins) forms(t *testing.T) {
 	for _, body := range []string{
-		``, `{}`, `[]`, `null`, `{"domain":"named"}`, `{"domain":"","descriptors":[{}]}`, `{"domain":"named","descriptors":[{}]}`, `{"domain":"unknown","descriptors":[{}]}`,
-		`{"domain":"named","descriptors":[{"entries":[{"key":"none"}]}],}`, `{"domain":"named","descriptors":[{"entries":[{"key":"none"}]}]} x`,
-		`{"domain":"named","descriptors":[{"entries":[{"key":"none","value":5}]}]}`, `{"domain":"named","descriptors":[{"entries":[{"key":"none","velue":""}]}]}`,
-		`{"domain":"named","domain":"named","descriptors":[{}]}`, `{"Domain":"named","descriptors":[{}]}`, `{"domain":null,"descriptors":[{}]}`, `{"domain":"named","descriptors":null}`,
-		`{"domain":"named","descriptors":[null]}`, `{"domain":"named","descriptors":[{"entries":null,"limit":null,"hitsAddend":null}]}`,
-		`{"domain":"named","descriptors":[{}],"hitsAddend":2}`, `{"domain":"named","descriptors":[{}],"hits_addend":"2"}`, `{"domain":"named","descriptors":[{}],"hits_addend":1,"hitsAddend":1}`,
-		`{"domain":"named","descriptors":[{}],"hitsAddend":2.0}`, `{"domain":"named","descriptors":[{}],"hitsAddend":2e1}`, `{"domain":"named","descriptors":[{}],"hitsAddend":"2e1"}`,
-		`{"domain":"named","descriptors":[{}],"hitsAddend":2.5}`, `{"domain":"named","descriptors":[{}],"hitsAddend":-1}`, `{"domain":"named","descriptors":[{}],"hitsAddend":4294967296}`,
-		`{"domain":"named","descriptors":[{}],"hitsAddend":" 2"}`, `{"domain":"named","descriptors":[{}],"hitsAddend":""}`, `{"domain":"named","descriptors":[{}],"hitsAddend":true}`,
-		`{"domain":"named","descriptors":[{}],"hitsAddend":-0}`, `{"domain":"named","descriptors":[{}],"hitsAddend":02}`, `{"domain":"named","descriptors":[{}],"hitsAddend":"02"}`,
-		`{"domain":"named","descriptors":[{"hitsAddend":"7"}]}`, `{"domain":"named","descriptors":[{"hitsAddend":{"value":7}}]}`,
-		`{"domain":"named","descriptors":[{"limit":{"requestsPerUnit":"3","unit":"DAY"}}]}`, `{"domain":"named","descriptors":[{"limit":{"requests_per_unit":3,"unit":4}}]}`,
-		`{"domain":"named","descriptors":[{"limit":{"unit":"day"}}]}`, `{"domain":"named","descriptors":[{"limit":{"unit":"4"}}]}`,
-		`{"domain":"\ud83d\ude00","descriptors":[{}]}`, `{"domain":"\ud83d","descriptors":[{}]}`, "{\"domain\":\"\xff\",\"descriptors\":[{}]}", "{\"domain\":\"a\nb\",\"descriptors\":[{}]}",
+		``, `{}`, `[]`, `null`, `{"domain":"named"}`, `{"domain":"","descriptors":[{}]}`,
+		`{"domain":"named","descriptors":[{}]}`, `{"domain":"unknown","descriptors":[{}]}`,
+		`{"domain":"named","descriptors":[{"entries":[{"key":"none"}]}],}`,
+		`{"domain":"named","descriptors":[{"entries":[{"key":"none"}]}]} x`,
+		`{"domain":"named","descriptors":[{"entries":[{"key":"none","value":5}]}]}`,
+		`{"domain":"named","descriptors":[{"entries":[{"key":"none","velue":""}]}]}`,
+		`{"domain":"named","domain":"named","descriptors":[{}]}`, `{"Domain":"named","descriptors":[{}]}`,
+		`{"domain":null,"descriptors":[{}]}`, `{"domain":"named","descriptors":null}`,
+		`{"domain":"named","descriptors":[null]}`,
+		`{"domain":"named","descriptors":[{"entries":null,"limit":null,"hitsAddend":null}]}`,
+		`{"domain":"named","descriptors":[{}],"hitsAddend":2}`, `{"domain":"named","descriptors":[{}],"hits_addend":"2"}`,
+		`{"domain":"named","descriptors":[{}],"hits_addend":1,"hitsAddend":1}`,
+		`{"domain":"named","descriptors":[{}],"hitsAddend":2.0}`,
+		`{"domain":"named","descriptors":[{}],"hitsAddend":2e1}`, `{"domain":"named","descriptors":[{}],"hitsAddend":"2e1"}`,
+		`{"domain":"named","descriptors":[{}],"hitsAddend":2.5}`, `{"domain":"named","descriptors":[{}],"hitsAddend":-1}`,
+		`{"domain":"named","descriptors":[{}],"hitsAddend":4294967296}`,
+		`{"domain":"named","descriptors":[{}],"hitsAddend":" 2"}`,
+		`{"domain":"named","descriptors":[{}],"hitsAddend":""}`, `{"domain":"named","descriptors":[{}],"hitsAddend":true}`,
+		`{"domain":"named","descriptors":[{}],"hitsAddend":-0}`, `{"domain":"named","descriptors":[{}],"hitsAddend":02}`,
+		`{"domain":"named","descriptors":[{}],"hitsAddend":"02"}`,
+		`{"domain":"named","descriptors":[{"hitsAddend":"7"}]}`,
+		`{"domain":"named","descriptors":[{"hitsAddend":{"value":7}}]}`,
+		`{"domain":"named","descriptors":[{"limit":{"requestsPerUnit":"3","unit":"DAY"}}]}`,
+		`{"domain":"named","descriptors":[{"limit":{"requests_per_unit":3,"unit":4}}]}`,
+		`{"domain":"named","descriptors":[{"limit":{"unit":"day"}}]}`,
+		`{"domain":"named","descriptors":[{"limit":{"unit":"4"}}]}`,
+		`{"domain":"\ud83d\ude00","descriptors":[{}]}`, `{"domain":"\ud83d","descriptors":[{}]}`,
+		"{\"domain\":\"\xff\",\"descriptors\":[{}]}", "{\"domain\":\"a\nb\",\"descriptors\":[{}]}",
 	} {
 		if weir, peer := p.post(p.weir, body), p.post(p.peer, body); weir.Status != peer.Status {
 			t.Errorf("%s: %d, %d by envoyproxy/ratelimit", body, weir.Status, peer.Status)
@@ -393,7 +421,8 @@ func (p *twins) differences(t *testing.T) {
 	}
 	for _, test := range []struct{ name, descriptors, weir, peer string }{
 		{"most of ten", one("ten", "x", `,"hitsAddend":8`), "OK OK:2", "OK OK:2"},
-		{"a refusal tells what is left", one("ten", "x", `,"hitsAddend":5`), "OVER_LIMIT OVER_LIMIT:2", "OVER_LIMIT OVER_LIMIT:0"},
+		{"a refusal tells what is left", one("ten", "x", `,"hitsAddend":5`), "OVER_LIMIT OVER_LIMIT:2",
+			"OVER_LIMIT OVER_LIMIT:0"},
 		{"and is not charged", one("ten", "x", ""), "OK OK:1", "OVER_LIMIT OVER_LIMIT:0"},
 		{"one", one("one", "x", ""), "OK OK:0", "OK OK:0"},
 		{"a look is refused when nothing is left", one("one", "x", `,"hitsAddend":0`), "OVER_LIMIT OVER_LIMIT:0", "OK OK:0"},
@@ -406,7 +435,8 @@ func (p *twins) differences(t *testing.T) {
 		{"one of two is", one("quota", "x", "") + "," + one("five", "x", ""), "OVER_LIMIT OVER_LIMIT:0 OK:4", "OK OK:0 OK:4"},
 		{"hits given back", one("five", "x", `,"isNegativeHits":true`), "OK OK:5", "400"},
 		{"charged", one("five", "y", ""), "OK OK:4", "OK OK:4"},
-		{"a limit of its own counts apart", one("five", "y", `,"limit":{"requestsPerUnit":5,"unit":"YEAR"}`), "OK OK:4", "OK OK:3"},
+		{"a limit of its own counts apart", one("five", "y", `,"limit":{"requestsPerUnit":5,"unit":"YEAR"}`), "OK OK:4",
+			"OK OK:3"},
 		{"a week of its own", one("five", "y", `,"limit":{"requestsPerUnit":5,"unit":"WEEK"}`), "OK OK:4", "400"},
 	} {
 		body := `{"domain":"named","descriptors":[` + test.descriptors + `]}`

@@ -47,19 +47,22 @@ func TestRefusalsHaveForms(t *testing.T) {
 	refused := func(p *running, path, accept string, status int, kind, body string) http.Header {
 		t.Helper()
 		res, got := p.wants("GET", path, accept)
-		if res.StatusCode != status || res.Header.Get("Content-Type") != kind || !strings.Contains(got, body) || res.Header.Get("Retry-After") == "" {
+		if res.StatusCode != status || res.Header.Get("Content-Type") != kind || !strings.Contains(got, body) ||
+			res.Header.Get("Retry-After") == "" {
 			t.Errorf("%s for %q: %d %v\n%s", path, accept, res.StatusCode, res.Header, got)
 		}
 		return res.Header
 	}
 
-	p := launch(t, []string{"TARGET_URL", target.URL, "RATE_LIMIT_LIMIT", "1", "RATE_LIMIT_WINDOW", "31536000", "REFUSAL_STATUS", "503", "REFUSAL_FIELDS", "Cache-Control: no-store"})
+	p := launch(t, []string{"TARGET_URL", target.URL, "RATE_LIMIT_LIMIT", "1", "RATE_LIMIT_WINDOW", "31536000",
+		"REFUSAL_STATUS", "503", "REFUSAL_FIELDS", "Cache-Control: no-store"})
 	ask(t, p.addr, "/")
 	for _, accept := range []string{"", "*/*", "application/json"} {
 		refused(p, "/", accept, 503, "application/json", api+`global","retryAfter":`)
 	}
 	h := refused(p, "/", asBrowser, 503, "text/html; charset=utf-8", "<h1>Service Unavailable</h1>")
-	if h.Get("Vary") != "Accept" || h.Get("Cache-Control") != "no-store" || h.Get("X-Weir-Decision") == "" || h.Get("X-RateLimit-Limit") != "1" {
+	if h.Get("Vary") != "Accept" || h.Get("Cache-Control") != "no-store" || h.Get("X-Weir-Decision") == "" ||
+		h.Get("X-RateLimit-Limit") != "1" {
 		t.Errorf("a browser is told %v", h)
 	}
 	if res, body := p.wants("HEAD", "/", asBrowser); body != "" || res.ContentLength < 500 || res.StatusCode != 503 {
@@ -71,7 +74,8 @@ func TestRefusalsHaveForms(t *testing.T) {
 	rules := write("rules.yaml", `rules:
 - {id: partner, match: {path: /p}, limit: {algorithm: fixed, limit: 1, window: 31536000}, refusal: {status: 503, template: partner, fields: {X-Support: "https://example.com/?a=b"}}}
 `)
-	p = launch(t, []string{"TARGET_URL", target.URL, "REFUSAL_TEMPLATES", folder, "RULES_FILE", rules, "RATE_LIMIT_LIMIT", "2", "RATE_LIMIT_WINDOW", "31536000"})
+	p = launch(t, []string{"TARGET_URL", target.URL, "REFUSAL_TEMPLATES", folder, "RULES_FILE", rules,
+		"RATE_LIMIT_LIMIT", "2", "RATE_LIMIT_WINDOW", "31536000"})
 	ask(t, p.addr, "/p")
 	h = refused(p, "/p", "", 503, "application/json", `{"rule":"partner","wait":`)
 	if h.Get("X-Support") != "https://example.com/?a=b" || h.Get("Vary") != "Accept" {
@@ -97,10 +101,15 @@ func TestRefusalsHaveForms(t *testing.T) {
 	refused(p, "/", asBrowser, 429, "text/html; charset=utf-8", "new 429")
 
 	write("t/default.html", "{{")
-	rules = write("bad.yaml", "rules:\n- {id: a, limit: {algorithm: off},\n   refusal: {status: 500, fields: {Retry-After: 1}}}\n- {id: b, limit: {algorithm: off}, refusal: {template: none}}\n")
-	_, stderr := testkit.Ends(t, program(t, []string{"REFUSAL_TEMPLATES", folder, "REFUSAL_FIELDS", "Content-Length: 1", "RULES_FILE", rules}), 2)
-	for _, want := range []string{`REFUSAL_TEMPLATES: "` + folder + `" cannot be used: default.html: line 1: {{ without }}`, "REFUSAL_FIELDS: ", "Content-Length is set by the proxy itself",
-		"line 3: rules[0].refusal.status: must be 429 or 503, is 500", "line 3: rules[0].refusal.fields.Retry-After: Retry-After is set by the proxy itself"} {
+	rules = write("bad.yaml", "rules:\n- {id: a, limit: {algorithm: off},\n   refusal: {status: 500, fields: "+
+		"{Retry-After: 1}}}\n- {id: b, limit: {algorithm: off}, refusal: {template: none}}\n")
+	_, stderr := testkit.Ends(t,
+		program(t, []string{"REFUSAL_TEMPLATES", folder, "REFUSAL_FIELDS", "Content-Length: 1", "RULES_FILE", rules}), 2)
+	for _, want := range []string{`REFUSAL_TEMPLATES: "` + folder +
+		`" cannot be used: default.html: line 1: {{ without }}`, "REFUSAL_FIELDS: ",
+		"Content-Length is set by the proxy itself",
+		"line 3: rules[0].refusal.status: must be 429 or 503, is 500",
+		"line 3: rules[0].refusal.fields.Retry-After: Retry-After is set by the proxy itself"} {
 		if !strings.Contains(stderr, want) {
 			t.Errorf("told\n%swant %s", stderr, want)
 		}

@@ -36,7 +36,8 @@ func (p *running) call(line string, body ...string) (int, string) {
 	p.t.Helper()
 	words := strings.Fields(line)
 	text := strings.Join(body, "")
-	head := fmt.Sprintf("%s %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: %d\r\n", words[0], words[1], len(text))
+	head := fmt.Sprintf("%s %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: %d\r\n", words[0],
+		words[1], len(text))
 	for _, field := range words[2:] {
 		head += strings.Replace(field, "=", ": ", 1) + "\r\n"
 	}
@@ -79,7 +80,10 @@ func (p *running) undecided() (n float64) {
 // named is a target that answers with the name of the caller.
 func named(t *testing.T) string {
 	t.Helper()
-	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.URL.Path) }))
+	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
+		r *http.Request) {
+		fmt.Fprint(w, r.URL.Path)
+	}))
 	t.Cleanup(target.Close)
 	return target.URL
 }
@@ -109,9 +113,11 @@ func TestKeys(t *testing.T) {
 	if err := json.Unmarshal([]byte(body), &top); err != nil {
 		t.Fatal(err)
 	}
-	if len(top.Busiest.Keys) != 3 || top.Busiest.Total != 7 || len(top.Refused.Keys) != 1 || top.Refused.Keys[0].Count != 3 {
+	if len(top.Busiest.Keys) != 3 || top.Busiest.Total != 7 || len(top.Refused.Keys) != 1 ||
+		top.Refused.Keys[0].Count != 3 {
 		t.Errorf("the keys are told as %s", body)
-	} else if first := top.Busiest.Keys[0]; first.Count != 5 || len(first.Key) != 2 || first.Key[0] == nil || *first.Key[0] != "acme" || *first.Key[1] != "GET" {
+	} else if first := top.Busiest.Keys[0]; first.Count != 5 || len(first.Key) != 2 || first.Key[0] == nil ||
+		*first.Key[0] != "acme" || *first.Key[1] != "GET" {
 		t.Errorf("the busiest key is told as %s", body)
 	}
 	p.gets("DELETE /config/keys?rule=partner&key=%5B%22acme%22,%22GET%22%5D", 200, `"changed":true`)
@@ -188,7 +194,8 @@ func TestKeysInShadow(t *testing.T) {
 	one := launch(t, []string{"TARGET_URL", named(t)})
 	two, _ := pair(t, named(t))
 	for p, stored := range map[*running]string{one: `"stored":"memory"`, two: `"stored":true`} {
-		p.gets("PUT /config/rules", 200, stored, windows(`rules: [{id: trial, mode: shadow, key: ["header:X-A"], limit: {algorithm: fixed, limit: 2, window: C}}]`))
+		p.gets("PUT /config/rules", 200, stored,
+			windows(`rules: [{id: trial, mode: shadow, key: ["header:X-A"], limit: {algorithm: fixed, limit: 2, window: C}}]`))
 		for range 3 {
 			p.gets("GET / X-A=acme", 200, "")
 		}
@@ -208,7 +215,8 @@ func TestRulesOfTwoProxies(t *testing.T) {
 		rulesOfTwo(t, a, b)
 	})
 	t.Run("PostgreSQL", func(t *testing.T) {
-		a, b := pairOn(t, named(t), "postgres", "POSTGRES_URL", postgrestest.Start(t).URL("weir", "weir"), "POSTGRES_TIMEOUT", "2s")
+		a, b := pairOn(t, named(t), "postgres", "POSTGRES_URL", postgrestest.Start(t).URL("weir", "weir"),
+			"POSTGRES_TIMEOUT", "2s")
 		rulesOfTwo(t, a, b)
 	})
 }
@@ -226,7 +234,8 @@ func rulesOfTwo(t *testing.T, a, b *running) {
 		part   string
 	}{
 		{a, "GET / X-A=1 X-B=1", 200, ""}, {b, "GET / X-A=1 X-B=1", 200, ""},
-		{a, "GET / X-A=1 X-B=1", 429, `"rule":"x"`}, {b, "GET / X-A=1 X-B=1", 429, `"rule":"x"`}, {b, "GET / X-A=1 X-B=1", 429, `"rule":"x"`},
+		{a, "GET / X-A=1 X-B=1", 429, `"rule":"x"`}, {b, "GET / X-A=1 X-B=1", 429, `"rule":"x"`},
+		{b, "GET / X-A=1 X-B=1", 429, `"rule":"x"`},
 		{b, "GET / X-A=2 X-B=1", 200, ""}, // the refused were not charged to y
 		{a, "GET / X-A=2 X-B=1", 429, `"rule":"y"`}, {b, "GET / X-A=2 X-B=1", 429, `"rule":"y"`},
 		{a, "GET / X-A=2 X-B=2", 200, ""}, // nor these to x
@@ -238,19 +247,22 @@ func rulesOfTwo(t *testing.T, a, b *running) {
 		t.Errorf("x has admitted %s at a and %s at b, want 2 at each", atA, atB)
 	}
 	for p, want := range map[*running]string{a: "3", b: "6"} {
-		testkit.Eventually(t, "what is in shadow is counted", func() bool { return p.counted("trial", "shadow_rejected") == want })
+		testkit.Eventually(t, "what is in shadow is counted",
+			func() bool { return p.counted("trial", "shadow_rejected") == want })
 	}
 
 	// Both proxies remember that this is refused.
 	a.gets("GET / X-A=1 X-B=3", 429, `"rule":"x"`)
 	b.gets("GET / X-A=1 X-B=3", 429, `"rule":"x"`)
 	a.gets("DELETE /config/keys?rule=x&key=1", 200, `"changed":true`)
-	testkit.Eventually(t, "b knows that the key was forgotten", func() bool { status, _ := b.call("GET / X-A=1 X-B=3"); return status == 200 })
+	testkit.Eventually(t, "b knows that the key was forgotten",
+		func() bool { status, _ := b.call("GET / X-A=1 X-B=3"); return status == 200 })
 	a.gets("GET / X-A=1 X-B=3", 200, "")
 	a.gets("GET / X-A=1 X-B=3", 429, `"rule":"x"`)
 	b.gets("GET / X-A=1 X-B=3", 429, `"rule":"x"`)
 	b.gets("POST /config/keys", 200, `"changed":true`, `{"rule":"x","key":"1","add":1}`)
-	testkit.Eventually(t, "a knows that the key was given more", func() bool { status, _ := a.call("GET / X-A=1 X-B=3"); return status == 200 })
+	testkit.Eventually(t, "a knows that the key was given more",
+		func() bool { status, _ := a.call("GET / X-A=1 X-B=3"); return status == 200 })
 	b.gets("GET / X-A=1 X-B=3", 429, `"rule":`)
 
 	// Only a number changes: what was consumed stays so, and what was remembered is gone.
@@ -279,7 +291,8 @@ func TestQueueOfTwoProxies(t *testing.T) {
 	var conns []*testkit.Conn
 	for i := range requests {
 		conns = append(conns, both[i%2].open("/flow"))
-		testkit.Eventually(t, "the request has a place", func() bool { return both[i%2].counted("flow", "forwarded") == fmt.Sprint(i/2+1) })
+		testkit.Eventually(t, "the request has a place",
+			func() bool { return both[i%2].counted("flow", "forwarded") == fmt.Sprint(i/2+1) })
 	}
 	for i, conn := range conns {
 		var at int64

@@ -12,13 +12,15 @@ import (
 // startMaster starts a proxy that only decides, on a port, with further settings.
 func startMaster(t *testing.T, port string, env ...string) *running {
 	t.Helper()
-	return launch(t, append([]string{"TARGET_URL", "none", "DECISION_PORT", port, "DECISION_TOKEN", "secret", "ADMIN_OPEN", "true", "EVENT_LOOPS", "1"}, env...))
+	return launch(t, append([]string{"TARGET_URL", "none", "DECISION_PORT", port, "DECISION_TOKEN", "secret",
+		"ADMIN_OPEN", "true", "EVENT_LOOPS", "1"}, env...))
 }
 
 // startSidecar starts a sidecar of masters.
 func startSidecar(t *testing.T, env ...string) *running {
 	t.Helper()
-	return launch(t, append([]string{"TARGET_URL", named(t), "REMOTE_TOKEN", "secret", "REMOTE_TIMEOUT", "2s", "ADMIN_OPEN", "true", "EVENT_LOOPS", "1"}, env...))
+	return launch(t, append([]string{"TARGET_URL", named(t), "REMOTE_TOKEN", "secret", "REMOTE_TIMEOUT", "2s",
+		"ADMIN_OPEN", "true", "EVENT_LOOPS", "1"}, env...))
 }
 
 // Sidecars share the limits that are kept at their master, whose configuration they follow.
@@ -153,7 +155,8 @@ func TestSidecarHasTheLimitOfItsMaster(t *testing.T) {
 		})
 	}
 	own.gets("GET /config/limits", 200, `"limit":100,`)
-	if line := own.Logged("INFO Proxy - Ready"); !strings.Contains(line, `limit="algorithm=fixed, limit=100, window=1" limitFrom=settings`) {
+	if line := own.Logged("INFO Proxy - Ready"); !strings.Contains(line,
+		`limit="algorithm=fixed, limit=100, window=1" limitFrom=settings`) {
 		t.Error(line)
 	}
 	m.gets("POST /config/limits", 200, `"limit":3`, `{"algorithm":"fixed","limit":3,"window":`+strconv.Itoa(century)+`}`)
@@ -175,8 +178,10 @@ func TestImpliedLimit(t *testing.T) {
 	rules := ruleFile(t, "rules: [{id: a, match: {path: /a}, limit: {algorithm: fixed, limit: 5, window: C}}]\n")
 	clients, descriptors := t.TempDir()+"/clients.json", t.TempDir()+"/limits.yaml"
 	testkit.WriteFile(t, clients, `{"acme":{"algorithm":"fixed","limit":5,"window":1}}`)
-	testkit.WriteFile(t, descriptors, "domain: d\ndescriptors: [{key: a, rate_limit: {unit: minute, requests_per_unit: 6}}]\n")
-	const none, some = `limit=algorithm=off limitFrom="none, since there are rules or descriptors"`, `limit="algorithm=fixed, limit=100, window=1" limitFrom=`
+	testkit.WriteFile(t, descriptors,
+		"domain: d\ndescriptors: [{key: a, rate_limit: {unit: minute, requests_per_unit: 6}}]\n")
+	const none, some = `limit=algorithm=off limitFrom="none, since there are rules or descriptors"`,
+		`limit="algorithm=fixed, limit=100, window=1" limitFrom=`
 	for _, test := range []struct {
 		env   []string
 		ready string
@@ -196,7 +201,8 @@ func TestImpliedLimit(t *testing.T) {
 	}
 	p := launch(t, []string{"TARGET_URL", named(t), "ADMIN_OPEN", "true", "EVENT_LOOPS", "1"})
 	const stored = "rules: [{id: a, match: {path: /a}, limit: {algorithm: fixed, limit: 5, window: 9}}]"
-	for _, step := range []struct{ rules, limit string }{{stored, `"algorithm":"off"`}, {"rules: []", `"algorithm":"fixed"`}, {stored, `"algorithm":"off"`}} {
+	for _, step := range []struct{ rules, limit string }{{stored, `"algorithm":"off"`},
+		{"rules: []", `"algorithm":"fixed"`}, {stored, `"algorithm":"off"`}} {
 		p.gets("PUT /config/rules", 200, "", step.rules)
 		p.gets("GET /config/limits", 200, step.limit)
 	}

@@ -21,7 +21,8 @@ func TestSizing(t *testing.T) {
 	text := testkit.Must(os.ReadFile("../docs/limits.md"))(t)
 	_, rest, _ := strings.Cut(string(text), "cat > size.yaml <<'EOF'\n")
 	rules, _, found := strings.Cut(rest, "EOF\n")
-	if !found || !strings.Contains(rest, "RATE_LIMIT_ALGORITHM=off RULES_FILE=size.yaml bin/proxy") || !strings.Contains(rest, "'localhost:8082/config/keys?rule=per-client'") {
+	if !found || !strings.Contains(rest, "RATE_LIMIT_ALGORITHM=off RULES_FILE=size.yaml bin/proxy") ||
+		!strings.Contains(rest, "'localhost:8082/config/keys?rule=per-client'") {
 		t.Fatal("docs/limits.md has no such example")
 	}
 	target := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
@@ -34,7 +35,8 @@ func TestSizing(t *testing.T) {
 		}
 	}
 	write(rules)
-	p := launch(t, []string{"TARGET_URL", target.URL, "RATE_LIMIT_ALGORITHM", "off", "RULES_FILE", file, "GATE", "off"}) // which refuses, too, where 121 at once take long
+	// which refuses, too, where 121 at once take long
+	p := launch(t, []string{"TARGET_URL", target.URL, "RATE_LIMIT_ALGORITHM", "off", "RULES_FILE", file, "GATE", "off"})
 	visit := func() (refused int) {
 		var all sync.WaitGroup
 		var mu sync.Mutex
@@ -61,7 +63,8 @@ func TestSizing(t *testing.T) {
 		_, text := p.call("GET /config/keys?rule=per-client")
 		return strings.Contains(text, `"busiest":{"total":121,"keys":[{"key":["127.0.0.1"],"count":121,`)
 	})
-	testkit.Eventually(t, "what the rule would refuse is seen", func() bool { // at once, but on a machine where 121 requests take a second
+	// at once, but on a machine where 121 requests take a second
+	testkit.Eventually(t, "what the rule would refuse is seen", func() bool {
 		if _, text := p.call("GET /config/keys?rule=per-client"); strings.Contains(text, `"refused":{"total":0`) {
 			visit()
 			return false
@@ -72,7 +75,8 @@ func TestSizing(t *testing.T) {
 		t.Errorf("the metrics tell of %q requests that the rule would refuse", n)
 	}
 	for _, capacity := range []int{50, 250} {
-		write(strings.NewReplacer("    mode: shadow\n", "", "capacity: 100,", fmt.Sprintf("capacity: %d,", capacity), "fillRate: 20", "fillRate: 0.000001").Replace(rules))
+		write(strings.NewReplacer("    mode: shadow\n", "", "capacity: 100,", fmt.Sprintf("capacity: %d,", capacity),
+			"fillRate: 20", "fillRate: 0.000001").Replace(rules))
 		testkit.Eventually(t, "the file is read again", func() bool {
 			_, text := p.call("GET /config/rules")
 			return strings.Contains(text, fmt.Sprintf(`"capacity":%d`, capacity))

@@ -58,10 +58,12 @@ func openSockets(e *service.Env, c *config.Config, taken *handover.Taken) (*sock
 		return nil, err
 	}
 	if d := c.Decision.Port; d != 0 && (strconv.Itoa(d) == port || d == c.Edge.AdminPort) {
-		return nil, &service.SettingError{Name: "DECISION_PORT", Value: strconv.Itoa(d), Problem: "is PORT or ADMIN_PORT", Allowed: "another port, or 0 for none"}
+		return nil, &service.SettingError{Name: "DECISION_PORT", Value: strconv.Itoa(d), Problem: "is PORT or ADMIN_PORT",
+			Allowed: "another port, or 0 for none"}
 	}
 	if admin := c.Edge.AdminPort; admin != 0 && strconv.Itoa(admin) == port {
-		return nil, &service.SettingError{Name: "ADMIN_PORT", Value: port, Problem: "is PORT", Allowed: "another port, or 0 to keep the own endpoints on PORT"}
+		return nil, &service.SettingError{Name: "ADMIN_PORT", Value: port, Problem: "is PORT",
+			Allowed: "another port, or 0 to keep the own endpoints on PORT"}
 	}
 	s := &sockets{taken: taken, stopAdmin: func() {}}
 	data, others, err := s.open(host, port)
@@ -191,7 +193,8 @@ func (p *proxy) succeed() error {
 	log := p.Logger("Proxy")
 	log.Info("Took the port over; the previous proxy drains")
 	for _, l := range s.leaving {
-		log.Warn("BIND has changed; the address of the previous proxy is no longer served", "addr", l.Addr(), "now", p.front.Addr())
+		log.Warn("BIND has changed; the address of the previous proxy is no longer served", "addr", l.Addr(), "now",
+			p.front.Addr())
 		p.front.Leave(l)
 	}
 	kept := append(append([]net.Listener{s.admin, s.decision}, s.data...), s.leaving...)

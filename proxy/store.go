@@ -55,7 +55,8 @@ func (p *proxy) connect() (store.Store, error) {
 }
 
 // open opens a shared store with its settings, which complete completes.
-func open[C any, S sharedStore](settings func() (C, error), start func(C) (S, error), complete func(*C)) (sharedStore, error) {
+func open[C any, S sharedStore](settings func() (C, error), start func(C) (S, error),
+	complete func(*C)) (sharedStore, error) {
 	cfg, err := settings()
 	if err != nil {
 		return nil, err

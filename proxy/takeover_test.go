@@ -20,7 +20,8 @@ import (
 func TestReadinessWhileDraining(t *testing.T) {
 	target := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer target.Close()
-	env := []string{"TARGET_URL", target.URL, "TAKEOVER", "true", "PORT", testkit.FreePort(t), "DRAIN_GRACE", testkit.Patience.String(), "DRAIN_TIMEOUT", testkit.Patience.String(),
+	env := []string{"TARGET_URL", target.URL, "TAKEOVER", "true", "PORT", testkit.FreePort(t), "DRAIN_GRACE",
+		testkit.Patience.String(), "DRAIN_TIMEOUT", testkit.Patience.String(),
 		"RATE_LIMIT_LIMIT", "1", "RATE_LIMIT_WINDOW", "3153600000"}
 	old := launch(t, env)
 	var kept []*testkit.Conn
@@ -112,8 +113,10 @@ func TestTakeoverWithAnotherBind(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			port := testkit.FreePort(t)
-			env := []string{"TARGET_URL", target.URL, "TAKEOVER", "true", "PORT", port, "RATE_LIMIT_LIMIT", "1000000000", "GATE", "off",
-				"DRAIN_GRACE", testkit.Patience.String(), "DRAIN_TIMEOUT", testkit.Patience.String()} // who has dialled may be slow to ask
+			env := []string{"TARGET_URL", target.URL, "TAKEOVER", "true", "PORT", port, "RATE_LIMIT_LIMIT", "1000000000",
+				"GATE", "off",
+				// who has dialled may be slow to ask
+				"DRAIN_GRACE", testkit.Patience.String(), "DRAIN_TIMEOUT", testkit.Patience.String()}
 			var before *running
 			var calls *load
 			for _, bind := range binds {
@@ -146,7 +149,8 @@ func TestTakeoverOfTheAdminPort(t *testing.T) {
 	target := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer target.Close()
 	admin := testkit.FreePort(t)
-	env := []string{"TARGET_URL", target.URL, "TAKEOVER", "true", "PORT", testkit.FreePort(t), "ADMIN_PORT", admin, "DRAIN_GRACE", "10ms"}
+	env := []string{"TARGET_URL", target.URL, "TAKEOVER", "true", "PORT", testkit.FreePort(t), "ADMIN_PORT", admin,
+		"DRAIN_GRACE", "10ms"}
 	before := launch(t, env)
 	for range 3 {
 		p := launch(t, env)
@@ -178,7 +182,8 @@ func TestTakeoverKeepsWhatWasPosted(t *testing.T) {
 	p.gets("POST /config/targets", 200, posted, fmt.Sprintf(`{"targets":[%q]}`, posted))
 	p.gets("POST /config/limits", 200, `"version":1`, `{"algorithm":"fixed","limit":77,"window":60}`)
 	p.gets("POST /config/limits?pin=true", 200, `"version":2`, `{"algorithm":"fixed","limit":78,"window":60}`)
-	p.gets("PUT /config/rules", 200, "", `{"rules":[{"id":"none","match":{"path":"/none"},"limit":{"algorithm":"fixed","limit":1,"window":3153600000}}]}`)
+	p.gets("PUT /config/rules", 200, "",
+		`{"rules":[{"id":"none","match":{"path":"/none"},"limit":{"algorithm":"fixed","limit":1,"window":3153600000}}]}`)
 	for range 2 {
 		next := launch(t, with(set))
 		p.stops(0)
@@ -199,16 +204,19 @@ func TestTakeoverKeepsWhatWasPosted(t *testing.T) {
 // anybody else meanwhile.
 func TestTakeoverOfTheDecisionPort(t *testing.T) {
 	decides := testkit.FreePort(t)
-	env := []string{"TAKEOVER", "true", "PORT", testkit.FreePort(t), "RATE_LIMIT_LIMIT", "1000000000", "DRAIN_GRACE", "1s"} // longer than a sidecar is silent
+	// longer than a sidecar is silent
+	env := []string{"TAKEOVER", "true", "PORT", testkit.FreePort(t), "RATE_LIMIT_LIMIT", "1000000000", "DRAIN_GRACE", "1s"}
 	before := startMaster(t, decides, env...)
-	sidecar := startSidecar(t, "REMOTE_URL", "http://127.0.0.1:"+decides, "RATE_LIMIT_LIMIT", "1000000000", "TARGET_URL", named(t), "GATE", "off")
+	sidecar := startSidecar(t, "REMOTE_URL", "http://127.0.0.1:"+decides, "RATE_LIMIT_LIMIT", "1000000000",
+		"TARGET_URL", named(t), "GATE", "off")
 	load := callAt(t, sidecar.addr)
 	for range 3 {
 		load.more(200)
 		p := startMaster(t, decides, env...)
 		before.stops(0)
 		load.more(200)
-		if _, text := p.call("GET /metrics"); !strings.Contains(text, `{api="remote",code="200"} `) || strings.Contains(text, `{api="remote",code="200"} 0`+"\n") {
+		if _, text := p.call("GET /metrics"); !strings.Contains(text, `{api="remote",code="200"} `) ||
+			strings.Contains(text, `{api="remote",code="200"} 0`+"\n") {
 			t.Error("the successor has decided nothing")
 		}
 		before = p

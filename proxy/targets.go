@@ -166,7 +166,8 @@ func (t *targets) inherit(e *service.Env, taken *handover.Taken) *admin.State {
 			t.posted = list
 			log.Warn("Targets that were posted to the previous proxy override TARGET_URL", "targets", urls(list))
 		} else if err == nil && len(before.Targets) > 0 {
-			log.Warn("TARGET_URL has changed; targets that were posted to the previous proxy are dropped", "targets", before.Targets)
+			log.Warn("TARGET_URL has changed; targets that were posted to the previous proxy are dropped", "targets",
+				before.Targets)
 		}
 	}
 	if err != nil {

@@ -35,8 +35,9 @@ func TestRefusals(t *testing.T) {
 	p := point{1, 2, "here"}
 	good := codec.Marshal("point", 1, p.walk)
 	bad := map[string][]byte{"longer": codec.Marshal("point", 1, func(c *codec.Codec) { p.walk(c); p.walk(c) }),
-		"shorter":     codec.Marshal("point", 1, func(c *codec.Codec) { c.Float(&p.x) }),
-		"a long name": codec.Marshal("point", 1, func(c *codec.Codec) { c.Float(&p.x, &p.y); p.name = "farther"; c.Text(&p.name, 9) })}
+		"shorter": codec.Marshal("point", 1, func(c *codec.Codec) { c.Float(&p.x) }),
+		"a long name": codec.Marshal("point", 1,
+			func(c *codec.Codec) { c.Float(&p.x, &p.y); p.name = "farther"; c.Text(&p.name, 9) })}
 	for n := range good {
 		bad[fmt.Sprintf("%d bytes", n)] = good[:n]
 		other := append([]byte(nil), good...)

@@ -26,7 +26,8 @@ func parse(t *testing.T, args ...string) (*Config, error) {
 
 func TestDefaults(t *testing.T) {
 	c := testkit.Must(parse(t))(t)
-	if c.LimitMin != 5 || c.LimitMax != 100_000 || c.Zone != time.UTC || c.StateEvery != 5*time.Minute || c.HistoryURL != nil ||
+	if c.LimitMin != 5 || c.LimitMax != 100_000 || c.Zone != time.UTC || c.StateEvery != 5*time.Minute ||
+		c.HistoryURL != nil ||
 		c.HistoryQuery != "sum(rate(ratelimiter_requests_total[1m]))" || c.CapacityRPS != 0 || c.SLO != 0 || c.Events != nil {
 		t.Errorf("the defaults are %+v", c)
 	}
@@ -34,14 +35,18 @@ func TestDefaults(t *testing.T) {
 
 func TestGiven(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "events.yaml")
-	if err := os.WriteFile(file, []byte("- {name: sale, start: 2026-11-27 08:00, end: 2026-11-27 20:00, ramp: 30m}\n"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte("- {name: sale, start: 2026-11-27 08:00, end: 2026-11-27 20:00, ramp: 30m}\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
-	c := testkit.Must(parse(t, "-capacity-rps=120", "-slo-p95=250ms", "-timezone=America/New_York", "-history-url=https://u:p@prom:9090/x", "-events-file="+file))(t)
-	if c.CapacityRPS != 120 || c.SLO != 250*time.Millisecond || c.Zone.String() != "America/New_York" || c.HistoryURL.Host != "prom:9090" {
+	c := testkit.Must(parse(t, "-capacity-rps=120", "-slo-p95=250ms", "-timezone=America/New_York",
+		"-history-url=https://u:p@prom:9090/x", "-events-file="+file))(t)
+	if c.CapacityRPS != 120 || c.SLO != 250*time.Millisecond || c.Zone.String() != "America/New_York" ||
+		c.HistoryURL.Host != "prom:9090" {
 		t.Errorf("the settings are %+v", c)
 	}
-	if want := time.Date(2026, 11, 27, 13, 0, 0, 0, time.UTC); len(c.Events) != 1 || !c.Events[0].Start.Equal(want) || c.Events[0].Ramp != 30*time.Minute {
+	if want := time.Date(2026, 11, 27, 13, 0, 0, 0, time.UTC); len(c.Events) != 1 || !c.Events[0].Start.Equal(want) ||
+		c.Events[0].Ramp != 30*time.Minute {
 		t.Errorf("the events are %+v", c.Events)
 	}
 }

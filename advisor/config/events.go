@@ -99,7 +99,8 @@ func (r *reader) event(path string, text *eventText) forecast.Event {
 	r.Check(text.Start == "", path+".start", "is missing")
 	r.Check(text.End == "", path+".end", "is missing")
 	r.Check(len(text.Name) > nameBytesMax, path+".name", "is longer than %d bytes", nameBytesMax)
-	e := forecast.Event{Name: string(text.Name), Start: r.time(text.Start, path+".start"), End: r.time(text.End, path+".end")}
+	e := forecast.Event{Name: string(text.Name), Start: r.time(text.Start, path+".start"),
+		End: r.time(text.End, path+".end")}
 	if text.Ramp != "" {
 		var err error
 		e.Ramp, err = time.ParseDuration(string(text.Ramp))
@@ -119,7 +120,8 @@ func (r *reader) time(text strict.Word, path string) time.Time {
 	if t, err := time.Parse(time.RFC3339, string(text)); err == nil {
 		return t
 	}
-	for _, form := range []string{"2006-01-02T15:04:05", "2006-01-02 15:04:05", "2006-01-02T15:04", "2006-01-02 15:04", time.DateOnly} {
+	for _, form := range []string{"2006-01-02T15:04:05", "2006-01-02 15:04:05", "2006-01-02T15:04", "2006-01-02 15:04",
+		time.DateOnly} {
 		if t, err := time.ParseInLocation(form, string(text), r.zone); err == nil {
 			return t
 		}

@@ -30,7 +30,8 @@ func TestParseEvents(t *testing.T) {
 			continue
 		}
 		e := events[0]
-		if got := fmt.Sprint(e.Name, e.Start.UTC(), e.End.UTC(), e.Ramp); got != "sale2026-07-01 06:00:00 +0000 UTC 2026-07-01 18:00:00 +0000 UTC 30m0s" {
+		if got := fmt.Sprint(e.Name, e.Start.UTC(), e.End.UTC(),
+			e.Ramp); got != "sale2026-07-01 06:00:00 +0000 UTC 2026-07-01 18:00:00 +0000 UTC 30m0s" {
 			t.Errorf("%s: %s", text, got)
 		}
 	}
@@ -39,7 +40,8 @@ func TestParseEvents(t *testing.T) {
 			t.Errorf("%q: %v, %v", text, events, err)
 		}
 	}
-	if events, err := ParseEvents([]byte("- {name: day, start: 2026-07-01, end: 2026-07-02, ramp: 0}"), berlin(t)); err != nil || events[0].End.Sub(events[0].Start) != 24*time.Hour {
+	if events, err := ParseEvents([]byte("- {name: day, start: 2026-07-01, end: 2026-07-02, ramp: 0}"),
+		berlin(t)); err != nil || events[0].End.Sub(events[0].Start) != 24*time.Hour {
 		t.Errorf("a day: %v, %v", events, err)
 	}
 }
@@ -58,12 +60,15 @@ func TestWrongEvents(t *testing.T) {
 		{"- name: sale\n  start: 2026-07-01\n", "line 1: [0].end: is missing"},
 		{"- {" + times + "}", "line 1: [0].name: is missing"},
 		{"- {name: , " + times + "}", "line 1: [0].name: must be a string, is null"},
-		{"- name: sale\n  begin: 1\n  start: 2026-07-01\n  end: 2026-07-02", "line 2: [0].begin: unknown field; allowed: name, start, end, ramp"},
-		{"- {name: a, " + times + "}\n- name: b\n  start: 2026-07-02\n  end: 2026-07-01\n", "line 4: [1].end: must be after start"},
+		{"- name: sale\n  begin: 1\n  start: 2026-07-01\n  end: 2026-07-02",
+			"line 2: [0].begin: unknown field; allowed: name, start, end, ramp"},
+		{"- {name: a, " + times + "}\n- name: b\n  start: 2026-07-02\n  end: 2026-07-01\n",
+			"line 4: [1].end: must be after start"},
 		{"- name: b\n  name: c\n  start: 2026-07-02\n  end: 2026-07-03\n", "line 2: [0].name: given twice"},
 		{"- {name: a, ramp: -3m, " + times + "}", `[0].ramp: must be a duration such as 30m, at most 168h, is "-3m"`},
 		{"- {name: a, ramp: 30, " + times + "}", `[0].ramp: must be a duration such as 30m, at most 168h, is "30"`},
-		{"- {name: a, start: 27.11.2026, end: 2026-07-01}", `[0].start: must be a time such as 2026-11-27T08:00:00+01:00 or 2026-11-27 08:00, is "27.11.2026"`},
+		{"- {name: a, start: 27.11.2026, end: 2026-07-01}",
+			`[0].start: must be a time such as 2026-11-27T08:00:00+01:00 or 2026-11-27 08:00, is "27.11.2026"`},
 		{"- {name: a, start: [1], end: 2026-07-01}", `[0].start: must be a string, is a list`},
 		{"- name: [\n", "line 2: not valid YAML"},
 		{"- {name: " + strings.Repeat("x", nameBytesMax+1) + ", " + times + "}", "[0].name: is longer than 100 bytes"},

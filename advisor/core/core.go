@@ -64,9 +64,10 @@ type Reply struct {
 	Points  []forecast.Point      // AnswerStep apart, up to AnswerHorizon
 	Newest  time.Time             // the newest snapshot before this one
 	Changed *Change               // nil unless the recommendation has changed; a copy for the caller
-	Sharers int                   // number of proxies with stores of their own between which the limit is divided; 0: it is not divided
-	Anew    bool                  // another time was accepted, and what was known is lost
-	Err     error                 // if the snapshot is refused
+	// number of proxies with stores of their own between which the limit is divided; 0: it is not divided
+	Sharers int
+	Anew    bool  // another time was accepted, and what was known is lost
+	Err     error // if the snapshot is refused
 }
 
 // The part of the forecast in every answer.
@@ -140,9 +141,11 @@ func (c *Core) answer(s *Snapshot, what Result, changed *Change) Reply {
 	case !a.Given:
 		return Hold(s, what, policy.Hold.Code, "nothing is known yet, the limit stays")
 	case !a.meets(s):
-		r = Hold(s, what, Changed, "the limit is not the one that the newest recommendation was based on, it stays until the next")
+		r = Hold(s, what, Changed,
+			"the limit is not the one that the newest recommendation was based on, it stays until the next")
 	case n > 1 && c.now.Fleet.first(s.Instance): // the proxy that it may have replaced still counts
-		r = Hold(s, what, Unshared, "the proxy is new and has a store of its own, the limit stays until it has reported again")
+		r = Hold(s, what, Unshared,
+			"the proxy is new and has a store of its own, the limit stays until it has reported again")
 	case n > 1:
 		r = divided(s, what, a, n)
 	default:
@@ -176,7 +179,8 @@ func (a *Advice) meets(s *Snapshot) bool {
 	case s.Unshared: // its limit is one of those that were added up
 		return true
 	}
-	return s.Limit.Algorithm == a.Rec.Limit.Algorithm && now >= min(before, after)*(1-rounded) && now <= max(before, after)*(1+rounded)
+	return s.Limit.Algorithm == a.Rec.Limit.Algorithm && now >= min(before, after)*(1-rounded) &&
+		now <= max(before, after)*(1+rounded)
 }
 
 // Hold returns an answer that keeps the limit in force.
@@ -189,12 +193,14 @@ func Hold(s *Snapshot, what Result, code, reason string) Reply {
 // doubtful answers a snapshot whose rate is not confirmed.
 func doubtful(s *Snapshot, most float64) Reply {
 	r := Hold(s, Doubtful, "doubtful_rate", fmt.Sprintf(
-		"%.4g/s is more than %g times what the last week had, the limit stays until another snapshot confirms it", s.Observed, doubtFactor))
+		"%.4g/s is more than %g times what the last week had, the limit stays until another snapshot confirms it",
+		s.Observed, doubtFactor))
 	r.Advice.PredictedRPS, r.Advice.Predicted95 = most, most
 	return r
 }
 
 // known reports whether the policy knows the algorithm of l.
 func known(l policy.Limit) bool {
-	return slices.Contains([]string{policy.Fixed, policy.Sliding, policy.Token, policy.SlidingLog, policy.GCRA, policy.Leaky, policy.Off}, l.Algorithm)
+	return slices.Contains([]string{policy.Fixed, policy.Sliding, policy.Token, policy.SlidingLog, policy.GCRA,
+		policy.Leaky, policy.Off}, l.Algorithm)
 }

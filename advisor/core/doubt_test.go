@@ -24,7 +24,8 @@ func TestAbsurdRate(t *testing.T) {
 			b.Take(rated(at, 50))
 		}
 		r := a.Take(rated(2*time.Hour+30*time.Second, absurd))
-		if r.Result != Doubtful || r.Limit != rated(0, 0).Limit || r.Advice.Codes[0] != "doubtful_rate" || r.Advice.PredictedRPS > 1000 {
+		if r.Result != Doubtful || r.Limit != rated(0, 0).Limit || r.Advice.Codes[0] != "doubtful_rate" ||
+			r.Advice.PredictedRPS > 1000 {
 			t.Errorf("%g/s is answered %+v", absurd, r)
 		}
 		for i := range 5 {
@@ -59,12 +60,17 @@ func TestTimes(t *testing.T) {
 		factor float64
 		want   policy.Limit
 	}{
-		{policy.Limit{Algorithm: "fixed", Limit: 100, Window: 1}, 1. / 3, policy.Limit{Algorithm: "fixed", Limit: 33, Window: 1}},
+		{policy.Limit{Algorithm: "fixed", Limit: 100, Window: 1}, 1. / 3,
+			policy.Limit{Algorithm: "fixed", Limit: 33, Window: 1}},
 		{policy.Limit{Algorithm: "fixed", Limit: 33, Window: 1}, 3, policy.Limit{Algorithm: "fixed", Limit: 99, Window: 1}},
-		{policy.Limit{Algorithm: "sliding", Limit: 2, Window: 10}, 1. / 4, policy.Limit{Algorithm: "sliding", Limit: 1, Window: 20}},
-		{policy.Limit{Algorithm: "gcra", Limit: 9, Window: 1, Burst: 2}, 1. / 3, policy.Limit{Algorithm: "gcra", Limit: 3, Window: 1, Burst: 1}},
-		{policy.Limit{Algorithm: "token", Capacity: 50, FillRate: 5}, 1. / 4, policy.Limit{Algorithm: "token", Capacity: 12, FillRate: 1.25}},
-		{policy.Limit{Algorithm: "leaky", Capacity: 3, FillRate: 5}, 1. / 5, policy.Limit{Algorithm: "leaky", Capacity: 1, FillRate: 1}},
+		{policy.Limit{Algorithm: "sliding", Limit: 2, Window: 10}, 1. / 4,
+			policy.Limit{Algorithm: "sliding", Limit: 1, Window: 20}},
+		{policy.Limit{Algorithm: "gcra", Limit: 9, Window: 1, Burst: 2}, 1. / 3,
+			policy.Limit{Algorithm: "gcra", Limit: 3, Window: 1, Burst: 1}},
+		{policy.Limit{Algorithm: "token", Capacity: 50, FillRate: 5}, 1. / 4,
+			policy.Limit{Algorithm: "token", Capacity: 12, FillRate: 1.25}},
+		{policy.Limit{Algorithm: "leaky", Capacity: 3, FillRate: 5}, 1. / 5,
+			policy.Limit{Algorithm: "leaky", Capacity: 1, FillRate: 1}},
 		{policy.Limit{Algorithm: "off"}, 1. / 4, policy.Limit{Algorithm: "off"}},
 	} {
 		if got := times(c.limit, c.factor); got != c.want {

@@ -238,7 +238,8 @@ func (f *fleet) replaced() map[*member]bool {
 
 // end ends the round with s, sent by m, and adds up.
 func (f *fleet) end(s *Snapshot, m *member) policy.Snapshot {
-	sum := policy.Snapshot{At: f.Newest, Interval: min(time.Duration(m.Seconds*float64(time.Second)), IntervalMax), Limit: s.Limit}
+	sum := policy.Snapshot{At: f.Newest, Interval: min(time.Duration(m.Seconds*float64(time.Second)), IntervalMax),
+		Limit: s.Limit}
 	replaced := f.replaced()
 	var all sums
 	unshared := 0.0

@@ -32,10 +32,12 @@ func TestFleet(t *testing.T) {
 		reports []report
 	}{
 		{"one proxy ends a round with each snapshot", []report{
-			{"a", 30, 30, 10, 10, 30}, {"a", 60, 30, 20, 20, 30}, {"a", 61, 1, 7, 7, 1}, {"a", 600, 30, 5, 5, 30}, {"a", 4200, 3600, 5, 5, 3600},
+			{"a", 30, 30, 10, 10, 30}, {"a", 60, 30, 20, 20, 30}, {"a", 61, 1, 7, 7, 1}, {"a", 600, 30, 5, 5, 30},
+			{"a", 4200, 3600, 5, 5, 3600},
 		}},
 		{"when the one that ended rounds is gone, another does", []report{
-			{"a", 30, 30, 10, 10, 30}, {"b", 40, 30, 100, 0, 0}, {"c", 45, 30, 5, 0, 0}, {"b", 70, 30, 200, 155, 60}, {"c", 75, 30, 6, 0, 0}, {"b", 100, 30, 100, 106, 30},
+			{"a", 30, 30, 10, 10, 30}, {"b", 40, 30, 100, 0, 0}, {"c", 45, 30, 5, 0, 0}, {"b", 70, 30, 200, 155, 60},
+			{"c", 75, 30, 6, 0, 0}, {"b", 100, 30, 100, 106, 30},
 		}},
 		{"two take turns", []report{
 			{"a", 30, 30, 10, 10, 30}, {"b", 40, 30, 100, 0, 0}, {"a", 60, 30, 20, 120, 30},
@@ -50,29 +52,37 @@ func TestFleet(t *testing.T) {
 			{"a", 30, 30, 10, 10, 30}, {"a", 60, 30, 10, 10, 30}, {"b", 65, 30, 5, 0, 0}, {"a", 90, 30, 10, 15, 30},
 		}},
 		{"different intervals", []report{
-			{"slow", 60, 60, 100, 100, 60}, {"fast", 70, 10, 1, 0, 0}, {"fast", 80, 10, 2, 101.5, 20}, {"fast", 90, 10, 3, 103, 10},
+			{"slow", 60, 60, 100, 100, 60}, {"fast", 70, 10, 1, 0, 0}, {"fast", 80, 10, 2, 101.5, 20},
+			{"fast", 90, 10, 3, 103, 10},
 			{"fast", 110, 10, 6, 106, 10}, {"slow", 120, 60, 200, 0, 0}, {"fast", 130, 10, 7, 207, 10},
 		}},
 		{"one whose clock is behind counts all the same", []report{
-			{"a", 3000, 30, 10, 10, 30}, {"b", 2000, 30, 100, 0, 0}, {"a", 3030, 30, 10, 110, 30}, {"b", 2030, 30, 100, 0, 0}, {"a", 3060, 30, 20, 120, 30}, {"b", 2060, 30, 100, 0, 0},
+			{"a", 3000, 30, 10, 10, 30}, {"b", 2000, 30, 100, 0, 0}, {"a", 3030, 30, 10, 110, 30},
+			{"b", 2030, 30, 100, 0, 0}, {"a", 3060, 30, 20, 120, 30}, {"b", 2060, 30, 100, 0, 0},
 		}},
 		{"one whose clock is ahead silences nobody", []report{
-			{"a", 30, 30, 100, 100, 30}, {"b", 35, 30, 100, 0, 0}, {"c", 330, 30, 100, 0, 0}, {"a", 60, 30, 100, 300, 30}, {"b", 65, 30, 100, 0, 0}, {"c", 360, 30, 100, 0, 0},
-			{"a", 90, 30, 100, 300, 30}, {"b", 95, 30, 100, 0, 0}, {"c", 390, 30, 100, 0, 0}, {"a", 120, 30, 100, 300, 30}, {"b", 125, 30, 100, 0, 0},
+			{"a", 30, 30, 100, 100, 30}, {"b", 35, 30, 100, 0, 0}, {"c", 330, 30, 100, 0, 0}, {"a", 60, 30, 100, 300, 30},
+			{"b", 65, 30, 100, 0, 0}, {"c", 360, 30, 100, 0, 0},
+			{"a", 90, 30, 100, 300, 30}, {"b", 95, 30, 100, 0, 0}, {"c", 390, 30, 100, 0, 0}, {"a", 120, 30, 100, 300, 30},
+			{"b", 125, 30, 100, 0, 0},
 		}},
 		{"of the same times one ends the round", []report{
-			{"a", 30, 30, 10, 10, 30}, {"b", 30, 30, 100, 0, 0}, {"a", 60, 30, 20, 120, 30}, {"b", 60, 30, 200, 0, 0}, {"a", 90, 30, 30, 230, 30}, {"b", 90, 30, 300, 0, 0},
+			{"a", 30, 30, 10, 10, 30}, {"b", 30, 30, 100, 0, 0}, {"a", 60, 30, 20, 120, 30}, {"b", 60, 30, 200, 0, 0},
+			{"a", 90, 30, 30, 230, 30}, {"b", 90, 30, 300, 0, 0},
 		}},
 		{"one that is started anew under another name counts once", []report{
-			{"a", 30, 30, 10, 10, 30}, {"b", 40, 30, 100, 0, 0}, {"a", 60, 30, 10, 110, 30}, {"b2", 75, 30, 100, 0, 0}, {"a", 90, 30, 10, 110, 30},
+			{"a", 30, 30, 10, 10, 30}, {"b", 40, 30, 100, 0, 0}, {"a", 60, 30, 10, 110, 30}, {"b2", 75, 30, 100, 0, 0},
+			{"a", 90, 30, 10, 110, 30},
 			{"b2", 105, 30, 100, 0, 0}, {"a", 120, 30, 10, 110, 30}, {"b2", 135, 30, 100, 0, 0}, {"a", 150, 30, 10, 110, 30},
 		}},
 		{"two that are late and one that is new are two", []report{
-			{"a", 30, 30, 10, 10, 30}, {"b", 31, 30, 100, 0, 0}, {"c", 32, 30, 1000, 0, 0}, {"a", 60, 30, 10, 1110, 30}, {"d", 65, 30, 200, 0, 0}, {"a", 90, 30, 10, 1210, 30},
+			{"a", 30, 30, 10, 10, 30}, {"b", 31, 30, 100, 0, 0}, {"c", 32, 30, 1000, 0, 0}, {"a", 60, 30, 10, 1110, 30},
+			{"d", 65, 30, 200, 0, 0}, {"a", 90, 30, 10, 1210, 30},
 			{"d", 95, 30, 200, 0, 0}, {"a", 120, 30, 10, 1210, 30},
 		}},
 		{"one that is left over ends rounds by itself", []report{
-			{"a", 30, 30, 10, 10, 30}, {"b", 31, 10, 5, 0, 0}, {"a", 40, 10, 20, 25, 10}, {"a", 50, 10, 40, 45, 10}, {"a", 70, 20, 70, 75, 20}, {"a", 80, 10, 1, 6, 10}, {"a", 200, 120, 1, 1, 120}, {"a", 210, 10, 1, 1, 10},
+			{"a", 30, 30, 10, 10, 30}, {"b", 31, 10, 5, 0, 0}, {"a", 40, 10, 20, 25, 10}, {"a", 50, 10, 40, 45, 10},
+			{"a", 70, 20, 70, 75, 20}, {"a", 80, 10, 1, 6, 10}, {"a", 200, 120, 1, 1, 120}, {"a", 210, 10, 1, 1, 10},
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -82,10 +92,12 @@ func TestFleet(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if ended != (r.sum > 0) || ended && (math.Abs(sum.Observed-r.sum) > 1e-9 || sum.Interval != time.Duration(r.over)*time.Second) {
+				if ended != (r.sum > 0) || ended &&
+					(math.Abs(sum.Observed-r.sum) > 1e-9 || sum.Interval != time.Duration(r.over)*time.Second) {
 					t.Fatalf("report %d (%+v): ended %v with %g over %s", i, r, ended, sum.Observed, sum.Interval)
 				}
-				if ended && (math.Abs(sum.Forwarded-r.sum/2) > 1e-9 || math.Abs(sum.RejectedShare-0.5) > 1e-9 || sum.P95.Round(time.Microsecond) != 20*time.Millisecond) {
+				if ended && (math.Abs(sum.Forwarded-r.sum/2) > 1e-9 || math.Abs(sum.RejectedShare-0.5) > 1e-9 ||
+					sum.P95.Round(time.Microsecond) != 20*time.Millisecond) {
 					t.Errorf("report %d: the sum is %+v", i, sum)
 				}
 			}
@@ -189,7 +201,8 @@ func TestFleetBound(t *testing.T) {
 
 // fleetOf lets proxies a and b report every 30 s for 5 minutes. It is a that ends rounds,
 // and b is the next to report.
-func fleetOf(t *testing.T, change func(*Snapshot)) (c *Core, report func(name string, after time.Duration, change func(*Snapshot)) Reply) {
+func fleetOf(t *testing.T, change func(*Snapshot)) (c *Core,
+	report func(name string, after time.Duration, change func(*Snapshot)) Reply) {
 	t.Helper()
 	c = New(Tuning{})
 	report = func(name string, after time.Duration, change func(*Snapshot)) Reply {

@@ -73,7 +73,8 @@ type Tuning struct {
 }
 
 func newMemory(t *Tuning) *memory {
-	return &memory{future: forecast.New(t.Forecast), policy: policy.New(t.Policy), track: newTrack(), kept: kept{Zone: t.Forecast.Location.String()}}
+	return &memory{future: forecast.New(t.Forecast), policy: policy.New(t.Policy), track: newTrack(),
+		kept: kept{Zone: t.Forecast.Location.String()}}
 }
 
 // newest returns the end of the known history; zero if there is none.

@@ -55,7 +55,8 @@ func TestWithoutHistory(t *testing.T) {
 	parts := testkit.Must(a.Parts())(t)
 	parts[partHistory] = []byte("other")
 	b, damages := Restore(Tuning{}, parts)
-	if len(damages) != 1 || !strings.HasPrefix(damages[0].Error(), "the part history cannot be read, starting without it, and without a forecast: ") {
+	if len(damages) != 1 || !strings.HasPrefix(damages[0].Error(),
+		"the part history cannot be read, starting without it, and without a forecast: ") {
 		t.Errorf("told %v", damages)
 	}
 	if age, _ := b.Known(); age != 0 || b.now.Rounds != 120 {
@@ -74,7 +75,8 @@ func TestForecastOfAnotherVersion(t *testing.T) {
 	body := other[:len(other)-4]
 	binary.LittleEndian.PutUint32(other[len(body):], crc32.ChecksumIEEE(body))
 	b, damages := Restore(Tuning{}, parts)
-	if len(damages) != 1 || !strings.Contains(damages[0].Error(), "learning it again from 120 rates: read forecaster: version") {
+	if len(damages) != 1 ||
+		!strings.Contains(damages[0].Error(), "learning it again from 120 rates: read forecaster: version") {
 		t.Errorf("told %v", damages)
 	}
 	if age, _ := b.Known(); age < 2*time.Hour-time.Minute {
@@ -89,7 +91,8 @@ func TestZoneIsKept(t *testing.T) {
 	parts := testkit.Must(a.Parts())(t)
 	zone := testkit.Must(time.LoadLocation("Asia/Tokyo"))(t)
 	b, damages := Restore(Tuning{Forecast: forecast.Settings{Location: zone}}, parts)
-	if len(damages) != 1 || !strings.Contains(damages[0].Error(), "it was learned in the time zone UTC, now it is Asia/Tokyo") {
+	if len(damages) != 1 ||
+		!strings.Contains(damages[0].Error(), "it was learned in the time zone UTC, now it is Asia/Tokyo") {
 		t.Errorf("told %v", damages)
 	}
 	if age, _ := b.Known(); age < 39*time.Hour {

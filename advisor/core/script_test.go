@@ -54,7 +54,8 @@ func (p *player) do(snap map[string]*Snapshot, command string) error {
 	}
 	s := snap[words[0]]
 	if s == nil {
-		s = &Snapshot{Instance: words[0], Interval: 30 * time.Second, Observed: 100, Forwarded: 100, P95: .02, Limit: policy.Limit{Algorithm: policy.Fixed, Limit: 200, Window: 1}}
+		s = &Snapshot{Instance: words[0], Interval: 30 * time.Second, Observed: 100, Forwarded: 100, P95: .02,
+			Limit: policy.Limit{Algorithm: policy.Fixed, Limit: 200, Window: 1}}
 		snap[words[0]] = s
 	}
 	for _, word := range words[2:] {

@@ -22,10 +22,12 @@ func TestTrack(t *testing.T) {
 	tr.add(monday.Add(60*time.Second), values(20, 200))
 	tr.add(monday.Add(90*time.Second), values(40, 300))
 	marks := tr.since(monday)
-	if len(marks) != 2 || marks[0].Values[ValObserved] != 15 || marks[0].Values[ValLimit] != 200 || marks[1].Values[ValObserved] != 40 {
+	if len(marks) != 2 || marks[0].Values[ValObserved] != 15 || marks[0].Values[ValLimit] != 200 ||
+		marks[1].Values[ValObserved] != 40 {
 		t.Errorf("the minutes are %+v", marks)
 	}
-	if q := tr.quarters.since(0); len(q) != 1 || math.Abs(float64(q[0].Values[ValObserved])-70.0/3) > 1e-5 || q[0].Values[ValP95] == q[0].Values[ValP95] {
+	if q := tr.quarters.since(0); len(q) != 1 || math.Abs(float64(q[0].Values[ValObserved])-70.0/3) > 1e-5 ||
+		q[0].Values[ValP95] == q[0].Values[ValP95] {
 		t.Errorf("the quarters are %+v", q)
 	}
 	for i := range 30 * 60 {

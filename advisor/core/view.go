@@ -43,7 +43,8 @@ func (c *Core) View() View {
 	m := c.now
 	v := View{
 		Newest: m.newest().UTC(), Age: m.future.History().Age(), Rounds: m.Rounds, Jumps: c.jumps,
-		Advice: m.Advice, Believed: m.policy.State(), SLO: m.policy.SLO(), Mixtures: m.future.Weights(), Shifts: slices.Clone(m.Shifts), Changes: slices.Clone(m.Changes),
+		Advice: m.Advice, Believed: m.policy.State(), SLO: m.policy.SLO(), Mixtures: m.future.Weights(),
+		Shifts: slices.Clone(m.Shifts), Changes: slices.Clone(m.Changes),
 	}
 	slices.Reverse(v.Changes)
 	var living, others []Proxy

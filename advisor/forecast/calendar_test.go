@@ -112,7 +112,8 @@ func TestSpikeInFiveMinutes(t *testing.T) {
 
 // The rate a day ago is averaged over the same slot and equally many before and after it.
 func TestOwnWidth(t *testing.T) {
-	for _, c := range []struct{ dt, want float64 }{{1, 899}, {60, 900}, {300, 900}, {400, 400}, {600, 600}, {900, 900}, {3600, 3600}} {
+	for _, c := range []struct{ dt, want float64 }{{1, 899}, {60, 900}, {300, 900}, {400, 400}, {600, 600}, {900, 900},
+		{3600, 3600}} {
 		if got := ownWidth(c.dt); got != c.want {
 			t.Errorf("slots of %gs: %gs, want %gs", c.dt, got, c.want)
 		}

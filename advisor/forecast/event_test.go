@@ -66,10 +66,12 @@ func TestEvents(t *testing.T) {
 	for _, one := range []*Forecaster{f, quiet} {
 		one.Observe(at.Add(15*minute), 15*minute, 100*math.Exp(.5*math.Sin(2*math.Pi*79/slots)))
 	}
-	if with, without := median(f, time.Hour), median(quiet, time.Hour); with < math.Exp(5*noise)*without { // more than by chance
+	// more than by chance
+	if with, without := median(f, time.Hour), median(quiet, time.Hour); with < math.Exp(5*noise)*without {
 		t.Errorf("for an hour into the match %g is forecast, without being told of it %g", with, without)
 	}
-	other := testkit.Must(Restore(Settings{Events: append(matches("fair", 12), matches("match", 14)...)}, copied(t, f.hist), f.Encode()))(t)
+	other := testkit.Must(Restore(Settings{Events: append(matches("fair", 12), matches("match", 14)...)},
+		copied(t, f.hist), f.Encode()))(t)
 	if got, want := coming(&other.cal, 14), coming(k, 12); got != want || coming(&other.cal, 12) != 0 {
 		t.Errorf("with other events: a match adds %g, want %g; a fair %g, want 0", got, want, coming(&other.cal, 12))
 	}

@@ -61,11 +61,14 @@ type expert struct {
 var experts = [...]expert{
 	{"last", "y", func(m *moment) float64 { return m.levels.recent[0] }},
 	{"smooth", "Σ α(1-α)^i y_-i, α .05", func(m *moment) float64 { return m.levels.ses[levelSlow] }},
-	{"yesterday_moved", "(y + c) exp(s(h) - s(0)) - c, s a day before", func(m *moment) float64 { return m.moved(seasonYesterday) }},
-	{"last_week_moved", "(y + c) exp(s(h) - s(0)) - c, s a week before", func(m *moment) float64 { return m.moved(seasonLastWeek) }},
+	{"yesterday_moved", "(y + c) exp(s(h) - s(0)) - c, s a day before",
+		func(m *moment) float64 { return m.moved(seasonYesterday) }},
+	{"last_week_moved", "(y + c) exp(s(h) - s(0)) - c, s a week before",
+		func(m *moment) float64 { return m.moved(seasonLastWeek) }},
 	{"day_moved", "(y + c) exp(s(h) - s(0)) - c, s the mean day", func(m *moment) float64 { return m.moved(seasonDay) }},
 	{"week", "exp s(h) - c, s the mean week", func(m *moment) float64 { return m.rate(m.then[seasonWeek]) }},
-	{"week_moved", "(y + c) exp(s(h) - s(0)) - c, s the mean week", func(m *moment) float64 { return m.moved(seasonWeek) }},
+	{"week_moved", "(y + c) exp(s(h) - s(0)) - c, s the mean week",
+		func(m *moment) float64 { return m.moved(seasonWeek) }},
 	{"day", "exp s(h) - c, s the mean day, with short slots by the minute", func(m *moment) float64 {
 		if z := m.then[seasonMinuteOfDay]; z == z {
 			return m.rate(z)

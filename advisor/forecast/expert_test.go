@@ -85,7 +85,8 @@ func TestFeatures(t *testing.T) {
 	}
 	for j := range seasonsN {
 		move, gap := x[featuresLevel+2*j], x[featuresLevel+2*j+1]
-		if j != seasonDay && (move != 0 || gap != 0) || j == seasonDay && (move != 3 || math.Abs(gap-(1-math.Log(4))) > 1e-12) {
+		if j != seasonDay && (move != 0 || gap != 0) || j == seasonDay &&
+			(move != 3 || math.Abs(gap-(1-math.Log(4))) > 1e-12) {
 			t.Errorf("%s moves by %g and lies %g off", seasonNames[j], move, gap)
 		}
 	}

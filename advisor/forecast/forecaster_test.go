@@ -176,7 +176,8 @@ func TestOutlook(t *testing.T) {
 			t.Errorf("from minute %d to the next the forecast jumps by %g", i, step)
 		}
 	}
-	for _, c := range []struct{ horizon, step time.Duration }{{0, minute}, {minute, 0}, {minute, -1}, {minute, time.Hour}} {
+	for _, c := range []struct{ horizon, step time.Duration }{{0, minute}, {minute, 0}, {minute, -1},
+		{minute, time.Hour}} {
 		if p := f.Outlook(c.horizon, c.step); len(p) != 0 {
 			t.Errorf("horizon %s, step %s: %d points", c.horizon, c.step, len(p))
 		}
@@ -191,7 +192,8 @@ func TestLoad(t *testing.T) {
 	f, g := New(Settings{}), New(Settings{})
 	var rows []series.Row
 	for i := range 60 {
-		rows = append(rows, series.Row{At: epoch.Add(time.Duration(i+1) * 5 * minute), Interval: 5 * minute, Rate: float64(i), Coverage: float64(min(i, 1))})
+		rows = append(rows, series.Row{At: epoch.Add(time.Duration(i+1) * 5 * minute), Interval: 5 * minute,
+			Rate: float64(i), Coverage: float64(min(i, 1))})
 	}
 	f.Load(rows)
 	for _, r := range rows[1:] {

@@ -59,7 +59,8 @@ type ranking struct {
 }
 
 func newRanking(n int, halfLife float64) ranking {
-	return ranking{sharp: sharpness * min(1, math.Sqrt(halfLife/sharpFrom)), decay: math.Exp2(-1 / halfLife), loss: make([]float64, n)}
+	return ranking{sharp: sharpness * min(1, math.Sqrt(halfLife/sharpFrom)), decay: math.Exp2(-1 / halfLife),
+		loss: make([]float64, n)}
 }
 
 // learn updates with losses. NaN leaves an expert's loss unchanged.
@@ -114,7 +115,8 @@ type stack struct {
 }
 
 func newStack(k int, halfLife float64) stack {
-	s := stack{k: k, decay: math.Exp2(-1 / halfLife), c: make([]float64, k*k), w: make([]float64, k), g: make([]float64, k), shrink: stackShrink}
+	s := stack{k: k, decay: math.Exp2(-1 / halfLife), c: make([]float64, k*k), w: make([]float64, k),
+		g: make([]float64, k), shrink: stackShrink}
 	for i := range s.w {
 		s.w[i] = 1 / float64(k)
 	}

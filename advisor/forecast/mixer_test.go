@@ -173,19 +173,22 @@ func TestSilentGainNothing(t *testing.T) {
 	}
 	p := say(1501)
 	if w := shares(&p); w[bad] > before[bad]+.01 || w[late] > w[1] {
-		t.Errorf("woken, the bad one has %.3f, had %.3f; the new one has %.3f, the good one %.3f", w[bad], before[bad], w[late], w[1])
+		t.Errorf("woken, the bad one has %.3f, had %.3f; the new one has %.3f, the good one %.3f", w[bad], before[bad],
+			w[late], w[1])
 	}
 }
 
 // Worse experts have less weight, and the less the longer losses are remembered.
 func TestRankingWeighs(t *testing.T) {
-	for _, c := range []struct{ halfLife, ratio float64 }{{600, math.Exp(-2)}, {sharpFrom, math.Exp(-2)}, {sharpFrom / 16, math.Exp(-.5)}} {
+	for _, c := range []struct{ halfLife, ratio float64 }{{600, math.Exp(-2)}, {sharpFrom, math.Exp(-2)},
+		{sharpFrom / 16, math.Exp(-.5)}} {
 		r := newRanking(3, c.halfLife)
 		r.learn([]float64{1, 1.05, .5})
 		w := make([]float64, 3)
 		r.weigh(w, []float64{7, 8, math.NaN()})
 		if math.Abs(w[1]/w[0]-c.ratio) > 1e-9 || w[2] != 0 || math.Abs(w[0]+w[1]-1) > 1e-9 {
-			t.Errorf("half-life %g: weights %v, want the second %.3f of the first and none for who knows nothing", c.halfLife, w, c.ratio)
+			t.Errorf("half-life %g: weights %v, want the second %.3f of the first and none for who knows nothing",
+				c.halfLife, w, c.ratio)
 		}
 	}
 }

@@ -27,7 +27,8 @@ type profile struct {
 
 func newProfile(period, width, halfLife float64) *profile {
 	n := int(period / width)
-	return &profile{halfLife: halfLife, period: period, width: width, sum: make([]float64, n), weight: make([]float64, n), at: make([]float64, n)}
+	return &profile{halfLife: halfLife, period: period, width: width, sum: make([]float64, n),
+		weight: make([]float64, n), at: make([]float64, n)}
 }
 
 func (p *profile) bin(local float64) int {

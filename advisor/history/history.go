@@ -36,7 +36,8 @@ func (s Source) Load(ctx context.Context, now, until time.Time) ([]series.Row, e
 	fineFrom := end.Add(-fineSpan)
 	late := func(r series.Row) bool { return !until.IsZero() && r.At.After(until) }
 	var rows []series.Row
-	for _, p := range slices.Concat(pieces(end.Add(-coarseSpan), fineFrom, coarseStep), pieces(fineFrom, now.Truncate(fineStep), fineStep)) {
+	for _, p := range slices.Concat(pieces(end.Add(-coarseSpan), fineFrom, coarseStep),
+		pieces(fineFrom, now.Truncate(fineStep), fineStep)) {
 		more, err := s.piece(ctx, p)
 		if err != nil {
 			return rows, err

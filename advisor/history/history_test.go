@@ -54,7 +54,8 @@ func TestPieces(t *testing.T) {
 	if want := "map[avg_over_time((up # a comment\n)[300s:60s]):5 up # a comment:2]"; fmt.Sprint(asked) != want {
 		t.Errorf("asked %v, want %v", asked, want)
 	}
-	if len(rows) != 14 || rows[0].Rate != 1 || rows[13].Rate != 2.5 || rows[0].Interval != coarseStep || rows[13].Interval != fineStep {
+	if len(rows) != 14 || rows[0].Rate != 1 || rows[13].Rate != 2.5 || rows[0].Interval != coarseStep ||
+		rows[13].Interval != fineStep {
 		t.Errorf("rows %v", rows)
 	}
 }
@@ -90,7 +91,8 @@ func TestFaults(t *testing.T) {
 		status     int
 		body, want string
 	}{
-		{422, `{"status":"error","errorType":"execution","error":"found\nduplicate"}`, "the server says execution: found duplicate"},
+		{422, `{"status":"error","errorType":"execution","error":"found\nduplicate"}`,
+			"the server says execution: found duplicate"},
 		{503, "<html>", "the server says 503 Service Unavailable"},
 		{200, "<html>hello", "is not that of a Prometheus API"},
 		{200, `{"status":"success","data":{"resultType":"vector","result":[]}}`, `type "vector", not success and matrix`},
@@ -106,7 +108,8 @@ func TestFaults(t *testing.T) {
 			fmt.Fprint(w, c.body)
 		})
 		_, err := s.Load(t.Context(), noon, time.Time{})
-		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "load history from 2025-12-15T12:00:00Z to ") {
+		if err == nil || !strings.Contains(err.Error(), c.want) ||
+			!strings.Contains(err.Error(), "load history from 2025-12-15T12:00:00Z to ") {
 			t.Errorf("%d %.40q: %v, want %q", c.status, c.body, err, c.want)
 		}
 	}
@@ -120,12 +123,14 @@ func TestAway(t *testing.T) {
 			w.WriteHeader(500)
 			return
 		}
-		fmt.Fprintf(w, `{"status":"success","data":{"resultType":"matrix","result":[{"metric":{},"values":[[%s,"3"]]}]}}`, r.FormValue("end"))
+		fmt.Fprintf(w, `{"status":"success","data":{"resultType":"matrix","result":[{"metric":{},"values":[[%s,"3"]]}]}}`,
+			r.FormValue("end"))
 	})
 	if rows, err := s.Load(t.Context(), noon, time.Time{}); err == nil || len(rows) != 1 || rows[0].Rate != 3 {
 		t.Errorf("rows %v, %v", rows, err)
 	}
-	s.URL = &url.URL{Scheme: "http", Host: testkit.FreeAddr(t), User: url.UserPassword("u", "secret"), RawQuery: "token=secret"}
+	s.URL = &url.URL{Scheme: "http", Host: testkit.FreeAddr(t), User: url.UserPassword("u", "secret"),
+		RawQuery: "token=secret"}
 	_, err := s.Load(t.Context(), noon, time.Time{})
 	if err == nil || strings.Contains(err.Error(), "secret") || !strings.Contains(err.Error(), "connection refused") {
 		t.Errorf("a server that is away: %v", err)

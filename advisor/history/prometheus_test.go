@@ -34,7 +34,8 @@ func startPrometheus(t *testing.T, from, to time.Time) *url.URL {
 		t.Fatal(err)
 	}
 	data := filepath.Join(folder, "data")
-	if out, err := exec.CommandContext(t.Context(), find(t, "promtool"), "tsdb", "create-blocks-from", "openmetrics", "-q", text, data).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), find(t, "promtool"), "tsdb", "create-blocks-from", "openmetrics",
+		"-q", text, data).CombinedOutput(); err != nil {
 		t.Fatalf("promtool: %v\n%s", err, out)
 	}
 	config := filepath.Join(folder, "prometheus.yml")
@@ -112,7 +113,8 @@ func find(t *testing.T, command string) string {
 func TestPrometheus(t *testing.T) {
 	now := time.Date(2026, 1, 19, 16, 32, 10, 0, time.UTC)
 	from := now.Truncate(time.Minute).Add(-4 * 24 * time.Hour)
-	s := Source{URL: startPrometheus(t, from, now.Truncate(time.Minute)), Query: "sum(rate(ratelimiter_requests_total[2m]))"}
+	s := Source{URL: startPrometheus(t, from, now.Truncate(time.Minute)),
+		Query: "sum(rate(ratelimiter_requests_total[2m]))"}
 	rows, err := s.Load(t.Context(), now, time.Time{})
 	if err != nil {
 		t.Fatal(err)
@@ -148,11 +150,13 @@ func TestPrometheus(t *testing.T) {
 		t.Errorf("until three days ago there are %d rows, the last at %s, %v", len(rows), rows[len(rows)-1].At, err)
 	}
 	s.Query = "ratelimiter_requests_total"
-	if _, err = s.Load(t.Context(), now, time.Time{}); err == nil || !strings.Contains(err.Error(), "the query has 2 series, must have one") {
+	if _, err = s.Load(t.Context(), now, time.Time{}); err == nil ||
+		!strings.Contains(err.Error(), "the query has 2 series, must have one") {
 		t.Errorf("a query of two series: %v", err)
 	}
 	s.Query = "sum(rate("
-	if _, err = s.Load(t.Context(), now, time.Time{}); err == nil || !strings.Contains(err.Error(), "the server says bad_data: ") {
+	if _, err = s.Load(t.Context(), now, time.Time{}); err == nil ||
+		!strings.Contains(err.Error(), "the server says bad_data: ") {
 		t.Errorf("a query that is none: %v", err)
 	}
 }

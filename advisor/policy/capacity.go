@@ -78,7 +78,8 @@ func (b *Belief) capacity() Capacity {
 	if b.Variance == 0 {
 		return Capacity{}
 	}
-	c := Capacity{Q05: b.quantile(-z95), Q20: b.quantile(-z80), Q50: b.quantile(0), Q80: b.quantile(z80), Q95: b.quantile(z95)}
+	c := Capacity{Q05: b.quantile(-z95), Q20: b.quantile(-z80), Q50: b.quantile(0), Q80: b.quantile(z80),
+		Q95: b.quantile(z95)}
 	c.Confidence = max(0, 1-(c.Q80-c.Q20)/c.Q50)
 	return c
 }

@@ -111,7 +111,8 @@ func (p *Policy) severity(r reading) string {
 func (p *Policy) protect(r reading, o Outlook, t *target) {
 	g := &p.st.Guard
 	switch {
-	case g.Rest && g.State != stateOK && r.Errors < hopeless && r.p95 <= 1.2*g.Last.P95 && r.Errors <= 1.2*g.Last.Errors+0.05:
+	case g.Rest && g.State != stateOK && r.Errors < hopeless && r.p95 <= 1.2*g.Last.P95 &&
+		r.Errors <= 1.2*g.Last.Errors+0.05:
 		g.Rest = false
 		t.because(Recovering)
 	case g.State == stateBad:

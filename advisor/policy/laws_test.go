@@ -60,7 +60,8 @@ func (d *dice) snapshot(at time.Time, limit Limit) Snapshot {
 		At: at, Interval: time.Duration(1+d.below(90)) * time.Second,
 		Observed: d.number(2000), Forwarded: d.number(1000), RejectedShare: d.number(1),
 		P95: time.Duration(d.number(3e9)), Errors: d.number(1), Limit: limit,
-		Mode: Mode(d.below(8) / 6), Ended: d.number(60_000), GateLimit: float64(d.below(2)) * d.number(100), GateShare: d.number(1), InFlight: d.number(100),
+		Mode: Mode(d.below(8) / 6), Ended: d.number(60_000), GateLimit: float64(d.below(2)) * d.number(100),
+		GateShare: d.number(1), InFlight: d.number(100),
 	}
 }
 
@@ -118,7 +119,8 @@ func law(set Settings, s Snapshot, r Recommendation) string {
 		return "it is out of the bounds"
 	case r.Algorithm != s.Limit.Algorithm:
 		return "the algorithm is another one"
-	case rate > max(old*restore, set.LimitMin)*(1+eps), rate > max(old*(1+stepUp), set.LimitMin)*(1+eps) && !slices.Contains(r.Codes, BackendFault.Code):
+	case rate > max(old*restore, set.LimitMin)*(1+eps), rate > max(old*(1+stepUp), set.LimitMin)*(1+eps) &&
+		!slices.Contains(r.Codes, BackendFault.Code):
 		return "the step up is too long"
 	case rate < min(old*(1-stepBad), set.LimitMax)*(1-eps):
 		return "the step down is too long"
@@ -152,7 +154,8 @@ func raised(p *Policy, s Snapshot, r Recommendation, since float64) string {
 // play feeds n snapshots to two equal policies, one of which is encoded and restored in
 // between, and checks every law.
 func play(t *testing.T, d *dice, n int) {
-	set := Settings{LimitMin: 1 + 50*d.share(), CapacityHint: 2000 * max(0, d.share()-0.2), SLO: time.Duration(d.below(2)) * 300 * time.Millisecond}
+	set := Settings{LimitMin: 1 + 50*d.share(), CapacityHint: 2000 * max(0, d.share()-0.2),
+		SLO: time.Duration(d.below(2)) * 300 * time.Millisecond}
 	set.LimitMax = set.LimitMin * (1 + 500*d.share())
 	p, twin := New(set), New(set)
 	at := start
@@ -166,7 +169,8 @@ func play(t *testing.T, d *dice, n int) {
 		if broken := law(set, s, r); broken != "" {
 			t.Fatalf("snapshot %d: %s\nsettings %+v\nsnapshot %+v\nanswer %+v", i, broken, set, s, r)
 		}
-		if again := twin.Advise(s, o); clean(again.Limit) != clean(r.Limit) || !slices.Equal(again.Codes, r.Codes) || again.Reason != r.Reason {
+		if again := twin.Advise(s, o); clean(again.Limit) != clean(r.Limit) || !slices.Equal(again.Codes, r.Codes) ||
+			again.Reason != r.Reason {
 			t.Fatalf("snapshot %d: %+v, and after writing the state down %+v", i, r, again)
 		}
 		if s.valid() {

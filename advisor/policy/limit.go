@@ -35,7 +35,8 @@ type Number struct {
 func (l Limit) Numbers() [5]Number {
 	window := l.Algorithm == Fixed || l.Algorithm == Sliding || l.Algorithm == SlidingLog || l.Algorithm == GCRA
 	bucket := l.Algorithm == Token || l.Algorithm == Leaky
-	return [...]Number{{"limit", l.Limit, window}, {"window", l.Window, window}, {"capacity", l.Capacity, bucket}, {"fillRate", l.FillRate, bucket}, {"burst", l.Burst, false}}
+	return [...]Number{{"limit", l.Limit, window}, {"window", l.Window, window}, {"capacity", l.Capacity, bucket},
+		{"fillRate", l.FillRate, bucket}, {"burst", l.Burst, false}}
 }
 
 // Rate returns how many permits per second l admits in the long run: +Inf if it is off, 0

@@ -91,7 +91,8 @@ func (s Snapshot) valid() bool {
 		within(s.Observed, numberMax) && within(s.Forwarded, numberMax) && within(s.Delivered, numberMax) &&
 		within(s.RejectedShare, 1) && within(s.Errors, 1) &&
 		s.P95 >= 0 && s.P95 <= delayMax && s.Limit.valid() &&
-		within(s.Ended, numberMax) && within(s.GateLimit, numberMax) && within(s.GateShare, 1) && within(s.InFlight, numberMax)
+		within(s.Ended, numberMax) && within(s.GateLimit, numberMax) && within(s.GateShare, 1) &&
+		within(s.InFlight, numberMax)
 }
 
 // within reports whether 0 ≤ v ≤ bound. It is false for NaN.
@@ -130,8 +131,9 @@ func (p *Policy) Advise(s Snapshot, o Outlook) Recommendation {
 // hold recommends the limit in force.
 func (p *Policy) hold(s Snapshot, why Reason) Recommendation {
 	return Recommendation{
-		Limit: s.Limit, PredictedRPS: s.Observed, Predicted95: s.Observed, ValidFor: 2 * min(max(s.Interval, time.Second), validForMax/2),
-		Codes: []string{why.Code}, Reason: why.sentence, Confidence: p.st.Capacity.Confidence, GateMax: p.gateMax(),
+		Limit: s.Limit, PredictedRPS: s.Observed, Predicted95: s.Observed,
+		ValidFor: 2 * min(max(s.Interval, time.Second), validForMax/2),
+		Codes:    []string{why.Code}, Reason: why.sentence, Confidence: p.st.Capacity.Confidence, GateMax: p.gateMax(),
 	}
 }
 
@@ -151,7 +153,8 @@ type reading struct {
 
 func (p *Policy) reading(s Snapshot) reading {
 	s.At = s.At.UTC().Round(0)
-	r := reading{Snapshot: s, dt: s.Interval.Seconds(), demand: max(s.Observed, s.Forwarded-s.Delivered), p95: s.P95.Seconds(),
+	r := reading{Snapshot: s, dt: s.Interval.Seconds(), demand: max(s.Observed, s.Forwarded-s.Delivered),
+		p95:  s.P95.Seconds(),
 		rate: s.Limit.Rate(), enforced: s.Mode != FailOpen, gated: s.GateLimit > 0}
 	if r.Ended == 0 && (r.p95 > 0 || r.Errors > 0) { // the proxy does not report how many there were
 		r.Ended = r.Forwarded * r.dt

@@ -72,35 +72,63 @@ func TestRules(t *testing.T) {
 	}{
 		{"all is well", nil, expect(steady...), 100, 100, Hold, "forecast=60 req/s, the limit fits"},
 		{"no forecast", nil, Outlook{}, 100, 100, NoForecast, "no forecast"},
-		{"a rise within the next minute", nil, expect(105, 105, 105), 120, 122, ForecastRise, "forecast=105 req/s, raised ahead of it"},
+		{"a rise within the next minute", nil, expect(105, 105, 105), 120, 122, ForecastRise,
+			"forecast=105 req/s, raised ahead of it"},
 		{"a rise that is far enough away", nil, expect(60, 60, 60, 60, 60, 60, 110), 100, 100, Hold, "the limit fits"},
 		{"it refuses and the target is well", refusing(100), Outlook{}, 101, 125, Refusing, "50.0 % refused"},
-		{"it refuses while what was refused before is delivered", func(s *Snapshot) { s.Forwarded, s.Delivered, s.RejectedShare = 98, 40, 0.02 }, expect(steady...), 100, 100, Hold, "the limit fits"},
-		{"slow", func(s *Snapshot) { s.P95 = 500 * time.Millisecond }, Outlook{}, 90, 96, Slow, "the target becomes slow (p95=0.5 s of 0.42 s"},
-		{"overloaded", func(s *Snapshot) { s.Forwarded, s.Observed, s.P95, s.Errors = 100, 100, 2*time.Second, 0.4 }, Outlook{}, 50, 86, Overload, "the target is overloaded"},
-		{"a few errors among a few requests", func(s *Snapshot) { s.Observed, s.Forwarded, s.Errors = 0.2, 0.2, 0.1 }, Outlook{}, 100, 100, Hold, ""},
-		{"nothing is answered", func(s *Snapshot) { refusing(100)(s); s.P95 = 0 }, expect(300), 100, 100, LittleTraffic, "too little traffic"},
-		{"the store is away, and all is let through", func(s *Snapshot) { s.Mode, s.Forwarded, s.P95, s.Errors = FailOpen, 400, 2*time.Second, 0.6 }, Outlook{}, 100, 100, NotEnforced, "did not decide"},
-		{"recommendations are not put in force", func(s *Snapshot) { refusing(100)(s); s.Mode = Shadow }, Outlook{}, 101, 125, Refusing, "50.0 % refused"},
-		{"the limiter is off", func(s *Snapshot) { s.Limit = Limit{Algorithm: Off} }, Outlook{}, math.Inf(1), math.Inf(1), LimiterOff, "stays off"},
-		{"an unknown algorithm", func(s *Snapshot) { s.Limit.Algorithm = "best" }, Outlook{}, 0, 0, InvalidInput, "impossible numbers"},
-		{"not a number", func(s *Snapshot) { s.Errors = math.NaN() }, Outlook{}, 100, 100, InvalidInput, "impossible numbers"},
-		{"more refused than all", func(s *Snapshot) { s.RejectedShare = 1.1 }, Outlook{}, 100, 100, InvalidInput, "impossible numbers"},
+		{"it refuses while what was refused before is delivered",
+			func(s *Snapshot) { s.Forwarded, s.Delivered, s.RejectedShare = 98, 40, 0.02 }, expect(steady...), 100, 100,
+			Hold, "the limit fits"},
+		{"slow", func(s *Snapshot) { s.P95 = 500 * time.Millisecond }, Outlook{}, 90, 96, Slow,
+			"the target becomes slow (p95=0.5 s of 0.42 s"},
+		{"overloaded", func(s *Snapshot) { s.Forwarded, s.Observed, s.P95, s.Errors = 100, 100, 2*time.Second, 0.4 },
+			Outlook{}, 50, 86, Overload, "the target is overloaded"},
+		{"a few errors among a few requests", func(s *Snapshot) { s.Observed, s.Forwarded, s.Errors = 0.2, 0.2, 0.1 },
+			Outlook{}, 100, 100, Hold, ""},
+		{"nothing is answered", func(s *Snapshot) { refusing(100)(s); s.P95 = 0 }, expect(300), 100, 100, LittleTraffic,
+			"too little traffic"},
+		{"the store is away, and all is let through",
+			func(s *Snapshot) { s.Mode, s.Forwarded, s.P95, s.Errors = FailOpen, 400, 2*time.Second, 0.6 }, Outlook{}, 100,
+			100, NotEnforced, "did not decide"},
+		{"recommendations are not put in force", func(s *Snapshot) { refusing(100)(s); s.Mode = Shadow }, Outlook{}, 101,
+			125, Refusing, "50.0 % refused"},
+		{"the limiter is off", func(s *Snapshot) { s.Limit = Limit{Algorithm: Off} }, Outlook{}, math.Inf(1), math.Inf(1),
+			LimiterOff, "stays off"},
+		{"an unknown algorithm", func(s *Snapshot) { s.Limit.Algorithm = "best" }, Outlook{}, 0, 0, InvalidInput,
+			"impossible numbers"},
+		{"not a number", func(s *Snapshot) { s.Errors = math.NaN() }, Outlook{}, 100, 100, InvalidInput,
+			"impossible numbers"},
+		{"more refused than all", func(s *Snapshot) { s.RejectedShare = 1.1 }, Outlook{}, 100, 100, InvalidInput,
+			"impossible numbers"},
 		{"an old snapshot", func(s *Snapshot) { s.At = start }, Outlook{}, 100, 100, Stale, "not newer"},
-		{"somebody raised it by hand", func(s *Snapshot) { s.Limit.FillRate = 120 }, expect(steady...), 120, 120, Hold, "the limit fits"},
-		{"somebody chose gcra", func(s *Snapshot) { s.Limit = Limit{Algorithm: GCRA, Limit: 100, Window: 1, Burst: 10} }, expect(105, 105), 120, 122, ForecastRise, "raised ahead"},
-		{"somebody chose leaky", func(s *Snapshot) { s.Limit = Limit{Algorithm: Leaky, Capacity: 30, FillRate: 100} }, expect(105, 105), 120, 122, ForecastRise, "raised ahead"},
-		{"somebody chose sliding_log", func(s *Snapshot) { s.Limit = Limit{Algorithm: SlidingLog, Limit: 700, Window: 7} }, expect(105, 105), 120, 122, ForecastRise, "raised ahead"},
-		{"somebody went beyond the bounds", func(s *Snapshot) { s.Limit.FillRate = 20000 }, expect(steady...), 5000, 5000, BoundMax, ""},
+		{"somebody raised it by hand", func(s *Snapshot) { s.Limit.FillRate = 120 }, expect(steady...), 120, 120, Hold,
+			"the limit fits"},
+		{"somebody chose gcra", func(s *Snapshot) { s.Limit = Limit{Algorithm: GCRA, Limit: 100, Window: 1, Burst: 10} },
+			expect(105, 105), 120, 122, ForecastRise, "raised ahead"},
+		{"somebody chose leaky", func(s *Snapshot) { s.Limit = Limit{Algorithm: Leaky, Capacity: 30, FillRate: 100} },
+			expect(105, 105), 120, 122, ForecastRise, "raised ahead"},
+		{"somebody chose sliding_log",
+			func(s *Snapshot) { s.Limit = Limit{Algorithm: SlidingLog, Limit: 700, Window: 7} }, expect(105, 105), 120, 122,
+			ForecastRise, "raised ahead"},
+		{"somebody went beyond the bounds", func(s *Snapshot) { s.Limit.FillRate = 20000 }, expect(steady...), 5000, 5000,
+			BoundMax, ""},
 
 		{"gate: all is well", behind(0, nil), expect(steady...), 100, 100, Hold, "the limit fits"},
 		{"gate: it refuses and the gate is idle", behind(0, refusing(100)), Outlook{}, 160, 200, Refusing, "50.0 % refused"},
-		{"gate: it refuses crowds", behind(0, func(s *Snapshot) { s.Observed, s.Forwarded, s.RejectedShare = 70, 60, 0.14 }), expect(steady...), 100, 100, Hold, "the limit fits"},
-		{"gate: it refuses and the gate binds", behind(0.8, refusing(100)), Outlook{}, 100, 100, AtCapacity, "the target can serve"},
-		{"gate: it refuses, the gate is idle and a route is slow", behind(0, func(s *Snapshot) { refusing(100)(s); s.P95 = time.Second }), Outlook{}, 160, 200, Refusing, "50.0 % refused"},
-		{"gate: it refuses and requests fail", behind(0, func(s *Snapshot) { refusing(100)(s); s.Errors = 0.2 }), expect(400), 100, 100, BackendFault, "reasons other than load"},
-		{"gate: the store is away", behind(1, func(s *Snapshot) { s.Mode, s.Forwarded = FailOpen, 400 }), expect(400), 100, 100, NotEnforced, "did not decide"},
-		{"gate: nothing is answered", behind(0, func(s *Snapshot) { refusing(100)(s); s.P95, s.Forwarded = 0, 0 }), expect(300), 100, 100, LittleTraffic, "too little traffic"},
+		{"gate: it refuses crowds", behind(0,
+			func(s *Snapshot) { s.Observed, s.Forwarded, s.RejectedShare = 70, 60, 0.14 }), expect(steady...), 100, 100,
+			Hold, "the limit fits"},
+		{"gate: it refuses and the gate binds", behind(0.8, refusing(100)), Outlook{}, 100, 100, AtCapacity,
+			"the target can serve"},
+		{"gate: it refuses, the gate is idle and a route is slow",
+			behind(0, func(s *Snapshot) { refusing(100)(s); s.P95 = time.Second }), Outlook{}, 160, 200, Refusing,
+			"50.0 % refused"},
+		{"gate: it refuses and requests fail", behind(0, func(s *Snapshot) { refusing(100)(s); s.Errors = 0.2 }),
+			expect(400), 100, 100, BackendFault, "reasons other than load"},
+		{"gate: the store is away", behind(1, func(s *Snapshot) { s.Mode, s.Forwarded = FailOpen, 400 }), expect(400),
+			100, 100, NotEnforced, "did not decide"},
+		{"gate: nothing is answered", behind(0, func(s *Snapshot) { refusing(100)(s); s.P95, s.Forwarded = 0, 0 }),
+			expect(300), 100, 100, LittleTraffic, "too little traffic"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p, i := watched(with(160))
@@ -132,7 +160,8 @@ func TestTheP95OfAllRoutesDecidesNothingBehindAGate(t *testing.T) {
 	} {
 		var want Recommendation
 		var belief Belief
-		for i, p95 := range []time.Duration{5 * time.Millisecond, 140 * time.Millisecond, 400 * time.Millisecond, 30 * time.Second} {
+		for i, p95 := range []time.Duration{5 * time.Millisecond, 140 * time.Millisecond, 400 * time.Millisecond,
+			30 * time.Second} {
 			p, k := watched(with(0))
 			var got Recommendation
 			for j := range 5 {
@@ -249,7 +278,8 @@ func TestBoundOfGates(t *testing.T) {
 		}, 3 * 5, 50},
 		{"a queue that stands while the gate sheds", func(i int, s *Snapshot) {
 			if i >= 30 {
-				s.At, s.Interval, s.InFlight, s.GateShare = seen(30, nil).At.Add(2*time.Second*time.Duration(i-30)), 2*time.Second, 40, 1
+				s.At, s.Interval, s.InFlight, s.GateShare = seen(30, nil).At.Add(2*time.Second*time.Duration(i-30)),
+					2*time.Second, 40, 1
 				s.Ended = 200
 			}
 		}, 3 * 5, 70},
@@ -290,7 +320,8 @@ func TestBoundOfGates(t *testing.T) {
 func TestShortage(t *testing.T) {
 	p := New(with(160))
 	for i := range 20 {
-		p.Advise(seen(i, behind(1, func(s *Snapshot) { s.Observed, s.Forwarded, s.Limit.FillRate = 150, 150, 200 })), Outlook{})
+		p.Advise(seen(i, behind(1, func(s *Snapshot) { s.Observed, s.Forwarded, s.Limit.FillRate = 150, 150, 200 })),
+			Outlook{})
 	}
 	for _, c := range []struct {
 		outlook Outlook
@@ -373,7 +404,8 @@ func TestPredicted(t *testing.T) {
 func TestNothingLetThroughAndErrors(t *testing.T) {
 	p := New(Settings{SLO: 300 * time.Millisecond})
 	for i := range 6 {
-		r := p.Advise(seen(i, func(s *Snapshot) { s.Observed, s.Forwarded, s.Ended, s.Errors = 0, 0, 100, min(1, .5+float64(i)/2) }), Outlook{})
+		r := p.Advise(seen(i,
+			func(s *Snapshot) { s.Observed, s.Forwarded, s.Ended, s.Errors = 0, 0, 100, min(1, .5+float64(i)/2) }), Outlook{})
 		if b := p.State().Belief; !(b.Mean > -100) || !(r.Confidence >= 0) {
 			t.Fatalf("it believes %+v, confidence %v: %v", b, r.Confidence, r.Codes)
 		}

@@ -15,16 +15,17 @@ type State struct {
 	At       time.Time `json:"at"`    // newest snapshot
 	Count    int       `json:"count"` // of snapshots
 	Capacity Capacity  `json:"capacity"`
-	Base     float64   `json:"base"`     // p95 at low load in seconds; 0: unknown
-	Good     float64   `json:"good"`     // good answers per second over the last half minute
-	Proven   float64   `json:"proven"`   // highest of them while the target was healthy; half-life of a day
-	Takes    float64   `json:"takes"`    // mean answer time without a queue in seconds; 0: unknown
-	AtWork   float64   `json:"atWork"`   // most requests that a healthy target has worked on at a time; half-life of a week
-	Employed int       `json:"employed"` // snapshots that AtWork is from
-	Full     float64   `json:"full"`     // seconds for which a gate has recently held back much
-	Guard    Guard     `json:"guard"`
-	Advised  Limit     `json:"advised"` // the newest recommendation
-	Belief   Belief    `json:"belief"`
+	Base     float64   `json:"base"`   // p95 at low load in seconds; 0: unknown
+	Good     float64   `json:"good"`   // good answers per second over the last half minute
+	Proven   float64   `json:"proven"` // highest of them while the target was healthy; half-life of a day
+	Takes    float64   `json:"takes"`  // mean answer time without a queue in seconds; 0: unknown
+	// most requests that a healthy target has worked on at a time; half-life of a week
+	AtWork   float64 `json:"atWork"`
+	Employed int     `json:"employed"` // snapshots that AtWork is from
+	Full     float64 `json:"full"`     // seconds for which a gate has recently held back much
+	Guard    Guard   `json:"guard"`
+	Advised  Limit   `json:"advised"` // the newest recommendation
+	Belief   Belief  `json:"belief"`
 }
 
 // State returns what was learned.

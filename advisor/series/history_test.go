@@ -116,7 +116,8 @@ func TestAgainstList(t *testing.T) {
 			}
 			rate, coverage := h.Mean(res, seconds(begin), seconds(end))
 			if math.Abs(coverage*res.Width().Seconds()-known) > 1e-2 || math.Abs(rate*known-sum) > 1e-3*(1+sum) {
-				t.Fatalf("%s to %s: %g over %gs, want %g over %gs", res.Width(), end, rate, coverage*res.Width().Seconds(), sum/known, known)
+				t.Fatalf("%s to %s: %g over %gs, want %g over %gs", res.Width(), end, rate, coverage*res.Width().Seconds(),
+					sum/known, known)
 			}
 		}
 	}

@@ -48,7 +48,8 @@ func TestState(t *testing.T) {
 // Any change of the bytes is an error.
 func TestStateRefusals(t *testing.T) {
 	good := filled(200, 4).Encode()
-	bad := map[string][]byte{"empty": nil, "short": good[:8], "cut": good[:len(good)-9], "longer": append(append([]byte(nil), good...), 0)}
+	bad := map[string][]byte{"empty": nil, "short": good[:8], "cut": good[:len(good)-9],
+		"longer": append(append([]byte(nil), good...), 0)}
 	for _, i := range []int{0, len(word), len(word) + 3, len(good) / 2, len(good) - 1} {
 		b := append([]byte(nil), good...)
 		b[i] ^= 4

@@ -50,10 +50,12 @@ func (s *Server) serveState(http.ResponseWriter, *http.Request) (any, error) {
 func newBelieved(v *core.View) *believed {
 	known := &v.Believed
 	b := &believed{
-		Newest: instant(v.Newest), Rounds: v.Rounds, HistorySpan: v.Age.Seconds(), Jumps: v.Jumps, Unshared: several(v.Unshared),
+		Newest: instant(v.Newest), Rounds: v.Rounds, HistorySpan: v.Age.Seconds(), Jumps: v.Jumps,
+		Unshared: several(v.Unshared),
 		Capacity: capacityJSON{known.Capacity.Q50 > 0, known.Capacity}, Guard: known.Guard, Base: known.Base,
 		Forecast: make([]mixtureJSON, len(v.Mixtures)),
-		Shifts:   append([]core.Shift{}, v.Shifts...), Instances: append([]core.Proxy{}, v.Proxies...), Changes: append([]core.Change{}, v.Changes...),
+		Shifts:   append([]core.Shift{}, v.Shifts...), Instances: append([]core.Proxy{}, v.Proxies...),
+		Changes: append([]core.Change{}, v.Changes...),
 	}
 	if a := &v.Advice; a.Given {
 		advised := adviceJSON(&core.Reply{Limit: a.Rec.Limit, Advice: a.Rec})

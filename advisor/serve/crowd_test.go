@@ -80,7 +80,8 @@ func TestShed(t *testing.T) {
 	for range postsMax {
 		r.places <- struct{}{}
 	}
-	if a := r.want(503, "POST", "/v1/limit-config", contract); a["error"] != "too many concurrent snapshots" || r.shed.Load() != 1 {
+	if a := r.want(503, "POST", "/v1/limit-config", contract); a["error"] != "too many concurrent snapshots" ||
+		r.shed.Load() != 1 {
 		t.Errorf("answered %v", a)
 	}
 	<-r.places
@@ -115,7 +116,8 @@ func TestImport(t *testing.T) {
 		t.Errorf("%s of history are known after %d rounds\n%s", v.Age, v.Rounds, b.log)
 	}
 	for _, row := range b.mind.core.Recent(8*time.Hour, time.Minute) {
-		if theirs := row.At.Before(now.Add(-time.Hour)); theirs && row.Rate != 7 || !theirs && row.At.After(now.Add(-50*time.Minute)) && row.Rate < 15 {
+		if theirs := row.At.Before(now.Add(-time.Hour)); theirs && row.Rate != 7 || !theirs &&
+			row.At.After(now.Add(-50*time.Minute)) && row.Rate < 15 {
 			t.Errorf("the rate at %s is %g", row.At, row.Rate)
 		}
 	}
@@ -127,7 +129,9 @@ func TestImport(t *testing.T) {
 	c.stop()
 	cfg.HistoryURL, cfg.StateFile = mustParse(t, "http://"+testkit.FreeAddr(t)), ""
 	d := start(t, cfg)
-	if text := d.log.String(); !strings.Contains(text, "level=WARN") || !strings.Contains(text, "History cannot be loaded, continuing without it") || !strings.Contains(text, "connection refused") {
+	if text := d.log.String(); !strings.Contains(text, "level=WARN") ||
+		!strings.Contains(text, "History cannot be loaded, continuing without it") ||
+		!strings.Contains(text, "connection refused") {
 		t.Errorf("the log is\n%s", text)
 	}
 	d.post(snapAt(monday))

@@ -118,7 +118,8 @@ func drawPage(l *look) ([]byte, error) {
 		}
 		sh.Plots = append(sh.Plots, template.HTML(svg))
 	}
-	words := template.FuncMap{"rate": rate, "percent": percent, "span": spanWord, "perSecond": perSecond, "parameters": parameters, "shares": sharesOf, "join": strings.Join,
+	words := template.FuncMap{"rate": rate, "percent": percent, "span": spanWord, "perSecond": perSecond,
+		"parameters": parameters, "shares": sharesOf, "join": strings.Join,
 		"moment": func(at time.Time, form string) string { return at.In(l.Zone).Format(form) }}
 	var b bytes.Buffer
 	t, err := template.New("page").Funcs(words).Parse(chart.Page(pageText))
@@ -160,7 +161,8 @@ func figuresOf(l *look) []figure {
 		capacity.Value, capacity.Note = rate(c.Q50)+"/s", "probably "+rate(c.Q20)+" to "+rate(c.Q80)+"/s"
 	}
 	return append(figures,
-		figure{"Predicted", rate(a.Rec.PredictedRPS) + "/s", "at most " + rate(a.Rec.Predicted95) + "/s (95 %), within " + spanWord(a.Rec.ValidFor), "violet"},
+		figure{"Predicted", rate(a.Rec.PredictedRPS) + "/s", "at most " + rate(a.Rec.Predicted95) + "/s (95 %), within " +
+			spanWord(a.Rec.ValidFor), "violet"},
 		figure{"Limit in force", perSecond(a.Sum.Limit), a.Sum.Limit.Algorithm + parameters(a.Sum.Limit), "amber"},
 		figure{"Recommended", perSecond(a.Rec.Limit), a.Rec.Algorithm + parameters(a.Rec.Limit), "red"},
 		capacity, figure{"Confidence", percent(c.Confidence), "in the capacity", ""},

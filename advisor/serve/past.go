@@ -30,7 +30,8 @@ func (m *lockedCore) loadPast(ctx context.Context, now time.Time, from history.S
 	}
 	if len(rows) == 0 {
 		if err == nil && until.IsZero() {
-			log.Warn("History is empty: the server has no data for the query in the last five weeks", "url", mask.Value(from.URL.String()), "query", from.Query)
+			log.Warn("History is empty: the server has no data for the query in the last five weeks", "url",
+				mask.Value(from.URL.String()), "query", from.Query)
 		}
 		return
 	}

@@ -51,8 +51,10 @@ func (l *look) over(from, to time.Time) chart.Axis {
 // hours plots the last hours and the next one.
 func (l *look) hours() chart.Chart {
 	from := l.Newest.Add(-min(max(l.Age, 10*time.Minute), hoursSpan))
-	c := chart.Chart{Title: "The last hours and the next", X: l.over(from, l.Newest.Add(forecastMax)), Y: chart.Axis{Label: "requests per second"}}
-	c.Spans = append(l.markers(from), chart.Span{Name: "the next hour", Tone: chart.Grey, From: l.x(l.Newest), To: l.x(l.Newest.Add(forecastMax))})
+	c := chart.Chart{Title: "The last hours and the next", X: l.over(from, l.Newest.Add(forecastMax)),
+		Y: chart.Axis{Label: "requests per second"}}
+	c.Spans = append(l.markers(from), chart.Span{Name: "the next hour", Tone: chart.Grey, From: l.x(l.Newest),
+		To: l.x(l.Newest.Add(forecastMax))})
 	observed := l.rates("arriving", chart.Blue, l.minutes)
 	band, median := l.forecast()
 	if len(median.X) > 0 {
@@ -166,7 +168,8 @@ func (l *look) markers(from time.Time) (spans []chart.Span) {
 // course plots the last days.
 func (l *look) course() chart.Chart {
 	from := l.Newest.Add(-min(l.Age, daysSpan))
-	c := chart.Chart{Title: "The last days", X: l.over(from, l.Newest), Y: chart.Axis{Label: "requests per second"}, Spans: l.markers(from)}
+	c := chart.Chart{Title: "The last days", X: l.over(from, l.Newest), Y: chart.Axis{Label: "requests per second"},
+		Spans: l.markers(from)}
 	observed := l.rates("arriving", chart.Blue, l.days)
 	inForce := l.marked("limit in force", chart.Amber, l.daily, core.ValLimit)
 	c.Lines = []chart.Series{observed, inForce}
@@ -201,7 +204,8 @@ func (l *look) capacity() chart.Chart {
 
 // latency plots the latency of the target.
 func (l *look) latency() chart.Chart {
-	c := chart.Chart{Title: "Latency", X: l.limited(), Y: chart.Axis{Label: "p95 of what was forwarded", Unit: chart.Seconds, Scale: chart.Log}}
+	c := chart.Chart{Title: "Latency", X: l.limited(),
+		Y: chart.Axis{Label: "p95 of what was forwarded", Unit: chart.Seconds, Scale: chart.Log}}
 	p95 := l.marked("p95", chart.Blue, l.track, core.ValP95)
 	c.Lines = []chart.Series{p95}
 	if !math.IsInf(l.SLO, 1) && highest(p95.Y) > 0 {

@@ -151,7 +151,8 @@ func (s *Server) speak(snap *core.Snapshot, r *core.Reply, stack string) {
 		s.voice.refuse(r.Result, fmt.Sprintf("%v instance %q", r.Err, snap.Instance))
 	}
 	if r.Anew && s.keeper == nil {
-		s.log.Warn("The snapshots' times do not match what is known; starting from scratch, and what was known is lost", "newest", snap.At, "before", r.Newest)
+		s.log.Warn("The snapshots' times do not match what is known; starting from scratch, and what was known is lost",
+			"newest", snap.At, "before", r.Newest)
 	}
 	if r.Changed != nil {
 		s.voice.changed(r.Changed)
@@ -211,7 +212,8 @@ func (s *Server) serveHistory(_ http.ResponseWriter, r *http.Request) (any, erro
 			return nil, err
 		}
 		if n := span / step; n > historyRows {
-			return nil, strict.Fault{Path: "resolution", Message: fmt.Sprintf("gives %d rows, at most %d are allowed: use a longer one or a shorter span", n, historyRows)}
+			return nil, strict.Fault{Path: "resolution",
+				Message: fmt.Sprintf("gives %d rows, at most %d are allowed: use a longer one or a shorter span", n, historyRows)}
 		}
 	}
 	var rows []series.Row
@@ -247,7 +249,8 @@ func secondsOf(r *http.Request, name string, w within) (time.Duration, error) {
 	}
 	v, err := strconv.ParseFloat(text, 64)
 	if err != nil || !(v >= w.min.Seconds() && v <= w.max.Seconds()) {
-		return 0, strict.Fault{Path: name, Message: fmt.Sprintf("must be from %v to %v seconds, is %q", w.min.Seconds(), w.max.Seconds(), text)}
+		return 0, strict.Fault{Path: name, Message: fmt.Sprintf("must be from %v to %v seconds, is %q", w.min.Seconds(),
+			w.max.Seconds(), text)}
 	}
 	return seconds(v), nil
 }

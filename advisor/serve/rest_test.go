@@ -18,7 +18,8 @@ const contract = `{"timestamp":"2026-01-19T16:30:00Z","interval":30,"observedRps
 func TestContract(t *testing.T) {
 	r := start(t, defaults())
 	a := r.want(200, "POST", "/v1/limit-config", contract)
-	for _, name := range []string{"algorithm", "limit", "window", "predictedRps", "validFor", "reason", "codes", "confidence", "forecast"} {
+	for _, name := range []string{"algorithm", "limit", "window", "predictedRps", "validFor", "reason", "codes",
+		"confidence", "forecast"} {
 		if _, ok := a[name]; !ok {
 			t.Errorf("the answer lacks %s: %v", name, a)
 		}
@@ -26,11 +27,13 @@ func TestContract(t *testing.T) {
 	later := strings.Replace(contract, "16:30:00Z", "17:30:30+01:00", 1)
 	later = strings.Replace(later, `"interval"`, `"more":{"x":[1]},"interval"`, 1) // unknown names are ignored
 	r.want(200, "POST", "/v1/limit-config", later)
-	if f := r.want(200, "GET", "/v1/forecast?horizon=600", ""); f["at"] != "2026-01-19T16:30:30Z" || f["step"] != 60.0 || len(f["points"].([]any)) != 10 {
+	if f := r.want(200, "GET", "/v1/forecast?horizon=600", ""); f["at"] != "2026-01-19T16:30:30Z" ||
+		f["step"] != 60.0 || len(f["points"].([]any)) != 10 {
 		t.Errorf("the forecast is %v", f)
 	}
 	point := r.want(200, "GET", "/v1/forecast?horizon=3600", "")["points"].([]any)[59].(map[string]any)
-	if point["t"] != 3600.0 || !(point["q05"].(float64) <= point["q50"].(float64) && point["q50"].(float64) <= point["q99"].(float64)) {
+	if point["t"] != 3600.0 || !(point["q05"].(float64) <= point["q50"].(float64) &&
+		point["q50"].(float64) <= point["q99"].(float64)) {
 		t.Errorf("the last point is %v", point)
 	}
 	h := r.want(200, "GET", "/v1/history?span=3600&resolution=raw", "")
@@ -51,7 +54,8 @@ func TestDelivered(t *testing.T) {
 	r := start(t, cfg)
 	quiet := strings.NewReplacer("120.5", "1", "98.2", "1", "0.185", "0")
 	r.want(400, "POST", "/v1/limit-config", strings.Replace(contract, "120.5", "1", 1))
-	r.want(200, "POST", "/v1/limit-config", strings.Replace(quiet.Replace(contract), `"rejectedRate"`, `"deliveredRps":97.5,"rejectedRate"`, 1))
+	r.want(200, "POST", "/v1/limit-config", strings.Replace(quiet.Replace(contract), `"rejectedRate"`,
+		`"deliveredRps":97.5,"rejectedRate"`, 1))
 	for range 2 { // the second time restored from the journal
 		seen := r.want(200, "GET", "/v1/state", "")["instances"].([]any)[0].(map[string]any)
 		if seen["observedRps"] != 1.0 || seen["forwardedRps"] != 98.5 {
@@ -72,7 +76,8 @@ func TestWrongSnapshots(t *testing.T) {
 		{`"algorithm":"fixed",`, ``, "algorithm", "is missing"},
 		{`"fixed"`, `""`, "algorithm", "is missing"},
 		{`,"window":1`, ``, "window", "is missing or 0; algorithm fixed needs it"},
-		{`"fixed"`, `"token"`, "capacity", "capacity: is missing or 0; algorithm token needs it; fillRate: is missing or 0; algorithm token needs it"},
+		{`"fixed"`, `"token"`, "capacity",
+			"capacity: is missing or 0; algorithm token needs it; fillRate: is missing or 0; algorithm token needs it"},
 		{`"fixed"`, `7`, "algorithm", "must be a string, is 7"},
 		{`30,`, `"30",`, "interval", `must be a number, is "30"`},
 		{`30,`, `0.5,`, "interval", "must be from 1 to 86400, is 0.5"},
@@ -91,17 +96,20 @@ func TestWrongSnapshots(t *testing.T) {
 		{`2026-01-19T16:30:00Z`, `yesterday`, "timestamp", "must be a time such as"},
 		{`2026-01-19T16:30:00Z`, `9026-01-19T16:30:00Z`, "timestamp", "must be in the years 1970 to 2200"},
 		{`2026-01-19T16:30:00Z`, `1969-12-31T16:30:00Z`, "timestamp", "must be in the years"},
-		{`2026-01-19T16:30:00Z`, `2026-01-19T16:28:59Z`, "timestamp", "is more than a minute older than the newest snapshot: it is 2026-01-19T16:28:59Z, the newest 2026-01-19T16:30:00Z"},
+		{`2026-01-19T16:30:00Z`, `2026-01-19T16:28:59Z`, "timestamp",
+			"is more than a minute older than the newest snapshot: it is 2026-01-19T16:28:59Z, the newest 2026-01-19T16:30:00Z"},
 		{`"interval"`, `"Interval":3,"interval"`, "Interval", ""},
 		{`"interval"`, `"interval":30,"interval"`, "interval", ""},
-		{`"algorithm"`, `"instance":"` + strings.Repeat("x", nameBytesMax+1) + `","algorithm"`, "instance", "is longer than 200 bytes"},
+		{`"algorithm"`, `"instance":"` + strings.Repeat("x", nameBytesMax+1) + `","algorithm"`, "instance",
+			"is longer than 200 bytes"},
 		{contract, ``, "", ""},
 		{contract, `[]`, "", "must be an object"},
 	} {
 		a := r.want(400, "POST", "/v1/limit-config", strings.Replace(contract, c.old, c.with, 1))
 		path, _ := a["path"].(string)
 		text := a["error"].(string)
-		repeats := strings.HasPrefix(text, path+": ") && !strings.HasPrefix(c.message, path+": ") // each of several faults is named
+		// each of several faults is named
+		repeats := strings.HasPrefix(text, path+": ") && !strings.HasPrefix(c.message, path+": ")
 		if path != c.path || !strings.Contains(text, c.message) || repeats {
 			t.Errorf("%s for %s: %v, want %s: %s", c.with, c.old, a, c.path, c.message)
 		}
@@ -110,13 +118,15 @@ func TestWrongSnapshots(t *testing.T) {
 		t.Errorf("what was refused changed the state from\n%s to\n%s", before, after)
 	}
 	a := r.want(400, "POST", "/v1/limit-config", `{"algorithm":"fixed"}`)
-	for _, name := range []string{"timestamp", "interval", "observedRps", "forwardedRps", "rejectedRate", "latencyP95", "errors5xx", "limit", "window"} {
+	for _, name := range []string{"timestamp", "interval", "observedRps", "forwardedRps", "rejectedRate", "latencyP95",
+		"errors5xx", "limit", "window"} {
 		if !strings.Contains(a["error"].(string), name+": is missing") {
 			t.Errorf("an empty snapshot is not told to lack %s: %v", name, a["error"])
 		}
 	}
 	r.stop() // writes the last line
-	if log := r.log.String(); !strings.Contains(log, "Snapshots refused") || !strings.Contains(log, "why=invalid") || !strings.Contains(log, "why=old") {
+	if log := r.log.String(); !strings.Contains(log, "Snapshots refused") || !strings.Contains(log, "why=invalid") ||
+		!strings.Contains(log, "why=old") {
 		t.Errorf("the log is\n%s", log)
 	}
 }
@@ -127,7 +137,8 @@ func TestWrongRequests(t *testing.T) {
 	r.want(404, "POST", "/v1/limits", "{}")
 	r.want(413, "POST", "/v1/limit-config", `{"x":"`+strings.Repeat("x", bodyMax)+`"}`)
 	for _, c := range []struct{ path, name string }{
-		{"/v1/forecast?horizon=59", "horizon"}, {"/v1/forecast?horizon=3601", "horizon"}, {"/v1/forecast?horizon=soon", "horizon"}, {"/v1/forecast?horizon=NaN", "horizon"},
+		{"/v1/forecast?horizon=59", "horizon"}, {"/v1/forecast?horizon=3601", "horizon"},
+		{"/v1/forecast?horizon=soon", "horizon"}, {"/v1/forecast?horizon=NaN", "horizon"},
 		{"/v1/history?span=0", "span"}, {"/v1/history?span=1e12", "span"}, {"/v1/history?resolution=1", "resolution"},
 		{"/v1/history?span=8640000&resolution=60", "resolution"},
 	} {
@@ -150,10 +161,12 @@ func TestContentType(t *testing.T) {
 		kind   string
 		status int
 	}{
-		{"application/json", 200}, {"application/json; charset=utf-8", 200}, {"application/problem+json", 200}, {"application/x-www-form-urlencoded", 200},
+		{"application/json", 200}, {"application/json; charset=utf-8", 200}, {"application/problem+json", 200},
+		{"application/x-www-form-urlencoded", 200},
 		{"text/xml", 415}, {"multipart/form-data; boundary=x", 415}, {";", 415},
 	} {
-		res := testkit.Must(r.client.Post("http://"+r.Addr().String()+"/v1/limit-config", c.kind, strings.NewReader(contract)))(t)
+		res := testkit.Must(r.client.Post("http://"+r.Addr().String()+"/v1/limit-config", c.kind,
+			strings.NewReader(contract)))(t)
 		res.Body.Close()
 		if res.StatusCode != c.status {
 			t.Errorf("%s: %d, want %d", c.kind, res.StatusCode, c.status)
@@ -166,7 +179,8 @@ func TestUnknownAlgorithm(t *testing.T) {
 	r := start(t, defaults())
 	body := strings.Replace(contract, `"fixed"`, `"quantum"`, 1)
 	a := r.want(200, "POST", "/v1/limit-config", body)
-	if a["algorithm"] != "quantum" || a["limit"] != 100.0 || a["window"] != 1.0 || a["codes"].([]any)[0] != "unknown_algorithm" {
+	if a["algorithm"] != "quantum" || a["limit"] != 100.0 || a["window"] != 1.0 ||
+		a["codes"].([]any)[0] != "unknown_algorithm" {
 		t.Errorf("answered %v", a)
 	}
 	if n := len(a["forecast"].(map[string]any)["points"].([]any)); n != 10 {
@@ -175,7 +189,8 @@ func TestUnknownAlgorithm(t *testing.T) {
 	if s := r.want(200, "GET", "/v1/state", ""); s["rounds"] != 1.0 {
 		t.Errorf("the state is %v", s)
 	}
-	if a := r.want(200, "POST", "/v1/limit-config", strings.Replace(strings.Replace(contract, `"fixed"`, `"off"`, 1), "16:30", "16:31", 1)); a["algorithm"] != "off" {
+	if a := r.want(200, "POST", "/v1/limit-config", strings.Replace(strings.Replace(contract, `"fixed"`, `"off"`, 1),
+		"16:30", "16:31", 1)); a["algorithm"] != "off" {
 		t.Errorf("a limiter that is off is answered %v", a)
 	}
 	r.stop()
@@ -233,15 +248,18 @@ func TestHistoryEndpoint(t *testing.T) {
 
 func TestMetrics(t *testing.T) {
 	r := start(t, defaults())
-	if _, text := r.do("GET", "/metrics", ""); strings.Contains(text, "\nadvisor_recommended_limit ") || strings.Contains(text, "NaN") {
+	if _, text := r.do("GET", "/metrics", ""); strings.Contains(text, "\nadvisor_recommended_limit ") ||
+		strings.Contains(text, "NaN") {
 		t.Errorf("before any snapshot the metrics are\n%s", text)
 	}
 	feed(t, r.mind, monday, monday.Add(8*time.Hour), 2*time.Minute)
 	r.post(snapAt(monday.Add(8*time.Hour + 30*time.Second)))
 	_, text := r.do("GET", "/metrics", "")
 	for _, want := range []string{
-		"\nadvisor_recommended_limit ", "\nadvisor_predicted_rps ", "\nadvisor_capacity_estimate ", `advisor_fit_duration_seconds_count `, `advisor_snapshots_total{result="learned"} 1`,
-		`advisor_forecast_error_ratio{horizon_seconds="`, "\nadvisor_instances 1\n", `advisor_capacity_estimate_quantile{quantile="0.2"} `, "advisor_post_duration_seconds_count 1",
+		"\nadvisor_recommended_limit ", "\nadvisor_predicted_rps ", "\nadvisor_capacity_estimate ",
+		`advisor_fit_duration_seconds_count `, `advisor_snapshots_total{result="learned"} 1`,
+		`advisor_forecast_error_ratio{horizon_seconds="`, "\nadvisor_instances 1\n",
+		`advisor_capacity_estimate_quantile{quantile="0.2"} `, "advisor_post_duration_seconds_count 1",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the metrics lack %q", want)
@@ -273,7 +291,8 @@ const gated = `"mode":"failopen","store":"local","ended":2900,"inFlight":7.5,"ga
 // Fields that older proxies do not send are accepted and not required.
 func TestGated(t *testing.T) {
 	s, err := readSnapshot([]byte(strings.Replace(contract, `"algorithm"`, gated+`"algorithm"`, 1)))
-	if err != nil || s.Mode != policy.FailOpen || !s.Unshared || s.Ended != 2900 || s.GateLimit != 16 || s.GateShare != .25 || s.InFlight != 7.5 {
+	if err != nil || s.Mode != policy.FailOpen || !s.Unshared || s.Ended != 2900 || s.GateLimit != 16 ||
+		s.GateShare != .25 || s.InFlight != 7.5 {
 		t.Errorf("read as %+v, %v", s, err)
 	}
 	s, err = readSnapshot([]byte(contract))
@@ -281,10 +300,13 @@ func TestGated(t *testing.T) {
 		t.Errorf("without it read as %+v, %v", s, err)
 	}
 	for _, c := range []struct{ with, want string }{
-		{`"mode":"open",`, `mode: must be one of normal, shadow, failopen, is "open"`}, {`"store":"redis",`, `store: must be one of shared, local, is "redis"`},
-		{`"gateShare":1.5,`, "gateShare: must be from 0 to 1, is 1.5"}, {`"ended":-1,`, "ended: must be from 0"}, {`"healthyTargets":1e7,`, "healthyTargets: must be from 0 to 1e+06"},
+		{`"mode":"open",`, `mode: must be one of normal, shadow, failopen, is "open"`},
+		{`"store":"redis",`, `store: must be one of shared, local, is "redis"`},
+		{`"gateShare":1.5,`, "gateShare: must be from 0 to 1, is 1.5"}, {`"ended":-1,`, "ended: must be from 0"},
+		{`"healthyTargets":1e7,`, "healthyTargets: must be from 0 to 1e+06"},
 	} {
-		if _, err := readSnapshot([]byte(strings.Replace(contract, `"algorithm"`, c.with+`"algorithm"`, 1))); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := readSnapshot([]byte(strings.Replace(contract, `"algorithm"`, c.with+`"algorithm"`,
+			1))); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %s", c.with, err, c.want)
 		}
 	}
@@ -317,7 +339,8 @@ func TestStores(t *testing.T) {
 		s.Instance, s.Unshared = []string{"a", "b"}[i%2], true
 		last = r.post(s)
 	}
-	if reason := last["reason"].(string); !strings.Contains(reason, "unshared") || !strings.Contains(reason, "2 proxies without a shared store get a part each") {
+	if reason := last["reason"].(string); !strings.Contains(reason, "unshared") ||
+		!strings.Contains(reason, "2 proxies without a shared store get a part each") {
 		t.Errorf("the reason is %s", reason)
 	}
 	if n := r.want(200, "GET", "/v1/state", "")["unshared"]; n != 2.0 {
@@ -336,14 +359,16 @@ func TestJump(t *testing.T) {
 	r := start(t, cfg)
 	feed(t, r.mind, monday, monday.Add(10*time.Minute), 30*time.Second)
 	for i := range 2 {
-		a := r.want(400, "POST", "/v1/limit-config", string(record(snapAt(monday.Add(time.Duration(i)*30*time.Second-50*time.Hour)))))
+		a := r.want(400, "POST", "/v1/limit-config",
+			string(record(snapAt(monday.Add(time.Duration(i)*30*time.Second-50*time.Hour)))))
 		if a["path"] != "timestamp" || !strings.Contains(a["error"].(string), "older than the newest snapshot") {
 			t.Errorf("answered %v", a)
 		}
 	}
 	r.post(snapAt(monday.Add(time.Minute - 50*time.Hour)))
 	r.stop()
-	if names, err := filepath.Glob(path + ".before-*"); err != nil || len(names) != 1 || !strings.Contains(r.log.String(), "keeping the previous state as "+names[0]) {
+	if names, err := filepath.Glob(path + ".before-*"); err != nil || len(names) != 1 ||
+		!strings.Contains(r.log.String(), "keeping the previous state as "+names[0]) {
 		t.Errorf("kept aside: %v, %v\n%s", names, err, r.log)
 	}
 	again := start(t, cfg)

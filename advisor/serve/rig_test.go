@@ -89,7 +89,8 @@ func day(at time.Time) float64 {
 
 // snapAt returns the snapshot of the 30 s up to at, with a limit that refuses nothing.
 func snapAt(at time.Time) *core.Snapshot {
-	return &core.Snapshot{At: at, Interval: 30 * time.Second, Observed: day(at), Forwarded: day(at), P95: 0.02, Ended: 30 * day(at),
+	return &core.Snapshot{At: at, Interval: 30 * time.Second, Observed: day(at), Forwarded: day(at), P95: 0.02,
+		Ended: 30 * day(at),
 		Limit: policy.Limit{Algorithm: policy.Fixed, Limit: 200, Window: 1}}
 }
 

@@ -70,7 +70,8 @@ func openKeeper(now time.Time, cfg *config.Config, m *lockedCore, log *slog.Logg
 	}
 	m.keep = store.Append
 	if v := m.core.View(); !v.Newest.IsZero() {
-		log.Info("Restored what was learned", "newest", v.Newest, "rounds", v.Rounds, "replayed", replayed, "refused", refused)
+		log.Info("Restored what was learned", "newest", v.Newest, "rounds", v.Rounds, "replayed", replayed, "refused",
+			refused)
 	}
 	return k, nil
 }
@@ -123,7 +124,8 @@ func (k *saver) setAside(now time.Time) {
 	if aside, err := k.store.SetAside(now, "before"); err != nil {
 		k.log.Warn("The previous state could not be kept", "error", err)
 	} else {
-		k.log.Warn("The snapshots' times do not match what is known; starting from scratch, and keeping the previous state as " + aside)
+		k.log.Warn("The snapshots' times do not match what is known; starting from scratch, and keeping " +
+			"the previous state as " + aside)
 	}
 }
 
@@ -169,7 +171,8 @@ func (k *saver) due(now time.Time, figures state.Figures) bool {
 	k.mind.mu.Lock()
 	fresh, anew := k.mind.sequence != k.saved, k.mind.anew
 	k.mind.mu.Unlock()
-	return anew || fresh && (now.Sub(k.savedAt) >= k.every || figures.Lost > k.written.Lost || figures.JournalBytes-k.written.JournalBytes >= journalMax)
+	return anew || fresh && (now.Sub(k.savedAt) >= k.every || figures.Lost > k.written.Lost ||
+		figures.JournalBytes-k.written.JournalBytes >= journalMax)
 }
 
 // close saves for the last time, after the last snapshot.

@@ -31,14 +31,16 @@ func TestRestart(t *testing.T) {
 	if after := testkit.JSON(newState(b)); after != before {
 		t.Errorf("after a restart the state is\n%s, before\n%s", after, before)
 	}
-	if log := b.log.String(); !strings.Contains(log, "Restored what was learned") || !strings.Contains(log, "rounds=120") || !strings.Contains(log, "replayed=0") {
+	if log := b.log.String(); !strings.Contains(log, "Restored what was learned") ||
+		!strings.Contains(log, "rounds=120") || !strings.Contains(log, "replayed=0") {
 		t.Errorf("the log is\n%s", log)
 	}
 	feed(t, b.mind, monday.Add(2*time.Hour), monday.Add(3*time.Hour), time.Minute)
 	if b.mind.view().Rounds != 180 || b.mind.sequence != 180 {
 		t.Errorf("after %d rounds and %d records", b.mind.view().Rounds, b.mind.sequence)
 	}
-	if _, text := b.do("GET", "/metrics", ""); !strings.Contains(text, "\nadvisor_state_writes_total 1\n") || !strings.Contains(text, "\nadvisor_history_bytes ") {
+	if _, text := b.do("GET", "/metrics", ""); !strings.Contains(text, "\nadvisor_state_writes_total 1\n") ||
+		!strings.Contains(text, "\nadvisor_history_bytes ") {
 		t.Errorf("the metrics are\n%s", text)
 	}
 }
@@ -74,7 +76,8 @@ func TestCorrupt(t *testing.T) {
 		spoil func(t *testing.T, path string)
 		want  string
 	}{
-		{"other", func(t *testing.T, path string) { write(t, path, "my diary") }, "is not a state of the advisor, starting from scratch"},
+		{"other", func(t *testing.T, path string) { write(t, path, "my diary") },
+			"is not a state of the advisor, starting from scratch"},
 		{"cut", func(t *testing.T, path string) { write(t, path, read(t, path)[:2000]) }, "is cut off"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -84,7 +87,8 @@ func TestCorrupt(t *testing.T) {
 			a.stop()
 			c.spoil(t, path)
 			b := start(t, kept(path))
-			if log := b.log.String(); !strings.Contains(log, "level=WARN") || !strings.Contains(log, c.want) || !strings.Contains(log, "it is kept as "+path+".corrupt-") {
+			if log := b.log.String(); !strings.Contains(log, "level=WARN") || !strings.Contains(log, c.want) ||
+				!strings.Contains(log, "it is kept as "+path+".corrupt-") {
 				t.Errorf("the log is\n%s", log)
 			}
 			if b.mind.view().Rounds != 0 {
@@ -177,7 +181,8 @@ func TestStartOnFullDisk(t *testing.T) {
 	cfg := kept(path)
 	k := testkit.Must(openKeeper(now, &cfg, m, log.Logger()))(t)
 	defer k.store.Close()
-	if text := log.String(); !strings.Contains(text, "level=WARN msg=\"State cannot be written") || !strings.Contains(text, "no space left on device") || !k.troubled.Load() {
+	if text := log.String(); !strings.Contains(text, "level=WARN msg=\"State cannot be written") ||
+		!strings.Contains(text, "no space left on device") || !k.troubled.Load() {
 		t.Errorf("the log is\n%s", text)
 	}
 	if text := testkit.JSON(k.health()); !strings.Contains(text, "DOWN") {

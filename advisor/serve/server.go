@@ -67,7 +67,8 @@ func New(ctx context.Context, e *service.Env, cfg config.Config) (*Server, error
 	if cfg.StateFile != "" {
 		if s.keeper, err = openKeeper(time.Now(), &cfg, s.mind, e.Logger("State")); err != nil {
 			l.Close()
-			return nil, &service.SettingError{Name: "STATE_FILE", Value: cfg.StateFile, Problem: "cannot be used: " + err.Error(),
+			return nil, &service.SettingError{Name: "STATE_FILE", Value: cfg.StateFile,
+				Problem: "cannot be used: " + err.Error(),
 				Allowed: "a file in a writable folder, used by one advisor only"}
 		}
 	} else {
@@ -79,7 +80,8 @@ func New(ctx context.Context, e *service.Env, cfg config.Config) (*Server, error
 	if cfg.EventsFile != "" {
 		s.events = watch.New(cfg.EventsFile)
 		// A change of the file since the start would otherwise go unnoticed.
-		if now, err := config.ReadEvents(cfg.EventsFile, cfg.Zone); err != nil || !slices.EqualFunc(now, cfg.Events, sameEvent) {
+		if now, err := config.ReadEvents(cfg.EventsFile, cfg.Zone); err != nil ||
+			!slices.EqualFunc(now, cfg.Events, sameEvent) {
 			s.follow()
 		}
 	}

@@ -72,7 +72,8 @@ func record(s *core.Snapshot) []byte {
 	r := request{
 		Timestamp: &s.At, Interval: &seconds, Observed: &s.Observed, Forwarded: &s.Forwarded, Rejected: &s.Rejected,
 		Latency: &s.P95, Errors: &s.Errors, Limit: s.Limit, Instance: s.Instance,
-		Mode: modes[s.Mode], Delivered: &s.Delivered, Ended: &s.Ended, GateLimit: &s.GateLimit, GateShare: &s.GateShare, InFlight: &s.InFlight,
+		Mode: modes[s.Mode], Delivered: &s.Delivered, Ended: &s.Ended, GateLimit: &s.GateLimit, GateShare: &s.GateShare,
+		InFlight: &s.InFlight,
 	}
 	if s.Unshared {
 		r.Store = stores[1]

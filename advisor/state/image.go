@@ -39,7 +39,8 @@ func (m *Image) Size() int {
 // encode encodes the image: a readable line, then the parts.
 func (m *Image) encode() ([]byte, error) {
 	if len(m.Parts) > partsMax || m.Size() > imageMax {
-		return nil, fmt.Errorf("the state has %d parts and %d bytes, at most %d and %d can be kept", len(m.Parts), m.Size(), partsMax, imageMax)
+		return nil, fmt.Errorf("the state has %d parts and %d bytes, at most %d and %d can be kept", len(m.Parts),
+			m.Size(), partsMax, imageMax)
 	}
 	body := make([]byte, 0, m.Size())
 	for _, name := range slices.Sorted(maps.Keys(m.Parts)) {
@@ -65,7 +66,8 @@ func decode(data []byte) (*Image, error) {
 	var sequence uint64
 	var length int
 	var sum uint32
-	if n, _ := fmt.Sscanf(string(line), imageWord+" %d %d %d %x", &form, &sequence, &length, &sum); n > 0 && form != version {
+	if n, _ := fmt.Sscanf(string(line), imageWord+" %d %d %d %x", &form, &sequence, &length, &sum); n > 0 &&
+		form != version {
 		return nil, fmt.Errorf("has version %d, this program reads version %d", form, version)
 	} else if n != 4 {
 		return nil, errors.New("has a damaged first line")

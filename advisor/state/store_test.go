@@ -44,7 +44,8 @@ func open(t *testing.T, path string, sequence int, records ...uint64) (*Store, *
 
 // image returns an image whose parts depend on its sequence number.
 func image(sequence uint64) Image {
-	return Image{Sequence: sequence, Parts: map[string][]byte{"forecast": bytes.Repeat([]byte{byte(sequence)}, 1000), "policy": nil}}
+	return Image{Sequence: sequence, Parts: map[string][]byte{"forecast": bytes.Repeat([]byte{byte(sequence)}, 1000),
+		"policy": nil}}
 }
 
 // begin saves.
@@ -129,7 +130,8 @@ func TestInUse(t *testing.T) {
 	if _, _, err := Open(day, path); !errors.Is(err, ErrInUse) || !strings.Contains(err.Error(), path) {
 		t.Errorf("opened twice: %v", err)
 	}
-	if _, _, err := Open(day, "/proc/nowhere/s"); err == nil || !strings.Contains(err.Error(), "open state /proc/nowhere/s") {
+	if _, _, err := Open(day, "/proc/nowhere/s"); err == nil ||
+		!strings.Contains(err.Error(), "open state /proc/nowhere/s") {
 		t.Errorf("opened where nothing can be written: %v", err)
 	}
 }
@@ -183,7 +185,8 @@ func TestDamagedJournal(t *testing.T) {
 	}{
 		{"whole", head + line(3) + line(4), "", []uint64{3, 4}},
 		{"cut", head + line(3) + line(4)[:9], "up to record 1: the last line is cut off", []uint64{3}},
-		{"damaged", head + line(3) + strings.Replace(line(4), "n", "m", 1) + line(5), "up to record 1: line 3 is damaged", []uint64{3}},
+		{"damaged", head + line(3) + strings.Replace(line(4), "n", "m", 1) + line(5), "up to record 1: line 3 is damaged",
+			[]uint64{3}},
 		{"no number", head + "0123 \n" + line(3), "line 2 is damaged", nil},
 		{"before the image", head + line(1) + line(2) + line(3), "", []uint64{3}},
 		{"cut head", head[:5], "its first line is cut off", nil},
@@ -199,7 +202,8 @@ func TestDamagedJournal(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, found := open(t, path, 2, c.records...)
-			if remarks := strings.Join(found.Remarks, "\n"); (remarks == "") != (c.want == "") || !strings.Contains(remarks, c.want) {
+			if remarks := strings.Join(found.Remarks, "\n"); (remarks == "") != (c.want == "") ||
+				!strings.Contains(remarks, c.want) {
 				t.Errorf("remarks %q, want %q", remarks, c.want)
 			}
 		})

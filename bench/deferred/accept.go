@@ -33,7 +33,8 @@ func (l *lab) accept() {
 	env := l.settings("accept", neverAgain)
 	r := l.Rig(rig.Topology{Proxy: env})
 	empty := rig.Must(rig.Anon(r.Proxies[0].Pid()))
-	load := rig.Load{URL: r.URL(0) + "?shop={{counter}}", Rate: shops, For: time.Second, Body: fmt.Sprintf("%q", strings.Repeat("x", bodyBytes-2)), Outcomes: true}
+	load := rig.Load{URL: r.URL(0) + "?shop={{counter}}", Rate: shops, For: time.Second,
+		Body: fmt.Sprintf("%q", strings.Repeat("x", bodyBytes-2)), Outcomes: true}
 	l.Load(load) // all that the limits admit
 	load.URL, load.Rate, load.For = fmt.Sprintf("%s?shop={{random 1 %d}}", r.URL(0), shops), acceptRate, acceptTime
 	file := rig.Must(os.Create(filepath.Join(l.Dir, "syncs"))) // beside the queue
@@ -51,7 +52,8 @@ func (l *lab) accept() {
 	ready := time.Since(began)
 	again := rig.Must(rig.Anon(p.Pid()))
 	found := m.Sum("ratelimiter_deferred_waiting")
-	fmt.Fprintf(l.Out, "### %.0f waiting\n\nRssAnon: %.1f MB with an empty queue, %.1f MB after the load, %.1f MB after a restart of the proxy, which took %.2f s.\n\n",
+	fmt.Fprintf(l.Out, "### %.0f waiting\n\nRssAnon: %.1f MB with an empty queue, %.1f MB after the load, %.1f MB "+
+		"after a restart of the proxy, which took %.2f s.\n\n",
 		found, megabytes(empty), megabytes(full), megabytes(again), ready.Seconds())
 	l.Never(found != float64(stored), "%s%.0f wait after the restart, %d were stored", l.where(), found, stored)
 	l.AtMost(l.where()+"100,000 waiting: RssAnon grown by MB", megabytes(max(full, again)-empty), anonMax)
@@ -80,12 +82,14 @@ func (l *lab) judgeAccept(loaded *rig.Loaded, two []time.Duration) (stored int) 
 	}
 	slices.Sort(took)
 	slices.Sort(two)
-	fmt.Fprintf(l.Out, "### %d orders of 1 KiB per second\n\n%d of %d are stored. From the due time of a request to its 202: %s. Two fdatasyncs meanwhile: %s. The load was %s.\n\n",
+	fmt.Fprintf(l.Out, "### %d orders of 1 KiB per second\n\n%d of %d are stored. From the due time of a request to "+
+		"its 202: %s. Two fdatasyncs meanwhile: %s. The load was %s.\n\n",
 		acceptRate, len(took), len(loaded.Outcomes), quantiles(took), quantiles(two), loaded.Verdict)
 	if l.where() != "" {
 		return len(took)
 	}
 	l.AtLeast("accept: stored per second", float64(len(took))/acceptTime.Seconds(), acceptRate)
-	l.AtMost("accept: p99 to the 202, of p99 of two fdatasyncs", result.Millis(result.Quantile(took, .99))/result.Millis(result.Quantile(two, .99)), syncs)
+	l.AtMost("accept: p99 to the 202, of p99 of two fdatasyncs", result.Millis(result.Quantile(took, .99))/
+		result.Millis(result.Quantile(two, .99)), syncs)
 	return len(took)
 }

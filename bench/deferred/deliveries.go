@@ -27,8 +27,10 @@ const (
 	backlog      = rate * 23 // orders per shop
 	rateOff      = .005
 	within       = time.Minute // bounds the delivery of all orders
-	singleRule   = "key: [\"header:X-Shop\"], limit: {algorithm: gcra, limit: 1, window: 1}, defer: {when: always, reserve: 0}"
-	backlogRule  = "key: [\"header:X-Shop\"], limit: {algorithm: token, capacity: %d, fillRate: %d}, defer: {when: always, reserve: 0}"
+	singleRule   = "key: [\"header:X-Shop\"], limit: {algorithm: gcra, limit: 1, window: 1}, defer: {when: " +
+		"always, reserve: 0}"
+	backlogRule = "key: [\"header:X-Shop\"], limit: {algorithm: token, capacity: %d, fillRate: %d}, defer: {when: " +
+		"always, reserve: 0}"
 )
 
 // A warehouse is a target that records when orders arrive.
@@ -111,7 +113,8 @@ func (c *client) send(ctx context.Context, shop, key string) (stored bool, err e
 
 // client starts a proxy with a rule in front of a warehouse, which end with the part.
 func (l *lab) client(name, terms string) *client {
-	c := &client{to: &warehouse{at: make(map[string][]time.Time), late: make(map[string][]string)}, Client: http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
+	c := &client{to: &warehouse{at: make(map[string][]time.Time), late: make(map[string][]string)},
+		Client: http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
 	c.proxy, c.addr = l.Start("proxy", append(l.settings(name, terms), "TARGET_URL=http://"+l.Serve(c.to))...)
 	return c
 }
@@ -150,7 +153,8 @@ func (l *lab) starts(c *client) {
 func (l *lab) judgeStarts(late []time.Duration) {
 	slices.Sort(late)
 	p50, p99 := result.Millis(result.Quantile(late, .5)), result.Millis(result.Quantile(late, .99))
-	fmt.Fprintf(l.Out, "### Single orders\n\nDelay of %d orders at the target after the instant at which the limit permits them: %s.\n\n", len(late), quantiles(late))
+	fmt.Fprintf(l.Out, "### Single orders\n\nDelay of %d orders at the target after the instant at which the limit "+
+		"permits them: %s.\n\n", len(late), quantiles(late))
 	l.Never(late[0] < 0, "an order arrived %v before its limit permitted it", -late[0])
 	l.AtMost(l.where()+"start: p50 in ms after the permitted instant", p50, startP50)
 	l.AtMost(l.where()+"start: p99 in ms after the permitted instant", p99, startP99)
@@ -181,7 +185,8 @@ func (l *lab) judgeBacklog(arrivals [][]time.Time) {
 		}
 		sum += got
 	}
-	fmt.Fprintf(l.Out, "### A backlog\n\n%d shops have %d orders each, of which %d/s may pass. They were worked off in %.1f s, at %.4f of the limit on average, and at %.4f for the shop with the largest deviation.\n\n",
+	fmt.Fprintf(l.Out, "### A backlog\n\n%d shops have %d orders each, of which %d/s may pass. They were worked off in "+
+		"%.1f s, at %.4f of the limit on average, and at %.4f for the shop with the largest deviation.\n\n",
 		len(arrivals), backlog, rate, span, sum/float64(len(arrivals)), worst)
 	l.AtMost(l.where()+"backlog: rate of the shop with the largest deviation, relative to the limit", worst, 1+rateOff)
 	l.AtLeast(l.where()+"backlog: rate of the shop with the largest deviation, relative to the limit", worst, 1-rateOff)

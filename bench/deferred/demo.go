@@ -21,13 +21,16 @@ const (
 // Demo shows deferred delivery with the queues named by args.
 func Demo(ctx context.Context, args []string, out io.Writer) error {
 	l := &lab{Lab: rig.Lab{Out: out}}
-	return l.Perform(ctx, rig.Experiment{Name: "demo-deferred", Good: "every stored order was delivered once and in order, and live and deferred orders together kept the limit.",
-		Parts: []rig.Part{l.with("file", rig.OwnStore, l.demo), l.with("redis", rig.RedisStore, l.demo), l.with("postgres", rig.PostgresStore, l.demo)}}, args)
+	return l.Perform(ctx, rig.Experiment{Name: "demo-deferred",
+		Good: "every stored order was delivered once and in order, and live and deferred orders together kept the limit.",
+		Parts: []rig.Part{l.with("file", rig.OwnStore, l.demo), l.with("redis", rig.RedisStore, l.demo),
+			l.with("postgres", rig.PostgresStore, l.demo)}}, args)
 }
 
 func (l *lab) demo() {
 	c := l.client("demo", fmt.Sprintf(backlogRule, rate, rate))
-	fmt.Fprintf(l.Out, "Weir demo: %d shops send %d orders per second each, with a limit of %d each; refused orders are stored and delivered later\n\n  shops ──▶ proxy %s ──▶ warehouse\n\n",
+	fmt.Fprintf(l.Out, "Weir demo: %d shops send %d orders per second each, with a limit of %d each; refused orders "+
+		"are stored and delivered later\n\n  shops ──▶ proxy %s ──▶ warehouse\n\n",
 		backlogShops, shopLoad, rate, c.addr)
 	s := l.sell(c)
 	l.awaitQuiet(c)
@@ -112,7 +115,8 @@ func (l *lab) judgeSales(w *warehouse, s *sales) {
 		most = max(most, busiest(w.at[shop]))
 	}
 	live := w.n - late
-	fmt.Fprintf(l.Out, "\n%d orders were admitted, %d stored, %d answered otherwise; the warehouse received %d live and %d deferred ones\n", s.passed, s.stored, s.others, live, late)
+	fmt.Fprintf(l.Out, "\n%d orders were admitted, %d stored, %d answered otherwise; the warehouse received %d live "+
+		"and %d deferred ones\n", s.passed, s.stored, s.others, live, late)
 	fmt.Fprintf(l.Out, "maximum from one shop in any %v: %d; the limit allows %d\n", window, most, mostAllowed)
 	l.Never(s.stored == 0, "nothing was stored")
 	l.Never(s.others > 0, "%d orders were neither admitted nor stored", s.others)

@@ -36,7 +36,8 @@ func Run(ctx context.Context, args []string, out io.Writer) error {
 		l.live()
 	}
 	return l.Perform(ctx, rig.Experiment{Name: "deferred", Good: "every figure is within its bound.",
-		Parts: []rig.Part{{Name: "accept", Play: l.accept}, {Name: "deliveries", Play: l.deliveries}, {Name: "live", Play: l.live},
+		Parts: []rig.Part{{Name: "accept", Play: l.accept}, {Name: "deliveries", Play: l.deliveries},
+			{Name: "live", Play: l.live},
 			l.with("redis", rig.RedisStore, all), l.with("postgres", rig.PostgresStore, all)}}, args)
 }
 
@@ -82,7 +83,8 @@ func (l *lab) settings(name string, terms ...string) []string {
 
 // quantiles describes the distribution of sorted waits.
 func quantiles(waits []time.Duration) string {
-	return fmt.Sprintf("p50 %.2f ms, p99 %.2f ms, longest %.1f ms", result.Millis(result.Quantile(waits, .5)), result.Millis(result.Quantile(waits, .99)), result.Millis(result.Quantile(waits, 1)))
+	return fmt.Sprintf("p50 %.2f ms, p99 %.2f ms, longest %.1f ms", result.Millis(result.Quantile(waits, .5)),
+		result.Millis(result.Quantile(waits, .99)), result.Millis(result.Quantile(waits, 1)))
 }
 
 func megabytes(bytes int64) float64 { return float64(bytes) / 1e6 }

@@ -23,12 +23,14 @@ func (l *lab) live() {
 	r := l.Rig(rig.Topology{Proxy: l.settings("live", plenty+", defer: {when: always}", plenty)})
 	methods := [...]string{"POST", "PUT"}
 	runs := rig.Turns(rounds, len(methods), func(i int) float64 {
-		c := rig.Contestant{Name: methods[i], Wrk: rig.Wrk{URL: r.URL(0), Script: fmt.Sprintf(script, methods[i])}, Process: r.Proxies[0]}
+		c := rig.Contestant{Name: methods[i], Wrk: rig.Wrk{URL: r.URL(0), Script: fmt.Sprintf(script, methods[i])},
+			Process: r.Proxies[0]}
 		return c.Sample(l.Ctx, connections, spell).CPU
 	})
 	micros := func(v float64) float64 { return v }
 	ratio := result.RatioOf(runs[0], runs[1], micros)
-	fmt.Fprintf(l.Out, "### Live requests\n\nwrk sends 1 KiB, %d turns of %v. CPU time per request: %.2f µs under a rule without defer, %.2f µs under a rule with defer and an empty queue. Ratio of the turns: %s\n\n",
+	fmt.Fprintf(l.Out, "### Live requests\n\nwrk sends 1 KiB, %d turns of %v. CPU time per request: %.2f µs under a "+
+		"rule without defer, %.2f µs under a rule with defer and an empty queue. Ratio of the turns: %s\n\n",
 		rounds, spell, result.MedianOf(runs[1], micros), result.MedianOf(runs[0], micros), ratio.Ratio(3))
 	l.AtMost(l.where()+"live: CPU time per request with defer, relative to without", ratio.Median, costMax)
 }

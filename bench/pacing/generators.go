@@ -47,10 +47,12 @@ func generators() []generator {
 		{name: "weir loadgen, poisson", shards: 1, process: pace.Poisson},
 		{name: "weir loadgen, poisson, 2 shards", shards: 2, process: pace.Poisson},
 		{name: "hey", command: []string{"hey", "-c", "{workers}", "-q", strconv.Itoa(heyRate), "-z", "{span}", "{url}"}},
-		{name: "httperf", command: []string{"httperf", "--hog", "--server", "{host}", "--port", "{port}", "--uri", path, "--rate", "{rate}",
+		{name: "httperf", command: []string{"httperf", "--hog", "--server", "{host}", "--port", "{port}", "--uri", path,
+			"--rate", "{rate}",
 			"--num-conns", "{requests}", "--num-calls", "1", "--timeout", "5"}},
 		{name: "wrk2", command: []string{"wrk2", "-t1", "-c64", "-R{rate}", "-d{seconds}s", "{url}"}},
-		{name: "vegeta", command: []string{"sh", "-c", "exec vegeta attack -rate={rate} -duration={span} -output=/dev/null <<end\nGET {url}\nend"}},
+		{name: "vegeta", command: []string{"sh", "-c",
+			"exec vegeta attack -rate={rate} -duration={span} -output=/dev/null <<end\nGET {url}\nend"}},
 		{name: "bombardier", command: []string{"bombardier", "-c", "64", "-r", "{rate}", "-d", "{span}", "{url}"}},
 	}
 }
@@ -66,8 +68,10 @@ func url(addr string) string { return "http://" + addr + path }
 // schedule it is killed.
 func (g *generator) peer(l *rig.Lab, addr string, rate int, span time.Duration) own {
 	host, port, _ := net.SplitHostPort(addr)
-	fill := strings.NewReplacer("{host}", host, "{port}", port, "{url}", url(addr), "{rate}", strconv.Itoa(rate), "{workers}", strconv.Itoa(rate/heyRate),
-		"{requests}", fmt.Sprint(int(span.Seconds()*float64(rate))), "{seconds}", fmt.Sprint(int(span.Seconds())), "{span}", span.String())
+	fill := strings.NewReplacer("{host}", host, "{port}", port, "{url}", url(addr), "{rate}", strconv.Itoa(rate),
+		"{workers}", strconv.Itoa(rate/heyRate),
+		"{requests}", fmt.Sprint(int(span.Seconds()*float64(rate))), "{seconds}", fmt.Sprint(int(span.Seconds())),
+		"{span}", span.String())
 	p := rig.Must(rig.Start(g.name, nil, result.Map(g.command, fill.Replace)...))
 	defer p.Kill()
 	err := p.AwaitEnd(l.Ctx, span+lateMax)
@@ -87,7 +91,8 @@ func (g *generator) run(l *rig.Lab, addr string, rate int, span time.Duration) o
 	o := own{start: time.Now().Add(startAhead).Truncate(time.Millisecond), due: schedule(rate, span, g.process)}
 	loads := make([]rig.Load, g.shards)
 	for i := range loads {
-		loads[i] = rig.Load{URL: url(addr), Rate: rate, For: span, Seed: seed, StartAt: o.start, Shard: i, Shards: g.shards, Arrivals: g.process.String()}
+		loads[i] = rig.Load{URL: url(addr), Rate: rate, For: span, Seed: seed, StartAt: o.start, Shard: i,
+			Shards: g.shards, Arrivals: g.process.String()}
 	}
 	for _, r := range l.Load(loads...) { // the greatest lag and the worst verdict
 		if o.lag == nil || r.Lag.P99 > o.lag.P99 {

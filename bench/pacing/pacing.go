@@ -50,7 +50,8 @@ func Run(ctx context.Context, out io.Writer) error {
 		for _, rate := range []int{1000, 10_000} {
 			l.table(rate, rig.Turns(rounds, len(all), func(i int) (r run) {
 				rig.In(fmt.Sprintf("%s at %d/s", all[i].name, rate), func() { r = l.once(all[i], rate) })
-				fmt.Fprintf(l.Out, "  %d/s %s: %d arrived, gap error p99 %.0f µs, late p99 %.0f µs\n", rate, r.name, r.Requests, micros(r.Gap.P99), micros(r.Late.P99))
+				fmt.Fprintf(l.Out, "  %d/s %s: %d arrived, gap error p99 %.0f µs, late p99 %.0f µs\n", rate, r.name, r.Requests,
+					micros(r.Gap.P99), micros(r.Late.P99))
 				return r
 			}))
 		}
@@ -63,7 +64,8 @@ func (l *lab) calibrate() {
 	var s record.Spread
 	rig.In("measure the recorder", func() { s = spreadOf(rig.Must(l.recorder.precision(probes, probeEvery))) })
 	fmt.Fprintf(l.Out, "### Pacing, seen at the receiving side\n\n")
-	fmt.Fprintf(l.Out, "Arrival times are taken by the kernel (SO_TIMESTAMPNS). With %d requests of the recorder itself they were p50 %.0f µs, p99 %.0f µs "+
+	fmt.Fprintf(l.Out, "Arrival times are taken by the kernel (SO_TIMESTAMPNS). With %d requests of the recorder "+
+		"itself they were p50 %.0f µs, p99 %.0f µs "+
 		"and at most %.0f µs after the start of write(2), which the recorder and the kernel add to the figures below. "+
 		"Load average of the machine at the start: %s.\n\n", probes, micros(s.P50), micros(s.P99), micros(s.Max), load)
 }
@@ -115,21 +117,26 @@ func micros(seconds float64) float64 { return 1e6 * seconds }
 
 // table prints the runs at a rate: medians, and maxima over all runs.
 func (l *lab) table(rate int, runs [][]run) {
-	table := result.NewTable("| requests | missing | rate error | gap error p50 µs | p99 | max | late p50 µs | p99 | max | own lag p50 µs | p99 | max | verdict")
+	table := result.NewTable("| requests | missing | rate error | gap error p50 µs | p99 | max | late p50 µs | p99 | " +
+		"max | own lag p50 µs | p99 | max | verdict")
 	for _, rs := range runs {
 		mid := func(of func(r run) float64) string { return fmt.Sprintf("%.0f", result.MedianOf(rs, of)) }
 		top := func(of func(r run) float64) string { return fmt.Sprintf("%.0f", result.SpreadOf(rs, of).Most) }
 		times := func(of func(r run) *record.Spread) []string {
-			return []string{mid(func(r run) float64 { return micros(of(r).P50) }), mid(func(r run) float64 { return micros(of(r).P99) }), top(func(r run) float64 { return micros(of(r).Max) })}
+			return []string{mid(func(r run) float64 { return micros(of(r).P50) }),
+				mid(func(r run) float64 { return micros(of(r).P99) }), top(func(r run) float64 { return micros(of(r).Max) })}
 		}
 		own := []string{"", "", "", ""}
 		if rs[0].lag != nil {
-			own = append(times(func(r run) *record.Spread { return r.lag }), rig.Verdicts(rs, func(r run) record.Verdict { return r.says }))
+			own = append(times(func(r run) *record.Spread { return r.lag }),
+				rig.Verdicts(rs, func(r run) record.Verdict { return r.says }))
 		}
 		table.Rows = append(table.Rows, slices.Concat(
-			[]string{rs[0].name, mid(func(r run) float64 { return float64(r.Requests) }), top(func(r run) float64 { return float64(r.Missing) }),
+			[]string{rs[0].name, mid(func(r run) float64 { return float64(r.Requests) }),
+				top(func(r run) float64 { return float64(r.Missing) }),
 				fmt.Sprintf("%+.4f %%", 100*result.MedianOf(rs, func(r run) float64 { return r.RateError }))},
 			times(func(r run) *record.Spread { return &r.Gap }), times(func(r run) *record.Spread { return &r.Late }), own))
 	}
-	fmt.Fprintf(l.Out, "\n### %d requests/s, %d runs of %v each in turns, the first second left out\n\n%v\n", rate, rounds, span, table)
+	fmt.Fprintf(l.Out, "\n### %d requests/s, %d runs of %v each in turns, the first second left out\n\n%v\n", rate,
+		rounds, span, table)
 }

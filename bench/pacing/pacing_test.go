@@ -104,7 +104,8 @@ func TestRecorder(t *testing.T) {
 		}
 		stamps, unstamped := r.take()
 		if len(stamps) != 1 || unstamped != 0 || stamps[0] < before || stamps[0] > after {
-			t.Errorf("request %d: recorded %v (%d without the kernel's time), sent after %d and answered by %d", i, stamps, unstamped, before, after)
+			t.Errorf("request %d: recorded %v (%d without the kernel's time), sent after %d and answered by %d", i, stamps,
+				unstamped, before, after)
 		}
 	}
 }
@@ -170,7 +171,8 @@ func TestTable(t *testing.T) {
 	lag := us(1, 2, 3)
 	l.table(1000, [][]run{
 		{{name: "ours", own: own{lag: &lag, says: "VALID"}, judgement: judgement{Requests: 10, Gap: us(1, 2, 3)}},
-			{name: "ours", own: own{lag: &lag, says: "INVALID"}, judgement: judgement{Requests: 10, RateError: 0.5, Gap: us(4, 5, 6)}}},
+			{name: "ours", own: own{lag: &lag, says: "INVALID"}, judgement: judgement{Requests: 10, RateError: 0.5,
+				Gap: us(4, 5, 6)}}},
 		{{name: "theirs", judgement: judgement{Requests: 9, Missing: 1}}},
 	})
 	for _, line := range []string{
@@ -193,7 +195,8 @@ func TestPeer(t *testing.T) {
 		command string
 		span    time.Duration
 		good    bool
-	}{{"exit 0", time.Minute, true}, {"exit 3", time.Minute, false}, {"exec no-such-program", time.Minute, false}, {"exec sleep 600", ms - lateMax, true}} {
+	}{{"exit 0", time.Minute, true}, {"exit 3", time.Minute, false}, {"exec no-such-program", time.Minute, false},
+		{"exec sleep 600", ms - lateMax, true}} {
 		if err := run(c.span, "sh", "-c", c.command); (err == nil) != c.good {
 			t.Errorf("%s: error %v", c.command, err)
 		}

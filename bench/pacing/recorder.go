@@ -129,7 +129,8 @@ func count(b []byte, state int) (ends, after int) {
 // stampOf reads the time from a control message SCM_TIMESTAMPNS: seconds and nanoseconds.
 func stampOf(control []byte) (int64, bool) {
 	all, err := unix.ParseSocketControlMessage(control)
-	if err != nil || len(all) == 0 || all[0].Header.Level != unix.SOL_SOCKET || all[0].Header.Type != unix.SCM_TIMESTAMPNS {
+	if err != nil || len(all) == 0 || all[0].Header.Level != unix.SOL_SOCKET ||
+		all[0].Header.Type != unix.SCM_TIMESTAMPNS {
 		return 0, false
 	}
 	seconds, nanos := binary.NativeEndian.Uint64(all[0].Data), binary.NativeEndian.Uint64(all[0].Data[8:])
@@ -169,7 +170,8 @@ func (r *recorder) precision(n int, every time.Duration) ([]time.Duration, error
 	}
 	stamps, unstamped := r.take()
 	if len(stamps) != n || unstamped > 0 {
-		return nil, fmt.Errorf("of %d requests %d were recorded, %d of them without the kernel's time", n, len(stamps), unstamped)
+		return nil, fmt.Errorf("of %d requests %d were recorded, %d of them without the kernel's time", n, len(stamps),
+			unstamped)
 	}
 	after := make([]time.Duration, n)
 	for i := range after {

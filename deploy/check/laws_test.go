@@ -75,7 +75,8 @@ func TestSelectors(t *testing.T) {
 		}
 		for _, m := range o.monitors {
 			if !slices.ContainsFunc(o.services, func(s *corev1.Service) bool {
-				return labels.SelectorFromSet(m.Spec.Selector.MatchLabels).Matches(labels.Set(s.Labels)) && s.Labels[m.Spec.JobLabel] != "" &&
+				return labels.SelectorFromSet(m.Spec.Selector.MatchLabels).Matches(labels.Set(s.Labels)) &&
+					s.Labels[m.Spec.JobLabel] != "" &&
 					len(m.Spec.Endpoints) == 1 && m.Spec.Endpoints[0].Path == "/metrics" &&
 					slices.ContainsFunc(s.Spec.Ports, func(p corev1.ServicePort) bool { return p.Name == m.Spec.Endpoints[0].Port })
 			}) {
@@ -141,7 +142,8 @@ func TestPolicies(t *testing.T) {
 }
 
 // checkCall checks that d may call the service that a setting of it names.
-func (o *objects) checkCall(t *testing.T, d *appsv1.Deployment, bound map[string]*networkingv1.NetworkPolicy, setting string) {
+func (o *objects) checkCall(t *testing.T, d *appsv1.Deployment, bound map[string]*networkingv1.NetworkPolicy,
+	setting string) {
 	t.Helper()
 	host := o.environment(t, d, "proxy")[setting]
 	name, _, _ := strings.Cut(host, ":")
@@ -169,11 +171,13 @@ func (o *objects) checkCall(t *testing.T, d *appsv1.Deployment, bound map[string
 }
 
 // lets says whether peers name the pods of other, at a port of callee.
-func (o *objects) lets(peers []networkingv1.NetworkPolicyPeer, ports []networkingv1.NetworkPolicyPort, other, callee *appsv1.Deployment) bool {
+func (o *objects) lets(peers []networkingv1.NetworkPolicyPeer, ports []networkingv1.NetworkPolicyPort, other,
+	callee *appsv1.Deployment) bool {
 	named := len(peers) == 0 || slices.ContainsFunc(peers, func(p networkingv1.NetworkPolicyPeer) bool {
 		return p.PodSelector != nil && p.NamespaceSelector == nil && slices.Contains(o.selected(p.PodSelector), other)
 	})
-	return named && slices.ContainsFunc(ports, func(p networkingv1.NetworkPolicyPort) bool { return hasPort(callee, *p.Port) })
+	return named &&
+		slices.ContainsFunc(ports, func(p networkingv1.NetworkPolicyPort) bool { return hasPort(callee, *p.Port) })
 }
 
 // What every pod promises: the least privileges, bounds, and time to drain.
@@ -181,7 +185,8 @@ func TestPods(t *testing.T) {
 	each(t, func(t *testing.T, o *objects) {
 		for _, d := range o.deployments {
 			pod := d.Spec.Template.Spec
-			if s := pod.SecurityContext; s == nil || s.RunAsNonRoot == nil || !*s.RunAsNonRoot || s.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault {
+			if s := pod.SecurityContext; s == nil || s.RunAsNonRoot == nil || !*s.RunAsNonRoot ||
+				s.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault {
 				t.Errorf("%s: the pod may run as root or without seccomp", d.Name)
 			}
 			if pod.AutomountServiceAccountToken == nil || *pod.AutomountServiceAccountToken {
@@ -210,7 +215,8 @@ func TestPods(t *testing.T) {
 				t.Errorf("claim %s asks for nothing", c.Name)
 			}
 		}
-		if strings.HasPrefix(o.dir, "overlays/") && (len(o.namespaces) != 1 || o.namespaces[0].Labels["pod-security.kubernetes.io/enforce"] != "restricted") {
+		if strings.HasPrefix(o.dir, "overlays/") &&
+			(len(o.namespaces) != 1 || o.namespaces[0].Labels["pod-security.kubernetes.io/enforce"] != "restricted") {
 			t.Error("the namespace is not restricted")
 		}
 	})
@@ -246,7 +252,8 @@ func TestReferences(t *testing.T) {
 				switch {
 				case v.ConfigMap != nil && o.configMap(v.ConfigMap.Name) == nil:
 					t.Errorf("%s: there is no ConfigMap %s", d.Name, v.ConfigMap.Name)
-				case v.PersistentVolumeClaim != nil && (len(o.claims) == 0 || o.claims[0].Name != v.PersistentVolumeClaim.ClaimName):
+				case v.PersistentVolumeClaim != nil &&
+					(len(o.claims) == 0 || o.claims[0].Name != v.PersistentVolumeClaim.ClaimName):
 					t.Errorf("%s: there is no claim %s", d.Name, v.PersistentVolumeClaim.ClaimName)
 				}
 			}

@@ -41,7 +41,8 @@ func TestMain(m *testing.M) {
 
 // binaries builds the programs of the main module once and is their folder.
 var binaries = sync.OnceValues(func() (string, error) {
-	c := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", scratch+"/", "./proxy", "./target", "./advisor")
+	c := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", scratch+"/", "./proxy", "./target",
+		"./advisor")
 	c.Dir, c.Env = "../..", append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := c.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build the programs: %w\n%s", err, out)
@@ -92,7 +93,8 @@ func (o *objects) environment(t *testing.T, d *appsv1.Deployment, name string) m
 		}
 		for _, e := range c.Env {
 			if s := e.ValueFrom; s != nil {
-				if k := s.SecretKeyRef; strings.HasSuffix(e.Name, "_TOKEN") && k != nil && k.Name == adminSecret && k.Key == adminKey {
+				if k := s.SecretKeyRef; strings.HasSuffix(e.Name, "_TOKEN") && k != nil && k.Name == adminSecret &&
+					k.Key == adminKey {
 					env[e.Name] = "a-token"
 					continue
 				}

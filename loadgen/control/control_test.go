@@ -118,7 +118,8 @@ func TestStartStatusStop(t *testing.T) {
 			t.Errorf("the status lacks %s: %v", name, s)
 		}
 	}
-	if s["running"] != true || s["testId"] != id || s["profile"] != "constant" || s["targetRps"] != 200.0 || s["duration"] != 60.0 {
+	if s["running"] != true || s["testId"] != id || s["profile"] != "constant" || s["targetRps"] != 200.0 ||
+		s["duration"] != 60.0 {
 		t.Errorf("status %v", s)
 	}
 	if at, err := time.Parse(time.RFC3339Nano, s["startAt"].(string)); err != nil || at.After(time.Now()) {
@@ -130,7 +131,8 @@ func TestStartStatusStop(t *testing.T) {
 	if lag, ok := s["lag"].(map[string]any); !ok || lag["p99"] == nil {
 		t.Errorf("lag %v", s["lag"])
 	}
-	if c := r.want(200, "GET", "/test/config", ""); c["duration"] != 60.0 || c["requestOptions"].(map[string]any)["method"] != "GET" {
+	if c := r.want(200, "GET", "/test/config", ""); c["duration"] != 60.0 ||
+		c["requestOptions"].(map[string]any)["method"] != "GET" {
 		t.Errorf("config %v", c)
 	}
 	r.want(404, "GET", "/test/result", "")

@@ -50,7 +50,8 @@ func TestMerge(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(summary.String(), "shards 0, 1 of 2, schedule 5a7e") || !strings.Contains(summary.String(), "20 due, 20 sent") {
+	if !strings.Contains(summary.String(), "shards 0, 1 of 2, schedule 5a7e") ||
+		!strings.Contains(summary.String(), "20 due, 20 sent") {
 		t.Errorf("it prints %s", &summary)
 	}
 	sum := testkit.Must(readResult(out))(t)
@@ -68,14 +69,15 @@ func TestMergeRefused(t *testing.T) {
 		files []string
 		want  string
 	}{
-		"one file":           {[]string{good}, "at least two are needed, there are 1"},
-		"no file":            {nil, "at least two are needed, there are 0"},
-		"the same twice":     {[]string{good, good}, "shard 0, which another result contains too"},
-		"another schedule":   {[]string{good, shard(t, 1, "beef")}, "its hash is beef"},
-		"absent":             {[]string{good, good + ".absent"}, "no such file"},
-		"not JSON":           {[]string{good, file(t, "PK")}, "invalid character 'P'"},
-		"cut off":            {[]string{good, file(t, `{"testId":"x","verdict":"VAL`)}, "unexpected end of JSON"},
-		"another document":   {[]string{good, file(t, `{"profile":{"type":"constant"}}`)}, "was not written by loadgen run -out"},
+		"one file":         {[]string{good}, "at least two are needed, there are 1"},
+		"no file":          {nil, "at least two are needed, there are 0"},
+		"the same twice":   {[]string{good, good}, "shard 0, which another result contains too"},
+		"another schedule": {[]string{good, shard(t, 1, "beef")}, "its hash is beef"},
+		"absent":           {[]string{good, good + ".absent"}, "no such file"},
+		"not JSON":         {[]string{good, file(t, "PK")}, "invalid character 'P'"},
+		"cut off":          {[]string{good, file(t, `{"testId":"x","verdict":"VAL`)}, "unexpected end of JSON"},
+		"another document": {[]string{good, file(t, `{"profile":{"type":"constant"}}`)},
+			"was not written by loadgen run -out"},
 		"a broken histogram": {[]string{good, file(t, `{"schema":1,"histograms":{"lag":"HISTFAAA"}}`)}, "histogram: "},
 		"a folder":           {[]string{good, t.TempDir()}, "is a directory"},
 	} {
@@ -86,7 +88,8 @@ func TestMergeRefused(t *testing.T) {
 			t.Errorf("%s: %v, printed %q, want status 2 and %q", name, err, &summary, c.want)
 		}
 	}
-	err := Merge([]string{good, shard(t, 1, "5a7e")}, Outputs{Report: "/no/such/folder/r.html", Summary: new(strings.Builder)})
+	err := Merge([]string{good, shard(t, 1, "5a7e")},
+		Outputs{Report: "/no/such/folder/r.html", Summary: new(strings.Builder)})
 	if e, ok := errors.AsType[*service.SettingError](err); !ok || e.Name != "REPORT" {
 		t.Errorf("a report that cannot be: %v", err)
 	}
@@ -97,7 +100,8 @@ func TestMergeEnds(t *testing.T) {
 	one := shard(t, 0, "5a7e")
 	text := testkit.Must(os.ReadFile(one))(t)
 	three := func(i string) string {
-		return file(t, strings.Replace(strings.Replace(string(text), `"of": 2`, `"of": 3`, 1), `"index": 0`, `"index": `+i, 1))
+		return file(t, strings.Replace(strings.Replace(string(text), `"of": 2`, `"of": 3`, 1), `"index": 0`,
+			`"index": `+i, 1))
 	}
 	err := Merge([]string{three("0"), three("2")}, Outputs{Summary: new(strings.Builder)})
 	if exit, ok := errors.AsType[*service.ExitError](err); !ok || exit.Status != exitInvalid {

@@ -48,11 +48,14 @@ func TestLivePage(t *testing.T) {
 	testkit.Eventually(t, "an answer of the target", func() bool {
 		return r.want(200, "GET", "/test/status", "")["success"].(float64) > 0
 	})
-	r.shows("while a test runs", ">Sending<", "of 200/s asked", "test "+id, "of 60:00", ">running<", `<button id="stop">Stop`, "100.0 %")
+	r.shows("while a test runs", ">Sending<", "of 200/s asked", "test "+id, "of 60:00", ">running<",
+		`<button id="stop">Stop`, "100.0 %")
 	r.want(200, "POST", "/test/stop", "")
-	r.shows("after the test", ">Sent<", "test "+id, ">over<", `<button id="stop" hidden`, `href="test/report" id="report">`)
+	r.shows("after the test", ">Sent<", "test "+id, ">over<", `<button id="stop" hidden`,
+		`href="test/report" id="report">`)
 	later := time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
-	id = r.want(200, "POST", "/test/start", strings.Replace(r.config(200, 60), "{", `{"startAt":"`+later+`",`, 1))["testId"].(string)
+	id = r.want(200, "POST", "/test/start", strings.Replace(r.config(200, 60), "{", `{"startAt":"`+later+`",`,
+		1))["testId"].(string)
 	r.want(200, "POST", "/test/stop", "")
 	r.shows("after a test that was stopped before it began", ">Sent<", "test "+id, ">over<")
 }
@@ -104,8 +107,9 @@ func TestLivePageStarts(t *testing.T) {
 	server := httptest.NewServer(mux)
 	defer server.Close()
 	dom := charttest.DOM(t, server.URL+"/", 60*browsing) // until the script is done, on any machine
-	for _, want := range []string{`data-seen="must begin with http:// or https://`, "constant 50 900; poisson 50 900; ramp 50 0 900; " +
-		"burst 10 100 300 50 900; sinusoidal 50 10 450 900; constant 7 3600"} {
+	for _, want := range []string{`data-seen="must begin with http:// or https://`,
+		"constant 50 900; poisson 50 900; ramp 50 0 900; " +
+			"burst 10 100 300 50 900; sinusoidal 50 10 450 900; constant 7 3600"} {
 		if !strings.Contains(dom, want) {
 			_, seen, _ := strings.Cut(dom, "data-seen=")
 			t.Errorf("the page lacks %q, has seen %.600s", want, seen)
@@ -139,8 +143,10 @@ func TestLivePagePlots(t *testing.T) {
 			t.Errorf("the page asks with %v", err)
 		}
 		n := int(polls.Add(1))
-		s := record.Status{Running: true, TestID: "t<1>", Profile: "burst", Phase: record.PhaseRunning, Duration: 600, Verdict: record.Degraded, URL: "http://target/", Reasons: []string{"<b>late</b>", "stalled"},
-			Sent: 12_345, Completed: 12_000, Success: 8_400, RateLimited: 2_400, Shed: 600, Errors: 600, CurrentRps: 499.6, TargetRps: 500}
+		s := record.Status{Running: true, TestID: "t<1>", Profile: "burst", Phase: record.PhaseRunning, Duration: 600,
+			Verdict: record.Degraded, URL: "http://target/", Reasons: []string{"<b>late</b>", "stalled"},
+			Sent: 12_345, Completed: 12_000, Success: 8_400, RateLimited: 2_400, Shed: 600, Errors: 600, CurrentRps: 499.6,
+			TargetRps: 500}
 		s.Latency.P50, s.Latency.P99, s.Lag.P99 = 0.00214, 0.0988, 85e-6
 		s.Course = course(100+10*n, 1)
 		if n > 2 {
@@ -153,9 +159,11 @@ func TestLivePagePlots(t *testing.T) {
 	defer server.Close()
 	dom := charttest.DOM(t, server.URL+"/", browsing)
 	for _, want := range []string{
-		">Target: failing<", ">Generator: degraded<", ">500/s<", ">70.0 %<", ">20.0 %<", ">5.0 %<", ">2.14 ms<", ">98.8 ms<", ">85.0 µs<", ">12,345 sent<", "t&lt;1&gt;",
+		">Target: failing<", ">Generator: degraded<", ">500/s<", ">70.0 %<", ">20.0 %<", ">5.0 %<", ">2.14 ms<",
+		">98.8 ms<", ">85.0 µs<", ">12,345 sent<", "t&lt;1&gt;",
 		"burst on http://target/", "<li>&lt;b&gt;late&lt;/b&gt;</li><li>stalled</li>",
-		`aria-label="Rate"`, `aria-label="Outcomes"`, `aria-label="Latency"`, `aria-label="Lag"`, ">1 ms</text>", ">400</text>", ">90 s</text>",
+		`aria-label="Rate"`, `aria-label="Outcomes"`, `aria-label="Latency"`, `aria-label="Lag"`, ">1 ms</text>",
+		">400</text>", ">90 s</text>",
 	} {
 		if !strings.Contains(dom, want) {
 			t.Errorf("the page lacks %q", want)
@@ -197,7 +205,8 @@ func TestLivePageAsksForToken(t *testing.T) {
 	var mu sync.Mutex
 	own := service.NewEndpoints(&service.Env{Guard: &service.Guard{Token: "s3cr3t"}})
 	own.HandleFunc("GET /test/status", func(w http.ResponseWriter, _ *http.Request) {
-		service.WriteJSON(w, http.StatusOK, record.Status{Running: true, TestID: "t", Duration: 60, Verdict: record.Valid, Phase: record.PhaseRunning})
+		service.WriteJSON(w, http.StatusOK, record.Status{Running: true, TestID: "t", Duration: 60, Verdict: record.Valid,
+			Phase: record.PhaseRunning})
 	})
 	note := func(w http.ResponseWriter, r *http.Request) {
 		mu.Lock()
@@ -213,7 +222,8 @@ func TestLivePageAsksForToken(t *testing.T) {
 	server := httptest.NewServer(own)
 	defer server.Close()
 	dom := charttest.DOM(t, server.URL+"/", 20*browsing) // until the driver is done, on any machine
-	for _, want := range []string{`data-told="POST /test/stop is refused: the request needs Authorization: Bearer`, "http://a-proxy/", `<form id="ask" hidden`} {
+	for _, want := range []string{`data-told="POST /test/stop is refused: the request needs Authorization: Bearer`,
+		"http://a-proxy/", `<form id="ask" hidden`} {
 		if !strings.Contains(dom, want) {
 			t.Errorf("the page lacks %q:\n%s", want, dom)
 		}
@@ -240,7 +250,8 @@ func TestReportsHideValues(t *testing.T) {
 	defer r.runs.Close()
 	r.target.URL = target.URL
 	config := strings.Replace(strings.TrimSuffix(r.config(10, 60), "}"), "/api/test", "/api/test?token="+secret, 1) +
-		`,"requestOptions":{"method":"POST","headers":{"Authorization":"Bearer ` + secret + `","COOKIE":"a=` + secret + `","X-Auth-Token":"` + secret +
+		`,"requestOptions":{"method":"POST","headers":{"Authorization":"Bearer ` + secret + `","COOKIE":"a=` + secret +
+		`","X-Auth-Token":"` + secret +
 		`","Accept":"text/told"},"query":{"key":"` + secret + `"},"body":"password=` + secret + `"}}`
 	r.want(200, "POST", "/test/start", config)
 	testkit.Eventually(t, "a request", func() bool { return got.Load() != nil })
@@ -267,7 +278,8 @@ func TestReportsHideValues(t *testing.T) {
 	}
 	req := got.Load()
 	body, _ := io.ReadAll(req.Body)
-	if req.RequestURI != "/api/test?token="+secret+"&key="+secret || req.Header.Get("X-Auth-Token") != secret || string(body) != "password="+secret {
+	if req.RequestURI != "/api/test?token="+secret+"&key="+secret || req.Header.Get("X-Auth-Token") != secret ||
+		string(body) != "password="+secret {
 		t.Errorf("the target got %s %v %q", req.RequestURI, req.Header, body)
 	}
 }
@@ -280,8 +292,9 @@ func course(n int, step float64) record.Series {
 		if i%20 >= 15 {
 			rate *= 5
 		}
-		s.Rows = append(s.Rows, record.Row{T: float64(i) * step, Due: rate, Sent: rate, Success: rate - rate/10, RateLimited: rate / 10,
-			LatencyP50: 0.002, LatencyP95: 0.01, LatencyP99: 0.05 * (1 + math.Sin(float64(i))), LagP99: 1e-4})
+		s.Rows = append(s.Rows, record.Row{T: float64(i) * step, Due: rate, Sent: rate, Success: rate - rate/10,
+			RateLimited: rate / 10,
+			LatencyP50:  0.002, LatencyP95: 0.01, LatencyP99: 0.05 * (1 + math.Sin(float64(i))), LagP99: 1e-4})
 	}
 	return s
 }
@@ -325,7 +338,8 @@ func TestReportEndpoint(t *testing.T) {
 	r.want(200, "POST", "/test/stop", "")
 	w := httptest.NewRecorder()
 	r.api.ServeHTTP(w, httptest.NewRequest("GET", "/test/report", nil))
-	if w.Code != 200 || w.Header().Get("Content-Type") != "text/html; charset=utf-8" || !strings.Contains(w.Body.String(), "<!DOCTYPE html>") {
+	if w.Code != 200 || w.Header().Get("Content-Type") != "text/html; charset=utf-8" ||
+		!strings.Contains(w.Body.String(), "<!DOCTYPE html>") {
 		t.Errorf("report: %d %v", w.Code, w.Header())
 	}
 	if policy := w.Header().Get("Content-Security-Policy"); !strings.HasPrefix(policy, "default-src 'none'") {

@@ -93,7 +93,8 @@ func TestAllowedConnections(t *testing.T) {
 		}
 		_, err := ask(most + 1)
 		if e, ok := errors.AsType[strict.Fault](err); !ok || e.Path != "concurrency" ||
-			!strings.Contains(e.Message, fmt.Sprintf("must be at most %d, because this process may open %d files (ulimit -Hn)", most, lim.Cur)) {
+			!strings.Contains(e.Message,
+				fmt.Sprintf("must be at most %d, because this process may open %d files (ulimit -Hn)", most, lim.Cur)) {
 			t.Errorf("secure %v, beyond the bound: %v", secure, err)
 		}
 	}
@@ -124,7 +125,8 @@ func TestBrief(t *testing.T) {
 		seconds float64
 		want    string
 	}{
-		{0, "0s"}, {0.05, "50ms"}, {0.0123456, "12.3ms"}, {45, "45s"}, {45.26, "45.3s"}, {0.000085, "85µs"}, {1.2349, "1.23s"},
+		{0, "0s"}, {0.05, "50ms"}, {0.0123456, "12.3ms"}, {45, "45s"}, {45.26, "45.3s"}, {0.000085, "85µs"},
+		{1.2349, "1.23s"},
 	} {
 		if got := brief(c.seconds); got != c.want {
 			t.Errorf("%v s is written %s, want %s", c.seconds, got, c.want)

@@ -149,7 +149,8 @@ func (c *conductor) warn() {
 	for _, f := range faults[1:] {
 		pairs = append(pairs, f.reason.String(), f.count)
 	}
-	if text := c.lastFault(); text != "" && (faults[0].reason == record.ConnectFailed || faults[0].reason == record.TLSFailed) {
+	if text := c.lastFault(); text != "" &&
+		(faults[0].reason == record.ConnectFailed || faults[0].reason == record.TLSFailed) {
 		pairs = append(pairs, "last", text)
 	}
 	c.faults.Warn("Request errors: "+faults[0].reason.Words(), pairs...)

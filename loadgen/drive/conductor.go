@@ -270,7 +270,8 @@ func (c *conductor) untilStop(t time.Duration) time.Duration {
 
 func (c *conductor) publish(now time.Time) {
 	s := &record.Status{
-		Running: true, TestID: c.id, ScheduleHash: c.plan.ScheduleHash, Profile: c.plan.Config.Profile.Type, URL: c.shown.LimiterURL, Phase: record.PhaseWaiting,
+		Running: true, TestID: c.id, ScheduleHash: c.plan.ScheduleHash, Profile: c.plan.Config.Profile.Type,
+		URL: c.shown.LimiterURL, Phase: record.PhaseWaiting,
 		Duration: c.plan.Schedule.Length().Seconds(), InFlight: c.inFlight, Connections: c.open,
 	}
 	s.Verdict = record.Valid

@@ -113,7 +113,8 @@ func checkBooks(t *testing.T, r *record.Result) {
 		t.Errorf("%d completed, but %d+%d+%d", r.Completed, r.Success, r.RateLimited, r.Errors)
 	}
 	if r.Attempted()+r.Dropped != r.Completed+r.Abandoned {
-		t.Errorf("%d attempted and %d dropped, but %d completed and %d abandoned", r.Attempted(), r.Dropped, r.Completed, r.Abandoned)
+		t.Errorf("%d attempted and %d dropped, but %d completed and %d abandoned", r.Attempted(), r.Dropped, r.Completed,
+			r.Abandoned)
 	}
 	if r.Due != r.Attempted()+r.Dropped+r.Unsent {
 		t.Errorf("%d due, but %d attempted, %d dropped and %d unsent", r.Due, r.Attempted(), r.Dropped, r.Unsent)

@@ -28,7 +28,8 @@ func NewMeters(s *metric.Set, loops int) *Meters {
 	m := &Meters{loops: make([]meter, loops)}
 	var request, service, lag []*metric.Histogram
 	for i := range m.loops {
-		one := meter{request: metric.NewHistogram(metric.Latency()), service: metric.NewHistogram(metric.Latency()), lag: metric.NewHistogram(metric.Decision())}
+		one := meter{request: metric.NewHistogram(metric.Latency()), service: metric.NewHistogram(metric.Latency()),
+			lag: metric.NewHistogram(metric.Decision())}
 		m.loops[i] = one
 		request, service, lag = append(request, one.request), append(service, one.service), append(lag, one.lag)
 	}
@@ -36,10 +37,13 @@ func NewMeters(s *metric.Set, loops int) *Meters {
 		s.Counter("loadgen_requests_total"+metric.Labels("status", c.String()), "Requests by outcome.", m.outcomes[c].Load)
 	}
 	for r := record.NoError + 1; r < record.Reasons; r++ {
-		s.Counter("loadgen_errors_total"+metric.Labels("reason", r.String()), "Requests that ended in an error, by reason.", m.errors[r].Load)
+		s.Counter("loadgen_errors_total"+metric.Labels("reason", r.String()),
+			"Requests that ended in an error, by reason.", m.errors[r].Load)
 	}
-	s.Histogram("loadgen_request_duration_seconds", "Latency: from when a request was due to when it was done.", request...)
-	s.Histogram("loadgen_service_duration_seconds", "Service time: from when a request was sent to when it was done.", service...)
+	s.Histogram("loadgen_request_duration_seconds", "Latency: from when a request was due to when it was done.",
+		request...)
+	s.Histogram("loadgen_service_duration_seconds", "Service time: from when a request was sent to when it was done.",
+		service...)
 	s.Histogram("loadgen_schedule_lag_seconds", "Lag: how much later than due requests were sent.", lag...)
 	s.Gauge("loadgen_current_rps", "Requests sent in the last second.", m.current.Load)
 	s.Gauge("loadgen_target_rps", "Current rate of the profile, in requests per second.", m.target.Load)

@@ -128,7 +128,8 @@ func Start(id string, p *plan.Plan, s Settings) (*Run, error) {
 		return nil, err
 	}
 	if len(sources) > len(s.Sources) { // a limit by address then sees several clients
-		r.log.Info("Connections use several local addresses, because one does not have enough ports", "from", sources[0], "to", sources[len(sources)-1])
+		r.log.Info("Connections use several local addresses, because one does not have enough ports", "from", sources[0],
+			"to", sources[len(sources)-1])
 	}
 	r.loops = chooseLoops(s.Loops, runtime.GOMAXPROCS(0), p)
 	r.group, err = loop.Start(loop.Config{
@@ -229,7 +230,8 @@ func allowedConnections(p *plan.Plan) (int, error) {
 	}
 	if p.Connections > allowed {
 		return 0, strict.Fault{Path: "concurrency", Message: fmt.Sprintf(
-			"must be at most %d, because this process may open %d files (ulimit -Hn)%s, is %d", allowed, lim.Cur, kind, p.Connections)}
+			"must be at most %d, because this process may open %d files (ulimit -Hn)%s, is %d", allowed, lim.Cur, kind,
+			p.Connections)}
 	}
 	return p.Connections, nil
 }

@@ -23,7 +23,8 @@ func TestSteadyLoad(t *testing.T) {
 				t.Errorf("sent %d, answered %d, the server saw %d, want 250", r.Sent, r.Success, s.requests.Load())
 			}
 			if r.Lag.Count != 250 || r.ServiceTime.Count != 250 || r.StatusCodes["200"] != 250 || r.Loops != loops {
-				t.Errorf("%d lags, %d service times, statuses %v, %d loops", r.Lag.Count, r.ServiceTime.Count, r.StatusCodes, r.Loops)
+				t.Errorf("%d lags, %d service times, statuses %v, %d loops", r.Lag.Count, r.ServiceTime.Count, r.StatusCodes,
+					r.Loops)
 			}
 			b.wantMetric(`loadgen_requests_total{status="success"} 250`)
 			b.wantMetric(`loadgen_request_duration_seconds_count 250`)
@@ -31,7 +32,8 @@ func TestSteadyLoad(t *testing.T) {
 			b.wantMetric(`loadgen_schedule_lag_seconds_count 250`)
 			b.wantMetric(`loadgen_test_running 0`)
 			for _, line := range []string{
-				"Starting load test profile=constant (rps=1000) for 0.25 seconds targeting limiterUrl=http://" + s.addr + "/api/test",
+				"Starting load test profile=constant (rps=1000) for 0.25 seconds targeting limiterUrl=http://" + s.addr +
+					"/api/test",
 				"Test completed: 250 requests sent, 0 errors, avg latency ",
 			} {
 				if !strings.Contains(b.log.String(), line) {
@@ -78,7 +80,8 @@ func TestOutcomes(t *testing.T) {
 		}, success: true},
 		"once": {each: answerAll(ok), options: map[string]any{"keepAlive": false}, success: true},
 		"post": {each: answerAll(ok), options: map[string]any{"method": "POST", "body": "hello"}, success: true},
-		"head": {each: answerAll("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n"), options: map[string]any{"method": "HEAD"}, success: true},
+		"head": {each: answerAll("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n"),
+			options: map[string]any{"method": "HEAD"}, success: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b, s := against(t, c.each)
@@ -94,7 +97,8 @@ func TestOutcomes(t *testing.T) {
 			}
 			if c.shed {
 				b.wantMetric(`loadgen_requests_total{status="shed"} 30`)
-				if log := b.log.String(); strings.Contains(log, "Request errors") || !strings.Contains(log, "30 requests sent, 30 shed, 0 errors") {
+				if log := b.log.String(); strings.Contains(log, "Request errors") ||
+					!strings.Contains(log, "30 requests sent, 30 shed, 0 errors") {
 					t.Errorf("the log says\n%s", log)
 				}
 			}
@@ -138,7 +142,8 @@ func TestRefused(t *testing.T) {
 			config.Options = map[string]any{"keepAlive": keep}
 			r := b.run(config)
 			if r.Sent != 0 || r.SentRps != 0 || r.Unconnected != 100 || r.ErrorsByReason["connect_refused"] != 100 {
-				t.Errorf("sent %d (%v/s), %d unconnected, errors %v, want 100 refused", r.Sent, r.SentRps, r.Unconnected, r.ErrorsByReason)
+				t.Errorf("sent %d (%v/s), %d unconnected, errors %v, want 100 refused", r.Sent, r.SentRps, r.Unconnected,
+					r.ErrorsByReason)
 			}
 			if r.Verdict == record.Valid || !slices.ContainsFunc(r.Reasons, func(s string) bool {
 				return strings.Contains(s, "100 requests were not sent, because connecting failed")
@@ -205,7 +210,8 @@ func TestPoolGrows(t *testing.T) {
 	})
 	run := b.start(load(s.addr, 400, 0.25))
 	testkit.Eventually(t, "all requests at the server", func() bool { return s.requests.Load() == 100 })
-	testkit.Eventually(t, "them in the metrics", func() bool { return strings.Contains(b.exposition(), "loadgen_active_requests 100\n") })
+	testkit.Eventually(t, "them in the metrics",
+		func() bool { return strings.Contains(b.exposition(), "loadgen_active_requests 100\n") })
 	b.wantMetric("loadgen_test_running 1")
 	close(release)
 	r := b.finish(run)

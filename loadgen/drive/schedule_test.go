@@ -36,10 +36,12 @@ func TestProfilesAreSent(t *testing.T) {
 		"burst":      {params{"baseRps": 200, "spikeRps": 1000, "spikeDuration": 0.1, "spikePeriod": 0.15}, 220},
 		"sinusoidal": {params{"minRps": 0, "maxRps": 1600, "period": 0.1}, 240},
 		"poisson":    {params{"averageRps": 800}, 0},
-		"ddos":       {params{"minRps": 600, "maxRps": 600, "maxSpikeDuration": 0.1, "minIdleTime": 0, "maxIdleTime": 0.1}, 180},
-		"ramp":       {params{"startRps": 0, "endRps": 1600}, 240},
-		"steps":      {params{"steps": []params{{"rps": 400, "duration": 0.1}, {"rps": 0, "duration": 0.1}, {"rps": 1500, "duration": 0.1}}}, 190},
-		"trace":      {params{"file": trace}, 240},
+		"ddos": {params{"minRps": 600, "maxRps": 600, "maxSpikeDuration": 0.1, "minIdleTime": 0,
+			"maxIdleTime": 0.1}, 180},
+		"ramp": {params{"startRps": 0, "endRps": 1600}, 240},
+		"steps": {params{"steps": []params{{"rps": 400, "duration": 0.1}, {"rps": 0, "duration": 0.1},
+			{"rps": 1500, "duration": 0.1}}}, 190},
+		"trace": {params{"file": trace}, 240},
 	} {
 		t.Run(kind, func(t *testing.T) {
 			b, s := against(t, answerAll(ok))
@@ -61,24 +63,28 @@ func TestPeaks(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	bursts := func(addr string) test {
-		return shaped(addr, "burst", 1.9, map[string]any{"baseRps": 10, "spikeRps": 50, "spikeDuration": 0.1, "spikePeriod": 0.4})
+		return shaped(addr, "burst", 1.9, map[string]any{"baseRps": 10, "spikeRps": 50, "spikeDuration": 0.1,
+			"spikePeriod": 0.4})
 	}
 	r := b.run(bursts(serve(t, answerAll(ok)).addr))
 	if !strings.Contains(b.log.String(), "Burst peak started at t=") {
 		t.Errorf("no peak is told:\n%s", b.log.String())
 	}
-	want := []record.Peak{{Start: 0.3, End: 0.4, Rps: 50}, {Start: 0.7, End: 0.8, Rps: 50}, {Start: 1.1, End: 1.2, Rps: 50}, {Start: 1.5, End: 1.6, Rps: 50}}
+	want := []record.Peak{{Start: 0.3, End: 0.4, Rps: 50}, {Start: 0.7, End: 0.8, Rps: 50},
+		{Start: 1.1, End: 1.2, Rps: 50}, {Start: 1.5, End: 1.6, Rps: 50}}
 	if !slices.Equal(r.Peaks, want) {
 		t.Errorf("the result has the peaks %v, want %v", r.Peaks, want)
 	}
 
 	var told testkit.Log
 	start := time.Unix(1_800_000_000, 0)
-	c := &conductor{Run: &Run{plan: planOf(t, bursts("127.0.0.1:80")), log: slog.New(slog.NewTextHandler(&told, nil))}, start: start}
+	c := &conductor{Run: &Run{plan: planOf(t, bursts("127.0.0.1:80")), log: slog.New(slog.NewTextHandler(&told, nil))},
+		start: start}
 	for _, step := range []struct {
 		ms   int
 		want string // told by then
-	}{{299, ""}, {300, "0.3"}, {310, "0.3"}, {750, "0.3"}, {1299, "0.3"}, {1300, "0.3 1.1"}, {1899, "0.3 1.1"}, {2500, "0.3 1.1 1.5"}, {4000, "0.3 1.1 1.5"}} {
+	}{{299, ""}, {300, "0.3"}, {310, "0.3"}, {750, "0.3"}, {1299, "0.3"}, {1300, "0.3 1.1"}, {1899, "0.3 1.1"},
+		{2500, "0.3 1.1 1.5"}, {4000, "0.3 1.1 1.5"}} {
 		c.logPeak(start.Add(time.Duration(step.ms) * time.Millisecond))
 		var got []string
 		for line := range strings.Lines(told.String()) {
@@ -224,10 +230,12 @@ func TestSentAgainIsTheSame(t *testing.T) {
 	lost = slices.DeleteFunc(lost, func(number string) bool { return times[number] > 1 })
 	closed := r.ErrorsByReason["closed"]
 	if r.Retried < 10 || uint64(len(lost)) > closed+r.Abandoned {
-		t.Errorf("%d were sent again, and of requests %q, which were not, %d are errors and %d abandoned", r.Retried, lost, closed, r.Abandoned)
+		t.Errorf("%d were sent again, and of requests %q, which were not, %d are errors and %d abandoned", r.Retried,
+			lost, closed, r.Abandoned)
 	}
 	if closed > 0 && r.LatencyErrors.Min < 0.1 {
-		t.Errorf("a request failed %v s after it was due, before the end of its connection could be noticed late", r.LatencyErrors.Min)
+		t.Errorf("a request failed %v s after it was due, before the end of its connection could be noticed late",
+			r.LatencyErrors.Min)
 	}
 	if r.Success+closed+r.Abandoned != r.Sent || r.Success < closed {
 		t.Errorf("%d of %d succeeded, errors %v", r.Success, r.Sent, r.ErrorsByReason)

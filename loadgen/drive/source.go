@@ -71,7 +71,8 @@ func chooseSources(given []netip.Addr, target string, connections, shards int) (
 	ports := portsOf(portRangeFile)
 	sources, most := given, ports
 	if len(given) > 0 {
-		sources = slices.DeleteFunc(slices.Clone(given), func(a netip.Addr) bool { return a.Unmap().Is4() != to.Addr().Unmap().Is4() })
+		sources = slices.DeleteFunc(slices.Clone(given),
+			func(a netip.Addr) bool { return a.Unmap().Is4() != to.Addr().Unmap().Is4() })
 		if len(sources) == 0 {
 			return nil, strict.Fault{Path: "limiterUrl", Message: fmt.Sprintf(
 				"has the address %s, which cannot be reached from %s (SOURCE_ADDRESSES)", to.Addr(), given[0])}
@@ -82,7 +83,8 @@ func chooseSources(given []netip.Addr, target string, connections, shards int) (
 	}
 	if connections > most {
 		return nil, strict.Fault{Path: "concurrency", Message: fmt.Sprintf(
-			"must be at most %d, because two addresses have ports for %d connections between them, is %d; SOURCE_ADDRESSES can name more addresses",
+			"must be at most %d, because two addresses have ports for %d connections between them, is %d; SOURCE_ADDRESSES "+
+				"can name more addresses",
 			most, ports, connections)}
 	}
 	return sources, nil

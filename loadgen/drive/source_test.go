@@ -70,13 +70,15 @@ func TestChooseSources(t *testing.T) {
 		{nil, "127.0.0.1:80", each + 1, addresses(here[:2]...), ""},
 		{nil, "127.0.0.9:80", 3 * each, addresses(here...), ""},
 		{nil, "192.0.2.1:80", ports, nil, ""},
-		{nil, "192.0.2.1:80", ports + 1, nil, fmt.Sprintf("concurrency: must be at most %d, because two addresses have ports for", ports)},
+		{nil, "192.0.2.1:80", ports + 1, nil,
+			fmt.Sprintf("concurrency: must be at most %d, because two addresses have ports for", ports)},
 		{nil, "[::1]:80", ports + 1, nil, "concurrency: must be at most"},
 		{addresses("127.0.0.7"), "127.0.0.1:80", ports, addresses("127.0.0.7"), ""},
 		{addresses("127.0.0.7"), "127.0.0.1:80", ports + 1, nil, "concurrency: must be at most"},
 		{addresses("127.0.0.7", "::1"), "[::1]:80", 1, addresses("::1"), ""},
 		{addresses("127.0.0.7", "::1"), "127.0.0.1:80", 1, addresses("127.0.0.7"), ""},
-		{addresses("::1"), "127.0.0.1:80", 1, nil, "limiterUrl: has the address 127.0.0.1, which cannot be reached from ::1 (SOURCE_ADDRESSES)"},
+		{addresses("::1"), "127.0.0.1:80", 1, nil,
+			"limiterUrl: has the address 127.0.0.1, which cannot be reached from ::1 (SOURCE_ADDRESSES)"},
 	} {
 		got, err := chooseSources(c.given, c.target, c.connections, 1)
 		if c.fault != "" {
@@ -92,7 +94,8 @@ func TestChooseSources(t *testing.T) {
 // Shards with the same target on loopback share the ports of its addresses.
 func TestChooseSourcesOfShards(t *testing.T) {
 	each := portsOf(portRangeFile) * 2 / 5
-	for _, c := range []struct{ connections, shards, want int }{{each / 3, 3, 0}, {each/3 + 1, 3, 2}, {each, 5, 5}, {60_000, 10_000, sourcesMax}, {1, 10_000, 0}, {0, 9, 0}} {
+	for _, c := range []struct{ connections, shards, want int }{{each / 3, 3, 0}, {each/3 + 1, 3, 2}, {each, 5, 5},
+		{60_000, 10_000, sourcesMax}, {1, 10_000, 0}, {0, 9, 0}} {
 		if got, err := chooseSources(nil, "127.0.0.1:80", c.connections, c.shards); err != nil || len(got) != c.want {
 			t.Errorf("%+v: %v, %v", c, got, err)
 		}
@@ -101,7 +104,8 @@ func TestChooseSourcesOfShards(t *testing.T) {
 
 func TestPortsOf(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "range")
-	for text, want := range map[string]int{"1000\t1009\n": 10, "32768 60999": 28232, "9 8": portsUsual, "x": portsUsual, "": portsUsual} {
+	for text, want := range map[string]int{"1000\t1009\n": 10, "32768 60999": 28232, "9 8": portsUsual,
+		"x": portsUsual, "": portsUsual} {
 		testkit.WriteFile(t, file, text)
 		if got := portsOf(file); got != want {
 			t.Errorf("%q: %d ports, want %d", text, got, want)

@@ -96,6 +96,7 @@ func TestIdleConnectionsAreReplaced(t *testing.T) {
 	testkit.Eventually(t, "as many as asked for", func() bool { return run.Status().Connections == connections })
 	run.Stop()
 	if r := b.finish(run); r.Errors != 0 || r.Success != r.Sent || r.Connections.Peak > connections {
-		t.Errorf("%d of %d succeeded over at most %d connections, errors %v", r.Success, r.Sent, r.Connections.Peak, r.ErrorsByReason)
+		t.Errorf("%d of %d succeeded over at most %d connections, errors %v", r.Success, r.Sent, r.Connections.Peak,
+			r.ErrorsByReason)
 	}
 }

@@ -12,7 +12,8 @@ func TestLaneWaiting(t *testing.T) {
 		at   time.Duration
 		want uint64
 	}{
-		{0, 0}, {150 * time.Millisecond, 0}, {151 * time.Millisecond, 1}, {600 * time.Millisecond, 3}, {700 * time.Millisecond, 3},
+		{0, 0}, {150 * time.Millisecond, 0}, {151 * time.Millisecond, 1}, {600 * time.Millisecond, 3},
+		{700 * time.Millisecond, 3},
 	} {
 		if got := lane.Waiting(c.at); got != c.want {
 			t.Errorf("at %v %d wait, want %d", c.at, got, c.want)

@@ -50,7 +50,8 @@ func cases(t testing.TB, processes ...Process) []testCase {
 	add("ramp down", 40*second, p, err)
 	p, _, err = profile.NewSteps([]profile.Step{{Rps: 300, Duration: 10}, {Rps: 0, Duration: 3}, {Rps: 5000, Duration: 2}})
 	add("steps", 16*second, p, err)
-	p, err = profile.NewFlood(profile.Flood{MinRps: 50, MaxRps: 2000, MaxSpikeDuration: 5, MinIdleTime: 1, MaxIdleTime: 9}, 3, 60*second)
+	p, err = profile.NewFlood(profile.Flood{MinRps: 50, MaxRps: 2000, MaxSpikeDuration: 5, MinIdleTime: 1,
+		MaxIdleTime: 9}, 3, 60*second)
 	add("ddos", 60*second, p, err)
 	trace := testkit.Must(profile.ReadTrace(strings.NewReader("second,count\n0,900\n1,0\n2,2500\n3,1200\n4,3000\n")))(t)
 	p, last, err := profile.NewTrace(trace, profile.TraceOptions{Speedup: 0.5, ScaleRps: 1})
@@ -109,7 +110,8 @@ func TestPoissonGapsAreExponential(t *testing.T) {
 			worst = max(worst, math.Abs(f-float64(i)/n), math.Abs(f-float64(i+1)/n))
 		}
 		if bound := 1.63 / math.Sqrt(n); worst > bound { // one in a hundred
-			t.Errorf("%s: the distribution of %v gaps is %v from the exponential one, at most %v is allowed", c.name, n, worst, bound)
+			t.Errorf("%s: the distribution of %v gaps is %v from the exponential one, at most %v is allowed", c.name, n,
+				worst, bound)
 		}
 	}
 }
@@ -193,7 +195,8 @@ func TestThinningAgrees(t *testing.T) {
 			worst = max(worst, math.Abs(float64(i+1)/n-float64(j)/m))
 		}
 		if bound := 1.63 * math.Sqrt((n+m)/(n*m)); worst > bound {
-			t.Errorf("%s: the shares of %v arrivals and %v thinned ones differ by %v, at most %v is allowed", c.name, n, m, worst, bound)
+			t.Errorf("%s: the shares of %v arrivals and %v thinned ones differ by %v, at most %v is allowed", c.name, n, m,
+				worst, bound)
 		}
 		if math.Abs(n-m) > 4*math.Sqrt(n+m) {
 			t.Errorf("%s: %v arrivals, %v thinned ones", c.name, n, m)
@@ -263,7 +266,8 @@ func TestScheduleIsAFunctionOfTheSeed(t *testing.T) {
 
 // The table of the exponential numbers is what its comment says.
 func TestSeries(t *testing.T) {
-	x, _, err := big.ParseFloat("0.69314718055994530941723212145817656807550013436025525412068", 10, 200, big.ToNearestEven)
+	x, _, err := big.ParseFloat("0.69314718055994530941723212145817656807550013436025525412068", 10, 200,
+		big.ToNearestEven)
 	if err != nil {
 		t.Fatal(err)
 	}

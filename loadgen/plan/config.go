@@ -74,7 +74,8 @@ func read(data []byte, folder string) (*builder, error) {
 	d := &b.document
 	d.Duration, d.Shard.Of, d.Thresholds = math.NaN(), 1, map[string]string{}
 	d.RequestOptions = RequestOptions{
-		Method: "GET", Headers: map[string]string{}, Query: map[string]string{}, Timeout: timeoutDefault.Seconds(), KeepAlive: true,
+		Method: "GET", Headers: map[string]string{}, Query: map[string]string{}, Timeout: timeoutDefault.Seconds(),
+		KeepAlive: true,
 	}
 	if err := b.Root.Parse(data); err != nil {
 		return nil, err

@@ -40,7 +40,8 @@ func TestMasked(t *testing.T) {
 	m := c.Masked().RequestOptions
 	want := RequestOptions{
 		Method: "POST", Timeout: 5, KeepAlive: true, Body: "***", Query: map[string]string{"token": "***", "page": "***"},
-		Headers: map[string]string{"Authorization": "***", "x-auth-token": "***", "X-Anything": "***", "Content-TYPE": "text/plain", "accept": "*/*"},
+		Headers: map[string]string{"Authorization": "***", "x-auth-token": "***", "X-Anything": "***",
+			"Content-TYPE": "text/plain", "accept": "*/*"},
 	}
 	if !reflect.DeepEqual(m, want) {
 		t.Errorf("it is shown as %+v, want %+v", m, want)

@@ -87,15 +87,20 @@ func TestRefused(t *testing.T) {
 		{with("profile", "null"), "profile", "is missing"},
 		{with("profile", `{}`), "profile.type", "is missing"},
 		{with("profile", `{"type":null}`), "profile.type", "is missing"},
-		{with("profile", `{"type":""}`), "profile.type", `must be constant, burst, sinusoidal, poisson, ddos, ramp, steps or trace, is ""`},
-		{with("profile", `{"type":"zigzag","params":{}}`), "profile.type", `must be constant, burst, sinusoidal, poisson, ddos, ramp, steps or trace, is "zigzag"`},
+		{with("profile", `{"type":""}`), "profile.type",
+			`must be constant, burst, sinusoidal, poisson, ddos, ramp, steps or trace, is ""`},
+		{with("profile", `{"type":"zigzag","params":{}}`), "profile.type",
+			`must be constant, burst, sinusoidal, poisson, ddos, ramp, steps or trace, is "zigzag"`},
 		{with("profile", `{"type":"constant"}`), "profile.params", "is missing"},
 		{with("profile", `{"type":"constant","params":{}}`), "profile.params.rps", "is missing"},
 		{with("profile", `{"type":"constant","params":{"rps":"fast"}}`), "profile.params.rps", "must be a number"},
-		{with("profile", `{"type":"constant","params":{"rps":0}}`), "profile.params.rps", "must be a number from 0.001 to 10000000, is 0"},
-		{with("profile", `{"type":"constant","params":{"rps":1e8}}`), "profile.params.rps", "from 0.001 to 10000000, is 1e+08"},
+		{with("profile", `{"type":"constant","params":{"rps":0}}`), "profile.params.rps",
+			"must be a number from 0.001 to 10000000, is 0"},
+		{with("profile", `{"type":"constant","params":{"rps":1e8}}`), "profile.params.rps",
+			"from 0.001 to 10000000, is 1e+08"},
 		{with("profile", `{"type":"constant","params":{"rps":1,"baseRps":1}}`), "profile.params.baseRps", "unknown"},
-		{with("profile", `{"type":"constant","params":{"rps":1},"arrivals":"gamma"}`), "profile.arrivals", "must be uniform or poisson, is"},
+		{with("profile", `{"type":"constant","params":{"rps":1},"arrivals":"gamma"}`), "profile.arrivals",
+			"must be uniform or poisson, is"},
 		{with("concurrency", "-1"), "concurrency", "from 0 (chosen) to 60000"},
 		{with("concurrency", "60001"), "concurrency", "from 0 (chosen) to 60000"},
 		{with("concurrency", "1.5"), "concurrency", "must be"},
@@ -106,9 +111,11 @@ func TestRefused(t *testing.T) {
 		{with("shard", `{"index":2,"of":2}`), "shard.index", "must be from 0 to 1"},
 		{with("shard", `{"index":0,"of":0}`), "shard.of", "at least 1"},
 		{with("startAt", `"tomorrow"`), "startAt", "must be a time like"},
-		{with("startAt", `"2026-01-19T16:29:58Z"`), "startAt", "must not be in the past, is 2026-01-19T16:29:58Z; now it is 2026-01-19T16:30:00Z"},
+		{with("startAt", `"2026-01-19T16:29:58Z"`), "startAt",
+			"must not be in the past, is 2026-01-19T16:29:58Z; now it is 2026-01-19T16:30:00Z"},
 		{with("startAt", `"2027-01-20T16:30:01Z"`), "startAt", "within a year"},
-		{with("thresholds", `{"latency.p42":"<1"}`), `thresholds["latency.p42"]`, "is not a threshold; allowed: latency, latencySuccess,"},
+		{with("thresholds", `{"latency.p42":"<1"}`), `thresholds["latency.p42"]`,
+			"is not a threshold; allowed: latency, latencySuccess,"},
 		{with("thresholds", `{"errorShare":"0.1"}`), "thresholds.errorShare", "must be <"},
 		{with("thresholds", `{"errorShare":0.1}`), "thresholds.errorShare", "must be a string"},
 		{with("config", `"other"`), "config", "must be the only field"},
@@ -125,7 +132,8 @@ func TestRefused(t *testing.T) {
 		{options(`"headers":{"X-A":"1","x-a":"2"}`), "requestOptions.headers.x-a", "is given twice: also as X-A"},
 		{options(`"headers":{"Connection":"close"}`), "requestOptions.headers.Connection", "use requestOptions.keepAlive"},
 		{options(`"headers":{"content-length":"5"}`), "requestOptions.headers.content-length", "where the message ends"},
-		{options(`"headers":{"X-A":"1\r\nX-B: 2"}`), "requestOptions.headers.X-A", "column 2: the value must not have control characters"},
+		{options(`"headers":{"X-A":"1\r\nX-B: 2"}`), "requestOptions.headers.X-A",
+			"column 2: the value must not have control characters"},
 	} {
 		refuses(t, c)
 	}
@@ -181,7 +189,8 @@ func TestNoFaultFollowsFromAnother(t *testing.T) {
 		{with("profile", `{"type":"ddos","params":{"minRps":1,"maxRps":9,"maxSpikeDuration":1,"minIdleTime":1,"maxIdleTime":1e999}}`), "profile.params.maxIdleTime"},
 	} {
 		var faults strict.Faults
-		if _, err := Parse(now, []byte(c.config), ""); !errors.As(err, &faults) || len(faults) != 1 || faults[0].Path != c.path {
+		if _, err := Parse(now, []byte(c.config), ""); !errors.As(err, &faults) || len(faults) != 1 ||
+			faults[0].Path != c.path {
 			t.Errorf("%s: %v, want one fault at %s", c.config, err, c.path)
 		}
 	}
@@ -189,7 +198,8 @@ func TestNoFaultFollowsFromAnother(t *testing.T) {
 
 func TestDefaults(t *testing.T) {
 	p := parse(t, with())
-	nulls := parse(t, with("shard", "null", "startAt", "null", "requestOptions", `{"method":null,"headers":null,"timeout":null,"keepAlive":null}`))
+	nulls := parse(t, with("shard", "null", "startAt", "null", "requestOptions",
+		`{"method":null,"headers":null,"timeout":null,"keepAlive":null}`))
 	if got, want := fmt.Sprint(nulls.Config), fmt.Sprint(p.Config); got != want {
 		t.Errorf("with null the defaults are %s, without %s", got, want)
 	}
@@ -212,7 +222,8 @@ func TestFields(t *testing.T) {
 	if want := now.Add(10*time.Second + 500*time.Millisecond); !p.StartAt.Equal(want) {
 		t.Errorf("starts at %v, want %v", p.StartAt, want)
 	}
-	if want := pace.New(pace.Config{Profile: p.Profile, Length: time.Minute, Seed: 42, Shard: pace.Shard{Index: 1, Of: 3}}); p.Schedule != want {
+	if want := pace.New(pace.Config{Profile: p.Profile, Length: time.Minute, Seed: 42,
+		Shard: pace.Shard{Index: 1, Of: 3}}); p.Schedule != want {
 		t.Errorf("schedule %+v, want %+v", p.Schedule, want)
 	}
 	if len(p.Thresholds) != 2 || p.Thresholds[0].Name != "latency.p95" {
@@ -229,13 +240,15 @@ func TestRequestBytes(t *testing.T) {
 		config, want string
 	}{
 		{with("limiterUrl", `"http://a"`), "GET / HTTP/1.1\r\nHost: a\r\n" + fields + "\r\n"},
-		{with("limiterUrl", `"http://[::1]:81/a%2Fb?x=1"`), "GET /a%2Fb?x=1 HTTP/1.1\r\nHost: [::1]:81\r\n" + fields + "\r\n"},
+		{with("limiterUrl", `"http://[::1]:81/a%2Fb?x=1"`), "GET /a%2Fb?x=1 HTTP/1.1\r\nHost: [::1]:81\r\n" + fields +
+			"\r\n"},
 		{
 			with("limiterUrl", `"http://a/p?x=1"`, "requestOptions", `{"query":{"z":"ä b","k&":"="}}`),
 			"GET /p?x=1&k%26=%3D&z=%C3%A4+b HTTP/1.1\r\nHost: a\r\n" + fields + "\r\n",
 		},
 		{
-			with("limiterUrl", `"http://a"`, "requestOptions", `{"headers":{"host":"b","accept":" x ","user-agent":"me"},"keepAlive":false}`),
+			with("limiterUrl", `"http://a"`, "requestOptions",
+				`{"headers":{"host":"b","accept":" x ","user-agent":"me"},"keepAlive":false}`),
 			"GET / HTTP/1.1\r\naccept: x\r\nhost: b\r\nuser-agent: me\r\nConnection: close\r\n\r\n",
 		},
 		{
@@ -300,9 +313,12 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte(with("thresholds", `{"lag.p99":"<1"}`, "shard", `{"index":0,"of":1}`)), uint64(0))
 	f.Add([]byte(options(`"headers":{"A":"b"},"query":{"q":"1"},"body":"x"`)), uint64(7))
 	f.Add([]byte(options(`"method":"POST","headers":{"A":"{{random -5 5}}"},"query":{"q":"{{pick \"ä \" \"&\"}}"},"body":"{{counter}}x"`)), uint64(99))
-	f.Add([]byte(with("limiterUrl", `"http://a/{{pick \"b/c\" \"?\"}}?x={{random 1 2}}"`, "profile", `{"type":"burst","params":{"baseRps":1,"spikeRps":2,"spikeDuration":1,"spikePeriod":2},"arrivals":"poisson"}`)), uint64(3))
+	f.Add([]byte(with("limiterUrl", `"http://a/{{pick \"b/c\" \"?\"}}?x={{random 1 2}}"`, "profile",
+		`{"type":"burst","params":{"baseRps":1,"spikeRps":2,"spikeDuration":1,"spikePeriod":2},"arrivals":"poisson"}`)),
+		uint64(3))
 	f.Add([]byte(with("profile", `{"type":"steps","params":{"steps":[{"rps":1,"duration":2}]}}`)), uint64(1))
-	f.Add([]byte(with("profile", `{"type":"ddos","params":{"minRps":1,"maxRps":2,"maxSpikeDuration":1,"minIdleTime":1,"maxIdleTime":2}}`)), uint64(1))
+	f.Add([]byte(with("profile",
+		`{"type":"ddos","params":{"minRps":1,"maxRps":2,"maxSpikeDuration":1,"minIdleTime":1,"maxIdleTime":2}}`)), uint64(1))
 	f.Fuzz(func(t *testing.T, data []byte, index uint64) {
 		p, err := Parse(now, data, "")
 		if err != nil {
@@ -338,7 +354,8 @@ func parse(t *testing.T, config string) *Plan {
 // Faults that are too many to list are counted.
 func TestManyFaults(t *testing.T) {
 	steps := strings.Repeat(`{"rps":-1,"duration":1},`, 1000)
-	text := `{"limiterUrl":"http://x/","duration":60,"profile":{"type":"steps","params":{"steps":[` + strings.TrimSuffix(steps, ",") + `]}}}`
+	text := `{"limiterUrl":"http://x/","duration":60,"profile":{"type":"steps","params":{"steps":[` +
+		strings.TrimSuffix(steps, ",") + `]}}}`
 	_, err := Parse(now, []byte(text), "")
 	if err == nil || !strings.HasSuffix(err.Error(), "and 900 more") {
 		t.Errorf("have %v", err)

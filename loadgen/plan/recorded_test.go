@@ -66,7 +66,8 @@ func TestRecordings(t *testing.T) {
 					t.Fatal(err)
 				}
 				total := p.Cumulative(length).Float()
-				if math.Abs(total-wantTotal) > 1e-3*float64(len(lines))+1e-6*wantTotal || (length-wantLength).Abs() > time.Microsecond {
+				if math.Abs(total-wantTotal) > 1e-3*float64(len(lines))+1e-6*wantTotal ||
+					(length-wantLength).Abs() > time.Microsecond {
 					t.Errorf("%s: %.3f requests in %v, want %.3f in %v", filepath.Base(name), total, length, wantTotal, wantLength)
 				}
 				if c.exact != nil {

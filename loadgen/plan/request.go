@@ -73,7 +73,10 @@ func (b *builder) query(h *head, w map[string]string, some bool) {
 }
 
 func hasQuery(target []segment) bool {
-	return slices.ContainsFunc(target, func(s segment) bool { return s.kind == segmentLiteral && bytes.Contains(s.text, []byte("?")) })
+	return slices.ContainsFunc(target, func(s segment) bool {
+		return s.kind == segmentLiteral &&
+			bytes.Contains(s.text, []byte("?"))
+	})
 }
 
 // headers appends the fields that the user wants to send, after those that are usual. Fields for
@@ -104,7 +107,8 @@ func (b *builder) headers(h *head, w map[string]string, host string) {
 		// Whatever a template inserts stands in the text, so that nothing can
 		// begin another field (RFC 9110 5.5).
 		if i := strings.IndexFunc(value, notInValue); i >= 0 {
-			b.Fault(path, "column %d: the value must not have control characters, has %q", utf8.RuneCountInString(value[:i])+1, value[i:i+1])
+			b.Fault(path, "column %d: the value must not have control characters, has %q", utf8.RuneCountInString(value[:i])+
+				1, value[i:i+1])
 			continue
 		}
 		h.text(name + ": ")
@@ -205,7 +209,8 @@ func (b *builder) plainPath(text string) string {
 
 // plainQuery returns a literal part of a query as it is sent.
 func (b *builder) plainQuery(text string) string {
-	b.Check(strings.ContainsFunc(text, notInTarget), "limiterUrl", "must not have spaces or control characters in its query, is %q", maskedURL(b.plan.Config.LimiterURL))
+	b.Check(strings.ContainsFunc(text, notInTarget), "limiterUrl",
+		"must not have spaces or control characters in its query, is %q", maskedURL(b.plan.Config.LimiterURL))
 	return text
 }
 

@@ -109,7 +109,8 @@ func (b *builder) numbers(w *ProfileConfig, names []string) []float64 {
 	}
 	before := b.Count()
 	for _, name := range sortedKeys(given) {
-		b.Check(!slices.Contains(names, name), strict.Member("profile.params", name), "unknown parameter; %s has %s", w.Type, strings.Join(names, ", "))
+		b.Check(!slices.Contains(names, name), strict.Member("profile.params", name), "unknown parameter; %s has %s",
+			w.Type, strings.Join(names, ", "))
 	}
 	values := make([]float64, len(names))
 	for i, name := range names {

@@ -29,10 +29,13 @@ func TestProfiles(t *testing.T) {
 		expected     float64
 		echo         string
 	}{
-		{shaped("constant", `{"rps":100}`), "constant (rps=100)", 6000, `{"type":"constant","params":{"rps":100},"arrivals":"uniform"}`},
-		{shaped("poisson", `{"averageRps":100}`), "poisson (averageRps=100)", 6000, `{"type":"poisson","params":{"averageRps":100},"arrivals":"poisson"}`},
+		{shaped("constant", `{"rps":100}`), "constant (rps=100)", 6000,
+			`{"type":"constant","params":{"rps":100},"arrivals":"uniform"}`},
+		{shaped("poisson", `{"averageRps":100}`), "poisson (averageRps=100)", 6000,
+			`{"type":"poisson","params":{"averageRps":100},"arrivals":"poisson"}`},
 		{
-			shaped("burst", `{"baseRps":100,"spikeRps":500,"spikeDuration":5,"spikePeriod":60}`), "burst (baseRps=100, spikeRps=500)", 8000,
+			shaped("burst", `{"baseRps":100,"spikeRps":500,"spikeDuration":5,"spikePeriod":60}`),
+			"burst (baseRps=100, spikeRps=500)", 8000,
 			`{"type":"burst","params":{"baseRps":100,"spikeDuration":5,"spikePeriod":60,"spikeRps":500},"arrivals":"uniform"}`,
 		},
 		{
@@ -40,22 +43,26 @@ func TestProfiles(t *testing.T) {
 			`{"type":"sinusoidal","params":{"maxRps":30,"minRps":10,"period":20},"arrivals":"uniform"}`,
 		},
 		{
-			shaped("ddos", `{"minRps":5,"maxRps":5,"maxSpikeDuration":5,"minIdleTime":1,"maxIdleTime":9}`), "ddos (minRps=5, maxRps=5)", 300,
+			shaped("ddos", `{"minRps":5,"maxRps":5,"maxSpikeDuration":5,"minIdleTime":1,"maxIdleTime":9}`),
+			"ddos (minRps=5, maxRps=5)", 300,
 			`{"type":"ddos","params":{"maxIdleTime":9,"maxRps":5,"maxSpikeDuration":5,"minIdleTime":1,"minRps":5},"arrivals":"uniform"}`,
 		},
-		{shaped("ramp", `{"startRps":0,"endRps":10}`), "ramp (startRps=0, endRps=10)", 300, `{"type":"ramp","params":{"endRps":10,"startRps":0},"arrivals":"uniform"}`},
+		{shaped("ramp", `{"startRps":0,"endRps":10}`), "ramp (startRps=0, endRps=10)", 300,
+			`{"type":"ramp","params":{"endRps":10,"startRps":0},"arrivals":"uniform"}`},
 		{
 			shaped("steps", `{"steps":[{"rps":1,"duration":30},{"rps":3,"duration":30}]}`), "steps (steps=2, rps=1 to 3)", 120,
 			`{"type":"steps","params":{"steps":[{"duration":30,"rps":1},{"duration":30,"rps":3}]},"arrivals":"uniform"}`,
 		},
 		{
 			with("profile", `{"type":"ramp","params":{"startRps":0,"endRps":10},"arrivals":"poisson"}`),
-			"ramp (startRps=0, endRps=10, arrivals=poisson)", 300, `{"type":"ramp","params":{"endRps":10,"startRps":0},"arrivals":"poisson"}`,
+			"ramp (startRps=0, endRps=10, arrivals=poisson)", 300,
+			`{"type":"ramp","params":{"endRps":10,"startRps":0},"arrivals":"poisson"}`,
 		},
 	} {
 		p := parse(t, c.config)
 		if p.ProfileText != c.text || p.Schedule.Expected() != c.expected || len(p.Warnings) != 0 {
-			t.Errorf("%s:\n got %s, %v requests, warnings %q\nwant %s, %v requests", c.config, p.ProfileText, p.Schedule.Expected(), p.Warnings, c.text, c.expected)
+			t.Errorf("%s:\n got %s, %v requests, warnings %q\nwant %s, %v requests", c.config, p.ProfileText,
+				p.Schedule.Expected(), p.Warnings, c.text, c.expected)
 		}
 		echo, err := json.Marshal(p.Config.Profile)
 		if err != nil || string(echo) != c.echo {
@@ -71,24 +78,30 @@ func TestProfiles(t *testing.T) {
 
 func TestProfileRefused(t *testing.T) {
 	for _, c := range []refused{
-		{with("profile", `{"type":"burst"}`), "profile.params", "is missing; burst has baseRps, spikeRps, spikeDuration, spikePeriod"},
+		{with("profile", `{"type":"burst"}`), "profile.params",
+			"is missing; burst has baseRps, spikeRps, spikeDuration, spikePeriod"},
 		{shaped("burst", `[]`), "profile.params", "must be an object"},
 		{shaped("burst", `{"baseRps":"1"}`), "profile.params.baseRps", "must be a number"},
 		{shaped("burst", `{"rps":1}`), "profile.params.rps", "unknown parameter; burst has baseRps"},
 		{shaped("burst", `{"baseRps":1,"spikeDuration":1,"spikePeriod":2}`), "profile.params.spikeRps", "is missing"},
-		{shaped("burst", `{"baseRps":1,"spikeRps":1,"spikeDuration":2,"spikePeriod":2}`), "profile.params.spikeDuration", "must be less than spikePeriod"},
+		{shaped("burst", `{"baseRps":1,"spikeRps":1,"spikeDuration":2,"spikePeriod":2}`), "profile.params.spikeDuration",
+			"must be less than spikePeriod"},
 		{shaped("sinusoidal", `{"minRps":3,"maxRps":1,"period":1}`), "profile.params.minRps", "must not be above maxRps"},
-		{shaped("sinusoidal", `{"minRps":3,"maxRps":4,"period":1,"phase":0}`), "profile.params.phase", "unknown parameter; sinusoidal has minRps, maxRps, period"},
+		{shaped("sinusoidal", `{"minRps":3,"maxRps":4,"period":1,"phase":0}`), "profile.params.phase",
+			"unknown parameter; sinusoidal has minRps, maxRps, period"},
 		{shaped("poisson", `{"averageRps":0}`), "profile.params.averageRps", "must be a number from"},
 		{shaped("poisson", `{"rps":5}`), "profile.params.rps", "unknown parameter; poisson has averageRps"},
-		{with("profile", `{"type":"poisson","params":{"averageRps":5},"arrivals":"uniform"}`), "profile.arrivals", "must be poisson with type poisson"},
-		{shaped("ddos", `{"minRps":1,"maxRps":2,"maxSpikeDuration":1,"minIdleTime":3,"maxIdleTime":2}`), "profile.params.minIdleTime", "must not be above maxIdleTime"},
+		{with("profile", `{"type":"poisson","params":{"averageRps":5},"arrivals":"uniform"}`), "profile.arrivals",
+			"must be poisson with type poisson"},
+		{shaped("ddos", `{"minRps":1,"maxRps":2,"maxSpikeDuration":1,"minIdleTime":3,"maxIdleTime":2}`),
+			"profile.params.minIdleTime", "must not be above maxIdleTime"},
 		{shaped("ramp", `{"startRps":-1,"endRps":2}`), "profile.params.startRps", "must be 0 or a number"},
 		{with("profile", `{"type":"steps"}`), "profile.params", "is missing; steps has steps"},
 		{shaped("steps", `{}`), "profile.params.steps", "is missing"},
 		{shaped("steps", `{"steps":[]}`), "profile.params.steps", "must be from 1 to"},
 		{shaped("steps", `{"steps":[{"rps":1,"duration":1},{"rps":1}]}`), "profile.params.steps[1].duration", "is missing"},
-		{shaped("steps", `{"steps":[{"rps":1,"duration":1},{"rps":-1,"duration":1}]}`), "profile.params.steps[1].rps", "must be 0 or"},
+		{shaped("steps", `{"steps":[{"rps":1,"duration":1},{"rps":-1,"duration":1}]}`), "profile.params.steps[1].rps",
+			"must be 0 or"},
 		{shaped("steps", `{"steps":[{"rps":1,"duration":1,"ramp":1}]}`), "profile.params.steps[0].ramp", "unknown"},
 		{with("profile", `{"type":"trace"}`), "profile.params", "is missing; trace has file, speedup, scaleRps"},
 		{shaped("trace", `{}`), "profile.params.file", "is missing"},
@@ -112,7 +125,8 @@ func TestShapeWarnings(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, "short.csv", []byte("1\n2\n"))
 	for _, c := range []struct{ config, want string }{
-		{shaped("steps", `{"steps":[{"rps":1,"duration":59}]}`), "the steps last 59 s, the test 60 s: the last step continues until the end"},
+		{shaped("steps", `{"steps":[{"rps":1,"duration":59}]}`),
+			"the steps last 59 s, the test 60 s: the last step continues until the end"},
 		{shaped("trace", `{"file":"short.csv"}`), "the trace lasts 2 s, the test 60 s: nothing is sent after its end"},
 	} {
 		p, err := Parse(now, []byte(c.config), dir)

@@ -304,7 +304,10 @@ func (r *Request) bodySize(index, draws uint64) int {
 
 // changes reports whether segments differ from request to request.
 func changes(segments []segment) bool {
-	return slices.ContainsFunc(segments, func(s segment) bool { return s.kind != segmentLiteral && s.kind != segmentLength })
+	return slices.ContainsFunc(segments, func(s segment) bool {
+		return s.kind != segmentLiteral &&
+			s.kind != segmentLength
+	})
 }
 
 // A head is assembled from literals and segments.

@@ -199,7 +199,8 @@ func TestDraws(t *testing.T) {
 }
 
 func TestRandomBounds(t *testing.T) {
-	for _, text := range []string{"-9223372036854775808 9223372036854775807", "9223372036854775806 9223372036854775807", "-2 1"} {
+	for _, text := range []string{"-9223372036854775808 9223372036854775807",
+		"9223372036854775806 9223372036854775807", "-2 1"} {
 		bounds := strings.Fields(text)
 		low, _ := strconv.ParseInt(bounds[0], 10, 64)
 		high, _ := strconv.ParseInt(bounds[1], 10, 64)

@@ -202,7 +202,8 @@ func TestSinusoidIsRight(t *testing.T) {
 		}
 		// Each period yields its mean to the last grain.
 		period := p.end().start
-		if want := Count(math.Round((s.MinRps + s.MaxRps) / 2 * period.Seconds() * float64(One))); p.Cumulative(1000*period) != 1000*want {
+		if want := Count(math.Round((s.MinRps + s.MaxRps) / 2 * period.Seconds() * float64(One))); p.Cumulative(1000*
+			period) != 1000*want {
 			t.Errorf("%+v: a thousand periods are %d units, want %d", s, p.Cumulative(1000*period), 1000*want)
 		}
 	}

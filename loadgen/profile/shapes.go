@@ -116,7 +116,8 @@ func NewBurst(s Burst) (*Profile, error) {
 	var c checker
 	base, spike := c.restingRate("baseRps", s.BaseRps), c.rate("spikeRps", s.SpikeRps)
 	length, period := c.span("spikeDuration", s.SpikeDuration), c.span("spikePeriod", s.SpikePeriod)
-	c.Check(c.Count() == 0 && length >= period, "spikeDuration", "must be less than spikePeriod (%g), is %g", s.SpikePeriod, s.SpikeDuration)
+	c.Check(c.Count() == 0 && length >= period, "spikeDuration", "must be less than spikePeriod (%g), is %g",
+		s.SpikePeriod, s.SpikeDuration)
 	var b builder
 	b.slope(period-length, base, base)
 	b.slope(length, spike, spike)
@@ -136,7 +137,8 @@ func NewRamp(startRps, endRps float64, length time.Duration) (*Profile, error) {
 	var b builder
 	b.slope(length, from, to)
 	return c.done(&Profile{
-		text: describe("ramp", "startRps", startRps, "endRps", endRps), pieces: b.finish(), tail: to, most: max(startRps, endRps),
+		text: describe("ramp", "startRps", startRps, "endRps", endRps), pieces: b.finish(), tail: to,
+		most: max(startRps, endRps),
 	})
 }
 
@@ -196,7 +198,8 @@ func NewFlood(f Flood, seed int64, length time.Duration) (*Profile, error) {
 	spike := c.span("maxSpikeDuration", f.MaxSpikeDuration)
 	idleMin, idleMax := c.restingSpan("minIdleTime", f.MinIdleTime), c.restingSpan("maxIdleTime", f.MaxIdleTime)
 	c.Check(c.Count() == 0 && low > high, "minRps", "must not be above maxRps (%g), is %g", f.MaxRps, f.MinRps)
-	c.Check(c.Count() == 0 && idleMin > idleMax, "minIdleTime", "must not be above maxIdleTime (%g), is %g", f.MaxIdleTime, f.MinIdleTime)
+	c.Check(c.Count() == 0 && idleMin > idleMax, "minIdleTime", "must not be above maxIdleTime (%g), is %g",
+		f.MaxIdleTime, f.MinIdleTime)
 	if err := c.Err(); err != nil {
 		return nil, err
 	}
@@ -214,7 +217,8 @@ func NewFlood(f Flood, seed int64, length time.Duration) (*Profile, error) {
 		b.slope(time.Duration(draw(uint64(spike)/10, uint64(spike))), rate, rate)
 		p.peaks = append(p.peaks, Peak{start, b.at, float64(rate) / micros})
 	}
-	c.Check(b.at < length, "maxSpikeDuration", "is too short for the run, with so little idle time: there would be more than %d spikes", spikesMax)
+	c.Check(b.at < length, "maxSpikeDuration",
+		"is too short for the run, with so little idle time: there would be more than %d spikes", spikesMax)
 	p.pieces = b.finish()
 	return c.done(p)
 }

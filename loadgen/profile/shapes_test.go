@@ -154,10 +154,11 @@ func TestPeaks(t *testing.T) {
 		length time.Duration
 		want   []Peak
 	}{
-		"constant":             {constant, time.Minute, nil},
-		"ramp":                 {ramp, time.Minute, nil},
-		"sinusoidal":           {sine, 10 * second, []Peak{{second, 3 * second, 90}, {9 * second, 10 * second, 90}}},
-		"steps":                {steps, 71 * second, []Peak{{30 * second, 40 * second, 500}, {70 * second, 71 * second, 450}}},
+		"constant":   {constant, time.Minute, nil},
+		"ramp":       {ramp, time.Minute, nil},
+		"sinusoidal": {sine, 10 * second, []Peak{{second, 3 * second, 90}, {9 * second, 10 * second, 90}}},
+		"steps": {steps, 71 * second,
+			[]Peak{{30 * second, 40 * second, 500}, {70 * second, 71 * second, 450}}},
 		"stairs":               {stairs, 30 * second, nil},
 		"burst":                {burst, 8 * second, []Peak{{3 * second, 4 * second, 10}, {7 * second, 8 * second, 10}}},
 		"burst, end within":    {burst, 7*second + 1, []Peak{{3 * second, 4 * second, 10}, {7 * second, 7*second + 1, 10}}},

@@ -77,7 +77,8 @@ func NewTrace(t *Trace, o TraceOptions) (p *Profile, length time.Duration, err e
 	if player.fault != nil {
 		return nil, 0, player.fault
 	}
-	p = &Profile{text: fmt.Sprintf("trace (file=%s)", o.Name), pieces: player.finish(), most: player.most, listed: t.kind == kindArrivals}
+	p = &Profile{text: fmt.Sprintf("trace (file=%s)", o.Name), pieces: player.finish(), most: player.most,
+		listed: t.kind == kindArrivals}
 	if p.end().base.zero() {
 		return nil, 0, errors.New("it contains no requests")
 	}
@@ -88,7 +89,8 @@ func NewTrace(t *Trace, o TraceOptions) (p *Profile, length time.Duration, err e
 }
 
 func (c *checker) factor(param string, v float64) {
-	c.Check(!(v >= factorMin && v <= factorMax), param, "must be a number from %g to %g, is %g", factorMin, float64(factorMax), v)
+	c.Check(!(v >= factorMin && v <= factorMax), param, "must be a number from %g to %g, is %g", factorMin,
+		float64(factorMax), v)
 }
 
 // A player makes the pieces of a trace.

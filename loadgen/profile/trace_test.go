@@ -44,25 +44,36 @@ func TestTraceForms(t *testing.T) {
 		length time.Duration
 		want   amounts
 	}{
-		"rates, a line a second":   {"10\n20\n30\n", 3 * second, amounts{second: 10, 2 * second: 30, 3 * second: 60, 4 * second: 60}},
-		"a header and rates":       {"rps\n10\n20\n", 2 * second, amounts{second: 10, 2 * second: 30}},
-		"counts a second":          {"count\n10\n20\n", 2 * second, amounts{second: 10, 2 * second: 30}},
-		"time and rate, no names":  {"0,10\n10,20\n", 20 * second, amounts{10 * second: 100, 20 * second: 300}},
-		"rates over time":          {"t,rps\n5,10\n15,20\n", 20 * second, amounts{10 * second: 100, 20 * second: 300}},
-		"counts over time":         {"timestamp,value\n2014-04-10 00:04:00,94.0\n2014-04-10 00:09:00,56.0\n", 10 * time.Minute, amounts{150 * second: 47, 5 * time.Minute: 94, 10 * time.Minute: 150}},
-		"a gap between counts":     {"minute,count\n0,6\n60,6\n180,6\n240,6\n300,6\n", 6 * time.Minute, amounts{time.Minute: 6, 2 * time.Minute: 12, 3 * time.Minute: 12, 4 * time.Minute: 18, 6 * time.Minute: 30}},
-		"a gap between rates":      {"t,rps\n0,1\n60,2\n180,1\n240,1\n", 5 * time.Minute, amounts{3 * time.Minute: 60 + 240}},
-		"one count":                {"t,count\n100,7\n", second, amounts{second: 7}},
-		"quotes and other names":   {"\"Date\";\"other\";\"Requests\"\n\"2026-01-01\";x;86400\n\"2026-01-02\";y;0\n", 48 * time.Hour, amounts{time.Hour: 3600, 24 * time.Hour: 86400}},
-		"tabs, zones, fractions":   {"time\tqps\n2026-01-01T00:00:00.5+01:00\t4\n2025-12-31T23:00:02.5Z\t8\n", 4 * second, amounts{2 * second: 8, 4 * second: 24}},
-		"comments and a mark":      {"\ufeff# made by hand\n\nt,rps\n# more\n0,1\n\n1,2\n", 2 * second, amounts{second: 1, 2 * second: 3}},
-		"access log":               {log(0, 0, 1, 5, 4, 5), 6 * second, amounts{second: 2, 2 * second: 3, 4 * second: 3, 5 * second: 4, 5500 * time.Millisecond: 5, 6 * second: 6}},
-		"access log, common":       {`h - - [31/Dec/2025:23:59:59 -0800] "GET /" 200 -` + "\n" + `h - - [01/Jan/2026:08:00:00 +0000] "GET /" 200 -` + "\n", 2 * second, amounts{second: 1, 2 * second: 2}},
-		"requests at seconds":      {"timestamp,tokens\n2026-01-01 00:00:01,5\n2026-01-01 00:00:00,5\n2026-01-01 00:00:01,7\n", 2 * second, amounts{second: 1, 2 * second: 3}},
+		"rates, a line a second": {"10\n20\n30\n", 3 * second, amounts{second: 10, 2 * second: 30, 3 * second: 60,
+			4 * second: 60}},
+		"a header and rates":      {"rps\n10\n20\n", 2 * second, amounts{second: 10, 2 * second: 30}},
+		"counts a second":         {"count\n10\n20\n", 2 * second, amounts{second: 10, 2 * second: 30}},
+		"time and rate, no names": {"0,10\n10,20\n", 20 * second, amounts{10 * second: 100, 20 * second: 300}},
+		"rates over time":         {"t,rps\n5,10\n15,20\n", 20 * second, amounts{10 * second: 100, 20 * second: 300}},
+		"counts over time": {"timestamp,value\n2014-04-10 00:04:00,94.0\n2014-04-10 00:09:00,56.0\n",
+			10 * time.Minute, amounts{150 * second: 47, 5 * time.Minute: 94, 10 * time.Minute: 150}},
+		"a gap between counts": {"minute,count\n0,6\n60,6\n180,6\n240,6\n300,6\n", 6 * time.Minute,
+			amounts{time.Minute: 6, 2 * time.Minute: 12, 3 * time.Minute: 12, 4 * time.Minute: 18, 6 * time.Minute: 30}},
+		"a gap between rates": {"t,rps\n0,1\n60,2\n180,1\n240,1\n", 5 * time.Minute, amounts{3 * time.Minute: 60 + 240}},
+		"one count":           {"t,count\n100,7\n", second, amounts{second: 7}},
+		"quotes and other names": {"\"Date\";\"other\";\"Requests\"\n\"2026-01-01\";x;86400\n\"2026-01-02\";y;0\n",
+			48 * time.Hour, amounts{time.Hour: 3600, 24 * time.Hour: 86400}},
+		"tabs, zones, fractions": {"time\tqps\n2026-01-01T00:00:00.5+01:00\t4\n2025-12-31T23:00:02.5Z\t8\n", 4 * second,
+			amounts{2 * second: 8, 4 * second: 24}},
+		"comments and a mark": {"\ufeff# made by hand\n\nt,rps\n# more\n0,1\n\n1,2\n", 2 * second,
+			amounts{second: 1, 2 * second: 3}},
+		"access log": {log(0, 0, 1, 5, 4, 5), 6 * second,
+			amounts{second: 2, 2 * second: 3, 4 * second: 3, 5 * second: 4, 5500 * time.Millisecond: 5, 6 * second: 6}},
+		"access log, common": {`h - - [31/Dec/2025:23:59:59 -0800] "GET /" 200 -` + "\n" +
+			`h - - [01/Jan/2026:08:00:00 +0000] "GET /" 200 -` + "\n", 2 * second, amounts{second: 1, 2 * second: 2}},
+		"requests at seconds": {
+			"timestamp,tokens\n2026-01-01 00:00:01,5\n2026-01-01 00:00:00,5\n2026-01-01 00:00:01,7\n", 2 * second,
+			amounts{second: 1, 2 * second: 3}},
 		"requests with ids":        {"time,user,bytes\n0,a,1\n1,b,x\n2,c,3\n", 3 * second, amounts{second: 1, 3 * second: 3}},
 		"few requests, at seconds": {"time,bytes\n0,5\n7,5\n9,5\n", 10 * second, amounts{second: 1, 10 * second: 3}},
 		"rates with numbers":       {"rps,users\n1,5\n1,5\n1,5\n", 3 * second, amounts{second: 1, 3 * second: 3}},
-		"times without a name":     {"2026-01-01 00:00:01\n2026-01-01 00:00:03\n", 3 * second, amounts{second: 1, 2 * second: 1, 3 * second: 2}},
+		"times without a name": {"2026-01-01 00:00:01\n2026-01-01 00:00:03\n", 3 * second,
+			amounts{second: 1, 2 * second: 1, 3 * second: 2}},
 	} {
 		p, length := play(t, c.text, TraceOptions{Speedup: 1, ScaleRps: 1})
 		if length != c.length {
@@ -78,7 +89,8 @@ func TestTraceForms(t *testing.T) {
 
 // Requests with times finer than a second come each at its own time.
 func TestTraceOfSingleRequests(t *testing.T) {
-	p, length := play(t, "TIMESTAMP,ContextTokens\n2023-11-16 18:15:46.6805900,374\n2023-11-16 18:15:51.2224670,5\n2023-11-16 18:15:50.9951690,396\n2023-11-16 18:15:50.9951690,1\n",
+	p, length := play(t, "TIMESTAMP,ContextTokens\n2023-11-16 18:15:46.6805900,374\n2023-11-16 "+
+		"18:15:51.2224670,5\n2023-11-16 18:15:50.9951690,396\n2023-11-16 18:15:50.9951690,1\n",
 		TraceOptions{Speedup: 1, ScaleRps: 1})
 	want := []time.Duration{680_590_000, 4_995_169_000, 4_995_169_001, 5_222_467_000}
 	for k, w := range want {
@@ -101,7 +113,8 @@ func TestTraceOfSingleRequests(t *testing.T) {
 // them.
 func TestTraceSpeedAndScale(t *testing.T) {
 	for name, text := range map[string]string{
-		"rates": "t,rps\n0,10\n60,30\n", "counts": "t,count\n0,600\n60,1800\n", "log": log(0, 1, 2, 3), "single": "t,x\n0.5,1\n1.25,1\n",
+		"rates": "t,rps\n0,10\n60,30\n", "counts": "t,count\n0,600\n60,1800\n", "log": log(0, 1, 2, 3),
+		"single": "t,x\n0.5,1\n1.25,1\n",
 	} {
 		plain, length := play(t, text, TraceOptions{Speedup: 1, ScaleRps: 1})
 		fast, fastLength := play(t, text, TraceOptions{Speedup: 4, ScaleRps: 0.5})
@@ -137,10 +150,13 @@ func TestTraceRefused(t *testing.T) {
 		{"t,rps\n0,1\n1,2,3\n", "line 3: wrong number of fields"},
 		{"t,rps\n0,1\n1,\"2\n", "line 3: "},
 		{"1,2,3\n", "line 1: there are 3 columns without names"},
-		{"\"Time\",\"rate(x_total[1m])\"\n0,300\n10,300\n20,\n", `line 1: column "rate(x_total[1m])" contains numbers at even times and has no known name; allowed: rps, rate,`},
+		{"\"Time\",\"rate(x_total[1m])\"\n0,300\n10,300\n20,\n",
+			`line 1: column "rate(x_total[1m])" contains numbers at even times and has no known name; allowed: rps, rate,`},
 		{"Time,a,b\n0,300 req/s,1\n10,1.5 K,2\n30,7e-3,\n40,1,1\n", `column "a", "b" contains numbers`},
-		{"time,requests/s\n2026-01-01 00:02:00,1\n2026-01-01 00:01:00,2\n2026-01-01 00:00:00,3\n", `column "requests/s" contains numbers`},
-		{"Zeit,count\n2026-01-01 00:00:00,60\n2026-01-01 00:01:00,60\n", `column "Zeit" contains times and has no known name; allowed: timestamp,`},
+		{"time,requests/s\n2026-01-01 00:02:00,1\n2026-01-01 00:01:00,2\n2026-01-01 00:00:00,3\n",
+			`column "requests/s" contains numbers`},
+		{"Zeit,count\n2026-01-01 00:00:00,60\n2026-01-01 00:01:00,60\n",
+			`column "Zeit" contains times and has no known name; allowed: timestamp,`},
 		{"a,b\n1,2\n", "line 1: no known column: a time (timestamp, time,"},
 		{log(1, 2) + "garbage\n", "line 3: is not a line of an access log"},
 		{log(1) + "\n" + strings.Replace(log(2), "Jan", "Jam", 1), "line 3: is not a line of an access log"},
@@ -216,8 +232,10 @@ func TestTraceBounds(t *testing.T) {
 		{"1\n", TraceOptions{1, -1, ""}, "scaleRps: must be a number from"},
 		{"1\n", TraceOptions{1, math.NaN(), ""}, "scaleRps: must be a number from"},
 		{"0\n0\n", TraceOptions{1, 1, ""}, "it contains no requests"},
-		{"1\n20000000\n", TraceOptions{1, 1, ""}, "line 2: it contains more than 10000000 requests per second, with speedup 1 and scaleRps 1"},
-		{"1\n100\n", TraceOptions{1e6, 1, ""}, "line 2: it contains more than 10000000 requests per second, with speedup 1e+06"},
+		{"1\n20000000\n", TraceOptions{1, 1, ""},
+			"line 2: it contains more than 10000000 requests per second, with speedup 1 and scaleRps 1"},
+		{"1\n100\n", TraceOptions{1e6, 1, ""},
+			"line 2: it contains more than 10000000 requests per second, with speedup 1e+06"},
 		{"1\n1\n1\n", TraceOptions{1e-6, 1, ""}, ""},
 		{"t,rps\n0,1\n1000,1\n", TraceOptions{1e-6, 1, ""}, "line 2: it is more than a year after the first request"},
 		{"t,x\n0.5,1\n40,1\n", TraceOptions{1e-6, 1, ""}, "line 3: it is more than a year after the first request"},

@@ -75,12 +75,15 @@ func (t *table) misread() error {
 	switch {
 	case t.time < 0:
 		if names := t.unknownWith(instants); names != "" {
-			return fmt.Errorf("line 1: %s contains times and has no known name; allowed: %s", names, strings.Join(timeColumns, ", "))
+			return fmt.Errorf("line 1: %s contains times and has no known name; allowed: %s", names,
+				strings.Join(timeColumns, ", "))
 		}
 	case t.trace.kind == kindArrivals && even(t.trace.rows):
 		if names := t.unknownWith(amounts); names != "" {
-			return fmt.Errorf("line 1: %s contains numbers at even times and has no known name; allowed: %s for rates, %s for counts, "+
-				"or no such column if each line is one request", names, strings.Join(rateColumns, ", "), strings.Join(countColumns, ", "))
+			return fmt.Errorf(
+				"line 1: %s contains numbers at even times and has no known name; allowed: %s for rates, %s for counts, "+
+					"or no such column if each line is one request", names, strings.Join(rateColumns, ", "),
+				strings.Join(countColumns, ", "))
 		}
 	}
 	return nil

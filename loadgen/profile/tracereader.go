@@ -23,7 +23,8 @@ const (
 
 // The names of columns, in lower case.
 var (
-	timeColumns  = []string{"timestamp", "time", "datetime", "date", "ts", "t", "ds", "period", "minute", "second", "seconds", "second_of_day", "elapsed"}
+	timeColumns = []string{"timestamp", "time", "datetime", "date", "ts", "t", "ds", "period", "minute", "second",
+		"seconds", "second_of_day", "elapsed"}
 	rateColumns  = []string{"rps", "rate", "qps", "requests_per_second"}
 	countColumns = []string{"count", "requests", "request_count", "requestcount", "hits", "value", "y"}
 )
@@ -31,7 +32,8 @@ var (
 // timeLayouts are the formats of a time, in addition to seconds as a number. A fraction
 // of a second may follow the seconds; without a zone it is UTC.
 var timeLayouts = []string{
-	time.RFC3339, "2006-01-02 15:04:05", "2006-01-02T15:04:05", "2006-01-02 15:04:05Z07:00", "2006-01-02 15:04", "2006-01-02",
+	time.RFC3339, "2006-01-02 15:04:05", "2006-01-02T15:04:05", "2006-01-02 15:04:05Z07:00", "2006-01-02 15:04",
+	"2006-01-02",
 }
 
 const accessLogTime = "02/Jan/2006:15:04:05 -0700"
@@ -222,7 +224,8 @@ func tableOf(fields []string) (t *table, header bool, err error) {
 		return t, false, nil
 	}
 	find := func(names []string) int {
-		return slices.IndexFunc(fields, func(f string) bool { return slices.Contains(names, strings.ToLower(strings.TrimSpace(f))) })
+		return slices.IndexFunc(fields,
+			func(f string) bool { return slices.Contains(names, strings.ToLower(strings.TrimSpace(f))) })
 	}
 	t.time, t.value = find(timeColumns), find(rateColumns)
 	if t.value < 0 {

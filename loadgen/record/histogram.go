@@ -124,7 +124,8 @@ func (h *Histogram) UnmarshalText(text []byte) error {
 	}
 	low, high, precision := counts.LowestTrackableValue(), counts.HighestTrackableValue(), counts.SignificantFigures()
 	if low != spanMin || high != spanMax || precision != digits {
-		return fmt.Errorf("histogram: must hold %d to %d ns with %d digits, holds %d to %d with %d", spanMin, spanMax, digits, low, high, precision)
+		return fmt.Errorf("histogram: must hold %d to %d ns with %d digits, holds %d to %d with %d", spanMin, spanMax,
+			digits, low, high, precision)
 	}
 	h.counts = counts
 	return nil
@@ -147,7 +148,8 @@ type Histograms struct {
 
 func (h *Histograms) all() [9]*Histogram {
 	return [...]*Histogram{
-		&h.LatencySuccess, &h.LatencyRateLimited, &h.LatencyShed, &h.LatencyErrors, &h.ServiceTime, &h.Lag, &h.PacerLag, &h.BusyLag, &h.DialLag,
+		&h.LatencySuccess, &h.LatencyRateLimited, &h.LatencyShed, &h.LatencyErrors, &h.ServiceTime, &h.Lag, &h.PacerLag,
+		&h.BusyLag, &h.DialLag,
 	}
 }
 

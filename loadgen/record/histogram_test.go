@@ -42,7 +42,8 @@ func TestHistogramText(t *testing.T) {
 	if text, err := none.MarshalText(); err != nil || len(text) != 0 {
 		t.Errorf("no histogram is written %q, %v", text, err)
 	}
-	if err := none.UnmarshalText(nil); err != nil || !none.empty() || none.Spread() != (Spread{}) || none.Quantiles([]float64{0.5})[0] != 0 {
+	if err := none.UnmarshalText(nil); err != nil || !none.empty() || none.Spread() != (Spread{}) ||
+		none.Quantiles([]float64{0.5})[0] != 0 {
 		t.Errorf("no text is read as %+v, %v", none, err)
 	}
 }

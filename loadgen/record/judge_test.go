@@ -28,7 +28,8 @@ func TestJudge(t *testing.T) {
 		"above that":                {func(e *Evidence) { e.Started = 9899 }, Invalid, 1},
 		"a pause at the bound":      {func(e *Evidence) { e.Late = 10 }, Valid, 0},
 		"a pause above it":          {func(e *Evidence) { e.Late = 11 }, Degraded, 1},
-		"everything at once":        {func(e *Evidence) { *e = Evidence{Due: 10_000, Started: 1, Late: 5000, PacerLagP99: 1, LagP99: 2} }, Invalid, 3},
+		"everything at once": {
+			func(e *Evidence) { *e = Evidence{Due: 10_000, Started: 1, Late: 5000, PacerLagP99: 1, LagP99: 2} }, Invalid, 3},
 	} {
 		e := good
 		c.change(&e)
@@ -42,14 +43,21 @@ func TestJudge(t *testing.T) {
 // The reason says what the requests waited for.
 func TestJudgeNamesTheCause(t *testing.T) {
 	for want, e := range map[string]Evidence{
-		"the generator was late while connections were idle: pacer lag p99 20.0 ms":                                                               {Due: 1, Started: 1, PacerLagP99: 0.02, LagP99: 0.02},
-		"the generator was a little late while connections were idle: pacer lag p99 2.00 ms":                                                      {Due: 1, Started: 1, PacerLagP99: 0.002, LagP99: 0.002},
-		"all connections were busy (lag p99 50.0 ms): the target saw requests later than planned":                                                 {Due: 1, Started: 1, LagP99: 0.05},
-		"connections had to be opened first (lag p99 50.0 ms): the target saw requests later than planned":                                        {Due: 1, Started: 1, LagP99: 0.05, Dialled: true},
-		"the generator stalled: 5 requests missed their time by more than 10 ms":                                                                  {Due: 100, Started: 100, Late: 5},
-		"5 requests were not sent, because connecting failed: the target saw fewer than planned":                                                  {Due: 1000, Started: 1000, Unconnected: 5},
-		"0.50 % of the due requests were not sent in time":                                                                                        {Due: 1000, Started: 995},
-		"only 50.00 % of the due requests were sent in time: the target was too slow for the available connections, or this machine for the rate": {Due: 10, Started: 5},
+		"the generator was late while connections were idle: " +
+			"pacer lag p99 20.0 ms": {Due: 1, Started: 1, PacerLagP99: 0.02, LagP99: 0.02},
+		"the generator was a little late while connections were idle: " +
+			"pacer lag p99 2.00 ms": {Due: 1, Started: 1, PacerLagP99: 0.002, LagP99: 0.002},
+		"all connections were busy (lag p99 50.0 ms): the target saw " +
+			"requests later than planned": {Due: 1, Started: 1, LagP99: 0.05},
+		"connections had to be opened first (lag p99 50.0 ms): the target saw " +
+			"requests later than planned": {Due: 1, Started: 1, LagP99: 0.05, Dialled: true},
+		"the generator stalled: 5 requests missed their " +
+			"time by more than 10 ms": {Due: 100, Started: 100, Late: 5},
+		"5 requests were not sent, because connecting failed: the target " +
+			"saw fewer than planned": {Due: 1000, Started: 1000, Unconnected: 5},
+		"0.50 % of the due requests were not sent in time": {Due: 1000, Started: 995},
+		"only 50.00 % of the due requests were sent in time: the target was too slow for the available connections, or " +
+			"this machine for the rate": {Due: 10, Started: 5},
 	} {
 		if _, reasons := e.Judge(); len(reasons) != 1 || reasons[0] != want {
 			t.Errorf("%+v: %q, want %q", e, reasons, want)
@@ -90,14 +98,16 @@ func TestThresholds(t *testing.T) {
 			t.Errorf("%s %s: %v", c.name, c.demand, err)
 			continue
 		}
-		if got := threshold.Check(r); got.Value != c.value || got.Held != c.held || got.Name != c.name || got.Demand != c.demand {
+		if got := threshold.Check(r); got.Value != c.value || got.Held != c.held || got.Name != c.name ||
+			got.Demand != c.demand {
 			t.Errorf("%s %s: %+v, want %v held=%v", c.name, c.demand, got, c.value, c.held)
 		}
 	}
 }
 
 func TestThresholdsRefused(t *testing.T) {
-	const badName, badDemand = "is not a threshold; allowed: latency, latencySuccess, ", "must be <, <=, > or >= and a number"
+	const badName, badDemand = "is not a threshold; allowed: latency, latencySuccess, ",
+		"must be <, <=, > or >= and a number"
 	for _, c := range []struct{ name, demand, want string }{
 		{"latency.p50", "0.1", badDemand},
 		{"latency.p50", "<", badDemand},
@@ -162,7 +172,8 @@ func TestHealth(t *testing.T) {
 		{0, 0, 19, 1, "failing: 0.0 % answered, 95.0 % shed, 5.0 % failed"},
 		{0, 0, 0, 20, "down: 0.0 % answered, 100.0 % failed"},
 	} {
-		r := Result{Success: c.success, RateLimited: c.limited, Shed: c.shed, Errors: c.errors, Completed: c.success + c.limited + c.shed + c.errors}
+		r := Result{Success: c.success, RateLimited: c.limited, Shed: c.shed, Errors: c.errors,
+			Completed: c.success + c.limited + c.shed + c.errors}
 		if got := r.HealthText(); got != c.want {
 			t.Errorf("have %q, want %q", got, c.want)
 		}

@@ -50,18 +50,23 @@ func mergeable(results []*Result) error {
 		case r.Schema != schema:
 			return fmt.Errorf("result %d has the schema %d, this program writes %d", i+1, r.Schema, schema)
 		case len(r.Shards) == 0 || r.ScheduleHash == "" || !r.Histograms.present():
-			return fmt.Errorf("result %d (test %s) has no schedule hash, shard or histograms: an older program wrote it", i+1, r.TestID)
+			return fmt.Errorf("result %d (test %s) has no schedule hash, shard or histograms: an older program wrote it",
+				i+1, r.TestID)
 		case r.ScheduleHash != first.ScheduleHash:
-			return fmt.Errorf("result %d (test %s) has another schedule: its hash is %s, that of result 1 is %s", i+1, r.TestID, r.ScheduleHash, first.ScheduleHash)
+			return fmt.Errorf("result %d (test %s) has another schedule: its hash is %s, that of result 1 is %s", i+1,
+				r.TestID, r.ScheduleHash, first.ScheduleHash)
 		case r.Duration != first.Duration || r.Profile != first.Profile:
-			return fmt.Errorf("result %d (test %s) ran %s for %v s, result 1 ran %s for %v s", i+1, r.TestID, r.Profile, r.Duration, first.Profile, first.Duration)
+			return fmt.Errorf("result %d (test %s) ran %s for %v s, result 1 ran %s for %v s", i+1, r.TestID, r.Profile,
+				r.Duration, first.Profile, first.Duration)
 		}
 		for _, s := range r.Shards {
 			switch {
 			case s.Of != first.Shards[0].Of || s.Index < 0 || s.Index >= s.Of:
-				return fmt.Errorf("result %d (test %s) contains shard %d of %d, result 1 one of %d shards", i+1, r.TestID, s.Index, s.Of, first.Shards[0].Of)
+				return fmt.Errorf("result %d (test %s) contains shard %d of %d, result 1 one of %d shards", i+1, r.TestID,
+					s.Index, s.Of, first.Shards[0].Of)
 			case seen[s.Index]:
-				return fmt.Errorf("result %d (test %s) contains shard %d, which another result contains too", i+1, r.TestID, s.Index)
+				return fmt.Errorf("result %d (test %s) contains shard %d, which another result contains too", i+1, r.TestID,
+					s.Index)
 			}
 			seen[s.Index] = true
 		}
@@ -131,13 +136,16 @@ func (sum *Result) judge(results []*Result) {
 		if len(missing) == 1 {
 			shards = "shard"
 		}
-		sum.Reasons = append(sum.Reasons, fmt.Sprintf("the results of %s %s of %d are missing: the target saw more than this, or less than planned",
-			shards, strings.Join(missing, ", "), sum.Shards[0].Of))
+		sum.Reasons = append(sum.Reasons,
+			fmt.Sprintf("the results of %s %s of %d are missing: the target saw more than this, or less than planned",
+				shards, strings.Join(missing, ", "), sum.Shards[0].Of))
 	}
 	last := slices.MaxFunc(results, func(a, b *Result) int { return a.StartedAt.Compare(b.StartedAt) })
 	if skew := last.StartedAt.Sub(sum.StartedAt); skew > startSkewMax {
 		sum.Verdict = Worse(sum.Verdict, Degraded)
-		sum.Reasons = append(sum.Reasons, fmt.Sprintf("the generators started %s apart (startAt makes them begin together): the sum of their rates was not the plan's", Span(skew.Seconds())))
+		sum.Reasons = append(sum.Reasons,
+			fmt.Sprintf("the generators started %s apart (startAt makes them begin together): the sum of their "+
+				"rates was not the plan's", Span(skew.Seconds())))
 	}
 	for _, r := range results {
 		sum.Verdict = Worse(sum.Verdict, r.Verdict)

@@ -122,17 +122,25 @@ func TestMergeRefused(t *testing.T) {
 		change func(r []*Result) []*Result
 		want   string
 	}{
-		"one":              {func(r []*Result) []*Result { return r[:1] }, "at least two are needed, there are 1"},
-		"none":             {func([]*Result) []*Result { return nil }, "at least two are needed, there are 0"},
-		"another schedule": {func(r []*Result) []*Result { r[1].ScheduleHash = "beef"; return r }, "its hash is beef, that of result 1 is 5a7e"},
-		"another length":   {func(r []*Result) []*Result { r[1].Duration = 9; return r }, "for 9 s, result 1 ran constant (rps=2) for 1 s"},
-		"another number":   {func(r []*Result) []*Result { r[1].Shards[0].Of = 3; return r }, "shard 1 of 3, result 1 one of 2 shards"},
-		"no such shard":    {func(r []*Result) []*Result { r[1].Shards[0].Index = 2; return r }, "shard 2 of 2"},
-		"twice the same":   {func(r []*Result) []*Result { r[1].Shards[0].Index = 0; return r }, "shard 0, which another result contains too"},
-		"another schema":   {func(r []*Result) []*Result { r[1].Schema = 2; return r }, "result 2 has the schema 2, this program writes 1"},
-		"no histogram":     {func(r []*Result) []*Result { r[1].Histograms.DialLag = Histogram{}; return r }, "an older program wrote it"},
-		"no hash":          {func(r []*Result) []*Result { r[0].ScheduleHash = ""; return r }, "result 1 (test t0) has no schedule hash"},
-		"no shard":         {func(r []*Result) []*Result { r[0].Shards = nil; return r }, "result 1 (test t0) has no schedule hash, shard"},
+		"one":  {func(r []*Result) []*Result { return r[:1] }, "at least two are needed, there are 1"},
+		"none": {func([]*Result) []*Result { return nil }, "at least two are needed, there are 0"},
+		"another schedule": {func(r []*Result) []*Result { r[1].ScheduleHash = "beef"; return r },
+			"its hash is beef, that of result 1 is 5a7e"},
+		"another length": {func(r []*Result) []*Result { r[1].Duration = 9; return r },
+			"for 9 s, result 1 ran constant (rps=2) for 1 s"},
+		"another number": {func(r []*Result) []*Result { r[1].Shards[0].Of = 3; return r },
+			"shard 1 of 3, result 1 one of 2 shards"},
+		"no such shard": {func(r []*Result) []*Result { r[1].Shards[0].Index = 2; return r }, "shard 2 of 2"},
+		"twice the same": {func(r []*Result) []*Result { r[1].Shards[0].Index = 0; return r },
+			"shard 0, which another result contains too"},
+		"another schema": {func(r []*Result) []*Result { r[1].Schema = 2; return r },
+			"result 2 has the schema 2, this program writes 1"},
+		"no histogram": {func(r []*Result) []*Result { r[1].Histograms.DialLag = Histogram{}; return r },
+			"an older program wrote it"},
+		"no hash": {func(r []*Result) []*Result { r[0].ScheduleHash = ""; return r },
+			"result 1 (test t0) has no schedule hash"},
+		"no shard": {func(r []*Result) []*Result { r[0].Shards = nil; return r },
+			"result 1 (test t0) has no schedule hash, shard"},
 	} {
 		_, err := Merge(c.change([]*Result{shardResult(0, 2, ms), shardResult(1, 2, ms)})...)
 		if err == nil || !strings.HasPrefix(err.Error(), "merge results: ") || !strings.Contains(err.Error(), c.want) {
@@ -163,7 +171,8 @@ func TestMergeVerdict(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if r.Verdict != c.want || !strings.Contains(strings.Join(r.Reasons, "\n"), c.reason) || c.reason == "" && len(r.Reasons) > 0 {
+		if r.Verdict != c.want || !strings.Contains(strings.Join(r.Reasons, "\n"), c.reason) || c.reason == "" &&
+			len(r.Reasons) > 0 {
 			t.Errorf("%s: %s because %q, want %s because %q", name, r.Verdict, r.Reasons, c.want, c.reason)
 		}
 	}
@@ -177,7 +186,8 @@ func TestMergeDescribes(t *testing.T) {
 	b.Thresholds = []Checked{{Name: "latency.max", Demand: "<1"}, {Name: "throughput", Demand: ">9"}}
 	b.LastFault = "no route"
 	r := testkit.Must(Merge(b, a))(t)
-	if r.End != EndStopped || r.Elapsed != 1 || len(r.Peaks) != 1 || !r.StartedAt.Equal(t0) || r.LastFault != "no route" || r.TestID != "t0+t1" {
+	if r.End != EndStopped || r.Elapsed != 1 || len(r.Peaks) != 1 || !r.StartedAt.Equal(t0) ||
+		r.LastFault != "no route" || r.TestID != "t0+t1" {
 		t.Errorf("%+v", r)
 	}
 	if len(r.Thresholds) != 2 || !r.Thresholds[0].Held || r.Thresholds[1].Held || r.Thresholds[1].Value != 2 {
@@ -191,7 +201,8 @@ func TestSeriesPlus(t *testing.T) {
 		long.add(Row{T: float64(i), Sent: 1, ErrorsByReason: map[string]uint64{"timeout": 1}})
 	}
 	for i := range 5 {
-		short.add(Row{T: float64(i), Sent: 10, LagP99: float64(i), ErrorsByReason: map[string]uint64{"timeout": 2, "reset": 1}})
+		short.add(Row{T: float64(i), Sent: 10, LagP99: float64(i),
+			ErrorsByReason: map[string]uint64{"timeout": 2, "reset": 1}})
 	}
 	for name, sum := range map[string]Series{"long and short": long.plus(short), "short and long": short.plus(long)} {
 		if sum.Step != 2 || len(sum.Rows) != rowsMax/2+2 {
@@ -206,7 +217,8 @@ func TestSeriesPlus(t *testing.T) {
 			t.Errorf("%s: the first row is %+v", name, got)
 		}
 	}
-	for name, sum := range map[string]Series{"nothing and something": Series{}.plus(short), "something and nothing": short.plus(Series{})} {
+	for name, sum := range map[string]Series{"nothing and something": Series{}.plus(short),
+		"something and nothing": short.plus(Series{})} {
 		if !reflect.DeepEqual(sum.Rows, short.Rows) || &sum.Rows[0] == &short.Rows[0] {
 			t.Errorf("%s is %+v", name, sum)
 		}

@@ -72,7 +72,8 @@ func (r Reason) String() string {
 // Words returns the reason as spelled in the log.
 func (r Reason) Words() string {
 	return [Reasons]string{
-		"", "HTTP status 4xx", "HTTP status 5xx", "connection refused", "connect timeout", "connect failed", "TLS handshake failed",
+		"", "HTTP status 4xx", "HTTP status 5xx", "connection refused", "connect timeout", "connect failed",
+		"TLS handshake failed",
 		"connection reset", "timeout", "bad response", "connection closed", "queue full",
 	}[r]
 }

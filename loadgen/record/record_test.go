@@ -22,7 +22,8 @@ func ExampleTally() {
 	o := Outcome{Status: 200}
 	o.Due, o.Start, o.Done = at(0), at(2*ms), at(10*ms)
 	t.Finish(&o, end)
-	fmt.Println(t.Sent(), t.Class[Success], Span(t.Latency().Spread().Max), Span(t.ServiceTime.Spread().Max), Span(t.Lag.Spread().Max))
+	fmt.Println(t.Sent(), t.Class[Success], Span(t.Latency().Spread().Max), Span(t.ServiceTime.Spread().Max),
+		Span(t.Lag.Spread().Max))
 	// Output: 1 1 10.0 ms 8.00 ms 2.00 ms
 }
 
@@ -89,8 +90,10 @@ func TestUnconnected(t *testing.T) {
 	tally.Start(60*ms, 0, -ms, true)
 	tally.Unconnect(&Outcome{Reason: ConnectRefused, Due: at(0), Done: at(60 * ms)}, at(0))
 	tally.Finish(&Outcome{Reason: QueueFull, Due: at(0), Done: at(ms)}, at(0))
-	if tally.Started != 1 || tally.Unconnected != 1 || tally.Sent() != 0 || tally.Dropped() != 1 || tally.Class[Failed] != 2 {
-		t.Errorf("started %d, unconnected %d, sent %d, dropped %d, failed %d", tally.Started, tally.Unconnected, tally.Sent(), tally.Dropped(), tally.Class[Failed])
+	if tally.Started != 1 || tally.Unconnected != 1 || tally.Sent() != 0 || tally.Dropped() != 1 ||
+		tally.Class[Failed] != 2 {
+		t.Errorf("started %d, unconnected %d, sent %d, dropped %d, failed %d", tally.Started, tally.Unconnected,
+			tally.Sent(), tally.Dropped(), tally.Class[Failed])
 	}
 	if wait := tally.DialLag.Spread(); wait.Count != 1 || tally.Lag.Spread().Max < 0.059 {
 		t.Errorf("its wait for a connection is %+v", wait)
@@ -238,7 +241,8 @@ func TestSeriesBound(t *testing.T) {
 		seconds, rows int
 		step          float64
 	}{
-		{1, 1, 1}, {rowsMax, rowsMax, 1}, {rowsMax + 1, rowsMax/2 + 1, 2}, {2 * rowsMax, rowsMax, 2}, {5*rowsMax + 1, 5*rowsMax/8 + 1, 8},
+		{1, 1, 1}, {rowsMax, rowsMax, 1}, {rowsMax + 1, rowsMax/2 + 1, 2}, {2 * rowsMax, rowsMax, 2},
+		{5*rowsMax + 1, 5*rowsMax/8 + 1, 8},
 	} {
 		var s Series
 		for i := range c.seconds {
@@ -249,7 +253,8 @@ func TestSeriesBound(t *testing.T) {
 			sent += r.Sent
 		}
 		if len(s.Rows) != c.rows || s.Step != c.step || sent != uint64(c.seconds) {
-			t.Errorf("%d seconds: %d rows of %v s with %d sent, want %d of %v s", c.seconds, len(s.Rows), s.Step, sent, c.rows, c.step)
+			t.Errorf("%d seconds: %d rows of %v s with %d sent, want %d of %v s", c.seconds, len(s.Rows), s.Step, sent,
+				c.rows, c.step)
 		}
 		if last := s.Rows[len(s.Rows)-1]; last.LatencyP99 != float64(c.seconds-1) || math.Mod(last.T, c.step) != 0 {
 			t.Errorf("%d seconds: the last row is %+v", c.seconds, last)
@@ -275,7 +280,8 @@ func TestResult(t *testing.T) {
 	if r.Success != 2 || r.RateLimited != 1 || r.Errors != 1 || r.Completed != 4 || r.Throughput != 2 || r.SentRps != 2 {
 		t.Errorf("%+v", r)
 	}
-	if r.ErrorsByReason["http_5xx"] != 1 || r.StatusCodes["200"] != 2 || r.StatusCodes["503"] != 1 || len(r.StatusCodes) != 3 {
+	if r.ErrorsByReason["http_5xx"] != 1 || r.StatusCodes["200"] != 2 || r.StatusCodes["503"] != 1 ||
+		len(r.StatusCodes) != 3 {
 		t.Errorf("errors %v, statuses %v", r.ErrorsByReason, r.StatusCodes)
 	}
 	if r.LatencySuccess.Count != 2 || r.Latency.Count != 4 || r.Verdict != Valid {
@@ -284,10 +290,12 @@ func TestResult(t *testing.T) {
 	if len(r.Series.Rows) != 1 || r.Series.Rows[0].Due != 4 || r.Series.Rows[0].Sent != 4 {
 		t.Errorf("series %+v", r.Series)
 	}
-	if row := r.Series.Rows[0]; len(row.ErrorsByReason) != 1 || row.ErrorsByReason["http_5xx"] != 1 || row.LatencyP95 == 0 || row.SentLate != 0 {
+	if row := r.Series.Rows[0]; len(row.ErrorsByReason) != 1 || row.ErrorsByReason["http_5xx"] != 1 ||
+		row.LatencyP95 == 0 || row.SentLate != 0 {
 		t.Errorf("the row is %+v", row)
 	}
-	if len(r.Shards) != 1 || r.Shards[0] != (Shard{Of: 1}) || r.Peaks == nil || !r.Histograms.present() || r.Histograms.Lag.Spread() != r.Lag {
+	if len(r.Shards) != 1 || r.Shards[0] != (Shard{Of: 1}) || r.Peaks == nil || !r.Histograms.present() ||
+		r.Histograms.Lag.Spread() != r.Lag {
 		t.Errorf("shards %v, peaks %v, histograms %+v", r.Shards, r.Peaks, r.Histograms)
 	}
 }

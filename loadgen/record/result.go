@@ -133,7 +133,8 @@ func (s *Totals) Result(r Result, settled uint64, thresholds []Threshold) *Resul
 func (r *Result) spread() {
 	h := &r.Histograms
 	r.Latency, r.LatencySuccess = h.Latency().Spread(), h.LatencySuccess.Spread()
-	r.LatencyRateLimited, r.LatencyShed, r.LatencyErrors = h.LatencyRateLimited.Spread(), h.LatencyShed.Spread(), h.LatencyErrors.Spread()
+	r.LatencyRateLimited, r.LatencyShed, r.LatencyErrors = h.LatencyRateLimited.Spread(), h.LatencyShed.Spread(),
+		h.LatencyErrors.Spread()
 	r.ServiceTime, r.Lag = h.ServiceTime.Spread(), h.Lag.Spread()
 	r.PacerLag, r.BusyLag, r.DialLag = h.PacerLag.Spread(), h.BusyLag.Spread(), h.DialLag.Spread()
 }

@@ -208,7 +208,8 @@ func (s *Totals) Row(t time.Duration, due uint64) {
 	lat, lag := s.second.Latency().Spread(), s.second.Lag.Spread()
 	s.series.add(Row{
 		T: t.Seconds(), Due: due - s.due, Sent: s.second.Started, SentLate: s.second.SentLate,
-		Success: s.second.Class[Success], RateLimited: s.second.Class[RateLimited], Shed: s.second.Class[Shed], Errors: s.second.Class[Failed],
+		Success: s.second.Class[Success], RateLimited: s.second.Class[RateLimited], Shed: s.second.Class[Shed],
+		Errors:     s.second.Class[Failed],
 		LatencyP50: lat.P50, LatencyP95: lat.P95, LatencyP99: lat.P99, LagP99: lag.P99,
 		ErrorsByReason: s.second.errorsByReason(),
 	})

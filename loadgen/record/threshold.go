@@ -116,7 +116,8 @@ func ParseThreshold(name, demand string) (Threshold, error) {
 		bound, err = span.Seconds(), nil
 	}
 	if below == above || err != nil || bound-bound != 0 { // neither NaN nor infinite
-		return Threshold{}, fmt.Errorf(`must be <, <=, > or >= and a number, like "<0.05", or for a time "<50ms", is %q`, demand)
+		return Threshold{}, fmt.Errorf(`must be <, <=, > or >= and a number, like "<0.05", or for a time "<50ms", is %q`,
+			demand)
 	}
 	return Threshold{Name: name, Demand: demand, below: below, equal: equal, bound: bound, value: value}, nil
 }

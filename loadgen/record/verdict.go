@@ -77,29 +77,35 @@ func (e Evidence) Judge() (Verdict, []string) {
 	switch r := e.RateError(); {
 	case r > rateErrorInvalid:
 		invalid = append(invalid, fmt.Sprintf(
-			"only %.2f %% of the due requests were sent in time: the target was too slow for the available connections, or this machine for the rate",
+			"only %.2f %% of the due requests were sent in time: the target was too slow for the available connections, or "+
+				"this machine for the rate",
 			100*(1-r)))
 	case r > rateErrorValid:
 		degraded = append(degraded, fmt.Sprintf("%.2f %% of the due requests were not sent in time", 100*r))
 	}
 	switch p99 := e.PacerLagP99; {
 	case p99 > lagInvalid:
-		invalid = append(invalid, fmt.Sprintf("the generator was late while connections were idle: pacer lag p99 %s", Span(p99)))
+		invalid = append(invalid, fmt.Sprintf("the generator was late while connections were idle: pacer lag p99 %s",
+			Span(p99)))
 	case p99 > lagValid:
-		degraded = append(degraded, fmt.Sprintf("the generator was a little late while connections were idle: pacer lag p99 %s", Span(p99)))
+		degraded = append(degraded,
+			fmt.Sprintf("the generator was a little late while connections were idle: pacer lag p99 %s", Span(p99)))
 	}
 	if float64(e.Late) > rateErrorValid*float64(e.Due) {
-		degraded = append(degraded, fmt.Sprintf("the generator stalled: %d requests missed their time by more than %d ms", e.Late, CatchUp.Milliseconds()))
+		degraded = append(degraded, fmt.Sprintf("the generator stalled: %d requests missed their time by more than %d ms",
+			e.Late, CatchUp.Milliseconds()))
 	}
 	if e.LagP99 > lagValid && e.PacerLagP99 <= lagValid {
 		cause := "all connections were busy"
 		if e.Dialled {
 			cause = "connections had to be opened first"
 		}
-		degraded = append(degraded, fmt.Sprintf("%s (lag p99 %s): the target saw requests later than planned", cause, Span(e.LagP99)))
+		degraded = append(degraded, fmt.Sprintf("%s (lag p99 %s): the target saw requests later than planned", cause,
+			Span(e.LagP99)))
 	}
 	if float64(e.Unconnected) > rateErrorValid*float64(e.Due) {
-		degraded = append(degraded, fmt.Sprintf("%d requests were not sent, because connecting failed: the target saw fewer than planned", e.Unconnected))
+		degraded = append(degraded, fmt.Sprintf(
+			"%d requests were not sent, because connecting failed: the target saw fewer than planned", e.Unconnected))
 	}
 	switch {
 	case len(invalid) > 0:

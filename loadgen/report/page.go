@@ -97,7 +97,8 @@ func facts(r *record.Result) []fact {
 	}
 	c := r.Connections
 	return append(all,
-		fact{"Connections", fmt.Sprintf("at most %s of %s at a time, %s opened", Thousands(uint64(c.Peak)), Thousands(uint64(c.Max)), Thousands(c.Opened))},
+		fact{"Connections", fmt.Sprintf("at most %s of %s at a time, %s opened", Thousands(uint64(c.Peak)),
+			Thousands(uint64(c.Max)), Thousands(c.Opened))},
 		fact{"Event loops", strconv.Itoa(r.Loops)})
 }
 

@@ -30,18 +30,26 @@ func TestPage(t *testing.T) {
 		never  []string
 	}{
 		"a burst": {burst(t, 30), []string{
-			`<span class="badge degraded" id="verdict">Generator: degraded</span>`, `<span class="badge failing" id="health">Target failing: `, "40 requests missed their time by more than 10 ms",
+			`<span class="badge degraded" id="verdict">Generator: degraded</span>`,
+			`<span class="badge failing" id="health">Target failing: `, "40 requests missed their time by more than 10 ms",
 			"burst (baseRps=100, spikeRps=500", "http://proxy:8082/api/test", "2026-01-19 16:30:00 UTC", "9f86d081884c7d65",
-			"207/s", "4,411", "Shed (503 of a gate)", "shed (503)", "71.15 %", "timeout", "status 503", ">held<", ">MISSED<", "rejectedShare", "&lt;0.05",
+			"207/s", "4,411", "Shed (503 of a gate)", "shed (503)", "71.15 %", "timeout", "status 503", ">held<", ">MISSED<",
+			"rejectedShare", "&lt;0.05",
 			"Peaks of the schedule", "22.000 s", "Errors by reason", "waited for a new connection", `&lt;/script&gt;&lt;b&gt;`,
 		}, []string{"</script>", "Stopped"}},
-		"without a flaw": {steady(), []string{`badge valid" id="verdict">Generator: valid`, `badge healthy" id="health">Target healthy: 100.0 % answered<`, "1,000/s"},
+		"without a flaw": {steady(), []string{`badge valid" id="verdict">Generator: valid`,
+			`badge healthy" id="health">Target healthy: 100.0 % answered<`, "1,000/s"},
 			[]string{"Errors by reason", "Thresholds", "Peaks of", `<ul class="reasons`, "Stopped", "Shards"}},
-		"troubled": {troubled(), []string{`badge invalid" id="verdict">Generator: invalid`, `badge failing" id="health">Target failing: 2.2 % answered, 80.0 % rate limited, 4.4 % shed, 13.3 % failed<`, "after 45.2 s", "shards 0, 2 of 3", "queue_full",
+		"troubled": {troubled(), []string{`badge invalid" id="verdict">Generator: invalid`,
+			`badge failing" id="health">Target failing: 2.2 % answered, 80.0 % rate limited, 4.4 % shed, 13.3 % failed<`,
+			"after 45.2 s", "shards 0, 2 of 3", "queue_full",
 			"sent again on another connection",
 			"The last connection that failed: dial tcp 10.0.0.1:8082", "Answers by status"}, nil},
-		"refused":        {refused(), []string{`badge refusing" id="health">Target refusing: 0.0 % answered, 100.0 % rate limited<`, `badge valid" id="verdict">Generator: valid`}, nil},
-		"nothing at all": {&record.Result{}, []string{"nothing to show", "<dd class=\"violet\">–</dd>"}, []string{"Answers by status", "The last connection"}},
+		"refused": {refused(),
+			[]string{`badge refusing" id="health">Target refusing: 0.0 % answered, 100.0 % rate limited<`,
+				`badge valid" id="verdict">Generator: valid`}, nil},
+		"nothing at all": {&record.Result{}, []string{"nothing to show", "<dd class=\"violet\">–</dd>"},
+			[]string{"Answers by status", "The last connection"}},
 	} {
 		text := written(t, c.result)
 		for _, want := range c.want {
@@ -60,7 +68,8 @@ func TestPage(t *testing.T) {
 // The page fetches nothing and runs nothing.
 func TestPageSelfContained(t *testing.T) {
 	text := written(t, burst(t, 30))
-	for _, pattern := range []string{`<script`, `<link[^>]+href="[^d]`, `\ssrc=`, `url\(`, `@import`, `<iframe`, `\son\w+=`} {
+	for _, pattern := range []string{`<script`, `<link[^>]+href="[^d]`, `\ssrc=`, `url\(`, `@import`, `<iframe`,
+		`\son\w+=`} {
 		if found := regexp.MustCompile(pattern).FindString(text); found != "" {
 			t.Errorf("the page has %q", found)
 		}
@@ -112,7 +121,8 @@ func TestPageOfADay(t *testing.T) {
 // Chromium shows the figures and the plots.
 func TestPageInBrowser(t *testing.T) {
 	dom := charttest.DOM(t, charttest.File(t, []byte(written(t, burst(t, 30)))), time.Second)
-	for _, want := range []string{">Generator: degraded<", ">71.1 %<", ">3.52 ms<", "mean 97.7 ms", ">peak of the schedule</text>", ">99.9 %</text>"} {
+	for _, want := range []string{">Generator: degraded<", ">71.1 %<", ">3.52 ms<", "mean 97.7 ms",
+		">peak of the schedule</text>", ">99.9 %</text>"} {
 		if !strings.Contains(dom, want) {
 			t.Errorf("the browser shows no %q", want)
 		}
@@ -127,8 +137,9 @@ func TestPlots(t *testing.T) {
 		result *record.Result
 		titles string
 	}{
-		"with errors": {burst(t, 30), "Rate|Outcomes|Errors by reason|Latency|Latency distribution|Latency by percentile|Lag|Lag by cause"},
-		"without":     {steady(), "Rate|Outcomes|Latency|Latency distribution|Latency by percentile|Lag|Lag by cause"},
+		"with errors": {burst(t, 30),
+			"Rate|Outcomes|Errors by reason|Latency|Latency distribution|Latency by percentile|Lag|Lag by cause"},
+		"without": {steady(), "Rate|Outcomes|Latency|Latency distribution|Latency by percentile|Lag|Lag by cause"},
 	} {
 		var titles []string
 		for _, p := range plots(c.result) {
@@ -170,7 +181,8 @@ func TestDistribution(t *testing.T) {
 }
 
 func TestIntervals(t *testing.T) {
-	for _, c := range []struct{ low, high float64 }{{0, 0}, {1e-6, 1e-6}, {0.001, 0.001}, {0.0012, 0.05}, {1e-4, 10}, {3, 1}} {
+	for _, c := range []struct{ low, high float64 }{{0, 0}, {1e-6, 1e-6}, {0.001, 0.001}, {0.0012, 0.05}, {1e-4, 10},
+		{3, 1}} {
 		e := intervals(c.low, c.high)
 		if len(e) < 2 || e[0] > max(c.low, 1e-6)*(1+1e-9) || e[len(e)-1] <= c.high {
 			t.Errorf("from %v to %v: %v", c.low, c.high, e)
@@ -197,7 +209,8 @@ func TestRateOfPartialSecond(t *testing.T) {
 		{0.9, 3, 3},     // sent after the end
 		{1.5, 50, 100},
 	} {
-		r := &record.Result{Elapsed: c.elapsed, Series: record.Series{Step: 1, Rows: []record.Row{row(0, 100), row(1, c.last)}}}
+		r := &record.Result{Elapsed: c.elapsed,
+			Series: record.Series{Step: 1, Rows: []record.Row{row(0, 100), row(1, c.last)}}}
 		course := newCourse(r)
 		got := course.rate().Lines[0].Y
 		if math.Abs(got[1]-c.want) > 1e-9 {
@@ -246,8 +259,10 @@ func TestErrorsBeyondTheDrawn(t *testing.T) {
 	}
 	course := newCourse(r)
 	stack := course.errors().Stack
-	if len(stack) != reasonsDrawn+1 || stack[0].Name != "r7" || stack[reasonsDrawn].Name != "others" || stack[reasonsDrawn].Y[0] != 10+11+12 {
-		t.Errorf("%d reasons, the first %q, the last %q with %v", len(stack), stack[0].Name, stack[len(stack)-1].Name, stack[len(stack)-1].Y[0])
+	if len(stack) != reasonsDrawn+1 || stack[0].Name != "r7" || stack[reasonsDrawn].Name != "others" ||
+		stack[reasonsDrawn].Y[0] != 10+11+12 {
+		t.Errorf("%d reasons, the first %q, the last %q with %v", len(stack), stack[0].Name, stack[len(stack)-1].Name,
+			stack[len(stack)-1].Y[0])
 	}
 	if stack[reasonsDrawn].Tone != chart.Grey {
 		t.Error("the others are not grey")

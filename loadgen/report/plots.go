@@ -143,7 +143,8 @@ func (c *course) rate() chart.Chart {
 	asked.Dashed = true
 	p.Lines = []chart.Series{c.line("sent", chart.Blue, c.asked(func(r *record.Row) uint64 { return r.Sent })), asked}
 	for _, peak := range c.result.Peaks[:min(len(c.result.Peaks), spansMax)] {
-		p.Spans = append(p.Spans, chart.Span{Name: "peak of the schedule", Tone: chart.Violet, From: peak.Start, To: max(peak.Start, peak.End)})
+		p.Spans = append(p.Spans, chart.Span{Name: "peak of the schedule", Tone: chart.Violet, From: peak.Start,
+			To: max(peak.Start, peak.End)})
 	}
 	return p
 }
@@ -155,7 +156,8 @@ func (c *course) outcomes() chart.Chart {
 		c.line("rate limited (429)", chart.Amber, c.perSecond(func(r *record.Row) uint64 { return r.RateLimited })),
 	}
 	if c.result.Shed > 0 {
-		p.Stack = append(p.Stack, c.line("shed (503)", chart.Violet, c.perSecond(func(r *record.Row) uint64 { return r.Shed })))
+		p.Stack = append(p.Stack,
+			c.line("shed (503)", chart.Violet, c.perSecond(func(r *record.Row) uint64 { return r.Shed })))
 	}
 	p.Stack = append(p.Stack, c.line("errors", chart.Red, c.perSecond(func(r *record.Row) uint64 { return r.Errors })))
 	return p
@@ -166,7 +168,8 @@ func (c *course) errors() chart.Chart {
 	tones := [reasonsDrawn + 1]chart.Tone{chart.Red, chart.Violet, chart.Amber, chart.Blue, chart.Green, chart.Grey}
 	reasons := byCount(c.result.ErrorsByReason)
 	for i, reason := range reasons[:min(len(reasons), reasonsDrawn)] {
-		p.Stack = append(p.Stack, c.line(reason, tones[i], c.perSecond(func(r *record.Row) uint64 { return r.ErrorsByReason[reason] })))
+		p.Stack = append(p.Stack,
+			c.line(reason, tones[i], c.perSecond(func(r *record.Row) uint64 { return r.ErrorsByReason[reason] })))
 	}
 	if len(reasons) > reasonsDrawn {
 		p.Stack = append(p.Stack, c.line("others", tones[reasonsDrawn], c.perSecond(func(r *record.Row) (n uint64) {
@@ -196,7 +199,8 @@ func (c *course) lag() chart.Chart {
 	p.Lines = []chart.Series{c.line("lag p99", chart.Violet, c.measured(func(r *record.Row) float64 { return r.LagP99 }))}
 	for i := range c.rows {
 		if row := &c.rows[i]; row.SentLate > 0 {
-			p.Spans = append(p.Spans, chart.Span{Name: "requests missed their time", Tone: chart.Red, From: row.T, To: row.T + c.length[i]})
+			p.Spans = append(p.Spans, chart.Span{Name: "requests missed their time", Tone: chart.Red, From: row.T,
+				To: row.T + c.length[i]})
 		}
 	}
 	return p
@@ -258,7 +262,8 @@ func stacked(parts []part) []chart.Bars {
 func distribution(r *record.Result) chart.Chart {
 	h := &r.Histograms
 	return chart.Chart{
-		Title: "Latency distribution", X: chart.Axis{Unit: chart.Seconds, Scale: chart.Log, Label: "latency"}, Y: chart.Axis{Label: "requests"},
+		Title: "Latency distribution", X: chart.Axis{Unit: chart.Seconds, Scale: chart.Log, Label: "latency"},
+		Y: chart.Axis{Label: "requests"},
 		Bars: stacked([]part{
 			{"success", chart.Green, h.LatencySuccess}, {"rate limited (429)", chart.Amber, h.LatencyRateLimited},
 			{"shed (503)", chart.Violet, h.LatencyShed}, {"errors", chart.Red, h.LatencyErrors},
@@ -311,10 +316,12 @@ const percentilePoints = 40
 func percentiles(r *record.Result) chart.Chart {
 	h := &r.Histograms
 	p := chart.Chart{
-		Title: "Latency by percentile", X: chart.Axis{Unit: chart.Share, Scale: chart.Nines, Label: "share of the requests that took no longer"},
+		Title: "Latency by percentile", X: chart.Axis{Unit: chart.Share, Scale: chart.Nines,
+			Label: "share of the requests that took no longer"},
 		Y: chart.Axis{Unit: chart.Seconds, Scale: chart.Log, Label: "with and without the wait before sending"},
 	}
-	for _, c := range []part{{"latency, from due", chart.Blue, h.Latency()}, {"service time, from sending", chart.Green, h.ServiceTime}} {
+	for _, c := range []part{{"latency, from due", chart.Blue, h.Latency()},
+		{"service time, from sending", chart.Green, h.ServiceTime}} {
 		count := c.spans.Spread().Count
 		if count == 0 {
 			continue

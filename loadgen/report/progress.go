@@ -17,7 +17,8 @@ func Progress(s *record.Status) string {
 	case record.PhaseFinishing:
 		return fmt.Sprintf("waiting for %d %s  %s", s.InFlight, plural("answer", s.InFlight), outcomes(s))
 	}
-	return fmt.Sprintf("%s of %s  %s/s of %s/s  %s", whole(s.Elapsed), whole(s.Duration), decimal(s.CurrentRps), decimal(s.TargetRps), outcomes(s))
+	return fmt.Sprintf("%s of %s  %s/s of %s/s  %s", whole(s.Elapsed), whole(s.Duration), decimal(s.CurrentRps),
+		decimal(s.TargetRps), outcomes(s))
 }
 
 func outcomes(s *record.Status) string {
@@ -25,7 +26,8 @@ func outcomes(s *record.Status) string {
 	if s.Shed > 0 {
 		shed = "  shed " + Thousands(s.Shed)
 	}
-	counts := fmt.Sprintf("ok %s  limited %s%s  errors %s", Thousands(s.Success), Thousands(s.RateLimited), shed, Thousands(s.Errors))
+	counts := fmt.Sprintf("ok %s  limited %s%s  errors %s", Thousands(s.Success), Thousands(s.RateLimited), shed,
+		Thousands(s.Errors))
 	if s.Latency.P99 == 0 { // the first second has not ended
 		return counts
 	}

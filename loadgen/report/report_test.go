@@ -26,8 +26,10 @@ func steady() *record.Result {
 		Due: 60_000, Sent: 60_000, Completed: 60_000, Success: 60_000,
 		ErrorsByReason: map[string]uint64{}, StatusCodes: map[string]uint64{"200": 60_000},
 		TargetRps: 1000, SentRps: 1000, Throughput: 999.98,
-		Latency: spread(60_000, 1), LatencySuccess: spread(60_000, 1), ServiceTime: spread(60_000, 0.9), Lag: spread(60_000, 0.05),
-		PacerLag: spread(60_000, 0.05), Shards: []record.Shard{{Index: 0, Of: 1}}, ScheduleHash: "9f86d081884c7d65", Peaks: []record.Peak{},
+		Latency: spread(60_000, 1), LatencySuccess: spread(60_000, 1), ServiceTime: spread(60_000, 0.9),
+		Lag:      spread(60_000, 0.05),
+		PacerLag: spread(60_000, 0.05), Shards: []record.Shard{{Index: 0, Of: 1}}, ScheduleHash: "9f86d081884c7d65",
+		Peaks: []record.Peak{},
 		Loops: 1, Connections: record.Connections{Max: 10_000, Peak: 5, Opened: 5},
 		Thresholds: []record.Checked{}, Series: record.Series{Step: 1, Rows: []record.Row{}},
 	}
@@ -45,8 +47,10 @@ func refused() *record.Result {
 func troubled() *record.Result {
 	r := steady()
 	r.Verdict, r.End, r.Elapsed = record.Invalid, record.EndStopped, 45.25
-	r.Reasons = []string{"only 90.00 % of the due requests were sent in time", "the generator was a little late while connections were idle: pacer lag p99 2.00 ms"}
-	r.Shards, r.Peaks = []record.Shard{{Index: 0, Of: 3}, {Index: 2, Of: 3}}, []record.Peak{{Start: 10, End: 12.5, Rps: 3000}}
+	r.Reasons = []string{"only 90.00 % of the due requests were sent in time",
+		"the generator was a little late while connections were idle: pacer lag p99 2.00 ms"}
+	r.Shards, r.Peaks = []record.Shard{{Index: 0, Of: 3}, {Index: 2, Of: 3}},
+		[]record.Peak{{Start: 10, End: 12.5, Rps: 3000}}
 	r.PacerLag, r.BusyLag, r.DialLag = spread(40_000, 0.5), spread(30_000, 20), spread(70, 3)
 	r.Due, r.Sent, r.Unconnected, r.Dropped, r.Unsent, r.Abandoned = 45_250, 39_506, 494, 5_000, 250, 12
 	r.Completed, r.Success, r.RateLimited, r.Shed, r.Errors = 44_988, 1_000, 36_000, 2_000, 5_988
@@ -66,7 +70,8 @@ func troubled() *record.Result {
 func spread(n uint64, ms float64) record.Spread {
 	s := ms / 1000
 	plain := strict.PlainFloat
-	return record.Spread{Count: n, Mean: plain(s * 1.1), Min: s / 2, P50: s, P90: plain(s * 1.5), P95: s * 2, P99: plain(s * 4), P999: plain(s * 9), Max: s * 20}
+	return record.Spread{Count: n, Mean: plain(s * 1.1), Min: s / 2, P50: s, P90: plain(s * 1.5), P95: s * 2,
+		P99: plain(s * 4), P999: plain(s * 9), Max: s * 20}
 }
 
 func TestSummary(t *testing.T) {
@@ -117,9 +122,11 @@ func TestProgress(t *testing.T) {
 	}{
 		{record.Status{Phase: record.PhaseWaiting}, "waiting for the start"},
 		{first, "0.5 s of 60 s  1,000/s of 1,000/s  ok 12,000  limited 340  errors 5"},
-		{running, "12 s of 60 s  1,000/s of 1,000/s  ok 12,000  limited 340  errors 5  p50 400 µs  p99 1.20 ms  lag p99 85.0 µs  generator valid"},
+		{running, "12 s of 60 s  1,000/s of 1,000/s  ok 12,000  limited 340  errors 5  p50 400 µs  p99 1.20 ms  lag p99 " +
+			"85.0 µs  generator valid"},
 		{shedding, "12 s of 60 s  1,000/s of 1,000/s  ok 12,000  limited 340  shed 7,000  errors 5"},
-		{finishing, "waiting for 1 answer  ok 12,000  limited 340  errors 5  p50 400 µs  p99 1.20 ms  lag p99 85.0 µs  generator valid"},
+		{finishing, "waiting for 1 answer  ok 12,000  limited 340  errors 5  p50 400 µs  p99 1.20 ms  lag p99 85.0 " +
+			"µs  generator valid"},
 	} {
 		if got := Progress(&c.status); got != c.want {
 			t.Errorf("%s:\n got %q\nwant %q", c.status.Phase, got, c.want)

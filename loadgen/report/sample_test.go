@@ -32,7 +32,8 @@ func burst(t testing.TB, seconds int) *record.Result {
 		}
 		for i := range rate {
 			at := start.Add(time.Duration(s)*time.Second + time.Duration(i)*time.Second/time.Duration(rate))
-			play(r, tally, at, end, scene{failing: s >= 10 && s < 13, stalled: s == 18 && i < 40, limited: i >= 300, shed: s == 14 && i%4 == 0, crowded: rate > 400})
+			play(r, tally, at, end, scene{failing: s >= 10 && s < 13, stalled: s == 18 && i < 40, limited: i >= 300,
+				shed: s == 14 && i%4 == 0, crowded: rate > 400})
 		}
 		due += uint64(rate)
 		totals.Add(tally)
@@ -42,8 +43,10 @@ func burst(t testing.TB, seconds int) *record.Result {
 	share := testkit.Must(record.ParseThreshold("rejectedShare", "<0.1"))(t)
 	return totals.Result(record.Result{
 		TestID: "20260119T163000-a1b2c3", Profile: "burst (baseRps=100, spikeRps=500, spikeDuration=8, spikePeriod=30)",
-		URL: "http://proxy:8082/api/test", StartedAt: start, Duration: length.Seconds(), Elapsed: length.Seconds(), End: record.EndCompleted,
-		Due: due, TargetRps: float64(due) / length.Seconds(), Loops: 1, Connections: record.Connections{Max: 10_000, Peak: 42},
+		URL: "http://proxy:8082/api/test", StartedAt: start, Duration: length.Seconds(), Elapsed: length.Seconds(),
+		End: record.EndCompleted,
+		Due: due, TargetRps: float64(due) / length.Seconds(), Loops: 1,
+		Connections:  record.Connections{Max: 10_000, Peak: 42},
 		ScheduleHash: "9f86d081884c7d65", Peaks: peaks,
 		Config: map[string]any{"limiterUrl": "http://proxy:8082/api/test", "duration": seconds, "note": "</script><b>&"},
 	}, due, []record.Threshold{p95, share})

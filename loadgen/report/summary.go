@@ -96,7 +96,8 @@ func requests(b *strings.Builder, r *record.Result) {
 
 // extras returns sentences about what is not an outcome.
 func extras(r *record.Result) (sentences []string) {
-	missed := fmt.Sprintf("missed their time: sent more than 10 ms late (at most %s) through the generator's fault", record.Span(r.PacerLag.Max))
+	missed := fmt.Sprintf("missed their time: sent more than 10 ms late (at most %s) through the generator's fault",
+		record.Span(r.PacerLag.Max))
 	for _, extra := range []struct {
 		count uint64
 		text  string

@@ -30,16 +30,22 @@ const adaptivePauseMin = 10 * time.Millisecond
 func (a *Adaptive) register(s *service.Settings) {
 	s.Enum(&a.Mode, "ADAPTIVE_MODE", "false", []string{"false", "true", "shadow"},
 		"true: apply the advisor's recommendations; shadow: only log and count what would be applied")
-	s.Func("ADVISOR_URL", "http://127.0.0.1:8084", "base URL of the advisor", "http://host:port or https://host:port, with or without a path", a.setURL)
-	s.Token(&a.Token, "ADVISOR_TOKEN", "the advisor's ADMIN_TOKEN, sent with every request; empty: this program's ADMIN_TOKEN")
-	s.Duration(&a.Interval, "ADAPTIVE_UPDATE_INTERVAL", 30*time.Second, time.Second, time.Hour, "interval between two snapshots for the advisor")
-	s.Duration(&a.Timeout, "ADAPTIVE_TIMEOUT", 2*time.Second, time.Millisecond, time.Minute, "timeout of requests to the advisor")
+	s.Func("ADVISOR_URL", "http://127.0.0.1:8084", "base URL of the advisor",
+		"http://host:port or https://host:port, with or without a path", a.setURL)
+	s.Token(&a.Token, "ADVISOR_TOKEN",
+		"the advisor's ADMIN_TOKEN, sent with every request; empty: this program's ADMIN_TOKEN")
+	s.Duration(&a.Interval, "ADAPTIVE_UPDATE_INTERVAL", 30*time.Second, time.Second, time.Hour,
+		"interval between two snapshots for the advisor")
+	s.Duration(&a.Timeout, "ADAPTIVE_TIMEOUT", 2*time.Second, time.Millisecond, time.Minute,
+		"timeout of requests to the advisor")
 	s.Float(&a.Min, "LIMIT_MIN_RPS", 5, 0.001, 1e9, "lowest sustained rate that the advisor may set, per second")
 	s.Float(&a.Max, "LIMIT_MAX_RPS", 100_000, 0.001, 1e9, "the highest")
 	s.Float(&a.Step, "LIMIT_MAX_STEP", 4, 1, 1e6, "largest factor between the sustained rates before and after an update")
-	s.Duration(&a.Dwell, "ALGORITHM_MIN_DWELL", 3*time.Minute, 0, timeMax, "least time between two switches of the algorithm by the advisor")
+	s.Duration(&a.Dwell, "ALGORITHM_MIN_DWELL", 3*time.Minute, 0, timeMax,
+		"least time between two switches of the algorithm by the advisor")
 	s.Int(&a.Stale, "ADAPTIVE_STALE_AFTER", 3, 1, 1_000_000, "failed updates in a row until a warning")
-	s.Float(&a.Scale, "ADAPTIVE_TIME_SCALE", 1, 1, 100_000, "for experiments: factor by which the snapshots' clock and interval run faster")
+	s.Float(&a.Scale, "ADAPTIVE_TIME_SCALE", 1, 1, 100_000,
+		"for experiments: factor by which the snapshots' clock and interval run faster")
 }
 
 func (a *Adaptive) setURL(text string) error {
@@ -60,11 +66,13 @@ func (a *Adaptive) setURL(text string) error {
 
 func (a *Adaptive) complete() (err error) {
 	if a.Min > a.Max {
-		err = &service.SettingError{Name: "LIMIT_MIN_RPS", Value: number(a.Min), Problem: "is more than LIMIT_MAX_RPS, " + number(a.Max),
+		err = &service.SettingError{Name: "LIMIT_MIN_RPS", Value: number(a.Min), Problem: "is more than LIMIT_MAX_RPS, " +
+			number(a.Max),
 			Allowed: "at most that"}
 	}
 	if pause := a.Pause(); pause < adaptivePauseMin {
-		err = errors.Join(err, &service.SettingError{Name: "ADAPTIVE_TIME_SCALE", Value: number(a.Scale), Problem: fmt.Sprintf("makes an interval of %v as short as %v", a.Interval, pause),
+		err = errors.Join(err, &service.SettingError{Name: "ADAPTIVE_TIME_SCALE", Value: number(a.Scale),
+			Problem: fmt.Sprintf("makes an interval of %v as short as %v", a.Interval, pause),
 			Allowed: fmt.Sprintf("a value that leaves at least %v", adaptivePauseMin)})
 	}
 	return err

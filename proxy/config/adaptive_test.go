@@ -18,13 +18,16 @@ func TestAdaptive(t *testing.T) {
 	}
 	want = Adaptive{Mode: "shadow", URL: "https://advisor:9000/weir", Interval: time.Minute, Timeout: time.Second,
 		Rails: rails.Rails{Min: 1, Max: 10, Step: 1.5, Dwell: 0}, Stale: 5, Scale: 60}
-	got := must(t, "ADAPTIVE_MODE", "shadow", "ADVISOR_URL", "https://advisor:9000/weir/", "ADAPTIVE_UPDATE_INTERVAL", "1m", "ADAPTIVE_TIMEOUT", "1s",
-		"LIMIT_MIN_RPS", "1", "LIMIT_MAX_RPS", "10", "LIMIT_MAX_STEP", "1.5", "ALGORITHM_MIN_DWELL", "0s", "ADAPTIVE_STALE_AFTER", "5",
+	got := must(t, "ADAPTIVE_MODE", "shadow", "ADVISOR_URL", "https://advisor:9000/weir/", "ADAPTIVE_UPDATE_INTERVAL",
+		"1m", "ADAPTIVE_TIMEOUT", "1s",
+		"LIMIT_MIN_RPS", "1", "LIMIT_MAX_RPS", "10", "LIMIT_MAX_STEP", "1.5", "ALGORITHM_MIN_DWELL", "0s",
+		"ADAPTIVE_STALE_AFTER", "5",
 		"ADAPTIVE_TIME_SCALE", "60").Adaptive
 	if got != want || got.Pause() != time.Second {
 		t.Errorf("as set %+v, a pause of %v", got, got.Pause())
 	}
-	if c := must(t, "LIMIT_MIN_RPS", "7", "LIMIT_MAX_RPS", "7", "ADAPTIVE_UPDATE_INTERVAL", "1s", "ADAPTIVE_TIME_SCALE", "100").Adaptive; c.Pause() != adaptivePauseMin {
+	if c := must(t, "LIMIT_MIN_RPS", "7", "LIMIT_MAX_RPS", "7", "ADAPTIVE_UPDATE_INTERVAL", "1s",
+		"ADAPTIVE_TIME_SCALE", "100").Adaptive; c.Pause() != adaptivePauseMin {
 		t.Errorf("at the bounds: %+v", c)
 	}
 }

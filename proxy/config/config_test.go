@@ -47,7 +47,8 @@ func TestDefaults(t *testing.T) {
 		t.Errorf("limit %+v", c.Limit)
 	}
 	s := c.Session()
-	if s.Head.HeadBytes != 16<<10 || s.Head.Fields != 100 || s.ResponseHead.HeadBytes != 32<<10 || s.ResponseHead.Fields != 200 || s.BufferBytesMax != 256<<10 || s.BodyBytesMax != 0 {
+	if s.Head.HeadBytes != 16<<10 || s.Head.Fields != 100 || s.ResponseHead.HeadBytes != 32<<10 ||
+		s.ResponseHead.Fields != 200 || s.BufferBytesMax != 256<<10 || s.BodyBytesMax != 0 {
 		t.Errorf("bounds %+v", s)
 	}
 	if s.HeadTimeout != 10*time.Second || s.BodyTimeout != 15*time.Second || s.IdleTimeout != time.Minute ||
@@ -112,7 +113,8 @@ var wrong = []struct {
 	{"TARGET_URL", "http://a:1,,http://b:1", "is not a URL"},
 	{"TARGET_BALANCE", "random", "allowed: p2c, round_robin, least_inflight"},
 	{"HOST_HEADER", "both", "allowed: preserve, target"},
-	{"TRUSTED_PROXIES", "10.0.0", "must be a network or an address such as 10.0.0.0/8 or 2001:db8::1; allowed: networks and addresses"},
+	{"TRUSTED_PROXIES", "10.0.0",
+		"must be a network or an address such as 10.0.0.0/8 or 2001:db8::1; allowed: networks and addresses"},
 	{"TRUSTED_PROXIES", "10.0.0.0/8,", "must be a network or an address"},
 	{"TRUSTED_PROXIES", "::ffff:10.0.0.0/104", "must be written as IPv4"},
 	{"TRUSTED_PROXIES", "64:ff9b::10.0.0.0/104", "must be written as IPv4"},
@@ -206,29 +208,38 @@ func TestWrongCombinations(t *testing.T) {
 		{[]string{"TLS_CERT", "1"}, "TLS_KEY", "is missing"},
 		{[]string{"TLS_KEY", "1"}, "TLS_CERT", "is missing"},
 		{[]string{"RATE_LIMIT_WINDOW", "0.0000015"}, "RATE_LIMIT_WINDOW", "must be whole microseconds"},
-		{[]string{"RATE_LIMIT_ALGORITHM", "sliding", "RATE_LIMIT_WINDOW", "60.0001"}, "RATE_LIMIT_WINDOW", "must be a multiple of 1ms"},
-		{[]string{"RATE_LIMIT_ALGORITHM", "sliding", "RATE_LIMIT_LIMIT", "9007199254740992"}, "RATE_LIMIT_LIMIT", "must be at most"},
-		{[]string{"RATE_LIMIT_ALGORITHM", "token", "RATE_LIMIT_FILL_RATE", "0.0000015"}, "RATE_LIMIT_FILL_RATE", "at most 6 decimals"},
-		{[]string{"RATE_LIMIT_ALGORITHM", "token", "RATE_LIMIT_FILL_RATE", "33.333333", "RATE_LIMIT_CAPACITY", "1000000"}, "RATE_LIMIT_CAPACITY", "must be at most"},
-		{[]string{"RATE_LIMIT_ALGORITHM", "token", "RATE_LIMIT_FILL_RATE", "0.000001", "RATE_LIMIT_CAPACITY", "9000"}, "RATE_LIMIT_FILL_RATE", "within 100 years"},
-		{[]string{"RATE_LIMIT_ALGORITHM", "token", "RATE_LIMIT_LIMIT", "5"}, "RATE_LIMIT_LIMIT", "has no effect with RATE_LIMIT_ALGORITHM=token"},
+		{[]string{"RATE_LIMIT_ALGORITHM", "sliding", "RATE_LIMIT_WINDOW", "60.0001"}, "RATE_LIMIT_WINDOW",
+			"must be a multiple of 1ms"},
+		{[]string{"RATE_LIMIT_ALGORITHM", "sliding", "RATE_LIMIT_LIMIT", "9007199254740992"}, "RATE_LIMIT_LIMIT",
+			"must be at most"},
+		{[]string{"RATE_LIMIT_ALGORITHM", "token", "RATE_LIMIT_FILL_RATE", "0.0000015"}, "RATE_LIMIT_FILL_RATE",
+			"at most 6 decimals"},
+		{[]string{"RATE_LIMIT_ALGORITHM", "token", "RATE_LIMIT_FILL_RATE", "33.333333", "RATE_LIMIT_CAPACITY", "1000000"},
+			"RATE_LIMIT_CAPACITY", "must be at most"},
+		{[]string{"RATE_LIMIT_ALGORITHM", "token", "RATE_LIMIT_FILL_RATE", "0.000001", "RATE_LIMIT_CAPACITY", "9000"},
+			"RATE_LIMIT_FILL_RATE", "within 100 years"},
+		{[]string{"RATE_LIMIT_ALGORITHM", "token", "RATE_LIMIT_LIMIT", "5"}, "RATE_LIMIT_LIMIT",
+			"has no effect with RATE_LIMIT_ALGORITHM=token"},
 		{[]string{"RATE_LIMIT_CAPACITY", "5"}, "RATE_LIMIT_CAPACITY", "has no effect with RATE_LIMIT_ALGORITHM=fixed"},
 	} {
 		_, err := parse(test.env...)
 		e, ok := errors.AsType[*service.SettingError](err)
-		if !ok || e.Name != test.name || !slices.Contains(append(test.env, "100", "1", ""), e.Value) || !strings.Contains(e.Problem, test.sentence) {
+		if !ok || e.Name != test.name || !slices.Contains(append(test.env, "100", "1", ""), e.Value) ||
+			!strings.Contains(e.Problem, test.sentence) {
 			t.Errorf("%v: %v, want %s and %q", test.env, err, test.name, test.sentence)
 		}
 	}
 	// What another algorithm could not hold is not this one's fault.
 	c := must(t, "RATE_LIMIT_ALGORITHM", "token", "RATE_LIMIT_WINDOW", "0.0000015", "RATE_LIMIT_CAPACITY", "5")
-	if want := "RATE_LIMIT_WINDOW=0.0000015 has no effect with RATE_LIMIT_ALGORITHM=token until the algorithm is switched"; !slices.Equal(c.Notes, []string{want}) {
+	if want := "RATE_LIMIT_WINDOW=0.0000015 has no effect with RATE_LIMIT_ALGORITHM=token until the " +
+		"algorithm is switched"; !slices.Equal(c.Notes, []string{want}) {
 		t.Errorf("noted %q, want %q", c.Notes, want)
 	}
 	if c := must(t, "RATE_LIMIT_ALGORITHM", "off", "RATE_LIMIT_LIMIT", "5"); len(c.Notes) != 1 {
 		t.Errorf("noted %q, want that the limit has no effect", c.Notes)
 	}
-	want := []string{"EXEMPT: /** exempts every request: nothing is limited", "EXEMPT: ::/0 exempts all clients with such addresses: no limit applies to them"}
+	want := []string{"EXEMPT: /** exempts every request: nothing is limited",
+		"EXEMPT: ::/0 exempts all clients with such addresses: no limit applies to them"}
 	if c := must(t, "EXEMPT", "/health,/**,10.0.0.0/8,/static/**,::/0"); !slices.Equal(c.Notes, want) {
 		t.Errorf("noted %q, want %q", c.Notes, want)
 	}
@@ -254,31 +265,38 @@ func TestMistakesAreNoted(t *testing.T) {
 		{"0.0.0.0:8082", "http://127.0.0.1:8081,http://192.0.2.1:8082,http://other:8082", ""},
 		{"0.0.0.0:0", "http://127.0.0.1:8082", ""},
 	} {
-		if got, found := must(t, "TARGET_URL", test.targets).Itself(test.addr); got.URL != test.want || found != (test.want != "") {
+		if got, found := must(t, "TARGET_URL", test.targets).Itself(test.addr); got.URL != test.want ||
+			found != (test.want != "") {
 			t.Errorf("of %s, %s is itself %q (%t), want %q", test.targets, test.addr, got.URL, found, test.want)
 		}
 	}
 }
 
 func TestValuesArrive(t *testing.T) {
-	c := must(t, "TARGET_URL", "http://a:1,http://b:2", "TARGET_BALANCE", "round_robin", "HOST_HEADER", "target", "UNDERSCORED_FIELDS", "keep",
-		"TRUSTED_PROXIES", "10.0.0.0/8, ::1", "UNTRUSTED_FIELDS", "X-Remote-User, X-Auth-*", "RATE_LIMIT_ALGORITHM", "token", "RATE_LIMIT_LIMIT", "5",
+	c := must(t, "TARGET_URL", "http://a:1,http://b:2", "TARGET_BALANCE", "round_robin", "HOST_HEADER", "target",
+		"UNDERSCORED_FIELDS", "keep",
+		"TRUSTED_PROXIES", "10.0.0.0/8, ::1", "UNTRUSTED_FIELDS", "X-Remote-User, X-Auth-*", "RATE_LIMIT_ALGORITHM",
+		"token", "RATE_LIMIT_LIMIT", "5",
 		"RATE_LIMIT_WINDOW", "0.5", "RATE_LIMIT_CAPACITY", "6", "RATE_LIMIT_FILL_RATE", "1.5", "RATE_LIMIT_HEADERS", "legacy",
 		"KEYS_MAX", "7", "EVENT_LOOPS", "3", "MAX_CONNECTIONS", "8", "TARGET_MAX_CONNECTIONS", "9", "HEAD_MAX_BYTES", "2KiB",
-		"FIELDS_MAX", "10", "TARGET_HEAD_MAX_BYTES", "5KiB", "TARGET_FIELDS_MAX", "11", "BODY_MAX_BYTES", "3KiB", "BODY_BUFFER_BYTES", "4KiB", "HEAD_TIMEOUT", "1s", "BODY_TIMEOUT", "2s",
-		"IDLE_TIMEOUT", "3s", "WRITE_TIMEOUT", "4s", "TARGET_CONNECT_TIMEOUT", "5s", "TARGET_TIMEOUT", "6s", "TARGET_WAIT_TIMEOUT", "9s", "TARGET_STREAM_SHARE", "0.5",
+		"FIELDS_MAX", "10", "TARGET_HEAD_MAX_BYTES", "5KiB", "TARGET_FIELDS_MAX", "11", "BODY_MAX_BYTES", "3KiB",
+		"BODY_BUFFER_BYTES", "4KiB", "HEAD_TIMEOUT", "1s", "BODY_TIMEOUT", "2s",
+		"IDLE_TIMEOUT", "3s", "WRITE_TIMEOUT", "4s", "TARGET_CONNECT_TIMEOUT", "5s", "TARGET_TIMEOUT", "6s",
+		"TARGET_WAIT_TIMEOUT", "9s", "TARGET_STREAM_SHARE", "0.5",
 		"TARGET_IDLE_TIMEOUT", "7s", "DRAIN_TIMEOUT", "8s")
 	if c.Limit != (limit.Config{Algorithm: limit.Token, Limit: 5, Window: 0.5, Capacity: 6, FillRate: 1.5}) {
 		t.Errorf("limit %+v", c.Limit)
 	}
-	if c.Balance != upstream.RoundRobin || c.KeysMax != 7 || c.TargetConnsMax != 9 || c.StreamShare != 0.5 || c.TargetIdle != 7*time.Second || c.DrainTimeout != 8*time.Second {
+	if c.Balance != upstream.RoundRobin || c.KeysMax != 7 || c.TargetConnsMax != 9 || c.StreamShare != 0.5 ||
+		c.TargetIdle != 7*time.Second || c.DrainTimeout != 8*time.Second {
 		t.Errorf("%+v", c)
 	}
 	if l := c.Loop(); l.Loops != 3 || l.ConnectionsMax != 8 || l.WriteStall != 4*time.Second {
 		t.Errorf("loops %+v", l)
 	}
 	s := c.Session()
-	if s.Head.HeadBytes != 2<<10 || s.Head.Fields != 10 || s.ResponseHead.HeadBytes != 5<<10 || s.ResponseHead.Fields != 11 || s.BodyBytesMax != 3<<10 || s.BufferBytesMax != 4<<10 {
+	if s.Head.HeadBytes != 2<<10 || s.Head.Fields != 10 || s.ResponseHead.HeadBytes != 5<<10 ||
+		s.ResponseHead.Fields != 11 || s.BodyBytesMax != 3<<10 || s.BufferBytesMax != 4<<10 {
 		t.Errorf("bounds %+v", s)
 	}
 	if s.HeadTimeout != time.Second || s.BodyTimeout != 2*time.Second || s.IdleTimeout != 3*time.Second ||
@@ -301,7 +319,8 @@ func TestViaOff(t *testing.T) {
 }
 
 func TestRateLimitFields(t *testing.T) {
-	for word, want := range map[string]decide.Families{"off": 0, "legacy": decide.Legacy, "standard": decide.Standard, "both": decide.Legacy | decide.Standard, "envoy": decide.Envoy} {
+	for word, want := range map[string]decide.Families{"off": 0, "legacy": decide.Legacy, "standard": decide.Standard,
+		"both": decide.Legacy | decide.Standard, "envoy": decide.Envoy} {
 		if s := must(t, "RATE_LIMIT_HEADERS", word).Session(); s.Style.Families != want {
 			t.Errorf("%s: families %b, want %b", word, s.Style.Families, want)
 		}
@@ -335,11 +354,14 @@ func TestTargetParts(t *testing.T) {
 }
 
 func TestDecisionValuesArrive(t *testing.T) {
-	c := must(t, "DECISION_PORT", "9", "DECISION_HOLD_MAX", "2s", "DECISION_HEAD_MAX_BYTES", "1MiB", "DECISION_FIELDS_MAX", "7", "DECISION_UNDESCRIBED", "refuse")
-	if d := c.Decision; d.HoldMax != 2*time.Second || d.AdmitUndescribed || d.Head() != (http1.Limits{HeadBytes: 1 << 20, Fields: 7}) {
+	c := must(t, "DECISION_PORT", "9", "DECISION_HOLD_MAX", "2s", "DECISION_HEAD_MAX_BYTES", "1MiB",
+		"DECISION_FIELDS_MAX", "7", "DECISION_UNDESCRIBED", "refuse")
+	if d := c.Decision; d.HoldMax != 2*time.Second || d.AdmitUndescribed ||
+		d.Head() != (http1.Limits{HeadBytes: 1 << 20, Fields: 7}) {
 		t.Errorf("%+v", d)
 	}
-	if d := must(t).Decision; d.HoldMax != 250*time.Millisecond || !d.AdmitUndescribed || d.Head() != (http1.Limits{HeadBytes: 64 << 10, Fields: 500}) {
+	if d := must(t).Decision; d.HoldMax != 250*time.Millisecond || !d.AdmitUndescribed ||
+		d.Head() != (http1.Limits{HeadBytes: 64 << 10, Fields: 500}) {
 		t.Errorf("by default: %+v", d)
 	}
 	if most := c.DecisionLoop().InboundMax; most <= 2<<20 || most == c.Loop().InboundMax {
@@ -348,24 +370,32 @@ func TestDecisionValuesArrive(t *testing.T) {
 }
 
 func TestEdgeValuesArrive(t *testing.T) {
-	c := must(t, "TARGET_URL", "https://a", "TLS_CERT", "c.pem", "TLS_KEY", "k.pem", "TARGET_CA_FILE", "ca.pem", "TARGET_TLS_SERVER_NAME", "b",
-		"TARGET_HEALTH_PATH", "/up?full=1", "TARGET_HEALTH_INTERVAL", "1s", "ADMIN_PORT", "9", "ADMIN_BIND", "::1", "ADMIN_TLS", "false", "HEALTH_ON_DATA_PORT", "true", "TAKEOVER", "true",
-		"MEMORY_BUDGET", "1GiB", "MAX_CONNECTIONS_PER_IP", "3", "BODY_MIN_RATE", "5", "STREAM_TIMEOUT", "1m", "TUNNEL_TIMEOUT", "2m",
+	c := must(t, "TARGET_URL", "https://a", "TLS_CERT", "c.pem", "TLS_KEY", "k.pem", "TARGET_CA_FILE", "ca.pem",
+		"TARGET_TLS_SERVER_NAME", "b",
+		"TARGET_HEALTH_PATH", "/up?full=1", "TARGET_HEALTH_INTERVAL", "1s", "ADMIN_PORT", "9", "ADMIN_BIND", "::1",
+		"ADMIN_TLS", "false", "HEALTH_ON_DATA_PORT", "true", "TAKEOVER", "true",
+		"MEMORY_BUDGET", "1GiB", "MAX_CONNECTIONS_PER_IP", "3", "BODY_MIN_RATE", "5", "STREAM_TIMEOUT", "1m",
+		"TUNNEL_TIMEOUT", "2m",
 		"DRAIN_GRACE", "3s", "UPGRADES", "WebSocket, chat/1.0", "VIA_NAME", "edge-1")
 	e := c.Edge
-	if e.CertFile != "c.pem" || e.KeyFile != "k.pem" || e.CAFile != "ca.pem" || e.ServerName != "b" || e.Roster.CheckPath != "/up?full=1" ||
-		e.Roster.CheckInterval != time.Second || e.AdminPort != 9 || e.AdminBind != "::1" || e.AdminTLS || !e.Takeover || e.MemoryBudget != 1<<30 {
+	if e.CertFile != "c.pem" || e.KeyFile != "k.pem" || e.CAFile != "ca.pem" || e.ServerName != "b" ||
+		e.Roster.CheckPath != "/up?full=1" ||
+		e.Roster.CheckInterval != time.Second || e.AdminPort != 9 || e.AdminBind != "::1" || e.AdminTLS || !e.Takeover ||
+		e.MemoryBudget != 1<<30 {
 		t.Errorf("%+v", e)
 	}
 	if l := c.Loop(); l.PerAddressMax != 3 || l.HandshakeTimeout != 10*time.Second {
 		t.Errorf("loops %+v", l)
 	}
 	s := c.Session()
-	if s.BodyRateMin != 5 || s.StreamTimeout != time.Minute || s.TunnelTimeout != 2*time.Minute || s.DrainGrace != 3*time.Second ||
-		!slices.Equal(s.Upgrades, []string{"websocket", "chat/1.0"}) || s.Pseudonym != "edge-1" || !e.HealthHere || s.OwnPaths == nil {
+	if s.BodyRateMin != 5 || s.StreamTimeout != time.Minute || s.TunnelTimeout != 2*time.Minute ||
+		s.DrainGrace != 3*time.Second ||
+		!slices.Equal(s.Upgrades, []string{"websocket", "chat/1.0"}) || s.Pseudonym != "edge-1" || !e.HealthHere ||
+		s.OwnPaths == nil {
 		t.Errorf("sessions %+v", s)
 	}
-	if c := must(t); c.Edge.AdminBind != "127.0.0.1" || !c.Edge.AdminTLS || c.Edge.MemoryBudget <= 0 || len(c.Session().Pseudonym) != len("weir-000000") || c.Session().OwnPaths == nil {
+	if c := must(t); c.Edge.AdminBind != "127.0.0.1" || !c.Edge.AdminTLS || c.Edge.MemoryBudget <= 0 ||
+		len(c.Session().Pseudonym) != len("weir-000000") || c.Session().OwnPaths == nil {
 		t.Errorf("by default: %+v", c.Edge)
 	}
 }

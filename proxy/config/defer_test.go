@@ -11,7 +11,8 @@ import (
 // A key has 32 bytes, and matters with a queue only; without one nothing is deferred.
 func TestDeferKey(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "key")
-	for bytes, want := range map[int]string{31: "has 31 bytes; allowed: a regular file of 32 bytes", 32: "", 33: "is larger than 32 bytes"} {
+	for bytes, want := range map[int]string{31: "has 31 bytes; allowed: a regular file of 32 bytes", 32: "",
+		33: "is larger than 32 bytes"} {
 		if err := os.WriteFile(file, make([]byte, bytes), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -41,7 +42,8 @@ func TestDeferAdvertise(t *testing.T) {
 	if s := must(t, "DEFER_URL", "redis:", "REDIS_HOST", "h", "DEFER_ADVERTISE", list).Defer.Sites(); s != nil {
 		t.Error("a shared queue has sites")
 	}
-	if _, err := parse("DEFER_URL", "file:/q", "DEFER_ADVERTISE", "a"); err == nil || !strings.Contains(err.Error(), `DEFER_ADVERTISE: "a" is not such a URL; allowed: http://host:port`) {
+	if _, err := parse("DEFER_URL", "file:/q", "DEFER_ADVERTISE", "a"); err == nil ||
+		!strings.Contains(err.Error(), `DEFER_ADVERTISE: "a" is not such a URL; allowed: http://host:port`) {
 		t.Errorf("%v", err)
 	}
 }
@@ -53,18 +55,23 @@ func TestDeferCallbacks(t *testing.T) {
 	if len(c.Defer.Secret) != 24 || c.Session().Callbacks == nil || !c.RuleOptions().Callbacks {
 		t.Errorf("%+v", c.Defer)
 	}
-	if c := must(t, "DEFER_URL", "file:/q", "DEFER_CALLBACK_SECRET", "x"); c.Session().Callbacks != nil || c.RuleOptions().Callbacks {
+	if c := must(t, "DEFER_URL", "file:/q", "DEFER_CALLBACK_SECRET", "x"); c.Session().Callbacks != nil ||
+		c.RuleOptions().Callbacks {
 		t.Error("without hosts somebody is called back")
 	}
 	f := func(want string, env ...string) {
 		t.Helper()
-		if _, err := parse(append(env, "DEFER_URL", "file:/q")...); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "too short") {
+		if _, err := parse(append(env, "DEFER_URL", "file:/q")...); err == nil || !strings.Contains(err.Error(), want) ||
+			strings.Contains(err.Error(), "too short") {
 			t.Errorf("%q: %v, want %q", env, err, want)
 		}
 	}
-	f("DEFER_CALLBACK_SECRET: \"\" is missing, and DEFER_CALLBACK_HOSTS is set; allowed: whsec_ and base64", "DEFER_CALLBACK_HOSTS", "a")
-	f("DEFER_CALLBACK_SECRET: \"***\" has 9 bytes; allowed", "DEFER_CALLBACK_HOSTS", "a", "DEFER_CALLBACK_SECRET", "too short")
-	f(`DEFER_CALLBACK_HOSTS: "http://a" is not a host; allowed: names or addresses`, "DEFER_CALLBACK_HOSTS", "http://a", "DEFER_CALLBACK_SECRET", secret)
+	f("DEFER_CALLBACK_SECRET: \"\" is missing, and DEFER_CALLBACK_HOSTS is set; allowed: whsec_ and base64",
+		"DEFER_CALLBACK_HOSTS", "a")
+	f("DEFER_CALLBACK_SECRET: \"***\" has 9 bytes; allowed", "DEFER_CALLBACK_HOSTS", "a", "DEFER_CALLBACK_SECRET",
+		"too short")
+	f(`DEFER_CALLBACK_HOSTS: "http://a" is not a host; allowed: names or addresses`, "DEFER_CALLBACK_HOSTS",
+		"http://a", "DEFER_CALLBACK_SECRET", secret)
 }
 
 // A queue in Redis is on the server of the limits, or on another, with the settings of Redis.
@@ -73,7 +80,8 @@ func TestDeferInRedis(t *testing.T) {
 		{"redis:", "h", "[h:6379]"}, {"redis://q:1", "", "[q:1]"}, {"redis://q,r:2", "h", "[q:6379 r:2]"},
 	} {
 		c := must(t, "DEFER_URL", test.url, "REDIS_HOST", test.host, "REDIS_PASSWORD", "x", "REDIS_KEY_PREFIX", "w:")
-		if r := c.Defer.redis; fmt.Sprint(r.Addrs) != test.want || r.Password != "x" || r.KeyPrefix != "w:" || !c.Defer.Used() {
+		if r := c.Defer.redis; fmt.Sprint(r.Addrs) != test.want || r.Password != "x" || r.KeyPrefix != "w:" ||
+			!c.Defer.Used() {
 			t.Errorf("%s: %+v", test.url, r)
 		}
 	}
@@ -92,13 +100,16 @@ func TestDeferPostgres(t *testing.T) {
 		{[]string{"DEFER_URL", "postgres:"}, "", "names no server, and POSTGRES_URL is not set"},
 		{[]string{"DEFER_URL", "postgres://localhost/weir?password=s3cret"}, "", "names no user"},
 		{[]string{"DEFER_URL", "postgres://weir:12/s3cret@localhost/weir"}, "", "DEFER_URL"},
-		{[]string{"DEFER_URL", "mysql://weir:s3cret@localhost/weir"}, "", "is not file: and an absolute path, nor redis: or postgres:"},
+		{[]string{"DEFER_URL", "mysql://weir:s3cret@localhost/weir"}, "",
+			"is not file: and an absolute path, nor redis: or postgres:"},
 	} {
 		c, err := parse(test.env...)
 		switch {
-		case test.told == "" && (err != nil || !c.Defer.Used() || c.Defer.setting != test.setting || c.Defer.inPostgres != url):
+		case test.told == "" && (err != nil || !c.Defer.Used() || c.Defer.setting != test.setting ||
+			c.Defer.inPostgres != url):
 			t.Errorf("%q: %v, the queue of %s", test.env, err, c.Defer.setting)
-		case test.told != "" && (err == nil || !strings.Contains(err.Error(), test.told) || strings.Contains(err.Error(), "s3cret")):
+		case test.told != "" && (err == nil || !strings.Contains(err.Error(), test.told) ||
+			strings.Contains(err.Error(), "s3cret")):
 			t.Errorf("%q: %v, want %q", test.env, err, test.told)
 		}
 	}
@@ -108,7 +119,8 @@ func TestDeferPostgres(t *testing.T) {
 			t.Errorf("%q: noted %q, want %d", env, c.Notes, n)
 		}
 	}
-	if sql := must(t, "POSTGRES_MIGRATE", "print").PostgresSchema(); !strings.Contains(sql, "take_1") || !strings.Contains(sql, "deferred_put_1") {
+	if sql := must(t, "POSTGRES_MIGRATE", "print").PostgresSchema(); !strings.Contains(sql, "take_1") ||
+		!strings.Contains(sql, "deferred_put_1") {
 		t.Error("the SQL that is printed is not all")
 	}
 }

@@ -18,13 +18,18 @@ const (
 
 // registerLimit adds the settings of the global limit.
 func (c *Config) registerLimit(s *service.Settings) {
-	s.Choice("RATE_LIMIT_ALGORITHM", "fixed", "algorithm of the global limit", service.Among(&c.Limit.Algorithm, limit.Algorithms()...))
+	s.Choice("RATE_LIMIT_ALGORITHM", "fixed", "algorithm of the global limit",
+		service.Among(&c.Limit.Algorithm, limit.Algorithms()...))
 	s.Int(&c.limit, "RATE_LIMIT_LIMIT", limitDefault, 1, 1<<53, "requests per window (fixed, sliding, sliding_log, gcra)")
-	s.Float(&c.Limit.Window, "RATE_LIMIT_WINDOW", windowDefault, 0.000001, 100*365*24*3600, "window in seconds (fixed, sliding, sliding_log, gcra)")
-	s.Int(&c.capacity, "RATE_LIMIT_CAPACITY", limitDefault, 1, 1<<53, "capacity of the bucket (token) or of the queue (leaky)")
-	s.Float(&c.Limit.FillRate, "RATE_LIMIT_FILL_RATE", limitDefault, 0.000001, 1e9, "refill of tokens (token) or requests leaving the queue (leaky), per second")
+	s.Float(&c.Limit.Window, "RATE_LIMIT_WINDOW", windowDefault, 0.000001, 100*365*24*3600,
+		"window in seconds (fixed, sliding, sliding_log, gcra)")
+	s.Int(&c.capacity, "RATE_LIMIT_CAPACITY", limitDefault, 1, 1<<53,
+		"capacity of the bucket (token) or of the queue (leaky)")
+	s.Float(&c.Limit.FillRate, "RATE_LIMIT_FILL_RATE", limitDefault, 0.000001, 1e9,
+		"refill of tokens (token) or requests leaving the queue (leaky), per second")
 	c.limitGiven = func() bool {
-		return s.Given("RATE_LIMIT_ALGORITHM", "RATE_LIMIT_LIMIT", "RATE_LIMIT_WINDOW", "RATE_LIMIT_CAPACITY", "RATE_LIMIT_FILL_RATE")
+		return s.Given("RATE_LIMIT_ALGORITHM", "RATE_LIMIT_LIMIT", "RATE_LIMIT_WINDOW", "RATE_LIMIT_CAPACITY",
+			"RATE_LIMIT_FILL_RATE")
 	}
 }
 
@@ -74,7 +79,8 @@ func (c *Config) stray(a limit.Algorithm) error {
 			Problem: fmt.Sprintf("has no effect with RATE_LIMIT_ALGORITHM=%v", a), Allowed: strings.Join(names, ", ")}
 	}
 	for _, s := range stray {
-		c.Notes = append(c.Notes, fmt.Sprintf("%s=%s has no effect with RATE_LIMIT_ALGORITHM=%v until the algorithm is switched", s.name, s.value, a))
+		c.Notes = append(c.Notes,
+			fmt.Sprintf("%s=%s has no effect with RATE_LIMIT_ALGORITHM=%v until the algorithm is switched", s.name, s.value, a))
 	}
 	return nil
 }

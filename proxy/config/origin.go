@@ -15,10 +15,14 @@ import (
 
 // registerOrigin adds the settings about where requests come from.
 func registerOrigin(s *service.Settings, d *session.Settings) {
-	s.Func("TRUSTED_PROXIES", "", "networks and addresses of proxies whose X-Forwarded-For, Forwarded, X-Real-IP and similar fields are trusted",
+	s.Func("TRUSTED_PROXIES", "",
+		"networks and addresses of proxies whose X-Forwarded-For, Forwarded, X-Real-IP and similar fields are trusted",
 		"networks and addresses, comma separated: 10.0.0.0/8,192.0.2.1,::1", parsed(&d.TrustedProxies, networks))
-	s.Func("UNTRUSTED_FIELDS", "", "request fields, in addition to X-Forwarded-*, X-Real-IP and similar, that are dropped unless they come from TRUSTED_PROXIES",
-		"names, comma separated, with * at the end as a wildcard: X-Remote-User,X-Auth-*", parsed(&d.Claims, func(text string) (*keys.Claims, error) { return keys.NewClaims(elements(text)) }))
+	s.Func("UNTRUSTED_FIELDS", "",
+		"request fields, in addition to X-Forwarded-*, X-Real-IP and similar, that are dropped unless they come "+
+			"from TRUSTED_PROXIES",
+		"names, comma separated, with * at the end as a wildcard: X-Remote-User,X-Auth-*", parsed(&d.Claims,
+			func(text string) (*keys.Claims, error) { return keys.NewClaims(elements(text)) }))
 }
 
 func networks(text string) (list []netip.Prefix, err error) {
@@ -44,7 +48,8 @@ func elements(text string) (list []string) {
 func (c *Config) noteOrigin() {
 	for _, p := range c.data.TrustedProxies {
 		if p.Bits() == 0 {
-			c.Notes = append(c.Notes, fmt.Sprintf("TRUSTED_PROXIES: %s trusts everybody: each client can claim any address, and has a limit for each", p))
+			c.Notes = append(c.Notes,
+				fmt.Sprintf("TRUSTED_PROXIES: %s trusts everybody: each client can claim any address, and has a limit for each", p))
 		}
 	}
 }
@@ -91,7 +96,8 @@ func listensOn(bind, host string) bool {
 // TrustsLoopback reports whether TRUSTED_PROXIES contains addresses of this machine, so
 // that a proxy on it forwards requests of others.
 func (c *Config) TrustsLoopback() bool {
-	for _, loopback := range []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128"), netip.MustParsePrefix("::ffff:127.0.0.0/104")} {
+	for _, loopback := range []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128"),
+		netip.MustParsePrefix("::ffff:127.0.0.0/104")} {
 		if slices.ContainsFunc(c.data.TrustedProxies, loopback.Overlaps) {
 			return true
 		}

@@ -17,15 +17,24 @@ type postgresSettings struct {
 }
 
 func (p *postgresSettings) register(s *service.Settings) {
-	s.Secret(&p.URL, "POSTGRES_URL", "PostgreSQL 13 or later, instead of Redis: postgres://user:password@host:port/database?sslmode=verify-full; with standbys several hosts, comma separated")
-	s.Duration(&p.Timeout, "POSTGRES_TIMEOUT", 100*time.Millisecond, time.Millisecond, 2*time.Second, "how long a request waits for a decision")
-	s.Int(&p.Connections, "POSTGRES_CONNECTIONS", 2, 1, 64, "connections to PostgreSQL for decisions, in addition to one for documents")
-	s.Func("POSTGRES_SCHEMA", "weir", "schema of the tables and functions; the flag without a value prints the SQL that creates them", "",
+	s.Secret(&p.URL, "POSTGRES_URL",
+		"PostgreSQL 13 or later, instead of Redis: postgres://user:password@host:port/database?sslmode=verify-full; with "+
+			"standbys several hosts, comma separated")
+	s.Duration(&p.Timeout, "POSTGRES_TIMEOUT", 100*time.Millisecond, time.Millisecond, 2*time.Second,
+		"how long a request waits for a decision")
+	s.Int(&p.Connections, "POSTGRES_CONNECTIONS", 2, 1, 64,
+		"connections to PostgreSQL for decisions, in addition to one for documents")
+	s.Func("POSTGRES_SCHEMA", "weir",
+		"schema of the tables and functions; the flag without a value prints the SQL that creates them", "",
 		func(name string) error { p.Schema = name; return postgres.CheckSchema(name) })
-	s.String(&p.KeyPrefix, "POSTGRES_KEY_PREFIX", "", "prefix of every name in PostgreSQL, for several installations that share a schema")
-	s.Bool(&p.Durable, "POSTGRES_DURABLE", false, "true: create logged tables, of which a crash of PostgreSQL loses at most the last second, at several times the cost; false: a crash loses all consumption")
+	s.String(&p.KeyPrefix, "POSTGRES_KEY_PREFIX", "",
+		"prefix of every name in PostgreSQL, for several installations that share a schema")
+	s.Bool(&p.Durable, "POSTGRES_DURABLE", false,
+		"true: create logged tables, of which a crash of PostgreSQL loses at most the last second, at several times the "+
+			"cost; false: a crash loses all consumption")
 	s.Enum(&p.migrate, "POSTGRES_MIGRATE", "true", []string{"true", "false", "print"},
-		"true: create or migrate tables and functions at the start; false: they exist; print: print the SQL that creates them, and exit")
+		"true: create or migrate tables and functions at the start; false: they exist; print: print the SQL that "+
+			"creates them, and exit")
 	s.Alone("POSTGRES_SCHEMA", "POSTGRES_MIGRATE", "print")
 }
 
@@ -64,10 +73,12 @@ func (c *Config) Postgres() (postgres.Config, error) {
 	cfg.Failure, cfg.Manual = c.redis.Failure, c.postgres.migrate != "true"
 	var all []error
 	if c.UsesRedis() {
-		all = append(all, &service.SettingError{Name: "POSTGRES_URL", Value: "", Problem: "excludes REDIS_HOST", Allowed: "one of the two"})
+		all = append(all, &service.SettingError{Name: "POSTGRES_URL", Value: "", Problem: "excludes REDIS_HOST",
+			Allowed: "one of the two"})
 	}
 	all = append(all, faultsOf(cfg.Validate(), map[string]service.SettingError{
-		"URL": {Name: "POSTGRES_URL"}, "Connections": {Name: "POSTGRES_CONNECTIONS", Value: strconv.Itoa(cfg.Connections)}, "KeyPrefix": {Name: "POSTGRES_KEY_PREFIX", Value: cfg.KeyPrefix},
+		"URL": {Name: "POSTGRES_URL"}, "Connections": {Name: "POSTGRES_CONNECTIONS",
+			Value: strconv.Itoa(cfg.Connections)}, "KeyPrefix": {Name: "POSTGRES_KEY_PREFIX", Value: cfg.KeyPrefix},
 	}))
 	return cfg, errors.Join(all...)
 }

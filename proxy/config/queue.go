@@ -14,7 +14,8 @@ import (
 )
 
 // deferURLs describes the values of DEFER_URL.
-const deferURLs = "file: and an absolute path, such as file:/var/lib/weir/deferred; redis: for the server of REDIS_HOST, or redis://host:port; " +
+const deferURLs = "file: and an absolute path, such as file:/var/lib/weir/deferred; redis: for the server of " +
+	"REDIS_HOST, or redis://host:port; " +
 	"postgres: for that of POSTGRES_URL, or postgres://user:password@host:port/database"
 
 func (d *Defer) setURL(text string) error {
@@ -45,7 +46,8 @@ func (d *Defer) completeRedis(r *redisSettings) (err error) {
 		return err
 	}
 	if r.hosts == "" {
-		return &service.SettingError{Name: "DEFER_URL", Value: "redis:", Problem: "means the server of REDIS_HOST, which is not set", Allowed: "redis://host:port, or REDIS_HOST"}
+		return &service.SettingError{Name: "DEFER_URL", Value: "redis:",
+			Problem: "means the server of REDIS_HOST, which is not set", Allowed: "redis://host:port, or REDIS_HOST"}
 	}
 	d.redis, _ = r.config("REDIS_HOST", r.hosts) // faults are reported for the settings of the store
 	return nil
@@ -59,13 +61,15 @@ func (d *Defer) completePostgres(p *postgresSettings) error {
 	d.setting, d.schema, d.manual = "DEFER_URL", p.Schema, p.migrate != "true"
 	if d.inPostgres == "postgres:" {
 		if p.URL == "" {
-			return &service.SettingError{Name: "DEFER_URL", Value: d.inPostgres, Problem: "names no server, and POSTGRES_URL is not set", Allowed: deferURLs}
+			return &service.SettingError{Name: "DEFER_URL", Value: d.inPostgres,
+				Problem: "names no server, and POSTGRES_URL is not set", Allowed: deferURLs}
 		}
 		d.setting, d.inPostgres = "POSTGRES_URL", p.URL // checked as the store's
 		return nil
 	}
 	fault := service.SettingError{Name: "DEFER_URL", Allowed: deferURLs} // the value may contain a password
-	return faultsOf(postgres.Config{URL: d.inPostgres, Schema: p.Schema}.Validate(), map[string]service.SettingError{"URL": fault})
+	return faultsOf(postgres.Config{URL: d.inPostgres, Schema: p.Schema}.Validate(),
+		map[string]service.SettingError{"URL": fault})
 }
 
 func (d *Defer) openRedis(log *slog.Logger) (deferred.Queue, error) {
@@ -77,7 +81,8 @@ func (d *Defer) openRedis(log *slog.Logger) (deferred.Queue, error) {
 }
 
 func (d *Defer) openPostgres(log *slog.Logger) (deferred.Queue, error) {
-	q, err := postgresqueue.Open(postgresqueue.Config{URL: d.inPostgres, Setting: d.setting, Schema: d.schema, Manual: d.manual, Limits: d.Limits, Key: d.key, Log: log})
+	q, err := postgresqueue.Open(postgresqueue.Config{URL: d.inPostgres, Setting: d.setting, Schema: d.schema,
+		Manual: d.manual, Limits: d.Limits, Key: d.key, Log: log})
 	if fault := postgres.Classify(err).Permanent; fault != nil && fault.Cause != store.NoSchema { // a setting is wrong
 		err = &service.ExitError{Status: 2, Err: err}
 	}

@@ -24,7 +24,8 @@ func TestRedisAddresses(t *testing.T) {
 		{[]string{"REDIS_HOST", "::1", "REDIS_MODE", "auto"}, "[::1]:6379", redis.Auto},
 		{[]string{"REDIS_HOST", "[::1]:7001", "REDIS_MODE", "cluster"}, "[::1]:7001", redis.Cluster},
 		{[]string{"REDIS_HOST", "a, b:7001 ,c"}, "a:6379 b:7001 c:6379", redis.Auto},
-		{[]string{"REDIS_HOST", "a:26379,b:26379", "REDIS_SENTINEL_MASTER", "main", "REDIS_MODE", "sentinel"}, "a:26379 b:26379", redis.Sentinel},
+		{[]string{"REDIS_HOST", "a:26379,b:26379", "REDIS_SENTINEL_MASTER", "main", "REDIS_MODE", "sentinel"},
+			"a:26379 b:26379", redis.Sentinel},
 	} {
 		cfg, err := must(t, test.env...).Redis()
 		if err != nil || strings.Join(cfg.Addrs, " ") != test.addrs || cfg.Topology != test.mode {
@@ -37,13 +38,18 @@ func TestRedisAddresses(t *testing.T) {
 }
 
 func TestRedisValuesArrive(t *testing.T) {
-	cfg, err := must(t, "REDIS_HOST", "a,b", "REDIS_SENTINEL_MASTER", "main", "REDIS_USERNAME", "me", "REDIS_PASSWORD", "secret", "REDIS_DB", "3",
-		"REDIS_TLS", "true", "REDIS_TLS_CA_FILE", "/ca.pem", "REDIS_TLS_SERVER_NAME", "redis.internal", "REDIS_SENTINEL_USERNAME", "watcher", "REDIS_SENTINEL_PASSWORD", "hidden", "REDIS_KEY_PREFIX", "p:", "REDIS_TIMEOUT", "50ms", "STORE_FAILURE_MODE", "local").Redis()
+	cfg, err := must(t, "REDIS_HOST", "a,b", "REDIS_SENTINEL_MASTER", "main", "REDIS_USERNAME", "me", "REDIS_PASSWORD",
+		"secret", "REDIS_DB", "3",
+		"REDIS_TLS", "true", "REDIS_TLS_CA_FILE", "/ca.pem", "REDIS_TLS_SERVER_NAME", "redis.internal",
+		"REDIS_SENTINEL_USERNAME", "watcher", "REDIS_SENTINEL_PASSWORD", "hidden", "REDIS_KEY_PREFIX", "p:",
+		"REDIS_TIMEOUT", "50ms", "STORE_FAILURE_MODE", "local").Redis()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if cfg.SentinelMaster != "main" || cfg.Username != "me" || cfg.Password != "secret" || cfg.DB != 3 || !cfg.TLS ||
-		cfg.TLSCAFile != "/ca.pem" || cfg.TLSServerName != "redis.internal" || cfg.SentinelUsername != "watcher" || cfg.SentinelPassword != "hidden" || cfg.KeyPrefix != "p:" || cfg.Timeout != 50*time.Millisecond || cfg.Failure != store.Local {
+		cfg.TLSCAFile != "/ca.pem" || cfg.TLSServerName != "redis.internal" || cfg.SentinelUsername != "watcher" ||
+		cfg.SentinelPassword != "hidden" || cfg.KeyPrefix != "p:" || cfg.Timeout != 50*time.Millisecond ||
+		cfg.Failure != store.Local {
 		t.Errorf("%+v", cfg)
 	}
 	for word, mode := range map[string]store.Mode{"open": store.FailOpen, "local": store.Local, "closed": store.Closed} {
@@ -51,7 +57,8 @@ func TestRedisValuesArrive(t *testing.T) {
 			t.Errorf("%s: %v, %v", word, cfg.Failure, err)
 		}
 	}
-	if cfg, err := must(t, "REDIS_HOST", "a").Redis(); err != nil || cfg.Failure != store.FailOpen || cfg.Timeout != 100*time.Millisecond {
+	if cfg, err := must(t, "REDIS_HOST", "a").Redis(); err != nil || cfg.Failure != store.FailOpen ||
+		cfg.Timeout != 100*time.Millisecond {
 		t.Errorf("by default: %+v, %v", cfg, err)
 	}
 }
@@ -75,11 +82,15 @@ func TestWrongRedisSettings(t *testing.T) {
 		{[]string{"REDIS_HOST", "a,b", "REDIS_DB", "1"}, "REDIS_DB", `"1" cannot be used with a Cluster; allowed: 0`},
 		{[]string{"REDIS_HOST", "a", "REDIS_DB", "1", "REDIS_MODE", "cluster"}, "REDIS_DB", "Cluster"},
 		{[]string{"REDIS_HOST", "a", "REDIS_MODE", "clustered"}, "REDIS_MODE", "allowed: auto, single, cluster, sentinel"},
-		{[]string{"REDIS_HOST", "a,b", "REDIS_MODE", "single"}, "REDIS_HOST", `"a,b" cannot be used with a single server; allowed: one address`},
+		{[]string{"REDIS_HOST", "a,b", "REDIS_MODE", "single"}, "REDIS_HOST",
+			`"a,b" cannot be used with a single server; allowed: one address`},
 		{[]string{"REDIS_HOST", "a", "REDIS_MODE", "sentinel"}, "REDIS_SENTINEL_MASTER", "is missing"},
-		{[]string{"REDIS_HOST", "a", "REDIS_MODE", "cluster", "REDIS_SENTINEL_MASTER", "m"}, "REDIS_SENTINEL_MASTER", "has no effect without Sentinels"},
-		{[]string{"REDIS_HOST", "a", "REDIS_SENTINEL_PASSWORD", "p"}, "REDIS_SENTINEL_PASSWORD", "has no effect without Sentinels"},
-		{[]string{"REDIS_HOST", "a", "REDIS_SENTINEL_MASTER", "m", "REDIS_SENTINEL_USERNAME", "u"}, "REDIS_SENTINEL_PASSWORD", "is missing"},
+		{[]string{"REDIS_HOST", "a", "REDIS_MODE", "cluster", "REDIS_SENTINEL_MASTER", "m"}, "REDIS_SENTINEL_MASTER",
+			"has no effect without Sentinels"},
+		{[]string{"REDIS_HOST", "a", "REDIS_SENTINEL_PASSWORD", "p"}, "REDIS_SENTINEL_PASSWORD",
+			"has no effect without Sentinels"},
+		{[]string{"REDIS_HOST", "a", "REDIS_SENTINEL_MASTER", "m", "REDIS_SENTINEL_USERNAME", "u"},
+			"REDIS_SENTINEL_PASSWORD", "is missing"},
 		{[]string{"REDIS_HOST", "a", "REDIS_TLS_SERVER_NAME", "n"}, "REDIS_TLS_SERVER_NAME", "has no effect without TLS"},
 		{[]string{"REDIS_HOST", "a", "REDIS_KEY_PREFIX", "{a}"}, "REDIS_KEY_PREFIX", "braces"},
 		{[]string{"REDIS_HOST", "a", "REDIS_USERNAME", "me"}, "REDIS_PASSWORD", "is missing"},
@@ -93,7 +104,8 @@ func TestWrongRedisSettings(t *testing.T) {
 			t.Errorf("%v: %v, want %s and %q", test.env, err, test.name, test.sentence)
 		}
 	}
-	if cfg, err := must(t, "REDIS_HOST", "a,b", "REDIS_SENTINEL_MASTER", "main", "REDIS_DB", "1").Redis(); err != nil || !slices.Equal(cfg.Addrs, []string{"a:6379", "b:6379"}) {
+	if cfg, err := must(t, "REDIS_HOST", "a,b", "REDIS_SENTINEL_MASTER", "main", "REDIS_DB",
+		"1").Redis(); err != nil || !slices.Equal(cfg.Addrs, []string{"a:6379", "b:6379"}) {
 		t.Errorf("Sentinels and a database: %v", err)
 	}
 }

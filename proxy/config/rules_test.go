@@ -53,8 +53,10 @@ func TestRulesFaults(t *testing.T) {
 	for _, test := range []struct{ name, value, want string }{
 		{"CLIENT_KEY", "X-Client-Id", `CLIENT_KEY: "X-Client-Id" cannot be part of a key; allowed: ip, ip/24`},
 		{"CLIENT_KEY", "global", `CLIENT_KEY: "global" is the same for all clients; allowed: ip,`},
-		{"CLIENT_KEY", "ip", `CLIENT_KEY: "ip" applies to clients of CLIENTS_FILE, which is not set; allowed: with CLIENTS_FILE`},
-		{"DESCRIPTOR_KEYS", "message_type", `DESCRIPTOR_KEYS: "message_type" is invalid: must be pairs such as message_type=header:X-Type`},
+		{"CLIENT_KEY", "ip",
+			`CLIENT_KEY: "ip" applies to clients of CLIENTS_FILE, which is not set; allowed: with CLIENTS_FILE`},
+		{"DESCRIPTOR_KEYS", "message_type",
+			`DESCRIPTOR_KEYS: "message_type" is invalid: must be pairs such as message_type=header:X-Type`},
 		{"DESCRIPTOR_KEYS", "a=header:A,b=body,a=ip", `is invalid: b: must be one of`},
 		{"DESCRIPTOR_KEYS", "a=header:A,b=body,a=ip", `; a: given twice; allowed: message_type=header:X-Type,`},
 	} {

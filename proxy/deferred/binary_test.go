@@ -18,13 +18,17 @@ func entries() []*deferred.Entry {
 	at := time.Date(2026, 11, 23, 6, 0, 0, 123000, time.UTC)
 	return []*deferred.Entry{
 		{},
-		{ID: deferred.ID{1}, Rule: "orders", Head: []byte("POST / HTTP/1.1\r\n\r\n"), State: deferred.Waiting, Accepted: at, Expires: at.Add(time.Hour), Remote: netip.MustParseAddrPort("10.0.0.1:80")},
+		{ID: deferred.ID{1}, Rule: "orders", Head: []byte("POST / HTTP/1.1\r\n\r\n"), State: deferred.Waiting,
+			Accepted: at, Expires: at.Add(time.Hour), Remote: netip.MustParseAddrPort("10.0.0.1:80")},
 		{
 			ID: deferred.ID{2}, Rule: "orders", Line: "shop\x00\xff", Order: deferred.OrderNone, Parallel: 8,
 			Accepted: at, Expires: at.Add(time.Hour), Remote: netip.MustParseAddrPort("[fe80::1%eth0]:8080"), TLS: true,
-			Scope: deferred.Hash{3}, Fingerprint: deferred.Hash{4}, Head: []byte("head"), Body: bytes.Repeat([]byte{0}, 5000), Callback: "https://x/",
-			State: deferred.Failed, Due: at.Add(time.Second), Attempts: 8, Last: deferred.Last{At: at, Status: 503, Error: "no answer"},
-			Result: &deferred.Result{Status: 503, Head: []byte("HTTP/1.1 503 X\r\n\r\n"), Body: []byte("busy"), Bytes: 1 << 40, Truncated: true},
+			Scope: deferred.Hash{3}, Fingerprint: deferred.Hash{4}, Head: []byte("head"),
+			Body: bytes.Repeat([]byte{0}, 5000), Callback: "https://x/",
+			State: deferred.Failed, Due: at.Add(time.Second), Attempts: 8,
+			Last: deferred.Last{At: at, Status: 503, Error: "no answer"},
+			Result: &deferred.Result{Status: 503, Head: []byte("HTTP/1.1 503 X\r\n\r\n"), Body: []byte("busy"),
+				Bytes: 1 << 40, Truncated: true},
 		},
 		{ID: deferred.ID{5}, State: deferred.Done, Result: &deferred.Result{}},
 	}

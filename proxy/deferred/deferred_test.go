@@ -15,7 +15,8 @@ func TestID(t *testing.T) {
 	if err != nil || got != id {
 		t.Fatalf("%s is read as %v, %v", id, got, err)
 	}
-	for _, text := range []string{"", "zz", id.String() + "0", id.String()[:25] + "z", "ZZZZZZZZZZZZZZZZZZZZZZZZZZ", "iiiiiiiiiiiiiiiiiiiiiiiiii", id.String()[:24] + "\r\n"} {
+	for _, text := range []string{"", "zz", id.String() + "0", id.String()[:25] + "z", "ZZZZZZZZZZZZZZZZZZZZZZZZZZ",
+		"iiiiiiiiiiiiiiiiiiiiiiiiii", id.String()[:24] + "\r\n"} {
 		if got, err := deferred.ParseID(text); err == nil {
 			t.Errorf("%q is read as %s", text, got)
 		}

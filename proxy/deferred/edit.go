@@ -24,7 +24,8 @@ const (
 
 // EditEach implements Queue.Edit for queues that edit entries by their IDs. change edits entries,
 // and returns for each why it was not changed, or nil.
-func EditEach(ctx context.Context, q Queue, e Edit, change func(ids []ID) (refused []error, err error)) (n int, err error) {
+func EditEach(ctx context.Context, q Queue, e Edit, change func(ids []ID) (refused []error, err error)) (n int,
+	err error) {
 	one := e.ID != ID{}
 	ids := []ID{e.ID}
 	if !one {

@@ -79,7 +79,8 @@ func (b *Inbox[T]) offer(op T, p *Put) (refused Stored, ok bool) {
 		return Stored{Outcome: Storing}, false
 	case len(b.waiting) >= inboxMost || b.bytes+size > inboxBytesMost:
 		return NotStored(fmt.Errorf("%d entries are already waiting to be written", len(b.waiting))), false
-	case client != (share.Client{}) && !(b.puts.Admits(client, 1, inboxMost) && b.sizes.Admits(client, int64(size), inboxBytesMost)):
+	case client != (share.Client{}) &&
+		!(b.puts.Admits(client, 1, inboxMost) && b.sizes.Admits(client, int64(size), inboxBytesMost)):
 		return Stored{Outcome: Full, Bound: BoundShare}, false
 	}
 	if p.Entry.Keyed() {

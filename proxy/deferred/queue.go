@@ -152,7 +152,8 @@ type Stored struct {
 	Due        time.Time // Full: when the first entry of the line is due; zero: there is none
 	Expires    time.Time
 	Durability string // "fsync", or what the store promises
-	Scope      string // ScopeProxy or ScopeShared: whose entries Position and the order of the line refer to; empty: unknown
+	// ScopeProxy or ScopeShared: whose entries Position and the order of the line refer to; empty: unknown
+	Scope string
 
 	// Result is the target's answer if the earlier entry is Done. The proxy reads it; queues do not set it.
 	Result *Result

@@ -159,7 +159,8 @@ func (d *Defer) checkKey(values [][]byte) (fault string) {
 		return ""
 	case len(values) > 1:
 		return "Idempotency-Key must be given once"
-	case len(values[0]) == 0 || len(values[0]) > keyBytesMax || bytes.ContainsFunc(values[0], func(r rune) bool { return r <= ' ' || r > '~' }):
+	case len(values[0]) == 0 || len(values[0]) > keyBytesMax ||
+		bytes.ContainsFunc(values[0], func(r rune) bool { return r <= ' ' || r > '~' }):
 		return "Idempotency-Key must be 1 to 255 visible ASCII characters"
 	}
 	return ""

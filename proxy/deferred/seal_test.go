@@ -37,7 +37,8 @@ func TestKeys(t *testing.T) {
 			t.Errorf("%q is opened: %v", value, err)
 		}
 	}
-	if d := one.Digest("ab", "c"); d != one.Digest("ab", "c") || d == one.Digest("a", "bc") || d == other.Digest("ab", "c") || d == plain.Digest("ab", "c") {
+	if d := one.Digest("ab", "c"); d != one.Digest("ab", "c") || d == one.Digest("a", "bc") ||
+		d == other.Digest("ab", "c") || d == plain.Digest("ab", "c") {
 		t.Errorf("digests are alike that should not be, or are not that should: %x", d)
 	}
 }

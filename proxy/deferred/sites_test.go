@@ -15,10 +15,12 @@ func TestSites(t *testing.T) {
 	t.Parallel()
 	urls := []string{"http://10.0.0.1:8082", "https://b.example", "http://[::1]:8082"}
 	list := func(first int) deferred.Sites {
-		return testkit.Must(deferred.ParseSites(strings.Join(append(urls[first:len(urls):len(urls)], urls[:first]...), ", ")))(t)
+		return testkit.Must(deferred.ParseSites(strings.Join(append(urls[first:len(urls):len(urls)], urls[:first]...),
+			", ")))(t)
 	}
-	for host, want := range map[string]bool{"": false, "10.0.0.1:8082": false, "10.0.0.1": false, ".example": false, "b.example:81": false,
-		"b.example": true, "B.example": true, "b.example:443": true, "b.example:80": false} {
+	for host, want := range map[string]bool{"": false, "10.0.0.1:8082": false, "10.0.0.1": false, ".example": false,
+		"b.example:81": false,
+		"b.example":    true, "B.example": true, "b.example:443": true, "b.example:80": false} {
 		if got := list(0).Others(host); got != want {
 			t.Errorf("%q is another's: %v", host, got)
 		}
@@ -50,11 +52,14 @@ func TestParseSites(t *testing.T) {
 		many += fmt.Sprintf(",http://a%d", n)
 	}
 	for text, fault := range map[string]string{
-		"http://a": "", "http://a/, https://b:1/": "", "": "is not such a URL", "a:80": "is not such a URL", "ftp://a": "is not such a URL", "http://": "is not such a URL",
-		"http://u@a": "is not such a URL", "http://a/x": "is not such a URL", "http://a?x": "is not such a URL", "http://a#x": "is not such a URL", "http://a,": "is not such a URL",
+		"http://a": "", "http://a/, https://b:1/": "", "": "is not such a URL", "a:80": "is not such a URL",
+		"ftp://a": "is not such a URL", "http://": "is not such a URL",
+		"http://u@a": "is not such a URL", "http://a/x": "is not such a URL", "http://a?x": "is not such a URL",
+		"http://a#x": "is not such a URL", "http://a,": "is not such a URL",
 		"http://a,http://a/": "cannot be distinguished from", many: "has more than 64",
 	} {
-		if _, err := deferred.ParseSites(text); (err == nil) != (fault == "") || err != nil && !strings.Contains(err.Error(), fault) {
+		if _, err := deferred.ParseSites(text); (err == nil) != (fault == "") || err != nil &&
+			!strings.Contains(err.Error(), fault) {
 			t.Errorf("%.40q: %v, want %q", text, err, fault)
 		}
 	}

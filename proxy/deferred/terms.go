@@ -56,7 +56,8 @@ const (
 
 // Usual returns the meaning of `defer: {}`.
 func Usual() Defer {
-	return Defer{When: Prefer, Order: ByKey, Idempotency: Optional, For: 3600, PerKey: 1000, Reserve: 0.1, Attempts: 8, Backoff: Backoff{First: 1, Factor: 2, Max: 300},
+	return Defer{When: Prefer, Order: ByKey, Idempotency: Optional, For: 3600, PerKey: 1000, Reserve: 0.1, Attempts: 8,
+		Backoff: Backoff{First: 1, Factor: 2, Max: 300},
 		RetryOn: []int{408, 425, 429, 500, 502, 503, 504}, Result: ResultTerms{Keep: 3600, Bytes: 65536}}
 }
 
@@ -84,7 +85,8 @@ func (d *Defer) ReadNode(r *strict.Reader, n *strict.Node, path string) {
 	if f := d.Backoff.Factor; f < 1 || f > factorMax {
 		r.Fault(path+".backoff.factor", "must be from 1 to %d, is %v", factorMax, f)
 	}
-	r.Check(d.Backoff.Max < d.Backoff.First, path+".backoff.max", "must not be less than first, which is %v, is %v", d.Backoff.First, d.Backoff.Max)
+	r.Check(d.Backoff.Max < d.Backoff.First, path+".backoff.max", "must not be less than first, which is %v, is %v",
+		d.Backoff.First, d.Backoff.Max)
 	for i, status := range d.RetryOn {
 		at := strict.Element(path+".retryOn", i)
 		if r.Range(at, int64(status), 400, 599); slices.Contains(d.RetryOn[:i], status) {
@@ -112,7 +114,8 @@ func (d *Defer) Kept() int64 { return int64(d.Reserve*1000 + 0.5) }
 // Callbacks returns the terms for callbacks: five attempts within about an hour and a quarter,
 // with pauses of 5 s, 50 s, 8 min and 1 h.
 func Callbacks() Defer {
-	return Defer{For: 24 * 3600, Attempts: 5, Backoff: Backoff{First: 5, Factor: 10, Max: 3600}, Result: ResultTerms{Keep: 3600}}
+	return Defer{For: 24 * 3600, Attempts: 5, Backoff: Backoff{First: 5, Factor: 10, Max: 3600},
+		Result: ResultTerms{Keep: 3600}}
 }
 
 func span(seconds float64) time.Duration { return time.Duration(seconds * float64(time.Second)) }

@@ -43,9 +43,11 @@ func TestRead(t *testing.T) {
 	f("{when: always, for: 0.5, perKey: 1}", func(d *deferred.Defer) { d.When, d.For, d.PerKey = deferred.Always, 0.5, 1 })
 	f("{order: none}", func(d *deferred.Defer) { d.Order, d.Parallel = deferred.Unordered, 8 })
 	f("{order: none, parallel: 2}", func(d *deferred.Defer) { d.Order, d.Parallel = deferred.Unordered, 2 })
-	f("{reserve: 0, attempts: 1, retryOn: []}", func(d *deferred.Defer) { d.Reserve, d.Attempts, d.RetryOn = 0, 1, []int{} })
+	f("{reserve: 0, attempts: 1, retryOn: []}",
+		func(d *deferred.Defer) { d.Reserve, d.Attempts, d.RetryOn = 0, 1, []int{} })
 	f("{backoff: {first: 2}}", func(d *deferred.Defer) { d.Backoff.First = 2 })
-	f("{idempotency: required, result: {bytes: 0}}", func(d *deferred.Defer) { d.Idempotency, d.Result.Bytes = deferred.Required, 0 })
+	f("{idempotency: required, result: {bytes: 0}}",
+		func(d *deferred.Defer) { d.Idempotency, d.Result.Bytes = deferred.Required, 0 })
 }
 
 func TestFaults(t *testing.T) {
@@ -54,12 +56,14 @@ func TestFaults(t *testing.T) {
 		t.Helper()
 		_, err := read(text)
 		faults, ok := errors.AsType[strict.Faults](err)
-		if !ok || len(faults) != 1 || faults[0].Path != strings.TrimSuffix("defer."+path, ".") || faults[0].Message != message {
+		if !ok || len(faults) != 1 || faults[0].Path != strings.TrimSuffix("defer."+path, ".") ||
+			faults[0].Message != message {
 			t.Errorf("%s:\nhave %v\nwant %s: %s", text, err, path, message)
 		}
 	}
 	f("true", "", "must be an object, is true")
-	f("{later: true}", "later", "unknown field; allowed: when, for, perKey, order, parallel, reserve, attempts, backoff, retryOn, idempotency, result, callback")
+	f("{later: true}", "later", "unknown field; allowed: when, for, perKey, order, parallel, reserve, attempts, "+
+		"backoff, retryOn, idempotency, result, callback")
 	f("{when: now}", "when", `must be one of prefer, always, is "now"`)
 	f("{for: 2592001}", "for", "must be from 0.001 to 2.592e+06 seconds, is 2.592001e+06")
 	f("{for: 0}", "for", "must be from 0.001 to 2.592e+06 seconds, is 0")
@@ -103,10 +107,12 @@ func TestJudge(t *testing.T) {
 	f(deferred.Attempt{N: 3}, deferred.Failed, 0)
 
 	d.Attempts = 100
-	for n, most := range map[int]time.Duration{1: time.Second, 9: 256 * time.Second, 10: 300 * time.Second, 99: 300 * time.Second} {
+	for n, most := range map[int]time.Duration{1: time.Second, 9: 256 * time.Second, 10: 300 * time.Second,
+		99: 300 * time.Second} {
 		for _, chance := range []float64{0, 0.5, 1} {
 			_, pause := d.Judge(&deferred.Attempt{N: n}, chance)
-			if want := time.Duration(float64(most) * (0.8 + 0.4*chance)); pause < want-time.Millisecond || pause > want+time.Millisecond {
+			if want := time.Duration(float64(most) * (0.8 + 0.4*chance)); pause < want-time.Millisecond ||
+				pause > want+time.Millisecond {
 				t.Errorf("after attempt %d, by chance %v, it pauses %v, want %v", n, chance, pause, want)
 			}
 		}
@@ -165,7 +171,8 @@ func TestCallback(t *testing.T) {
 	with.Callback = true
 	f := func(want, fault string, values ...string) {
 		t.Helper()
-		if w, got := with.Wishes(hosts, fields(map[string][]string{"Prefer": values})); w.Callback != want || !strings.HasPrefix(got, fault) || fault == "" && got != "" {
+		if w, got := with.Wishes(hosts, fields(map[string][]string{"Prefer": values})); w.Callback != want ||
+			!strings.HasPrefix(got, fault) || fault == "" && got != "" {
 			t.Errorf("%q: %q, %q; want %q, %q", values, w.Callback, got, want, fault)
 		}
 	}
@@ -180,11 +187,13 @@ func TestCallback(t *testing.T) {
 	f("", "", `x="weir-callback=https://b.example, weir-callback=1"`)
 	f("", "", `x="a\", weir-callback=https://b.example"`)
 	f(url, "", `weir-callback="https://a.exa\mple/x"`)
-	f("", "weir-callback is not https; allowed are https URLs of the hosts that this proxy is set to call back", "weir-callback")
+	f("", "weir-callback is not https; allowed are https URLs of the hosts that this proxy is set to call back",
+		"weir-callback")
 	f("", "weir-callback is not https", `weir-callback=""`)
 	f("", "weir-callback is not https", `weir-callback="`)
 	f("", "weir-callback is not https", `weir-callback="http://a.example"`)
-	f("", "weir-callback has a host that is not listed", `weir-callback="https://b.example"`, `weir-callback="https://a.example"`)
+	f("", "weir-callback has a host that is not listed", `weir-callback="https://b.example"`,
+		`weir-callback="https://a.example"`)
 
 	without := deferred.Usual()
 	values := fields(map[string][]string{"Prefer": {`weir-callback="http://x"`}})
@@ -198,7 +207,8 @@ func TestCallback(t *testing.T) {
 		callback string
 		async    bool
 		want     string
-	}{{"", false, ""}, {"", true, "respond-async"}, {url, false, "weir-callback"}, {url, true, "respond-async, weir-callback"}} {
+	}{{"", false, ""}, {"", true, "respond-async"}, {url, false, "weir-callback"},
+		{url, true, "respond-async, weir-callback"}} {
 		w := deferred.Wishes{Callback: applied.callback}
 		if got := w.Applied(applied.async); got != applied.want {
 			t.Errorf("%+v: applied %q", applied, got)
@@ -212,7 +222,8 @@ func TestCheckKey(t *testing.T) {
 	required.Idempotency = deferred.Required
 	f := func(d *deferred.Defer, want string, values ...string) {
 		t.Helper()
-		if w, got := d.Wishes(nil, fields(map[string][]string{"Idempotency-Key": values})); got != want || got == "" && len(values) == 1 && string(w.Key) != values[0] {
+		if w, got := d.Wishes(nil, fields(map[string][]string{"Idempotency-Key": values})); got != want || got == "" &&
+			len(values) == 1 && string(w.Key) != values[0] {
 			t.Errorf("%q: %q, the key %q, want %q", values, got, w.Key, want)
 		}
 	}
@@ -233,26 +244,30 @@ func TestCheckKey(t *testing.T) {
 func TestDigests(t *testing.T) {
 	t.Parallel()
 	request := func(method, target, body string) *deferred.Request {
-		return &deferred.Request{Method: []byte(method), Target: []byte(target), Body: []byte(body), Wishes: deferred.Wishes{Key: []byte("k")}}
+		return &deferred.Request{Method: []byte(method), Target: []byte(target), Body: []byte(body),
+			Wishes: deferred.Wishes{Key: []byte("k")}}
 	}
 	one := request("POST", "/a?b", "c")
 	if request("POST", "/a?d", "e").Scope("r", "l") != one.Scope("r", "l") {
 		t.Error("query or body are in the scope")
 	}
-	for i, other := range []deferred.Hash{one.Scope("rl", ""), one.Scope("r", "m"), request("PUT", "/a", "c").Scope("r", "l"), request("POST", "/b", "c").Scope("r", "l")} {
+	for i, other := range []deferred.Hash{one.Scope("rl", ""), one.Scope("r", "m"),
+		request("PUT", "/a", "c").Scope("r", "l"), request("POST", "/b", "c").Scope("r", "l")} {
 		if other == one.Scope("r", "l") {
 			t.Errorf("scope %d is the same", i)
 		}
 	}
 	two := request("POST", "/a", "c")
-	if two.Sender = "192.0.2.1"; two.Scope("r", "l") == one.Scope("r", "l") || two.Scope("r", "") == one.Scope("r", two.Sender) {
+	if two.Sender = "192.0.2.1"; two.Scope("r", "l") == one.Scope("r", "l") ||
+		two.Scope("r", "") == one.Scope("r", two.Sender) {
 		t.Error("two senders have the same scope")
 	}
 	told := request("POST", "/a?b", "c")
 	if told.Callback = "https://a.example"; told.Fingerprint() == one.Fingerprint() {
 		t.Error("the same request with a callback is the same")
 	}
-	for i, other := range []*deferred.Request{request("POST", "/a?bc", ""), request("POST", "/a?", "bc"), request("PUT", "/a?b", "c")} {
+	for i, other := range []*deferred.Request{request("POST", "/a?bc", ""), request("POST", "/a?", "bc"),
+		request("PUT", "/a?b", "c")} {
 		if other.Fingerprint() == one.Fingerprint() {
 			t.Errorf("fingerprint %d is the same", i)
 		}
@@ -274,13 +289,15 @@ func TestCredentials(t *testing.T) {
 		return (&deferred.Request{Method: []byte("POST"), Target: []byte("/"), Wishes: w}).Scope("r", "l")
 	}
 	none := f(nil)
-	if f(map[string][]string{"Accept": {"a"}}) != none || f(map[string][]string{"Cookie": {"a"}}) != f(map[string][]string{"Cookie": {"a"}}) {
+	if f(map[string][]string{"Accept": {"a"}}) != none ||
+		f(map[string][]string{"Cookie": {"a"}}) != f(map[string][]string{"Cookie": {"a"}}) {
 		t.Error("the same credentials have two scopes")
 	}
 	seen := map[deferred.Hash]string{none: "none"}
 	for _, c := range []map[string][]string{
 		{"Authorization": {"a"}}, {"Authorization": {"b"}}, {"Authorization": {"a", "b"}}, {"Authorization": {"ab"}},
-		{"Cookie": {"a"}}, {"Cookie": {"a", "b"}}, {"Authorization": {"a"}, "Cookie": {"b"}}, {"Authorization": {"b"}, "Cookie": {"a"}},
+		{"Cookie": {"a"}}, {"Cookie": {"a", "b"}}, {"Authorization": {"a"}, "Cookie": {"b"}},
+		{"Authorization": {"b"}, "Cookie": {"a"}},
 	} {
 		if other, there := seen[f(c)]; there {
 			t.Errorf("%v has the scope of %s", c, other)
@@ -295,7 +312,8 @@ func TestJudgeCallback(t *testing.T) {
 	d := deferred.Callbacks()
 	f := func(n, status int, says time.Duration, to deferred.State, after time.Duration) {
 		t.Helper()
-		if got, pause := d.JudgeCallback(&deferred.Attempt{N: n, Status: status, RetryAfter: says}, 0.5); got != to || pause != after {
+		if got, pause := d.JudgeCallback(&deferred.Attempt{N: n, Status: status, RetryAfter: says}, 0.5); got != to ||
+			pause != after {
 			t.Errorf("attempt %d with %d leads to %v after %v, want %v after %v", n, status, got, pause, to, after)
 		}
 	}
@@ -315,7 +333,8 @@ func TestJudgeCallback(t *testing.T) {
 
 // However a client writes its preferences, what they name may be called back.
 func FuzzWishes(f *testing.F) {
-	for _, list := range []string{"respond-async", `weir-callback="https://a.example/x?a=1,2", respond-async;x="y,\\"z"`, `weir-callback="`, `",\`} {
+	for _, list := range []string{"respond-async",
+		`weir-callback="https://a.example/x?a=1,2", respond-async;x="y,\\"z"`, `weir-callback="`, `",\`} {
 		f.Add(list)
 	}
 	hosts := testkit.Must(callback.ParseHosts("a.example"))(f)

@@ -45,7 +45,8 @@ func TestConfigJSON(t *testing.T) {
 	}
 	var c limit.Config
 	err := json.Unmarshal([]byte(`{"algorithm":"Fixed"}`), &c)
-	if err == nil || !strings.Contains(err.Error(), `must be one of fixed, sliding, token, sliding_log, gcra, leaky, off, is "Fixed"`) {
+	if err == nil ||
+		!strings.Contains(err.Error(), `must be one of fixed, sliding, token, sliding_log, gcra, leaky, off, is "Fixed"`) {
 		t.Errorf("wrong case of an algorithm: %v", err)
 	}
 }
@@ -89,13 +90,15 @@ func TestValidate(t *testing.T) {
 		{limit.Config{Algorithm: limit.Off}, ""},
 		{limit.Config{Algorithm: limit.Off, Limit: -1}, "limit: is -1"},
 		{limit.Config{Algorithm: log}, "limit window: is missing or 0; algorithm sliding_log"},
-		{limit.Config{Algorithm: log, Limit: 65537, Window: 60}, "limit: at most 65536 with sliding_log in a window of 60 seconds, because each request is remembered for that long"},
+		{limit.Config{Algorithm: log, Limit: 65537, Window: 60},
+			"limit: at most 65536 with sliding_log in a window of 60 seconds, because each request is remembered for that long"},
 		{limit.Config{Algorithm: log, Limit: 3, Window: 0.000001}, "limit: at most 2 with sliding_log"},
 		{limit.Config{Algorithm: log, Limit: 3, Window: 0.0000001}, "window: whole microseconds"},
 		{limit.Config{Algorithm: gcra, Limit: 1}, "window: is missing or 0; algorithm gcra"},
 		{limit.Config{Algorithm: gcra, Limit: 1, Window: 1, Burst: -1}, "burst: is -1"},
 		{limit.Config{Algorithm: gcra, Limit: 1<<53 + 2, Window: 1}, "limit: at most 9007199254740992"},
-		{limit.Config{Algorithm: gcra, Limit: 1, Window: 86400, Burst: 104250}, "burst: at most 104249 to be counted exactly in a window of 86400"},
+		{limit.Config{Algorithm: gcra, Limit: 1, Window: 86400, Burst: 104250},
+			"burst: at most 104249 to be counted exactly in a window of 86400"},
 		{limit.Config{Algorithm: gcra, Limit: 1, Window: 3153600000, Burst: 2}, "burst: within 100 years"},
 		{limit.Config{Algorithm: leaky, Capacity: 1}, "fillRate: is missing or 0; algorithm leaky"},
 		{limit.Config{Algorithm: leaky, Capacity: 9007, FillRate: 33.333333}, "capacity: at most 9006"},
@@ -130,15 +133,24 @@ func TestValidate(t *testing.T) {
 // Rounded makes valid what fails for its decimals alone, and stays near it.
 func TestRounded(t *testing.T) {
 	for _, test := range []struct{ from, want limit.Config }{
-		{limit.Config{Algorithm: limit.Fixed, Limit: 1, Window: 100.0 / 3}, limit.Config{Algorithm: limit.Fixed, Limit: 1, Window: 33.333333}},
-		{limit.Config{Algorithm: limit.Sliding, Limit: 1, Window: 200.0 / 3}, limit.Config{Algorithm: limit.Sliding, Limit: 1, Window: 66.667}},
-		{limit.Config{Algorithm: limit.Sliding, Limit: 1, Window: 99999.9}, limit.Config{Algorithm: limit.Sliding, Limit: 1, Window: 100000}},
-		{limit.Config{Algorithm: limit.Token, Capacity: 5, FillRate: 100.0 / 3}, limit.Config{Algorithm: limit.Token, Capacity: 5, FillRate: 33.333333}},
-		{limit.Config{Algorithm: limit.Token, Capacity: 100_000, FillRate: 100.0 / 3}, limit.Config{Algorithm: limit.Token, Capacity: 100_000, FillRate: 33.3333}},
-		{limit.Config{Algorithm: limit.Token, Capacity: 100_000, FillRate: 50}, limit.Config{Algorithm: limit.Token, Capacity: 100_000, FillRate: 50}},
-		{limit.Config{Algorithm: limit.SlidingLog, Limit: 1, Window: 100.0 / 3}, limit.Config{Algorithm: limit.SlidingLog, Limit: 1, Window: 33.333333}},
-		{limit.Config{Algorithm: limit.GCRA, Limit: 1, Window: 200.0 / 3}, limit.Config{Algorithm: limit.GCRA, Limit: 1, Window: 66.666667}},
-		{limit.Config{Algorithm: limit.Leaky, Capacity: 9007, FillRate: 100.0 / 3}, limit.Config{Algorithm: limit.Leaky, Capacity: 9007, FillRate: 33.33333}},
+		{limit.Config{Algorithm: limit.Fixed, Limit: 1, Window: 100.0 / 3},
+			limit.Config{Algorithm: limit.Fixed, Limit: 1, Window: 33.333333}},
+		{limit.Config{Algorithm: limit.Sliding, Limit: 1, Window: 200.0 / 3},
+			limit.Config{Algorithm: limit.Sliding, Limit: 1, Window: 66.667}},
+		{limit.Config{Algorithm: limit.Sliding, Limit: 1, Window: 99999.9},
+			limit.Config{Algorithm: limit.Sliding, Limit: 1, Window: 100000}},
+		{limit.Config{Algorithm: limit.Token, Capacity: 5, FillRate: 100.0 / 3},
+			limit.Config{Algorithm: limit.Token, Capacity: 5, FillRate: 33.333333}},
+		{limit.Config{Algorithm: limit.Token, Capacity: 100_000, FillRate: 100.0 / 3},
+			limit.Config{Algorithm: limit.Token, Capacity: 100_000, FillRate: 33.3333}},
+		{limit.Config{Algorithm: limit.Token, Capacity: 100_000, FillRate: 50},
+			limit.Config{Algorithm: limit.Token, Capacity: 100_000, FillRate: 50}},
+		{limit.Config{Algorithm: limit.SlidingLog, Limit: 1, Window: 100.0 / 3},
+			limit.Config{Algorithm: limit.SlidingLog, Limit: 1, Window: 33.333333}},
+		{limit.Config{Algorithm: limit.GCRA, Limit: 1, Window: 200.0 / 3},
+			limit.Config{Algorithm: limit.GCRA, Limit: 1, Window: 66.666667}},
+		{limit.Config{Algorithm: limit.Leaky, Capacity: 9007, FillRate: 100.0 / 3},
+			limit.Config{Algorithm: limit.Leaky, Capacity: 9007, FillRate: 33.33333}},
 	} {
 		got := test.from.Rounded()
 		if got != test.want {

@@ -90,7 +90,8 @@ func TestStateAppendAndParse(t *testing.T) {
 		if !back.Parse(b) || !reflect.DeepEqual(back.Append(nil), b) {
 			t.Errorf("%v: %x was read back as %x", l.Config(), b, back.Append(nil))
 		}
-		if got, want := l.Preview(limittest.Epoch+1, &back, limit.Ask{Cost: 1}), l.Preview(limittest.Epoch+1, &s, limit.Ask{Cost: 1}); got != want {
+		if got, want := l.Preview(limittest.Epoch+1, &back, limit.Ask{Cost: 1}),
+			l.Preview(limittest.Epoch+1, &s, limit.Ask{Cost: 1}); got != want {
 			t.Errorf("%v: read back decides\n%+v, want\n%+v", l.Config(), got, want)
 		}
 		for _, wrong := range [][]byte{nil, b[:31], append(b[:len(b):len(b)], 0)} {

@@ -19,7 +19,8 @@ type Numbers struct {
 // Numbers returns the numbers of the limit.
 func (l *Limit) Numbers() Numbers {
 	overshoot, grace := l.Overshoot()
-	return Numbers{Algorithm: l.algorithm, Permits: l.permits, Burst: l.burst, Number: l.Number(), Overshoot: overshoot, Grace: grace}
+	return Numbers{Algorithm: l.algorithm, Permits: l.permits, Burst: l.burst, Number: l.Number(),
+		Overshoot: overshoot, Grace: grace}
 }
 
 // errNumbers is the error for numbers that no limit has, if there is no more specific

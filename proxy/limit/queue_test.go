@@ -62,14 +62,22 @@ func TestLeakyQueues(t *testing.T) {
 	one := limit.Ask{Cost: 1}
 	queued(t, l, &s, 0, one, limit.Decision{Allowed: true, Remaining: 3, ResetAfter: 250 * ms}) // goes at once
 	queued(t, l, &s, 0, one, limit.Decision{Allowed: true, Remaining: 2, ResetAfter: 500 * ms, Delay: 250 * ms})
-	queued(t, l, &s, 0, limit.Ask{Cost: 2}, limit.Decision{Allowed: true, Remaining: 0, ResetAfter: 1 * sec, Delay: 500 * ms})
+	queued(t, l, &s, 0, limit.Ask{Cost: 2}, limit.Decision{Allowed: true, Remaining: 0, ResetAfter: 1 * sec,
+		Delay: 500 * ms})
 	queued(t, l, &s, 0, one, limit.Decision{Remaining: 0, RetryAfter: 250 * ms, ResetAfter: 1 * sec}) // full
-	queued(t, l, &s, 100*ms, limit.Ask{Cost: 1, MaxDelay: 700 * ms}, limit.Decision{Remaining: 0, RetryAfter: 200 * ms, ResetAfter: 900 * ms})
-	queued(t, l, &s, 300*ms, limit.Ask{Cost: 1, MaxDelay: 700 * ms}, limit.Decision{Allowed: true, Remaining: 0, ResetAfter: 950 * ms, Delay: 700 * ms})
-	queued(t, l, &s, 900*ms, limit.Ask{Cost: 1, MaxDelay: 100 * ms}, limit.Decision{Remaining: 2, RetryAfter: 250 * ms, ResetAfter: 350 * ms}) // room, but too far back
-	queued(t, l, &s, 1*sec, limit.Ask{Cost: 1, Reserve: 2}, limit.Decision{Allowed: true, Remaining: 0, ResetAfter: 500 * ms, Delay: 250 * ms})
-	queued(t, l, &s, 1*sec, limit.Ask{Cost: 4}, limit.Decision{Remaining: 2, RetryAfter: limit.Never, ResetAfter: 500 * ms})
-	queued(t, l, &s, 900*ms, one, limit.Decision{Allowed: true, Remaining: 1, ResetAfter: 850 * ms, Delay: 600 * ms}) // a clock that steps back waits longer
+	queued(t, l, &s, 100*ms, limit.Ask{Cost: 1, MaxDelay: 700 * ms}, limit.Decision{Remaining: 0, RetryAfter: 200 * ms,
+		ResetAfter: 900 * ms})
+	queued(t, l, &s, 300*ms, limit.Ask{Cost: 1, MaxDelay: 700 * ms},
+		limit.Decision{Allowed: true, Remaining: 0, ResetAfter: 950 * ms, Delay: 700 * ms})
+	// room, but too far back
+	queued(t, l, &s, 900*ms, limit.Ask{Cost: 1, MaxDelay: 100 * ms}, limit.Decision{Remaining: 2, RetryAfter: 250 * ms,
+		ResetAfter: 350 * ms})
+	queued(t, l, &s, 1*sec, limit.Ask{Cost: 1, Reserve: 2},
+		limit.Decision{Allowed: true, Remaining: 0, ResetAfter: 500 * ms, Delay: 250 * ms})
+	queued(t, l, &s, 1*sec, limit.Ask{Cost: 4}, limit.Decision{Remaining: 2, RetryAfter: limit.Never,
+		ResetAfter: 500 * ms})
+	// a clock that steps back waits longer
+	queued(t, l, &s, 900*ms, one, limit.Decision{Allowed: true, Remaining: 1, ResetAfter: 850 * ms, Delay: 600 * ms})
 }
 
 // When the rate changes, places until tat stay booked, and later requests leave later.
@@ -78,10 +86,13 @@ func TestLeakyRateChange(t *testing.T) {
 	fast := limittest.Must(limit.Config{Algorithm: limit.Leaky, Capacity: 10, FillRate: 3})
 	var s limit.State
 	slow.Take(limittest.Epoch, &s, 1, 3)
-	queued(t, fast, &s, 0, limit.Ask{Cost: 1}, limit.Decision{Allowed: true, Remaining: 1, ResetAfter: 3333334 * time.Microsecond, Delay: 3 * sec})
-	queued(t, slow, &s, 0, limit.Ask{Cost: 1}, limit.Decision{Allowed: true, Remaining: 6, ResetAfter: 4333334 * time.Microsecond, Delay: 3333334 * time.Microsecond})
+	queued(t, fast, &s, 0, limit.Ask{Cost: 1},
+		limit.Decision{Allowed: true, Remaining: 1, ResetAfter: 3333334 * time.Microsecond, Delay: 3 * sec})
+	queued(t, slow, &s, 0, limit.Ask{Cost: 1}, limit.Decision{Allowed: true, Remaining: 6,
+		ResetAfter: 4333334 * time.Microsecond, Delay: 3333334 * time.Microsecond})
 	huge := limittest.Must(limit.Config{Algorithm: limit.Leaky, Capacity: 1 << 50, FillRate: 1_000_000_000})
-	queued(t, huge, &s, 0, limit.Ask{Cost: 1}, limit.Decision{Allowed: true, Remaining: 1<<50 - 4333334000, ResetAfter: 4333335 * time.Microsecond, Delay: 4333334 * time.Microsecond})
+	queued(t, huge, &s, 0, limit.Ask{Cost: 1}, limit.Decision{Allowed: true, Remaining: 1<<50 - 4333334000,
+		ResetAfter: 4333335 * time.Microsecond, Delay: 4333334 * time.Microsecond})
 }
 
 func TestRelease(t *testing.T) {
@@ -99,7 +110,8 @@ func TestRelease(t *testing.T) {
 		t.Fatalf("slots %v, want 0 for who goes at once and %d for the third", slots, want)
 	}
 	before := s
-	for _, try := range [][2]int64{{1, slots[2]}, {2, slots[3]}, {0, slots[3]}, {1, 0}, {1 << 62, slots[3]}, {1, slots[3] + 1}} {
+	for _, try := range [][2]int64{{1, slots[2]}, {2, slots[3]}, {0, slots[3]}, {1, 0}, {1 << 62, slots[3]},
+		{1, slots[3] + 1}} {
 		if l.Release(limittest.Epoch, &s, try[0], try[1]) || s != before {
 			t.Errorf("cost %d at %d gave a place back", try[0], try[1])
 		}

@@ -16,7 +16,8 @@ func TestQuotientIsExact(t *testing.T) {
 			t.Fatalf("quotient(%d, %d) is %d, want %d", x, y, got, x/y)
 		}
 	}
-	edges := []int64{1, 2, 3, 7, 1000, 1_000_000, 60_000_000, 1<<26 + 1, 1<<27 - 1, 1<<52 - 1, 1<<52 + 1, exactMax - 1, exactMax}
+	edges := []int64{1, 2, 3, 7, 1000, 1_000_000, 60_000_000, 1<<26 + 1, 1<<27 - 1, 1<<52 - 1, 1<<52 + 1, exactMax - 1,
+		exactMax}
 	for _, x := range edges {
 		for _, y := range edges {
 			check(x, y)

@@ -35,11 +35,13 @@ func (l Limit) WithSoft(s Soft) (Limit, error) {
 	var faults strict.Faults
 	if !(thousandths >= 1 && thousandths <= overshootMax*1000) || thousandths/1000 != s.Overshoot {
 		faults = append(faults, fault("overshoot",
-			"must be a share of the limit from 0.001 to %d with at most 3 decimals, is %s", overshootMax, decimal(s.Overshoot))...)
+			"must be a share of the limit from 0.001 to %d with at most 3 decimals, is %s", overshootMax,
+			decimal(s.Overshoot))...)
 	}
 	if !exact || grace < 1 || grace > spanMax {
 		faults = append(faults, fault("for",
-			"must be greater than 0, at most %d seconds (100 years) and whole microseconds (6 decimals), is %s", spanMax/second, decimal(s.For))...)
+			"must be greater than 0, at most %d seconds (100 years) and whole microseconds (6 decimals), is %s",
+			spanMax/second, decimal(s.For))...)
 	}
 	if len(faults) > 0 {
 		return Limit{}, faults
@@ -52,9 +54,11 @@ func (l Limit) WithSoft(s Soft) (Limit, error) {
 	room := l.burstMax() - l.burst
 	switch {
 	case permits == 0:
-		return Limit{}, fault("overshoot", "must be at least one permit of the %d at once, is %s", l.burst, decimal(s.Overshoot))
+		return Limit{}, fault("overshoot", "must be at least one permit of the %d at once, is %s", l.burst,
+			decimal(s.Overshoot))
 	case int64(permits) > room:
-		return Limit{}, fault("overshoot", "must be at most %d permits beyond the %d at once to be counted exactly, is %d", room, l.burst, permits)
+		return Limit{}, fault("overshoot",
+			"must be at most %d permits beyond the %d at once to be counted exactly, is %d", room, l.burst, permits)
 	}
 	l.overshoot, l.grace = int64(permits), grace
 	return l, nil

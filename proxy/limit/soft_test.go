@@ -149,8 +149,10 @@ func TestWithSoft(t *testing.T) {
 		{fixed, 0.2, 4e9, "for: at most 3153600000", 0},
 		{fixed, 0.2, math.Inf(1), "for: is +Inf", 0},
 		{limit.Config{Algorithm: limit.Fixed, Limit: 1 << 53, Window: 1}, 0.2, 1, "overshoot: at most 0 permits beyond", 0},
-		{limit.Config{Algorithm: limit.SlidingLog, Limit: 65000, Window: 1}, 0.2, 1, "overshoot: at most 536 permits beyond the 65000", 0},
-		{limit.Config{Algorithm: limit.Leaky, Capacity: 9006, FillRate: 33.333333}, 0.2, 1, "overshoot: at most 0 permits", 0},
+		{limit.Config{Algorithm: limit.SlidingLog, Limit: 65000, Window: 1}, 0.2, 1,
+			"overshoot: at most 536 permits beyond the 65000", 0},
+		{limit.Config{Algorithm: limit.Leaky, Capacity: 9006, FillRate: 33.333333}, 0.2, 1,
+			"overshoot: at most 0 permits", 0},
 	} {
 		l, err := limittest.Must(test.config).WithSoft(limit.Soft{Overshoot: test.overshoot, For: test.grace})
 		if permits, _ := l.Overshoot(); test.want == "" && (err != nil || permits != test.permits) {
@@ -160,7 +162,8 @@ func TestWithSoft(t *testing.T) {
 			continue
 		}
 		path, words, _ := strings.Cut(test.want, ": ")
-		if faults, ok := errors.AsType[strict.Faults](err); !ok || faults[0].Path != path || !strings.Contains(faults[0].Message, words) {
+		if faults, ok := errors.AsType[strict.Faults](err); !ok || faults[0].Path != path ||
+			!strings.Contains(faults[0].Message, words) {
 			t.Errorf("%v with %v for %v: %v, want %s", test.config, test.overshoot, test.grace, err, test.want)
 		}
 	}

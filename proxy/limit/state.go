@@ -11,10 +11,11 @@ import (
 //
 // Owned by its loop, or by the store that keeps it.
 type State struct {
-	tag  uint64 // tagOf the limit; 0: never seen
-	at   int64  // the latest instant at which something was taken or given, µs since the epoch
-	a    int64  // fixed: count; sliding: count of this window; token, gcra, leaky: parts ahead; sliding_log: count
-	b    int64  // sliding: count of the previous window; gcra: the limit; token: instant from which at most the capacity is owed, or 0
+	tag uint64 // tagOf the limit; 0: never seen
+	at  int64  // the latest instant at which something was taken or given, µs since the epoch
+	a   int64  // fixed: count; sliding: count of this window; token, gcra, leaky: parts ahead; sliding_log: count
+	// sliding: count of the previous window; gcra: the limit; token: instant from which at most the capacity is owed, or 0
+	b    int64
 	rest Rest
 }
 
@@ -172,7 +173,8 @@ func appendNumber(dst []byte, n int64) []byte {
 }
 
 func number(b []byte) int64 {
-	return int64(b[0]) | int64(b[1])<<8 | int64(b[2])<<16 | int64(b[3])<<24 | int64(b[4])<<32 | int64(b[5])<<40 | int64(b[6])<<48
+	return int64(b[0]) | int64(b[1])<<8 | int64(b[2])<<16 | int64(b[3])<<24 | int64(b[4])<<32 | int64(b[5])<<40 |
+		int64(b[6])<<48
 }
 
 // A Kind is what two limits must share so that a key keeps what it has consumed when one

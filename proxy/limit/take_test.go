@@ -95,7 +95,8 @@ func TestSlidingDoesNotDoubleAroundABoundary(t *testing.T) {
 	run(t, limit.Config{Algorithm: limit.Sliding, Limit: 100, Window: 10}, []step{
 		{at: 9999 * ms, cost: 1, n: 100, left: 0, reset: 9901*ms + 1*time.Microsecond},
 		{at: 10 * sec, cost: 1, n: 100, granted: 0, deny: time.Microsecond, left: 0, reset: 9900*ms + 1*time.Microsecond},
-		{at: 10*sec + 50*ms, cost: 1, n: 100, granted: 1, deny: 50*ms + 1*time.Microsecond, left: 0, reset: 19850*ms - 9900*ms + 1*time.Microsecond},
+		{at: 10*sec + 50*ms, cost: 1, n: 100, granted: 1, deny: 50*ms + 1*time.Microsecond, left: 0,
+			reset: 19850*ms - 9900*ms + 1*time.Microsecond},
 	})
 }
 

@@ -55,7 +55,8 @@ type field struct {
 
 // numbers returns all numbers of the configuration.
 func (c Config) numbers() []field {
-	return []field{{"limit", float64(c.Limit)}, {"window", c.Window}, {"capacity", float64(c.Capacity)}, {"fillRate", c.FillRate}, {"burst", float64(c.Burst)}}
+	return []field{{"limit", float64(c.Limit)}, {"window", c.Window}, {"capacity", float64(c.Capacity)},
+		{"fillRate", c.FillRate}, {"burst", float64(c.Burst)}}
 }
 
 // String returns the algorithm and the numbers that it uses, in the form of log lines.
@@ -103,7 +104,8 @@ func (c Config) windowFaults() strict.Faults {
 		unit = resolution(window)
 	}
 	if window%unit != 0 {
-		return fault("window", "must be a multiple of %v when it is that long, is %s seconds", time.Duration(unit)*time.Microsecond, decimal(c.Window))
+		return fault("window", "must be a multiple of %v when it is that long, is %s seconds",
+			time.Duration(unit)*time.Microsecond, decimal(c.Window))
 	}
 	if c.Algorithm == GCRA {
 		return c.burstFaults(window)
@@ -113,9 +115,11 @@ func (c Config) windowFaults() strict.Faults {
 	case c.Limit <= limitMax:
 		return nil
 	case c.Algorithm == SlidingLog:
-		return fault("limit", "must be at most %d with sliding_log in a window of %s seconds, because each request is remembered for that long; sliding needs no memory; is %d", limitMax, decimal(c.Window), c.Limit)
+		return fault("limit", "must be at most %d with sliding_log in a window of %s seconds, because each request is "+
+			"remembered for that long; sliding needs no memory; is %d", limitMax, decimal(c.Window), c.Limit)
 	}
-	return fault("limit", "must be at most %d to be counted exactly in a window of %s seconds, is %d", limitMax, decimal(c.Window), c.Limit)
+	return fault("limit", "must be at most %d to be counted exactly in a window of %s seconds, is %d", limitMax,
+		decimal(c.Window), c.Limit)
 }
 
 // burstFaults reports bursts that cannot be represented exactly.
@@ -124,7 +128,8 @@ func (c Config) burstFaults(window int64) strict.Faults {
 		return fault("limit", "must be at most %d to be counted exactly, is %d", int64(exactMax), c.Limit)
 	}
 	if burstMax := exactMax / window; c.burst() > burstMax {
-		return fault("burst", "must be at most %d to be counted exactly in a window of %s seconds, is %d", burstMax, decimal(c.Window), c.Burst)
+		return fault("burst", "must be at most %d to be counted exactly in a window of %s seconds, is %d", burstMax,
+			decimal(c.Window), c.Burst)
 	}
 	if float64(c.burst())*float64(window)/float64(c.Limit) > spanMax {
 		return fault("burst", "must be over within 100 years, is %d", c.Burst)
@@ -142,7 +147,8 @@ func (c Config) rateFaults() strict.Faults {
 		return fault("fillRate", "must have at most 6 decimals to be held exactly, is %s%s", decimal(c.FillRate), c.near())
 	}
 	if capacityMax := c.capacityMax(rate); c.Capacity > capacityMax {
-		return fault("capacity", "must be at most %d to be counted exactly with a fillRate of %s, is %d%s", capacityMax, decimal(c.FillRate), c.Capacity, c.near())
+		return fault("capacity", "must be at most %d to be counted exactly with a fillRate of %s, is %d%s", capacityMax,
+			decimal(c.FillRate), c.Capacity, c.near())
 	}
 	if float64(c.Capacity)/float64(rate) > spanMax/second/second {
 		return fault("fillRate", "must fill a capacity of %d within 100 years, is %s", c.Capacity, decimal(c.FillRate))

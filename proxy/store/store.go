@@ -40,7 +40,8 @@ func (c *Counter) Numbers() [9]int64 {
 		}
 		return permits
 	}
-	n := [...]int64{int64(l.Algorithm()), l.Burst(), l.Number(), held(c.Cost), 0, held(c.Reserve), 0, overshoot, grace.Microseconds()}
+	n := [...]int64{int64(l.Algorithm()), l.Burst(), l.Number(), held(c.Cost), 0, held(c.Reserve), 0, overshoot,
+		grace.Microseconds()}
 	switch l.Algorithm() {
 	case limit.GCRA:
 		n[4] = l.Permits()

@@ -15,7 +15,8 @@ import (
 // No choice of bytes in a rule or a key makes two pairs meet.
 func TestKeysDoNotCollide(t *testing.T) {
 	parts := []string{"", "a", "ab", "b", ":", "1", "1:", "1:a", "0:", "a1:b", "2:ab", "#", "*", "\x00", "a\x00", " ", "é",
-		strings.Repeat("a", 127), strings.Repeat("a", 128), strings.Repeat("a", 129), strings.Repeat("a", 130), strings.Repeat("a", 10_000)}
+		strings.Repeat("a", 127), strings.Repeat("a", 128), strings.Repeat("a", 129), strings.Repeat("a", 130),
+		strings.Repeat("a", 10_000)}
 	names := map[string]string{}
 	for _, rule := range parts {
 		for _, key := range parts {
@@ -68,9 +69,11 @@ func TestTightest(t *testing.T) {
 		return judged{fixed(of), limit.Decision{Allowed: true, Remaining: remaining, Limit: of}}
 	}
 	gcra := func(remaining, of, burst int64) judged {
-		return judged{limit.Config{Algorithm: limit.GCRA, Limit: of, Window: 60, Burst: burst}, limit.Decision{Allowed: true, Remaining: remaining, Limit: of}}
+		return judged{limit.Config{Algorithm: limit.GCRA, Limit: of, Window: 60, Burst: burst},
+			limit.Decision{Allowed: true, Remaining: remaining, Limit: of}}
 	}
-	off := judged{limit.Config{Algorithm: limit.Off}, limit.Decision{Allowed: true, Remaining: limit.Unlimited, Limit: limit.Unlimited}}
+	off := judged{limit.Config{Algorithm: limit.Off}, limit.Decision{Allowed: true, Remaining: limit.Unlimited,
+		Limit: limit.Unlimited}}
 	refused := func(wait time.Duration) judged {
 		return judged{fixed(10), limit.Decision{Remaining: 1, Limit: 10, RetryAfter: wait}}
 	}

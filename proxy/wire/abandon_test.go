@@ -113,7 +113,8 @@ func (r *rig) abandoned(n int) {
 func TestLeavingClientsShareConnections(t *testing.T) {
 	w := newWorks()
 	target := newTarget(t, w.script)
-	r := start(t, target.url(), "EVENT_LOOPS", "1", "GATE", "off", "TARGET_MAX_CONNECTIONS", "8") // four may be left behind
+	// four may be left behind
+	r := start(t, target.url(), "EVENT_LOOPS", "1", "GATE", "off", "TARGET_MAX_CONNECTIONS", "8")
 	for i, step := range []struct {
 		from                string
 		abandoned, atTarget int
@@ -140,7 +141,8 @@ func TestLeavingClientsShareConnections(t *testing.T) {
 // nothing of the target yet, nor that an exchange may hold its connection for long.
 func TestLeavingClientsAreRefused(t *testing.T) {
 	for name, left := range map[string]string{
-		"requests": request("/held"), "upgrades": strings.Replace(request("/held"), "\r\n\r\n", "\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n", 1),
+		"requests": request("/held"), "upgrades": strings.Replace(request("/held"), "\r\n\r\n",
+			"\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n", 1),
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBarrier()
@@ -154,7 +156,8 @@ func TestLeavingClientsAreRefused(t *testing.T) {
 			}
 			refused := r.dialFrom("127.0.0.2")
 			refused.Send(get)
-			if res, body := refused.Status(503); res.Header.Get("Retry-After") != "1" || !strings.Contains(body, "that this client may use") {
+			if res, body := refused.Status(503); res.Header.Get("Retry-After") != "1" ||
+				!strings.Contains(body, "that this client may use") {
 				t.Errorf("answered %v %q", res.Header, body)
 			}
 			r.samplesAre(`ratelimiter_upstream_shed_total{kind="busy"}`, 1)

@@ -27,7 +27,8 @@ type Access struct {
 // register adds the log's metric to set.
 func (a *Access) register(set *metric.Set) {
 	if a.Writer != nil {
-		set.Counter("ratelimiter_access_log_dropped_total", "access log lines lost because the buffer was full or the write failed", a.Writer.Dropped)
+		set.Counter("ratelimiter_access_log_dropped_total",
+			"access log lines lost because the buffer was full or the write failed", a.Writer.Dropped)
 	}
 }
 
@@ -106,9 +107,11 @@ func (c *client) wrote(now time.Time, o *exchange.Outcome) {
 	if !n.client.IsValid() { // no head was read
 		n.client = c.s.Remote
 	}
-	a.entry = accesslog.Entry{At: now, Client: n.client, Method: n.part(noticeMethod), Target: n.part(noticeTarget), Host: n.part(noticeHost),
+	a.entry = accesslog.Entry{At: now, Client: n.client, Method: n.part(noticeMethod), Target: n.part(noticeTarget),
+		Host:    n.part(noticeHost),
 		Referer: n.part(noticeReferer), UserAgent: n.part(noticeAgent),
-		Status: o.Status, Bytes: o.Bytes, TargetTime: -1, Rule: o.Rule, Decision: o.ID, RequestID: o.RequestID, Reason: reason}
+		Status: o.Status, Bytes: o.Bytes, TargetTime: -1, Rule: o.Rule, Decision: o.ID, RequestID: o.RequestID,
+		Reason: reason}
 	e := &a.entry
 	e.Upstream = n.gaveUp
 	if !o.Began.IsZero() {

@@ -69,7 +69,8 @@ func members(t *testing.T, names string, env ...string) (*rig, map[string]*membe
 		all[name] = newMember(t, name)
 		urls = append(urls, all[name].url())
 	}
-	return start(t, strings.Join(urls, ","), append(env, "EVENT_LOOPS", "1", "TARGET_BALANCE", "round_robin", "CONNECTION_MAX_REQUESTS", "0")...), all
+	return start(t, strings.Join(urls, ","), append(env, "EVENT_LOOPS", "1", "TARGET_BALANCE", "round_robin",
+		"CONNECTION_MAX_REQUESTS", "0")...), all
 }
 
 // statusOf is how the proxy says that a target is.
@@ -199,7 +200,8 @@ func TestActiveChecks(t *testing.T) {
 	served := b.served.Load()
 	for range 3 {
 		conn.Send(get)
-		if res, body := conn.Status(503); res.Header.Get("Retry-After") != "1" || res.Close || body != `{"error":"no target can be reached"}`+"\n" {
+		if res, body := conn.Status(503); res.Header.Get("Retry-After") != "1" || res.Close ||
+			body != `{"error":"no target can be reached"}`+"\n" {
 			t.Errorf("answered %v %q", res.Header, body)
 		}
 	}
@@ -222,7 +224,8 @@ func TestActiveChecks(t *testing.T) {
 	for _, m := range []*member{a, b} {
 		cause := fmt.Sprintf(`cause="check of /health: answered %d"`, map[*member]int{a: 500, b: 404}[m])
 		r.until("it is logged that "+m.name+" was down", func() bool {
-			return strings.Count(r.log.String(), fmt.Sprintf(`msg="Target is down" component=RateLimiter target=%s address=%s %s`, m.url(), m.addr, cause)) == 1
+			return strings.Count(r.log.String(),
+				fmt.Sprintf(`msg="Target is down" component=RateLimiter target=%s address=%s %s`, m.url(), m.addr, cause)) == 1
 		})
 	}
 }
@@ -235,7 +238,8 @@ func TestActiveChecksOfTheGone(t *testing.T) {
 	r := start(t, gone.url()+","+silent.url(), "TARGET_HEALTH_PATH", "/health", "TARGET_HEALTH_INTERVAL", "30ms")
 	r.until("both are down", func() bool {
 		list := r.Targets.Status()
-		return list[0].Status == "down" && list[1].Status == "down" && r.known(gone.url(), "down") && r.known(silent.url(), "down")
+		return list[0].Status == "down" && list[1].Status == "down" && r.known(gone.url(), "down") &&
+			r.known(silent.url(), "down")
 	})
 	r.dial().Ask(get, 503)
 }

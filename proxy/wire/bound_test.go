@@ -113,7 +113,8 @@ func TestPrivateRequestsWaitForTheirOwnTarget(t *testing.T) {
 // An upload needs no other connection than its own.
 func TestUploadNeedsOneConnection(t *testing.T) {
 	b := newBarrier()
-	r := startWith(t, gated(1), newTarget(t, b.script).url(), "TARGET_MAX_CONNECTIONS", "2", "BODY_BUFFER_BYTES", "1KiB") // one on each loop
+	// one on each loop
+	r := startWith(t, gated(1), newTarget(t, b.script).url(), "TARGET_MAX_CONNECTIONS", "2", "BODY_BUFFER_BYTES", "1KiB")
 	c := r.dial()
 	for range 2 {
 		c.Send(longKinds["uploads"])
@@ -126,7 +127,8 @@ func TestUploadNeedsOneConnection(t *testing.T) {
 // Neither do requests on private connections, also when they have waited for places.
 func TestPrivateRequestsNeedOneConnection(t *testing.T) {
 	b := newBarrier()
-	r := startWith(t, gated(3), newTarget(t, b.script).url(), "EVENT_LOOPS", "1", "TARGET_MAX_CONNECTIONS", "4", "TARGET_STREAM_SHARE", "0.5")
+	r := startWith(t, gated(3), newTarget(t, b.script).url(), "EVENT_LOOPS", "1", "TARGET_MAX_CONNECTIONS", "4",
+		"TARGET_STREAM_SHARE", "0.5")
 	var private, held []*testkit.Conn
 	for range 2 {
 		c := r.dial()

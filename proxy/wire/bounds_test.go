@@ -53,8 +53,10 @@ func TestRequestBodyBound(t *testing.T) {
 		{"256 KiB by default in chunks", nil, inChunks, 256 << 10, false},
 		{"BODY_MAX_BYTES", []string{"BODY_MAX_BYTES", "100"}, post, 100, true},
 		{"BODY_MAX_BYTES in chunks", []string{"BODY_MAX_BYTES", "100"}, inChunks, 100, true},
-		{"BODY_MAX_BYTES beyond the buffer", []string{"BODY_BUFFER_BYTES", "1KiB", "BODY_MAX_BYTES", "300KiB"}, post, 300 << 10, true},
-		{"BODY_MAX_BYTES beyond the buffer in chunks", []string{"BODY_BUFFER_BYTES", "1KiB", "BODY_MAX_BYTES", "300KiB"}, inChunks, 300 << 10, true},
+		{"BODY_MAX_BYTES beyond the buffer", []string{"BODY_BUFFER_BYTES", "1KiB", "BODY_MAX_BYTES", "300KiB"}, post,
+			300 << 10, true},
+		{"BODY_MAX_BYTES beyond the buffer in chunks", []string{"BODY_BUFFER_BYTES", "1KiB", "BODY_MAX_BYTES", "300KiB"},
+			inChunks, 300 << 10, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel() // a lingering close takes a second
@@ -71,7 +73,8 @@ func TestRequestBodyBound(t *testing.T) {
 				return
 			}
 			conn.Send(test.request(test.most + 1))
-			if res, body := conn.Status(413); !res.Close || body != `{"error":"the request body is larger than this proxy takes"}`+"\n" {
+			if res, body := conn.Status(413); !res.Close ||
+				body != `{"error":"the request body is larger than this proxy takes"}`+"\n" {
 				t.Errorf("answered %q, closes: %t", body, res.Close)
 			}
 			conn.Closed()
@@ -127,7 +130,8 @@ func TestAnswerBodyBound(t *testing.T) {
 				a, err := readAnswer(conn, "GET")
 				switch {
 				case test.collected && n <= 1024:
-					if err != nil || a.status != 502 || !strings.Contains(a.body, "closed the connection before its answer was complete") {
+					if err != nil || a.status != 502 ||
+						!strings.Contains(a.body, "closed the connection before its answer was complete") {
 						t.Errorf("a body of %d bytes breaks off: answered %+v, %v, want 502", n, a, err)
 					}
 				case a == nil || a.status != 200 || err == nil:
@@ -142,7 +146,8 @@ func TestAnswerBodyBound(t *testing.T) {
 		})
 	}
 	// A length is not a body: the answer to HEAD may tell any.
-	r := start(t, newTarget(t, says("HTTP/1.1 200 OK\r\nContent-Length: 99999999\r\n\r\n")).url(), "BODY_BUFFER_BYTES", "1KiB")
+	r := start(t, newTarget(t, says("HTTP/1.1 200 OK\r\nContent-Length: 99999999\r\n\r\n")).url(), "BODY_BUFFER_BYTES",
+		"1KiB")
 	conn := r.dial()
 	for range 2 {
 		conn.Send("HEAD / HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -205,10 +210,14 @@ func TestAnswerHeadBounds(t *testing.T) {
 		env            []string
 	}{
 		{"32 KiB by default", large(first, 32<<10), large(first, 32<<10+1), nil},
-		{"TARGET_HEAD_MAX_BYTES", large(first, 100<<10), large(first, 100<<10+1), []string{"TARGET_HEAD_MAX_BYTES", "100KiB"}},
-		{"200 fields by default", first + strings.Repeat("A: b\r\n", 199) + "\r\n", first + strings.Repeat("A: b\r\n", 200) + "\r\n", nil},
-		{"TARGET_FIELDS_MAX", first + "A: b\r\nA: b\r\n\r\n", first + "A: b\r\nA: b\r\nA: b\r\n\r\n", []string{"TARGET_FIELDS_MAX", "3"}},
-		{"interim answers", large("HTTP/1.1 103 x\r\n", 2<<10) + last, large("HTTP/1.1 103 x\r\n", 2<<10+1) + last, []string{"TARGET_HEAD_MAX_BYTES", "2KiB"}},
+		{"TARGET_HEAD_MAX_BYTES", large(first, 100<<10), large(first, 100<<10+1),
+			[]string{"TARGET_HEAD_MAX_BYTES", "100KiB"}},
+		{"200 fields by default", first + strings.Repeat("A: b\r\n", 199) + "\r\n",
+			first + strings.Repeat("A: b\r\n", 200) + "\r\n", nil},
+		{"TARGET_FIELDS_MAX", first + "A: b\r\nA: b\r\n\r\n", first + "A: b\r\nA: b\r\nA: b\r\n\r\n",
+			[]string{"TARGET_FIELDS_MAX", "3"}},
+		{"interim answers", large("HTTP/1.1 103 x\r\n", 2<<10) + last, large("HTTP/1.1 103 x\r\n", 2<<10+1) + last,
+			[]string{"TARGET_HEAD_MAX_BYTES", "2KiB"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			target := newTarget(t, func(c *targetConn) {
@@ -245,8 +254,10 @@ func TestClientTimeouts(t *testing.T) {
 	}{
 		{"half a head", "GET / HTTP/1.1\r\nHo", []string{"HEAD_TIMEOUT", soon}, 408},
 		{"half a body", "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nab", []string{"BODY_TIMEOUT", soon}, 408},
-		{"half a chunk", "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab", []string{"BODY_TIMEOUT", soon}, 408},
-		{"half a body for an own endpoint", "POST /reload HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nab", []string{"BODY_TIMEOUT", soon}, 408},
+		{"half a chunk", "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab",
+			[]string{"BODY_TIMEOUT", soon}, 408},
+		{"half a body for an own endpoint", "POST /reload HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nab",
+			[]string{"BODY_TIMEOUT", soon}, 408},
 		{"nothing", "", []string{"IDLE_TIMEOUT", soon}, 0},
 		{"an empty line", "\r\n", []string{"IDLE_TIMEOUT", soon}, 0},
 	} {

@@ -71,7 +71,8 @@ func TestConnectionsPerAddress(t *testing.T) {
 	for _, conn := range in {
 		conn.Ask(get, 200)
 	}
-	r.samplesAre("ratelimiter_client_connections_refused_address_total", 2, "ratelimiter_client_connections_refused_total", 0)
+	r.samplesAre("ratelimiter_client_connections_refused_address_total", 2,
+		"ratelimiter_client_connections_refused_total", 0)
 	in[0].Close()
 	r.until("there is room", func() bool { return r.samples()["ratelimiter_client_connections"] == 7 })
 	r.dialFrom("127.0.0.2").Ask(get, 200)
@@ -102,7 +103,8 @@ func TestConnectionsShareOfOneClient(t *testing.T) {
 			t.Errorf("client %d finds no room", i+1)
 		}
 	}
-	r.samplesAre("ratelimiter_client_connections_refused_share_total", most+left, "ratelimiter_client_connections_refused_total", 0)
+	r.samplesAre("ratelimiter_client_connections_refused_share_total", most+left,
+		"ratelimiter_client_connections_refused_total", 0)
 	if n := r.log.Count("Connections were refused"); n != 1 {
 		r.until("a warning", func() bool { return r.log.Count("Connections were refused") == 1 })
 	}

@@ -50,16 +50,19 @@ func TestChaos(t *testing.T) {
 	c := newChaos(t, false)
 	c.run()
 	s := c.samples()
-	forwarded, rejected := c.count(s, `ratelimiter_requests_total{decision="forwarded"}`), c.count(s, `ratelimiter_requests_total{decision="rejected"}`)
+	forwarded, rejected := c.count(s, `ratelimiter_requests_total{decision="forwarded"}`),
+		c.count(s, `ratelimiter_requests_total{decision="rejected"}`)
 	retries := c.count(s, "ratelimiter_upstream_retries_total")
 	faults := 0
 	for name, n := range s {
-		if strings.HasPrefix(name, "ratelimiter_upstream_errors_total") || strings.HasPrefix(name, "ratelimiter_upstream_shed_total") {
+		if strings.HasPrefix(name, "ratelimiter_upstream_errors_total") ||
+			strings.HasPrefix(name, "ratelimiter_upstream_shed_total") {
 			faults += int(n)
 		}
 	}
 	served, refused, failed := c.told[200], c.told[429], c.told[502]
-	t.Logf("%d served, %d refused, %d failed, %d repeated, %d changes of the limit", served, refused, failed, retries, c.changes)
+	t.Logf("%d served, %d refused, %d failed, %d repeated, %d changes of the limit", served, refused, failed, retries,
+		c.changes)
 	for _, book := range []struct {
 		what      string
 		got, want int
@@ -88,7 +91,8 @@ func TestChaosWithClientsThatLeave(t *testing.T) {
 	c := newChaos(t, true)
 	c.run()
 	s := c.samples()
-	decided := c.count(s, `ratelimiter_requests_total{decision="forwarded"}`) + c.count(s, `ratelimiter_requests_total{decision="rejected"}`)
+	decided := c.count(s, `ratelimiter_requests_total{decision="forwarded"}`) +
+		c.count(s, `ratelimiter_requests_total{decision="rejected"}`)
 	abandoned := c.count(s, "ratelimiter_requests_abandoned_total")
 	answered := -c.changes // answers of the own endpoint
 	for name, n := range s {
@@ -106,7 +110,8 @@ func TestChaosWithClientsThatLeave(t *testing.T) {
 	if told := c.told[200] + c.told[429] + c.told[502]; told > answered || answered > told+c.lost {
 		t.Errorf("%d answered, %d told, %d may be lost", answered, told, c.lost)
 	}
-	seen, sent := int(c.seen.Load()), c.count(s, `ratelimiter_requests_total{decision="forwarded"}`)+c.count(s, "ratelimiter_upstream_retries_total")
+	seen, sent := int(c.seen.Load()), c.count(s, `ratelimiter_requests_total{decision="forwarded"}`)+
+		c.count(s, "ratelimiter_upstream_retries_total")
 	if seen > sent || seen < sent-abandoned {
 		t.Errorf("the target saw %d, forwarded were %d, of which %d abandoned", seen, sent, abandoned)
 	}
@@ -141,7 +146,8 @@ func newChaos(t *testing.T, leave bool) *chaos {
 		testkit.Eventually(t, "all goroutines have ended", func() bool { return goroutines() <= routines })
 		testkit.Eventually(t, "all descriptors are closed", func() bool { return descriptors(t) <= files })
 	})
-	c := &chaos{leave: leave, moods: slices.Sorted(maps.Keys(chaosMoods)), told: make(map[int]int), wasReset: make(map[string]bool)}
+	c := &chaos{leave: leave, moods: slices.Sorted(maps.Keys(chaosMoods)), told: make(map[int]int),
+		wasReset: make(map[string]bool)}
 	c.rig = start(t, newTargetAt(t, addr, c.script).url())
 	return c
 }

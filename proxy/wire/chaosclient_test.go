@@ -80,7 +80,8 @@ func (cl *chaosClient) question() question {
 	if cl.r.IntN(3) == 0 {
 		mood = cl.moods[cl.r.IntN(len(cl.moods))]
 	}
-	q := question{method: "GET", target: fmt.Sprintf("/%s/%d/%d", mood, cl.number, cl.asked), statuses: append([]int{429}, chaosMoods[mood]...)}
+	q := question{method: "GET", target: fmt.Sprintf("/%s/%d/%d", mood, cl.number, cl.asked),
+		statuses: append([]int{429}, chaosMoods[mood]...)}
 	if cl.r.IntN(3) > 0 {
 		q.text = fmt.Sprintf("GET %s HTTP/1.1\r\nHost: x\r\n\r\n", q.target)
 		return q
@@ -91,7 +92,8 @@ func (cl *chaosClient) question() question {
 		q.text = chunked(q.method+" "+q.target, q.body)
 		return q
 	}
-	q.text = fmt.Sprintf("%s %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", q.method, q.target, len(q.body), q.body)
+	q.text = fmt.Sprintf("%s %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", q.method, q.target, len(q.body),
+		q.body)
 	return q
 }
 

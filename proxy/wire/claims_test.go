@@ -21,7 +21,8 @@ func TestDisbelief(t *testing.T) {
 	}
 	r.samplesAre(`ratelimiter_dropped_fields_total{reason="untrusted"}`, 6)
 	r.until("the log says so", func() bool {
-		return strings.Contains(r.log.String(), "level=WARN") && strings.Contains(r.log.String(), "set TRUSTED_PROXIES") && strings.Contains(r.log.String(), "address=127.0.0.1")
+		return strings.Contains(r.log.String(), "level=WARN") &&
+			strings.Contains(r.log.String(), "set TRUSTED_PROXIES") && strings.Contains(r.log.String(), "address=127.0.0.1")
 	})
 
 	trusting := start(t, newTarget(t, echoes).url(), "TRUSTED_PROXIES", "127.0.0.0/8")
@@ -33,7 +34,8 @@ func TestDisbelief(t *testing.T) {
 // count by X-Forwarded-For.
 func TestDifferingOrigins(t *testing.T) {
 	t.Parallel() // housekeeping looks once a second
-	r := startRules(t, `rules: [{id: ip, key: [ip], limit: {algorithm: fixed, limit: 2, window: C}}]`, "TRUSTED_PROXIES", "127.0.0.0/8")
+	r := startRules(t, `rules: [{id: ip, key: [ip], limit: {algorithm: fixed, limit: 2, window: C}}]`,
+		"TRUSTED_PROXIES", "127.0.0.0/8")
 	play(r.dial(), `
 		GET / X-Forwarded-For=192.0.2.1 Forwarded=for=192.0.2.1 -> 200 ip 1
 		GET / Forwarded=for=192.0.2.1 -> 200 ip 0
@@ -138,13 +140,15 @@ func TestUnderscoredFields(t *testing.T) {
 			}
 			c.echo(s)
 		}).url(), "UNDERSCORED_FIELDS", test.word, "VIA_NAME", "off")
-		r.dial().Ask("GET / HTTP/1.1\r\nHost: x\r\nX_Plan: 1\r\nX.Plan: 1\r\nTransfer_Encoding: chunked\r\nContent_Length: 5\r\n"+
-			"Connection: X_Hop\r\nX_Hop: 1\r\nX_Forwarded_For: 6.6.6.6\r\nAccept: a\r\n\r\n", 200)
+		r.dial().Ask(
+			"GET / HTTP/1.1\r\nHost: x\r\nX_Plan: 1\r\nX.Plan: 1\r\nTransfer_Encoding: chunked\r\nContent_Length: 5\r\n"+
+				"Connection: X_Hop\r\nX_Hop: 1\r\nX_Forwarded_For: 6.6.6.6\r\nAccept: a\r\n\r\n", 200)
 		const ours = " X-Forwarded-For X-Forwarded-Proto X-Forwarded-Host CDN-Loop"
 		if got := strings.Join(names, " "); got != "Host "+test.forwarded+ours {
 			t.Errorf("%s: the target sees %s", test.word, got)
 		}
-		r.samplesAre(`ratelimiter_dropped_fields_total{reason="name"}`, test.dropped, `ratelimiter_dropped_fields_total{reason="untrusted"}`, 1)
+		r.samplesAre(`ratelimiter_dropped_fields_total{reason="name"}`, test.dropped,
+			`ratelimiter_dropped_fields_total{reason="untrusted"}`, 1)
 	}
 }
 
@@ -159,7 +163,8 @@ func TestTrailersAreCounted(t *testing.T) {
 	})).url())
 	conn := r.dial()
 	const chunked = " HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n"
-	for i, sent := range []string{"POST /" + chunked, "POST /" + chunked + "A: b\r\n", "POST /trailer" + chunked, "POST /trailer" + chunked + "A: b\r\nC: d\r\n"} {
+	for i, sent := range []string{"POST /" + chunked, "POST /" + chunked + "A: b\r\n", "POST /trailer" + chunked,
+		"POST /trailer" + chunked + "A: b\r\nC: d\r\n"} {
 		conn.Send(sent + "\r\n")
 		res, body := conn.Status(200)
 		if len(res.Trailer) > 0 || body != "ok" {

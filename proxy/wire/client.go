@@ -34,12 +34,13 @@ type client struct {
 	probed   int                       // bytes of probeText that were written before the answer
 	probes   *loop.Alarm               // writes the next one; made when first needed
 
-	route    uint16        // route of the exchange; see route.Loop
-	class    uint8         // its priority class; see gates.Classes
-	answer   gate.Answer   // what is known about the target's answer
-	long     bool          // the exchange may hold its connection for long
-	partial  bool          // part of the request has not been sent
-	paced    bool          // the client determines how long the exchange takes, so far: the gate learns nothing from its end
+	route   uint16      // route of the exchange; see route.Loop
+	class   uint8       // its priority class; see gates.Classes
+	answer  gate.Answer // what is known about the target's answer
+	long    bool        // the exchange may hold its connection for long
+	partial bool        // part of the request has not been sent
+	// the client determines how long the exchange takes, so far: the gate learns nothing from its end
+	paced    bool
 	from     netip.Addr    // address under which the last request was counted
 	fromHash uint64        // hash of from
 	sharesAs netip.Addr    // address of the client that wait counts for
@@ -140,7 +141,8 @@ func (c *client) apply(now time.Time) {
 			c.complete(now)
 		}
 		c.read(&fx)
-		again = fx.Stream || fx.Acquire != exchange.AcquireNone || fx.Admit || len(fx.Own) > 0 || c.delivery != nil && c.delivery.feed(now)
+		again = fx.Stream || fx.Acquire != exchange.AcquireNone || fx.Admit || len(fx.Own) > 0 || c.delivery != nil &&
+			c.delivery.feed(now)
 	}
 	if c.delivery != nil && c.delivery.over {
 		c.delivered(now)

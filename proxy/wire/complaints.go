@@ -40,7 +40,8 @@ func (c *complaints) look(now time.Time, f *Server) {
 				continue
 			}
 			if _, ok := known[spec].Take(now, complainEvery); ok {
-				f.cfg.Log.Warn("The answer of a target is not valid HTTP, answered 502", "target", spec.URL, "address", spec.Addr, "reason", *why)
+				f.cfg.Log.Warn("The answer of a target is not valid HTTP, answered 502", "target", spec.URL, "address",
+					spec.Addr, "reason", *why)
 			}
 		}
 	}
@@ -49,7 +50,8 @@ func (c *complaints) look(now time.Time, f *Server) {
 		return
 	}
 	if _, ok := c.loops.Take(now, complainEvery); ok {
-		f.cfg.Log.Warn("Requests had passed this proxy before, answered 508: a target forwards to this proxy, or another proxy in the chain has the same VIA_NAME",
+		f.cfg.Log.Warn("Requests had passed this proxy before, answered 508: a target forwards to this proxy, or another "+
+			"proxy in the chain has the same VIA_NAME",
 			"name", f.cfg.Session.Pseudonym, "count", f.looped.Swap(0))
 	}
 }

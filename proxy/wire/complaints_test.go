@@ -15,7 +15,8 @@ func TestGarbledAnswersAreLogged(t *testing.T) {
 			c.say(text)
 		})
 	}
-	for text, reason := range map[string]string{"220 mail ready\r\n": "", "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab": "Content-Length",
+	for text, reason := range map[string]string{"220 mail ready\r\n": "",
+		"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab":           "Content-Length",
 		"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n": "not asked for"} {
 		t.Run(reason, func(t *testing.T) {
 			t.Parallel() // housekeeping looks once a second
@@ -37,7 +38,8 @@ func TestGarbledAnswersAreLogged(t *testing.T) {
 				}
 				return true
 			})
-			if lines := r.log.Lines(logged); len(lines) != 1 || !strings.Contains(lines[0], "target="+target.url()) || !strings.Contains(lines[0], reason) {
+			if lines := r.log.Lines(logged); len(lines) != 1 || !strings.Contains(lines[0], "target="+target.url()) ||
+				!strings.Contains(lines[0], reason) {
 				t.Errorf("of %q is logged %q", text, lines)
 			}
 		})

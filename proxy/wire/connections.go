@@ -26,7 +26,8 @@ func (w *connectionsWatch) look(now time.Time, g *loop.Group, log *slog.Logger) 
 	}
 	if _, ok := w.log.Take(now, time.Minute); ok {
 		client, connections := g.Greediest()
-		log.Warn("Connections were refused because their client has most of MAX_CONNECTIONS: if it is a proxy, set TRUSTED_PROXIES",
+		log.Warn("Connections were refused because their client has most of MAX_CONNECTIONS: if it is a proxy, "+
+			"set TRUSTED_PROXIES",
 			"refused", refused-w.refused, "most", client, "connections", connections)
 		w.refused = refused
 	}
@@ -50,7 +51,8 @@ type lackWarning struct{ log every.Sparse }
 // warn logs an error of a dial, at most once a minute.
 func (w *lackWarning) warn(now time.Time, err error, log *slog.Logger) {
 	if missed, ok := w.log.Take(now, time.Minute); ok {
-		log.Warn("No descriptor or port is left to connect to targets: raise RLIMIT_NOFILE, or lower MAX_CONNECTIONS and TARGET_MAX_CONNECTIONS",
+		log.Warn("No descriptor or port is left to connect to targets: raise RLIMIT_NOFILE, or lower MAX_CONNECTIONS and "+
+			"TARGET_MAX_CONNECTIONS",
 			"error", err, "notLogged", missed)
 	}
 }

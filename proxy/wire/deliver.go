@@ -153,7 +153,8 @@ type carried struct {
 // deliver starts a delivery.
 func (s *loopServer) deliver(now time.Time, d *Delivery) {
 	c := &client{side: s, s: session.New(now, &s.deliveries, d.Remote, d.Secure)}
-	k := &carried{Delivery: d, c: c, in: d.Request, unread: true, answer: deferred.NewAnswer(&s.front.cfg.Session.ResponseHead, d.BytesMax)}
+	k := &carried{Delivery: d, c: c, in: d.Request, unread: true,
+		answer: deferred.NewAnswer(&s.front.cfg.Session.ResponseHead, d.BytesMax)}
 	k.alarm = s.loop.NewAlarm(func(now time.Time) {
 		if !c.closed {
 			c.Expired(now)

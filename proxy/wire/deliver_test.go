@@ -40,7 +40,8 @@ func TestGateShedsDelivery(t *testing.T) {
 	r, b, held := delivering(t, 5*time.Millisecond)
 	d, told := delivery("/later")
 	r.Deliver(d)
-	if got := testkit.Receive(t, told, "the end of a delivery"); !got.Refused || got.Sent || got.After <= 0 || got.Fault != "" {
+	if got := testkit.Receive(t, told, "the end of a delivery"); !got.Refused || got.Sent || got.After <= 0 ||
+		got.Fault != "" {
 		t.Errorf("a delivery that was shed: %+v", got)
 	}
 	gate := "ratelimiter_gate_shed_total" + r.Targets.Labels(r.Targets.All()[0], "class", "deferred")
@@ -63,7 +64,8 @@ func TestGateShedsLargeDelivery(t *testing.T) {
 	d, told := delivery("/later")
 	d.Once, d.Request = true, []byte(longKinds["uploads"])
 	r.Deliver(d)
-	if got := testkit.Receive(t, told, "the end of a delivery"); !got.Refused || got.Sent || got.After <= 0 || got.Fault != "" {
+	if got := testkit.Receive(t, told, "the end of a delivery"); !got.Refused || got.Sent || got.After <= 0 ||
+		got.Fault != "" {
 		t.Errorf("a delivery that was shed: %+v", got)
 	}
 	b.open <- true
@@ -97,7 +99,8 @@ func TestDeliveryRanksLast(t *testing.T) {
 	for n := range 2 * upstream.Ranks {
 		classes += fmt.Sprintf("c%d: %.2f, ", n, float64(n)/100)
 	}
-	rules := ruleFile(t, fmt.Sprintf(`rules: [{id: all, key: [ip], limit: {algorithm: "off"}, priority: {header: X-Priority, classes: {%s}, default: c%d}}]`,
+	rules := ruleFile(t, fmt.Sprintf(
+		`rules: [{id: all, key: [ip], limit: {algorithm: "off"}, priority: {header: X-Priority, classes: {%s}, default: c%d}}]`,
 		strings.TrimSuffix(classes, ", "), 2*upstream.Ranks-1))
 	r, b, held := delivering(t, time.Minute, "RULES_FILE", rules)
 	d, told := delivery("/later")
@@ -201,7 +204,8 @@ func TestDeliveryOnceIsFresh(t *testing.T) {
 func TestDeliveryOfLargeHead(t *testing.T) {
 	r := startWith(t, delivers, newTarget(t, func(c *targetConn) { c.echo(c.next()) }).url(), "FIELDS_MAX", "1")
 	d, told := delivery("/later")
-	d.Request = []byte("POST /later HTTP/1.1\r\nHost: x\r\n" + strings.Repeat("X-A: b\r\n", 30) + "Content-Length: 0\r\n\r\n")
+	d.Request = []byte("POST /later HTTP/1.1\r\nHost: x\r\n" + strings.Repeat("X-A: b\r\n", 30) +
+		"Content-Length: 0\r\n\r\n")
 	r.Deliver(d)
 	if got := testkit.Receive(t, told, "the end of a delivery"); got.Result.Status != 200 {
 		t.Errorf("a delivery: %+v", got)
@@ -222,7 +226,8 @@ func TestDeliveryOfLargeBody(t *testing.T) {
 // A delivery that needs a place for streams and finds none is no attempt: nothing was sent. It is
 // not repeated soon, because each time its limit is charged.
 func TestDeliveryFindsNoStream(t *testing.T) {
-	r := startWith(t, delivers, newTarget(t, loginTarget).url(), "EVENT_LOOPS", "1", "TARGET_MAX_CONNECTIONS", "2", "TARGET_STREAM_SHARE", "0.5",
+	r := startWith(t, delivers, newTarget(t, loginTarget).url(), "EVENT_LOOPS", "1", "TARGET_MAX_CONNECTIONS", "2",
+		"TARGET_STREAM_SHARE", "0.5",
 		"BODY_BUFFER_BYTES", "1KiB")
 	logIn(r.dial(), logins[0].steps, "alice")
 	r.until("alice has a place", func() bool { return r.samples()["ratelimiter_upstream_streams"] == 1 })
@@ -233,7 +238,8 @@ func TestDeliveryFindsNoStream(t *testing.T) {
 		d, told := delivery("/later")
 		d.Request = []byte(request)
 		r.Deliver(d)
-		if got := testkit.Receive(t, told, "the end of a delivery"); !got.Refused || got.Sent || got.After < 15*time.Second || got.Fault != "" {
+		if got := testkit.Receive(t, told, "the end of a delivery"); !got.Refused || got.Sent ||
+			got.After < 15*time.Second || got.Fault != "" {
 			t.Errorf("a delivery with %s: %+v", name, got)
 		}
 	}

@@ -19,7 +19,8 @@ import (
 func TestDrain(t *testing.T) {
 	g := newBarrier()
 	addr := testkit.FreeAddr(t) // which nobody else gets when the listener is closed
-	r := startWith(t, func(c *Config) { c.Sockets = []net.Listener{testkit.Must(net.Listen("tcp", addr))(t)} }, newTarget(t, g.script).url())
+	r := startWith(t, func(c *Config) { c.Sockets = []net.Listener{testkit.Must(net.Listen("tcp", addr))(t)} },
+		newTarget(t, g.script).url())
 	var busy, idle []*testkit.Conn
 	for i := range 4 {
 		busy, idle = append(busy, r.dial()), append(idle, r.dial())
@@ -170,7 +171,8 @@ func TestCutAnswerLeavesTheOneBefore(t *testing.T) {
 		t.Fatal(err)
 	}
 	conn.Send(request("/whole") + "GET /cut HTTP/1.0\r\n\r\n")
-	r.until("the second is cut", func() bool { return r.samples()[`ratelimiter_upstream_errors_total{kind="closed"}`] == 1 })
+	r.until("the second is cut",
+		func() bool { return r.samples()[`ratelimiter_upstream_errors_total{kind="closed"}`] == 1 })
 	if _, got := conn.Status(200); got != body {
 		t.Errorf("%d bytes of %d of the first answer came", len(got), len(body))
 	}

@@ -29,10 +29,12 @@ import (
 //	the connection: close, keep-alive          TestRelayedAnswer, TestDrain, TestRequestCorpus
 //	lingering close, early answers             TestRefusedUpload, TestTargetRefusesUpload
 //	matching of answers to requests            TestUnaskedBytes, TestResponseCorpus, TestChaos
-//	retry                                      TestRetry, TestNoRetryOnFreshConnection, TestRetryOfUpgrade, TestOneOfTwoTargetsIsDown
+//	retry                                      TestRetry, TestNoRetryOnFreshConnection,
+//	                                           TestRetryOfUpgrade, TestOneOfTwoTargetsIsDown
 //	status mapping                             TestStatuses
 //	CONNECT, TRACE, Max-Forwards               TestDuties
-//	Upgrade                                    TestDuties, TestPipelinedBehindUpgrade, TestResponseCorpus, tunnels_test.go
+//	Upgrade                                    TestDuties, TestPipelinedBehindUpgrade,
+//	                                           TestResponseCorpus, tunnels_test.go
 //	timeouts                                   TestClientTimeouts, TestTargetSlow, TestClientDoesNotRead
 
 // added is what the proxy puts into every request for x.
@@ -47,46 +49,79 @@ func TestDuties(t *testing.T) {
 		status           int    // of a refusal
 		env              []string
 	}{
-		{name: "Connection names Host: it is not lost", sent: "GET / HTTP/1.1\r\nHost: x\r\nConnection: host", seen: "GET / HTTP/1.1\r\nHost: x\r\n" + added},
-		{name: "Connection names Content-Length: the body keeps its frame", sent: "POST / HTTP/1.1\r\nHost: x\r\nConnection: Content-Length\r\nContent-Length: 3\r\n\r\nabc",
+		{name: "Connection names Host: it is not lost", sent: "GET / HTTP/1.1\r\nHost: x\r\nConnection: host",
+			seen: "GET / HTTP/1.1\r\nHost: x\r\n" + added},
+		{name: "Connection names Content-Length: the body keeps its frame",
+			sent: "POST / HTTP/1.1\r\nHost: x\r\nConnection: Content-Length\r\nContent-Length: 3\r\n\r\nabc",
 			seen: "POST / HTTP/1.1\r\nHost: x\r\n" + added + "Content-Length: 3\r\n"},
-		{name: "Connection names Transfer-Encoding: likewise", sent: "POST / HTTP/1.1\r\nHost: x\r\nConnection: Transfer-Encoding\r\nTransfer-Encoding: chunked\r\n\r\n3;x=y\r\nabc\r\n0",
+		{name: "Connection names Transfer-Encoding: likewise",
+			sent: "POST / HTTP/1.1\r\nHost: x\r\nConnection: Transfer-Encoding\r\nTransfer-Encoding: " +
+				"chunked\r\n\r\n3;x=y\r\nabc\r\n0",
 			seen: "POST / HTTP/1.1\r\nHost: x\r\n" + added + "Transfer-Encoding: chunked\r\n"},
-		{name: "Connection names fields of ours: they are set all the same", sent: "GET / HTTP/1.1\r\nHost: x\r\nConnection: X-Forwarded-For, X-Forwarded-Proto, X-Forwarded-Host, Via\r\nVia: 1.0 other",
+		{name: "Connection names fields of ours: they are set all the same",
+			sent: "GET / HTTP/1.1\r\nHost: x\r\nConnection: X-Forwarded-For, X-Forwarded-Proto, X-Forwarded-Host, " +
+				"Via\r\nVia: 1.0 other",
 			seen: "GET / HTTP/1.1\r\nHost: x\r\n" + added},
-		{name: "Connection names end-to-end fields: they go", sent: "GET / HTTP/1.1\r\nHost: x\r\nConnection: Authorization\r\nConnection: cookie , close\r\nAuthorization: a\r\nCookie: b\r\nAccept: c",
+		{name: "Connection names end-to-end fields: they go",
+			sent: "GET / HTTP/1.1\r\nHost: x\r\nConnection: Authorization\r\nConnection: cookie , close\r\nAuthorization: " +
+				"a\r\nCookie: b\r\nAccept: c",
 			seen: "GET / HTTP/1.1\r\nHost: x\r\nAccept: c\r\n" + added},
-		{name: "Connection names nothing", sent: "GET / HTTP/1.1\r\nHost: x\r\nConnection: , ,\r\nAccept: c", seen: "GET / HTTP/1.1\r\nHost: x\r\nAccept: c\r\n" + added},
-		{name: "hop-by-hop fields that Connection does not name", sent: "GET / HTTP/1.1\r\nHost: x\r\nKeep-Alive: 5\r\nProxy-Connection: a\r\nProxy-Authorization: b\r\nProxy-Authenticate: c\r\nTE: trailers\r\nTrailer: d\r\nUpgrade: websocket",
+		{name: "Connection names nothing", sent: "GET / HTTP/1.1\r\nHost: x\r\nConnection: , ,\r\nAccept: c",
+			seen: "GET / HTTP/1.1\r\nHost: x\r\nAccept: c\r\n" + added},
+		{name: "hop-by-hop fields that Connection does not name",
+			sent: "GET / HTTP/1.1\r\nHost: x\r\nKeep-Alive: 5\r\nProxy-Connection: a\r\nProxy-Authorization: " +
+				"b\r\nProxy-Authenticate: c\r\nTE: trailers\r\nTrailer: d\r\nUpgrade: websocket",
 			seen: "GET / HTTP/1.1\r\nHost: x\r\n" + added},
-		{name: "trailers of requests are dropped", sent: "POST / HTTP/1.1\r\nHost: x\r\nTrailer: A\r\nTE: trailers\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\nA: b\r\nContent-Length: 9\r\nHost: y",
+		{name: "trailers of requests are dropped",
+			sent: "POST / HTTP/1.1\r\nHost: x\r\nTrailer: A\r\nTE: trailers\r\nTransfer-Encoding: " +
+				"chunked\r\n\r\n1\r\na\r\n0\r\nA: b\r\nContent-Length: 9\r\nHost: y",
 			seen: "POST / HTTP/1.1\r\nHost: x\r\n" + added + "Transfer-Encoding: chunked\r\n"},
-		{name: "Via is added to others'", sent: "GET / HTTP/1.1\r\nHost: x\r\nVia: 1.0 a, 1.1 weir2 (weir)", seen: "GET / HTTP/1.1\r\nHost: x\r\nVia: 1.0 a, 1.1 weir2 (weir)\r\n" + added},
-		{name: "claims of origin are dropped", sent: "GET / HTTP/1.1\r\nHost: x\r\nForwarded: for=6.6.6.6\r\nX-Forwarded-For: 6.6.6.6\r\nX-Forwarded-Host: y\r\nX-Forwarded-Proto: https\r\nX-Real-IP: 6.6.6.6\r\nTrue-Client-IP: 6.6.6.6",
+		{name: "Via is added to others'", sent: "GET / HTTP/1.1\r\nHost: x\r\nVia: 1.0 a, 1.1 weir2 (weir)",
+			seen: "GET / HTTP/1.1\r\nHost: x\r\nVia: 1.0 a, 1.1 weir2 (weir)\r\n" + added},
+		{name: "claims of origin are dropped",
+			sent: "GET / HTTP/1.1\r\nHost: x\r\nForwarded: for=6.6.6.6\r\nX-Forwarded-For: 6.6.6.6\r\nX-Forwarded-Host: " +
+				"y\r\nX-Forwarded-Proto: https\r\nX-Real-IP: 6.6.6.6\r\nTrue-Client-IP: 6.6.6.6",
 			seen: "GET / HTTP/1.1\r\nHost: x\r\n" + added},
-		{name: "look-alikes of them too", sent: "GET / HTTP/1.1\r\nHost: x\r\nX_Forwarded_For: 6.6.6.6\r\nX_Real_IP: 6.6.6.6", seen: "GET / HTTP/1.1\r\nHost: x\r\n" + added},
-		{name: "a trusted proxy's stand, its own address is added", sent: "GET / HTTP/1.1\r\nHost: x\r\nForwarded: for=6.6.6.6\r\nX-Forwarded-For: 6.6.6.6\r\nX-Forwarded-Host: y\r\nX-Forwarded-Proto: https\r\nX-Real-IP: 6.6.6.6",
-			seen: "GET / HTTP/1.1\r\nHost: x\r\nForwarded: for=6.6.6.6\r\nX-Forwarded-Host: y\r\nX-Forwarded-Proto: https\r\nX-Real-IP: 6.6.6.6\r\nX-Forwarded-For: 6.6.6.6, 127.0.0.1\r\nVia: 1.1 weir\r\n",
-			env:  trusting},
-		{name: "a trusted proxy that does not say which host", sent: "GET / HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 6.6.6.6\r\nX-Forwarded-Proto: https",
-			seen: "GET / HTTP/1.1\r\nHost: x\r\nX-Forwarded-Proto: https\r\nX-Forwarded-For: 6.6.6.6, 127.0.0.1\r\nX-Forwarded-Host: x\r\nVia: 1.1 weir\r\n", env: trusting},
-		{name: "fields of our own that only trusted proxies may send", sent: "GET / HTTP/1.1\r\nHost: x\r\nX-Remote-User: root\r\nX-Remote-Users: 2",
-			seen: "GET / HTTP/1.1\r\nHost: x\r\nX-Remote-Users: 2\r\n" + added, env: []string{"UNTRUSTED_FIELDS", "x-auth-*, X-Remote-User"}},
+		{name: "look-alikes of them too",
+			sent: "GET / HTTP/1.1\r\nHost: x\r\nX_Forwarded_For: 6.6.6.6\r\nX_Real_IP: 6.6.6.6",
+			seen: "GET / HTTP/1.1\r\nHost: x\r\n" + added},
+		{name: "a trusted proxy's stand, its own address is added",
+			sent: "GET / HTTP/1.1\r\nHost: x\r\nForwarded: for=6.6.6.6\r\nX-Forwarded-For: 6.6.6.6\r\nX-Forwarded-Host: " +
+				"y\r\nX-Forwarded-Proto: https\r\nX-Real-IP: 6.6.6.6",
+			seen: "GET / HTTP/1.1\r\nHost: x\r\nForwarded: for=6.6.6.6\r\nX-Forwarded-Host: y\r\nX-Forwarded-Proto: " +
+				"https\r\nX-Real-IP: 6.6.6.6\r\nX-Forwarded-For: 6.6.6.6, 127.0.0.1\r\nVia: 1.1 weir\r\n",
+			env: trusting},
+		{name: "a trusted proxy that does not say which host",
+			sent: "GET / HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 6.6.6.6\r\nX-Forwarded-Proto: https",
+			seen: "GET / HTTP/1.1\r\nHost: x\r\nX-Forwarded-Proto: https\r\nX-Forwarded-For: 6.6.6.6, " +
+				"127.0.0.1\r\nX-Forwarded-Host: x\r\nVia: 1.1 weir\r\n", env: trusting},
+		{name: "fields of our own that only trusted proxies may send",
+			sent: "GET / HTTP/1.1\r\nHost: x\r\nX-Remote-User: root\r\nX-Remote-Users: 2",
+			seen: "GET / HTTP/1.1\r\nHost: x\r\nX-Remote-Users: 2\r\n" + added,
+			env:  []string{"UNTRUSTED_FIELDS", "x-auth-*, X-Remote-User"}},
 		{name: "fields as they came", sent: "GET / HTTP/1.1\r\nhost: x\r\nAccept: a\r\nACCEPT: b\r\nEmpty:\r\nX-B:  c  ",
 			seen: "GET / HTTP/1.1\r\nHost: x\r\nAccept: a\r\nACCEPT: b\r\nEmpty: \r\nX-B: c\r\n" + added},
 		{name: "no length is invented", sent: "POST / HTTP/1.1\r\nHost: x", seen: "POST / HTTP/1.1\r\nHost: x\r\n" + added},
-		{name: "a length of none", sent: "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 0", seen: "POST / HTTP/1.1\r\nHost: x\r\n" + added + "Content-Length: 0\r\n"},
-		{name: "the target's host", sent: "GET / HTTP/1.1\r\nHost: x", seen: "GET / HTTP/1.1\r\nHost: TARGET\r\n" + added, env: []string{"HOST_HEADER", "target"}},
-		{name: "HTTP/1.0 without a host", sent: "GET / HTTP/1.0", seen: "GET / HTTP/1.1\r\nHost: TARGET\r\nX-Forwarded-For: 127.0.0.1\r\nX-Forwarded-Proto: http\r\nVia: 1.0 weir\r\n"},
-		{name: "absolute form", sent: "GET http://x/a?b HTTP/1.1\r\nHost: x", seen: "GET /a?b HTTP/1.1\r\nHost: x\r\n" + added},
-		{name: "absolute form without a path", sent: "GET http://x HTTP/1.1\r\nHost: x", seen: "GET / HTTP/1.1\r\nHost: x\r\n" + added},
-		{name: "absolute form of OPTIONS", sent: "OPTIONS http://x HTTP/1.1\r\nHost: x", seen: "OPTIONS * HTTP/1.1\r\nHost: x\r\n" + added},
+		{name: "a length of none", sent: "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 0",
+			seen: "POST / HTTP/1.1\r\nHost: x\r\n" + added + "Content-Length: 0\r\n"},
+		{name: "the target's host", sent: "GET / HTTP/1.1\r\nHost: x", seen: "GET / HTTP/1.1\r\nHost: TARGET\r\n" + added,
+			env: []string{"HOST_HEADER", "target"}},
+		{name: "HTTP/1.0 without a host", sent: "GET / HTTP/1.0",
+			seen: "GET / HTTP/1.1\r\nHost: TARGET\r\nX-Forwarded-For: 127.0.0.1\r\nX-Forwarded-Proto: " +
+				"http\r\nVia: 1.0 weir\r\n"},
+		{name: "absolute form", sent: "GET http://x/a?b HTTP/1.1\r\nHost: x", seen: "GET /a?b HTTP/1.1\r\nHost: x\r\n" +
+			added},
+		{name: "absolute form without a path", sent: "GET http://x HTTP/1.1\r\nHost: x",
+			seen: "GET / HTTP/1.1\r\nHost: x\r\n" + added},
+		{name: "absolute form of OPTIONS", sent: "OPTIONS http://x HTTP/1.1\r\nHost: x",
+			seen: "OPTIONS * HTTP/1.1\r\nHost: x\r\n" + added},
 		{name: "absolute form that contradicts Host", sent: "GET http://y/ HTTP/1.1\r\nHost: x", status: 400},
 		{name: "absolute form with user information", sent: "GET http://a:b@x/ HTTP/1.1\r\nHost: x", status: 400},
 		{name: "asterisk form", sent: "OPTIONS * HTTP/1.1\r\nHost: x", seen: "OPTIONS * HTTP/1.1\r\nHost: x\r\n" + added},
 		{name: "asterisk form of GET", sent: "GET * HTTP/1.1\r\nHost: x", status: 400},
 		{name: "authority form of GET", sent: "GET x:80 HTTP/1.1\r\nHost: x", status: 400},
-		{name: "the path as it came", sent: "GET /%7e/../a//b;c?d=%00&e=+?/ HTTP/1.1\r\nHost: x", seen: "GET /%7e/../a//b;c?d=%00&e=+?/ HTTP/1.1\r\nHost: x\r\n" + added},
+		{name: "the path as it came", sent: "GET /%7e/../a//b;c?d=%00&e=+?/ HTTP/1.1\r\nHost: x",
+			seen: "GET /%7e/../a//b;c?d=%00&e=+?/ HTTP/1.1\r\nHost: x\r\n" + added},
 		{name: "a method nobody knows", sent: "BREW / HTTP/1.1\r\nHost: x", seen: "BREW / HTTP/1.1\r\nHost: x\r\n" + added},
 		{name: "no Host", sent: "GET / HTTP/1.1\r\nAccept: a", status: 400},
 		{name: "two Hosts", sent: "GET / HTTP/1.1\r\nHost: x\r\nHost: x", status: 400},
@@ -95,18 +130,32 @@ func TestDuties(t *testing.T) {
 		{name: "CONNECT", sent: "CONNECT x:80 HTTP/1.1\r\nHost: x:80", status: 405},
 		{name: "TRACE", sent: "TRACE / HTTP/1.1\r\nHost: x", status: 405},
 		{name: "TRACE with Max-Forwards", sent: "TRACE / HTTP/1.1\r\nHost: x\r\nMax-Forwards: 5", status: 405},
-		{name: "Max-Forwards of OPTIONS", sent: "OPTIONS / HTTP/1.1\r\nHost: x\r\nMax-Forwards: 5", seen: "OPTIONS / HTTP/1.1\r\nHost: x\r\nMax-Forwards: 4\r\n" + added},
-		{name: "Max-Forwards elsewhere", sent: "GET / HTTP/1.1\r\nHost: x\r\nMax-Forwards: 0", seen: "GET / HTTP/1.1\r\nHost: x\r\nMax-Forwards: 0\r\n" + added},
-		{name: "Expect of something else", sent: "PUT / HTTP/1.1\r\nHost: x\r\nExpect: tea\r\nContent-Length: 1\r\n\r\na", status: 417},
-		{name: "Expect of HTTP/1.0 is not heard", sent: "PUT / HTTP/1.0\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 1\r\n\r\na",
+		{name: "Max-Forwards of OPTIONS", sent: "OPTIONS / HTTP/1.1\r\nHost: x\r\nMax-Forwards: 5",
+			seen: "OPTIONS / HTTP/1.1\r\nHost: x\r\nMax-Forwards: 4\r\n" + added},
+		{name: "Max-Forwards elsewhere", sent: "GET / HTTP/1.1\r\nHost: x\r\nMax-Forwards: 0",
+			seen: "GET / HTTP/1.1\r\nHost: x\r\nMax-Forwards: 0\r\n" + added},
+		{name: "Expect of something else", sent: "PUT / HTTP/1.1\r\nHost: x\r\nExpect: tea\r\nContent-Length: 1\r\n\r\na",
+			status: 417},
+		{name: "Expect of HTTP/1.0 is not heard",
+			sent: "PUT / HTTP/1.0\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 1\r\n\r\na",
 			seen: "PUT / HTTP/1.1\r\nHost: x\r\n" + strings.Replace(added, "1.1", "1.0", 1) + "Content-Length: 1\r\n"},
-		{name: "Upgrade to what is let through", sent: "GET / HTTP/1.1\r\nHost: x\r\nConnection: keep-alive, Upgrade\r\nUpgrade: WebSocket\r\nSec-WebSocket-Key: a",
-			seen: "GET / HTTP/1.1\r\nHost: x\r\nSec-WebSocket-Key: a\r\n" + added + "Connection: upgrade\r\nUpgrade: WebSocket\r\n"},
-		{name: "Upgrade to h2c", sent: "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__", seen: "GET / HTTP/1.1\r\nHost: x\r\n" + added},
-		{name: "HTTP2-Settings that Connection does not name", sent: "GET / HTTP/1.1\r\nHost: x\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__", seen: "GET / HTTP/1.1\r\nHost: x\r\n" + added},
-		{name: "Upgrade to one of several", sent: "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket, h2c", seen: "GET / HTTP/1.1\r\nHost: x\r\n" + added},
-		{name: "Upgrade by HTTP/1.0", sent: "GET / HTTP/1.0\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket", seen: "GET / HTTP/1.1\r\nHost: x\r\n" + strings.Replace(added, "1.1", "1.0", 1)},
-		{name: "Upgrade with a body", sent: "POST / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nContent-Length: 1\r\n\r\na", seen: "POST / HTTP/1.1\r\nHost: x\r\n" + added + "Content-Length: 1\r\n"},
+		{name: "Upgrade to what is let through",
+			sent: "GET / HTTP/1.1\r\nHost: x\r\nConnection: keep-alive, Upgrade\r\nUpgrade: WebSocket\r\nSec-WebSocket-Key: a",
+			seen: "GET / HTTP/1.1\r\nHost: x\r\nSec-WebSocket-Key: a\r\n" + added +
+				"Connection: upgrade\r\nUpgrade: WebSocket\r\n"},
+		{name: "Upgrade to h2c", sent: "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: " +
+			"h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__", seen: "GET / HTTP/1.1\r\nHost: x\r\n" + added},
+		{name: "HTTP2-Settings that Connection does not name",
+			sent: "GET / HTTP/1.1\r\nHost: x\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__",
+			seen: "GET / HTTP/1.1\r\nHost: x\r\n" + added},
+		{name: "Upgrade to one of several",
+			sent: "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket, h2c",
+			seen: "GET / HTTP/1.1\r\nHost: x\r\n" + added},
+		{name: "Upgrade by HTTP/1.0", sent: "GET / HTTP/1.0\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket",
+			seen: "GET / HTTP/1.1\r\nHost: x\r\n" + strings.Replace(added, "1.1", "1.0", 1)},
+		{name: "Upgrade with a body",
+			sent: "POST / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nContent-Length: 1\r\n\r\na",
+			seen: "POST / HTTP/1.1\r\nHost: x\r\n" + added + "Content-Length: 1\r\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			proxy := r
@@ -128,7 +177,8 @@ func TestDuties(t *testing.T) {
 				return
 			}
 			res, body := conn.Status(test.status)
-			if !res.Close || !strings.HasPrefix(body, `{"error":"`) || res.Header.Get("Content-Type") != "application/json" || res.Header.Get("Date") == "" {
+			if !res.Close || !strings.HasPrefix(body, `{"error":"`) ||
+				res.Header.Get("Content-Type") != "application/json" || res.Header.Get("Date") == "" {
 				t.Errorf("refused with %v %q", res.Header, body)
 			}
 			if allowed := res.Header.Get("Allow"); (allowed != "") != (test.status == 405) {
@@ -148,7 +198,8 @@ func TestLoop(t *testing.T) {
 		t.Errorf("answered %q", body)
 	}
 	r.samplesAre(`ratelimiter_responses_total{code="508"}`, 2, "ratelimiter_store_decisions_total", 1)
-	for _, via := range []string{"Via: 1.1 weir", "Via: 1.0 a, HTTP/1.1 weir (b), 1.1 c", "Via: 1.0 a\r\nVia: 1.1\tweir", "Connection: Via\r\nVia: 1.1 weir"} {
+	for _, via := range []string{"Via: 1.1 weir", "Via: 1.0 a, HTTP/1.1 weir (b), 1.1 c",
+		"Via: 1.0 a\r\nVia: 1.1\tweir", "Connection: Via\r\nVia: 1.1 weir"} {
 		r.dial().Ask("GET / HTTP/1.1\r\nHost: x\r\n"+via+"\r\n\r\n", 508)
 	}
 }
@@ -158,9 +209,11 @@ func TestLastRecipient(t *testing.T) {
 	target := newTarget(t, echoes)
 	r := start(t, target.url())
 	conn := r.dial()
-	for _, sent := range []string{"OPTIONS * HTTP/1.1\r\nHost: x\r\nMax-Forwards: 0\r\n\r\n", "OPTIONS /a HTTP/1.1\r\nHost: x\r\nMax-Forwards: 0\r\nContent-Length: 2\r\n\r\nab"} {
+	for _, sent := range []string{"OPTIONS * HTTP/1.1\r\nHost: x\r\nMax-Forwards: 0\r\n\r\n",
+		"OPTIONS /a HTTP/1.1\r\nHost: x\r\nMax-Forwards: 0\r\nContent-Length: 2\r\n\r\nab"} {
 		conn.Send(sent)
-		if res, body := conn.Status(200); !strings.Contains(res.Header.Get("Allow"), "GET, HEAD, POST") || body != "" || res.Close {
+		if res, body := conn.Status(200); !strings.Contains(res.Header.Get("Allow"), "GET, HEAD, POST") || body != "" ||
+			res.Close {
 			t.Errorf("answered %v %q", res.Header, body)
 		}
 	}
@@ -182,8 +235,10 @@ func TestInterimToOldClient(t *testing.T) {
 	}{
 		{"PUT / HTTP/1.0\r\nExpect: 100-continue\r\nContent-Length: 1\r\n\r\na", nil},
 		{"PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\na", []int{102, 103}},
-		{"PUT / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 1\r\n\r\na", []int{100, 102, 103}}, // one 100, ours
-		{"GET / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\n\r\n", []int{102, 103}},                            // nothing to wait for
+		// one 100, ours
+		{"PUT / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 1\r\n\r\na", []int{100, 102, 103}},
+		// nothing to wait for
+		{"GET / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\n\r\n", []int{102, 103}},
 	} {
 		conn := r.dial()
 		conn.Send(test.sent)
@@ -206,7 +261,8 @@ func TestExpectRefusedUnread(t *testing.T) {
 		status int
 	}{{"100-continue", 100, 429}, {"100-continue", 5000, 413}, {"tea", 100, 417}} {
 		conn := r.dial()
-		conn.Send(fmt.Sprintf("PUT / HTTP/1.1\r\nHost: x\r\nExpect: %s\r\nContent-Length: %d\r\n\r\n", test.expect, test.length))
+		conn.Send(fmt.Sprintf("PUT / HTTP/1.1\r\nHost: x\r\nExpect: %s\r\nContent-Length: %d\r\n\r\n", test.expect,
+			test.length))
 		if res, _ := conn.Status(test.status); !res.Close {
 			t.Errorf("%d does not say that the connection closes", test.status)
 		}
@@ -254,11 +310,13 @@ func TestBodylessAnswers(t *testing.T) {
 // Trailers of answers are dropped: they are never merged into a head, and what
 // they say about framing is not heard.
 func TestTrailersOfAnswers(t *testing.T) {
-	const answer = "HTTP/1.1 200 OK\r\nTrailer: A, Content-Length\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\nA: b\r\nContent-Length: 9\r\n\r\n"
+	const answer = "HTTP/1.1 200 OK\r\nTrailer: A, Content-Length\r\nTransfer-Encoding: " +
+		"chunked\r\n\r\n2\r\nab\r\n0\r\nA: b\r\nContent-Length: 9\r\n\r\n"
 	conn := start(t, newTarget(t, answersOnce(answer, false)).url()).dial()
 	conn.Send("GET / HTTP/1.1\r\nHost: x\r\nTE: trailers\r\nConnection: TE\r\n\r\n")
 	res := testkit.Must(http.ReadResponse(conn.In, nil))(t)
-	if body, err := io.ReadAll(res.Body); err != nil || string(body) != "ab" || res.Header.Get("A") != "" || len(res.Trailer) != 0 {
+	if body, err := io.ReadAll(res.Body); err != nil || string(body) != "ab" || res.Header.Get("A") != "" ||
+		len(res.Trailer) != 0 {
 		t.Errorf("answered %v %q %v, trailers %v", res.Header, body, err, res.Trailer)
 	}
 	conn.Ask(request("/again"), 200)

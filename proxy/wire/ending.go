@@ -107,7 +107,8 @@ func (c *client) learn(now time.Time, o *exchange.Outcome) {
 	}
 	status := o.Status
 	switch {
-	case o.Sent.IsZero() || o.Fault == exchange.FaultUnstreamed || o.Fault == exchange.FaultGate, // the target is not to blame
+	case o.Sent.IsZero() || o.Fault == exchange.FaultUnstreamed || o.Fault == exchange.FaultGate,
+		// the target is not to blame
 		o.Fault == exchange.FaultNone && (!o.Relayed || o.Status == 0): // it has not answered
 		c.leave()
 		return

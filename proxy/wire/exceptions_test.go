@@ -35,18 +35,23 @@ func TestExemptWithoutRules(t *testing.T) {
 	play(r.dial(), `
 		GET / -> 200 -
 		GET / -> 200 -`)
-	r.samplesAre(`ratelimiter_exempt_requests_total{rule="EXEMPT"}`, 2, `ratelimiter_requests_total{decision="forwarded"}`, 0)
+	r.samplesAre(`ratelimiter_exempt_requests_total{rule="EXEMPT"}`, 2,
+		`ratelimiter_requests_total{decision="forwarded"}`, 0)
 }
 
 // The gate is for exempt requests too.
 func TestExemptRequestsMeetTheGate(t *testing.T) {
-	r, b, held := holding(t, func(c *Config) { c.Gate = gates.Settings{Mode: gate.On, Wait: 5 * time.Millisecond, Min: 1, Max: 1} }, "EXEMPT", "/**")
+	r, b, held := holding(t, func(c *Config) {
+		c.Gate = gates.Settings{Mode: gate.On, Wait: 5 * time.Millisecond,
+			Min: 1, Max: 1}
+	}, "EXEMPT", "/**")
 	if status, _, body := r.do("GET", "/two", ""); status != 503 || !strings.Contains(body, `"reason":"gate"`) {
 		t.Errorf("answered %d %s", status, body)
 	}
 	b.open <- true
 	held.Status(200)
-	r.samplesAre(`ratelimiter_exempt_requests_total{rule="EXEMPT"}`, 2, `ratelimiter_requests_total{decision="forwarded"}`, 0)
+	r.samplesAre(`ratelimiter_exempt_requests_total{rule="EXEMPT"}`, 2,
+		`ratelimiter_requests_total{decision="forwarded"}`, 0)
 }
 
 // What preflights count against; other OPTIONS are requests like any other.
@@ -102,14 +107,16 @@ func TestMissingKeys(t *testing.T) {
 		GET /refuses X-A=1 -> 200 refuses 0
 		GET /tries -> 200 global 0`)
 	if status, fields, body := r.do("POST", "/refuses", "body"); status != 400 || fields.Get("Retry-After") != "" ||
-		body != `{"error":"the request lacks header:X-A, which the rule needs","rule":"refuses","missing":"header:X-A"}`+"\n" {
+		body != `{"error":"the request lacks header:X-A, which the rule needs","rule":"refuses","missing":"header:X-A"}`+
+			"\n" {
 		t.Errorf("answered %d %v %s", status, fields, body)
 	}
 	r.samplesAre(
 		`ratelimiter_requests_total{decision="forwarded"}`, 6, `ratelimiter_requests_total{decision="rejected"}`, 4,
 		ruleMetric("shares", "rejected"), 1, ruleMetric("refuses", "forwarded"), 1, ruleMetric("refuses", "rejected"), 2,
 		ruleMetric("tries", "shadow_rejected"), 1, ruleMetric("global", "forwarded"), 6,
-		`ratelimiter_rule_key_missing_total{rule="shares",missing="share"}`, 2, `ratelimiter_rule_key_missing_total{rule="refuses",missing="refuse"}`, 2)
+		`ratelimiter_rule_key_missing_total{rule="shares",missing="share"}`, 2,
+		`ratelimiter_rule_key_missing_total{rule="refuses",missing="refuse"}`, 2)
 	const shared = `msg="Requests without a part of the rule's key share one limit; missing: skip or refuse changes that" component=RateLimiter rule=shares`
 	const refused = `msg="Requests rejected: a part of the rule's key is missing" component=RateLimiter rule=refuses count=2`
 	r.Tally.NewReporter().Tick(time.Now())

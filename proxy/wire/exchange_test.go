@@ -18,7 +18,8 @@ func mirrors(c *targetConn) {
 
 // The answer as the client sees it, by what it understands.
 func TestRelayedAnswer(t *testing.T) {
-	const inChunks = "HTTP/1.1 200 Fine\r\nTransfer-Encoding: chunked\r\nTrailer: X\r\n\r\n3;x=1\r\nabc\r\n2\r\nde\r\n0\r\nX: 1\r\n\r\n"
+	const inChunks = "HTTP/1.1 200 Fine\r\nTransfer-Encoding: chunked\r\nTrailer: " +
+		"X\r\n\r\n3;x=1\r\nabc\r\n2\r\nde\r\n0\r\nX: 1\r\n\r\n"
 	for _, test := range []struct {
 		name, request, answer string
 		closes                bool     // the target does
@@ -27,17 +28,29 @@ func TestRelayedAnswer(t *testing.T) {
 		body                  string
 		over                  bool // the client's connection closes
 	}{
-		{"length", get, "HTTP/1.1 201 Made it\r\nContent-Length: 2\r\nX-A: b\r\n\r\nab", false, []string{"HTTP/1.1 201 Made it", "Content-Length: 2", "X-A: b", "Via: 1.1 weir"}, "Transfer-Encoding", "ab", false},
-		{"chunks are made anew", get, inChunks, false, []string{"HTTP/1.1 200 Fine", "Transfer-Encoding: chunked"}, "Trailer", "abcde", false},
-		{"up to the close", get, "HTTP/1.0 200 OK\r\n\r\nabc", true, []string{"HTTP/1.1 200 OK", "Transfer-Encoding: chunked"}, "Connection", "abc", false},
-		{"no chunks for an old client", "GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", inChunks, false, []string{"HTTP/1.1 200 Fine", "Connection: close"}, "Transfer-Encoding", "abcde", true},
-		{"an old client goes on", "GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na", false, []string{"Connection: keep-alive"}, "Transfer-Encoding", "a", false},
-		{"an old client ends", "GET / HTTP/1.0\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na", false, []string{"Connection: close"}, "Transfer-Encoding", "a", true},
-		{"the client wants to end", "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na", false, []string{"Connection: close"}, "", "a", true},
-		{"hop by hop", get, "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nConnection: close, X-Gone\r\nX-Gone: 1\r\nKeep-Alive: 5\r\nX-Stays: 1\r\n\r\na", true, []string{"X-Stays: 1"}, "X-Gone: 1", "a", false},
-		{"nothing there", get, "HTTP/1.1 204 No Content\r\nContent-Length: 5\r\n\r\n", false, []string{"HTTP/1.1 204 No Content"}, "Content-Length", "", false},
-		{"not changed", get, "HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\nETag: \"a\"\r\n\r\n", false, []string{"Content-Length: 5", `ETag: "a"`}, "Transfer-Encoding", "", false},
-		{"HEAD", "HEAD / HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n", false, []string{"Content-Length: 5"}, "Transfer-Encoding", "", false},
+		{"length", get, "HTTP/1.1 201 Made it\r\nContent-Length: 2\r\nX-A: b\r\n\r\nab", false,
+			[]string{"HTTP/1.1 201 Made it", "Content-Length: 2", "X-A: b", "Via: 1.1 weir"}, "Transfer-Encoding", "ab", false},
+		{"chunks are made anew", get, inChunks, false, []string{"HTTP/1.1 200 Fine", "Transfer-Encoding: chunked"},
+			"Trailer", "abcde", false},
+		{"up to the close", get, "HTTP/1.0 200 OK\r\n\r\nabc", true,
+			[]string{"HTTP/1.1 200 OK", "Transfer-Encoding: chunked"}, "Connection", "abc", false},
+		{"no chunks for an old client", "GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", inChunks, false,
+			[]string{"HTTP/1.1 200 Fine", "Connection: close"}, "Transfer-Encoding", "abcde", true},
+		{"an old client goes on", "GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n",
+			"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na", false, []string{"Connection: keep-alive"}, "Transfer-Encoding",
+			"a", false},
+		{"an old client ends", "GET / HTTP/1.0\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na", false,
+			[]string{"Connection: close"}, "Transfer-Encoding", "a", true},
+		{"the client wants to end", "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+			"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na", false, []string{"Connection: close"}, "", "a", true},
+		{"hop by hop", get, "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nConnection: close, X-Gone\r\nX-Gone: " +
+			"1\r\nKeep-Alive: 5\r\nX-Stays: 1\r\n\r\na", true, []string{"X-Stays: 1"}, "X-Gone: 1", "a", false},
+		{"nothing there", get, "HTTP/1.1 204 No Content\r\nContent-Length: 5\r\n\r\n", false,
+			[]string{"HTTP/1.1 204 No Content"}, "Content-Length", "", false},
+		{"not changed", get, "HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\nETag: \"a\"\r\n\r\n", false,
+			[]string{"Content-Length: 5", `ETag: "a"`}, "Transfer-Encoding", "", false},
+		{"HEAD", "HEAD / HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n", false,
+			[]string{"Content-Length: 5"}, "Transfer-Encoding", "", false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			conn := start(t, newTarget(t, answersOnce(test.answer, test.closes)).url()).dial()

@@ -45,7 +45,8 @@ func TestExplain(t *testing.T) {
 				t.Fatalf("%s: %v", text, err)
 			}
 			_, comesBack := got["retryAfter"]
-			if string(got["id"]) != `"`+id+`"` || got["at"] == nil || got["resetAfter"] == nil || comesBack != (res.Header.Get("Retry-After") != "") {
+			if string(got["id"]) != `"`+id+`"` || got["at"] == nil || got["resetAfter"] == nil ||
+				comesBack != (res.Header.Get("Retry-After") != "") {
 				t.Errorf("explained as %s", text)
 			}
 			var want map[string]json.RawMessage
@@ -109,7 +110,8 @@ func TestPutRules(t *testing.T) {
 	}
 	conn.Send(put(rules(`{"algorithm":"fixed","limit":2,` + century + `}`)))
 	_, put := conn.Status(200)
-	if got := conn.Ask(request("/config/rules"), 200); got != put || !strings.Contains(got, `"source":"api"`) || !strings.Contains(got, `"id":"k"`) {
+	if got := conn.Ask(request("/config/rules"), 200); got != put || !strings.Contains(got, `"source":"api"`) ||
+		!strings.Contains(got, `"id":"k"`) {
 		t.Errorf("the rules in force are told as %s, and when put as %s", got, put)
 	}
 }
@@ -123,7 +125,8 @@ func TestPutRulesOfFile(t *testing.T) {
 		t.Errorf("told %s, want the file's name", body)
 	}
 	play(conn, `GET / -> 200 k 4`)
-	if got := conn.Ask(request("/config/rules"), 200); !strings.Contains(got, `"source":"file"`) || !strings.Contains(got, `"id":"k"`) {
+	if got := conn.Ask(request("/config/rules"), 200); !strings.Contains(got, `"source":"file"`) ||
+		!strings.Contains(got, `"id":"k"`) {
 		t.Errorf("the rules in force are told as %s", got)
 	}
 }
@@ -131,7 +134,8 @@ func TestPutRulesOfFile(t *testing.T) {
 // Both files are followed: what is broken changes nothing and says where it is.
 func TestFilesAreFollowed(t *testing.T) {
 	t.Parallel() // files are looked at twice a second
-	const rules = "rules:\n- {id: k, key: [\"header:X-K\"], clients: true, limit: {algorithm: fixed, limit: %d, window: C}}\n"
+	const rules = "rules:\n- {id: k, key: [\"header:X-K\"], clients: true, limit: {algorithm: fixed, " +
+		"limit: %d, window: C}}\n"
 	dir := t.TempDir()
 	file, clients := filepath.Join(dir, "rules.yaml"), filepath.Join(dir, "clients.json")
 	replaceFile(t, file, rulesText(fmt.Sprintf(rules, 5)))
@@ -169,9 +173,11 @@ func TestFilesAreFollowed(t *testing.T) {
 	limits("6", "60")
 
 	epoch := r.rules.Active().Epoch
-	replaceFile(t, file, rulesText(fmt.Sprintf(rules, 7)+"- {id: l, key: [nothing], limit: {algorithm: fixed, limit: 1, window: C}}\n"))
+	replaceFile(t, file,
+		rulesText(fmt.Sprintf(rules, 7)+"- {id: l, key: [nothing], limit: {algorithm: fixed, limit: 1, window: C}}\n"))
 	logged("File ignored", "setting=RULES_FILE", file, "line 3: rules[1].key[0]")
-	replaceFile(t, clients, clientText("{\"acme\":{\"algorithm\":\"fixed\",\"limit\":70,\"window\":C},\n\"b\":{\"algorithm\":\"fixed\",\"limit\":\"x\",\"window\":C}}"))
+	replaceFile(t, clients, clientText(
+		"{\"acme\":{\"algorithm\":\"fixed\",\"limit\":70,\"window\":C},\n\"b\":{\"algorithm\":\"fixed\",\"limit\":\"x\",\"window\":C}}"))
 	replaceFile(t, file, rulesText(fmt.Sprintf(rules, 6))) // as it was, or the clients would not be looked at
 	logged("File ignored", "setting=CLIENTS_FILE", clients, "line 2: b.limit")
 	limits("6", "60")
@@ -190,7 +196,8 @@ func TestConfigMapIsFollowed(t *testing.T) {
 		t.Helper()
 		err := os.Mkdir(filepath.Join(dir, name), 0o700)
 		if err == nil {
-			replaceFile(t, filepath.Join(dir, name, "rules.yaml"), rulesText(fmt.Sprintf("rules: [{id: k, limit: {algorithm: fixed, limit: %d, window: C}}]", limit)))
+			replaceFile(t, filepath.Join(dir, name, "rules.yaml"),
+				rulesText(fmt.Sprintf("rules: [{id: k, limit: {algorithm: fixed, limit: %d, window: C}}]", limit)))
 			err = os.Symlink(name, filepath.Join(dir, "..new"))
 		}
 		if err == nil {

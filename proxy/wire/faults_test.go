@@ -77,7 +77,8 @@ func TestTargetSlow(t *testing.T) {
 	r.samplesAre(`ratelimiter_upstream_errors_total{kind="timeout"}`, 2)
 }
 
-// What is no answer, or one of a known length that breaks off, becomes a 502 of the proxy's own; the client's connection
+// What is no answer, or one of a known length that breaks off, becomes a 502 of the proxy's own;
+// the client's connection
 // goes on, the target's does not.
 func TestTargetFaulty(t *testing.T) {
 	for _, test := range []struct {
@@ -89,7 +90,8 @@ func TestTargetFaulty(t *testing.T) {
 		{"HTTP/2", "PRI * HTTP/2.0\r\n\r\n", false, "bad_response"},
 		{"two lengths", "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab", false, "bad_response"},
 		{"bad chunk", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nabX", false, "bad_response"},
-		{"a switch of protocols", "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n", false, "bad_response"},
+		{"a switch of protocols", "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n", false,
+			"bad_response"},
 		{"no word", "", true, "closed"},
 		{"half a head", "HTTP/1.1 200 OK\r\nContent-", true, "closed"},
 		{"half a body", "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc", true, "closed"},

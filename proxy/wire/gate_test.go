@@ -26,14 +26,17 @@ func withGate(t *testing.T, mode gate.Mode, wait time.Duration) (*rig, *barrier,
 func TestGateSheds(t *testing.T) {
 	r, b, held := withGate(t, gate.On, 5*time.Millisecond)
 	status, fields, body := r.do("GET", "/two", "")
-	if status != 503 || fields.Get("Retry-After") == "" || fields.Get("X-Weir-Reason") != "gate" || !strings.Contains(body, `"reason":"gate"`) {
+	if status != 503 || fields.Get("Retry-After") == "" || fields.Get("X-Weir-Reason") != "gate" ||
+		!strings.Contains(body, `"reason":"gate"`) {
 		t.Errorf("answered %d, Retry-After %q, %s", status, fields.Get("Retry-After"), body)
 	}
 	var d report.RecalledShed
-	if _, _, text := r.do("GET", "/config/decisions/"+fields.Get("X-Weir-Decision"), ""); json.Unmarshal([]byte(text), &d) != nil {
+	if _, _, text := r.do("GET", "/config/decisions/"+fields.Get("X-Weir-Decision"), ""); json.Unmarshal([]byte(text),
+		&d) != nil {
 		t.Fatalf("explained as %s", text)
 	}
-	if !strings.Contains(body, `"decision":"`+d.ID+`"`) || d.Reason != "gate" || d.URL != r.Gates.Report("", 1).Targets[0].URL || d.Client.String() != "127.0.0.1" ||
+	if !strings.Contains(body, `"decision":"`+d.ID+`"`) || d.Reason != "gate" ||
+		d.URL != r.Gates.Report("", 1).Targets[0].URL || d.Client.String() != "127.0.0.1" ||
 		d.Class != "default" || d.Limit != 1 || d.InFlight != 1 || d.Waiting != 0 || d.Waited < .005 || d.At.IsZero() {
 		t.Errorf("%s is explained as %+v", body, d)
 	}
@@ -44,8 +47,10 @@ func TestGateSheds(t *testing.T) {
 		t.Errorf("the gates are %+v", st)
 	}
 	spec := r.Targets.All()[0]
-	r.samplesAre("ratelimiter_gate_shed_total"+r.Targets.Labels(spec, "class", "default"), 1, "ratelimiter_gate_limit"+r.Targets.Labels(spec), 1,
-		"ratelimiter_gate_limit_min"+r.Targets.Labels(spec), 1, "ratelimiter_gate_cuts_total"+r.Targets.Labels(spec, "reason", "latency"), 0,
+	r.samplesAre("ratelimiter_gate_shed_total"+r.Targets.Labels(spec, "class", "default"), 1,
+		"ratelimiter_gate_limit"+r.Targets.Labels(spec), 1,
+		"ratelimiter_gate_limit_min"+r.Targets.Labels(spec), 1, "ratelimiter_gate_cuts_total"+r.Targets.Labels(spec,
+			"reason", "latency"), 0,
 		`ratelimiter_requests_total{decision="forwarded"}`, 2, `ratelimiter_upstream_shed_total{kind="gate"}`, 1)
 	held.Close()
 	r.client.CloseIdleConnections()
@@ -117,7 +122,8 @@ func TestGateCountsTheRequestItself(t *testing.T) {
 
 // What waits for a connection only, the gate would not have had wait.
 func TestGateInShadowLeavesConnectionsAlone(t *testing.T) {
-	r, b, held := holding(t, func(c *Config) { c.Gate = gates.Settings{Mode: gate.Shadow, Min: 1} }, "TARGET_MAX_CONNECTIONS", "1")
+	r, b, held := holding(t, func(c *Config) { c.Gate = gates.Settings{Mode: gate.Shadow, Min: 1} },
+		"TARGET_MAX_CONNECTIONS", "1")
 	waits := []*testkit.Conn{r.lineUp(1, get), r.lineUp(2, get)}
 	b.open <- true
 	held.Status(200)

@@ -21,7 +21,8 @@ import (
 // gateRequest returns what a request costs that passes a gate and takes 10 ms: everything
 // that the proxy does for it only if there is a gate.
 func gateRequest() (next func(), g *gates.Gate) {
-	f := &Server{Tally: tally.New(nil, nil), cfg: Config{Gate: gates.Settings{Mode: gate.On, Wait: gate.Wait, Min: 2}, Store: new(simredis.Store)}, seed: maphash.MakeSeed(), lines: upstream.NewLines(1)}
+	f := &Server{Tally: tally.New(nil, nil), cfg: Config{Gate: gates.Settings{Mode: gate.On, Wait: gate.Wait, Min: 2},
+		Store: new(simredis.Store)}, seed: maphash.MakeSeed(), lines: upstream.NewLines(1)}
 	f.Gates = gates.New(gates.Config{Settings: f.cfg.Gate, Bounds: f.bounds()})
 	s := newSide(f, new(loop.Loop), 512)
 	now := time.Now()

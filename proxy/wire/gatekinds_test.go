@@ -24,7 +24,8 @@ import (
 
 // crowd is a front with one target, which never ran, on two loops.
 func crowd() *Server {
-	f := &Server{Targets: roster.New(roster.Config{Loops: loops(nil)}), cfg: Config{Gate: gates.Settings{Mode: gate.On, Min: 2}}}
+	f := &Server{Targets: roster.New(roster.Config{Loops: loops(nil)}),
+		cfg: Config{Gate: gates.Settings{Mode: gate.On, Min: 2}}}
 	spec := &roster.Target{URL: "http://name:80", Addr: "10.0.0.1:80"}
 	f.Targets.Set([]*roster.Target{spec})
 	g := new(gates.Gate)
@@ -60,7 +61,8 @@ func TestGateKnowsKindsOfRequests(t *testing.T) {
 		status int
 		took   time.Duration
 	}
-	page, none, head := kind{0, http1.GET, 200, 20 * time.Millisecond}, kind{0, http1.GET, 304, time.Millisecond}, kind{0, http1.HEAD, 200, time.Millisecond}
+	page, none, head := kind{0, http1.GET, 200, 20 * time.Millisecond}, kind{0, http1.GET, 304, time.Millisecond},
+		kind{0, http1.HEAD, 200, time.Millisecond}
 	short, report := kind{1, http1.GET, 200, 4 * time.Millisecond}, kind{2, http1.GET, 200, 200 * time.Millisecond}
 	for _, test := range []struct {
 		name         string
@@ -93,8 +95,9 @@ func TestGateKnowsKindsOfRequests(t *testing.T) {
 					if i == 30_000 {
 						cuts = tg.gate.Look().Cuts[gate.Latency]
 					}
-					tg.learnt(now, &client{route: k.route, answer: gate.Answer{InFlight: tg.gate.Limit(), Full: true}}, &exchange.Outcome{Method: k.method, Status: k.status,
-						Sent: now.Add(-took), Complete: now.Add(-took), Answered: now})
+					tg.learnt(now, &client{route: k.route, answer: gate.Answer{InFlight: tg.gate.Limit(), Full: true}},
+						&exchange.Outcome{Method: k.method, Status: k.status,
+							Sent: now.Add(-took), Complete: now.Add(-took), Answered: now})
 				}
 				if n := tg.gate.Look().Cuts[gate.Latency] - cuts; n > 0 {
 					t.Errorf("seed %d: %d cuts, %+v", seed, n, f.Gates.Report("", 1).Targets[0])
@@ -112,7 +115,8 @@ func TestGateLearnsNothingFromTheEndOfStreams(t *testing.T) {
 		for range n {
 			now = now.Add(time.Millisecond)
 			c.at, c.paced, c.answer = tg.at, stream, gate.Answer{InFlight: tg.gate.Limit(), Full: true}
-			c.learn(now, &exchange.Outcome{Method: http1.GET, Status: 200, Relayed: true, Sent: now.Add(-took), Complete: now.Add(-took), Answered: now})
+			c.learn(now, &exchange.Outcome{Method: http1.GET, Status: 200, Relayed: true, Sent: now.Add(-took),
+				Complete: now.Add(-took), Answered: now})
 		}
 	}
 	answer(5000, 10*time.Millisecond)
@@ -123,7 +127,8 @@ func TestGateLearnsNothingFromTheEndOfStreams(t *testing.T) {
 		t.Errorf("the gate was %+v and is %+v", before, after)
 	}
 	stream = false
-	if answer(20_000, time.Minute); tg.gate.Look().Median == before.Median { // the first ones seem to be those of a standstill
+	// the first ones seem to be those of a standstill
+	if answer(20_000, time.Minute); tg.gate.Look().Median == before.Median {
 		t.Error("the gate learns nothing from other answers either")
 	}
 }
@@ -138,7 +143,8 @@ func TestGateLearnsWhenStreamsBegin(t *testing.T) {
 	}))
 	t.Cleanup(target.Close)
 	t.Cleanup(func() { close(over) })
-	r := startWith(t, func(c *Config) { c.Gate = gates.Settings{Mode: gate.On, Min: 2} }, target.URL, "TARGET_STREAM_SHARE", "1", "EVENT_LOOPS", "1")
+	r := startWith(t, func(c *Config) { c.Gate = gates.Settings{Mode: gate.On, Min: 2} }, target.URL,
+		"TARGET_STREAM_SHARE", "1", "EVENT_LOOPS", "1")
 	for range 40 {
 		c := r.dial()
 		c.Send(get)
@@ -182,7 +188,8 @@ func TestGateTellsRefusalsFromOutages(t *testing.T) {
 			now = now.Add(time.Millisecond)
 			c.at, c.mark, c.answer = tg.at, tg.at.Mark(), gate.Answer{InFlight: 10}
 			sent := now.Add(-10 * time.Millisecond)
-			c.learn(now, &exchange.Outcome{Method: http1.GET, Status: status, Relayed: true, Sent: sent, Complete: sent, Answered: now})
+			c.learn(now, &exchange.Outcome{Method: http1.GET, Status: status, Relayed: true, Sent: sent, Complete: sent,
+				Answered: now})
 		}
 	}
 	answer(1000, 200)
@@ -228,7 +235,8 @@ func TestGateBlamesNoTargetForStreams(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
 	for i := range 5000 {
 		now = now.Add(time.Millisecond)
-		o := exchange.Outcome{Method: http1.GET, Status: 502, Fault: exchange.FaultUnstreamed, Sent: now.Add(-10 * time.Millisecond), Complete: now.Add(-10 * time.Millisecond), Answered: now}
+		o := exchange.Outcome{Method: http1.GET, Status: 502, Fault: exchange.FaultUnstreamed,
+			Sent: now.Add(-10 * time.Millisecond), Complete: now.Add(-10 * time.Millisecond), Answered: now}
 		if i%2 == 0 {
 			o.Status, o.Fault, o.Answered = 503, exchange.FaultStreams, time.Time{}
 		}
@@ -259,7 +267,8 @@ func TestGateLearnsWhileOthersWaitForConnections(t *testing.T) {
 		}
 	}
 	for i := range 10 {
-		o := exchange.Outcome{Method: http1.GET, Status: 200, Complete: now, Answered: now.Add(time.Duration(i) * 5 * time.Millisecond), Relayed: true}
+		o := exchange.Outcome{Method: http1.GET, Status: 200, Complete: now,
+			Answered: now.Add(time.Duration(i) * 5 * time.Millisecond), Relayed: true}
 		tg.learnt(o.Answered, &waits[i], &o)
 	}
 	if tg.gate.Look().Median == 0 {
@@ -312,7 +321,8 @@ func TestGateWithstandsOddTargets(t *testing.T) {
 		},
 		"everything at once": func(rng *rand.Rand, now *time.Time) (time.Duration, exchange.Outcome) {
 			*now = now.Add(between(rng, -time.Second, 2*time.Second))
-			return between(rng, -time.Second, time.Minute), exchange.Outcome{Status: 200 + rng.IntN(400), Fault: exchange.Fault(rng.IntN(exchange.Faults))}
+			return between(rng, -time.Second, time.Minute),
+				exchange.Outcome{Status: 200 + rng.IntN(400), Fault: exchange.Fault(rng.IntN(exchange.Faults))}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -352,8 +362,9 @@ func TestGateWithstandsOddTargets(t *testing.T) {
 					now = now.Add(500 * time.Microsecond)
 					n := tg.gate.Limit()
 					took := 10 * time.Millisecond * time.Duration(max(n, 20)) / 20
-					tg.learnt(now, &client{answer: gate.Answer{InFlight: n, Full: true}}, &exchange.Outcome{Method: http1.GET, Status: 200,
-						Sent: now.Add(-took), Complete: now.Add(-took), Answered: now})
+					tg.learnt(now, &client{answer: gate.Answer{InFlight: n, Full: true}},
+						&exchange.Outcome{Method: http1.GET, Status: 200,
+							Sent: now.Add(-took), Complete: now.Add(-took), Answered: now})
 				}
 				if n := tg.gate.Limit(); n < 4 {
 					t.Errorf("seed %d: half a minute afterwards the limit is still %d", seed, n)

@@ -38,9 +38,11 @@ func TestHalfClosedClientIsAnswered(t *testing.T) {
 	}{
 		{"one request", request("/held"), []string{echoOf("GET", "/held", "")}},
 		{"HTTP/1.0", "GET /held HTTP/1.0\r\n\r\n", []string{echoOf("GET", "/held", "")}},
-		{"pipelined", request("/held") + request("/b") + chunkedUpload, []string{echoOf("GET", "/held", ""), echoOf("GET", "/b", ""), echoOf("POST", "/held/b", "xyz")}},
+		{"pipelined", request("/held") + request("/b") + chunkedUpload,
+			[]string{echoOf("GET", "/held", ""), echoOf("GET", "/b", ""), echoOf("POST", "/held/b", "xyz")}},
 		{"with part of another", request("/held") + "GET /never HTTP/1.1\r\nHo", []string{echoOf("GET", "/held", "")}},
-		{"answered by the proxy", request("/held") + "OPTIONS / HTTP/1.1\r\nHost: x\r\nMax-Forwards: 0\r\n\r\n", []string{echoOf("GET", "/held", ""), ""}},
+		{"answered by the proxy", request("/held") + "OPTIONS / HTTP/1.1\r\nHost: x\r\nMax-Forwards: 0\r\n\r\n",
+			[]string{echoOf("GET", "/held", ""), ""}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			g := newBarrier()
@@ -160,7 +162,8 @@ func TestHalfClosedClientWithNothingUnderWay(t *testing.T) {
 		"a part of an own":   "POST /config/limits HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nabc",
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := start(t, newTarget(t, func(c *targetConn) { _, _ = io.Copy(io.Discard, bufio.NewReader(c)) }).url(), "EVENT_LOOPS", "1")
+			r := start(t, newTarget(t, func(c *targetConn) { _, _ = io.Copy(io.Discard, bufio.NewReader(c)) }).url(),
+				"EVENT_LOOPS", "1")
 			conn := r.dial()
 			conn.Send(text)
 			endSending(conn, r)
@@ -218,7 +221,8 @@ func TestGoneClientGivesUpItsPlace(t *testing.T) {
 	t.Run("over TLS", func(t *testing.T) {
 		certified := httptest.NewTLSServer(nil)
 		defer certified.Close()
-		r := startWith(t, func(c *Config) { gated(1)(c); c.Secure = certified.TLS }, newTarget(t, newBarrier().script).url(), "EVENT_LOOPS", "1")
+		r := startWith(t, func(c *Config) { gated(1)(c); c.Secure = certified.TLS },
+			newTarget(t, newBarrier().script).url(), "EVENT_LOOPS", "1")
 		for n, path := range []string{"/held", "/waits"} {
 			secured := tls.Client(r.dial().Conn, &tls.Config{InsecureSkipVerify: true})
 			testkit.NewConn(t, secured).Send(request(path))

@@ -32,26 +32,43 @@ var attacks = []struct {
 	attack   func(w io.Writer)
 	statuses []int
 }{
-	{"a target of 100 kB", nil, sends("GET /" + strings.Repeat("a", 100_000) + " HTTP/1.1\r\nHost: x\r\n\r\n"), []int{414}},
-	{"a field of 100 kB", nil, sends("GET / HTTP/1.1\r\nHost: x\r\nA: " + strings.Repeat("a", 100_000) + "\r\n\r\n"), []int{431}},
-	{"a name of 1 MB", nil, sends("GET / HTTP/1.1\r\nHost: x\r\n" + strings.Repeat("a", 1<<20) + ": b\r\n\r\n"), []int{431}},
-	{"10,000 fields", nil, sends("GET / HTTP/1.1\r\nHost: x\r\n" + strings.Repeat("A: b\r\n", 10_000) + "\r\n"), []int{431}},
-	{"10,000 words in Connection", nil, sends("GET / HTTP/1.1\r\nHost: x\r\nConnection: a" + strings.Repeat(",a", 7_000) + "\r\n\r\n"), []int{400, 431}},
+	{"a target of 100 kB", nil, sends("GET /" + strings.Repeat("a", 100_000) + " HTTP/1.1\r\nHost: x\r\n\r\n"),
+		[]int{414}},
+	{"a field of 100 kB", nil, sends("GET / HTTP/1.1\r\nHost: x\r\nA: " + strings.Repeat("a", 100_000) + "\r\n\r\n"),
+		[]int{431}},
+	{"a name of 1 MB", nil, sends("GET / HTTP/1.1\r\nHost: x\r\n" + strings.Repeat("a", 1<<20) + ": b\r\n\r\n"),
+		[]int{431}},
+	{"10,000 fields", nil, sends("GET / HTTP/1.1\r\nHost: x\r\n" + strings.Repeat("A: b\r\n", 10_000) + "\r\n"),
+		[]int{431}},
+	{"10,000 words in Connection", nil,
+		sends("GET / HTTP/1.1\r\nHost: x\r\nConnection: a" + strings.Repeat(",a", 7_000) + "\r\n\r\n"), []int{400, 431}},
 	{"2000 empty lines", nil, sends(strings.Repeat("\r\n", 2000) + get), []int{400}},
 	{"zeros", nil, sends(strings.Repeat("\x00", 100_000)), []int{400}},
 	{"TLS", nil, sends("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + strings.Repeat("\x01", 500)), []int{400}},
-	{"a chunk extension of 64 KiB", nil, sends("PUT / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1;" + strings.Repeat("a", 64<<10) + "\r\na\r\n0\r\n\r\n"), []int{400}},
-	{"chunks of one byte with extensions", nil, sends("PUT / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" + strings.Repeat("1;"+strings.Repeat("a", 200)+"\r\na\r\n", 10_000)), []int{400}},
-	{"chunks of one byte", nil, sends("PUT / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n" + strings.Repeat("1\r\na\r\n", 100_000) + "0\r\n\r\n"), []int{200, 400}},
-	{"a size of a chunk beyond all bounds", nil, sends("PUT / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nfffffffffffffffffff\r\n"), []int{413}},
-	{"10,000 trailers", nil, sends("PUT / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n" + strings.Repeat("A: b\r\n", 10_000) + "\r\n"), []int{400, 431}},
-	{"the largest length, and a trickle", []string{"BODY_TIMEOUT", "100ms"}, sends(fmt.Sprintf("PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\na", int64(math.MaxInt64))), []int{408}},
-	{"a larger length", nil, sends("PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 9223372036854775808\r\n\r\na"), []int{400, 413}},
-	{"a chunk of the largest size, and a trickle", []string{"BODY_TIMEOUT", "100ms"}, sends("PUT / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n7fffffffffffffff\r\na"), []int{400, 408, 413}},
-	{"a head that never ends", []string{"HEAD_TIMEOUT", "200ms"}, trickles("GET / HTTP/1.1\r\nHost: x\r\nA: ", "b"), []int{408}},
+	{"a chunk extension of 64 KiB", nil, sends("PUT / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1;" +
+		strings.Repeat("a", 64<<10) + "\r\na\r\n0\r\n\r\n"), []int{400}},
+	{"chunks of one byte with extensions", nil,
+		sends("PUT / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" +
+			strings.Repeat("1;"+strings.Repeat("a", 200)+"\r\na\r\n", 10_000)), []int{400}},
+	{"chunks of one byte", nil, sends(
+		"PUT / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n" +
+			strings.Repeat("1\r\na\r\n", 100_000) + "0\r\n\r\n"), []int{200, 400}},
+	{"a size of a chunk beyond all bounds", nil,
+		sends("PUT / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nfffffffffffffffffff\r\n"), []int{413}},
+	{"10,000 trailers", nil, sends("PUT / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n" +
+		strings.Repeat("A: b\r\n", 10_000) + "\r\n"), []int{400, 431}},
+	{"the largest length, and a trickle", []string{"BODY_TIMEOUT", "100ms"},
+		sends(fmt.Sprintf("PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\na", int64(math.MaxInt64))), []int{408}},
+	{"a larger length", nil, sends("PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 9223372036854775808\r\n\r\na"),
+		[]int{400, 413}},
+	{"a chunk of the largest size, and a trickle", []string{"BODY_TIMEOUT", "100ms"},
+		sends("PUT / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n7fffffffffffffff\r\na"), []int{400, 408, 413}},
+	{"a head that never ends", []string{"HEAD_TIMEOUT", "200ms"}, trickles("GET / HTTP/1.1\r\nHost: x\r\nA: ", "b"),
+		[]int{408}},
 	{"a request line that never ends", []string{"HEAD_TIMEOUT", "200ms"}, trickles("", "G"), []int{408}},
 	{"nothing", []string{"IDLE_TIMEOUT", "1s"}, sends(""), []int{0}},
-	{"empty lines now and then", []string{"IDLE_TIMEOUT", "1s", "HEAD_TIMEOUT", "100ms"}, trickles("", "\r\n"), []int{0, 400, 408}},
+	{"empty lines now and then", []string{"IDLE_TIMEOUT", "1s", "HEAD_TIMEOUT", "100ms"}, trickles("", "\r\n"),
+		[]int{0, 400, 408}},
 }
 
 // sends sends the text.
@@ -131,7 +148,8 @@ var sabotages = []struct {
 	statuses []int
 }{
 	{"says nothing", []string{"TARGET_TIMEOUT", "1s"}, func(c *targetConn) { c.silence() }, []int{504}},
-	{"a head that never ends, slowly", []string{"TARGET_TIMEOUT", "1s"}, func(c *targetConn) { trickles("HTTP/1.1 200 OK\r\nA: ", "b")(c) }, []int{504}},
+	{"a head that never ends, slowly", []string{"TARGET_TIMEOUT", "1s"},
+		func(c *targetConn) { trickles("HTTP/1.1 200 OK\r\nA: ", "b")(c) }, []int{504}},
 	{"a body that stops", []string{"TARGET_TIMEOUT", "1s"}, func(c *targetConn) {
 		c.say("HTTP/1.1 200 OK\r\nContent-Length: 200000\r\n\r\nb")
 		c.silence()
@@ -144,8 +162,10 @@ var sabotages = []struct {
 	{"fields that never end", nil, func(c *targetConn) { floods("HTTP/1.1 200 OK\r\n", "A: b\r\n")(c) }, []int{502}},
 	{"junk", nil, func(c *targetConn) { floods("", "junk\x00\xff\r")(c) }, []int{502}},
 	{"empty lines", nil, func(c *targetConn) { floods("", "\r\n")(c) }, []int{502}},
-	{"100 a thousand times", nil, func(c *targetConn) { c.say(strings.Repeat("HTTP/1.1 100 Continue\r\n\r\n", 1000)); c.echo(&seen{}) }, []int{502}},
-	{"103 a thousand times", nil, func(c *targetConn) { c.say(strings.Repeat("HTTP/1.1 103 Early Hints\r\n\r\n", 1000)); c.echo(&seen{}) }, []int{502}},
+	{"100 a thousand times", nil,
+		func(c *targetConn) { c.say(strings.Repeat("HTTP/1.1 100 Continue\r\n\r\n", 1000)); c.echo(&seen{}) }, []int{502}},
+	{"103 a thousand times", nil,
+		func(c *targetConn) { c.say(strings.Repeat("HTTP/1.1 103 Early Hints\r\n\r\n", 1000)); c.echo(&seen{}) }, []int{502}},
 	{"a chunk extension that never ends", nil, func(c *targetConn) {
 		floods("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;", "aaaaaaaa")(c)
 	}, []int{502, 0}},

@@ -62,11 +62,14 @@ func startWith(t *testing.T, tweak func(c *Config), targets string, env ...strin
 	t.Helper()
 	c := configure(t, append(env, "TARGET_URL", targets, "EVENT_LOOPS", "2", "MAX_CONNECTIONS", "4000",
 		"RATE_LIMIT_LIMIT", "1000000000", "RATE_LIMIT_WINDOW", strconv.Itoa(int(century.Seconds())),
-		"TARGET_TIMEOUT", testkit.Patience.String(), "TARGET_CONNECT_TIMEOUT", testkit.Patience.String(), "TARGET_WAIT_TIMEOUT", testkit.Patience.String(), "HEAD_TIMEOUT", testkit.Patience.String(),
-		"BODY_TIMEOUT", testkit.Patience.String(), "DRAIN_TIMEOUT", testkit.Patience.String(), "DRAIN_GRACE", "200ms", "VIA_NAME", "weir",
+		"TARGET_TIMEOUT", testkit.Patience.String(), "TARGET_CONNECT_TIMEOUT", testkit.Patience.String(),
+		"TARGET_WAIT_TIMEOUT", testkit.Patience.String(), "HEAD_TIMEOUT", testkit.Patience.String(),
+		"BODY_TIMEOUT", testkit.Patience.String(), "DRAIN_TIMEOUT", testkit.Patience.String(), "DRAIN_GRACE", "200ms",
+		"VIA_NAME", "weir",
 		"GATE_WAIT", "1m")) // tests hold targets: nobody is shed for that
 	r := &rig{t: t, log: new(testkit.Log), held: make(chan struct{})}
-	r.env = &service.Env{Guard: &service.Guard{Open: true}, Health: new(service.Health), Metrics: metric.New(), Log: r.log.Logger()}
+	r.env = &service.Env{Guard: &service.Guard{Open: true}, Health: new(service.Health), Metrics: metric.New(),
+		Log: r.log.Logger()}
 	local, err := simredis.NewStore(simredis.Config{KeysMax: c.KeysMax})
 	if err != nil {
 		t.Fatal(err)
@@ -88,7 +91,8 @@ func startWith(t *testing.T, tweak func(c *Config), targets string, env ...strin
 		Loop: loops, Session: c.Session(),
 		Targets: targetsOf(c.Targets), Balance: c.Balance, TargetConnsMax: c.TargetConnsMax, StreamShare: c.StreamShare,
 		TargetIdle: c.TargetIdle, TargetAge: c.TargetAge,
-		Roster: c.Edge.Roster, DrainTimeout: c.DrainTimeout, Policy: (&admin.Policies{Limits: r.limits, Rules: r.rules}).Policy, Store: local,
+		Roster: c.Edge.Roster, DrainTimeout: c.DrainTimeout,
+		Policy: (&admin.Policies{Limits: r.limits, Rules: r.rules}).Policy, Store: local,
 		Gate: c.Gate,
 		Own:  r.own, Log: r.env.Logger("RateLimiter"), GateLog: r.env.Logger("Gate"), DecisionsPerLoop: 64,
 	}

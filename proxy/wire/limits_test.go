@@ -40,7 +40,8 @@ func TestLimitFields(t *testing.T) {
 		began := time.Now()
 		conn.Send(get)
 		res, _ := conn.Status(200)
-		fieldsAre(t, res.Header, "X-RateLimit-Limit", "2", "X-RateLimit-Remaining", strconv.Itoa(left), "RateLimit-Policy", policy,
+		fieldsAre(t, res.Header, "X-RateLimit-Limit", "2", "X-RateLimit-Remaining", strconv.Itoa(left),
+			"RateLimit-Policy", policy,
 			"Retry-After", "", "X-RateLimit-Retry-After", "", "X-Weir-Decision", "")
 		reset, ok := strings.CutPrefix(res.Header.Get("RateLimit"), fmt.Sprintf(`"global";r=%d;t=`, left))
 		if !ok {
@@ -81,7 +82,8 @@ func refusalIs(t *testing.T, r *rig, body string, h http.Header, began time.Time
 	if err := json.Unmarshal([]byte(body), &told); err != nil {
 		t.Fatalf("body %q: %v", body, err)
 	}
-	if told.Error != "rate limit exceeded" || told.Rule != "global" || told.Decision == "" || told.Decision != h.Get("X-Weir-Decision") {
+	if told.Error != "rate limit exceeded" || told.Rule != "global" || told.Decision == "" ||
+		told.Decision != h.Get("X-Weir-Decision") {
 		t.Errorf("body %s, X-Weir-Decision %s", body, h.Get("X-Weir-Decision"))
 	}
 	if told.RetryAfter > secondsLeft(began)+1e-3 || told.RetryAfter < secondsLeft(time.Now())-1e-3 {
@@ -98,19 +100,22 @@ func refusalIs(t *testing.T, r *rig, body string, h http.Header, began time.Time
 		t.Fatalf("%d %s: %v", status, text, err)
 	}
 	if why.ID != told.Decision || why.Rule != "global" || why.Algorithm != "fixed" || why.Client != "127.0.0.1" ||
-		why.At.Before(began) || why.Limit != 2 || why.Remaining != 0 || math.Abs(why.RetryAfter-told.RetryAfter) > 1e-4 || why.ResetAfter != why.RetryAfter {
+		why.At.Before(began) || why.Limit != 2 || why.Remaining != 0 || math.Abs(why.RetryAfter-told.RetryAfter) > 1e-4 ||
+		why.ResetAfter != why.RetryAfter {
 		t.Errorf("the decision: %s", text)
 	}
 }
 
 func TestRateLimitHeaders(t *testing.T) {
-	target := newTarget(t, says("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nX-RateLimit-Limit: 999\r\nratelimit: 999\r\nRateLimit-Limit: 999\r\n\r\n"))
+	target := newTarget(t, says(
+		"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nX-RateLimit-Limit: 999\r\nratelimit: 999\r\nRateLimit-Limit: 999\r\n\r\n"))
 	legacy, standard := []string{"X-Ratelimit-Limit", "X-Ratelimit-Remaining"}, []string{"Ratelimit", "Ratelimit-Policy"}
 	envoy := []string{"Ratelimit-Limit", "Ratelimit-Remaining", "Ratelimit-Reset"}
 	for _, test := range []struct {
 		word                    string
 		legacy, standard, envoy bool
-	}{{"off", false, false, false}, {"legacy", true, false, false}, {"standard", false, true, false}, {"both", true, true, false}, {"envoy", false, false, true}} {
+	}{{"off", false, false, false}, {"legacy", true, false, false}, {"standard", false, true, false},
+		{"both", true, true, false}, {"envoy", false, false, true}} {
 		t.Run(test.word, func(t *testing.T) {
 			r := start(t, target.url(), "RATE_LIMIT_HEADERS", test.word, "RATE_LIMIT_LIMIT", "1")
 			conn := r.dial()
@@ -153,7 +158,8 @@ func TestExactCount(t *testing.T) {
 	}{
 		{"fixed", []string{"RATE_LIMIT_LIMIT", "500"}},
 		{"sliding", []string{"RATE_LIMIT_ALGORITHM", "sliding", "RATE_LIMIT_LIMIT", "500"}},
-		{"token", []string{"RATE_LIMIT_ALGORITHM", "token", "RATE_LIMIT_CAPACITY", "500", "RATE_LIMIT_FILL_RATE", "0.000001"}},
+		{"token", []string{"RATE_LIMIT_ALGORITHM", "token", "RATE_LIMIT_CAPACITY", "500", "RATE_LIMIT_FILL_RATE",
+			"0.000001"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var reached, admitted, refused atomic.Int64
@@ -181,7 +187,8 @@ func TestExactCount(t *testing.T) {
 			if admitted.Load() != 500 || refused.Load() != 300 || reached.Load() != 500 {
 				t.Errorf("%d admitted, %d refused, %d reached the target", admitted.Load(), refused.Load(), reached.Load())
 			}
-			r.samplesAre(`ratelimiter_requests_total{decision="forwarded"}`, 500, `ratelimiter_requests_total{decision="rejected"}`, 300,
+			r.samplesAre(`ratelimiter_requests_total{decision="forwarded"}`, 500,
+				`ratelimiter_requests_total{decision="rejected"}`, 300,
 				`ratelimiter_requests_by_algorithm_total{algorithm="`+test.name+`"}`, 800,
 				`ratelimiter_rule_decisions_total{rule="global",decision="forwarded"}`, 500,
 				`ratelimiter_rule_decisions_total{rule="global",decision="rejected"}`, 300)
@@ -260,7 +267,8 @@ func TestRefusalsAreLogged(t *testing.T) {
 	r.until("all refusals are logged", func() bool {
 		sum := 0
 		for line := range strings.Lines(r.log.String()) {
-			if _, count, ok := strings.Cut(line, `level=WARN msg="Requests rejected: limit exceeded" component=RateLimiter rule=global count=`); ok {
+			if _, count, ok := strings.Cut(line,
+				`level=WARN msg="Requests rejected: limit exceeded" component=RateLimiter rule=global count=`); ok {
 				n := testkit.Must(strconv.Atoi(strings.TrimSpace(count)))(t)
 				sum += n
 			}
@@ -274,7 +282,8 @@ func TestRefusalsAreLogged(t *testing.T) {
 func TestRefusalsAreToldToPages(t *testing.T) {
 	const rules = `rules:
 - {id: refuses, match: {path: /refuses}, key: ["header:X-A"], missing: refuse, limit: {algorithm: off}}`
-	const exposed = "Retry-After, RateLimit, RateLimit-Policy, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Retry-After, X-Weir-Decision"
+	const exposed = "Retry-After, RateLimit, RateLimit-Policy, X-RateLimit-Limit, X-RateLimit-Remaining, " +
+		"X-RateLimit-Retry-After, X-Weir-Decision"
 	for setting, told := range map[string]bool{"auto": true, "off": false} {
 		for origin, browser := range map[string]bool{"https://a.example": true, "": false} {
 			r := startAt(t, "http://127.0.0.1:1", rules, "RATE_LIMIT_LIMIT", "1", "CORS", setting)
@@ -290,14 +299,16 @@ func TestRefusalsAreToldToPages(t *testing.T) {
 				status, got, _ := r.do("GET", test.path, "", fields...)
 				want := make(http.Header)
 				if told && browser && test.refused {
-					want = http.Header{"Access-Control-Allow-Origin": {origin}, "Vary": {"Origin"}, "Access-Control-Expose-Headers": {exposed}}
+					want = http.Header{"Access-Control-Allow-Origin": {origin}, "Vary": {"Origin"},
+						"Access-Control-Expose-Headers": {exposed}}
 				}
 				if status != test.status {
 					t.Errorf("%s answered %d, want %d", test.path, status, test.status)
 				}
 				for _, name := range []string{"Access-Control-Allow-Origin", "Vary", "Access-Control-Expose-Headers"} {
 					if got.Get(name) != want.Get(name) {
-						t.Errorf("CORS=%s, Origin %q, %s: %d has %s %q, want %q", setting, origin, test.path, status, name, got.Get(name), want.Get(name))
+						t.Errorf("CORS=%s, Origin %q, %s: %d has %s %q, want %q", setting, origin, test.path, status, name,
+							got.Get(name), want.Get(name))
 					}
 				}
 			}

@@ -122,7 +122,8 @@ func TestGateWaitIsForAllTries(t *testing.T) {
 // for them.
 func TestGateInFlightWithoutStreams(t *testing.T) {
 	addr, end := looptest.FullListener(t)
-	r := startWith(t, gated(1), "http://"+addr, "EVENT_LOOPS", "1", "TARGET_CONNECT_TIMEOUT", "10m", "TARGET_TIMEOUT", "10m", "TARGET_WAIT_TIMEOUT", "10m")
+	r := startWith(t, gated(1), "http://"+addr, "EVENT_LOOPS", "1", "TARGET_CONNECT_TIMEOUT", "10m", "TARGET_TIMEOUT",
+		"10m", "TARGET_WAIT_TIMEOUT", "10m")
 	r.lineUp(0, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000000\r\n\r\n")
 	r.samplesAre("ratelimiter_upstream_streams", 1, "ratelimiter_gate_in_flight"+r.Targets.Labels(r.Targets.All()[0]), 0)
 	end()
@@ -147,7 +148,8 @@ func TestLineClients(t *testing.T) {
 	r := startWith(t, gated(5), newTarget(t, b.script).url(), "EVENT_LOOPS", "1")
 	at := r.apart(3)
 	for n, ask := range [][2]string{
-		{at[0], "/held/greedy"}, {at[0], "/held/greedy"}, {at[0], "/held/greedy"}, {at[0], "/held/greedy"}, {at[1], "/held/modest"},
+		{at[0], "/held/greedy"}, {at[0], "/held/greedy"}, {at[0], "/held/greedy"}, {at[0], "/held/greedy"},
+		{at[1], "/held/modest"},
 		{at[0], "/greedy"}, {at[2], "/new"}, {at[1], "/modest"},
 	} {
 		r.dialFrom(ask[0]).Send(request(ask[1]))
@@ -171,11 +173,13 @@ func TestPlacesStayForOthers(t *testing.T) {
 		each  int
 		asks  int
 	}{
-		"four places":        {gated(4), 50, 20},
-		"a gate that learns": {func(c *Config) { c.Gate = gates.Settings{Mode: gate.On, Wait: testkit.Patience, Min: 2} }, manyPaced(), 1},
+		"four places": {gated(4), 50, 20},
+		"a gate that learns": {func(c *Config) { c.Gate = gates.Settings{Mode: gate.On, Wait: testkit.Patience, Min: 2} },
+			manyPaced(), 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := startWith(t, test.tweak, newTarget(t, holder).url(), "EVENT_LOOPS", "1", "TARGET_MAX_CONNECTIONS", "6000", "MAX_CONNECTIONS", "6000", "BODY_BUFFER_BYTES", "1KiB",
+			r := startWith(t, test.tweak, newTarget(t, holder).url(), "EVENT_LOOPS", "1", "TARGET_MAX_CONNECTIONS", "6000",
+				"MAX_CONNECTIONS", "6000", "BODY_BUFFER_BYTES", "1KiB",
 				"BODY_MIN_RATE", "0", "BODY_TIMEOUT", "10m", "STREAM_TIMEOUT", "10m", "TARGET_TIMEOUT", "10m")
 			others := r.dial()
 			ask := func(times int) {
@@ -191,7 +195,8 @@ func TestPlacesStayForOthers(t *testing.T) {
 					h.begin(c)
 				}
 			}
-			r.until("all are paced by their clients", func() bool { return r.samples()["ratelimiter_upstream_streams"] == float64(test.each*len(holders)) })
+			r.until("all are paced by their clients",
+				func() bool { return r.samples()["ratelimiter_upstream_streams"] == float64(test.each*len(holders)) })
 			ask(1000)
 			for range test.each {
 				ask(test.asks) // often enough that the line reserves places, if their number is fixed
@@ -211,7 +216,8 @@ func TestPlacesStayForOthers(t *testing.T) {
 // With all connections to a target taken a request waits for one as long as
 // TARGET_WAIT_TIMEOUT says, behind a gate too: the gate holds nothing back then.
 func TestGateLeavesTheWaitForConnectionsAlone(t *testing.T) {
-	r, b, held := holding(t, func(c *Config) { c.Gate = gates.Settings{Mode: gate.On, Wait: 0, Min: 1} }, "TARGET_MAX_CONNECTIONS", "1")
+	r, b, held := holding(t, func(c *Config) { c.Gate = gates.Settings{Mode: gate.On, Wait: 0, Min: 1} },
+		"TARGET_MAX_CONNECTIONS", "1")
 	b.frees(r, held)
 	r.samplesAre(`ratelimiter_upstream_shed_total{kind="gate"}`, 0)
 }

@@ -43,7 +43,8 @@ func TestServerSentEvents(t *testing.T) {
 				conn := start(t, target.url()).dial()
 				conn.Send("GET / HTTP/" + version + "\r\nHost: x\r\n\r\n")
 				res, err := http.ReadResponse(conn.In, nil) // before there is any event
-				if err != nil || res.StatusCode != 200 || (version == "1.0") == slices.Equal(res.TransferEncoding, []string{"chunked"}) {
+				if err != nil || res.StatusCode != 200 || (version == "1.0") == slices.Equal(res.TransferEncoding,
+					[]string{"chunked"}) {
 					t.Fatalf("answered %v, %v", res, err)
 				}
 				body := bufio.NewReader(res.Body)
@@ -169,10 +170,12 @@ func TestSlowReaderOfEndedTarget(t *testing.T) {
 		cut          bool
 	}{
 		{"length", fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(body), body), false},
-		{"chunks", fmt.Sprintf("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n", len(body), body), false},
+		{"chunks", fmt.Sprintf("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n", len(body),
+			body), false},
 		{"close", "HTTP/1.1 200 OK\r\n\r\n" + body, false},
 		{"length, cut", fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(body)+1, body), true},
-		{"chunks, cut", fmt.Sprintf("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n", len(body), body), true},
+		{"chunks, cut", fmt.Sprintf("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n", len(body), body),
+			true},
 	} {
 		for _, version := range []string{"1.1", "1.0"} {
 			t.Run(test.name+" to HTTP/"+version, func(t *testing.T) {

@@ -14,7 +14,8 @@ var longKinds = map[string]string{
 	"upgrades": "GET /held HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n",
 	"logins":   "GET /held HTTP/1.1\r\nHost: x\r\nAuthorization: Negotiate abc\r\n\r\n",
 	"uploads":  "POST /held HTTP/1.1\r\nHost: x\r\nContent-Length: 2000\r\n\r\n" + strings.Repeat("a", 2000),
-	"chunked":  "POST /held HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n7d0\r\n" + strings.Repeat("a", 2000) + "\r\n0\r\n\r\n",
+	"chunked": "POST /held HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n7d0\r\n" +
+		strings.Repeat("a", 2000) + "\r\n0\r\n\r\n",
 }
 
 // A target that treats such a request as any other works on no more of them than there are places, and
@@ -96,7 +97,8 @@ func TestPrivateRequestsNeedPlaces(t *testing.T) {
 		b.next(t)
 	}
 	r.inLine(all - places)
-	r.until("between requests they are streams", func() bool { return r.samples()["ratelimiter_upstream_streams"] == all-places })
+	r.until("between requests they are streams",
+		func() bool { return r.samples()["ratelimiter_upstream_streams"] == all-places })
 	leaves := conns[len(conns)-1]
 	conns = conns[:len(conns)-1]
 	leaves.Reset()

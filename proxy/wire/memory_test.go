@@ -47,10 +47,15 @@ func TestMemoryIsCountedForItsClient(t *testing.T) {
 	}{
 		{"an idle connection", "", "127.0.0.2", plainBytes},
 		{"an unfinished head", "GET / HTTP/1.1\r\nHost: x\r\nX-Pad: " + strings.Repeat("a", some), "127.0.0.2", some},
-		{"a body", "PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n" + strings.Repeat("a", some), "127.0.0.2", some},
-		{"a request at the target", "PUT /held HTTP/1.1\r\nHost: x\r\nContent-Length: 8192\r\n\r\n" + strings.Repeat("a", some), "127.0.0.2", some},
-		{"an unfinished head of a trusted proxy", "GET / HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 192.0.2.1\r\nX-Pad: " + strings.Repeat("a", some), "127.0.0.3", some},
-		{"a body behind a trusted proxy", "PUT / HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 192.0.2.1\r\nContent-Length: 100000\r\n\r\n" + strings.Repeat("a", some), "192.0.2.1", some},
+		{"a body", "PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n" + strings.Repeat("a", some), "127.0.0.2",
+			some},
+		{"a request at the target", "PUT /held HTTP/1.1\r\nHost: x\r\nContent-Length: 8192\r\n\r\n" +
+			strings.Repeat("a", some), "127.0.0.2", some},
+		{"an unfinished head of a trusted proxy", "GET / HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 192.0.2.1\r\nX-Pad: " +
+			strings.Repeat("a", some), "127.0.0.3", some},
+		{"a body behind a trusted proxy",
+			"PUT / HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 192.0.2.1\r\nContent-Length: 100000\r\n\r\n" +
+				strings.Repeat("a", some), "192.0.2.1", some},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r := start(t, newTarget(t, g.script).url(), "TRUSTED_PROXIES", "127.0.0.3/32")
@@ -96,7 +101,8 @@ func TestMemoryOfUnreadAnswers(t *testing.T) {
 func withBudget(t *testing.T, n int, env ...string) *rig {
 	runtime.GC()
 	most := (InUse() + int64(n)*drippedBytes) * 5 / 4
-	return startWith(t, func(c *Config) { c.MemoryBudget = most }, newTarget(t, echoes).url(), append(env, "BODY_BUFFER_BYTES", "1MiB", "BODY_MIN_RATE", "0")...)
+	return startWith(t, func(c *Config) { c.MemoryBudget = most }, newTarget(t, echoes).url(),
+		append(env, "BODY_BUFFER_BYTES", "1MiB", "BODY_MIN_RATE", "0")...)
 }
 
 // While one client fills the memory with uploads that do not end, others are served: only the
@@ -107,7 +113,8 @@ func TestMemoryShareOfOneClient(t *testing.T) {
 		env                []string
 	}{
 		{"its address", "127.0.0.2", "", nil},
-		{"behind a trusted proxy", "127.0.0.3", "X-Forwarded-For: 192.0.2.1\r\n", []string{"TRUSTED_PROXIES", "127.0.0.3/32"}},
+		{"behind a trusted proxy", "127.0.0.3", "X-Forwarded-For: 192.0.2.1\r\n",
+			[]string{"TRUSTED_PROXIES", "127.0.0.3/32"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r := withBudget(t, 200, test.env...)
@@ -132,7 +139,8 @@ func TestMemoryShareOfOneClient(t *testing.T) {
 				t.Errorf("everybody was shed %v times", n)
 			}
 			samples := r.samples()
-			shed, refused := samples["ratelimiter_memory_client_sheds_total"], samples["ratelimiter_memory_client_refusals_total"]
+			shed, refused := samples["ratelimiter_memory_client_sheds_total"],
+				samples["ratelimiter_memory_client_refusals_total"]
 			if shed == 0 || shed+refused < 100 {
 				t.Errorf("%v were ended and %v refused of the client that holds most", shed, refused)
 			}

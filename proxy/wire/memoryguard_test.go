@@ -53,9 +53,11 @@ func TestMemoryMarks(t *testing.T) {
 		used  int64
 		short bool
 		sheds uint64
-	}{{0, false, 0}, {919, false, 0}, {920, true, 1}, {2000, true, 1}, {851, true, 1}, {850, false, 1}, {919, false, 1}, {920, true, 2}, {0, false, 2}} {
+	}{{0, false, 0}, {919, false, 0}, {920, true, 1}, {2000, true, 1}, {851, true, 1}, {850, false, 1},
+		{919, false, 1}, {920, true, 2}, {0, false, 2}} {
 		if shed := m.compare(step.used); shed != nil || m.Shedding.Load() != step.short || m.Sheds.Load() != step.sheds {
-			t.Errorf("at %d of 1000: sheds %v, everybody %t, for the %dth time, want %t, %d", step.used, shed, m.Shedding.Load(), m.Sheds.Load(), step.short, step.sheds)
+			t.Errorf("at %d of 1000: sheds %v, everybody %t, for the %dth time, want %t, %d", step.used, shed,
+				m.Shedding.Load(), m.Sheds.Load(), step.short, step.sheds)
 		}
 	}
 }
@@ -94,7 +96,8 @@ func TestClientsThatHoldMost(t *testing.T) {
 	m.compare(8500)
 	refuses(false, false, false)
 	if m.Sheds.Load() != 0 || m.ClientSheds.Load() != 3 || m.ClientRefusals.Load() != 4 {
-		t.Errorf("shed everybody %d times, %d of clients, refused %d; want 0, 3, 4", m.Sheds.Load(), m.ClientSheds.Load(), m.ClientRefusals.Load())
+		t.Errorf("shed everybody %d times, %d of clients, refused %d; want 0, 3, 4", m.Sheds.Load(), m.ClientSheds.Load(),
+			m.ClientRefusals.Load())
 	}
 }
 
@@ -163,7 +166,8 @@ func TestRefusesDoesNotAllocate(t *testing.T) {
 	m := newRig(10_000)
 	m.by = map[byte]int64{1: 5000}
 	m.compare(9000)
-	if n := testing.AllocsPerRun(100, func() { m.Refuses(addr(1)); m.Refuses(netip.MustParseAddr("2001:db8::1")) }); n != 0 {
+	if n := testing.AllocsPerRun(100,
+		func() { m.Refuses(addr(1)); m.Refuses(netip.MustParseAddr("2001:db8::1")) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }

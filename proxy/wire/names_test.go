@@ -84,7 +84,8 @@ func TestEachAddressIsATarget(t *testing.T) {
 		conn.Ask(get, 200)
 	}
 	for _, st := range r.Targets.Status() {
-		if want := map[bool]string{true: "down", false: "up"}[strings.HasPrefix(st.Address, "127.0.0.3:")]; st.Status != want {
+		if want := map[bool]string{true: "down",
+			false: "up"}[strings.HasPrefix(st.Address, "127.0.0.3:")]; st.Status != want {
 			t.Errorf("%s is %s, want %s", st.Address, st.Status, want)
 		}
 	}
@@ -184,7 +185,8 @@ func TestFirstLookup(t *testing.T) {
 	}, "TARGET_CONNECT_TIMEOUT", "1s")
 	conn := r.dial()
 	conn.Send(get)
-	if res, body := conn.Answer("GET"); res.StatusCode < 502 || res.StatusCode > 504 || !strings.Contains(body, `"error":"the target`) {
+	if res, body := conn.Answer("GET"); res.StatusCode < 502 || res.StatusCode > 504 ||
+		!strings.Contains(body, `"error":"the target`) {
 		t.Errorf("answered %d %s", res.StatusCode, body)
 	}
 	close(answered)
@@ -261,7 +263,10 @@ func TestTooManyAddresses(t *testing.T) {
 // An address is asked for the certificate of the name, and must prove it.
 func TestAddressProvesItsName(t *testing.T) {
 	var asked atomic.Value
-	target := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "in secret") }))
+	target := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter,
+		r *http.Request) {
+		fmt.Fprint(w, "in secret")
+	}))
 	target.TLS = &tls.Config{GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 		asked.Store(hello.ServerName)
 		return nil, nil

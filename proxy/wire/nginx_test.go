@@ -89,7 +89,8 @@ func TestNginxCompressesWithoutVia(t *testing.T) {
 		r := start(t, target, "VIA_NAME", name)
 		status, fields, body := r.do("GET", "/words", "", "Accept-Encoding", "gzip")
 		if status != 200 || fields.Get("Content-Encoding") != want || (len(body) < len(text)/10) != (want != "") {
-			t.Errorf("VIA_NAME=%s: answered %d with %d bytes of %d, Content-Encoding %q", name, status, len(body), len(text), fields.Get("Content-Encoding"))
+			t.Errorf("VIA_NAME=%s: answered %d with %d bytes of %d, Content-Encoding %q", name, status, len(body), len(text),
+				fields.Get("Content-Encoding"))
 		}
 		if via := fields.Get("Via"); (via != "") != (name != "off") {
 			t.Errorf("VIA_NAME=%s: answered with Via %q", name, via)
@@ -113,7 +114,9 @@ func TestCircle(t *testing.T) {
 // key; spellings that could be different paths to another target have one key more.
 func TestSpellingsOfAPath(t *testing.T) {
 	const limit = 1000
-	conn := startAt(t, "http://"+nginx(t, `keepalive_requests 100000;`, `location / { default_type text/plain; return 200 $uri; }`), fmt.Sprintf(`rules: [{id: login, match: {path: /api/login}, key: [path], limit: {algorithm: fixed, limit: %d, window: C}}]`, limit)).dial()
+	conn := startAt(t, "http://"+nginx(t, `keepalive_requests 100000;`,
+		`location / { default_type text/plain; return 200 $uri; }`),
+		fmt.Sprintf(`rules: [{id: login, match: {path: /api/login}, key: [path], limit: {algorithm: fixed, limit: %d, window: C}}]`, limit)).dial()
 	left := map[string]int{"same": limit, "odd": limit}
 	for _, test := range []struct{ path, nginx, key string }{
 		{"/api/login", "/api/login", "same"},
@@ -161,9 +164,12 @@ func TestSpellingsOfAPath(t *testing.T) {
 // However a path is spelt with slashes, dots, parameters and escapes, nginx serves nothing below
 // a limited path to a request that has not met the limit.
 func TestNoSpellingGetsPast(t *testing.T) {
-	conn := startAt(t, "http://"+nginx(t, `keepalive_requests 100000;`, `location / { default_type text/plain; return 200 $uri; }`), `rules: [{id: admin, match: {path: /a/b/**}, limit: {algorithm: fixed, limit: 100000, window: C}}]`).dial()
+	conn := startAt(t, "http://"+nginx(t, `keepalive_requests 100000;`,
+		`location / { default_type text/plain; return 200 $uri; }`),
+		`rules: [{id: admin, match: {path: /a/b/**}, limit: {algorithm: fixed, limit: 100000, window: C}}]`).dial()
 	chance := rand.New(rand.NewPCG(9, 10))
-	pieces := []string{"/", "/", "%2F", "%2f", "a", "%61", "b", "a/b", "..", ".", "%2e", ";", ";x", "%3B", "%25", "%5c", "//"}
+	pieces := []string{"/", "/", "%2F", "%2f", "a", "%61", "b", "a/b", "..", ".", "%2e", ";", ";x", "%3B", "%25",
+		"%5c", "//"}
 	reached := 0
 	for range 2_000 {
 		path := "/"

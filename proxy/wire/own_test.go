@@ -19,14 +19,17 @@ func TestOwnEndpointsInOrder(t *testing.T) {
 	conn := r.dial()
 	const body = `{"algorithm":"fixed","limit":77,"window":3153600000}`
 	conn.Send(request("/a") + request("/metrics") + request("/b") +
-		"POST /config/limits HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" + fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(body), body) +
-		request("http://x/config/limits") + "HEAD /metrics HTTP/1.1\r\nHost: x\r\n\r\n" + request("/config/nothing") + request("/c"))
+		"POST /config/limits HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" +
+		fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(body), body) +
+		request("http://x/config/limits") + "HEAD /metrics HTTP/1.1\r\nHost: x\r\n\r\n" + request("/config/nothing") +
+		request("/c"))
 	for i, want := range []struct {
 		method string
 		status int
 		part   string
 	}{
-		{"GET", 200, "GET /a 0"}, {"GET", 200, "ratelimiter_requests_total"}, {"GET", 200, "GET /b 0"}, {"POST", 200, `"limit":77`},
+		{"GET", 200, "GET /a 0"}, {"GET", 200, "ratelimiter_requests_total"}, {"GET", 200, "GET /b 0"},
+		{"POST", 200, `"limit":77`},
 		{"GET", 200, `"source":"api"`}, {"HEAD", 200, ""}, {"GET", 200, "GET /config/nothing 0"}, {"GET", 200, "GET /c 0"},
 	} {
 		res, body := conn.Answer(want.method)
@@ -74,7 +77,8 @@ func TestOwnEndpoints(t *testing.T) {
 func TestPathsOfTheTarget(t *testing.T) {
 	r := start(t, newTarget(t, echoes).url())
 	conn := r.dial()
-	for _, path := range []string{"/actuator/beans", "/actuator", "/actuator/health/liveness", "/config/", "/config/limit", "/config/limits/", "/config/decisions", "/deferred/1", "/reload/"} {
+	for _, path := range []string{"/actuator/beans", "/actuator", "/actuator/health/liveness", "/config/",
+		"/config/limit", "/config/limits/", "/config/decisions", "/deferred/1", "/reload/"} {
 		if body := conn.Ask(request(path), 200); !strings.HasPrefix(body, "GET "+path+" ") {
 			t.Errorf("%s is answered %.100q", path, body)
 		}
@@ -113,7 +117,8 @@ func TestOwnEndpointBody(t *testing.T) {
 
 // chunked is a request whose body comes in one chunk.
 func chunked(line, body string) string {
-	return fmt.Sprintf("%s HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n", line, len(body), body)
+	return fmt.Sprintf("%s HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n", line,
+		len(body), body)
 }
 
 func TestMetricsInGzip(t *testing.T) {
@@ -208,15 +213,17 @@ func TestMetricFamilies(t *testing.T) {
 	_, _, text := r.do("GET", "/metrics", "")
 	for name, kind := range map[string]string{
 		"ratelimiter_requests_total": "counter", "ratelimiter_request_duration_seconds": "histogram",
-		"ratelimiter_requests_by_algorithm_total": "counter", "ratelimiter_current_limit": "gauge", "ratelimiter_window_seconds": "gauge",
+		"ratelimiter_requests_by_algorithm_total": "counter", "ratelimiter_current_limit": "gauge",
+		"ratelimiter_window_seconds":  "gauge",
 		"ratelimiter_bucket_capacity": "gauge", "ratelimiter_token_fill_rate": "gauge", "rate_limit_current_limit": "gauge",
 		"rate_limit_algorithm": "gauge", "ratelimiter_decision_duration_seconds": "histogram",
 		"ratelimiter_decision_duration_seconds_max": "gauge", "ratelimiter_store_commands_total": "counter",
 		"ratelimiter_store_decisions_total": "counter", "ratelimiter_responses_total": "counter",
 		"ratelimiter_requests_by_method_total": "counter", "ratelimiter_rule_decisions_total": "counter",
 		"ratelimiter_upstream_in_flight": "gauge", "ratelimiter_upstream_connections": "gauge",
-		"ratelimiter_upstream_errors_total": "counter", "ratelimiter_upstream_shed_total": "counter", "ratelimiter_upstream_response_duration_seconds": "histogram",
-		"ratelimiter_client_connections": "gauge",
+		"ratelimiter_upstream_errors_total": "counter", "ratelimiter_upstream_shed_total": "counter",
+		"ratelimiter_upstream_response_duration_seconds": "histogram",
+		"ratelimiter_client_connections":                 "gauge",
 	} {
 		if strings.Count(text, "# TYPE "+name+" "+kind+"\n") != 1 || strings.Count(text, "# HELP "+name+" ") != 1 {
 			t.Errorf("%s is not there once as a %s", name, kind)
@@ -244,7 +251,8 @@ func TestOwnEndpointsOverload(t *testing.T) {
 	}
 	for range more {
 		res := <-answers
-		if res.StatusCode != 503 || res.Header.Get("Retry-After") != "1" || res.Header.Get("Content-Type") != "application/json" {
+		if res.StatusCode != 503 || res.Header.Get("Retry-After") != "1" ||
+			res.Header.Get("Content-Type") != "application/json" {
 			t.Errorf("answered %s %v", res.Status, res.Header)
 		}
 	}

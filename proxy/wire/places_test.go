@@ -156,7 +156,8 @@ func TestLineIsServedWhenAConnectComesToNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // the kernel connects again after a second
 			addr, end := looptest.FullListener(t)
-			r := startWith(t, gated(1), "http://"+addr, "EVENT_LOOPS", "1", "TARGET_CONNECT_TIMEOUT", "10m", "TARGET_TIMEOUT", "10m", "TARGET_WAIT_TIMEOUT", "10m")
+			r := startWith(t, gated(1), "http://"+addr, "EVENT_LOOPS", "1", "TARGET_CONNECT_TIMEOUT", "10m",
+				"TARGET_TIMEOUT", "10m", "TARGET_WAIT_TIMEOUT", "10m")
 			first := r.lineUp(0, request("/first"))
 			second := r.lineUp(1, request("/second"))
 			if leaves {
@@ -177,7 +178,8 @@ func TestLineIsServedByATargetThatIsBack(t *testing.T) {
 	t.Parallel() // several checks in a row, each of which may take as long as the interval
 	a, b := newMember(t, "a"), newMember(t, "b")
 	b.health.Store(503)
-	r := startWith(t, gated(1), a.url()+","+b.url(), "EVENT_LOOPS", "1", "TARGET_HEALTH_PATH", "/health", "TARGET_HEALTH_INTERVAL", "500ms")
+	r := startWith(t, gated(1), a.url()+","+b.url(), "EVENT_LOOPS", "1", "TARGET_HEALTH_PATH", "/health",
+		"TARGET_HEALTH_INTERVAL", "500ms")
 	r.until("b is down", func() bool { return r.Targets.Status()[1].Status == "down" && r.known(b.url(), "down") })
 	r.lineUp(0, request("/held"))
 	a.gate.next(t)

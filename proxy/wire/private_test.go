@@ -94,7 +94,8 @@ func TestLoginIsNotInherited(t *testing.T) {
 			}
 			alice.Close()
 			bob.Reset()
-			r.until("their connections to the target have ended", func() bool { return r.samples()["ratelimiter_client_connections"] == float64(target.open()) })
+			r.until("their connections to the target have ended",
+				func() bool { return r.samples()["ratelimiter_client_connections"] == float64(target.open()) })
 			r.dial().Ask(get, 401)
 		})
 	}

@@ -76,8 +76,10 @@ func TestQueuedRequestsAreWhole(t *testing.T) {
 	conn.Send(request("/q/1") + "POST /q/2 HTTP/1.1\r\nHost: x\r\nContent-Length: 6\r\n\r\nabc")
 	conn.Status(200)
 	r.places(2, 0)
-	conn.Send("def" + request("/free") + "POST /q/3 HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nxyz\r\n0\r\n\r\n")
-	for _, want := range []string{echoOf("POST", "/q/2", "abcdef"), echoOf("GET", "/free", ""), echoOf("POST", "/q/3", "xyz")} {
+	conn.Send("def" + request("/free") +
+		"POST /q/3 HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nxyz\r\n0\r\n\r\n")
+	for _, want := range []string{echoOf("POST", "/q/2", "abcdef"), echoOf("GET", "/free", ""),
+		echoOf("POST", "/q/3", "xyz")} {
 		if _, body := conn.Status(200); body != want {
 			t.Errorf("answered %q, want %q", body, want)
 		}
@@ -110,7 +112,8 @@ func TestQueueIsFull(t *testing.T) {
 	}
 	for i := range 2 {
 		leaves.Reset()
-		r.until("it is known that the client is gone", func() bool { return r.samples()["ratelimiter_requests_abandoned_total"] == float64(i+1) })
+		r.until("it is known that the client is gone",
+			func() bool { return r.samples()["ratelimiter_requests_abandoned_total"] == float64(i+1) })
 		leaves = r.dial()
 		leaves.Send(request("/q/again"))
 		r.places(4+i, 1+i)
@@ -129,7 +132,8 @@ func TestQueueOfThePatient(t *testing.T) {
 	r.dial().Send(request("/q"))
 	r.places(2, 0)
 	var told struct{ RetryAfter float64 }
-	if body := conn.Ask(request("/q"), 429); json.Unmarshal([]byte(body), &told) != nil || told.RetryAfter <= 0 || told.RetryAfter > 500 {
+	if body := conn.Ask(request("/q"), 429); json.Unmarshal([]byte(body), &told) != nil || told.RetryAfter <= 0 ||
+		told.RetryAfter > 500 {
 		t.Errorf("refused with %s, want to come when the queue is a slot and a half long", body)
 	}
 }
@@ -189,7 +193,8 @@ func TestQueuesTogether(t *testing.T) {
 		GET / X-A=1 -> 429 count 0
 		GET / X-A=2 -> 429 q 0`)
 	waits.Reset()
-	r.until("it is known that the client is gone", func() bool { return r.samples()["ratelimiter_requests_abandoned_total"] == 1 })
+	r.until("it is known that the client is gone",
+		func() bool { return r.samples()["ratelimiter_requests_abandoned_total"] == 1 })
 	play(conn, `GET / X-A=1 -> 429 count 0`) // what was counted stays counted
 	last := r.dial()
 	last.Send(rawRequest("GET /last X-A=2"))

@@ -103,7 +103,8 @@ func checkBaseLine(r *rig) {
 	r.until("no connection of a client is open", func() bool { return r.samples()["ratelimiter_client_connections"] == 0 })
 	r.until("nothing is in flight", func() bool { return r.samples()["ratelimiter_upstream_in_flight"] == 0 })
 	s := r.samples()
-	reported := s[`ratelimiter_requests_total{decision="forwarded"}`] + s[`ratelimiter_requests_total{decision="rejected"}`]
+	reported := s[`ratelimiter_requests_total{decision="forwarded"}`] +
+		s[`ratelimiter_requests_total{decision="rejected"}`]
 	reported += s[`ratelimiter_upstream_shed_total{kind="gate"}`]
 	if decided := s["ratelimiter_store_decisions_total"]; decided != reported {
 		r.t.Errorf("%v decisions were made, %v reported", decided, reported)
@@ -243,7 +244,8 @@ func canary(r *rig, from string) error {
 
 // judgeForwarded compares what the target has seen with the verdict.
 func (tr *trial) judgeForwarded(all []*seen) error {
-	forwarded := slices.DeleteFunc(slices.Clone(all), func(s *seen) bool { return strings.HasPrefix(s.target(), "/again/") })
+	forwarded := slices.DeleteFunc(slices.Clone(all),
+		func(s *seen) bool { return strings.HasPrefix(s.target(), "/again/") })
 	if len(forwarded) > tr.c.MaxForwarded {
 		return fmt.Errorf("%d requests were forwarded, at most %d may be", len(forwarded), tr.c.MaxForwarded)
 	}

@@ -145,7 +145,8 @@ func judgeTunnel(conn *testkit.Conn, c *http1test.ResponseCase) {
 	octets := testkit.Must(c.Bytes())(t)
 	_, behind, _ := bytes.Cut(octets, []byte("\r\n\r\n"))
 	res, err := http.ReadResponse(conn.In, nil)
-	if err != nil || res.StatusCode != 101 || res.Header.Get("Upgrade") != "websocket" || res.Header.Get("Connection") != "upgrade" {
+	if err != nil || res.StatusCode != 101 || res.Header.Get("Upgrade") != "websocket" ||
+		res.Header.Get("Connection") != "upgrade" {
 		t.Fatalf("answered %v, %v, want the switch", res, err)
 	}
 	got := make([]byte, len(behind))
@@ -205,7 +206,8 @@ func peekHead(conn *testkit.Conn) (string, error) {
 }
 
 func (a *clientAnswer) judge(c *http1test.ResponseCase) error {
-	if lengths, codings := a.count("content-length"), a.count("transfer-encoding"); lengths+codings > 1 || a.count("via") > 1 {
+	if lengths, codings := a.count("content-length"), a.count("transfer-encoding"); lengths+codings > 1 ||
+		a.count("via") > 1 {
 		return fmt.Errorf("fields are there twice: %q", a.head)
 	}
 	switch c.Expect {

@@ -119,7 +119,8 @@ func TestAllRulesOrNone(t *testing.T) {
 		GET / X-A=4 X-B=4 -> 429 global 0`)
 	r.samplesAre(
 		`ratelimiter_requests_total{decision="forwarded"}`, 5, `ratelimiter_requests_total{decision="rejected"}`, 4,
-		ruleMetric("a", "forwarded"), 5, ruleMetric("a", "rejected"), 2, ruleMetric("b", "forwarded"), 5, ruleMetric("b", "rejected"), 1,
+		ruleMetric("a", "forwarded"), 5, ruleMetric("a", "rejected"), 2, ruleMetric("b", "forwarded"), 5,
+		ruleMetric("b", "rejected"), 1,
 		ruleMetric("global", "forwarded"), 5, ruleMetric("global", "rejected"), 1, ruleMetric("elsewhere", "forwarded"), 0)
 }
 
@@ -176,7 +177,8 @@ func TestClients(t *testing.T) {
 // whom the file does not name has the global limit only.
 func TestBuiltInRuleForClients(t *testing.T) {
 	clients := clientFile(t, `{"acme":{"algorithm":"fixed","limit":2,"window":C}}`)
-	r := start(t, newTarget(t, echoes).url(), "CLIENTS_FILE", clients, "CLIENT_KEY", "query:client", "RATE_LIMIT_LIMIT", "100")
+	r := start(t, newTarget(t, echoes).url(), "CLIENTS_FILE", clients, "CLIENT_KEY", "query:client",
+		"RATE_LIMIT_LIMIT", "100")
 	play(r.dial(), `
 		GET /?client=acme -> 200 clients 1
 		GET /?client=acme -> 200 clients 0
@@ -196,7 +198,8 @@ func TestShadow(t *testing.T) {
 		GET / X-A=1 -> 200 real 0
 		GET / X-A=1 -> 429 real 0
 		GET / X-A=2 -> 200 real 2`)
-	r.samplesAre(`ratelimiter_requests_total{decision="forwarded"}`, 4, `ratelimiter_requests_total{decision="rejected"}`, 1,
+	r.samplesAre(`ratelimiter_requests_total{decision="forwarded"}`, 4,
+		`ratelimiter_requests_total{decision="rejected"}`, 1,
 		ruleMetric("trial", "shadow_forwarded"), 2, ruleMetric("trial", "shadow_rejected"), 3,
 		ruleMetric("trial", "rejected"), 0, ruleMetric("real", "rejected"), 1)
 }
@@ -264,7 +267,8 @@ func TestCosts(t *testing.T) {
 // One request in three seconds for each partner, however they come.
 func TestOneInThreeSeconds(t *testing.T) {
 	conn := startRules(t, `rules: [{id: partner, match: {path: /api/**}, key: ["header:X-Partner"], limit: {algorithm: gcra, limit: 1, window: 3}}]`).dial()
-	conn.Send(rawRequest("GET /api/a X-Partner=acme") + rawRequest("GET /api/b X-Partner=acme") + rawRequest("GET /api/b X-Partner=other"))
+	conn.Send(rawRequest("GET /api/a X-Partner=acme") + rawRequest("GET /api/b X-Partner=acme") +
+		rawRequest("GET /api/b X-Partner=other"))
 	conn.Status(200)
 	res, _ := conn.Status(429)
 	conn.Status(200)
@@ -283,10 +287,14 @@ func TestDescriptorFiles(t *testing.T) {
 		window                time.Duration
 		env                   []string
 	}{
-		{rules: "domain: messaging\ndescriptors:\n  - key: message_type\n    value: marketing\n    rate_limit: {unit: day, requests_per_unit: 5}\n",
-			id: "messaging/message_type=marketing", hit: "GET /send Message-Type=marketing", other: "GET /send Message-Type=news", window: 24 * time.Hour},
-		{rules: "domain: auth\ndescriptors:\n  - key: auth_type\n    Value: login\n    rate_limit: {unit: minute, requests_per_unit: 5}\n",
-			id: "auth/auth_type=login", hit: "GET /x?kind=login", other: "GET /x?kind=logout", window: time.Minute, env: []string{"DESCRIPTOR_KEYS", "auth_type=query:kind"}},
+		{rules: "domain: messaging\ndescriptors:\n  - key: message_type\n    value: marketing\n    rate_limit: {unit: " +
+			"day, requests_per_unit: 5}\n",
+			id: "messaging/message_type=marketing", hit: "GET /send Message-Type=marketing",
+			other: "GET /send Message-Type=news", window: 24 * time.Hour},
+		{rules: "domain: auth\ndescriptors:\n  - key: auth_type\n    Value: login\n    rate_limit: {unit: minute, " +
+			"requests_per_unit: 5}\n",
+			id: "auth/auth_type=login", hit: "GET /x?kind=login", other: "GET /x?kind=logout", window: time.Minute,
+			env: []string{"DESCRIPTOR_KEYS", "auth_type=query:kind"}},
 	} {
 		t.Run(test.id, func(t *testing.T) {
 			for {
@@ -301,7 +309,8 @@ func TestDescriptorFiles(t *testing.T) {
 				if !time.Now().Truncate(test.window).Equal(began.Truncate(test.window)) {
 					continue
 				}
-				want := fmt.Sprintf("[200 %[1]s 4 200 %[1]s 3 200 %[1]s 2 200 %[1]s 1 200 %[1]s 0 429 %[1]s 0 200 global 999999994]", test.id)
+				want := fmt.Sprintf(
+					"[200 %[1]s 4 200 %[1]s 3 200 %[1]s 2 200 %[1]s 1 200 %[1]s 0 429 %[1]s 0 200 global 999999994]", test.id)
 				if fmt.Sprint(got) != want {
 					t.Errorf("answered\n%v, want\n%s", got, want)
 				}
@@ -357,7 +366,8 @@ func TestClaimsOfClients(t *testing.T) {
 // clients stay refused.
 func TestFloodOfKeys(t *testing.T) {
 	const places, flood = 16, 2000
-	r := startRules(t, `rules: [{id: k, key: ["header:X-K"], limit: {algorithm: fixed, limit: 2, window: C}}]`, "KEYS_MAX", strconv.Itoa(places))
+	r := startRules(t, `rules: [{id: k, key: ["header:X-K"], limit: {algorithm: fixed, limit: 2, window: C}}]`,
+		"KEYS_MAX", strconv.Itoa(places))
 	conn := r.dial()
 	play(conn, `
 		GET / X-K=victim -> 200 k 1
@@ -386,7 +396,8 @@ func TestFloodOfKeys(t *testing.T) {
 // what the rules leave.
 func TestFieldsOfTarget(t *testing.T) {
 	theirs := func(left int) string {
-		return fmt.Sprintf("X-RateLimit-Limit: 9\r\nX-RateLimit-Remaining: %d\r\nRateLimit-Policy: \"t\";q=9;w=1\r\nRateLimit: \"t\";r=%d;t=1\r\n", left, left)
+		return fmt.Sprintf("X-RateLimit-Limit: 9\r\nX-RateLimit-Remaining: %d\r\nRateLimit-Policy: "+
+			"\"t\";q=9;w=1\r\nRateLimit: \"t\";r=%d;t=1\r\n", left, left)
 	}
 	target := newTarget(t, says("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n"+theirs(3)+"\r\n"))
 	r := start(t, target.url(), "RULES_FILE", ruleFile(t, `rules:
@@ -394,7 +405,8 @@ func TestFieldsOfTarget(t *testing.T) {
 - {id: narrow, match: {path: /narrow}, limit: {algorithm: fixed, limit: 5, window: C}}`))
 	conn := r.dial()
 	for _, test := range []struct{ path, id, limit, left string }{
-		{"/", "t", "9", "3"}, {"/narrow", "t", "9", "3"}, {"/narrow", "narrow", "5", "3"}, {"/narrow", "narrow", "5", "2"}, {"/", "t", "9", "3"},
+		{"/", "t", "9", "3"}, {"/narrow", "t", "9", "3"}, {"/narrow", "narrow", "5", "3"},
+		{"/narrow", "narrow", "5", "2"}, {"/", "t", "9", "3"},
 	} {
 		conn.Send(request(test.path))
 		res, _ := conn.Status(200)

@@ -51,29 +51,33 @@ type Config struct {
 	Loop    loop.Config
 	Session session.Settings
 
-	Targets          []*roster.Target
-	Roster           roster.Config // Start fills in Loops and Log
-	Balance          upstream.Balance
-	TargetConnsMax   int     // connections to each target over all loops; each loop has at least one
-	StreamShare      float64 // share of TargetConnsMax that tunnels and streams may take
-	Gate             gates.Settings
-	TargetIdle       time.Duration // how long an idle connection is kept
-	TargetAge        time.Duration // age beyond which a connection is not reused, reduced by up to a quarter at random; 0 means any
-	MemoryBudget     int64         // memory use in bytes above which requests are shed; 0 means never
-	DrainTimeout     time.Duration
-	Policy           func() *decide.Policy
-	Pages            *atomic.Pointer[refusal.Pages]     // refusal templates in force; nil means JSON only
-	Access           Access                             // the access log
-	Store            store.Store                        // makes the decisions
-	Defer            Defer                              // stores refused requests; nil if there is no queue
-	LookUp           LookUp                             // looks requests up in the queue; required with Defer
-	Finish           func()                             // returns when deliveries have ended; Drain calls it before it stops the loops; nil if there are none
-	Local            store.Store                        // decides about deliveries while Store admits everything
-	Own              func(f *Server) *service.Endpoints // makes the proxy's own endpoints
-	Log              *slog.Logger                       // for refusals of the limiter
-	GateLog          *slog.Logger                       // for targets that become slow; required with a gate
-	DecisionsPerLoop int                                // decisions of each kind kept for GET /config/decisions; 0 means 4096
-	WaitersPerLoop   int                                // requests waiting for a connection to one target; beyond: 503; 0 means 4096
+	Targets        []*roster.Target
+	Roster         roster.Config // Start fills in Loops and Log
+	Balance        upstream.Balance
+	TargetConnsMax int     // connections to each target over all loops; each loop has at least one
+	StreamShare    float64 // share of TargetConnsMax that tunnels and streams may take
+	Gate           gates.Settings
+	TargetIdle     time.Duration // how long an idle connection is kept
+	// age beyond which a connection is not reused, reduced by up to a quarter at random; 0 means any
+	TargetAge    time.Duration
+	MemoryBudget int64 // memory use in bytes above which requests are shed; 0 means never
+	DrainTimeout time.Duration
+	Policy       func() *decide.Policy
+	Pages        *atomic.Pointer[refusal.Pages] // refusal templates in force; nil means JSON only
+	Access       Access                         // the access log
+	Store        store.Store                    // makes the decisions
+	Defer        Defer                          // stores refused requests; nil if there is no queue
+	LookUp       LookUp                         // looks requests up in the queue; required with Defer
+	// returns when deliveries have ended; Drain calls it before it stops the loops; nil if there are none
+	Finish  func()
+	Local   store.Store                        // decides about deliveries while Store admits everything
+	Own     func(f *Server) *service.Endpoints // makes the proxy's own endpoints
+	Log     *slog.Logger                       // for refusals of the limiter
+	GateLog *slog.Logger                       // for targets that become slow; required with a gate
+	// decisions of each kind kept for GET /config/decisions; 0 means 4096
+	DecisionsPerLoop int
+	// requests waiting for a connection to one target; beyond: 503; 0 means 4096
+	WaitersPerLoop int
 }
 
 // A Server is the running proxy: listener, loops, sessions.
@@ -128,7 +132,8 @@ func Start(cfg Config) (*Server, error) {
 	}
 	cfg.Roster.Loops, cfg.Roster.Log = f.sides, cfg.Log
 	f.Targets = roster.New(cfg.Roster)
-	f.Gates = gates.New(gates.Config{Settings: cfg.Gate, Bounds: f.bounds(), Targets: f.Targets, Of: f.sides.gate, Classes: &f.classes, Log: cfg.GateLog})
+	f.Gates = gates.New(gates.Config{Settings: cfg.Gate, Bounds: f.bounds(), Targets: f.Targets, Of: f.sides.gate,
+		Classes: &f.classes, Log: cfg.GateLog})
 	f.Targets.Set(cfg.Targets)
 	f.desk = service.NewDesk(cfg.Own(f), ownWorkers, ownWaitingMax).Apart("/deferred/", ownWaitingMax)
 	for _, ln := range cfg.Sockets {
@@ -266,13 +271,15 @@ type loopServer struct {
 }
 
 func newSide(f *Server, l *loop.Loop, connsPerTarget int) *loopServer {
-	s := &loopServer{front: f, classes: f.classes.NewLoop(), routes: f.routes.NewLoop(), loop: l, counts: report.NewLoop(), refusals: report.NewMemory[report.Refused](f.cfg.DecisionsPerLoop),
+	s := &loopServer{front: f, classes: f.classes.NewLoop(), routes: f.routes.NewLoop(), loop: l,
+		counts: report.NewLoop(), refusals: report.NewMemory[report.Refused](f.cfg.DecisionsPerLoop),
 		connsPerTarget: connsPerTarget, waitersMax: cmp.Or(f.cfg.WaitersPerLoop, waitersMax)}
 	probeMax := f.cfg.Session.TargetTimeout + f.cfg.Session.ConnectTimeout
 	if f.cfg.Gate.Mode == gate.On {
 		s.sheds = report.NewMemory[report.Shed](f.cfg.DecisionsPerLoop)
 	}
-	s.targets = upstream.NewGroup(f.cfg.Balance, probeMax, inFlightOf, rand.New(rand.NewPCG(uint64(l.Index()), rand.Uint64())))
+	s.targets = upstream.NewGroup(f.cfg.Balance, probeMax, inFlightOf,
+		rand.New(rand.NewPCG(uint64(l.Index()), rand.Uint64())))
 	s.targets.Bound((*target).room)
 	s.line = upstream.NewLine[occupant](s.waitersMax, s.look)
 	s.line.Waits(f.cfg.Gate.WaitMax, cmp.Or(f.cfg.Gate.SLO, upstream.Tolerable))
@@ -314,9 +321,10 @@ func (s *loopServer) drain(now time.Time) {
 // askOwn passes a request to an own endpoint, which answers off the loop.
 func (c *client) askOwn(now time.Time, raw []byte, from netip.Addr) {
 	l := c.side.loop
-	asked := c.side.front.desk.Ask(raw, service.Addrs{Remote: c.conn.Remote(), Local: c.conn.Local(), Client: from}, func(r service.Reply) {
-		l.Post(func(now time.Time) { c.answerOwn(now, r) })
-	})
+	asked := c.side.front.desk.Ask(raw, service.Addrs{Remote: c.conn.Remote(), Local: c.conn.Local(), Client: from},
+		func(r service.Reply) {
+			l.Post(func(now time.Time) { c.answerOwn(now, r) })
+		})
 	if !asked {
 		c.answerOwn(now, service.Full())
 	}

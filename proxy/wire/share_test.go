@@ -14,10 +14,12 @@ var holders = []struct {
 	asked string
 	begin func(c *testkit.Conn)
 }{
-	{"tunnels", "GET /tunnel HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n", func(c *testkit.Conn) { reads(c, "HTTP/1.1 101 ") }},
+	{"tunnels", "GET /tunnel HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n",
+		func(c *testkit.Conn) { reads(c, "HTTP/1.1 101 ") }},
 	{"answers without a length", request("/stream"), func(c *testkit.Conn) { reads(c, "HTTP/1.1 200 ") }},
 	{"large answers", request("/large"), func(c *testkit.Conn) { reads(c, "HTTP/1.1 200 ") }},
-	{"uploads", "POST /upload HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 100000\r\n\r\n", func(c *testkit.Conn) { reads(c, "HTTP/1.1 100 ") }},
+	{"uploads", "POST /upload HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 100000\r\n\r\n",
+		func(c *testkit.Conn) { reads(c, "HTTP/1.1 100 ") }},
 }
 
 // reads fails unless what comes next begins with the text.
@@ -51,7 +53,8 @@ func holder(c *targetConn) {
 func TestStreamsShareOfOneClient(t *testing.T) {
 	for _, test := range holders {
 		t.Run(test.name, func(t *testing.T) {
-			r := start(t, newTarget(t, holder).url(), "EVENT_LOOPS", "1", "TARGET_MAX_CONNECTIONS", "20", "TARGET_STREAM_SHARE", "0.8",
+			r := start(t, newTarget(t, holder).url(), "EVENT_LOOPS", "1", "TARGET_MAX_CONNECTIONS", "20",
+				"TARGET_STREAM_SHARE", "0.8",
 				"BODY_BUFFER_BYTES", "1KiB", "TRUSTED_PROXIES", "127.0.0.9/32")
 			const most, left = 16, 2
 			taken := 0
@@ -91,7 +94,8 @@ func TestStreamsShareOfOneClient(t *testing.T) {
 func TestShareStaysForShortExchanges(t *testing.T) {
 	for _, test := range holders {
 		t.Run(test.name, func(t *testing.T) {
-			r := start(t, newTarget(t, holder).url(), "EVENT_LOOPS", "1", "TARGET_MAX_CONNECTIONS", "4", "TARGET_STREAM_SHARE", "0.75",
+			r := start(t, newTarget(t, holder).url(), "EVENT_LOOPS", "1", "TARGET_MAX_CONNECTIONS", "4",
+				"TARGET_STREAM_SHARE", "0.75",
 				"BODY_BUFFER_BYTES", "1KiB")
 			hold := func() *testkit.Conn {
 				conn := r.dial()
@@ -112,9 +116,11 @@ func TestShareStaysForShortExchanges(t *testing.T) {
 			}
 			status, again, counted := 503, "1", `ratelimiter_upstream_shed_total{kind="streams"}`
 			if strings.Contains(test.name, "answers") {
-				status, again, counted = 502, "", `ratelimiter_upstream_errors_total{kind="unstreamed"}` // the target has executed the request
+				// the target has executed the request
+				status, again, counted = 502, "", `ratelimiter_upstream_errors_total{kind="unstreamed"}`
 			}
-			if res, body := late.Status(status); res.Header.Get("Retry-After") != again || !strings.Contains(body, "that may carry") {
+			if res, body := late.Status(status); res.Header.Get("Retry-After") != again ||
+				!strings.Contains(body, "that may carry") {
 				t.Errorf("the fourth is answered %v %q", res.Header, body)
 			}
 			for range 3 {
@@ -134,7 +140,8 @@ func TestShareStaysForShortExchanges(t *testing.T) {
 // requests of others are answered meanwhile. The gate, which would limit all of them, is off.
 func TestConnectionsToTargetShareOfOneClient(t *testing.T) {
 	b := newBarrier()
-	r := start(t, newTarget(t, b.script).url(), "EVENT_LOOPS", "1", "TARGET_MAX_CONNECTIONS", "16", "GATE", "off", "TRUSTED_PROXIES", "127.0.0.9/32")
+	r := start(t, newTarget(t, b.script).url(), "EVENT_LOOPS", "1", "TARGET_MAX_CONNECTIONS", "16", "GATE", "off",
+		"TRUSTED_PROXIES", "127.0.0.9/32")
 	const most, left, slow = 16, 2, 40
 	var conns []*testkit.Conn
 	for range slow {

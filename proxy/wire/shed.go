@@ -36,7 +36,8 @@ func (c *client) shed(now time.Time) {
 	t.gate.Shed[c.class].Add(1)
 	id := c.side.sheds.Note(func(d *report.Shed) {
 		*d = report.Shed{At: now, Target: t.spec, Client: c.s.Remote, Class: c.class,
-			InFlight: t.gate.InFlight(), Waiting: int(t.gate.Waiting.Load()), Waited: c.waited, RequestID: string(c.s.RequestID())}
+			InFlight: t.gate.InFlight(), Waiting: int(t.gate.Waiting.Load()), Waited: c.waited,
+			RequestID: string(c.s.RequestID())}
 		d.SetLook(t.gate.Look())
 	})
 	c.notice.gaveUp = t.spec.Addr

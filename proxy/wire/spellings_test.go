@@ -39,7 +39,8 @@ func TestSpellingsShareALimit(t *testing.T) {
 
 // A field that the target does not get has no value for rules either.
 func TestDroppedFieldsAreNoKeys(t *testing.T) {
-	c := startRules(t, `rules: [{id: field, key: ["header:X-Api-Key"], limit: {algorithm: fixed, limit: 1, window: C}}]`).dial()
+	c := startRules(t,
+		`rules: [{id: field, key: ["header:X-Api-Key"], limit: {algorithm: fixed, limit: 1, window: C}}]`).dial()
 	c.Ask(spelled("/"), 200)
 	for i := range 3 {
 		c.Ask(spelled(fmt.Sprintf("/|X_Api_Key: x%d", i)), 429)

@@ -32,29 +32,48 @@ func TestStatuses(t *testing.T) {
 		after  string // Retry-After
 	}
 	for name, w := range map[string]world{
-		"400 malformed":           {target: echoes, status: 400, sent: "GET /\r\n\r\n", closes: true, reason: "the request line"},
-		"408 no head":             {env: []string{"HEAD_TIMEOUT", "50ms"}, target: echoes, status: 408, sent: "GET", closes: true, reason: "head did not arrive in time"},
-		"408 no body":             {env: []string{"BODY_TIMEOUT", "50ms"}, target: echoes, status: 408, sent: "PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\n", closes: true, reason: "body did not arrive in time"},
-		"408 no rest of a stream": {env: []string{"BODY_TIMEOUT", "50ms"}, target: echoes, status: 408, sent: "PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\na", closes: true, reason: "body did not arrive in time"},
-		"413":                     {env: []string{"BODY_MAX_BYTES", "5"}, target: echoes, status: 413, sent: "PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 6\r\n\r\n", closes: true, reason: "larger than this proxy takes"},
-		"414":                     {target: echoes, status: 414, sent: "GET /" + strings.Repeat("a", 32<<10) + " HTTP/1.1\r\nHost: x\r\n\r\n", closes: true, reason: "too long"},
-		"417":                     {target: echoes, status: 417, sent: "PUT / HTTP/1.1\r\nHost: x\r\nExpect: x\r\n\r\n", closes: true, reason: "expectation"},
-		"431":                     {target: echoes, status: 431, sent: "GET / HTTP/1.1\r\nHost: x\r\nA: " + strings.Repeat("a", 20000) + "\r\n\r\n", closes: true, reason: "too"},
-		"502 refused":             {status: 502, sent: get, reason: "refuses connections"},
-		"502 closed":              {target: func(c *targetConn) { c.next() }, status: 502, sent: get, reason: "closed the connection before"},
-		"502 reset":               {target: func(c *targetConn) { c.next(); testkit.Reset(c.Conn) }, status: 502, sent: get, reason: "closed the connection before"},
-		"502 garbled":             {target: says("HTTP/1.1 200 " + secret + "\r\n" + secret + "\r\n\r\n"), status: 502, sent: get, reason: "not valid HTTP"},
-		"502 unasked switch":      {target: says("HTTP/1.1 101 " + secret + "\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n"), status: 502, sent: get, reason: "not valid HTTP"},
-		"502 other switch": {target: says("HTTP/1.1 101 X\r\nConnection: upgrade\r\nUpgrade: " + secret + "\r\n\r\n"), status: 502,
-			sent: "GET / HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n", reason: "not valid HTTP"},
-		"502 too large a head": {target: says("HTTP/1.1 200 OK\r\nA: " + strings.Repeat(secret, 5000) + "\r\n\r\n"), status: 502, sent: get, reason: "not valid HTTP"},
+		"400 malformed": {target: echoes, status: 400, sent: "GET /\r\n\r\n", closes: true,
+			reason: "the request line"},
+		"408 no head": {env: []string{"HEAD_TIMEOUT", "50ms"}, target: echoes, status: 408, sent: "GET",
+			closes: true, reason: "head did not arrive in time"},
+		"408 no body": {env: []string{"BODY_TIMEOUT", "50ms"}, target: echoes, status: 408,
+			sent: "PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\n", closes: true, reason: "body did not arrive in time"},
+		"408 no rest of a stream": {env: []string{"BODY_TIMEOUT", "50ms"}, target: echoes, status: 408,
+			sent: "PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\na", closes: true,
+			reason: "body did not arrive in time"},
+		"413": {env: []string{"BODY_MAX_BYTES", "5"}, target: echoes, status: 413,
+			sent: "PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 6\r\n\r\n", closes: true,
+			reason: "larger than this proxy takes"},
+		"414": {target: echoes, status: 414, sent: "GET /" + strings.Repeat("a", 32<<10) +
+			" HTTP/1.1\r\nHost: x\r\n\r\n", closes: true, reason: "too long"},
+		"417": {target: echoes, status: 417, sent: "PUT / HTTP/1.1\r\nHost: x\r\nExpect: x\r\n\r\n",
+			closes: true, reason: "expectation"},
+		"431": {target: echoes, status: 431, sent: "GET / HTTP/1.1\r\nHost: x\r\nA: " +
+			strings.Repeat("a", 20000) + "\r\n\r\n", closes: true, reason: "too"},
+		"502 refused": {status: 502, sent: get, reason: "refuses connections"},
+		"502 closed": {target: func(c *targetConn) { c.next() }, status: 502, sent: get,
+			reason: "closed the connection before"},
+		"502 reset": {target: func(c *targetConn) { c.next(); testkit.Reset(c.Conn) }, status: 502,
+			sent: get, reason: "closed the connection before"},
+		"502 garbled": {target: says("HTTP/1.1 200 " + secret + "\r\n" + secret + "\r\n\r\n"), status: 502,
+			sent: get, reason: "not valid HTTP"},
+		"502 unasked switch": {
+			target: says("HTTP/1.1 101 " + secret + "\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n"), status: 502,
+			sent: get, reason: "not valid HTTP"},
+		"502 other switch": {target: says("HTTP/1.1 101 X\r\nConnection: upgrade\r\nUpgrade: " + secret + "\r\n\r\n"),
+			status: 502,
+			sent:   "GET / HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n", reason: "not valid HTTP"},
+		"502 too large a head": {target: says("HTTP/1.1 200 OK\r\nA: " + strings.Repeat(secret, 5000) + "\r\n\r\n"),
+			status: 502, sent: get, reason: "not valid HTTP"},
 		"502 small answer cut": {target: func(c *targetConn) {
 			c.next()
 			c.say("HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n" + secret)
 		}, status: 502, sent: get, reason: "closed the connection before"},
 		"503 no target": {two: true, status: 503, sent: get, reason: "no target can be reached", after: "1"},
-		"504 silent":    {env: []string{"TARGET_TIMEOUT", "50ms"}, target: func(c *targetConn) { c.next(); c.silence() }, status: 504, sent: get, reason: "did not answer in time"},
-		"505":           {target: echoes, status: 505, sent: "GET / HTTP/3.0\r\nHost: x\r\n\r\n", closes: true, reason: "version"},
+		"504 silent": {env: []string{"TARGET_TIMEOUT", "50ms"}, target: func(c *targetConn) { c.next(); c.silence() },
+			status: 504, sent: get, reason: "did not answer in time"},
+		"505": {target: echoes, status: 505, sent: "GET / HTTP/3.0\r\nHost: x\r\n\r\n", closes: true,
+			reason: "version"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // lingering closes take a second
@@ -76,10 +95,12 @@ func TestStatuses(t *testing.T) {
 			conn := r.dial()
 			conn.Send(w.sent)
 			res, body := conn.Status(w.status)
-			if !strings.HasPrefix(body, `{"error":"`) || !strings.Contains(body, w.reason) || strings.Contains(body+fmt.Sprint(res), secret) {
+			if !strings.HasPrefix(body, `{"error":"`) || !strings.Contains(body, w.reason) ||
+				strings.Contains(body+fmt.Sprint(res), secret) {
 				t.Errorf("answered %v %q, want a reason with %q and nothing of the target's", res, body, w.reason)
 			}
-			if res.Close != w.closes || res.ContentLength != int64(len(body)) || res.Header.Get("Server") != "" || res.Header.Get("Retry-After") != w.after {
+			if res.Close != w.closes || res.ContentLength != int64(len(body)) || res.Header.Get("Server") != "" ||
+				res.Header.Get("Retry-After") != w.after {
 				t.Errorf("answered %v, closes: %t with a length of %d", res.Header, res.Close, res.ContentLength)
 			}
 			if w.closes {
@@ -217,7 +238,8 @@ func TestDialFault(t *testing.T) {
 
 // Without a port or descriptor to connect with, clients hear what is missing, and so does the log.
 func TestNoPortsToDialFrom(t *testing.T) {
-	r := startWith(t, func(c *Config) { c.Loop.Sources = []netip.Addr{netip.MustParseAddr("192.0.2.1")} }, newTarget(t, echoes).url())
+	r := startWith(t, func(c *Config) { c.Loop.Sources = []netip.Addr{netip.MustParseAddr("192.0.2.1")} },
+		newTarget(t, echoes).url())
 	for range 3 {
 		if body := r.dial().Ask(get, 503); !strings.Contains(body, "no descriptors or ports left") {
 			t.Errorf("answered %q", body)

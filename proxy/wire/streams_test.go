@@ -108,7 +108,8 @@ func heapAfter() uint64 {
 // What moved last is let go a moment after it has stopped.
 func heapSettles(t *testing.T, before, most uint64) {
 	t.Helper()
-	testkit.Eventually(t, fmt.Sprintf("at most %d KiB are held", most>>10), func() bool { return heapAfter() <= before+most })
+	testkit.Eventually(t, fmt.Sprintf("at most %d KiB are held", most>>10),
+		func() bool { return heapAfter() <= before+most })
 }
 
 // watchHeap watches what lives on the heap until the function it returns is

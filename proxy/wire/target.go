@@ -96,7 +96,8 @@ func dialFault(err error) exchange.Fault {
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return exchange.FaultRefused
-	case errors.Is(err, loop.ErrDialsBusy), errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE), errors.Is(err, syscall.EADDRNOTAVAIL):
+	case errors.Is(err, loop.ErrDialsBusy), errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE),
+		errors.Is(err, syscall.EADDRNOTAVAIL):
 		return exchange.FaultResources
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return exchange.FaultConnectTime

@@ -246,7 +246,8 @@ func faultsOf(raw string) error {
 		name = strings.ToLower(name)
 		counts[name]++
 		switch {
-		case name == "content-length" && (value == "" || strings.Trim(value, "0123456789") != "" || value[0] == '0' && value != "0"):
+		case name == "content-length" && (value == "" || strings.Trim(value, "0123456789") != "" || value[0] == '0' &&
+			value != "0"):
 			return fmt.Errorf("Content-Length %q", value)
 		case name == "transfer-encoding" && value != "chunked":
 			return fmt.Errorf("Transfer-Encoding %q", value)

@@ -73,8 +73,10 @@ func (s *loopServer) setTargets(now time.Time, list []*roster.Target, gates map[
 }
 
 func (s *loopServer) addTarget(now time.Time, spec *roster.Target, g *gates.Gate) {
-	streams := max(1, int(float64(s.connsPerTarget)*s.front.cfg.StreamShare)) // connections that may carry tunnels and streams
-	t := &target{side: s, spec: spec, gate: g, pool: upstream.NewPool[*upstreamConn, occupant](s.connsPerTarget, streams, s.waitersMax)}
+	// connections that may carry tunnels and streams
+	streams := max(1, int(float64(s.connsPerTarget)*s.front.cfg.StreamShare))
+	t := &target{side: s, spec: spec, gate: g, pool: upstream.NewPool[*upstreamConn, occupant](s.connsPerTarget,
+		streams, s.waitersMax)}
 	t.at = s.targets.Add(t)
 	t.serve = t.serveLine
 	t.note(now)

@@ -52,7 +52,8 @@ func TestOneOfTwoTargetsIsDown(t *testing.T) {
 	conn := r.dial()
 	for i := range 6 {
 		path := fmt.Sprintf("/p/%d", i)
-		if body := conn.Ask("POST "+path+" HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nab", 200); body != echoOf("POST", path, "ab") {
+		if body := conn.Ask("POST "+path+" HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nab",
+			200); body != echoOf("POST", path, "ab") {
 			t.Errorf("answered %q", body)
 		}
 	}
@@ -98,7 +99,8 @@ func TestReachable(t *testing.T) {
 	var reachable atomic.Bool
 	reachable.Store(true)
 	one, two := newTarget(t, echoes), newTarget(t, echoes)
-	r := startWith(t, func(c *Config) { c.Roster.Reachable = reachable.Store }, one.url()+","+two.url(), "EVENT_LOOPS", "1")
+	r := startWith(t, func(c *Config) { c.Roster.Reachable = reachable.Store }, one.url()+","+two.url(), "EVENT_LOOPS",
+		"1")
 	one.kill()
 	two.kill()
 	r.dial().Ask(get, 503)
@@ -123,7 +125,8 @@ func TestProbesRunAtTheSameTime(t *testing.T) {
 			ln := testkit.Listen(t)
 			go countOpen(ln, &open)
 			addr := ln.Addr().String()
-			c.Targets = append(c.Targets, &roster.Target{URL: "https://" + addr, Addr: addr, Host: addr, Secure: &tls.Config{InsecureSkipVerify: true}})
+			c.Targets = append(c.Targets, &roster.Target{URL: "https://" + addr, Addr: addr, Host: addr,
+				Secure: &tls.Config{InsecureSkipVerify: true}})
 		}
 	}, "http://127.0.0.1:1", "EVENT_LOOPS", "1", "TARGET_CONNECT_TIMEOUT", "200ms")
 	r.dial().Ask(get, 503) // has tried all of them
@@ -267,7 +270,8 @@ func TestTargetDownIsLogged(t *testing.T) {
 				conn.Send(get)
 				conn.Answer("GET")
 			}
-			if st := r.Targets.Status()[0]; st.Status != "down" || !strings.HasPrefix(st.Cause, c.cause) || r.Targets.Up()[c.addr] {
+			if st := r.Targets.Status()[0]; st.Status != "down" || !strings.HasPrefix(st.Cause, c.cause) ||
+				r.Targets.Up()[c.addr] {
 				t.Errorf("/config/targets says %q because of %q, health %v", st.Status, st.Cause, r.Targets.Up())
 			}
 			r.until("it is not ready", func() bool { return !reachable.Load() })
@@ -282,7 +286,8 @@ func TestTargetDownIsLogged(t *testing.T) {
 				return len(lines) > 0
 			})
 			want := ` target=x://` + c.addr + ` address=` + c.addr + ` cause=`
-			if len(lines) != 1 || !strings.Contains(lines[0], "level=WARN") || !strings.Contains(strings.ReplaceAll(lines[0], `"`, ""), want+c.cause) {
+			if len(lines) != 1 || !strings.Contains(lines[0], "level=WARN") ||
+				!strings.Contains(strings.ReplaceAll(lines[0], `"`, ""), want+c.cause) {
 				t.Errorf("logged %q, want one line with %s%s", lines, want, c.cause)
 			}
 		})

@@ -42,7 +42,8 @@ func (r *rig) connect() (context.Context, *websocket.Conn) {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(r.t.Context(), testkit.Patience)
 	r.t.Cleanup(cancel)
-	c, res, err := websocket.Dial(ctx, "ws://"+r.Addr().String()+"/ws", &websocket.DialOptions{Subprotocols: []string{"chat"}})
+	c, res, err := websocket.Dial(ctx, "ws://"+r.Addr().String()+"/ws",
+		&websocket.DialOptions{Subprotocols: []string{"chat"}})
 	if err != nil {
 		r.t.Fatalf("connect: %v", err)
 	}
@@ -169,7 +170,8 @@ func TestWebSocketBothWays(t *testing.T) {
 
 // A refused switch is an ordinary answer, and the limiter decides about it.
 func TestWebSocketRefused(t *testing.T) {
-	r := start(t, newService(t, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusForbidden) }), "RATE_LIMIT_LIMIT", "1")
+	r := start(t, newService(t,
+		func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusForbidden) }), "RATE_LIMIT_LIMIT", "1")
 	for _, want := range []int{403, 429} {
 		_, res, err := websocket.Dial(t.Context(), "ws://"+r.Addr().String()+"/", nil)
 		if err == nil || res.StatusCode != want {

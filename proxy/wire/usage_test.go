@@ -49,7 +49,8 @@ func TestUsage(t *testing.T) {
 		at.gate.SetLimit(step.limit)
 		var sum report.Sum
 		sum.Add(&at.side.counts.Traffic)
-		if taken, places, bound := sum.Taken/1000, sum.Places/1000, sum.Bound/1000; taken != step.taken || places != step.places || bound != step.bound {
+		if taken, places, bound := sum.Taken/1000, sum.Places/1000, sum.Bound/1000; taken != step.taken ||
+			places != step.places || bound != step.bound {
 			t.Errorf("at %v: %d taken of %d, %d bound; want %+v", now.Unix(), taken, places, bound, step)
 		}
 	}
@@ -90,7 +91,8 @@ func TestTraffic(t *testing.T) {
 	}
 	got := r.Traffic()
 	if got.Admitted != 4 || got.Denied != 2 || got.Ended != 4 || got.Failed != 2 || got.Times.Quantile(1) <= 0 {
-		t.Errorf("counted %d admitted, %d denied, %d ended, %d failed, the longest %v", got.Admitted, got.Denied, got.Ended, got.Failed, got.Times.Quantile(1))
+		t.Errorf("counted %d admitted, %d denied, %d ended, %d failed, the longest %v", got.Admitted, got.Denied,
+			got.Ended, got.Failed, got.Times.Quantile(1))
 	}
 }
 
@@ -102,6 +104,7 @@ func TestTrafficOfUploads(t *testing.T) {
 	conn.Send("POST /u HTTP/1.1\r\nHost: x\r\nContent-Length: 10000000\r\n\r\n" + strings.Repeat("x", 300_000))
 	conn.Status(503)
 	if got := r.Traffic(); got.Admitted != 1 || got.Ended != 1 || got.Failed != 1 || got.Times != (report.Times{}) {
-		t.Errorf("counted %d admitted, %d ended, %d failed, the longest %v", got.Admitted, got.Ended, got.Failed, got.Times.Quantile(1))
+		t.Errorf("counted %d admitted, %d ended, %d failed, the longest %v", got.Admitted, got.Ended, got.Failed,
+			got.Times.Quantile(1))
 	}
 }

@@ -137,11 +137,13 @@ func TestTargetConnectionsMax(t *testing.T) {
 
 // A request that has waited for a connection longer than TARGET_WAIT_TIMEOUT is answered 503.
 func TestWaitingTimesOut(t *testing.T) {
-	t.Parallel()                                                                                 // waits for the timeout
-	r, g, first := holding(t, asSet, "TARGET_MAX_CONNECTIONS", "1", "TARGET_WAIT_TIMEOUT", "2s") // which a connect may take
+	t.Parallel() // waits for the timeout
+	// which a connect may take
+	r, g, first := holding(t, asSet, "TARGET_MAX_CONNECTIONS", "1", "TARGET_WAIT_TIMEOUT", "2s")
 	second := r.dial()
 	second.Send(request("/held"))
-	if res, body := second.Status(503); res.Header.Get("Retry-After") != "1" || !strings.Contains(body, "all connections to the target that this client may use are taken") {
+	if res, body := second.Status(503); res.Header.Get("Retry-After") != "1" ||
+		!strings.Contains(body, "all connections to the target that this client may use are taken") {
 		t.Errorf("answered %v %q", res.Header, body)
 	}
 	r.waiting(1)
@@ -165,7 +167,8 @@ func TestWaitersMax(t *testing.T) {
 	late.Send(request("/late") + request("/later"))
 	for range 2 {
 		res, body := late.Status(503)
-		if res.Header.Get("Retry-After") != "1" || res.Close || !strings.Contains(body, "all connections to the target that this client may use are taken") {
+		if res.Header.Get("Retry-After") != "1" || res.Close ||
+			!strings.Contains(body, "all connections to the target that this client may use are taken") {
 			t.Errorf("answered %v %q", res.Header, body)
 		}
 	}

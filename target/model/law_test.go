@@ -128,7 +128,8 @@ func TestErrorShare(t *testing.T) {
 		r := run{cfg: service(2, 10, 1*ms, time.Second), rate: 1000, arrivals: 20_000, seed: 13}
 		r.cfg.ErrorRate = rate
 		r.play(t)
-		testkit.Within(0.05).Near(t, "share of failures", float64(r.count[Failed])/float64(r.count[Failed]+r.count[Served]), rate)
+		testkit.Within(0.05).Near(t, "share of failures",
+			float64(r.count[Failed])/float64(r.count[Failed]+r.count[Served]), rate)
 	}
 }
 
@@ -178,7 +179,8 @@ func TestAnyOrderOfCalls(t *testing.T) {
 			now = now.Add(time.Duration(chance.IntN(4)-1) * ms) // also back
 			switch chance.IntN(8) {
 			case 0:
-				cfg := service(chance.IntN(5), chance.IntN(10), time.Duration(chance.IntN(9))*ms, time.Duration(1+chance.IntN(30))*ms)
+				cfg := service(chance.IntN(5), chance.IntN(10), time.Duration(chance.IntN(9))*ms,
+					time.Duration(1+chance.IntN(30))*ms)
 				cfg.Dist = Dist(chance.IntN(3))
 				if err := m.Change(now, cfg); err != nil {
 					t.Fatal(err)

@@ -59,7 +59,8 @@ func course(t *testing.T, cfg Config, seed uint64, stretches ...stretch) []secon
 	now, from, row := epoch, epoch, 0
 	for who, i := 1, 0; i < len(stretches); who++ {
 		now = now.Add(time.Duration(chance.ExpFloat64() / stretches[i].rate * 1e9))
-		for border := epoch.Add(time.Duration(row+1) * time.Second); !now.Before(border) && row < len(rows)-1; row, border = row+1, border.Add(time.Second) {
+		for border := epoch.Add(time.Duration(row+1) * time.Second); !now.Before(border) && row < len(rows)-1; row,
+			border = row+1, border.Add(time.Second) {
 			take(border)
 			rows[row].queue = m.Waiting()
 		}
@@ -90,15 +91,18 @@ func TestOverloadAndRecovery(t *testing.T) {
 		"exponential service":  {Delay: 10 * ms, Dist: Exponential, Workers: 4, Queue: 60, QueueTimeout: 150 * ms},
 		"both bounds the same": service(4, 60, 10*ms, 150*ms),
 	} {
-		rows := course(t, cfg, 31, stretch{capacity / 2, 10 * time.Second}, stretch{3 * capacity, 20 * time.Second}, stretch{capacity / 2, 10 * time.Second})
-		patience := min(cfg.QueueTimeout, time.Duration(float64(cfg.Queue+1)/capacity*3*1e9)) // exponential service may take thrice as long
+		rows := course(t, cfg, 31, stretch{capacity / 2, 10 * time.Second}, stretch{3 * capacity, 20 * time.Second},
+			stretch{capacity / 2, 10 * time.Second})
+		// exponential service may take thrice as long
+		patience := min(cfg.QueueTimeout, time.Duration(float64(cfg.Queue+1)/capacity*3*1e9))
 		var before, after second
 		for i, r := range rows {
 			if r.served+r.refused+r.timedOut != r.arrived {
 				t.Errorf("%s, second %d: %d of %d have an end", name, i, r.served+r.refused+r.timedOut, r.arrived)
 			}
 			if r.longest > patience || r.queue > cfg.Queue {
-				t.Errorf("%s, second %d: somebody waited %v (at most %v), %d wait in %d places", name, i, r.longest, patience, r.queue, cfg.Queue)
+				t.Errorf("%s, second %d: somebody waited %v (at most %v), %d wait in %d places", name, i, r.longest, patience,
+					r.queue, cfg.Queue)
 			}
 			switch {
 			case i < 10:
@@ -119,7 +123,8 @@ func TestOverloadAndRecovery(t *testing.T) {
 		}
 		testkit.Within(0.02).Near(t, name+": throughput in all of the overload", float64(total.throughput)/19, capacity)
 		if after.refused+after.timedOut > 0 || before.refused+before.timedOut > 0 {
-			t.Errorf("%s: below capacity %d and %d are refused, %d and %d give up", name, before.refused, after.refused, before.timedOut, after.timedOut)
+			t.Errorf("%s: below capacity %d and %d are refused, %d and %d give up", name, before.refused, after.refused,
+				before.timedOut, after.timedOut)
 		}
 		const slack = 500 * time.Microsecond // by chance
 		was, is := before.waits/time.Duration(before.served), after.waits/time.Duration(after.served)
@@ -131,8 +136,9 @@ func TestOverloadAndRecovery(t *testing.T) {
 
 func (s second) plus(o second) second {
 	return second{
-		arrived: s.arrived + o.arrived, served: s.served + o.served, refused: s.refused + o.refused, timedOut: s.timedOut + o.timedOut,
-		waits: s.waits + o.waits, longest: max(s.longest, o.longest), throughput: s.throughput + o.throughput,
+		arrived: s.arrived + o.arrived, served: s.served + o.served, refused: s.refused + o.refused,
+		timedOut: s.timedOut + o.timedOut,
+		waits:    s.waits + o.waits, longest: max(s.longest, o.longest), throughput: s.throughput + o.throughput,
 	}
 }
 

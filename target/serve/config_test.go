@@ -47,7 +47,8 @@ func TestWrongSettings(t *testing.T) {
 	} {
 		name, value, _ := strings.Cut(env, "=")
 		_, err := parse(env)
-		if err == nil || !strings.Contains(err.Error(), name+": \""+value+`"`) || !strings.Contains(err.Error(), "allowed: ") {
+		if err == nil || !strings.Contains(err.Error(), name+": \""+value+`"`) ||
+			!strings.Contains(err.Error(), "allowed: ") {
 			t.Errorf("%s: %v, want an error with name, value and what is allowed", env, err)
 		}
 	}

@@ -86,7 +86,8 @@ func TestDrainCutsWhatTakesTooLong(t *testing.T) {
 	w, _ := r.occupy(0)
 	r.ended(r.drain())
 	w.Closed()
-	if log := r.log.String(); !strings.Contains(log, `level=WARN msg="Requests cut: not answered in time"`) || !strings.Contains(log, "count=1") {
+	if log := r.log.String(); !strings.Contains(log, `level=WARN msg="Requests cut: not answered in time"`) ||
+		!strings.Contains(log, "count=1") {
 		t.Errorf("the cut is logged as %q", log)
 	}
 }

@@ -40,9 +40,13 @@ func durationOf(seconds float64) time.Duration {
 // endpoints returns the own endpoints, whose handlers run on the desk.
 func (s *Server) endpoints(e *service.Env) *service.Endpoints {
 	own := service.NewEndpoints(e)
-	own.HandleJSON("GET /model", func(http.ResponseWriter, *http.Request) (any, error) { return behaviourOf(s.station.config()), nil })
+	own.HandleJSON("GET /model",
+		func(http.ResponseWriter, *http.Request) (any, error) { return behaviourOf(s.station.config()), nil })
 	log := e.Logger("Model")
-	own.HandleJSON("POST /model", func(w http.ResponseWriter, r *http.Request) (any, error) { return s.postModel(log, w, r) })
+	own.HandleJSON("POST /model", func(w http.ResponseWriter, r *http.Request) (any,
+		error) {
+		return s.postModel(log, w, r)
+	})
 	return own
 }
 

@@ -23,7 +23,8 @@ func TestModelEndpoint(t *testing.T) {
 	r.want("POST", "/model", all, 200, all+"\n")
 	r.want("GET", "/model", "", 200, all+"\n")
 	const want = `level=INFO msg="Changed the model"`
-	if log := r.log.String(); strings.Count(log, want) != 2 || !strings.Contains(log, "delay=2.5ms delayDist=lognormal workers=3 queue=7 queueTimeout=500ms errorRate=0.25") {
+	if log := r.log.String(); strings.Count(log, want) != 2 ||
+		!strings.Contains(log, "delay=2.5ms delayDist=lognormal workers=3 queue=7 queueTimeout=500ms errorRate=0.25") {
 		t.Errorf("two changes are logged as\n%s", log)
 	}
 }
@@ -34,12 +35,14 @@ func TestModelRefusesNonsense(t *testing.T) {
 		{`{"delay":-1}`, `{"error":"must be 0 to 3600 seconds","path":"delay"}`},
 		{`{"delay":1e300}`, `{"error":"must be 0 to 3600 seconds","path":"delay"}`},
 		{`{"delay":-1e300}`, `{"error":"must be 0 to 3600 seconds","path":"delay"}`},
-		{`{"delayDist":"uniform"}`, `{"error":"must be one of constant, exponential, lognormal, is \"uniform\"","path":"delayDist"}`},
+		{`{"delayDist":"uniform"}`,
+			`{"error":"must be one of constant, exponential, lognormal, is \"uniform\"","path":"delayDist"}`},
 		{`{"workers":-1}`, `{"error":"must be 0 to 1000000","path":"workers"}`},
 		{`{"queue":1000001}`, `{"error":"must be 0 to 1000000","path":"queue"}`},
 		{`{"queueTimeout":0}`, `{"error":"must be 0.001 to 3600 seconds","path":"queueTimeout"}`},
 		{`{"errorRate":1.5}`, `{"error":"must be 0 to 1","path":"errorRate"}`},
-		{`{"workers":-1,"errorRate":2}`, `{"error":"workers: must be 0 to 1000000; errorRate: must be 0 to 1","path":"workers"}`},
+		{`{"workers":-1,"errorRate":2}`,
+			`{"error":"workers: must be 0 to 1000000; errorRate: must be 0 to 1","path":"workers"}`},
 		{`{"workers":9,"errorRate":2}`, `"path":"errorRate"`},
 		{`{"workers":1.5}`, `"path":"workers"`},
 		{`{"Workers":1}`, `"path":"Workers"`},

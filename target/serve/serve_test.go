@@ -139,7 +139,8 @@ func TestFaultyRequests(t *testing.T) {
 	}{
 		{"no HTTP", "GARBAGE\r\n\r\n", 400},
 		{"no Host", "GET /api/test HTTP/1.1\r\n\r\n", 400},
-		{"length and coding", "POST /api/test HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", 400},
+		{"length and coding",
+			"POST /api/test HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", 400},
 		{"long target", "GET /" + strings.Repeat("a", 17_000) + " HTTP/1.1\r\nHost: x\r\n\r\n", 414},
 		{"large field", "GET / HTTP/1.1\r\nHost: x\r\nA: " + strings.Repeat("a", 17_000) + "\r\n\r\n", 431},
 		{"expectation", "GET /api/test HTTP/1.1\r\nHost: x\r\nExpect: miracles\r\n\r\n", 417},

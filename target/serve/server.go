@@ -110,13 +110,15 @@ func (s *Server) accept(now time.Time, lc *loop.Conn) loop.Handler {
 func (s *Server) registerMetrics() {
 	set := s.env.Metrics
 	set.Gauge("target_workers_busy", "Requests being served.", func() float64 { busy, _ := s.station.load(); return busy })
-	set.Gauge("target_queue_length", "Requests waiting for a worker.", func() float64 { _, waiting := s.station.load(); return waiting })
+	set.Gauge("target_queue_length", "Requests waiting for a worker.",
+		func() float64 { _, waiting := s.station.load(); return waiting })
 	var waits []*metric.Histogram
 	for _, r := range s.shards {
 		waits = append(waits, r.waits)
 	}
 	set.Histogram("target_queue_wait_seconds",
-		"Time that requests waited for a worker, or until they were given up. Those refused at once, and all while the service has no limits, are not counted.", waits...)
+		"Time that requests waited for a worker, or until they were given up. Those refused at once, and all while the "+
+			"service has no limits, are not counted.", waits...)
 }
 
 // A Config configures the target.
@@ -137,14 +139,17 @@ func (c *Config) Register(s *service.Settings) {
 	*c = Default()
 	m := &c.Model
 	s.Duration(&m.Delay, "TARGET_DELAY", m.Delay, 0, model.DelayMax, "mean service time of /api/test")
-	s.Choice("TARGET_DELAY_DIST", m.Dist.String(), "distribution of the service time", service.Among(&m.Dist, model.Constant, model.Exponential, model.Lognormal))
+	s.Choice("TARGET_DELAY_DIST", m.Dist.String(), "distribution of the service time",
+		service.Among(&m.Dist, model.Constant, model.Exponential, model.Lognormal))
 	s.Int(&m.Workers, "TARGET_WORKERS", m.Workers, 0, model.WorkersMax,
 		"requests served at the same time, 0 for any number; capacity is workers / delay")
 	s.Int(&m.Queue, "TARGET_QUEUE", m.Queue, 0, model.QueueMax, "requests that may wait for a worker; beyond: 503")
 	s.Duration(&m.QueueTimeout, "TARGET_QUEUE_TIMEOUT", m.QueueTimeout, model.QueueTimeoutMin, model.QueueTimeoutMax,
 		"longest wait for a worker; beyond: 503")
 	s.Float(&m.ErrorRate, "TARGET_ERROR_RATE", m.ErrorRate, 0, 1, "share of the served requests that are answered 500")
-	s.Int(&c.Loops, "EVENT_LOOPS", runtime.GOMAXPROCS(0), 1, 1024, "number of event loops; default: GOMAXPROCS, which is the number of processors or the container's CPU limit (rounded up, at least 2)")
+	s.Int(&c.Loops, "EVENT_LOOPS", runtime.GOMAXPROCS(0), 1, 1024,
+		"number of event loops; default: GOMAXPROCS, which is the number of processors or the container's CPU limit "+
+			"(rounded up, at least 2)")
 	s.Duration(&c.DrainTimeout, "DRAIN_TIMEOUT", c.DrainTimeout, 0, time.Hour,
 		"how long requests in progress may take after SIGTERM")
 }

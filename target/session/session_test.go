@@ -39,7 +39,8 @@ func converse(stream []byte, lengths ...int) (sent string, exchanges []Exchange,
 const mixed = "GET /api/test HTTP/1.1\r\nHost: x\r\n\r\n" +
 	"POST /api/test HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello" +
 	"\r\nHEAD /nowhere HTTP/1.1\r\nHost: x\r\n\r\n" +
-	"POST /model HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5;a=b\r\nhello\r\n6\r\n world\r\n0\r\nT: 1\r\n\r\n" +
+	"POST /model HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5;a=b\r\nhello\r\n6\r\n " +
+	"world\r\n0\r\nT: 1\r\n\r\n" +
 	"GET /metrics HTTP/1.1\r\nHost: x\r\nAccept: */*\r\n\r\n" +
 	"GET /api/test HTTP/1.0\r\nConnection: keep-alive\r\n\r\n" +
 	"GET /api/test HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n" +
@@ -110,9 +111,11 @@ func TestAnswerWithoutAskIsABug(t *testing.T) {
 
 // Memory that one large answer needed is let go; that of ordinary ones stays.
 func TestResetKeepsABoundedBuffer(t *testing.T) {
-	sh := Shared{Out: make([]byte, 10, outBytesKept), Ask: AskOwn, Raw: []byte("x"), Close: cycle.CloseLinger, Answered: make([]Exchange, 1)}
+	sh := Shared{Out: make([]byte, 10, outBytesKept), Ask: AskOwn, Raw: []byte("x"), Close: cycle.CloseLinger,
+		Answered: make([]Exchange, 1)}
 	sh.Reset()
-	if len(sh.Out) != 0 || cap(sh.Out) != outBytesKept || sh.Ask != AskNone || sh.Raw != nil || sh.Close != cycle.CloseNone || len(sh.Answered) != 0 {
+	if len(sh.Out) != 0 || cap(sh.Out) != outBytesKept || sh.Ask != AskNone || sh.Raw != nil ||
+		sh.Close != cycle.CloseNone || len(sh.Answered) != 0 {
 		t.Errorf("after Reset: %+v", sh)
 	}
 	sh.Out = make([]byte, 10, outBytesKept+1)
@@ -185,7 +188,8 @@ func BenchmarkUpload(b *testing.B) {
 	var sh Shared
 	s := New(epoch, &sh)
 	piece := make([]byte, 64<<10)
-	s.HandleData(epoch, http1.AppendHeadEnd([]byte("PUT /api/test HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000000000000\r\n")))
+	s.HandleData(epoch,
+		http1.AppendHeadEnd([]byte("PUT /api/test HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000000000000\r\n")))
 	b.SetBytes(int64(len(piece)))
 	b.ReportAllocs()
 	for b.Loop() {

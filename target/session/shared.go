@@ -99,7 +99,8 @@ const (
 func (sh *Shared) date(now time.Time) []byte {
 	line, renewed := sh.clock.At(now)
 	if renewed {
-		sh.ok = http1.AppendAnswer(sh.ok[:0], http1.Answer{Status: 200, ContentType: okType, Body: []byte(okBody), Extra: line})
+		sh.ok = http1.AppendAnswer(sh.ok[:0], http1.Answer{Status: 200, ContentType: okType, Body: []byte(okBody),
+			Extra: line})
 	}
 	return line
 }

@@ -69,7 +69,8 @@ func Run(ctx context.Context, names []string, out io.Writer) error {
 			}
 		}
 		chosen := rig.Must(rig.Choose("attack", parts, names))
-		fmt.Fprintf(out, "Up to %d attackers from %d addresses. Pacing: at most %d connections opened and %d pieces sent per second; large messages less often, by their size.\n\n",
+		fmt.Fprintf(out, "Up to %d attackers from %d addresses. Pacing: at most %d connections opened and %d pieces sent "+
+			"per second; large messages less often, by their size.\n\n",
 			most, addresses, fastOpens, most*int(time.Second/time.Millisecond)/int(everyPiece/time.Millisecond))
 		for _, p := range chosen {
 			p.Play()

@@ -22,7 +22,8 @@ func good() *row {
 func harmless(a attack) *row {
 	return &row{
 		attack: &a, scene: &scene{}, tally: tally{opened: 200, most: fleetMin},
-		load:  &rig.Loaded{Result: record.Result{Sent: 5000, Success: 5000, LatencySuccess: record.Spread{P50: 0.001, P99: 0.004}}},
+		load: &rig.Loaded{Result: record.Result{Sent: 5000, Success: 5000,
+			LatencySuccess: record.Spread{P50: 0.001, P99: 0.004}}},
 		usage: rig.Usage{RSSBefore: 10 << 20, RSSPeak: 20 << 20, CPU: time.Second, Over: 2 * time.Second},
 	}
 }
@@ -45,7 +46,8 @@ func TestReport(t *testing.T) {
 		{"no answer afterwards", func(r *row) { r.canary = "reset" }, "not answered: reset", ""},
 		{"no attacker", func(r *row) { r.opened = 0 }, "no attacker connected", ""},
 		{"slow", func(r *row) { r.load.LatencySuccess.P99 = 0.0041 * ratioMax }, "", "idle: good p99 is 2.1"},
-		{"a generator that lagged", func(r *row) { r.load.Verdict, r.load.Reasons = "INVALID", []string{"lag"} }, "", "its schedule: lag"},
+		{"a generator that lagged", func(r *row) { r.load.Verdict, r.load.Reasons = "INVALID", []string{"lag"} }, "",
+			"its schedule: lag"},
 	} {
 		r := good()
 		c.change(r)
@@ -54,7 +56,8 @@ func TestReport(t *testing.T) {
 		if (err == nil) != (c.problem == "") || err != nil && !strings.Contains(out.String(), c.problem) {
 			t.Errorf("%s: got %v, want %q in\n%s", c.name, err, c.problem, &out)
 		}
-		if got := strings.Contains(out.String(), "Remark"); got != (c.remark != "") || !strings.Contains(out.String(), c.remark) {
+		if got := strings.Contains(out.String(), "Remark"); got != (c.remark != "") ||
+			!strings.Contains(out.String(), c.remark) {
 			t.Errorf("%s: want the remark %q in\n%s", c.name, c.remark, &out)
 		}
 	}
@@ -89,7 +92,8 @@ func TestAttacks(t *testing.T) {
 	seen := make(map[string]bool)
 	for i, s := range scenes(10) {
 		for _, a := range s.attacks {
-			if seen[a.name] || a.about == "" || a.conns <= 0 || a.opens <= 0 || a.text == "" && a.then == nil && a.name != "flood" {
+			if seen[a.name] || a.about == "" || a.conns <= 0 || a.opens <= 0 || a.text == "" && a.then == nil &&
+				a.name != "flood" {
 				t.Errorf("attack %q is there twice or lacks something", a.name)
 			}
 			if (a.goal > 0) != (i > 0) || a.goal > 0 && !s.good.Outcomes {
@@ -132,7 +136,8 @@ func TestMessages(t *testing.T) {
 			t.Errorf("%s: a body of %d bytes, want %d, %v", name, len(body), len(want), err)
 		}
 	}
-	if text := texts["empty-lines"]; strings.TrimLeft(text, "\r\n") != message(usual) || len(text) != 4000+len(message(usual)) {
+	if text := texts["empty-lines"]; strings.TrimLeft(text, "\r\n") != message(usual) ||
+		len(text) != 4000+len(message(usual)) {
 		t.Errorf("empty lines: %q", text)
 	}
 	if r := read("huge-length"); r.ContentLength != 1<<63-1 {
@@ -145,7 +150,8 @@ func TestMessages(t *testing.T) {
 
 func TestStatusOf(t *testing.T) {
 	for line, want := range map[string]int{
-		"HTTP/1.1 431 Too Large\r\n": 431, "HTTP/1.1 200": 200, "HTTP/1.1 2": 0, "HTTP/1.1 xyz": 0, "HTTP/1.0 200 OK": 0, "junk": 0, "": 0,
+		"HTTP/1.1 431 Too Large\r\n": 431, "HTTP/1.1 200": 200, "HTTP/1.1 2": 0, "HTTP/1.1 xyz": 0, "HTTP/1.0 200 OK": 0,
+		"junk": 0, "": 0,
 	} {
 		if got := statusOf([]byte(line)); got != want {
 			t.Errorf("%q is %d, want %d", line, got, want)

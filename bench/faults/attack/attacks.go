@@ -20,7 +20,8 @@ func costs(most int) scene {
 	const span = 10 * time.Second
 	return scene{
 		target: separate, base: span,
-		settings: []string{"HEAD_TIMEOUT=5s", "BODY_TIMEOUT=5s", "IDLE_TIMEOUT=5s", "WRITE_TIMEOUT=5s", "TARGET_TIMEOUT=5s", "STREAM_TIMEOUT=5s",
+		settings: []string{"HEAD_TIMEOUT=5s", "BODY_TIMEOUT=5s", "IDLE_TIMEOUT=5s", "WRITE_TIMEOUT=5s",
+			"TARGET_TIMEOUT=5s", "STREAM_TIMEOUT=5s",
 			"RATE_LIMIT_LIMIT=1000000000"},
 		good:    rig.Load{URL: "/api/test", Rate: 500, For: span, Connections: 16},
 		attacks: slices.Concat(slow(most), bombs(), targets()),
@@ -76,23 +77,28 @@ func slow(most int) []attack {
 	return []attack{
 		{name: "slow-head", about: "a byte of a field every 2.5 s", conns: most, opens: fastOpens, life: timeout,
 			text: strings.TrimSuffix(message(usual, "X-Slow: "), "\r\n\r\n"), then: drip("a")},
-		{name: "slow-body", about: "a byte of an upload every 2.5 s", conns: most, opens: fastOpens, life: 10 * time.Second, // the span of BODY_MIN_RATE
+		// the span of BODY_MIN_RATE
+		{name: "slow-body", about: "a byte of an upload every 2.5 s", conns: most, opens: fastOpens, life: 10 * time.Second,
 			text: message(upload, "Content-Length: 100000"), then: drip("a")},
-		{name: "slow-empty", about: "an empty line every 2.5 s", conns: most, opens: fastOpens, life: timeout, then: drip("\r\n")},
+		{name: "slow-empty", about: "an empty line every 2.5 s", conns: most, opens: fastOpens, life: timeout,
+			then: drip("\r\n")},
 		{name: "idle", about: "sends nothing", conns: most, opens: fastOpens, life: timeout, then: (*attacker).answer},
 		{name: "flood", about: "connects and closes", conns: most, opens: fastOpens, life: time.Second},
-		{name: "stuck-read", about: "requests 10 MB and does not read", conns: stuck, opens: stuckOpens, life: timeout, small: true,
-			text: large, then: func(a *attacker) { a.hold(timeout + 4*time.Second) }},
+		{name: "stuck-read", about: "requests 10 MB and does not read", conns: stuck, opens: stuckOpens, life: timeout,
+			small: true,
+			text:  large, then: func(a *attacker) { a.hold(timeout + 4*time.Second) }},
 		{name: "slow-read", about: "reads 512 bytes of 10 MB every second", conns: stuck, opens: stuckOpens, small: true,
 			text: large, then: (*attacker).sip},
-		{name: "files-256", about: "500 idle connections, the proxy has 256 descriptors", conns: 500, opens: 500, files: 256, life: timeout, then: (*attacker).answer},
+		{name: "files-256", about: "500 idle connections, the proxy has 256 descriptors", conns: 500, opens: 500,
+			files: 256, life: timeout, then: (*attacker).answer},
 	}
 }
 
 // once returns an attack with one message, whose attackers leave after the answer: a connection that
 // is kept alive is no attack.
 func once(name, about string, opens float64, text string) attack {
-	return attack{name: name, about: about, conns: holding, opens: opens, life: timeout, text: text, then: (*attacker).answer}
+	return attack{name: name, about: about, conns: holding, opens: opens, life: timeout, text: text,
+		then: (*attacker).answer}
 }
 
 // bombs returns the attacks with messages that might be expensive.
@@ -111,9 +117,13 @@ func bombs() []attack {
 		once("extension", "a chunk extension of 64 KiB", 200, chunked+"1;e="+letters(64<<10)+"\r\na\r\n0\r\n\r\n"),
 		once("empty-lines", "2000 empty lines", 500, strings.Repeat("\r\n", 2000)+message(usual)),
 		{name: "huge-length", about: "Content-Length 2^63-1", conns: holding, opens: 100, life: 10 * time.Second,
-			text: message(upload, "Content-Length: 9223372036854775807"), then: func(a *attacker) { a.answer(); _, _ = io.Copy(io.Discard, a.in) }},
-		{name: "pipeline", about: "10,000 requests at once, reads no answer", conns: 20, opens: 0.5, life: 2 * timeout, small: true,
-			then: func(a *attacker) { go a.say([]byte(strings.Repeat(message(usual), 10_000))); a.hold(4 * timeout) }},
+			text: message(upload, "Content-Length: 9223372036854775807"), then: func(a *attacker) {
+				a.answer()
+				_, _ = io.Copy(io.Discard, a.in)
+			}},
+		{name: "pipeline", about: "10,000 requests at once, reads no answer", conns: 20, opens: 0.5, life: 2 * timeout,
+			small: true,
+			then:  func(a *attacker) { go a.say([]byte(strings.Repeat(message(usual), 10_000))); a.hold(4 * timeout) }},
 	}
 }
 
@@ -121,7 +131,8 @@ func bombs() []attack {
 func targets() []attack {
 	return []attack{
 		once("target-never", "the target never answers", 100, message("GET /never")),
-		{name: "target-drip", about: "the target sends a byte every second", conns: holding, opens: 100, life: timeout + dripsUnheard,
+		{name: "target-drip", about: "the target sends a byte every second", conns: holding, opens: 100,
+			life: timeout + dripsUnheard,
 			text: message("GET /drip"), then: (*attacker).answer},
 		once("target-cut", "the target closes in the middle of its answer", 200, message("GET /cut")),
 		once("target-junk", "the target does not send HTTP", 200, message("GET /junk")),

@@ -94,7 +94,8 @@ func (f *fleet) enter() bool {
 
 func (f *fleet) one(ctx context.Context) {
 	defer f.count(func(t *tally) { t.open-- })
-	d := net.Dialer{Timeout: 5 * time.Second, LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 1, 0, byte(1+rand.IntN(cmp.Or(f.from, addresses))))}}
+	d := net.Dialer{Timeout: 5 * time.Second,
+		LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 1, 0, byte(1+rand.IntN(cmp.Or(f.from, addresses))))}}
 	d.Control = func(_, _ string, raw syscall.RawConn) (err error) {
 		_ = raw.Control(func(fd uintptr) {
 			// The port is chosen at connect, when both addresses are known.

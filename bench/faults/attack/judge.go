@@ -79,10 +79,13 @@ func (r *row) expect(e *result.Expectations) {
 	case r.attack.goal > 0:
 		e.AtLeast(r.attack.name+": success of the good client in % of the baseline", 100*r.kept(), 100*r.attack.goal)
 	case r.load != nil:
-		say(r.failed() > 0, "%d of %d good requests failed: by status %v, without an answer %v", r.failed(), r.load.Attempted(), r.load.StatusCodes, r.load.ErrorsByReason)
+		say(r.failed() > 0, "%d of %d good requests failed: by status %v, without an answer %v", r.failed(),
+			r.load.Attempted(), r.load.StatusCodes, r.load.ErrorsByReason)
 	}
 	say(r.load != nil && r.load.Sent == 0, "no good request was sent")
-	say(r.left > 0 && r.attack.goal == 0, "%d attackers were left %.1f s after the last one connected; their timeout is %.0f s", r.left, r.gone.Seconds(), r.attack.life.Seconds())
+	say(r.left > 0 && r.attack.goal == 0,
+		"%d attackers were left %.1f s after the last one connected; their timeout is %.0f s", r.left, r.gone.Seconds(),
+		r.attack.life.Seconds())
 	say(r.panics > 0, "%d faults of the proxy", r.panics)
 	say(r.silent != "", "no metrics afterwards: %s", r.silent)
 	say(r.canary != "", "a request after the attack was not answered: %s", r.canary)
@@ -95,7 +98,8 @@ func (r *row) remarks() (list []string) {
 		list = append(list, fmt.Sprintf("%s: good p99 is %.1f × the baseline, more than %d", r.attack.name, x, ratioMax))
 	}
 	if r.load != nil && r.load.Verdict == record.Invalid {
-		list = append(list, fmt.Sprintf("%s: the generator could not keep its schedule: %s", r.attack.name, strings.Join(r.load.Reasons, "; ")))
+		list = append(list, fmt.Sprintf("%s: the generator could not keep its schedule: %s", r.attack.name,
+			strings.Join(r.load.Reasons, "; ")))
 	}
 	return list
 }
@@ -109,7 +113,8 @@ func (r *row) line() string {
 		return fmt.Sprintf("%-16s good client %.1f %% of the baseline, goal %.0f %%: %s; %d attackers opened; answers: %s",
 			r.attack.name, 100*r.kept(), 100*r.attack.goal, answers(r.load), r.opened, r.summary())
 	}
-	return fmt.Sprintf("%-16s good p99 %.2f ms (× %.1f), %d failed; %d attackers opened, %d left after %.1f s; answers: %s",
+	return fmt.Sprintf(
+		"%-16s good p99 %.2f ms (× %.1f), %d failed; %d attackers opened, %d left after %.1f s; answers: %s",
 		r.attack.name, 1e3*r.load.LatencySuccess.P99, r.ratio(), r.failed(), r.opened, r.left, r.gone.Seconds(), r.summary())
 }
 
@@ -142,22 +147,27 @@ func show(out io.Writer, rows []*row) error {
 	if faults == 0 && len(wrong) > 0 {
 		doubt = rig.Doubt(wrong)
 	}
-	return e.Conclude(out, "the good traffic was served, every attacker was disconnected in time, and the proxy worked afterwards.", doubt)
+	return e.Conclude(out,
+		"the good traffic was served, every attacker was disconnected in time, and the proxy worked afterwards.", doubt)
 }
 
 // showCosts prints the attacks that hold connections or send expensive messages.
 func showCosts(out io.Writer, rows []*row) {
-	table := result.NewTable("attack | opened | refused | at once | good p50 ms | p99 ms | × base | failed | proxy MB | kB each | kernel MB | cores: proxy | attackers | still there | gone after s | answered")
+	table := result.NewTable("attack | opened | refused | at once | good p50 ms | p99 ms | × base | failed | proxy MB " +
+		"| kB each | kernel MB | cores: proxy | attackers | still there | gone after s | answered")
 	for _, r := range append([]*row{rows[0].base}, rows...) {
 		if r.load != nil {
 			l := r.load.LatencySuccess
-			table.Add("%s | %d | %d | %d | %.2f | %.2f | %.1f | %d | %.0f | %.1f | %.0f | %.2f | %.2f | %d | %.1f | %s", r.attack.name, r.opened, r.refused+r.capped, r.most,
+			table.Add("%s | %d | %d | %d | %.2f | %.2f | %.1f | %d | %.0f | %.1f | %.0f | %.2f | %.2f | %d | %.1f | %s",
+				r.attack.name, r.opened, r.refused+r.capped, r.most,
 				1e3*l.P50, 1e3*l.P99, r.ratio(), r.failed(), float64(r.usage.RSSPeak)/1e6, float64(r.perConnection())/1e3,
-				float64(r.usage.KernelPeak)/1e6, r.usage.Cores(), r.attackersCPU.Seconds()/max(r.usage.Over.Seconds(), 1), r.left, r.gone.Seconds(), r.summary())
+				float64(r.usage.KernelPeak)/1e6, r.usage.Cores(), r.attackersCPU.Seconds()/max(r.usage.Over.Seconds(), 1),
+				r.left, r.gone.Seconds(), r.summary())
 		}
 	}
 	good := rows[0].scene.good
-	fmt.Fprintf(out, "\n### Expensive connections and messages\n\n%v\n%d good requests per second for %v, during each attack, on a separate proxy. Settings: %s; all others are defaults.\n\n",
+	fmt.Fprintf(out, "\n### Expensive connections and messages\n\n%v\n%d good requests per second for %v, during each "+
+		"attack, on a separate proxy. Settings: %s; all others are defaults.\n\n",
 		table, good.Rate, good.For, strings.Join(rows[0].scene.settings, " "))
 	describe(out, rows)
 	fmt.Fprint(out, explanation)
@@ -165,7 +175,8 @@ func showCosts(out io.Writer, rows []*row) {
 
 // showShares prints the attacks on what all clients share.
 func showShares(out io.Writer, rows []*row) {
-	table := result.NewTable("attack | good client alone % | beside attackers % | of that % | goal % | p50 ms | p99 ms | answered | attackers opened | at once | answered")
+	table := result.NewTable("attack | good client alone % | beside attackers % | of that % | goal % | p50 ms | p99 ms " +
+		"| answered | attackers opened | at once | answered")
 	for _, r := range rows {
 		if r.load != nil && r.base.load != nil {
 			l := r.load.LatencySuccess

@@ -142,7 +142,8 @@ func queue() scene {
 			from: 1, goal: goal, lead: filling}
 	}
 	good := client(30)
-	good.URL, good.For, good.Timeout, good.Body = "/orders", 6*time.Second, 0, fmt.Sprintf("%q", strings.Repeat("a", 20_000))
+	good.URL, good.For, good.Timeout, good.Body = "/orders", 6*time.Second, 0,
+		fmt.Sprintf("%q", strings.Repeat("a", 20_000))
 	good.Headers = map[string]string{"X-Shop": "good-{{random 1 10}}", "X-Forwarded-For": "2001:db8:1::1"}
 	return scene{
 		target: inside(orders), stored: true,
@@ -154,9 +155,11 @@ func queue() scene {
 		attacks: []attack{
 			fills("store-cancel", "16 connections store requests of 250 kB and cancel them; the queue holds 16 MiB", 16,
 				order("attack", "2001:db8:2::1", large), (*attacker).storeAndCancel),
-			fills("dead-letters", "50 connections store requests of 250 kB that the target refuses, kept as failed; the queue holds 16 MiB",
+			fills("dead-letters",
+				"50 connections store requests of 250 kB that the target refuses, kept as failed; the queue holds 16 MiB",
 				50, order("bad-"+own, "2001:db8:2::1", large), closed(100*time.Millisecond)),
-			fills("queue-addresses", "50 connections with their own keys fill the queue of 200 requests from addresses of one /64", 50,
+			fills("queue-addresses",
+				"50 connections with their own keys fill the queue of 200 requests from addresses of one /64", 50,
 				order("attack-"+own, "2001:db8:2::"+number, 10), closed(50*time.Millisecond)),
 			fills("store-rate", "50 connections have more requests stored than DEFER_RATE=200 allows", 50,
 				order("attack", "2001:db8:2::1", 10), closed(10*time.Millisecond)),

@@ -151,7 +151,8 @@ func TestNumbers(t *testing.T) {
 
 func TestStoreAndCancel(t *testing.T) {
 	methods := make(chan string, 100)
-	a := attack{conns: 1, opens: 1000, from: 1, text: message("POST /orders", "X-Shop: s"), then: (*attacker).storeAndCancel}
+	a := attack{conns: 1, opens: 1000, from: 1, text: message("POST /orders", "X-Shop: s"),
+		then: (*attacker).storeAndCancel}
 	f := play(t, a, 4, func(w http.ResponseWriter, r *http.Request) {
 		methods <- r.Method + " " + r.URL.Path + " " + r.Header.Get("X-Shop")
 		w.Header().Set("Location", "/deferred/1")

@@ -33,27 +33,34 @@ func (b *counts) audit(e *result.Expectations) {
 		n := byStatus[status]
 		answered += n
 		e.Never(n > 0 && !slices.Contains(statuses, status), "%d answers with status %d", n, status)
-		e.Never(int64(read) > n || n > int64(read+b.clients.lost), "status %d: the proxy counts %d, clients %d and %d not waited for", status, n, read, b.clients.lost)
+		e.Never(int64(read) > n || n > int64(read+b.clients.lost),
+			"status %d: the proxy counts %d, clients %d and %d not waited for", status, n, read, b.clients.lost)
 	}
 	shed := count("ratelimiter_upstream_shed_total", `kind="gate"`)
-	e.Never(decided+shed != answered+abandoned, "%d decided and %d shed, but %d answered and %d abandoned", decided, shed, answered, abandoned)
+	e.Never(decided+shed != answered+abandoned, "%d decided and %d shed, but %d answered and %d abandoned", decided,
+		shed, answered, abandoned)
 	e.Never(b.malformed > 0, "the target received %d messages that are not requests", b.malformed)
-	e.Never(b.seen > forwarded+retries, "the target saw %d requests; %d were forwarded and %d repeated", b.seen, forwarded, retries)
-	e.Never(b.seen < forwarded+retries-abandoned-failed, "the target saw %d requests of %d forwarded and %d repeated; %d were abandoned, %d failed", b.seen, forwarded, retries, abandoned, failed)
+	e.Never(b.seen > forwarded+retries, "the target saw %d requests; %d were forwarded and %d repeated", b.seen,
+		forwarded, retries)
+	e.Never(b.seen < forwarded+retries-abandoned-failed,
+		"the target saw %d requests of %d forwarded and %d repeated; %d were abandoned, %d failed", b.seen, forwarded,
+		retries, abandoned, failed)
 	whole := int64(b.clients.byStatus[200] - b.clients.cut)
 	e.Never(whole > b.served, "clients read %d whole answers, the target sent %d", whole, b.served)
 	e.Never(count("ratelimiter_panics_total") > 0, "%d faults of the proxy", count("ratelimiter_panics_total"))
 	for _, status := range []int{101, 200, 429, 502} {
 		e.Never(b.clients.byStatus[status] == 0, "the run did not cover answers with %d", status)
 	}
-	e.Never(retries == 0 || b.clients.cut == 0 || b.clients.lost == 0, "the run did not cover every case: %d repeated, %d cut, %d not waited for", retries, b.clients.cut, b.clients.lost)
+	e.Never(retries == 0 || b.clients.cut == 0 || b.clients.lost == 0,
+		"the run did not cover every case: %d repeated, %d cut, %d not waited for", retries, b.clients.cut, b.clients.lost)
 }
 
 func (b *counts) answered() map[int]int64 {
 	by := make(map[int]int64)
 	for name, n := range b.proxy {
 		code, ok := strings.CutPrefix(name, `ratelimiter_responses_total{code="`)
-		if status, err := strconv.Atoi(strings.TrimSuffix(code, `"}`)); ok && err == nil && n > 0 && status < len(b.clients.byStatus) {
+		if status, err := strconv.Atoi(strings.TrimSuffix(code, `"}`)); ok && err == nil && n > 0 &&
+			status < len(b.clients.byStatus) {
 			by[status] = int64(n)
 		}
 	}
@@ -81,7 +88,8 @@ func (h resources) grown(base resources) (problems []string) {
 		now, before int
 	}{
 		{"descriptors", h.Descriptors, base.Descriptors}, {"goroutines", h.Goroutines, base.Goroutines},
-		{"clients' connections", h.Clients, 0}, {"connections to the target", h.Targets, 0}, {"requests at the target", h.InFlight, 0},
+		{"clients' connections", h.Clients, 0}, {"connections to the target", h.Targets, 0},
+		{"requests at the target", h.InFlight, 0},
 	} {
 		if x.now > x.before {
 			problems = append(problems, fmt.Sprintf("%d %s, %d in the baseline", x.now, x.what, x.before))

@@ -62,21 +62,25 @@ type run struct {
 func Run(ctx context.Context, args []string, out io.Writer) error {
 	l := &rig.Lab{Out: out}
 	return l.Run(ctx, func() {
-		n := rig.Must(rig.Number{What: "exchanges", Usual: exchangesUsual, Least: exchangesLeast, Most: math.MaxInt32}.Read(args))
+		n := rig.Must(rig.Number{What: "exchanges", Usual: exchangesUsual, Least: exchangesLeast,
+			Most: math.MaxInt32}.Read(args))
 		ctx, cancel := context.WithCancel(l.Ctx)
-		r := &run{ctx: ctx, giveUp: cancel, restarts: max(1, restarts*n/exchangesUsual), target: &target{addr: "127.0.0.1:0", wasReset: make(map[string]bool)}}
+		r := &run{ctx: ctx, giveUp: cancel, restarts: max(1, restarts*n/exchangesUsual),
+			target: &target{addr: "127.0.0.1:0", wasReset: make(map[string]bool)}}
 		rig.Check(r.target.listen())
 		l.Keep(func() { r.target.sockets.Stop() }) // those after the last restart
 		r.proxy = l.StartApart(0, append([]string{"TARGET_URL=http://" + r.target.addr}, settings...)...)
 		for i := range clients {
-			r.clients = append(r.clients, &client{run: r, number: i, mayLeave: i%4 == 0, r: rand.New(rand.NewPCG(seed, uint64(i)))})
+			r.clients = append(r.clients,
+				&client{run: r, number: i, mayLeave: i%4 == 0, r: rand.New(rand.NewPCG(seed, uint64(i)))})
 		}
 		r.play(out, n)
 	})
 }
 
 func (r *run) play(out io.Writer, n int) {
-	fmt.Fprintf(out, "%d exchanges of %d clients, %d restarts of the target, %d changes of the limit; seed %d\n\n", n, clients, r.restarts, limitChanges, seed)
+	fmt.Fprintf(out, "%d exchanges of %d clients, %d restarts of the target, %d changes of the limit; seed %d\n\n", n,
+		clients, r.restarts, limitChanges, seed)
 	began := time.Now()
 	var base, end resources
 	err := rig.Try(func() {
@@ -186,7 +190,8 @@ func (r *run) disturb(from, to int) {
 		if limited < limitChanges && done >= share(limited/2*2+1, limitChanges)+int64(limited%2*(to-from)/50) {
 			limited++
 			body := fmt.Sprintf(`{"algorithm":"fixed","limit":%d,"window":3153600000}`, []int{1_000_000_000, 1}[limited%2])
-			if _, err := rig.Post(r.ctx, "http://"+r.proxy.Admin+"/config/limits", body); err != nil { // what was consumed is kept
+			// what was consumed is kept
+			if _, err := rig.Post(r.ctx, "http://"+r.proxy.Admin+"/config/limits", body); err != nil {
 				r.fail(fmt.Errorf("change the limit: %w", err))
 			}
 		}
@@ -195,12 +200,14 @@ func (r *run) disturb(from, to int) {
 
 func (r *run) printProgress(out io.Writer, n int, after time.Duration) {
 	done := r.exchanges.Load()
-	fmt.Fprintf(out, "  %3.0f s  %8d exchanges (%2d %%), %5.0f/s, %d restarts, %d problems\n", after.Seconds(), done, 100*done/int64(n),
+	fmt.Fprintf(out, "  %3.0f s  %8d exchanges (%2d %%), %5.0f/s, %d restarts, %d problems\n", after.Seconds(), done,
+		100*done/int64(n),
 		float64(done)/after.Seconds(), r.target.restarts.Load(), len(r.failures()))
 }
 
 func (r *run) collect() *counts {
-	b := &counts{proxy: rig.Must(rig.Scrape(r.ctx, r.proxy.Admin)), seen: r.target.seen.Load(), served: r.target.served.Load(), malformed: r.target.malformed.Load()}
+	b := &counts{proxy: rig.Must(rig.Scrape(r.ctx, r.proxy.Admin)), seen: r.target.seen.Load(),
+		served: r.target.served.Load(), malformed: r.target.malformed.Load()}
 	for _, c := range r.clients {
 		for status, n := range c.tally.byStatus {
 			b.clients.byStatus[status] += n
@@ -214,15 +221,21 @@ func (r *run) collect() *counts {
 func (r *run) report(out io.Writer, b *counts, h [2]resources, took time.Duration) error {
 	t := &b.clients
 	read := result.NewTable("clients read | 200 | of them cut | tunnels | 429 | 502 | 503 | not waited for")
-	read.Add("| %d | %d | %d | %d | %d | %d | %d", t.byStatus[200], t.cut, t.byStatus[101], t.byStatus[429], t.byStatus[502], t.byStatus[503], t.lost)
-	did := result.NewTable("proxy | forwarded | rejected | abandoned | repeated | failed at the target | answered | target saw | served | clients paused | stalled")
+	read.Add("| %d | %d | %d | %d | %d | %d | %d", t.byStatus[200], t.cut, t.byStatus[101], t.byStatus[429],
+		t.byStatus[502], t.byStatus[503], t.lost)
+	did := result.NewTable("proxy | forwarded | rejected | abandoned | repeated | failed at the target | answered | " +
+		"target saw | served | clients paused | stalled")
 	did.Add("| %.0f | %.0f | %.0f | %.0f | %.0f | %v | %d | %d | %.0f | %.0f",
-		b.proxy.Sum("ratelimiter_requests_total", `decision="forwarded"`), b.proxy.Sum("ratelimiter_requests_total", `decision="rejected"`),
-		b.proxy.Sum("ratelimiter_requests_abandoned_total"), b.proxy.Sum("ratelimiter_upstream_retries_total"), b.proxy.Sum("ratelimiter_upstream_errors_total"),
-		b.answered(), b.seen, b.served, b.proxy.Sum("ratelimiter_client_pauses_total"), b.proxy.Sum("ratelimiter_client_stalls_total"))
+		b.proxy.Sum("ratelimiter_requests_total", `decision="forwarded"`),
+		b.proxy.Sum("ratelimiter_requests_total", `decision="rejected"`),
+		b.proxy.Sum("ratelimiter_requests_abandoned_total"), b.proxy.Sum("ratelimiter_upstream_retries_total"),
+		b.proxy.Sum("ratelimiter_upstream_errors_total"),
+		b.answered(), b.seen, b.served, b.proxy.Sum("ratelimiter_client_pauses_total"),
+		b.proxy.Sum("ratelimiter_client_stalls_total"))
 	holds := result.NewTable("the proxy holds | descriptors | goroutines | clients' connections | to the target | RSS MB")
 	for i, when := range []string{"in the baseline", "at the end"} {
-		holds.Add("%s | %d | %d | %d | %d | %.0f", when, h[i].Descriptors, h[i].Goroutines, h[i].Clients, h[i].Targets, float64(h[i].RSS)/1e6)
+		holds.Add("%s | %d | %d | %d | %d | %.0f", when, h[i].Descriptors, h[i].Goroutines, h[i].Clients, h[i].Targets,
+			float64(h[i].RSS)/1e6)
 	}
 	fmt.Fprintf(out, "\n%d exchanges in %.0f s\n\n%v\n%v\n%v", r.exchanges.Load(), took.Seconds(), read, did, holds)
 	return judge(out, slices.Concat(r.failures(), h[0].grown(h[0]), h[1].grown(h[0])), b)
@@ -237,5 +250,6 @@ func judge(out io.Writer, found []string, b *counts) error {
 	if b != nil {
 		b.audit(&e)
 	}
-	return e.Conclude(out, "every answer went to the right client, the counts agree, and the proxy released all resources.", nil)
+	return e.Conclude(out,
+		"every answer went to the right client, the counts agree, and the proxy released all resources.", nil)
 }

@@ -36,7 +36,8 @@ func TestRequests(t *testing.T) {
 		}
 		body, err := io.ReadAll(req.Body)
 		if err != nil || req.Method != q.method || req.URL.Path != q.target || !bytes.Equal(body, q.body) {
-			t.Fatalf("%s %s with %d bytes became %s %s with %d, %v", q.method, q.target, len(q.body), req.Method, req.URL.Path, len(body), err)
+			t.Fatalf("%s %s with %d bytes became %s %s with %d, %v", q.method, q.target, len(q.body), req.Method,
+				req.URL.Path, len(body), err)
 		}
 		if seen[q.target] {
 			t.Fatalf("%s is asked twice", q.target)
@@ -87,7 +88,8 @@ func TestMay(t *testing.T) {
 		troubled bool
 		want     bool
 	}{
-		{&ok, 200, false, true}, {&ok, 429, false, true}, {&ok, 502, false, false}, {&ok, 502, true, true}, {&ok, 503, true, true},
+		{&ok, 200, false, true}, {&ok, 429, false, true}, {&ok, 502, false, false}, {&ok, 502, true, true},
+		{&ok, 503, true, true},
 		{&ok, 500, true, false}, {&cut, 200, false, true}, {&cut, 502, false, false},
 	} {
 		if got := c.q.may(c.status, c.troubled); got != c.want {
@@ -108,7 +110,8 @@ func TestLittleChaos(t *testing.T) {
 func agreeing() *counts {
 	b := &counts{seen: 1005, served: 900, proxy: rig.Samples{
 		`ratelimiter_requests_total{decision="forwarded"}`: 1000, `ratelimiter_requests_total{decision="rejected"}`: 100,
-		`ratelimiter_responses_total{code="200"}`: 894, `ratelimiter_responses_total{code="101"}`: 1, `ratelimiter_responses_total{code="429"}`: 100, `ratelimiter_responses_total{code="502"}`: 95,
+		`ratelimiter_responses_total{code="200"}`: 894, `ratelimiter_responses_total{code="101"}`: 1,
+		`ratelimiter_responses_total{code="429"}`: 100, `ratelimiter_responses_total{code="502"}`: 95,
 		`ratelimiter_upstream_errors_total{kind="eof"}`: 95,
 		"ratelimiter_requests_abandoned_total":          10, "ratelimiter_upstream_retries_total": 5,
 	}}
@@ -124,10 +127,13 @@ func TestAudit(t *testing.T) {
 		problem string
 	}{
 		{"counts that agree", func(*counts) {}, ""},
-		{"one answer too many", func(b *counts) { b.clients.byStatus[429]++ }, "status 429: the proxy counts 100, clients 101"},
+		{"one answer too many", func(b *counts) { b.clients.byStatus[429]++ },
+			"status 429: the proxy counts 100, clients 101"},
 		{"answers that nobody has", func(b *counts) { b.clients.byStatus[200] = 800 }, "status 200"},
-		{"a strange status", func(b *counts) { b.proxy[`ratelimiter_responses_total{code="500"}`] = 1 }, "1 answers with status 500"},
-		{"a status that the proxy does not know of", func(b *counts) { b.clients.byStatus[503] = 1 }, "status 503: the proxy counts 0, clients 1"},
+		{"a strange status", func(b *counts) { b.proxy[`ratelimiter_responses_total{code="500"}`] = 1 },
+			"1 answers with status 500"},
+		{"a status that the proxy does not know of", func(b *counts) { b.clients.byStatus[503] = 1 },
+			"status 503: the proxy counts 0, clients 1"},
 		{"a decision without an end", func(b *counts) { b.proxy["ratelimiter_requests_abandoned_total"]-- }, "1100 decided"},
 		{"a request from nowhere", func(b *counts) { b.seen++ }, "the target saw 1006"},
 		{"requests that vanish", func(b *counts) { b.seen = 800 }, "the target saw 800"},

@@ -119,5 +119,6 @@ func (q *request) answers(body []byte) bool {
 // may reports whether status is a possible answer to q; troubled says that the target was
 // restarted meanwhile.
 func (q *request) may(status int, troubled bool) bool {
-	return status == 429 || slices.Contains(q.statuses, status) || q.cut && status == 200 || troubled && (status == 502 || status == 503)
+	return status == 429 || slices.Contains(q.statuses, status) || q.cut && status == 200 || troubled &&
+		(status == 502 || status == 503)
 }

@@ -76,7 +76,8 @@ func (t *target) one(c net.Conn, in *bufio.Reader, sum hash.Hash32) bool {
 	}
 	r, err := http.ReadRequest(in)
 	if err != nil {
-		if _, broken := err.(net.Error); !broken && err != io.ErrUnexpectedEOF { //nolint:errorlint // as ReadRequest returns them
+		//nolint:errorlint // as ReadRequest returns them
+		if _, broken := err.(net.Error); !broken && err != io.ErrUnexpectedEOF {
 			t.malformed.Add(1)
 		}
 		return false

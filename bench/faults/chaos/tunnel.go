@@ -120,7 +120,8 @@ func (c *client) noise(n int) []byte {
 
 // switched serves the target's end of a tunnel.
 func (t *target) switched(c net.Conn, in *bufio.Reader, behaviour string) {
-	if _, err := io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n"); err != nil {
+	if _, err := io.WriteString(c,
+		"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n"); err != nil {
 		return
 	}
 	if behaviour == "echoes" {

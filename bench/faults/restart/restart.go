@@ -63,7 +63,8 @@ func Run(ctx context.Context, args []string, out io.Writer) error {
 		r := newRun(rig.Must(freeport.Addr()), l.Serve(rig.Misbehaviour()))
 		first := r.launch(l, 0)
 		rig.Check(first.AwaitPort(l.Ctx, r.addr))
-		fmt.Fprintf(out, "%d restarts of the proxy, %v apart, under load: each time a new process takes over the port and the old one drains\n\n", n, calm)
+		fmt.Fprintf(out, "%d restarts of the proxy, %v apart, under load: each time a new process takes over the port and "+
+			"the old one drains\n\n", n, calm)
 		working, enough := context.WithCancel(l.Ctx)
 		var workers sync.WaitGroup
 		for i := range r.kinds {
@@ -120,7 +121,8 @@ func (r *run) replace(l *rig.Lab, current *rig.Process, n int) *rig.Process {
 			c.drained = time.Since(handed)
 		})
 		current = next
-		fmt.Fprintf(l.Out, "  restart %2d: handed over in %3.0f ms; %d failures so far\n", c.number, 1e3*c.handed.Seconds(), r.failures())
+		fmt.Fprintf(l.Out, "  restart %2d: handed over in %3.0f ms; %d failures so far\n", c.number,
+			1e3*c.handed.Seconds(), r.failures())
 	}
 	return current
 }
@@ -132,7 +134,8 @@ func (r *run) awaitAnswer(ctx context.Context, p *rig.Process, generation int) e
 	for r.generation.Load() < int64(generation) {
 		if err := rig.Wait(ctx, time.Millisecond); err != nil {
 			_, how := p.Ended()
-			return fmt.Errorf("no answer came through the new process within %v (%w); its end: %v; its output:\n%s", handedMax, err, how, p.Output())
+			return fmt.Errorf("no answer came through the new process within %v (%w); its end: %v; its output:\n%s",
+				handedMax, err, how, p.Output())
 		}
 	}
 	return nil
@@ -168,7 +171,8 @@ func (r *run) note(k *kind, x exchange) {
 	}
 	t.faults[f]++
 	if len(r.details) < detailsMax {
-		r.details = append(r.details, fmt.Sprintf("%s, generation %d, after %v: %v", k.name, r.generation.Load(), x.took.Round(time.Millisecond), x.err))
+		r.details = append(r.details, fmt.Sprintf("%s, generation %d, after %v: %v", k.name, r.generation.Load(),
+			x.took.Round(time.Millisecond), x.err))
 	}
 }
 

@@ -166,7 +166,8 @@ func TestDiffers(t *testing.T) {
 		{"an event too few", "events", "data: 0\n\n", "has 9 bytes"},
 		{"another hash", "upload", "4194304 abc", "has 11 bytes, want 72"},
 	} {
-		if err := differs(c.got, want[c.kind]); (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
+		if err := differs(c.got, want[c.kind]); (err == nil) != (c.says == "") || err != nil &&
+			!strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.says)
 		}
 	}
@@ -185,7 +186,8 @@ func TestNote(t *testing.T) {
 		{exchange{err: &failure{cut, io.ErrUnexpectedEOF}}, 3},
 	} {
 		if w.run.note(w.kind, x.exchange); w.run.generation.Load() != x.generation {
-			t.Errorf("after %+v the newest proxy that has answered is %d, want %d", x.exchange, w.run.generation.Load(), x.generation)
+			t.Errorf("after %+v the newest proxy that has answered is %d, want %d", x.exchange, w.run.generation.Load(),
+				x.generation)
 		}
 	}
 	if err := w.run.awaitAnswer(t.Context(), nil, 3); err != nil {

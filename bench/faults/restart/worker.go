@@ -54,13 +54,19 @@ func kinds() []kind {
 		fmt.Fprintf(&all, "data: %d\n\n", i)
 	}
 	return []kind{
-		{name: "kept", about: "on a connection that is kept alive", workers: 32, pause: 50 * time.Millisecond, path: "/api/test", want: "OK"},
+		{name: "kept", about: "on a connection that is kept alive", workers: 32, pause: 50 * time.Millisecond,
+			path: "/api/test", want: "OK"},
 		{name: "rare", about: "the same, 3 s apart", workers: 16, pause: 3 * time.Second, path: "/api/test", want: "OK"},
-		{name: "fresh", about: "each on a new connection", workers: 8, pause: 50 * time.Millisecond, fresh: true, path: "/api/test", want: "OK"},
-		{name: "upload", about: "4 MiB in about 0.7 s", workers: 2, long: true, path: "/hash", body: stream, want: fmt.Sprintf("%d %s", n, hash)},
-		{name: "download", about: "the same", workers: 2, long: true, path: fmt.Sprintf("/bytes/%d", streamBytes), want: string(stream)},
-		{name: "events", about: "40 in 4 s", workers: 2, long: true, path: fmt.Sprintf("/events/%d/%v", events, eventPause), want: all.String()},
-		{name: "slow", about: "the answer starts after 2 s", workers: 2, long: true, path: fmt.Sprintf("/after/%v", slowAnswer), want: "OK"},
+		{name: "fresh", about: "each on a new connection", workers: 8, pause: 50 * time.Millisecond, fresh: true,
+			path: "/api/test", want: "OK"},
+		{name: "upload", about: "4 MiB in about 0.7 s", workers: 2, long: true, path: "/hash", body: stream,
+			want: fmt.Sprintf("%d %s", n, hash)},
+		{name: "download", about: "the same", workers: 2, long: true, path: fmt.Sprintf("/bytes/%d", streamBytes),
+			want: string(stream)},
+		{name: "events", about: "40 in 4 s", workers: 2, long: true,
+			path: fmt.Sprintf("/events/%d/%v", events, eventPause), want: all.String()},
+		{name: "slow", about: "the answer starts after 2 s", workers: 2, long: true,
+			path: fmt.Sprintf("/after/%v", slowAnswer), want: "OK"},
 	}
 }
 
@@ -165,7 +171,8 @@ func (w *worker) ask() (via string, open bool, err error) {
 func (k *kind) request() *http.Request {
 	r := &http.Request{URL: &url.URL{Path: k.path}, Host: "weir"}
 	if k.body != nil {
-		r.Method, r.ContentLength, r.Body = http.MethodPost, int64(len(k.body)), io.NopCloser(&paced{Reader: bytes.NewReader(k.body)})
+		r.Method, r.ContentLength, r.Body = http.MethodPost, int64(len(k.body)),
+			io.NopCloser(&paced{Reader: bytes.NewReader(k.body)})
 	}
 	return r
 }
@@ -221,5 +228,6 @@ func differs(got, want string) error {
 	for at < min(len(got), len(want)) && got[at] == want[at] {
 		at++
 	}
-	return fmt.Errorf("the answer has %d bytes, want %d; from byte %d it is %.100q, want %.100q", len(got), len(want), at, got[at:], want[at:])
+	return fmt.Errorf("the answer has %d bytes, want %d; from byte %d it is %.100q, want %.100q", len(got), len(want),
+		at, got[at:], want[at:])
 }

@@ -51,7 +51,8 @@ func Run(ctx context.Context, args []string, out io.Writer) error {
 		case len(words) > 0:
 			dir = partDir
 		case madeUp:
-			dir, fault = partDir, fmt.Errorf("the traffic was made up, as there are no traces in %s: %w", traceDir, result.ErrNotKept)
+			dir, fault = partDir, fmt.Errorf("the traffic was made up, as there are no traces in %s: %w", traceDir,
+				result.ErrNotKept)
 		}
 		if len(scenarios) == 1 {
 			printLog(recorder, scenarios[0], closedloop.Advisor())
@@ -78,7 +79,8 @@ func sizeOf(args []string) (z size, words []string, err error) {
 	}
 	i := slices.IndexFunc(sizes, func(z size) bool { return z.name == args[0] })
 	if i < 0 {
-		return size{}, nil, &service.ExitError{Status: 2, Err: fmt.Errorf("advisor needs quick or all, and words of scenarios' names; got %q", args)}
+		return size{}, nil, &service.ExitError{Status: 2,
+			Err: fmt.Errorf("advisor needs quick or all, and words of scenarios' names; got %q", args)}
 	}
 	return sizes[i], args[1:], nil
 }

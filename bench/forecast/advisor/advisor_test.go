@@ -19,7 +19,8 @@ func TestSizeOf(t *testing.T) {
 		args  []string
 		name  string // empty: an error
 		words int
-	}{{nil, "quick", 0}, {[]string{"quick"}, "quick", 0}, {[]string{"all", "taxi", "drift"}, "all", 2}, {[]string{"some"}, "", 0}} {
+	}{{nil, "quick", 0}, {[]string{"quick"}, "quick", 0}, {[]string{"all", "taxi", "drift"}, "all", 2},
+		{[]string{"some"}, "", 0}} {
 		z, words, err := sizeOf(test.args)
 		if z.name != test.name || len(words) != test.words || (err != nil) != (test.name == "") {
 			t.Errorf("%q: %q, %q, %v", test.args, z.name, words, err)
@@ -37,7 +38,8 @@ func TestMatrix(t *testing.T) {
 		for _, part := range strings.Split(s.Name, ", ")[2:6] {
 			seen[part]++
 		}
-		if peak := s.Demand.Peak() / s.Target.Capacity(0); !slices.ContainsFunc(peaks[:], func(p float64) bool { return math.Abs(p-peak) < 1e-6 }) {
+		if peak := s.Demand.Peak() / s.Target.Capacity(0); !slices.ContainsFunc(peaks[:],
+			func(p float64) bool { return math.Abs(p-peak) < 1e-6 }) {
 			t.Errorf("%s: the peak is %.3f of the capacity", s.Name, peak)
 		}
 	}
@@ -48,7 +50,8 @@ func TestMatrix(t *testing.T) {
 			}
 		}
 	}
-	for _, part := range []string{"peak 0.7 C", "peak 1.2 C", "peak 2.0 C", "peak 5.0 C", "8 workers", "64 workers", "retry 0.0", "retry 0.5", "30s", "1m0s"} {
+	for _, part := range []string{"peak 0.7 C", "peak 1.2 C", "peak 2.0 C", "peak 5.0 C", "8 workers", "64 workers",
+		"retry 0.0", "retry 0.5", "30s", "1m0s"} {
 		if seen[part] == 0 {
 			t.Errorf("no scenario with %s among %v", part, seen)
 		}
@@ -87,7 +90,8 @@ func TestEvents(t *testing.T) {
 }
 
 func TestReadCounts(t *testing.T) {
-	tr, err := readText(t, source{read: backtest.ParseCounts, step: time.Minute}, "minute,count\n2026-01-05 00:00:00,60\n2026-01-05 00:01:00,120\n2026-01-05 00:03:00,30\n")
+	tr, err := readText(t, source{read: backtest.ParseCounts, step: time.Minute},
+		"minute,count\n2026-01-05 00:00:00,60\n2026-01-05 00:01:00,120\n2026-01-05 00:03:00,30\n")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +106,8 @@ func TestReadCounts(t *testing.T) {
 	if len(past) != 2 || past[1].Rate != 2 || !past[1].At.Equal(tr.Start.Add(2*time.Minute)) {
 		t.Errorf("history %+v", past)
 	}
-	if _, err := readText(t, source{read: backtest.ParseCounts, step: time.Minute}, "minute,count\n2026-01-05 00:00:00,many\n"); err == nil || !strings.Contains(err.Error(), "line 2") {
+	if _, err := readText(t, source{read: backtest.ParseCounts, step: time.Minute},
+		"minute,count\n2026-01-05 00:00:00,many\n"); err == nil || !strings.Contains(err.Error(), "line 2") {
 		t.Errorf("a count that is none: %v", err)
 	}
 }
@@ -126,12 +131,16 @@ func TestReadOthers(t *testing.T) {
 		want []float64
 	}{
 		"requests": {source{read: readRequests, step: 100 * time.Millisecond},
-			"TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46.6805900,374,44\n2023-11-16 18:15:46.7905900,3,4\n2023-11-16 18:15:47.0,1,1\n", []float64{0, 0, 0, 0, 0, 0, 10, 10, 0, 0, 10}},
-		"seconds": {source{read: backtest.ParseCounts, step: time.Second, start: "2026-01-05 00:00:00"}, "second_of_day,count\n0,3\n1,5\n", []float64{3, 5}},
-		"rates":   {source{read: backtest.ParseRates, step: time.Second, start: "2026-01-05 00:00:00"}, "7\n8\n", []float64{7, 8}},
+			"TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46.6805900,374,44\n2023-11-16 " +
+				"18:15:46.7905900,3,4\n2023-11-16 18:15:47.0,1,1\n", []float64{0, 0, 0, 0, 0, 0, 10, 10, 0, 0, 10}},
+		"seconds": {source{read: backtest.ParseCounts, step: time.Second, start: "2026-01-05 00:00:00"},
+			"second_of_day,count\n0,3\n1,5\n", []float64{3, 5}},
+		"rates": {source{read: backtest.ParseRates, step: time.Second, start: "2026-01-05 00:00:00"}, "7\n8\n",
+			[]float64{7, 8}},
 	} {
 		tr, err := readText(t, c.s, c.text)
-		if err != nil || !slices.Equal(tr.Rates, c.want) || c.s.start != "" && !tr.Start.Equal(time.Date(2026, 1, 5, 0, 0, 0, 0, time.UTC)) {
+		if err != nil || !slices.Equal(tr.Rates, c.want) || c.s.start != "" &&
+			!tr.Start.Equal(time.Date(2026, 1, 5, 0, 0, 0, 0, time.UTC)) {
 			t.Errorf("%s: %+v, %v", name, tr, err)
 		}
 	}
@@ -149,7 +158,8 @@ func TestWithoutTraces(t *testing.T) {
 			t.Errorf("%s differs from time to time", tr.Name)
 		}
 		if slices.Min(tr.Rates) <= 0 || len(tr.history(tr.from, 9*24*time.Hour)) != 9*24*60 {
-			t.Errorf("%s: rates down to %v, %d slots of history", tr.Name, slices.Min(tr.Rates), len(tr.history(tr.from, 9*24*time.Hour)))
+			t.Errorf("%s: rates down to %v, %d slots of history", tr.Name, slices.Min(tr.Rates),
+				len(tr.history(tr.from, 9*24*time.Hour)))
 		}
 	}
 }

@@ -77,7 +77,8 @@ func printForecasts(out io.Writer, list []*replayed) {
 	printTable(out, "Forecasts: scores after six hours of history", scores(list))
 	summary := func(list []backtest.Comparison) backtest.Summary {
 		s := backtest.Summarise(list, levelBound, prophetName)
-		fmt.Fprintf(out, "\n%d of %d rows are better than the best other, which differs from row to row, %d more than 5 %% worse; mean ratio %.3f.\n", s.Better, s.Rows, s.Above, s.Mean)
+		fmt.Fprintf(out, "\n%d of %d rows are better than the best other, which differs from row to row, %d more than 5 "+
+			"%% worse; mean ratio %.3f.\n", s.Better, s.Rows, s.Above, s.Mean)
 		return s
 	}
 	if len(levels) > 0 {
@@ -85,7 +86,8 @@ func printForecasts(out io.Writer, list []*replayed) {
 		summary(levels)
 	}
 	if len(others) > 0 {
-		printTable(out, "Forecasts: error (WAPE) beside Prophet and statistical libraries, at their origins", comparisons(others, prophetName))
+		printTable(out, "Forecasts: error (WAPE) beside Prophet and statistical libraries, at their origins",
+			comparisons(others, prophetName))
 		fmt.Fprintf(out, "Better than Prophet on %d rows.\n", summary(others).BetterThan)
 	}
 	printCold(out, list)
@@ -94,11 +96,13 @@ func printForecasts(out io.Writer, list []*replayed) {
 
 // scores returns the scores of each horizon.
 func scores(list []*replayed) *result.Table {
-	t := result.NewTable("series | horizon | N | WAPE | RMSE | MASE | in q05–q95 | ≤ q80 | ≤ q95 | ≤ q99 | pinball .95 | width | interval score")
+	t := result.NewTable("series | horizon | N | WAPE | RMSE | MASE | in q05–q95 | ≤ q80 | ≤ q95 | ≤ q99 | pinball .95 " +
+		"| width | interval score")
 	for _, r := range list {
 		for h, d := range r.run.Horizons {
 			s := r.run.Score(h, r.run.Trace.After(warmUp))
-			t.Add("%s | %v | %d | %.4f | %.4g | %.3f | %.3f | %.3f | %.3f | %.3f | %.4f | %.3f | %.3f", r.run.Trace.Name, d, s.N, s.WAPE, s.RMSE, s.MASE,
+			t.Add("%s | %v | %d | %.4f | %.4g | %.3f | %.3f | %.3f | %.3f | %.3f | %.4f | %.3f | %.3f", r.run.Trace.Name, d,
+				s.N, s.WAPE, s.RMSE, s.MASE,
 				s.Within, s.Below[2], s.Below[3], s.Below[4], s.Pinball[3], s.Width, s.Interval)
 		}
 	}
@@ -112,7 +116,8 @@ func comparisons(list []backtest.Comparison, named ...string) *result.Table {
 	t.Columns = append(t.Columns, named...)
 	for _, c := range list {
 		best := c.Best()
-		t.Add("%s | %v | %.4f | %.4f | %s | %.3f | %.3f", c.Trace, c.Horizon, c.Own.WAPE, best.WAPE, best.Name, c.Ratio(), c.RMSERatio())
+		t.Add("%s | %v | %.4f | %.4f | %s | %.3f | %.3f", c.Trace, c.Horizon, c.Own.WAPE, best.WAPE, best.Name, c.Ratio(),
+			c.RMSERatio())
 		row := &t.Rows[len(t.Rows)-1]
 		for _, name := range named {
 			cell := "-"
@@ -127,7 +132,8 @@ func comparisons(list []backtest.Comparison, named ...string) *result.Table {
 
 // printSpikes prints how well alarms predict sudden rises.
 func printSpikes(out io.Writer, list []*replayed) {
-	t := result.NewTable("series | horizon | rises | announced | lead, median | alarms | of these right % | in alarm % of the time")
+	t := result.NewTable(
+		"series | horizon | rises | announced | lead, median | alarms | of these right % | in alarm % of the time")
 	for _, r := range list {
 		for h, s := range r.spikes {
 			lead, right := "–", "–"
@@ -137,11 +143,13 @@ func printSpikes(out io.Writer, list []*replayed) {
 			if s.Alarms > 0 {
 				right = fmt.Sprintf("%.0f", 100*float64(s.Right)/float64(s.Alarms))
 			}
-			t.Add("%s | %v | %d | %d | %s | %d | %s | %.0f", r.run.Trace.Name, r.run.Horizons[h], s.Rises, s.Announced, lead, s.Alarms, right, 100*s.InAlarm)
+			t.Add("%s | %v | %d | %d | %s | %d | %s | %.0f", r.run.Trace.Name, r.run.Horizons[h], s.Rises, s.Announced, lead,
+				s.Alarms, right, 100*s.InAlarm)
 		}
 	}
 	printTable(out, "Sudden rises: alarms of the 95 % quantile", t)
-	fmt.Fprint(out, "\nA rise is announced when an alarm is raised before it, within the horizon and three minutes more. A forecast that is always in alarm raises no alarms.\n")
+	fmt.Fprint(out, "\nA rise is announced when an alarm is raised before it, within the horizon and three minutes "+
+		"more. A forecast that is always in alarm raises no alarms.\n")
 }
 
 // coldAges are the ends of the stages that have a column.
@@ -155,7 +163,8 @@ func printCold(out io.Writer, list []*replayed) {
 			t.Add("%s | %v | %s", r.run.Trace.Name, r.run.Horizons[h], strings.Join(coldCells(stages), " | "))
 		}
 	}
-	printTable(out, "Forecasts by age of the history: error relative to that of the last value (share inside of q05 to q95)", t)
+	printTable(out,
+		"Forecasts by age of the history: error relative to that of the last value (share inside of q05 to q95)", t)
 }
 
 // coldCells returns a cell for each of coldAges, and one for longer histories.

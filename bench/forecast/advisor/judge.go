@@ -46,23 +46,27 @@ func (v *verdict) word() string {
 
 // judge compares a contestant with the bounds.
 func (f *field) judge(name string) (list []verdict) {
-	add := func(line string, bound float64, of func(p *played, r *closedloop.Result) float64, typical func([]float64) float64) {
+	add := func(line string, bound float64, of func(p *played, r *closedloop.Result) float64,
+		typical func([]float64) float64) {
 		all, by := f.over(name, of), f.bySeed(name, of, typical)
 		if len(by) == 0 {
 			return
 		}
-		v := verdict{Line: line, Value: result.Median(by), Least: by[0], Most: by[len(by)-1], Bound: bound, Worst: all[len(all)-1], Counts: len(all), Seeds: len(by)}
+		v := verdict{Line: line, Value: result.Median(by), Least: by[0], Most: by[len(by)-1], Bound: bound,
+			Worst: all[len(all)-1], Counts: len(all), Seeds: len(by)}
 		v.Word = v.word()
 		list = append(list, v)
 	}
 	worst := func(vs []float64) float64 { return vs[len(vs)-1] }
 	add("mean loss % against the perfect gate", lossMax, loss, result.Mean)
-	add("mean overload, seconds of an hour", overloadMax, func(_ *played, r *closedloop.Result) float64 { return perHour(float64(r.Overload), r) }, result.Mean)
+	add("mean overload, seconds of an hour", overloadMax,
+		func(_ *played, r *closedloop.Result) float64 { return perHour(float64(r.Overload), r) }, result.Mean)
 	add("mean share % rejected while demand is below 85 % of the capacity, more than by the perfect gate", lowMax,
 		func(p *played, r *closedloop.Result) float64 {
 			return 100 * (r.LowShare() - p.results[perfectName].LowShare())
 		}, result.Mean)
-	add("recommendations beyond the proxy's guard rails in any run", 0, func(_ *played, r *closedloop.Result) float64 { return float64(len(r.Violations)) }, worst)
+	add("recommendations beyond the proxy's guard rails in any run", 0,
+		func(_ *played, r *closedloop.Result) float64 { return float64(len(r.Violations)) }, worst)
 	return list
 }
 
@@ -76,5 +80,7 @@ func printVerdicts(out io.Writer, list []verdict) {
 		t.Add("%s | %.2f | %s | %.2f | %.2f | %d | %s", v.Line, v.Value, interval, v.Bound, v.Worst, v.Counts, v.Word)
 	}
 	printTable(out, "Acceptance", t)
-	fmt.Fprintf(out, "\nFound is the median of the seeds, each over all scenarios. A verdict takes %d seeds of each scenario, whose least and most enclose the median of all seeds with 94 %%; it is open while the bound lies between them.\n", seedsLeast)
+	fmt.Fprintf(out, "\nFound is the median of the seeds, each over all scenarios. A verdict takes %d seeds of each "+
+		"scenario, whose least and most enclose the median of all seeds with 94 %%; it is open while the bound "+
+		"lies between them.\n", seedsLeast)
 }

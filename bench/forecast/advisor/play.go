@@ -22,7 +22,8 @@ type played struct {
 
 // play plays every scenario with every contestant, GOMAXPROCS scenarios at once, and
 // reports its progress.
-func play(ctx context.Context, scenarios []*closedloop.Scenario, contestants []closedloop.Contestant, progress io.Writer) []*played {
+func play(ctx context.Context, scenarios []*closedloop.Scenario, contestants []closedloop.Contestant,
+	progress io.Writer) []*played {
 	out := make([]*played, len(scenarios))
 	began := time.Now()
 	var done atomic.Int64
@@ -62,12 +63,15 @@ func playOne(ctx context.Context, s *closedloop.Scenario, contestants []closedlo
 // printLog plays a scenario once more with the advisor, and prints each snapshot with its
 // answer.
 func printLog(out io.Writer, s *closedloop.Scenario, c closedloop.Contestant) {
-	t := result.NewTable("at s | capacity | demand | observed | let through | answered | p95 ms | errors % | gate % | gate limit | limit | said | why")
+	t := result.NewTable("at s | capacity | demand | observed | let through | answered | p95 ms | errors % | gate % | " +
+		"gate limit | limit | said | why")
 	logged := *s
 	logged.Listen = func(n closedloop.Snapshot, r core.Reply) {
 		span := n.Interval.Seconds()
-		t.Add("%.0f | %.0f | %.0f | %.0f | %.0f | %.0f | %.0f | %.1f | %.0f | %.1f | %.1f | %.1f | %v %v", n.Elapsed, s.Target.Capacity(n.Elapsed), s.Demand.Mean(n.Elapsed-span, n.Elapsed),
-			n.Observed, n.Forwarded, n.Ended/span, 1000*n.P95, 100*n.Errors, 100*n.GateShare, n.GateLimit, n.Limit.Rate(), r.Limit.Rate(), r.Advice.Codes, r.Advice.Reason)
+		t.Add("%.0f | %.0f | %.0f | %.0f | %.0f | %.0f | %.0f | %.1f | %.0f | %.1f | %.1f | %.1f | %v %v", n.Elapsed,
+			s.Target.Capacity(n.Elapsed), s.Demand.Mean(n.Elapsed-span, n.Elapsed),
+			n.Observed, n.Forwarded, n.Ended/span, 1000*n.P95, 100*n.Errors, 100*n.GateShare, n.GateLimit, n.Limit.Rate(),
+			r.Limit.Rate(), r.Advice.Codes, r.Advice.Reason)
 	}
 	rig.Must(closedloop.Run(&logged, c.New(&logged)))
 	printTable(out, c.Name+": "+s.Name, t)

@@ -28,7 +28,9 @@ func draw(plays []*played, c closedloop.Contestant, dir string) (list []result.F
 		s.Record = true
 		rig.In(s.Name, func() {
 			r := rig.Must(closedloop.Run(&s, c.New(&s)))
-			d := result.Figure{Label: s.Name, Note: fmt.Sprintf("%.1f %% of what a perfect gate answers in time; overload %d s of %d", 100-loss(p, r), r.Overload, r.Seconds)}
+			d := result.Figure{Label: s.Name,
+				Note: fmt.Sprintf("%.1f %% of what a perfect gate answers in time; overload %d s of %d", 100-loss(p, r),
+					r.Overload, r.Seconds)}
 			for i, plot := range plots(&s, r) {
 				name := fmt.Sprintf("%d-%s.svg", len(list)+1, [...]string{"limit", "forecast", "wait"}[i])
 				rig.Check(d.Draw(plot, filepath.Join(dir, name)))
@@ -43,7 +45,8 @@ func draw(plays []*played, c closedloop.Contestant, dir string) (list []result.F
 func write(dir string, r *result.Record, runs []result.Figure) {
 	page := result.Page{Title: "Weir: what the advisor is worth", Lead: r.Lead(), About: about}
 	for _, s := range r.Sections {
-		page.Chapters = append(page.Chapters, result.Chapter{Name: s.Heading, Notes: s.Notes, Tables: s.Tables, Bold: advisorName})
+		page.Chapters = append(page.Chapters, result.Chapter{Name: s.Heading, Notes: s.Notes, Tables: s.Tables,
+			Bold: advisorName})
 	}
 	page.Chapters = append(page.Chapters, result.Chapter{Name: "What the advisor did", Figures: runs})
 	rig.Check(page.Write(filepath.Join(dir, "index.html")))
@@ -62,15 +65,19 @@ func plots(s *closedloop.Scenario, r *closedloop.Result) []chart.Chart {
 	axis := chart.Axis{Unit: chart.Elapsed, Max: float64(r.Seconds)}
 	limits := chart.Chart{Title: "Limit against capacity: " + s.Name, Width: 1180, Height: 300, X: axis,
 		Y: chart.Axis{Label: "requests/s", Max: shownAbove * slices.Max(append(capacity, 0))}, Steps: true,
-		Stack: []chart.Series{{Name: "answered in time", Tone: chart.Green, X: x, Y: column(func(m closedloop.Moment) float64 { return m.Good })}},
+		Stack: []chart.Series{{Name: "answered in time", Tone: chart.Green, X: x,
+			Y: column(func(m closedloop.Moment) float64 { return m.Good })}},
 		Lines: []chart.Series{
 			{Name: "demand", Tone: chart.Grey, X: x, Y: column(func(m closedloop.Moment) float64 { return m.Demand })},
 			{Name: "capacity", Tone: chart.Red, Dashed: true, X: x, Y: capacity},
 			{Name: "limit", Tone: chart.Amber, X: x, Y: column(func(m closedloop.Moment) float64 { return m.Limit })}}}
-	wait := chart.Chart{Title: "Longest wait for a worker", Width: 580, X: axis, Y: chart.Axis{Label: "wait", Unit: chart.Seconds}, Steps: true,
-		Lines:  []chart.Series{{Tone: chart.Blue, X: x, Y: column(func(m closedloop.Moment) float64 { return min(m.Wait, waitShown) })}},
+	wait := chart.Chart{Title: "Longest wait for a worker", Width: 580, X: axis,
+		Y: chart.Axis{Label: "wait", Unit: chart.Seconds}, Steps: true,
+		Lines: []chart.Series{{Tone: chart.Blue, X: x,
+			Y: column(func(m closedloop.Moment) float64 { return min(m.Wait, waitShown) })}},
 		Limits: []chart.Limit{{Name: "promise", Tone: chart.Amber, Y: s.Promise()}}}
-	return []chart.Chart{limits, forecastPlot(r, axis, x, column(func(m closedloop.Moment) float64 { return m.Offered })), wait}
+	return []chart.Chart{limits,
+		forecastPlot(r, axis, x, column(func(m closedloop.Moment) float64 { return m.Offered })), wait}
 }
 
 // waitShown bounds the axis of waits, in seconds: clients give up earlier.
@@ -86,7 +93,8 @@ func forecastPlot(r *closedloop.Result, axis chart.Axis, x, offered []float64) c
 		}
 		at, low, middle, high = append(at, f.At), append(low, f.Low), append(middle, f.Middle), append(high, f.High)
 	}
-	c := chart.Chart{Title: "Forecast of five minutes before against what arrived", Width: 580, X: axis, Y: chart.Axis{Label: "requests/s"},
+	c := chart.Chart{Title: "Forecast of five minutes before against what arrived", Width: 580, X: axis,
+		Y:     chart.Axis{Label: "requests/s"},
 		Lines: []chart.Series{{Name: "arrived", Tone: chart.Grey, X: x, Y: offered}}}
 	if len(at) > 0 {
 		c.Bands = []chart.Band{{Name: "5 % to 95 %", Tone: chart.Violet, X: at, Low: low, High: high}}

@@ -35,7 +35,8 @@ func TestReport(t *testing.T) {
 	var out strings.Builder
 	show(&out, plays, contestants)
 	text := out.String()
-	for _, part := range []string{"### Closed loop: 3 runs", "| perfect gate | 0.0 (0.0) |", "| limit and gate |", "by event", "no hint (1)", "by trace", "day and night (3)", "loses most", "### Acceptance"} {
+	for _, part := range []string{"### Closed loop: 3 runs", "| perfect gate | 0.0 (0.0) |", "| limit and gate |",
+		"by event", "no hint (1)", "by trace", "day and night (3)", "loses most", "### Acceptance"} {
 		if !strings.Contains(text, part) {
 			t.Errorf("no %q in\n%s", part, text)
 		}
@@ -104,7 +105,8 @@ func TestComparisons(t *testing.T) {
 func TestJudge(t *testing.T) {
 	perfect := &closedloop.Result{Seconds: 3600, Good: 1000}
 	world := func(event string, good, overload int) *played {
-		return &played{&closedloop.Scenario{Event: event}, map[string]*closedloop.Result{perfectName: perfect, advisorName: {Seconds: 3600, Good: good, Overload: overload}}}
+		return &played{&closedloop.Scenario{Event: event}, map[string]*closedloop.Result{perfectName: perfect,
+			advisorName: {Seconds: 3600, Good: good, Overload: overload}}}
 	}
 	good := func(list ...int) (plays []*played) {
 		for _, n := range list {
@@ -137,8 +139,10 @@ func TestJudge(t *testing.T) {
 				continue
 			}
 			found = true
-			if math.Abs(v.Value-test.value) > 1e-9 || math.Abs(v.Least-test.least) > 1e-9 || math.Abs(v.Most-test.most) > 1e-9 || v.Word != test.word {
-				t.Errorf("%d plays, %s: %+v, want %.3f of %.3f to %.3f, %s", len(test.plays), test.part, v, test.value, test.least, test.most, test.word)
+			if math.Abs(v.Value-test.value) > 1e-9 || math.Abs(v.Least-test.least) > 1e-9 ||
+				math.Abs(v.Most-test.most) > 1e-9 || v.Word != test.word {
+				t.Errorf("%d plays, %s: %+v, want %.3f of %.3f to %.3f, %s", len(test.plays), test.part, v, test.value,
+					test.least, test.most, test.word)
 			}
 		}
 		if !found {

@@ -35,7 +35,8 @@ func synthetic() []*trace {
 	var all []*trace
 	for i, s := range shapes {
 		r := rand.New(rand.NewPCG(uint64(i), 1998))
-		t := &trace{Trace: backtest.Trace{Name: s.name, Start: start, Step: time.Minute}, dispersion: 2, from: start.Add((10*24 + time.Duration(s.hour)) * time.Hour), span: 3 * time.Hour}
+		t := &trace{Trace: backtest.Trace{Name: s.name, Start: start, Step: time.Minute}, dispersion: 2,
+			from: start.Add((10*24 + time.Duration(s.hour)) * time.Hour), span: 3 * time.Hour}
 		wander := 0.0
 		for m := range 14 * 24 * 60 {
 			wander = 0.98*wander + 0.2*r.NormFloat64()

@@ -90,7 +90,8 @@ func (f *field) parts(of func(*played) string) (parts map[string]*field, order [
 
 // bySeed returns a typical value of a measure over the scenarios, for each seed with which
 // all of them were played, sorted.
-func (f *field) bySeed(name string, of func(p *played, r *closedloop.Result) float64, typical func([]float64) float64) (vs []float64) {
+func (f *field) bySeed(name string, of func(p *played, r *closedloop.Result) float64,
+	typical func([]float64) float64) (vs []float64) {
 	worlds, _ := f.parts(func(p *played) string { return p.Trace + "/" + p.Event })
 	seeds := len(f.plays)
 	for _, w := range worlds {
@@ -139,7 +140,8 @@ func (f *field) printAll(out io.Writer, title string, measures []measure) {
 // printBy prints the loss against the perfect gate by group: median and mean, and with
 // enough seeds the least and the most of the seeds' means.
 func (f *field) printBy(out io.Writer, title string, part func(*played) string) {
-	fmt.Fprintf(out, "\n### Loss %% against the perfect gate by %s: median / mean (least … most of the seeds' means)\n\n", title)
+	fmt.Fprintf(out,
+		"\n### Loss %% against the perfect gate by %s: median / mean (least … most of the seeds' means)\n\n", title)
 	parts, order := f.parts(part)
 	columns := result.Map(order, func(key string) string { return fmt.Sprintf("%s (%d)", key, len(parts[key].plays)) })
 	f.print(out, columns, func(name string, column int) string {
@@ -164,14 +166,16 @@ const lossesShown = 12
 // printLosses prints the scenarios in which the advisor loses most against the perfect
 // gate, and the best of the other contestants there.
 func (f *field) printLosses(out io.Writer) {
-	t := result.NewTable("scenario | loss % | overload s/h | below need % | above capacity % | rejected needlessly % | who did best | its loss %")
+	t := result.NewTable("scenario | loss % | overload s/h | below need % | above capacity % | rejected needlessly % | " +
+		"who did best | its loss %")
 	sorted := slices.Clone(f.plays)
 	worst := func(p *played) float64 { return loss(p, p.results[advisorName]) }
 	slices.SortStableFunc(sorted, func(a, b *played) int { return cmp.Compare(worst(b), worst(a)) })
 	for _, p := range sorted[:min(lossesShown, len(sorted))] {
 		r := p.results[advisorName]
 		best := p.best(f.contestants)
-		t.Add("%s | %.1f | %.0f | %.1f | %.1f | %.2f | %s | %.1f", p.Name, worst(p), perHour(float64(r.Overload), r), 100*r.BelowNeed,
+		t.Add("%s | %.1f | %.0f | %.1f | %.1f | %.2f | %s | %.1f", p.Name, worst(p), perHour(float64(r.Overload), r),
+			100*r.BelowNeed,
 			100*r.AboveCapacity, 100*r.NeedlessShare(), best, loss(p, p.results[best]))
 	}
 	printTable(out, "Where the advisor loses most", t)

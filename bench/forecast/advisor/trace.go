@@ -41,17 +41,28 @@ type source struct {
 // sources are the recorded traces, each with a span that has an event: matches, a launch,
 // spikes, a New Year's Eve.
 var sources = []source{
-	{name: "worldcup match", file: "worldcup98_group_stage/wc98_1min_0505_0625.csv", read: backtest.ParseCounts, step: time.Minute, dispersion: 2, from: "1998-06-25 13:00:00", span: 3 * time.Hour},
-	{name: "worldcup evening", file: "worldcup98_group_stage/wc98_1min_0505_0625.csv", read: backtest.ParseCounts, step: time.Minute, dispersion: 2, from: "1998-06-22 18:30:00", span: 3 * time.Hour},
-	{name: "nasa launch", file: "nasa_http_1995/nasa_1s_1995-07-13.csv", read: backtest.ParseCounts, step: time.Second, from: "1995-07-13 07:00:00", span: 3 * time.Hour, start: "1995-07-13 00:00:00", past: "nasa_http_1995/nasa_1min.csv"},
-	{name: "nasa morning", file: "nasa_http_1995/nasa_1min.csv", read: backtest.ParseCounts, step: time.Minute, dispersion: 2, from: "1995-08-31 06:00:00", span: 3 * time.Hour},
-	{name: "elb", file: "nab_elb_request_count/elb_request_count_8c0756.csv", read: backtest.ParseCounts, step: 5 * time.Minute, dispersion: 2, from: "2014-04-22 17:04:00", span: 3 * time.Hour},
-	{name: "amazon mentions", file: "nab_twitter_volume/Twitter_volume_AMZN.csv", read: backtest.ParseCounts, step: 5 * time.Minute, dispersion: 2, from: "2015-04-21 14:02:53", span: 3 * time.Hour},
-	{name: "facebook mentions", file: "nab_twitter_volume/Twitter_volume_FB.csv", read: backtest.ParseCounts, step: 5 * time.Minute, dispersion: 2, from: "2015-04-22 14:32:53", span: 3 * time.Hour},
-	{name: "taxi", file: "nab_nyc_taxi/nyc_taxi.csv", read: backtest.ParseCounts, step: 30 * time.Minute, dispersion: 2, from: "2014-12-31 20:00:00", span: 3 * time.Hour},
-	{name: "diurnal", file: "autothrottle_traces/diurnal.txt", read: backtest.ParseRates, step: time.Second, dispersion: 1, start: "2024-01-01 00:00:00"},
-	{name: "noisy", file: "autothrottle_traces/noisy.txt", read: backtest.ParseRates, step: time.Second, dispersion: 1, start: "2024-01-01 00:00:00"},
-	{name: "azure chat", file: "azure_llm_conv_2023/AzureLLMInferenceTrace_conv.csv", read: readRequests, step: 100 * time.Millisecond},
+	{name: "worldcup match", file: "worldcup98_group_stage/wc98_1min_0505_0625.csv", read: backtest.ParseCounts,
+		step: time.Minute, dispersion: 2, from: "1998-06-25 13:00:00", span: 3 * time.Hour},
+	{name: "worldcup evening", file: "worldcup98_group_stage/wc98_1min_0505_0625.csv", read: backtest.ParseCounts,
+		step: time.Minute, dispersion: 2, from: "1998-06-22 18:30:00", span: 3 * time.Hour},
+	{name: "nasa launch", file: "nasa_http_1995/nasa_1s_1995-07-13.csv", read: backtest.ParseCounts, step: time.Second,
+		from: "1995-07-13 07:00:00", span: 3 * time.Hour, start: "1995-07-13 00:00:00", past: "nasa_http_1995/nasa_1min.csv"},
+	{name: "nasa morning", file: "nasa_http_1995/nasa_1min.csv", read: backtest.ParseCounts, step: time.Minute,
+		dispersion: 2, from: "1995-08-31 06:00:00", span: 3 * time.Hour},
+	{name: "elb", file: "nab_elb_request_count/elb_request_count_8c0756.csv", read: backtest.ParseCounts,
+		step: 5 * time.Minute, dispersion: 2, from: "2014-04-22 17:04:00", span: 3 * time.Hour},
+	{name: "amazon mentions", file: "nab_twitter_volume/Twitter_volume_AMZN.csv", read: backtest.ParseCounts,
+		step: 5 * time.Minute, dispersion: 2, from: "2015-04-21 14:02:53", span: 3 * time.Hour},
+	{name: "facebook mentions", file: "nab_twitter_volume/Twitter_volume_FB.csv", read: backtest.ParseCounts,
+		step: 5 * time.Minute, dispersion: 2, from: "2015-04-22 14:32:53", span: 3 * time.Hour},
+	{name: "taxi", file: "nab_nyc_taxi/nyc_taxi.csv", read: backtest.ParseCounts, step: 30 * time.Minute,
+		dispersion: 2, from: "2014-12-31 20:00:00", span: 3 * time.Hour},
+	{name: "diurnal", file: "autothrottle_traces/diurnal.txt", read: backtest.ParseRates, step: time.Second,
+		dispersion: 1, start: "2024-01-01 00:00:00"},
+	{name: "noisy", file: "autothrottle_traces/noisy.txt", read: backtest.ParseRates, step: time.Second, dispersion: 1,
+		start: "2024-01-01 00:00:00"},
+	{name: "azure chat", file: "azure_llm_conv_2023/AzureLLMInferenceTrace_conv.csv", read: readRequests,
+		step: 100 * time.Millisecond},
 }
 
 // traces reads the recorded traces in dir. If there is no such folder it returns generated
@@ -114,7 +125,8 @@ func (t *trace) demand(most time.Duration) closedloop.Demand {
 	first := int(from.Sub(t.Start) / t.Step)
 	n := max(1, int(span/t.Step))
 	rates := bridged(t.Rates[max(0, first):min(first+n, len(t.Rates))])
-	return closedloop.Demand{Start: t.Start.Add(time.Duration(first) * t.Step), Step: t.Step, Rates: rates, Dispersion: t.dispersion}
+	return closedloop.Demand{Start: t.Start.Add(time.Duration(first) * t.Step), Step: t.Step, Rates: rates,
+		Dispersion: t.dispersion}
 }
 
 // history returns the rates of a span before an instant, in slots of at least a minute.

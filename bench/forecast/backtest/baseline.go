@@ -18,12 +18,15 @@ type Baseline struct {
 func Baselines() []Baseline {
 	list := []Baseline{{"last", func(y []float64, _ time.Duration, _ int) []float64 { return y }}}
 	for _, a := range []float64{.1, .2, .5} {
-		list = append(list, Baseline{fmt.Sprintf("ses_%g", a), func(y []float64, _ time.Duration, _ int) []float64 { return smooth(y, a) }})
+		list = append(list,
+			Baseline{fmt.Sprintf("ses_%g", a), func(y []float64, _ time.Duration, _ int) []float64 { return smooth(y, a) }})
 	}
 	return append(list,
 		Baseline{"holt_damped", func(y []float64, _ time.Duration, k int) []float64 { return dampedHolt(y, k) }},
-		Baseline{"naive_day", func(y []float64, s time.Duration, k int) []float64 { return seasonal(y, slots(24*time.Hour, s), k) }},
-		Baseline{"naive_week", func(y []float64, s time.Duration, k int) []float64 { return seasonal(y, slots(7*24*time.Hour, s), k) }},
+		Baseline{"naive_day",
+			func(y []float64, s time.Duration, k int) []float64 { return seasonal(y, slots(24*time.Hour, s), k) }},
+		Baseline{"naive_week",
+			func(y []float64, s time.Duration, k int) []float64 { return seasonal(y, slots(7*24*time.Hour, s), k) }},
 		Baseline{"profile_ratio", profileRatio},
 	)
 }

@@ -105,7 +105,8 @@ var intervalColumns = [...]string{"prophet_lo95", "prophet_hi95"}
 func (r *Run) Compare(ref *Reference) ([]Comparison, error) {
 	for _, row := range ref.Rows {
 		if row.Index < 0 || row.Index >= len(r.Trace.Rates) {
-			return nil, fmt.Errorf("compare %s with reference forecasts: index %d, the trace has %d slots", r.Trace.Name, row.Index, len(r.Trace.Rates))
+			return nil, fmt.Errorf("compare %s with reference forecasts: index %d, the trace has %d slots", r.Trace.Name,
+				row.Index, len(r.Trace.Rates))
 		}
 	}
 	var list []Comparison

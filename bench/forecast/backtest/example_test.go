@@ -18,7 +18,8 @@ func (a always) Ahead(time.Duration) forecast.Point {
 }
 
 func Example() {
-	t, _ := backtest.ParseCounts("steps", time.Minute, []byte("time,count\n2026-01-19 16:30:00,60\n2026-01-19 16:31:00,120\n2026-01-19 16:32:00,120\n"))
+	t, _ := backtest.ParseCounts("steps", time.Minute,
+		[]byte("time,count\n2026-01-19 16:30:00,60\n2026-01-19 16:31:00,120\n2026-01-19 16:32:00,120\n"))
 	r, _ := backtest.Replay(t, always(2), time.Minute)
 	s := r.Score(0, t.Share(0))
 	fmt.Printf("%d forecasts, WAPE %g, MASE %g\n", s.N, s.WAPE, s.MASE)

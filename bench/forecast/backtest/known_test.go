@@ -46,7 +46,8 @@ func TestLevelsAreThePublishedOnes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			run := &Run{Trace: tr, Horizons: []time.Duration{c.horizon}, Forecasts: [][]forecast.Point{make([]forecast.Point, len(tr.Rates))}}
+			run := &Run{Trace: tr, Horizons: []time.Duration{c.horizon},
+				Forecasts: [][]forecast.Point{make([]forecast.Point, len(tr.Rates))}}
 			row, err := run.Levels(d.LevelSpan(tr), c.horizon)
 			if err != nil {
 				t.Fatal(err)

@@ -46,10 +46,13 @@ func Datasets() []Dataset {
 	return []Dataset{
 		{"nasa_1min", "nasa_http_1995/nasa_1min.csv", time.Minute, minutes(1, 5, 15, 30, 60), minutes(1, 5),
 			func(t *Trace) Span { return t.Share(.7) }},
-		{"worldcup98_group", "worldcup98_group_stage/wc98_1min_0505_0625.csv", time.Minute, minutes(1, 5, 15, 30, 60), minutes(1, 5),
+		{"worldcup98_group", "worldcup98_group_stage/wc98_1min_0505_0625.csv", time.Minute, minutes(1, 5, 15, 30, 60),
+			minutes(1, 5),
 			func(t *Trace) Span { return t.From(time.Date(1998, 6, 1, 0, 0, 0, 0, time.UTC)) }},
-		{"elb_5min", "nab_elb_request_count/elb_request_count_8c0756.csv", 5 * time.Minute, minutes(5, 15, 30, 60), minutes(5, 15), half},
-		{"amzn_5min", "nab_twitter_volume/Twitter_volume_AMZN.csv", 5 * time.Minute, minutes(5, 15, 30, 60), minutes(5, 15), half},
+		{"elb_5min", "nab_elb_request_count/elb_request_count_8c0756.csv", 5 * time.Minute, minutes(5, 15, 30, 60),
+			minutes(5, 15), half},
+		{"amzn_5min", "nab_twitter_volume/Twitter_volume_AMZN.csv", 5 * time.Minute, minutes(5, 15, 30, 60),
+			minutes(5, 15), half},
 		{"nyc_taxi_30min", "nab_nyc_taxi/nyc_taxi.csv", 30 * time.Minute, minutes(30, 60), minutes(30, 60), half},
 		{"fb_5min", "nab_twitter_volume/Twitter_volume_FB.csv", 5 * time.Minute, minutes(5, 15, 30, 60), nil, nil},
 	}

@@ -30,11 +30,13 @@ func ParseReference(text []byte) (*Reference, error) {
 	}
 	for i, row := range r.Rows {
 		if len(row.Truth) != len(r.Horizons) {
-			return nil, fmt.Errorf("read reference forecasts: rows[%d].truth has %d values, must have %d", i, len(row.Truth), len(r.Horizons))
+			return nil, fmt.Errorf("read reference forecasts: rows[%d].truth has %d values, must have %d", i, len(row.Truth),
+				len(r.Horizons))
 		}
 		for name, f := range row.Forecast {
 			if len(f) != len(r.Horizons) {
-				return nil, fmt.Errorf("read reference forecasts: rows[%d].forecast.%s has %d values, must have %d", i, name, len(f), len(r.Horizons))
+				return nil, fmt.Errorf("read reference forecasts: rows[%d].forecast.%s has %d values, must have %d", i, name,
+					len(f), len(r.Horizons))
 			}
 		}
 	}

@@ -79,7 +79,8 @@ func (t *tally) score() Score {
 }
 
 // stages are the ends of the stages of a cold start.
-var stages = [...]time.Duration{5 * time.Minute, 30 * time.Minute, 6 * time.Hour, 48 * time.Hour, 8 * 24 * time.Hour, math.MaxInt64}
+var stages = [...]time.Duration{5 * time.Minute, 30 * time.Minute, 6 * time.Hour, 48 * time.Hour,
+	8 * 24 * time.Hour, math.MaxInt64}
 
 // A Stage has the score of the forecasts made with From to To of history.
 type Stage struct {

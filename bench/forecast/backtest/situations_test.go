@@ -93,7 +93,8 @@ func TestSituations(t *testing.T) {
 		{"flash crowds", flashCrowds, 5 * time.Minute, 5 * time.Minute, 21, .95},
 	} {
 		for seed := range uint64(2) {
-			tr := &Trace{Name: c.name, Start: time.Date(2026, 1, 5, 0, 0, 0, 0, time.UTC), Step: c.step, Rates: c.rates(rand.New(rand.NewPCG(seed, 41)), c.step, c.days)}
+			tr := &Trace{Name: c.name, Start: time.Date(2026, 1, 5, 0, 0, 0, 0, time.UTC), Step: c.step,
+				Rates: c.rates(rand.New(rand.NewPCG(seed, 41)), c.step, c.days)}
 			r, err := Replay(tr, Advisor(forecast.Settings{}), c.horizon)
 			if err != nil {
 				t.Fatal(err)
@@ -108,7 +109,8 @@ func TestSituations(t *testing.T) {
 				row.Others = append(row.Others, sums.column(fmt.Sprintf("mean_day_%g", share)))
 			}
 			if row.Ratio() > c.bound {
-				t.Errorf("%s, %s ahead, seed %d: error %.4f, %s has %.4f: ratio %.3f, at most %.2f", c.name, c.horizon, seed, row.Own.WAPE, row.Best().Name, row.Best().WAPE, row.Ratio(), c.bound)
+				t.Errorf("%s, %s ahead, seed %d: error %.4f, %s has %.4f: ratio %.3f, at most %.2f", c.name, c.horizon, seed,
+					row.Own.WAPE, row.Best().Name, row.Best().WAPE, row.Ratio(), c.bound)
 			}
 		}
 	}

@@ -8,14 +8,16 @@ import (
 )
 
 func TestParseCounts(t *testing.T) {
-	tr, err := ParseCounts("a", time.Minute, []byte("period,count\n1998-05-05 00:00:00,60\n1998-05-05 00:01:00,120\n1998-05-05 00:04:00,0\n"))
+	tr, err := ParseCounts("a", time.Minute,
+		[]byte("period,count\n1998-05-05 00:00:00,60\n1998-05-05 00:01:00,120\n1998-05-05 00:04:00,0\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if want := time.Date(1998, 5, 5, 0, 0, 0, 0, time.UTC); !tr.Start.Equal(want) || len(tr.Rates) != 5 {
 		t.Fatalf("begins %s with %d slots", tr.Start, len(tr.Rates))
 	}
-	if tr.Rates[0] != 1 || tr.Rates[1] != 2 || tr.Rates[2] == tr.Rates[2] || tr.Rates[3] == tr.Rates[3] || tr.Rates[4] != 0 {
+	if tr.Rates[0] != 1 || tr.Rates[1] != 2 || tr.Rates[2] == tr.Rates[2] || tr.Rates[3] == tr.Rates[3] ||
+		tr.Rates[4] != 0 {
 		t.Errorf("rates %v, want 1 2 missing missing 0", tr.Rates)
 	}
 	if tr, err := ParseCounts("s", time.Second, []byte("second,count\n0,4\n1,5\n")); err != nil || tr.Rates[1] != 5 {
@@ -71,7 +73,8 @@ func TestParseReference(t *testing.T) {
 	if err != nil || r.Rows[0].Forecast["last"][0] != 3 {
 		t.Fatalf("%v %v", r, err)
 	}
-	for _, bad := range []string{"", "{", strings.Replace(good, `"truth":[2]`, `"truth":[]`, 1), strings.Replace(good, "[3]", "[3,4]", 1)} {
+	for _, bad := range []string{"", "{", strings.Replace(good, `"truth":[2]`, `"truth":[]`, 1),
+		strings.Replace(good, "[3]", "[3,4]", 1)} {
 		if _, err := ParseReference([]byte(bad)); err == nil {
 			t.Errorf("%s is read without an error", bad)
 		}

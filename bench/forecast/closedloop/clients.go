@@ -37,7 +37,8 @@ type clients struct {
 }
 
 func newCrowd(s *Scenario) *clients {
-	return &clients{demand: &s.Demand, retry: s.Retry, arrive: newRand(s.Seed, streamArrivals), client: newRand(s.Seed, streamClients)}
+	return &clients{demand: &s.Demand, retry: s.Retry, arrive: newRand(s.Seed, streamArrivals),
+		client: newRand(s.Seed, streamClients)}
 }
 
 // second returns the arrivals in [k, k+1), in order, and how many are first requests. The

@@ -35,7 +35,8 @@ func Unlimited() Contestant {
 
 // Gated returns the proxy's gate without a limit.
 func Gated() Contestant {
-	return Contestant{"gate", func(*Scenario) Control { return Control{Initial: limit.Config{Algorithm: limit.Off}, Gate: true} }}
+	return Contestant{"gate",
+		func(*Scenario) Control { return Control{Initial: limit.Config{Algorithm: limit.Off}, Gate: true} }}
 }
 
 // Limited returns a constant limit, with the gate or alone.
@@ -71,7 +72,8 @@ type adviser struct {
 // Tuning returns the settings of an advisor in the scenario.
 func (s *Scenario) Tuning() core.Tuning {
 	least, most := s.Bounds()
-	return core.Tuning{Forecast: forecast.Settings{Location: time.UTC}, Policy: policy.Settings{LimitMin: least, LimitMax: most, CapacityHint: s.Hint}}
+	return core.Tuning{Forecast: forecast.Settings{Location: time.UTC},
+		Policy: policy.Settings{LimitMin: least, LimitMax: most, CapacityHint: s.Hint}}
 }
 
 // advised returns the advisor, with the gate or alone.
@@ -112,6 +114,7 @@ func configOf(l policy.Limit) (limit.Config, bool) {
 	if a.UnmarshalText([]byte(l.Algorithm)) != nil {
 		return limit.Config{}, false
 	}
-	c := limit.Config{Algorithm: a, Limit: int64(math.Round(l.Limit)), Window: l.Window, Capacity: int64(math.Round(l.Capacity)), FillRate: l.FillRate, Burst: int64(l.Burst)}.Rounded()
+	c := limit.Config{Algorithm: a, Limit: int64(math.Round(l.Limit)), Window: l.Window,
+		Capacity: int64(math.Round(l.Capacity)), FillRate: l.FillRate, Burst: int64(l.Burst)}.Rounded()
 	return c, c.Validate() == nil
 }

@@ -52,8 +52,10 @@ func TestSnapshotsTellWhatHappened(t *testing.T) {
 		if d := n.Interval.Seconds() - 30; math.Abs(d) > 3.001 {
 			t.Errorf("an interval of %v", n.Interval)
 		}
-		if math.Abs(n.Observed-100) > 12 || math.Abs(n.Forwarded-80) > 3 || math.Abs(n.Rejected-(1-n.Forwarded/n.Observed)) > 1e-9 {
-			t.Errorf("at %.0f s: %.1f/s observed, %.1f/s forwarded, %.3f refused", n.Elapsed, n.Observed, n.Forwarded, n.Rejected)
+		if math.Abs(n.Observed-100) > 12 || math.Abs(n.Forwarded-80) > 3 ||
+			math.Abs(n.Rejected-(1-n.Forwarded/n.Observed)) > 1e-9 {
+			t.Errorf("at %.0f s: %.1f/s observed, %.1f/s forwarded, %.3f refused", n.Elapsed, n.Observed, n.Forwarded,
+				n.Rejected)
 		}
 		if n.P95 < 0.1 || n.P95 > 0.2 || n.Errors != 0 {
 			t.Errorf("at %.0f s: p95 %v s, errors %.3f", n.Elapsed, n.P95, n.Errors)
@@ -136,7 +138,8 @@ func TestSnapshotsOfTheGate(t *testing.T) {
 // An invalid limit ends the run with an error.
 func TestImpossibleLimit(t *testing.T) {
 	s := steady(50, 10, nil)
-	if _, err := Run(s, Control{Initial: limit.Config{Algorithm: limit.Token}}); err == nil || !strings.Contains(err.Error(), "capacity") {
+	if _, err := Run(s, Control{Initial: limit.Config{Algorithm: limit.Token}}); err == nil ||
+		!strings.Contains(err.Error(), "capacity") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -12,8 +12,10 @@ import (
 
 // steady returns a scenario with a constant demand.
 func steady(rate float64, seconds int, change func(*Scenario)) *Scenario {
-	s := &Scenario{Target: Target{Workers: 8, ServiceMean: ServiceMean, ServiceCV: ServiceCV}, Cycle: 30 * time.Second, Seed: 7,
-		Demand: Demand{Start: time.Date(2026, 1, 5, 12, 0, 0, 0, time.UTC), Step: time.Second, Rates: make([]float64, seconds), Dispersion: 1}}
+	s := &Scenario{Target: Target{Workers: 8, ServiceMean: ServiceMean, ServiceCV: ServiceCV}, Cycle: 30 * time.Second,
+		Seed: 7,
+		Demand: Demand{Start: time.Date(2026, 1, 5, 12, 0, 0, 0, time.UTC), Step: time.Second,
+			Rates: make([]float64, seconds), Dispersion: 1}}
 	for i := range s.Demand.Rates {
 		s.Demand.Rates[i] = rate
 	}
@@ -34,7 +36,8 @@ func mustRun(t *testing.T, s *Scenario, c Contestant) *Result {
 
 // static keeps a limit of factor times the capacity at the start.
 func static(factor float64) Contestant {
-	return Contestant{"static", func(s *Scenario) Control { return Control{Initial: tokens(factor * s.Target.Capacity(0))} }}
+	return Contestant{"static",
+		func(s *Scenario) Control { return Control{Initial: tokens(factor * s.Target.Capacity(0))} }}
 }
 
 func everybody() []Contestant { return append(Contestants(), static(0.9), static(1.2)) }
@@ -49,7 +52,8 @@ func TestRequestsAreConserved(t *testing.T) {
 	for _, c := range everybody() {
 		r := mustRun(t, s, c)
 		if r.Offered != r.Rejected+r.Gated+r.Shed+r.TimedOut+r.Answered {
-			t.Errorf("%s: %d offered, %d first; %d rejected, %d gated, %d shed, %d timed out, %d answered", c.Name, r.Offered, r.First, r.Rejected, r.Gated, r.Shed, r.TimedOut, r.Answered)
+			t.Errorf("%s: %d offered, %d first; %d rejected, %d gated, %d shed, %d timed out, %d answered", c.Name,
+				r.Offered, r.First, r.Rejected, r.Gated, r.Shed, r.TimedOut, r.Answered)
 		}
 		if r.Good+r.Failed > r.Answered || r.Needless > r.Rejected || r.Offered > 4*r.First {
 			t.Errorf("%s: %+v", c.Name, r)

@@ -36,7 +36,8 @@ type meter struct {
 
 func newMeter(s *Scenario) meter {
 	n := s.Demand.Seconds()
-	return meter{s: s, r: &Result{Seconds: n}, promise: s.Promise(), good: make([]int32, n), best: make([]float32, n), k: -1}
+	return meter{s: s, r: &Result{Seconds: n}, promise: s.Promise(), good: make([]int32, n), best: make([]float32, n),
+		k: -1}
 }
 
 // second begins a second with so many first requests.

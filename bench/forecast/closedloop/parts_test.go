@@ -11,7 +11,8 @@ import (
 
 // Counts have the given mean and dispersion.
 func TestCounts(t *testing.T) {
-	for _, test := range []struct{ mean, dispersion float64 }{{0.3, 1}, {5, 1}, {160, 1}, {0.3, 2}, {5, 2}, {160, 2}, {40, 4}, {2.25, 0}} {
+	for _, test := range []struct{ mean, dispersion float64 }{{0.3, 1}, {5, 1}, {160, 1}, {0.3, 2}, {5, 2}, {160, 2},
+		{40, 4}, {2.25, 0}} {
 		t.Run(fmt.Sprintf("mean %.2f, dispersion %.0f", test.mean, test.dispersion), func(t *testing.T) {
 			r := newRand(1, 1)
 			const n = 100_000
@@ -124,7 +125,8 @@ func ExampleRun() {
 			fmt.Println(err)
 			return
 		}
-		fmt.Printf("%s: %d requests, %d answers in time, the target overloaded for %d s\n", c.Name, r.Offered, r.Good, r.Overload)
+		fmt.Printf("%s: %d requests, %d answers in time, the target overloaded for %d s\n", c.Name, r.Offered, r.Good,
+			r.Overload)
 	}
 	// Output:
 	// perfect gate: 63319 requests, 33399 answers in time, the target overloaded for 0 s

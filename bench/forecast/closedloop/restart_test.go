@@ -38,7 +38,8 @@ func TestBoundIsAFewTimesTheWorkers(t *testing.T) {
 		t.Errorf("gates of a target with 8 workers are bounded by %v", *most)
 	}
 	if bounded.Regret(unbounded) > 0.002 || bounded.Overload > unbounded.Overload {
-		t.Errorf("with the bound %d good answers and %d s of overload, without %d and %d s", bounded.Good, bounded.Overload, unbounded.Good, unbounded.Overload)
+		t.Errorf("with the bound %d good answers and %d s of overload, without %d and %d s", bounded.Good,
+			bounded.Overload, unbounded.Good, unbounded.Overload)
 	}
 }
 
@@ -54,15 +55,17 @@ func TestSnapshotsAfterARestart(t *testing.T) {
 			}
 		})
 		mustRun(t, s, Contestant{"", func(*Scenario) Control {
-			return Control{Initial: limit.Config{Algorithm: limit.Off}, Gate: gate, Advise: func(n Snapshot) (limit.Config, bool) {
-				if n.Elapsed > restart && first.Elapsed == 0 {
-					first = n
-				}
-				return limit.Config{}, false
-			}}
+			return Control{Initial: limit.Config{Algorithm: limit.Off}, Gate: gate,
+				Advise: func(n Snapshot) (limit.Config, bool) {
+					if n.Elapsed > restart && first.Elapsed == 0 {
+						first = n
+					}
+					return limit.Config{}, false
+				}}
 		}})
 		if admitted := first.Forwarded * first.Interval.Seconds(); first.Elapsed == 0 || first.Ended > admitted {
-			t.Errorf("gate %t: of %.0f requests since the restart %.0f ended within %v", gate, admitted, first.Ended, first.Interval)
+			t.Errorf("gate %t: of %.0f requests since the restart %.0f ended within %v", gate, admitted, first.Ended,
+				first.Interval)
 		}
 	}
 }

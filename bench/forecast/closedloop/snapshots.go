@@ -89,5 +89,6 @@ func (n *snapshots) take(r *run) (s Snapshot, arrives bool) {
 
 // limitOf converts a configuration to the policy's form.
 func limitOf(c limit.Config) policy.Limit {
-	return policy.Limit{Algorithm: c.Algorithm.String(), Limit: float64(c.Limit), Window: c.Window, Capacity: float64(c.Capacity), FillRate: c.FillRate, Burst: float64(c.Burst)}
+	return policy.Limit{Algorithm: c.Algorithm.String(), Limit: float64(c.Limit), Window: c.Window,
+		Capacity: float64(c.Capacity), FillRate: c.FillRate, Burst: float64(c.Burst)}
 }

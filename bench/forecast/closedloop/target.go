@@ -74,7 +74,8 @@ type queue struct {
 }
 
 func newQueue(g *Target, seed uint64) *queue {
-	q := &queue{service: newLogNormal(g.ServiceMean, g.ServiceCV), draw: newRand(seed, streamService), fault: newRand(seed, streamFaults)}
+	q := &queue{service: newLogNormal(g.ServiceMean, g.ServiceCV), draw: newRand(seed, streamService),
+		fault: newRand(seed, streamFaults)}
 	stages := g.Stages
 	if len(stages) == 0 {
 		stages = []Stage{{Factor: 1}}

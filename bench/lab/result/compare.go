@@ -61,7 +61,8 @@ func about(t Table, row []string, column int) string {
 
 // costs reports whether less of a figure is better.
 func costs(about string) bool {
-	return slices.ContainsFunc([]string{"CPU", "µs", " ms", "bytes", "memory"}, func(word string) bool { return strings.Contains(about, word) })
+	return slices.ContainsFunc([]string{"CPU", "µs", " ms", "bytes", "memory"},
+		func(word string) bool { return strings.Contains(about, word) })
 }
 
 // slack is the share by which a median may be worse than the worst pair of the previous run
@@ -84,7 +85,8 @@ func Worse(before, now *Record) (list []string) {
 			worse = r.Median > was.Most*(1+slack)
 		}
 		if worse {
-			list = append(list, fmt.Sprintf("%s: %.2f, was %.2f (%.2f … %.2f) at commit %s", r.Name, r.Median, was.Median, was.Least, was.Most, before.Commit))
+			list = append(list, fmt.Sprintf("%s: %.2f, was %.2f (%.2f … %.2f) at commit %s", r.Name, r.Median, was.Median,
+				was.Least, was.Most, before.Commit))
 		}
 	}
 	return list

@@ -92,13 +92,15 @@ func (r *Record) Refresh(page []byte) ([]byte, error) {
 	before, rest, found := bytes.Cut(page, []byte(begin))
 	_, after, ended := bytes.Cut(rest, []byte(end))
 	if !found || !ended {
-		return nil, fmt.Errorf("the page has no place for %s: it needs the lines %q and %q", r.Experiment, strings.TrimSpace(begin), strings.TrimSpace(end))
+		return nil, fmt.Errorf("the page has no place for %s: it needs the lines %q and %q", r.Experiment,
+			strings.TrimSpace(begin), strings.TrimSpace(end))
 	}
 	return slices.Concat(before, []byte(begin+r.provenance()+"\n\n"), Markdown(r.Sections), []byte(end), after), nil
 }
 
 func (r *Record) provenance() string {
-	text := fmt.Sprintf("`%s`: commit %s, %s, %s, %.0f s", r.Command, r.Commit, r.Date.UTC().Format("2006-01-02"), r.Machine, r.Took)
+	text := fmt.Sprintf("`%s`: commit %s, %s, %s, %.0f s", r.Command, r.Commit, r.Date.UTC().Format("2006-01-02"),
+		r.Machine, r.Took)
 	if r.Fault != "" {
 		text += ". **Failed**: " + strings.ReplaceAll(r.Fault, "\n", "; ")
 	}
@@ -107,5 +109,6 @@ func (r *Record) provenance() string {
 
 // Lead is provenance for a page of HTML.
 func (r *Record) Lead() string {
-	return fmt.Sprintf("%s · commit %s · %s · %s · %.0f s", r.Command, r.Commit, r.Date.UTC().Format("2006-01-02 15:04 UTC"), r.Machine, r.Took)
+	return fmt.Sprintf("%s · commit %s · %s · %s · %.0f s", r.Command, r.Commit,
+		r.Date.UTC().Format("2006-01-02 15:04 UTC"), r.Machine, r.Took)
 }

@@ -25,7 +25,8 @@ type Recorder struct {
 // NewRecorder starts the record of an experiment that prints to out.
 func NewRecorder(now time.Time, out io.Writer, experiment string, args []string) *Recorder {
 	command := strings.Join(append([]string{"bin/bench", experiment}, args...), " ")
-	return &Recorder{out: out, began: now, rec: Record{Experiment: experiment, Command: command, Commit: Commit(), Machine: ThisMachine()}}
+	return &Recorder{out: out, began: now, rec: Record{Experiment: experiment, Command: command, Commit: Commit(),
+		Machine: ThisMachine()}}
 }
 
 // Write implements io.Writer.

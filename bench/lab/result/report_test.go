@@ -15,7 +15,8 @@ import (
 func TestSpreadOf(t *testing.T) {
 	same := func(v float64) float64 { return v }
 	for want, vs := range map[string][]float64{
-		"**2.00** (1.00 … 4.00)": {4, 1, 2}, "**1.50** (1.00 … 2.00)": {2, 1}, "**3.00** (3.00 … 3.00)": {3}, "**NaN** (NaN … NaN)": nil,
+		"**2.00** (1.00 … 4.00)": {4, 1, 2}, "**1.50** (1.00 … 2.00)": {2, 1}, "**3.00** (3.00 … 3.00)": {3},
+		"**NaN** (NaN … NaN)": nil,
 	} {
 		if got := SpreadOf(vs, same).Ratio(2); got != want {
 			t.Errorf("%v: %q, want %q", vs, got, want)
@@ -63,10 +64,12 @@ func TestExpectations(t *testing.T) {
 		t.Errorf("missed %q, want %q", got, want)
 	}
 	out.Reset()
-	if err := e.Conclude(&out, "", nil); !errors.Is(err, ErrMissed) || !strings.Contains(err.Error(), "3 failed") || !strings.HasPrefix(out.String(), "\nFAILED:\n  late") {
+	if err := e.Conclude(&out, "", nil); !errors.Is(err, ErrMissed) || !strings.Contains(err.Error(), "3 failed") ||
+		!strings.HasPrefix(out.String(), "\nFAILED:\n  late") {
 		t.Errorf("%q, %v", out.String(), err)
 	}
-	if text := e.Table().String(); !strings.Contains(text, "| answered | 1 | ≥ 2 | **missed** |") || !strings.Contains(text, "| answered | 2 | ≥ 2 | met |") {
+	if text := e.Table().String(); !strings.Contains(text, "| answered | 1 | ≥ 2 | **missed** |") ||
+		!strings.Contains(text, "| answered | 2 | ≥ 2 | met |") {
 		t.Errorf("the table:\n%s", text)
 	}
 	doubt := errors.New("busy")
@@ -82,7 +85,9 @@ func TestPage(t *testing.T) {
 	if err := errors.Join(f.Draw(plot, ""), f.Draw(plot, filepath.Join(filepath.Dir(path), "one.svg"))); err != nil {
 		t.Fatal(err)
 	}
-	p := Page{Title: "A <title>", Chapters: []Chapter{{Name: "runs", Tables: []Table{{Columns: []string{"who"}, Rows: [][]string{{"**us**"}}}}, Figures: []Figure{f}}}}
+	p := Page{Title: "A <title>",
+		Chapters: []Chapter{{Name: "runs", Tables: []Table{{Columns: []string{"who"}, Rows: [][]string{{"**us**"}}}},
+			Figures: []Figure{f}}}}
 	if err := p.Write(path); err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +97,8 @@ func TestPage(t *testing.T) {
 			t.Errorf("the page lacks %s: %v\n%s", want, err, text)
 		}
 	}
-	if svg, err := os.ReadFile(filepath.Join(filepath.Dir(path), "one.svg")); err != nil || strings.Count(string(text), string(svg)) != 2 {
+	if svg, err := os.ReadFile(filepath.Join(filepath.Dir(path), "one.svg")); err != nil ||
+		strings.Count(string(text), string(svg)) != 2 {
 		t.Errorf("the plot's own file: %v", err)
 	}
 	if left, err := filepath.Glob(filepath.Join(filepath.Dir(path), "*.part")); err != nil || left != nil {

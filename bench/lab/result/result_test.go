@@ -43,7 +43,8 @@ func TestWorse(t *testing.T) {
 		{"**1.10** (1.00 … 1.20)", "**1.06** (0.90 … 1.20)", "weir CPU µs: 1.06"},
 		{"**9.00** (9.00 … 9.00)", "**0.01** (0.01 … 0.01)", ""},
 	} {
-		text := strings.Replace(strings.Replace(printed, "**1.10** (1.00 … 1.20)", c.rate, 1), "**0.90** (0.80 … 1.00)", c.cpu, 1)
+		text := strings.Replace(strings.Replace(printed, "**1.10** (1.00 … 1.20)", c.rate, 1), "**0.90** (0.80 … 1.00)",
+			c.cpu, 1)
 		got := Worse(before, &Record{Sections: Parse(text)})
 		if (c.worse == "") != (len(got) == 0) || c.worse != "" && !strings.Contains(got[0], c.worse) {
 			t.Errorf("%s, %s: worse %q, want %q", c.rate, c.cpu, got, c.worse)
@@ -52,11 +53,13 @@ func TestWorse(t *testing.T) {
 }
 
 func TestRefresh(t *testing.T) {
-	r := Record{Experiment: "speed", Command: "bin/bench speed", Commit: "abc", Sections: Parse(printed), Fault: "one\ntwo"}
+	r := Record{Experiment: "speed", Command: "bin/bench speed", Commit: "abc", Sections: Parse(printed),
+		Fault: "one\ntwo"}
 	page := "# Head\n\nwords\n\n<!-- bench speed -->\nold\n<!-- /bench speed -->\n\nmore words\n"
 	got := testkit.Must(r.Refresh([]byte(page)))(t)
 	text := string(got)
-	for _, want := range []string{"# Head\n\nwords\n", "\nmore words\n", "`bin/bench speed`: commit abc", "| one loop | 100 | 110 |", "**Failed**: one; two"} {
+	for _, want := range []string{"# Head\n\nwords\n", "\nmore words\n", "`bin/bench speed`: commit abc",
+		"| one loop | 100 | 110 |", "**Failed**: one; two"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page lacks %q:\n%s", want, text)
 		}
@@ -82,7 +85,8 @@ func TestRecorderAndFiles(t *testing.T) {
 		t.Fatalf("passed on %q, %v", out.String(), err)
 	}
 	r := rec.Record(began.Add(90*time.Second), errors.New("broken"))
-	if r.Took != 90 || r.Command != "bin/bench demo 3" || r.Fault != "broken" || len(r.Sections) != 1 || r.Machine.Cores < 1 {
+	if r.Took != 90 || r.Command != "bin/bench demo 3" || r.Fault != "broken" || len(r.Sections) != 1 ||
+		r.Machine.Cores < 1 {
 		t.Fatalf("record %+v", r)
 	}
 	if err := r.Save(dir); err != nil {

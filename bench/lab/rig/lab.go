@@ -63,7 +63,8 @@ func Choose(experiment string, all []Part, args []string) ([]Part, error) {
 	known := result.Map(all, func(p Part) string { return p.Name })
 	for _, arg := range args {
 		if !slices.Contains(known, arg) {
-			return nil, &service.ExitError{Status: 2, Err: fmt.Errorf("%s takes any of %s, not %q", experiment, strings.Join(known, ", "), arg)}
+			return nil, &service.ExitError{Status: 2, Err: fmt.Errorf("%s takes any of %s, not %q", experiment,
+				strings.Join(known, ", "), arg)}
 		}
 	}
 	if len(args) == 0 {
@@ -86,7 +87,8 @@ func (n Number) Read(args []string) (int, error) {
 	}
 	v, err := strconv.Atoi(args[0])
 	if len(args) > 1 || err != nil || v < n.Least || v > n.Most {
-		return 0, &service.ExitError{Status: 2, Err: fmt.Errorf("%s %q: allowed: a whole number from %d to %d", n.What, strings.Join(args, " "), n.Least, n.Most)}
+		return 0, &service.ExitError{Status: 2, Err: fmt.Errorf("%s %q: allowed: a whole number from %d to %d", n.What,
+			strings.Join(args, " "), n.Least, n.Most)}
 	}
 	return v, nil
 }

@@ -25,7 +25,8 @@ func TestChoose(t *testing.T) {
 			names = append(names, p.Name)
 		}
 		exit, wrong := errors.AsType[*service.ExitError](err)
-		if strings.Join(names, " ") != want || wrong != (want == "") || wrong && (exit.Status != 2 || !strings.Contains(exit.Error(), `counting takes any of one, two, three, not "four"`)) {
+		if strings.Join(names, " ") != want || wrong != (want == "") || wrong &&
+			(exit.Status != 2 || !strings.Contains(exit.Error(), `counting takes any of one, two, three, not "four"`)) {
 			t.Errorf("%q: %v, %v", args, names, err)
 		}
 	}
@@ -44,17 +45,20 @@ func TestPlay(t *testing.T) {
 			Check(err)
 		}}
 	}
-	if err := l.Perform(t.Context(), Experiment{"playing", "well", []Part{part("a", nil), part("b", nil)}}, nil); !errors.Is(err, result.ErrMissed) {
+	if err := l.Perform(t.Context(), Experiment{"playing", "well", []Part{part("a", nil), part("b", nil)}},
+		nil); !errors.Is(err, result.ErrMissed) {
 		t.Errorf("ends with %v", err)
 	}
-	if want := "a ends 1\na ends 0\nb ends 1\nb ends 0\n\n|"; !strings.HasPrefix(out.String(), want) || !strings.Contains(out.String(), "a: 2, expected") {
+	if want := "a ends 1\na ends 0\nb ends 1\nb ends 0\n\n|"; !strings.HasPrefix(out.String(), want) ||
+		!strings.Contains(out.String(), "a: 2, expected") {
 		t.Errorf("%s", out.String())
 	}
 	if _, err := os.Stat(l.Dir); !os.IsNotExist(err) {
 		t.Errorf("its folder is left: %v", err)
 	}
 	broken := errors.New("broken")
-	if err := l.Perform(t.Context(), Experiment{"playing", "", []Part{part("a", broken), part("b", nil)}}, nil); !errors.Is(err, broken) || err.Error() != "a: broken" {
+	if err := l.Perform(t.Context(), Experiment{"playing", "", []Part{part("a", broken), part("b", nil)}},
+		nil); !errors.Is(err, broken) || err.Error() != "a: broken" {
 		t.Errorf("ends with %v", err)
 	}
 }
@@ -106,7 +110,8 @@ func TestDuring(t *testing.T) {
 func TestSteps(t *testing.T) {
 	plan := Load{Steps: []Step{{15 * time.Second, 1000}, {500 * time.Millisecond, 2.5}}, Arrivals: "poisson"}.plan()
 	text := string(testkit.Must(json.Marshal(plan))(t))
-	for _, want := range []string{`"duration":15.5,`, `"arrivals":"poisson"`, `"type":"steps"`, `{"duration":15,"rps":1000},{"duration":0.5,"rps":2.5}`} {
+	for _, want := range []string{`"duration":15.5,`, `"arrivals":"poisson"`, `"type":"steps"`,
+		`{"duration":15,"rps":1000},{"duration":0.5,"rps":2.5}`} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %s in %s", want, text)
 		}
@@ -115,7 +120,8 @@ func TestSteps(t *testing.T) {
 
 // The fields of a load are sent with and without a body, whose type is added.
 func TestFields(t *testing.T) {
-	for body, want := range map[string]string{"": `"headers":{"X-A":"1"}`, "{}": `"headers":{"Content-Type":"application/json","X-A":"1"}`} {
+	for body, want := range map[string]string{"": `"headers":{"X-A":"1"}`,
+		"{}": `"headers":{"Content-Type":"application/json","X-A":"1"}`} {
 		l := Load{Headers: map[string]string{"X-A": "1"}, Body: body}
 		if text := string(testkit.Must(json.Marshal(l.plan()))(t)); !strings.Contains(text, want) || len(l.Headers) != 1 {
 			t.Errorf("with the body %q there is no %s in %s", body, want, text)
@@ -128,7 +134,8 @@ func TestNumber(t *testing.T) {
 	for _, c := range []struct {
 		args []string
 		want int
-	}{{nil, 20}, {[]string{"1"}, 1}, {[]string{"1000"}, 1000}, {[]string{"0"}, 0}, {[]string{"1001"}, 0}, {[]string{"x"}, 0}, {[]string{"1", "2"}, 0}} {
+	}{{nil, 20}, {[]string{"1"}, 1}, {[]string{"1000"}, 1000}, {[]string{"0"}, 0}, {[]string{"1001"}, 0},
+		{[]string{"x"}, 0}, {[]string{"1", "2"}, 0}} {
 		if v, err := n.Read(c.args); v != c.want || (err == nil) != (c.want > 0) {
 			t.Errorf("%v: %d, %v, want %d", c.args, v, err, c.want)
 		}
@@ -140,7 +147,8 @@ func TestVerdicts(t *testing.T) {
 	if got := Verdicts([]record.Verdict{"VALID", "INVALID", "VALID"}, same); got != "2 VALID, 1 INVALID" {
 		t.Errorf("verdicts %q", got)
 	}
-	if record.Worse("", "VALID") != "VALID" || record.Worse("INVALID", "VALID") != "INVALID" || record.Worse("VALID", "DEGRADED") != "DEGRADED" {
+	if record.Worse("", "VALID") != "VALID" || record.Worse("INVALID", "VALID") != "INVALID" ||
+		record.Worse("VALID", "DEGRADED") != "DEGRADED" {
 		t.Error("verdicts are out of order")
 	}
 }

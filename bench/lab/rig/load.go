@@ -89,7 +89,8 @@ func (l Load) Run(ctx context.Context) (loaded *Loaded, err error) {
 func (l Load) run(ctx context.Context) *Loaded {
 	bin, dir := Must(Binary("loadgen")), Must(os.MkdirTemp("", "weir-load-"))
 	defer os.RemoveAll(dir)
-	plan, out, lines := filepath.Join(dir, "plan.json"), filepath.Join(dir, "result.json"), filepath.Join(dir, "outcomes.csv")
+	plan, out, lines := filepath.Join(dir, "plan.json"), filepath.Join(dir, "result.json"),
+		filepath.Join(dir, "outcomes.csv")
 	Check(os.WriteFile(plan, Must(json.Marshal(l.plan())), 0o600))
 	args := []string{"run", plan, "-out", out, "-event-loops", fmt.Sprint(l.Loops)}
 	if l.Outcomes {
@@ -174,7 +175,8 @@ func (l Load) plan() map[string]any {
 		profile["type"], profile["params"] = "steps", map[string]any{"steps": steps}
 	}
 	options := make(map[string]any)
-	p := map[string]any{"limiterUrl": l.URL, "duration": length.Seconds(), "profile": profile, "concurrency": l.Connections, "seed": l.Seed,
+	p := map[string]any{"limiterUrl": l.URL, "duration": length.Seconds(), "profile": profile,
+		"concurrency": l.Connections, "seed": l.Seed,
 		"shard": map[string]int{"index": l.Shard, "of": max(1, l.Shards)}, "requestOptions": options}
 	if !l.StartAt.IsZero() {
 		p["startAt"] = l.StartAt.UTC().Format(time.RFC3339Nano)
@@ -243,7 +245,8 @@ func Inconclusive(loads ...*Loaded) error {
 // Busy returns the error of an experiment that this machine was too busy for.
 func Busy(reasons []string) error {
 	return &service.ExitError{Status: 3, Err: fmt.Errorf(
-		"inconclusive: this machine was too busy for the load (%s); run it again with less other work: %w", strings.Join(reasons, "; "), result.ErrNotKept)}
+		"inconclusive: this machine was too busy for the load (%s); run it again with less other work: %w",
+		strings.Join(reasons, "; "), result.ErrNotKept)}
 }
 
 // Doubt is Inconclusive for the loads of runs that missed an expectation. It returns nil if one

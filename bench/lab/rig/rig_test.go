@@ -46,7 +46,10 @@ func TestSamplesSum(t *testing.T) {
 
 func TestScrapeReadsAndRefuses(t *testing.T) {
 	text := "# HELP up it is\nup 1\nseconds_bucket{le=\"+Inf\"} 2.5e3\n"
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(text)) }))
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
+		_ *http.Request) {
+		_, _ = w.Write([]byte(text))
+	}))
 	defer srv.Close()
 	addr := strings.TrimPrefix(srv.URL, "http://")
 	s, err := Scrape(context.Background(), addr)
@@ -60,7 +63,8 @@ func TestScrapeReadsAndRefuses(t *testing.T) {
 }
 
 func TestProcessLifecycle(t *testing.T) {
-	p := testkit.Must(Start("sleeper", []string{"WORD=hello"}, "sh", "-c", `trap 'exit 3' TERM; echo $WORD; while :; do sleep 0.01; done`))(t)
+	p := testkit.Must(Start("sleeper", []string{"WORD=hello"}, "sh", "-c",
+		`trap 'exit 3' TERM; echo $WORD; while :; do sleep 0.01; done`))(t)
 	testkit.Eventually(t, "its output", func() bool { return strings.Contains(p.Output(), "hello") })
 	if rss, err := RSS(p.Pid()); err != nil || rss <= 0 {
 		t.Errorf("resident memory %d, %v", rss, err)
@@ -68,7 +72,8 @@ func TestProcessLifecycle(t *testing.T) {
 	if _, err := CPU(p.Pid()); err != nil {
 		t.Errorf("processor time: %v", err)
 	}
-	if err := p.Stop(); err == nil || !strings.Contains(err.Error(), "exit status 3") || !strings.Contains(err.Error(), "hello") {
+	if err := p.Stop(); err == nil || !strings.Contains(err.Error(), "exit status 3") ||
+		!strings.Contains(err.Error(), "hello") {
 		t.Errorf("a failing program's end is told as %v", err)
 	}
 }
@@ -134,7 +139,8 @@ func TestQuantile(t *testing.T) {
 
 func TestSamplesQuantile(t *testing.T) {
 	before := Samples{`took_bucket{uri="/a",le="1"}`: 10, `took_bucket{uri="/a",le="+Inf"}`: 10}
-	now := Samples{`took_bucket{uri="/a",le="1"}`: 20, `took_bucket{uri="/a",le="+Inf"}`: 20, `took_bucket{uri="/b",le="1"}`: 0, `took_bucket{uri="/b",le="+Inf"}`: 30}
+	now := Samples{`took_bucket{uri="/a",le="1"}`: 20, `took_bucket{uri="/a",le="+Inf"}`: 20,
+		`took_bucket{uri="/b",le="1"}`: 0, `took_bucket{uri="/b",le="+Inf"}`: 30}
 	if got := now.Quantile(0.5, before, "took", `uri="/a"`); got != 0.5 {
 		t.Errorf("of one series: %v, want 0.5", got)
 	}
@@ -146,7 +152,8 @@ func TestSamplesQuantile(t *testing.T) {
 // The programs are not beside a test.
 func TestTopologyThatCannotStart(t *testing.T) {
 	var l Lab
-	if err := l.Run(t.Context(), func() { l.Rig(Topology{}) }); err == nil || !strings.Contains(err.Error(), "run make build first") {
+	if err := l.Run(t.Context(), func() { l.Rig(Topology{}) }); err == nil ||
+		!strings.Contains(err.Error(), "run make build first") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -238,7 +245,8 @@ func TestStopTellsOfACrash(t *testing.T) {
 			p := testkit.Must(Start("ender", nil, "sh", "-c", "echo last words; "+exit))(t)
 			p.Foreign = foreign
 			<-p.done
-			if err := p.Stop(); err == nil || !strings.Contains(err.Error(), "ender ended by itself: ") || !strings.Contains(err.Error(), "last words") {
+			if err := p.Stop(); err == nil || !strings.Contains(err.Error(), "ender ended by itself: ") ||
+				!strings.Contains(err.Error(), "last words") {
 				t.Errorf("foreign %t, %s: got %v", foreign, exit, err)
 			}
 		}
@@ -257,7 +265,8 @@ func TestStopTellsOfACrash(t *testing.T) {
 func TestServersThatDoNotStart(t *testing.T) {
 	bin := t.TempDir()
 	err := os.Chmod(filepath.Dir(bin), 0o755) // PostgreSQL is started as another user
-	for name, script := range map[string]string{"redis-server": "exec sleep 60", "postgres": "exec sleep 60", "initdb": ":"} {
+	for name, script := range map[string]string{"redis-server": "exec sleep 60", "postgres": "exec sleep 60",
+		"initdb": ":"} {
 		err = errors.Join(err, os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+script+"\n"), 0o755))
 	}
 	if err != nil {

@@ -19,8 +19,9 @@ const skewName = "BENCH_CLOCK_SKEW"
 const (
 	nowBegins = "func Now() Time {\n\tsec, nsec, mono := runtimeNow()\n"
 	nowSkewed = nowBegins + "\tif nsec += skew; nsec >= 1e9 {\n\t\tsec, nsec = sec+1, nsec-1e9\n\t}\n"
-	skewRead  = "\nvar skew int32\n\nfunc init() {\n\ttext, _ := syscall.Getenv(\"" + skewName + "\")\n\td, _ := ParseDuration(text)\n\tskew = int32(d)\n}\n"
-	imports   = "import (\n"
+	skewRead  = "\nvar skew int32\n\nfunc init() {\n\ttext, _ := syscall.Getenv(\"" + skewName +
+		"\")\n\td, _ := ParseDuration(text)\n\tskew = int32(d)\n}\n"
+	imports = "import (\n"
 )
 
 // BuildSkewed builds a program with an adjustable wall clock into the file out. A Go program
@@ -41,7 +42,8 @@ func BuildSkewed(ctx context.Context, program, out string) error {
 		replaced, overlay := filepath.Join(dir, "time.go"), filepath.Join(dir, "overlay.json")
 		list := fmt.Appendf(nil, `{"Replace": {%q: %q}}`, source, replaced)
 		Check(errors.Join(os.WriteFile(replaced, []byte(changed), 0o600), os.WriteFile(overlay, list, 0o600)))
-		if output, err := exec.CommandContext(ctx, "go", "build", "-overlay", overlay, "-o", out, program).CombinedOutput(); err != nil {
+		if output, err := exec.CommandContext(ctx, "go", "build", "-overlay", overlay, "-o", out,
+			program).CombinedOutput(); err != nil {
 			Check(fmt.Errorf("build %s with another clock: %w\n%.300s", program, err, output))
 		}
 	})

@@ -71,7 +71,8 @@ func StartRedis(ctx context.Context) (r *Redis, err error) {
 // Restart starts the server again after Kill, at the same address and empty.
 func (r *Redis) Restart(ctx context.Context) {
 	host, port, _ := strings.Cut(r.Addr, ":")
-	r.Process = Must(Start("redis-server", nil, "redis-server", "--bind", host, "--port", port, "--dir", r.dir, "--save", "", "--appendonly", "no"))
+	r.Process = Must(Start("redis-server", nil, "redis-server", "--bind", host, "--port", port, "--dir", r.dir,
+		"--save", "", "--appendonly", "no"))
 	Check(r.AwaitPort(ctx, r.Addr))
 }
 
@@ -102,7 +103,8 @@ func StartPostgres(ctx context.Context, settings ...string) (p *Postgres, err er
 			Check(errors.New("PostgreSQL is not installed (Debian: apt-get install postgresql)"))
 		}
 		// Other users may not have access to os.TempDir.
-		p = &Postgres{programs: filepath.Dir(found[len(found)-1]), settings: settings, Addr: Must(freeport.Addr()), dir: Must(os.MkdirTemp("/tmp", "weir-postgres-"))}
+		p = &Postgres{programs: filepath.Dir(found[len(found)-1]), settings: settings, Addr: Must(freeport.Addr()),
+			dir: Must(os.MkdirTemp("/tmp", "weir-postgres-"))}
 		p.prepare()
 		p.Restart(ctx)
 	})
@@ -120,7 +122,8 @@ func (p *Postgres) prepare() {
 		p.as = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
 		Check(os.Chown(p.dir, int(uid), int(gid)))
 	}
-	out, err := p.command("initdb", "-D", p.dir+"/data", "-U", "weir", "-A", "trust", "-E", "UTF8", "--no-sync").CombinedOutput()
+	out, err := p.command("initdb", "-D", p.dir+"/data", "-U", "weir", "-A", "trust", "-E", "UTF8",
+		"--no-sync").CombinedOutput()
 	if err != nil {
 		Check(fmt.Errorf("initdb: %w\n%s", err, out))
 	}

@@ -95,7 +95,8 @@ func Misbehaviour() http.Handler {
 	mux.HandleFunc("/junk", say("\x16\x03\x01\x00 this is not HTTP\r\n\r\n"))
 	mux.HandleFunc("/interim/{n}", func(w http.ResponseWriter, r *http.Request) {
 		n, _ := strconv.Atoi(r.PathValue("n"))
-		say(strings.Repeat("HTTP/1.1 100 Continue\r\n\r\n", n)+"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nOK")(w, r)
+		say(strings.Repeat("HTTP/1.1 100 Continue\r\n\r\n", n)+
+			"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nOK")(w, r)
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Via", r.Header.Get("Via"))

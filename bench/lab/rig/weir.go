@@ -76,7 +76,8 @@ func (l *Lab) StartApart(files int, env ...string) *Proxy {
 // that ask it. It ends with the current part.
 func (l *Lab) Advisor(capacity, limit int, slo time.Duration) (p *Process, addr string, follow []string) {
 	bounds := []string{fmt.Sprintf("LIMIT_MIN_RPS=%d", limit/10), fmt.Sprintf("LIMIT_MAX_RPS=%d", 5*limit)}
-	p, addr = l.Start("advisor", append(bounds, fmt.Sprintf("CAPACITY_RPS=%d", capacity), "SLO_P95="+slo.String(), "STATE_FILE="+filepath.Join(l.Dir, "state"))...)
+	p, addr = l.Start("advisor", append(bounds, fmt.Sprintf("CAPACITY_RPS=%d", capacity), "SLO_P95="+slo.String(),
+		"STATE_FILE="+filepath.Join(l.Dir, "state"))...)
 	return p, addr, append(bounds, "ADAPTIVE_MODE=true", "ADVISOR_URL=http://"+addr)
 }
 

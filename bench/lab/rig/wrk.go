@@ -49,7 +49,8 @@ func Turns[R any](rounds, n int, run func(side int) R) [][]R {
 
 // Run runs wrk to its end. It ends the current Try if that fails.
 func (w Wrk) Run(ctx context.Context) WrkRun {
-	args := []string{"-t1", "-c" + strconv.Itoa(w.Connections), "-d" + strconv.Itoa(int(w.For.Seconds())) + "s", "--latency"}
+	args := []string{"-t1", "-c" + strconv.Itoa(w.Connections), "-d" + strconv.Itoa(int(w.For.Seconds())) + "s",
+		"--latency"}
 	if w.Script != "" {
 		dir := Must(os.MkdirTemp("", "weir-wrk-"))
 		defer os.RemoveAll(dir)
@@ -79,7 +80,8 @@ var (
 )
 
 func parseWrk(text string) (r WrkRun, err error) {
-	total, rate, median := wrkTotal.FindStringSubmatch(text), wrkRate.FindStringSubmatch(text), wrkMedian.FindStringSubmatch(text)
+	total, rate, median := wrkTotal.FindStringSubmatch(text), wrkRate.FindStringSubmatch(text),
+		wrkMedian.FindStringSubmatch(text)
 	if total == nil || rate == nil || median == nil {
 		return r, fmt.Errorf("parse the output of wrk:\n%s", text)
 	}

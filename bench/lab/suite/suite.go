@@ -52,7 +52,8 @@ func Run(ctx context.Context, p Plan, out io.Writer) error {
 		var done []finished
 		began := time.Now()
 		for i, part := range p.Parts {
-			fmt.Fprintf(out, "\n▶ %d of %d, after %.0f s: %s\n\n", i+1, len(p.Parts), time.Since(began).Seconds(), strings.Join(append([]string{part.Name}, part.Args...), " "))
+			fmt.Fprintf(out, "\n▶ %d of %d, after %.0f s: %s\n\n", i+1, len(p.Parts), time.Since(began).Seconds(),
+				strings.Join(append([]string{part.Name}, part.Args...), " "))
 			rec := result.NewRecorder(time.Now(), out, part.Name, part.Args)
 			fault := part.Run(ctx, part.Args, rec)
 			rig.Check(ctx.Err())

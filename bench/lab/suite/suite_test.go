@@ -36,7 +36,8 @@ func TestRun(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out.String())
 	}
 	text, err := os.ReadFile(page)
-	if err != nil || !strings.Contains(string(text), "`bin/bench one 3`") || !strings.Contains(string(text), "**2.00** (2.00 … 2.00)") {
+	if err != nil || !strings.Contains(string(text), "`bin/bench one 3`") ||
+		!strings.Contains(string(text), "**2.00** (2.00 … 2.00)") {
 		t.Fatalf("the page: %v\n%s", err, text)
 	}
 	all, err := result.LoadAll(dir)
@@ -52,12 +53,14 @@ func TestRun(t *testing.T) {
 	}
 
 	// Once more: the second is worse, the first fails but does not stop it.
-	plan.Parts[0].Run, plan.Parts[1].Run = printing("**1.00** (0.90 … 1.10)", errors.New("lost a request")), printing("**1.50** (1.00 … 2.00)", nil)
+	plan.Parts[0].Run, plan.Parts[1].Run = printing("**1.00** (0.90 … 1.10)", errors.New("lost a request")),
+		printing("**1.50** (1.00 … 2.00)", nil)
 	out.Reset()
 	if err := Run(t.Context(), plan, &out); !errors.Is(err, ErrFindings) {
 		t.Fatalf("ended with %v", err)
 	}
-	for _, want := range []string{"failed: lost a request", "worse than before", "worse: Speed: it, weir /s: 1.50, was 2.00"} {
+	for _, want := range []string{"failed: lost a request", "worse than before",
+		"worse: Speed: it, weir /s: 1.50, was 2.00"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the summary lacks %q:\n%s", want, out.String())
 		}
@@ -83,7 +86,8 @@ func TestNotKeptAndLenient(t *testing.T) {
 		{"one", nil, printing("**2.00** (2.00 … 2.00)", nil)},
 		{"two", nil, printing("**1.00** (1.00 … 1.00)", fmt.Errorf("nginx is not installed: %w", result.ErrNotKept))}}}
 	var out bytes.Buffer
-	if err := Run(t.Context(), plan, &out); err != nil || !strings.Contains(out.String(), "left out: nginx is not installed") {
+	if err := Run(t.Context(), plan, &out); err != nil ||
+		!strings.Contains(out.String(), "left out: nginx is not installed") {
 		t.Fatalf("ended with %v:\n%s", err, out.String())
 	}
 	if all, err := result.LoadAll(dir); err != nil || len(all) != 1 || all[0].Experiment != "one" {

@@ -47,7 +47,8 @@ func TestUndecided(t *testing.T) {
 
 // wrk names the users in turn.
 func TestScript(t *testing.T) {
-	if text := fmt.Sprintf(script, "%s", 1000); !strings.Contains(text, `"value":"%s"`) || !strings.Contains(text, `n % 1000)`) {
+	if text := fmt.Sprintf(script, "%s", 1000); !strings.Contains(text, `"value":"%s"`) ||
+		!strings.Contains(text, `n % 1000)`) {
 		t.Error(text)
 	}
 }

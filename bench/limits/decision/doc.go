@@ -22,8 +22,10 @@ type lab struct{ rig.Lab }
 // Run runs the parts named by args, or all. The error says which expectations were missed.
 func Run(ctx context.Context, args []string, out io.Writer) error {
 	l := &lab{rig.Lab{Out: out}}
-	return l.Perform(ctx, rig.Experiment{Name: "decision", Good: "decisions cost a fraction of those of envoyproxy/ratelimit, and none waits for long.",
-		Parts: []rig.Part{{Name: "speed", Play: l.speed}, {Name: "pace", Play: l.pace}, {Name: "frozen", Play: l.frozen}}}, args)
+	return l.Perform(ctx, rig.Experiment{Name: "decision",
+		Good: "decisions cost a fraction of those of envoyproxy/ratelimit, and none waits for long.",
+		Parts: []rig.Part{{Name: "speed", Play: l.speed}, {Name: "pace", Play: l.pace},
+			{Name: "frozen", Play: l.frozen}}}, args)
 }
 
 // limitsDir writes the file with the limit and returns its folder.
@@ -45,7 +47,8 @@ const body = `{"domain":"bench","descriptors":[{"entries":[{"key":"user","value"
 
 // weir starts a proxy with one event loop that only decides.
 func (l *lab) weir(env ...string) *rig.Master {
-	return l.Master(append([]string{"RATELIMIT_CONFIG=" + l.limitsDir(), "EVENT_LOOPS=1", "RATE_LIMIT_HEADERS=off"}, env...)...)
+	return l.Master(append([]string{"RATELIMIT_CONFIG=" + l.limitsDir(), "EVENT_LOOPS=1", "RATE_LIMIT_HEADERS=off"},
+		env...)...)
 }
 
 // withRedis starts such a proxy and its Redis.
@@ -65,14 +68,17 @@ func url(m *rig.Master) string { return "http://" + m.Addr + "/json" }
 func (l *lab) peer(redis string) (p *rig.Process, url string) {
 	l.limitsDir()
 	program := filepath.Join(l.Dir, "ratelimit")
-	rig.Check(rig.BuildPeer(l.Ctx, program, "bench/limits/decision/ratelimit", "github.com/envoyproxy/ratelimit/src/service_cmd"))
+	rig.Check(rig.BuildPeer(l.Ctx, program, "bench/limits/decision/ratelimit",
+		"github.com/envoyproxy/ratelimit/src/service_cmd"))
 	var ports [3]string
 	for i := range ports {
 		_, ports[i], _ = strings.Cut(rig.Must(freeport.Addr()), ":")
 	}
 	addr := "127.0.0.1:" + ports[0]
-	p = l.StartForeign("ratelimit", addr, "env", "HOST=127.0.0.1", "GRPC_HOST=127.0.0.1", "DEBUG_HOST=127.0.0.1", "PORT="+ports[0], "GRPC_PORT="+ports[1], "DEBUG_PORT="+ports[2],
-		"USE_STATSD=false", "DISABLE_STATS=true", "REDIS_SOCKET_TYPE=tcp", "REDIS_URL="+redis, "RUNTIME_ROOT="+l.Dir, "RUNTIME_SUBDIRECTORY=limits", "RUNTIME_WATCH_ROOT=false", "LOG_LEVEL=ERROR", program)
+	p = l.StartForeign("ratelimit", addr, "env", "HOST=127.0.0.1", "GRPC_HOST=127.0.0.1", "DEBUG_HOST=127.0.0.1",
+		"PORT="+ports[0], "GRPC_PORT="+ports[1], "DEBUG_PORT="+ports[2],
+		"USE_STATSD=false", "DISABLE_STATS=true", "REDIS_SOCKET_TYPE=tcp", "REDIS_URL="+redis, "RUNTIME_ROOT="+l.Dir,
+		"RUNTIME_SUBDIRECTORY=limits", "RUNTIME_WATCH_ROOT=false", "LOG_LEVEL=ERROR", program)
 	l.Keep(p.Kill)
 	return p, "http://" + addr + "/json"
 }

@@ -30,7 +30,8 @@ func (l *lab) speed() {
 	peer, peerURL := l.peer(redis.Addr)
 	all := []rig.Contestant{{Name: "envoyproxy/ratelimit", Process: peer, Wrk: rig.Wrk{URL: peerURL}, Redis: redis},
 		contestant("Weir", weir, redis), contestant("Weir, simulated Redis", l.weir(), nil)}
-	fmt.Fprintf(l.Out, "### Speed\n\nwrk posts to /json over %d connections, %d turns of %v. Weir has one event loop; envoyproxy/ratelimit uses all cores.\n\n", connections, rounds, spell)
+	fmt.Fprintf(l.Out, "### Speed\n\nwrk posts to /json over %d connections, %d turns of %v. Weir has one event loop; "+
+		"envoyproxy/ratelimit uses all cores.\n\n", connections, rounds, spell)
 	for _, users := range []int{1, 1000} {
 		runs := rig.Turns(rounds, len(all), func(i int) rig.Sample {
 			all[i].Wrk.Script = fmt.Sprintf(script, "%s", users)
@@ -45,7 +46,8 @@ func perCPU(s rig.Sample) float64 { return 1e6 / s.CPU }
 
 // judge prints the figures. The goals apply to one key, which all callers share.
 func (l *lab) judge(all []rig.Contestant, runs [][]rig.Sample, users int) {
-	t := result.NewTable(fmt.Sprintf("%d keys | decisions/s | per second of CPU time | Redis: CPU µs per decision | commands per decision", users))
+	t := result.NewTable(fmt.Sprintf(
+		"%d keys | decisions/s | per second of CPU time | Redis: CPU µs per decision | commands per decision", users))
 	for i, c := range all {
 		asks := "2"
 		if c.Own != "" {
@@ -54,15 +56,18 @@ func (l *lab) judge(all []rig.Contestant, runs [][]rig.Sample, users int) {
 		if c.Redis == nil {
 			asks = "–"
 		}
-		t.Add("%s | %.0f | %.0f | %.1f | %s", c.Name, result.MedianOf(runs[i], rig.PerSecond), result.MedianOf(runs[i], perCPU), result.MedianOf(runs[i], rig.RedisEach), asks)
+		t.Add("%s | %.0f | %.0f | %.1f | %s", c.Name, result.MedianOf(runs[i], rig.PerSecond),
+			result.MedianOf(runs[i], perCPU), result.MedianOf(runs[i], rig.RedisEach), asks)
 	}
 	fmt.Fprintf(l.Out, "%s\nRatios of Weir to the peer: decisions per CPU time %s, CPU time of Redis %s\n\n",
 		t, result.RatioOf(runs[1], runs[0], perCPU).Ratio(1), result.RatioOf(runs[1], runs[0], rig.RedisEach).Ratio(2))
 	if users > 1 {
 		return
 	}
-	l.AtLeast("decisions per CPU time, relative to the peer's", result.MedianOf(runs[1], perCPU)/result.MedianOf(runs[0], perCPU), 5)
+	l.AtLeast("decisions per CPU time, relative to the peer's", result.MedianOf(runs[1], perCPU)/
+		result.MedianOf(runs[0], perCPU), 5)
 	l.AtMost("store commands per decision", result.MedianOf(runs[1], rig.Commands), .2)
-	l.AtMost("CPU time of Redis, relative to that with the peer", result.MedianOf(runs[1], rig.RedisEach)/result.MedianOf(runs[0], rig.RedisEach), .3)
+	l.AtMost("CPU time of Redis, relative to that with the peer", result.MedianOf(runs[1], rig.RedisEach)/
+		result.MedianOf(runs[0], rig.RedisEach), .3)
 	l.AtLeast("simulated Redis, one loop: decisions per second", result.MedianOf(runs[2], rig.PerSecond), 80_000)
 }

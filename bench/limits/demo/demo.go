@@ -48,13 +48,15 @@ func Run(ctx context.Context, out io.Writer) error {
 }
 
 func playAll(l *rig.Lab, all []phase) {
-	fmt.Fprintf(l.Out, "Weir demo: a limit of %d requests per second in front of a target that can serve %.0f, GATE=off\n\n", limit,
+	fmt.Fprintf(l.Out,
+		"Weir demo: a limit of %d requests per second in front of a target that can serve %.0f, GATE=off\n\n", limit,
 		targetWorkers/targetDelay.Seconds())
 	r := l.Rig(rig.Topology{
 		Target: []string{fmt.Sprintf("TARGET_WORKERS=%d", targetWorkers), "TARGET_DELAY=" + targetDelay.String()},
 		// Windows admit bursts that overload the target, and the gate would shed part of them.
 		// The figures should show the limit alone.
-		Proxy: []string{"GATE=off", "RATE_LIMIT_ALGORITHM=fixed", fmt.Sprintf("RATE_LIMIT_LIMIT=%d", limit), "RATE_LIMIT_WINDOW=1",
+		Proxy: []string{"GATE=off", "RATE_LIMIT_ALGORITHM=fixed", fmt.Sprintf("RATE_LIMIT_LIMIT=%d", limit),
+			"RATE_LIMIT_WINDOW=1",
 			fmt.Sprintf("RATE_LIMIT_CAPACITY=%d", limit), fmt.Sprintf("RATE_LIMIT_FILL_RATE=%d", limit)},
 	})
 	fmt.Fprintf(l.Out, "  loadgen ──▶ proxy %s ──▶ target %s\n\n", r.ProxyAddrs[0], r.TargetAddr)
@@ -76,7 +78,8 @@ func playAll(l *rig.Lab, all []phase) {
 func (p *phase) play(l *rig.Lab, r *rig.Rig) {
 	for try := 1; ; try++ {
 		before := l.Scrape(r.TargetAddr)
-		p.load = l.Load(rig.Load{URL: r.URL(0), Rate: p.rate, For: time.Duration(p.seconds) * time.Second, Progress: l.Out})[0]
+		p.load = l.Load(rig.Load{URL: r.URL(0), Rate: p.rate, For: time.Duration(p.seconds) * time.Second,
+			Progress: l.Out})[0]
 		after := l.Scrape(r.TargetAddr)
 		grown := func(name string) float64 { return after.Since(before, name, `uri="/api/test"`, `status="200"`) }
 		served := grown("http_server_requests_seconds_count")
@@ -84,7 +87,8 @@ func (p *phase) play(l *rig.Lab, r *rig.Rig) {
 		if p.load.Verdict != "INVALID" || try == tries {
 			return
 		}
-		fmt.Fprintf(l.Out, "  this machine was too busy for the schedule (%s); repeating\n", strings.Join(p.load.Reasons, "; "))
+		fmt.Fprintf(l.Out, "  this machine was too busy for the schedule (%s); repeating\n",
+			strings.Join(p.load.Reasons, "; "))
 		l.Wait(time.Now().Add(refill))
 	}
 }
@@ -110,7 +114,8 @@ func (p *phase) problem() string {
 }
 
 func show(out io.Writer, all []phase) error {
-	table := result.NewTable("algorithm|load/s|sent|admitted|refused|refused %|expected %|p50 ms|p95 ms|p99 ms|429 p99|target saw|its ms||")
+	table := result.NewTable(
+		"algorithm|load/s|sent|admitted|refused|refused %|expected %|p50 ms|p95 ms|p99 ms|429 p99|target saw|its ms||")
 	for i := range all {
 		p := &all[i]
 		l, lat := p.load, p.load.LatencySuccess
@@ -121,10 +126,13 @@ func show(out io.Writer, all []phase) error {
 		if p.problem() != "" {
 			mark = "✗"
 		}
-		table.Add("%s|%d|%d|%d|%d|%.1f|%s|%.1f|%.1f|%.1f|%s|%d|%.1f|%s|%s", p.algorithm, p.rate, l.Sent, l.Success, l.RateLimited,
-			share(l.RateLimited, l.Sent), p.expectedShare(), 1e3*lat.P50, 1e3*lat.P95, 1e3*lat.P99, refusals, p.served, 1e3*p.busyTime, p.bar(), mark)
+		table.Add("%s|%d|%d|%d|%d|%.1f|%s|%.1f|%.1f|%.1f|%s|%d|%.1f|%s|%s", p.algorithm, p.rate, l.Sent, l.Success,
+			l.RateLimited,
+			share(l.RateLimited, l.Sent), p.expectedShare(), 1e3*lat.P50, 1e3*lat.P95, 1e3*lat.P99, refusals, p.served,
+			1e3*p.busyTime, p.bar(), mark)
 	}
-	fmt.Fprintf(out, "\nWhat the load generator sent, what the proxy admitted, and what the target received\n\n%s%s", table.Text(), explanation)
+	fmt.Fprintf(out, "\nWhat the load generator sent, what the proxy admitted, and what the target received\n\n%s%s",
+		table.Text(), explanation)
 	err := judge(out, all)
 	fmt.Fprint(out, "\nThis was the limit alone, with GATE=off. `make demo-gate` shows the gate: "+
 		"a target that loses half its speed, without it and with it.\n")
@@ -146,12 +154,14 @@ func judge(out io.Writer, all []phase) error {
 	for i := range all {
 		p := &all[i]
 		problem := p.problem()
-		e.Never(problem != "", "%s at %d/s: %s (the generator's verdict on itself: %s)", p.algorithm, p.rate, problem, p.load.Verdict)
+		e.Never(problem != "", "%s at %d/s: %s (the generator's verdict on itself: %s)", p.algorithm, p.rate, problem,
+			p.load.Verdict)
 		if problem != "" {
 			wrong = append(wrong, p.load)
 		}
 	}
-	return e.Conclude(out, "nothing was refused below the limit, nothing above it was admitted, no request was lost.", rig.Doubt(wrong))
+	return e.Conclude(out, "nothing was refused below the limit, nothing above it was admitted, no request was lost.",
+		rig.Doubt(wrong))
 }
 
 func (p *phase) bar() string {

@@ -86,7 +86,8 @@ func TestProblems(t *testing.T) {
 		if err := show(io.Discard, []phase{wrong}); !errors.Is(err, result.ErrMissed) {
 			t.Errorf("%s: the report ends with %v", problem, err)
 		}
-		if exit, ok := errors.AsType[*service.ExitError](show(io.Discard, []phase{good(), doubtful})); !ok || exit.Status != 3 {
+		if exit, ok := errors.AsType[*service.ExitError](show(io.Discard, []phase{good(), doubtful})); !ok ||
+			exit.Status != 3 {
 			t.Errorf("%s with another load than planned: it proves something", problem)
 		}
 		if err := show(io.Discard, []phase{doubtful, wrong}); !errors.Is(err, result.ErrMissed) {

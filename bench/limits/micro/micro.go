@@ -16,7 +16,8 @@ import (
 )
 
 // packages are the packages whose benchmarks cover the data path and the arithmetic behind it.
-var packages = []string{"./internal/http1", "./internal/deadline", "./proxy/limit", "./proxy/rule", "./proxy/sketch", "./proxy/store/simredis", "./proxy/session",
+var packages = []string{"./internal/http1", "./internal/deadline", "./proxy/limit", "./proxy/rule",
+	"./proxy/sketch", "./proxy/store/simredis", "./proxy/session",
 	"./loadgen/pace", "./target/model", "./advisor/forecast", "./advisor/policy", "./advisor/core"}
 
 // Run runs the benchmarks with the Go tool in the current folder, which must be the repository.
@@ -27,12 +28,14 @@ func Run(ctx context.Context, args []string, out io.Writer) error {
 		span = args[0]
 	}
 	if len(args) > 1 || !regexp.MustCompile(`^\d+(ms|s|x)$`).MatchString(span) {
-		return &service.ExitError{Status: 2, Err: fmt.Errorf("micro needs the time of each benchmark (200ms, 1s, 100x) or no argument, not %q", args)}
+		return &service.ExitError{Status: 2,
+			Err: fmt.Errorf("micro needs the time of each benchmark (200ms, 1s, 100x) or no argument, not %q", args)}
 	}
 	if _, err := exec.LookPath("go"); err != nil {
 		return fmt.Errorf("the Go tool, which runs the benchmarks, is not installed: %w", err)
 	}
-	cmd := exec.CommandContext(ctx, "go", append([]string{"test", "-run", "^$", "-bench", ".", "-benchmem", "-benchtime", span}, packages...)...)
+	cmd := exec.CommandContext(ctx, "go",
+		append([]string{"test", "-run", "^$", "-bench", ".", "-benchmem", "-benchtime", span}, packages...)...)
 	text, err := cmd.CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("go test -bench: %w\n%s", err, text)
@@ -71,7 +74,8 @@ func parse(text string) *result.Table {
 				more += " " + value + " " + unit
 			}
 		}
-		t.Add("%s | %s | %s | %.0f | %.0f | %s", pkg, found[1], strconv.FormatFloat(values["ns/op"], 'g', 4, 64), values["B/op"], values["allocs/op"], more)
+		t.Add("%s | %s | %s | %.0f | %.0f | %s", pkg, found[1], strconv.FormatFloat(values["ns/op"], 'g', 4, 64),
+			values["B/op"], values["allocs/op"], more)
 	}
 	return t
 }

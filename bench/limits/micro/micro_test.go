@@ -34,7 +34,8 @@ func TestParse(t *testing.T) {
 func TestRunRefuses(t *testing.T) {
 	for _, args := range [][]string{{"long"}, {"1s", "2s"}} {
 		err := Run(t.Context(), args, io.Discard)
-		if exit, ok := errors.AsType[*service.ExitError](err); !ok || exit.Status != 2 || !strings.Contains(err.Error(), "200ms") {
+		if exit, ok := errors.AsType[*service.ExitError](err); !ok || exit.Status != 2 ||
+			!strings.Contains(err.Error(), "200ms") {
 			t.Errorf("%q: %v", args, err)
 		}
 	}

@@ -73,7 +73,8 @@ func (c *contest) skewOf(instance int) time.Duration {
 }
 
 func (c *contest) begin(l *rig.Lab, name string) *side {
-	s := &side{Postgres: l.Postgres("max_connections=200", "log_min_messages=log", "log_lock_waits=on"), lab: l, name: name}
+	s := &side{Postgres: l.Postgres("max_connections=200", "log_min_messages=log", "log_lock_waits=on"), lab: l,
+		name: name}
 	if way := recipeNamed(name); way != nil {
 		s.ask(way.schema)
 		s.path = "/items/user"
@@ -89,7 +90,10 @@ func (c *contest) begin(l *rig.Lab, name string) *side {
 func (c *contest) weir(s *side) {
 	l := s.lab
 	rules := filepath.Join(l.Dir, "rules.yaml")
-	rig.Check(os.WriteFile(rules, []byte(cmp.Or(c.rules, fmt.Sprintf("rules:\n- {id: user, key: [path], limit: {algorithm: gcra, limit: 1, window: %.6f, burst: 1}}\n", c.period.Seconds()))), 0o600))
+	rig.Check(os.WriteFile(rules,
+		[]byte(cmp.Or(c.rules, fmt.Sprintf(
+			"rules:\n- {id: user, key: [path], limit: {algorithm: gcra, limit: 1, window: %.6f, burst: 1}}\n",
+			c.period.Seconds()))), 0o600))
 	env := []string{"RULES_FILE=" + rules, "RATE_LIMIT_ALGORITHM=off", "EVENT_LOOPS=1"}
 	if !c.apart {
 		env = append(env, "POSTGRES_URL="+s.URL(), "POSTGRES_TIMEOUT=1s")
@@ -113,7 +117,8 @@ func (c *contest) weir(s *side) {
 func (c *contest) recipe(s *side) {
 	for i := range instances {
 		addr := rig.Must(freeport.Addr())
-		s.lab.StartForeign(s.name, addr, rig.Must(os.Executable()), ServiceName, s.name, addr, s.URL(), strconv.Itoa(cmp.Or(c.connections, recipeConnections)), c.period.String(), c.skewOf(i).String())
+		s.lab.StartForeign(s.name, addr, rig.Must(os.Executable()), ServiceName, s.name, addr, s.URL(),
+			strconv.Itoa(cmp.Or(c.connections, recipeConnections)), c.period.String(), c.skewOf(i).String())
 		s.addrs = append(s.addrs, addr)
 	}
 }

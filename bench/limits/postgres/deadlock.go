@@ -73,8 +73,10 @@ func (c *contention) count(admitted bool, err error, span time.Duration) {
 
 // deadlocks has 24 sessions ask about one user, with the range recipe and through Weir.
 func (l *lab) deadlocks() {
-	fmt.Fprintf(l.Out, "\n## Deadlocks\n\n%d sessions, each %d requests of one user one after another; one may pass in %v.\n\n", sessions, sessionAsks, deadlockPeriod)
-	t := result.NewTable("way | admitted | refused | failed | deadlocks | in the log | stalled s | took s | p50 ms | p99 ms | max ms")
+	fmt.Fprintf(l.Out, "\n## Deadlocks\n\n%d sessions, each %d requests of one user one after another; one "+
+		"may pass in %v.\n\n", sessions, sessionAsks, deadlockPeriod)
+	t := result.NewTable(
+		"way | admitted | refused | failed | deadlocks | in the log | stalled s | took s | p50 ms | p99 ms | max ms")
 	c := &contest{period: deadlockPeriod}
 	for _, name := range []string{"range", weirSide} {
 		var got contention
@@ -86,8 +88,10 @@ func (l *lab) deadlocks() {
 			rig.Check(l.Ctx.Err())
 			deadlocks, logged = s.spent().deadlocks, strings.Count(s.Output(), "detected deadlock while waiting")
 		})
-		t.Add("%s | %d | %d | %d | %d | %d | %.1f | %.1f | %.2f | %.2f | %.0f", name, got.admitted, got.refused, got.failed, deadlocks, logged,
-			got.stalled.Seconds(), got.took.Seconds(), result.Millis(result.Quantile(got.spans, 0.5)), result.Millis(result.Quantile(got.spans, 0.99)), result.Millis(got.spans[len(got.spans)-1]))
+		t.Add("%s | %d | %d | %d | %d | %d | %.1f | %.1f | %.2f | %.2f | %.0f", name, got.admitted, got.refused,
+			got.failed, deadlocks, logged,
+			got.stalled.Seconds(), got.took.Seconds(), result.Millis(result.Quantile(got.spans, 0.5)),
+			result.Millis(result.Quantile(got.spans, 0.99)), result.Millis(got.spans[len(got.spans)-1]))
 		if name == weirSide {
 			l.AtMost("weir, all sessions: admitted", float64(got.admitted), 1+float64(got.took)/float64(deadlockPeriod))
 			l.Never(deadlocks > 0, "weir: %d deadlocks", deadlocks)

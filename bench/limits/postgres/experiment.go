@@ -45,8 +45,10 @@ func Run(ctx context.Context, dir string, args []string, out io.Writer) error {
 			break
 		}
 	}
-	return l.Perform(ctx, rig.Experiment{Name: "postgres, besides a factor from 1 to 60,", Good: "Weir admits what the limit allows, independent of the clocks of instances, and without deadlocks.",
-		Parts: []rig.Part{{Name: "load", Play: l.compare}, {Name: "deadlock", Play: l.deadlocks}, {Name: "goals", Play: l.goals}}}, names)
+	return l.Perform(ctx, rig.Experiment{Name: "postgres, besides a factor from 1 to 60,",
+		Good: "Weir admits what the limit allows, independent of the clocks of instances, and without deadlocks.",
+		Parts: []rig.Part{{Name: "load", Play: l.compare}, {Name: "deadlock", Play: l.deadlocks},
+			{Name: "goals", Play: l.goals}}}, names)
 }
 
 // turn plays with one side, which ends with it.
@@ -57,17 +59,23 @@ func (l *lab) turn(name string, play func()) {
 }
 
 var about = []string{
-	"One user may send one request per 2 s to two instances together. Each instance is offered 5 requests per second for 3 minutes, 5 rising to 50 for 3 minutes, and 100 for 4 minutes: of 59,700 requests at most 300 may be admitted.",
-	"nowait, upsert and range are services with 12 connections per instance that keep the limit in a table and use their own clocks; weir is two proxies with a rule. Each way has its own PostgreSQL with default settings, and they run one after another. Where a clock is off, that of the second instance is ahead; for Weir this takes a build with a changed package time.",
+	"One user may send one request per 2 s to two instances together. Each instance is offered 5 requests per second " +
+		"for 3 minutes, 5 rising to 50 for 3 minutes, and 100 for 4 minutes: of 59,700 requests at most 300 may be admitted.",
+	"nowait, upsert and range are services with 12 connections per instance that keep the limit in a table and use " +
+		"their own clocks; weir is two proxies with a rule. Each way has its own PostgreSQL with default settings, and " +
+		"they run one after another. Where a clock is off, that of the second instance is ahead; for Weir this takes a " +
+		"build with a changed package time.",
 }
 
 // compare plays the load against every way, with one clock off against all but range, and
 // writes the page.
 func (l *lab) compare() {
 	compress := l.compress
-	fmt.Fprintf(l.Out, "Two instances, one user, one request in %v; 5/s, 5 to 50/s, 100/s to each: %d requests in ten minutes, played %g times as fast. At most %d may be admitted.\n\n",
+	fmt.Fprintf(l.Out, "Two instances, one user, one request in %v; 5/s, 5 to 50/s, 100/s to each: %d requests in ten "+
+		"minutes, played %g times as fast. At most %d may be admitted.\n\n",
 		period, instances*29_850, compress, boundMost)
-	t := result.NewTable("way | clock off | admitted | refused | failed | deadlocks | admitted p50 ms | p99 ms | max ms | refused p99 ms | PostgreSQL's CPU µs per answer | dead rows | table KB | generator")
+	t := result.NewTable("way | clock off | admitted | refused | failed | deadlocks | admitted p50 ms | p99 ms | max " +
+		"ms | refused p99 ms | PostgreSQL's CPU µs per answer | dead rows | table KB | generator")
 	even := contest{period: scaled(period, compress)}
 	off := contest{period: even.period, skew: scaled(skewed, compress)}
 	fmt.Fprintf(l.Out, "  ▶ building a proxy with another clock\n")
@@ -75,7 +83,8 @@ func (l *lab) compare() {
 		*contest
 		way string
 	}
-	runs := []run{{&even, "nowait"}, {&even, "upsert"}, {&even, "range"}, {&even, weirSide}, {&off, "nowait"}, {&off, "upsert"}}
+	runs := []run{{&even, "nowait"}, {&even, "upsert"}, {&even, "range"}, {&even, weirSide}, {&off, "nowait"},
+		{&off, "upsert"}}
 	remove, err := rig.BuildSkewedProxy(l.Ctx)
 	if err == nil {
 		defer remove()
@@ -102,7 +111,8 @@ func (l *lab) compare() {
 	fmt.Fprintf(l.Out, "\n%s", t)
 	chapter.Tables = []result.Table{*t}
 	lead := result.NewRecorder(time.Now(), io.Discard, "postgres", l.args).Record(time.Now(), nil).Lead()
-	rig.Check((&result.Page{Title: "Weir: limits in PostgreSQL, measured", About: about, Lead: lead, Chapters: []result.Chapter{chapter}}).Write(l.page))
+	rig.Check((&result.Page{Title: "Weir: limits in PostgreSQL, measured", About: about, Lead: lead,
+		Chapters: []result.Chapter{chapter}}).Write(l.page))
 }
 
 func scaled(d time.Duration, compress float64) time.Duration {
@@ -114,11 +124,13 @@ func (o *outcome) add(t *result.Table, skew time.Duration) {
 	var p50, p99, most, refused float64
 	var verdict record.Verdict
 	for _, l := range o.loads {
-		p50, p99, most = max(p50, l.LatencySuccess.P50), max(p99, l.LatencySuccess.P99), max(most, l.LatencySuccess.Max, l.LatencyRateLimited.Max)
+		p50, p99, most = max(p50, l.LatencySuccess.P50), max(p99, l.LatencySuccess.P99),
+			max(most, l.LatencySuccess.Max, l.LatencyRateLimited.Max)
 		refused = max(refused, l.LatencyRateLimited.P99)
 		verdict = record.Worse(l.Verdict, verdict)
 	}
-	t.Add("%s | %v | %d | %d | %d | %d | %.2f | %.2f | %.0f | %.2f | %.1f | %d | %d | %s", o.name, skew, o.admitted, o.refused, o.failed, o.after.deadlocks-o.before.deadlocks,
+	t.Add("%s | %v | %d | %d | %d | %d | %.2f | %.2f | %.0f | %.2f | %.1f | %d | %d | %s", o.name, skew, o.admitted,
+		o.refused, o.failed, o.after.deadlocks-o.before.deadlocks,
 		1e3*p50, 1e3*p99, 1e3*most, 1e3*refused, o.perDecision(), o.after.dead, o.after.bytes>>10, verdict)
 }
 
@@ -147,8 +159,10 @@ func (o *outcome) figure() result.Figure {
 	}
 	f := result.Figure{ID: "postgres-" + o.name, Label: o.name}
 	for _, c := range []chart.Chart{
-		{Title: o.name + ": admitted per second by both instances", X: chart.Axis{Unit: chart.Elapsed}, Y: chart.Axis{Min: 0}, Lines: []chart.Series{{X: at, Y: admitted}}},
-		{Title: o.name + ": p99 of latency", X: chart.Axis{Unit: chart.Elapsed}, Y: chart.Axis{Unit: chart.Seconds, Scale: chart.Log}, Lines: []chart.Series{{X: at, Y: p99}}},
+		{Title: o.name + ": admitted per second by both instances", X: chart.Axis{Unit: chart.Elapsed},
+			Y: chart.Axis{Min: 0}, Lines: []chart.Series{{X: at, Y: admitted}}},
+		{Title: o.name + ": p99 of latency", X: chart.Axis{Unit: chart.Elapsed},
+			Y: chart.Axis{Unit: chart.Seconds, Scale: chart.Log}, Lines: []chart.Series{{X: at, Y: p99}}},
 	} {
 		rig.Check(f.Draw(c, ""))
 	}

@@ -35,8 +35,15 @@ func known(format string, figure float64) string {
 
 // goals measures the speed of decisions with limits that admit all requests.
 func (l *lab) goals() {
-	fmt.Fprintf(l.Out, "\n## Speed\n\nThe limits admit all requests. There are two instances, each loaded by wrk with %d connections for %v. weir: two proxies without targets answer GET /check; PostgreSQL makes the decision of each answer, none is made from memory. nowait: two services that also answer by themselves; they have %d connections to PostgreSQL, half of them per instance, and refuse while another request is being admitted. The last two rows are for information and have no expectations: the proxies also forward each request to a target on the same machine, and in the last row each keeps the limits in its own memory, which shows how much the machine can forward.\n\n", goalConnections, goalTime, recipeConnections)
-	t := result.NewTable("load | decisions/s | refused | PostgreSQL's CPU µs per decision | calls per decision | p99 ms of the store")
+	fmt.Fprintf(l.Out, "\n## Speed\n\nThe limits admit all requests. There are two instances, each loaded by wrk with "+
+		"%d connections for %v. weir: two proxies without targets answer GET /check; PostgreSQL makes the decision of "+
+		"each answer, none is made from memory. nowait: two services that also answer by themselves; they have %d "+
+		"connections to PostgreSQL, half of them per instance, and refuse while another request is being admitted. The "+
+		"last two rows are for information and have no expectations: the proxies also forward each request to a target on "+
+		"the same machine, and in the last row each keeps the limits in its own memory, which shows how much the "+
+		"machine can forward.\n\n", goalConnections, goalTime, recipeConnections)
+	t := result.NewTable(
+		"load | decisions/s | refused | PostgreSQL's CPU µs per decision | calls per decision | p99 ms of the store")
 	var found [5]speed
 	for i, row := range []struct {
 		name, way string
@@ -51,7 +58,8 @@ func (l *lab) goals() {
 	} {
 		s := &found[i]
 		l.turn(row.name, func() { *s = row.contest.drive(&l.Lab, row.way, row.keys) })
-		t.Add("%s | %.0f | %s | %s | %s | %s", row.name, s.perSecond, known("%.0f %%", 100*s.refused), known("%.1f", s.cpu), known("%.3f", s.calls), known("%.2f", 1e3*s.p99))
+		t.Add("%s | %.0f | %s | %s | %s | %s", row.name, s.perSecond, known("%.0f %%", 100*s.refused),
+			known("%.1f", s.cpu), known("%.3f", s.calls), known("%.2f", 1e3*s.p99))
 		l.Never(row.way == weirSide && s.refused > 0, "%s: %.2f %% of the requests failed", row.name, 100*s.refused)
 	}
 	hot, many, nowait := found[0], found[1], found[2]
@@ -70,14 +78,16 @@ func (l *lab) goals() {
 // the key.
 func (c *contest) drive(l *rig.Lab, name string, keys int) speed {
 	c.connections = recipeConnections / instances
-	c.rules = fmt.Sprintf("rules:\n- {id: user, key: [\"header:X-User\"], limit: {algorithm: token, capacity: %d, fillRate: 1000000}}\n", plenty)
+	c.rules = fmt.Sprintf("rules:\n- {id: user, key: [\"header:X-User\"], limit: {algorithm: token, capacity: %d, "+
+		"fillRate: 1000000}}\n", plenty)
 	s := c.begin(l, name)
 	before := s.counted()
 	began := time.Now()
 	requests, refused := s.flood(keys)
 	took := time.Since(began).Seconds()
 	after := s.counted()
-	r := speed{perSecond: requests / took, refused: refused / requests, cpu: math.NaN(), calls: math.NaN(), p99: math.NaN()}
+	r := speed{perSecond: requests / took, refused: refused / requests, cpu: math.NaN(), calls: math.NaN(),
+		p99: math.NaN()}
 	if c.apart {
 		return r
 	}
@@ -94,7 +104,8 @@ func (c *contest) drive(l *rig.Lab, name string, keys int) speed {
 // the last request of each connection, for whose answer wrk does not wait.
 func decidedOnce(answers, decisions float64) error {
 	if decisions < answers || decisions > answers+instances*goalConnections {
-		return fmt.Errorf("the store made %.0f decisions for %.0f answers, so the measurement is not valid", decisions, answers)
+		return fmt.Errorf("the store made %.0f decisions for %.0f answers, so the measurement is not valid", decisions,
+			answers)
 	}
 	return nil
 }
@@ -106,7 +117,8 @@ func (s *side) flood(keys int) (requests, refused float64) {
 	script := fmt.Sprintf("request = function() return wrk.format(nil, nil, "+fields+") end\n", keys)
 	runs := make([]rig.WrkRun, len(s.addrs))
 	rig.Parallel(len(runs), func(i int) {
-		runs[i] = rig.Wrk{URL: "http://" + s.addrs[i] + s.path, Connections: goalConnections, For: goalTime, Script: script}.Run(s.lab.Ctx)
+		runs[i] = rig.Wrk{URL: "http://" + s.addrs[i] + s.path, Connections: goalConnections, For: goalTime,
+			Script: script}.Run(s.lab.Ctx)
 	})
 	for _, run := range runs {
 		requests, refused = requests+run.Requests, refused+float64(run.Failed)

@@ -32,7 +32,8 @@ func TestRecipes(t *testing.T) {
 			user     string
 			at       int64
 			admitted bool
-		}{{"a", 0, true}, {"a", 1, false}, {"b", 1, true}, {"a", period - 1, false}, {"a", period, true}, {"a", period + 5, false}, {"a", 3 * period, true}} {
+		}{{"a", 0, true}, {"a", 1, false}, {"b", 1, true}, {"a", period - 1, false}, {"a", period, true},
+			{"a", period + 5, false}, {"a", 3 * period, true}} {
 			got, err := way.admit(ctx, conns[i%2], ask{step.user, start + step.at, period})
 			if err != nil || got != step.admitted {
 				t.Errorf("%s, step %d: %v, %v", way.name, i, got, err)

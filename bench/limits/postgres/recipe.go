@@ -82,7 +82,8 @@ func upsert(ctx context.Context, c *pgconn.PgConn, a ask) (bool, error) {
 }
 
 func reserve(ctx context.Context, c *pgconn.PgConn, a ask) (bool, error) {
-	_, err := run(ctx, c, `INSERT INTO limits VALUES ($1, tstzrange(`+instant+`, to_timestamp($3::float8 / 1e6)))`, a.user, micros(a.now), micros(a.now+a.period))
+	_, err := run(ctx, c, `INSERT INTO limits VALUES ($1, tstzrange(`+instant+`, to_timestamp($3::float8 / 1e6)))`,
+		a.user, micros(a.now), micros(a.now+a.period))
 	return refused(err == nil, err)
 }
 
@@ -124,7 +125,8 @@ const ServiceName = "postgres-recipe"
 // PostgreSQL, the number of connections to it, the period, and the offset of the clock.
 func Service(ctx context.Context, args []string, _ io.Writer) error {
 	if len(args) != 6 || recipeNamed(args[0]) == nil {
-		return &service.ExitError{Status: 2, Err: errors.New("needs a recipe, an address, a URL, connections, a period and a skew")}
+		return &service.ExitError{Status: 2,
+			Err: errors.New("needs a recipe, an address, a URL, connections, a period and a skew")}
 	}
 	connections, err1 := strconv.Atoi(args[3])
 	period, err2 := time.ParseDuration(args[4])
@@ -132,7 +134,8 @@ func Service(ctx context.Context, args []string, _ io.Writer) error {
 	if err := errors.Join(err1, err2, err3); err != nil {
 		return &service.ExitError{Status: 2, Err: err}
 	}
-	s := &instance{way: recipeNamed(args[0]), url: args[2], period: period, skew: skew, idle: make(chan *pgconn.PgConn, connections)}
+	s := &instance{way: recipeNamed(args[0]), url: args[2], period: period, skew: skew,
+		idle: make(chan *pgconn.PgConn, connections)}
 	return rig.Try(func() {
 		for range connections {
 			s.idle <- rig.Must(pgconn.Connect(ctx, s.url))
@@ -182,5 +185,6 @@ func (s *instance) decide(ctx context.Context, user string) (bool, error) {
 		}
 		c = again
 	}
-	return s.way.admit(context.WithoutCancel(ctx), c, ask{user, time.Now().Add(s.skew).UnixMicro(), s.period.Microseconds()})
+	return s.way.admit(context.WithoutCancel(ctx), c,
+		ask{user, time.Now().Add(s.skew).UnixMicro(), s.period.Microseconds()})
 }

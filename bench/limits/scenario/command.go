@@ -29,7 +29,8 @@ type Order struct {
 
 // Register adds the settings to s. When s has been parsed, o holds them.
 func (o *Order) Register(s *service.Settings) {
-	s.Float(&o.Compress, "COMPRESS", compressUsual, 1, 3600, "with scenario: factor by which time is compressed; rates are not changed")
+	s.Float(&o.Compress, "COMPRESS", compressUsual, 1, 3600,
+		"with scenario: factor by which time is compressed; rates are not changed")
 	list := func(name, def, meaning string, allowed []string, set func(words []string)) {
 		s.Func(name, def, "with scenario: "+meaning, strings.Join(allowed, ", "), func(text string) error {
 			words := strings.Split(text, ",")
@@ -42,7 +43,8 @@ func (o *Order) Register(s *service.Settings) {
 			return nil
 		})
 	}
-	list("ALGORITHM", "off,fixed,sliding,token", "algorithms, comma separated", algorithms, func(words []string) { o.Algorithms = words })
+	list("ALGORITHM", "off,fixed,sliding,token", "algorithms, comma separated", algorithms,
+		func(words []string) { o.Algorithms = words })
 	list("STORE", strings.Join(stores, ","), "stores, comma separated", stores, func(words []string) { o.Stores = words })
 	list("ADVISOR", "off,on", "without the advisor, with it, or both", []string{"off", "on"}, func(words []string) {
 		o.Advisors = nil
@@ -50,7 +52,8 @@ func (o *Order) Register(s *service.Settings) {
 			o.Advisors = append(o.Advisors, word == "on")
 		}
 	})
-	s.String(&o.Dir, "RESULTS_DIR", ResultsDir, "folder for records and plots; BENCHMARKS.md is updated only from the default")
+	s.String(&o.Dir, "RESULTS_DIR", ResultsDir,
+		"folder for records and plots; BENCHMARKS.md is updated only from the default")
 }
 
 // The choices, in the order of tables.
@@ -71,7 +74,8 @@ func (o *Order) Play(ctx context.Context, args []string, out io.Writer) error {
 	args = slices.DeleteFunc(args, func(name string) bool { return name == "all" })
 	for _, name := range args {
 		if find(name) == nil {
-			return &service.ExitError{Status: 2, Err: fmt.Errorf("there is no scenario %q; there are steady, bursts, overload, failure, all", name)}
+			return &service.ExitError{Status: 2,
+				Err: fmt.Errorf("there is no scenario %q; there are steady, bursts, overload, failure, all", name)}
 		}
 	}
 	cases := o.Cases
@@ -79,9 +83,11 @@ func (o *Order) Play(ctx context.Context, args []string, out io.Writer) error {
 		cases = Matrix(args, o.Algorithms, o.Stores, o.Advisors)
 	}
 	if len(cases) == 0 {
-		return &service.ExitError{Status: 2, Err: errors.New("nothing to play: the scenario failure needs -store redis, and the algorithm off has no advisor")}
+		return &service.ExitError{Status: 2,
+			Err: errors.New("nothing to play: the scenario failure needs -store redis, and the algorithm off has no advisor")}
 	}
-	fmt.Fprintf(out, "Limit %d/s, a target that can serve %d/s (%d workers, %v each, exponential), SLO %v at p95; compressed by %.3g\n", limit, capacity, workers, delay, slo, o.Compress)
+	fmt.Fprintf(out, "Limit %d/s, a target that can serve %d/s (%d workers, %v each, exponential), SLO %v at p95; "+
+		"compressed by %.3g\n", limit, capacity, workers, delay, slo, o.Compress)
 	began := result.NewRecorder(time.Now(), io.Discard, "scenario", args)
 	page := result.Page{Title: "Weir: the scenarios, measured", About: about}
 	return rig.Try(func() {

@@ -33,12 +33,16 @@ func Lost(store rig.Kind, seconds int) func(ctx context.Context, out io.Writer) 
 
 func (s script) play(ctx context.Context, out io.Writer) error {
 	t := trial{rate: sharedRate, seconds: s.total,
-		Topology: rig.Topology{Proxies: 2, Store: s.store, Proxy: []string{fmt.Sprintf("RATE_LIMIT_LIMIT=%d", limit), "GATE=off", "EVENT_LOOPS=1"}},
-		troubles: []Trouble{{time.Duration(s.kill) * time.Second, killStore}, {time.Duration(s.restart) * time.Second, restartStore}},
+		Topology: rig.Topology{Proxies: 2, Store: s.store, Proxy: []string{fmt.Sprintf("RATE_LIMIT_LIMIT=%d", limit),
+			"GATE=off", "EVENT_LOOPS=1"}},
+		troubles: []Trouble{{time.Duration(s.kill) * time.Second, killStore},
+			{time.Duration(s.restart) * time.Second, restartStore}},
 		show: func(sec *second) {
-			result.Row(out, fmt.Sprint(sec.n), s.at(sec.n), fmt.Sprint(sec.admitted), fmt.Sprint(sec.refused), sec.modes, sec.trouble)
+			result.Row(out, fmt.Sprint(sec.n), s.at(sec.n), fmt.Sprint(sec.admitted), fmt.Sprint(sec.refused), sec.modes,
+				sec.trouble)
 		}}
-	fmt.Fprintf(out, "Two proxies share a limit of %d/s in one %s, GATE=off; each is offered %d/s for %d s. It is killed after %d s and restarted, with empty counters, after %d s.\n\n",
+	fmt.Fprintf(out, "Two proxies share a limit of %d/s in one %s, GATE=off; each is offered %d/s for %d s. It is "+
+		"killed after %d s and restarted, with empty counters, after %d s.\n\n",
 		limit, s.store, t.rate, s.total, s.kill, s.restart)
 	result.Head(out, "second", string(s.store), "admitted", "refused", "modes", "event")
 	var l rig.Lab
@@ -74,15 +78,20 @@ func (o *outcome) showLost(out io.Writer, s script) error {
 		}
 	}
 	mean := float64(admitted) / float64(max(whole, 1))
-	fmt.Fprintf(out, "\n%s up, %d whole seconds: %.2f admitted per second by both together (limit %d, %+.2f %%)\n", s.store, whole, mean, limit, 100*(mean/limit-1))
+	fmt.Fprintf(out, "\n%s up, %d whole seconds: %.2f admitted per second by both together (limit %d, %+.2f %%)\n",
+		s.store, whole, mean, limit, 100*(mean/limit-1))
 	for i, l := range o.loads {
 		failed += l.Errors
 		latest = max(latest, l.LatencySuccess.Max, l.LatencyRateLimited.Max)
-		fmt.Fprintf(out, "proxy %d: %d sent, statuses %v, %d failed; admitted p50 %.2f p99 %.2f max %.1f ms; generator %s\n", i+1, l.Sent, l.StatusCodes, l.Errors,
+		fmt.Fprintf(out, "proxy %d: %d sent, statuses %v, %d failed; admitted p50 %.2f p99 %.2f max "+
+			"%.1f ms; generator %s\n", i+1, l.Sent, l.StatusCodes, l.Errors,
 			1e3*l.LatencySuccess.P50, 1e3*l.LatencySuccess.P99, 1e3*l.LatencySuccess.Max, l.Verdict)
 	}
-	e.Never(math.Abs(mean/limit-1) > offMax, "%.1f admitted per second while %s was available; the limit is %d", mean, s.store, limit)
+	e.Never(math.Abs(mean/limit-1) > offMax, "%.1f admitted per second while %s was available; the limit is %d", mean,
+		s.store, limit)
 	e.Never(failed > 0, "%d requests failed", failed)
 	e.Never(latest > latestMax, "the latest answer came after %.0f ms", 1e3*latest)
-	return e.Conclude(out, "exact while "+string(s.store)+" is available, nothing refused or failed while it is not, and limiting again within a second of its return.", rig.Inconclusive(o.loads...))
+	return e.Conclude(out, "exact while "+string(s.store)+
+		" is available, nothing refused or failed while it is not, and limiting again within a second of its return.",
+		rig.Inconclusive(o.loads...))
 }

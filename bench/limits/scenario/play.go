@@ -55,7 +55,8 @@ func find(name string) *Scenario {
 }
 
 func (st *stage) setUp(c Case, s *Scenario, compress float64) {
-	env := []string{"GATE=" + onOff(c.Gate), "RATE_LIMIT_ALGORITHM=" + c.Algorithm, fmt.Sprintf("RATE_LIMIT_LIMIT=%d", limit), "RATE_LIMIT_WINDOW=1",
+	env := []string{"GATE=" + onOff(c.Gate), "RATE_LIMIT_ALGORITHM=" + c.Algorithm,
+		fmt.Sprintf("RATE_LIMIT_LIMIT=%d", limit), "RATE_LIMIT_WINDOW=1",
 		fmt.Sprintf("RATE_LIMIT_CAPACITY=%d", limit/5), fmt.Sprintf("RATE_LIMIT_FILL_RATE=%d", limit)}
 	if c.Advisor {
 		// It knows the target's capacity and a day of the scenario. Its clock is compressed even if
@@ -63,14 +64,16 @@ func (st *stage) setUp(c Case, s *Scenario, compress float64) {
 		p, addr, follow := st.Advisor(capacity, limit, slo)
 		st.advisor = p
 		rig.In("send the past to the advisor", func() { sendPast(st.Ctx, addr, s, time.Now()) })
-		env = slices.Concat(env, follow, []string{fmt.Sprintf("ADAPTIVE_UPDATE_INTERVAL=%v", adviceStep), fmt.Sprintf("ADAPTIVE_TIME_SCALE=%g", compress)})
+		env = slices.Concat(env, follow, []string{fmt.Sprintf("ADAPTIVE_UPDATE_INTERVAL=%v", adviceStep),
+			fmt.Sprintf("ADAPTIVE_TIME_SCALE=%g", compress)})
 	}
 	kind := rig.OwnStore
 	if c.Store == "redis" {
 		kind = rig.RedisStore
 	}
 	st.Rig = st.Lab.Rig(rig.Topology{Store: kind, Proxy: env,
-		Target: []string{fmt.Sprintf("TARGET_WORKERS=%d", workers), "TARGET_DELAY=" + delay.String(), "TARGET_DELAY_DIST=exponential"}})
+		Target: []string{fmt.Sprintf("TARGET_WORKERS=%d", workers), "TARGET_DELAY=" + delay.String(),
+			"TARGET_DELAY_DIST=exponential"}})
 }
 
 // past is the length of the history that the advisor receives, before compression.

@@ -44,15 +44,19 @@ func (r *Run) plots(s *Scenario) []chart.Chart {
 	x := column(func(s Sample) float64 { return s.At.Seconds() })
 	axis := chart.Axis{Unit: chart.Elapsed, Label: r.clock(s)}
 	forwarded := column(func(s Sample) float64 { return s.Forwarded })
-	rates := chart.Chart{Title: "Requests per second: " + r.label(), X: axis, Y: chart.Axis{Label: "requests/s"}, Spans: r.spans(),
+	rates := chart.Chart{Title: "Requests per second: " + r.label(), X: axis, Y: chart.Axis{Label: "requests/s"},
+		Spans: r.spans(),
 		Stack: []chart.Series{
 			{Name: "admitted", Tone: chart.Green, X: x, Y: forwarded},
 			{Name: "refused", Tone: chart.Red, X: x, Y: column(func(s Sample) float64 { return s.Rejected })},
 			{Name: "shed by the gate", Tone: chart.Violet, X: x, Y: column(func(s Sample) float64 { return s.Shed })}},
 		Limits: []chart.Limit{{Name: "the target's capacity", Tone: chart.Grey, Y: capacity}}}
-	rates.Lines = appendSeen(rates.Lines, chart.Series{Name: "limit", Tone: chart.Amber, X: x, Y: column(func(s Sample) float64 { return s.Limit })})
-	rates.Lines = appendSeen(rates.Lines, chart.Series{Name: "the advisor's forecast", Tone: chart.Violet, Dashed: true, X: x, Y: column(func(s Sample) float64 { return s.Forecast })})
-	times := chart.Chart{Title: "The target's answer time, p95", X: axis, Y: chart.Axis{Label: "p95", Unit: chart.Seconds, Scale: chart.Log}, Spans: r.spans(),
+	rates.Lines = appendSeen(rates.Lines, chart.Series{Name: "limit", Tone: chart.Amber, X: x,
+		Y: column(func(s Sample) float64 { return s.Limit })})
+	rates.Lines = appendSeen(rates.Lines, chart.Series{Name: "the advisor's forecast", Tone: chart.Violet,
+		Dashed: true, X: x, Y: column(func(s Sample) float64 { return s.Forecast })})
+	times := chart.Chart{Title: "The target's answer time, p95", X: axis,
+		Y: chart.Axis{Label: "p95", Unit: chart.Seconds, Scale: chart.Log}, Spans: r.spans(),
 		Lines:  []chart.Series{{Tone: chart.Blue, X: x, Y: column(func(s Sample) float64 { return orGap(s.TargetP95) })}},
 		Limits: []chart.Limit{{Name: "SLO", Tone: chart.Amber, Y: slo.Seconds()}}}
 	queue := chart.Chart{Title: "Waiting in the target", X: axis, Y: chart.Axis{Label: "requests"}, Spans: r.spans(),
@@ -93,10 +97,12 @@ func (r *Run) spans() (list []chart.Span) {
 	kinds := map[string]struct {
 		end  string
 		tone chart.Tone
-	}{killStore: {restartStore, chart.Red}, freezeStore: {thawStore, chart.Blue}, slowTarget: {healTarget, chart.Amber}, killAdvisor: {"", chart.Grey}}
+	}{killStore: {restartStore, chart.Red}, freezeStore: {thawStore, chart.Blue},
+		slowTarget: {healTarget, chart.Amber}, killAdvisor: {"", chart.Grey}}
 	for i, t := range r.Troubles {
 		kind, opens := kinds[t.Name]
-		if !opens || t.Name == killAdvisor && !r.Advisor || r.Store != "redis" && (t.Name == killStore || t.Name == freezeStore) {
+		if !opens || t.Name == killAdvisor && !r.Advisor || r.Store != "redis" &&
+			(t.Name == killStore || t.Name == freezeStore) {
 			continue
 		}
 		to := r.Samples[len(r.Samples)-1].At

@@ -48,8 +48,9 @@ func between(before, now *reading, at time.Duration) Sample {
 		return now.proxy.Since(before.proxy, "ratelimiter_requests_total", `decision="`+decision+`"`) / seconds
 	}
 	s := Sample{At: at, Forwarded: rate("forwarded"), Rejected: rate("rejected"),
-		Shed: now.proxy.Since(before.proxy, "ratelimiter_gate_shed_total") / seconds, Limit: permits(now.proxy), Forecast: math.NaN(),
-		Queue: now.target.Sum("target_queue_length"), FailOpen: now.proxy[`ratelimiter_mode{type="failopen"}`] == 1,
+		Shed: now.proxy.Since(before.proxy, "ratelimiter_gate_shed_total") / seconds, Limit: permits(now.proxy),
+		Forecast: math.NaN(),
+		Queue:    now.target.Sum("target_queue_length"), FailOpen: now.proxy[`ratelimiter_mode{type="failopen"}`] == 1,
 		TargetP95: now.target.Quantile(0.95, before.target, "http_server_requests_seconds", `uri="/api/test"`)}
 	if v, there := now.proxy["ratelimiter_adaptive_predicted_rps"]; there && v > 0 {
 		s.Forecast = v

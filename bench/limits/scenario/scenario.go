@@ -66,13 +66,19 @@ func Scenarios() []Scenario {
 	return []Scenario{
 		{Name: "steady", About: "90 % of the limit for half an hour: hardly any request should be refused.",
 			Pieces: []Piece{{30 * minute, 0.9 * limit, false}}},
-		{Name: "bursts", About: "A quarter of each hour at three times the limit, the rest at the limit: the target could serve a quarter of the excess.",
-			Period: 60 * minute, Pieces: []Piece{{45 * minute, limit, false}, {15 * minute, 3 * limit, true}, {15 * minute, limit, false}}},
-		{Name: "overload", About: "Ten minutes at 80 % of the limit, twenty at five times the limit, then 80 % again: the target must survive and recover.",
-			Pieces: []Piece{{10 * minute, 0.8 * limit, false}, {20 * minute, 5 * limit, true}, {10 * minute, 0.8 * limit, false}}},
-		{Name: "failure", About: "Twice the limit while the store is killed, restarted and frozen, the target is slowed to half its speed for some seconds, and the advisor is killed.",
+		{Name: "bursts", About: "A quarter of each hour at three times the limit, the rest at the limit: the target could " +
+			"serve a quarter of the excess.",
+			Period: 60 * minute, Pieces: []Piece{{45 * minute, limit, false}, {15 * minute, 3 * limit, true},
+				{15 * minute, limit, false}}},
+		{Name: "overload", About: "Ten minutes at 80 % of the limit, twenty at five times the limit, then 80 % again: the " +
+			"target must survive and recover.",
+			Pieces: []Piece{{10 * minute, 0.8 * limit, false}, {20 * minute, 5 * limit, true},
+				{10 * minute, 0.8 * limit, false}}},
+		{Name: "failure", About: "Twice the limit while the store is killed, restarted and frozen, the target is slowed " +
+			"to half its speed for some seconds, and the advisor is killed.",
 			Real: true, Store: true, Pieces: []Piece{{36 * time.Second, 2 * limit, false}},
-			Troubles: []Trouble{{5 * time.Second, killStore}, {10 * time.Second, restartStore}, {15 * time.Second, freezeStore}, {18 * time.Second, thawStore},
+			Troubles: []Trouble{{5 * time.Second, killStore}, {10 * time.Second, restartStore},
+				{15 * time.Second, freezeStore}, {18 * time.Second, thawStore},
 				{23 * time.Second, slowTarget}, {28 * time.Second, healTarget}, {31 * time.Second, killAdvisor}}},
 	}
 }

@@ -23,7 +23,8 @@ func TestRateRepeats(t *testing.T) {
 	for _, c := range []struct {
 		at   time.Duration
 		want float64
-	}{{0, limit}, {45*time.Minute - 1, limit}, {45 * time.Minute, 3 * limit}, {time.Hour, limit}, {-1, 3 * limit}, {-16 * time.Minute, limit}, {-61 * time.Minute, 3 * limit}, {-25 * time.Hour, limit}} {
+	}{{0, limit}, {45*time.Minute - 1, limit}, {45 * time.Minute, 3 * limit}, {time.Hour, limit}, {-1, 3 * limit},
+		{-16 * time.Minute, limit}, {-61 * time.Minute, 3 * limit}, {-25 * time.Hour, limit}} {
 		if got := s.rateAt(c.at); got != c.want {
 			t.Errorf("at %v: %v, want %v", c.at, got, c.want)
 		}
@@ -32,7 +33,8 @@ func TestRateRepeats(t *testing.T) {
 
 func TestCompression(t *testing.T) {
 	bursts, failure := find("bursts"), find("failure")
-	if got := bursts.steps(180)[:2]; !slices.Equal(got, []rig.Step{{For: 15 * time.Second, Rate: 1000}, {For: 5 * time.Second, Rate: 3000}}) {
+	if got := bursts.steps(180)[:2]; !slices.Equal(got,
+		[]rig.Step{{For: 15 * time.Second, Rate: 1000}, {For: 5 * time.Second, Rate: 3000}}) {
 		t.Errorf("compressed: %v", got)
 	}
 	if got := bursts.peakEnds(180); !slices.Equal(got, []time.Duration{20 * time.Second}) {
@@ -51,7 +53,8 @@ func TestMatrix(t *testing.T) {
 		return list
 	}
 	got := names(Matrix([]string{"steady", "failure"}, []string{"off", "token"}, stores, []bool{false, true}))
-	want := []string{"steady-off-simulated", "steady-off-simulated-gate", "steady-token-simulated", "steady-token-simulated-advisor", "steady-token-redis", "steady-token-redis-advisor",
+	want := []string{"steady-off-simulated", "steady-off-simulated-gate", "steady-token-simulated",
+		"steady-token-simulated-advisor", "steady-token-redis", "steady-token-redis-advisor",
 		"failure-off-simulated", "failure-off-simulated-gate", "failure-token-redis", "failure-token-redis-advisor"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q\nwant %q", got, want)
@@ -80,15 +83,21 @@ func TestPermits(t *testing.T) {
 func TestSamples(t *testing.T) {
 	start := time.Unix(1000, 0)
 	read := func(at time.Duration, forwarded, rejected, fast, slow float64) reading {
-		return reading{start.Add(at), rig.Samples{`ratelimiter_requests_total{decision="forwarded"}`: forwarded, `ratelimiter_requests_total{decision="rejected"}`: rejected, `ratelimiter_gate_shed_total{target="1",class="default"}`: rejected / 2,
-			"ratelimiter_window_seconds": 1, "ratelimiter_current_limit": 9, `ratelimiter_mode{type="failopen"}`: 1, "ratelimiter_adaptive_predicted_rps": 8},
+		return reading{start.Add(at), rig.Samples{`ratelimiter_requests_total{decision="forwarded"}`: forwarded,
+			`ratelimiter_requests_total{decision="rejected"}`:         rejected,
+			`ratelimiter_gate_shed_total{target="1",class="default"}`: rejected / 2,
+			"ratelimiter_window_seconds":                              1, "ratelimiter_current_limit": 9,
+			`ratelimiter_mode{type="failopen"}`:  1,
+			"ratelimiter_adaptive_predicted_rps": 8},
 			rig.Samples{"target_queue_length": 3,
 				`http_server_requests_seconds_bucket{method="GET",uri="/api/test",status="200",le="0.1"}`:  fast,
 				`http_server_requests_seconds_bucket{method="GET",uri="/api/test",status="200",le="+Inf"}`: slow,
 				`http_server_requests_seconds_bucket{method="GET",uri="/metrics",status="200",le="+Inf"}`:  1e9}}
 	}
-	list := samples([]reading{read(-time.Second, 0, 0, 0, 0), read(-100*time.Millisecond, 0, 0, 0, 0), read(400*time.Millisecond, 50, 100, 50, 50), read(5*time.Second, 1e6, 0, 0, 0)}, start, time.Second)
-	want := Sample{At: 400 * time.Millisecond, Forwarded: 100, Rejected: 200, Shed: 100, Limit: 9, Forecast: 8, TargetP95: 0.095, Queue: 3, FailOpen: true}
+	list := samples([]reading{read(-time.Second, 0, 0, 0, 0), read(-100*time.Millisecond, 0, 0, 0, 0),
+		read(400*time.Millisecond, 50, 100, 50, 50), read(5*time.Second, 1e6, 0, 0, 0)}, start, time.Second)
+	want := Sample{At: 400 * time.Millisecond, Forwarded: 100, Rejected: 200, Shed: 100, Limit: 9, Forecast: 8,
+		TargetP95: 0.095, Queue: 3, FailOpen: true}
 	if len(list) != 1 || math.Abs(list[0].TargetP95-want.TargetP95) > 1e-9 {
 		t.Fatalf("got %+v", list)
 	}
@@ -100,7 +109,8 @@ func TestSamples(t *testing.T) {
 // course makes samples a second apart.
 func course(queue ...float64) (list []Sample) {
 	for i, q := range queue {
-		list = append(list, Sample{At: time.Duration(i+1) * time.Second, Queue: q, TargetP95: 0.01, Forwarded: 1000, Rejected: 1000, Limit: math.NaN(), Forecast: math.NaN()})
+		list = append(list, Sample{At: time.Duration(i+1) * time.Second, Queue: q, TargetP95: 0.01, Forwarded: 1000,
+			Rejected: 1000, Limit: math.NaN(), Forecast: math.NaN()})
 	}
 	return list
 }
@@ -130,17 +140,20 @@ func TestRecovery(t *testing.T) {
 // sampleRun is a run of a hundred requests per second of which a fifth each was
 // refused, answered 503, and lost.
 func sampleRun(c Case, queue ...float64) *Run {
-	return &Run{Case: c, Compress: 180, Samples: course(queue...), Load: &rig.Loaded{Result: record.Result{Sent: 2000, Success: 800, RateLimited: 400, Shed: 100, Errors: 700,
-		StatusCodes: map[string]uint64{"200": 800, "429": 400, "503": 400}, Verdict: "VALID"}}}
+	return &Run{Case: c, Compress: 180, Samples: course(queue...),
+		Load: &rig.Loaded{Result: record.Result{Sent: 2000, Success: 800, RateLimited: 400, Shed: 100, Errors: 700,
+			StatusCodes: map[string]uint64{"200": 800, "429": 400, "503": 400}, Verdict: "VALID"}}}
 }
 
 func TestMeasure(t *testing.T) {
-	r := sampleRun(Case{Scenario: "overload", Algorithm: "token", Store: "simulated"}, 0, 9, 500, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+	r := sampleRun(Case{Scenario: "overload", Algorithm: "token", Store: "simulated"}, 0, 9, 500, 0, 0, 0, 0, 0, 0, 0,
+		0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
 	r.Compress = 120
 	r.Samples[2].TargetP95 = 0.5
 	r.measure(find("overload"), 600)
 	m := r.Metrics
-	if m.Answered != 40 || m.Goodput != 30 || m.Refused != 0.2 || m.Shed != 0.05 || m.Failed5xx != 0.15 || math.Abs(m.Lost-0.2) > 1e-9 {
+	if m.Answered != 40 || m.Goodput != 30 || m.Refused != 0.2 || m.Shed != 0.05 || m.Failed5xx != 0.15 ||
+		math.Abs(m.Lost-0.2) > 1e-9 {
 		t.Errorf("shares: %+v", m)
 	}
 	// The target had room for 500 of the 1000 that were refused each second, of
@@ -169,12 +182,14 @@ func TestResumed(t *testing.T) {
 }
 
 func TestFindings(t *testing.T) {
-	runs := []*Run{{Case: Case{Algorithm: "off"}}, {Case: Case{Algorithm: "fixed", Store: "simulated"}}, {Case: Case{Algorithm: "token", Store: "redis", Advisor: true}}}
+	runs := []*Run{{Case: Case{Algorithm: "off"}}, {Case: Case{Algorithm: "fixed", Store: "simulated"}},
+		{Case: Case{Algorithm: "token", Store: "redis", Advisor: true}}}
 	runs[0].Metrics = Metrics{Goodput: 9000}
 	runs[1].Metrics = Metrics{Goodput: 2000, Overload: 0.5, Needless: 0.1, Latency: record.Spread{P99: 1}}
 	runs[2].Metrics = Metrics{Goodput: 1000, Needless: 0.2, Latency: record.Spread{P99: 2}}
 	got := strings.Join(findings(runs), "\n")
-	for _, want := range []string{"**token (redis) with advisor** with 1000/s", "**fixed** with 1000.0 ms", "**fixed** with 10.0 %"} {
+	for _, want := range []string{"**token (redis) with advisor** with 1000/s", "**fixed** with 1000.0 ms",
+		"**fixed** with 10.0 %"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("the findings lack %q:\n%s", want, got)
 		}
@@ -197,7 +212,8 @@ func TestReportAndPage(t *testing.T) {
 	var out bytes.Buffer
 	show(&out, s, []*Run{r})
 	sections := result.Parse(out.String())
-	if len(sections) != 1 || len(sections[0].Tables) != 1 || len(sections[0].Tables[0].Rows[0]) != len(sections[0].Tables[0].Columns) {
+	if len(sections) != 1 || len(sections[0].Tables) != 1 ||
+		len(sections[0].Tables[0].Rows[0]) != len(sections[0].Tables[0].Columns) {
 		t.Fatalf("the report is no table:\n%s", out.String())
 	}
 	c, files := newChapter(s, []*Run{r}, dir)
@@ -209,7 +225,8 @@ func TestReportAndPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(page)
-	if err != nil || bytes.Count(text, []byte("<svg")) != 3 || !bytes.Contains(text, []byte("store killed")) || bytes.Contains(text, []byte("http://www.w3.org/1999/xhtml\" src")) {
+	if err != nil || bytes.Count(text, []byte("<svg")) != 3 || !bytes.Contains(text, []byte("store killed")) ||
+		bytes.Contains(text, []byte("http://www.w3.org/1999/xhtml\" src")) {
 		t.Fatalf("the page: %v\n%s", err, text)
 	}
 }
@@ -220,18 +237,22 @@ func TestPlayRefuses(t *testing.T) {
 		names []string
 		want  string
 	}{
-		{Order{Algorithms: algorithms, Stores: stores, Advisors: []bool{false}, Compress: 1}, []string{"storm"}, `no scenario "storm"`},
-		{Order{Algorithms: []string{"token"}, Stores: []string{"simulated"}, Advisors: []bool{false}, Compress: 1}, []string{"failure"}, "nothing to play"},
+		{Order{Algorithms: algorithms, Stores: stores, Advisors: []bool{false}, Compress: 1}, []string{"storm"},
+			`no scenario "storm"`},
+		{Order{Algorithms: []string{"token"}, Stores: []string{"simulated"}, Advisors: []bool{false}, Compress: 1},
+			[]string{"failure"}, "nothing to play"},
 	} {
 		err := c.order.Play(t.Context(), c.names, io.Discard)
-		if exit, ok := errors.AsType[*service.ExitError](err); !ok || exit.Status != 2 || !strings.Contains(err.Error(), c.want) {
+		if exit, ok := errors.AsType[*service.ExitError](err); !ok || exit.Status != 2 ||
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q: %v, want %q", c.names, err, c.want)
 		}
 	}
 	var o Order
 	s := service.NewSettings("bench")
 	o.Register(s)
-	if _, err := s.Parse([]string{"-algorithm", "fixed,best"}, func(string) string { return "" }); err == nil || !strings.Contains(err.Error(), "best") {
+	if _, err := s.Parse([]string{"-algorithm", "fixed,best"}, func(string) string { return "" }); err == nil ||
+		!strings.Contains(err.Error(), "best") {
 		t.Errorf("an unknown algorithm: %v", err)
 	}
 }

@@ -9,7 +9,8 @@ import (
 )
 
 // columns are the columns of a scenario's table.
-const columns = "algorithm | store | gate | advisor | answered 200 /s | in time /s | refused % | shed % | needlessly % | 5xx % | lost % | mean ms | p50 ms | p95 ms | p99 ms | " +
+const columns = "algorithm | store | gate | advisor | answered 200 /s | in time /s | refused % | shed % | " +
+	"needlessly % | 5xx % | lost % | mean ms | p50 ms | p95 ms | p99 ms | " +
 	"target p95 at worst ms | queue at most | overload % of time | recovery s | limiting back after s | generator"
 
 func show(out io.Writer, s *Scenario, runs []*Run) {
@@ -33,8 +34,11 @@ func (r *Run) cells() []string {
 	if r.Advisor {
 		advisor = "on"
 	}
-	return []string{r.Algorithm, r.Store, onOff(r.Gate), advisor, fmt.Sprintf("%.0f", m.Answered), fmt.Sprintf("%.0f", m.Goodput), percent(m.Refused), percent(m.Shed), percent(m.Needless), percent(m.Failed5xx), percent(m.Lost),
-		ms(m.Latency.Mean), ms(m.Latency.P50), ms(m.Latency.P95), ms(m.Latency.P99), ms(m.TargetP95), fmt.Sprintf("%.0f", m.QueueMax), percent(m.Overload),
+	return []string{r.Algorithm, r.Store, onOff(r.Gate), advisor, fmt.Sprintf("%.0f", m.Answered),
+		fmt.Sprintf("%.0f", m.Goodput), percent(m.Refused), percent(m.Shed), percent(m.Needless), percent(m.Failed5xx),
+		percent(m.Lost),
+		ms(m.Latency.Mean), ms(m.Latency.P50), ms(m.Latency.P95), ms(m.Latency.P99), ms(m.TargetP95),
+		fmt.Sprintf("%.0f", m.QueueMax), percent(m.Overload),
 		after(m.Recovery, m.Peaks > 0), after(m.Resumed, m.Resumed != 0), string(r.Load.Verdict)}
 }
 
@@ -71,15 +75,20 @@ func findings(runs []*Run) (list []string) {
 	limited := func(r *Run) bool { return r.Algorithm != "off" || r.Gate }
 	safe := func(r *Run) bool { return limited(r) && r.protected() }
 	if r := best(runs, safe, func(r *Run) float64 { return -r.Metrics.Goodput }); r != nil {
-		list = append(list, fmt.Sprintf("Most answers in time among the runs that protected the target (above its SLO at most %.0f %% of the time, no 5xx): **%s** with %.0f/s.", 100*overloadBearable, r.label(), r.Metrics.Goodput))
+		list = append(list, fmt.Sprintf(
+			"Most answers in time among the runs that protected the target (above its SLO at most %.0f %% of the time, no "+
+				"5xx): **%s** with %.0f/s.", 100*overloadBearable, r.label(), r.Metrics.Goodput))
 	} else {
-		list = append(list, fmt.Sprintf("None protected the target (above its SLO at most %.0f %% of the time, no 5xx).", 100*overloadBearable))
+		list = append(list, fmt.Sprintf("None protected the target (above its SLO at most %.0f %% of the time, no 5xx).",
+			100*overloadBearable))
 	}
 	if r := best(runs, limited, func(r *Run) float64 { return r.Metrics.Latency.P99 }); r != nil {
-		list = append(list, fmt.Sprintf("Lowest p99 of admitted requests: **%s** with %.1f ms.", r.label(), 1e3*r.Metrics.Latency.P99))
+		list = append(list, fmt.Sprintf("Lowest p99 of admitted requests: **%s** with %.1f ms.", r.label(),
+			1e3*r.Metrics.Latency.P99))
 	}
 	if r := best(runs, limited, func(r *Run) float64 { return r.Metrics.Needless }); r != nil {
-		list = append(list, fmt.Sprintf("Fewest needless refusals: **%s** with %.1f %% of all requests.", r.label(), 100*r.Metrics.Needless))
+		list = append(list, fmt.Sprintf("Fewest needless refusals: **%s** with %.1f %% of all requests.", r.label(),
+			100*r.Metrics.Needless))
 	}
 	return list
 }

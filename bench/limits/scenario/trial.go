@@ -113,16 +113,20 @@ const (
 // Accuracy offers twice a limit with each algorithm and prints how many requests per second the
 // target served. It fails if one was off by more than half a percent, or if requests were lost.
 func Accuracy(ctx context.Context, out io.Writer) error {
-	fmt.Fprintf(out, "%d/s through a limit of %d/s, %d s each, GATE=off; counted at the target over whole seconds after %d s\n\n", 2*limit, limit, accuracySeconds, accuracyFrom)
+	fmt.Fprintf(out, "%d/s through a limit of %d/s, %d s each, GATE=off; counted at the target over whole "+
+		"seconds after %d s\n\n", 2*limit, limit, accuracySeconds, accuracyFrom)
 	result.Head(out, "algorithm", "sent", "admitted", "refused", "failed", "target: per second", "off by", "generator")
 	var l rig.Lab
 	var wrong []*rig.Loaded
 	return l.Run(ctx, func() {
 		for _, a := range []string{"fixed", "sliding", "token"} {
-			o := trial{rate: 2 * limit, seconds: accuracySeconds, Topology: rig.Topology{Proxy: []string{"GATE=off", "RATE_LIMIT_ALGORITHM=" + a,
-				fmt.Sprintf("RATE_LIMIT_LIMIT=%d", limit), fmt.Sprintf("RATE_LIMIT_CAPACITY=%d", limit), fmt.Sprintf("RATE_LIMIT_FILL_RATE=%d", limit)}}}.run(&l)
+			o := trial{rate: 2 * limit, seconds: accuracySeconds,
+				Topology: rig.Topology{Proxy: []string{"GATE=off", "RATE_LIMIT_ALGORITHM=" + a,
+					fmt.Sprintf("RATE_LIMIT_LIMIT=%d", limit), fmt.Sprintf("RATE_LIMIT_CAPACITY=%d", limit),
+					fmt.Sprintf("RATE_LIMIT_FILL_RATE=%d", limit)}}}.run(&l)
 			load, off := o.loads[0], o.off()
-			result.Row(out, a, fmt.Sprint(load.Sent), fmt.Sprint(load.Success), fmt.Sprint(load.RateLimited), fmt.Sprint(load.Errors), fmt.Sprintf("%.2f", limit*(1+off)),
+			result.Row(out, a, fmt.Sprint(load.Sent), fmt.Sprint(load.Success), fmt.Sprint(load.RateLimited),
+				fmt.Sprint(load.Errors), fmt.Sprintf("%.2f", limit*(1+off)),
 				fmt.Sprintf("%+.3f %%", 100*off), fmt.Sprintf("%s, lag p99 %.0f µs", load.Verdict, 1e6*load.Lag.P99))
 			before := len(l.Missed())
 			if o.exact(&l.Expectations, a); len(l.Missed()) > before {
@@ -150,7 +154,8 @@ func (o *outcome) exact(e *result.Expectations, algorithm string) {
 	e.AtMost(algorithm+": relative deviation from the limit", off, offMax)
 	e.AtLeast(algorithm+": relative deviation from the limit", off, -offMax)
 	e.Never(l.Errors > 0, "%s: %d requests failed", algorithm, l.Errors)
-	e.Never(l.Attempted() != l.Success+l.RateLimited, "%s: of %d requests %d were answered", algorithm, l.Attempted(), l.Success+l.RateLimited)
+	e.Never(l.Attempted() != l.Success+l.RateLimited, "%s: of %d requests %d were answered", algorithm, l.Attempted(),
+		l.Success+l.RateLimited)
 }
 
 const (
@@ -162,9 +167,11 @@ const (
 // fails if there is an answer other than 200 or 502, a failure outside the outage, or a request
 // without an answer.
 func Outage(ctx context.Context, out io.Writer) error {
-	t := trial{rate: outageRate, seconds: 14, progress: out, Topology: rig.Topology{Proxy: []string{"RATE_LIMIT_LIMIT=1000000"}},
+	t := trial{rate: outageRate, seconds: 14, progress: out,
+		Topology: rig.Topology{Proxy: []string{"RATE_LIMIT_LIMIT=1000000"}},
 		troubles: []Trouble{{4 * time.Second, killTarget}, {8 * time.Second, restartTarget}}}
-	fmt.Fprintf(out, "%d/s for %d s through a proxy whose limit is never reached; the target is killed at %v and restarted at %v\n\n", t.rate, t.seconds, t.troubles[0].At, t.troubles[1].At)
+	fmt.Fprintf(out, "%d/s for %d s through a proxy whose limit is never reached; the target is killed at %v and "+
+		"restarted at %v\n\n", t.rate, t.seconds, t.troubles[0].At, t.troubles[1].At)
 	var l rig.Lab
 	return l.Run(ctx, func() { rig.Check(t.run(&l).showOutage(out)) })
 }
@@ -181,7 +188,8 @@ func (o *outcome) showOutage(out io.Writer) error {
 		during := from+time.Second >= gone && from < back+goodAgain
 		e.Never(row.Errors > 0 && !during, "%d failures in second %.0f", row.Errors, row.T)
 	}
-	fmt.Fprintf(out, "\nthe target was down from %.2f s to %.2f s\n\n%v\nanswers by status: %v; without an answer: %v\n", gone.Seconds(), back.Seconds(), table, l.StatusCodes, l.ErrorsByReason)
+	fmt.Fprintf(out, "\nthe target was down from %.2f s to %.2f s\n\n%v\nanswers by status: %v; "+
+		"without an answer: %v\n", gone.Seconds(), back.Seconds(), table, l.StatusCodes, l.ErrorsByReason)
 	for status := range l.StatusCodes {
 		e.Never(status != "200" && status != "502", "answers with status %s", status)
 	}
@@ -190,5 +198,6 @@ func (o *outcome) showOutage(out io.Writer) error {
 	// Requests during the outage, and those in flight at its start.
 	most := uint64(outageRate*(back-gone+goodAgain).Seconds()) + outageRate/10
 	e.Never(l.Errors > most, "%d failures, at most %d were due to the outage", l.Errors, most)
-	return e.Conclude(out, "only requests during the outage failed, with an immediate 502, and requests succeeded again within a second of its end.", rig.Inconclusive(l))
+	return e.Conclude(out, "only requests during the outage failed, with an immediate 502, and requests succeeded "+
+		"again within a second of its end.", rig.Inconclusive(l))
 }

@@ -52,7 +52,8 @@ func TestExact(t *testing.T) {
 var short = script{rig.RedisStore, 10, 4, 6}
 
 func good() ([]second, []*rig.Loaded) {
-	seconds := []second{{n: 1, admitted: 1400}, {n: 3, admitted: 1000, refused: 2000}, {n: 4, admitted: 1000, refused: 2000},
+	seconds := []second{{n: 1, admitted: 1400}, {n: 3, admitted: 1000, refused: 2000},
+		{n: 4, admitted: 1000, refused: 2000},
 		{n: 5, admitted: 2500, refused: 400}, {n: 6, admitted: 3000}, {n: 9, admitted: 1000, refused: 2000}}
 	return seconds, []*rig.Loaded{{Result: record.Result{Sent: 10}}, {Result: record.Result{Sent: 10}}}
 }
@@ -89,10 +90,12 @@ func TestInconclusive(t *testing.T) {
 	seconds[1].admitted, loads[0].Errors = 900, 3
 	err := (&outcome{loads: loads, seconds: seconds}).showLost(&out, short)
 	exit, ok := errors.AsType[*service.ExitError](err)
-	if !ok || exit.Status != 3 || !errors.Is(err, result.ErrNotKept) || !strings.Contains(err.Error(), "pacer lag p99 20 ms") {
+	if !ok || exit.Status != 3 || !errors.Is(err, result.ErrNotKept) ||
+		!strings.Contains(err.Error(), "pacer lag p99 20 ms") {
 		t.Errorf("ends with %v", err)
 	}
-	if !strings.Contains(out.String(), "Inconclusive, as the load was not as planned") || !strings.Contains(out.String(), "3 requests failed") {
+	if !strings.Contains(out.String(), "Inconclusive, as the load was not as planned") ||
+		!strings.Contains(out.String(), "3 requests failed") {
 		t.Errorf("said %s", out.String())
 	}
 	loads[1].Verdict = "DEGRADED"
@@ -131,7 +134,8 @@ func TestShowOutage(t *testing.T) {
 		if err := json.Unmarshal([]byte(strings.Replace(outageResult, c.from, c.to, 1)), &l); err != nil {
 			t.Fatal(err)
 		}
-		o := outcome{loads: []*rig.Loaded{&l}, troubles: []Trouble{{2 * time.Second, killTarget}, {4 * time.Second, restartTarget}}}
+		o := outcome{loads: []*rig.Loaded{&l}, troubles: []Trouble{{2 * time.Second, killTarget},
+			{4 * time.Second, restartTarget}}}
 		err := o.showOutage(io.Discard)
 		if (err == nil) != (c.problem == "") || err != nil && !strings.Contains(err.Error(), c.problem) {
 			t.Errorf("%s: got %v, want %q", c.name, err, c.problem)

@@ -42,7 +42,8 @@ var failures = []failure{
 		at.master.Env = at.master.Env[:len(at.master.Env)-1]
 		at.master.Restart()
 	}},
-	{name: "newer version", fail: divert(http.StatusConflict, `{"error":"the message has version 1, and this program speaks version 2"}`), heal: back},
+	{name: "newer version", fail: divert(http.StatusConflict,
+		`{"error":"the message has version 1, and this program speaks version 2"}`), heal: back},
 }
 
 func kill(at *scene) { at.master.Kill() }
@@ -101,9 +102,12 @@ type scene struct {
 // failures has the master of a sidecar fail in each way, with the shortest and the longest
 // useful timeout.
 func (l *lab) failures() {
-	fmt.Fprintf(l.Out, "### A master that fails\n\nIt fails after %v and works again after %v. The load is %d/s with a new key each, about which the master must be asked, and %d/s with one key whose limit is used up. The control is a goroutine that only sleeps until times %v apart.\n\n", failAfter, healAfter, newRate, limitedRate, controlNap)
+	fmt.Fprintf(l.Out, "### A master that fails\n\nIt fails after %v and works again after %v. The load is %d/s with a "+
+		"new key each, about which the master must be asked, and %d/s with one key whose limit is used up. The control is "+
+		"a goroutine that only sleeps until times %v apart.\n\n", failAfter, healAfter, newRate, limitedRate, controlNap)
 	rig.Check(os.WriteFile(filepath.Join(l.Dir, "rules.yaml"), []byte(failureRules), 0o600))
-	t := result.NewTable("failure | REMOTE_TIMEOUT | answers | 5xx or none | wait p50 ms | p99.9 ms | longest ms | control late p99.9 ms | admitted by the failure mode | limiting again after ms | generator")
+	t := result.NewTable("failure | REMOTE_TIMEOUT | answers | 5xx or none | wait p50 ms | p99.9 ms | longest ms | " +
+		"control late p99.9 ms | admitted by the failure mode | limiting again after ms | generator")
 	for _, timeout := range []time.Duration{100 * time.Millisecond, 2 * time.Second} {
 		for i := range failures {
 			f := &failures[i]
@@ -126,13 +130,15 @@ func (l *lab) scene(f *failure, timeout time.Duration) *scene {
 	at.master = l.master(env...)
 	at.relay = rig.Must(relay.New(func() string { return at.master.Addr }))
 	l.Keep(at.relay.Close)
-	_, at.sidecar = l.sidecar(l.target(), at.relay.Addr(), "RULES_FILE="+filepath.Join(l.Dir, "rules.yaml"), "RATE_LIMIT_ALGORITHM=off", "REMOTE_TIMEOUT="+timeout.String())
+	_, at.sidecar = l.sidecar(l.target(), at.relay.Addr(), "RULES_FILE="+filepath.Join(l.Dir, "rules.yaml"),
+		"RATE_LIMIT_ALGORITHM=off", "REMOTE_TIMEOUT="+timeout.String())
 	return at
 }
 
 func (at *scene) under(f *failure) *outcome {
 	o := new(outcome)
-	loads := [...]rig.Load{{URL: "http://" + at.sidecar + "/api/test?n={{counter}}", Rate: newRate}, {URL: "http://" + at.sidecar + "/api/test?n=one", Rate: limitedRate}}
+	loads := [...]rig.Load{{URL: "http://" + at.sidecar + "/api/test?n={{counter}}", Rate: newRate},
+		{URL: "http://" + at.sidecar + "/api/test?n=one", Rate: limitedRate}}
 	start := time.Now().Add(500 * time.Millisecond)
 	for i := range loads {
 		loads[i].For, loads[i].StartAt, loads[i].Outcomes = failTime, start, true
@@ -209,13 +215,15 @@ func (o *outcome) wait(q float64) float64    { return result.Millis(result.Quant
 func (o *outcome) control(q float64) float64 { return result.Millis(result.Quantile(o.late, q)) }
 
 func (o *outcome) add(t *result.Table, f *failure, timeout time.Duration) {
-	t.Add("%s | %v | %d | %d | %.2f | %.1f | %.1f | %.1f | %d | %.0f | %s", f.name, timeout, o.answers, o.bad, o.wait(.5), o.wait(waitPart), o.wait(1), o.control(waitPart), o.admitted, result.Millis(o.back),
+	t.Add("%s | %v | %d | %d | %.2f | %.1f | %.1f | %.1f | %d | %.0f | %s", f.name, timeout, o.answers, o.bad,
+		o.wait(.5), o.wait(waitPart), o.wait(1), o.control(waitPart), o.admitted, result.Millis(o.back),
 		rig.Verdicts(o.loads, func(l *rig.Loaded) record.Verdict { return l.Verdict }))
 }
 
 func (o *outcome) expect(e *result.Expectations, name string, timeout time.Duration) {
 	e.Never(o.bad > 0, "%s: %d requests were answered with 5xx or not at all", name, o.bad)
-	e.AtMost(name+": p99.9 of the wait in ms, less the control's", o.wait(waitPart)-o.control(waitPart), result.Millis(timeout+waitOver))
+	e.AtMost(name+": p99.9 of the wait in ms, less the control's", o.wait(waitPart)-o.control(waitPart),
+		result.Millis(timeout+waitOver))
 	e.AtMost(name+": limiting again after ms", result.Millis(o.back), result.Millis(backMax))
 	e.Never(o.admitted == 0, "%s: the failure mode admitted nothing, so nothing is proved", name)
 }

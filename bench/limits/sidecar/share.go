@@ -25,7 +25,8 @@ const (
 
 // share has sidecars share a limit while one of them is killed and one is added.
 func (l *lab) share() {
-	fmt.Fprintf(l.Out, "### %d sidecars of one master\n\nThey share a limit of %d/s; each is offered %d/s. One is killed after %d s, and another one is started after %d s, without any change to the others.\n\n",
+	fmt.Fprintf(l.Out, "### %d sidecars of one master\n\nThey share a limit of %d/s; each is offered %d/s. One is "+
+		"killed after %d s, and another one is started after %d s, without any change to the others.\n\n",
 		sharers, sharedLimit, sharedRate, killAfter, addAfter)
 	s := &sharing{lab: l, target: l.target(), master: l.master().Addr, began: time.Now(), loads: make(map[int]*rig.Loaded)}
 	func() {
@@ -61,7 +62,8 @@ func (s *sharing) add() {
 	i, left, ctx := len(s.sidecars), shareTime-time.Since(s.began), s.Ctx
 	s.sidecars = append(s.sidecars, p)
 	s.loading.Go(func() {
-		loaded, err := rig.Load{URL: "http://" + addr + "/api/test", Rate: sharedRate, For: left.Truncate(time.Second)}.Run(ctx)
+		loaded, err := rig.Load{URL: "http://" + addr + "/api/test", Rate: sharedRate,
+			For: left.Truncate(time.Second)}.Run(ctx)
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if s.loads[i] = loaded; err != nil {
@@ -104,7 +106,8 @@ func (s *sharing) judge() {
 	sum := 0.0
 	for n, admitted := range s.admitted[starting:] {
 		off := float64(admitted)/sharedLimit - 1
-		s.Never(off > sharedOff || off < -sharedOff, "second %d: %d admitted, the limit is %d", n+1+starting, admitted, sharedLimit)
+		s.Never(off > sharedOff || off < -sharedOff, "second %d: %d admitted, the limit is %d", n+1+starting, admitted,
+			sharedLimit)
 		sum += float64(admitted)
 	}
 	mean := sum / float64(len(s.admitted)-starting)

@@ -44,8 +44,10 @@ func TestFailures(t *testing.T) {
 		{"as it should be", "", func(_, _ []rig.Outcome) {}},
 		{"an error", "1 requests were answered with 5xx", func(news, _ []rig.Outcome) { news[30].Status = 502 }},
 		{"no answer", "1 requests were answered with 5xx or not", func(_, limited []rig.Outcome) { limited[30].Status = 0 }},
-		{"a wait that the machine explains", "", func(news, _ []rig.Outcome) { news[30].Done = news[30].Due + 106*time.Millisecond }},
-		{"a long wait", "p99.9 of the wait in ms, less the control's: 106", func(news, _ []rig.Outcome) { news[30].Done = news[30].Due + 108*time.Millisecond }},
+		{"a wait that the machine explains", "",
+			func(news, _ []rig.Outcome) { news[30].Done = news[30].Due + 106*time.Millisecond }},
+		{"a long wait", "p99.9 of the wait in ms, less the control's: 106",
+			func(news, _ []rig.Outcome) { news[30].Done = news[30].Due + 108*time.Millisecond }},
 		{"late to limit again", "limiting again after ms: 1100", func(_, limited []rig.Outcome) { limited[71].Status = 200 }},
 		{"the failure mode admits nothing", "admitted nothing", func(_, limited []rig.Outcome) {
 			for i := 20; i < 60; i++ {
@@ -76,7 +78,8 @@ func TestShare(t *testing.T) {
 		{"the killed one fails", "", func(s *sharing) { s.loads[0].Errors = 9 }},
 		{"another one fails", "sidecar 2: 1 requests failed", func(s *sharing) { s.loads[1].Errors = 1 }},
 	} {
-		s := &sharing{lab: new(lab), admitted: []uint64{500, 1000, 1000, 1000, 1000, 1000}, loads: map[int]*rig.Loaded{0: {}, 1: {}}}
+		s := &sharing{lab: new(lab), admitted: []uint64{500, 1000, 1000, 1000, 1000, 1000},
+			loads: map[int]*rig.Loaded{0: {}, 1: {}}}
 		c.spoil(s)
 		s.judge()
 		if found := missed(&s.Expectations); !tells(found, c.want) {

@@ -34,19 +34,24 @@ func (l *lab) run(all []rig.Contestant, connections int) [][]rig.Sample {
 // forwarding compares the cost of asking a master with that of a limit in Redis.
 func (l *lab) forwarding() {
 	target := l.target()
-	shared, sharedAddr := l.Start("proxy", "TARGET_URL=http://"+target, "REDIS_HOST="+l.Redis().Addr, "GATE=off", "EVENT_LOOPS=1", plenty)
+	shared, sharedAddr := l.Start("proxy", "TARGET_URL=http://"+target, "REDIS_HOST="+l.Redis().Addr, "GATE=off",
+		"EVENT_LOOPS=1", plenty)
 	m := l.master()
 	s, addr := l.sidecar(target, m.Addr, plenty)
 	wrk := func(addr string) rig.Wrk { return rig.Wrk{URL: "http://" + addr + "/api/test"} }
-	all := []rig.Contestant{{Name: "target", Wrk: wrk(target)}, {Name: "limit in Redis", Wrk: wrk(sharedAddr), Process: shared}, {Name: "sidecar", Wrk: wrk(addr), Process: s}}
+	all := []rig.Contestant{{Name: "target", Wrk: wrk(target)},
+		{Name: "limit in Redis", Wrk: wrk(sharedAddr), Process: shared}, {Name: "sidecar", Wrk: wrk(addr), Process: s}}
 	many, one := l.run(all, connections), l.run(all, 1)
-	t := result.NewTable(fmt.Sprintf(" | requests/s, %d connections | p50 µs, one connection | added µs | resident MB", connections))
+	t := result.NewTable(fmt.Sprintf(" | requests/s, %d connections | p50 µs, one connection | added µs | resident MB",
+		connections))
 	direct := result.MedianOf(one[0], rig.P50)
 	for i, c := range all {
 		p50 := result.MedianOf(one[i], rig.P50)
-		t.Add("%s | %.0f | %.0f | %.0f | %.1f", c.Name, result.MedianOf(many[i], rig.PerSecond), p50, p50-direct, result.MedianOf(many[i], rig.Resident))
+		t.Add("%s | %.0f | %.0f | %.0f | %.1f", c.Name, result.MedianOf(many[i], rig.PerSecond), p50, p50-direct,
+			result.MedianOf(many[i], rig.Resident))
 	}
-	fmt.Fprintf(l.Out, "%s\nRatio of requests/s, sidecar to limit in Redis: %s\n\n", t, result.RatioOf(many[2], many[1], rig.PerSecond).Ratio(2))
+	fmt.Fprintf(l.Out, "%s\nRatio of requests/s, sidecar to limit in Redis: %s\n\n", t,
+		result.RatioOf(many[2], many[1], rig.PerSecond).Ratio(2))
 	l.AtLeast("sidecar: requests per second", result.MedianOf(many[2], rig.PerSecond), 40_000)
 	l.AtMost("sidecar: added to p50 in µs", result.MedianOf(one[2], rig.P50)-direct, 150)
 	l.AtMost("sidecar: resident MB under load", result.MedianOf(many[2], rig.Resident), 32)
@@ -59,7 +64,8 @@ func (l *lab) checks() {
 	const client = "X-Forwarded-For: 192.0.2.1"
 	all := []rig.Contestant{
 		{Name: "refused by the proxy", Wrk: rig.Wrk{URL: "http://" + m.Own + "/api/test", Header: client}, Refuses: true},
-		{Name: "refused by /check", Wrk: rig.Wrk{URL: "http://" + m.Addr + "/check/path/api/test", Header: client}, Refuses: true},
+		{Name: "refused by /check", Wrk: rig.Wrk{URL: "http://" + m.Addr + "/check/path/api/test", Header: client},
+			Refuses: true},
 	}
 	runs := l.run(all, connections)
 	t := result.NewTable(" | answers/s")
@@ -68,7 +74,8 @@ func (l *lab) checks() {
 	}
 	ratio := result.RatioOf(runs[1], runs[0], rig.PerSecond)
 	fmt.Fprintf(l.Out, "%s\nRatio of /check to the proxy's own refusals: %s\n\n", t, ratio.Ratio(2))
-	l.AtLeast("/check: answers per second, relative to the proxy's own refusals", result.MedianOf(runs[1], rig.PerSecond)/result.MedianOf(runs[0], rig.PerSecond), .9)
+	l.AtLeast("/check: answers per second, relative to the proxy's own refusals",
+		result.MedianOf(runs[1], rig.PerSecond)/result.MedianOf(runs[0], rig.PerSecond), .9)
 }
 
 // stripped returns the size of a program without symbols and debugging information, which the

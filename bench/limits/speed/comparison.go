@@ -41,8 +41,9 @@ func (c comparison) play(l *lab) {
 // forwarding compares the cost of forwarding, with a number of loops or workers.
 func forwarding(loops int) comparison {
 	return comparison{
-		heading: fmt.Sprintf("Forwarding with a local limit, %d connections kept alive, nginx as the target, %d loop(s) against %d worker(s)", connections, loops, loops),
-		sides:   append(limiters(loops), ours(fmt.Sprintf("EVENT_LOOPS=%d", loops))), show: besidePeers,
+		heading: fmt.Sprintf("Forwarding with a local limit, %d connections kept alive, nginx as the target, %d loop(s) "+
+			"against %d worker(s)", connections, loops, loops),
+		sides: append(limiters(loops), ours(fmt.Sprintf("EVENT_LOOPS=%d", loops))), show: besidePeers,
 	}
 }
 
@@ -52,7 +53,8 @@ func refusals() comparison {
 	for i := range sides {
 		sides[i].path = "/shut"
 	}
-	return comparison{heading: "Refusing (429)", sides: append(sides, ours("RATE_LIMIT_LIMIT=1")), refused: true, show: besidePeers}
+	return comparison{heading: "Refusing (429)", sides: append(sides, ours("RATE_LIMIT_LIMIT=1")), refused: true,
+		show: besidePeers}
 }
 
 // target compares the speed of our target with nginx.
@@ -100,7 +102,8 @@ func variants(what string) func(l *lab, all []rig.Contestant, runs [][]rig.Sampl
 		l.table(what, "requests/s", "CPU µs per request", "CPU ÷ that of "+all[0].Name, "resident MB")
 		for i, c := range all {
 			rss := rig.Must(rig.RSS(c.Process.Pid()))
-			l.row(c.Name, medianOf(runs[i], 0, rig.PerSecond), medianOf(runs[i], 1, rig.CPUEach), ratioOf(runs[i], runs[0], rig.CPUEach), fmt.Sprintf("%.1f", float64(rss)/1e6))
+			l.row(c.Name, medianOf(runs[i], 0, rig.PerSecond), medianOf(runs[i], 1, rig.CPUEach),
+				ratioOf(runs[i], runs[0], rig.CPUEach), fmt.Sprintf("%.1f", float64(rss)/1e6))
 		}
 	}
 }

@@ -27,8 +27,9 @@ const plenty = 1_000_000_000
 // them.
 func weir(name string, env ...string) side {
 	return side{name: name, start: func(l *lab, target, redis string) (*rig.Process, string) {
-		return l.Start("proxy", append([]string{"GATE=off", "TARGET_URL=http://" + target, fmt.Sprintf("RATE_LIMIT_LIMIT=%d", plenty),
-			"RATE_LIMIT_WINDOW=3600", "EVENT_LOOPS=1", "REDIS_HOST=" + redis}, env...)...)
+		return l.Start("proxy",
+			append([]string{"GATE=off", "TARGET_URL=http://" + target, fmt.Sprintf("RATE_LIMIT_LIMIT=%d", plenty),
+				"RATE_LIMIT_WINDOW=3600", "EVENT_LOOPS=1", "REDIS_HOST=" + redis}, env...)...)
 	}}
 }
 

@@ -48,10 +48,11 @@ load_module ` + luaModule + `;
 // shared returns the sides with a limit in a separate Redis each; only ours if nginx has no Lua.
 func shared() (sides []side) {
 	if _, err := os.Stat(luaModule); err == nil {
-		sides = append(sides, side{name: "nginx + Lua + Redis", ownRedis: true, start: func(l *lab, target, redis string) (*rig.Process, string) {
-			host, port, _ := strings.Cut(redis, ":")
-			return l.StartPeer(rig.Nginx(nginxLua), 1, target, host, port)
-		}})
+		sides = append(sides,
+			side{name: "nginx + Lua + Redis", ownRedis: true, start: func(l *lab, target, redis string) (*rig.Process, string) {
+				host, port, _ := strings.Cut(redis, ":")
+				return l.StartPeer(rig.Nginx(nginxLua), 1, target, host, port)
+			}})
 	}
 	ours := weir("weir + Redis")
 	ours.ownRedis = true
@@ -60,7 +61,8 @@ func shared() (sides []side) {
 
 // redis compares the cost of a limit in Redis.
 func redis() comparison {
-	return comparison{heading: "Forwarding with a limit in Redis (exact, shared), 64 connections, one loop against one worker, a Redis each", sides: shared(), show: withRedis}
+	return comparison{heading: "Forwarding with a limit in Redis (exact, shared), 64 connections, one loop against one " +
+		"worker, a Redis each", sides: shared(), show: withRedis}
 }
 
 func withRedis(l *lab, all []rig.Contestant, runs [][]rig.Sample) {
@@ -73,7 +75,8 @@ func withRedis(l *lab, all []rig.Contestant, runs [][]rig.Sample) {
 		name   string
 		digits int
 		of     func(rig.Sample) float64
-	}{{"requests/s", 0, rig.PerSecond}, {"proxy's CPU µs per request", 1, rig.CPUEach}, {"Redis' CPU µs per request", 2, rig.RedisEach}} {
+	}{{"requests/s", 0, rig.PerSecond}, {"proxy's CPU µs per request", 1, rig.CPUEach},
+		{"Redis' CPU µs per request", 2, rig.RedisEach}} {
 		l.row(f.name, medianOf(runs[0], f.digits, f.of), medianOf(runs[1], f.digits, f.of), ratioOf(runs[1], runs[0], f.of))
 	}
 	l.row("commands per decision", "1", l.perDecision(all[1:]), "")
@@ -84,7 +87,8 @@ func (l *lab) perDecision(all []rig.Contestant) string {
 	var commands, decisions float64
 	for _, c := range all {
 		m := l.Scrape(c.Addr)
-		commands, decisions = commands+m.Sum("ratelimiter_store_commands_total"), decisions+m.Sum("ratelimiter_store_decisions_total")
+		commands, decisions = commands+m.Sum("ratelimiter_store_commands_total"),
+			decisions+m.Sum("ratelimiter_store_decisions_total")
 	}
 	return fmt.Sprintf("%.3f", commands/decisions)
 }

@@ -48,7 +48,8 @@ func Rules(ctx context.Context, args []string, out io.Writer) error {
 	if err := rig.Installed("wrk"); err != nil {
 		return fmt.Errorf("%w: %w", err, result.ErrNotKept)
 	}
-	l := &lab{Lab: rig.Lab{Out: out}, effort: effort{rulesRounds, time.Duration(seconds) * time.Second, []func(*lab){(*lab).tenRules}}}
+	l := &lab{Lab: rig.Lab{Out: out}, effort: effort{rulesRounds, time.Duration(seconds) * time.Second,
+		[]func(*lab){(*lab).tenRules}}}
 	return l.run(ctx)
 }
 
@@ -57,11 +58,13 @@ func (l *lab) tenRules() {
 	l.ownTarget("EVENT_LOOPS=1")
 	file := filepath.Join(l.Dir, "rules.yaml")
 	rig.Check(os.WriteFile(file, []byte(ten), 0o600))
-	c := comparison{sides: []side{weir("global limit alone"), weir("and ten rules, two match", "RULES_FILE="+file)}, warmUp: true, show: tenBesideNone}
+	c := comparison{sides: []side{weir("global limit alone"), weir("and ten rules, two match", "RULES_FILE="+file)},
+		warmUp: true, show: tenBesideNone}
 	for i := range c.sides {
 		c.sides[i].header = "X-Partner: acme"
 	}
-	fmt.Fprintf(l.Out, "%d pairs of runs of %v, one loop, %d connections kept alive, GATE=off, all requests are admitted; median, minimum and maximum\n\n", l.rounds, l.span, connections)
+	fmt.Fprintf(l.Out, "%d pairs of runs of %v, one loop, %d connections kept alive, GATE=off, all requests are "+
+		"admitted; median, minimum and maximum\n\n", l.rounds, l.span, connections)
 	c.play(l)
 }
 
@@ -84,7 +87,8 @@ type decisions struct {
 }
 
 func decisionsOf(m rig.Samples, rules []string) decisions {
-	d := decisions{requests: m.Sum("ratelimiter_requests_total"), all: m.Sum("ratelimiter_rule_decisions_total"), rules: make(map[string]float64)}
+	d := decisions{requests: m.Sum("ratelimiter_requests_total"), all: m.Sum("ratelimiter_rule_decisions_total"),
+		rules: make(map[string]float64)}
 	d.failed = d.requests - m.Sum("ratelimiter_requests_total", `decision="forwarded"`) +
 		m.Sum("ratelimiter_upstream_errors_total") + m.Sum("ratelimiter_upstream_shed_total")
 	for _, id := range rules {
@@ -101,7 +105,8 @@ const underWay = connections
 // finished, must have been admitted by the global rule and the matching ones, and by no others.
 func (d decisions) problem(name string, some int) error {
 	if d.requests < 1 || d.failed > 0 {
-		return fmt.Errorf("%s: of %.0f requests %.0f were refused or failed, so the comparison is not valid", name, d.requests, d.failed)
+		return fmt.Errorf("%s: of %.0f requests %.0f were refused or failed, so the comparison is not valid", name,
+			d.requests, d.failed)
 	}
 	for id, n := range d.rules {
 		if math.Abs(n-d.requests) > float64(some) {
@@ -109,7 +114,8 @@ func (d decisions) problem(name string, some int) error {
 		}
 	}
 	if want := d.requests * float64(1+len(d.rules)); math.Abs(d.all-want) > float64(some*(1+len(d.rules))) {
-		return fmt.Errorf("%s: there were %.0f decisions of rules about %.0f requests, expected %.0f", name, d.all, d.requests, want)
+		return fmt.Errorf("%s: there were %.0f decisions of rules about %.0f requests, expected %.0f", name, d.all,
+			d.requests, want)
 	}
 	return nil
 }
@@ -117,9 +123,11 @@ func (d decisions) problem(name string, some int) error {
 func (l *lab) judgeRules(names []string, runs [][]rig.Sample) error {
 	one, all := runs[0], runs[1]
 	l.table("", names[0], names[1], "ratio")
-	l.row("CPU µs per request", medianOf(one, 2, rig.CPUEach), medianOf(all, 2, rig.CPUEach), ratioOf(all, one, rig.CPUEach))
+	l.row("CPU µs per request", medianOf(one, 2, rig.CPUEach), medianOf(all, 2, rig.CPUEach),
+		ratioOf(all, one, rig.CPUEach))
 	l.row("requests/s", medianOf(one, 0, rig.PerSecond), medianOf(all, 0, rig.PerSecond), ratioOf(all, one, rig.PerSecond))
 	var e result.Expectations
-	e.AtMost("CPU of ten rules, relative to the global limit alone", result.RatioOf(all, one, rig.CPUEach).Median, rulesRatioMax)
+	e.AtMost("CPU of ten rules, relative to the global limit alone", result.RatioOf(all, one, rig.CPUEach).Median,
+		rulesRatioMax)
 	return e.Conclude(l.Out, fmt.Sprintf("at most %.2f times the CPU of the global limit alone.", rulesRatioMax), nil)
 }

@@ -43,10 +43,13 @@ func TestJudgeRules(t *testing.T) {
 
 func TestRulesTable(t *testing.T) {
 	var out strings.Builder
-	if err := (&lab{Lab: rig.Lab{Out: &out}}).judgeRules([]string{"one", "all"}, [][]rig.Sample{costs(20, 10, 40), costs(21, 10, 44)}); err != nil {
+	if err := (&lab{Lab: rig.Lab{Out: &out}}).judgeRules([]string{"one", "all"},
+		[][]rig.Sample{costs(20, 10, 40), costs(21, 10, 44)}); err != nil {
 		t.Fatal(err)
 	}
-	for _, line := range []string{"|  | one | all | ratio |\n", "| CPU µs per request | 20.00 | 21.00 | **1.05** (1.00 … 1.10) |\n", "| requests/s | 1000 | 1000 | **1.00** (1.00 … 1.00) |\n"} {
+	for _, line := range []string{"|  | one | all | ratio |\n",
+		"| CPU µs per request | 20.00 | 21.00 | **1.05** (1.00 … 1.10) |\n",
+		"| requests/s | 1000 | 1000 | **1.00** (1.00 … 1.00) |\n"} {
 		if !strings.Contains(out.String(), line) {
 			t.Errorf("no line %q in\n%s", line, &out)
 		}
@@ -64,7 +67,8 @@ func TestProblem(t *testing.T) {
 	} {
 		d := decisions{requests: 1000, all: 3000, rules: map[string]float64{"a": 1000, "b": 1000}}
 		spoil(&d)
-		if err := d.problem("x", 2*underWay); (err == nil) != (part == "") || err != nil && !strings.Contains(err.Error(), part) {
+		if err := d.problem("x", 2*underWay); (err == nil) != (part == "") || err != nil &&
+			!strings.Contains(err.Error(), part) {
 			t.Errorf("want a problem with %q, got %v", part, err)
 		}
 	}

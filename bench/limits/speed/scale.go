@@ -14,11 +14,13 @@ func (l *lab) byConnections() {
 	l.heading("By the number of connections, forwarding with a local limit")
 	all := l.open(limiters(1)[0], ours())
 	peer, ours := all[0].Name, all[1].Name
-	l.table("connections", peer+" /s", ours+" /s", "ratio (min … max)", peer+" CPU µs", ours+" CPU µs", "ratio (min … max)")
+	l.table("connections", peer+" /s", ours+" /s", "ratio (min … max)", peer+" CPU µs", ours+" CPU µs",
+		"ratio (min … max)")
 	for _, n := range []int{1, 16, 256, 1024} {
 		runs := l.turns(all, n)
 		theirs, mine := runs[0], runs[1]
-		l.row(fmt.Sprint(n), medianOf(theirs, 0, rig.PerSecond), medianOf(mine, 0, rig.PerSecond), ratioOf(mine, theirs, rig.PerSecond),
+		l.row(fmt.Sprint(n), medianOf(theirs, 0, rig.PerSecond), medianOf(mine, 0, rig.PerSecond),
+			ratioOf(mine, theirs, rig.PerSecond),
 			medianOf(theirs, 1, rig.CPUEach), medianOf(mine, 1, rig.CPUEach), ratioOf(mine, theirs, rig.CPUEach))
 	}
 }
@@ -32,7 +34,8 @@ func byGate() comparison {
 }
 
 func (l *lab) byRules() {
-	c := comparison{heading: "By the number of rules, of which two match", sides: []side{weir("none")}, show: variants("rules")}
+	c := comparison{heading: "By the number of rules, of which two match", sides: []side{weir("none")},
+		show: variants("rules")}
 	for _, n := range []int{10, 100, 1000} {
 		file := filepath.Join(l.Dir, fmt.Sprintf("rules-%d.yaml", n))
 		rig.Check(os.WriteFile(file, []byte(manyRules(n)), 0o600))
@@ -50,7 +53,8 @@ func manyRules(n int) string {
 		if i > 1 {
 			path = fmt.Sprintf("/service-%d/*/items/**", i)
 		}
-		fmt.Fprintf(&b, "- {id: rule-%d, match: {path: %s}, key: [ip], limit: {algorithm: fixed, limit: %d, window: 3600}}\n", i, path, plenty)
+		fmt.Fprintf(&b, "- {id: rule-%d, match: {path: %s}, key: [ip], limit: {algorithm: fixed, limit: "+
+			"%d, window: 3600}}\n", i, path, plenty)
 	}
 	return b.String()
 }
@@ -58,11 +62,13 @@ func manyRules(n int) string {
 func (l *lab) byKeys() {
 	c := comparison{heading: "By the number of keys of a rule, drawn at random", show: variants("keys")}
 	rules := filepath.Join(l.Dir, "keys.yaml")
-	text := fmt.Sprintf("rules:\n- {id: per-client, key: [\"header:X-Client-Id\"], limit: {algorithm: token, capacity: %d, fillRate: 1000000}}\n", plenty)
+	text := fmt.Sprintf("rules:\n- {id: per-client, key: [\"header:X-Client-Id\"], limit: {algorithm: token, capacity: "+
+		"%d, fillRate: 1000000}}\n", plenty)
 	rig.Check(os.WriteFile(rules, []byte(text), 0o600))
 	for _, n := range []int{1, 1000, 100_000, 1_000_000} {
 		s := weir(fmt.Sprint(n), "RULES_FILE="+rules)
-		s.script = fmt.Sprintf("request = function() return wrk.format(nil, nil, {[\"X-Client-Id\"] = tostring(math.random(%d))}) end\n", n)
+		s.script = fmt.Sprintf(
+			"request = function() return wrk.format(nil, nil, {[\"X-Client-Id\"] = tostring(math.random(%d))}) end\n", n)
 		c.sides = append(c.sides, s)
 	}
 	c.play(l)
@@ -94,7 +100,8 @@ func (l *lab) sharing(n int) {
 	for _, s := range runs {
 		total.PerSecond, total.Requests = total.PerSecond+s.PerSecond, total.Requests+s.Requests
 	}
-	l.row(fmt.Sprint(n), fmt.Sprintf("%.0f", total.PerSecond), fmt.Sprintf("%.2f", 1e6*used.Seconds()/total.Requests), l.perDecision(all))
+	l.row(fmt.Sprint(n), fmt.Sprintf("%.0f", total.PerSecond), fmt.Sprintf("%.2f", 1e6*used.Seconds()/total.Requests),
+		l.perDecision(all))
 }
 
 // loadgenMost compares the maximum throughput and the CPU per request of our generator with wrk.
@@ -108,7 +115,8 @@ func (l *lab) loadgenMost() {
 			w := rig.Wrk{URL: url, Connections: connections, For: l.span}.Run(l.Ctx)
 			return rig.Sample{PerSecond: w.PerSecond, CPU: 1e6 * w.CPU.Seconds() / max(w.Requests, 1)}
 		}
-		r := l.Load(rig.Load{URL: url, Rate: 300_000, For: l.span, Connections: connections, Loops: 1, Timeout: 500 * time.Millisecond})[0]
+		r := l.Load(rig.Load{URL: url, Rate: 300_000, For: l.span, Connections: connections, Loops: 1,
+			Timeout: 500 * time.Millisecond})[0]
 		return rig.Sample{PerSecond: r.Throughput, CPU: 1e6 * r.CPU.Seconds() / float64(max(r.Completed-r.Errors, 1))}
 	})
 	besidePeers(l, []rig.Contestant{{Name: "wrk"}, {Name: "weir loadgen"}}, runs)

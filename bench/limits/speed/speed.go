@@ -26,7 +26,8 @@ type effort struct {
 }
 
 func efforts() map[string]effort {
-	usual := []func(l *lab){forwarding(1).play, forwarding(2).play, redis().play, latency(shared()...).play, refusals().play,
+	usual := []func(l *lab){forwarding(1).play, forwarding(2).play, redis().play,
+		latency(shared()...).play, refusals().play,
 		latency(append(limiters(1), ours())...).play, target().play, (*lab).loadgen, (*lab).loadgenMost,
 		(*lab).byConnections, byGate().play, (*lab).byRules, (*lab).byKeys, (*lab).byProxies, (*lab).memory, (*lab).start}
 	return map[string]effort{
@@ -70,7 +71,8 @@ func Run(ctx context.Context, args []string, out io.Writer) (err error) {
 	if err := rig.Installed("nginx", "wrk"); err != nil {
 		return fmt.Errorf("%w: %w", err, result.ErrNotKept)
 	}
-	fmt.Fprintf(out, "%d runs of %v of each side, in turn; medians, with the minimum and maximum of the rounds' ratios in brackets; one loop against one worker or thread, and GATE=off, unless stated otherwise\n", e.rounds, e.span)
+	fmt.Fprintf(out, "%d runs of %v of each side, in turn; medians, with the minimum and maximum of the rounds' ratios "+
+		"in brackets; one loop against one worker or thread, and GATE=off, unless stated otherwise\n", e.rounds, e.span)
 	if err := rig.Installed("haproxy"); err != nil {
 		fmt.Fprintf(out, "\nHAProxy is skipped: %v\n", err)
 	}
@@ -144,6 +146,7 @@ func (l *lab) loadgen() {
 	for _, rate := range []int{1000, 10_000, 50_000} {
 		r := l.Load(rig.Load{URL: url, Rate: rate, For: 2 * l.span})[0]
 		us := func(s float64) string { return fmt.Sprintf("%.0f", 1e6*s) }
-		l.row(fmt.Sprint(rate), fmt.Sprint(r.Sent), string(r.Verdict), us(r.Lag.P50), us(r.Lag.P99), us(r.Lag.Max), us(r.LatencySuccess.P50), us(r.LatencySuccess.P99))
+		l.row(fmt.Sprint(rate), fmt.Sprint(r.Sent), string(r.Verdict), us(r.Lag.P50), us(r.Lag.P99), us(r.Lag.Max),
+			us(r.LatencySuccess.P50), us(r.LatencySuccess.P99))
 	}
 }

@@ -27,7 +27,8 @@ func TestCache(t *testing.T) {
 		at   time.Duration
 		want bool
 	}{
-		{1, -s, true}, {3, 10*s - 1, true}, {1, 10 * s, false}, {2, 12*s - 1, false}, {2, 12 * s, true}, {2, 20 * s, true}, {3, 30 * s, false},
+		{1, -s, true}, {3, 10*s - 1, true}, {1, 10 * s, false}, {2, 12*s - 1, false}, {2, 12 * s, true},
+		{2, 20 * s, true}, {3, 30 * s, false},
 	} {
 		if got := c.has(step.key, step.at); got != step.want {
 			t.Errorf("key %d at %v: %t, want %t", step.key, step.at, got, step.want)

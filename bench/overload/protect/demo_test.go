@@ -38,7 +38,8 @@ func TestDemoJudges(t *testing.T) {
 			t.Errorf("%d with the gate, %d without: %v", c.with, c.without, err)
 		}
 		err := conclude(c.with, c.without, record.Degraded)
-		if exit, ok := errors.AsType[*service.ExitError](err); !ok || exit.Status != 3 || !strings.Contains(err.Error(), "stalled") {
+		if exit, ok := errors.AsType[*service.ExitError](err); !ok || exit.Status != 3 ||
+			!strings.Contains(err.Error(), "stalled") {
 			t.Errorf("%d with the gate, %d without, on a busy machine: %v", c.with, c.without, err)
 		}
 	}
@@ -68,7 +69,8 @@ func TestDemoPlays(t *testing.T) {
 			t.Errorf("the output lacks %q:\n%s", want, out.String())
 		}
 	}
-	if left := testkit.Must(filepath.Glob(filepath.Join(os.Getenv("TMPDIR"), "weir-demo-gate-*", "*")))(t); len(left) != 2 {
+	if left := testkit.Must(filepath.Glob(filepath.Join(os.Getenv("TMPDIR"), "weir-demo-gate-*", "*")))(t); len(
+		left) != 2 {
 		t.Errorf("it leaves %q", left)
 	}
 }

@@ -36,7 +36,8 @@ func TestDipsLaws(t *testing.T) {
 	for range 1000 {
 		d := Dips{Every: time.Duration(1 + chance.IntN(int(s))), Speed: float64(chance.IntN(5)) / 4}
 		d.For = time.Duration(chance.Int64N(int64(d.Every)))
-		at, a, b := time.Duration(chance.IntN(int(2*s))), time.Duration(chance.IntN(int(s))), time.Duration(chance.IntN(int(s)))
+		at, a, b := time.Duration(chance.IntN(int(2*s))), time.Duration(chance.IntN(int(s))),
+			time.Duration(chance.IntN(int(s)))
 		whole, parts := d.end(at, a+b), d.end(d.end(at, a), b)
 		if d.Speed > 0 && (whole-parts).Abs() > time.Microsecond {
 			t.Fatalf("%+v: from %v, %v and %v end at %v, together at %v", d, at, a, b, parts, whole)

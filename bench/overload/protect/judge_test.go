@@ -41,14 +41,15 @@ func TestIdeal(t *testing.T) {
 		all  []request
 		want float64
 	}{
-		"below the capacity":       {one(), even(50, 0, 10*s, 200, ms), 500},
-		"above it in one phase":    {one(), even(80, 0, 30*s, 200, ms), 800 + 500 + 800},
-		"above it always":          {one(), even(200, 0, 30*s, 200, ms), 1000 + 500 + 1000},
-		"the target is away":       {gone, even(80, 0, 30*s, 200, ms), 1600},
-		"a slow route takes space": {slow, append(even(200, 0, 10*s, 200, ms), request{slow: true}), 1000 * 1.01 / 1.5 * 2000 / 2001},
-		"dips take a fifth":        {dips, even(80, 0, 30*s, 200, ms), 800 + 400 + 800},
-		"a cache":                  {cached(9), even(200, 0, 30*s, 200, ms), 6000},
-		"nothing was asked":        {one(), nil, 0},
+		"below the capacity":    {one(), even(50, 0, 10*s, 200, ms), 500},
+		"above it in one phase": {one(), even(80, 0, 30*s, 200, ms), 800 + 500 + 800},
+		"above it always":       {one(), even(200, 0, 30*s, 200, ms), 1000 + 500 + 1000},
+		"the target is away":    {gone, even(80, 0, 30*s, 200, ms), 1600},
+		"a slow route takes space": {slow, append(even(200, 0, 10*s, 200, ms), request{slow: true}),
+			1000 * 1.01 / 1.5 * 2000 / 2001},
+		"dips take a fifth": {dips, even(80, 0, 30*s, 200, ms), 800 + 400 + 800},
+		"a cache":           {cached(9), even(200, 0, 30*s, 200, ms), 6000},
+		"nothing was asked": {one(), nil, 0},
 	} {
 		if got := c.s.judge(c.all, rand.New(rand.NewPCG(1, 1))).Ideal; math.Abs(got-c.want) > 1e-6*c.want {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
@@ -57,7 +58,8 @@ func TestIdeal(t *testing.T) {
 }
 
 func TestScore(t *testing.T) {
-	all := slices.Concat(even(80, 0, 10*s, 200, ms), even(80, 10*s, 13*s, 200, 200*ms), even(80, 13*s, 20*s, 503, ms), even(80, 20*s, 20*s+500*ms, 429, ms), even(80, 20*s+500*ms, 30*s, 200, 2*ms))
+	all := slices.Concat(even(80, 0, 10*s, 200, ms), even(80, 10*s, 13*s, 200, 200*ms), even(80, 13*s, 20*s, 503, ms),
+		even(80, 20*s, 20*s+500*ms, 429, ms), even(80, 20*s+500*ms, 30*s, 200, 2*ms))
 	got := one().judge(all, rand.New(rand.NewPCG(1, 1)))
 	if got.Requests != 2400 || got.OK != 800+240+760 || got.InTime != 1560 || got.Shed != 600 || got.P99 != 0.2 {
 		t.Errorf("%+v", got)
@@ -70,7 +72,8 @@ func TestScore(t *testing.T) {
 		t.Errorf("the course has %d steps with %d answers", len(got.Course), sum)
 	}
 	if got.Protected == nil || *got.Protected >= 0 || got.Recovered == nil || math.Abs(*got.Recovered-0.4) > 0.01 {
-		t.Errorf("protected %v, recovered %v; want never, and when all but a tenth of a second's requests are answered", got.Protected, got.Recovered)
+		t.Errorf("protected %v, recovered %v; want never, and when all but a tenth of a second's requests are answered",
+			got.Protected, got.Recovered)
 	}
 	gone := one()
 	gone.Phases[1].Delay = 0
@@ -127,7 +130,8 @@ func TestNeedless(t *testing.T) {
 		"overrun: the queue is full": {overrun, even(1000, 0, 10*s, 503, ms), 0.02, 0.12},
 		"no queue: a tenth is busy":  {noQueue, even(10, 0, 10*s, 503, ms), 0.8, 1},
 		"away":                       {gone, even(10, 10*s, 20*s, 503, ms), 0, 0},
-		"back":                       {gone, append(even(1000, 9*s, 10*s, 503, ms), even(10, 20*s, 30*s, 503, ms)...), 0.08, 0.25},
+		"back": {gone, append(even(1000, 9*s, 10*s, 503, ms), even(10, 20*s, 30*s, 503, ms)...),
+			0.08, 0.25},
 	} {
 		if got := share(c.s, c.all); got < c.low || got > c.hight {
 			t.Errorf("%s: %v, want %v to %v", name, got, c.low, c.hight)
@@ -143,7 +147,8 @@ func TestFIFOLaws(t *testing.T) {
 		sit := one()
 		sit.Workers, sit.Queue = 1+chance.IntN(20), chance.IntN(100)
 		var all []request
-		for at := time.Duration(0); at < 30*s; at += time.Duration(chance.ExpFloat64() * float64(8*ms) / float64(sit.Workers)) {
+		for at := time.Duration(0); at < 30*s; at += time.Duration(chance.ExpFloat64() * float64(8*ms) /
+			float64(sit.Workers)) {
 			all = append(all, request{rig.Outcome{Due: at}, false})
 		}
 		done := sit.fifo(all, chance)

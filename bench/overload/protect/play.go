@@ -66,7 +66,8 @@ func (st *stage) setUp(round int) {
 	}
 	if st.s.Redis && st.side.env != nil {
 		st.redis = st.Redis()
-		st.env = append(slices.Clone(st.env), "RATE_LIMIT_ALGORITHM=token", "RATE_LIMIT_FILL_RATE=10000", "RATE_LIMIT_CAPACITY=10000", "REDIS_HOST="+st.redis.Addr)
+		st.env = append(slices.Clone(st.env), "RATE_LIMIT_ALGORITHM=token", "RATE_LIMIT_FILL_RATE=10000",
+			"RATE_LIMIT_CAPACITY=10000", "REDIS_HOST="+st.redis.Addr)
 	}
 	if st.side.advisor {
 		_, _, follow := st.Advisor(capacityKnown, limitRate, 50*time.Millisecond)
@@ -80,7 +81,8 @@ func (st *stage) setUp(round int) {
 // startTarget starts the target program, or restarts it after it was killed.
 func (st *stage) startTarget() {
 	st.process = st.StartAt("target", st.target, fmt.Sprintf("TARGET_WORKERS=%d", st.s.Workers),
-		"TARGET_DELAY="+st.s.Phases[0].Delay.String(), "TARGET_DELAY_DIST=exponential", fmt.Sprintf("TARGET_QUEUE=%d", st.s.Queue))
+		"TARGET_DELAY="+st.s.Phases[0].Delay.String(), "TARGET_DELAY_DIST=exponential",
+		fmt.Sprintf("TARGET_QUEUE=%d", st.s.Queue))
 	st.Keep(st.process.Kill) // what waits in its queue is not awaited
 }
 
@@ -116,7 +118,8 @@ func (st *stage) drive(start time.Time, round int) (all []request) {
 	for i, l := range st.During(func() { st.trouble(start) }, loads...) {
 		late := l.StartedAt.Sub(start)
 		if late > step {
-			st.verdict, st.reasons = record.Invalid, append(st.reasons, fmt.Sprintf("the load started %v late, the trouble did not", late))
+			st.verdict, st.reasons = record.Invalid,
+				append(st.reasons, fmt.Sprintf("the load started %v late, the trouble did not", late))
 		}
 		for _, o := range l.Outcomes {
 			all = append(all, request{rig.Outcome{Due: o.Due + late, Done: o.Done + late, Status: o.Status}, i >= st.s.Proxies})
@@ -124,7 +127,8 @@ func (st *stage) drive(start time.Time, round int) (all []request) {
 		if uint64(len(l.Outcomes)) != l.Due {
 			rig.Check(fmt.Errorf("%d requests were due, but there are %d outcomes", l.Due, len(l.Outcomes)))
 		}
-		st.verdict, st.reasons, st.lag = record.Worse(st.verdict, l.Verdict), append(st.reasons, l.Reasons...), max(st.lag, l.PacerLag.P99)
+		st.verdict, st.reasons, st.lag = record.Worse(st.verdict, l.Verdict), append(st.reasons, l.Reasons...),
+			max(st.lag, l.PacerLag.P99)
 	}
 	return all
 }

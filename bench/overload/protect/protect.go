@@ -32,7 +32,8 @@ type Order struct {
 
 // Register adds the settings to s. When s has been parsed, o holds them.
 func (o *Order) Register(s *service.Settings) {
-	s.Int(&o.Rounds, "ROUNDS", 0, 0, 100, "with protect: rounds; 0: five for the first five situations, three for the others")
+	s.Int(&o.Rounds, "ROUNDS", 0, 0, 100,
+		"with protect: rounds; 0: five for the first five situations, three for the others")
 	s.String(&o.Only, "ONLY", "", "with protect: situations and sides, comma separated; empty: all")
 	s.Float(&o.Shorter, "SHORTER", 1, 1, 30, "with protect: factor by which phases are shorter, for trials")
 }
@@ -89,7 +90,8 @@ func (o *Order) chosen() (list []Situation, err error) {
 	words := strings.FieldsFunc(o.Only, func(r rune) bool { return r == ',' || r == ' ' })
 	for _, word := range words {
 		if !slices.Contains(situations, word) && !slices.Contains(sides, word) {
-			return nil, &service.SettingError{Name: "ONLY", Value: o.Only, Problem: fmt.Sprintf("has %q; allowed: %s, %s", word, strings.Join(situations, ", "), strings.Join(sides, ", "))}
+			return nil, &service.SettingError{Name: "ONLY", Value: o.Only,
+				Problem: fmt.Sprintf("has %q; allowed: %s, %s", word, strings.Join(situations, ", "), strings.Join(sides, ", "))}
 		}
 	}
 	// If no situation or no side is named, all are meant.
@@ -156,7 +158,8 @@ func load(file string) (runs []Run) {
 // resume reads the recorded runs of this commit. It ignores those with uncommitted changes, which
 // may have changed since.
 func (l *lab) resume() {
-	l.runs = slices.DeleteFunc(load(l.file), func(r Run) bool { return r.Commit != l.commit || strings.HasSuffix(r.Commit, "+") })
+	l.runs = slices.DeleteFunc(load(l.file),
+		func(r Run) bool { return r.Commit != l.commit || strings.HasSuffix(r.Commit, "+") })
 }
 
 // played returns the recorded run of a situation, side and round.
@@ -228,7 +231,8 @@ func (l *lab) round(s *Situation, round int, chance *rand.Rand) []turn {
 func (l *lab) playAll(ctx context.Context, situations []Situation) {
 	list, left := l.turns(situations)
 	for i, t := range list {
-		fmt.Fprintf(l.out, "  ▶ %d of %d, about %.0f min left: round %d, %s, %s\n", i+1, len(list), left.Minutes(), t.round, t.s.Name, strings.Join(t.sides, " and "))
+		fmt.Fprintf(l.out, "  ▶ %d of %d, about %.0f min left: round %d, %s, %s\n", i+1, len(list), left.Minutes(),
+			t.round, t.s.Name, strings.Join(t.sides, " and "))
 		left -= t.s.Length() + setUpTime
 		rig.In(fmt.Sprintf("round %d of %s", t.round, t.s.Name), func() {
 			rig.Parallel(len(t.sides), func(i int) { l.playOne(ctx, t, sideNamed(t.sides[i])) })
@@ -242,7 +246,8 @@ func (l *lab) playOne(ctx context.Context, t turn, side Side) {
 		score, st, err := l.play(ctx, t, side)
 		if try == tries || ctx.Err() != nil || err == nil && st.verdict != record.Invalid {
 			rig.In(side.Name, func() { rig.Check(err) })
-			l.keep(Run{l.commit, l.Shorter, t.s.Name, side.Name, t.round, st.verdict, st.reasons, time.Now().UTC().Truncate(time.Second), score})
+			l.keep(Run{l.commit, l.Shorter, t.s.Name, side.Name, t.round, st.verdict, st.reasons,
+				time.Now().UTC().Truncate(time.Second), score})
 			return
 		}
 		why := strings.Join(st.reasons, "; ")

@@ -47,7 +47,8 @@ func TestMissedGoals(t *testing.T) {
 	sit := one()
 	sit.Goal = Goal{InTime: .98, P99: 120 * ms, Shed: .0001, Behind: .01}
 	run := func(side string, inTime, needless int, p99 float64) Run {
-		return Run{Situation: "one", Side: side, Round: 1, Score: Score{Requests: 10_000, InTime: inTime, Ideal: 10_000, Needless: needless, P99: p99}}
+		return Run{Situation: "one", Side: side, Round: 1, Score: Score{Requests: 10_000, InTime: inTime, Ideal: 10_000,
+			Needless: needless, P99: p99}}
 	}
 	good := run("gate", 9850, 0, 0.12)
 	for want, runs := range map[string][]Run{
@@ -151,8 +152,11 @@ func TestOrderOfSides(t *testing.T) {
 
 func TestChosen(t *testing.T) {
 	for only, want := range map[string]string{
-		"half,gate":        "half: gate",
-		"gate, failsafe":   "half: gate failsafe; most: gate failsafe; wide: gate failsafe; sheds: gate failsafe; crowd: gate failsafe; proxies: gate failsafe; varied: gate failsafe; slow: gate failsafe; restart: gate failsafe; redis: gate failsafe; steady: gate; stops: gate failsafe; blips: gate failsafe; mix: gate failsafe; flush: gate failsafe; ramp: gate failsafe; retries: gate failsafe",
+		"half,gate": "half: gate",
+		"gate, failsafe": "half: gate failsafe; most: gate failsafe; wide: gate failsafe; sheds: gate failsafe; crowd: " +
+			"gate failsafe; proxies: gate failsafe; varied: gate failsafe; slow: gate failsafe; restart: gate failsafe; " +
+			"redis: gate failsafe; steady: gate; stops: gate failsafe; blips: gate failsafe; mix: gate failsafe; flush: gate " +
+			"failsafe; ramp: gate failsafe; retries: gate failsafe",
 		"steady":           "steady: none gate",
 		"steady,limit":     "",
 		"half,steady,none": "half: none; steady: none",
@@ -167,7 +171,8 @@ func TestChosen(t *testing.T) {
 		}
 	}
 	var wrong *service.SettingError
-	if _, err := (&Order{Only: "half,gait"}).chosen(); !errors.As(err, &wrong) || !strings.Contains(err.Error(), `"gait"; allowed: half, most`) {
+	if _, err := (&Order{Only: "half,gait"}).chosen(); !errors.As(err, &wrong) ||
+		!strings.Contains(err.Error(), `"gait"; allowed: half, most`) {
 		t.Errorf("a wrong word: %v", err)
 	}
 }
@@ -180,8 +185,10 @@ func TestGoesOn(t *testing.T) {
 	l := &lab{Order: o, out: io.Discard, commit: "c", file: file}
 	list := testkit.Must(l.chosen())(t)
 	quick := 0.5
-	for _, r := range []Run{{Commit: "c", Shorter: 1, Situation: "half", Side: "none", Round: 1, Score: Score{InTime: 7, Protected: &quick}},
-		{Commit: "b", Shorter: 1, Situation: "half", Side: "gate", Round: 1}, {Commit: "c", Shorter: 2, Situation: "half", Side: "gate", Round: 1}} {
+	for _, r := range []Run{{Commit: "c", Shorter: 1, Situation: "half", Side: "none", Round: 1,
+		Score: Score{InTime: 7, Protected: &quick}},
+		{Commit: "b", Shorter: 1, Situation: "half", Side: "gate", Round: 1},
+		{Commit: "c", Shorter: 2, Situation: "half", Side: "gate", Round: 1}} {
 		l.keep(r)
 	}
 	text, _ := os.ReadFile(file)
@@ -222,7 +229,8 @@ func TestPlays(t *testing.T) {
 		t.Fatalf("%d runs", len(runs))
 	}
 	for _, r := range runs {
-		if r.Requests < 100 || r.InTime > r.OK || r.OK+r.Shed > r.Requests || r.Needless > r.Shed || r.OK == 0 || r.Ideal <= 0 || r.Verdict == "" {
+		if r.Requests < 100 || r.InTime > r.OK || r.OK+r.Shed > r.Requests || r.Needless > r.Shed || r.OK == 0 ||
+			r.Ideal <= 0 || r.Verdict == "" {
 			t.Errorf("%+v", r)
 		}
 	}

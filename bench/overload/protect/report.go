@@ -21,15 +21,23 @@ func (l *lab) report(situations []Situation) error {
 	if l.Rounds == 1 {
 		figures = "There was one round, so each figure is from a single run. "
 	}
-	fmt.Fprintf(l.out, "\nReal programs in real time on loopback. Arrivals are Poisson, and the same in a round for all sides, which take turns. "+
+	fmt.Fprintf(l.out, "\nReal programs in real time on loopback. Arrivals are Poisson, and the same in a round for "+
+		"all sides, which take turns. "+
 		figures+
-		"In time means a 200 within %s of the due time. The ideal is the sum of the lesser of the offered load and the target's capacity. "+
-		"Needlessly shed are requests answered with 429 or 503 that the target's own queue, with nothing in front of it, would have answered in time, according to a replay of the same arrivals with new random service times. "+
-		"The target counts as protected, or as recovered, at the start of a second in which %.0f %% of the ideal was answered in time. "+
-		"The last columns are the lag of the load generator while connections were idle, and its verdict: a p99 above 1 ms makes a run DEGRADED, one above 10 ms INVALID; some stalls, or waiting for connections, also make it DEGRADED. "+
-		"It shares the cores with the target and the side, so it is late when all are busy. Latency counts from the due time, so this affects all sides alike. "+
+		"In time means a 200 within %s of the due time. The ideal is the sum of the lesser of the offered load and the "+
+		"target's capacity. "+
+		"Needlessly shed are requests answered with 429 or 503 that the target's own queue, with nothing in front of it, "+
+		"would have answered in time, according to a replay of the same arrivals with new random service times. "+
+		"The target counts as protected, or as recovered, at the start of a second in which %.0f %% of the ideal "+
+		"was answered in time. "+
+		"The last columns are the lag of the load generator while connections were idle, and its verdict: a p99 above 1 "+
+		"ms makes a run DEGRADED, one above 10 ms INVALID; some stalls, or waiting for connections, also make it DEGRADED. "+
+		"It shares the cores with the target and the side, so it is late when all are busy. Latency counts from the due "+
+		"time, so this affects all sides alike. "+
 		"An INVALID run is repeated once, and the second run counts, whatever its verdict. "+
-		"HAProxy is configured with the number of the target's workers; failsafe-go and the gate are not. HAProxy's settings are those with the best results in the situation half; failsafe-go has its defaults, which are better there than with a queue (2 and 3 times the limit).\n", bounds(situations), 100*good)
+		"HAProxy is configured with the number of the target's workers; failsafe-go and the gate are not. HAProxy's "+
+		"settings are those with the best results in the situation half; failsafe-go has its defaults, which are better "+
+		"there than with a queue (2 and 3 times the limit).\n", bounds(situations), 100*good)
 	if first, last := l.made(situations); !first.IsZero() {
 		fmt.Fprintf(l.out, "\nThe runs ended from %s to %s.\n", first.Format(time.RFC3339), last.Format(time.RFC3339))
 	}
@@ -94,9 +102,11 @@ func (l *lab) missed(s *Situation) []string {
 	inTime := result.MedianOf(runs, goodput)
 	miss(inTime >= s.Goal.InTime, "behind the gate %.3f of the ideal, the goal is %.3g", inTime, s.Goal.InTime)
 	p99 := result.MedianOf(runs, func(r Run) float64 { return r.P99 })
-	miss(s.Goal.P99 == 0 || p99 <= s.Goal.P99.Seconds(), "p99 behind the gate %.0f ms, the goal is %v", 1e3*p99, s.Goal.P99)
+	miss(s.Goal.P99 == 0 || p99 <= s.Goal.P99.Seconds(), "p99 behind the gate %.0f ms, the goal is %v", 1e3*p99,
+		s.Goal.P99)
 	shed := result.MedianOf(runs, func(r Run) float64 { return share(r.Needless, r) })
-	miss(s.Goal.Shed == 0 || shed < s.Goal.Shed, "the gate shed %.3g %% needlessly, the goal is less than %.3g %%", 100*shed, 100*s.Goal.Shed)
+	miss(s.Goal.Shed == 0 || shed < s.Goal.Shed, "the gate shed %.3g %% needlessly, the goal is less than %.3g %%",
+		100*shed, 100*s.Goal.Shed)
 	for _, peer := range []string{"haproxy", "failsafe"} {
 		if theirs := l.of(s, peer); len(theirs) > 0 && s.Goal.Behind > 0 {
 			other := result.MedianOf(theirs, goodput)
@@ -122,7 +132,8 @@ func (l *lab) of(s *Situation, side string) (list []Run) {
 // table prints the rows of a situation.
 func (l *lab) table(s *Situation) {
 	fmt.Fprintf(l.out, "\n### %s: %.0f s\n\n", s.Name, s.Length().Seconds())
-	result.Head(l.out, "side", "in time ÷ ideal", "p99 of the 200s ms", "shed %", "needlessly shed %", "protected after s", "recovered after s", "generator late p99 ms", "generator")
+	result.Head(l.out, "side", "in time ÷ ideal", "p99 of the 200s ms", "shed %", "needlessly shed %",
+		"protected after s", "recovered after s", "generator late p99 ms", "generator")
 	for _, side := range s.Sides {
 		runs := l.of(s, side)
 		if len(runs) == 0 {
@@ -130,9 +141,12 @@ func (l *lab) table(s *Situation) {
 		}
 		result.Row(l.out, side,
 			ratio(runs), spread(runs, "%.0f", func(r Run) float64 { return 1e3 * r.P99 }),
-			spread(runs, "%.3g", func(r Run) float64 { return 100 * share(r.Shed, r) }), spread(runs, "%.3g", func(r Run) float64 { return 100 * share(r.Needless, r) }),
-			spread(runs, "%.1f", func(r Run) float64 { return after(r.Protected) }), spread(runs, "%.1f", func(r Run) float64 { return after(r.Recovered) }),
-			spread(runs, "%.1f", func(r Run) float64 { return 1e3 * r.Lag }), rig.Verdicts(runs, func(r Run) record.Verdict { return r.Verdict }))
+			spread(runs, "%.3g", func(r Run) float64 { return 100 * share(r.Shed, r) }),
+			spread(runs, "%.3g", func(r Run) float64 { return 100 * share(r.Needless, r) }),
+			spread(runs, "%.1f", func(r Run) float64 { return after(r.Protected) }),
+			spread(runs, "%.1f", func(r Run) float64 { return after(r.Recovered) }),
+			spread(runs, "%.1f", func(r Run) float64 { return 1e3 * r.Lag }),
+			rig.Verdicts(runs, func(r Run) record.Verdict { return r.Verdict }))
 	}
 	fmt.Fprintf(l.out, "\n%s\n", s.About)
 }
@@ -206,7 +220,8 @@ func (l *lab) draw(s *Situation) {
 	if !all {
 		return
 	}
-	fmt.Fprintf(l.out, "\n%s shows %s with and without the gate, of each the run with the median in time ÷ ideal.\n", Picture, s.Name)
+	fmt.Fprintf(l.out, "\n%s shows %s with and without the gate, of each the run with the median in time ÷ ideal.\n",
+		Picture, s.Name)
 	result.Keep(l.out, Picture)
 	rig.Check((&result.Figure{Label: s.Name}).Draw(c, filepath.Join(l.Dir, Picture)))
 }
@@ -214,10 +229,13 @@ func (l *lab) draw(s *Situation) {
 // picture returns a plot of the courses of the runs with the median goodput, with and without the
 // gate; all says that both were played.
 func (l *lab) picture(s *Situation) (c chart.Chart, all bool) {
-	c = chart.Chart{Title: fmt.Sprintf("A target for %.0f requests a second loses half its speed under %.0f a second", s.capacity(s.Phases[0]), s.Phases[0].Rate), Width: 1180, Height: 320, Steps: true,
-		X: chart.Axis{Unit: chart.Elapsed}, Y: chart.Axis{Label: fmt.Sprintf("answers a second within %d ms, over time", s.InTime.Milliseconds())}}
+	c = chart.Chart{Title: fmt.Sprintf("A target for %.0f requests a second loses half its speed under %.0f a second",
+		s.capacity(s.Phases[0]), s.Phases[0].Rate), Width: 1180, Height: 320, Steps: true,
+		X: chart.Axis{Unit: chart.Elapsed},
+		Y: chart.Axis{Label: fmt.Sprintf("answers a second within %d ms, over time", s.InTime.Milliseconds())}}
 	if from, to, ok := s.bad(); ok {
-		c.Spans = []chart.Span{{Name: "the target works at half its speed", Tone: chart.Amber, From: from.Seconds(), To: to.Seconds()}}
+		c.Spans = []chart.Span{{Name: "the target works at half its speed", Tone: chart.Amber, From: from.Seconds(),
+			To: to.Seconds()}}
 	}
 	var x, ideal []float64
 	points := int(s.Length() / (coarse * step))

@@ -81,5 +81,6 @@ func (st *stage) judgeLag(lags []time.Duration) {
 		behind = i
 	}
 	n := uint64(len(lags))
-	st.verdict, st.reasons = record.Evidence{Due: n, Started: n, Late: n - uint64(behind), PacerLagP99: st.lag, LagP99: st.lag}.Judge()
+	st.verdict, st.reasons = record.Evidence{Due: n, Started: n, Late: n - uint64(behind), PacerLagP99: st.lag,
+		LagP99: st.lag}.Judge()
 }

@@ -66,7 +66,8 @@ func TestJudgeLag(t *testing.T) {
 		{lags(20, 11*ms), record.Invalid, .011},
 	} {
 		st := new(stage)
-		if st.judgeLag(c.lags); st.verdict != c.want || st.lag != c.p99 || (len(st.reasons) == 0) != (c.want == record.Valid) {
+		if st.judgeLag(c.lags); st.verdict != c.want || st.lag != c.p99 ||
+			(len(st.reasons) == 0) != (c.want == record.Valid) {
 			t.Errorf("%s with p99 %v: %v; want %s with %v", st.verdict, st.lag, st.reasons, c.want, c.p99)
 		}
 	}

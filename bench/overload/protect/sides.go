@@ -27,7 +27,8 @@ const (
 
 // Sides returns all sides in the order of tables.
 func Sides() []Side {
-	limit := []string{"RATE_LIMIT_ALGORITHM=token", fmt.Sprintf("RATE_LIMIT_FILL_RATE=%d", limitRate), fmt.Sprintf("RATE_LIMIT_CAPACITY=%d", limitBurst)}
+	limit := []string{"RATE_LIMIT_ALGORITHM=token", fmt.Sprintf("RATE_LIMIT_FILL_RATE=%d", limitRate),
+		fmt.Sprintf("RATE_LIMIT_CAPACITY=%d", limitBurst)}
 	none, gated := []string{"RATE_LIMIT_ALGORITHM=off"}, []string{"GATE=on"}
 	off := []string{"GATE=off"}
 	return []Side{
@@ -35,9 +36,13 @@ func Sides() []Side {
 		{Name: "limit", About: fmt.Sprintf("Weir, token %d/s, GATE=off", limitRate), env: slices.Concat(limit, off)},
 		{Name: "gate", About: "Weir, GATE=on, no other settings", env: slices.Concat(none, gated)},
 		{Name: "limit-gate", About: fmt.Sprintf("Weir, token %d/s and GATE=on", limitRate), env: slices.Concat(limit, gated)},
-		{Name: "advisor", About: fmt.Sprintf("Weir, token %d/s, GATE=on and the advisor with a capacity of %d/s and an SLO of 50 ms, asked every 5 s", limitRate, capacityKnown), env: slices.Concat(limit, gated), advisor: true},
-		{Name: "haproxy", About: "HAProxy, nbthread 1, timeout queue a fifth of the time that counts as in time, maxconn the number of workers, and two thirds more if the target has a queue"},
-		{Name: "failsafe", About: "failsafe-go 0.9.6, adaptive limiter with its defaults (no queue) in a reverse proxy of net/http"},
+		{Name: "advisor", About: fmt.Sprintf(
+			"Weir, token %d/s, GATE=on and the advisor with a capacity of %d/s and an SLO of 50 ms, asked every 5 s",
+			limitRate, capacityKnown), env: slices.Concat(limit, gated), advisor: true},
+		{Name: "haproxy", About: "HAProxy, nbthread 1, timeout queue a fifth of the time that counts as in time, maxconn " +
+			"the number of workers, and two thirds more if the target has a queue"},
+		{Name: "failsafe",
+			About: "failsafe-go 0.9.6, adaptive limiter with its defaults (no queue) in a reverse proxy of net/http"},
 	}
 }
 

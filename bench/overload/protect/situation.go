@@ -71,7 +71,8 @@ var everywhere = []string{"none", "gate", "haproxy", "failsafe"}
 // usual returns a situation with a target that can serve 1,500/s, and trouble for 14 of 25 seconds.
 func usual(name, about string, rate float64) Situation {
 	const ms, s = time.Millisecond, time.Second
-	return Situation{Name: name, About: about, Workers: 15, Queue: 1000, Proxies: 1, InTime: 100 * ms, Sides: everywhere, Rounds: 3, Goal: Goal{InTime: .95, Behind: .01},
+	return Situation{Name: name, About: about, Workers: 15, Queue: 1000, Proxies: 1, InTime: 100 * ms,
+		Sides: everywhere, Rounds: 3, Goal: Goal{InTime: .95, Behind: .01},
 		Phases: []Phase{{5 * s, rate, 10 * ms, false}, {14 * s, rate, 20 * ms, true}, {6 * s, rate, 10 * ms, false}}}
 }
 
@@ -79,7 +80,8 @@ func usual(name, about string, rate float64) Situation {
 func Situations() []Situation {
 	const ms, s = time.Millisecond, time.Second
 	half := usual("half", "A target of 15 workers × 10 ms loses half its speed for 20 s, under 2,000/s.", 2000)
-	half.Phases[1].For, half.Sides, half.Rounds = 20*s, []string{"none", "limit", "gate", "limit-gate", "advisor", "haproxy", "failsafe"}, 5
+	half.Phases[1].For, half.Sides, half.Rounds = 20*s, []string{"none", "limit", "gate", "limit-gate", "advisor",
+		"haproxy", "failsafe"}, 5
 	half.Goal = Goal{InTime: .98, P99: 120 * ms}
 	most := usual("most", "A target of 8 workers × 8 ms loses 70 % of its speed, under 800/s.", 800)
 	most.Workers, most.Rounds = 8, 5
@@ -89,47 +91,60 @@ func Situations() []Situation {
 	wide.Workers, wide.InTime, wide.Rounds = 64, 200*ms, 5
 	wide.Goal = Goal{InTime: .95}
 	wide.Phases[0].Delay, wide.Phases[1].Delay, wide.Phases[2].Delay = 40*ms, time.Duration(math.Round(40e6/.6)), 40*ms
-	sheds := usual("sheds", "A target without a queue, which answers 503 at once when its 15 workers are busy, loses half its speed, under 2,000/s.", 2000)
+	sheds := usual("sheds", "A target without a queue, which answers 503 at once when its 15 workers are busy, loses "+
+		"half its speed, under 2,000/s.", 2000)
 	sheds.Queue, sheds.Rounds = 0, 5
 	sheds.Goal = Goal{InTime: .96}
 	crowd := usual("crowd", "The load rises from 1,000/s to 4,000/s at once, on a target that can serve 1,500/s.", 1000)
 	crowd.Phases[1].Rate, crowd.Phases[1].Delay, crowd.Rounds = 4000, 10*ms, 5
 	crowd.Goal = Goal{InTime: .98}
-	proxies := usual("proxies", "Two independent proxies share the load and the target, which loses half its speed, under 2,000/s.", 2000)
+	proxies := usual("proxies",
+		"Two independent proxies share the load and the target, which loses half its speed, under 2,000/s.", 2000)
 	proxies.Proxies = 2
-	varied := usual("varied", "Service times are lognormal with a coefficient of variation of 2; the target loses half its speed, under 1,200/s.", 1200)
+	varied := usual("varied", "Service times are lognormal with a coefficient of variation of 2; the target loses half "+
+		"its speed, under 1,200/s.", 1200)
 	varied.Varied = true
-	slow := usual("slow", "In addition to 800/s to fast routes, 8/s go to one that takes 50 times as long. Nothing goes wrong: the utilisation of the target is 80 %. Only the fast routes are counted.", 800)
+	slow := usual("slow", "In addition to 800/s to fast routes, 8/s go to one that takes 50 times as long. Nothing "+
+		"goes wrong: the utilisation of the target is 80 %. Only the fast routes are counted.", 800)
 	slow.Phases, slow.SlowShare = []Phase{{25 * s, 800, 10 * ms, false}}, 0.01
 	restart := usual("restart", "The target is killed under 1,000/s and restarted after 2 s.", 1000)
 	restart.Phases[0].For, restart.Phases[1] = 8*s, Phase{2 * s, 1000, 0, true}
 	restart.Phases[2].For = 15 * s
-	redis := usual("redis", "The limits (10,000/s, which is never reached) are in a Redis that is killed while the target works at half its speed, under 1,200/s.", 1200)
+	redis := usual("redis", "The limits (10,000/s, which is never reached) are in a Redis that is killed while the "+
+		"target works at half its speed, under 1,200/s.", 1200)
 	redis.Redis = true
-	steady := usual("steady", "90 % of the target's capacity for five minutes; nothing goes wrong. The sides run at the same time, each with its own target.", 1350)
+	steady := usual("steady", "90 % of the target's capacity for five minutes; nothing goes wrong. The sides run at "+
+		"the same time, each with its own target.", 1350)
 	steady.Goal.Shed = .0001
 	steady.Phases, steady.Sides, steady.Together = []Phase{{300 * s, 1350, 10 * ms, false}}, []string{"none", "gate"}, true
-	return append([]Situation{half, most, wide, sheds, crowd, proxies, varied, slow, restart, redis, steady}, unsteady()...)
+	return append([]Situation{half, most, wide, sheds, crowd, proxies, varied, slow, restart, redis, steady},
+		unsteady()...)
 }
 
 // unsteady returns the situations in which service times change within a phase or gradually, or
 // depend on earlier requests, and the one in which the load depends on the answers.
 func unsteady() []Situation {
 	const ms, s = time.Millisecond, time.Second
-	stops := usual("stops", "A target of 15 workers × 10 ms stands still for 0.4 s every 5 s, under 900/s. Requests then wait in it, which all could be answered in time.", 900)
+	stops := usual("stops", "A target of 15 workers × 10 ms stands still for 0.4 s every 5 s, under 900/s. Requests "+
+		"then wait in it, which all could be answered in time.", 900)
 	stops.Phases, stops.Dips = []Phase{{30 * s, 900, 10 * ms, false}}, Dips{Every: 5 * s, For: 400 * ms}
 	stops.InTime, stops.Goal = 500*ms, Goal{InTime: .995}
 	blips := usual("blips", "A target of 15 workers × 10 ms is six times slower for 0.3 s every 3 s, under 900/s.", 900)
 	blips.Phases, blips.Dips = []Phase{{30 * s, 900, 10 * ms, false}}, Dips{Every: 3 * s, For: 300 * ms, Speed: 1. / 6}
 	blips.InTime, blips.Goal = 250*ms, Goal{InTime: .985}
 	relative := Goal{Behind: .01}
-	mix := usual("mix", "One answer in ten takes 60 ms on average, the others 6 ms; for 16 s it is four in ten, under 1,100/s, which 15 workers cannot answer.", 1100)
+	mix := usual("mix", "One answer in ten takes 60 ms on average, the others 6 ms; for 16 s it is four in ten, under "+
+		"1,100/s, which 15 workers cannot answer.", 1100)
 	mix.Kinds, mix.InTime, mix.Goal = [2]time.Duration{6 * ms, 60 * ms}, 250*ms, relative
-	mix.Phases = []Phase{{5 * s, 1100, 11400 * time.Microsecond, false}, {16 * s, 1100, 27600 * time.Microsecond, true}, {5 * s, 1100, 11400 * time.Microsecond, false}}
-	flush := usual("flush", "A target answers from its cache within 1 ms, without a worker. Other answers take 8 workers 40 ms each. Keys follow Zipf's law. All are in the cache until it is flushed, under 1,000/s. The ideal is that all are answered.", 1000)
+	mix.Phases = []Phase{{5 * s, 1100, 11400 * time.Microsecond, false},
+		{16 * s, 1100, 27600 * time.Microsecond, true}, {5 * s, 1100, 11400 * time.Microsecond, false}}
+	flush := usual("flush", "A target answers from its cache within 1 ms, without a worker. Other answers take 8 "+
+		"workers 40 ms each. Keys follow Zipf's law. All are in the cache until it is flushed, under 1,000/s. The ideal "+
+		"is that all are answered.", 1000)
 	flush.Keys, flush.Workers, flush.InTime, flush.Goal = 2500, 8, 250*ms, relative
 	flush.Phases = []Phase{{8 * s, 1000, 40 * ms, false}, {10 * s, 1000, 40 * ms, true}, {8 * s, 1000, 40 * ms, false}}
-	ramp := usual("ramp", "The speed of a target falls to a fifth within 15 s, and then is as before, under 1,350/s.", 1350)
+	ramp := usual("ramp", "The speed of a target falls to a fifth within 15 s, and then is as before, under 1,350/s.",
+		1350)
 	ramp.Phases, ramp.Goal = []Phase{{3 * s, 1350, 10 * ms, false}}, relative
 	const pieces = 30
 	for i := range pieces {
@@ -137,7 +152,9 @@ func unsteady() []Situation {
 		ramp.Phases = append(ramp.Phases, Phase{15 * s / pieces, 1350, time.Duration(float64(10*ms) / speed), true})
 	}
 	ramp.Phases = append(ramp.Phases, Phase{7 * s, 1350, 10 * ms, false})
-	retries := usual("retries", "A target of 4 workers × 10 ms works at a third of its speed for 5 s, under 300/s from clients that retry an attempt up to three times if it fails or takes 1 s. It also serves the attempts that its clients have abandoned. Requests count once, from when their first attempt was due.", 300)
+	retries := usual("retries", "A target of 4 workers × 10 ms works at a third of its speed for 5 s, under 300/s from "+
+		"clients that retry an attempt up to three times if it fails or takes 1 s. It also serves the attempts that its "+
+		"clients have abandoned. Requests count once, from when their first attempt was due.", 300)
 	retries.Workers, retries.Queue, retries.Retries, retries.InTime, retries.Goal = 4, 500, 3, s, relative
 	retries.Phases = []Phase{{5 * s, 300, 10 * ms, false}, {5 * s, 300, 30 * ms, true}, {15 * s, 300, 10 * ms, false}}
 	return []Situation{stops, blips, mix, flush, ramp, retries}

@@ -25,7 +25,8 @@ func ExampleChart_SVG() {
 		Limits: []Limit{{Name: "limit", Tone: Red, Y: 105}},
 	}
 	svg, err := c.SVG()
-	fmt.Println(strings.HasPrefix(string(svg), `<svg xmlns="http://www.w3.org/2000/svg" class="chart" role="img" aria-label="Rate" viewBox="0 0 760 260">`), err)
+	fmt.Println(strings.HasPrefix(string(svg),
+		`<svg xmlns="http://www.w3.org/2000/svg" class="chart" role="img" aria-label="Rate" viewBox="0 0 760 260">`), err)
 	// Output: true <nil>
 }
 
@@ -81,15 +82,18 @@ func samples() map[string]Chart {
 		"log with gaps": {
 			Title: "Latency", X: Axis{Unit: Elapsed}, Y: Axis{Unit: Seconds, Scale: Log},
 			Lines: []Series{{Name: "p99", Tone: Red, X: count(8), Y: []float64{0.001, 0.002, nan, 0.003, 0, 0.9, 0.8, 0.7}}},
-			Bands: []Band{{Name: "p50 to p99", X: count(4), Low: []float64{0.0005, 0.0005, nan, 0.001}, High: []float64{0.001, 0.002, 0.002, 0.003}}},
+			Bands: []Band{{Name: "p50 to p99", X: count(4), Low: []float64{0.0005, 0.0005, nan, 0.001},
+				High: []float64{0.001, 0.002, 0.002, 0.003}}},
 		},
 		"bars": {
 			Title: "Latency distribution", X: Axis{Unit: Seconds, Scale: Log, Label: "latency"},
-			Bars: []Bars{{Name: "success", Tone: Green, Edges: edges, Heights: each(count(12), func(i float64) float64 { return 100 * i })}},
+			Bars: []Bars{{Name: "success", Tone: Green, Edges: edges,
+				Heights: each(count(12), func(i float64) float64 { return 100 * i })}},
 		},
 		"nines": {
 			Title: "Percentiles", X: Axis{Unit: Share, Scale: Nines}, Y: Axis{Unit: Seconds, Scale: Log},
-			Lines: []Series{{Name: "latency", X: shares, Y: each(shares, func(p float64) float64 { return 0.001 / math.Sqrt(1-p) })}},
+			Lines: []Series{{Name: "latency", X: shares,
+				Y: each(shares, func(p float64) float64 { return 0.001 / math.Sqrt(1-p) })}},
 		},
 		"clock": {
 			Title: "Forecast <now>", X: Axis{Unit: Clock}, Width: 400, Height: 200,
@@ -97,9 +101,10 @@ func samples() map[string]Chart {
 			Lines:  []Series{{Name: "median & more", X: clock, Y: each(clock, constant(100))}},
 			Limits: []Limit{{Name: "recommended", Tone: Amber, Y: 200}},
 		},
-		"nothing":   {Title: "Nothing", X: Axis{Unit: Elapsed, Max: 60}, Y: Axis{Unit: Seconds, Scale: Log}},
-		"one value": {Title: "One", Steps: true, X: Axis{Unit: Elapsed, Max: 0.5}, Lines: []Series{{X: []float64{0}, Y: []float64{50}}}},
-		"a dot":     {Title: "Dot", Lines: []Series{{X: count(3), Y: []float64{nan, 1, nan}}}},
+		"nothing": {Title: "Nothing", X: Axis{Unit: Elapsed, Max: 60}, Y: Axis{Unit: Seconds, Scale: Log}},
+		"one value": {Title: "One", Steps: true, X: Axis{Unit: Elapsed, Max: 0.5},
+			Lines: []Series{{X: []float64{0}, Y: []float64{50}}}},
+		"a dot": {Title: "Dot", Lines: []Series{{X: count(3), Y: []float64{nan, 1, nan}}}},
 	}
 }
 
@@ -161,7 +166,8 @@ func TestSelfContained(t *testing.T) {
 	for name, c := range samples() {
 		svg := testkit.Must(c.SVG())(t)
 		_, drawing, _ := strings.Cut(string(svg), "</style>")
-		for _, bad := range []string{"#A1", "#B1", "#B2", "#B3", "#B4", "#000000", "Liberation", "href", "url(", "NaN", "Inf"} {
+		for _, bad := range []string{"#A1", "#B1", "#B2", "#B3", "#B4", "#000000", "Liberation", "href", "url(", "NaN",
+			"Inf"} {
 			if strings.Contains(drawing, bad) {
 				t.Errorf("%s contains %q", name, bad)
 			}
@@ -178,10 +184,12 @@ func TestAnyFont(t *testing.T) {
 	wide := samples()["lines"]
 	wide.Title, wide.Y.Label = "Requests that were answered in time", "requests per second, of all clients together"
 	for i := range 12 {
-		wide.Lines = append(wide.Lines, Series{Name: fmt.Sprintf("a little illustration %d", i), X: []float64{0, 1}, Y: []float64{1e9, 2e9}})
+		wide.Lines = append(wide.Lines, Series{Name: fmt.Sprintf("a little illustration %d", i), X: []float64{0, 1},
+			Y: []float64{1e9, 2e9}})
 	}
 	svgs["wide"] = testkit.Must(wide.SVG())(t)
-	for _, family := range []string{`"DejaVu Sans"`, `"DejaVu Sans Mono",monospace`, `"DejaVu Serif",serif`, `"Liberation Sans"`} {
+	for _, family := range []string{`"DejaVu Sans"`, `"DejaVu Sans Mono",monospace`, `"DejaVu Serif",serif`,
+		`"Liberation Sans"`} {
 		for _, fault := range charttest.Overlaps(t, family, svgs) {
 			t.Errorf("with the font %s, %s", family, fault)
 		}
@@ -213,10 +221,12 @@ func TestRefused(t *testing.T) {
 		{Chart{Lines: []Series{{Name: "a", X: []float64{0, 2, 1}, Y: x}}}, `place 2 of "a" is 1: places must ascend`},
 		{Chart{Lines: []Series{{Name: "a", X: []float64{0, nan, 1}, Y: x}}}, `place 1 of "a" is NaN`},
 		{Chart{Lines: []Series{{Name: "a", X: x, Y: []float64{0, math.Inf(1), 1}}}}, `value 1 of "a" is infinite`},
-		{Chart{Lines: []Series{{Name: "a", X: count(valuesMax + 1), Y: count(valuesMax + 1)}}}, `has 100001 values, at most 100000`},
+		{Chart{Lines: []Series{{Name: "a", X: count(valuesMax + 1), Y: count(valuesMax + 1)}}},
+			`has 100001 values, at most 100000`},
 		{Chart{Bands: []Band{{Name: "b", X: x, Low: x, High: x[:1]}}}, `"b" has 3 places and 1 values`},
 		{Chart{Bars: []Bars{{Name: "h", Edges: x, Heights: x}}}, `"h" has 3 places and 4 values`},
-		{Chart{Stack: []Series{{Name: "a", X: x, Y: x}, {Name: "b", X: x[:2], Y: x[:2]}}}, `"b" has 2 values, the area below it 3`},
+		{Chart{Stack: []Series{{Name: "a", X: x, Y: x}, {Name: "b", X: x[:2], Y: x[:2]}}},
+			`"b" has 2 values, the area below it 3`},
 		{Chart{Limits: []Limit{{Name: "l", Y: nan}}}, `the limit "l" is NaN`},
 		{Chart{Spans: []Span{{Name: "s", From: 2, To: 1}}}, `"s" reaches from 2 to 1`},
 		{Chart{X: Axis{Min: 2, Max: 1}}, "an axis must not reach from 2 to 1"},
@@ -225,7 +235,8 @@ func TestRefused(t *testing.T) {
 	} {
 		c.chart.Title = "T"
 		svg, err := c.chart.SVG()
-		if err == nil || svg != nil || !strings.HasPrefix(err.Error(), `draw chart "T": `) || !strings.Contains(err.Error(), c.want) {
+		if err == nil || svg != nil || !strings.HasPrefix(err.Error(), `draw chart "T": `) ||
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: %v, want an error with %q", c.chart, err, c.want)
 		}
 	}
@@ -340,7 +351,8 @@ func TestRoundTicks(t *testing.T) {
 			}
 			switch {
 			case step == 0 && unit == Clock && high < 1: // instants are shown to the second
-			case timed && step >= 86400 && round(step/86400), timed && slices.Contains(usual, step), (!timed || step < 1) && round(step):
+			case timed && step >= 86400 && round(step/86400), timed && slices.Contains(usual, step), (!timed || step < 1) &&
+				round(step):
 			default:
 				t.Errorf("unit %d up to %g: the ticks are %g apart, which is no round number", unit, high, step)
 			}

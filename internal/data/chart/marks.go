@@ -57,7 +57,8 @@ func (m marks) spans(c draw.Canvas, x func(float64) vg.Length) {
 			continue
 		}
 		to = max(to, from+1) // even an instant is visible
-		c.FillPolygon(paint(spanPaint, s.Tone), []vg.Point{{X: from, Y: c.Min.Y}, {X: to, Y: c.Min.Y}, {X: to, Y: c.Max.Y}, {X: from, Y: c.Max.Y}})
+		c.FillPolygon(paint(spanPaint, s.Tone), []vg.Point{{X: from, Y: c.Min.Y}, {X: to, Y: c.Min.Y},
+			{X: to, Y: c.Max.Y}, {X: from, Y: c.Max.Y}})
 	}
 }
 
@@ -102,7 +103,8 @@ func (m marks) bars(c draw.Canvas, p *plot.Plot, at func(x, y float64) vg.Point)
 			if to.X-from.X > 3 { // a gap separates neighbours
 				to.X -= 0.75
 			}
-			c.FillPolygon(paint(barPaint, b.Tone), c.ClipPolygonXY([]vg.Point{from, {X: to.X, Y: from.Y}, to, {X: from.X, Y: to.Y}}))
+			c.FillPolygon(paint(barPaint, b.Tone),
+				c.ClipPolygonXY([]vg.Point{from, {X: to.X, Y: from.Y}, to, {X: from.X, Y: to.Y}}))
 		}
 	}
 }
@@ -158,7 +160,8 @@ func (m marks) limits(c draw.Canvas, y func(float64) vg.Length) {
 		if !m.Y.shows(l.Y) || !c.ContainsY(at) {
 			continue
 		}
-		c.StrokeLine2(draw.LineStyle{Color: paint(linePaint, l.Tone), Width: 1.2, Dashes: []vg.Length{2, 3}}, c.Min.X, at, c.Max.X, at)
+		c.StrokeLine2(draw.LineStyle{Color: paint(linePaint, l.Tone), Width: 1.2, Dashes: []vg.Length{2, 3}}, c.Min.X, at,
+			c.Max.X, at)
 		if l.Name == "" {
 			continue
 		}

@@ -80,7 +80,8 @@ func palette() *strings.Replacer {
 // words returns the style of a text.
 func words(size float64, ink color.Color) text.Style {
 	return text.Style{
-		Color: ink, Font: font.From(font.Font{Typeface: "Liberation", Variant: "Sans"}, vg.Length(size)), Handler: plot.DefaultTextHandler,
+		Color: ink, Font: font.From(font.Font{Typeface: "Liberation", Variant: "Sans"}, vg.Length(size)),
+		Handler: plot.DefaultTextHandler,
 	}
 }
 
@@ -132,7 +133,8 @@ func (c *Chart) render() []byte {
 		panic("bug: a drawing that begins otherwise: " + drawn.String()[:min(200, drawn.Len())])
 	}
 	var out bytes.Buffer
-	fmt.Fprintf(&out, `<svg xmlns="http://www.w3.org/2000/svg" class="chart" role="img" aria-label="%s" viewBox="0 0 %g %g">`+"\n",
+	fmt.Fprintf(&out,
+		`<svg xmlns="http://www.w3.org/2000/svg" class="chart" role="img" aria-label="%s" viewBox="0 0 %g %g">`+"\n",
 		html.EscapeString(c.Title), c.Width, c.Height)
 	out.WriteString(style)
 	out.WriteString(strings.TrimSpace(palette().Replace(body)))
@@ -242,7 +244,8 @@ func (c *Chart) head(area draw.Canvas) vg.Length {
 		}
 		mid := top + small/2 - 1
 		if e.ink != nil {
-			area.FillPolygon(e.ink, []vg.Point{{X: left, Y: mid - 4}, {X: left + swatch, Y: mid - 4}, {X: left + swatch, Y: mid + 4}, {X: left, Y: mid + 4}})
+			area.FillPolygon(e.ink, []vg.Point{{X: left, Y: mid - 4}, {X: left + swatch, Y: mid - 4},
+				{X: left + swatch, Y: mid + 4}, {X: left, Y: mid + 4}})
 		} else {
 			area.StrokeLine2(e.line, left, mid, left+swatch, mid)
 		}

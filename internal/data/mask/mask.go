@@ -105,7 +105,8 @@ func passwords(text string, end func(rest string) int) string {
 		b.WriteString(text[:from])
 		inQuery := found[0] > 0 && (text[found[0]-1] == '?' || text[found[0]-1] == '&')
 		text = text[from:]
-		if rest, is := strings.CutPrefix(text, hidden); inQuery && is && (rest == "" || strings.ContainsRune("&\"`, ", rune(rest[0]))) {
+		if rest, is := strings.CutPrefix(text, hidden); inQuery && is &&
+			(rest == "" || strings.ContainsRune("&\"`, ", rune(rest[0]))) {
 			continue
 		}
 		if n := end(text); n > 0 {

@@ -217,7 +217,8 @@ func wanted(t reflect.Type) (k Kind, noun string) {
 	case reflect.Slice:
 		k = List
 	}
-	if k == Null || k == List && t.Elem().Kind() == reflect.Uint8 || t.Kind() == reflect.Map && t.Key().Kind() != reflect.String {
+	if k == Null || k == List && t.Elem().Kind() == reflect.Uint8 || t.Kind() == reflect.Map &&
+		t.Key().Kind() != reflect.String {
 		panic(fmt.Sprintf("bug: strict: cannot decode into %s", t))
 	}
 	return k, k.String()
@@ -254,7 +255,8 @@ func textNoun(t reflect.Type) string {
 }
 
 // anyTypes are the types of values in an any, by kind, as in encoding/json.
-var anyTypes = [...]reflect.Type{Bool: reflect.TypeFor[bool](), Number: reflect.TypeFor[float64](), Text: reflect.TypeFor[string](),
+var anyTypes = [...]reflect.Type{Bool: reflect.TypeFor[bool](), Number: reflect.TypeFor[float64](),
+	Text: reflect.TypeFor[string](),
 	List: reflect.TypeFor[[]any](), Object: reflect.TypeFor[map[string]any]()}
 
 func (d *decoder) any(n *Node, at *place, v reflect.Value) {

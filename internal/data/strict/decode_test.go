@@ -74,10 +74,12 @@ func TestDecode(t *testing.T) {
 	f(`{"window":1e-3,"single":0.5,"shadow":true}`, document{Window: 0.001, Single: 0.5, Shadow: true})
 	f(`{"name":"a\u00e4\ud83d\ude00\n\"\/é"}`, document{Name: "aä😀\n\"/é"})
 	f(`{"\u006eame":"escaped name"}`, document{Name: "escaped name"})
-	f(`{"steps":[],"headers":{},"clients":{}}`, document{Steps: []step{}, Headers: map[string]string{}, Clients: map[string]step{}})
+	f(`{"steps":[],"headers":{},"clients":{}}`, document{Steps: []step{}, Headers: map[string]string{},
+		Clients: map[string]step{}})
 	f(`{"steps":null,"headers":null,"burst":null,"params":null,"extra":null}`, document{Params: Raw("null")})
 	f(`{"steps":[{"rps":1},{"duration":2}]}`, document{Steps: []step{{RPS: 1}, {Duration: 2}}})
-	f(`{"headers":{"X-Plan":"free","x-plan":"other"}}`, document{Headers: map[string]string{"X-Plan": "free", "x-plan": "other"}})
+	f(`{"headers":{"X-Plan":"free","x-plan":"other"}}`,
+		document{Headers: map[string]string{"X-Plan": "free", "x-plan": "other"}})
 	f(`{"burst":3,"nested":{"limit":1}}`, document{Burst: &burst, Nested: &document{Limit: 1}})
 	f(`{"params": {"any" : [1,{"any":2,"any":3}]} }`, document{Params: Raw(`{"any" : [1,{"any":2,"any":3}]}`)})
 	f(`{"tier":"gold"}`, document{Plan: Plan{"gold"}})
@@ -191,14 +193,16 @@ func TestDecodeOver(t *testing.T) {
 	anew.Last, anew.All = &step{RPS: 5}, []step{{}}
 	for text, want := range map[string]both{
 		`{}`: usual,
-		`{"step":{"rps":5},"name":null,"tags":{"d":"e"}}`: {step{5, 2}, "a", map[string]string{"d": "e"}, usual.Last, usual.All},
-		`{"step":null,"name":"","tags":null}`:             {step{1, 2}, "", usual.Tags, usual.Last, usual.All},
-		`{"last":{"rps":5,"duration":null},"all":[{}]}`:   anew,
-		`{"step":{"rps":5},"name":1}`:                     usual, // a fault changes nothing
-		`{"step":{"rps":5},"tags":{"d":null}}`:            usual,
+		`{"step":{"rps":5},"name":null,"tags":{"d":"e"}}`: {step{5, 2}, "a", map[string]string{"d": "e"}, usual.Last,
+			usual.All},
+		`{"step":null,"name":"","tags":null}`:           {step{1, 2}, "", usual.Tags, usual.Last, usual.All},
+		`{"last":{"rps":5,"duration":null},"all":[{}]}`: anew,
+		`{"step":{"rps":5},"name":1}`:                   usual, // a fault changes nothing
+		`{"step":{"rps":5},"tags":{"d":null}}`:          usual,
 	} {
 		got := usual
-		if err := DecodeOver([]byte(text), &got); !reflect.DeepEqual(got, want) || (err != nil) != (strings.Contains(text, "1}") || strings.Contains(text, `"d":null`)) {
+		if err := DecodeOver([]byte(text), &got); !reflect.DeepEqual(got, want) ||
+			(err != nil) != (strings.Contains(text, "1}") || strings.Contains(text, `"d":null`)) {
 			t.Errorf("%s: %+v, %v; want %+v", text, got, err, want)
 		}
 	}
@@ -309,8 +313,10 @@ func TestManyValues(t *testing.T) {
 		t.Errorf("a file: %v", r.Err())
 	}
 	var last *Node
-	members := []byte(`{"a":[` + strings.Repeat("0,", valuesMax/2) + `0],"b":[` + strings.Repeat("0,", valuesMax/2) + `0]}`)
-	if r := new(Reader); !r.Members(members, len(members), func(_ Name, value *Node) { last = value }) || len(last.Kids) != valuesMax/2+1 {
+	members := []byte(`{"a":[` + strings.Repeat("0,", valuesMax/2) + `0],"b":[` + strings.Repeat("0,", valuesMax/2) +
+		`0]}`)
+	if r := new(Reader); !r.Members(members, len(members), func(_ Name, value *Node) { last = value }) ||
+		len(last.Kids) != valuesMax/2+1 {
 		t.Errorf("members: %v", r.Err())
 	}
 	empty := []byte("[" + strings.Repeat("{},", 1000) + "{}]")
@@ -324,7 +330,8 @@ func TestManyValues(t *testing.T) {
 // allocates nothing.
 func TestParse(t *testing.T) {
 	var n Node
-	for _, text := range []string{`{"a":[1,{"b":"c"},null],"d":true}`, `[[],{"x":{}},"y"]`, `"z"`, `{"a":{"b":[2]}}`, `3`} {
+	for _, text := range []string{`{"a":[1,{"b":"c"},null],"d":true}`, `[[],{"x":{}},"y"]`, `"z"`, `{"a":{"b":[2]}}`,
+		`3`} {
 		var fresh Node
 		if err := n.Parse([]byte(text)); err != nil {
 			t.Fatal(err)
@@ -340,7 +347,8 @@ func TestParse(t *testing.T) {
 	if allocs := testing.AllocsPerRun(100, func() { _ = n.Parse(message) }); allocs != 0 {
 		t.Errorf("%v allocations", allocs)
 	}
-	if err := n.Parse([]byte("{\"a\":[1,\n}")); err == nil || err.Error() != `a[1]: not valid JSON: line 2, column 1: want a value, have '}'` {
+	if err := n.Parse([]byte("{\"a\":[1,\n}")); err == nil ||
+		err.Error() != `a[1]: not valid JSON: line 2, column 1: want a value, have '}'` {
 		t.Error(err)
 	}
 }
@@ -348,7 +356,8 @@ func TestParse(t *testing.T) {
 // Messages that are large each at another path do not add up.
 func TestParseKeepsLittle(t *testing.T) {
 	var n Node
-	for _, message := range []struct{ filler, large, small string }{{"[],", "[" + strings.Repeat("0,", 500) + "0]", "[0]"}, {"{},", `{"a":{"a":[` + strings.Repeat("{},", 500) + `{}]}}`, "[0]"},
+	for _, message := range []struct{ filler, large, small string }{{"[],", "[" + strings.Repeat("0,", 500) + "0]",
+		"[0]"}, {"{},", `{"a":{"a":[` + strings.Repeat("{},", 500) + `{}]}}`, "[0]"},
 		{"0,", `"` + strings.Repeat("x", keptBytesMax) + `"`, "[0]"}} {
 		for i := range 100 {
 			if err := n.Parse([]byte("[" + strings.Repeat(message.filler, i) + message.large + "]")); err != nil {

@@ -36,7 +36,8 @@ func TestPlainSpans(t *testing.T) {
 		span := time.Duration(r.Int64N(int64(24*time.Hour))) / 1000 * 1000
 		text := testkit.Must(json.Marshal(span.Seconds()))(t)
 		plain := Plain(text)
-		if want, _ := json.Marshal(float64(span.Microseconds()) / 1e6); string(plain) != string(want) || string(Plain(plain)) != string(plain) {
+		if want, _ := json.Marshal(float64(span.Microseconds()) / 1e6); string(plain) != string(want) ||
+			string(Plain(plain)) != string(plain) {
 			t.Fatalf("%v: have %s, want %s", span, plain, want)
 		}
 	}

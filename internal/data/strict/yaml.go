@@ -16,7 +16,8 @@ const unsupported = "anchors, tags and merge keys are not supported"
 // merge keys, several documents) is refused.
 func (r *Reader) yaml(data []byte) {
 	size := -bytes.Count(data, []byte("\r\n"))
-	for _, end := range []string{"\n", "\r", "\u0085", "\u2028", "\u2029", ","} { // the library breaks lines at all of them
+	// the library breaks lines at all of them
+	for _, end := range []string{"\n", "\r", "\u0085", "\u2028", "\u2029", ","} {
 		size += bytes.Count(data, []byte(end))
 	}
 	if size > valuesMax {
@@ -66,7 +67,8 @@ func (r *Reader) node(y *yaml.Node, path string, depth int) Node {
 	case depth > depthMax:
 		r.add(Fault{Line: n.Line, Path: path, Message: fmt.Sprintf("nested deeper than %d levels", depthMax)})
 	case y.Kind == yaml.AliasNode:
-		r.add(Fault{Line: n.Line, Path: path, Message: "aliases are not supported; a string that begins with * must be in quotes"})
+		r.add(Fault{Line: n.Line, Path: path,
+			Message: "aliases are not supported; a string that begins with * must be in quotes"})
 	case y.Anchor != "" || y.Style&yaml.TaggedStyle != 0:
 		r.add(Fault{Line: n.Line, Path: path, Message: "must be a plain value, a list or an object; " + unsupported})
 	case y.Kind == yaml.MappingNode:

@@ -86,7 +86,8 @@ func TestAnswers(t *testing.T) {
 		s := newServer(cycle.Times{Idle: time.Second})
 		n := s.data(test.in)
 		if got := s.took(); got != test.out || len(test.in)-n != test.left || s.how != test.how {
-			t.Errorf("%q: %s, %d left, close %d; want %s, %d, %d", test.in, got, len(test.in)-n, s.how, test.out, test.left, test.how)
+			t.Errorf("%q: %s, %d left, close %d; want %s, %d, %d", test.in, got, len(test.in)-n, s.how, test.out, test.left,
+				test.how)
 		}
 	}
 }
@@ -98,8 +99,10 @@ func TestDeadlines(t *testing.T) {
 		times cycle.Times
 		want  [5]time.Duration // after nothing, a part of a head, the head, two pieces of the body; relative to the start
 	}{
-		{cycle.Times{Idle: 75 * time.Second, Head: 10 * time.Second, Body: 20 * time.Second}, [5]time.Duration{75 * time.Second, 11 * time.Second, 22 * time.Second, 22 * time.Second}},
-		{cycle.Times{Idle: 75 * time.Second, Head: 10 * time.Second, Piece: 20 * time.Second}, [5]time.Duration{75 * time.Second, 11 * time.Second, 22 * time.Second, 23 * time.Second}},
+		{cycle.Times{Idle: 75 * time.Second, Head: 10 * time.Second, Body: 20 * time.Second},
+			[5]time.Duration{75 * time.Second, 11 * time.Second, 22 * time.Second, 22 * time.Second}},
+		{cycle.Times{Idle: 75 * time.Second, Head: 10 * time.Second, Piece: 20 * time.Second},
+			[5]time.Duration{75 * time.Second, 11 * time.Second, 22 * time.Second, 23 * time.Second}},
 	} {
 		s := newServer(test.times)
 		s.asked = true

@@ -48,7 +48,8 @@ func (r *Reader) checkSize(h *Head, n int) fault {
 // Transfer-Encoding, if the next connection needs them.
 func isAdded(f *Field) bool {
 	switch f.ID {
-	case FieldVia, FieldXForwardedFor, FieldXForwardedHost, FieldXForwardedProto, FieldXRequestID, FieldDate, FieldConnection, FieldTransferEncoding:
+	case FieldVia, FieldXForwardedFor, FieldXForwardedHost, FieldXForwardedProto, FieldXRequestID, FieldDate,
+		FieldConnection, FieldTransferEncoding:
 		return true
 	}
 	return slices.ContainsFunc(addedNames[:], func(name string) bool { return foldEqual(f.Name, name) })

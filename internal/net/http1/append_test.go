@@ -17,7 +17,8 @@ func TestAppend(t *testing.T) {
 		got  []byte
 		want string
 	}{
-		{"request line", http1.AppendForwardLine(nil, &http1.Head{MethodText: []byte("GET"), Target: []byte("/a?b")}), "GET /a?b HTTP/1.1\r\n"},
+		{"request line", http1.AppendForwardLine(nil, &http1.Head{MethodText: []byte("GET"), Target: []byte("/a?b")}),
+			"GET /a?b HTTP/1.1\r\n"},
 		{"status line", http1.AppendStatusLine(nil, 429, http1.ReasonPhrase(429)), "HTTP/1.1 429 Too Many Requests\r\n"},
 		{"status line without phrase", http1.AppendStatusLine(nil, 299, http1.ReasonPhrase(299)), "HTTP/1.1 299 \r\n"},
 		{"reason", http1.AppendStatusLine(nil, 200, []byte("Fine")), "HTTP/1.1 200 Fine\r\n"},
@@ -29,10 +30,14 @@ func TestAppend(t *testing.T) {
 		{"chunk", http1.AppendChunk(nil, bytes.Repeat([]byte("x"), 18)), "12\r\n" + strings.Repeat("x", 18) + "\r\n"},
 		{"empty chunk", http1.AppendChunk([]byte("x"), nil), "x"},
 		{"last chunk", http1.AppendLastChunk(nil), "0\r\n\r\n"},
-		{"answer", http1.AppendAnswer(nil, http1.Answer{Status: 429, ContentType: "text/plain", Body: []byte("no"), Extra: []byte("A: b\r\n"), Close: true}),
-			"HTTP/1.1 429 Too Many Requests\r\nContent-Type: text/plain\r\nContent-Length: 2\r\nA: b\r\nConnection: close\r\n\r\nno"},
-		{"empty answer", http1.AppendAnswer(nil, http1.Answer{Status: 503}), "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n"},
-		{"answer to HEAD", http1.AppendAnswer(nil, http1.Answer{Status: 200, Body: []byte("no"), Head: true}), "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n"},
+		{"answer", http1.AppendAnswer(nil, http1.Answer{Status: 429, ContentType: "text/plain", Body: []byte("no"),
+			Extra: []byte("A: b\r\n"), Close: true}),
+			"HTTP/1.1 429 Too Many Requests\r\nContent-Type: text/plain\r\nContent-Length: 2\r\nA: " +
+				"b\r\nConnection: close\r\n\r\nno"},
+		{"empty answer", http1.AppendAnswer(nil, http1.Answer{Status: 503}),
+			"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n"},
+		{"answer to HEAD", http1.AppendAnswer(nil, http1.Answer{Status: 200, Body: []byte("no"), Head: true}),
+			"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n"},
 		{"100", http1.AppendAnswer(nil, http1.Answer{Status: 100}), "HTTP/1.1 100 Continue\r\n\r\n"},
 		{"204", http1.AppendAnswer(nil, http1.Answer{Status: 204, Body: []byte("no")}), "HTTP/1.1 204 No Content\r\n\r\n"},
 		{"304", http1.AppendAnswer(nil, http1.Answer{Status: 304, Body: []byte("no")}), "HTTP/1.1 304 Not Modified\r\n\r\n"},
@@ -159,12 +164,14 @@ func TestWords(t *testing.T) {
 		t.Error("a name for what has none")
 	}
 	for m, want := range map[http1.Method]bool{http1.GET: true, http1.HEAD: true, http1.PUT: true, http1.DELETE: true,
-		http1.OPTIONS: true, http1.TRACE: true, http1.POST: false, http1.PATCH: false, http1.CONNECT: false, http1.MethodOther: false} {
+		http1.OPTIONS: true, http1.TRACE: true, http1.POST: false, http1.PATCH: false, http1.CONNECT: false,
+		http1.MethodOther: false} {
 		if m.Idempotent() != want {
 			t.Errorf("%s is idempotent: %t", m, !want)
 		}
 	}
-	for status, want := range map[int]string{100: "Continue", 200: "OK", 226: "IM Used", 304: "Not Modified", 418: "", 451: "Unavailable For Legal Reasons",
+	for status, want := range map[int]string{100: "Continue", 200: "OK", 226: "IM Used", 304: "Not Modified", 418: "",
+		451: "Unavailable For Legal Reasons",
 		511: "Network Authentication Required", 512: "", 599: "", 99: "", 600: "", -1: ""} {
 		if got := http1.ReasonPhrase(status); got != want {
 			t.Errorf("%d is %q", status, got)

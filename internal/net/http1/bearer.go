@@ -22,7 +22,8 @@ func Bears(authorization, token string) bool {
 // Loopback reports whether the value of a Host field names this machine. Any other name may have
 // been resolved to a loopback address by the page that makes the request (DNS rebinding).
 func Loopback(host string) bool {
-	if i := strings.LastIndexByte(host, ':'); i >= 0 && (strings.HasSuffix(host[:i], "]") || !strings.Contains(host[:i], ":")) {
+	if i := strings.LastIndexByte(host, ':'); i >= 0 &&
+		(strings.HasSuffix(host[:i], "]") || !strings.Contains(host[:i], ":")) {
 		host = host[:i] // without the port, which may be empty
 	}
 	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")

@@ -24,7 +24,8 @@ const (
 		"Connection: keep-alive\r\n" +
 		"Cache-Control: max-age=0\r\n" +
 		"Upgrade-Insecure-Requests: 1\r\n" +
-		"User-Agent: Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/124.0.0.0 Safari/537.36\r\n" +
+		"User-Agent: Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) " +
+		"Chrome/124.0.0.0 Safari/537.36\r\n" +
 		"Accept: text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8\r\n" +
 		"Sec-Fetch-Site: none\r\n" +
 		"Sec-Fetch-Mode: navigate\r\n" +
@@ -133,7 +134,8 @@ func BenchmarkSlowInput(b *testing.B) {
 }
 
 func BenchmarkAppendAnswer(b *testing.B) {
-	a := http1.Answer{Status: 429, ContentType: "text/plain", Body: []byte("slow down\n"), Extra: []byte("Retry-After: 1\r\n")}
+	a := http1.Answer{Status: 429, ContentType: "text/plain", Body: []byte("slow down\n"),
+		Extra: []byte("Retry-After: 1\r\n")}
 	out := make([]byte, 0, 4096)
 	b.ReportAllocs()
 	for b.Loop() {
@@ -151,7 +153,8 @@ func TestNoAllocation(t *testing.T) {
 		{"nginx response", nginxResponse, http1.NewResponseReader},
 		{"chunked POST", chunkedPost, http1.NewRequestReader},
 		{"named by Connection", "GET / HTTP/1.1\r\nHost: a\r\nX: 1\r\nConnection: x, close\r\n\r\n", http1.NewRequestReader},
-		{"trailer", "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nA: b\r\n\r\n", http1.NewRequestReader},
+		{"trailer", "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nA: b\r\n\r\n",
+			http1.NewRequestReader},
 	} {
 		in, r := []byte(c.in), c.reader(nil)
 		var h http1.Head

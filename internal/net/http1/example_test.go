@@ -11,7 +11,8 @@ import (
 func Example() {
 	r := http1.NewRequestReader(nil)
 	var h http1.Head
-	in := []byte("POST /a HTTP/1.1\r\nHost: weir.test\r\nConnection: X-Hop\r\nX-Hop: 1\r\nX-End: 2\r\nContent-Length: 4\r\n\r\nbody")
+	in := []byte(
+		"POST /a HTTP/1.1\r\nHost: weir.test\r\nConnection: X-Hop\r\nX-Hop: 1\r\nX-End: 2\r\nContent-Length: 4\r\n\r\nbody")
 	var out []byte
 	for done := false; !done; {
 		ev, err := r.Next(in, &h)

@@ -48,7 +48,8 @@ func TestFieldLines(t *testing.T) {
 		line, name, value string
 		reason            string // of the refusal
 	}{
-		{"A: b", "A", "b", ""}, {"A:b", "A", "b", ""}, {"A: \t b \t", "A", "b", ""}, {"A:", "A", "", ""}, {"A: \t", "A", "", ""},
+		{"A: b", "A", "b", ""}, {"A:b", "A", "b", ""}, {"A: \t b \t", "A", "b", ""}, {"A:", "A", "", ""},
+		{"A: \t", "A", "", ""},
 		{"A: b: c", "A", "b: c", ""}, {"A: b\tc", "A", "b\tc", ""}, {"A: \x80\xff", "A", "\x80\xff", ""},
 		{"!#$%&'*+-.^_`|~1Zz: b", "!#$%&'*+-.^_`|~1Zz", "b", ""},
 		{"A: 12345678\t12345678\t", "A", "12345678\t12345678", ""},
@@ -60,9 +61,12 @@ func TestFieldLines(t *testing.T) {
 		{" ", "", "", "a field line begins with whitespace"},
 		{"A(: b", "", "", "a field name is not a token"}, {"\"A\": b", "", "", "a field name is not a token"},
 		{"\x80: b", "", "", "a field name is not a token"}, {"A_\xff: b", "", "", "a field name is not a token"},
-		{"A: b\x00", "", "", "a control character"}, {"A: \x0b b", "", "", "a control character"}, {"A: b\x7f", "", "", "a control character"},
-		{"A\x00: b", "", "", "a control character"}, {"A: b\rc", "", "", "a CR without LF"}, {"A: b\r\r", "", "", "a CR without LF"},
-		{"A: b\nC: d", "", "", "an LF without CR"}, {"A\rB: b", "", "", "a CR without LF"}, {"A b\x01: c", "", "", "a control character"},
+		{"A: b\x00", "", "", "a control character"}, {"A: \x0b b", "", "", "a control character"},
+		{"A: b\x7f", "", "", "a control character"},
+		{"A\x00: b", "", "", "a control character"}, {"A: b\rc", "", "", "a CR without LF"},
+		{"A: b\r\r", "", "", "a CR without LF"},
+		{"A: b\nC: d", "", "", "an LF without CR"}, {"A\rB: b", "", "", "a CR without LF"},
+		{"A b\x01: c", "", "", "a control character"},
 	} {
 		for _, response := range []bool{false, true} {
 			start := "GET / HTTP/1.1\r\nHost: h\r\n"
@@ -127,7 +131,8 @@ func TestHop(t *testing.T) {
 
 // TestOddNames tells names that targets could mistake for others.
 func TestOddNames(t *testing.T) {
-	for name, odd := range map[string]bool{"X-Z": false, "X_Real_IP": true, "X.Y": true, "_": true, "9": false, "content_length": true} {
+	for name, odd := range map[string]bool{"X-Z": false, "X_Real_IP": true, "X.Y": true, "_": true, "9": false,
+		"content_length": true} {
 		m, err := readOne(t, http1test.Conversation{}, "GET / HTTP/1.1\r\nHost: h\r\n"+name+": 1\r\n\r\n")
 		if err != nil || m.Head.Fields[1].Odd != odd || m.Head.Fields[1].Hop {
 			t.Errorf("%s: %v, %+v", name, err, m.Head.Fields)
@@ -174,7 +179,8 @@ func TestHeadFacts(t *testing.T) {
 		m, err := readOne(t, http1test.Conversation{}, in+"\r\n")
 		h := m.Head
 		if err != nil || h.KeepAlive != c.keepAlive || h.Expect != c.expect || h.Upgrade != c.upgrade {
-			t.Errorf("%s %s: keepAlive %t, expect %d, upgrade %t, %v", c.version, c.fields, h.KeepAlive, h.Expect, h.Upgrade, err)
+			t.Errorf("%s %s: keepAlive %t, expect %d, upgrade %t, %v", c.version, c.fields, h.KeepAlive, h.Expect, h.Upgrade,
+				err)
 		}
 	}
 }
@@ -294,7 +300,8 @@ func TestHeadField(t *testing.T) {
 func TestHeadIsUsedAgain(t *testing.T) {
 	var h, fresh http1.Head
 	req, resp := http1.NewRequestReader(nil), http1.NewResponseReader(nil)
-	full := "POST http://h/p?q HTTP/1.1\r\nHost: h\r\nConnection: upgrade\r\nUpgrade: x\r\nExpect: x\r\nContent-Length: 0\r\n\r\n"
+	full := "POST http://h/p?q HTTP/1.1\r\nHost: h\r\nConnection: upgrade\r\nUpgrade: x\r\nExpect: " +
+		"x\r\nContent-Length: 0\r\n\r\n"
 	for _, c := range []struct {
 		r  http1.Reader
 		in string

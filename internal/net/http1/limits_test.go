@@ -67,7 +67,8 @@ func TestLimits(t *testing.T) {
 			"GET / HTTP/1.1\r\n" + host + x("A: b\r\n", 3) + "\r\n",
 			431, "too many fields"},
 		{"Fields and what is added", http1.Limits{Fields: 3}, false,
-			"GET / HTTP/1.1\r\n" + host + x("A: b\r\nVia: 1.1 a\r\n", 2) + x("X-Forwarded-For: b\r\nCDN-Loop: a\r\n", 7) + "\r\n",
+			"GET / HTTP/1.1\r\n" + host + x("A: b\r\nVia: 1.1 a\r\n", 2) + x("X-Forwarded-For: b\r\nCDN-Loop: a\r\n", 7) +
+				"\r\n",
 			"GET / HTTP/1.1\r\n" + host + x("A: b\r\nVia: 1.1 a\r\n", 3) + "\r\n",
 			431, "too many fields"},
 		{"Fields and more added than any proxy does", http1.Limits{Fields: 3}, false,
@@ -149,7 +150,8 @@ func TestEmptyLinesInPieces(t *testing.T) {
 // TestHugeLimits sees that limits beyond what a Reader can count do not wrap.
 func TestHugeLimits(t *testing.T) {
 	huge := http1.Limits{HeadBytes: math.MaxInt, Fields: math.MaxInt}
-	in := "\r\nPOST / HTTP/1.1\r\nHost: a\r\nConnection: x\r\nTransfer-Encoding: chunked\r\n\r\n1;a\r\nx\r\n0\r\nA: b\r\n\r\n"
+	in := "\r\nPOST / HTTP/1.1\r\nHost: a\r\nConnection: x\r\nTransfer-Encoding: " +
+		"chunked\r\n\r\n1;a\r\nx\r\n0\r\nA: b\r\n\r\n"
 	talk := http1test.Conversation{Limits: &huge}
 	got, err := talk.ReadAllWays([]byte(in))
 	if err != nil || got.Err != nil || len(got.Messages) != 1 || got.Messages[0].Body != "x" {

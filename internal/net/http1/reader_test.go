@@ -140,7 +140,8 @@ func TestReaderSteps(t *testing.T) {
 	})
 	t.Run("upgraded", func(t *testing.T) {
 		run(t, http1.NewResponseReader(nil), []step{
-			{in: "HTTP/1.1 101 x\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\nab", kind: http1.HeadDone, n: 51, state: "upgraded"},
+			{in: "HTTP/1.1 101 x\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\nab", kind: http1.HeadDone, n: 51,
+				state: "upgraded"},
 			{in: "ab", kind: http1.Upgraded},
 			{in: "", kind: http1.Upgraded},
 			{in: "EOF", kind: http1.Upgraded, state: "upgraded"},
@@ -247,7 +248,8 @@ func TestOrderOfFaults(t *testing.T) {
 		{"GET / HTTP/1.1\r\nA: \x00" + long + "\r\n\r\n", "a control character"},
 		{"GET / HTTP/1.1\r\nA b: " + long + "\r\n\r\n", "the head is too large"},
 		{"GET / HTTP/1.1\r\n" + strings.Repeat("A: b\r\n", 117) + "A b\r\n\r\n", "too many fields"},
-		{"GET / HTTP/1.1\r\n" + strings.Repeat("A: b\r\n", 116) + "A b\r\n\r\n", "whitespace in a field name or before its colon"},
+		{"GET / HTTP/1.1\r\n" + strings.Repeat("A: b\r\n", 116) + "A b\r\n\r\n",
+			"whitespace in a field name or before its colon"},
 		{"GET / HTTP/1.1\r\n" + strings.Repeat("A: b\r\n", 116) + "\r\n", "too many fields"},
 		{"GET / HTTP/1.1\r\nContent-Length: x\r\n\r\n", "no Host field"},
 		{"GET / HTTP/2.0\r\n\r\n", "the protocol version is not HTTP/1"},
@@ -267,7 +269,8 @@ func TestDataDoesNotReachBeyond(t *testing.T) {
 	var h http1.Head
 	ev := testkit.Must(r.Next(in, &h))(t)
 	data := testkit.Must(r.Next(in[ev.N:], nil))(t)
-	for _, b := range [][]byte{h.MethodText, h.Target, h.Path, h.Query, h.Host, h.Fields[0].Name, h.Fields[0].Value, data.Data} {
+	for _, b := range [][]byte{h.MethodText, h.Target, h.Path, h.Query, h.Host, h.Fields[0].Name, h.Fields[0].Value,
+		data.Data} {
 		if cap(b) != len(b) {
 			t.Errorf("%q has room for %d bytes", b, cap(b))
 		}

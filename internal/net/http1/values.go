@@ -16,7 +16,8 @@ func Values(b []byte, name string) iter.Seq[[]byte] {
 			if len(line) == 0 {
 				return
 			}
-			if n := len(name); len(line) > n && line[n] == ':' && EqualFold(line[:n], name) && !yield(bytes.TrimSpace(line[n+1:])) {
+			if n := len(name); len(line) > n && line[n] == ':' && EqualFold(line[:n], name) &&
+				!yield(bytes.TrimSpace(line[n+1:])) {
 				return
 			}
 			b = after

@@ -54,7 +54,8 @@ func TestPerAddressMaxForgetsFailedHandshakes(t *testing.T) {
 		c := connect(t, ln)
 		_, _ = io.WriteString(c, "no TLS at all\r\n\r\n")
 		_, _ = io.Copy(io.Discard, c)
-		testkit.Eventually(t, "the place is given back", func() bool { return g.Stats().HandshakeErrors.Load() == uint64(i+1) && g.Stats().Open.Load() == 0 })
+		testkit.Eventually(t, "the place is given back",
+			func() bool { return g.Stats().HandshakeErrors.Load() == uint64(i+1) && g.Stats().Open.Load() == 0 })
 	}
 	c, _ := connectSecure(t, ln)
 	mustEcho(t, c, "a good one")

@@ -27,7 +27,8 @@ func TestCutIsNoEnd(t *testing.T) {
 		{"Stop with unsent bytes", true, func(g *Group, c *Conn) { go g.Stop() }, true},
 		{"Close of what is incomplete", false, func(_ *Group, c *Conn) { c.SetIncomplete(true); c.Close() }, true},
 		{"Stop of what is incomplete", false, func(g *Group, c *Conn) { c.SetIncomplete(true); go g.Stop() }, true},
-		{"Close of what is complete", false, func(_ *Group, c *Conn) { c.SetIncomplete(true); c.SetIncomplete(false); c.Close() }, false},
+		{"Close of what is complete", false,
+			func(_ *Group, c *Conn) { c.SetIncomplete(true); c.SetIncomplete(false); c.Close() }, false},
 		{"Stop of what is complete", false, func(g *Group, c *Conn) { go g.Stop() }, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -52,7 +53,8 @@ func TestCutIsNoEnd(t *testing.T) {
 				_, _ = io.WriteString(c, "x")
 				testkit.Receive(t, closed, "the end")
 				n, err := io.Copy(io.Discard, c)
-				if got := errors.Is(err, unix.ECONNRESET) || errors.Is(err, io.ErrUnexpectedEOF); got != test.cut || err != nil != test.cut {
+				if got := errors.Is(err, unix.ECONNRESET) || errors.Is(err, io.ErrUnexpectedEOF); got != test.cut ||
+					err != nil != test.cut {
 					t.Errorf("after %d bytes the peer reads %v", n, err)
 				}
 				if !test.cut && n != 100 {

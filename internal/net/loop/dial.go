@@ -152,7 +152,10 @@ func (d *dialer) source() netip.Addr {
 // the remote address, and a port can serve several connections (ip(7),
 // IP_BIND_ADDRESS_NO_PORT).
 func latePort(_, _ string, c syscall.RawConn) (err error) {
-	ctlErr := c.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.SOL_IP, unix.IP_BIND_ADDRESS_NO_PORT, 1) })
+	ctlErr := c.Control(func(fd uintptr) {
+		err = unix.SetsockoptInt(int(fd), unix.SOL_IP, unix.IP_BIND_ADDRESS_NO_PORT,
+			1)
+	})
 	return errors.Join(ctlErr, os.NewSyscallError("setsockopt IP_BIND_ADDRESS_NO_PORT", err))
 }
 

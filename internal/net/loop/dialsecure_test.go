@@ -48,13 +48,15 @@ var dialErrors = []struct {
 	is    func(err error) bool
 }{
 	{name: "nobody listens", is: func(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) }},
-	{name: "unknown authority", cfg: func() *tls.Config { return &tls.Config{ServerName: "localhost", RootCAs: x509.NewCertPool()} },
+	{name: "unknown authority",
+		cfg:  func() *tls.Config { return &tls.Config{ServerName: "localhost", RootCAs: x509.NewCertPool()} },
 		peer: shake, shook: true, is: func(err error) bool {
 			var verify *tls.CertificateVerificationError
 			var unknown x509.UnknownAuthorityError
 			return errors.As(err, &verify) && errors.As(err, &unknown)
 		}},
-	{name: "another name", cfg: func() *tls.Config { return &tls.Config{RootCAs: trust().client.RootCAs} }, // asks for 127.0.0.1
+	// asks for 127.0.0.1
+	{name: "another name", cfg: func() *tls.Config { return &tls.Config{RootCAs: trust().client.RootCAs} },
 		peer: shake, shook: true, is: func(err error) bool {
 			var host x509.HostnameError
 			return errors.As(err, &host) && host.Host == "127.0.0.1"

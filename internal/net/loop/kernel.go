@@ -35,7 +35,8 @@ type system struct{}
 // Loopback delivers within the call, and the scheduler could meanwhile take the loop's
 // processor.
 func (system) write(fd int, b []byte) (int, error) {
-	n, _, err := unix.RawSyscall(unix.SYS_WRITE, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)))
+	n, _, err := unix.RawSyscall(unix.SYS_WRITE, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))),
+		uintptr(len(b)))
 	if err != 0 {
 		return 0, err
 	}

@@ -105,7 +105,8 @@ func (l *Listener) run() {
 
 // exhausted reports whether accept failed for lack of descriptors or memory.
 func exhausted(err error) bool {
-	return slices.ContainsFunc([]error{unix.EMFILE, unix.ENFILE, unix.ENOBUFS, unix.ENOMEM}, func(e error) bool { return errors.Is(err, e) })
+	return slices.ContainsFunc([]error{unix.EMFILE, unix.ENFILE, unix.ENOBUFS, unix.ENOMEM},
+		func(e error) bool { return errors.Is(err, e) })
 }
 
 // shed closes the connections in the accept queue, using the reserved descriptor, so that

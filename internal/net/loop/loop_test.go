@@ -76,7 +76,8 @@ func overBoth(t *testing.T, test func(t *testing.T, x transport)) {
 		}})
 	})
 	t.Run("TLS", func(t *testing.T) {
-		test(t, transport{serveSecure, func(t *testing.T, ln *Listener) (client, *net.TCPConn) { return connectSecure(t, ln) }})
+		test(t, transport{serveSecure,
+			func(t *testing.T, ln *Listener) (client, *net.TCPConn) { return connectSecure(t, ln) }})
 	})
 }
 

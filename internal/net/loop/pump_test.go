@@ -165,10 +165,14 @@ func TestSecureConnectionsLeakNothing(t *testing.T) {
 			}
 			_ = tcp.Close()
 		}
-		testkit.Eventually(t, "nothing is open", func() bool { return g.Stats().Open.Load() == 0 && hasty.Stats().Open.Load() == 0 && pumping() == 0 })
+		testkit.Eventually(t, "nothing is open", func() bool {
+			return g.Stats().Open.Load() == 0 &&
+				hasty.Stats().Open.Load() == 0 && pumping() == 0
+		})
 	}
 	round()
 	before := descriptors(t)
 	round()
-	testkit.Eventually(t, "the descriptors are back", func() bool { return descriptors(t) <= before+4 }) // the four silent ones of ours
+	// the four silent ones of ours
+	testkit.Eventually(t, "the descriptors are back", func() bool { return descriptors(t) <= before+4 })
 }

@@ -196,7 +196,8 @@ func (a *simActor) end(how ending) {
 	if how > a.intent && a.c.state != stateClosed {
 		a.intent, a.intended = how, a.c.loop.now
 	}
-	map[ending]func(){endingDrain: a.c.CloseDrained, endingLinger: a.c.CloseLinger, endingCut: a.c.CloseCut, endingNow: a.c.Close, endingReset: a.c.Abort}[how]()
+	map[ending]func(){endingDrain: a.c.CloseDrained, endingLinger: a.c.CloseLinger, endingCut: a.c.CloseCut,
+		endingNow: a.c.Close, endingReset: a.c.Abort}[how]()
 }
 
 // calmDown has the Handler and the peer do what they have left undone.
@@ -283,7 +284,8 @@ func (a *simActor) checkClosed(err error) {
 		return
 	}
 	if c.ending >= endingNow && !lingered {
-		a.law(!c.loop.now.Before(a.takenAt.Add(writeStallDefault-2*watchStepMax)), "closed before its time, with %d of %d bytes sent", s.written, a.wrote)
+		a.law(!c.loop.now.Before(a.takenAt.Add(writeStallDefault-2*watchStepMax)),
+			"closed before its time, with %d of %d bytes sent", s.written, a.wrote)
 		return
 	}
 	a.law(s.written == a.wrote, "closed with %d of %d bytes sent", s.written, a.wrote)
@@ -307,7 +309,8 @@ func (h simHandler) Data(_ time.Time, b []byte) int {
 	a, w := h.simActor, h.w
 	a.called("Data")
 	a.law(a.intent == endingNone, "Data comes to a Handler that has closed")
-	a.law(!a.c.accepted || a.c.duplex || a.c.Unsent() <= w.g.cfg.OutboundMax, "shown more while %d bytes are unsent", a.c.Unsent())
+	a.law(!a.c.accepted || a.c.duplex || a.c.Unsent() <= w.g.cfg.OutboundMax, "shown more while %d bytes are unsent",
+		a.c.Unsent())
 	for i, c := range b {
 		if c != simByte(a.shown+i) || a.shown+i >= a.s.arrived {
 			a.law(false, "byte %d that is shown is another", a.shown+i)
@@ -362,7 +365,8 @@ func (h simEnder) End(_ time.Time, unread int) {
 	a.called("End")
 	a.law(!a.told, "the end is told twice")
 	a.law(a.intent == endingNone, "End comes to a Handler that has closed")
-	a.law(a.s.fin && unread == a.s.arrived-a.shown, "the end is told with %d bytes unread of %d shown of %d", unread, a.shown, a.s.arrived)
+	a.law(a.s.fin && unread == a.s.arrived-a.shown, "the end is told with %d bytes unread of %d shown of %d", unread,
+		a.shown, a.s.arrived)
 	a.law(unread == 0 || !a.pumped, "the end is told before what is unread is shown again")
 	a.told = unread == 0
 	if a.told {

@@ -40,7 +40,8 @@ func TestConnections(t *testing.T) {
 		})
 	}
 	t.Logf("%+v", sum)
-	if *simSeed == 0 && (sum.Paused == 0 || sum.Stalled == 0 || sum.Clean == 0 || sum.Resets == 0 || sum.Panics == 0 || sum.Faulty == 0 || sum.Unheard == 0) {
+	if *simSeed == 0 && (sum.Paused == 0 || sum.Stalled == 0 || sum.Clean == 0 || sum.Resets == 0 || sum.Panics == 0 ||
+		sum.Faulty == 0 || sum.Unheard == 0) {
 		t.Error("too little happens")
 	}
 }
@@ -115,7 +116,8 @@ func (w *simWorld) run() {
 
 // connect accepts a connection, as a Listener does, or dials one.
 func (w *simWorld) connect() {
-	a := &simActor{w: w, name: len(w.actors) + 1, s: &simSocket{}, ender: w.odds(0.7), pace: time.Duration(1+w.IntN(100)) * time.Millisecond}
+	a := &simActor{w: w, name: len(w.actors) + 1, s: &simSocket{}, ender: w.odds(0.7),
+		pace: time.Duration(1+w.IntN(100)) * time.Millisecond}
 	a.s.actor = a
 	w.actors = append(w.actors, a)
 	w.tally.Conns++
@@ -191,7 +193,8 @@ func (w *simWorld) failed(a *simActor, format string, args ...any) {
 	text := fmt.Sprintf("at %v: ", time.Since(w.l.epoch)) + fmt.Sprintf(format, args...)
 	if a != nil {
 		text += fmt.Sprintf("\nconnection %d: state %d, ending %d, peer %d, sending %d, unsent %d, unread %d\n%s",
-			a.name, a.c.state, a.c.ending, a.c.peer, a.c.sending, a.c.Unsent(), len(a.c.saved), strings.Join(a.log[max(0, len(a.log)-25):], "\n"))
+			a.name, a.c.state, a.c.ending, a.c.peer, a.c.sending, a.c.Unsent(), len(a.c.saved),
+			strings.Join(a.log[max(0, len(a.log)-25):], "\n"))
 	}
 	w.err = fmt.Errorf("%s", text)
 }
@@ -207,7 +210,8 @@ func (w *simWorld) check() {
 	}
 	_, counted, _ := w.g.clients.Counted()
 	if got := w.g.stats.Open.Load(); got != open || w.l.open.Load() != open || int64(counted) != open {
-		w.failed(nil, "%d accepted connections are open, counted are %d, %d on the loop, %d by address", open, got, w.l.open.Load(), counted)
+		w.failed(nil, "%d accepted connections are open, counted are %d, %d on the loop, %d by address", open, got,
+			w.l.open.Load(), counted)
 	}
 }
 

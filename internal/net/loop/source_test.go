@@ -19,7 +19,8 @@ import (
 // Dials start from the sources in turn.
 func TestSources(t *testing.T) {
 	ln := testkit.Listen(t)
-	sources := []netip.Addr{netip.MustParseAddr("127.0.0.2"), netip.MustParseAddr("127.0.0.3"), netip.MustParseAddr("127.0.1.1")}
+	sources := []netip.Addr{netip.MustParseAddr("127.0.0.2"), netip.MustParseAddr("127.0.0.3"),
+		netip.MustParseAddr("127.0.1.1")}
 	g := start(t, Config{Loops: 2, Sources: sources})
 	const dials = 9
 	told := make(chan error, dials)
@@ -65,7 +66,10 @@ func latePortFrom(t *testing.T, listen string, from netip.Addr) {
 	raw := testkit.Must(nc.(*net.TCPConn).SyscallConn())(t)
 	var late int
 	var err error
-	if e := raw.Control(func(fd uintptr) { late, err = unix.GetsockoptInt(int(fd), unix.SOL_IP, unix.IP_BIND_ADDRESS_NO_PORT) }); e != nil || err != nil {
+	if e := raw.Control(func(fd uintptr) {
+		late, err = unix.GetsockoptInt(int(fd), unix.SOL_IP,
+			unix.IP_BIND_ADDRESS_NO_PORT)
+	}); e != nil || err != nil {
 		t.Fatal(e, err)
 	}
 	local := nc.LocalAddr().(*net.TCPAddr)
@@ -94,7 +98,8 @@ func TestSourcesPassedOver(t *testing.T) {
 	for _, c := range []struct {
 		sources []netip.Addr
 		want    error
-	}{{[]netip.Addr{foreign, ours}, nil}, {[]netip.Addr{ours, foreign}, nil}, {[]netip.Addr{foreign}, syscall.EADDRNOTAVAIL}} {
+	}{{[]netip.Addr{foreign, ours}, nil}, {[]netip.Addr{ours, foreign}, nil},
+		{[]netip.Addr{foreign}, syscall.EADDRNOTAVAIL}} {
 		g := start(t, Config{Loops: 1, Sources: c.sources})
 		told := make(chan error, 1)
 		l := g.Loops()[0]

@@ -204,7 +204,8 @@ func TestLevel(t *testing.T) {
 				t.Errorf("all hold %d, and to give back %d each may keep %d, want 0", h.Total(), n, level)
 			}
 		} else if freed(level) < n || freed(level+1) >= n {
-			t.Errorf("at level %d %d are given back, at one more %d; want at least and less than %d", level, freed(level), freed(level+1), n)
+			t.Errorf("at level %d %d are given back, at one more %d; want at least and less than %d", level, freed(level),
+				freed(level+1), n)
 		}
 	}
 }

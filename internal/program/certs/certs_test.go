@@ -45,7 +45,8 @@ func newKey(t *testing.T) *ecdsa.PrivateKey {
 
 var serial int64
 
-func (a *authority) sign(t *testing.T, template, parent *x509.Certificate, key *ecdsa.PublicKey) (*x509.Certificate, []byte) {
+func (a *authority) sign(t *testing.T, template, parent *x509.Certificate, key *ecdsa.PublicKey) (*x509.Certificate,
+	[]byte) {
 	t.Helper()
 	serial++
 	template.SerialNumber = big.NewInt(serial)
@@ -61,7 +62,8 @@ func (a *authority) sign(t *testing.T, template, parent *x509.Certificate, key *
 func (a *authority) server(t *testing.T, name string) (cert, key []byte) {
 	t.Helper()
 	k := newKey(t)
-	_, cert = a.sign(t, &x509.Certificate{Subject: pkix.Name{CommonName: name}, DNSNames: []string{name}}, a.cert, &k.PublicKey)
+	_, cert = a.sign(t, &x509.Certificate{Subject: pkix.Name{CommonName: name}, DNSNames: []string{name}}, a.cert,
+		&k.PublicKey)
 	der := testkit.Must(x509.MarshalPKCS8PrivateKey(k))(t)
 	return cert, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
 }
@@ -129,7 +131,8 @@ func TestLoadSaysWhatIsWrong(t *testing.T) {
 	cert, key := a.server(t, "one")
 	_, other := a.server(t, "two")
 	locked := pem.EncodeToMemory(&pem.Block{Type: "ENCRYPTED PRIVATE KEY", Bytes: []byte("secret")})
-	oldLocked := pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Headers: map[string]string{"Proc-Type": "4,ENCRYPTED"}, Bytes: []byte("secret")})
+	oldLocked := pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY",
+		Headers: map[string]string{"Proc-Type": "4,ENCRYPTED"}, Bytes: []byte("secret")})
 	broken := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("not DER")})
 	for _, c := range []struct {
 		name      string
@@ -172,7 +175,8 @@ func TestInvalid(t *testing.T) {
 	k := newKey(t)
 	secret := testkit.Must(x509.MarshalPKCS8PrivateKey(k))(t)
 	valid := func(from, until int) []byte {
-		_, cert := a.sign(t, &x509.Certificate{Subject: pkix.Name{CommonName: "one"}, NotBefore: day(from), NotAfter: day(until)}, a.cert, &k.PublicKey)
+		_, cert := a.sign(t, &x509.Certificate{Subject: pkix.Name{CommonName: "one"}, NotBefore: day(from),
+			NotAfter: day(until)}, a.cert, &k.PublicKey)
 		return cert
 	}
 	for _, test := range []struct {

@@ -80,7 +80,8 @@ func TestTakeMovesTheSockets(t *testing.T) {
 	notified := make(chan bool, 2)
 	mustOffer(t, name, usual(), func() { notified <- true }, first, second)
 	taken := mustTake(t, name)
-	if len(taken.Sockets) != 2 || taken.Sockets[0].Addr().String() != first.Addr().String() || taken.Sockets[1].Addr().String() != second.Addr().String() {
+	if len(taken.Sockets) != 2 || taken.Sockets[0].Addr().String() != first.Addr().String() ||
+		taken.Sockets[1].Addr().String() != second.Addr().String() {
 		t.Fatalf("took %v, want the sockets of %s and %s", taken.Sockets, first.Addr(), second.Addr())
 	}
 	if len(notified) > 0 {

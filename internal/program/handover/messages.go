@@ -65,7 +65,10 @@ func sameUser(c *net.UnixConn, uid uint32) error {
 	}
 	var cred *unix.Ucred
 	var credErr error
-	err = raw.Control(func(fd uintptr) { cred, credErr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
+	err = raw.Control(func(fd uintptr) {
+		cred, credErr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET,
+			unix.SO_PEERCRED)
+	})
 	if err = errors.Join(err, credErr); err != nil {
 		return fmt.Errorf("ask whose process it is: %w", err)
 	}

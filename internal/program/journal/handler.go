@@ -42,7 +42,8 @@ func (h *textHandler) Enabled(_ context.Context, level slog.Level) bool { return
 
 // Handle implements slog.Handler.
 func (h *textHandler) Handle(_ context.Context, r slog.Record) error {
-	line := fmt.Appendf(nil, "[%s] %v %s - %s%s", r.Time.UTC().Format(time.RFC3339), r.Level, h.component, oneLine(r.Message), h.attrs)
+	line := fmt.Appendf(nil, "[%s] %v %s - %s%s", r.Time.UTC().Format(time.RFC3339), r.Level, h.component,
+		oneLine(r.Message), h.attrs)
 	r.Attrs(func(a slog.Attr) bool {
 		line = appendAttr(line, h.group, a)
 		return true

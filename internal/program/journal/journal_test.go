@@ -43,12 +43,15 @@ func TestTextLines(t *testing.T) {
 	f("Applied new config: algorithm=sliding, limit=500", "Applied new config: algorithm=sliding, limit=500")
 	f("m rule=global count=17", "m", slog.String("rule", "global"), slog.Int("count", 17))
 	f(`m a="two words" b="say \"so\"" c="" d=x=y e="\x00" f="a\nb"`, "m", slog.String("a", "two words"),
-		slog.String("b", `say "so"`), slog.String("c", ""), slog.String("d", "x=y"), slog.String("e", "\x00"), slog.String("f", "a\nb"))
+		slog.String("b", `say "so"`), slog.String("c", ""), slog.String("d", "x=y"), slog.String("e", "\x00"),
+		slog.String("f", "a\nb"))
 	f(`m bad="\xff" ok=ä☃`, "m", slog.String("bad", "\xff"), slog.String("ok", "ä☃"))
-	f("m f=0.185 d=1.5s b=true", "m", slog.Float64("f", 0.185), slog.Duration("d", 1500*time.Millisecond), slog.Bool("b", true))
+	f("m f=0.185 d=1.5s b=true", "m", slog.Float64("f", 0.185), slog.Duration("d", 1500*time.Millisecond),
+		slog.Bool("b", true))
 	f("m t=2026-01-19T16:30:00.987654321Z", "m", slog.Time("t", at))
 	f(`m err="not found" v=resolved`, "m", slog.Any("err", errors.New("not found")), slog.Any("v", secretive{}))
-	f("m g.a=1 g.h.b=2 c=3", "m", slog.Group("g", slog.Int("a", 1), slog.Group("h", slog.Int("b", 2))), slog.Group("", slog.Int("c", 3)))
+	f("m g.a=1 g.h.b=2 c=3", "m", slog.Group("g", slog.Int("a", 1), slog.Group("h", slog.Int("b", 2))),
+		slog.Group("", slog.Int("c", 3)))
 	f("m a=1", "m", slog.Attr{}, slog.Group("empty"), slog.Int("a", 1))
 	f("two lines", "two\nlines")
 }
@@ -149,8 +152,10 @@ func TestLogFileThatCannotBeWritten(t *testing.T) {
 	tell.Info("three")
 	l.out.setFile(full)
 	tell.Info("four")
-	const lost = "ERROR Log - LOG_FILE cannot be written: lines are lost there until it can reason=\"no space left on device\"\n"
-	if n := strings.Count(stdout.String(), lost); n != 2 || strings.Count(stdout.String(), "\n") != 6 || strings.Count(kept.String(), "\n") != 1 {
+	const lost = "ERROR Log - LOG_FILE cannot be written: lines are lost there until it can reason=\"no " +
+		"space left on device\"\n"
+	if n := strings.Count(stdout.String(), lost); n != 2 || strings.Count(stdout.String(), "\n") != 6 ||
+		strings.Count(kept.String(), "\n") != 1 {
 		t.Errorf("stdout has %d complaints, want 2, and kept is %q:\n%s", n, kept.String(), stdout.String())
 	}
 }
@@ -161,7 +166,8 @@ func TestLogFileOfOthers(t *testing.T) {
 	folder := t.TempDir()
 	name := filepath.Join(folder, "log")
 	testkit.Planted(t, name)
-	if _, err := Open(Config{File: name, Format: "text", Level: "info"}, io.Discard); err == nil || !strings.Contains(err.Error(), "is a symbolic link of user") {
+	if _, err := Open(Config{File: name, Format: "text", Level: "info"}, io.Discard); err == nil ||
+		!strings.Contains(err.Error(), "is a symbolic link of user") {
 		t.Errorf("a link of another user: %v", err)
 	}
 	if err := errors.Join(os.Remove(name), os.Chown(folder, testkit.Nobody, -1)); err != nil {

@@ -81,7 +81,8 @@ func (b *lines) histogram(labels string, les []string, parts []*Histogram) {
 	for _, p := range parts {
 		sum += p.Sum()
 	}
-	b.text = fmt.Appendf(b.text, "%s_sum%s %s\n%s_count%s %d\n", b.name, labels, number(sum.Seconds()), b.name, labels, count)
+	b.text = fmt.Appendf(b.text, "%s_sum%s %s\n%s_count%s %d\n", b.name, labels, number(sum.Seconds()), b.name, labels,
+		count)
 }
 
 // leLabels returns the labels of all bounds, which are in nanoseconds, and of +Inf.

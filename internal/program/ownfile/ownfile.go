@@ -64,7 +64,8 @@ func target(name string, trusts func(uid uint32) bool) (to string, err error) {
 	case system.Type == unix.PROC_SUPER_MAGIC:
 		return "", nil
 	case !trusts(stat.Uid):
-		return "", fmt.Errorf("%s is a symbolic link of user %d; allowed: links of root or of the user that runs the program", name, stat.Uid)
+		return "", fmt.Errorf(
+			"%s is a symbolic link of user %d; allowed: links of root or of the user that runs the program", name, stat.Uid)
 	}
 	text := make([]byte, unix.PathMax)
 	n, err := unix.Readlinkat(fd, "", text) // of the link that was checked, even if it is replaced
@@ -80,7 +81,8 @@ func Keep(f *os.File, mode fs.FileMode) error {
 	}
 	switch {
 	case !ours(stat.Uid):
-		return fmt.Errorf("%s belongs to user %d; allowed: files of root or of the user that runs the program", f.Name(), stat.Uid)
+		return fmt.Errorf("%s belongs to user %d; allowed: files of root or of the user that runs the program", f.Name(),
+			stat.Uid)
 	case fs.FileMode(stat.Mode).Perm() == mode:
 		return nil
 	}

@@ -52,12 +52,14 @@ func TestOpenFollowsOwnLinks(t *testing.T) {
 	link("missing", "dangling", me)
 	link("elsewhere", "foreignDangling", nobody)
 	link("loop", "loop", me)
-	for name, follows := range map[string]bool{"new": true, "sub/file": true, "absolute": true, "relative": true, "sub/chain": true, "dangling": true,
+	for name, follows := range map[string]bool{"new": true, "sub/file": true, "absolute": true, "relative": true,
+		"sub/chain": true, "dangling": true,
 		"foreign": false, "toForeign": false, "foreignDangling": false, "loop": false} {
 		must(os.WriteFile(in("sub/file"), []byte("old"), 0o600))
 		if err := write(t, in(name)); (err == nil) != follows {
 			t.Errorf("%s: %v", name, err)
-		} else if err != nil && name != "loop" && !strings.Contains(err.Error(), fmt.Sprintf("is a symbolic link of user %d; allowed: ", nobody)) {
+		} else if err != nil && name != "loop" &&
+			!strings.Contains(err.Error(), fmt.Sprintf("is a symbolic link of user %d; allowed: ", nobody)) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if text, err := os.ReadFile(in("sub/file")); err != nil || !follows && string(text) != "old" {
@@ -140,7 +142,8 @@ func TestGuarded(t *testing.T) {
 		uid  int
 		mode uint32
 		want bool
-	}{{os.Geteuid(), 0o700, true}, {os.Geteuid(), 0o775, true}, {os.Geteuid(), 0o777, false}, {os.Geteuid(), 0o1777, false}, {nobody, 0o700, false}} {
+	}{{os.Geteuid(), 0o700, true}, {os.Geteuid(), 0o775, true}, {os.Geteuid(), 0o777, false},
+		{os.Geteuid(), 0o1777, false}, {nobody, 0o700, false}} {
 		if err := os.Chown(folder, f.uid, -1); err != nil {
 			t.Fatal(err)
 		}

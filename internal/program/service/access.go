@@ -48,7 +48,8 @@ func OwnEndpoints() []Endpoint {
 		{"proxy", "POST /config/deferred", guarded, ""},
 		{"proxy", "POST /config/deferred/{id}", guarded, ""},
 		{"proxy", "GET /config/deferred/page", open, ""}, // uses the guarded endpoints
-		{"proxy", "GET /deferred/{id}", open, "*"},       // answers only clients with the key that the request was counted under
+		// answers only clients with the key that the request was counted under
+		{"proxy", "GET /deferred/{id}", open, "*"},
 		{"proxy", resultPattern, open, "*"},
 		{"proxy", "DELETE /deferred/{id}", open, "*"},
 		{"proxy", "POST /reload", guarded, ""},

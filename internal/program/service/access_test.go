@@ -38,10 +38,14 @@ var rowsOf = map[string][]row{
 		{"by HAProxy, tcp", "", "haproxy tcp", "", "", false},
 		{"by socat", "", "socat", "", "", false},
 		{"by a proxy that says so", "", "", "", "X-Forwarded-For: 10.0.0.1\r\n", false},
-		{"by a proxy that is hidden", "", "", "", "Connection: X-Forwarded-For, close\r\nX-Forwarded-For: 10.0.0.1\r\n", false},
-		{"for a foreign page", "", "", "", "Origin: http://evil.example\r\nSec-Fetch-Site: cross-site\r\nContent-Type: text/plain\r\n", false},
-		{"for a foreign page, by an old browser", "", "", "", "Origin: http://evil.example\r\nContent-Type: text/plain\r\n", false},
-		{"for a page whose name was resolved to loopback", "", "", "evil.example", "Origin: http://evil.example\r\nSec-Fetch-Site: same-origin\r\n", false},
+		{"by a proxy that is hidden", "", "", "", "Connection: X-Forwarded-For, close\r\nX-Forwarded-For: 10.0.0.1\r\n",
+			false},
+		{"for a foreign page", "", "", "",
+			"Origin: http://evil.example\r\nSec-Fetch-Site: cross-site\r\nContent-Type: text/plain\r\n", false},
+		{"for a foreign page, by an old browser", "", "", "",
+			"Origin: http://evil.example\r\nContent-Type: text/plain\r\n", false},
+		{"for a page whose name was resolved to loopback", "", "", "evil.example",
+			"Origin: http://evil.example\r\nSec-Fetch-Site: same-origin\r\n", false},
 		{"for an own page", "", "", "", "Origin: http://HOST\r\nSec-Fetch-Site: same-origin\r\n", true},
 		{"for an own page, by nginx", "", "nginx", "", "Origin: http://HOST\r\nSec-Fetch-Site: same-origin\r\n", false},
 	},
@@ -121,7 +125,8 @@ func check(t *testing.T, p *process, r row, e service.Endpoint) {
 	if !strings.Contains(fields, "Connection:") {
 		fields += "Connection: close\r\n"
 	}
-	status, answered, body := p.ask(t, r, fmt.Sprintf("%s %s HTTP/1.1\r\nHost: %s\r\nContent-Length: 0\r\n%s\r\n", method, path, host, fields))
+	status, answered, body := p.ask(t, r, fmt.Sprintf("%s %s HTTP/1.1\r\nHost: %s\r\nContent-Length: 0\r\n%s\r\n",
+		method, path, host, fields))
 	if fault := framed(answered); fault != "" {
 		t.Errorf("%s: %d has %s", e.Pattern, status, fault)
 	}
@@ -129,9 +134,11 @@ func check(t *testing.T, p *process, r row, e service.Endpoint) {
 	switch {
 	case (status == http.StatusForbidden) != refused:
 		t.Errorf("%s: %d %.300s; want it refused: %t", e.Pattern, status, body, refused)
-	case refused && !(strings.HasPrefix(body, `{"error":"`) && strings.HasSuffix(body, "; operators: "+p.remedy()+"\"}\n")):
+	case refused &&
+		!(strings.HasPrefix(body, `{"error":"`) && strings.HasSuffix(body, "; operators: "+p.remedy()+"\"}\n")):
 		t.Errorf("%s is refused with %s", e.Pattern, body)
-	case status == http.StatusMethodNotAllowed || status >= 500 && !strings.Contains(path, "readiness") || strings.Contains(body, "not found: "):
+	case status == http.StatusMethodNotAllowed || status >= 500 && !strings.Contains(path, "readiness") ||
+		strings.Contains(body, "not found: "):
 		t.Errorf("%s has no such endpoint as %s: %d %.300s", p.name, e.Pattern, status, body)
 	}
 }

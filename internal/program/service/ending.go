@@ -87,7 +87,8 @@ func (e *ending) aboutAddress(err *net.OpError) string {
 	case errors.Is(err, syscall.EADDRINUSE):
 		said := "port " + port + " is taken: set " + prefix + "PORT"
 		if g := e.settings.find("TAKEOVER"); prefix == "" && g != nil && g.text == "true" {
-			said = "port " + port + " is taken by something other than a " + e.program.Name + " of this user and machine: set PORT"
+			said = "port " + port + " is taken by something other than a " + e.program.Name +
+				" of this user and machine: set PORT"
 		} else if prefix == "" && g != nil {
 			said += ", or TAKEOVER=true to replace a " + e.program.Name + " that is running there"
 		}

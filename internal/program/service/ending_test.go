@@ -43,9 +43,12 @@ func TestArgumentsRefused(t *testing.T) {
 	f(none, `unexpected argument "version": the flag is -version`, "version")
 	f(none, `unexpected argument "help": the flag is -help`, "help")
 	f(none, `unexpected argument "rules-file": the flag is -rules-file`, "rules-file", "x")
-	f(none, `unexpected argument "RULES_FILE": write it before proxy as a variable, or -rules-file=… as a flag`, "RULES_FILE=x")
-	f(none, `unexpected argument "ADVISOR_TOKEN": write it before proxy as a variable, or -advisor-token=… as a flag`, "ADVISOR_TOKEN=s3cr3t")
-	f(none, `unexpected argument "false": the value of a switch is given with =, as in -takeover=false`, "-takeover", "false")
+	f(none, `unexpected argument "RULES_FILE": write it before proxy as a variable, or -rules-file=… as a flag`,
+		"RULES_FILE=x")
+	f(none, `unexpected argument "ADVISOR_TOKEN": write it before proxy as a variable, or -advisor-token=… as a flag`,
+		"ADVISOR_TOKEN=s3cr3t")
+	f(none, `unexpected argument "false": the value of a switch is given with =, as in -takeover=false`, "-takeover",
+		"false")
 	f(none, `unexpected argument "start"`, "start")
 	f(none, `unexpected argument "start"`, "-port", "0", "start")
 	f(doing(nothing), `unknown command "start"; allowed: run`, "start")
@@ -77,7 +80,8 @@ func TestFatalErrorsAreLogged(t *testing.T) {
 		name := filepath.Join(t.TempDir(), "log")
 		o := start(t, doing(func(context.Context, *Env) error { return run }), nil, nil, append(env, "LOG_FILE="+name)...)
 		text, err := os.ReadFile(name)
-		if err != nil || o.status != status || !strings.HasSuffix(o.stderr, stderr) || strings.Count(o.stderr, "\n") != 1 || !strings.HasSuffix(string(text), file) {
+		if err != nil || o.status != status || !strings.HasSuffix(o.stderr, stderr) ||
+			strings.Count(o.stderr, "\n") != 1 || !strings.HasSuffix(string(text), file) {
 			t.Errorf("%v: %+v, %v\n%s", env, o, err, text)
 		}
 	}
@@ -113,8 +117,10 @@ func TestTakenPorts(t *testing.T) {
 			t.Errorf("%+v, want %s", o, want)
 		}
 	}
-	f("127.0.0.1:"+port, "port "+port+" is taken: set PORT, or TAKEOVER=true to replace a proxy that is running there", "PORT="+port)
-	f("127.0.0.1:"+port, "port "+port+" is taken by something other than a proxy of this user and machine: set PORT", "PORT="+port, "TAKEOVER=true")
+	f("127.0.0.1:"+port, "port "+port+" is taken: set PORT, or TAKEOVER=true to replace a proxy that is running there",
+		"PORT="+port)
+	f("127.0.0.1:"+port, "port "+port+" is taken by something other than a proxy of this user and machine: set PORT",
+		"PORT="+port, "TAKEOVER=true")
 	f("127.0.0.1:"+port, "port "+port+" is taken: set ADMIN_PORT", "ADMIN_PORT="+port)
 	f("192.0.2.1:"+port, "192.0.2.1 is not an address of this machine: set BIND", "PORT="+port)
 }
@@ -128,7 +134,8 @@ func TestLibrariesAreQuiet(t *testing.T) {
 	if o := start(t, p, nil, nil); strings.Contains(o.stdout, "PSI") || o.stderr != "" {
 		t.Errorf("%+v", o)
 	}
-	if o := start(t, p, nil, nil, "LOG_LEVEL=debug"); !strings.Contains(o.stdout, " DEBUG Proxy - INFO: metrics: disable") {
+	if o := start(t, p, nil, nil, "LOG_LEVEL=debug"); !strings.Contains(o.stdout,
+		" DEBUG Proxy - INFO: metrics: disable") {
 		t.Errorf("%+v", o)
 	}
 }
@@ -138,7 +145,8 @@ func TestMisspeltVariables(t *testing.T) {
 	f := func(warned, variable string) {
 		t.Helper()
 		o := start(t, withFiles(nil), nil, nil, variable)
-		if have := strings.Contains(o.stdout, " WARN "); have != (warned != "") || !strings.Contains(o.stdout, warned) || strings.Contains(o.stdout, "s3cr3t") {
+		if have := strings.Contains(o.stdout, " WARN "); have != (warned != "") || !strings.Contains(o.stdout, warned) ||
+			strings.Contains(o.stdout, "s3cr3t") {
 			t.Errorf("%s: %s", variable, o.stdout)
 		}
 	}
@@ -189,7 +197,8 @@ func TestSettingsWithoutEffect(t *testing.T) {
 			t.Errorf("%q: warned of %q, want %q", env, have, want)
 		}
 	}
-	f([]string{"STORE_PASSWORD has no effect while STORE is not set", "GATE_MIN has no effect with GATE=false"}, "STORE_PASSWORD=s3cr3t", "GATE_MIN=2", "STORE_PORT=6379")
+	f([]string{"STORE_PASSWORD has no effect while STORE is not set", "GATE_MIN has no effect with GATE=false"},
+		"STORE_PASSWORD=s3cr3t", "GATE_MIN=2", "STORE_PORT=6379")
 	f(nil, "STORE_PASSWORD=s3cr3t", "STORE_PORT=2", "STORE=x", "GATE=true", "GATE_MIN=2")
 	f(nil)
 }

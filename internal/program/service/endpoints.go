@@ -31,7 +31,8 @@ type Endpoints struct {
 //
 // A program adds its own.
 func NewEndpoints(e *Env) *Endpoints {
-	o := &Endpoints{mux: http.NewServeMux(), guard: cmp.Or(e.Guard, new(Guard)), health: e.Health, known: make(map[string]Endpoint)}
+	o := &Endpoints{mux: http.NewServeMux(), guard: cmp.Or(e.Guard, new(Guard)), health: e.Health,
+		known: make(map[string]Endpoint)}
 	for _, one := range OwnEndpoints() {
 		o.known[one.Pattern] = one
 	}
@@ -81,7 +82,8 @@ func (o *Endpoints) ForOperators() http.Handler {
 		if _, pattern := o.mux.Handler(r); o.known[pattern].Foreign() {
 			SetPolicy(w.Header(), "")
 			WriteError(w, http.StatusMisdirectedRequest, errors.New(
-				"this port is for operators and does not show what targets have answered; allowed: the same path on the port for clients"))
+				"this port is for operators and does not show what targets have answered; allowed: the same path on "+
+					"the port for clients"))
 			return
 		}
 		o.ServeHTTP(w, r)

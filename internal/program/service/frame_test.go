@@ -15,7 +15,8 @@ func TestNothingCanBeFramed(t *testing.T) {
 		t.Helper()
 		var found int
 		for _, f := range fields {
-			if f == [2]string{"X-Frame-Options", "DENY"} || f[0] == "Content-Security-Policy" && strings.HasSuffix(f[1], "frame-ancestors 'none'") {
+			if f == [2]string{"X-Frame-Options", "DENY"} || f[0] == "Content-Security-Policy" &&
+				strings.HasSuffix(f[1], "frame-ancestors 'none'") {
 				found++
 			}
 		}
@@ -35,7 +36,8 @@ func TestNothingCanBeFramed(t *testing.T) {
 	h.HandleFunc("GET /test/report", func(w http.ResponseWriter, _ *http.Request) { WritePage(w, StillPage, nil) })
 	h.HandleFunc("GET /test/status", func(http.ResponseWriter, *http.Request) {})
 	h.HandleFunc("POST /reload", func(http.ResponseWriter, *http.Request) {})
-	for _, asked := range []string{"GET /test/report", "GET /test/status", "GET /test/status?x=1", "POST /test/status", "POST /reload",
+	for _, asked := range []string{"GET /test/report", "GET /test/status", "GET /test/status?x=1", "POST /test/status",
+		"POST /reload",
 		"GET /nowhere", "GET //test/report", "GET /metrics", "GET /actuator/health", "GET /actuator/health/readiness"} {
 		method, target, _ := strings.Cut(asked, " ")
 		unframed(asked, pairs(request(h, method, target).Header()))
@@ -44,7 +46,8 @@ func TestNothingCanBeFramed(t *testing.T) {
 	unframed("the refusal of a port for operators", pairs(request(h.ForOperators(), "GET", "/deferred/1/result").Header()))
 	d := NewDesk(h, 1, 1)
 	defer d.Close()
-	for _, raw := range []string{"GET /actuator/health HTTP/1.1\r\nHost: x\r\n\r\n", "GET /test/status HTTP/1.1\r\nHost: x\r\n\r\n", "nonsense"} {
+	for _, raw := range []string{"GET /actuator/health HTTP/1.1\r\nHost: x\r\n\r\n",
+		"GET /test/status HTTP/1.1\r\nHost: x\r\n\r\n", "nonsense"} {
 		answers := make(chan Reply, 1)
 		d.Ask([]byte(raw), Addrs{}, func(r Reply) { answers <- r })
 		unframed(raw, testkit.Receive(t, answers, "the answer").Fields)

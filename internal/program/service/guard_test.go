@@ -60,7 +60,9 @@ func TestGuardToken(t *testing.T) {
 		if passed := reached.Load() > before; passed != test.passes {
 			t.Errorf("Authorization %q is let through: %t, want %t", test.fields, passed, test.passes)
 		}
-		if body := w.Body.String(); !test.passes && (w.Code != 403 || !strings.Contains(body, `"error":`) || !strings.Contains(body, "send the ADMIN_TOKEN that is set, or set ADMIN_OPEN=true") || strings.Contains(body, token)) {
+		if body := w.Body.String(); !test.passes && (w.Code != 403 || !strings.Contains(body, `"error":`) ||
+			!strings.Contains(body, "send the ADMIN_TOKEN that is set, or set ADMIN_OPEN=true") ||
+			strings.Contains(body, token)) {
 			t.Errorf("Authorization %q: %d %s", test.fields, w.Code, body)
 		}
 	}
@@ -97,26 +99,30 @@ func TestGuardLocal(t *testing.T) {
 		{"a name that resolves to loopback", "127.0.0.1:0", "rebound.example:PORT", nil, 403},
 		{"a name that begins like one", "127.0.0.1:0", "localhost.example", nil, 403},
 		{"another address", "127.0.0.1:0", "10.0.0.1", nil, 403},
-		{"own origin", "127.0.0.1:0", "localhost:PORT", []string{"Origin", "http://localhost:PORT", "Sec-Fetch-Site", "same-origin"}, 200},
+		{"own origin", "127.0.0.1:0", "localhost:PORT", []string{"Origin", "http://localhost:PORT", "Sec-Fetch-Site",
+			"same-origin"}, 200},
 		{"own origin with TLS", "127.0.0.1:0", "localhost:PORT", []string{"Origin", "https://localhost:PORT"}, 200},
 		{"a page that is typed in", "127.0.0.1:0", "localhost:PORT", []string{"Sec-Fetch-Site", "none"}, 200},
 		{"foreign origin", "127.0.0.1:0", "localhost:PORT", []string{"Origin", "http://evil.example"}, 403},
 		{"another port's origin", "127.0.0.1:0", "localhost:PORT", []string{"Origin", "http://localhost:1"}, 403},
 		{"no origin that may be named", "127.0.0.1:0", "localhost:PORT", []string{"Origin", "null"}, 403},
-		{"two origins", "127.0.0.1:0", "localhost:PORT", []string{"Origin", "http://localhost:PORT", "Origin", "http://evil.example"}, 403},
+		{"two origins", "127.0.0.1:0", "localhost:PORT", []string{"Origin", "http://localhost:PORT", "Origin",
+			"http://evil.example"}, 403},
 		{"cross-site", "127.0.0.1:0", "localhost:PORT", []string{"Sec-Fetch-Site", "cross-site"}, 403},
 		{"same-site", "127.0.0.1:0", "localhost:PORT", []string{"Sec-Fetch-Site", "same-site"}, 403},
 		{"Forwarded", "127.0.0.1:0", "localhost:PORT", []string{"Forwarded", "for=10.0.0.1"}, 403},
 		{"X-Forwarded-For", "127.0.0.1:0", "localhost:PORT", []string{"X-Forwarded-For", "127.0.0.1"}, 403},
 		{"x-forwarded-anything", "127.0.0.1:0", "localhost:PORT", []string{"x-forwarded-anything", ""}, 403},
-		{"named in Connection", "127.0.0.1:0", "localhost:PORT", []string{"Connection", "X-Forwarded-For", "X-Forwarded-For", "10.0.0.1"}, 403},
+		{"named in Connection", "127.0.0.1:0", "localhost:PORT",
+			[]string{"Connection", "X-Forwarded-For", "X-Forwarded-For", "10.0.0.1"}, 403},
 		{"X-Real-IP", "127.0.0.1:0", "localhost:PORT", []string{"X-Real-IP", "10.0.0.1"}, 403},
 		{"Via", "127.0.0.1:0", "localhost:PORT", []string{"Via", "1.1 varnish"}, 403},
 		{"a token that nobody set", "127.0.0.1:0", "rebound.example", []string{"Authorization", "Bearer "}, 403},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			at := servers[test.server].Listener.Addr().(*net.TCPAddr)
-			withPort := strings.NewReplacer("PORT", netip.MustParseAddrPort(at.String()).String()[strings.LastIndexByte(at.String(), ':')+1:]).Replace
+			withPort := strings.NewReplacer("PORT",
+				netip.MustParseAddrPort(at.String()).String()[strings.LastIndexByte(at.String(), ':')+1:]).Replace
 			target := strings.Replace(at.String(), "[::]", "127.0.0.1", 1)
 			r := testkit.Must(http.NewRequestWithContext(t.Context(), "POST", "http://"+target+"/reload", nil))(t)
 			r.Host = withPort(test.host)
@@ -126,7 +132,8 @@ func TestGuardLocal(t *testing.T) {
 			res := testkit.Must(http.DefaultClient.Do(r))(t)
 			defer res.Body.Close()
 			body, err := io.ReadAll(res.Body)
-			if err != nil || res.StatusCode != test.status || test.status == 403 && !strings.Contains(string(body), "set ADMIN_TOKEN, or ADMIN_OPEN=true") {
+			if err != nil || res.StatusCode != test.status || test.status == 403 &&
+				!strings.Contains(string(body), "set ADMIN_TOKEN, or ADMIN_OPEN=true") {
 				t.Errorf("answered %d %s, %v; want %d", res.StatusCode, body, err, test.status)
 			}
 		})
@@ -163,7 +170,8 @@ func TestGuardModes(t *testing.T) {
 func TestGuardTellsOnceASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
-		own, _ := guarded(&Guard{Log: slog.New(journal.NewHandler("text", slog.LevelInfo, &log)).With(journal.ComponentKey, "Admin")})
+		own, _ := guarded(&Guard{
+			Log: slog.New(journal.NewHandler("text", slog.LevelInfo, &log)).With(journal.ComponentKey, "Admin")})
 		for range 1000 {
 			request(own, "POST", "http://localhost/reload")
 			time.Sleep(3 * time.Millisecond)
@@ -171,7 +179,9 @@ func TestGuardTellsOnceASecond(t *testing.T) {
 		time.Sleep(2 * refusalPause)
 		synctest.Wait()
 		lines := strings.Split(strings.TrimSpace(log.String()), "\n")
-		if len(lines) != 4 || !strings.Contains(lines[0], "WARN Admin - Requests refused: set ADMIN_TOKEN, or ADMIN_OPEN=true count=1 latest=\"POST /reload\" from=192.0.2.1:1234 reason=\"does not come from a loopback address\"") ||
+		if len(lines) != 4 || !strings.Contains(lines[0],
+			"WARN Admin - Requests refused: set ADMIN_TOKEN, or ADMIN_OPEN=true count=1 latest=\"POST /reload\" "+
+				"from=192.0.2.1:1234 reason=\"does not come from a loopback address\"") ||
 			!strings.Contains(lines[1], " count=333 ") && !strings.Contains(lines[1], " count=334 ") {
 			t.Errorf("3 s of refusals are told as\n%s", log.String())
 		}
@@ -186,7 +196,8 @@ func TestSocketOwner(t *testing.T) {
 		defer l.Close()
 		client := testkit.Must(net.Dial("tcp", l.Addr().String()))(t)
 		server := testkit.Must(l.Accept())(t)
-		peer, own := netip.MustParseAddrPort(client.LocalAddr().String()), netip.MustParseAddrPort(server.LocalAddr().String())
+		peer, own := netip.MustParseAddrPort(client.LocalAddr().String()),
+			netip.MustParseAddrPort(server.LocalAddr().String())
 		check := func(when string, peer, own netip.AddrPort, known bool) {
 			t.Helper()
 			if owner, err := socketOwner(peer, own); (err == nil) != known || known && owner != uint32(os.Geteuid()) {

@@ -73,7 +73,11 @@ func TestDeskReplies(t *testing.T) {
 	f := func(raw, want string) {
 		t.Helper()
 		r := answerOf(t, d, raw)
-		r.Fields = slices.DeleteFunc(r.Fields, func(f [2]string) bool { return f[0] == "Content-Security-Policy" || f[0] == "X-Frame-Options" }) // see TestNothingCanBeFramed
+		// see TestNothingCanBeFramed
+		r.Fields = slices.DeleteFunc(r.Fields, func(f [2]string) bool {
+			return f[0] == "Content-Security-Policy" ||
+				f[0] == "X-Frame-Options"
+		})
 		if have := fmt.Sprintf("%d %q %s", r.Status, r.Fields, r.Body); have != want {
 			t.Errorf("%q:\nhave %s\nwant %s", raw, have, want)
 		}
@@ -81,7 +85,8 @@ func TestDeskReplies(t *testing.T) {
 	const nosniff = `["X-Content-Type-Options" "nosniff"]]`
 	const jsonType = `[["Content-Type" "application/json"] ` + nosniff
 	f("POST /echo/me HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nabc",
-		`201 [["Content-Type" "application/octet-stream"] ["X-A" "1"] ["X-B" "2"] ["X-B" "3"] `+nosniff+` me h 10.0.0.1:5 abc <nil>`)
+		`201 [["Content-Type" "application/octet-stream"] ["X-A" "1"] ["X-B" "2"] ["X-B" "3"] `+nosniff+
+			` me h 10.0.0.1:5 abc <nil>`)
 	f("GET /empty HTTP/1.1\r\nHost: h\r\n\r\n", `200 [`+nosniff+" ")
 	f("GET /none HTTP/1.1\r\nHost: h\r\n\r\n", `204 [`+nosniff+" ")
 	f("GET /json HTTP/1.0\r\n\r\n", "202 "+jsonType+" 5\n")
@@ -176,7 +181,8 @@ func TestDeskAnswersHealthAtOnce(t *testing.T) {
 		{"GET /actuator/prometheus HTTP/1.1", 0},
 	} {
 		status := 0
-		if taken := d.Ask([]byte(test.line+"\r\nHost: h\r\n\r\n"), Addrs{}, func(r Reply) { status = r.Status }); taken != (test.want > 0) || status != test.want {
+		if taken := d.Ask([]byte(test.line+"\r\nHost: h\r\n\r\n"), Addrs{},
+			func(r Reply) { status = r.Status }); taken != (test.want > 0) || status != test.want {
 			t.Errorf("%s: taken on: %t, answered %d at once, want %d", test.line, taken, status, test.want)
 		}
 	}

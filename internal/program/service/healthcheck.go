@@ -67,7 +67,8 @@ func healthURL(s *Settings, c *common) (string, error) {
 		scheme = "https"
 	}
 	if port == "0" {
-		return "", &SettingError{Name: "PORT", Value: "0", Problem: "is any free port, so the port is unknown", Allowed: "the port that the program has"}
+		return "", &SettingError{Name: "PORT", Value: "0", Problem: "is any free port, so the port is unknown",
+			Allowed: "the port that the program has"}
 	}
 	return scheme + "://" + net.JoinHostPort(ownHost(host), port) + s.question, nil
 }

@@ -119,7 +119,8 @@ func TestHealthCheckOfOthers(t *testing.T) {
 	})
 	f := func(stderr string, args ...string) {
 		t.Helper()
-		if o := check(t, server, args...); o.status != 1 || o.stdout != "" || !strings.HasPrefix(o.stderr, stderr) || strings.Count(o.stderr, "\n") != 1 {
+		if o := check(t, server, args...); o.status != 1 || o.stdout != "" || !strings.HasPrefix(o.stderr, stderr) ||
+			strings.Count(o.stderr, "\n") != 1 {
 			t.Errorf("%v: %+v, want stderr %q", args, o, stderr)
 		}
 	}

@@ -28,7 +28,8 @@ func (s *Settings) writeHelp(w io.Writer, about string) {
 		fmt.Fprintf(t, "%s\t-%s\t%s\t%s\n", g.name, flagName(g.name), cmp.Or(g.def, "-"), meaning)
 	}
 	if s.find("PORT") != nil {
-		fmt.Fprint(t, "\t-healthcheck\t\tcheck whether the program that runs with the same settings is ready, or with =liveness whether it works; exit status 0: yes\n")
+		fmt.Fprint(t, "\t-healthcheck\t\tcheck whether the program that runs with the same settings is ready, or with "+
+			"=liveness whether it works; exit status 0: yes\n")
 	}
 	fmt.Fprint(t, "\t-version\t\tprint the version\n\t-help\t\tprint this help\n")
 	_ = t.Flush() // errors of standard output are ignored

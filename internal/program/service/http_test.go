@@ -103,7 +103,8 @@ func TestMetricsEndpoint(t *testing.T) {
 		if w.Code != 200 || w.Body.String() != want.String() || w.Header().Get("Content-Type") != metric.ContentType {
 			t.Errorf("%s: %d %v %s", target, w.Code, w.Header(), w.Body)
 		}
-		for accept, encoding := range map[string]string{"gzip": "gzip", "zstd": "", "gzip;q=0": "", "deflate, gzip;q=0.5": "gzip"} {
+		for accept, encoding := range map[string]string{"gzip": "gzip", "zstd": "", "gzip;q=0": "",
+			"deflate, gzip;q=0.5": "gzip"} {
 			w = request(h, "GET", target, "Accept-Encoding", accept)
 			var body io.Reader = w.Body
 			if encoding == "gzip" {
@@ -158,7 +159,8 @@ func TestWriteError(t *testing.T) {
 	fault := strict.Fault{Path: "steps[2].rps", Message: "must be > 0 & finite"}
 	f(errors.New(`say "no"`), `{"error":"say \"no\""}`)
 	f(fault, `{"error":"must be > 0 & finite","path":"steps[2].rps"}`)
-	f(fmt.Errorf("read rules: %w", fault), `{"error":"read rules: steps[2].rps: must be > 0 & finite","path":"steps[2].rps"}`)
+	f(fmt.Errorf("read rules: %w", fault),
+		`{"error":"read rules: steps[2].rps: must be > 0 & finite","path":"steps[2].rps"}`)
 	f(strict.Fault{Message: "not JSON"}, `{"error":"not JSON"}`)
 }
 
@@ -273,17 +275,20 @@ func TestForOperators(t *testing.T) {
 	own := NewEndpoints(env())
 	for _, one := range OwnEndpoints() {
 		if one.Foreign() || one.Pattern == "GET /deferred/{id}" {
-			own.HandleFunc(one.Pattern, func(w http.ResponseWriter, _ *http.Request) { WriteJSON(w, http.StatusOK, "from a target") })
+			own.HandleFunc(one.Pattern,
+				func(w http.ResponseWriter, _ *http.Request) { WriteJSON(w, http.StatusOK, "from a target") })
 		}
 	}
 	for _, f := range []struct {
 		target                  string
 		everybody, forOperators int
-	}{{"/deferred/1", 200, 200}, {"/deferred/1/result", 200, 421}, {"/deferred/1/result?a=b", 200, 421}, {"/none", 404, 404}, {"/actuator/health", 200, 200}} {
+	}{{"/deferred/1", 200, 200}, {"/deferred/1/result", 200, 421}, {"/deferred/1/result?a=b", 200, 421},
+		{"/none", 404, 404}, {"/actuator/health", 200, 200}} {
 		for _, method := range []string{"GET", "HEAD"} {
 			open, closed := request(own, method, f.target), request(own.ForOperators(), method, f.target)
 			if open.Code != f.everybody || closed.Code != f.forOperators {
-				t.Errorf("%s %s is answered %d and %d, want %d and %d", method, f.target, open.Code, closed.Code, f.everybody, f.forOperators)
+				t.Errorf("%s %s is answered %d and %d, want %d and %d", method, f.target, open.Code, closed.Code, f.everybody,
+					f.forOperators)
 			}
 			if f.everybody != f.forOperators && strings.Contains(closed.Body.String(), "from a target") {
 				t.Errorf("%s is answered %s", f.target, closed.Body)

@@ -29,25 +29,29 @@ func (s *Settings) Secret(p *string, name, meaning string) {
 
 // Token registers a secret that is sent in Authorization: Bearer.
 func (s *Settings) Token(p *string, name, meaning string) {
-	s.add(&setting{name: name, meaning: meaning, secret: true, allowed: "visible ASCII characters", set: func(text string) (string, error) {
-		if strings.ContainsFunc(text, func(c rune) bool { return c <= ' ' || c > '~' }) { // such as a line feed at the end of a Kubernetes secret
-			return "", errors.New("cannot be sent in a header field")
-		}
-		*p = text
-		return text, nil
-	}})
+	s.add(&setting{name: name, meaning: meaning, secret: true, allowed: "visible ASCII characters",
+		set: func(text string) (string, error) {
+			// such as a line feed at the end of a Kubernetes secret
+			if strings.ContainsFunc(text, func(c rune) bool { return c <= ' ' || c > '~' }) {
+				return "", errors.New("cannot be sent in a header field")
+			}
+			*p = text
+			return text, nil
+		}})
 }
 
 // Int registers an integer from min to max. math.MaxInt means no upper bound.
 func (s *Settings) Int(p *int, name string, def, min, max int, meaning string) {
 	*p = def
-	amount[int]{min, max, math.MaxInt, strconv.Atoi, strconv.Itoa, "is not a whole number"}.add(s, p, &setting{name: name, def: strconv.Itoa(def), meaning: meaning})
+	amount[int]{min, max, math.MaxInt, strconv.Atoi, strconv.Itoa, "is not a whole number"}.add(s, p,
+		&setting{name: name, def: strconv.Itoa(def), meaning: meaning})
 }
 
 // Float registers a number from min to max. math.Inf(1) means no upper bound.
 func (s *Settings) Float(p *float64, name string, def, min, max float64, meaning string) {
 	*p = def
-	amount[float64]{min, max, math.Inf(1), parseFloat, formatFloat, "is not a number"}.add(s, p, &setting{name: name, def: formatFloat(def), meaning: meaning})
+	amount[float64]{min, max, math.Inf(1), parseFloat, formatFloat, "is not a number"}.add(s, p,
+		&setting{name: name, def: formatFloat(def), meaning: meaning})
 }
 
 // Duration registers a duration from min to max, written like 100ms, 30s or 1h30m.
@@ -60,7 +64,8 @@ func (s *Settings) Duration(p *time.Duration, name string, def, min, max time.Du
 
 // OptionalDuration is Duration without a default: *p is unchanged if no value is given.
 func (s *Settings) OptionalDuration(p *time.Duration, name string, min, max time.Duration, meaning string) {
-	amount[time.Duration]{min, max, math.MaxInt64, time.ParseDuration, formatDuration, "is not a duration such as 250ms, 30s or 5m"}.add(
+	amount[time.Duration]{min, max, math.MaxInt64, time.ParseDuration, formatDuration,
+		"is not a duration such as 250ms, 30s or 5m"}.add(
 		s, p, &setting{name: name, meaning: meaning})
 }
 
@@ -68,7 +73,8 @@ func (s *Settings) OptionalDuration(p *time.Duration, name string, min, max time
 // a unit, like 65536, 64KiB or 1MB. math.MaxInt64 means no upper bound.
 func (s *Settings) Bytes(p *int64, name string, def, min, max int64, meaning string) {
 	*p = def
-	amount[int64]{min, max, math.MaxInt64, parseBytes, formatBytes, "is not a number of bytes such as 65536, 64KiB or 1MB"}.add(
+	amount[int64]{min, max, math.MaxInt64, parseBytes, formatBytes,
+		"is not a number of bytes such as 65536, 64KiB or 1MB"}.add(
 		s, p, &setting{name: name, def: formatBytes(def), meaning: meaning})
 }
 

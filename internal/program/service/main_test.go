@@ -46,7 +46,8 @@ func stubborn(ctx context.Context, e *Env) error {
 // "running", "asked" or "Reloaded".
 func TestMainSignals(t *testing.T) {
 	const (
-		failed   = "ERROR Child - Reload failed, the previous version stays in use part=\"rules, clients\" reason=\"rules.yaml: line 3: no such key\"\n"
+		failed = "ERROR Child - Reload failed, the previous version stays in use part=\"rules, clients\" " +
+			"reason=\"rules.yaml: line 3: no such key\"\n"
 		reloaded = "INFO Child - Reloaded rules=failed clients=failed certificates=read events=read log=none\n"
 		atOnce   = "WARN Child - Exiting immediately after the second signal signal="
 	)
@@ -109,7 +110,8 @@ func TestMainWithoutReader(t *testing.T) {
 }
 
 func TestMainHelp(t *testing.T) {
-	if text, _ := testkit.Ends(t, testkit.Command(t, nil, "-help"), 0); !strings.HasPrefix(text, "child\n\nEvery setting") {
+	if text, _ := testkit.Ends(t, testkit.Command(t, nil, "-help"), 0); !strings.HasPrefix(text,
+		"child\n\nEvery setting") {
 		t.Errorf("told %s", text)
 	}
 }

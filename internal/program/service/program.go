@@ -215,8 +215,10 @@ func (e *Env) registerMetrics(j *journal.Journal) {
 	e.Metrics.Gauge("weir_build_info"+metric.Labels("version", Version(), "goversion", runtime.Version()),
 		"always 1; the labels say what the program was built from", func() float64 { return 1 })
 	const dropped, droppedHelp = "weir_log_dropped_total", "log lines that could not be written"
-	e.Metrics.Counter(dropped+metric.Labels("output", "stdout"), droppedHelp, func() uint64 { n, _ := j.Dropped(); return n })
-	e.Metrics.Counter(dropped+metric.Labels("output", "file"), droppedHelp, func() uint64 { _, n := j.Dropped(); return n })
+	e.Metrics.Counter(dropped+metric.Labels("output", "stdout"), droppedHelp,
+		func() uint64 { n, _ := j.Dropped(); return n })
+	e.Metrics.Counter(dropped+metric.Labels("output", "file"), droppedHelp,
+		func() uint64 { _, n := j.Dropped(); return n })
 }
 
 // refusal returns everything that is wrong with how the program was started; err is what
@@ -283,21 +285,26 @@ func (c *common) register(s *Settings, port int) {
 	if c.serves {
 		s.Int(&c.port, "PORT", port, 0, 65535, "port to listen on, 0 for any free one")
 		s.list[len(s.list)-1].alias = "SERVER_PORT"
-		s.String(&c.bind, "BIND", "0.0.0.0", "address to listen on; 0.0.0.0 means all addresses, including IPv6 where available")
-		s.Token(&c.token, "ADMIN_TOKEN", "token that own endpoints which change or reveal something require as Authorization: Bearer; empty: the request must be "+
-			"made on this machine by root or by the program's user, and not forwarded by a proxy")
+		s.String(&c.bind, "BIND", "0.0.0.0",
+			"address to listen on; 0.0.0.0 means all addresses, including IPv6 where available")
+		s.Token(&c.token, "ADMIN_TOKEN",
+			"token that own endpoints which change or reveal something require as Authorization: Bearer; empty: "+
+				"the request must be "+
+				"made on this machine by root or by the program's user, and not forwarded by a proxy")
 		s.Bool(&c.open, "ADMIN_OPEN", false, "true: everybody may use all own endpoints")
 	}
 	s.Enum(&c.log.Level, "LOG_LEVEL", "info", []string{"debug", "info", "warn", "error"}, "minimum level of log lines")
 	s.Enum(&c.log.Format, "LOG_FORMAT", "text", []string{"text", "json"}, "format of log lines")
-	s.String(&c.log.File, "LOG_FILE", "", "file to write the log to in addition to stdout, rotated at 10 MB unless another user may change its folder")
+	s.String(&c.log.File, "LOG_FILE", "",
+		"file to write the log to in addition to stdout, rotated at 10 MB unless another user may change its folder")
 }
 
 // openLog sets up the log, without LOG_FILE if that cannot be written.
 func (c *common) openLog(stdout io.Writer) (*journal.Journal, error) {
 	log, err := journal.Open(c.log, stdout)
 	if err != nil {
-		err = &SettingError{Name: "LOG_FILE", Value: c.log.File, Problem: "cannot be written: " + err.Error(), Allowed: "a file in a directory that exists"}
+		err = &SettingError{Name: "LOG_FILE", Value: c.log.File, Problem: "cannot be written: " + err.Error(),
+			Allowed: "a file in a directory that exists"}
 	}
 	return log, err
 }

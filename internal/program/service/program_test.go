@@ -125,8 +125,10 @@ func TestRunStatus(t *testing.T) {
 	f(1, "proxy: context canceled\n", context.Canceled) // nobody asked it to stop
 	f(2, "proxy: RULES_FILE: \"x\" cannot be read; allowed: YAML or JSON\n",
 		fmt.Errorf("%w", &SettingError{"RULES_FILE", "x", "cannot be read", "YAML or JSON"}))
-	f(2, "proxy: TLS_CERT: \"/x\" cannot be used: read certificate: is a folder\n", &SettingError{"TLS_CERT", "/x", "cannot be used: read certificate: /x: is a folder", ""})
-	f(2, "proxy: TLS_CERT: \"/x\" cannot be used: open: is a folder\n", &SettingError{"TLS_CERT", "/x", "cannot be used: open /x: is a folder", ""})
+	f(2, "proxy: TLS_CERT: \"/x\" cannot be used: read certificate: is a folder\n",
+		&SettingError{"TLS_CERT", "/x", "cannot be used: read certificate: /x: is a folder", ""})
+	f(2, "proxy: TLS_CERT: \"/x\" cannot be used: open: is a folder\n",
+		&SettingError{"TLS_CERT", "/x", "cannot be used: open /x: is a folder", ""})
 	f(2, "proxy: run wants a file; -help lists the settings\n", &UsageError{"run wants a file"})
 	f(3, "", &ExitError{Status: 3})
 	f(4, "proxy: p99 too high\n", &ExitError{Status: 4, Err: errors.New("p99 too high")})
@@ -137,7 +139,8 @@ func TestRunUsage(t *testing.T) {
 	f := func(status int, stdout, stderr string, args ...string) {
 		t.Helper()
 		o := start(t, never, nil, args)
-		if o.status != status || !strings.HasPrefix(o.stdout, stdout) || o.stderr != stderr || stdout == "" && o.stdout != "" {
+		if o.status != status || !strings.HasPrefix(o.stdout, stdout) || o.stderr != stderr || stdout == "" &&
+			o.stdout != "" {
 			t.Errorf("%v: %+v", args, o)
 		}
 	}
@@ -208,7 +211,8 @@ func TestLogFile(t *testing.T) {
 	}
 
 	o = start(t, doing(nothing), nil, nil, "LOG_FILE="+file+"/x")
-	want := fmt.Sprintf("proxy: LOG_FILE: %q cannot be written: not a directory; allowed: a file in a directory that exists\n", file+"/x")
+	want := fmt.Sprintf(
+		"proxy: LOG_FILE: %q cannot be written: not a directory; allowed: a file in a directory that exists\n", file+"/x")
 	if o.status != 2 || o.stderr != want || o.stdout != "" {
 		t.Errorf("%+v", o)
 	}
@@ -243,7 +247,8 @@ func TestLogFileRotates(t *testing.T) {
 
 func TestLogJSON(t *testing.T) {
 	o := start(t, doing(nothing), nil, nil, "LOG_FORMAT=json", "PORT=1")
-	if !strings.HasPrefix(o.stdout, `{"time":"`) || !strings.Contains(o.stdout, `"component":"Proxy"`) || !strings.Contains(o.stdout, `"PORT":"1"`) {
+	if !strings.HasPrefix(o.stdout, `{"time":"`) || !strings.Contains(o.stdout, `"component":"Proxy"`) ||
+		!strings.Contains(o.stdout, `"PORT":"1"`) {
 		t.Errorf("stdout %q", o.stdout)
 	}
 }

@@ -16,7 +16,8 @@ import (
 // What all programs do with SIGHUP: logrotate renames the log and sends it, and the
 // next line is in a new file. A program that lost its folder goes on as before.
 func (s *stage) testHangups(t *testing.T) {
-	none := map[string]string{"proxy": "rules=none clients=none certificates=none ", "loadgen": "certificates=none ", "advisor": "events=none "}
+	none := map[string]string{"proxy": "rules=none clients=none certificates=none ", "loadgen": "certificates=none ",
+		"advisor": "events=none "}
 	for _, program := range s.files {
 		name := filepath.Base(program)
 		t.Run(name, func(t *testing.T) {
@@ -69,7 +70,9 @@ func (s *stage) testHangups(t *testing.T) {
 			has(file+".1", " - Reloaded ", false)
 			rename(folder, folder+".away")
 			hangup(2, "failed")
-			has(folder+".away/program.log", fmt.Sprintf("Reload failed, the previous version stays in use part=log reason=%q", "open "+file+": no such file or directory"), true)
+			has(folder+".away/program.log",
+				fmt.Sprintf("Reload failed, the previous version stays in use part=log reason=%q",
+					"open "+file+": no such file or directory"), true)
 			if err := c.Process.Signal(syscall.SIGTERM); err != nil {
 				t.Fatal(err)
 			}

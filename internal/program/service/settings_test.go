@@ -35,7 +35,8 @@ func (v *values) register(s *Settings) {
 	s.String(&v.url, "TARGET_URL", "http://127.0.0.1:8081", "base URL of the target")
 	s.Int(&v.workers, "TARGET_WORKERS", 0, 0, 1_000_000, "requests served at a time, 0 for no limit")
 	s.Float(&v.share, "TARGET_ERROR_RATE", 0, 0, 1, "share of requests that fail")
-	s.Duration(&v.timeout, "REDIS_TIMEOUT", 100*time.Millisecond, time.Millisecond, 2*time.Second, "longest wait for a decision")
+	s.Duration(&v.timeout, "REDIS_TIMEOUT", 100*time.Millisecond, time.Millisecond, 2*time.Second,
+		"longest wait for a decision")
 	s.Bool(&v.takeover, "TAKEOVER", false, "take the port over")
 	s.Choice("TARGET_BALANCE", "p2c", "how targets are chosen", Among(&v.balance, "p2c", "round_robin"))
 	s.Bytes(&v.body, "BODY_MAX", 64<<10, 1, 1<<30, "largest body")
@@ -52,7 +53,8 @@ func (v *values) register(s *Settings) {
 }
 
 func defaults() values {
-	return values{url: "http://127.0.0.1:8081", timeout: 100 * time.Millisecond, balance: "p2c", body: 65536, targets: []string{"a"}}
+	return values{url: "http://127.0.0.1:8081", timeout: 100 * time.Millisecond, balance: "p2c", body: 65536,
+		targets: []string{"a"}}
 }
 
 // environment reads "NAME=value" pairs.
@@ -108,8 +110,10 @@ func TestParse(t *testing.T) {
 	f("", "TARGETS=b,c", func(v *values) { v.targets = []string{"b", "c"} }, "TARGETS b,c")
 	f("-targets=", "", func(v *values) { v.targets = nil }, "TARGETS ")
 	f("-target-url http://u:p@h/", "", func(v *values) { v.url = "http://u:p@h/" }, "TARGET_URL http://***@h/")
-	f("", "TARGET_URL=postgres:?password=swordfish", func(v *values) { v.url = "postgres:?password=swordfish" }, "TARGET_URL postgres:?password=***")
-	for given, shown := range map[string]string{`rediss://h/0?password=ab"SECRET`: "rediss://h/0?password=***", "rediss://h/0?password=ab`SECRET": "rediss://h/0?password=***",
+	f("", "TARGET_URL=postgres:?password=swordfish", func(v *values) { v.url = "postgres:?password=swordfish" },
+		"TARGET_URL postgres:?password=***")
+	for given, shown := range map[string]string{`rediss://h/0?password=ab"SECRET`: "rediss://h/0?password=***",
+		"rediss://h/0?password=ab`SECRET":     "rediss://h/0?password=***",
 		"rediss://h/0?password=ab,c://SECRET": "rediss://h/0?password=***", "host=h;password=SECRET": "host=h;password=***"} {
 		f("", "TARGET_URL="+given, func(v *values) { v.url = given }, "TARGET_URL "+shown)
 	}
@@ -117,8 +121,10 @@ func TestParse(t *testing.T) {
 
 // An error shows no secret of a value, which it or its cause quotes.
 func TestSettingErrorMasks(t *testing.T) {
-	for _, value := range []string{`rediss://h/0?password=ab"SECRET`, "rediss://h/0?password=ab`SECRET", "rediss://h/0?password=ab,c://SECRET", "host=h password='ab SECRET'"} {
-		for _, problem := range []string{"is wrong", strconv.Quote(value) + " is wrong", "cannot be used: parse " + strconv.Quote(value) + ": is wrong",
+	for _, value := range []string{`rediss://h/0?password=ab"SECRET`, "rediss://h/0?password=ab`SECRET",
+		"rediss://h/0?password=ab,c://SECRET", "host=h password='ab SECRET'"} {
+		for _, problem := range []string{"is wrong", strconv.Quote(value) + " is wrong",
+			"cannot be used: parse " + strconv.Quote(value) + ": is wrong",
 			"cannot be used: parse `" + value + "`: is wrong", "cannot be used: open " + value + ": is wrong"} {
 			text := (&SettingError{"DEFER_URL", value, problem, "a URL"}).Error()
 			if strings.Contains(text, "SECRET") || !strings.HasSuffix(text, "is wrong; allowed: a URL") {
@@ -143,7 +149,8 @@ func TestParseRefuses(t *testing.T) {
 	f("", "TARGET_WORKERS=1.5", `TARGET_WORKERS: "1.5" is not a whole number; allowed: 0 … 1000000`)
 	f("-target-workers -1", "", `TARGET_WORKERS: "-1" is out of range; allowed: 0 … 1000000`)
 	f("", "TARGET_WORKERS=1000001", `TARGET_WORKERS: "1000001" is out of range; allowed: 0 … 1000000`)
-	f("", "TARGET_WORKERS=99999999999999999999", `TARGET_WORKERS: "99999999999999999999" is out of range; allowed: 0 … 1000000`)
+	f("", "TARGET_WORKERS=99999999999999999999",
+		`TARGET_WORKERS: "99999999999999999999" is out of range; allowed: 0 … 1000000`)
 	f("-target-workers=", "", `TARGET_WORKERS: "" is not a whole number; allowed: 0 … 1000000`)
 	f("", "TARGET_ERROR_RATE=NaN", `TARGET_ERROR_RATE: "NaN" is out of range; allowed: 0 … 1`)
 	f("", "TARGET_ERROR_RATE=1.01", `TARGET_ERROR_RATE: "1.01" is out of range; allowed: 0 … 1`)
@@ -163,7 +170,8 @@ func TestParseRefuses(t *testing.T) {
 	f("-target-url", "", "flag needs an argument: -target-url; -help lists the settings")
 	// All faults in the order of registration, wherever they are given.
 	f("-targets=,", "TARGET_WORKERS=x TAKEOVER=x", `TARGET_WORKERS: "x" is not a whole number; allowed: 0 … 1000000`+"\n"+
-		`TAKEOVER: "x" is neither true nor false; allowed: true, false`+"\n"+`TARGETS: "," has an empty part; allowed: comma separated names`)
+		`TAKEOVER: "x" is neither true nor false; allowed: true, false`+"\n"+
+		`TARGETS: "," has an empty part; allowed: comma separated names`)
 	f("-help -nope", "TARGET_WORKERS=x", flag.ErrHelp.Error())
 	f("-version", "TARGET_WORKERS=x", errVersion.Error())
 }
@@ -212,7 +220,8 @@ func TestUnboundedSpans(t *testing.T) {
 
 // A token that no request can bring is refused at the start, and not told.
 func TestToken(t *testing.T) {
-	for text, fits := range map[string]bool{"": true, "s3cr3t-._~+/=": true, "s3cr3t\n": false, " s3cr3t": false, "s3 cr3t": false, "s3cr3té": false} {
+	for text, fits := range map[string]bool{"": true, "s3cr3t-._~+/=": true, "s3cr3t\n": false, " s3cr3t": false,
+		"s3 cr3t": false, "s3cr3té": false} {
 		var token string
 		s := NewSettings("test")
 		s.Token(&token, "ADMIN_TOKEN", "")
@@ -220,7 +229,8 @@ func TestToken(t *testing.T) {
 		switch {
 		case fits && (err != nil || token != text):
 			t.Errorf("%q: %q, %v", text, token, err)
-		case !fits && (err == nil || err.Error() != `ADMIN_TOKEN: "***" cannot be sent in a header field; allowed: visible ASCII characters`):
+		case !fits && (err == nil ||
+			err.Error() != `ADMIN_TOKEN: "***" cannot be sent in a header field; allowed: visible ASCII characters`):
 			t.Errorf("%q: %v", text, err)
 		}
 	}
@@ -258,7 +268,8 @@ func TestBytesText(t *testing.T) {
 	f("10MB", 10e6, "10MB")
 	f("10kB", 10e3, "10KB")
 	f("-1KB", -1e3, "-1KB")
-	for _, text := range []string{"", "B", "KiB", "1.5MiB", "1 M", "0x10", "9223372036854775808", "9223372036854775807KiB", "-9223372036854775807KiB"} {
+	for _, text := range []string{"", "B", "KiB", "1.5MiB", "1 M", "0x10", "9223372036854775808",
+		"9223372036854775807KiB", "-9223372036854775807KiB"} {
 		if n, err := parseBytes(text); err == nil {
 			t.Errorf("%q is read as %d", text, n)
 		}
@@ -267,7 +278,8 @@ func TestBytesText(t *testing.T) {
 
 func TestFloatText(t *testing.T) {
 	for f, want := range map[float64]string{
-		0: "0", 1: "1", -0.25: "-0.25", 1e-6: "0.000001", 1e9: "1000000000", 3.1536e9: "3153600000", 1e15: "1e+15", 1e-10: "1e-10",
+		0: "0", 1: "1", -0.25: "-0.25", 1e-6: "0.000001", 1e9: "1000000000", 3.1536e9: "3153600000", 1e15: "1e+15",
+		1e-10: "1e-10",
 	} {
 		if have := formatFloat(f); have != want {
 			t.Errorf("%g is written %s, want %s", f, have, want)
@@ -277,7 +289,8 @@ func TestFloatText(t *testing.T) {
 
 func TestDurationText(t *testing.T) {
 	for text, want := range map[string]string{
-		"180s": "3m", "90s": "1m30s", "60m": "1h", "3605s": "1h0m5s", "90m": "1h30m", "100ms": "100ms", "0s": "0s", "10s": "10s",
+		"180s": "3m", "90s": "1m30s", "60m": "1h", "3605s": "1h0m5s", "90m": "1h30m", "100ms": "100ms", "0s": "0s",
+		"10s": "10s",
 	} {
 		d, err := time.ParseDuration(text)
 		if have := formatDuration(d); err != nil || have != want {

@@ -60,7 +60,8 @@ func startStage(t *testing.T) *stage {
 		}
 	}
 	for name := range names {
-		if out, err := exec.Command("go", "build", "-o", filepath.Join(bin, name), "weir/"+name).CombinedOutput(); err != nil {
+		if out, err := exec.Command("go", "build", "-o", filepath.Join(bin, name),
+			"weir/"+name).CombinedOutput(); err != nil {
 			t.Fatalf("build %s: %v\n%s", name, err, out)
 		}
 		s.files = append(s.files, filepath.Join(bin, name))
@@ -89,7 +90,8 @@ func startStage(t *testing.T) *stage {
 
 // start starts a program.
 func (s *stage) start(t *testing.T, file, setting string) {
-	p := &process{name: filepath.Base(file), setting: setting, addr: testkit.FreeAddr(t), log: new(testkit.Log), relays: make(map[string]string)}
+	p := &process{name: filepath.Base(file), setting: setting, addr: testkit.FreeAddr(t), log: new(testkit.Log),
+		relays: make(map[string]string)}
 	_, port, _ := net.SplitHostPort(p.addr)
 	c := exec.Command(file)
 	if s.users {
@@ -111,15 +113,18 @@ func (s *stage) start(t *testing.T, file, setting string) {
 // startRelays puts the proxies in front of the programs, as they are installed.
 func (s *stage) startRelays(t *testing.T) {
 	dir := t.TempDir()
-	nginx := fmt.Sprintf("user www-data;\nworker_processes 1;\ndaemon off;\npid %s/pid;\nerror_log %[1]s/errors;\nevents {}\nhttp {\naccess_log off;\n", dir)
-	haproxy := "global\n user haproxy\n group haproxy\ndefaults\n timeout connect 5s\n timeout client 30s\n timeout server 30s\n"
+	nginx := fmt.Sprintf("user www-data;\nworker_processes 1;\ndaemon off;\npid %s/pid;\nerror_log "+
+		"%[1]s/errors;\nevents {}\nhttp {\naccess_log off;\n", dir)
+	haproxy := "global\n user haproxy\n group haproxy\ndefaults\n timeout connect 5s\n timeout client 30s\n " +
+		"timeout server 30s\n"
 	for i, p := range s.programs {
 		for _, relay := range []string{"nginx", "haproxy http", "haproxy tcp", "socat"} {
 			p.relays[relay] = testkit.FreeAddr(t)
 		}
 		nginx += fmt.Sprintf("server { listen %s; location / { proxy_pass http://%s; } }\n", p.relays["nginx"], p.addr)
 		for _, mode := range []string{"http", "tcp"} {
-			haproxy += fmt.Sprintf("listen %[1]s%[2]d\n mode %[1]s\n bind %[3]s\n server one %[4]s\n", mode, i, p.relays["haproxy "+mode], p.addr)
+			haproxy += fmt.Sprintf("listen %[1]s%[2]d\n mode %[1]s\n bind %[3]s\n server one %[4]s\n", mode, i,
+				p.relays["haproxy "+mode], p.addr)
 		}
 	}
 	write := func(name, text string) string {

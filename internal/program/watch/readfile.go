@@ -46,7 +46,10 @@ func ReadFolder(folder string, filesMax int, bytesMax int64, wanted func(name st
 	if err != nil {
 		return nil, plainly(err)
 	}
-	list = slices.DeleteFunc(list, func(e os.DirEntry) bool { return strings.HasPrefix(e.Name(), ".") || !wanted(e.Name()) })
+	list = slices.DeleteFunc(list, func(e os.DirEntry) bool {
+		return strings.HasPrefix(e.Name(), ".") ||
+			!wanted(e.Name())
+	})
 	if len(list) > filesMax {
 		return nil, fmt.Errorf("it has %d files, at most %d are read", len(list), filesMax)
 	}

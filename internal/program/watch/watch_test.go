@@ -77,7 +77,8 @@ func (f *folder) told(text string) {
 			return
 		}
 		if time.Now().After(end) {
-			f.t.Fatalf("waited %v for a report of %q; the last one was of %q, and the content is %q", waitMax, text, seen, f.holds())
+			f.t.Fatalf("waited %v for a report of %q; the last one was of %q, and the content is %q", waitMax, text, seen,
+				f.holds())
 		}
 	}
 }

@@ -61,10 +61,13 @@ func TestImports(t *testing.T) {
 	f("bench/limits/speed", "weir/proxy/limit", "")
 
 	f("proxy/store/redis", "github.com/redis/rueidis", "")
-	f("proxy/limit", "weir/proxy/http/session", "proxy/limit/x.go:3: proxy/limit must not import proxy/http, which is above it")
+	f("proxy/limit", "weir/proxy/http/session",
+		"proxy/limit/x.go:3: proxy/limit must not import proxy/http, which is above it")
 	f("proxy/wire", "weir/proxy/control/admin", "proxy/wire must not import proxy/control, which is above it")
-	f("internal/net/loop", "weir/internal/program/service", "internal/net must not import internal/program, which is above it")
-	f("proxy/http/session", "weir/internal/net/loop", "a pure package must not import internal/net/loop, which is in the rim")
+	f("internal/net/loop", "weir/internal/program/service",
+		"internal/net must not import internal/program, which is above it")
+	f("proxy/http/session", "weir/internal/net/loop",
+		"a pure package must not import internal/net/loop, which is in the rim")
 	f("internal/program/service", "weir/proxy", "the program proxy must not be imported by other programs")
 	f("internal/net/loop", "weir/proxy/limit", "the program proxy must not be imported by other programs")
 	f("bench/limits/speed", "weir/proxy/wire", "the program proxy must not be imported by other programs")
@@ -73,10 +76,12 @@ func TestImports(t *testing.T) {
 	f("proxy/wire", "weir/shop", "shop is in none of the folders")
 	f("proxy/http/session", "weir/proxy/limit/limittest", "proxy/limit/limittest is for tests")
 	f("proxy/wire", "weir/proxy/limit/limittest", "proxy/limit/limittest is for tests")
-	f("proxy/wire", "github.com/panjf2000/gnet/v2/pkg/x", "github.com/panjf2000/gnet is imported by internal/net/loop only")
+	f("proxy/wire", "github.com/panjf2000/gnet/v2/pkg/x",
+		"github.com/panjf2000/gnet is imported by internal/net/loop only")
 	f("proxy/store/simredis", "github.com/redis/rueidis", "rueidis is imported by proxy/store/redis only")
 	f("internal/net/http1", "unsafe", "unsafe is imported by internal/net/loop only")
-	f("proxy/limit", "reflect", "reflect is imported by internal/data/strict, internal/test/testkit, proxy/store/storetest only")
+	f("proxy/limit", "reflect",
+		"reflect is imported by internal/data/strict, internal/test/testkit, proxy/store/storetest only")
 	for _, path := range notPure {
 		f("proxy/limit", path, "a pure package must not import "+path)
 		f("proxy/wire", path, "")
@@ -87,7 +92,8 @@ func TestImports(t *testing.T) {
 // Tests may import what they need, whatever their package may.
 func TestImportsOfTests(t *testing.T) {
 	expect(t, "", code("proxy/limit", ""),
-		"proxy/limit/x_test.go: package limit\nimport (\n_ \"os\"\n_ \"weir/internal/net/loop\"\n_ \"weir/proxy/limit/limittest\"\n)\n")
+		"proxy/limit/x_test.go: package limit\nimport (\n_ \"os\"\n_ \"weir/internal/net/loop\"\n_ "+
+			"\"weir/proxy/limit/limittest\"\n)\n")
 }
 
 func TestUnknownPackage(t *testing.T) {
@@ -121,7 +127,8 @@ func TestFiles(t *testing.T) {
 		expect(t, want, code(dir, body))
 	}
 	f("proxy/wire", "import \"os\"\nvar _, _ = os.Open(\"\")", "")
-	f("proxy/wire", "import system \"os\"\nvar _ = system.Chmod(\"\", 0)", "os.Chmod follows the links of other users: use internal/program/ownfile")
+	f("proxy/wire", "import system \"os\"\nvar _ = system.Chmod(\"\", 0)",
+		"os.Chmod follows the links of other users: use internal/program/ownfile")
 	for _, name := range creating {
 		body := "import \"os\"\nvar _ = os." + name
 		f("proxy/wire", body, "os."+name+" follows the links")
@@ -188,12 +195,14 @@ func TestTexts(t *testing.T) {
 	expect(t, "proxy/limit/x.go:3: "+todo, code("proxy/limit", "// ("+todo+") later"))
 	expect(t, "", "README.md: TODOS and a Toronto\n")
 	expect(t, ".ci/run:1: /here/weir is a place on one machine", ".ci/run: cd /here/weir/proxy\n")
-	expect(t, "", ".git/config: /here/weir\n", "bin/x.sh: /here/weir\n", "proxy/testdata/x.go: not Go\n", "logo.bin: /here/weir\n")
+	expect(t, "", ".git/config: /here/weir\n", "bin/x.sh: /here/weir\n", "proxy/testdata/x.go: not Go\n",
+		"logo.bin: /here/weir\n")
 }
 
 // A folder within a package parts its files in the order of the walk.
 func TestFilesOfOnePackageBelongTogether(t *testing.T) {
-	expect(t, "", code("proxy/limit", ""), "proxy/limit/a.go: package limit\n", code("proxy/limit/limittest", ""), "proxy/limit/z.go: package limit\n")
+	expect(t, "", code("proxy/limit", ""), "proxy/limit/a.go: package limit\n", code("proxy/limit/limittest", ""),
+		"proxy/limit/z.go: package limit\n")
 }
 
 func TestBrokenSource(t *testing.T) {
@@ -224,10 +233,15 @@ func TestShape(t *testing.T) {
 	three := "func f() { for { switch { case true: if true { %s } else if false { %[1]s } else { g() } } } }"
 	f("", fmt.Sprintf(three, "g()"), nil)
 	f("proxy/limit.f: 4 levels of nesting, at most 3 are allowed", fmt.Sprintf(three, "for range 3 {}"), nil)
-	f("", fmt.Sprintf(three, "h := func() { for { if true { select {} } } }; h()"), nil)
+	f("", fmt.Sprintf(three, "h := func() {\nfor { if true { select {} } } }; h()"), nil)
 	const head = 2 // lines of a file around source
 	f("", strings.Repeat("\n", 400-head), nil)
 	f("proxy/limit/x.go: 401 lines in a file, at most 400 are allowed", strings.Repeat("\n", 401-head), nil)
+	wide := func(n int) string { return "var _ = 1 // " + strings.Repeat("x", n-len("var _ = 1 // ")) }
+	f("", wide(120), nil)
+	f("proxy/limit/x.go: 121 columns, at most 120 are allowed", wide(121), nil)
+	f("", "var _ = `"+strings.Repeat("x", 120)+"`", nil)
+	f("", "var _ = \""+strings.Repeat("x", 120)+"\"", nil)
 	function := func(lines int) string { return "func f() {" + strings.Repeat("\n", lines-1) + "}" }
 	f("", function(60), nil)
 	f("proxy/limit.f: 61 lines in a function, at most 60 are allowed", function(61), nil)
@@ -243,14 +257,16 @@ func TestSizes(t *testing.T) {
 
 func TestReferences(t *testing.T) {
 	expect(t, `proxy/limit/x.go:3: the comment refers to "goal 4"`, code("proxy/limit", "// latency: goal 4.\nvar n = 5"))
-	expect(t, `proxy/limit/x.go:3: the comment refers to "The issue"`, code("proxy/limit", "// The issue asks for it.\nvar n = 5"))
+	expect(t, `proxy/limit/x.go:3: the comment refers to "The issue"`,
+		code("proxy/limit", "// The issue asks for it.\nvar n = 5"))
 	expect(t, "", code("proxy/limit", "// The contract of a Reader: its goal.\nvar n = \"goal 4\""))
 }
 
 func TestDocument(t *testing.T) {
 	f := func(want, cell string) {
 		t.Helper()
-		expect(t, want, "ARCHITECTURE.md: # A\n\n## Folders\n\n| folder | idea |\n| --- | --- |\n| "+cell+" | x `proxy/none` |\n\n## B\n",
+		expect(t, want, "ARCHITECTURE.md: # A\n\n## Folders\n\n| folder | idea |\n| --- | --- |\n| "+cell+
+			" | x `proxy/none` |\n\n## B\n",
 			code("proxy/limit", ""), code("proxy/rules", ""))
 	}
 	f("", "`proxy/limit`, `rules`")

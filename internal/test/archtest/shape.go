@@ -20,7 +20,8 @@ func (f *findings) checkShape(allowed map[string]int) {
 	for _, name := range slices.Sorted(maps.Keys(allowed)) {
 		kind, _, _ := strings.Cut(name, " ")
 		if allowed[name] > have[name] || have[name] <= shapeBounds[kind] {
-			f.of("internal/test/archtest/shrinking.go", "%q has shrunk to %d: lower its number or take it off the list", name, have[name])
+			f.of("internal/test/archtest/shrinking.go", "%q has shrunk to %d: lower its number or take it off the list",
+				name, have[name])
 		}
 	}
 }
@@ -29,6 +30,9 @@ func (f *findings) checkShape(allowed map[string]int) {
 func (f *findings) shapes() map[string]int {
 	have := make(map[string]int)
 	for _, p := range f.repository.packages {
+		for _, source := range p.files {
+			have["width "+p.dir+"/"+source.name] = source.widest
+		}
 		for _, source := range p.code() {
 			kind := "file "
 			if source.syntax.Name.Name == "main" && source.name == "main.go" {

@@ -9,6 +9,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // A repository is the parsed source of all packages.
@@ -28,6 +29,7 @@ type pkg struct {
 type file struct {
 	name   string // without the folder
 	lines  int
+	widest int // columns of the widest line without a long string
 	isTest bool
 	syntax *ast.File
 }
@@ -91,9 +93,40 @@ func (r *repository) add(name, content string) error {
 	p := r.pkg(path.Dir(name))
 	p.files = append(p.files, &file{
 		name: path.Base(name), syntax: syntax, lines: strings.Count(content, "\n"),
-		isTest: strings.HasSuffix(name, "_test.go"),
+		widest: r.widest(syntax, content), isTest: strings.HasSuffix(name, "_test.go"),
 	})
 	return nil
+}
+
+// longString is the length from which a string makes its line too wide by itself.
+const longString = 60
+
+// widest returns the columns of the widest line, a tab counting as one. Lines with a raw string or a
+// long one do not count, as such strings are better not broken, nor does the output of examples.
+func (r *repository) widest(syntax *ast.File, content string) (most int) {
+	long := make(map[int]bool)
+	mark := func(n ast.Node) {
+		for line := r.positions.Position(n.Pos()).Line; line <= r.positions.Position(n.End()).Line; line++ {
+			long[line] = true
+		}
+	}
+	ast.Inspect(syntax, func(n ast.Node) bool {
+		if s, ok := n.(*ast.BasicLit); ok && s.Kind == token.STRING && (s.Value[0] == '`' || len(s.Value) > longString) {
+			mark(s)
+		}
+		return true
+	})
+	for _, group := range syntax.Comments {
+		if text := strings.ToLower(group.Text()); strings.Contains(text, "output:") { // of an example
+			mark(group)
+		}
+	}
+	for i, line := range strings.Split(content, "\n") {
+		if !long[i+1] && !strings.HasPrefix(line, "//go:") {
+			most = max(most, utf8.RuneCountInString(line))
+		}
+	}
+	return most
 }
 
 // pkg returns the package in dir, and adds it if it is new.

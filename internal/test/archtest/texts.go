@@ -28,7 +28,8 @@ func (f *findings) checkComment(p *pkg) {
 }
 
 // dangling matches references in comments to documents that their reader does not have.
-var dangling = regexp.MustCompile(`(?i)\bgoal [0-9]|\bcontracts(\.md)? (say|says|has|have|want|ask)|\bas contracts\b|\bthe issue\b`)
+var dangling = regexp.MustCompile(
+	`(?i)\bgoal [0-9]|\bcontracts(\.md)? (say|says|has|have|want|ask)|\bas contracts\b|\bthe issue\b`)
 
 // checkReferences checks that comments are true without other documents.
 func (f *findings) checkReferences() {
@@ -102,7 +103,8 @@ func (f *findings) checkTexts(places []string) {
 
 // checkLine is checkTexts for one line.
 func (f *findings) checkLine(at, line string, places []string) {
-	for _, word := range []string{"TO" + "DO", "FIX" + "ME", "X" + "XX", "HA" + "CK"} { // split, because this file is checked too
+	// split, because this file is checked too
+	for _, word := range []string{"TO" + "DO", "FIX" + "ME", "X" + "XX", "HA" + "CK"} {
 		if slices.Contains(strings.FieldsFunc(line, notLetter), word) {
 			f.of(at, "%s: finish it or leave it out", word)
 		}

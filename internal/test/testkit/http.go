@@ -18,7 +18,9 @@ type Client struct {
 // NewClient returns a client of base ("http://host:port") with a timeout of Patience. It does
 // not accept compression. Its idle connections are closed when the test ends.
 func NewClient(t testing.TB, base string) *Client {
-	c := &Client{t: t, base: base, Client: &http.Client{Transport: &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 64}, Timeout: Patience}}
+	c := &Client{t: t, base: base,
+		Client: &http.Client{Transport: &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 64},
+			Timeout: Patience}}
 	t.Cleanup(c.CloseIdleConnections)
 	return c
 }

@@ -59,7 +59,8 @@ func TestWhoMayAsk(t *testing.T) {
 // The fields of questions about GET /a of shop.example, as the shipped configurations send them for a client
 // that is a browser on another origin's page.
 const (
-	browsers  = "|Origin: https://evil.example|Sec-Fetch-Site: cross-site|Sec-Fetch-Mode: cors|Referer: https://evil.example/"
+	browsers = "|Origin: https://evil.example|Sec-Fetch-Site: cross-site|Sec-Fetch-Mode: cors|Referer: " +
+		"https://evil.example/"
 	forClient = "|X-Forwarded-For: 203.0.113.7"
 	original  = browsers + "|X-Original-Method: GET|X-Original-URI: /a|X-Original-Host: shop.example" + forClient
 	forwarded = browsers + "|X-Forwarded-Method: GET|X-Forwarded-Uri: /a|X-Forwarded-Host: shop.example" + forClient
@@ -86,16 +87,19 @@ func TestPagesDescribeNothing(t *testing.T) {
 		{local, "127.0.0.1", "GET /check/forwarded HTTP/1.1|Host: localhost:8083" + forwarded, "200"},
 		{local, "192.0.2.2", "GET /check/forwarded HTTP/1.1|Host: weir:8083" + forwarded, "200"},
 		{local, "127.0.0.1", "GET /check/path/a HTTP/1.1|Host: shop.example|Content-Length: 0" + browsers + forClient, "200"},
-		{local, "::1", "OPTIONS /check/path/a HTTP/1.1|Host: shop.example|Access-Control-Request-Method: PUT" + browsers + forClient, "200"},
+		{local, "::1", "OPTIONS /check/path/a HTTP/1.1|Host: shop.example|Access-Control-Request-Method: PUT" + browsers +
+			forClient, "200"},
 		{local, "127.0.0.1", "GET /check/path/a HTTP/1.0" + forClient, "400"}, // there is no Host to describe
 		// other programs on this machine
 		{local, "127.0.0.1", "GET /check/path/a HTTP/1.1|Host: 127.0.0.1:8083" + forClient, "200"},
 		{local, "127.0.0.1", "GET /check/path/a HTTP/1.1|Host: [::1]:8083" + forClient, "200"},
 		// pages of other origins: an image, a form, a request of old browsers, one with fields, its preflight
 		{local, "127.0.0.1", "GET /check/path/a HTTP/1.1|Host: 127.0.0.1:8083|Sec-Fetch-Site: cross-site", "403"},
-		{local, "127.0.0.1", "POST /check/path/a HTTP/1.1|Host: localhost:8083|Origin: null|Content-Type: text/plain|Content-Length: 0", "403"},
+		{local, "127.0.0.1",
+			"POST /check/path/a HTTP/1.1|Host: localhost:8083|Origin: null|Content-Type: text/plain|Content-Length: 0", "403"},
 		{local, "127.0.0.1", "GET /check/path/a HTTP/1.1|Host: localhost:8083", "403"},
-		{local, "127.0.0.1", "OPTIONS /check/path/a HTTP/1.1|Host: localhost:8083|Access-Control-Request-Headers: x-forwarded-for" + browsers, "403"},
+		{local, "127.0.0.1", "OPTIONS /check/path/a HTTP/1.1|Host: " +
+			"localhost:8083|Access-Control-Request-Headers: x-forwarded-for" + browsers, "403"},
 		{local, "127.0.0.1", "GET /check/forwarded HTTP/1.1|Host: localhost:8083" + browsers, "400"},
 		{local, "127.0.0.1", "GET /check/original HTTP/1.1|Host: localhost:8083" + browsers, "400"},
 		{&Access{Open: true, Port: 8083}, "10.0.0.1", "GET /check/path/a HTTP/1.1|Host: weir:8083" + browsers, "403"},
@@ -111,7 +115,8 @@ func TestPagesDescribeNothing(t *testing.T) {
 		{secure, "127.0.0.1", "GET /check/path/a HTTP/1.1|Host: evil.example" + forClient, "403"},
 		{secure, "127.0.0.1", "GET /check/path/a HTTP/1.1|Host: evil.example:80" + forClient, "200"},
 		// neither applies to an asker that is identified, nor the name where everybody may ask
-		{&Access{Local: true, Port: 8083, Token: "secret"}, "127.0.0.1", "GET /check/path/a HTTP/1.1|Host: weir:8083|Authorization: Bearer secret", "200"},
+		{&Access{Local: true, Port: 8083, Token: "secret"}, "127.0.0.1",
+			"GET /check/path/a HTTP/1.1|Host: weir:8083|Authorization: Bearer secret", "200"},
 		{local, "192.0.2.2", "GET /check/path/a HTTP/1.1|Host: weir:8083", "200"},
 		{&Access{Open: true, Port: 8083}, "127.0.0.1", "GET /check/path/a HTTP/1.1|Host: weir:8083" + forClient, "200"},
 		{local, "192.0.2.3", "GET /check/path/a HTTP/1.1|Host: weir:8083" + forClient, "403"},

@@ -23,7 +23,8 @@ type form struct {
 var (
 	formForwarded = form{"X-Forwarded-Method", "X-Forwarded-Uri", "X-Forwarded-Host", 200} // Traefik, Caddy
 	formOriginal  = form{"X-Original-Method", "X-Original-URI", "X-Original-Host", 204}    // nginx, HAProxy
-	formPath      = form{allow: 200}                                                       // Envoy: the path follows pathPrefix
+	// Envoy: the path follows pathPrefix
+	formPath = form{allow: 200}
 )
 
 const pathPrefix = "/check/path"
@@ -88,7 +89,8 @@ func (d *described) cutPrefix(h *http1.Head) error {
 	if len(h.Host) == 0 {
 		return errMalformed
 	}
-	d.head = http1.Head{Method: h.Method, MethodText: h.MethodText, Target: h.Target[n:], Path: h.Path[n:], Query: h.Query, Host: h.Host, Fields: d.head.Fields}
+	d.head = http1.Head{Method: h.Method, MethodText: h.MethodText, Target: h.Target[n:], Path: h.Path[n:],
+		Query: h.Query, Host: h.Host, Fields: d.head.Fields}
 	return nil
 }
 

@@ -42,8 +42,10 @@ func describe(t testing.TB, f *form, client []byte) (what string, ok bool) {
 // Whatever fields a client adds in front of those that the asker sets: the request that is
 // described is the same, or refused.
 func FuzzDescribed(f *testing.F) {
-	for _, text := range []string{"A: b", "X-Original-URI: /c", "x-original-uri: /c", "X-Forwarded-Uri: /c\r\nX-Forwarded-Method: GET", "X-Forwarded-For: 192.0.2.2",
-		"X_Original_URI: /c", "X-Original-Host:", "Connection: X-Original-URI, X-Forwarded-For", "Host: i", "X-Forwarded-Host: i\r\nX-Original-Method: GET"} {
+	for _, text := range []string{"A: b", "X-Original-URI: /c", "x-original-uri: /c",
+		"X-Forwarded-Uri: /c\r\nX-Forwarded-Method: GET", "X-Forwarded-For: 192.0.2.2",
+		"X_Original_URI: /c", "X-Original-Host:", "Connection: X-Original-URI, X-Forwarded-For", "Host: i",
+		"X-Forwarded-Host: i\r\nX-Original-Method: GET"} {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, client []byte) {
@@ -88,7 +90,8 @@ func TestOddDescriptions(t *testing.T) {
 		{"GET", "", "h", "the field X-Original-URI must not be empty"},
 	} {
 		var h http1.Head
-		for _, f := range [][2]string{{"X-Original-Method", test.method}, {"X-Original-URI", test.target}, {"X-Original-Host", test.host}} {
+		for _, f := range [][2]string{{"X-Original-Method", test.method}, {"X-Original-URI", test.target},
+			{"X-Original-Host", test.host}} {
 			h.Fields = append(h.Fields, http1.Field{Name: []byte(f[0]), Value: []byte(f[1])})
 		}
 		var d described
@@ -109,8 +112,10 @@ func TestOddDescriptions(t *testing.T) {
 
 // FuzzPath checks that what follows /check/path in a request is read like a request of its own.
 func FuzzPath(f *testing.F) {
-	for _, text := range []string{"GET /check/path/a?b HTTP/1.1\r\nHost: h\r\nA: b\r\n\r\n", "PUT /check/path/%41/..//?a?b%zz HTTP/1.1\r\nHost: [::1]:8\r\nContent-Length: 1\r\n\r\n",
-		"X /check/path/ HTTP/1.0\r\n\r\n", "X /check/path/ HTTP/1.0\r\nHost: h\r\n\r\n", "GET http://i/check/path/a HTTP/1.1\r\nHost: h\r\n\r\n", "OPTIONS /check/path/* HTTP/1.1\r\nHost: h\r\n\r\n"} {
+	for _, text := range []string{"GET /check/path/a?b HTTP/1.1\r\nHost: h\r\nA: b\r\n\r\n",
+		"PUT /check/path/%41/..//?a?b%zz HTTP/1.1\r\nHost: [::1]:8\r\nContent-Length: 1\r\n\r\n",
+		"X /check/path/ HTTP/1.0\r\n\r\n", "X /check/path/ HTTP/1.0\r\nHost: h\r\n\r\n",
+		"GET http://i/check/path/a HTTP/1.1\r\nHost: h\r\n\r\n", "OPTIONS /check/path/* HTTP/1.1\r\nHost: h\r\n\r\n"} {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
@@ -134,7 +139,8 @@ func FuzzPath(f *testing.F) {
 			return
 		}
 		summary := func(h *http1.Head) string {
-			return fmt.Sprintf("%v %q %q %q %q %t %q %v", h.Method, h.MethodText, h.Target, h.Path, h.Query, h.Query == nil, h.Host, h.Form)
+			return fmt.Sprintf("%v %q %q %q %q %t %q %v", h.Method, h.MethodText, h.Target, h.Path, h.Query, h.Query == nil,
+				h.Host, h.Form)
 		}
 		if summary(&d.head) != summary(&want) {
 			t.Errorf("%q: %s, want %s", text, summary(&d.head), summary(&want))
@@ -149,8 +155,10 @@ func TestCheckAllocates(t *testing.T) {
 		most            float64
 	}{
 		{"GET /check/path/a?b HTTP/1.1\r\nHost: w\r\nX-Forwarded-For: 192.0.2.1\r\n\r\n", "HTTP/1.1 200 ", 1},
-		{"GET /check/original HTTP/1.1\r\nHost: w\r\nX-Original-Method: GET\r\nX-Original-URI: /a?b\r\nX-Original-Host: h\r\n\r\n", "HTTP/1.1 204 ", 0},
-		{"GET /check/original HTTP/1.1\r\nHost: w\r\nX-Original-Method: GET\r\nX-Original-URI: /a?b\r\nX-Original-Host: h\r\nX-Forwarded-For: 192.0.2.1\r\n\r\n", "HTTP/1.1 204 ", 1},
+		{"GET /check/original HTTP/1.1\r\nHost: w\r\nX-Original-Method: GET\r\nX-Original-URI: " +
+			"/a?b\r\nX-Original-Host: h\r\n\r\n", "HTTP/1.1 204 ", 0},
+		{"GET /check/original HTTP/1.1\r\nHost: w\r\nX-Original-Method: GET\r\nX-Original-URI: /a?b\r\nX-Original-Host: " +
+			"h\r\nX-Forwarded-For: 192.0.2.1\r\n\r\n", "HTTP/1.1 204 ", 1},
 	} {
 		env := granting(t)
 		now := time.Unix(1, 0)
@@ -173,8 +181,10 @@ func granting(t *testing.T) *Env {
 	l := testkit.Must(limit.NewFixed(1<<40, time.Hour))(t)
 	policy := decide.NewPolicy(l)
 	granted := store.Answer{Granted: 1, Decisions: []limit.Decision{{Allowed: true, Limit: 1 << 40, Remaining: 1}}}
-	return &Env{Access: &Access{Open: true}, Policy: func() *decide.Policy { return policy }, Trusted: func(netip.Addr) bool { return false },
-		Count: func(API, int) {}, Undescribed: func(time.Time, string) {}, Answers: decide.Answers{Style: &decide.Style{Families: decide.Legacy | decide.Standard}},
+	return &Env{Access: &Access{Open: true}, Policy: func() *decide.Policy { return policy },
+		Trusted: func(netip.Addr) bool { return false },
+		Count:   func(API, int) {}, Undescribed: func(time.Time, string) {}, Answers: decide.Answers{
+			Style: &decide.Style{Families: decide.Legacy | decide.Standard}},
 		Ask: func(_ time.Time, _ *store.Ask, ans *store.Answer, _ store.Done) bool {
 			*ans = granted
 			return true

@@ -64,7 +64,8 @@ func TestHoldIsBounded(t *testing.T) {
 				t.Errorf("%v, held question %d is answered %q", test.hold, i, env.Out)
 			}
 		}
-		if _, answer := put(now, env); !strings.HasPrefix(answer, "HTTP/1.1 429 ") || !strings.Contains(answer, "\r\nRetry-After: 1\r\n") {
+		if _, answer := put(now, env); !strings.HasPrefix(answer, "HTTP/1.1 429 ") ||
+			!strings.Contains(answer, "\r\nRetry-After: 1\r\n") {
 			t.Errorf("%v, after %d held questions: %q", test.hold, test.held, answer)
 		}
 	}

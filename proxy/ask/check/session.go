@@ -131,9 +131,11 @@ func (s *Session) admit(h *http1.Head) (status int, problem string) {
 		}
 		return status, problem
 	case s.route != routeNone && s.route != routeHealth && s.rights == nothing:
-		return 401, "needs Authorization: Bearer with the DECISION_TOKEN of this proxy, or a certificate that its DECISION_TLS_CLIENT_CA trusts"
+		return 401, "needs Authorization: Bearer with the DECISION_TOKEN of this proxy, or a certificate that its " +
+			"DECISION_TLS_CLIENT_CA trusts"
 	case (s.route.api() == Remote || s.route == routeJSON) && !s.tokened && s.env.Access.page(h):
-		return 401, "was made by a web page, or for a host that is not a loopback name: set DECISION_TOKEN here, and REMOTE_TOKEN at the sidecar"
+		return 401, "was made by a web page, or for a host that is not a loopback name: set DECISION_TOKEN here, and " +
+			"REMOTE_TOKEN at the sidecar"
 	case s.route == routeEdit && s.rights != editing:
 		return 403, "needs Authorization: Bearer with the ADMIN_TOKEN of this proxy"
 	case s.route != routeNone && h.Method != s.route.wants() && (h.Method != http1.HEAD || s.route.wants() != http1.GET):
@@ -225,7 +227,8 @@ func (s *Session) failAt(now time.Time, status int, problem, path string) {
 }
 
 // policy are the fields that service.SetPolicy gives the other own answers.
-const policy = "Content-Security-Policy: frame-ancestors 'none'\r\nX-Frame-Options: DENY\r\nX-Content-Type-Options: nosniff\r\n"
+const policy = "Content-Security-Policy: frame-ancestors 'none'\r\nX-Frame-Options: " +
+	"DENY\r\nX-Content-Type-Options: nosniff\r\n"
 
 // write writes an own answer, which a browser may show. Its fields may be in the Env's extra.
 func (s *Session) write(now time.Time, a http1.Answer) {

@@ -44,7 +44,8 @@ func TestPartsKept(t *testing.T) {
 		}
 		body := asks.AppendQuestion(nil, nil, groups)
 		for range 2 {
-			s.HandleData(now, fmt.Appendf(nil, "POST /v1/decide HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(body), body))
+			s.HandleData(now, fmt.Appendf(nil, "POST /v1/decide HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s",
+				len(body), body))
 			if len(env.Out) < 20*test.asks || (cap(s.parts) > 0) != test.kept {
 				t.Errorf("%d asks: %d bytes are answered, memory for %d parts is kept", test.asks, len(env.Out), cap(s.parts))
 			}
@@ -77,9 +78,11 @@ func TestAnswerIsBounded(t *testing.T) {
 		groups = append(groups, &store.Group{N: 1, Counters: []store.Counter{{Rule: "r", Limit: log, Cost: 1}}})
 	}
 	body := asks.AppendQuestion(nil, nil, groups)
-	New(time.Unix(1e9, 0), env, netip.Addr{}, false).HandleData(time.Unix(1e9, 0), fmt.Appendf(nil, "POST /v1/decide HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(body), body))
+	New(time.Unix(1e9, 0), env, netip.Addr{}, false).HandleData(time.Unix(1e9, 0),
+		fmt.Appendf(nil, "POST /v1/decide HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(body), body))
 	_, answer, _ := bytes.Cut(env.Out, []byte("\r\n\r\n"))
-	if mode, err := asks.ParseAnswer(answer, groups); err != nil || mode != store.Exact || len(answer) > asks.AnswerBytesMax+1000 {
+	if mode, err := asks.ParseAnswer(answer, groups); err != nil || mode != store.Exact ||
+		len(answer) > asks.AnswerBytesMax+1000 {
 		t.Fatalf("%d bytes, mode %v, %v", len(answer), mode, err)
 	}
 	decided := 0
@@ -142,7 +145,8 @@ func TestRefusalsKeepTheConnection(t *testing.T) {
 		for range 2 {
 			s.HandleData(now, []byte(test.question+" HTTP/1.1\r\nHost: w\r\n"+test.fields+"\r\n"))
 			head, body, _ := bytes.Cut(env.Out, []byte("\r\n\r\n"))
-			if !bytes.HasPrefix(head, []byte("HTTP/1.1 "+test.status)) || (len(body) == 0) != test.bodiless || env.Close != cycle.CloseNone {
+			if !bytes.HasPrefix(head, []byte("HTTP/1.1 "+test.status)) || (len(body) == 0) != test.bodiless ||
+				env.Close != cycle.CloseNone {
 				t.Errorf("%s: %q, close %d", test.question, env.Out, env.Close)
 			}
 			env.Reset()
@@ -157,7 +161,8 @@ func TestPolicies(t *testing.T) {
 	service.SetPolicy(want, "")
 	docs := &Documents{Named: map[string]store.Document{"d": {Version: 1, Body: []byte("{}")}}}
 	for question, own := range map[string]bool{
-		"GET /config/decisions/1": true, "GET /v1/documents/d": true, "GET /v1/documents/none": true, "GET /v1/marks": true, "POST /v1/edit": true,
+		"GET /config/decisions/1": true, "GET /v1/documents/d": true, "GET /v1/documents/none": true,
+		"GET /v1/marks": true, "POST /v1/edit": true,
 		"GET /json": true, "POST /v1/decide": true, "GET /healthcheck": true, "GET /check/other": true,
 		"GET /check/path/a": false,
 	} {
@@ -166,7 +171,8 @@ func TestPolicies(t *testing.T) {
 		put(now, env)
 		env.Reset()
 		env.Documents, env.Healthy = func() *Documents { return docs }, func() bool { return true }
-		New(now, env, netip.MustParseAddr("192.0.2.9"), false).HandleData(now, []byte(question+" HTTP/1.1\r\nHost: w\r\nX-Forwarded-For: 192.0.2.1\r\nContent-Length: 0\r\n\r\n"))
+		New(now, env, netip.MustParseAddr("192.0.2.9"), false).HandleData(now,
+			[]byte(question+" HTTP/1.1\r\nHost: w\r\nX-Forwarded-For: 192.0.2.1\r\nContent-Length: 0\r\n\r\n"))
 		res, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(env.Out)), nil)
 		if err != nil {
 			t.Fatalf("%s: %v", question, err)
@@ -254,8 +260,9 @@ func TestCheckWithBody(t *testing.T) {
 	l := testkit.Must(limit.NewFixed(5, time.Hour))(t)
 	policy := decide.NewPolicy(l)
 	var later store.Done
-	env := &Env{Access: &Access{Open: true}, Policy: func() *decide.Policy { return policy }, Trusted: func(netip.Addr) bool { return false },
-		Count: func(API, int) {}, Answers: decide.Answers{Style: new(decide.Style)}, Answered: func(time.Time, *Session) {}}
+	env := &Env{Access: &Access{Open: true}, Policy: func() *decide.Policy { return policy },
+		Trusted: func(netip.Addr) bool { return false },
+		Count:   func(API, int) {}, Answers: decide.Answers{Style: new(decide.Style)}, Answered: func(time.Time, *Session) {}}
 	granted := &store.Answer{Granted: 1, Decisions: []limit.Decision{{Allowed: true, Limit: 5, Remaining: 4}}}
 	now := time.Unix(1e9, 0)
 	for _, at := range []string{"at once", "later"} {
@@ -264,7 +271,8 @@ func TestCheckWithBody(t *testing.T) {
 			return at == "at once"
 		}
 		s := New(now, env, netip.Addr{}, false)
-		s.HandleData(now, []byte("POST /check/path/a HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 192.0.2.1\r\nContent-Length: 5\r\n\r\n"))
+		s.HandleData(now,
+			[]byte("POST /check/path/a HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 192.0.2.1\r\nContent-Length: 5\r\n\r\n"))
 		if at == "later" {
 			later(now, granted)
 		}

@@ -37,7 +37,8 @@ var (
 	errNothing      = strict.Fault{Path: "descriptors", Message: "rate limit descriptor list must not be empty"}
 	errTooMany      = strict.Fault{Path: "descriptors", Message: "must be at most " + strconv.Itoa(descriptorsMax)}
 	errHits         = strict.Fault{Path: "hitsAddend", Message: "must be at most 9007199254740992"}
-	errUnit         = strict.Fault{Path: "limit.unit", Message: "must be one of SECOND, MINUTE, HOUR, DAY, MONTH, YEAR, WEEK"}
+	errUnit         = strict.Fault{Path: "limit.unit",
+		Message: "must be one of SECOND, MINUTE, HOUR, DAY, MONTH, YEAR, WEEK"}
 )
 
 // A Case is one request. It is reused, and borrows from each request.
@@ -259,7 +260,8 @@ func (c *Case) counted(a *asked) bool {
 
 // count adds a counter to the ask whose counters begin at begin.
 func (c *Case) count(a *asked, begin int) {
-	c.counters = append(c.counters, store.Counter{Rule: a.limit.Rule, Key: c.keyOf(a), Limit: &a.limit.Limit, Cost: a.hits})
+	c.counters = append(c.counters, store.Counter{Rule: a.limit.Rule, Key: c.keyOf(a), Limit: &a.limit.Limit,
+		Cost: a.hits})
 	n := len(c.counters)
 	if n-begin == 1 {
 		c.Asks = append(c.Asks, store.Ask{N: 1})

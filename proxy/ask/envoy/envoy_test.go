@@ -113,7 +113,8 @@ func body(descriptors string) string {
 		key, value, _ := strings.Cut(entry, "=")
 		text += fmt.Sprintf(`{"entries":[{"key":%q,"value":%q}]`, key, value)
 		if given {
-			text += `,"isNegativeHits":` + fmt.Sprint(strings.HasPrefix(hits, "-")) + `,"hitsAddend":` + strings.TrimPrefix(hits, "-")
+			text += `,"isNegativeHits":` + fmt.Sprint(strings.HasPrefix(hits, "-")) + `,"hitsAddend":` +
+				strings.TrimPrefix(hits, "-")
 		}
 		text += "}"
 	}
@@ -174,7 +175,8 @@ func TestCharge(t *testing.T) {
 	if together.c.Apart {
 		t.Error("three limits are too many")
 	}
-	together.run([]step{{0, "ten=1 ten=2 ten=3 ten=4 ten=5 ten=6 ten=7 ten=8 two=x", "OVER_LIMIT OK:9:3600 OK:9:3600 OK:9:3600 OK:9:3600 OK:9:3600 OK:9:3600 OK:9:3600 OK:9:3600 OVER:0:60"}})
+	together.run([]step{{0, "ten=1 ten=2 ten=3 ten=4 ten=5 ten=6 ten=7 ten=8 two=x",
+		"OVER_LIMIT OK:9:3600 OK:9:3600 OK:9:3600 OK:9:3600 OK:9:3600 OK:9:3600 OK:9:3600 OK:9:3600 OVER:0:60"}})
 	if !together.c.Apart {
 		t.Error("nine limits are decided together")
 	}
@@ -199,7 +201,9 @@ func TestLooks(t *testing.T) {
 		{0, "none=x*0", "OVER_LIMIT OVER:0:1"},
 		{13, "two=x*0 ten=x", "OVER_LIMIT OVER:0:47 OK:9:3587"},
 	})
-	if have, want := w.headers(), "Retry-After=47 X-RateLimit-Retry-After=47 X-RateLimit-Limit=2 X-RateLimit-Remaining=0 Content-Type=application/json"; !strings.HasPrefix(have, want+"{") {
+	if have, want := w.headers(),
+		"Retry-After=47 X-RateLimit-Retry-After=47 X-RateLimit-Limit=2 X-RateLimit-Remaining=0 "+
+			"Content-Type=application/json"; !strings.HasPrefix(have, want+"{") {
 		t.Errorf("%s, want %s", have, want)
 	}
 	w.run([]step{
@@ -250,7 +254,8 @@ func TestNegativeHits(t *testing.T) {
 func TestOverride(t *testing.T) {
 	w := newWorld(t)
 	ask := func(limit string) string {
-		return w.ask(0, `{"domain":"shop","hitsAddend":2,"descriptors":[{"entries":[{"key":"shadow","value":"x"}],"limit":`+limit+`}]}`)
+		return w.ask(0,
+			`{"domain":"shop","hitsAddend":2,"descriptors":[{"entries":[{"key":"shadow","value":"x"}],"limit":`+limit+`}]}`)
 	}
 	for _, test := range []struct{ limit, want string }{
 		{`{"requestsPerUnit":3,"unit":"DAY"}`, "OK OK:1:57600"},
@@ -272,8 +277,10 @@ func TestRefused(t *testing.T) {
 	for _, test := range []struct{ body, want string }{
 		{`{}`, "domain: rate limit domain must not be empty"},
 		{`{"domain":"shop"}`, "descriptors: rate limit descriptor list must not be empty"},
-		{`{"domain":"shop","descriptors":[` + strings.Repeat("{},", descriptorsMax-1) + `{}]}`, "OK" + strings.Repeat(" OK", descriptorsMax)},
-		{`{"domain":"shop","descriptors":[` + strings.Repeat("{},", descriptorsMax) + `{}]}`, "descriptors: must be at most 256"},
+		{`{"domain":"shop","descriptors":[` + strings.Repeat("{},", descriptorsMax-1) + `{}]}`,
+			"OK" + strings.Repeat(" OK", descriptorsMax)},
+		{`{"domain":"shop","descriptors":[` + strings.Repeat("{},", descriptorsMax) + `{}]}`,
+			"descriptors: must be at most 256"},
 		{`{"domain":"unknown","descriptors":[{"limit":{"unit":1}},{}]}`, "OK OK OK"},
 	} {
 		if have := w.ask(0, test.body); have != test.want {
@@ -316,17 +323,23 @@ func TestHeaders(t *testing.T) {
 		families            decide.Families
 		descriptors, header string
 	}{
-		{decide.Envoy, "ten=x two=x*2 free=y", "RateLimit-Limit=2 RateLimit-Remaining=0 RateLimit-Reset=60"}, // ten is replaced
+		// ten is replaced
+		{decide.Envoy, "ten=x two=x*2 free=y", "RateLimit-Limit=2 RateLimit-Remaining=0 RateLimit-Reset=60"},
 		{decide.Envoy, "ten=x*9 two=x", "RateLimit-Limit=10 RateLimit-Remaining=1 RateLimit-Reset=3600"},
-		{decide.Envoy, "two=x*3 none=x", "RateLimit-Limit=0 RateLimit-Remaining=0 RateLimit-Reset=1"}, // the last that refuses
+		// the last that refuses
+		{decide.Envoy, "two=x*3 none=x", "RateLimit-Limit=0 RateLimit-Remaining=0 RateLimit-Reset=1"},
 		{decide.Envoy, "free=x other=y", ""},
 		{0, "two=x", ""},
 		{decide.Legacy, "two=x", "X-RateLimit-Limit=2 X-RateLimit-Remaining=1"},
 		{decide.Standard, "two=x", `RateLimit-Policy="rls/shop/two";q=2;w=60 RateLimit="rls/shop/two";r=1;t=60`},
-		{0, "none=x", "Content-Type=application/json" + `{"error":"rate limit exceeded","rule":"rls/shop/none","reason":"the limit can never hold this request's cost"}` + "\n"},
-		{0, "two=x*2 quota=x*2 free=y", "Content-Type=application/json" + `{"error":"rate limit exceeded","rule":"rls/shop/quota","reason":"the limit can never hold this request's cost"}` + "\n"},
-		{decide.Legacy, "token=x*5 token=x*5", "Retry-After=10 X-RateLimit-Retry-After=10 X-RateLimit-Limit=5 X-RateLimit-Remaining=0 Content-Type=application/json" +
-			`{"error":"rate limit exceeded","rule":"rls/shop/token","retryAfter":10}` + "\n"},
+		{0, "none=x", "Content-Type=application/json" +
+			`{"error":"rate limit exceeded","rule":"rls/shop/none","reason":"the limit can never hold this request's cost"}` + "\n"},
+		{0, "two=x*2 quota=x*2 free=y", "Content-Type=application/json" +
+			`{"error":"rate limit exceeded","rule":"rls/shop/quota","reason":"the limit can never hold this request's cost"}` + "\n"},
+		{decide.Legacy, "token=x*5 token=x*5",
+			"Retry-After=10 X-RateLimit-Retry-After=10 X-RateLimit-Limit=5 X-RateLimit-Remaining=0 " +
+				"Content-Type=application/json" +
+				`{"error":"rate limit exceeded","rule":"rls/shop/token","retryAfter":10}` + "\n"},
 	} {
 		w := newWorld(t)
 		w.settings.Families = test.families
@@ -351,10 +364,12 @@ func TestRefusalsAreRemembered(t *testing.T) {
 		t.Errorf("%s, and %+v is remembered", w.headers(), kept)
 	}
 	w.ask(13, body("ten=x two=x*2"))
-	if have, want := w.headers(), `Retry-After=47 X-Weir-Decision=id7 Content-Type=application/json{"error":"rate limit exceeded","rule":"rls/shop/two","retryAfter":47,"decision":"id7"}`+"\n"; have != want {
+	if have, want := w.headers(),
+		`Retry-After=47 X-Weir-Decision=id7 Content-Type=application/json{"error":"rate limit exceeded","rule":"rls/shop/two","retryAfter":47,"decision":"id7"}`+"\n"; have != want {
 		t.Errorf("%s, want %s", have, want)
 	}
-	if kept.Rule.ID != "rls/shop/two" || string(kept.Key) != "3:two1:x" || kept.Cost != 2 || kept.Limit.Permits() != 2 || kept.Remaining != 1 {
+	if kept.Rule.ID != "rls/shop/two" || string(kept.Key) != "3:two1:x" || kept.Cost != 2 ||
+		kept.Limit.Permits() != 2 || kept.Remaining != 1 {
 		t.Errorf("%+v", kept)
 	}
 }
@@ -371,7 +386,8 @@ func TestMetadata(t *testing.T) {
 		t.Errorf("%s, want %s", have, want)
 	}
 	w.ask(0, body("quota=x ten=x quota=")) // the last refuses
-	if have, want := string(rls.AppendResponse(nil, &w.c.Response)), `"metadata":{"quota":"x","ten":{"a":3,"b":[2],"c":4}}}`; !strings.Contains(have, want) {
+	if have, want := string(rls.AppendResponse(nil, &w.c.Response)),
+		`"metadata":{"quota":"x","ten":{"a":3,"b":[2],"c":4}}}`; !strings.Contains(have, want) {
 		t.Errorf("%s, want %s", have, want)
 	}
 }
@@ -386,7 +402,8 @@ func TestSeries(t *testing.T) {
 	w.ask(0, body("ten=x*3"))
 	for name, want := range map[string][6]uint64{"ten": {17, 7, 2, 3, 10, 0}, "shadow": {2, 1, 1, 0, 1, 1}} {
 		s := w.series[name]
-		have := [6]uint64{s.TotalHits.Load(), s.OverLimit.Load(), s.NearLimit.Load(), s.Cached.Load(), s.WithinLimit.Load(), s.ShadowMode.Load()}
+		have := [6]uint64{s.TotalHits.Load(), s.OverLimit.Load(), s.NearLimit.Load(), s.Cached.Load(),
+			s.WithinLimit.Load(), s.ShadowMode.Load()}
 		if have != want {
 			t.Errorf("%s: %v, want %v", name, have, want)
 		}
@@ -407,7 +424,8 @@ func TestForget(t *testing.T) {
 	}{
 		{body(strings.Repeat("two=x ", keptMax)), true},
 		{body(strings.Repeat("two=x ", keptMax+1)), false},
-		{`{"domain":"shop","descriptors":[{"entries":[` + strings.Repeat(`{"key":"a"},`, keptMax-1) + `{"key":"a"}]}]}`, true},
+		{`{"domain":"shop","descriptors":[{"entries":[` + strings.Repeat(`{"key":"a"},`, keptMax-1) + `{"key":"a"}]}]}`,
+			true},
 		{`{"domain":"shop","descriptors":[{"entries":[` + strings.Repeat(`{"key":"a"},`, keptMax) + `{"key":"a"}]}]}`, false},
 		{body("other=" + long), true},
 		{body("ten=" + long), false},
@@ -440,7 +458,8 @@ func TestNothingIsAllocated(t *testing.T) {
 			var ans store.Answer
 			var out []byte
 			if allocs := testing.AllocsPerRun(100, func() {
-				if w.node.Parse(text) != nil || w.c.Request.Read(&w.node) != nil || w.c.Open(&w.settings, &w.counts, w.domains) != nil {
+				if w.node.Parse(text) != nil || w.c.Request.Read(&w.node) != nil ||
+					w.c.Open(&w.settings, &w.counts, w.domains) != nil {
 					t.Fatal("refused")
 				}
 				for i := range w.c.Asks {
@@ -463,7 +482,8 @@ func BenchmarkCase(b *testing.B) {
 	var out []byte
 	b.ReportAllocs()
 	for b.Loop() {
-		if w.node.Parse(text) != nil || w.c.Request.Read(&w.node) != nil || w.c.Open(&w.settings, &w.counts, w.domains) != nil {
+		if w.node.Parse(text) != nil || w.c.Request.Read(&w.node) != nil ||
+			w.c.Open(&w.settings, &w.counts, w.domains) != nil {
 			b.Fatal("refused")
 		}
 		w.table.Take(now, &w.c.Asks[0], &ans)

@@ -30,11 +30,13 @@ func newSide(p *Port, l *loop.Loop) *side {
 	r := &side{port: p, loop: l, lane: lane.On(p.cfg.Store, l), refusals: report.NewMemory[report.Refused](0)}
 	r.dueAlarm = l.NewAlarm(r.expireEdits)
 	r.env = check.Env{
-		RateLimit: &check.RateLimit{Settings: p.cfg.RateLimit, Counts: &p.series.Counts, Domains: p.cfg.Limits.Domains, Failed: p.series.failed, Took: p.series.took, Apart: p.series.apart.Inc},
-		Access:    &p.cfg.Access, Head: &p.cfg.Head, Mode: p.cfg.Store.Mode, Documents: p.documents.current.Load,
+		RateLimit: &check.RateLimit{Settings: p.cfg.RateLimit, Counts: &p.series.Counts, Domains: p.cfg.Limits.Domains,
+			Failed: p.series.failed, Took: p.series.took, Apart: p.series.apart.Inc},
+		Access: &p.cfg.Access, Head: &p.cfg.Head, Mode: p.cfg.Store.Mode, Documents: p.documents.current.Load,
 		Ask: r.lane.Ask, Release: r.lane.Release, Edit: r.edit, Refused: r.refused, Count: p.counts.count,
 		Healthy: func() bool { return !p.draining.Load() && p.cfg.Healthy() },
-		Policy:  p.cfg.Policy, Trusted: p.cfg.Trusts, PreflightsApart: p.cfg.PreflightsApart, Answers: decide.Answers{Style: &p.cfg.Style, Pages: p.cfg.Pages},
+		Policy:  p.cfg.Policy, Trusted: p.cfg.Trusts, PreflightsApart: p.cfg.PreflightsApart,
+		Answers:          decide.Answers{Style: &p.cfg.Style, Pages: p.cfg.Pages},
 		AdmitUndescribed: p.cfg.AdmitUndescribed, Undescribed: r.undescribed,
 		HoldMax: p.cfg.HoldMax, DrainGrace: p.cfg.DrainGrace,
 		Answered: func(_ time.Time, s *check.Session) { s.Owner.(*conn).answered() },

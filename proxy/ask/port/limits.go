@@ -119,15 +119,18 @@ func (l *Limits) logFault(err error) {
 			place = fmt.Sprintf("%s:%d", place, faults[0].Line)
 		}
 	}
-	l.log.Error("RATELIMIT_CONFIG ignored, the previous limits stay in force", "file", place, "reason", strings.ReplaceAll(err.Error(), "\n", "; "))
+	l.log.Error("RATELIMIT_CONFIG ignored, the previous limits stay in force", "file", place, "reason",
+		strings.ReplaceAll(err.Error(), "\n", "; "))
 }
 
 func (l *Limits) register(set *metric.Set) {
-	set.Counter("ratelimit_service_config_load_success", "loads of RATELIMIT_CONFIG that are or were in force", l.loaded.Load)
+	set.Counter("ratelimit_service_config_load_success", "loads of RATELIMIT_CONFIG that are or were in force",
+		l.loaded.Load)
 	set.Counter("ratelimit_service_config_load_error", "loads of RATELIMIT_CONFIG that were ignored", l.failed.Load)
-	set.Gauge("ratelimiter_ratelimit_config_ignored", "1 while RATELIMIT_CONFIG is invalid and the previous content stays in force", func() float64 {
-		return metric.Bool(l.failing.Load())
-	})
+	set.Gauge("ratelimiter_ratelimit_config_ignored",
+		"1 while RATELIMIT_CONFIG is invalid and the previous content stays in force", func() float64 {
+			return metric.Bool(l.failing.Load())
+		})
 }
 
 // readFiles reads a file, or the files of a folder whose names end in .yaml, .yml or .json.

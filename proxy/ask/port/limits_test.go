@@ -71,7 +71,8 @@ func TestJSON(t *testing.T) {
 		status  int
 		part    string
 	}{
-		{post(entry("two", "x", "")), 200, `{"overallCode":"OK","statuses":[{"code":"OK","currentLimit":{"requestsPerUnit":2,"unit":"YEAR"},"limitRemaining":1,"durationUntilReset":"`},
+		{post(entry("two", "x", "")), 200,
+			`{"overallCode":"OK","statuses":[{"code":"OK","currentLimit":{"requestsPerUnit":2,"unit":"YEAR"},"limitRemaining":1,"durationUntilReset":"`},
 		{post(entry("two", "x", "")), 200, `"unit":"YEAR"},"durationUntilReset":"`},
 		{post(entry("two", "x", "")), 429, `{"overallCode":"OVER_LIMIT","statuses":[{"code":"OVER_LIMIT","currentLimit"`},
 		{post(entry("two", "x", "")), 429, `{"key":"X-Weir-Decision","value":"`},
@@ -144,7 +145,8 @@ func TestSeriesAreBounded(t *testing.T) {
 	long := bytes.Repeat([]byte("x"), nameBytesMax+1)
 	few := newSeries()
 	few.notFound(long, 1)
-	if few.of("shop", long) != few.of("shop", []byte(other)) || few.of("shop", long[1:]) == few.of("shop", []byte(other)) || few.unknown[other] == nil {
+	if few.of("shop", long) != few.of("shop", []byte(other)) ||
+		few.of("shop", long[1:]) == few.of("shop", []byte(other)) || few.unknown[other] == nil {
 		t.Error("a long name is counted apart")
 	}
 	if len(s.unknown) != unknownMax+1 || s.unknown[other].Load() != 3*seriesMax-unknownMax {
@@ -193,7 +195,8 @@ func TestAnswersLater(t *testing.T) {
 	defer p.Drain(context.Background())
 	waiting := func(n int) {
 		t.Helper()
-		testkit.Eventually(t, "asks wait", func() bool { return on(p, func(time.Time, *side) int { return len(waits.lane.waiting) }) == n })
+		testkit.Eventually(t, "asks wait",
+			func() bool { return on(p, func(time.Time, *side) int { return len(waits.lane.waiting) }) == n })
 	}
 	ask := func(user string) *testkit.Conn {
 		c := testkit.Dial(t, p.Addr().String())
@@ -209,7 +212,8 @@ func TestAnswersLater(t *testing.T) {
 	waiting(6)
 	gone.Reset()
 	testkit.Eventually(t, "the connection is closed", func() bool {
-		return on(p, func(_ time.Time, r *side) int { n := 0; r.loop.Each(func(*loop.Conn, loop.Handler) { n++ }); return n }) == 2
+		return on(p,
+			func(_ time.Time, r *side) int { n := 0; r.loop.Each(func(*loop.Conn, loop.Handler) { n++ }); return n }) == 2
 	})
 	on(p, func(now time.Time, r *side) bool {
 		for _, i := range []int{5, 0, 3, 2, 4, 1} {
@@ -218,7 +222,8 @@ func TestAnswersLater(t *testing.T) {
 		return true
 	})
 	for _, c := range []*testkit.Conn{one, two} {
-		if res, body := c.Answer("POST"); res.StatusCode != 200 || strings.Count(body, `"limitRemaining":4`) != 1 || strings.Count(body, `"limitRemaining":3`) != 1 {
+		if res, body := c.Answer("POST"); res.StatusCode != 200 || strings.Count(body, `"limitRemaining":4`) != 1 ||
+			strings.Count(body, `"limitRemaining":3`) != 1 {
 			t.Errorf("%d %s", res.StatusCode, body)
 		}
 	}
@@ -238,7 +243,8 @@ func TestFollow(t *testing.T) {
 	testkit.Eventually(t, "both domains are in force", func() bool { n, _ := l.Domains().Len(); return n == 2 })
 	testkit.Receive(t, changes, "a change")
 	inForce := l.Domains()
-	write(t, folder, "more.yaml", "domain: more\ndescriptors:\n  - {key: a, rate_limit: {unit: decade, requests_per_unit: 1}}\n  - {kee: b}")
+	write(t, folder, "more.yaml",
+		"domain: more\ndescriptors:\n  - {key: a, rate_limit: {unit: decade, requests_per_unit: 1}}\n  - {kee: b}")
 	testkit.Eventually(t, "the fault is seen", l.failing.Load)
 	if l.Domains() != inForce {
 		t.Error("other limits are in force")
@@ -247,7 +253,8 @@ func TestFollow(t *testing.T) {
 	l.register(set)
 	var text bytes.Buffer
 	set.Write(&text)
-	if samples := testkit.Samples(t, text.String()); samples["ratelimiter_ratelimit_config_ignored"] != 1 || samples["ratelimit_service_config_load_error"] < 1 || samples["ratelimit_service_config_load_success"] != 2 {
+	if samples := testkit.Samples(t, text.String()); samples["ratelimiter_ratelimit_config_ignored"] != 1 ||
+		samples["ratelimit_service_config_load_error"] < 1 || samples["ratelimit_service_config_load_success"] != 2 {
 		t.Errorf("%v", samples)
 	}
 	write(t, folder, "more.yaml", shop)
@@ -263,7 +270,8 @@ func TestFollow(t *testing.T) {
 	for _, part := range []string{
 		"INFO DecisionService - Loaded domains=1 limits=2 files=1",
 		"INFO DecisionService - Loaded domains=2 limits=3 files=2",
-		"ERROR DecisionService - RATELIMIT_CONFIG ignored, the previous limits stay in force file=" + folder + "/more.yaml:3 reason=",
+		"ERROR DecisionService - RATELIMIT_CONFIG ignored, the previous limits stay in force file=" + folder +
+			"/more.yaml:3 reason=",
 		`must be one of second, minute, hour, day, week, month, year, is "decade"; line 4: descriptors[1].kee`,
 		`is that of another file too`,
 	} {
@@ -302,7 +310,8 @@ func TestNewLimits(t *testing.T) {
 		{"/dev/null", "not a regular file"},
 	} {
 		_, err := NewLimits(test.path, false, nil)
-		if wrong, ok := errors.AsType[*service.SettingError](err); !ok || wrong.Name != "RATELIMIT_CONFIG" || !strings.Contains(err.Error(), test.want) {
+		if wrong, ok := errors.AsType[*service.SettingError](err); !ok || wrong.Name != "RATELIMIT_CONFIG" ||
+			!strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: %v, want %s", test.path, err, test.want)
 		}
 	}
@@ -310,7 +319,8 @@ func TestNewLimits(t *testing.T) {
 
 // The limits that deploy/decision has for Envoy are read.
 func TestShippedLimits(t *testing.T) {
-	l := testkit.Must(NewLimits("../../../deploy/decision/envoy/limits.yaml", false, new(testkit.Records).Logger("DecisionService")))(t)
+	l := testkit.Must(NewLimits("../../../deploy/decision/envoy/limits.yaml", false,
+		new(testkit.Records).Logger("DecisionService")))(t)
 	if domains, limits := l.Domains().Len(); domains != 1 || limits != 3 {
 		t.Errorf("%d domains, %d limits", domains, limits)
 	}

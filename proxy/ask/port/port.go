@@ -153,8 +153,10 @@ func (p *Port) Register(set *metric.Set) {
 	p.series.register(set)
 	p.cfg.Limits.register(set)
 	stats := p.group.Stats()
-	set.Gauge("ratelimiter_check_connections", "connections to the decision port", func() float64 { return float64(stats.Open.Load()) })
-	set.Counter("ratelimiter_check_connections_total", "connections to the decision port that were accepted", stats.Accepted.Load)
+	set.Gauge("ratelimiter_check_connections", "connections to the decision port",
+		func() float64 { return float64(stats.Open.Load()) })
+	set.Counter("ratelimiter_check_connections_total", "connections to the decision port that were accepted",
+		stats.Accepted.Load)
 }
 
 // An edit is an edit that waits.

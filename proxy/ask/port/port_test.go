@@ -51,7 +51,8 @@ func question(t *testing.T, n int) string {
 
 // request is one with a token and a body.
 func request(method, path, token, body string) string {
-	return fmt.Sprintf("%s %s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s", method, path, token, len(body), body)
+	return fmt.Sprintf("%s %s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s", method,
+		path, token, len(body), body)
 }
 
 // The fault of a request is reported.
@@ -72,7 +73,8 @@ func TestBadInput(t *testing.T) {
 		{request("POST", "/v1/decide", "secret", good[:20]), 400, `"path":"byte 1`},
 		{request("POST", "/v1/decide", "secret", good+"x"), 400, "should end here"},
 		{request("POST", "/v1/decide", "secret", "\x02"+good[1:]), 409, "version 2"},
-		{"POST /v1/decide HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer secret\r\nContent-Length: 2000000\r\n\r\n", 413, "1048576"},
+		{"POST /v1/decide HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer secret\r\nContent-Length: 2000000\r\n\r\n", 413,
+			"1048576"},
 		{"POST /v1/decide HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer secret\r\n\r\n", 411, ""},
 		{request("GET", "/v1/decide", "secret", ""), 405, "POST"},
 		{request("POST", "/v1/edit", "secret", `{"rule":"r"}`), 403, "ADMIN_TOKEN"},
@@ -114,7 +116,8 @@ func TestBadInput(t *testing.T) {
 // before a drain says that the connection ends.
 func TestPipeline(t *testing.T) {
 	p := start(t, 0)
-	all := request("POST", "/v1/decide", "secret", question(t, 2)) + request("POST", "/v1/edit", "admin", `{"rule":"x"}`) + request("GET", "/healthcheck", "", "")
+	all := request("POST", "/v1/decide", "secret", question(t, 2)) + request("POST", "/v1/edit", "admin",
+		`{"rule":"x"}`) + request("GET", "/healthcheck", "", "")
 	together, single := testkit.Dial(t, p.Addr().String()), testkit.Dial(t, p.Addr().String())
 	together.Send(all)
 	for i := range len(all) {
@@ -196,7 +199,8 @@ func TestDrainGrace(t *testing.T) {
 	}
 	drained := make(chan int)
 	go func() { drained <- p.Drain(context.Background()) }()
-	testkit.Eventually(t, "the loop drains", func() bool { return on(p, func(_ time.Time, r *side) bool { return r.draining }) })
+	testkit.Eventually(t, "the loop drains",
+		func() bool { return on(p, func(_ time.Time, r *side) bool { return r.draining }) })
 	c.Send(request("POST", "/v1/decide", "secret", question(t, 1)))
 	if res, body := c.Answer("POST"); res.StatusCode != 200 || !res.Close {
 		t.Errorf("answered %d %q, closes: %t", res.StatusCode, body, res.Close)

@@ -37,7 +37,8 @@ type series struct {
 }
 
 func newSeries() *series {
-	s := &series{domains: make(map[string]map[string]*envoy.Series), unknown: make(map[string]*atomic.Uint64), times: metric.NewHistogram(metric.Latency())}
+	s := &series{domains: make(map[string]map[string]*envoy.Series), unknown: make(map[string]*atomic.Uint64),
+		times: metric.NewHistogram(metric.Latency())}
 	s.Series, s.NotFound = s.of, s.notFound
 	return s
 }
@@ -107,20 +108,26 @@ func (s *series) register(set *metric.Set) {
 	}{
 		{"total_hits", "hits of descriptors with a limit", func(s *envoy.Series) *atomic.Uint64 { return &s.TotalHits }},
 		{"over_limit", "hits that were over their limit", func(s *envoy.Series) *atomic.Uint64 { return &s.OverLimit }},
-		{"near_limit", "hits within their limit and above the share NEAR_LIMIT_RATIO of it", func(s *envoy.Series) *atomic.Uint64 { return &s.NearLimit }},
-		{"over_limit_with_local_cache", "hits over their limit for which the store was not asked", func(s *envoy.Series) *atomic.Uint64 { return &s.Cached }},
+		{"near_limit", "hits within their limit and above the share NEAR_LIMIT_RATIO of it",
+			func(s *envoy.Series) *atomic.Uint64 { return &s.NearLimit }},
+		{"over_limit_with_local_cache", "hits over their limit for which the store was not asked",
+			func(s *envoy.Series) *atomic.Uint64 { return &s.Cached }},
 		{"within_limit", "hits within their limit", func(s *envoy.Series) *atomic.Uint64 { return &s.WithinLimit }},
 		{"shadow_mode", "hits over a limit in shadow mode", func(s *envoy.Series) *atomic.Uint64 { return &s.ShadowMode }},
 	} {
 		set.Counters("ratelimit_service_rate_limit_"+m.name, m.help, s.each(m.count))
 	}
-	set.Counters("ratelimit_service_rate_limit_domain_not_found", "descriptors of a domain that no file has", s.eachUnknown)
-	set.Counter(`ratelimit_service_should_rate_limit_error{err_type="redis_error"}`, "requests that were not decided", s.storeErrors.Load)
-	set.Counter(`ratelimit_service_should_rate_limit_error{err_type="service_error"}`, "requests that were not decided", s.serviceErrors.Load)
+	set.Counters("ratelimit_service_rate_limit_domain_not_found", "descriptors of a domain that no file has",
+		s.eachUnknown)
+	set.Counter(`ratelimit_service_should_rate_limit_error{err_type="redis_error"}`, "requests that were not decided",
+		s.storeErrors.Load)
+	set.Counter(`ratelimit_service_should_rate_limit_error{err_type="service_error"}`,
+		"requests that were not decided", s.serviceErrors.Load)
 	set.Counter("ratelimit_service_total_requests"+method, "requests with descriptors", s.requests.Load)
 	set.Histogram("ratelimit_service_response_time_seconds"+method, "how long requests with descriptors took", s.times)
 	set.Counter("ratelimit_service_global_shadow_mode", "requests that only SHADOW_MODE let pass", s.GlobalShadow.Load)
-	set.Counter("ratelimiter_descriptors_apart_total", "requests with more limits than can be decided together", s.apart.Load)
+	set.Counter("ratelimiter_descriptors_apart_total", "requests with more limits than can be decided together",
+		s.apart.Load)
 }
 
 // each adds the samples of one count, in the order of names.

@@ -18,7 +18,8 @@ func TestUndescribedIsTold(t *testing.T) {
 		s := testkit.Must(simredis.NewStore(simredis.Config{}))(t)
 		defer s.Close()
 		log := new(testkit.Log)
-		p := startWith(t, Config{Limits: new(Limits), Store: s, Head: http1.Limits{Fields: 5}, AdmitUndescribed: admit, Log: log.Logger()})
+		p := startWith(t, Config{Limits: new(Limits), Store: s, Head: http1.Limits{Fields: 5}, AdmitUndescribed: admit,
+			Log: log.Logger()})
 		defer p.Drain(context.Background())
 		want, outcome := 431, "refused"
 		if admit {

@@ -80,7 +80,8 @@ type Adaptive struct {
 // New returns an Adaptive that is not running yet.
 func New(cfg Config) *Adaptive {
 	s := &cfg.Settings
-	return &Adaptive{cfg: cfg, client: newClient(s.URL, s.Token, s.Timeout), lease: lease{store: cfg.Store, shared: cfg.Shared, owner: cfg.Instance}}
+	return &Adaptive{cfg: cfg, client: newClient(s.URL, s.Token, s.Timeout),
+		lease: lease{store: cfg.Store, shared: cfg.Shared, owner: cfg.Instance}}
 }
 
 func (a *Adaptive) off() bool    { return a.cfg.Settings.Mode == "false" }
@@ -202,7 +203,8 @@ func (a *Adaptive) renew(now time.Time) {
 	var before bool
 	a.show(func(p *public) { before, p.leader = p.leader, leader })
 	if leader != before && a.cfg.Shared {
-		a.cfg.Log.Info(map[bool]string{true: "This proxy applies AI updates", false: "This proxy no longer applies AI updates"}[leader])
+		a.cfg.Log.Info(map[bool]string{true: "This proxy applies AI updates",
+			false: "This proxy no longer applies AI updates"}[leader])
 	}
 }
 
@@ -231,7 +233,8 @@ func (a *Adaptive) open(now time.Time) *update {
 		a.algorithm, a.switched = in.Config.Algorithm, a.clock.then(now, in.UpdatedAt)
 	}
 	a.show(func(p *public) { p.next = a.clock.due((r.turn/a.every + 1) * a.every) })
-	a.cfg.Log.Log(context.Background(), level, fmt.Sprintf("AI request sent (interval %s s)", decimal(u.snapshot.Interval)))
+	a.cfg.Log.Log(context.Background(), level,
+		fmt.Sprintf("AI request sent (interval %s s)", decimal(u.snapshot.Interval)))
 	return u
 }
 
@@ -241,7 +244,8 @@ func (a *Adaptive) conclude(now time.Time, u *update) {
 	var v rails.Verdict
 	err := u.err
 	if err == nil {
-		v, err = a.cfg.Settings.Judge(u.snapshot.Timestamp, rails.Position{Config: u.inForce.Policy.Limit.Config(), Switched: a.switched}, u.recommendation.Config)
+		v, err = a.cfg.Settings.Judge(u.snapshot.Timestamp, rails.Position{Config: u.inForce.Policy.Limit.Config(),
+			Switched: a.switched}, u.recommendation.Config)
 	}
 	_, invalid := errors.AsType[strict.Faults](err)
 	switch {
@@ -262,7 +266,8 @@ func (a *Adaptive) conclude(now time.Time, u *update) {
 // follow handles a recommendation that the guard allows.
 func (a *Adaptive) follow(now time.Time, u *update, v *rails.Verdict, line *Line) {
 	in := a.cfg.Limits.Active()
-	s := situation{shadow: a.shadow(), leader: a.lease.held(now), taken: a.lease.taken, pinned: in.Pinned, mode: a.cfg.Store.Mode()}
+	s := situation{shadow: a.shadow(), leader: a.lease.held(now), taken: a.lease.taken, pinned: in.Pinned,
+		mode: a.cfg.Store.Mode()}
 	line.Result, line.Reason = decide(s, v)
 	line.Crossed = v.Crossed
 	switch line.Result {
@@ -285,7 +290,8 @@ func (a *Adaptive) follow(now time.Time, u *update, v *rails.Verdict, line *Line
 // apply puts a recommendation in force, if the configuration under which the snapshot was
 // taken still is.
 func (a *Adaptive) apply(now time.Time, u *update, v *rails.Verdict, line *Line) {
-	next, err := a.cfg.Limits.Apply(now, admin.Change{Config: v.Config, Source: admin.SourceAdvisor, IfMatch: u.inForce.Version, Basis: u.inForce, StoredOnly: true})
+	next, err := a.cfg.Limits.Apply(now, admin.Change{Config: v.Config, Source: admin.SourceAdvisor,
+		IfMatch: u.inForce.Version, Basis: u.inForce, StoredOnly: true})
 	switch {
 	case errors.Is(err, admin.ErrConflict):
 		line.Result = Conflict
@@ -328,7 +334,8 @@ func (a *Adaptive) warnCap(v *rails.Verdict) {
 		if !v.Has(rails.Bounds) {
 			unit = " at once"
 		}
-		a.cfg.Log.Warn("AI provided out-of-range value, using cap "+decimal(v.Cap)+unit, "recommended", rails.Number(v.Asked)+"/s")
+		a.cfg.Log.Warn("AI provided out-of-range value, using cap "+decimal(v.Cap)+unit, "recommended",
+			rails.Number(v.Asked)+"/s")
 	}
 	a.warnedCap = v.Cap
 }

@@ -23,17 +23,23 @@ func TestApplied(t *testing.T) {
 	r.turns(Applied, "token 200/50 advisor", "")
 	r.logged("INFO ConfigController - Applied new config: algorithm=token, capacity=200, fillRate=50, source=advisor",
 		"INFO RateLimiter - Switched rate-limiting algorithm from FixedWindow to TokenBucket",
-		"INFO Adaptive - AI update applied: algorithm=token, limit from 100/s to 50/s, capacity=200, fillRate=50, reason: forecast=50 req/s")
-	want := map[string]any{"timestamp": "2026-01-19T16:30:30Z", "interval": 30.0, "observedRps": 30.0, "forwardedRps": 20.0, "rejectedRate": strict.PlainFloat(1.0 / 3),
-		"latencyP95": 0.0, "errors5xx": 0.1, "algorithm": "fixed", "limit": 100.0, "window": 1.0, "instance": "one", "ended": 500.0, "mode": "normal", "store": "local", "inFlight": 0.0, "gateLimit": 0.0, "gateShare": 0.0, "healthyTargets": 0.0}
+		"INFO Adaptive - AI update applied: algorithm=token, limit from 100/s to 50/s, capacity=200, fillRate=50, "+
+			"reason: forecast=50 req/s")
+	want := map[string]any{"timestamp": "2026-01-19T16:30:30Z", "interval": 30.0, "observedRps": 30.0,
+		"forwardedRps": 20.0, "rejectedRate": strict.PlainFloat(1.0 / 3),
+		"latencyP95": 0.0, "errors5xx": 0.1, "algorithm": "fixed", "limit": 100.0, "window": 1.0, "instance": "one",
+		"ended": 500.0, "mode": "normal", "store": "local", "inFlight": 0.0, "gateLimit": 0.0, "gateShare": 0.0,
+		"healthyTargets": 0.0}
 	if got := r.oracle.asked(); fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("asked\n%v\nwant\n%v", got, want)
 	}
 	if a := r.limits.Active(); !a.Stored || a.Version != 1 || a.Pinned {
 		t.Errorf("in force %+v", a)
 	}
-	r.sampled(`ratelimiter_adaptive_updates_total{result="applied"} 1`, `ratelimiter_adaptive_updates_total{result="failed"} 0`,
-		"ratelimiter_adaptive_predicted_rps 48.5", "ratelimiter_adaptive_last_success_timestamp_seconds 1.76884023e+09", "ratelimiter_adaptive_stale 0",
+	r.sampled(`ratelimiter_adaptive_updates_total{result="applied"} 1`,
+		`ratelimiter_adaptive_updates_total{result="failed"} 0`,
+		"ratelimiter_adaptive_predicted_rps 48.5", "ratelimiter_adaptive_last_success_timestamp_seconds 1.76884023e+09",
+		"ratelimiter_adaptive_stale 0",
 		"ratelimiter_adaptive_leader 1")
 	r.turns(Unchanged, "token 200/50 advisor", "")
 	r.logged()
@@ -114,7 +120,9 @@ func TestPersonWinsWithTheSameVersion(t *testing.T) {
 	r.oracle.says(token50)
 	r.change(70, false)
 	u := r.ask()
-	r.limits.Observe(r.now, store.Document{Version: 1, Body: []byte(`{"config":{"algorithm":"fixed","limit":90,"window":1},"source":"api","updatedAt":"2026-01-19T16:30:20Z"}`)})
+	r.limits.Observe(r.now, store.Document{Version: 1,
+		Body: []byte(
+			`{"config":{"algorithm":"fixed","limit":90,"window":1},"source":"api","updatedAt":"2026-01-19T16:30:20Z"}`)})
 	r.conclude(r.now, u)
 	r.inForce("fixed 90/1 api")
 	if l := r.read().lines[0]; l.Result != Conflict || r.limits.Active().Version != u.inForce.Version {
@@ -127,7 +135,8 @@ func TestPinnedIsLeftAlone(t *testing.T) {
 	r.oracle.says(`{"algorithm":"fixed","limit":50,"window":1}`)
 	r.change(70, true)
 	r.turns(Pinned, "fixed 70/1 api", "pinned until")
-	if _, err := r.limits.Apply(r.now, admin.Change{Config: limit.Config{Algorithm: limit.Fixed, Limit: 1, Window: 1}, Source: admin.SourceAdvisor, IfMatch: -1}); err != admin.ErrPinned {
+	if _, err := r.limits.Apply(r.now, admin.Change{Config: limit.Config{Algorithm: limit.Fixed, Limit: 1, Window: 1},
+		Source: admin.SourceAdvisor, IfMatch: -1}); err != admin.ErrPinned {
 		t.Errorf("a change by the advisor: %v", err)
 	}
 	u := r.ask()
@@ -154,7 +163,8 @@ func TestLeaders(t *testing.T) {
 	r.logged()
 	s.holder = ""
 	r.turns(Applied, "token 200/50 advisor", "")
-	if lines := r.log.Taken(); !strings.Contains(strings.Join(lines, "\n"), "INFO Adaptive - This proxy applies AI updates") {
+	if lines := r.log.Taken(); !strings.Contains(strings.Join(lines, "\n"),
+		"INFO Adaptive - This proxy applies AI updates") {
 		t.Errorf("logged %v", lines)
 	}
 	r.oracle.says(`{"algorithm":"token","capacity":200,"fillRate":60}`)
@@ -214,8 +224,10 @@ func TestShadow(t *testing.T) {
 	r := start(t, func(c *Config) { c.Settings.Mode, c.Store, c.Shared = "shadow", s, true })
 	r.oracle.says(token50)
 	r.turns(Shadowed, "fixed 100/1 default", "shadow")
-	r.logged("INFO Adaptive - AI update not applied (shadow): algorithm=token, limit from 100/s to 50/s, capacity=200, fillRate=50, reason: forecast=50 req/s")
-	if r.trial == nil || r.trial.Config() != (limit.Config{Algorithm: limit.Token, Capacity: 200, FillRate: 50}) || s.holder != "" {
+	r.logged("INFO Adaptive - AI update not applied (shadow): algorithm=token, limit from 100/s to 50/s, capacity=200, " +
+		"fillRate=50, reason: forecast=50 req/s")
+	if r.trial == nil || r.trial.Config() != (limit.Config{Algorithm: limit.Token, Capacity: 200, FillRate: 50}) ||
+		s.holder != "" {
 		t.Errorf("on trial %+v, holder %q", r.trial, s.holder)
 	}
 	r.tries(700, 40, 740, 0)
@@ -224,7 +236,8 @@ func TestShadow(t *testing.T) {
 	r.tries(200, 100, 250, 50)
 	r.turns(Shadowed, "fixed 100/1 default", "shadow")
 	const token = "algorithm:token capacity:200 "
-	if told := r.told(); told["mode"] != "shadow" || fmt.Sprint(told["candidate"]) != "map[admitted:900 "+token+"enforced:map[admitted:990 refused:50] fillRate:50 refused:140]" {
+	if told := r.told(); told["mode"] != "shadow" || fmt.Sprint(told["candidate"]) != "map[admitted:900 "+token+
+		"enforced:map[admitted:990 refused:50] fillRate:50 refused:140]" {
 		t.Errorf("told %v", told)
 	}
 	r.oracle.says(`{"algorithm":"fixed","limit":1000000,"window":1}`)
@@ -233,13 +246,15 @@ func TestShadow(t *testing.T) {
 	if r.trial.Rate() != 400 {
 		t.Errorf("on trial at %v/s", r.trial.Rate())
 	}
-	if got := fmt.Sprint(r.told()["candidate"]); got != "map[admitted:0 algorithm:fixed enforced:map[admitted:0 refused:0] limit:400 refused:0 window:1]" {
+	if got := fmt.Sprint(r.told()["candidate"]); got != "map[admitted:0 algorithm:fixed enforced:map[admitted:0 "+
+		"refused:0] limit:400 refused:0 window:1]" {
 		t.Errorf("told of the next candidate %s", got)
 	}
 	r.tries(5, 1, 4, 2)
 	r.turns(Shadowed, "fixed 100/1 default", "out of range")
 	updates := r.told()["updates"].([]any)
-	for i, want := range []string{"map[admitted:5 algorithm:fixed enforced:map[admitted:4 refused:2] limit:400 refused:1 window:1]",
+	for i, want := range []string{"map[admitted:5 algorithm:fixed enforced:map[admitted:4 refused:2] limit:400 " +
+		"refused:1 window:1]",
 		"map[admitted:10 " + token + "enforced:map[admitted:60 refused:40] fillRate:50 refused:90]",
 		"map[admitted:200 " + token + "enforced:map[admitted:250 refused:50] fillRate:50 refused:100]",
 		"map[admitted:700 " + token + "enforced:map[admitted:740 refused:0] fillRate:50 refused:40]", "<nil>"} {
@@ -251,7 +266,8 @@ func TestShadow(t *testing.T) {
 
 func TestTold(t *testing.T) {
 	r := start(t, func(c *Config) { c.Settings.Scale = 30 })
-	if got := r.told(); got["mode"] != "true" || got["leader"] != true || got["stale"] != false || got["nextUpdate"] != "2026-01-19T16:30:01Z" || got["interval"] != 30.0 ||
+	if got := r.told(); got["mode"] != "true" || got["leader"] != true || got["stale"] != false ||
+		got["nextUpdate"] != "2026-01-19T16:30:01Z" || got["interval"] != 30.0 ||
 		got["snapshot"] != nil || fmt.Sprint(got["updates"]) != "[]" {
 		t.Errorf("at first %v", got)
 	}
@@ -265,11 +281,14 @@ func TestTold(t *testing.T) {
 	if len(updates) != linesMax || first["at"] != "2026-01-19T16:31:45Z" || last["at"] != "2026-01-19T16:30:06Z" {
 		t.Errorf("%d updates from %v to %v", len(updates), last["at"], first["at"])
 	}
-	if s := got["snapshot"].(map[string]any); s["limit"] != 203.0 || s["timestamp"] != "2026-01-19T17:22:30Z" || s["interval"] != 30.0 {
+	if s := got["snapshot"].(map[string]any); s["limit"] != 203.0 || s["timestamp"] != "2026-01-19T17:22:30Z" ||
+		s["interval"] != 30.0 {
 		t.Errorf("the last snapshot %v", s)
 	}
-	if rec := got["recommendation"].(map[string]any); rec["limit"] != 204.0 || rec["reason"] != "growth, rises" || got["result"] != "applied" ||
-		first["version"] != 104.0 || first["config"].(map[string]any)["limit"] != 204.0 || got["lastSuccess"] != "2026-01-19T16:31:45Z" {
+	if rec := got["recommendation"].(map[string]any); rec["limit"] != 204.0 || rec["reason"] != "growth, rises" ||
+		got["result"] != "applied" ||
+		first["version"] != 104.0 || first["config"].(map[string]any)["limit"] != 204.0 ||
+		got["lastSuccess"] != "2026-01-19T16:31:45Z" {
 		t.Errorf("told %v", got)
 	}
 }

@@ -26,7 +26,8 @@ type Line struct {
 	Version        int64           `json:"version,omitempty"` // of the configuration put in force
 	Snapshot       *Snapshot       `json:"snapshot"`
 	Recommendation *Recommendation `json:"recommendation,omitempty"`
-	Candidate      *trial          `json:"candidate,omitempty"` // mode shadow: counts since the previous update, whose candidate may differ from Config
+	// mode shadow: counts since the previous update, whose candidate may differ from Config
+	Candidate *trial `json:"candidate,omitempty"`
 }
 
 // A trial compares what a candidate would have decided about requests with what the limit in
@@ -119,14 +120,16 @@ type answer struct {
 	Recommendation *Recommendation `json:"recommendation,omitempty"` // the last one
 	Result         *Result         `json:"result,omitempty"`         // of the last update
 	Reason         string          `json:"reason,omitempty"`
-	Candidate      *trial          `json:"candidate,omitempty"` // mode shadow: the candidate on trial, with its counts since the trial began
-	Updates        []Line          `json:"updates"`             // latest first
+	// mode shadow: the candidate on trial, with its counts since the trial began
+	Candidate *trial `json:"candidate,omitempty"`
+	Updates   []Line `json:"updates"` // latest first
 }
 
 // answer returns the audit.
 func (a *Adaptive) answer() answer {
 	s, p := &a.cfg.Settings, a.read()
-	out := answer{Mode: s.Mode, Leader: p.leader, Stale: p.stale, Failures: p.failures, Updates: make([]Line, 0, len(p.lines))}
+	out := answer{Mode: s.Mode, Leader: p.leader, Stale: p.stale, Failures: p.failures,
+		Updates: make([]Line, 0, len(p.lines))}
 	if a.off() {
 		return out
 	}
@@ -166,7 +169,8 @@ func (a *Adaptive) Register(own *service.Endpoints) {
 // RegisterMetrics adds the metrics to set.
 func (a *Adaptive) RegisterMetrics(set *metric.Set) {
 	for r := range resultCount {
-		set.Counter("ratelimiter_adaptive_updates_total"+metric.Labels("result", r.String()), "updates of the limit by the advisor, by outcome",
+		set.Counter("ratelimiter_adaptive_updates_total"+metric.Labels("result", r.String()),
+			"updates of the limit by the advisor, by outcome",
 			a.results[r].Load)
 	}
 	gauge := func(name, help string, of func(p *public) float64) {
@@ -174,13 +178,15 @@ func (a *Adaptive) RegisterMetrics(set *metric.Set) {
 	}
 	gauge("ratelimiter_adaptive_predicted_rps", "requests per second that the advisor expects; 0: unknown",
 		func(p *public) float64 { return p.predicted })
-	gauge("ratelimiter_adaptive_last_success_timestamp_seconds", "when the advisor last gave a usable answer; 0: never", func(p *public) float64 {
-		if p.success.IsZero() {
-			return 0
-		}
-		return float64(p.success.UnixMilli()) / 1000
-	})
+	gauge("ratelimiter_adaptive_last_success_timestamp_seconds",
+		"when the advisor last gave a usable answer; 0: never", func(p *public) float64 {
+			if p.success.IsZero() {
+				return 0
+			}
+			return float64(p.success.UnixMilli()) / 1000
+		})
 	gauge("ratelimiter_adaptive_stale", "1 while the advisor has given no usable answer for ADAPTIVE_STALE_AFTER updates",
 		func(p *public) float64 { return metric.Bool(p.stale) })
-	gauge("ratelimiter_adaptive_leader", "1 on the proxy that applies the advisor's recommendations", func(p *public) float64 { return metric.Bool(p.leader) })
+	gauge("ratelimiter_adaptive_leader", "1 on the proxy that applies the advisor's recommendations",
+		func(p *public) float64 { return metric.Bool(p.leader) })
 }

@@ -72,7 +72,8 @@ func (c *client) ask(ctx context.Context, s *Snapshot) (*Recommendation, error) 
 	case len(body) > answerMax:
 		return nil, fmt.Errorf("the answer is longer than %d bytes", answerMax)
 	case kind != "application/json":
-		return nil, fmt.Errorf("the answer's Content-Type must be application/json, is %q", clean(res.Header.Get("Content-Type")))
+		return nil, fmt.Errorf("the answer's Content-Type must be application/json, is %q",
+			clean(res.Header.Get("Content-Type")))
 	}
 	r, err := readAnswer(body)
 	if err != nil {

@@ -21,7 +21,8 @@ const (
 	Following               // another proxy applies recommendations
 	Pinned                  // an operator has pinned the limit
 	Conflict                // another writer has changed the configuration first
-	Away                    // the store is unavailable and its failure mode in effect, or it is unknown which proxy is the leader
+	// the store is unavailable and its failure mode in effect, or it is unknown which proxy is the leader
+	Away
 	resultCount
 )
 

@@ -17,7 +17,10 @@ import (
 // Whatever an advisor does that is not an answer: the last limits stay.
 func TestNonsense(t *testing.T) {
 	const good = `{"algorithm":"fixed","limit":120,"window":1}`
-	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a redirect was followed") }))
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter,
+		*http.Request) {
+		t.Error("a redirect was followed")
+	}))
 	defer elsewhere.Close()
 	reply := func(status int, kind, body string) func(http.ResponseWriter, *http.Request) {
 		return func(w http.ResponseWriter, _ *http.Request) {
@@ -47,7 +50,8 @@ func TestNonsense(t *testing.T) {
 		{"created", reply(201, kind, good), "answered 201"},
 		{"a fault", reply(500, kind, `{"error":"too`+"\n"+`bad"}`), `answered 500 {"error":"too bad"}`},
 		{"refused", reply(400, kind, `{"error":"older"}`), `answered 400 {"error":"older"}`},
-		{"guarded", reply(403, kind, `{"error":"no"}`), `set ADVISOR_TOKEN to the advisor's ADMIN_TOKEN: it answered 403 {"error":"no"}`},
+		{"guarded", reply(403, kind, `{"error":"no"}`),
+			`set ADVISOR_TOKEN to the advisor's ADMIN_TOKEN: it answered 403 {"error":"no"}`},
 		{"elsewhere", func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, elsewhere.URL, http.StatusTemporaryRedirect)
 		}, "answered 307"},
@@ -74,7 +78,8 @@ func TestNonsense(t *testing.T) {
 			r := begun(t)
 			r.oracle.does(test.reply)
 			r.turns(Failed, "fixed 100/1 default", test.why)
-			if lines := r.log.Taken(); len(lines) != 2 || !strings.HasPrefix(lines[1], "WARN Adaptive - AI module unreachable, continuing with last known limits reason=") {
+			if lines := r.log.Taken(); len(lines) != 2 ||
+				!strings.HasPrefix(lines[1], "WARN Adaptive - AI module unreachable, continuing with last known limits reason=") {
 				t.Errorf("logged %q", lines)
 			}
 			r.oracle.says(good)
@@ -133,8 +138,10 @@ func TestOutage(t *testing.T) {
 	r.logged("WARN Adaptive - AI recommendations are stale failed=3 reason=" + reason)
 	r.turns(Failed, "fixed 120/1 advisor", why)
 	r.logged()
-	r.sampled("ratelimiter_adaptive_stale 1", `ratelimiter_adaptive_updates_total{result="failed"} 4`, "ratelimiter_adaptive_predicted_rps 90")
-	if got := r.told(); got["stale"] != true || got["failures"] != 4.0 || got["result"] != "failed" || got["recommendation"].(map[string]any)["limit"] != 120.0 {
+	r.sampled("ratelimiter_adaptive_stale 1", `ratelimiter_adaptive_updates_total{result="failed"} 4`,
+		"ratelimiter_adaptive_predicted_rps 90")
+	if got := r.told(); got["stale"] != true || got["failures"] != 4.0 || got["result"] != "failed" ||
+		got["recommendation"].(map[string]any)["limit"] != 120.0 {
 		t.Errorf("told %v", got)
 	}
 	again := newOracle(t)
@@ -166,7 +173,8 @@ func TestAnswers(t *testing.T) {
 			t.Errorf("%s: %v", test.body, err)
 			continue
 		}
-		if got := fmt.Sprintf("%v %v %v %s", r.PredictedRPS, r.ValidFor, r.Confidence, r.Reason); got != test.want || r.Capacity != 20 || r.FillRate != 10 {
+		if got := fmt.Sprintf("%v %v %v %s", r.PredictedRPS, r.ValidFor, r.Confidence, r.Reason); got != test.want ||
+			r.Capacity != 20 || r.FillRate != 10 {
 			t.Errorf("%s: read %s, want %s", test.body, got, test.want)
 		}
 	}
@@ -181,7 +189,8 @@ func FuzzAnswer(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if !(r.PredictedRPS >= 0 && r.ValidFor >= 0 && r.Confidence >= 0 && r.Confidence <= 1) || len(r.Reason) > textMax || strings.ContainsAny(r.Reason, "\r\n\t\x00") {
+		if !(r.PredictedRPS >= 0 && r.ValidFor >= 0 && r.Confidence >= 0 && r.Confidence <= 1) ||
+			len(r.Reason) > textMax || strings.ContainsAny(r.Reason, "\r\n\t\x00") {
 			t.Errorf("%q: read %+v", body, r)
 		}
 	})
@@ -201,7 +210,8 @@ func TestBoundOfTheGates(t *testing.T) {
 		{"an advisor that knows of none", "true", []string{limit + `}`}, "[]"},
 		{"answers without it keep it", "true", []string{limit + `,"gate":{"max":32}}`, limit + `}`}, "[32]"},
 		{"fields of a later version", "true", []string{limit + `,"gate":{"max":32,"min":3}}`}, "[32]"},
-		{"nonsense", "true", []string{limit + `,"gate":5}`, limit + `,"gate":{"max":0}}`, limit + `,"gate":{"max":"9"}}`, limit + `,"gate":{"max":1e9}}`, limit + `,"gate":null}`}, "[]"},
+		{"nonsense", "true", []string{limit + `,"gate":5}`, limit + `,"gate":{"max":0}}`, limit + `,"gate":{"max":"9"}}`,
+			limit + `,"gate":{"max":1e9}}`, limit + `,"gate":null}`}, "[]"},
 		{"silence", "true", []string{limit + `,"gate":{"max":32}}`, "", "", "", ""}, "[32 0]"},
 		{"short silence", "true", []string{limit + `,"gate":{"max":32}}`, "", "", limit + `,"gate":{"max":40}}`}, "[32 40]"},
 		{"for a minute", "true", slices.Repeat([]string{limit + `,"gate":{"max":32}}`}, 40), "[32 0]"},

@@ -126,11 +126,13 @@ func start(t *testing.T, tweak func(c *Config)) *rig {
 	t.Helper()
 	r := &rig{t: t, oracle: newOracle(t), log: new(testkit.Records), now: epoch}
 	var err error
-	if r.limits, err = admin.NewLimits(epoch, limit.Config{Algorithm: limit.Fixed, Limit: 100, Window: 1}, new(simredis.Documents), r.log.Logger); err != nil {
+	if r.limits, err = admin.NewLimits(epoch, limit.Config{Algorithm: limit.Fixed, Limit: 100, Window: 1},
+		new(simredis.Documents), r.log.Logger); err != nil {
 		t.Fatal(err)
 	}
 	c := Config{
-		Settings: config.Adaptive{Mode: "true", URL: r.oracle.URL, Interval: 30 * time.Second, Timeout: 20 * time.Second, Stale: 3, Scale: 1,
+		Settings: config.Adaptive{Mode: "true", URL: r.oracle.URL, Interval: 30 * time.Second, Timeout: 20 * time.Second,
+			Stale: 3, Scale: 1,
 			Rails: rails.Rails{Min: 5, Max: 100_000, Step: 4, Dwell: 3 * time.Minute}},
 		Instance: "one", Limits: r.limits, Store: new(shared), Log: r.log.Logger("Adaptive"),
 		Traffic:      func() *report.Sum { now := r.traffic; return &now },
@@ -209,7 +211,8 @@ func (r *rig) logged(want ...string) {
 // change is what a person does.
 func (r *rig) change(limitPerSecond int64, pin bool) {
 	r.t.Helper()
-	ch := admin.Change{Config: limit.Config{Algorithm: limit.Fixed, Limit: limitPerSecond, Window: 1}, Source: admin.SourceAPI, Pin: pin, IfMatch: -1}
+	ch := admin.Change{Config: limit.Config{Algorithm: limit.Fixed, Limit: limitPerSecond, Window: 1},
+		Source: admin.SourceAPI, Pin: pin, IfMatch: -1}
 	if _, err := r.limits.Apply(r.now, ch); err != nil {
 		r.t.Fatal(err)
 	}

@@ -54,12 +54,15 @@ func TestSnapshots(t *testing.T) {
 		{"deliveries", 1, 2, report.Sum{Admitted: 2, Delivered: 90, Ended: 92},
 			`{"timestamp":"2026-01-19T16:31:00Z","interval":30,"observedRps":2,"forwardedRps":2,"rejectedRate":0,"latencyP95":0,"errors5xx":0,` + limits +
 				strings.Replace(gates(2760, none), `"inFlight"`, `"deliveredRps":90,"inFlight"`, 1)},
-		{"gates", 1, 3, report.Sum{Admitted: 200, Ended: 100, Taken: 30_000_000, Places: 40_000_000, Bound: 10_000_000, Targets: 3},
+		{"gates", 1, 3, report.Sum{Admitted: 200, Ended: 100, Taken: 30_000_000, Places: 40_000_000, Bound: 10_000_000,
+			Targets: 3},
 			`{"timestamp":"2026-01-19T16:31:30Z","interval":60,"observedRps":100,"forwardedRps":100,"rejectedRate":0,"latencyP95":0,"errors5xx":0,` + limits +
 				gates(3000, `"inFlight":15,"gateLimit":20,"gateShare":0.25,"healthyTargets":3`)},
 	} {
-		before := &reading{at: seconds(test.before), turn: c.turn(seconds(test.before)), traffic: &report.Sum{Admitted: 1000, Denied: 1000, Ended: 500, Failed: 7}}
-		sum := report.Sum{Admitted: 1000 + test.traffic.Admitted, Denied: 1000 + test.traffic.Denied, Ended: 500 + test.traffic.Ended, Delivered: test.traffic.Delivered, Failed: 7 + test.traffic.Failed,
+		before := &reading{at: seconds(test.before), turn: c.turn(seconds(test.before)),
+			traffic: &report.Sum{Admitted: 1000, Denied: 1000, Ended: 500, Failed: 7}}
+		sum := report.Sum{Admitted: 1000 + test.traffic.Admitted, Denied: 1000 + test.traffic.Denied,
+			Ended: 500 + test.traffic.Ended, Delivered: test.traffic.Delivered, Failed: 7 + test.traffic.Failed,
 			Taken: test.traffic.Taken, Places: test.traffic.Places, Bound: test.traffic.Bound, Targets: test.traffic.Targets}
 		s := c.snapshot(before, &reading{at: seconds(test.then), turn: c.turn(seconds(test.then)), traffic: &sum}, at, "x")
 		if got, err := json.Marshal(s); err != nil || string(got) != test.want {
@@ -71,7 +74,8 @@ func TestSnapshots(t *testing.T) {
 // The clock's turns are even, and every moment belongs to the turn that was due last.
 func TestClock(t *testing.T) {
 	for _, c := range []clock{
-		{epoch, 30 * time.Second, 1}, {epoch, 30 * time.Second, 30}, {epoch, time.Second, 7}, {epoch, 30 * time.Second, 999.9}, {epoch, time.Hour, 1.0 / 3 * 10},
+		{epoch, 30 * time.Second, 1}, {epoch, 30 * time.Second, 30}, {epoch, time.Second, 7},
+		{epoch, 30 * time.Second, 999.9}, {epoch, time.Hour, 1.0 / 3 * 10},
 	} {
 		for n := range int64(5000) {
 			due := c.due(n)
@@ -85,7 +89,8 @@ func TestClock(t *testing.T) {
 				t.Fatalf("%+v: at turn %d it shows %v, want %v", c, n, c.at(due), want)
 			}
 		}
-		if got, want := c.then(epoch.Add(2*time.Second), epoch.Add(time.Second)), epoch.Add(time.Duration(c.scale*1e9)); got.Sub(want).Abs() > time.Microsecond {
+		if got, want := c.then(epoch.Add(2*time.Second), epoch.Add(time.Second)),
+			epoch.Add(time.Duration(c.scale*1e9)); got.Sub(want).Abs() > time.Microsecond {
 			t.Errorf("%+v: a second after the beginning was at %v, want %v", c, got, want)
 		}
 		if got := c.then(epoch, epoch.Add(time.Hour)); !got.Equal(epoch) {
@@ -116,7 +121,9 @@ func TestDue(t *testing.T) {
 	if got := strings.Join(sent, "; "); got != "2s: 2, 0.00; 8s: 6, 0.17; 10s: 2, 0.50; 12s: 2, 0.50; 30s: 18, 0.00" {
 		t.Errorf("sent %s", got)
 	}
-	if text := strings.Join(r.log.Taken(), "; "); text != "DEBUG Adaptive - AI request sent (interval 2 s); DEBUG Adaptive - AI request sent (interval 6 s); DEBUG Adaptive - AI request sent (interval 2 s); "+
+	if text := strings.Join(r.log.Taken(),
+		"; "); text != "DEBUG Adaptive - AI request sent (interval 2 s); DEBUG Adaptive - AI request sent (interval 6 s); "+
+		"DEBUG Adaptive - AI request sent (interval 2 s); "+
 		"DEBUG Adaptive - AI request sent (interval 2 s); INFO Adaptive - AI request sent (interval 18 s)" {
 		t.Errorf("logged %s", text)
 	}
@@ -134,7 +141,8 @@ func TestEnforced(t *testing.T) {
 		away   store.Mode
 		want   string
 	}{
-		{"true", nil, store.Exact, "normal local"}, {"true", new(shared), store.Exact, "normal shared"}, {"shadow", new(shared), store.Exact, "shadow shared"},
+		{"true", nil, store.Exact, "normal local"}, {"true", new(shared), store.Exact, "normal shared"},
+		{"shadow", new(shared), store.Exact, "shadow shared"},
 		{"true", new(shared), store.FailOpen, "failopen shared"}, {"true", new(shared), store.Closed, "failopen shared"},
 		{"shadow", new(shared), store.FailOpen, "failopen shared"}, {"true", new(shared), store.Local, "normal local"},
 	} {
@@ -171,7 +179,8 @@ func TestRun(t *testing.T) {
 	ended := make(chan bool)
 	go func() { r.Run(ctx); close(ended) }()
 	testkit.Eventually(t, "ten updates", func() bool { return len(r.read().lines) >= 10 })
-	if first := r.read().lines[:2]; len(r.read().lines) < linesMax && (first[0].Result != Applied || first[1].Result != Unchanged) {
+	if first := r.read().lines[:2]; len(r.read().lines) < linesMax &&
+		(first[0].Result != Applied || first[1].Result != Unchanged) {
 		t.Errorf("remembered %v, %v", first[0].Result, first[1].Result)
 	}
 	hangs := make(chan bool)

@@ -11,7 +11,8 @@ import (
 
 // advised is a change as the advisor makes it, based on what is in force.
 func advised(l *Limits, permits int64) Change {
-	return Change{Config: limit.Config{Algorithm: limit.Fixed, Limit: permits, Window: 1}, Source: SourceAdvisor, IfMatch: l.Active().Version, Basis: l.Active(), StoredOnly: true}
+	return Change{Config: limit.Config{Algorithm: limit.Fixed, Limit: permits, Window: 1}, Source: SourceAdvisor,
+		IfMatch: l.Active().Version, Basis: l.Active(), StoredOnly: true}
 }
 
 // What is pinned the advisor cannot change, on whatever proxy, until a person does.
@@ -27,14 +28,16 @@ func TestPinKeepsTheAdvisorOut(t *testing.T) {
 		if !before.Pinned {
 			t.Errorf("%s: not pinned", name)
 		}
-		if _, err := r.Apply(epoch.Add(time.Minute), advised(r.Limits, 7)); !errors.Is(err, ErrPinned) || r.Active() != before {
+		if _, err := r.Apply(epoch.Add(time.Minute), advised(r.Limits, 7)); !errors.Is(err, ErrPinned) ||
+			r.Active() != before {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	if _, err := a.Delete(epoch.Add(time.Hour), -1); err != nil {
 		t.Fatal(err)
 	}
-	if next, err := a.Apply(epoch.Add(2*time.Hour), advised(a.Limits, 7)); err != nil || next.Source != SourceAdvisor || next.Pinned {
+	if next, err := a.Apply(epoch.Add(2*time.Hour), advised(a.Limits, 7)); err != nil ||
+		next.Source != SourceAdvisor || next.Pinned {
 		t.Errorf("after the pin: %+v, %v", next, err)
 	}
 }

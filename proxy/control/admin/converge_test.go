@@ -145,7 +145,8 @@ func (c *chaos[P]) converged(at time.Time) {
 			c.t.Errorf("%s: %s, want %s; the store's version is %d", name, got, want, doc.Version)
 		}
 		if !held.UpdatedAt.Equal(at) || string(known.body) != string(doc.Body) {
-			c.t.Errorf("%s: in force is the change of %v, want that of %v; the store holds %s", name, held.UpdatedAt, at, doc.Body)
+			c.t.Errorf("%s: in force is the change of %v, want that of %v; the store holds %s", name, held.UpdatedAt, at,
+				doc.Body)
 		}
 		p.common().log.Taken()
 	}

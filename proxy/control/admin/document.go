@@ -131,9 +131,10 @@ func (d *document[T]) publish() {
 
 // registerMetrics adds a gauge of unstored.
 func (d *document[T]) registerMetrics(set *metric.Set) {
-	set.Gauge("ratelimiter_config_unstored"+metric.Labels("document", strings.TrimPrefix(d.name, "ratelimiter:")), "1 while the store holds something other than what is in force here", func() float64 {
-		return metric.Bool(d.unstored.Load())
-	})
+	set.Gauge("ratelimiter_config_unstored"+metric.Labels("document", strings.TrimPrefix(d.name, "ratelimiter:")),
+		"1 while the store holds something other than what is in force here", func() float64 {
+			return metric.Bool(d.unstored.Load())
+		})
 }
 
 // show corrects the version and stored of what is in force.

@@ -35,12 +35,16 @@ func storedWord(stored, inMemory bool) any {
 }
 
 func (l *Limits) answerOf(a *Active) *limitsAnswer {
-	return &limitsAnswer{Config: a.Policy.Limit.Config(), Version: a.Version, Source: a.Source, UpdatedAt: a.UpdatedAt.UTC().Format(time.RFC3339Nano), Stored: storedWord(a.Stored, l.InMemory), Pinned: a.Pinned}
+	return &limitsAnswer{Config: a.Policy.Limit.Config(), Version: a.Version, Source: a.Source,
+		UpdatedAt: a.UpdatedAt.UTC().Format(time.RFC3339Nano), Stored: storedWord(a.Stored, l.InMemory), Pinned: a.Pinned}
 }
 
 // Register adds the endpoints of the limit configuration to own.
 func (l *Limits) Register(own *service.Endpoints) {
-	own.HandleJSON("GET /config/limits", func(w http.ResponseWriter, _ *http.Request) (any, error) { return l.answer(w, l.Active(), nil) })
+	own.HandleJSON("GET /config/limits", func(w http.ResponseWriter, _ *http.Request) (any,
+		error) {
+		return l.answer(w, l.Active(), nil)
+	})
 	own.HandleJSON("POST /config/limits", l.post)
 	own.HandleJSON("DELETE /config/limits", l.delete)
 	own.HandleJSON("POST /config/algorithm", l.postAlgorithm)
@@ -104,7 +108,8 @@ func unused(c limit.Config) string {
 	if stray == nil {
 		return ""
 	}
-	return fmt.Sprintf("without effect until the algorithm is switched: %s; algorithm %v uses %s", strings.Join(stray, ", "), c.Algorithm, c.Algorithm.Uses())
+	return fmt.Sprintf("without effect until the algorithm is switched: %s; algorithm %v uses %s",
+		strings.Join(stray, ", "), c.Algorithm, c.Algorithm.Uses())
 }
 
 // ignored are the unknown fields of a request, without those that the advisor's answers have.
@@ -146,7 +151,8 @@ func ifMatch(r *http.Request) (int64, error) {
 	}
 	version, err := strconv.ParseInt(strings.Trim(text, `"`), 10, 64)
 	if err != nil || version < 0 {
-		return 0, strict.Fault{Path: "If-Match", Message: "must be a version from GET /config/limits, is " + strconv.Quote(text)}
+		return 0, strict.Fault{Path: "If-Match", Message: "must be a version from GET /config/limits, is " +
+			strconv.Quote(text)}
 	}
 	return version, nil
 }

@@ -334,7 +334,8 @@ func (f *fleet[P]) change(p P, words ...string) error {
 	return err
 }
 
-var reaches = map[string]reach{"away": reachNone, "deaf": reachLost, "readonly": reachRead, "late": reachLate, "back": reachAll}
+var reaches = map[string]reach{"away": reachNone, "deaf": reachLost, "readonly": reachRead, "late": reachLate,
+	"back": reachAll}
 
 // step is what one proxy does, or is found to be.
 func (f *fleet[P]) step(p P, step string, words []string) {

@@ -110,7 +110,8 @@ func (k *Keys) list(_ http.ResponseWriter, r *http.Request) (any, error) {
 		}
 		busiest.Entries, refused.Entries = only(busiest.Entries, key), only(refused.Entries, key)
 	}
-	return keysAnswer{Rule: id, Parts: parts, HalfLife: k.HalfLife.Seconds(), Busiest: listOf(busiest, n), Refused: listOf(refused, n)}, nil
+	return keysAnswer{Rule: id, Parts: parts, HalfLife: k.HalfLife.Seconds(), Busiest: listOf(busiest, n),
+		Refused: listOf(refused, n)}, nil
 }
 
 // only returns the entry of a key, if there is one. Keys longer than the part that is
@@ -149,9 +150,12 @@ func (k *Keys) parts(id string) ([]keys.Part, error) {
 	case rule.Global:
 		return []keys.Part{}, nil
 	case "":
-		return nil, strict.Fault{Path: "rule", Message: "is missing; must be the id of a rule in GET /config/rules, or global"}
+		return nil, strict.Fault{Path: "rule",
+			Message: "is missing; must be the id of a rule in GET /config/rules, or global"}
 	}
-	return nil, service.WithStatus(http.StatusNotFound, strict.Fault{Path: "rule", Message: fmt.Sprintf("must be the id of a rule in GET /config/rules, or global; there is no %q", id)})
+	return nil, service.WithStatus(http.StatusNotFound,
+		strict.Fault{Path: "rule",
+			Message: fmt.Sprintf("must be the id of a rule in GET /config/rules, or global; there is no %q", id)})
 }
 
 // edited is the result of an edit of a key.
@@ -196,14 +200,17 @@ func (k *Keys) add(w http.ResponseWriter, r *http.Request) (any, error) {
 		return nil, err
 	}
 	if asked.Add < 1 || asked.Add > addMax {
-		return nil, strict.Fault{Path: "add", Message: fmt.Sprintf("must be a whole number from 1 to %d, is %d", int64(addMax), asked.Add)}
+		return nil, strict.Fault{Path: "add", Message: fmt.Sprintf("must be a whole number from 1 to %d, is %d",
+			int64(addMax), asked.Add)}
 	}
 	values, err := readValue(asked.Key)
-	return k.edit(asked.Rule, values, err, func(rule string, key []byte) (bool, error) { return k.Store.Add(rule, key, asked.Add) })
+	return k.edit(asked.Rule, values, err,
+		func(rule string, key []byte) (bool, error) { return k.Store.Add(rule, key, asked.Add) })
 }
 
 // edit changes a key. err is the error of parsing its values, if any.
-func (k *Keys) edit(id string, values []*string, err error, change func(rule string, key []byte) (bool, error)) (any, error) {
+func (k *Keys) edit(id string, values []*string, err error,
+	change func(rule string, key []byte) (bool, error)) (any, error) {
 	parts, noRule := k.parts(id)
 	if noRule != nil {
 		return nil, noRule

@@ -85,37 +85,53 @@ func TestKeysEdit(t *testing.T) {
 		answer              string
 		done                string // with the store
 	}{
-		{"DELETE", "rule=per-partner&key=acme", "", 200, `{"rule":"per-partner","key":["acme"],"changed":true}`, `forget per-partner "4:acme"`},
-		{"DELETE", "rule=per-partner&key=", "", 200, `{"rule":"per-partner","key":[""],"changed":false}`, `forget per-partner "0:"`},
+		{"DELETE", "rule=per-partner&key=acme", "", 200, `{"rule":"per-partner","key":["acme"],"changed":true}`,
+			`forget per-partner "4:acme"`},
+		{"DELETE", "rule=per-partner&key=", "", 200, `{"rule":"per-partner","key":[""],"changed":false}`,
+			`forget per-partner "0:"`},
 		{"DELETE", `rule=per-partner&key=["acme"]`, "", 200, `"changed":true`, `forget per-partner "4:acme"`},
 		{"DELETE", `rule=per-partner&key=[null]`, "", 200, `"key":[null]`, `forget per-partner "-"`},
 		{"DELETE", `rule=per-partner&key=["[x"]`, "", 200, `"key":["[x"]`, `forget per-partner "2:[x"`},
-		{"DELETE", `rule=per-partner&key=` + url.QueryEscape(`a\xff\\`), "", 200, `"key":["a\\xff\\\\"]`, `forget per-partner "3:a\xff\\"`},
+		{"DELETE", `rule=per-partner&key=` + url.QueryEscape(`a\xff\\`), "", 200, `"key":["a\\xff\\\\"]`,
+			`forget per-partner "3:a\xff\\"`},
 		{"DELETE", `rule=both&key=["acme","GET"]`, "", 200, `"key":["acme","GET"]`, `forget both "4:acme3:GET"`},
 		{"DELETE", "rule=everybody", "", 200, `"key":[]`, `forget everybody ""`},
 		{"DELETE", "rule=everybody&key=[]", "", 200, `"key":[]`, `forget everybody ""`},
 		{"DELETE", "rule=global", "", 200, `{"rule":"global","key":[]`, `forget global ""`},
 		{"DELETE", "rule=net&key=192.0.2.7", "", 200, `"key":["192.0.2.0/24"]`, `forget net "12:192.0.2.0/24"`},
 		{"DELETE", "rule=net&key=192.0.2.0/24", "", 200, `"key":["192.0.2.0/24"]`, `forget net "12:192.0.2.0/24"`},
-		{"DELETE", "rule=net&key=2001:db8:1:2:3::4", "", 200, `"key":["2001:db8:1:2::/64"]`, `forget net "17:2001:db8:1:2::/64"`},
+		{"DELETE", "rule=net&key=2001:db8:1:2:3::4", "", 200, `"key":["2001:db8:1:2::/64"]`,
+			`forget net "17:2001:db8:1:2::/64"`},
 		{"DELETE", "rule=address&key=::ffff:192.0.2.7", "", 200, `"key":["192.0.2.7"]`, `forget address "9:192.0.2.7"`},
 		{"DELETE", `rule=net6&key=["2001:db8:1:2::3","EXAMPLE.com.:80","//a/./b","x","y"]`, "", 200,
-			`"key":["2001:db8:1::/48","example.com","/a/b","sha256:2d711642b726","y"]`, fmt.Sprintf("forget net6 %q", "15:2001:db8:1::/4811:example.com4:/a/b"+string(keys.AppendSecret(nil, []byte("x")))+"1:y")},
-		{"DELETE", "rule=login&key=Bearer%20topsecret", "", 200, `{"rule":"login","key":["sha256:c859cca49c8b"],"changed":false}`, fmt.Sprintf("forget login %q", secret)},
-		{"DELETE", "rule=login&key=sha256:c859cca49c8b", "", 200, `"key":["sha256:c859cca49c8b"]`, fmt.Sprintf("forget login %q", secret)},
-		{"POST", "", `{"rule":"login","key":"sha256:c859cca49c8b","add":5}`, 200, `"key":["sha256:c859cca49c8b"]`, fmt.Sprintf("add login %q 5", secret)},
-		{"POST", "", `{"rule":"login","key":"Bearer topsecret","add":5}`, 200, `"key":["sha256:c859cca49c8b"]`, fmt.Sprintf("add login %q 5", secret)},
-		{"DELETE", "rule=login&key=sha256:000000000000", "", 400, `its digest in a key that GET /config/keys currently lists","path":"key"`, ""},
-		{"DELETE", "rule=login&key=sha256:c859cca49c8ba", "", 200, `"changed":false`, fmt.Sprintf("forget login %q", keys.AppendSecret(nil, []byte("sha256:c859cca49c8ba")))},
-		{"DELETE", "rule=per-partner&key=sha256:c859cca49c8b", "", 200, `"key":["sha256:c859cca49c8b"]`, `forget per-partner "19:sha256:c859cca49c8b"`},
-		{"POST", "", `{"rule":"per-partner","key":"acme","add":5}`, 200, `{"rule":"per-partner","key":["acme"],"changed":true}`, `add per-partner "4:acme" 5`},
-		{"POST", "", `{"rule":"per-partner","key":["acme"],"add":9007199254740992}`, 200, `"changed":true`, `add per-partner "4:acme" 9007199254740992`},
+			`"key":["2001:db8:1::/48","example.com","/a/b","sha256:2d711642b726","y"]`,
+			fmt.Sprintf("forget net6 %q", "15:2001:db8:1::/4811:example.com4:/a/b"+
+				string(keys.AppendSecret(nil, []byte("x")))+"1:y")},
+		{"DELETE", "rule=login&key=Bearer%20topsecret", "", 200,
+			`{"rule":"login","key":["sha256:c859cca49c8b"],"changed":false}`, fmt.Sprintf("forget login %q", secret)},
+		{"DELETE", "rule=login&key=sha256:c859cca49c8b", "", 200, `"key":["sha256:c859cca49c8b"]`,
+			fmt.Sprintf("forget login %q", secret)},
+		{"POST", "", `{"rule":"login","key":"sha256:c859cca49c8b","add":5}`, 200, `"key":["sha256:c859cca49c8b"]`,
+			fmt.Sprintf("add login %q 5", secret)},
+		{"POST", "", `{"rule":"login","key":"Bearer topsecret","add":5}`, 200, `"key":["sha256:c859cca49c8b"]`,
+			fmt.Sprintf("add login %q 5", secret)},
+		{"DELETE", "rule=login&key=sha256:000000000000", "", 400,
+			`its digest in a key that GET /config/keys currently lists","path":"key"`, ""},
+		{"DELETE", "rule=login&key=sha256:c859cca49c8ba", "", 200, `"changed":false`,
+			fmt.Sprintf("forget login %q", keys.AppendSecret(nil, []byte("sha256:c859cca49c8ba")))},
+		{"DELETE", "rule=per-partner&key=sha256:c859cca49c8b", "", 200, `"key":["sha256:c859cca49c8b"]`,
+			`forget per-partner "19:sha256:c859cca49c8b"`},
+		{"POST", "", `{"rule":"per-partner","key":"acme","add":5}`, 200,
+			`{"rule":"per-partner","key":["acme"],"changed":true}`, `add per-partner "4:acme" 5`},
+		{"POST", "", `{"rule":"per-partner","key":["acme"],"add":9007199254740992}`, 200, `"changed":true`,
+			`add per-partner "4:acme" 9007199254740992`},
 		{"POST", "", `{"rule":"per-partner","key":null,"add":1}`, 200, `"key":[null]`, `add per-partner "-" 1`},
 		{"POST", "", `{"rule":"global","add":1}`, 200, `"key":[]`, `add global "" 1`},
 
 		{"DELETE", "", "", 400, `"path":"rule"`, ""},
 		{"DELETE", "rule=nobody&key=acme", "", 404, `there is no \"nobody\"","path":"rule"`, ""},
-		{"DELETE", "rule=per-partner", "", 400, `must have 1 values, one for each part of the rule's key [header:X-Partner], has 0","path":"key"`, ""},
+		{"DELETE", "rule=per-partner", "", 400,
+			`must have 1 values, one for each part of the rule's key [header:X-Partner], has 0","path":"key"`, ""},
 		{"DELETE", "rule=global&key=acme", "", 400, `must have 0 values`, ""},
 		{"DELETE", "rule=both&key=acme", "", 400, `[header:X-Partner method], has 1","path":"key"`, ""},
 		{"DELETE", "rule=both&key=acme&key=GET", "", 400, `must be given once`, ""},
@@ -124,8 +140,10 @@ func TestKeysEdit(t *testing.T) {
 		{"DELETE", `rule=per-partner&key=a\x`, "", 400, `two hexadecimal digits for a byte","path":"key[0]"`, ""},
 		{"DELETE", `rule=per-partner&key=a\xgg`, "", 400, `"path":"key[0]"`, ""},
 		{"DELETE", "rule=net&key=example.com", "", 400, `must be an address or a network, such as 192.0.2.7`, ""},
-		{"DELETE", "rule=net&key=10.0.0.0/8", "", 400, `a network of /24 as the rule counts them, is \"10.0.0.0/8\"","path":"key[0]"`, ""},
-		{"POST", "", `{"rule":"per-partner","key":"acme"}`, 400, `must be a whole number from 1 to 9007199254740992, is 0","path":"add"`, ""},
+		{"DELETE", "rule=net&key=10.0.0.0/8", "", 400,
+			`a network of /24 as the rule counts them, is \"10.0.0.0/8\"","path":"key[0]"`, ""},
+		{"POST", "", `{"rule":"per-partner","key":"acme"}`, 400,
+			`must be a whole number from 1 to 9007199254740992, is 0","path":"add"`, ""},
 		{"POST", "", `{"rule":"per-partner","key":"acme","add":-1}`, 400, `"path":"add"`, ""},
 		{"POST", "", `{"rule":"per-partner","key":"acme","add":9007199254740993}`, 400, `"path":"add"`, ""},
 		{"POST", "", `{"rule":"per-partner","key":{},"add":1}`, 400, `"path":"key"`, ""},
@@ -140,7 +158,8 @@ func TestKeysEdit(t *testing.T) {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest(test.method, "/config/keys?"+query, strings.NewReader(test.body)))
 		if w.Code != test.status || !strings.Contains(w.Body.String(), test.answer) {
-			t.Errorf("%s %s %s: %d %s, want %d with %s", test.method, test.query, test.body, w.Code, w.Body, test.status, test.answer)
+			t.Errorf("%s %s %s: %d %s, want %d with %s", test.method, test.query, test.body, w.Code, w.Body, test.status,
+				test.answer)
 		}
 		if got := strings.Join(l.done, ", "); got != test.done {
 			t.Errorf("%s %s %s: the store was told %s, want %s", test.method, test.query, test.body, got, test.done)
@@ -181,16 +200,21 @@ func TestKeysList(t *testing.T) {
 		want   string
 	}{
 		{"rule=per-partner", 200, `{"rule":"per-partner","parts":["header:X-Partner"],"halfLife":60,` +
-			`"busiest":{"total":10,"keys":[{"key":["` + long + `"],"cut":true,"count":4,"error":0},{"key":["acme"],"count":3,"error":0},` +
+			`"busiest":{"total":10,"keys":[{"key":["` + long +
+			`"],"cut":true,"count":4,"error":0},{"key":["acme"],"count":3,"error":0},` +
 			`{"key":[null],"count":2,"error":0},{"key":["a\\xff\\\\"],"count":1,"error":0}],"missed":0},` +
 			`"refused":{"total":2,"keys":[{"key":[null],"count":2,"error":0}],"missed":0}}`},
-		{"rule=per-partner&limit=1", 200, `"busiest":{"total":10,"keys":[{"key":["` + long + `"],"cut":true,"count":4,"error":0}],"missed":0}`},
-		{"rule=both", 200, `"parts":["header:X-Partner","method"],"halfLife":60,"busiest":{"total":1,"keys":[{"key":["acme","GET"]`},
+		{"rule=per-partner&limit=1", 200, `"busiest":{"total":10,"keys":[{"key":["` + long +
+			`"],"cut":true,"count":4,"error":0}],"missed":0}`},
+		{"rule=both", 200,
+			`"parts":["header:X-Partner","method"],"halfLife":60,"busiest":{"total":1,"keys":[{"key":["acme","GET"]`},
 		{"rule=global", 200, `{"rule":"global","parts":[],"halfLife":60,"busiest":{"total":7,"keys":[{"key":[],"count":7,"error":0}],"missed":0},"refused":{"total":0,"keys":[],"missed":0}}`},
 		{"rule=login&limit=1", 200, `"busiest":{"total":3,"keys":[{"key":["sha256:c859cca49c8b"],"count":2,"error":0}],"missed":0},"refused":{"total":2,"keys":[{"key":["sha256:c859cca49c8b"],"count":2`},
-		{"rule=login&key=Bearer%20other", 200, `"busiest":{"total":3,"keys":[{"key":["sha256:a43e60cf4b2f"],"count":1,"error":0}],"missed":0},"refused":{"total":2,"keys":[],"missed":0}}`},
+		{"rule=login&key=Bearer%20other", 200,
+			`"busiest":{"total":3,"keys":[{"key":["sha256:a43e60cf4b2f"],"count":1,"error":0}],"missed":0},"refused":{"total":2,"keys":[],"missed":0}}`},
 		{"rule=login&key=sha256:c859cca49c8b", 200, `"keys":[{"key":["sha256:c859cca49c8b"],"count":2`},
-		{"rule=per-partner&key=acme", 200, `"busiest":{"total":10,"keys":[{"key":["acme"],"count":3,"error":0}],"missed":0},"refused":{"total":2,"keys":[],"missed":0}}`},
+		{"rule=per-partner&key=acme", 200,
+			`"busiest":{"total":10,"keys":[{"key":["acme"],"count":3,"error":0}],"missed":0},"refused":{"total":2,"keys":[],"missed":0}}`},
 		{"rule=both&key=acme", 400, `has 1","path":"key"`},
 		{"rule=everybody", 200, `"busiest":{"total":0,"keys":[],"missed":0}`},
 		{"", 400, `"path":"rule"`},
@@ -212,7 +236,8 @@ func TestKeyIsThatOfRequests(t *testing.T) {
 	set := mustRead(t, keyRules)
 	var h http1.Head
 	reader := http1.NewRequestReader(&http1.Limits{})
-	request := "GET //a/./b?q=a%20b HTTP/1.1\r\nHost: EXAMPLE.com.:80\r\nX-Partner: Acme \\ Söhne\r\nCookie: c=\"d\"\r\nAuthorization: Basic x\r\n\r\n"
+	request := "GET //a/./b?q=a%20b HTTP/1.1\r\nHost: EXAMPLE.com.:80\r\nX-Partner: Acme \\ Söhne\r\nCookie: " +
+		"c=\"d\"\r\nAuthorization: Basic x\r\n\r\n"
 	if _, err := reader.Next([]byte(request), &h); err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,8 @@ func readValue(raw strict.Raw) (values []*string, err error) {
 		return nil, nil
 	case raw[0] == '[':
 		if err := strict.Decode(raw, &values); err != nil {
-			return nil, fmt.Errorf("must be a list of strings or null, such as [\"acme\",null]; a value that begins with [ must be in a list: %w", err)
+			return nil, fmt.Errorf(
+				"must be a list of strings or null, such as [\"acme\",null]; a value that begins with [ must be in a list: %w", err)
 		}
 		return values, nil
 	}
@@ -41,7 +42,8 @@ func keyOf(parts []keys.Part, values []*string) (key []byte, err error) {
 		for i, p := range parts {
 			words[i] = p.String()
 		}
-		return nil, fmt.Errorf("must have %d values, one for each part of the rule's key [%s], has %d", len(parts), strings.Join(words, " "), len(values))
+		return nil, fmt.Errorf("must have %d values, one for each part of the rule's key [%s], has %d", len(parts),
+			strings.Join(words, " "), len(values))
 	}
 	for i, value := range values {
 		if value == nil {

@@ -61,9 +61,11 @@ type Limits struct {
 // NewLimits starts with the configuration in docs, or otherwise with the defaults of the
 // settings, which must be valid. An unavailable store is not an error: the defaults are
 // in force until Observe or Sync reads the store.
-func NewLimits(now time.Time, defaults limit.Config, docs store.Documents, logger func(component string) *slog.Logger) (*Limits, error) {
+func NewLimits(now time.Time, defaults limit.Config, docs store.Documents,
+	logger func(component string) *slog.Logger) (*Limits, error) {
 	l := &Limits{defaults: defaults, limiter: logger("RateLimiter")}
-	l.name, l.title, l.noun, l.lost, l.docs, l.log = ConfigName, "config", "Config", "Config was", docs, logger("ConfigController")
+	l.name, l.title, l.noun, l.lost, l.docs, l.log = ConfigName, "config", "Config", "Config was", docs,
+		logger("ConfigController")
 	l.read, l.held = l.readEntry, func(a *Active) *Held { return &a.Held }
 	a, err := l.fromDefaults(now)
 	if err != nil {

@@ -253,8 +253,10 @@ func TestAnotherWriterWasFirst(t *testing.T) {
 func TestUnreadableDocumentIsIgnoredAndKept(t *testing.T) {
 	for _, test := range []struct{ body, reason string }{
 		{`{"config"`, "not valid JSON"},
-		{`{"config":{"algorithm":"fixed","limit":0,"window":1},"source":"api","updatedAt":"2026-01-19T16:30:00Z"}`, "limit: is missing or 0"},
-		{`{"config":{"algorithm":"magic"},"source":"api","updatedAt":"2026-01-19T16:30:00Z"}`, "config.algorithm: must be one of"},
+		{`{"config":{"algorithm":"fixed","limit":0,"window":1},"source":"api","updatedAt":"2026-01-19T16:30:00Z"}`,
+			"limit: is missing or 0"},
+		{`{"config":{"algorithm":"magic"},"source":"api","updatedAt":"2026-01-19T16:30:00Z"}`,
+			"config.algorithm: must be one of"},
 		{`{"config":{"algorithm":"fixed","limits":1}}`, "limit: is missing"},
 	} {
 		docs := new(simredis.Documents)

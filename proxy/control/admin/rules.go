@@ -70,7 +70,8 @@ type Rules struct {
 // NewRules starts with the content of the files, and without RULES_FILE with that of
 // docs. An unavailable store is not an error: there are no rules until Observe or Sync
 // reads it. A file that cannot be read or is invalid is a *service.SettingError.
-func NewRules(now time.Time, files RuleFiles, docs store.Documents, logger func(component string) *slog.Logger) (*Rules, error) {
+func NewRules(now time.Time, files RuleFiles, docs store.Documents,
+	logger func(component string) *slog.Logger) (*Rules, error) {
 	r := &Rules{files: files, text: []byte(rule.NoRules)}
 	r.name, r.title, r.noun, r.lost, r.log = RulesName, RulesName, "Rules", "Rules were", logger("ConfigController")
 	r.read, r.held = r.readEntry, func(a *ActiveRules) *Held { return &a.Held }
@@ -147,7 +148,8 @@ func (r *Rules) Put(now time.Time, text []byte, ifMatch int64) (*ActiveRules, er
 			return nil, fmt.Errorf("write %s: %w", RulesName, err)
 		}
 		return &entry{UpdatedAt: at, body: body, force: func(version int64, stored bool) error {
-			r.enforce(document, ActiveRules{Set: set, Held: Held{Version: version, Source: SourceAPI, UpdatedAt: at, Stored: stored}})
+			r.enforce(document,
+				ActiveRules{Set: set, Held: Held{Version: version, Source: SourceAPI, UpdatedAt: at, Stored: stored}})
 			return nil
 		}}, nil
 	})
@@ -177,7 +179,8 @@ func (r *Rules) readEntry(doc store.Document) (*entry, error) {
 		if err != nil {
 			return err
 		}
-		r.enforce(s.Document, ActiveRules{Set: set, Held: Held{Version: version, Source: SourceAPI, UpdatedAt: s.UpdatedAt, Stored: stored}})
+		r.enforce(s.Document,
+			ActiveRules{Set: set, Held: Held{Version: version, Source: SourceAPI, UpdatedAt: s.UpdatedAt, Stored: stored}})
 		return nil
 	}
 	return e, nil
@@ -194,7 +197,8 @@ func (r *Rules) enforce(text []byte, next ActiveRules) {
 		next.Version = next.Epoch
 	}
 	r.active.Store(&next)
-	r.log.Info(fmt.Sprintf("Applied new rules: rules=%d, clients=%d, source=%s", next.Set.Len(), next.Clients, next.Source))
+	r.log.Info(fmt.Sprintf("Applied new rules: rules=%d, clients=%d, source=%s", next.Set.Len(), next.Clients,
+		next.Source))
 	r.warnOf(next.Set.Notes(), "Parts of the rules have no effect")
 	r.changed()
 }

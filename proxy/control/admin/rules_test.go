@@ -35,19 +35,24 @@ func TestRulesAtStart(t *testing.T) {
 		{"rules in the store", "", "", `{"rules":[]}`, "v1 api stored"},
 		{"a file before the store", oneRule("a", 7), "", `{"rules":[]}`, "a=7 v1 file"},
 		{"clients, and rules in the store", "", acmeOnly, `{"rules":[]}`, "clients v1 api stored clients=1"},
-		{"descriptors", "domain: auth\ndescriptors:\n  - key: auth_type\n    value: login\n    rate_limit: {unit: minute, requests_per_unit: 5}\n", "", "",
+		{"descriptors", "domain: auth\ndescriptors:\n  - key: auth_type\n    value: login\n    rate_limit: {unit: minute, " +
+			"requests_per_unit: 5}\n", "", "",
 			"auth/auth_type=login=5 v1 file"},
 
 		{"no such rules file", "-", "", "", `RULES_FILE: "rules.yaml" cannot be read: no such file or directory`},
 		{"no such clients file", "", "-", "", `CLIENTS_FILE: "clients.json" cannot be read: no such file or directory`},
 		{"a faulty rules file", "rules:\n  - id: a\n    key: [nonsense]\n", "", "",
 			`RULES_FILE: "rules.yaml" is invalid: line 2: rules[0].limit: is missing`},
-		{"all its faults", "rules:\n  - id: a\n    key: [nonsense]\n", "", "", `; line 3: rules[0].key[0]: must be one of global,`},
+		{"all its faults", "rules:\n  - id: a\n    key: [nonsense]\n", "", "",
+			`; line 3: rules[0].key[0]: must be one of global,`},
 		{"a faulty clients file", oneRule("a", 7), "{\n\"acme\":{\"algorithm\":\"fixed\"}}", "",
 			`CLIENTS_FILE: "clients.json" is invalid: line 2: acme`},
-		{"a faulty clients file of secrets", "rules:\n- {id: a, key: [header:X-Api-Key], clients: true, limit: {algorithm: fixed, limit: 7, window: 1}}", "{\n\"acme\":{\"algorithm\":\"fixed\"}}", "",
+		{"a faulty clients file of secrets",
+			"rules:\n- {id: a, key: [header:X-Api-Key], clients: true, limit: {algorithm: fixed, limit: 7, window: 1}}",
+			"{\n\"acme\":{\"algorithm\":\"fixed\"}}", "",
 			`CLIENTS_FILE: "clients.json" is invalid: line 2: ["sha256:822b33ad87c1"]`},
-		{"clients that do not go with the rules", strings.Replace(oneRule("a", 7), "key:", "priority: {header: P, classes: {low: 0.5, high: 0}, default: high}\n    key:", 1),
+		{"clients that do not go with the rules", strings.Replace(oneRule("a", 7), "key:",
+			"priority: {header: P, classes: {low: 0.5, high: 0}, default: high}\n    key:", 1),
 			`{"acme":{"algorithm":"fixed","limit":5,"window":1,"priority":"middle"}}`, "",
 			`CLIENTS_FILE: "clients.json" is invalid: does not match the rules of rules.yaml: must have the class "middle"`},
 	} {
@@ -100,27 +105,36 @@ func TestRulesEndpoints(t *testing.T) {
 		answer             string // a part
 		then               string // in force
 	}{
-		{"GET", "/config/rules", "", "", 200, `{"rules":[],"version":0,"epoch":0,"source":"default","updatedAt":"2026-01-19T16:30:00Z","stored":false}`, "v0 default"},
-		{"PUT", "/config/rules", oneRule("a", 7), "", 200, `{"rules":[{"id":"a","key":["ip"],"limit":{"algorithm":"fixed","limit":7,"window":60},"mode":"enforce"}],"version":1,`, "a=7 v1 api stored"},
+		{"GET", "/config/rules", "", "", 200,
+			`{"rules":[],"version":0,"epoch":0,"source":"default","updatedAt":"2026-01-19T16:30:00Z","stored":false}`,
+			"v0 default"},
+		{"PUT", "/config/rules", oneRule("a", 7), "", 200,
+			`{"rules":[{"id":"a","key":["ip"],"limit":{"algorithm":"fixed","limit":7,"window":60},"mode":"enforce"}],"version":1,`, "a=7 v1 api stored"},
 		{"GET", "/config/rules", "", "", 200, `"version":1,"epoch":1,"source":"api"`, "a=7 v1 api stored"},
-		{"PUT", "/config/rules", `{"rules":[{"id":"b","limit":{"algorithm":"gcra","limit":1,"window":3}}]}`, "", 200, `"id":"b"`, "b=1 v2 api stored"},
-		{"PUT", "/config/rules", oneRule("c", 1), `"1"`, 409, `"error":"the configuration has changed meanwhile`, "b=1 v2 api stored"},
+		{"PUT", "/config/rules", `{"rules":[{"id":"b","limit":{"algorithm":"gcra","limit":1,"window":3}}]}`, "", 200,
+			`"id":"b"`, "b=1 v2 api stored"},
+		{"PUT", "/config/rules", oneRule("c", 1), `"1"`, 409, `"error":"the configuration has changed meanwhile`,
+			"b=1 v2 api stored"},
 		{"PUT", "/config/rules", oneRule("c", 1), `"2"`, 200, `"id":"c"`, "c=1 v3 api stored"},
 		{"PUT", "/config/rules", oneRule("c", 2), "three", 400, `"path":"If-Match"`, "c=1 v3 api stored"},
 		{"PUT", "/config/rules", "", "", 400, `"faults":[{`, "c=1 v3 api stored"},
 		{"PUT", "/config/rules", "rules:\n  - id: global\n    key: [nonsense]\n    limt: {}\n", "", 400,
-			`"path":"rules[0].id","faults":[{"line":2,"path":"rules[0].id","message":"must not be \"global\"`, "c=1 v3 api stored"},
+			`"path":"rules[0].id","faults":[{"line":2,"path":"rules[0].id","message":"must not be \"global\"`,
+			"c=1 v3 api stored"},
 		{"PUT", "/config/rules", "rules:\n  - id: global\n    key: [nonsense]\n    limt: {}\n", "", 400,
 			`{"line":3,"path":"rules[0].key[0]","message":"must be one of`, "c=1 v3 api stored"},
-		{"PUT", "/config/rules", "rules:\n  - id: global\n    key: [nonsense]\n    limt: {}\n", "", 400, `{"line":4,"path":"rules[0].limt"`, "c=1 v3 api stored"},
+		{"PUT", "/config/rules", "rules:\n  - id: global\n    key: [nonsense]\n    limt: {}\n", "", 400,
+			`{"line":4,"path":"rules[0].limt"`, "c=1 v3 api stored"},
 		{"PUT", "/config/rules", "rules: []\nversion: 3\n", "", 400, `"line":2,"path":"version"`, "c=1 v3 api stored"},
 		{"PUT", "/config/rules", strings.Repeat(" ", 4<<20+1), "", 413, `4 MiB`, "c=1 v3 api stored"},
 		{"POST", "/config/rules", "", "", 405, `allowed: GET, HEAD, PUT`, "c=1 v3 api stored"},
 		{"POST", "/reload", "", "", 200, `"algorithm":"fixed"`, "c=1 v3 api stored"},
-		{"PUT", "/config/rules", "domain: auth\ndescriptors:\n  - key: auth_type\n    value: login\n    rate_limit: {unit: minute, requests_per_unit: 5}\n", "", 200,
+		{"PUT", "/config/rules", "domain: auth\ndescriptors:\n  - key: auth_type\n    value: login\n    rate_limit: " +
+			"{unit: minute, requests_per_unit: 5}\n", "", 200,
 			`{"domain":"auth","descriptors":[{"key":"auth_type","value":"login","rate_limit":{"unit":"minute","requests_per_unit":5}}],"version":4,`, "auth/auth_type=login=5 v4 api stored"},
 		{"PUT", "/config/rules", "rules: []", "", 200, `{"rules":[],"version":5,`, "v5 api stored"},
-		{"PUT", "/config/rules", `{"rules":[{"id":"c","limit":{"algorithm":"fixed","limit":1,"window":60,"burst":9}}],"notes":[]}`, "", 200,
+		{"PUT", "/config/rules",
+			`{"rules":[{"id":"c","limit":{"algorithm":"fixed","limit":1,"window":60,"burst":9}}],"notes":[]}`, "", 200,
 			`"notes":[{"line":1,"path":"rules[0].limit.burst","message":"has no effect with algorithm fixed, which uses limit, window"}]`, "c=1 v6 api stored"},
 	} {
 		var fields []string
@@ -129,12 +143,14 @@ func TestRulesEndpoints(t *testing.T) {
 		}
 		w := r.do(test.method, test.path, test.body, fields...)
 		if w.Code != test.status || !strings.Contains(w.Body.String(), test.answer) {
-			t.Errorf("%s %s %.40q: %d %s\nwant %d with %s", test.method, test.path, test.body, w.Code, w.Body, test.status, test.answer)
+			t.Errorf("%s %s %.40q: %d %s\nwant %d with %s", test.method, test.path, test.body, w.Code, w.Body, test.status,
+				test.answer)
 		}
 		if ct := w.Header().Get("Content-Type"); ct != "application/json" || !json.Valid(w.Body.Bytes()) {
 			t.Errorf("%s %s: content type %s, %s", test.method, test.path, ct, w.Body)
 		}
-		if etag := w.Header().Get("ETag"); test.status == 200 && test.path == "/config/rules" && etag != fmt.Sprintf(`"%d"`, r.Active().Version) {
+		if etag := w.Header().Get("ETag"); test.status == 200 && test.path == "/config/rules" &&
+			etag != fmt.Sprintf(`"%d"`, r.Active().Version) {
 			t.Errorf("%s %s: ETag %s in version %d", test.method, test.path, etag, r.Active().Version)
 		}
 		r.inForce(test.then)
@@ -202,7 +218,8 @@ func TestRulesOfFile(t *testing.T) {
 		t.Errorf("PUT: %d %s, want 409 with the file", w.Code, w.Body)
 	}
 	w = r.do("GET", "/config/rules", "")
-	if !strings.Contains(w.Body.String(), `"source":"file"`) || !strings.Contains(w.Body.String(), `"file":"`+r.path("rules.yaml")) {
+	if !strings.Contains(w.Body.String(), `"source":"file"`) ||
+		!strings.Contains(w.Body.String(), `"file":"`+r.path("rules.yaml")) {
 		t.Errorf("GET: %s, want source and file", w.Body)
 	}
 	r.Observe(epoch, store.Document{})
@@ -231,16 +248,23 @@ func TestRulesReload(t *testing.T) {
 		{"nothing new", "rules.yaml", oneRule("a", 7), 200, `"limit":100`, "a=7 clients v1 file clients=1", ""},
 		{"other rules", "rules.yaml", oneRule("a", 8), 200, `"limit":100`, "a=8 clients v2 file clients=1",
 			"INFO ConfigController - Applied new rules: rules=2, clients=1, source=file"},
-		{"broken rules", "rules.yaml", "rules:\n  - id: a\n    key: [ip]\n    limit: {algorithm: fixed, limit: 0, window: 1}\n", 500,
+		{"broken rules", "rules.yaml",
+			"rules:\n  - id: a\n    key: [ip]\n    limit: {algorithm: fixed, limit: 0, window: 1}\n", 500,
 			`"faults":[{"line":4,"path":"rules[0].limit.limit","message":"is missing or 0`, "a=8 clients v2 file clients=1",
-			"ERROR ConfigController - File ignored, the previous rules stay in force setting=RULES_FILE file=rules.yaml reason=line 4: rules[0].limit.limit: is missing or 0"},
-		{"no rules file", "rules.yaml", "", 500, `"error":"RULES_FILE: ` + r.path("rules.yaml") + `: no such file or directory"`, "a=8 clients v2 file clients=1",
-			"ERROR ConfigController - File ignored, the previous rules stay in force setting=RULES_FILE file=rules.yaml reason=no such file"},
+			"ERROR ConfigController - File ignored, the previous rules stay in force setting=RULES_FILE file=rules.yaml " +
+				"reason=line 4: rules[0].limit.limit: is missing or 0"},
+		{"no rules file", "rules.yaml", "", 500, `"error":"RULES_FILE: ` + r.path("rules.yaml") +
+			`: no such file or directory"`, "a=8 clients v2 file clients=1",
+			"ERROR ConfigController - File ignored, the previous rules stay in force setting=RULES_FILE file=rules.yaml " +
+				"reason=no such file"},
 		{"back", "rules.yaml", oneRule("b", 8), 200, `"limit":100`, "b=8 clients v3 file clients=1",
 			"INFO ConfigController - Applied new rules: rules=2, clients=1, source=file"},
-		{"broken clients", "clients.json", "{\n\n\"acme\":5}", 500, `"faults":[{"line":3,"path":"acme","message":"must be`, "b=8 clients v3 file clients=1",
-			"ERROR ConfigController - File ignored, the previous rules stay in force setting=CLIENTS_FILE file=clients.json reason=line 3: acme: must be"},
-		{"clients", "clients.json", acmeOnly[:len(acmeOnly)-1] + `,"b":{"algorithm":"fixed","limit":5,"window":1}}`, 200, `"limit":100`, "b=8 clients v4 file clients=2",
+		{"broken clients", "clients.json", "{\n\n\"acme\":5}", 500,
+			`"faults":[{"line":3,"path":"acme","message":"must be`, "b=8 clients v3 file clients=1",
+			"ERROR ConfigController - File ignored, the previous rules stay in force setting=CLIENTS_FILE file=clients.json " +
+				"reason=line 3: acme: must be"},
+		{"clients", "clients.json", acmeOnly[:len(acmeOnly)-1] + `,"b":{"algorithm":"fixed","limit":5,"window":1}}`, 200,
+			`"limit":100`, "b=8 clients v4 file clients=2",
 			"INFO ConfigController - Applied new rules: rules=2, clients=2, source=file"},
 	} {
 		if test.text == "" {

@@ -88,7 +88,8 @@ type rulesAnswer struct {
 
 // answerMembers are the members of rulesAnswer. A document may have them too, so that an
 // answer of GET is a valid document. They are ignored there.
-var answerMembers = []string{"version", "epoch", "source", "updatedAt", "stored", "file", "clients", "clientsFile", "notes"}
+var answerMembers = []string{"version", "epoch", "source", "updatedAt", "stored", "file", "clients", "clientsFile",
+	"notes"}
 
 // faultyRules is the answer to invalid rules, with all faults.
 type faultyRules struct {

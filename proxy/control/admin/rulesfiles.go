@@ -147,7 +147,8 @@ func (r *Rules) blame(text []byte, err error) *fileError {
 		return &fileError{"CLIENTS_FILE", r.files.Clients, err}
 	}
 	if _, alone := r.compose(text, nil, nil); alone == nil {
-		return &fileError{"CLIENTS_FILE", r.files.Clients, fmt.Errorf("does not match the rules of %s: %w", r.files.Rules, err)}
+		return &fileError{"CLIENTS_FILE", r.files.Clients, fmt.Errorf("does not match the rules of %s: %w", r.files.Rules,
+			err)}
 	}
 	return &fileError{"RULES_FILE", r.files.Rules, err}
 }

@@ -62,8 +62,10 @@ func TestRuleHistories(t *testing.T) {
 	for _, test := range []history{
 		{"unreadable: who asks is told again", "a set 7; garbage ?; round; a reload; a logged 2 ignored; a is 7 v1 covered"},
 		{"unreadable rules", `a set 7; round; garbage {"document":{"rules":[{}]},"updatedAt":"2036-01-19T16:30:00Z"}; round; a is 7 v1 covered; a logged 1 rules[0].id`},
-		{"a newer proxy's fields: ignored, warned about once, written again", `a set 7; round; garbage NEWER; round; round; a is 9 v2 store; b is 9 v2 store; flush; round; round; a is 9 v1 store; b logged 1 which; c restart; c is 9 v1 store; c logged 1 which`},
-		{"a newer proxy's field within the rules", `garbage {"updatedAt":"2026-01-19T16:40:00Z","document":{"rules":[{"id":"9","note":"x","limit":{"algorithm":"off"}}]}}; round; a is 9 v1 store; a logged 1 rules[0].note`},
+		{"a newer proxy's fields: ignored, warned about once, written again",
+			`a set 7; round; garbage NEWER; round; round; a is 9 v2 store; b is 9 v2 store; flush; round; round; a is 9 v1 store; b logged 1 which; c restart; c is 9 v1 store; c logged 1 which`},
+		{"a newer proxy's field within the rules",
+			`garbage {"updatedAt":"2026-01-19T16:40:00Z","document":{"rules":[{"id":"9","note":"x","limit":{"algorithm":"off"}}]}}; round; a is 9 v1 store; a logged 1 rules[0].note`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			newRuleFleet(t, "a", "b", "c").play(strings.ReplaceAll(test.script, "NEWER", newerRules))
@@ -79,7 +81,8 @@ func TestRulesWaitForClients(t *testing.T) {
 	prep.write("clients.json", `{"acme":{"algorithm":"fixed","limit":5,"window":1,"priority":"middle"}}`)
 	r := mustStartRules(t, prep.dir, RuleFiles{Clients: "clients.json"}, f.of["a"].link)
 	r.log.Taken()
-	const classes = "rules:\n  - {id: a, priority: {header: P, classes: {low: 0.5, high: 0}, default: high}, limit: {algorithm: fixed, limit: 5, window: 1}}\n"
+	const classes = "rules:\n  - {id: a, priority: {header: P, classes: {low: 0.5, high: 0}, default: high}, limit: " +
+		"{algorithm: fixed, limit: 5, window: 1}}\n"
 	if _, err := f.of["a"].Put(epoch, []byte(classes), -1); err != nil {
 		t.Fatal(err)
 	}
@@ -92,14 +95,16 @@ func TestRulesWaitForClients(t *testing.T) {
 	if lines := r.log.Taken(); len(lines) != 1 || !strings.Contains(lines[0], `must have the class "middle"`) {
 		t.Errorf("logged %q, want one line with the priority", lines)
 	}
-	r.write("clients.json", strings.Replace(`{"acme":{"algorithm":"fixed","limit":5,"window":1,"priority":"middle"}}`, "middle", "low", 1))
+	r.write("clients.json", strings.Replace(`{"acme":{"algorithm":"fixed","limit":5,"window":1,"priority":"middle"}}`,
+		"middle", "low", 1))
 	r.refresh(epoch)
 	r.inForce("a=5 clients v1 api stored clients=1")
 	r.log.Taken()
 	r.write("clients.json", `{"acme":{"algorithm":"fixed","limit":5,"window":1,"priority":"middle"}}`)
 	r.refresh(epoch)
 	r.inForce("a=5 clients v1 api stored clients=1")
-	if lines := r.log.Taken(); len(lines) != 1 || !strings.HasPrefix(lines[0], "ERROR") || !strings.Contains(lines[0], "setting=CLIENTS_FILE") {
+	if lines := r.log.Taken(); len(lines) != 1 || !strings.HasPrefix(lines[0], "ERROR") ||
+		!strings.Contains(lines[0], "setting=CLIENTS_FILE") {
 		t.Errorf("logged %q, want one line about the clients' file", lines)
 	}
 }
@@ -137,7 +142,8 @@ func TestLargeRules(t *testing.T) {
 	for _, reach := range []string{"a away", "a back"} {
 		f.play(reach)
 		_, err := f.of["a"].Put(f.now, []byte(bulky(4<<20, "x")), -1)
-		if _, ok := errors.AsType[store.SizeError](err); !ok || !strings.Contains(err.Error(), "must be at most 4194304 bytes as JSON, is ") {
+		if _, ok := errors.AsType[store.SizeError](err); !ok ||
+			!strings.Contains(err.Error(), "must be at most 4194304 bytes as JSON, is ") {
 			t.Errorf("%s: %v", reach, err)
 		}
 		f.play("a is r0 v2 store; round; a is r0 v2 store")

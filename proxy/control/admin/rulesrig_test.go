@@ -59,7 +59,8 @@ func startRules(t *testing.T, dir string, files RuleFiles, docs store.Documents)
 	t.Helper()
 	r := &ruleRig{asker: asker{t: t}, dir: dir, docs: docs, log: new(testkit.Records)}
 	var err error
-	r.Rules, err = NewRules(epoch, RuleFiles{r.path(files.Rules), r.path(files.Clients), ruleOptions(t)}, docs, r.log.Logger)
+	r.Rules, err = NewRules(epoch, RuleFiles{r.path(files.Rules), r.path(files.Clients), ruleOptions(t)}, docs,
+		r.log.Logger)
 	if err != nil {
 		return r, err
 	}

@@ -56,7 +56,8 @@ func TestRulesFollowFiles(t *testing.T) {
 		}
 		return told != ""
 	})
-	if !strings.HasPrefix(told, "ERROR ConfigController - File ignored, the previous rules stay in force setting=RULES_FILE file="+r.path("rules.yaml")+" reason=line 3: rules[0].key[0]: must be one of") {
+	if !strings.HasPrefix(told, "ERROR ConfigController - File ignored, the previous rules stay in force "+
+		"setting=RULES_FILE file="+r.path("rules.yaml")+" reason=line 3: rules[0].key[0]: must be one of") {
 		t.Errorf("logged %s", told)
 	}
 	r.write("tmp", `{}`)
@@ -76,7 +77,8 @@ func TestRulesFollowFiles(t *testing.T) {
 // connect makes a client of a server.
 func connect(t *testing.T, s *redistest.Server) *lane.Store {
 	t.Helper()
-	c := testkit.Must(redis.New(redis.Config{Addrs: []string{s.Addr()}, Config: lane.Config{Timeout: 2 * time.Second, Log: new(testkit.Records).Logger("RedisClient")}}))(t)
+	c := testkit.Must(redis.New(redis.Config{Addrs: []string{s.Addr()},
+		Config: lane.Config{Timeout: 2 * time.Second, Log: new(testkit.Records).Logger("RedisClient")}}))(t)
 	t.Cleanup(c.Close)
 	testkit.Eventually(t, "the client is connected", func() bool { return c.Mode() == store.Exact })
 	return c
@@ -114,7 +116,10 @@ func TestRulesFollowRedis(t *testing.T) {
 	all("b<=7 v2 api stored")
 
 	server.Kill()
-	testkit.Eventually(t, "the clients notice", func() bool { return clients[0].Mode() != store.Exact && clients[1].Mode() != store.Exact })
+	testkit.Eventually(t, "the clients notice", func() bool {
+		return clients[0].Mode() != store.Exact &&
+			clients[1].Mode() != store.Exact
+	})
 	put(rigs[0], "d", "2", 200)
 	rigs[0].inForce("d=7 v3 api")
 	if w := rigs[0].do("POST", "/reload", ""); w.Code != 503 {
@@ -239,14 +244,16 @@ func TestRulesChangeOneByOne(t *testing.T) {
 func TestStoredRulesWithoutTemplate(t *testing.T) {
 	const rules = `{"rules":[{"id":"a","limit":{"algorithm":"fixed","limit":5,"window":1},"refusal":{"template":"partner"}}]}`
 	docs, log := new(simredis.Documents), new(testkit.Records)
-	if _, ok, err := docs.CompareAndSet(RulesName, 0, []byte(`{"updatedAt":"2026-01-19T16:40:00Z","document":`+rules+`}`)); !ok || err != nil {
+	if _, ok, err := docs.CompareAndSet(RulesName, 0,
+		[]byte(`{"updatedAt":"2026-01-19T16:40:00Z","document":`+rules+`}`)); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
 	options := ruleOptions(t)
 	options.HasTemplate = func(string) bool { return false }
 	r := testkit.Must(NewRules(epoch, RuleFiles{Options: options}, docs, log.Logger))(t)
 	said := strings.Join(log.Taken(), "\n")
-	if got := tellRules(r.Active()); got != "a=5 v1 api stored" || !strings.Contains(said, `rules[0].refusal.template: there is no template "partner"`) {
+	if got := tellRules(r.Active()); got != "a=5 v1 api stored" ||
+		!strings.Contains(said, `rules[0].refusal.template: there is no template "partner"`) {
 		t.Errorf("in force: %s, logged %s", got, said)
 	}
 	if _, err := r.Put(epoch, []byte(rules), -1); err == nil {

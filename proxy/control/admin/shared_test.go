@@ -26,7 +26,8 @@ func TestChangesWhileAway(t *testing.T) {
 	c.Watch(RulesName, func(doc store.Document) { told.Store(doc.Version) })
 	change := func(n int) {
 		t.Helper()
-		if w := limits.do("POST", "/config/limits", fmt.Sprintf(`{"algorithm":"fixed","limit":%d,"window":1}`, n)); w.Code != 200 {
+		if w := limits.do("POST", "/config/limits", fmt.Sprintf(`{"algorithm":"fixed","limit":%d,"window":1}`,
+			n)); w.Code != 200 {
 			t.Fatalf("POST: %d %s", w.Code, w.Body)
 		}
 		if w := rules.do("PUT", "/config/rules", oneRule("a", n)); w.Code != 200 {
@@ -37,14 +38,16 @@ func TestChangesWhileAway(t *testing.T) {
 		t.Helper()
 		testkit.Eventually(t, fmt.Sprintf("%d is in force everywhere, and stored", n), func() bool {
 			a, b, r := limits.Active(), follower.Active(), rules.Active()
-			return a.Stored && b.Stored && r.Stored && a.Config.Limit == n && b.Config.Limit == n && r.Set.Rule(0).Limit.Limit == n
+			return a.Stored && b.Stored && r.Stored && a.Config.Limit == n && b.Config.Limit == n &&
+				r.Set.Rule(0).Limit.Limit == n
 		})
 	}
 	change(7)
 	everywhere(7)
 	testkit.Eventually(t, "the watcher has seen it", func() bool { return told.Load() == 1 })
 	server.Do("ACL", "SETUSER", "default", "-eval", "-evalsha", "-getrange")
-	testkit.Eventually(t, "the clients notice", func() bool { return c.Mode() != store.Exact && other.Mode() != store.Exact })
+	testkit.Eventually(t, "the clients notice",
+		func() bool { return c.Mode() != store.Exact && other.Mode() != store.Exact })
 	change(8)
 	if a, r := limits.Active(), rules.Active(); a.Stored || r.Stored || a.Config.Limit != 8 {
 		t.Errorf("while Redis is away: %+v, rules %s", a, tellRules(r))

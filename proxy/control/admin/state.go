@@ -57,7 +57,8 @@ func ReadState(text []byte) (*State, error) {
 		return new(State), fmt.Errorf("read the state of the previous proxy: %w", err)
 	}
 	if s.Version != stateVersion {
-		return new(State), fmt.Errorf("read the state of the previous proxy: version %d is unknown, expected %d", s.Version, stateVersion)
+		return new(State), fmt.Errorf("read the state of the previous proxy: version %d is unknown, expected %d",
+			s.Version, stateVersion)
 	}
 	return s, nil
 }
@@ -70,7 +71,8 @@ func (s *State) TargetsFor(settings []string) (list []config.Target, err error) 
 		return nil, nil
 	}
 	if n := len(s.Targets); n > targetsMax {
-		return nil, fmt.Errorf("read the state of the previous proxy: it has %d targets, at most %d are allowed", n, targetsMax)
+		return nil, fmt.Errorf("read the state of the previous proxy: it has %d targets, at most %d are allowed", n,
+			targetsMax)
 	}
 	if list, _, err = config.TargetsOf(s.Targets); err != nil {
 		return nil, fmt.Errorf("read the state of the previous proxy: targets: %w", err)

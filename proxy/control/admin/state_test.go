@@ -17,13 +17,18 @@ func TestReadState(t *testing.T) {
 	for _, test := range []struct{ text, targets, fault string }{
 		{"", "[]", ""},
 		{`{"version":1,"settings":["http://127.0.0.1:1"]}`, "[]", ""},
-		{`{"version":1,"settings":["http://127.0.0.1:1"],"targets":["http://127.0.0.1:2","http://127.0.0.1:3"]}`, "[http://127.0.0.1:2 http://127.0.0.1:3]", ""},
-		{`{"version":1,"settings":["http://127.0.0.1:9"],"targets":["http://127.0.0.1:2"]}`, "[]", ""}, // TARGET_URL has changed
-		{`{"version":1,"settings":["http://127.0.0.1:1"],"targets":["http://127.0.0.1:2"],"moods":{"a":1}}`, "[http://127.0.0.1:2]", ""},
-		{`{"version":2,"settings":["http://127.0.0.1:1"],"targets":["http://127.0.0.1:2"]}`, "[]", "version 2 is unknown, expected 1"},
+		{`{"version":1,"settings":["http://127.0.0.1:1"],"targets":["http://127.0.0.1:2","http://127.0.0.1:3"]}`,
+			"[http://127.0.0.1:2 http://127.0.0.1:3]", ""},
+		// TARGET_URL has changed
+		{`{"version":1,"settings":["http://127.0.0.1:9"],"targets":["http://127.0.0.1:2"]}`, "[]", ""},
+		{`{"version":1,"settings":["http://127.0.0.1:1"],"targets":["http://127.0.0.1:2"],"moods":{"a":1}}`,
+			"[http://127.0.0.1:2]", ""},
+		{`{"version":2,"settings":["http://127.0.0.1:1"],"targets":["http://127.0.0.1:2"]}`, "[]",
+			"version 2 is unknown, expected 1"},
 		{`{"version":1,"settings":["http://127.0.0.1:1"],"targets":["ftp://x"]}`, "[]", "does not begin with http"},
 		{`{"version":1,"settings":["http://127.0.0.1:1"],"targets":["http://a:1","http://a:1"]}`, "[]", "is listed twice"},
-		{`{"version":1,"settings":["http://127.0.0.1:1"],"targets":["http://a:1"` + strings.Repeat(`,"http://a:1"`, targetsMax) + `]}`, "[]", "at most 1000 are allowed"},
+		{`{"version":1,"settings":["http://127.0.0.1:1"],"targets":["http://a:1"` + strings.Repeat(`,"http://a:1"`,
+			targetsMax) + `]}`, "[]", "at most 1000 are allowed"},
 		{`{"version":1,"sett`, "[]", "read the state"},
 		{`["version"]`, "[]", "read the state"},
 	} {
@@ -35,7 +40,8 @@ func TestReadState(t *testing.T) {
 				urls = append(urls, one.URL)
 			}
 		}
-		if fmt.Sprint(urls) != test.targets || (err == nil) != (test.fault == "") || err != nil && !strings.Contains(err.Error(), test.fault) {
+		if fmt.Sprint(urls) != test.targets || (err == nil) != (test.fault == "") || err != nil &&
+			!strings.Contains(err.Error(), test.fault) {
 			t.Errorf("%s: targets %v, %v; want %s and %q", test.text, urls, err, test.targets, test.fault)
 		}
 	}

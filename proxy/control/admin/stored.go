@@ -28,7 +28,8 @@ type stored struct {
 
 // newEntry returns the entry that puts a in force everywhere.
 func (l *Limits) newEntry(a *Active) (*entry, error) {
-	body, err := json.Marshal(stored{Config: a.Config, Source: a.Source, UpdatedAt: a.UpdatedAt, Pinned: a.Pinned, Deleted: a.Source == SourceDefault})
+	body, err := json.Marshal(stored{Config: a.Config, Source: a.Source, UpdatedAt: a.UpdatedAt, Pinned: a.Pinned,
+		Deleted: a.Source == SourceDefault})
 	if err != nil {
 		return nil, fmt.Errorf("write %s: %w", ConfigName, err)
 	}

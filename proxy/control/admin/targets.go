@@ -64,7 +64,8 @@ func (t *Targets) post(w http.ResponseWriter, r *http.Request) (any, error) {
 		return nil, strict.Fault{Path: "targets", Message: fmt.Sprintf("must have from 1 to %d URLs, has %d", targetsMax, n)}
 	}
 	if i, err := t.Replace(asked.Targets); err != nil {
-		return nil, strict.Fault{Path: fmt.Sprintf("targets[%d]", i), Message: err.Error() + "; allowed: http://host:port or https://host:port"}
+		return nil, strict.Fault{Path: fmt.Sprintf("targets[%d]", i),
+			Message: err.Error() + "; allowed: http://host:port or https://host:port"}
 	}
 	return t.answer(), nil
 }

@@ -45,7 +45,8 @@ func TestTargetsReplaced(t *testing.T) {
 	if code, body := f.do("GET", ""); code != 200 || body != `{"targets":["http://a:1"]}` {
 		t.Errorf("GET: %d %s", code, body)
 	}
-	if code, body := f.do("POST", `{"targets":["http://b:1","http://c:2"]}`); code != 200 || body != `{"targets":["http://b:1","http://c:2"]}` {
+	if code, body := f.do("POST", `{"targets":["http://b:1","http://c:2"]}`); code != 200 ||
+		body != `{"targets":["http://b:1","http://c:2"]}` {
 		t.Errorf("POST: %d %s", code, body)
 	}
 	if want := []string{"http://b:1", "http://c:2"}; !slices.Equal(f.urls, want) {

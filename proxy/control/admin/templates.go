@@ -62,7 +62,8 @@ func readFolder(folder string) (map[string][]byte, error) {
 	if folder == "" {
 		return nil, nil
 	}
-	files, err := watch.ReadFolder(folder, templateFilesMax, templateFileMax, func(name string) bool { return !strings.HasSuffix(name, "~") })
+	files, err := watch.ReadFolder(folder, templateFilesMax, templateFileMax,
+		func(name string) bool { return !strings.HasSuffix(name, "~") })
 	if err == nil && len(files) == 0 {
 		err = errors.New("it holds no templates")
 	}

@@ -14,7 +14,8 @@ func TestParseHosts(t *testing.T) {
 	t.Parallel()
 	f := func(text, fault string) {
 		t.Helper()
-		if _, err := callback.ParseHosts(text); fault == "" && err != nil || fault != "" && (err == nil || !strings.Contains(err.Error(), fault)) {
+		if _, err := callback.ParseHosts(text); fault == "" && err != nil || fault != "" &&
+			(err == nil || !strings.Contains(err.Error(), fault)) {
 			t.Errorf("%q: %v, want %q", text, err, fault)
 		}
 	}
@@ -61,7 +62,9 @@ func TestCheck(t *testing.T) {
 	f := func(url, line, fault string) {
 		t.Helper()
 		got, err := hosts.Check(url)
-		if fault == "" && (err != nil || got != line) || fault != "" && (err == nil || !strings.HasPrefix(err.Error(), fault) || !strings.HasSuffix(err.Error(), "; allowed are https URLs of the hosts that this proxy is set to call back")) {
+		if fault == "" && (err != nil || got != line) || fault != "" &&
+			(err == nil || !strings.HasPrefix(err.Error(), fault) ||
+				!strings.HasSuffix(err.Error(), "; allowed are https URLs of the hosts that this proxy is set to call back")) {
 			t.Errorf("%q: %q, %v; want %q, %q", url, got, err, line, fault)
 		}
 	}
@@ -113,12 +116,17 @@ func TestPermits(t *testing.T) {
 			}
 		}
 	}
-	f("a", true, "1.1.1.1", "172.15.255.255", "172.32.0.0", "100.63.255.255", "100.128.0.0", "223.255.255.255", "2606:4700::1111", "2001:200::1",
+	f("a", true, "1.1.1.1", "172.15.255.255", "172.32.0.0", "100.63.255.255", "100.128.0.0", "223.255.255.255",
+		"2606:4700::1111", "2001:200::1",
 		"::ffff:1.1.1.1", "64:ff9b::1.1.1.1", "2002:101:101::1")
-	f("a", false, "0.0.0.0", "0.1.2.3", "10.0.0.1", "100.64.0.1", "127.0.0.1", "127.255.0.1", "169.254.169.254", "172.16.0.1", "172.31.255.255",
-		"192.0.0.8", "192.0.2.1", "192.168.1.1", "198.18.0.1", "198.51.100.1", "203.0.113.1", "224.0.0.1", "239.255.255.255", "240.0.0.1", "255.255.255.255")
-	f("a", false, "::", "::1", "fe80::1", "fe80::1%eth0", "2606:4700::1111%eth0", "fc00::1", "fd00::1", "ff02::1", "fec0::1", "100::1", "2001::1", "2001:db8::1", "3fff::1",
-		"::127.0.0.1", "::1.1.1.1", "::ffff:127.0.0.1", "::ffff:10.0.0.1", "::ffff:169.254.169.254", "64:ff9b::127.0.0.1", "64:ff9b::10.0.0.1", "64:ff9b::169.254.169.254",
+	f("a", false, "0.0.0.0", "0.1.2.3", "10.0.0.1", "100.64.0.1", "127.0.0.1", "127.255.0.1", "169.254.169.254",
+		"172.16.0.1", "172.31.255.255",
+		"192.0.0.8", "192.0.2.1", "192.168.1.1", "198.18.0.1", "198.51.100.1", "203.0.113.1", "224.0.0.1",
+		"239.255.255.255", "240.0.0.1", "255.255.255.255")
+	f("a", false, "::", "::1", "fe80::1", "fe80::1%eth0", "2606:4700::1111%eth0", "fc00::1", "fd00::1", "ff02::1",
+		"fec0::1", "100::1", "2001::1", "2001:db8::1", "3fff::1",
+		"::127.0.0.1", "::1.1.1.1", "::ffff:127.0.0.1", "::ffff:10.0.0.1", "::ffff:169.254.169.254", "64:ff9b::127.0.0.1",
+		"64:ff9b::10.0.0.1", "64:ff9b::169.254.169.254",
 		"64:ff9b:1::1.1.1.1", "2002:7f00:1::1", "2002:a9fe:a9fe::1", "2002:a00:1::")
 	f("b", true, "10.1.2.3", "::ffff:10.1.2.3", "fd00::1")
 	f("b", false, "10.2.0.1", "1.1.1.1", "fd00::2", "fd00::1%eth0", "127.0.0.1")
@@ -149,7 +157,8 @@ func TestSign(t *testing.T) {
 	t.Parallel()
 	s := testkit.Must(callback.ParseSecret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"))(t)
 	const want = "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
-	if got := s.Sign("msg_p5jXN8AQM9LWM0D4loKWxJek", time.Unix(1614265330, 999), []byte(`{"test": 2432232314}`)); got != want {
+	if got := s.Sign("msg_p5jXN8AQM9LWM0D4loKWxJek", time.Unix(1614265330, 999),
+		[]byte(`{"test": 2432232314}`)); got != want {
 		t.Errorf("signed %s, want %s", got, want)
 	}
 }
@@ -158,7 +167,8 @@ func TestParseSecret(t *testing.T) {
 	t.Parallel()
 	f := func(text, fault string) {
 		t.Helper()
-		if s, err := callback.ParseSecret(text); fault == "" && (err != nil || len(s) != 24) || fault != "" && (err == nil || err.Error() != fault) {
+		if s, err := callback.ParseSecret(text); fault == "" && (err != nil || len(s) != 24) || fault != "" &&
+			(err == nil || err.Error() != fault) {
 			t.Errorf("%q: %d bytes, %v; want %q", text, len(s), err, fault)
 		}
 	}

@@ -19,7 +19,8 @@ const (
 )
 
 // HostsAllowed describes the text that [ParseHosts] accepts.
-const HostsAllowed = "names or addresses, comma separated, such as hooks.example.com, hooks.example.com:8443, or, for one with addresses " +
+const HostsAllowed = "names or addresses, comma separated, such as hooks.example.com, hooks.example.com:8443, or, " +
+	"for one with addresses " +
 	"that are not public, hooks.internal=10.1.2.3 or hooks.internal:8443=10.1.0.0/16; at most 64"
 
 // Hosts are the hosts that may be called back. A nil pointer allows none.

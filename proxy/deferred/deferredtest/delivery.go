@@ -91,7 +91,8 @@ func due(t *testing.T, p Place) {
 	e := w.entry("shop")
 	e.Due = w.now.Add(10 * time.Second)
 	w.accept(e)
-	if claimed, next, err := w.q.Claim(w.ctx, w.now, 10); err != nil || len(claimed) > 0 || next.IsZero() || next.After(e.Due) {
+	if claimed, next, err := w.q.Claim(w.ctx, w.now, 10); err != nil || len(claimed) > 0 || next.IsZero() ||
+		next.After(e.Due) {
 		t.Fatalf("claimed %d entries, %v, and the next is due %v, not %v", len(claimed), err, next, e.Due)
 	}
 	w.pass(10*time.Second - time.Microsecond)
@@ -118,15 +119,18 @@ func endings(t *testing.T, p Place) {
 		e := w.entry("shop " + to.String())
 		w.accept(e)
 		c := w.claims(e.ID)[e.ID]
-		result := &deferred.Result{Status: 201, Head: []byte("HTTP/1.1 201 Created\r\n\r\n"), Body: []byte("made"), Bytes: 1000, Truncated: true}
-		s := deferred.Settlement{Lease: c.Lease, To: to, Attempt: true, Last: deferred.Last{At: w.now, Status: 201}, Result: result, Keep: time.Hour}
+		result := &deferred.Result{Status: 201, Head: []byte("HTTP/1.1 201 Created\r\n\r\n"), Body: []byte("made"),
+			Bytes: 1000, Truncated: true}
+		s := deferred.Settlement{Lease: c.Lease, To: to, Attempt: true, Last: deferred.Last{At: w.now, Status: 201},
+			Result: result, Keep: time.Hour}
 		w.settled(s)
 		if err := w.settle(s); !errors.Is(err, deferred.ErrLease) {
 			t.Fatalf("settled twice: %v", err)
 		}
 		w.again(true)
 		got, position := w.read(e.ID, to)
-		if !alike(&deferred.Entry{Result: got.Result}, &deferred.Entry{Result: result}) || got.Last != s.Last || got.Attempts != 1 || position != 0 {
+		if !alike(&deferred.Entry{Result: got.Result}, &deferred.Entry{Result: result}) || got.Last != s.Last ||
+			got.Attempts != 1 || position != 0 {
 			t.Fatalf("%s at %d: %+v, %+v, %d attempts", to, position, got.Result, got.Last, got.Attempts)
 		}
 		if to != deferred.Done && string(got.Body) != string(e.Body) { // it may be retried by an operator
@@ -177,10 +181,12 @@ func leases(t *testing.T, p Place) {
 		w.keepsLeases()
 		return
 	}
-	plain, withKey, renewed, late := w.accept(w.entry("plain")), w.accept(keyed(w.entry("key"), 1, 1)), w.accept(w.entry("renewed")), w.accept(w.entry("late"))
+	plain, withKey, renewed, late := w.accept(w.entry("plain")), w.accept(keyed(w.entry("key"), 1, 1)),
+		w.accept(w.entry("renewed")), w.accept(w.entry("late"))
 	claimed := w.claims(plain, withKey, renewed, late)
 	w.pass(deferred.LeaseFor / 2)
-	if lost, err := w.q.Renew(w.ctx, w.now, []deferred.Lease{claimed[renewed].Lease, {ID: plain, Token: claimed[plain].Lease.Token + 99}}); err != nil || len(lost) != 1 || lost[0].ID != plain {
+	if lost, err := w.q.Renew(w.ctx, w.now, []deferred.Lease{claimed[renewed].Lease,
+		{ID: plain, Token: claimed[plain].Lease.Token + 99}}); err != nil || len(lost) != 1 || lost[0].ID != plain {
 		t.Fatalf("renew: lost %v, %v", lost, err)
 	}
 	if lost, err := w.q.Renew(w.ctx, w.now, nil); err != nil || len(lost) > 0 {
@@ -198,7 +204,8 @@ func leases(t *testing.T, p Place) {
 	w.read(plain, deferred.Unknown)
 	w.read(renewed, deferred.Delivering)
 	for _, id := range []deferred.ID{plain, withKey} {
-		if err := w.settle(deferred.Settlement{Lease: claimed[id].Lease, To: deferred.Done, Keep: time.Hour}); !errors.Is(err, deferred.ErrLease) {
+		if err := w.settle(deferred.Settlement{Lease: claimed[id].Lease, To: deferred.Done,
+			Keep: time.Hour}); !errors.Is(err, deferred.ErrLease) {
 			t.Errorf("settled under a lease that has passed: %v", err)
 		}
 	}
@@ -218,12 +225,15 @@ func (w *world) keepsLeases() {
 	w.claims()
 	w.pass(time.Hour)
 	w.claims()
-	if lost, err := w.q.Renew(w.ctx, w.now, []deferred.Lease{claimed[plain].Lease, {ID: withKey, Token: claimed[withKey].Lease.Token + 99}}); err != nil || len(lost) != 1 || lost[0].ID != withKey {
+	if lost, err := w.q.Renew(w.ctx, w.now,
+		[]deferred.Lease{claimed[plain].Lease, {ID: withKey, Token: claimed[withKey].Lease.Token + 99}}); err != nil ||
+		len(lost) != 1 || lost[0].ID != withKey {
 		w.t.Fatalf("renew: lost %v, %v", lost, err)
 	}
 	for _, c := range claimed {
 		w.settled(deferred.Settlement{Lease: c.Lease, To: deferred.Done, Keep: time.Hour})
-		if err := w.settle(deferred.Settlement{Lease: c.Lease, To: deferred.Done, Keep: time.Hour}); !errors.Is(err, deferred.ErrLease) {
+		if err := w.settle(deferred.Settlement{Lease: c.Lease, To: deferred.Done, Keep: time.Hour}); !errors.Is(err,
+			deferred.ErrLease) {
 			w.t.Errorf("settled twice: %v", err)
 		}
 	}
@@ -258,7 +268,8 @@ func crashDelivering(t *testing.T, p Place) {
 		if given := w.q.Stats().GivenUp; given[deferred.Loss{Rule: "orders", To: deferred.Unknown}] != 1 || len(given) != 1 {
 			t.Errorf("given up: %v, want the one without a key", given)
 		}
-		if err := w.settle(deferred.Settlement{Lease: claimed[withKey].Lease, To: deferred.Done}); again.Lease != claimed[withKey].Lease && !errors.Is(err, deferred.ErrLease) {
+		if err := w.settle(deferred.Settlement{Lease: claimed[withKey].Lease,
+			To: deferred.Done}); again.Lease != claimed[withKey].Lease && !errors.Is(err, deferred.ErrLease) {
 			t.Errorf("settled under a lease of before: %v", err)
 		}
 		_ = w.q.Close()
@@ -292,7 +303,8 @@ func clockBack(t *testing.T, p Place) {
 	w := newWorld(t, p, roomy)
 	waiting, delivering := w.accept(w.entry("a")), w.accept(keyed(w.entry("b"), 1, 1))
 	claimed := w.claims(waiting, delivering)
-	w.settled(deferred.Settlement{Lease: claimed[waiting].Lease, To: deferred.Waiting, Due: w.now.Add(time.Minute), Attempt: true})
+	w.settled(deferred.Settlement{Lease: claimed[waiting].Lease, To: deferred.Waiting, Due: w.now.Add(time.Minute),
+		Attempt: true})
 	w.pass(-24 * time.Hour)
 	young := w.accept(w.entry("c"))
 	got := w.claim(10)

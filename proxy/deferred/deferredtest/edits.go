@@ -30,10 +30,12 @@ func edits(t *testing.T, p Place) {
 	if _, position := w.read(third, deferred.Waiting); position != 2 {
 		t.Fatalf("behind one that is delivering: position %d", position)
 	}
-	w.settled(deferred.Settlement{Lease: c.Lease, To: deferred.Failed, Attempt: true, Last: deferred.Last{Status: 400}, Keep: time.Hour})
+	w.settled(deferred.Settlement{Lease: c.Lease, To: deferred.Failed, Attempt: true, Last: deferred.Last{Status: 400},
+		Keep: time.Hour})
 	w.pass(10 * time.Minute)
 	want(deferred.Retry, first, nil) // now behind the third
-	if e, position := w.read(first, deferred.Waiting); position != 2 || e.Attempts != 0 || !e.Expires.Equal(w.now.Add(time.Hour)) || len(e.Body) == 0 {
+	if e, position := w.read(first, deferred.Waiting); position != 2 || e.Attempts != 0 ||
+		!e.Expires.Equal(w.now.Add(time.Hour)) || len(e.Body) == 0 {
 		t.Fatalf("played again at %d, %d attempts, expires %v, body %q", position, e.Attempts, e.Expires, e.Body)
 	}
 	if s := w.put(keyed(w.entry("shop"), 1, 1), 0); s.Outcome != deferred.Duplicate {
@@ -100,15 +102,18 @@ func cancelled(t *testing.T, p Place) {
 	e.Body = make([]byte, 100_000)
 	w.accept(e)
 	before := w.q.Stats().Bytes
-	w.settled(deferred.Settlement{Lease: w.claim(1)[0].Lease, To: deferred.Waiting, Due: w.now.Add(time.Minute), Attempt: true,
-		Last: deferred.Last{At: w.now, Status: 503}, Result: &deferred.Result{Status: 503, Body: make([]byte, 50_000)}})
+	w.settled(deferred.Settlement{Lease: w.claim(1)[0].Lease, To: deferred.Waiting, Due: w.now.Add(time.Minute),
+		Attempt: true,
+		Last:    deferred.Last{At: w.now, Status: 503}, Result: &deferred.Result{Status: 503, Body: make([]byte, 50_000)}})
 	kept := &deferred.Result{Head: []byte("POST /orders HTTP/1.1\r\n")}
-	if n, err := w.q.Edit(w.ctx, w.now, deferred.Edit{Action: deferred.Cancel, ID: e.ID, Result: kept}); n != 1 || err != nil {
+	if n, err := w.q.Edit(w.ctx, w.now, deferred.Edit{Action: deferred.Cancel, ID: e.ID, Result: kept}); n != 1 ||
+		err != nil {
 		t.Fatalf("%d are cancelled, %v", n, err)
 	}
 	for range 2 {
 		got, _ := w.read(e.ID, deferred.Cancelled)
-		if len(got.Head) > 0 || len(got.Body) > 0 || got.Result == nil || string(got.Result.Head) != string(kept.Head) || len(got.Result.Body) > 0 {
+		if len(got.Head) > 0 || len(got.Body) > 0 || got.Result == nil || string(got.Result.Head) != string(kept.Head) ||
+			len(got.Result.Body) > 0 {
 			t.Fatalf("it has %d and %d bytes of its request, and the result %+v", len(got.Head), len(got.Body), got.Result)
 		}
 		if freed := before - w.q.Stats().Bytes; freed < 100_000 || freed > int64(len(e.Head)+len(e.Body)) {
@@ -176,7 +181,8 @@ func lists(t *testing.T, p Place) {
 	}
 	result := &deferred.Result{Status: 200, Head: []byte("head"), Body: []byte("body"), Bytes: 4}
 	w.settled(deferred.Settlement{Lease: c.Lease, To: deferred.Done, Result: result, Keep: time.Hour})
-	if all := w.list(deferred.Done, 10); len(all) != 1 || all[0].ID != ids[0] || all[0].Result == nil || all[0].Result.Head != nil || all[0].Result.Bytes != 4 {
+	if all := w.list(deferred.Done, 10); len(all) != 1 || all[0].ID != ids[0] || all[0].Result == nil ||
+		all[0].Result.Head != nil || all[0].Result.Bytes != 4 {
 		t.Fatalf("%d are listed as done", len(all))
 	}
 }
@@ -218,14 +224,16 @@ func figures(t *testing.T, p Place) {
 	}
 	for id, c := range w.claims(ids[:3]...) {
 		if id == ids[2] {
-			w.settled(deferred.Settlement{Lease: c.Lease, To: deferred.Failed, Last: deferred.Last{Error: "no"}, Keep: time.Hour})
+			w.settled(deferred.Settlement{Lease: c.Lease, To: deferred.Failed, Last: deferred.Last{Error: "no"},
+				Keep: time.Hour})
 		} else {
 			w.settled(deferred.Settlement{Lease: c.Lease, To: deferred.Waiting, Due: w.now.Add(time.Minute), Attempt: true})
 		}
 	}
 	before := w.q.Stats()
 	r := before.Rules[0]
-	if len(before.Rules) != 1 || r.States[deferred.Waiting].Entries != 2 || r.States[deferred.Failed].Entries != 1 || r.States[deferred.Cancelled].Entries != 1 || !r.Oldest.Equal(oldest) || before.Durability == "" {
+	if len(before.Rules) != 1 || r.States[deferred.Waiting].Entries != 2 || r.States[deferred.Failed].Entries != 1 ||
+		r.States[deferred.Cancelled].Entries != 1 || !r.Oldest.Equal(oldest) || before.Durability == "" {
 		t.Fatalf("%+v", before)
 	}
 	bytes := int64(0)
@@ -241,7 +249,8 @@ func figures(t *testing.T, p Place) {
 	}
 	w.again(true)
 	after := w.q.Stats()
-	if after.Bytes != before.Bytes || after.Rules[0].States != before.Rules[0].States || !after.Rules[0].Oldest.Equal(oldest) {
+	if after.Bytes != before.Bytes || after.Rules[0].States != before.Rules[0].States ||
+		!after.Rules[0].Oldest.Equal(oldest) {
 		t.Errorf("before %+v, after %+v", before, after)
 	}
 }

@@ -19,7 +19,8 @@ func same(t *testing.T, p Place) {
 	w.accept(first)
 	check := func(when string, state deferred.State) {
 		t.Helper()
-		if s := w.put(keyed(w.entry("shop"), 1, 1), 0); s.Outcome != deferred.Duplicate || s.ID != first.ID || s.State != state || s.Durability == "" {
+		if s := w.put(keyed(w.entry("shop"), 1, 1), 0); s.Outcome != deferred.Duplicate || s.ID != first.ID ||
+			s.State != state || s.Durability == "" {
 			t.Fatalf("%s the same: %s of %s, %s", when, s.Outcome, s.ID, s.State)
 		}
 		if s := w.put(keyed(w.entry("shop"), 1, 2), 0); s.Outcome != deferred.Conflict || s.ID != first.ID {

@@ -101,7 +101,8 @@ func PutsWhileAway(t *testing.T, q deferred.Queue, leave, back func()) {
 	leave()
 	stored := PutAll(q, entries...)
 	for range entries {
-		if s := testkit.Receive(t, stored, "the end of a put while the store is away"); s.Outcome != deferred.Unstored || s.Err == nil {
+		if s := testkit.Receive(t, stored, "the end of a put while the store is away"); s.Outcome != deferred.Unstored ||
+			s.Err == nil {
 			t.Fatalf("put while the store is away: %s, %v", s.Outcome, s.Err)
 		}
 	}
@@ -149,11 +150,12 @@ func (d *deliveries) deliver(t testing.TB, q deferred.Queue, n int) (own int) {
 		own += len(claimed)
 		for _, c := range claimed {
 			d.sent(t, c.Entry)
-			q.Settle(time.Now(), &deferred.Settlement{Lease: c.Lease, To: deferred.Done, Attempt: true, Keep: time.Hour, Done: func(err error) {
-				if err != nil {
-					t.Errorf("settled under its lease: %v", err)
-				}
-			}})
+			q.Settle(time.Now(), &deferred.Settlement{Lease: c.Lease, To: deferred.Done, Attempt: true, Keep: time.Hour,
+				Done: func(err error) {
+					if err != nil {
+						t.Errorf("settled under its lease: %v", err)
+					}
+				}})
 		}
 		if own > 0 { // and does not deliver everything while the others are not there yet
 			testkit.Eventually(t, "all proxies claim", func() bool {

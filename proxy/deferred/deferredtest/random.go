@@ -106,8 +106,10 @@ func (h *history) settleOne() {
 	i := h.rng.IntN(len(h.held))
 	c := h.held[i]
 	h.held = append(h.held[:i], h.held[i+1:]...)
-	to := []deferred.State{deferred.Done, deferred.Failed, deferred.Unknown, deferred.Waiting, deferred.Waiting}[h.rng.IntN(5)]
-	err := h.settle(deferred.Settlement{Lease: c.Lease, To: to, Due: h.now.Add(time.Second), Attempt: true, Keep: 10_000 * time.Hour})
+	to := []deferred.State{deferred.Done, deferred.Failed, deferred.Unknown, deferred.Waiting,
+		deferred.Waiting}[h.rng.IntN(5)]
+	err := h.settle(deferred.Settlement{Lease: c.Lease, To: to, Due: h.now.Add(time.Second), Attempt: true,
+		Keep: 10_000 * time.Hour})
 	switch {
 	case err != nil && h.place.Reopens():
 		h.t.Fatalf("settle %s: %v", c.Entry.ID, err)

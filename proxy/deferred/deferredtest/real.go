@@ -18,7 +18,8 @@ func Order(line string) deferred.Entry {
 	now := time.Now().UTC().Truncate(time.Microsecond)
 	e := deferred.Entry{
 		Rule: "orders", Line: line, Parallel: 1, Accepted: now, Due: now, Expires: now.Add(time.Hour),
-		Remote: netip.MustParseAddrPort("10.0.0.1:80"), Head: []byte("POST / HTTP/1.1\r\n\r\n"), Body: []byte("order of " + line),
+		Remote: netip.MustParseAddrPort("10.0.0.1:80"), Head: []byte("POST / HTTP/1.1\r\n\r\n"),
+		Body: []byte("order of " + line),
 	}
 	_, _ = rand.Read(e.ID[:]) // never fails
 	return e
@@ -68,6 +69,7 @@ func Claims(t testing.TB, q deferred.Queue, now time.Time, n int) []deferred.Cla
 func Settle(t testing.TB, q deferred.Queue, c deferred.Claimed, to deferred.State) error {
 	t.Helper()
 	done := make(chan error, 1)
-	q.Settle(time.Now(), &deferred.Settlement{Lease: c.Lease, To: to, Due: time.Now(), Attempt: true, Keep: time.Hour, Done: func(err error) { done <- err }})
+	q.Settle(time.Now(), &deferred.Settlement{Lease: c.Lease, To: to, Due: time.Now(), Attempt: true, Keep: time.Hour,
+		Done: func(err error) { done <- err }})
 	return testkit.Receive(t, done, "the end of a settlement")
 }

@@ -24,9 +24,11 @@ import (
 func benchEntry(n int) deferred.Entry {
 	now := time.Now()
 	e := deferred.Entry{
-		Rule: "orders", Line: "shop " + strconv.Itoa(n), Parallel: 1, Accepted: now, Due: now.Add(time.Hour), Expires: now.Add(2 * time.Hour),
-		Remote: netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, byte(n >> 16), byte(n >> 8), byte(n)}), 4711),
-		Head:   []byte("POST /orders HTTP/1.1\r\nHost: shop.example\r\nContent-Type: application/json\r\n\r\n"), Body: make([]byte, 1024),
+		Rule: "orders", Line: "shop " + strconv.Itoa(n), Parallel: 1, Accepted: now, Due: now.Add(time.Hour),
+		Expires: now.Add(2 * time.Hour),
+		Remote:  netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, byte(n >> 16), byte(n >> 8), byte(n)}), 4711),
+		Head:    []byte("POST /orders HTTP/1.1\r\nHost: shop.example\r\nContent-Type: application/json\r\n\r\n"),
+		Body:    make([]byte, 1024),
 	}
 	binary.BigEndian.PutUint64(e.ID[:], 0x9e3779b97f4a7c15*uint64(n+1))
 	binary.BigEndian.PutUint64(e.ID[8:], uint64(n))

@@ -11,7 +11,8 @@ import (
 
 // Claim implements deferred.Queue. It waits for the disk even if ctx ends, so that a claim always
 // has somebody who delivers or returns its entries.
-func (q *Queue) Claim(_ context.Context, now time.Time, n int, except ...string) (claimed []deferred.Claimed, next time.Time, err error) {
+func (q *Queue) Claim(_ context.Context, now time.Time, n int, except ...string) (claimed []deferred.Claimed,
+	next time.Time, err error) {
 	if err := q.box.Err(); err != nil {
 		return nil, now.Add(retryAfter), err
 	}

@@ -31,7 +31,8 @@ func TestClockSetBack(t *testing.T) {
 	}
 	done := make(chan error, len(held))
 	for _, c := range held {
-		q.Settle(now, &deferred.Settlement{Lease: c.Lease, To: deferred.Waiting, Due: now, Done: func(err error) { done <- err }})
+		q.Settle(now, &deferred.Settlement{Lease: c.Lease, To: deferred.Waiting, Due: now,
+			Done: func(err error) { done <- err }})
 	}
 	for range held {
 		if err := testkit.Receive(t, done, "a settlement"); err != nil {

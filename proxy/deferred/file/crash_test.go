@@ -47,11 +47,12 @@ func load(path string) error {
 			say("claimed", c.Entry.ID)
 			to := []deferred.State{deferred.Done, deferred.Failed, deferred.Unknown, deferred.Waiting}[rand.IntN(4)]
 			say("settling", c.Entry.ID, to)
-			q.Settle(time.Now(), &deferred.Settlement{Lease: c.Lease, To: to, Due: time.Now(), Attempt: true, Keep: time.Hour, Done: func(err error) {
-				if err == nil {
-					say("settled", c.Entry.ID, to)
-				}
-			}})
+			q.Settle(time.Now(), &deferred.Settlement{Lease: c.Lease, To: to, Due: time.Now(), Attempt: true,
+				Keep: time.Hour, Done: func(err error) {
+					if err == nil {
+						say("settled", c.Entry.ID, to)
+					}
+				}})
 		}
 	}
 }

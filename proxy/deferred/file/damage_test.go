@@ -170,7 +170,8 @@ func TestChangedValue(t *testing.T) {
 	if e, _, err := q.Read(t.Context(), entries[1].ID); err != nil || e.Body != nil || e.Last.Error == "" {
 		t.Errorf("what has changed is read as %+v, %v", e, err)
 	}
-	if page, err := q.List(t.Context(), deferred.Query{State: deferred.Failed, Limit: 9}); err != nil || len(page.Entries) != 1 || page.Entries[0].ID != entries[1].ID {
+	if page, err := q.List(t.Context(), deferred.Query{State: deferred.Failed, Limit: 9}); err != nil ||
+		len(page.Entries) != 1 || page.Entries[0].ID != entries[1].ID {
 		t.Errorf("%d have failed, %v", len(page.Entries), err)
 	}
 	if given := q.Stats().GivenUp; given[deferred.Loss{Rule: "orders", To: deferred.Failed}] != 1 {
@@ -237,12 +238,14 @@ func TestCompaction(t *testing.T) {
 	for range 24 {
 		deferredtest.PutAccepted(t, q, order("shop", make([]byte, 1<<20)))
 	}
-	if n, err := q.Edit(t.Context(), time.Now(), deferred.Edit{Action: deferred.Cancel, Rule: "orders", State: deferred.Waiting}); err != nil || n != 24 {
+	if n, err := q.Edit(t.Context(), time.Now(), deferred.Edit{Action: deferred.Cancel, Rule: "orders",
+		State: deferred.Waiting}); err != nil || n != 24 {
 		t.Fatal(n, err)
 	}
 	kept := order("kept", []byte("kept"))
 	deferredtest.PutAccepted(t, q, kept)
-	if n, err := q.Edit(t.Context(), time.Now(), deferred.Edit{Action: deferred.Drop, Rule: "orders", State: deferred.Cancelled}); err != nil || n != 24 {
+	if n, err := q.Edit(t.Context(), time.Now(), deferred.Edit{Action: deferred.Drop, Rule: "orders",
+		State: deferred.Cancelled}); err != nil || n != 24 {
 		t.Fatal(n, err)
 	}
 	_ = q.Close()
@@ -279,7 +282,8 @@ func FuzzElements(f *testing.F) {
 // A row is read as it was written, and what cannot be written is not read.
 func FuzzRow(f *testing.F) {
 	for _, e := range orders(2) {
-		e.State, e.Result = deferred.Failed, &deferred.Result{Status: 503, Head: []byte("head"), Body: []byte("body"), Bytes: 9, Truncated: true}
+		e.State, e.Result = deferred.Failed, &deferred.Result{Status: 503, Head: []byte("head"), Body: []byte("body"),
+			Bytes: 9, Truncated: true}
 		f.Add(newRow(&e).append(nil))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -303,7 +307,8 @@ func TestVersion(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := testkit.Must(os.ReadFile(path))(t)
-	if _, err := Open(time.Now(), Config{Path: path}); err == nil || !strings.Contains(err.Error(), "it is of version 02, this program knows 1") {
+	if _, err := Open(time.Now(), Config{Path: path}); err == nil ||
+		!strings.Contains(err.Error(), "it is of version 02, this program knows 1") {
 		t.Errorf("opened: %v", err)
 	}
 	if after, err := os.ReadFile(path); err != nil || !bytes.Equal(after, before) {
@@ -325,7 +330,8 @@ func TestExpiredUnreadable(t *testing.T) {
 		t.Errorf("settled: %v", err)
 	}
 	s := q.Stats()
-	if open, _ := s.Held(); open != 0 || s.Bytes != 0 || s.Rules[0].States != [deferred.StatesCount]deferred.Count{} || s.Unreadable != 1 {
+	if open, _ := s.Held(); open != 0 || s.Bytes != 0 || s.Rules[0].States != [deferred.StatesCount]deferred.Count{} ||
+		s.Unreadable != 1 {
 		t.Errorf("%+v is counted", s)
 	}
 }

@@ -63,7 +63,8 @@ func full(folder string) error {
 		return fmt.Errorf("after %d entries: %s, %w", len(accepted), s.Outcome, s.Err)
 	}
 	refused := e.ID
-	for s = deferredtest.Put(q, order("shop", nil)); s.Outcome != deferred.Unstored; s = deferredtest.Put(q, order("shop", nil)) {
+	for s = deferredtest.Put(q, order("shop", nil)); s.Outcome != deferred.Unstored; s = deferredtest.Put(q,
+		order("shop", nil)) {
 		accepted = append(accepted, s.ID) // it wrote again for a moment
 	}
 	if err := os.Remove(ballast); err != nil {
@@ -174,7 +175,8 @@ func diskFails(t *testing.T, after bool) {
 		t.Errorf("claimed: %v", err)
 	}
 	claim := make(chan error, 1) // looked whether the queue is broken just before it was
-	if err := q.box.Add(&op{run: func(*turn) { t.Error("it is run") }, done: func(err error) { claim <- err }}, 0); err != nil {
+	if err := q.box.Add(&op{run: func(*turn) { t.Error("it is run") }, done: func(err error) { claim <- err }},
+		0); err != nil {
 		t.Fatal(err)
 	}
 	if err := testkit.Receive(t, claim, "an answer while the disk fails"); !errors.Is(err, unix.EROFS) {
@@ -188,7 +190,8 @@ func diskFails(t *testing.T, after bool) {
 
 	failing.Store(true)
 	settled := make(chan error, 1)
-	q.Settle(time.Now(), &deferred.Settlement{Lease: claimed[0].Lease, To: deferred.Done, Attempt: true, Keep: time.Hour, Done: func(err error) { settled <- err }})
+	q.Settle(time.Now(), &deferred.Settlement{Lease: claimed[0].Lease, To: deferred.Done, Attempt: true,
+		Keep: time.Hour, Done: func(err error) { settled <- err }})
 	testkit.Eventually(t, "the queue fails", func() bool { return q.Stats().Err != nil })
 	healed()
 	if err := testkit.Receive(t, settled, "the settlement"); err != nil {
@@ -250,7 +253,8 @@ func TestKey(t *testing.T) {
 		t.Fatalf("what is in the file can be read: %v", err)
 	}
 	for _, bad := range [][]byte{nil, key[:31], bytes.Repeat([]byte{2}, deferred.KeyBytes)} {
-		if _, err := Open(time.Now(), Config{Path: path, Limits: deferredtest.Roomy, Key: bad}); err == nil || !strings.Contains(err.Error(), "key") || !strings.Contains(err.Error(), path) {
+		if _, err := Open(time.Now(), Config{Path: path, Limits: deferredtest.Roomy, Key: bad}); err == nil ||
+			!strings.Contains(err.Error(), "key") || !strings.Contains(err.Error(), path) {
 			t.Errorf("a key of %d bytes: %v", len(bad), err)
 		}
 	}

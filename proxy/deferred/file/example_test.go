@@ -13,7 +13,8 @@ func Example() {
 	x := file.New()
 	at := time.Date(2026, 11, 23, 6, 0, 0, 0, time.UTC)
 	for seq, shop := range []string{"a", "a", "b"} {
-		e := &deferred.Entry{ID: deferred.ID{byte(seq)}, Rule: "orders", Line: shop, Accepted: at, Due: at, Expires: at.Add(time.Hour)}
+		e := &deferred.Entry{ID: deferred.ID{byte(seq)}, Rule: "orders", Line: shop, Accepted: at, Due: at,
+			Expires: at.Add(time.Hour)}
 		fmt.Println(shop, "is accepted at position", x.Add(e, 100, uint64(seq)))
 	}
 	for i := x.Pick(at.UnixMicro(), nil); i != 0; i = x.Pick(at.UnixMicro(), nil) {

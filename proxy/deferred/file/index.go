@@ -89,7 +89,8 @@ type Index struct {
 
 // New returns an index without entries.
 func New() *Index {
-	return &Index{gaps: make(map[uint32][]uint32), byID: make(map[deferred.ID]uint32), byScope: make(map[uint64]uint32), byLine: make(map[brief]uint32),
+	return &Index{gaps: make(map[uint32][]uint32), byID: make(map[deferred.ID]uint32),
+		byScope: make(map[uint64]uint32), byLine: make(map[brief]uint32),
 		byClient: make(map[[16]byte]uint32), byRule: make(map[string]uint32)}
 }
 

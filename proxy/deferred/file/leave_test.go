@@ -32,10 +32,12 @@ func TestEditorLeaves(t *testing.T) {
 	stored := make(chan deferred.Stored, 1)
 	q.Put(time.Now(), &deferred.Put{Entry: order("other", nil), Done: func(s deferred.Stored) { stored <- s }})
 	for range 2 {
-		if _, err := q.Edit(ctx, time.Now(), deferred.Edit{Action: deferred.Cancel, ID: e.ID}); err != nil && !errors.Is(err, context.Canceled) {
+		if _, err := q.Edit(ctx, time.Now(), deferred.Edit{Action: deferred.Cancel, ID: e.ID}); err != nil &&
+			!errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
-		if _, err := q.Edit(ctx, time.Now(), deferred.Edit{Action: deferred.Drop, Rule: "orders", State: deferred.Cancelled}); err != nil && !errors.Is(err, context.Canceled) {
+		if _, err := q.Edit(ctx, time.Now(), deferred.Edit{Action: deferred.Drop, Rule: "orders",
+			State: deferred.Cancelled}); err != nil && !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
 	}

@@ -53,7 +53,8 @@ func Open(now time.Time, cfg Config) (*Queue, error) {
 func open(now time.Time, cfg Config) (*Queue, error) {
 	cfg.hooks.retry = cmp.Or(cfg.hooks.retry, retryAfter)
 	q := &Queue{
-		cfg: cfg, now: now, log: cmp.Or(cfg.Log, slog.New(slog.DiscardHandler)), box: deferred.NewInbox[*op](), ended: make(chan struct{}),
+		cfg: cfg, now: now, log: cmp.Or(cfg.Log, slog.New(slog.DiscardHandler)), box: deferred.NewInbox[*op](),
+		ended:  make(chan struct{}),
 		leases: make(map[deferred.Lease]bool), givenUp: make(deferred.Losses),
 	}
 	var err error
@@ -231,7 +232,8 @@ const compactMin = 16 << 20
 
 // notBolt reports whether a file cannot be opened because of its content.
 func notBolt(err error) bool {
-	return errors.Is(err, errPages) || errors.Is(err, bbolt.ErrInvalid) || errors.Is(err, bbolt.ErrChecksum) || errors.Is(err, bbolt.ErrVersionMismatch)
+	return errors.Is(err, errPages) || errors.Is(err, bbolt.ErrInvalid) || errors.Is(err, bbolt.ErrChecksum) ||
+		errors.Is(err, bbolt.ErrVersionMismatch)
 }
 
 // judge checks that the file is one of a queue, and returns the sealer with which it was written.

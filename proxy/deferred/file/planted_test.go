@@ -18,7 +18,8 @@ func TestPlantedLinks(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "queue")
 		testkit.Planted(t, path+suffix)
 		q, err := Open(time.Now(), Config{Path: path, Limits: deferredtest.Roomy})
-		if (err == nil) == (refused != "") || err != nil && !strings.Contains(err.Error(), "/"+refused+" is a symbolic link of user 65534") {
+		if (err == nil) == (refused != "") || err != nil &&
+			!strings.Contains(err.Error(), "/"+refused+" is a symbolic link of user 65534") {
 			t.Errorf("with a link at %s: %v", suffix, err)
 		}
 		if err == nil {
@@ -48,7 +49,8 @@ func TestKeepPrivate(t *testing.T) {
 	if err := os.Mkdir(folder, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(time.Now(), Config{Path: folder, Limits: deferredtest.Roomy}); err == nil || !strings.Contains(err.Error(), "is not a regular file") {
+	if _, err := Open(time.Now(), Config{Path: folder, Limits: deferredtest.Roomy}); err == nil ||
+		!strings.Contains(err.Error(), "is not a regular file") {
 		t.Errorf("a folder: %v", err)
 	}
 	if info, err := os.Stat(folder); err != nil || info.Mode().Perm() != 0o755 {

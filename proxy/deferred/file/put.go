@@ -30,7 +30,8 @@ func (t *turn) store(now time.Time, p *deferred.Put) deferred.Stored {
 		}
 	}
 	row := newRow(&e)
-	if b := t.index.Bound(&t.q.cfg.Limits, p, Sizes{Entry: row.size(), Kept: t.kept(t.seal.Client(&e))}); b != deferred.NoBound {
+	if b := t.index.Bound(&t.q.cfg.Limits, p,
+		Sizes{Entry: row.size(), Kept: t.kept(t.seal.Client(&e))}); b != deferred.NoBound {
 		return deferred.Stored{Outcome: deferred.Full, Bound: b, Due: t.index.Due(&e)}
 	}
 	s := storedOf(deferred.Accepted, row.Entry)
@@ -48,7 +49,8 @@ func (t *turn) add(row *row, e *deferred.Entry) (position int) {
 
 // storedOf returns the result of a put for an entry that is in the queue.
 func storedOf(o deferred.Outcome, e *deferred.Entry) deferred.Stored {
-	return deferred.Stored{Outcome: o, ID: e.ID, State: e.State, Due: e.Due, Expires: e.Expires, Durability: Durability, Scope: deferred.ScopeProxy}
+	return deferred.Stored{Outcome: o, ID: e.ID, State: e.State, Due: e.Due, Expires: e.Expires,
+		Durability: Durability, Scope: deferred.ScopeProxy}
 }
 
 // same returns the result of a put if there is already an entry with e's scope.
@@ -99,7 +101,8 @@ const stepMin = 5 * time.Second
 func (t *turn) see(now time.Time) {
 	us := now.UnixMicro()
 	if step := time.Duration(t.index.Seen-us) * time.Microsecond; step > stepMin {
-		t.q.log.Warn("Clock was set back; the remaining delays of waiting requests stay the same", "by", step.Round(time.Second))
+		t.q.log.Warn("Clock was set back; the remaining delays of waiting requests stay the same", "by",
+			step.Round(time.Second))
 		t.index.StepBack(us)
 		t.stamp(us)
 	}

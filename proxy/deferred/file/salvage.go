@@ -40,7 +40,8 @@ func (q *Queue) salvage(c *copier) (found int, err error) {
 			return
 		}
 		e, err := deferred.ParseEntry(plain)
-		if err != nil || e.Rule == "" || settled[binary.BigEndian.Uint64(key)] || c.err != nil || !e.Expires.After(q.now) || c.tx.Bucket(bucketIDs).Get(e.ID[:]) != nil {
+		if err != nil || e.Rule == "" || settled[binary.BigEndian.Uint64(key)] || c.err != nil ||
+			!e.Expires.After(q.now) || c.tx.Bucket(bucketIDs).Get(e.ID[:]) != nil {
 			return // it is none, or delivered, expired, or found already
 		}
 		c.last++
@@ -79,7 +80,8 @@ func eachLeaf(f *os.File, value func(key, value []byte)) error {
 			return fmt.Errorf("read page %d: %w", n, err)
 		}
 		more := binary.NativeEndian.Uint32(head[12:])
-		if binary.NativeEndian.Uint64(head) != uint64(n) || binary.NativeEndian.Uint16(head[8:]) != leafFlag || more > overflowMax {
+		if binary.NativeEndian.Uint64(head) != uint64(n) || binary.NativeEndian.Uint16(head[8:]) != leafFlag ||
+			more > overflowMax {
 			continue
 		}
 		page := make([]byte, size*int(more+1))
@@ -96,7 +98,8 @@ func eachElement(page []byte, value func(key, value []byte)) {
 			return
 		}
 		begin := uint64(at) + uint64(binary.NativeEndian.Uint32(page[at+4:]))
-		keyBytes, valueBytes := uint64(binary.NativeEndian.Uint32(page[at+8:])), uint64(binary.NativeEndian.Uint32(page[at+12:]))
+		keyBytes, valueBytes := uint64(binary.NativeEndian.Uint32(page[at+8:])),
+			uint64(binary.NativeEndian.Uint32(page[at+12:]))
 		if keyBytes != 8 || begin+keyBytes+valueBytes > uint64(len(page)) {
 			continue
 		}

@@ -42,7 +42,8 @@ func TestTrace(t *testing.T) {
 	t.Parallel()
 	out := filepath.Join(t.TempDir(), "trace")
 	program := testkit.Command(t, nil, "trace", queuePath(t))
-	strace := exec.Command("strace", append([]string{"-f", "-o", out, "-e", "trace=pwrite64,fdatasync,write", "-e", "signal=none"}, program.Args...)...)
+	strace := exec.Command("strace",
+		append([]string{"-f", "-o", out, "-e", "trace=pwrite64,fdatasync,write", "-e", "signal=none"}, program.Args...)...)
 	strace.Env = program.Env
 	testkit.Ends(t, strace, 0)
 	f := testkit.Must(os.Open(out))(t)
@@ -88,7 +89,8 @@ func (d *disk) line(t *testing.T, text string) {
 			return
 		}
 		if d.accepted++; d.written || d.syncing || d.syncs < 2 {
-			t.Errorf("entry %d is accepted after %d fdatasyncs, with more written: %v", d.accepted, d.syncs, d.written || d.syncing)
+			t.Errorf("entry %d is accepted after %d fdatasyncs, with more written: %v", d.accepted, d.syncs, d.written ||
+				d.syncing)
 		}
 		d.syncs = 0
 	}

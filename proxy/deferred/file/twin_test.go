@@ -18,7 +18,8 @@ func at(us int64) time.Time { return time.UnixMicro(1_000_000 + us) }
 func entry(n int, line string) *deferred.Entry {
 	return &deferred.Entry{
 		ID: deferred.ID{byte(n >> 8), byte(n), 1}, Rule: "orders", Line: line, Scope: deferred.Hash{byte(n >> 8), byte(n), 1},
-		Accepted: at(0), Due: at(0), Expires: at(1_000_000), Remote: netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 0, byte(n % 7)}), 1),
+		Accepted: at(0), Due: at(0), Expires: at(1_000_000),
+		Remote: netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 0, byte(n % 7)}), 1),
 	}
 }
 
@@ -84,7 +85,8 @@ func TestPick(t *testing.T) {
 				w.settle(x, e, us, rng.IntN(2) == 0)
 			}
 		}
-		if want := len(w.lines["0"]) + len(w.lines["1"]) + len(w.lines["2"]) + len(w.lines["3"]) + len(w.lines["4"]); x.Open != want {
+		if want := len(w.lines["0"]) + len(w.lines["1"]) + len(w.lines["2"]) + len(w.lines["3"]) +
+			len(w.lines["4"]); x.Open != want {
 			t.Errorf("seed %d: %d are open, not %d", seed, x.Open, want)
 		}
 	}
@@ -113,7 +115,8 @@ func (w *twin) pick(t *testing.T, x *Index, us int64) *deferred.Entry {
 			if e.ID != x.At(i).ID {
 				continue
 			}
-			if due, _ := w.at(name); due != first || k >= w.lines[name][len(w.lines[name])-1].AtOnce() || e.State != deferred.Waiting || wake(e) > us {
+			if due, _ := w.at(name); due != first || k >= w.lines[name][len(w.lines[name])-1].AtOnce() ||
+				e.State != deferred.Waiting || wake(e) > us {
 				t.Fatalf("picked entry %d of line %s, which is due at %d, not the one at %d", k, name, due, first)
 			}
 			x.Count(e, 100, -1)

@@ -23,7 +23,8 @@ type claim struct {
 }
 
 // Claim implements deferred.Queue.
-func (q *Queue) Claim(ctx context.Context, now time.Time, n int, except ...string) ([]deferred.Claimed, time.Time, error) {
+func (q *Queue) Claim(ctx context.Context, now time.Time, n int, except ...string) ([]deferred.Claimed, time.Time,
+	error) {
 	if err := q.puts.Err(); err != nil {
 		return nil, now.Add(lookEvery), err
 	}
@@ -168,8 +169,10 @@ func (q *Queue) claims(now time.Time, n int, except []string) (f *postgres.Field
 	if !q.cfg.callersClock {
 		deadline = q.clock.deadline(time.Now().Add(q.cfg.silence))
 	}
-	f, instant, err = q.write(ctx, "deferred_claim_3", new(postgres.Args).Int8(q.at(now)).Int8(deadline).Int8(q.slot+2).Bytes(q.mode).Int8(int64(n)).
-		Int8(deferred.LeaseFor.Microseconds()).Int8(q.cfg.Limits.DeadKeep.Microseconds()).Int8(token).Int8s(q.lostTokens(now)).Texts(except))
+	f, instant, err = q.write(ctx, "deferred_claim_3",
+		new(postgres.Args).Int8(q.at(now)).Int8(deadline).Int8(q.slot+2).Bytes(q.mode).Int8(int64(n)).
+			Int8(deferred.LeaseFor.Microseconds()).Int8(q.cfg.Limits.DeadKeep.Microseconds()).Int8(token).Int8s(
+			q.lostTokens(now)).Texts(except))
 	if err != nil && !postgres.Certain(err) {
 		q.mu.Lock()
 		defer q.mu.Unlock()
@@ -277,7 +280,8 @@ func (q *Queue) Renew(ctx context.Context, now time.Time, leases []deferred.Leas
 		ids, tokens = append(ids, postgres.Place(l.ID)), append(tokens, int64(l.Token))
 	}
 	mends := q.mendedTimes()
-	f, _, err := q.write(ctx, "deferred_renew_1", new(postgres.Args).Int8(q.at(now)).Int8(deferred.LeaseFor.Microseconds()).Places(ids).Int8s(tokens))
+	f, _, err := q.write(ctx, "deferred_renew_1",
+		new(postgres.Args).Int8(q.at(now)).Int8(deferred.LeaseFor.Microseconds()).Places(ids).Int8s(tokens))
 	if err != nil {
 		if ctx.Err() == nil {
 			err = q.failed(err, mends)

@@ -22,10 +22,12 @@ func newVault(t testing.TB) *vault {
 // sample is an entry with something in each field, and its row.
 func sample(v *vault) (*deferred.Entry, *row) {
 	at := time.Date(2026, 11, 23, 6, 0, 0, 1000, time.UTC)
-	e := &deferred.Entry{ID: deferred.ID{1}, Rule: "orders", Line: "shop", Parallel: 1, Accepted: at, Due: at.Add(time.Second), Expires: at.Add(time.Hour),
+	e := &deferred.Entry{ID: deferred.ID{1}, Rule: "orders", Line: "shop", Parallel: 1, Accepted: at,
+		Due: at.Add(time.Second), Expires: at.Add(time.Hour),
 		Remote: netip.MustParseAddrPort("10.0.0.1:80"), TLS: true, Scope: deferred.Hash{2}, Fingerprint: deferred.Hash{3},
 		Head: []byte("POST / HTTP/1.1\r\n"), Body: []byte("secret")}
-	r := &row{id: e.ID, accepted: at.UnixMicro(), due: e.Due.UnixMicro(), expires: e.Expires.UnixMicro(), about: v.about(e), request: v.request(e)}
+	r := &row{id: e.ID, accepted: at.UnixMicro(), due: e.Due.UnixMicro(), expires: e.Expires.UnixMicro(),
+		about: v.about(e), request: v.request(e)}
 	e.State, e.Attempts = deferred.Failed, 2
 	e.Last = deferred.Last{At: at, Status: 500, Error: "no"}
 	e.Result = &deferred.Result{Status: 500, Head: []byte("h"), Body: []byte("b"), Bytes: 9, Truncated: true}
@@ -41,12 +43,14 @@ func TestEntry(t *testing.T) {
 	if err != nil || !bytes.Equal(deferred.AppendEntry(nil, got), deferred.AppendEntry(nil, e)) {
 		t.Errorf("read %+v, %v", got, err)
 	}
-	if all := string(r.about) + string(r.request) + string(r.last) + string(r.result); strings.Contains(all, "secret") || strings.Contains(all, "shop") {
+	if all := string(r.about) + string(r.request) + string(r.last) + string(r.result); strings.Contains(all,
+		"secret") || strings.Contains(all, "shop") {
 		t.Error("it is stored in the clear")
 	}
 	r.cut = e.Accepted.UnixMicro()
 	r.last = nil
-	if got, err = v.entry(r); err != nil || got.Last != (deferred.Last{At: e.Accepted, Error: deferred.CutOff}) || len(deferred.CutOff) != 24 {
+	if got, err = v.entry(r); err != nil || got.Last != (deferred.Last{At: e.Accepted, Error: deferred.CutOff}) ||
+		len(deferred.CutOff) != 24 {
 		t.Errorf("cut off: %+v, %v", got.Last, err)
 	}
 	for name, spoil := range map[string]func(r *row){
@@ -61,7 +65,8 @@ func TestEntry(t *testing.T) {
 		if err == nil {
 			t.Errorf("with %s it is read", name)
 		}
-		if known := name == "a request for another part" || name == "a damaged result"; known && (got == nil || got.Rule != e.Rule) {
+		if known := name == "a request for another part" || name == "a damaged result"; known &&
+			(got == nil || got.Rule != e.Rule) {
 			t.Errorf("with %s its rule is unknown: %+v", name, got)
 		}
 	}

@@ -23,11 +23,13 @@ import (
 func holds(t *testing.T, f *deferredtest.Flood, q *Queue, s *postgrestest.Server) {
 	t.Helper()
 	want := fmt.Sprint(f.Stop())
-	testkit.Eventually(t, "nothing is in doubt", func() bool { q.mu.Lock(); defer q.mu.Unlock(); return len(q.doubtful) == 0 })
+	testkit.Eventually(t, "nothing is in doubt",
+		func() bool { q.mu.Lock(); defer q.mu.Unlock(); return len(q.doubtful) == 0 })
 	if got := s.Do("weir", "SELECT count(*) FROM weir.deferred WHERE state < 7"); got != want {
 		t.Errorf("%s are there, %s were accepted", got, want)
 	}
-	if sums := s.Do("weir", "SELECT (SELECT sum(entries) FROM weir.lines) || ' ' || (SELECT sum(entries) FROM weir.deferred_clients) || ' ' || (SELECT sum(entries) FROM weir.deferred_totals)"); sums != want+" "+want+" "+want {
+	if sums := s.Do("weir", "SELECT (SELECT sum(entries) FROM weir.lines) || ' ' || (SELECT sum(entries) FROM "+
+		"weir.deferred_clients) || ' ' || (SELECT sum(entries) FROM weir.deferred_totals)"); sums != want+" "+want+" "+want {
 		t.Errorf("lines, clients and totals count %s, there are %s", sums, want)
 	}
 }
@@ -87,7 +89,8 @@ func TestSettledLater(t *testing.T) {
 	claimed := deferredtest.Claims(t, q, time.Now().Add(time.Second), 1)
 	s.Signal(syscall.SIGKILL)
 	done := make(chan error, 1)
-	q.Settle(time.Now(), &deferred.Settlement{Lease: claimed[0].Lease, To: deferred.Done, Keep: time.Hour, Done: func(err error) { done <- err }})
+	q.Settle(time.Now(), &deferred.Settlement{Lease: claimed[0].Lease, To: deferred.Done, Keep: time.Hour,
+		Done: func(err error) { done <- err }})
 	testkit.Eventually(t, "it is noticed", func() bool { return q.Stats().Err != nil })
 	if got := deferredtest.Put(q, deferredtest.Order("shop")); got.Outcome != deferred.Unstored {
 		t.Errorf("put while it is away: %s", got.Outcome)
@@ -111,14 +114,19 @@ func TestMisconfigured(t *testing.T) {
 	s := postgrestest.Start(t)
 	first := openQueue(t, Config{URL: s.URL("weir", "weir"), Key: bytes.Repeat([]byte{1}, deferred.KeyBytes)})
 	deferredtest.PutAccepted(t, first, deferredtest.Order("shop"))
-	s.Do("weir", "CREATE ROLE secret LOGIN PASSWORD 'hidden'; CREATE ROLE nobody LOGIN; CREATE ROLE reads LOGIN; GRANT USAGE ON SCHEMA weir TO reads; GRANT EXECUTE ON FUNCTION weir.deferred_version() TO reads;"+
-		"CREATE SCHEMA later; CREATE FUNCTION later.deferred_version() RETURNS int4 LANGUAGE sql AS 'SELECT 99'; GRANT USAGE ON SCHEMA later TO nobody")
-	if err := os.WriteFile(filepath.Join(s.Data(), "pg_hba.conf"), []byte("host all secret all scram-sha-256\nhost all all all trust\nhost replication all all trust\n"), 0o644); err != nil {
+	s.Do("weir", "CREATE ROLE secret LOGIN PASSWORD 'hidden'; CREATE ROLE nobody LOGIN; CREATE ROLE reads LOGIN; GRANT "+
+		"USAGE ON SCHEMA weir TO reads; GRANT EXECUTE ON FUNCTION weir.deferred_version() TO reads;"+
+		"CREATE SCHEMA later; CREATE FUNCTION later.deferred_version() RETURNS int4 LANGUAGE sql AS 'SELECT 99'; GRANT "+
+		"USAGE ON SCHEMA later TO nobody")
+	if err := os.WriteFile(filepath.Join(s.Data(), "pg_hba.conf"),
+		[]byte("host all secret all scram-sha-256\nhost all all all trust\nhost replication all all trust\n"),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
 	s.Do("weir", "SELECT pg_reload_conf()")
 	testkit.Eventually(t, "passwords are asked for", func() bool {
-		_, err := Open(Config{URL: s.URL("secret:s3cret", "weir"), Setting: "DEFER_URL", Schema: "weir", Limits: deferredtest.Roomy})
+		_, err := Open(Config{URL: s.URL("secret:s3cret", "weir"), Setting: "DEFER_URL", Schema: "weir",
+			Limits: deferredtest.Roomy})
 		return err != nil && strings.Contains(err.Error(), "password authentication failed")
 	})
 	for _, test := range []struct {
@@ -131,7 +139,8 @@ func TestMisconfigured(t *testing.T) {
 		{Config{URL: s.URL("reads", "weir")}, "grant the user of DEFER_URL what proxy -postgres-schema lists"},
 		{Config{URL: s.URL("nobody", "weir"), Schema: "own"}, "grant CREATE on the database to the user of DEFER_URL"},
 		{Config{URL: s.URL("weir", "weir"), Schema: "own", Manual: true}, "run the SQL that proxy -postgres-schema prints"},
-		{Config{URL: s.URL("nobody", "weir"), Schema: "later"}, "has version 99, and this program knows " + strconv.Itoa(schemaVersion)},
+		{Config{URL: s.URL("nobody", "weir"), Schema: "later"}, "has version 99, and this program knows " +
+			strconv.Itoa(schemaVersion)},
 		{Config{URL: s.URL("weir", "weir")}, "DEFER_KEY_FILE"},
 		{Config{URL: s.URL("weir", "weir"), Key: bytes.Repeat([]byte{2}, deferred.KeyBytes)}, "DEFER_KEY_FILE"},
 		{Config{URL: "weir:s3cret@localhost"}, "does not begin with postgres://"},
@@ -145,7 +154,8 @@ func TestMisconfigured(t *testing.T) {
 		if err == nil {
 			_ = q.Close()
 		}
-		if err == nil || strings.Count(err.Error(), test.remedy) != 1 || strings.Contains(err.Error(), "s3cret") || strings.ContainsAny(err.Error(), "\n\t") || strings.Contains(err.Error(), "POSTGRES_URL") {
+		if err == nil || strings.Count(err.Error(), test.remedy) != 1 || strings.Contains(err.Error(), "s3cret") ||
+			strings.ContainsAny(err.Error(), "\n\t") || strings.Contains(err.Error(), "POSTGRES_URL") {
 			t.Errorf("%v, want one line with %q", err, test.remedy)
 		}
 	}
@@ -196,7 +206,8 @@ func TestPgBouncer(t *testing.T) {
 		claimed, _, err := q.Claim(t.Context(), time.Now().Add(time.Second), 1)
 		for _, c := range claimed {
 			done := make(chan error, 1)
-			q.Settle(time.Now(), &deferred.Settlement{Lease: c.Lease, To: deferred.Waiting, Due: c.Entry.Due, Done: func(err error) { done <- err }})
+			q.Settle(time.Now(), &deferred.Settlement{Lease: c.Lease, To: deferred.Waiting, Due: c.Entry.Due,
+				Done: func(err error) { done <- err }})
 			if err := testkit.Receive(t, done, "the settlement"); err != nil && !errors.Is(err, deferred.ErrLease) {
 				t.Error(err)
 			}
@@ -220,7 +231,8 @@ func TestDamaged(t *testing.T) {
 			deferredtest.PutAccepted(t, other, e)
 		}
 	}
-	s.Do("weir", "UPDATE weir.deferred SET about = 'x' WHERE rule = 'orders'; UPDATE weir.deferred SET request = 'x' WHERE rule = 'parcels'")
+	s.Do("weir", "UPDATE weir.deferred SET about = 'x' WHERE rule = 'orders'; UPDATE weir.deferred SET request = 'x' "+
+		"WHERE rule = 'parcels'")
 	claimed := 0
 	testkit.Eventually(t, "all are claimed or given up", func() bool {
 		c, _, err := q.Claim(t.Context(), time.Now(), 10)

@@ -59,7 +59,8 @@ func TestClaimUnanswered(t *testing.T) {
 	if claimed, _, err := q.Claim(t.Context(), time.Now().Add(time.Second), 1); err == nil {
 		t.Fatalf("%d claimed", len(claimed))
 	}
-	testkit.Eventually(t, "it is claimed on the server", func() bool { return s.Do("weir", "SELECT state FROM weir.deferred WHERE state < 7") == "1" })
+	testkit.Eventually(t, "it is claimed on the server",
+		func() bool { return s.Do("weir", "SELECT state FROM weir.deferred WHERE state < 7") == "1" })
 	r.Slow(0)
 	testkit.Eventually(t, "it is claimed", func() bool {
 		claimed, _, err := q.Claim(t.Context(), time.Now().Add(time.Second), 1)
@@ -101,14 +102,16 @@ func TestSettledOnce(t *testing.T) {
 	claimed := deferredtest.Claims(t, q, time.Now().Add(time.Second), len(entries))
 	// The first statement fails because of one settlement, the second is the first half, the third
 	// finds that the server goes down.
-	s.Do("weir", "CREATE SEQUENCE weir.n; CREATE FUNCTION weir.fails() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$ DECLARE n int8 := nextval('weir.n'); BEGIN "+
+	s.Do("weir", "CREATE SEQUENCE weir.n; CREATE FUNCTION weir.fails() RETURNS trigger LANGUAGE plpgsql SECURITY "+
+		"DEFINER AS $$ DECLARE n int8 := nextval('weir.n'); BEGIN "+
 		"IF n = 1 THEN RAISE EXCEPTION 'this one' USING ERRCODE = '22000'; END IF; "+
 		"IF n = 3 THEN RAISE EXCEPTION 'all' USING ERRCODE = '57P03'; END IF; RETURN NULL; END $$; "+
 		"CREATE TRIGGER fails BEFORE UPDATE ON weir.deferred EXECUTE FUNCTION weir.fails()")
 	var ends [4]atomic.Int64
 	_ = q.puts.Break(errors.New("held up")) // so that they make up one group
 	for i, c := range claimed {
-		q.Settle(time.Now(), &deferred.Settlement{Lease: c.Lease, To: deferred.Done, Keep: time.Hour, Done: func(error) { ends[i].Add(1) }})
+		q.Settle(time.Now(), &deferred.Settlement{Lease: c.Lease, To: deferred.Done, Keep: time.Hour,
+			Done: func(error) { ends[i].Add(1) }})
 	}
 	q.puts.Mend()
 	q.settles.Ring()
@@ -144,7 +147,8 @@ func TestTooSlow(t *testing.T) {
 	s := postgrestest.Start(t)
 	log := new(testkit.Log)
 	q := openQueue(t, Config{URL: s.URL("weir", "weir"), Log: log.Logger(), silence: 5 * time.Second})
-	s.Do("weir", "CREATE FUNCTION weir.waits() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(600); RETURN NEW; END $$; "+
+	s.Do("weir", "CREATE FUNCTION weir.waits() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(600); "+
+		"RETURN NEW; END $$; "+
 		"CREATE TRIGGER waits BEFORE INSERT ON weir.deferred FOR EACH ROW EXECUTE FUNCTION weir.waits()")
 	testkit.Eventually(t, "the server ends the statement", func() bool {
 		return postgres.Expired(deferredtest.Put(q, deferredtest.Order("shop")).Err)
@@ -167,11 +171,14 @@ func TestClaimedAtClose(t *testing.T) {
 	s := postgrestest.Start(t)
 	q := openQueue(t, Config{URL: s.URL("weir", "weir"), closing: testkit.Patience})
 	deferredtest.PutAccepted(t, q, deferredtest.Order("shop"))
-	s.Do("weir", "CREATE TABLE weir.open (gate text); CREATE FUNCTION weir.waits() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$ BEGIN "+
-		"WHILE NOT EXISTS (SELECT FROM weir.open WHERE gate = TG_OP) LOOP PERFORM pg_sleep(0.01); END LOOP; RETURN NEW; END $$; "+
+	s.Do("weir", "CREATE TABLE weir.open (gate text); CREATE FUNCTION weir.waits() RETURNS trigger LANGUAGE plpgsql "+
+		"SECURITY DEFINER AS $$ BEGIN "+
+		"WHILE NOT EXISTS (SELECT FROM weir.open WHERE gate = TG_OP) LOOP PERFORM pg_sleep(0.01); END LOOP; "+
+		"RETURN NEW; END $$; "+
 		"CREATE TRIGGER waits BEFORE INSERT OR UPDATE ON weir.deferred FOR EACH ROW EXECUTE FUNCTION weir.waits()")
 	running := func(function string) bool {
-		return s.Do("weir", "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE '%deferred_"+function+"%' AND pid <> pg_backend_pid()") != "0"
+		return s.Do("weir", "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE '%deferred_"+
+			function+"%' AND pid <> pg_backend_pid()") != "0"
 	}
 	put := deferredtest.PutAll(q, deferredtest.Order("other"))
 	ctx, leave := context.WithCancel(t.Context())

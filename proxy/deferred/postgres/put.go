@@ -90,7 +90,8 @@ const codeMode = "WR002"
 // spreads reports whether an error concerns all following statements.
 func spreads(err error) bool {
 	f := postgres.Classify(err)
-	return f.Class == store.OutageFault || f.Class == store.LateFault && !postgres.Certain(err) || postgres.Expired(err) || f.Code == codeMode
+	return f.Class == store.OutageFault || f.Class == store.LateFault && !postgres.Certain(err) ||
+		postgres.Expired(err) || f.Code == codeMode
 }
 
 // doubt notes entries that were answered Unstored and may be stored.
@@ -168,8 +169,10 @@ func (q *Queue) gather(g *group, p *putting) {
 		g.clients = append(g.clients, client)
 		g.clientAt[client] = int64(len(g.clients))
 	}
-	g.ids, g.scopes, g.prints = append(g.ids, postgres.Place(e.ID)), append(g.scopes, postgres.Place(names.Scope)), append(g.prints, postgres.Place(names.Print))
-	g.numbers = append(g.numbers, g.lineAt[line], g.clientAt[client], q.clock.there(e.Accepted), q.clock.there(e.Expires), q.clock.there(e.Due),
+	g.ids, g.scopes, g.prints = append(g.ids, postgres.Place(e.ID)), append(g.scopes, postgres.Place(names.Scope)),
+		append(g.prints, postgres.Place(names.Print))
+	g.numbers = append(g.numbers, g.lineAt[line], g.clientAt[client], q.clock.there(e.Accepted),
+		q.clock.there(e.Expires), q.clock.there(e.Due),
 		e.Size(), int64(len(e.Head)+len(e.Body)), int64(p.PerKey), int64(e.AtOnce()), bit(p.Follows))
 	g.abouts, g.requests = append(g.abouts, q.about(&e)), append(g.requests, q.request(&e))
 }
@@ -183,7 +186,8 @@ func bit(is bool) int64 {
 }
 
 func (q *Queue) outcomeOf(p *putting, r *postgres.Fields) deferred.Stored {
-	s := deferred.Stored{Outcome: deferred.Outcome(r.Int8()), Bound: deferred.Bound(r.Int8()), ID: r.Place(), State: deferred.State(r.Int8()),
+	s := deferred.Stored{Outcome: deferred.Outcome(r.Int8()), Bound: deferred.Bound(r.Int8()), ID: r.Place(),
+		State:    deferred.State(r.Int8()),
 		Position: int(r.Int8())}
 	due, expires := r.Int8(), r.Int8()
 	s.Due, s.Expires = q.clock.here(due), q.clock.here(expires)

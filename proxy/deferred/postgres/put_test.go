@@ -37,10 +37,12 @@ func TestGroups(t *testing.T) {
 		t.Errorf("%s are there", sum)
 	}
 	testkit.Eventually(t, "calls are counted", func() bool {
-		return s.Do("weir", "SELECT coalesce(sum(calls), 0) FROM pg_stat_user_functions WHERE funcname = 'deferred_put_1'") != "0"
+		return s.Do("weir",
+			"SELECT coalesce(sum(calls), 0) FROM pg_stat_user_functions WHERE funcname = 'deferred_put_1'") != "0"
 	})
 	var calls int
-	if _, err := fmt.Sscan(s.Do("weir", "SELECT calls FROM pg_stat_user_functions WHERE funcname = 'deferred_put_1'"), &calls); err != nil || calls > n/4 {
+	if _, err := fmt.Sscan(s.Do("weir", "SELECT calls FROM pg_stat_user_functions WHERE funcname = 'deferred_put_1'"),
+		&calls); err != nil || calls > n/4 {
 		t.Errorf("%d calls for %d entries, %v", calls, n, err)
 	}
 	again := openQueue(t, Config{URL: s.URL("weir", "weir")})

@@ -91,7 +91,8 @@ func Open(cfg Config) (*Queue, error) {
 func open(cfg Config) (*Queue, error) {
 	cfg.silence = cmp.Or(cfg.silence, silenceMax)
 	q := &Queue{
-		cfg: cfg, log: cmp.Or(cfg.Log, slog.New(slog.DiscardHandler)), puts: deferred.NewInbox[*putting](), settles: deferred.NewInbox[*settling](),
+		cfg: cfg, log: cmp.Or(cfg.Log, slog.New(slog.DiscardHandler)), puts: deferred.NewInbox[*putting](),
+		settles:  deferred.NewInbox[*settling](),
 		finished: make(chan struct{}), stats: deferred.Stats{GivenUp: make(deferred.Losses)},
 	}
 	var err error
@@ -104,7 +105,8 @@ func open(cfg Config) (*Queue, error) {
 		q.mode = digest[:]
 	}
 	q.slot = 1 + rand.Int64N(slots)*3
-	client := postgres.ClientConfig{URL: cfg.URL, Setting: cfg.Setting, Connections: 3, Schema: cfg.Schema, Silence: cfg.silence}
+	client := postgres.ClientConfig{URL: cfg.URL, Setting: cfg.Setting, Connections: 3, Schema: cfg.Schema,
+		Silence: cfg.silence}
 	if q.writes, err = postgres.NewClient(client); err != nil {
 		return nil, err
 	}
@@ -138,13 +140,15 @@ func (q *Queue) disconnect() {
 }
 
 // errKey is the error of a queue that is encrypted with another key or not at all.
-var errKey = errors.New("its entries are not encrypted with the key of DEFER_KEY_FILE: all proxies need the same, and it can be changed only when the queue is empty")
+var errKey = errors.New("its entries are not encrypted with the key of DEFER_KEY_FILE: all proxies need the same, " +
+	"and it can be changed only when the queue is empty")
 
 // prepare checks the schema and the key, and reads the counts of entries.
 func (q *Queue) prepare() error {
 	ctx, cancel := context.WithTimeout(q.ctx, openWithin)
 	defer cancel()
-	m := postgres.Migration{Schema: q.cfg.Schema, Function: "deferred_version", Version: schemaVersion, Script: Schema(q.cfg.Schema), Manual: q.cfg.Manual}
+	m := postgres.Migration{Schema: q.cfg.Schema, Function: "deferred_version", Version: schemaVersion,
+		Script: Schema(q.cfg.Schema), Manual: q.cfg.Manual}
 	from, err := q.writes.Migrate(ctx, &m)
 	if err != nil {
 		return err
@@ -167,7 +171,8 @@ func (q *Queue) prepare() error {
 }
 
 // call calls a function whose first column is not a time.
-func (q *Queue) call(ctx context.Context, c *postgres.Client, function string, args *postgres.Args) (*postgres.Fields, error) {
+func (q *Queue) call(ctx context.Context, c *postgres.Client, function string,
+	args *postgres.Args) (*postgres.Fields, error) {
 	row, err := c.Call(ctx, function, args)
 	if err != nil {
 		return nil, err
@@ -176,7 +181,8 @@ func (q *Queue) call(ctx context.Context, c *postgres.Client, function string, a
 }
 
 // write calls a function whose first column is the server's time.
-func (q *Queue) write(ctx context.Context, function string, args *postgres.Args) (f *postgres.Fields, instant int64, err error) {
+func (q *Queue) write(ctx context.Context, function string, args *postgres.Args) (f *postgres.Fields, instant int64,
+	err error) {
 	sent := time.Now()
 	if f, err = q.call(ctx, q.writes, function, args); err != nil {
 		return nil, 0, err

@@ -87,7 +87,8 @@ func (q *Queue) List(ctx context.Context, query deferred.Query) (page deferred.P
 
 // list asks for the entries after a number.
 func (q *Queue) list(ctx context.Context, query deferred.Query, after uint64) (*postgres.Fields, error) {
-	return q.ask(ctx, "deferred_list_1", new(postgres.Args).Text(query.Rule).Int8(int64(query.State)).Int8(int64(after)).Int8(int64(query.Limit)))
+	return q.ask(ctx, "deferred_list_1",
+		new(postgres.Args).Text(query.Rule).Int8(int64(query.State)).Int8(int64(after)).Int8(int64(query.Limit)))
 }
 
 // actionWithdraw is the action of deferred_edit_2 that removes waiting entries.
@@ -105,8 +106,9 @@ type edit struct {
 
 // edit edits, and returns how many entries were changed and how many there are.
 func (q *Queue) edit(ctx context.Context, now time.Time, e edit) (n [2]int64, err error) {
-	f, err := q.insist(ctx, "deferred_edit_2", new(postgres.Args).Int8(q.at(now)).Int8(q.slot+2).Int8(e.action).Int8(q.cfg.Limits.DeadKeep.Microseconds()).
-		Places(e.ids).Text(e.rule).Int8(int64(e.state)).Int8(deferred.ListMax).Bytes(e.brief).Bytes(e.whole).Int8(e.size))
+	f, err := q.insist(ctx, "deferred_edit_2",
+		new(postgres.Args).Int8(q.at(now)).Int8(q.slot+2).Int8(e.action).Int8(q.cfg.Limits.DeadKeep.Microseconds()).
+			Places(e.ids).Text(e.rule).Int8(int64(e.state)).Int8(deferred.ListMax).Bytes(e.brief).Bytes(e.whole).Int8(e.size))
 	if err != nil {
 		return n, err
 	}

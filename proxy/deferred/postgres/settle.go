@@ -93,7 +93,8 @@ func (q *Queue) settle(group []*settling) bool {
 		if len(group) > 1 {
 			return q.settle(group[:len(group)/2]) && q.settle(group[len(group)/2:])
 		}
-		q.log.Error("A delivery cannot be settled, and returns to its line when its lease expires", "id", group[0].Lease.ID, "reason", err)
+		q.log.Error("A delivery cannot be settled, and returns to its line when its lease expires", "id",
+			group[0].Lease.ID, "reason", err)
 		group[0].end(err)
 		return true
 	}
@@ -123,11 +124,13 @@ func (q *Queue) settled(group []*settling) (held []int64, err error) {
 			result, answer, answerSize = q.result(id, r.Brief()), q.result(id, r), r.Size()
 		}
 		ids, tokens = append(ids, postgres.Place(id)), append(tokens, int64(s.Lease.Token))
-		numbers = append(numbers, int64(s.To), q.clock.there(s.Due), bit(s.Attempt), lastSize, answerSize, s.Keep.Microseconds())
+		numbers = append(numbers, int64(s.To), q.clock.there(s.Due), bit(s.Attempt), lastSize, answerSize,
+			s.Keep.Microseconds())
 		lasts, results, answers = append(lasts, last), append(results, result), append(answers, answer)
 	}
-	f, err := q.insist(q.ctx, "deferred_settle_1", new(postgres.Args).Int8(q.at(group[len(group)-1].now)).Int8(q.slot+1).Places(ids).Int8s(tokens).
-		Int8s(numbers).BytesList(lasts).BytesList(results).BytesList(answers))
+	f, err := q.insist(q.ctx, "deferred_settle_1",
+		new(postgres.Args).Int8(q.at(group[len(group)-1].now)).Int8(q.slot+1).Places(ids).Int8s(tokens).
+			Int8s(numbers).BytesList(lasts).BytesList(results).BytesList(answers))
 	if err != nil {
 		return nil, err
 	}

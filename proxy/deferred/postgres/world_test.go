@@ -32,7 +32,8 @@ type schema struct {
 // Open is part of deferredtest.Place.
 func (p *schema) Open(t testing.TB, _ func() time.Time, limits deferred.Limits) deferred.Queue {
 	t.Helper()
-	return testkit.Must(Open(Config{URL: p.url, Setting: "DEFER_URL", Schema: p.name, Key: p.key, Limits: limits, callersClock: true, silence: testkit.Patience, closing: testkit.Patience}))(t)
+	return testkit.Must(Open(Config{URL: p.url, Setting: "DEFER_URL", Schema: p.name, Key: p.key, Limits: limits,
+		callersClock: true, silence: testkit.Patience, closing: testkit.Patience}))(t)
 }
 
 // Crash is part of deferredtest.Place.

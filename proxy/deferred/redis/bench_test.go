@@ -23,7 +23,8 @@ func BenchmarkEntry(b *testing.B) {
 	q := testkit.Must(Open(Config{Redis: redis.Config{Addrs: []string{s.Addr()}}, Limits: deferredtest.Roomy}))(b)
 	defer func() { _ = q.Close() }()
 	calls := func() (n float64) {
-		for _, found := range regexp.MustCompile(`cmdstat_eval(?:sha)?:calls=(\d+)`).FindAllStringSubmatch(s.Do("info", "commandstats"), -1) {
+		for _, found := range regexp.MustCompile(`cmdstat_eval(?:sha)?:calls=(\d+)`).FindAllStringSubmatch(s.Do("info",
+			"commandstats"), -1) {
 			c, _ := strconv.ParseFloat(found[1], 64)
 			n += c
 		}
@@ -57,7 +58,8 @@ func BenchmarkEntry(b *testing.B) {
 		left -= len(claimed)
 		all.Add(len(claimed))
 		for _, c := range claimed {
-			q.Settle(time.Now(), &deferred.Settlement{Lease: c.Lease, To: deferred.Done, Keep: time.Hour, Done: func(error) { all.Done() }})
+			q.Settle(time.Now(), &deferred.Settlement{Lease: c.Lease, To: deferred.Done, Keep: time.Hour,
+				Done: func(error) { all.Done() }})
 		}
 		all.Wait()
 	}

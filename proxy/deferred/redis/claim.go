@@ -19,7 +19,8 @@ const (
 )
 
 // Claim implements deferred.Queue. It claims at most 64 entries in one call.
-func (q *Queue) Claim(ctx context.Context, now time.Time, n int, except ...string) ([]deferred.Claimed, time.Time, error) {
+func (q *Queue) Claim(ctx context.Context, now time.Time, n int, except ...string) ([]deferred.Claimed, time.Time,
+	error) {
 	if err := q.unavailable(); err != nil {
 		return nil, now.Add(retryEvery), err
 	}
@@ -66,7 +67,8 @@ func (q *Queue) newClaim(now time.Time, n int, token string) (claim *ask, given 
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	given, q.lost = q.lost, nil
-	args := []string{decimal(max(0, n)), decimal(claimBytesMax), token, decimal(deferred.Micros(now)), decimal(q.cfg.Limits.DeadKeep.Microseconds()),
+	args := []string{decimal(max(0, n)), decimal(claimBytesMax), token, decimal(deferred.Micros(now)),
+		decimal(q.cfg.Limits.DeadKeep.Microseconds()),
 		decimal(q.cfg.Limits.Kept()), decimal(len(given))}
 	return &ask{script: q.scripts.claim, args: append(args, given...), until: true, writes: true}, given
 }

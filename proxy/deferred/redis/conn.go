@@ -210,7 +210,8 @@ func (q *Queue) takeIn(known uint64, a *ask) {
 		s := q.Stats()
 		if q.figures.restart(n) {
 			waiting, _ := s.Held()
-			q.log.Error("Redis has lost entries: it was emptied, or was restored to an earlier state", "held", waiting, "durability", s.Durability)
+			q.log.Error("Redis has lost entries: it was emptied, or was restored to an earlier state", "held", waiting,
+				"durability", s.Durability)
 		}
 	}
 	q.figures.takeIn(&a.answer, q.now())

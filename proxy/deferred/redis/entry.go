@@ -70,7 +70,8 @@ func (c codec) entry(id deferred.ID, values any) (*deferred.Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	e.State, e.Accepted, e.Expires, e.Due, e.Attempts, e.Last = deferred.State(state), accepted, expires, due, int(attempts), last
+	e.State, e.Accepted, e.Expires, e.Due, e.Attempts, e.Last = deferred.State(state), accepted, expires, due,
+		int(attempts), last
 	if answered {
 		e.Result = result
 	}

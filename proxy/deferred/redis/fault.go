@@ -42,8 +42,10 @@ func (f *fault) Unwrap() error { return f.err }
 
 // remedies explain error codes of the server, with the settings to change.
 var remedies = map[string]string{
-	"OOM":         "Redis is out of memory and stores nothing more, but what it has is delivered: raise its maxmemory, or lower DEFER_MAX_BYTES",
-	"READONLY":    "DEFER_URL leads to a replica: it must lead to the master, or name Sentinels with REDIS_SENTINEL_MASTER",
+	"OOM": "Redis is out of memory and stores nothing more, but what it has is delivered: raise its maxmemory, " +
+		"or lower DEFER_MAX_BYTES",
+	"READONLY": "DEFER_URL leads to a replica: it must lead to the master, or name Sentinels with " +
+		"REDIS_SENTINEL_MASTER",
 	"LOADING":     "Redis is loading its data; the queue continues when that is done",
 	"MISCONF":     "Redis cannot save to its disk: see its log, and stop-writes-on-bgsave-error",
 	"NOREPLICAS":  "Redis has too few replicas: see its min-replicas-to-write",
@@ -55,7 +57,8 @@ var remedies = map[string]string{
 	"NOPERM":      "the user of REDIS_USERNAME lacks a right that the queue needs",
 	"BUSY":        "Redis is running another client's script",
 	"WEIRVERSION": "the queue was made by a newer version of the proxy: update this one, or set another REDIS_KEY_PREFIX",
-	"WEIRKEY":     "entries of the queue are encrypted with another key than that of DEFER_KEY_FILE, or not at all: give all proxies the same DEFER_KEY_FILE, or set another REDIS_KEY_PREFIX",
+	"WEIRKEY": "entries of the queue are encrypted with another key than that of DEFER_KEY_FILE, or not at all: " +
+		"give all proxies the same DEFER_KEY_FILE, or set another REDIS_KEY_PREFIX",
 }
 
 func (q *Queue) faultOf(err error) *fault {
@@ -119,7 +122,8 @@ func (q *Queue) readSettings(ctx context.Context) {
 		q.durable = durable
 	}
 	if evictErr == nil && policy != "" && !q.evicts {
-		q.log.Warn("Redis may drop entries when its memory is full: set its maxmemory-policy to noeviction", "maxmemory-policy", policy)
+		q.log.Warn("Redis may drop entries when its memory is full: set its maxmemory-policy to noeviction",
+			"maxmemory-policy", policy)
 	}
 	if evictErr == nil {
 		q.evicts = policy != ""

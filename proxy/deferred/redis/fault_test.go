@@ -26,14 +26,18 @@ func TestFaults(t *testing.T) {
 		set       [][]string
 		reset     [][]string
 	}{
-		{"memory", "raise its maxmemory, or lower DEFER_MAX_BYTES", [][]string{{"config", "set", "maxmemory", "1mb"}}, [][]string{{"config", "set", "maxmemory", "0"}}},
-		{"replica", "it must lead to the master", [][]string{{"replicaof", "127.0.0.1", "1"}}, [][]string{{"replicaof", "no", "one"}}},
-		{"password", "set REDIS_PASSWORD", [][]string{{"config", "set", "requirepass", "x"}, {"-a", "x", "client", "kill", "type", "normal"}}, [][]string{{"-a", "x", "config", "set", "requirepass", ""}}},
+		{"memory", "raise its maxmemory, or lower DEFER_MAX_BYTES", [][]string{{"config", "set", "maxmemory", "1mb"}},
+			[][]string{{"config", "set", "maxmemory", "0"}}},
+		{"replica", "it must lead to the master", [][]string{{"replicaof", "127.0.0.1", "1"}},
+			[][]string{{"replicaof", "no", "one"}}},
+		{"password", "set REDIS_PASSWORD", [][]string{{"config", "set", "requirepass", "x"},
+			{"-a", "x", "client", "kill", "type", "normal"}}, [][]string{{"-a", "x", "config", "set", "requirepass", ""}}},
 	} {
 		for _, words := range test.set {
 			s.Do(words...)
 		}
-		testkit.Eventually(t, test.name+": puts are refused", func() bool { return deferredtest.Put(q, order("b")).Outcome == deferred.Unstored })
+		testkit.Eventually(t, test.name+": puts are refused",
+			func() bool { return deferredtest.Put(q, order("b")).Outcome == deferred.Unstored })
 		testkit.Eventually(t, test.name+" is told", func() bool { return log.Count(test.say) > 0 })
 		if test.name == "memory" {
 			if err := deferredtest.Settle(t, q, claims(t, q), deferred.Waiting); err != nil {
@@ -55,7 +59,8 @@ func TestOpen(t *testing.T) {
 	t.Parallel()
 	s, log := redistest.Start(t, "--requirepass", "x"), new(testkit.Log)
 	open := func(password string, key byte) error {
-		cfg := Config{Redis: redis.Config{Addrs: []string{s.Addr()}, Password: password}, Limits: deferredtest.Roomy, Log: log.Logger(), patience: time.Minute}
+		cfg := Config{Redis: redis.Config{Addrs: []string{s.Addr()}, Password: password}, Limits: deferredtest.Roomy,
+			Log: log.Logger(), patience: time.Minute}
 		if key > 0 {
 			cfg.Key = []byte(strings.Repeat(string(key), 32))
 		}
@@ -74,7 +79,8 @@ func TestOpen(t *testing.T) {
 		key      byte
 		say      string
 	}{
-		{"y", 0, "REDIS_PASSWORD"}, {"", 0, "REDIS_PASSWORD"}, {"x", 1, ""}, {"x", 2, "DEFER_KEY_FILE"}, {"x", 0, "DEFER_KEY_FILE"}, {"x", 1, ""},
+		{"y", 0, "REDIS_PASSWORD"}, {"", 0, "REDIS_PASSWORD"}, {"x", 1, ""}, {"x", 2, "DEFER_KEY_FILE"},
+		{"x", 0, "DEFER_KEY_FILE"}, {"x", 1, ""},
 	} {
 		err := open(test.password, test.key)
 		if (err == nil) != (test.say == "") || err != nil && !strings.Contains(err.Error(), test.say) {
@@ -100,7 +106,8 @@ func TestSettings(t *testing.T) {
 	} {
 		s.Do("config", "set", "appendonly", test.only)
 		s.Do("config", "set", "appendfsync", test.fsync)
-		if q.readSettings(t.Context()); q.Stats().Durability != test.want || deferredtest.Put(q, order("a")).Durability != test.want {
+		if q.readSettings(t.Context()); q.Stats().Durability != test.want ||
+			deferredtest.Put(q, order("a")).Durability != test.want {
 			t.Errorf("appendonly %s, appendfsync %s: %s, want %s", test.only, test.fsync, q.Stats().Durability, test.want)
 		}
 	}
@@ -132,7 +139,8 @@ func TestRights(t *testing.T) {
 	t.Parallel()
 	rights := documentedRights(t)
 	s, log := redistest.Start(t, append([]string{"--databases", "4", "--user", "weir"}, rights...)...), new(testkit.Log)
-	q := openedAs(t, Config{Redis: redis.Config{Addrs: []string{s.Addr()}, Username: "weir", Password: "secret", DB: 3}, Log: log.Logger()})
+	q := openedAs(t, Config{Redis: redis.Config{Addrs: []string{s.Addr()}, Username: "weir", Password: "secret",
+		DB: 3}, Log: log.Logger()})
 	first, second := accepts(t, q, "a"), accepts(t, q, "a")
 	same := order("a")
 	same.Scope = first.Scope
@@ -146,7 +154,8 @@ func TestRights(t *testing.T) {
 	if err := deferredtest.Settle(t, q, c, deferred.Failed); err != nil {
 		t.Error(err)
 	}
-	for _, e := range []deferred.Edit{{Action: deferred.Retry, ID: first.ID}, {Action: deferred.Cancel, ID: second.ID}, {Action: deferred.Drop, ID: second.ID}} {
+	for _, e := range []deferred.Edit{{Action: deferred.Retry, ID: first.ID}, {Action: deferred.Cancel, ID: second.ID},
+		{Action: deferred.Drop, ID: second.ID}} {
 		if _, err := q.Edit(t.Context(), time.Now(), e); err != nil {
 			t.Error(err)
 		}
@@ -167,7 +176,9 @@ func TestRights(t *testing.T) {
 	}
 	used := s.Do("info", "commandstats")
 	for _, right := range rights {
-		if command, ok := strings.CutPrefix(right, "+"); ok && !slices.Contains([]string{"ping", "role", "cluster|shards", "cluster|slots"}, command) && !strings.Contains(used, "cmdstat_"+command+":") {
+		if command, ok := strings.CutPrefix(right, "+"); ok &&
+			!slices.Contains([]string{"ping", "role", "cluster|shards", "cluster|slots"}, command) &&
+			!strings.Contains(used, "cmdstat_"+command+":") {
 			t.Errorf("the right to %s is not used", command)
 		}
 	}
@@ -179,7 +190,8 @@ func TestVersion(t *testing.T) {
 	s, q, log := newWorld(t)
 	accepts(t, q, "a")
 	s.Do("hset", namespace+"about", "version", "2")
-	testkit.Eventually(t, "it is refused", func() bool { return deferredtest.Put(q, order("b")).Outcome == deferred.Unstored })
+	testkit.Eventually(t, "it is refused",
+		func() bool { return deferredtest.Put(q, order("b")).Outcome == deferred.Unstored })
 	const want = "the queue was made by a newer version of the proxy"
 	if _, err := Open(q.cfg); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("opened: %v", err)
@@ -192,7 +204,8 @@ func TestDamaged(t *testing.T) {
 	t.Parallel()
 	s, q, log := newWorld(t)
 	bad, good := accepts(t, q, "a"), accepts(t, q, "a")
-	s.Do("eval", "return redis.call('HSET', KEYS[1] .. redis.call('ZRANGE', KEYS[2], 0, 0)[1], 'h', 'x')", "2", namespace+"e:", namespace+"s0:orders")
+	s.Do("eval", "return redis.call('HSET', KEYS[1] .. redis.call('ZRANGE', KEYS[2], 0, 0)[1], 'h', 'x')", "2",
+		namespace+"e:", namespace+"s0:orders")
 	if c := claims(t, q); c.Entry.ID != good.ID {
 		t.Errorf("claimed %s", c.Entry.ID)
 	}
@@ -210,14 +223,18 @@ func TestDamaged(t *testing.T) {
 func TestEncrypted(t *testing.T) {
 	t.Parallel()
 	s, log := redistest.Start(t), new(testkit.Log)
-	q := openedAs(t, Config{Redis: redis.Config{Addrs: []string{s.Addr()}}, Log: log.Logger(), Key: []byte(strings.Repeat("k", 32))})
+	q := openedAs(t, Config{Redis: redis.Config{Addrs: []string{s.Addr()}}, Log: log.Logger(),
+		Key: []byte(strings.Repeat("k", 32))})
 	e := order("secret shop")
-	e.Scope, e.Fingerprint = deferred.Hash([]byte("the digest of scope, of 32 bytes")), deferred.Hash([]byte("the digest of print, of 32 bytes"))
+	e.Scope, e.Fingerprint = deferred.Hash([]byte("the digest of scope, of 32 bytes")),
+		deferred.Hash([]byte("the digest of print, of 32 bytes"))
 	if st := deferredtest.Put(q, e); st.Outcome != deferred.Accepted {
 		t.Fatalf("%s, %v", st.Outcome, st.Err)
 	}
-	const find = "local found = 0; for _, name in ipairs(redis.call('KEYS', '*')) do if redis.call('TYPE', name).ok == 'hash' then " +
-		"for _, value in ipairs(redis.call('HGETALL', name)) do if string.find(value, ARGV[1], 1, true) then found = found + 1 end end end end; return found"
+	const find = "local found = 0; for _, name in ipairs(redis.call('KEYS', '*')) do if redis.call('TYPE', " +
+		"name).ok == 'hash' then " +
+		"for _, value in ipairs(redis.call('HGETALL', name)) do if string.find(value, ARGV[1], 1, true) then found = " +
+		"found + 1 end end end end; return found"
 	for _, text := range []string{"digest of scope", "digest of print", "secret shop", "order of"} {
 		if n := s.Do("eval", find, "0", text); n != "0" {
 			t.Errorf("%q is kept %s times", text, n)

@@ -127,7 +127,8 @@ func TestStopped(t *testing.T) {
 		claiming <- err
 	}()
 	settled := make(chan error, 1)
-	q.Settle(time.Now(), &deferred.Settlement{Lease: c.Lease, To: deferred.Done, Keep: time.Hour, Done: func(err error) { settled <- err }})
+	q.Settle(time.Now(), &deferred.Settlement{Lease: c.Lease, To: deferred.Done, Keep: time.Hour,
+		Done: func(err error) { settled <- err }})
 	if st := deferredtest.Put(q, late); st.Outcome != deferred.Unstored {
 		t.Errorf("stopped: %s", st.Outcome)
 	}
@@ -221,7 +222,8 @@ func TestProxyEnds(t *testing.T) {
 func passLeases(t *testing.T, s *redistest.Server) {
 	t.Helper()
 	name := namespace + "leases"
-	s.Do("eval", "for _, id in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do redis.call('ZADD', KEYS[1], 1, id) end", "1", name)
+	s.Do("eval", "for _, id in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do redis.call('ZADD', KEYS[1], 1, id) end",
+		"1", name)
 }
 
 // A delivery that ends while the server is unavailable is settled before anything is claimed, which
@@ -233,7 +235,8 @@ func TestSettledBeforeClaims(t *testing.T) {
 	c := claims(t, q)
 	s.Do("hset", namespace+"about", "version", "2")
 	settled := make(chan error, 1)
-	q.Settle(time.Now(), &deferred.Settlement{Lease: c.Lease, To: deferred.Done, Keep: time.Hour, Done: func(err error) { settled <- err }})
+	q.Settle(time.Now(), &deferred.Settlement{Lease: c.Lease, To: deferred.Done, Keep: time.Hour,
+		Done: func(err error) { settled <- err }})
 	testkit.Eventually(t, "the queue is unavailable", func() bool { return q.Stats().Err != nil })
 	passLeases(t, s)
 	claimed := make(chan int, 1)

@@ -17,7 +17,8 @@ var _ deferred.Queue = (*Queue)(nil)
 // Open returns the queue. While Redis is unavailable it refuses puts and keeps trying; the error
 // is one that only an operator can fix.
 func Open(cfg Config) (*Queue, error) {
-	q := &Queue{cfg: cfg, scripts: newScripts(), log: cmp.Or(cfg.Log, slog.New(slog.DiscardHandler)), about: cfg.Redis.KeyPrefix + namespace + "about",
+	q := &Queue{cfg: cfg, scripts: newScripts(), log: cmp.Or(cfg.Log, slog.New(slog.DiscardHandler)),
+		about: cfg.Redis.KeyPrefix + namespace + "about",
 		began: time.Now(), box: deferred.NewInbox[*op](), durable: durabilityUnknown, givenUp: make(deferred.Losses)}
 	sealer, err := deferred.NewSealer(cfg.Key)
 	if err != nil {

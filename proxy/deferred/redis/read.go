@@ -41,7 +41,8 @@ func (q *Queue) List(ctx context.Context, query deferred.Query) (page deferred.P
 	if err != nil {
 		return page, err
 	}
-	result, err := q.do(ctx, &ask{script: q.scripts.list, args: []string{decimal(int(query.State)), query.Rule, decimal(after), decimal(query.Limit)}})
+	result, err := q.do(ctx, &ask{script: q.scripts.list, args: []string{decimal(int(query.State)), query.Rule,
+		decimal(after), decimal(query.Limit)}})
 	if err != nil {
 		return page, err
 	}

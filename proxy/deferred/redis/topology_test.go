@@ -37,14 +37,17 @@ func TestCluster(t *testing.T) {
 		s.Do(append([]string{"acl", "setuser", "weir"}, rights...)...)
 	}
 	log := new(testkit.Log)
-	a := openedAs(t, Config{Redis: redis.Config{Addrs: []string{other.Addr()}, Username: "weir", Password: "secret"}, Log: log.Logger()})
-	b := openedAs(t, Config{Redis: redis.Config{Addrs: []string{home.Addr(), other.Addr()}, Topology: redis.Cluster, Username: "weir", Password: "secret"}, Log: new(testkit.Log).Logger()})
+	a := openedAs(t, Config{Redis: redis.Config{Addrs: []string{other.Addr()}, Username: "weir", Password: "secret"},
+		Log: log.Logger()})
+	b := openedAs(t, Config{Redis: redis.Config{Addrs: []string{home.Addr(), other.Addr()}, Topology: redis.Cluster,
+		Username: "weir", Password: "secret"}, Log: new(testkit.Log).Logger()})
 	delivers(t, a, "a")
 	if d := a.Stats().Durability; d != "memory" {
 		t.Errorf("durability %q", d)
 	}
 	kept := accepts(t, b, "kept")
-	testkit.Eventually(t, "the other proxy sees it", func() bool { _, position, err := a.Read(t.Context(), kept.ID); return err == nil && position == 1 })
+	testkit.Eventually(t, "the other proxy sees it",
+		func() bool { _, position, err := a.Read(t.Context(), kept.ID); return err == nil && position == 1 })
 	replica.Followed(home)
 	used := ""
 	for _, s := range masters {
@@ -57,7 +60,8 @@ func TestCluster(t *testing.T) {
 		t.Error("the rights for a Cluster are not used")
 	}
 	home.Kill()
-	testkit.Eventually(t, "the node is missed", func() bool { return deferredtest.Put(a, order("b")).Outcome == deferred.Unstored })
+	testkit.Eventually(t, "the node is missed",
+		func() bool { return deferredtest.Put(a, order("b")).Outcome == deferred.Unstored })
 	for _, q := range []*Queue{a, b} {
 		accepts(t, q, "again")
 	}
@@ -82,12 +86,14 @@ func TestSentinel(t *testing.T) {
 	master := redistest.Start(t)
 	replica := redistest.StartReplica(t, master)
 	sentinel, log := redistest.StartSentinel(t, master, replica), new(testkit.Log)
-	q := openedAs(t, Config{Redis: redis.Config{Addrs: []string{sentinel.Addr()}, SentinelMaster: "weir"}, Log: log.Logger()})
+	q := openedAs(t, Config{Redis: redis.Config{Addrs: []string{sentinel.Addr()}, SentinelMaster: "weir"},
+		Log: log.Logger()})
 	delivers(t, q, "a")
 	kept := accepts(t, q, "kept")
 	replica.Followed(master)
 	master.Kill()
-	testkit.Eventually(t, "the master is missed", func() bool { return deferredtest.Put(q, order("b")).Outcome == deferred.Unstored })
+	testkit.Eventually(t, "the master is missed",
+		func() bool { return deferredtest.Put(q, order("b")).Outcome == deferred.Unstored })
 	accepts(t, q, "again")
 	survived(t, q, kept.ID, log)
 }
@@ -101,7 +107,8 @@ func TestTLS(t *testing.T) {
 	put := func(authority string) (st deferred.Stored) {
 		testkit.Eventually(t, "a handshake ends within the second that a busy machine may need", func() bool {
 			log = new(testkit.Log)
-			q = openedAs(t, Config{Redis: redis.Config{Addrs: []string{addr}, TLS: true, TLSCAFile: authority}, Log: log.Logger()})
+			q = openedAs(t, Config{Redis: redis.Config{Addrs: []string{addr}, TLS: true, TLSCAFile: authority},
+				Log: log.Logger()})
 			st = deferredtest.Put(q, order("a"))
 			return log.Count("did not answer the TLS handshake") == 0
 		})

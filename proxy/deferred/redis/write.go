@@ -120,9 +120,12 @@ func (q *Queue) putHead() []string {
 func (q *Queue) appendPut(args []string, o *op) []string {
 	e := o.put.Fresh()
 	names := q.codec.seal.Names(&e)
-	return append(args, string(e.ID[:]), e.Rule, digest(names.Line), decimal(e.AtOnce()), digest(names.Client), bit(e.Keyed()), bit(e.Line != ""),
-		decimal(e.Due.Sub(o.now).Microseconds()), decimal(e.Expires.Sub(o.now).Microseconds()), decimal(deferred.Micros(e.Accepted)), decimal(deferred.Micros(e.Expires)), decimal(deferred.Micros(e.Due)),
-		decimal(e.Size()), decimal(len(e.Head)+len(e.Body)), digest(names.Scope), digest(names.Print), decimal(o.put.PerKey), bit(o.put.Follows), q.codec.fixed(&e), q.codec.request(&e))
+	return append(args, string(e.ID[:]), e.Rule, digest(names.Line), decimal(e.AtOnce()), digest(names.Client),
+		bit(e.Keyed()), bit(e.Line != ""),
+		decimal(e.Due.Sub(o.now).Microseconds()), decimal(e.Expires.Sub(o.now).Microseconds()),
+		decimal(deferred.Micros(e.Accepted)), decimal(deferred.Micros(e.Expires)), decimal(deferred.Micros(e.Due)),
+		decimal(e.Size()), decimal(len(e.Head)+len(e.Body)), digest(names.Scope), digest(names.Print),
+		decimal(o.put.PerKey), bit(o.put.Follows), q.codec.fixed(&e), q.codec.request(&e))
 }
 
 // digest returns a name as an argument of scripts; empty if there is none.
@@ -142,9 +145,11 @@ func (q *Queue) appendSettle(args []string, o *op) []string {
 	}
 	again := o.again
 	o.again = true
-	return append(args, string(s.Lease.ID[:]), strconv.FormatUint(s.Lease.Token, 10), bit(again), decimal(int(s.To)), decimal(s.Due.Sub(o.now).Microseconds()), decimal(deferred.Micros(s.Due)), bit(s.Attempt),
+	return append(args, string(s.Lease.ID[:]), strconv.FormatUint(s.Lease.Token, 10), bit(again), decimal(int(s.To)),
+		decimal(s.Due.Sub(o.now).Microseconds()), decimal(deferred.Micros(s.Due)), bit(s.Attempt),
 		bit(s.Last != deferred.Last{}), decimal(deferred.Micros(s.Last.At)), decimal(s.Last.Status), s.Last.Error,
-		bit(s.Result != nil), decimal(r.Status), decimal(r.Bytes), bit(r.Truncated), decimal(r.Size()), q.codec.result(s.Result, s.Lease.ID), decimal(s.Keep.Microseconds()))
+		bit(s.Result != nil), decimal(r.Status), decimal(r.Bytes), bit(r.Truncated), decimal(r.Size()),
+		q.codec.result(s.Result, s.Lease.ID), decimal(s.Keep.Microseconds()))
 }
 
 // wrote reports the results of a call to its ops, and returns whether they are written.
@@ -175,7 +180,8 @@ func (q *Queue) wrote(p *part) bool {
 // stored reads what put.lua returns of one put.
 func (q *Queue) stored(o *op, values []any) deferred.Stored {
 	r := reader{values}
-	s := deferred.Stored{Outcome: deferred.Outcome(r.int()), Bound: deferred.Bound(r.int()), ID: r.id(), Durability: q.durability(), Scope: deferred.ScopeShared}
+	s := deferred.Stored{Outcome: deferred.Outcome(r.int()), Bound: deferred.Bound(r.int()), ID: r.id(),
+		Durability: q.durability(), Scope: deferred.ScopeShared}
 	s.State, s.Position = deferred.State(r.int()), int(r.int())
 	if due := r.value(); due != "" {
 		after := reader{[]any{due}}
@@ -265,7 +271,8 @@ func (q *Queue) withdraw(ids []deferred.ID) error {
 		}
 	}
 	if taken > 0 {
-		q.log.Warn("Requests that were refused are delivered: Redis had stored them, but its answer was lost", "requests", taken)
+		q.log.Warn("Requests that were refused are delivered: Redis had stored them, but its answer was lost", "requests",
+			taken)
 	}
 	return nil
 }

@@ -36,10 +36,12 @@ func newStored(t *testing.T, request string, granted *store.Answer) *stored {
 		t.Fatal(err)
 	}
 	policy := decide.NewPolicy(l)
-	c := &stored{now: time.Date(2026, 1, 19, 16, 30, 0, 0, time.UTC), request: []byte(request), reader: http1.NewRequestReader(&http1.Limits{})}
+	c := &stored{now: time.Date(2026, 1, 19, 16, 30, 0, 0, time.UTC), request: []byte(request),
+		reader: http1.NewRequestReader(&http1.Limits{})}
 	c.env = exchange.Env{
-		Settings: &exchange.Settings{BufferBytesMax: 8, BodyTimeout: time.Second, TargetTimeout: time.Second, StreamTimeout: time.Second, Pseudonym: "weir"},
-		Policy:   func() *decide.Policy { return policy },
+		Settings: &exchange.Settings{BufferBytesMax: 8, BodyTimeout: time.Second, TargetTimeout: time.Second,
+			StreamTimeout: time.Second, Pseudonym: "weir"},
+		Policy: func() *decide.Policy { return policy },
 		Ask: func(_ time.Time, _ *exchange.Exchange, _ *store.Ask, ans *store.Answer) bool {
 			if granted == nil {
 				return false
@@ -167,7 +169,8 @@ func TestStoredRequest(t *testing.T) {
 		c.wants(t, 429, `{"error":"rate limit exceeded","rule":"global","reason":"the limit can never hold this request's cost","decision":"d-1"}`+"\n")
 	})
 	t.Run("streamed both ways", func(t *testing.T) {
-		c := newStored(t, "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nc\r\n0123456789ab\r\n0\r\n\r\n", granted)
+		c := newStored(t,
+			"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nc\r\n0123456789ab\r\n0\r\n\r\n", granted)
 		if !c.fx.Long || c.x.Reads() {
 			t.Fatalf("effects %+v", c.fx)
 		}

@@ -17,7 +17,8 @@ func (x *Exchange) ask(now time.Time, h *http1.Head) (ok bool) {
 	e, c := x.env, &x.env.matched
 	x.verdict.Policy = e.Policy()
 	d := (*keys.Request)(h)
-	r := decide.Request{Described: d, Client: x.client, Trusted: x.Trusted, Preflight: e.Settings.PreflightsApart && rule.Preflight(d), Delivery: e.Delivery}
+	r := decide.Request{Described: d, Client: x.client, Trusted: x.Trusted, Preflight: e.Settings.PreflightsApart &&
+		rule.Preflight(d), Delivery: e.Delivery}
 	if !c.Open(x.verdict.Policy, &r) {
 		x.answerError(now, 400, "the request can be read in several ways, and too many rules apply to them")
 		return false

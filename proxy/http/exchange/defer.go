@@ -21,8 +21,9 @@ type DeferredRequest struct {
 	Line       []byte        // the rule's key
 	Client     netip.Addr    // the address of the client; behind trusted proxies not that of the peer
 	RetryAfter time.Duration // for the client, if it is not stored
-	Head       []byte        // request line and fields as received, except Connection, X-Request-Id and the length of the body
-	Body       []byte
+	// request line and fields as received, except Connection, X-Request-Id and the length of the body
+	Head []byte
+	Body []byte
 	deferred.Wishes
 }
 
@@ -171,7 +172,8 @@ func (x *Exchange) store() {
 	x.bodyPaused()
 	head := x.keptHead()
 	k := &x.env.kept
-	*k = DeferredRequest{Rule: x.verdict.Rule, Line: x.verdict.By.Key, Client: x.client, RetryAfter: x.verdict.State.RetryAfter, Head: x.kept[:head], Body: x.kept[head:]}
+	*k = DeferredRequest{Rule: x.verdict.Rule, Line: x.verdict.By.Key, Client: x.client,
+		RetryAfter: x.verdict.State.RetryAfter, Head: x.kept[:head], Body: x.kept[head:]}
 	k.Wishes, _ = x.wishes()
 	x.fx.Store = k
 }

@@ -30,8 +30,9 @@ type Settings struct {
 	BodyTimeout    time.Duration // for the next piece of a request's body
 	ConnectTimeout time.Duration // for connecting to a target
 	WaitTimeout    time.Duration // for a connection to a target while all are in use
-	TargetTimeout  time.Duration // from sending a request to the head of its answer, and between two pieces of an answer that is collected
-	StreamTimeout  time.Duration // for the next piece of a streamed answer, or the next byte of a half-closed tunnel
+	// from sending a request to the head of its answer, and between two pieces of an answer that is collected
+	TargetTimeout time.Duration
+	StreamTimeout time.Duration // for the next piece of a streamed answer, or the next byte of a half-closed tunnel
 
 	// PreserveHost forwards the client's Host. A request without one, as allowed before
 	// HTTP/1.1, gets that of the target.

@@ -113,7 +113,8 @@ const (
 // the client uses TLS.
 func New(env *Env, remote netip.Addr, secure bool) Exchange {
 	remote = decide.PlainAddr(remote)
-	return Exchange{env: env, reader: http1.NewResponseReader(&env.Settings.ResponseHead), Peer: Peer{Remote: remote, Secure: secure, Trusted: env.Settings.Trusts(remote)}}
+	return Exchange{env: env, reader: http1.NewResponseReader(&env.Settings.ResponseHead),
+		Peer: Peer{Remote: remote, Secure: secure, Trusted: env.Settings.Trusts(remote)}}
 }
 
 // Deadline returns when HandleExpired must be called; zero means never.
@@ -209,8 +210,10 @@ func (x *Exchange) abandon() Release {
 	if x.request != requestWhole || !x.upstream.held() || !collects {
 		return ReleaseDiscard
 	}
-	x.env.rest = Abandoned{Method: x.outcome.Method, Client: x.client, Sent: x.outcome.Complete, By: x.answerBy, Status: x.status,
-		Reader: x.reader, Reusable: !x.Private && (x.status == 0 || x.after == ReleaseKeep), SizeMax: x.env.Settings.BufferBytesMax}
+	x.env.rest = Abandoned{Method: x.outcome.Method, Client: x.client, Sent: x.outcome.Complete, By: x.answerBy,
+		Status: x.status,
+		Reader: x.reader, Reusable: !x.Private && (x.status == 0 || x.after == ReleaseKeep),
+		SizeMax: x.env.Settings.BufferBytesMax}
 	x.fx.Abandoned = &x.env.rest
 	return ReleaseAbandon
 }

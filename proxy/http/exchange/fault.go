@@ -37,11 +37,12 @@ var faults = [Faults]struct {
 	FaultResources:   {"no_resources", 503, "the proxy has no descriptors or ports left to connect to the target"},
 	FaultGate:        {"gate", 503, "the target is overloaded"},
 	FaultStreams:     {"streams", 503, "all connections to the target that may carry tunnels and streams are taken"},
-	FaultUnstreamed:  {"unstreamed", 502, "the target's answer can only be streamed, and all connections that may carry streams are taken"},
-	FaultClosed:      {"closed", 502, "the target closed the connection before its answer was complete"},
-	FaultTimeout:     {"timeout", 504, "the target did not answer in time"},
-	FaultGarbled:     {"bad_response", 502, "the target's answer is not valid HTTP"},
-	FaultNoTarget:    {"no_target", 503, "no target can be reached"},
+	FaultUnstreamed: {"unstreamed", 502,
+		"the target's answer can only be streamed, and all connections that may carry streams are taken"},
+	FaultClosed:   {"closed", 502, "the target closed the connection before its answer was complete"},
+	FaultTimeout:  {"timeout", 504, "the target did not answer in time"},
+	FaultGarbled:  {"bad_response", 502, "the target's answer is not valid HTTP"},
+	FaultNoTarget: {"no_target", 503, "no target can be reached"},
 }
 
 // String returns the fault's name in metrics.

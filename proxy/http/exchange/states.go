@@ -75,7 +75,8 @@ func (r *request) become(to request) { change(r, to, &requestNext, "a request") 
 
 // String names the state.
 func (r request) String() string {
-	return [...]string{"none", "asked", "queued", "looking", "refused", "collecting", "streaming", "deferring", "whole", "withheld", "storing", "left"}[r]
+	return [...]string{"none", "asked", "queued", "looking", "refused", "collecting", "streaming", "deferring",
+		"whole", "withheld", "storing", "left"}[r]
 }
 
 // An upstream is the state of the upstream connection of an exchange.

@@ -382,7 +382,8 @@ func (x *Exchange) HandleUpstreamClosed(now time.Time, err error) {
 	if !x.upstream.held() {
 		return
 	}
-	again := x.upstream == upstreamReused && x.answer == answerWaiting && x.replay == replayOnce && x.request == requestWhole && x.forward != nil
+	again := x.upstream == upstreamReused && x.answer == answerWaiting && x.replay == replayOnce &&
+		x.request == requestWhole && x.forward != nil
 	x.upstream.become(upstreamNone)
 	if again {
 		x.replay = replayDone

@@ -92,19 +92,26 @@ var exchanges = []struct {
 	ids             bool
 }{
 	{"forwarded", 1 << 32,
-		"GET /api/test?id=17 HTTP/1.1\r\nHost: example.com\r\nUser-Agent: bench/1.0\r\nAccept: application/json\r\nX-Client-Id: c-17\r\n\r\n",
-		"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 2\r\nDate: Mon, 19 Jan 2026 16:30:00 GMT\r\n\r\nOK", "HTTP/1.1 200 OK\r\n", false},
+		"GET /api/test?id=17 HTTP/1.1\r\nHost: example.com\r\nUser-Agent: bench/1.0\r\nAccept: " +
+			"application/json\r\nX-Client-Id: c-17\r\n\r\n",
+		"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 2\r\nDate: Mon, 19 Jan 2026 " +
+			"16:30:00 GMT\r\n\r\nOK", "HTTP/1.1 200 OK\r\n", false},
 	{"forwarded with an id", 1 << 32,
-		"GET /api/test?id=17 HTTP/1.1\r\nHost: example.com\r\nUser-Agent: bench/1.0\r\nAccept: application/json\r\nX-Client-Id: c-17\r\n\r\n",
-		"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 2\r\nDate: Mon, 19 Jan 2026 16:30:00 GMT\r\n\r\nOK", "HTTP/1.1 200 OK\r\n", true},
+		"GET /api/test?id=17 HTTP/1.1\r\nHost: example.com\r\nUser-Agent: bench/1.0\r\nAccept: " +
+			"application/json\r\nX-Client-Id: c-17\r\n\r\n",
+		"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 2\r\nDate: Mon, 19 Jan 2026 " +
+			"16:30:00 GMT\r\n\r\nOK", "HTTP/1.1 200 OK\r\n", true},
 	{"forwarded with a body", 1 << 32,
-		"POST /api/test HTTP/1.1\r\nHost: example.com\r\nContent-Type: application/json\r\nContent-Length: 16\r\n\r\n{\"hello\":\"world\"",
+		"POST /api/test HTTP/1.1\r\nHost: example.com\r\nContent-Type: application/json\r\nContent-Length: " +
+			"16\r\n\r\n{\"hello\":\"world\"",
 		"HTTP/1.1 201 Created\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nOK\r\n0\r\n\r\n", "HTTP/1.1 201 Created\r\n", false},
 	{"refused", 1,
-		"GET /api/test?id=17 HTTP/1.1\r\nHost: example.com\r\nUser-Agent: bench/1.0\r\nAccept: application/json\r\nX-Client-Id: c-17\r\n\r\n",
+		"GET /api/test?id=17 HTTP/1.1\r\nHost: example.com\r\nUser-Agent: bench/1.0\r\nAccept: " +
+			"application/json\r\nX-Client-Id: c-17\r\n\r\n",
 		"", "HTTP/1.1 429 Too Many Requests\r\nContent-Type: application/json\r\n", false},
 	{"refused to a browser", 1,
-		"GET /api/test?id=17 HTTP/1.1\r\nHost: example.com\r\nUser-Agent: bench/1.0\r\nAccept: text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8\r\nX-Client-Id: c-17\r\n\r\n",
+		"GET /api/test?id=17 HTTP/1.1\r\nHost: example.com\r\nUser-Agent: bench/1.0\r\nAccept: " +
+			"text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8\r\nX-Client-Id: c-17\r\n\r\n",
 		"", "HTTP/1.1 429 Too Many Requests\r\nContent-Type: text/html; charset=utf-8\r\n", false},
 }
 
@@ -135,7 +142,8 @@ func TestNoAllocationWithRules(t *testing.T) {
 	policy := b.env.Policy().With(set, "1")
 	b.env.Policy = func() *decide.Policy { return policy }
 	request, answer := []byte(exchanges[0].request), []byte(exchanges[0].answer)
-	if n := testing.AllocsPerRun(200, func() { b.exchange(t, request, answer, exchanges[0].want) }); n != 0 || b.shadows == 0 {
+	if n := testing.AllocsPerRun(200, func() { b.exchange(t, request, answer, exchanges[0].want) }); n != 0 ||
+		b.shadows == 0 {
 		t.Errorf("%v allocations, %d rules in shadow", n, b.shadows)
 	}
 }

@@ -18,13 +18,15 @@ func TestShedHasForms(t *testing.T) {
 		"":                                "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\n",
 	} {
 		b := newBench(t, 10)
-		b.s.HandleClient(b.now, []byte("POST /accept: HTTP/1.1\r\nHost: accept:\r\n"+accept+"Content-Length: 21\r\n\r\na\r\nAccept: text/html\r\n"))
+		b.s.HandleClient(b.now,
+			[]byte("POST /accept: HTTP/1.1\r\nHost: accept:\r\n"+accept+"Content-Length: 21\r\n\r\na\r\nAccept: text/html\r\n"))
 		if fx := b.s.Effects(); fx.Acquire != exchange.AcquireAny {
 			t.Fatalf("it wants %+v", fx)
 		}
 		b.env.head.Fields = nil // of another request by now
 		b.s.HandleShed(b.now, []byte("d-1"))
-		if got := string(b.s.Effects().Client); !strings.HasPrefix(got, want) || !strings.Contains(got, "d-1") || strings.Contains(got, "text/html") != strings.Contains(got, "\r\nVary: Accept\r\n") {
+		if got := string(b.s.Effects().Client); !strings.HasPrefix(got, want) || !strings.Contains(got, "d-1") ||
+			strings.Contains(got, "text/html") != strings.Contains(got, "\r\nVary: Accept\r\n") {
 			t.Errorf("%q: %s", accept, got)
 		}
 	}
@@ -35,11 +37,13 @@ func TestOwnBodyHasNoForm(t *testing.T) {
 	b := newBench(t, 10)
 	short := false
 	b.env.Settings.BufferBytesMax, b.env.Overloaded = 32, func(netip.Addr) bool { return short }
-	b.s.HandleClient(b.now, []byte("POST /config/limits HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nAccept: text/html\r\n"))
+	b.s.HandleClient(b.now,
+		[]byte("POST /config/limits HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nAccept: text/html\r\n"))
 	b.s.Effects()
 	short = true
 	b.s.HandleClient(b.now, []byte("0123456789abcdef"))
-	if got := string(b.s.Effects().Client); !strings.HasPrefix(got, "HTTP/1.1 503 ") || !strings.Contains(got, "application/json") {
+	if got := string(b.s.Effects().Client); !strings.HasPrefix(got, "HTTP/1.1 503 ") ||
+		!strings.Contains(got, "application/json") {
 		t.Errorf("%s", got)
 	}
 }
@@ -61,7 +65,8 @@ func TestUploadKeepsForm(t *testing.T) {
 	b.s.HandleUpstream(b.now, []byte("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n0123456789"))
 	b.s.Effects()
 	b.s.HandleStream(b.now.Add(time.Hour), false)
-	if got := string(b.s.Effects().Client); !strings.HasPrefix(got, "HTTP/1.1 502 ") || !strings.Contains(got, "application/json") {
+	if got := string(b.s.Effects().Client); !strings.HasPrefix(got, "HTTP/1.1 502 ") ||
+		!strings.Contains(got, "application/json") {
 		t.Errorf("%s", got)
 	}
 }

@@ -24,7 +24,8 @@ const seedBytesMax = 4 << 10
 
 // orders are some orders of events to begin with: all at once, in pieces, and
 // with things going wrong.
-var orders = []string{"", "\x40\x06\x42\x40\x42", "\x08\x10\x06\x0a\x12\x08\x0a", "\x80\x06\x82\x07\x80\x0e\x0f\x82", "\x80\x05\x0d\x15\x06\x1e\x26\x80\x07\x17"}
+var orders = []string{"", "\x40\x06\x42\x40\x42", "\x08\x10\x06\x0a\x12\x08\x0a",
+	"\x80\x06\x82\x07\x80\x0e\x0f\x82", "\x80\x05\x0d\x15\x06\x1e\x26\x80\x07\x17"}
 
 // FuzzSession plays bytes of a client and of a target in pieces and in an order
 // from the input, and sees that the effects make sense; that no more requests go
@@ -51,7 +52,8 @@ func FuzzSession(f *testing.F) {
 			add([]byte(request), in)
 		}
 	}
-	add([]byte("GET / HTTP/1.1\r\nHost: x\r\nX_Forwarded_For: 1\r\nx-real-ip: 1\r\nConnection: X-Forwarded-For\r\n\r\n"), []byte(answer))
+	add([]byte("GET / HTTP/1.1\r\nHost: x\r\nX_Forwarded_For: 1\r\nx-real-ip: 1\r\nConnection: "+
+		"X-Forwarded-For\r\n\r\n"), []byte(answer))
 	f.Fuzz(func(t *testing.T, client, target, order []byte) {
 		p := newGauntlet(t, client, target)
 		for _, op := range order[:min(len(order), 256)] {
@@ -83,7 +85,8 @@ type gauntlet struct {
 }
 
 func newGauntlet(t *testing.T, client, target []byte) *gauntlet {
-	p := &gauntlet{t: t, client: client, target: target, limit: "allow", now: time.Date(2026, 1, 19, 16, 30, 0, 0, time.UTC)}
+	p := &gauntlet{t: t, client: client, target: target, limit: "allow",
+		now: time.Date(2026, 1, 19, 16, 30, 0, 0, time.UTC)}
 	l, err := limit.NewFixed(10, time.Second)
 	if err != nil {
 		t.Fatal(err)

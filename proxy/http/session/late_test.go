@@ -63,21 +63,27 @@ func TestNoAllocationForLateAnswers(t *testing.T) {
 
 // An outcome tells the client's part of the time from the target's.
 func TestOutcomeTimes(t *testing.T) {
-	const small, large = `client "GET / HTTP/1.1\r\nHost: x\r\n\r\n"`, `client "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 40\r\n\r\n0123456789"`
-	const rest, answer = `client "012345678901234567890123456789"`, `upstream "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nOK"`
+	const small, large = `client "GET / HTTP/1.1\r\nHost: x\r\n\r\n"`,
+		`client "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 40\r\n\r\n0123456789"`
+	const rest, answer = `client "012345678901234567890123456789"`,
+		`upstream "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nOK"`
 	for _, test := range []struct {
 		name  string
 		lines []string
 		want  string // sent, complete, answered; seconds
 	}{
 		{"without a body", []string{small, "at 1s", "acquired new", "at 3s", answer}, "1 1 3"},
-		{"a body that is collected", []string{`client "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\n01"`, "at 1s", `client "23"`, "at 2s", "acquired new", "at 3s", answer}, "2 2 3"},
-		{"sent once more", []string{small, "at 1s", "acquired reused", "at 2s", "upstream-closed eof", "at 3s", "acquired new", "at 5s", answer}, "3 3 5"},
+		{"a body that is collected", []string{`client "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\n01"`,
+			"at 1s", `client "23"`, "at 2s", "acquired new", "at 3s", answer}, "2 2 3"},
+		{"sent once more", []string{small, "at 1s", "acquired reused", "at 2s", "upstream-closed eof", "at 3s",
+			"acquired new", "at 5s", answer}, "3 3 5"},
 		{"uploaded", []string{large, "at 1s", "acquired new", "at 3s", rest, "at 5s", answer}, "1 3 5"},
 		{"uploaded in chunks", []string{`client "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n21\r\n012345678901234567890123456789012\r\n"`, "at 1s", "acquired new",
 			"at 3s", `client "0\r\n\r\n"`, "at 5s", answer}, "1 3 5"},
-		{"answered in pieces", []string{small, "acquired new", "at 1s", `upstream "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nO"`, "at 3s", `upstream "K"`}, "0 0 1"},
-		{"after a word in between", []string{small, "acquired new", "at 1s", `upstream "HTTP/1.1 103 Early Hints\r\n\r\n"`, "at 2s", answer}, "0 0 2"},
+		{"answered in pieces", []string{small, "acquired new", "at 1s",
+			`upstream "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nO"`, "at 3s", `upstream "K"`}, "0 0 1"},
+		{"after a word in between",
+			[]string{small, "acquired new", "at 1s", `upstream "HTTP/1.1 103 Early Hints\r\n\r\n"`, "at 2s", answer}, "0 0 2"},
 		{"answered before it was uploaded", []string{large, "acquired new", "at 2s", answer}, "0 - 2"},
 		{"left while it uploaded", []string{large, "at 1s", "acquired new", "at 9s", "gone"}, "1 - -"},
 		{"broken off while it uploaded", []string{large, "at 1s", "acquired new", "at 9s", "upstream-closed reset"}, "1 - -"},
@@ -85,7 +91,8 @@ func TestOutcomeTimes(t *testing.T) {
 		{"no answer in time", []string{small, "at 1s", "acquired new", "at 11s", "expire"}, "1 1 -"},
 		{"never sent", []string{large, "at 1s", "gone"}, "- - -"},
 		{"a switch of protocols", []string{`client "GET / HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n"`, "at 1s", "acquired new",
-			"at 2s", `upstream "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n"`}, "1 1 2"},
+			"at 2s", `upstream "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n"`},
+			"1 1 2"},
 	} {
 		p, got := newPlayer(), "no outcome"
 		for _, line := range test.lines {

@@ -45,41 +45,67 @@ func TestOrigin(t *testing.T) {
 		dropped int
 	}{
 		{"nothing claimed", stranger, "", fromStranger, 0},
-		{"the address", stranger, "X-Forwarded-For: 6.6.6.6\r\nForwarded: for=6.6.6.6\r\nX-Real-IP: 6.6.6.6\r\n", fromStranger, 3},
+		{"the address", stranger, "X-Forwarded-For: 6.6.6.6\r\nForwarded: for=6.6.6.6\r\nX-Real-IP: 6.6.6.6\r\n",
+			fromStranger, 3},
 		{"protocol, host and port", stranger, told, fromStranger, 3},
 		{"the URL", stranger, "X-Original-URL: /admin\r\nX-Rewrite-URL: /admin\r\n", fromStranger, 2},
-		{"several lines", stranger, "X-Real-IP: 6.6.6.6\r\nX-Forwarded-For: 6.6.6.6\r\nX-Real-IP: 6.6.6.7\r\nX-Forwarded-For: 6.6.6.7\r\n", fromStranger, 4},
+		{"several lines", stranger, "X-Real-IP: 6.6.6.6\r\nX-Forwarded-For: 6.6.6.6\r\nX-Real-IP: " +
+			"6.6.6.7\r\nX-Forwarded-For: 6.6.6.7\r\n", fromStranger, 4},
 		{"a list", stranger, "X-Forwarded-For: 6.6.6.6, 198.51.100.9\r\n", fromStranger, 1},
-		{"in other letters", stranger, "x-forwarded-for: 6.6.6.6\r\nX-FORWARDED-PROTO: https\r\nx-ReAl-Ip: 6.6.6.6\r\n", fromStranger, 3},
-		{"look-alikes with _", stranger, "X_Forwarded_For: 6.6.6.6\r\nX-Forwarded_Proto: https\r\nX_REAL_IP: 6.6.6.6\r\n_X-Real-IP: 1\r\n", "_X-Real-IP: 1\r\n" + fromStranger, 3},
+		{"in other letters", stranger, "x-forwarded-for: 6.6.6.6\r\nX-FORWARDED-PROTO: https\r\nx-ReAl-Ip: 6.6.6.6\r\n",
+			fromStranger, 3},
+		{"look-alikes with _", stranger,
+			"X_Forwarded_For: 6.6.6.6\r\nX-Forwarded_Proto: https\r\nX_REAL_IP: 6.6.6.6\r\n_X-Real-IP: 1\r\n",
+			"_X-Real-IP: 1\r\n" + fromStranger, 3},
 		{"look-alikes with other signs", stranger, "X.Forwarded.For: 6.6.6.6\r\nX-Real!IP: 6.6.6.6\r\n", fromStranger, 2},
-		{"names of a family that nobody knows", stranger, "X-Forwarded-Anything: 1\r\nX-Forwarded-: 1\r\nX_Forwarded_A_B: 1\r\nX-SSL-Client-Verify: SUCCESS\r\n", fromStranger, 4},
-		{"names that only resemble them", stranger, "X-Forwarded: 1\r\nX-Forward: 1\r\nXX-Forwarded-For: 1\r\nReal-IP: 1\r\n", "X-Forward: 1\r\nXX-Forwarded-For: 1\r\nReal-IP: 1\r\n" + fromStranger, 1},
-		{"Connection names what the proxy sets", stranger, "Connection: X-Forwarded-For, X-Forwarded-Proto, X-Forwarded-Host, Via, Host\r\n", fromStranger, 0},
-		{"Connection names a claim", stranger, "Connection: X-Real-IP, close\r\nX-Real-IP: 6.6.6.6\r\nX-Forwarded-For: 6.6.6.6\r\n", fromStranger, 2},
+		{"names of a family that nobody knows", stranger,
+			"X-Forwarded-Anything: 1\r\nX-Forwarded-: 1\r\nX_Forwarded_A_B: 1\r\nX-SSL-Client-Verify: SUCCESS\r\n",
+			fromStranger, 4},
+		{"names that only resemble them", stranger,
+			"X-Forwarded: 1\r\nX-Forward: 1\r\nXX-Forwarded-For: 1\r\nReal-IP: 1\r\n",
+			"X-Forward: 1\r\nXX-Forwarded-For: 1\r\nReal-IP: 1\r\n" + fromStranger, 1},
+		{"Connection names what the proxy sets", stranger,
+			"Connection: X-Forwarded-For, X-Forwarded-Proto, X-Forwarded-Host, Via, Host\r\n", fromStranger, 0},
+		{"Connection names a claim", stranger,
+			"Connection: X-Real-IP, close\r\nX-Real-IP: 6.6.6.6\r\nX-Forwarded-For: 6.6.6.6\r\n", fromStranger, 2},
 		{"a claim of nothing", stranger, "X-Forwarded-For:\r\nX-Real-IP: \t \r\n", fromStranger, 2},
 		{"what sets HTTP_PROXY", stranger, "Proxy: http://6.6.6.6/\r\n", fromStranger, 1},
 
 		{"trusted: nothing claimed", friend, "", fromFriend, 0},
-		{"trusted: the list goes on", friend, "X-Forwarded-For: 6.6.6.6\r\n", strings.Replace(fromFriend, "198", "6.6.6.6, 198", 1), 0},
-		{"trusted: lines become one", friend, "X-Forwarded-For: 6.6.6.6\r\nAccept: a\r\nx-forwarded-for: 6.6.6.7,6.6.6.8\r\nX-Forwarded-For: unknown\r\n",
+		{"trusted: the list goes on", friend, "X-Forwarded-For: 6.6.6.6\r\n",
+			strings.Replace(fromFriend, "198", "6.6.6.6, 198", 1), 0},
+		{"trusted: lines become one", friend,
+			"X-Forwarded-For: 6.6.6.6\r\nAccept: a\r\nx-forwarded-for: 6.6.6.7,6.6.6.8\r\nX-Forwarded-For: unknown\r\n",
 			"Accept: a\r\n" + strings.Replace(fromFriend, "198", "6.6.6.6, 6.6.6.7,6.6.6.8, unknown, 198", 1), 0},
-		{"trusted: empty lines are none", friend, "X-Forwarded-For:\r\nX-Forwarded-For: 6.6.6.6\r\nX-Forwarded-For: \r\n", strings.Replace(fromFriend, "198", "6.6.6.6, 198", 1), 0},
-		{"trusted: what it says stands", friend, told + "X-Real-IP: 6.6.6.6\r\nForwarded: for=6.6.6.6\r\nX-Original-URL: /a\r\n",
-			told + "X-Real-IP: 6.6.6.6\r\nForwarded: for=6.6.6.6\r\nX-Original-URL: /a\r\nX-Forwarded-For: 6.6.6.6, 198.51.100.9\r\n", 0},
-		{"trusted: only Forwarded", friend, "Forwarded: for=\"[2001:db8::1]:80\";proto=https\r\n", "Forwarded: for=\"[2001:db8::1]:80\";proto=https\r\n" +
-			"X-Forwarded-For: 2001:db8::1, 198.51.100.9\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: x\r\n", 0},
-		{"trusted: only X-Real-IP", friend, "X-Real-IP: 6.6.6.6\r\n", "X-Real-IP: 6.6.6.6\r\n" + strings.Replace(fromFriend, "198", "6.6.6.6, 198", 1), 0},
-		{"trusted: a list and Forwarded", friend, "X-Forwarded-For: 6.6.6.6\r\nForwarded: for=6.6.6.7;proto=https\r\n", "Forwarded: for=6.6.6.7;proto=https\r\n" +
-			"X-Forwarded-For: 6.6.6.6, 198.51.100.9\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: x\r\n", 0},
-		{"trusted: two protocols", friend, "X-Forwarded-Proto: http\r\nForwarded: proto=https\r\n", "X-Forwarded-Proto: http\r\nForwarded: proto=https\r\n" +
-			"X-Forwarded-For: 198.51.100.9\r\nX-Forwarded-Host: x\r\n", 0},
+		{"trusted: empty lines are none", friend, "X-Forwarded-For:\r\nX-Forwarded-For: 6.6.6.6\r\nX-Forwarded-For: \r\n",
+			strings.Replace(fromFriend, "198", "6.6.6.6, 198", 1), 0},
+		{"trusted: what it says stands", friend,
+			told + "X-Real-IP: 6.6.6.6\r\nForwarded: for=6.6.6.6\r\nX-Original-URL: /a\r\n",
+			told + "X-Real-IP: 6.6.6.6\r\nForwarded: for=6.6.6.6\r\nX-Original-URL: /a\r\nX-Forwarded-For: " +
+				"6.6.6.6, 198.51.100.9\r\n", 0},
+		{"trusted: only Forwarded", friend, "Forwarded: for=\"[2001:db8::1]:80\";proto=https\r\n",
+			"Forwarded: for=\"[2001:db8::1]:80\";proto=https\r\n" +
+				"X-Forwarded-For: 2001:db8::1, 198.51.100.9\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: x\r\n", 0},
+		{"trusted: only X-Real-IP", friend, "X-Real-IP: 6.6.6.6\r\n",
+			"X-Real-IP: 6.6.6.6\r\n" + strings.Replace(fromFriend, "198", "6.6.6.6, 198", 1), 0},
+		{"trusted: a list and Forwarded", friend, "X-Forwarded-For: 6.6.6.6\r\nForwarded: for=6.6.6.7;proto=https\r\n",
+			"Forwarded: for=6.6.6.7;proto=https\r\n" +
+				"X-Forwarded-For: 6.6.6.6, 198.51.100.9\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: x\r\n", 0},
+		{"trusted: two protocols", friend, "X-Forwarded-Proto: http\r\nForwarded: proto=https\r\n",
+			"X-Forwarded-Proto: http\r\nForwarded: proto=https\r\n" +
+				"X-Forwarded-For: 198.51.100.9\r\nX-Forwarded-Host: x\r\n", 0},
 		{"a protocol in Forwarded", stranger, "Forwarded: for=6.6.6.6;proto=https\r\n", fromStranger, 1},
-		{"trusted: it says a part", friend, "X-Forwarded-Proto: https\r\n", "X-Forwarded-Proto: https\r\nX-Forwarded-For: 198.51.100.9\r\nX-Forwarded-Host: x\r\n", 0},
-		{"trusted: a client had it pass on a look-alike", friend, "X_Forwarded_For: 6.6.6.6\r\nX-Real_IP: 6.6.6.6\r\nX.Forwarded.Proto: https\r\n", fromFriend, 0},
-		{"trusted: a client had it pass on a Connection field", friend, "Connection: X-Forwarded-For, X-Forwarded-Proto, X-Real-IP, X-Own\r\nX-Forwarded-For: 6.6.6.6\r\nX-Forwarded-Proto: https\r\nX-Real-IP: 6.6.6.6\r\nX-Own: 1\r\n",
-			"X-Forwarded-Proto: https\r\nX-Real-IP: 6.6.6.6\r\nX-Forwarded-For: 6.6.6.6, 198.51.100.9\r\nX-Forwarded-Host: x\r\n", 0},
-		{"trusted: as IPv4 in IPv6", netip.MustParseAddr("::ffff:198.51.100.9"), "X-Forwarded-For: 6.6.6.6\r\n", strings.Replace(fromFriend, "198", "6.6.6.6, 198", 1), 0},
+		{"trusted: it says a part", friend, "X-Forwarded-Proto: https\r\n",
+			"X-Forwarded-Proto: https\r\nX-Forwarded-For: 198.51.100.9\r\nX-Forwarded-Host: x\r\n", 0},
+		{"trusted: a client had it pass on a look-alike", friend,
+			"X_Forwarded_For: 6.6.6.6\r\nX-Real_IP: 6.6.6.6\r\nX.Forwarded.Proto: https\r\n", fromFriend, 0},
+		{"trusted: a client had it pass on a Connection field", friend,
+			"Connection: X-Forwarded-For, X-Forwarded-Proto, X-Real-IP, X-Own\r\nX-Forwarded-For: " +
+				"6.6.6.6\r\nX-Forwarded-Proto: https\r\nX-Real-IP: 6.6.6.6\r\nX-Own: 1\r\n",
+			"X-Forwarded-Proto: https\r\nX-Real-IP: 6.6.6.6\r\nX-Forwarded-For: 6.6.6.6, " +
+				"198.51.100.9\r\nX-Forwarded-Host: x\r\n", 0},
+		{"trusted: as IPv4 in IPv6", netip.MustParseAddr("::ffff:198.51.100.9"), "X-Forwarded-For: 6.6.6.6\r\n",
+			strings.Replace(fromFriend, "198", "6.6.6.6, 198", 1), 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if seen, dropped := seenBy(t, test.from, test.sent); seen != test.seen || dropped != test.dropped {
@@ -92,8 +118,10 @@ func TestOrigin(t *testing.T) {
 // A claim is one in any letters and in the spelling of variables, and only
 // trusted proxies may make it.
 func TestClaims(t *testing.T) {
-	for _, name := range []string{"X-Real-IP", "X-Forwarded-Some-Thing", "CF-Connecting-IP", "X-Original-URL", "Client-Cert", "Proxy"} {
-		for _, spelling := range []string{name, strings.ToLower(name), strings.ToUpper(name), strings.ReplaceAll(name, "-", "_")} {
+	for _, name := range []string{"X-Real-IP", "X-Forwarded-Some-Thing", "CF-Connecting-IP", "X-Original-URL",
+		"Client-Cert", "Proxy"} {
+		for _, spelling := range []string{name, strings.ToLower(name), strings.ToUpper(name),
+			strings.ReplaceAll(name, "-", "_")} {
 			field := spelling + ": claimed\r\n"
 			if seen, dropped := seenBy(t, stranger, field); strings.Contains(seen, "claimed") || dropped != 1 {
 				t.Errorf("%s of a stranger: the target sees %q, %d dropped", spelling, seen, dropped)
@@ -110,10 +138,12 @@ func TestClaims(t *testing.T) {
 func TestMoreClaims(t *testing.T) {
 	b := newBench(t, 1)
 	var err error
-	if b.env.Settings.Claims, err = keys.NewClaims([]string{"X-Remote-User", "X-Auth-*", "Connection", "Host"}); err != nil {
+	if b.env.Settings.Claims, err = keys.NewClaims([]string{"X-Remote-User", "X-Auth-*", "Connection",
+		"Host"}); err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]bool{"x-remote-user": true, "X_Remote_User": true, "X-Remote-Users": false, "X-Auth-Request-Email": true, "X-Auth": false,
+	for name, want := range map[string]bool{"x-remote-user": true, "X_Remote_User": true, "X-Remote-Users": false,
+		"X-Auth-Request-Email": true, "X-Auth": false,
 		"X-Forwarded-For": true, strings.Repeat("X-Auth-", 20): true, strings.Repeat("X-Other", 20): false} {
 		if got := b.env.Settings.Claims.Has([]byte(name)); got != want {
 			t.Errorf("%s is a claim: %t", name, got)
@@ -123,7 +153,8 @@ func TestMoreClaims(t *testing.T) {
 	b.s = New(b.now, &b.env, friend, false)
 	b.s.HandleClient(b.now, []byte("GET / HTTP/1.1\r\nHost: x\r\nConnection: X-Remote-User\r\nX-Remote-User: a\r\n\r\n"))
 	b.s.HandleAcquired(b.now, "target:8081", true)
-	if sent := string(b.s.Effects().Upstream); strings.Contains(sent, "Connection") || strings.Count(sent, "\r\nHost: ") != 1 || !strings.Contains(sent, "X-Remote-User: a") {
+	if sent := string(b.s.Effects().Upstream); strings.Contains(sent, "Connection") ||
+		strings.Count(sent, "\r\nHost: ") != 1 || !strings.Contains(sent, "X-Remote-User: a") {
 		t.Errorf("the target is sent %q", sent)
 	}
 }
@@ -146,7 +177,8 @@ func TestRequestIDIsExposed(t *testing.T) {
 	b.env.Settings.RequestID, b.env.Settings.CORS = true, true
 	b.env.Policy().Limit.Take(b.now.UnixMicro(), &b.state, 1, 1)
 	b.s.HandleClient(b.now, []byte("GET / HTTP/1.1\r\nHost: x\r\nOrigin: https://a.example\r\n\r\n"))
-	if got := string(b.s.Effects().Client); !strings.HasPrefix(got, "HTTP/1.1 429 ") || !strings.Contains(got, ", X-Request-Id\r\n") {
+	if got := string(b.s.Effects().Client); !strings.HasPrefix(got, "HTTP/1.1 429 ") ||
+		!strings.Contains(got, ", X-Request-Id\r\n") {
 		t.Errorf("%s", got)
 	}
 }
@@ -160,7 +192,8 @@ func TestStoredRequestID(t *testing.T) {
 		s := New(p.now, &p.env, client, false)
 		s.HandleClient(p.now, []byte("POST / HTTP/1.1\r\nHost: x\r\nX-Request-Id: forged\r\n\r\n"))
 		id := string(s.RequestID())
-		if head := string(s.Effects().Store.Head); strings.Count(head, "X-Request-Id:") != 1 || !strings.Contains(head, "X-Request-Id: "+id) || (id == "forged") != trusted {
+		if head := string(s.Effects().Store.Head); strings.Count(head, "X-Request-Id:") != 1 ||
+			!strings.Contains(head, "X-Request-Id: "+id) || (id == "forged") != trusted {
 			t.Errorf("%v has the id %s, and is stored as %q", client, id, head)
 		}
 	}
@@ -171,7 +204,8 @@ func TestStoredRequestIDIsTheLast(t *testing.T) {
 	p := newStoring(t)
 	p.env.Delivery, p.limit = true, "allow"
 	s := New(p.now, &p.env, netip.MustParseAddr("192.0.2.7"), false)
-	s.HandleClient(p.now, []byte("POST / HTTP/1.1\r\nHost: x\r\nX-Request-Id: forged\r\nX-Request-Id: own\r\nContent-Length: 0\r\n\r\n"))
+	s.HandleClient(p.now,
+		[]byte("POST / HTTP/1.1\r\nHost: x\r\nX-Request-Id: forged\r\nX-Request-Id: own\r\nContent-Length: 0\r\n\r\n"))
 	if id := string(s.RequestID()); id != "own" {
 		t.Errorf("a delivery has the id %s", id)
 	}

@@ -132,12 +132,16 @@ func newPlayer() *player {
 }
 
 func testSettings() *Settings {
-	return &Settings{HeadTimeout: 10 * time.Second, IdleTimeout: 60 * time.Second, TunnelTimeout: time.Hour, DrainGrace: 200 * time.Millisecond, Settings: exchange.Settings{
-		OwnPaths: pattern.NewPaths([]string{"/metrics", "/config/limits", "/config/x"}), OwnBytesMax: 1 << 20, BufferBytesMax: 32, BodyTimeout: 15 * time.Second,
-		ConnectTimeout: time.Second, WaitTimeout: 2 * time.Second, TargetTimeout: 10 * time.Second, StreamTimeout: 30 * time.Second,
-		Pseudonym: "weir", Via: true, Upgrades: []string{"websocket"}, PreserveHost: true, Style: decide.Style{Families: decide.Legacy | decide.Standard},
-		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("198.51.100.0/24")},
-	}}
+	return &Settings{HeadTimeout: 10 * time.Second, IdleTimeout: 60 * time.Second, TunnelTimeout: time.Hour,
+		DrainGrace: 200 * time.Millisecond, Settings: exchange.Settings{
+			OwnPaths: pattern.NewPaths([]string{"/metrics", "/config/limits", "/config/x"}), OwnBytesMax: 1 << 20,
+			BufferBytesMax: 32, BodyTimeout: 15 * time.Second,
+			ConnectTimeout: time.Second, WaitTimeout: 2 * time.Second, TargetTimeout: 10 * time.Second,
+			StreamTimeout: 30 * time.Second,
+			Pseudonym:     "weir", Via: true, Upgrades: []string{"websocket"}, PreserveHost: true,
+			Style:          decide.Style{Families: decide.Legacy | decide.Standard},
+			TrustedProxies: []netip.Prefix{netip.MustParsePrefix("198.51.100.0/24")},
+		}}
 }
 
 // answerFor is what the limiter says to n counters.
@@ -169,9 +173,11 @@ func answerFor(words string, n int) store.Answer {
 func plainAnswer(word string) store.Answer {
 	switch word {
 	case "allow":
-		return store.Answer{Granted: 1, Decisions: []limit.Decision{{Allowed: true, Remaining: 9, Limit: 10, ResetAfter: 400 * time.Millisecond}}}
+		return store.Answer{Granted: 1,
+			Decisions: []limit.Decision{{Allowed: true, Remaining: 9, Limit: 10, ResetAfter: 400 * time.Millisecond}}}
 	case "deny":
-		return store.Answer{Decisions: []limit.Decision{{Limit: 10, RetryAfter: 1500 * time.Millisecond, ResetAfter: 1500 * time.Millisecond}}}
+		return store.Answer{Decisions: []limit.Decision{{Limit: 10, RetryAfter: 1500 * time.Millisecond,
+			ResetAfter: 1500 * time.Millisecond}}}
 	case "never":
 		return store.Answer{Decisions: []limit.Decision{{Limit: 10, RetryAfter: limit.Never, ResetAfter: time.Second}}}
 	case "open":
@@ -280,7 +286,8 @@ func (p *player) play(line string) {
 		p.after()
 	case "own":
 		status, body, _ := strings.Cut(arg, " ")
-		p.s.HandleOwn(p.now, &exchange.Reply{Status: parsed(p, status, strconv.Atoi), Fields: [][2]string{{"Content-Type", "text/plain"}}, Body: p.bytes(body)})
+		p.s.HandleOwn(p.now, &exchange.Reply{Status: parsed(p, status, strconv.Atoi),
+			Fields: [][2]string{{"Content-Type", "text/plain"}}, Body: p.bytes(body)})
 		p.after()
 	case "expire":
 		p.s.HandleExpired(p.now)
@@ -320,7 +327,8 @@ func (p *player) stored(outcome string) *deferred.Stored {
 	for o := deferred.Accepted; o <= deferred.Unstored; o++ {
 		if o.String() == outcome {
 			due := map[bool]time.Duration{false: 1500 * time.Millisecond, true: 20 * time.Second}[o == deferred.Full]
-			s := &deferred.Stored{Outcome: o, Position: 3, Due: p.now.Add(due), Expires: p.now.Add(time.Hour), Durability: "fsync"}
+			s := &deferred.Stored{Outcome: o, Position: 3, Due: p.now.Add(due), Expires: p.now.Add(time.Hour),
+				Durability: "fsync"}
 			if state != "" {
 				s.State = parsed(p, state, deferred.ParseState)
 			}
@@ -432,7 +440,8 @@ func (p *player) effects() {
 		p.log.WriteString("release " + [...]string{"", "keep", "private", "discard", "end", "abandon"}[fx.Release] + "\n")
 	}
 	if a := fx.Abandoned; a != nil {
-		fmt.Fprintf(&p.log, "the answer to %s is awaited until %v, status %d, reusable %t\n", a.Client, a.By.Sub(p.start), a.Status, a.Reusable)
+		fmt.Fprintf(&p.log, "the answer to %s is awaited until %v, status %d, reusable %t\n", a.Client, a.By.Sub(p.start),
+			a.Status, a.Reusable)
 	}
 	if fx.Acquire != exchange.AcquireNone {
 		p.log.WriteString("acquire " + [...]string{"", "any", "fresh", "other", "cancel"}[fx.Acquire] + "\n")
@@ -493,7 +502,8 @@ func (p *player) told(fx *Effects) {
 		return
 	}
 	p.last = *fx.Report
-	fmt.Fprintf(&p.log, "report %v %v status=%d", p.last.Method, [...]string{"undecided", "forwarded", "rejected", "exempt", "deferred"}[p.last.Decision], p.last.Status)
+	fmt.Fprintf(&p.log, "report %v %v status=%d", p.last.Method,
+		[...]string{"undecided", "forwarded", "rejected", "exempt", "deferred"}[p.last.Decision], p.last.Status)
 	if p.last.Fault != exchange.FaultNone {
 		fmt.Fprintf(&p.log, " fault=%v", p.last.Fault)
 	}

@@ -87,7 +87,8 @@ type Session struct {
 // New returns the session of a new connection from remote; secure says that it uses TLS.
 func New(now time.Time, env *Env, remote netip.Addr, secure bool) *Session {
 	env.Env.Settings = &env.Settings.Settings
-	s := &Session{Exchange: exchange.New(&env.Env, remote, secure), env: env, reader: http1.NewRequestReader(&env.Settings.Head)}
+	s := &Session{Exchange: exchange.New(&env.Env, remote, secure), env: env,
+		reader: http1.NewRequestReader(&env.Settings.Head)}
 	s.deadline = now.Add(env.Settings.IdleTimeout)
 	s.idleBy = s.deadline
 	s.endBy = env.endOf(now)

@@ -28,9 +28,11 @@ func FuzzStored(f *testing.F) {
 		"POST http://x?q HTTP/1.1\r\nHost: x\r\n\r\n",
 		"POST /o HTTP/1.1\r\nHost: x\r\nConnection: a\r\n" + strings.Repeat("a: 1\r\n", 33) + "\r\n",
 		"POST /o HTTP/1.1\r\nHost: x\r\nConnection: A, a,, ,b\r\na: 1\r\nb: 1\r\na: 2\r\n\r\n",
-		"POST /o HTTP/1.1\r\nHost: x\r\n" + strings.Repeat("a: 1\r\n", 38) + "Transfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n",
+		"POST /o HTTP/1.1\r\nHost: x\r\n" + strings.Repeat("a: 1\r\n", 38) +
+			"Transfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n",
 		"POST /o HTTP/1.1\r\nHost: x\r\n" + strings.Repeat("a: 1\r\n", 39) + "\r\n",
-		"POST /o HTTP/1.1\r\nHost: x\r\na: " + strings.Repeat("1", storedLimits.HeadBytes-len("POST /o HTTP/1.1\r\nHost: x\r\na: \r\n\r\n")) + "\r\n\r\n",
+		"POST /o HTTP/1.1\r\nHost: x\r\na: " +
+			strings.Repeat("1", storedLimits.HeadBytes-len("POST /o HTTP/1.1\r\nHost: x\r\na: \r\n\r\n")) + "\r\n\r\n",
 		"POST /o HTTP/1.1\r\nHost: x\r\n" + strings.Repeat("Via: 1.1 a\r\n", 16) + strings.Repeat("a: 1\r\n", 39) + "\r\n",
 		"POST /o HTTP/1.1\r\nHost: x\r\nX-Request-Id: mine\r\nX-Request-Id: mine2\r\n\r\n",
 		"POST /o HTTP/1.1\r\nHost: x\r\nConnection: X-Request-Id\r\nX-Request-Id: not valid\r\n\r\n",
@@ -64,7 +66,8 @@ func FuzzStored(f *testing.F) {
 // newStoring returns a player whose requests are refused by a rule that stores them.
 func newStoring(t *testing.T) *player {
 	p := newPlayer()
-	set, err := rule.Read([]byte(`rules: [{id: all, key: ["header:a", host, path], limit: {algorithm: token, capacity: 10, fillRate: 2}, defer: {when: always}}]`), rule.Options{Defers: true})
+	set, err := rule.Read([]byte(
+		`rules: [{id: all, key: ["header:a", host, path], limit: {algorithm: token, capacity: 10, fillRate: 2}, defer: {when: always}}]`), rule.Options{Defers: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +100,8 @@ func deliver(t *testing.T, k *exchange.DeferredRequest, from *Session) {
 		case fx.Acquire == exchange.AcquireAny && line == string(k.Line) && string(s.RequestID()) == string(from.RequestID()):
 			return
 		case fx.Acquire != exchange.AcquireNone || n == 0 || fx.Close != CloseNone:
-			t.Fatalf("the delivery of %q for key %q, stored for %q, has the id %q, and answers %q", raw, line, k.Line, s.RequestID(), fx.Client)
+			t.Fatalf("the delivery of %q for key %q, stored for %q, has the id %q, and answers %q", raw, line, k.Line,
+				s.RequestID(), fx.Client)
 		}
 	}
 }

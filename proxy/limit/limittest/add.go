@@ -114,7 +114,8 @@ func (s Subject) addsTo(t *testing.T, seed int, limits []*limit.Limit) {
 		granted, d := take(a.Now, under, a.Ask)
 		wantGranted, want := m.Take(a.Now, under, a.Ask)
 		if granted != wantGranted || d != want {
-			t.Fatalf("seed %d, step %d, %v after %d were given:\n got %d, %+v\nwant %d, %+v", seed, step, a, n, granted, d, wantGranted, want)
+			t.Fatalf("seed %d, step %d, %v after %d were given:\n got %d, %+v\nwant %d, %+v", seed, step, a, n, granted, d,
+				wantGranted, want)
 		}
 	}
 }
@@ -145,7 +146,8 @@ func (s Subject) gains(t *testing.T) {
 			if l.Algorithm() == limit.Leaky {
 				want = before
 			}
-			if after > want || after < want && overshoot == 0 || after < before { // an excess over a soft limit is deducted first
+			// an excess over a soft limit is deducted first
+			if after > want || after < want && overshoot == 0 || after < before {
 				t.Errorf("%v, seed %d, %d given: %d admitted, %d before, want %d", l.Config(), seed, n, after, before, want)
 			}
 			if after > before && !changed {

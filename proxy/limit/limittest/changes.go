@@ -56,13 +56,15 @@ func families() [][]*limit.Limit {
 func forgivenWhileHard() []Step {
 	hard := limit.Config{Algorithm: limit.Token, Capacity: 10, FillRate: 1}
 	soft, faster := Soft(hard, 0.4, 8), Soft(limit.Config{Algorithm: limit.Token, Capacity: 12, FillRate: 3}, 0.2, 2)
-	return []Step{after(0, soft, 12), after(600, faster, 0), after(600, soft, 0), after(9000, Must(hard), 0), after(9001, soft, 10)}
+	return []Step{after(0, soft, 12), after(600, faster, 0), after(600, soft, 0), after(9000, Must(hard), 0),
+		after(9001, soft, 10)}
 }
 
 // setBackWithoutDebt: the rate changes while nothing is owed, so nothing is forgiven later, and a look
 // does not change the state. Then the clock steps back.
 func setBackWithoutDebt() []Step {
-	fast, slow := Must(limit.Config{Algorithm: limit.Token, Capacity: 6, FillRate: 30}), Must(limit.Config{Algorithm: limit.Token, Capacity: 3, FillRate: 1})
+	fast, slow := Must(limit.Config{Algorithm: limit.Token, Capacity: 6, FillRate: 30}),
+		Must(limit.Config{Algorithm: limit.Token, Capacity: 3, FillRate: 1})
 	return []Step{after(0, fast, 1), after(3000, slow, 0), after(3200, slow, 0), after(3100, slow, 2)}
 }
 

@@ -12,7 +12,8 @@ func (s Subject) never(t *testing.T) {
 		overshoot, _ := l.Overshoot()
 		most := l.Burst() + overshoot
 		for _, ask := range []limit.Ask{one(most + 1), one(1 << 40), one(1<<63 - 1), {Cost: 1, N: 2, Reserve: most}} {
-			want := Answer{0, limit.Decision{Remaining: max(0, l.Burst()-ask.Reserve), Limit: l.Quota(), RetryAfter: limit.Never}}
+			want := Answer{0, limit.Decision{Remaining: max(0, l.Burst()-ask.Reserve), Limit: l.Quota(),
+				RetryAfter: limit.Never}}
 			granted, d := take(Epoch, l, ask)
 			if got := (Answer{granted, d}); got != want {
 				t.Errorf("%+v of %v:\n got %+v\nwant %+v", ask, l.Config(), got, want)

@@ -57,7 +57,8 @@ func (w *walk) advise(after time.Duration, wanted limit.Config) {
 		before = float64(old.Burst()) / old.Rate()
 	}
 	if most := max(60*rate, 10, before*rate) + 1; float64(next.Burst()) > most*slack {
-		w.t.Errorf("%+v: from %+v to %+v: %d may pass at once, want at most %v", wanted, w.at.Config, v.Config, next.Burst(), most)
+		w.t.Errorf("%+v: from %+v to %+v: %d may pass at once, want at most %v", wanted, w.at.Config, v.Config,
+			next.Burst(), most)
 	}
 	if next.Algorithm() != old.Algorithm() {
 		w.at.Switched = w.now
@@ -86,7 +87,8 @@ func TestLaws(t *testing.T) {
 	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 17))
 		low := math.Exp(3 * rng.NormFloat64())
-		w := &walk{t: t, now: epoch, rails: rails.Rails{Min: low, Max: low * math.Exp(8*rng.Float64()), Step: 1 + 5*rng.Float64()*rng.Float64(),
+		w := &walk{t: t, now: epoch, rails: rails.Rails{Min: low, Max: low * math.Exp(8*rng.Float64()),
+			Step:  1 + 5*rng.Float64()*rng.Float64(),
 			Dwell: time.Duration(rng.IntN(10)) * time.Minute}}
 		w.at = rails.Position{Config: limit.Config{Algorithm: limit.Fixed, Limit: 100, Window: 1}, Switched: epoch}
 		if rng.IntN(10) == 0 {
@@ -94,7 +96,8 @@ func TestLaws(t *testing.T) {
 		}
 		for range 200 {
 			w.advise(time.Duration(rng.IntN(120))*time.Second, limit.Config{Algorithm: limit.Algorithm(rng.IntN(9)),
-				Limit: int64(wild(rng)), Window: wild(rng), Capacity: int64(wild(rng)), FillRate: wild(rng), Burst: int64(wild(rng))})
+				Limit: int64(wild(rng)), Window: wild(rng), Capacity: int64(wild(rng)), FillRate: wild(rng),
+				Burst: int64(wild(rng))})
 		}
 		steps += w.steps
 	}
@@ -107,19 +110,22 @@ func FuzzJudge(f *testing.F) {
 	f.Add(5.0, 100_000.0, 4.0, byte(1), int64(100), 1.0, byte(3), int64(200), 50.0, int64(1), int64(60))
 	f.Add(0.001, 0.002, 1.0, byte(3), int64(7), 0.0015, byte(5), int64(1), 1e-6, int64(1<<52), int64(0))
 	f.Add(5.0, 5.0, 1.0, byte(7), int64(1), 1.0, byte(2), int64(1)<<60, 1e300, int64(-1), int64(1e9))
-	f.Fuzz(func(t *testing.T, low, high, step float64, from byte, permits int64, seconds float64, to byte, many int64, number float64, burst, after int64) {
+	f.Fuzz(func(t *testing.T, low, high, step float64, from byte, permits int64, seconds float64, to byte, many int64,
+		number float64, burst, after int64) {
 		r := rails.Rails{Min: low, Max: high, Step: step, Dwell: time.Minute}
 		if !(low > 0 && high >= low && high <= 1e9 && step >= 1 && step <= 1e6) {
 			return
 		}
-		inForce := limit.Config{Algorithm: limit.Algorithm(from), Limit: permits, Window: seconds, Capacity: permits, FillRate: seconds, Burst: 1}
+		inForce := limit.Config{Algorithm: limit.Algorithm(from), Limit: permits, Window: seconds, Capacity: permits,
+			FillRate: seconds, Burst: 1}
 		if inForce.Validate() != nil {
 			return
 		}
 		w := &walk{t: t, rails: r, now: epoch, at: rails.Position{Config: inForce, Switched: epoch}}
 		for range 3 { // the second time from within the bounds
 			w.advise(time.Duration(min(max(after, 0), 1e6))*time.Second,
-				limit.Config{Algorithm: limit.Algorithm(to), Limit: many, Window: number, Capacity: many, FillRate: number, Burst: burst})
+				limit.Config{Algorithm: limit.Algorithm(to), Limit: many, Window: number, Capacity: many, FillRate: number,
+					Burst: burst})
 		}
 	})
 }

@@ -45,13 +45,14 @@ func (r Rail) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
 // A Verdict is the decision about a recommendation.
 type Verdict struct {
-	Config  limit.Config // to put in force, with the fields of its algorithm alone
-	From    float64      // the sustained rate in force; off: infinite
-	To      float64      // the sustained rate to put in force
-	Asked   float64      // the recommended sustained rate
-	Cap     float64      // with Bounds or Burst: the bound applied instead of the recommended value, in permits or permits per second
-	Crossed []Rail       // in the order of the list above
-	Same    bool         // Config is in force already
+	Config limit.Config // to put in force, with the fields of its algorithm alone
+	From   float64      // the sustained rate in force; off: infinite
+	To     float64      // the sustained rate to put in force
+	Asked  float64      // the recommended sustained rate
+	// with Bounds or Burst: the bound applied instead of the recommended value, in permits or permits per second
+	Cap     float64
+	Crossed []Rail // in the order of the list above
+	Same    bool   // Config is in force already
 }
 
 // Has reports whether the recommendation has crossed a rail.

@@ -53,30 +53,49 @@ func TestJudge(t *testing.T) {
 	for _, test := range []struct{ name, inForce, wanted, want, why string }{
 		{"near", fixed100, "algorithm=fixed limit=120 window=1", "algorithm=fixed limit=120 window=1", ""},
 		{"as it is", fixed100, fixed100, fixed100, ""},
-		{"as it is, outside the bounds", "algorithm=fixed limit=1 window=1", "algorithm=fixed limit=1 window=1", "algorithm=fixed limit=1 window=1", ""},
+		{"as it is, outside the bounds", "algorithm=fixed limit=1 window=1", "algorithm=fixed limit=1 window=1",
+			"algorithm=fixed limit=1 window=1", ""},
 		{"another algorithm", fixed100, token50, token50, ""},
-		{"a computed rate", fixed100, "algorithm=token capacity=50 fillRate=33.333333333333336", "algorithm=token capacity=50 fillRate=33.333333", ""},
-		{"too high", "algorithm=fixed limit=90000 window=1", "algorithm=fixed limit=150000 window=1", "algorithm=fixed limit=100000 window=1", "150000/s is out of range"},
-		{"too low", "algorithm=fixed limit=6 window=1", "algorithm=fixed limit=1 window=1", "algorithm=fixed limit=5 window=1", "1/s is out of range"},
-		{"too far up", fixed100, "algorithm=fixed limit=1000 window=1", "algorithm=fixed limit=400 window=1", "too large a step from 100/s"},
-		{"too far down", fixed100, "algorithm=fixed limit=10 window=1", "algorithm=fixed limit=25 window=1", "too large a step from 100/s"},
-		{"too far across algorithms", token50, "algorithm=sliding limit=60000 window=60", "algorithm=sliding limit=12000 window=60", "too large a step from 50/s"},
-		{"the burst goes with the rate", fixed100, "algorithm=token capacity=2000 fillRate=1000", "algorithm=token capacity=800 fillRate=400", "too large a step from 100/s"},
-		{"and that of gcra", fixed100, "algorithm=gcra limit=1000 window=1 burst=100", "algorithm=gcra limit=400 window=1 burst=40", "too large a step from 100/s"},
-		{"both", fixed100, "algorithm=fixed limit=1000000 window=1", "algorithm=fixed limit=400 window=1", "1000000/s is out of range; too large a step from 100/s"},
-		{"too few permits for its window", "algorithm=fixed limit=8 window=1", "algorithm=fixed limit=1 window=0.5", "algorithm=fixed limit=3 window=0.5", "2/s is out of range"},
-		{"a coarse window", "algorithm=fixed limit=6 window=1", "algorithm=fixed limit=1 window=1000", "algorithm=fixed limit=300 window=60", "0/s is out of range; too many at once"},
-		{"a bucket without bottom", fixed100, "algorithm=token capacity=1000000 fillRate=50", "algorithm=token capacity=3000 fillRate=50", "too many at once"},
-		{"a long window", fixed100, "algorithm=sliding limit=360000 window=3600", "algorithm=sliding limit=6000 window=60", "too many at once"},
-		{"a long window, as before", "algorithm=sliding limit=360000 window=3600", "algorithm=sliding limit=540000 window=3600", "algorithm=sliding limit=540000 window=3600", ""},
-		{"a burst", fixed100, "algorithm=gcra limit=100 window=1 burst=100000", "algorithm=gcra limit=100 window=1 burst=6000", "too many at once"},
+		{"a computed rate", fixed100, "algorithm=token capacity=50 fillRate=33.333333333333336",
+			"algorithm=token capacity=50 fillRate=33.333333", ""},
+		{"too high", "algorithm=fixed limit=90000 window=1", "algorithm=fixed limit=150000 window=1",
+			"algorithm=fixed limit=100000 window=1", "150000/s is out of range"},
+		{"too low", "algorithm=fixed limit=6 window=1", "algorithm=fixed limit=1 window=1",
+			"algorithm=fixed limit=5 window=1", "1/s is out of range"},
+		{"too far up", fixed100, "algorithm=fixed limit=1000 window=1", "algorithm=fixed limit=400 window=1",
+			"too large a step from 100/s"},
+		{"too far down", fixed100, "algorithm=fixed limit=10 window=1", "algorithm=fixed limit=25 window=1",
+			"too large a step from 100/s"},
+		{"too far across algorithms", token50, "algorithm=sliding limit=60000 window=60",
+			"algorithm=sliding limit=12000 window=60", "too large a step from 50/s"},
+		{"the burst goes with the rate", fixed100, "algorithm=token capacity=2000 fillRate=1000",
+			"algorithm=token capacity=800 fillRate=400", "too large a step from 100/s"},
+		{"and that of gcra", fixed100, "algorithm=gcra limit=1000 window=1 burst=100",
+			"algorithm=gcra limit=400 window=1 burst=40", "too large a step from 100/s"},
+		{"both", fixed100, "algorithm=fixed limit=1000000 window=1", "algorithm=fixed limit=400 window=1",
+			"1000000/s is out of range; too large a step from 100/s"},
+		{"too few permits for its window", "algorithm=fixed limit=8 window=1", "algorithm=fixed limit=1 window=0.5",
+			"algorithm=fixed limit=3 window=0.5", "2/s is out of range"},
+		{"a coarse window", "algorithm=fixed limit=6 window=1", "algorithm=fixed limit=1 window=1000",
+			"algorithm=fixed limit=300 window=60", "0/s is out of range; too many at once"},
+		{"a bucket without bottom", fixed100, "algorithm=token capacity=1000000 fillRate=50",
+			"algorithm=token capacity=3000 fillRate=50", "too many at once"},
+		{"a long window", fixed100, "algorithm=sliding limit=360000 window=3600",
+			"algorithm=sliding limit=6000 window=60", "too many at once"},
+		{"a long window, as before", "algorithm=sliding limit=360000 window=3600",
+			"algorithm=sliding limit=540000 window=3600", "algorithm=sliding limit=540000 window=3600", ""},
+		{"a burst", fixed100, "algorithm=gcra limit=100 window=1 burst=100000",
+			"algorithm=gcra limit=100 window=1 burst=6000", "too many at once"},
 		{"from off", off, fixed100, "algorithm=fixed limit=25000 window=1", "too large a step from +Inf/s"},
-		{"from below", "algorithm=fixed limit=1 window=1", fixed100, "algorithm=fixed limit=20 window=1", "too large a step from 1/s"},
+		{"from below", "algorithm=fixed limit=1 window=1", fixed100, "algorithm=fixed limit=20 window=1",
+			"too large a step from 1/s"},
 	} {
 		inForce, wanted := read(t, test.inForce), read(t, test.wanted)
 		v, err := usual.Judge(epoch, rails.Position{Config: inForce}, wanted)
-		if got := write(t, v.Config); err != nil || got != test.want || v.String() != test.why || v.Same != (test.want == test.inForce) {
-			t.Errorf("%s: from %s to %s: %s (%q, same %t) %v, want %s (%q)", test.name, test.inForce, test.wanted, got, &v, v.Same, err, test.want, test.why)
+		if got := write(t, v.Config); err != nil || got != test.want || v.String() != test.why ||
+			v.Same != (test.want == test.inForce) {
+			t.Errorf("%s: from %s to %s: %s (%q, same %t) %v, want %s (%q)", test.name, test.inForce, test.wanted, got, &v,
+				v.Same, err, test.want, test.why)
 		}
 	}
 }
@@ -90,12 +109,14 @@ func TestRefused(t *testing.T) {
 		{"algorithm=off", "algorithm=fixed limit=100 window=1", "too recently"},
 	} {
 		at := rails.Position{Config: read(t, test.inForce), Switched: epoch}
-		if v, err := usual.Judge(epoch, at, read(t, test.wanted)); err == nil || !strings.Contains(err.Error(), test.want) || v.Config != (limit.Config{}) {
+		if v, err := usual.Judge(epoch, at, read(t, test.wanted)); err == nil ||
+			!strings.Contains(err.Error(), test.want) || v.Config != (limit.Config{}) {
 			t.Errorf("%s: %+v, %v, want %q", test.wanted, v, err, test.want)
 		}
 	}
 	for _, rate := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), -5} {
-		_, err := usual.Judge(epoch, rails.Position{Config: read(t, "algorithm=off")}, limit.Config{Algorithm: limit.Token, Capacity: 5, FillRate: rate})
+		_, err := usual.Judge(epoch, rails.Position{Config: read(t, "algorithm=off")},
+			limit.Config{Algorithm: limit.Token, Capacity: 5, FillRate: rate})
 		if _, ok := errors.AsType[strict.Faults](err); !ok {
 			t.Errorf("a rate of %v: %v", rate, err)
 		}

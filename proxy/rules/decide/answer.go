@@ -62,7 +62,8 @@ type Failure struct {
 // 4), with everything that a client needs to come back at the right time. id is the id of
 // the decision, or nil if none is kept.
 func (a *Answers) Refuse(v *Verdict, id []byte, to *Reader) http1.Answer {
-	values := refusal.Values{Error: "rate limit exceeded", Rule: v.Rule.ID, Limit: v.State.Limit, Remaining: v.State.Remaining, RetryAfter: -1, Decision: id}
+	values := refusal.Values{Error: "rate limit exceeded", Rule: v.Rule.ID, Limit: v.State.Limit,
+		Remaining: v.State.Remaining, RetryAfter: -1, Decision: id}
 	body := append(a.body[:0], `{"error":"rate limit exceeded","rule":`...)
 	body = appendID(body, v.Rule.ID)
 	if after := v.State.RetryAfter; after == limit.Never {
@@ -170,7 +171,8 @@ func (a *Answers) appendCORS(to *Reader) {
 	}
 	dst := http1.AppendField(a.Extra, "Access-Control-Allow-Origin", to.Origin)
 	dst = append(dst, "Vary: Origin\r\nAccess-Control-Expose-Headers: "+
-		"Retry-After, RateLimit, RateLimit-Policy, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Retry-After, "+DecisionField...)
+		"Retry-After, RateLimit, RateLimit-Policy, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Retry-After, "+
+		DecisionField...)
 	if to.RequestID != nil {
 		dst = append(dst, ", "+RequestIDField...)
 	}

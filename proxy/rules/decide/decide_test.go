@@ -44,17 +44,23 @@ func TestUnkept(t *testing.T) {
 			t.Errorf("%+v: %q, after %v; want %q, %v", s, got, v.State.RetryAfter, why, after)
 		}
 	}
-	f(deferred.Stored{Outcome: deferred.Full, Bound: deferred.BoundLine, Due: now.Add(time.Minute)}, "queue is full", time.Minute)
-	f(deferred.Stored{Outcome: deferred.Full, Bound: deferred.BoundLine, Due: now.Add(time.Second)}, "queue is full", time.Second)
-	f(deferred.Stored{Outcome: deferred.Full, Bound: deferred.BoundLine, Due: now}, "queue is full", 2*time.Second) // it is being delivered
-	f(deferred.Stored{Outcome: deferred.Full, Bound: deferred.BoundEntries}, "queue is full", 2*time.Second)        // there is no line
-	f(deferred.Stored{Outcome: deferred.Full, Bound: deferred.BoundRate}, "too many requests are being stored", 2*time.Second)
+	f(deferred.Stored{Outcome: deferred.Full, Bound: deferred.BoundLine, Due: now.Add(time.Minute)}, "queue is full",
+		time.Minute)
+	f(deferred.Stored{Outcome: deferred.Full, Bound: deferred.BoundLine, Due: now.Add(time.Second)}, "queue is full",
+		time.Second)
+	// it is being delivered
+	f(deferred.Stored{Outcome: deferred.Full, Bound: deferred.BoundLine, Due: now}, "queue is full", 2*time.Second)
+	// there is no line
+	f(deferred.Stored{Outcome: deferred.Full, Bound: deferred.BoundEntries}, "queue is full", 2*time.Second)
+	f(deferred.Stored{Outcome: deferred.Full, Bound: deferred.BoundRate}, "too many requests are being stored",
+		2*time.Second)
 	f(deferred.Stored{Outcome: deferred.Unstored, Due: now.Add(time.Minute)}, "queue cannot be written", 2*time.Second)
 }
 
 func TestAppendSeconds(t *testing.T) {
 	for span, want := range map[time.Duration]string{
-		2989333 * time.Microsecond: "2.989333", time.Microsecond: "0.000001", 90 * time.Minute: "5400", 1500 * time.Millisecond: "1.5",
+		2989333 * time.Microsecond: "2.989333", time.Microsecond: "0.000001", 90 * time.Minute: "5400",
+		1500 * time.Millisecond: "1.5",
 	} {
 		if have := string(appendSeconds(nil, span)); have != want {
 			t.Errorf("%v: have %s, want %s", span, have, want)

@@ -21,7 +21,8 @@ func Example() {
 	c.Open(policy, &decide.Request{Described: &keys.Request{Method: http1.GET}})
 	fmt.Println("asked about", c.Ask.Counters[0].Rule)
 
-	answer := store.Answer{Granted: 1, Decisions: []limit.Decision{{Allowed: true, Limit: 10, Remaining: 9, ResetAfter: 6 * time.Second}}}
+	answer := store.Answer{Granted: 1,
+		Decisions: []limit.Decision{{Allowed: true, Limit: 10, Remaining: 9, ResetAfter: 6 * time.Second}}}
 	var verdict decide.Verdict
 	verdict.Judge(&decide.Decided{Policy: policy, Asked: c.Asked, Answer: &answer})
 	fmt.Print(strings.ReplaceAll(string(verdict.AppendFields(nil, decide.Standard)), "\r\n", "\n"))

@@ -50,7 +50,8 @@ func TestOriginOf(t *testing.T) {
 		{"Forwarded: proto=https;proto=http;for=192.0.2.2", "198.51.100.9", ""},
 		{`Forwarded: for=192.0.2.1;proto="a b"`, "192.0.2.1", ""},
 		{"Forwarded: for=192.0.2.1;proto=0", "192.0.2.1", ""},
-		{"Forwarded: for=192.0.2.1;proto=" + strings.Repeat("a", schemeBytesMax), "192.0.2.1", strings.Repeat("a", schemeBytesMax)},
+		{"Forwarded: for=192.0.2.1;proto=" + strings.Repeat("a", schemeBytesMax), "192.0.2.1",
+			strings.Repeat("a", schemeBytesMax)},
 		{"Forwarded: for=192.0.2.1;proto=" + strings.Repeat("a", schemeBytesMax+1), "192.0.2.1", ""},
 		// Quotes that a client leaves open, and what it writes into them.
 		{`Forwarded: for="6.6.6.6, for=192.0.2.1`, "192.0.2.1", ""},
@@ -103,7 +104,8 @@ func FuzzOriginOf(f *testing.F) {
 		if quoted {
 			added = `proto="https";for="192.0.2.1:80"`
 		}
-		for _, lines := range []string{"Forwarded: " + claimed + ", " + added, "Forwarded: " + claimed + "|Forwarded: " + added} {
+		for _, lines := range []string{"Forwarded: " + claimed + ", " + added, "Forwarded: " + claimed + "|Forwarded: " +
+			added} {
 			if o := originOf(lines); o.Client.String() != "192.0.2.1" || string(o.Proto) != "https" {
 				t.Errorf("%s: client %s by %q", lines, o.Client, o.Proto)
 			}

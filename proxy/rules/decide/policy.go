@@ -26,7 +26,8 @@ type Policy struct {
 
 // NewPolicy returns the policy of the global rule alone.
 func NewPolicy(l limit.Limit) *Policy {
-	return &Policy{Limit: l, global: rule.Rule{ID: rule.Global, Limit: l.Config()}, fields: appendPolicy(nil, rule.Global, &l),
+	return &Policy{Limit: l, global: rule.Rule{ID: rule.Global, Limit: l.Config()},
+		fields: appendPolicy(nil, rule.Global, &l),
 		legacy: http1.AppendFieldInt(nil, "X-RateLimit-Limit", l.Quota())}
 }
 

@@ -13,7 +13,8 @@ const RequestIDMax = 64
 // that it can be written anywhere.
 func ValidRequestID(id []byte) bool {
 	for _, c := range id {
-		if (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') && c != '-' && c != '_' && c != '.' && c != '=' && c != ':' && c != '@' {
+		if (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') && c != '-' && c != '_' && c != '.' &&
+			c != '=' && c != ':' && c != '@' {
 			return false
 		}
 	}

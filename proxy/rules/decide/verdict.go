@@ -36,7 +36,8 @@ func (d *Decided) Postpones(prefers bool) bool {
 			continue
 		}
 		terms := d.Asked[i].Rule.Defer
-		if terms == nil || !terms.Wants(prefers) || i >= len(d.Answer.Decisions) || d.Answer.Decisions[i].RetryAfter == limit.Never {
+		if terms == nil || !terms.Wants(prefers) || i >= len(d.Answer.Decisions) ||
+			d.Answer.Decisions[i].RetryAfter == limit.Never {
 			return false
 		}
 	}
@@ -77,7 +78,8 @@ type Refusal struct {
 
 // Refusal returns the verdict as a refusal of a request of the given client.
 func (v *Verdict) Refusal(client netip.Addr, request []byte) Refusal {
-	return Refusal{Rule: v.Rule, Limit: v.Limit, Cost: v.By.Cost, Key: v.By.Key, Client: client, Version: v.Policy.Version, Request: request, Decision: v.State}
+	return Refusal{Rule: v.Rule, Limit: v.Limit, Cost: v.By.Cost, Key: v.By.Key, Client: client,
+		Version: v.Policy.Version, Request: request, Decision: v.State}
 }
 
 // Limits reports whether there is a limit to describe to the client.

@@ -64,15 +64,18 @@ func TestWalk(t *testing.T) {
 	d := read(t, shop)
 	for _, test := range []struct{ entries, limit, rule, key, series string }{
 		{"plan=free", "2/SECOND free", "rls/shop/plan=free", "4:plan4:free", "plan_free"},
-		{"plan=free remote_address=1", "1/MONTH", "rls/shop/plan=free/remote_address", "4:plan4:free14:remote_address1:1", "plan_free|remote_address"},
-		{"plan=free remote_address=192.0.2.7", "unlimited", "rls/shop/plan=free/remote_address=192.0.2.7", "4:plan4:free14:remote_address9:192.0.2.7", "plan_free|remote_address_192.0.2.7"},
+		{"plan=free remote_address=1", "1/MONTH", "rls/shop/plan=free/remote_address", "4:plan4:free14:remote_address1:1",
+			"plan_free|remote_address"},
+		{"plan=free remote_address=192.0.2.7", "unlimited", "rls/shop/plan=free/remote_address=192.0.2.7",
+			"4:plan4:free14:remote_address9:192.0.2.7", "plan_free|remote_address_192.0.2.7"},
 		{"plan=free other=1", "", "", "", ""},
 		{"plan=free remote_address=1 more=2", "", "", "", ""},
 		{"plan=gold", "3/HOUR shadow", "rls/shop/plan=g%2Ad", "4:plan4:gold", "plan_gold"},
 		{"plan=gd", "3/HOUR shadow", "rls/shop/plan=g%2Ad", "4:plan2:gd", "plan_gd"},
 		{"plan=g", "", "", "", ""}, // the wildcard before the bare key, and it has no limit
 		{"plan=", "", "", "", ""},
-		{"plan=x path=/a/b/bc", "4/DAY", "rls/shop/plan=%2A/path=%2Fa%2Ab%2Ac", "4:plan1:*4:path7:/a/b/bc", "plan_*|path_/a/b/bc"},
+		{"plan=x path=/a/b/bc", "4/DAY", "rls/shop/plan=%2A/path=%2Fa%2Ab%2Ac", "4:plan1:*4:path7:/a/b/bc",
+			"plan_*|path_/a/b/bc"},
 		{"plan=g|:\x00d", "3/HOUR shadow", "rls/shop/plan=g%2Ad", "4:plan5:g|:\x00d", "plan_g___d"},
 		{"plan=x path=/ac", "", "", "", ""},
 		{"plan=x path=/abc path=/abc", "", "", "", ""},
@@ -103,11 +106,13 @@ func TestWalk(t *testing.T) {
 			limit = "unlimited"
 		}
 		series := strings.ReplaceAll(string(f.AppendSeries(nil, list)), "\x00", "|")
-		if key := string(f.AppendKey(nil, list)); limit != test.limit || f.Limit.Rule != test.rule || key != test.key || series != test.series {
+		if key := string(f.AppendKey(nil, list)); limit != test.limit || f.Limit.Rule != test.rule || key != test.key ||
+			series != test.series {
 			t.Errorf("%s: %q %q %q %q", test.entries, limit, f.Limit.Rule, key, series)
 		}
 	}
-	if free := d.root["plan"].exact["free"].limit; len(free.Replaces) != 1 || free.Replaces[0] != "others" || free.Limit.Window() != time.Second {
+	if free := d.root["plan"].exact["free"].limit; len(free.Replaces) != 1 || free.Replaces[0] != "others" ||
+		free.Limit.Window() != time.Second {
 		t.Errorf("%+v", free)
 	}
 	if have := fmt.Sprint(d.root["own"].bare.limit.Metadata); have != "map[deep:map[x:y] list:[a true <nil>] tier:1]" {
@@ -224,7 +229,8 @@ func TestWalkLaw(t *testing.T) {
 		for range 100 {
 			var list []rls.Entry
 			for range r.IntN(4) {
-				list = append(list, rls.Entry{Key: []byte(pick("a", "b", "c")), Value: []byte(pick("", "x", "y", "xy", "xxy", "xyx", "*", "x*"))})
+				list = append(list,
+					rls.Entry{Key: []byte(pick("a", "b", "c")), Value: []byte(pick("", "x", "y", "xy", "xxy", "xyx", "*", "x*"))})
 			}
 			have := ""
 			if d.Walk(list, &f); f.Limit != nil {
@@ -247,23 +253,36 @@ func TestFaults(t *testing.T) {
 		{"descriptors: []", "shop.yaml: domain: is missing; must be the name of the domain"},
 		{"domain: ''", "shop.yaml: line 1: domain: must not be empty"},
 		{"domain: d\ndescriptors:\n  - {value: x}", "shop.yaml: line 3: descriptors[0].key: is missing"},
-		{"domain: d\ndescriptors: [{key: a}, {key: a}]", "shop.yaml: line 2: descriptors[1]: is given twice: the same key and value in one list"},
-		{"domain: d\ndescriptors: [{key: a*}]", `shop.yaml: line 2: descriptors[0].key: must be one key without *, which only values may have, is "a*"`},
-		{"domain: d\ndescriptors: [{key: a, value: b, share_threshold: true}]", "shop.yaml: line 2: descriptors[0].share_threshold: must be false without a value that has a *"},
-		{"domain: d\ndescriptors: [{key: a, Value: b}, {key: a, value: b}]", "shop.yaml: line 2: descriptors[1]: is given twice"},
+		{"domain: d\ndescriptors: [{key: a}, {key: a}]",
+			"shop.yaml: line 2: descriptors[1]: is given twice: the same key and value in one list"},
+		{"domain: d\ndescriptors: [{key: a*}]",
+			`shop.yaml: line 2: descriptors[0].key: must be one key without *, which only values may have, is "a*"`},
+		{"domain: d\ndescriptors: [{key: a, value: b, share_threshold: true}]",
+			"shop.yaml: line 2: descriptors[0].share_threshold: must be false without a value that has a *"},
+		{"domain: d\ndescriptors: [{key: a, Value: b}, {key: a, value: b}]",
+			"shop.yaml: line 2: descriptors[1]: is given twice"},
 		{"domain: d\ndescriptors: [{key: a, limit: 3}]", "shop.yaml: line 2: descriptors[0].limit: unknown"},
-		{"domain: d\ndescriptors: [{key: a, rate_limit: {unit: fortnight, requests_per_unit: 3}}]", `must be one of second, minute, hour, day, week, month, year, is "fortnight"`},
-		{"domain: d\ndescriptors: [{key: a, rate_limit: {unit: day}}]", "rate_limit.requests_per_unit: is missing; must be a whole number, 0 refuses all"},
-		{"domain: d\ndescriptors: [{key: a, rate_limit: {unit: day, requests_per_unit: 4294967296}}]", "must be a whole number from 0 to 4294967295, is 4294967296"},
-		{"domain: d\ndescriptors: [{key: a, rate_limit: {requests_per_unit: 4, window: 3}}]", "rate_limit.window: is not allowed without algorithm"},
-		{"domain: d\ndescriptors: [{key: a, rate_limit: {unlimited: true, unit: day}}]", "rate_limit.unit: is not allowed with unlimited"},
-		{"domain: d\ndescriptors: [{key: a, rate_limit: {algorithm: token, unit: day}}]", "rate_limit.unit: is not allowed with algorithm"},
+		{"domain: d\ndescriptors: [{key: a, rate_limit: {unit: fortnight, requests_per_unit: 3}}]",
+			`must be one of second, minute, hour, day, week, month, year, is "fortnight"`},
+		{"domain: d\ndescriptors: [{key: a, rate_limit: {unit: day}}]",
+			"rate_limit.requests_per_unit: is missing; must be a whole number, 0 refuses all"},
+		{"domain: d\ndescriptors: [{key: a, rate_limit: {unit: day, requests_per_unit: 4294967296}}]",
+			"must be a whole number from 0 to 4294967295, is 4294967296"},
+		{"domain: d\ndescriptors: [{key: a, rate_limit: {requests_per_unit: 4, window: 3}}]",
+			"rate_limit.window: is not allowed without algorithm"},
+		{"domain: d\ndescriptors: [{key: a, rate_limit: {unlimited: true, unit: day}}]",
+			"rate_limit.unit: is not allowed with unlimited"},
+		{"domain: d\ndescriptors: [{key: a, rate_limit: {algorithm: token, unit: day}}]",
+			"rate_limit.unit: is not allowed with algorithm"},
 		{"domain: d\ndescriptors: [{key: a, rate_limit: {algorithm: token, capacity: 5}}]", "rate_limit.fillRate: "},
-		{"domain: d\ndescriptors: [{key: a, rate_limit: {algorithm: leaky, capacity: 5, fillRate: 1}}]", "leaky lets requests wait, and Envoy does not"},
-		{"domain: d\ndescriptors: [{key: a, rate_limit: {unit: day, requests_per_unit: 1, name: n, replaces: [{name: n}]}}]", "replaces[0].name: must be the name of another limit, is the limit's own"},
+		{"domain: d\ndescriptors: [{key: a, rate_limit: {algorithm: leaky, capacity: 5, fillRate: 1}}]",
+			"leaky lets requests wait, and Envoy does not"},
+		{"domain: d\ndescriptors: [{key: a, rate_limit: {unit: day, requests_per_unit: 1, name: n, " +
+			"replaces: [{name: n}]}}]", "replaces[0].name: must be the name of another limit, is the limit's own"},
 		{"domain: d\ndescriptors: [{key: a, metadata: [1]}]", "metadata: must be an object, is a list"},
 	} {
-		if _, err := Read([]File{{"shop.yaml", []byte(test.text)}}, false); err == nil || !strings.Contains(err.Error(), test.want) {
+		if _, err := Read([]File{{"shop.yaml", []byte(test.text)}}, false); err == nil ||
+			!strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: %v, want %s", test.text, err, test.want)
 		}
 	}
@@ -273,14 +292,16 @@ func TestFaults(t *testing.T) {
 func TestMerge(t *testing.T) {
 	one := File{"a.yaml", []byte("domain: d\ndescriptors: [{key: a, rate_limit: {unit: day, requests_per_unit: 1}}]")}
 	two := File{"b.yaml", []byte("domain: d\ndescriptors: [{key: b, rate_limit: {unit: day, requests_per_unit: 1}}]")}
-	if _, err := Read([]File{one, two}, false); err == nil || !strings.HasPrefix(err.Error(), `b.yaml: line 1: domain: is that of another file too, "d"`) {
+	if _, err := Read([]File{one, two}, false); err == nil ||
+		!strings.HasPrefix(err.Error(), `b.yaml: line 1: domain: is that of another file too, "d"`) {
 		t.Error(err)
 	}
 	both := testkit.Must(Read([]File{one, two}, true))(t)
 	if domains, limits := both.Len(); domains != 1 || limits != 2 {
 		t.Errorf("%d domains, %d limits", domains, limits)
 	}
-	if _, err := Read([]File{one, one}, true); err == nil || !strings.Contains(err.Error(), "descriptors[0]: is given twice") {
+	if _, err := Read([]File{one, one}, true); err == nil ||
+		!strings.Contains(err.Error(), "descriptors[0]: is given twice") {
 		t.Error(err)
 	}
 }
@@ -298,7 +319,8 @@ func TestEntriesMax(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := Read([]File{full, {"b.yaml", []byte("domain: e\ndescriptors: [{key: a}, {key: b}]")}}, false)
-	if want := "b.yaml: line 2: descriptors: is too much: all files together must have at most 100000 descriptors"; err == nil || err.Error() != want {
+	if want := "b.yaml: line 2: descriptors: is too much: all files together must have at " +
+		"most 100000 descriptors"; err == nil || err.Error() != want {
 		t.Errorf("%.300v, want %s", err, want)
 	}
 }

@@ -109,7 +109,8 @@ func (r *judge) entry(n *strict.Node, e *Entry) {
 		e.Value, e.ValueToo = e.ValueToo, ""
 	}
 	r.Check(wildcardOf(e.Key) != nil, e.Path+".key", "must be one key without *, which only values may have, is %q", e.Key)
-	r.Check(e.ShareThreshold && wildcardOf(string(e.Value)) == nil, e.Path+".share_threshold", "must be false without a value that has a *")
+	r.Check(e.ShareThreshold && wildcardOf(string(e.Value)) == nil, e.Path+".share_threshold",
+		"must be false without a value that has a *")
 	switch l := n.Member("rate_limit"); {
 	case l != nil && e.RateLimit != nil:
 		e.Limit = r.limit(l, e.Path+".rate_limit", e.RateLimit)
@@ -145,7 +146,8 @@ func (r *judge) limit(n *strict.Node, path string, l *RateLimit) *Limit {
 		r.without(n, path, "with algorithm", "unit", "requests_per_unit")
 		made.Limit, err = limit.New(l.Config)
 		r.Under(path, err)
-		r.Check(l.Algorithm == limit.Leaky, path+".algorithm", "must be another one: leaky lets requests wait, and Envoy does not")
+		r.Check(l.Algorithm == limit.Leaky, path+".algorithm",
+			"must be another one: leaky lets requests wait, and Envoy does not")
 		made.Shown.RequestsPerUnit, made.Shown.Unit = rls.Count(made.Limit.Permits()), rls.UnitOf(made.Limit.Window())
 		return made
 	}

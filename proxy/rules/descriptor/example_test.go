@@ -25,7 +25,8 @@ descriptors:
 	for _, plan := range []string{"free", "gold"} {
 		entries := []rls.Entry{{Key: []byte("plan"), Value: []byte(plan)}}
 		domains.Domain([]byte("shop")).Walk(entries, &found)
-		fmt.Printf("%s: %d per %v, counted as %s\n", plan, found.Limit.Shown.RequestsPerUnit, found.Limit.Shown.Unit, found.AppendKey(nil, entries))
+		fmt.Printf("%s: %d per %v, counted as %s\n", plan, found.Limit.Shown.RequestsPerUnit, found.Limit.Shown.Unit,
+			found.AppendKey(nil, entries))
 	}
 	// Output:
 	// free: 9 per MINUTE, counted as 4:plan4:free

@@ -90,14 +90,16 @@ func (r *reader) list(at place, entries []Entry, into levels) {
 			continue
 		}
 		if *r.entries++; *r.entries > entriesMax {
-			r.Check(*r.entries == entriesMax+1, at.path, "is too much: all files together must have at most %d descriptors", entriesMax)
+			r.Check(*r.entries == entriesMax+1, at.path, "is too much: all files together must have at most %d descriptors",
+				entriesMax)
 			return
 		}
 		rule := at.rule + "/" + url.PathEscape(e.Key)
 		if e.Value != "" {
 			rule += "=" + url.PathEscape(string(e.Value))
 		}
-		one := &node{value: string(e.Value), parts: wildcardOf(string(e.Value)), limit: e.Limit, share: e.ShareThreshold, toMetric: e.ValueToMetric}
+		one := &node{value: string(e.Value), parts: wildcardOf(string(e.Value)), limit: e.Limit, share: e.ShareThreshold,
+			toMetric: e.ValueToMetric}
 		if e.Limit != nil {
 			e.Limit.Rule = rule
 			r.domains.limits++

@@ -11,11 +11,13 @@ import (
 var usual = [...]string{
 	// address of the client
 	"Forwarded", "Forwarded-For", "X-Forwarded", "X-Forwarded-*", "X-Original-Forwarded-For", "X-Real-IP",
-	"Client-IP", "X-Client-IP", "True-Client-IP", "X-Cluster-Client-IP", "X-Remote-IP", "X-Remote-Addr", "X-Originating-IP",
+	"Client-IP", "X-Client-IP", "True-Client-IP", "X-Cluster-Client-IP", "X-Remote-IP", "X-Remote-Addr",
+	"X-Originating-IP",
 	"CF-Connecting-IP", "CF-Connecting-IPv6", "CF-Pseudo-IPv4", "Fastly-Client-IP", "Fly-Client-IP", "X-Appengine-User-IP",
 	"X-Azure-ClientIP", "X-Azure-SocketIP", "X-Envoy-External-Address", "Proxy-Client-IP", "WL-Proxy-Client-IP",
 	// host, protocol and URL that it requested
-	"X-Host", "X-Original-Host", "X-Original-URL", "X-Original-URI", "X-Rewrite-URL", "X-Scheme", "X-URL-Scheme", "Front-End-HTTPS",
+	"X-Host", "X-Original-Host", "X-Original-URL", "X-Original-URI", "X-Rewrite-URL", "X-Scheme", "X-URL-Scheme",
+	"Front-End-HTTPS",
 	// certificate of the client (RFC 9440 section 4)
 	"Client-Cert", "Client-Cert-Chain", "X-Client-Cert", "SSL-Client-*", "X-SSL-Client-*",
 	// number of the delivery of a stored request
@@ -25,7 +27,8 @@ var usual = [...]string{
 }
 
 // Claims are the names of fields that make claims about the origin of requests: the client's address,
-// what it asked for, its certificate. Only trusted proxies may send them. Names that differ only in case or in characters other
+// what it asked for, its certificate. Only trusted proxies may send them. Names that differ only in
+// case or in characters other
 // than letters and digits are the same, because programs that convert field names to
 // variables do not distinguish X_Real_IP from X-Real-IP.
 //

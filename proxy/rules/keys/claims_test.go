@@ -13,7 +13,8 @@ func TestUsual(t *testing.T) {
 	}
 	for _, name := range usual {
 		name = strings.Replace(name, "*", "Some-Thing", 1)
-		for _, spelling := range []string{name, strings.ToLower(name), strings.ToUpper(name), strings.ReplaceAll(name, "-", "_")} {
+		for _, spelling := range []string{name, strings.ToLower(name), strings.ToUpper(name),
+			strings.ReplaceAll(name, "-", "_")} {
 			if !s.Has([]byte(spelling)) {
 				t.Errorf("%s is not a claim", spelling)
 			}

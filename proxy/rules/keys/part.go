@@ -69,7 +69,8 @@ func ParsePart(text string) (Part, error) {
 	case text == "global", text == "path", text == "method", text == "host":
 		return Part{Source: source}, nil
 	case named && word == "header" && ClaimsOrigin(name):
-		return Part{}, fmt.Errorf("must not be a field that any client can write an address into; use ip (see TRUSTED_PROXIES), is %q", text)
+		return Part{}, fmt.Errorf(
+			"must not be a field that any client can write an address into; use ip (see TRUSTED_PROXIES), is %q", text)
 	case (word == "header" || word == "cookie") && http1.IsToken(name), word == "query" && name != "":
 		return Part{Source: source, Name: name}, nil
 	case named && (word == "header" || word == "cookie" || word == "query"):
@@ -92,7 +93,8 @@ func parseSecret(text, left string) (Part, error) {
 // is so for cookies, for fields that carry credentials, and for parts written with
 // secret:. See [AppendSecret].
 func (p Part) Secret() bool {
-	return p.secret || p.Source == Cookie || p.Source == Header && isOneOf(p.Name, "Authorization", "Cookie", "Proxy-Authorization", "X-Api-Key")
+	return p.secret || p.Source == Cookie || p.Source == Header &&
+		isOneOf(p.Name, "Authorization", "Cookie", "Proxy-Authorization", "X-Api-Key")
 }
 
 // credentials reports whether values of the part are credentials of RFC 9110 section 11.4.

@@ -109,7 +109,8 @@ func TestSpellingsHaveOneValue(t *testing.T) {
 		for r := range reading(ReadingsMax) {
 			v := view{r, string(appendReading(nil, []byte(path), r))}
 			if before, known := values[v]; known && before != string(value) {
-				t.Fatalf("%s and %s are both %s in reading %d, and have the values %s and %s", spelled[v], path, v.path, r, before, value)
+				t.Fatalf("%s and %s are both %s in reading %d, and have the values %s and %s", spelled[v], path, v.path, r,
+					before, value)
 			} else if known && spelled[v] != path {
 				differ++
 			}
@@ -133,7 +134,8 @@ func FuzzPath(f *testing.F) {
 			}
 		}
 		var all [ReadingsMax][]byte
-		if _, n := AppendReadings(nil, path, &all); IsNormal(path) && (n != 1 || !bytes.Equal(all[0], path)) || !bytes.Equal(all[n-1], AppendPath(nil, path)) {
+		if _, n := AppendReadings(nil, path, &all); IsNormal(path) && (n != 1 || !bytes.Equal(all[0], path)) ||
+			!bytes.Equal(all[n-1], AppendPath(nil, path)) {
 			t.Fatalf("%q reads as %q", path, all[:n])
 		}
 	})
@@ -152,7 +154,8 @@ func faultOfReading(path []byte, r reading) string {
 	if again := appendReading(nil, normal, r); !bytes.Equal(again, normal) {
 		return fmt.Sprintf("%q becomes %q, and that becomes %q", path, normal, again)
 	}
-	if odd := appendReading(nil, append([]byte("/x/%2E%2E//./"), path...), r); !bytes.HasPrefix(path, []byte("..")) && !bytes.Equal(odd, normal) {
+	if odd := appendReading(nil, append([]byte("/x/%2E%2E//./"), path...), r); !bytes.HasPrefix(path, []byte("..")) &&
+		!bytes.Equal(odd, normal) {
 		return fmt.Sprintf("%q becomes %q, and %q behind a detour", path, normal, odd)
 	}
 	return ""

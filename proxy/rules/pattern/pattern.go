@@ -56,7 +56,8 @@ func Path(text string) (*Pattern, error) {
 	}
 	trimmed := strings.TrimRight(text, "/")
 	if text != "/" && text != trimmed {
-		return nil, fmt.Errorf("must not end in /, is %q: write %s for that path alone, %s/** to include all paths below it", text, trimmed, trimmed)
+		return nil, fmt.Errorf("must not end in /, is %q: write %s for that path alone, %s/** to "+
+			"include all paths below it", text, trimmed, trimmed)
 	}
 	p, err := parse(strings.TrimPrefix(text, "/"), '/')
 	if err != nil {
@@ -76,7 +77,8 @@ func Host(text string) (*Pattern, error) {
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("%w, is %q", err, text)
-	case strings.ContainsAny(text, "/?#@%, \t") || strings.HasSuffix(text, ".") || string(AppendHost(nil, []byte(text))) != lower:
+	case strings.ContainsAny(text, "/?#@%, \t") || strings.HasSuffix(text, ".") ||
+		string(AppendHost(nil, []byte(text))) != lower:
 		return nil, fmt.Errorf("must be a host without port, such as api.example.com or *.example.com, is %q", text)
 	}
 	return p, nil

@@ -48,7 +48,8 @@ func TestAccept(t *testing.T) {
 }
 
 func BenchmarkParseAccept(b *testing.B) {
-	for _, accept := range []string{"*/*", "application/json", "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8"} {
+	for _, accept := range []string{"*/*", "application/json",
+		"text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8"} {
 		b.Run(accept[:3], func(b *testing.B) {
 			value := []byte(accept)
 			b.ReportAllocs()

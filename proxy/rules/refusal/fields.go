@@ -12,7 +12,8 @@ import (
 // reserved are the fields that the configuration of a refusal may not set, with * as a
 // wildcard: those for framing and the connection, and those that the proxy sets itself.
 var reserved = [...]string{
-	"Connection", "Keep-Alive", "Proxy-*", "TE", "Trailer", "Transfer-Encoding", "Upgrade", "Content-Length", "Content-Encoding", "HTTP2-Settings",
+	"Connection", "Keep-Alive", "Proxy-*", "TE", "Trailer", "Transfer-Encoding", "Upgrade", "Content-Length",
+	"Content-Encoding", "HTTP2-Settings",
 	"Content-Type", "Content-Range", "Date", "Host", "Expect", "Via",
 	"Retry-After", "X-RateLimit-*", "RateLimit", "RateLimit-*", "X-Weir-*", "X-Request-Id",
 	"Access-Control-Allow-Origin", "Access-Control-Allow-Credentials", "Access-Control-Expose-Headers",
@@ -33,7 +34,8 @@ func CheckField(name, value string) error {
 		return fmt.Errorf("%s is set by the proxy itself", name)
 	case len(name)+len(value) > fieldBytesMax:
 		return fmt.Errorf("%.40s must be at most %d bytes, is %d", name, fieldBytesMax, len(name)+len(value))
-	case strings.Trim(value, " \t") != value || strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }):
+	case strings.Trim(value, " \t") != value ||
+		strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }):
 		return fmt.Errorf("the value of %s has control characters, or spaces around it", name)
 	}
 	return nil
@@ -81,5 +83,6 @@ func ParseFields(text string) ([]byte, error) {
 // covers reports whether a reserved name matches name.
 func covers(reserved, name string) bool {
 	prefix, open := strings.CutSuffix(reserved, "*")
-	return strings.EqualFold(prefix, name) || open && len(name) >= len(prefix) && strings.EqualFold(prefix, name[:len(prefix)])
+	return strings.EqualFold(prefix, name) || open && len(name) >= len(prefix) &&
+		strings.EqualFold(prefix, name[:len(prefix)])
 }

@@ -71,7 +71,8 @@ func New(files map[string][]byte) (*Pages, error) {
 func (p *Pages) add(file string, text []byte) error {
 	name, form, ok := fileName(file)
 	if !ok {
-		return fmt.Errorf("must be named NAME.html, NAME.json or NAME.txt with a name of at most %d letters, digits, - and _", nameBytesMax)
+		return fmt.Errorf(
+			"must be named NAME.html, NAME.json or NAME.txt with a name of at most %d letters, digits, - and _", nameBytesMax)
 	}
 	t, err := ParseTemplate(form, text)
 	if err != nil {

@@ -43,7 +43,8 @@ const (
 )
 
 // placeholderNames are the words between the braces.
-var placeholderNames = [placeholders]string{phStatus: "status", phTitle: "title", phError: "error", phAdvice: "advice", phRule: "rule", phLimit: "limit",
+var placeholderNames = [placeholders]string{phStatus: "status", phTitle: "title", phError: "error",
+	phAdvice: "advice", phRule: "rule", phLimit: "limit",
 	phRemaining: "remaining", phRetryAfter: "retryAfter", phDecision: "decision", phRequestID: "requestId"}
 
 // Bounds of a template, and of its parts.
@@ -97,7 +98,8 @@ func ParseTemplate(f Form, text []byte) (*Template, error) {
 		}
 		place := slices.Index(placeholderNames[:], string(bytes.TrimSpace(word)))
 		if place <= int(literal) {
-			return nil, fmt.Errorf("line %d: {{%.40q}} is unknown; allowed: {{%s}}", line, word, strings.Join(placeholderNames[literal+1:], "}}, {{"))
+			return nil, fmt.Errorf("line %d: {{%.40q}} is unknown; allowed: {{%s}}", line, word,
+				strings.Join(placeholderNames[literal+1:], "}}, {{"))
 		}
 		if t.parts = append(t.parts, part{place: placeholder(place)}); len(t.parts) > placesMax {
 			return nil, fmt.Errorf("line %d: more than %d parts", line, placesMax)

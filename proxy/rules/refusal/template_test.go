@@ -119,7 +119,8 @@ func FuzzTemplate(f *testing.F) {
 	f.Add(`{"rule":"{{rule}}","after":{{retryAfter}}}`, `a"<b>\`+"\n", int64(3))
 	f.Add(`{{status}}`, "x", int64(-1))
 	f.Fuzz(func(t *testing.T, text, value string, after int64) {
-		v := Values{Status: 429, Error: value, Rule: value, RetryAfter: after, Decision: []byte(value), RequestID: []byte(value)}
+		v := Values{Status: 429, Error: value, Rule: value, RetryAfter: after, Decision: []byte(value),
+			RequestID: []byte(value)}
 		if tpl, err := ParseTemplate(JSON, []byte(text)); err == nil && utf8.ValidString(value) {
 			if body := tpl.Append(nil, &v); !json.Valid(body) {
 				t.Errorf("%q with %q becomes %q", text, value, body)

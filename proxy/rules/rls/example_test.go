@@ -10,7 +10,8 @@ import (
 func Example() {
 	var n strict.Node
 	var r rls.Request
-	for _, body := range []string{`{"domain":"shop","descriptors":[{"entries":[{"key":"plan","value":"free"}]}]}`, `{"domian":"shop"}`} {
+	for _, body := range []string{`{"domain":"shop","descriptors":[{"entries":[{"key":"plan","value":"free"}]}]}`,
+		`{"domian":"shop"}`} {
 		if err := n.Parse([]byte(body)); err != nil {
 			fmt.Println(err)
 		} else if err := r.Read(&n); err != nil {

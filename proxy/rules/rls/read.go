@@ -12,9 +12,10 @@ import (
 // The fields of messages, by both of their names: protojson takes either.
 var (
 	requestFields    = fields{{"domain", "domain"}, {"descriptors", "descriptors"}, {"hitsAddend", "hits_addend"}}
-	descriptorFields = fields{{"entries", "entries"}, {"limit", "limit"}, {"hitsAddend", "hits_addend"}, {"isNegativeHits", "is_negative_hits"}}
-	entryFields      = fields{{"key", "key"}, {"value", "value"}}
-	overrideFields   = fields{{"requestsPerUnit", "requests_per_unit"}, {"unit", "unit"}}
+	descriptorFields = fields{{"entries", "entries"}, {"limit", "limit"}, {"hitsAddend", "hits_addend"},
+		{"isNegativeHits", "is_negative_hits"}}
+	entryFields    = fields{{"key", "key"}, {"value", "value"}}
+	overrideFields = fields{{"requestsPerUnit", "requests_per_unit"}, {"unit", "unit"}}
 )
 
 // Read parses the request written as JSON in n, and borrows from it. The error is a

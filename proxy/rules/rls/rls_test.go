@@ -80,16 +80,21 @@ func TestReadFaults(t *testing.T) {
 		{`{"hitsAddend":4294967296}`, `hitsAddend: must be a whole number from 0 to 4294967295, is 4294967296`},
 		{`{"hitsAddend":-1}`, `hitsAddend: must be a whole number from 0 to 4294967295, is -1`},
 		{`{"hitsAddend":1.5}`, `hitsAddend: must be a whole number from 0 to 4294967295, is 1.5`},
-		{`{"hitsAddend":1e99999999999999999999}`, `hitsAddend: must be a whole number from 0 to 4294967295, is 1e99999999999999999999`},
+		{`{"hitsAddend":1e99999999999999999999}`,
+			`hitsAddend: must be a whole number from 0 to 4294967295, is 1e99999999999999999999`},
 		{`{"hitsAddend":" 1"}`, `hitsAddend: must be a whole number from 0 to 4294967295, is " 1"`},
 		{`{"hitsAddend":""}`, `hitsAddend: must be a whole number from 0 to 4294967295, is ""`},
 		{`{"hitsAddend":"01"}`, `hitsAddend: must be a whole number from 0 to 4294967295, is "01"`},
 		{`{"descriptors":{}}`, `descriptors: must be a list, is an object`},
 		{`{"descriptors":[null]}`, `descriptors[0]: must be an object, is null`},
-		{`{"descriptors":[{},{"entries":[{"kee":"a"}]}]}`, `descriptors[1].entries[0].kee: is unknown; the fields are key, value`},
-		{`{"descriptors":[{"limit":{"unit":"second"}}]}`, `descriptors[0].limit.unit: must be one of UNKNOWN, SECOND, MINUTE, HOUR, DAY, MONTH, YEAR, WEEK, is "second"`},
-		{`{"descriptors":[{"limit":{"unit":1.5}}]}`, `descriptors[0].limit.unit: must be the name or the number of a unit, is 1.5`},
-		{`{"descriptors":[{"hitsAddend":18446744073709551616}]}`, `descriptors[0].hitsAddend: must be a whole number from 0 to 18446744073709551615, is 18446744073709551616`},
+		{`{"descriptors":[{},{"entries":[{"kee":"a"}]}]}`,
+			`descriptors[1].entries[0].kee: is unknown; the fields are key, value`},
+		{`{"descriptors":[{"limit":{"unit":"second"}}]}`,
+			`descriptors[0].limit.unit: must be one of UNKNOWN, SECOND, MINUTE, HOUR, DAY, MONTH, YEAR, WEEK, is "second"`},
+		{`{"descriptors":[{"limit":{"unit":1.5}}]}`,
+			`descriptors[0].limit.unit: must be the name or the number of a unit, is 1.5`},
+		{`{"descriptors":[{"hitsAddend":18446744073709551616}]}`,
+			`descriptors[0].hitsAddend: must be a whole number from 0 to 18446744073709551615, is 18446744073709551616`},
 		{`{"descriptors":[{"isNegativeHits":"true"}]}`, `descriptors[0].isNegativeHits: must be true or false, is "true"`},
 	} {
 		if _, err := parse(test.text); err == nil || err.Error() != test.want {
@@ -102,7 +107,8 @@ func TestAppendResponse(t *testing.T) {
 	r := &Response{
 		OverallCode: OverLimit,
 		Statuses: []Status{
-			{Code: OverLimit, Limit: Limit{Given: true, Name: `a"b`, RequestsPerUnit: 10, Unit: Month}, UntilReset: 3 * time.Second},
+			{Code: OverLimit, Limit: Limit{Given: true, Name: `a"b`, RequestsPerUnit: 10, Unit: Month},
+				UntilReset: 3 * time.Second},
 			{Code: OK, Limit: Limit{Given: true}, Remaining: 7},
 			{Code: OK},
 		},
@@ -126,7 +132,9 @@ func TestAppendResponse(t *testing.T) {
 // Reading and writing use their memory again.
 func TestNothingIsAllocated(t *testing.T) {
 	body := []byte(`{"domain":"d","descriptors":[{"entries":[{"key":"a","value":"b"}]},{"entries":[{"key":"c","value":"d"}],"hitsAddend":"2"}]}`)
-	answer := &Response{OverallCode: OK, Statuses: []Status{{Code: OK, Limit: Limit{Given: true, RequestsPerUnit: 3, Unit: Day}, Remaining: 2, UntilReset: time.Second}}}
+	answer := &Response{OverallCode: OK,
+		Statuses: []Status{{Code: OK, Limit: Limit{Given: true, RequestsPerUnit: 3, Unit: Day}, Remaining: 2,
+			UntilReset: time.Second}}}
 	var n strict.Node
 	var r Request
 	var out []byte
@@ -148,7 +156,8 @@ func TestNothingIsAllocated(t *testing.T) {
 func FuzzRead(f *testing.F) {
 	for _, seed := range []string{
 		`{"domain":"d","descriptors":[{"entries":[{"key":"a","value":"b"}],"limit":{"requestsPerUnit":"3","unit":"DAY"},"hitsAddend":"1e2"}],"hits_addend":7}`,
-		`{"descriptors":[{"isNegativeHits":true,"hits_addend":18446744073709551615},null]}`, `{"domain":"\ud83d\ude00"}`, `{"hitsAddend":-0}`, `{"hitsAddend":1.0E1}`,
+		`{"descriptors":[{"isNegativeHits":true,"hits_addend":18446744073709551615},null]}`, `{"domain":"\ud83d\ude00"}`,
+		`{"hitsAddend":-0}`, `{"hitsAddend":1.0E1}`,
 	} {
 		f.Add([]byte(seed))
 	}

@@ -58,7 +58,8 @@ func appendStatus(dst []byte, s *Status) []byte {
 		o.dst = strconv.AppendUint(o.name("limitRemaining"), uint64(s.Remaining), 10)
 	}
 	if s.UntilReset != 0 {
-		o.dst = append(strconv.AppendInt(append(o.name("durationUntilReset"), '"'), int64(s.UntilReset/time.Second), 10), `s"`...)
+		o.dst = append(strconv.AppendInt(append(o.name("durationUntilReset"), '"'), int64(s.UntilReset/time.Second), 10),
+			`s"`...)
 	}
 	return append(o.dst, '}')
 }

@@ -26,7 +26,8 @@ func tenOfWhichTwoMatch() string {
 	return rules(lines...)
 }
 
-const usual = "GET /api/test?x=1 | Host: api.example.com | User-Agent: loadgen/1 | Accept: */* | Accept-Encoding: gzip | X-Partner: client-00000007 | X-Plan: gold | Cookie: sid=1"
+const usual = "GET /api/test?x=1 | Host: api.example.com | User-Agent: loadgen/1 | Accept: */* | Accept-Encoding: " +
+	"gzip | X-Partner: client-00000007 | X-Plan: gold | Cookie: sid=1"
 
 func TestMatchDoesNotAllocate(t *testing.T) {
 	few := clients(t, string(manyClients(100, true)))
@@ -40,8 +41,10 @@ func TestMatchDoesNotAllocate(t *testing.T) {
 		{"several readings of the path", tenOfWhichTwoMatch(), "GET /api%2Ftest;x=1/", 2},
 		{"secret parts", `rules: [{id: a, key: ["header:Authorization", "secret:query:q"], limit: {algorithm: off}}, {id: b, key: ["header:Authorization"], limit: {algorithm: off}}]`,
 			"GET /?q=%41 | Authorization: Bearer x | Cookie: sid=1", 2},
-		{"several readings", everything, "GET /a/%41?%71=%20&Q=1 | Cookie: sid=1; sid=%41; sid=\"\\101\" | a: b | X-Priority: low | X-Priority: high", 5},
-		{"Basic", `rules: [{id: a, key: ["header:Authorization"], limit: {algorithm: off}}]`, "GET / | Authorization: Basic dXNl=cjpwYXM=", 2},
+		{"several readings", everything,
+			"GET /a/%41?%71=%20&Q=1 | Cookie: sid=1; sid=%41; sid=\"\\101\" | a: b | X-Priority: low | X-Priority: high", 5},
+		{"Basic", `rules: [{id: a, key: ["header:Authorization"], limit: {algorithm: off}}]`,
+			"GET / | Authorization: Basic dXNl=cjpwYXM=", 2},
 		{"descriptors", tree, "GET /a | X-Plan: best", 2},
 	} {
 		s := read(t, test.file, rule.Options{Clients: few, ClientKey: part(t, "cookie:sid"),
@@ -73,7 +76,8 @@ func BenchmarkMatch(b *testing.B) {
 		{"no rules", rule.NoRules, rule.Options{}, usual},
 		{"ten rules, two match", tenOfWhichTwoMatch(), rule.Options{}, usual},
 		{"with 100,000 clients", tenOfWhichTwoMatch(), rule.Options{Clients: few}, usual},
-		{"with a path that is not normal", tenOfWhichTwoMatch(), rule.Options{}, strings.Replace(usual, "/test", "//%74est", 1)},
+		{"with a path that is not normal", tenOfWhichTwoMatch(), rule.Options{},
+			strings.Replace(usual, "/test", "//%74est", 1)},
 		{"5,000 descriptors", many.String(), rule.Options{}, usual},
 	} {
 		b.Run(bench.name, func(b *testing.B) {

@@ -219,7 +219,8 @@ func (j *judge) respell(c *compiled, s *Set) {
 		}
 		_, twice := c.respelled[string(normal)]
 		if twice || s.clients.find(normal) != nil {
-			j.Fault("", "must not have a client twice in the client file: %q is the same %s as another", s.nameOf(name), c.Key[0])
+			j.Fault("", "must not have a client twice in the client file: %q is the same %s as another", s.nameOf(name),
+				c.Key[0])
 			continue
 		}
 		if c.respelled == nil {

@@ -21,7 +21,8 @@ const threeClients = `{
 
 func TestClientsOfARule(t *testing.T) {
 	s := read(t, rules(
-		"id: per, key: [header:X-Id], clients: true, cost: 7, soft: {overshoot: 0.5, for: 10}, limit: {algorithm: fixed, limit: 10, window: 1}",
+		"id: per, key: [header:X-Id], clients: true, cost: 7, soft: {overshoot: 0.5, for: 10}, limit: {algorithm: fixed, "+
+			"limit: 10, window: 1}",
 		"id: net, key: [ip], clients: true, match: {path: /net}",
 	), rule.Options{Clients: clients(t, threeClients)})
 	for _, test := range []struct {
@@ -41,8 +42,10 @@ func TestClientsOfARule(t *testing.T) {
 		found := s.Match(head(t, test.request), address("2001:db8:1:2::1"), &x)
 		hit := found[len(found)-1]
 		overshoot, _ := hit.Limit.Overshoot()
-		if hit.Rule.ID != test.id || hit.Limit.Permits() != test.permits || hit.Cost != test.cost || overshoot != test.overshoot {
-			t.Errorf("%s: rule %s, limit %+v and %d, cost %d; want %+v", test.request, hit.Rule.ID, hit.Limit.Config(), overshoot, hit.Cost, test)
+		if hit.Rule.ID != test.id || hit.Limit.Permits() != test.permits || hit.Cost != test.cost ||
+			overshoot != test.overshoot {
+			t.Errorf("%s: rule %s, limit %+v and %d, cost %d; want %+v", test.request, hit.Rule.ID, hit.Limit.Config(),
+				overshoot, hit.Cost, test)
 		}
 	}
 }
@@ -61,10 +64,12 @@ func TestBuiltInClientsRule(t *testing.T) {
 			t.Errorf("%s meets %q, want %q", request, got, want)
 		}
 	}
-	if got := hits(t, read(t, messaging, o), "GET / | X-Client-Id: acme | Message-Type: marketing", ""); got != "messaging/message_type=marketing: clients:4:acme" {
+	if got := hits(t, read(t, messaging, o), "GET / | X-Client-Id: acme | Message-Type: marketing",
+		""); got != "messaging/message_type=marketing: clients:4:acme" {
 		t.Errorf("with descriptors: %s", got)
 	}
-	if got := hits(t, read(t, rules("id: r, clients: true, key: [ip]"), o), "GET / | X-Client-Id: acme", "192.0.2.7"); got != "r:9:192.0.2.7" {
+	if got := hits(t, read(t, rules("id: r, clients: true, key: [ip]"), o), "GET / | X-Client-Id: acme",
+		"192.0.2.7"); got != "r:9:192.0.2.7" {
 		t.Errorf("with a rule for clients: %s", got)
 	}
 }
@@ -85,12 +90,14 @@ func TestClientsFaults(t *testing.T) {
 	f(`{"a":{}}`, "line 1: a.algorithm: is missing")
 	f("{\"a\":{\"algorithm\":\"fixed\",\n\"limit\":1}}", "a.window: is missing or 0")
 	f("{\"a\":{\"algorithm\":\"fixed\",\n\"limit\":-1,\"window\":1}}", "line 2: a.limit: must be greater than 0, is -1")
-	f(`{"a.b":{"algorithm":"fixed","limit":1,"window":1,"burts":1}}`, `["a.b"].burts: unknown field; allowed: algorithm, limit, window, capacity, fillRate, burst, cost, priority`)
+	f(`{"a.b":{"algorithm":"fixed","limit":1,"window":1,"burts":1}}`,
+		`["a.b"].burts: unknown field; allowed: algorithm, limit, window, capacity, fillRate, burst, cost, priority`)
 	f(`{"a":{"algorithm":"fixed","limit":1,"window":1,"cost":0}}`, "a.cost: must be a whole number from 1")
 	f(`{"a":{"algorithm":"fixed","limit":1,"window":1,"priority":1}}`, "a.priority: must be a string, is 1")
 	f(`{"a":{"algorithm":"fixed","limit":1,"window":1,"limit":2}}`, "a.limit: given twice")
 	f("{\"a\":{\"algorithm\":\"fixed\",\"limit\":1,\"window\":1},\n\"\\u0061\":{\"algorithm\":\"fixed\",\"limit\":1,\"window\":1}}", "line 2: a: given twice")
-	f(`{"`+strings.Repeat("x", 1025)+`":{"algorithm":"fixed","limit":1,"window":1}}`, "must be at most 1024 bytes long, is 1025")
+	f(`{"`+strings.Repeat("x", 1025)+`":{"algorithm":"fixed","limit":1,"window":1}}`,
+		"must be at most 1024 bytes long, is 1025")
 	f("{\"\xff\":1}", "line 1: must be UTF-8")
 }
 
@@ -108,15 +115,18 @@ func TestClientsAndRulesTogether(t *testing.T) {
 	f(classy, "key: [ip], clients: true, priority: {classes: {high: 0}, default: high}", "")
 	f(classy, "key: [ip], clients: true, priority: {classes: {low: 0, middle: 0}, default: low}",
 		`must have the class "high", which is the priority of client "acme" in the client file; the classes are low, middle`)
-	f(classy, "key: [ip], clients: true", `must have the class "high", which is the priority of client "acme" in the client file; no rule has priority classes`)
-	f(`{"a":{"algorithm":"fixed","limit":1,"window":1}}`, "key: [ip], clients: true, soft: {overshoot: 0.1, for: 1}", "rules[0].soft: must also be valid with the limits of the client file")
+	f(classy, "key: [ip], clients: true",
+		`must have the class "high", which is the priority of client "acme" in the client file; no rule has priority classes`)
+	f(`{"a":{"algorithm":"fixed","limit":1,"window":1}}`, "key: [ip], clients: true, soft: {overshoot: 0.1, for: 1}",
+		"rules[0].soft: must also be valid with the limits of the client file")
 }
 
 // A CLIENT_KEY that does not tell clients apart is a fault where it is needed.
 func TestClientKey(t *testing.T) {
 	for _, key := range []keys.Part{{}, part(t, "global")} {
 		o := rule.Options{Clients: clients(t, threeClients), ClientKey: key}
-		if _, err := rule.Read([]byte(rule.NoRules), o); err == nil || !strings.HasPrefix(err.Error(), "CLIENT_KEY: must be a part") {
+		if _, err := rule.Read([]byte(rule.NoRules), o); err == nil ||
+			!strings.HasPrefix(err.Error(), "CLIENT_KEY: must be a part") {
 			t.Errorf("%q: %v", key, err)
 		}
 		read(t, rules("key: [ip], clients: true"), o)
@@ -132,7 +142,8 @@ func manyClients(n int, own bool) []byte {
 		if own {
 			number = i + 1
 		}
-		fmt.Fprintf(&b, "%c\"client-%08d\":{\"algorithm\":\"token\",\"capacity\":%d,\"fillRate\":5}\n", ",{"[b2i(i == 0)], i, number)
+		fmt.Fprintf(&b, "%c\"client-%08d\":{\"algorithm\":\"token\",\"capacity\":%d,\"fillRate\":5}\n", ",{"[b2i(i == 0)],
+			i, number)
 	}
 	b.WriteString("}")
 	return []byte(b.String())
@@ -168,14 +179,16 @@ func TestClientsAreSmall(t *testing.T) {
 // Each of many clients is found, and has its own limit.
 func TestManyClientsAreFound(t *testing.T) {
 	const n = 5_000
-	s := read(t, rule.NoRules, rule.Options{Clients: clients(t, string(manyClients(n, true))), ClientKey: part(t, "header:X-Id")})
+	s := read(t, rule.NoRules, rule.Options{Clients: clients(t, string(manyClients(n, true))),
+		ClientKey: part(t, "header:X-Id")})
 	h := head(t, "GET / | X-Id: client-00000000")
 	id := h.Fields[len(h.Fields)-1].Value
 	var x rule.Scratch
 	for i := range n {
 		copy(id, fmt.Sprintf("client-%08d", i))
 		found := s.Match(h, address(""), &x)
-		if len(found) != 1 || found[0].Limit.Config() != (limit.Config{Algorithm: limit.Token, Capacity: int64(i + 1), FillRate: 5}) {
+		if len(found) != 1 ||
+			found[0].Limit.Config() != (limit.Config{Algorithm: limit.Token, Capacity: int64(i + 1), FillRate: 5}) {
 			t.Fatalf("%s: %+v", id, found)
 		}
 	}
@@ -233,7 +246,8 @@ func TestSoftLimitsOfClientsAreBounded(t *testing.T) {
 	file := func(span func(i int) int) []byte {
 		var list []string
 		for i := range 1_000 {
-			list = append(list, fmt.Sprintf(`{"id":"r%d","match":{"path":"/%d"},"key":["ip"],"clients":true,"limit":{"algorithm":"fixed","limit":10,"window":1},"soft":{"overshoot":0.5,"for":%d}}`, i, i, span(i)))
+			list = append(list, fmt.Sprintf(
+				`{"id":"r%d","match":{"path":"/%d"},"key":["ip"],"clients":true,"limit":{"algorithm":"fixed","limit":10,"window":1},"soft":{"overshoot":0.5,"for":%d}}`, i, i, span(i)))
 		}
 		return []byte(`{"rules":[` + strings.Join(list, ",") + `]}`)
 	}

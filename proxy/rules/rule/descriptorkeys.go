@@ -75,13 +75,15 @@ func (d DescriptorKeys) part(key string) (keys.Part, error) {
 		return keys.Part{}, fmt.Errorf("must be in DESCRIPTOR_KEYS, as in %s=ip/24: it is %s", key, envoyOnly[key])
 	}
 	if what, ok := envoyOnly[key]; ok {
-		return keys.Part{}, fmt.Errorf("must be in DESCRIPTOR_KEYS, as in %s=header:X-Class, because it is %s and not a part of a request; "+
-			"or write a rule that matches what the route does", key, what)
+		return keys.Part{},
+			fmt.Errorf("must be in DESCRIPTOR_KEYS, as in %s=header:X-Class, because it is %s and not a part of a request; "+
+				"or write a rule that matches what the route does", key, what)
 	}
 	name := strings.ReplaceAll(strings.TrimPrefix(key, "header_"), "_", "-")
 	switch {
 	case keys.ClaimsOrigin(name):
-		return keys.Part{}, fmt.Errorf("must be remote_address, which respects TRUSTED_PROXIES: any client can write an address into the field %s", name)
+		return keys.Part{}, fmt.Errorf(
+			"must be remote_address, which respects TRUSTED_PROXIES: any client can write an address into the field %s", name)
 	case !keys.IsToken(name):
 		return keys.Part{}, fmt.Errorf("must be a name that a field can have, or be in DESCRIPTOR_KEYS, is %q", key)
 	}
@@ -94,7 +96,8 @@ func (d DescriptorKeys) part(key string) (keys.Part, error) {
 func valueOf(p keys.Part, key, text string) (string, error) {
 	switch {
 	case strings.Contains(text, "*"):
-		return "", fmt.Errorf("must be one value, is %q: wildcards are not supported; write each value, or a rule with match", shownOf(p, text))
+		return "", fmt.Errorf(
+			"must be one value, is %q: wildcards are not supported; write each value, or a rule with match", shownOf(p, text))
 	case p.Source == keys.Path:
 		if !strings.HasPrefix(text, "/") || strings.ContainsAny(text, "?#") {
 			return "", fmt.Errorf("must be a path that begins with / and has no ? and #, is %q", text)

@@ -119,7 +119,8 @@ func (j *judge) entry(d *descriptor.Entry) (part keys.Part) {
 		j.Under(d.Path+".value", err)
 	}
 	j.Check(d.QuotaMode, d.Path+".quota_mode", "must be false: true is not supported")
-	j.Check(d.Limit != nil && len(d.Limit.Replaces) > 0, d.Path+".rate_limit.replaces", "is not supported: all limits that match apply")
+	j.Check(d.Limit != nil && len(d.Limit.Replaces) > 0, d.Path+".rate_limit.replaces",
+		"is not supported: all limits that match apply")
 	d.DetailedMetric, d.ValueToMetric, d.Metadata = false, false, nil
 	return part
 }

@@ -112,7 +112,8 @@ func TestDescriptorLimits(t *testing.T) {
 		{7, 365 * 24 * time.Hour, rule.Enforce},
 	} {
 		r := s.Rule(i)
-		if l := r.Limit; l.Algorithm != limit.Fixed || l.Limit != want.permits || l.Window != want.window.Seconds() || r.Mode != want.mode {
+		if l := r.Limit; l.Algorithm != limit.Fixed || l.Limit != want.permits || l.Window != want.window.Seconds() ||
+			r.Mode != want.mode {
 			t.Errorf("rule %s: %v, %v; want %+v", r.ID, l, r.Mode, want)
 		}
 	}
@@ -157,12 +158,18 @@ func TestDescriptorFaults(t *testing.T) {
 		{"{key: a, quota_mode: true}", "descriptors[0].quota_mode: must be false: true is not supported"},
 		{"{key: a, share_threshold: 1}", "descriptors[0].share_threshold: must be true or false, is 1"},
 		{"{key: remote_address, value: here}", `descriptors[0].value: must be an IP address, is "here"`},
-		{"{key: a, rate_limit: {unit: fortnight, requests_per_unit: 5}}", `descriptors[0].rate_limit.unit: must be one of second, minute, hour, day, week, month, year, is "fortnight"`},
-		{"{key: remote_address, value: 10.0.0.0/8}", `descriptors[0].value: must be what the part ip tells clients apart by, such as 10.0.0.0, is "10.0.0.0/8"; or set DESCRIPTOR_KEYS=remote_address=ip/8`},
-		{"{key: remote_address, value: '2001:db8::1'}", `must be what the part ip tells clients apart by, such as 2001:db8::/64, is "2001:db8::1"; or set DESCRIPTOR_KEYS=remote_address=ip/128`},
-		{"{key: remote_address, value: '2001:db8::/32'}", `must be what the part ip tells clients apart by, such as 2001:db8::/64, is "2001:db8::/32"`},
+		{"{key: a, rate_limit: {unit: fortnight, requests_per_unit: 5}}",
+			`descriptors[0].rate_limit.unit: must be one of second, minute, hour, day, week, month, year, is "fortnight"`},
+		{"{key: remote_address, value: 10.0.0.0/8}",
+			`descriptors[0].value: must be what the part ip tells clients apart by, such as 10.0.0.0, is "10.0.0.0/8"; or set DESCRIPTOR_KEYS=remote_address=ip/8`},
+		{"{key: remote_address, value: '2001:db8::1'}",
+			`must be what the part ip tells clients apart by, such as 2001:db8::/64, is "2001:db8::1"; or set DESCRIPTOR_KEYS=remote_address=ip/128`},
+		{"{key: remote_address, value: '2001:db8::/32'}",
+			`must be what the part ip tells clients apart by, such as 2001:db8::/64, is "2001:db8::/32"`},
 		{"{key: remote_address, value: 10.1.2.3/8}", "must be the address of a network, such as 10.0.0.0/8"},
-		{"{key: generic_key, value: slow}", "descriptors[0].key: must be in DESCRIPTOR_KEYS, as in generic_key=header:X-Class, because it is a constant of Envoy's route and not a part of a request"},
+		{"{key: generic_key, value: slow}",
+			"descriptors[0].key: must be in DESCRIPTOR_KEYS, as in generic_key=header:X-Class, because it is a constant of " +
+				"Envoy's route and not a part of a request"},
 		{"{key: header_match, value: slow}", "must be in DESCRIPTOR_KEYS"},
 		{"{key: destination_cluster, value: a}", "must be in DESCRIPTOR_KEYS"},
 		{"{key: source_cluster, value: a}", "must be in DESCRIPTOR_KEYS"},
@@ -178,13 +185,16 @@ func TestDescriptorFaults(t *testing.T) {
 		{"{key: a, rate_limit: {requests_per_unit: 5}}", "descriptors[0].rate_limit.unit: is missing"},
 		{"{key: a, rate_limit: {unit: day}}", "descriptors[0].rate_limit.requests_per_unit: is missing"},
 		{"{key: a, rate_limit: {unit: day, requests_per_unit: -1}}", "must be a whole number from 0"},
-		{"{key: a, rate_limit: {unit: day, requests_per_unit: 5, replaces: [{name: b}]}}", "descriptors[0].rate_limit.replaces: is not supported"},
-		{"{key: a, rate_limit: {unit: day, requests_per_unit: 5, unlimited: true}}", "descriptors[0].rate_limit.unit: is not allowed with unlimited"},
+		{"{key: a, rate_limit: {unit: day, requests_per_unit: 5, replaces: [{name: b}]}}",
+			"descriptors[0].rate_limit.replaces: is not supported"},
+		{"{key: a, rate_limit: {unit: day, requests_per_unit: 5, unlimited: true}}",
+			"descriptors[0].rate_limit.unit: is not allowed with unlimited"},
 		{"{key: a, " + rate + "}\n  - {key: a}", "line 4: descriptors[1]: is given twice"},
 		{"{key: path, value: /a, " + rate + "}\n  - {key: path, value: /./a}", "line 4: descriptors[1]: is given twice"},
 		{"{key: a, rate_limit: {algorithm: token, capacity: 5}}", "descriptors[0].rate_limit.fillRate: is missing"},
 		{"{key: a, descriptors: 1}", "descriptors[0].descriptors: must be a list, is 1"},
-		{"{key: a, descriptors: [{key: b, rate_limit: 1}]}", "descriptors[0].descriptors[0].rate_limit: must be an object, is 1"},
+		{"{key: a, descriptors: [{key: b, rate_limit: 1}]}",
+			"descriptors[0].descriptors[0].rate_limit: must be an object, is 1"},
 	} {
 		_, err := rule.Read([]byte("domain: d\ndescriptors:\n  - "+test.entry+"\n"), rule.Options{})
 		if err == nil || !strings.Contains(err.Error(), test.want) {
@@ -225,7 +235,8 @@ func TestDescriptorKeys(t *testing.T) {
 // Networks and keys that Envoy gives a meaning count once the setting says what
 // they are.
 func TestDescriptorKeysOfEnvoy(t *testing.T) {
-	sources := testkit.Must(rule.ParseDescriptorKeys("masked_remote_address=ip/8, generic_key=header:X-Class, remote_address=ip/128"))(t)
+	sources := testkit.Must(
+		rule.ParseDescriptorKeys("masked_remote_address=ip/8, generic_key=header:X-Class, remote_address=ip/128"))(t)
 	s := read(t, `
 domain: d
 descriptors:
@@ -239,8 +250,10 @@ descriptors:
 	for _, test := range []struct{ request, client, want string }{
 		{"GET /", "10.1.2.3", "d/masked_remote_address=10.0.0.0%2F8: d/remote_address:8:10.1.2.3"},
 		{"GET /", "10.9.9.9", "d/masked_remote_address=10.0.0.0%2F8:"},
-		{"GET / | X-Class: slow", "11.1.2.3", "d/masked_remote_address:10:11.0.0.0/8 d/generic_key=slow: d/remote_address:8:11.1.2.3"},
-		{"GET / | Generic-Key: slow", "2001:db8::1", "d/masked_remote_address:13:2001:db8::/64 d/remote_address=2001:db8::1:"},
+		{"GET / | X-Class: slow", "11.1.2.3",
+			"d/masked_remote_address:10:11.0.0.0/8 d/generic_key=slow: d/remote_address:8:11.1.2.3"},
+		{"GET / | Generic-Key: slow", "2001:db8::1",
+			"d/masked_remote_address:13:2001:db8::/64 d/remote_address=2001:db8::1:"},
 		{"GET /", "2001:db8::2", "d/masked_remote_address:13:2001:db8::/64 d/remote_address:11:2001:db8::2"},
 	} {
 		if got := hits(t, s, test.request, test.client); got != test.want {
@@ -252,13 +265,15 @@ descriptors:
 // The id of a rule does not tell a value that is a secret.
 func TestIDsOfSecretValues(t *testing.T) {
 	entry := func(value string) string {
-		return "domain: d\ndescriptors:\n  - {key: authorization, value: " + value + ", rate_limit: {unit: day, requests_per_unit: 5}}\n"
+		return "domain: d\ndescriptors:\n  - {key: authorization, value: " + value +
+			", rate_limit: {unit: day, requests_per_unit: 5}}\n"
 	}
 	s := read(t, entry("topsecret"), rule.Options{})
 	if got := hits(t, s, "GET / | Authorization: topsecret", ""); got != "d/authorization=sha256:53336a676c64:" {
 		t.Errorf("the rule is %s", got)
 	}
-	if _, err := rule.Read([]byte(entry("'topsecret*'")), rule.Options{}); err == nil || strings.Contains(err.Error(), "topsecret") {
+	if _, err := rule.Read([]byte(entry("'topsecret*'")), rule.Options{}); err == nil ||
+		strings.Contains(err.Error(), "topsecret") {
 		t.Errorf("have %v, want a fault without the value", err)
 	}
 }

@@ -75,7 +75,7 @@ func ExampleRead_descriptors() {
 	set, err := rule.Read([]byte(`
 domain: messaging
 descriptors:
-  - key: message_type
+  - key: type
     value: marketing
     rate_limit: {unit: day, requests_per_unit: 5}
 `), rule.Options{})
@@ -87,8 +87,8 @@ descriptors:
 	fmt.Println(set.Rule(0).ID, set.Rule(0).Limit)
 	fmt.Println(string(document))
 	// Output:
-	// messaging/message_type=marketing algorithm=fixed, limit=5, window=86400
-	// {"domain":"messaging","descriptors":[{"key":"message_type","value":"marketing","rate_limit":{"unit":"day","requests_per_unit":5}}]}
+	// messaging/type=marketing algorithm=fixed, limit=5, window=86400
+	// {"domain":"messaging","descriptors":[{"key":"type","value":"marketing","rate_limit":{"unit":"day","requests_per_unit":5}}]}
 }
 
 func ExampleReadClients() {

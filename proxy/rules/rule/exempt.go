@@ -120,9 +120,11 @@ func (j *judge) exempt(n *strict.Node, c *compiled) {
 	}
 	m := &c.Match
 	if m.Host != "" || m.Headers != nil {
-		j.Fault(c.path+".match", "must not have host or headers with exempt, since clients can send any; allowed: methods, path, addresses")
+		j.Fault(c.path+".match",
+			"must not have host or headers with exempt, since clients can send any; allowed: methods, path, addresses")
 	}
-	j.Check(m.Path == "" && m.Addresses == nil, c.path+".match", "must have a path or addresses with exempt: otherwise too many requests are exempt")
+	j.Check(m.Path == "" && m.Addresses == nil, c.path+".match",
+		"must have a path or addresses with exempt: otherwise too many requests are exempt")
 }
 
 // splitExempt separates the rules that exempt from the others, which keep their order.
@@ -184,7 +186,8 @@ func (e *exemption) takes(x *Scratch) bool {
 		return true
 	}
 	readings := x.readings()
-	return len(readings) == 1 && bytes.Equal(readings[0], x.request.Path) && !doubtful(readings[0]) && e.path.Matches(readings[0][1:])
+	return len(readings) == 1 && bytes.Equal(readings[0], x.request.Path) && !doubtful(readings[0]) &&
+		e.path.Matches(readings[0][1:])
 }
 
 // doubtful reports whether a path in its normal form has escapes that some target could

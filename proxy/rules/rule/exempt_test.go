@@ -69,14 +69,17 @@ func TestExempt(t *testing.T) {
 		}
 	}
 	// Any rule may be for some addresses.
-	for client, want := range map[string]string{"10.9.9.9": "all:8:10.9.9.9 inside:", "2001:db8::1": "all:13:2001:db8::/64 inside:", "11.9.9.9": "all:8:11.9.9.9", "": "all:-"} {
+	for client, want := range map[string]string{"10.9.9.9": "all:8:10.9.9.9 inside:",
+		"2001:db8::1": "all:13:2001:db8::/64 inside:", "11.9.9.9": "all:8:11.9.9.9", "": "all:-"} {
 		if got := hits(t, s, "GET /in", client); got != want {
 			t.Errorf("%q meets %s, want %s", client, got, want)
 		}
 	}
 	text := testkit.Must(s.MarshalJSON())(t)
 	again, err := read(t, string(text), rule.Options{}).MarshalJSON()
-	if err != nil || string(again) != string(text) || !strings.Contains(string(text), `},{"id":"probes","exempt":true,"match":{"methods":["GET","HEAD"],"path":"/health"},"mode":"enforce"},{"id":"inside"`) {
+	if err != nil || string(again) != string(text) ||
+		!strings.Contains(string(text),
+			`},{"id":"probes","exempt":true,"match":{"methods":["GET","HEAD"],"path":"/health"},"mode":"enforce"},{"id":"inside"`) {
 		t.Errorf("written as %s, then as %s, %v", text, again, err)
 	}
 }
@@ -85,19 +88,23 @@ func TestExemptFaults(t *testing.T) {
 	f := func(line, want string) {
 		t.Helper()
 		_, err := rule.Read([]byte("rules:\n  - {id: a, exempt: true, "+line+"}\n"), rule.Options{})
-		if faults, ok := errors.AsType[strict.Faults](err); !ok || !strings.HasPrefix(faults[0].Error(), "line 2: rules[0]."+want) {
+		if faults, ok := errors.AsType[strict.Faults](err); !ok ||
+			!strings.HasPrefix(faults[0].Error(), "line 2: rules[0]."+want) {
 			t.Errorf("%s: have %v, want %s", line, err, want)
 		}
 	}
 	f("match: {methods: [GET]}", "match: must have a path or addresses with exempt")
-	f("match: {path: /a, headers: {X-Probe: a}}", "match: must not have host or headers with exempt, since clients can send any")
+	f("match: {path: /a, headers: {X-Probe: a}}",
+		"match: must not have host or headers with exempt, since clients can send any")
 	f("match: {path: /a, host: a.example}", "match: must not have host or headers with exempt")
-	f("match: {path: /a}, limit: {algorithm: off}", "limit: is not allowed with exempt, since no limit applies; allowed: id, match")
+	f("match: {path: /a}, limit: {algorithm: off}",
+		"limit: is not allowed with exempt, since no limit applies; allowed: id, match")
 	f("match: {path: /a}, key: [ip]", "key: is not allowed with exempt")
 	f("match: {path: /a}, mode: shadow", "mode: must not be shadow with exempt")
 	f("match: {path: /a/}", "match.path: must not end in /")
 	f("match: {addresses: []}", "match.addresses: must not be empty")
-	f("match: {addresses: [10.0.0.0/33]}", "match.addresses[0]: must be a network or an address such as 10.0.0.0/8 or 2001:db8::1, is \"10.0.0.0/33\"")
+	f("match: {addresses: [10.0.0.0/33]}",
+		"match.addresses[0]: must be a network or an address such as 10.0.0.0/8 or 2001:db8::1, is \"10.0.0.0/33\"")
 	f("match: {addresses: [7]}", "match.addresses[0]: must be a network or an address")
 	for _, word := range []string{"health", "/health/", "::ffff:10.0.0.0/104", "10.0.0.0/8/8", ""} {
 		if _, err := rule.ParseExemptions([]string{word}); err == nil {

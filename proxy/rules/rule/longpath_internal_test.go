@@ -26,7 +26,8 @@ func TestLongPathAndManyPatterns(t *testing.T) {
 			fmt.Fprintf(&file, "  - {id: r%d, match: {"+match+"}, limit: {algorithm: fixed, limit: 1, window: 1}}\n", i, i)
 		}
 		set := testkit.Must(Read([]byte(file.String()), Options{}))(t)
-		h := &keys.Request{MethodText: []byte("GET"), Host: []byte("localhost"), Path: []byte("/a%2F;" + strings.Repeat("/a", 7000))}
+		h := &keys.Request{MethodText: []byte("GET"), Host: []byte("localhost"),
+			Path: []byte("/a%2F;" + strings.Repeat("/a", 7000))}
 		var x Scratch
 		began := cpu(t)
 		if hits := set.Match(h, netip.Addr{}, &x); len(hits) != 0 {

@@ -123,7 +123,8 @@ func TestSecretsAreNotTold(t *testing.T) {
 // The file of clients names secrets as clients send them.
 func TestSecretClients(t *testing.T) {
 	for _, word := range []string{"header:X-Api-Key", "secret:header:X-Partner", "cookie:sid"} {
-		s := read(t, rules(`id: r, key: ["`+word+`"], clients: true`), rule.Options{Clients: clients(t, `{"acme":{"algorithm":"fixed","limit":77,"window":1}}`)})
+		s := read(t, rules(`id: r, key: ["`+word+`"], clients: true`),
+			rule.Options{Clients: clients(t, `{"acme":{"algorithm":"fixed","limit":77,"window":1}}`)})
 		h := head(t, "GET / | X-Api-Key: acme | X-Partner: acme | Cookie: sid=acme")
 		var x rule.Scratch
 		if found := s.Match(h, address(""), &x); len(found) != 1 || found[0].Limit.Permits() != 77 {
@@ -143,7 +144,8 @@ func TestFaultsDoNotTellSecretClients(t *testing.T) {
 		if err == nil || strings.Contains(err.Error(), "topsecret") || !strings.Contains(err.Error(), topsecret) {
 			t.Errorf("%s: %v", text, err)
 		}
-		if _, err := rule.ReadClients([]byte(text), part(t, "ip")); err == nil || !strings.Contains(err.Error(), "topsecret") {
+		if _, err := rule.ReadClients([]byte(text), part(t, "ip")); err == nil ||
+			!strings.Contains(err.Error(), "topsecret") {
 			t.Errorf("%s, whose names are no secrets: %v", text, err)
 		}
 	}
@@ -279,7 +281,8 @@ func TestNoWayAround(t *testing.T) {
 // Spellings of a path share a key, whatever the target makes of them.
 func TestSpellingsShareAKey(t *testing.T) {
 	s := read(t, rules("id: r, key: [path]"), rule.Options{})
-	for _, path := range []string{"/a/b", "/a%2Fb", "/a%2fb/", "//a;x=1/b;y", "/x/..%2Fa/b", "/x/..;/a/b", "/%61/b%2F%2e", "/a%2Fb;x=1"} {
+	for _, path := range []string{"/a/b", "/a%2Fb", "/a%2fb/", "//a;x=1/b;y", "/x/..%2Fa/b", "/x/..;/a/b",
+		"/%61/b%2F%2e", "/a%2Fb;x=1"} {
 		if got := hits(t, s, "GET "+path, ""); got != "r:4:/a/b" {
 			t.Errorf("%s has the key %s", path, got)
 		}
@@ -389,7 +392,8 @@ func TestCost(t *testing.T) {
 func TestPriority(t *testing.T) {
 	s := read(t, rules(
 		"id: per, key: [header:X-Id], clients: true",
-		"id: all, priority: {header: X-Priority, classes: {high: 0, normal: 0.1, low: 0.35}, default: normal}, limit: {algorithm: fixed, limit: 1000, window: 1}",
+		"id: all, priority: {header: X-Priority, classes: {high: 0, normal: 0.1, low: 0.35}, default: normal}, limit: "+
+			"{algorithm: fixed, limit: 1000, window: 1}",
 		"id: few, priority: {classes: {low: 0.5, none: 0}, default: none}",
 	), rule.Options{Clients: clients(t, `{
 		"boss":{"algorithm":"fixed","limit":1,"window":1,"priority":"high"},
@@ -440,7 +444,8 @@ func TestRank(t *testing.T) {
 		h := head(t, request)
 		s.Match(h, address(""), &x)
 		if trusted, other := s.Rank(&x, true), s.Rank(&x, false); trusted != want.trusted || other != want.other {
-			t.Errorf("%s: ranks %d by a trusted proxy, %d otherwise; want %d, %d", request, trusted, other, want.trusted, want.other)
+			t.Errorf("%s: ranks %d by a trusted proxy, %d otherwise; want %d, %d", request, trusted, other, want.trusted,
+				want.other)
 		}
 	}
 	if got, want := s.Classes(), []string{"high", "none", "normal", "low", "low"}; !slices.Equal(got, want) {

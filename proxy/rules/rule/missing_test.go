@@ -56,7 +56,8 @@ func TestMissing(t *testing.T) {
 		}
 	}
 	text := testkit.Must(s.MarshalJSON())(t)
-	if again := read(t, string(text), rule.Options{}); again.Rule(1).Missing != rule.Skip || again.Rule(2).Missing != rule.Refuse ||
+	if again := read(t, string(text), rule.Options{}); again.Rule(1).Missing != rule.Skip ||
+		again.Rule(2).Missing != rule.Refuse ||
 		strings.Count(string(text), `"missing":`) != 5 {
 		t.Errorf("written as %s", text)
 	}

@@ -27,9 +27,10 @@ func TestNotes(t *testing.T) {
       limit: 1}
   - {id: c, limit: {algorithm: off, limit: 1}}
   - {id: d, limit: {algorithm: gcra, limit: 1, window: 1, burst: 5}}`
-	f(read(t, stray, rule.Options{}).Notes(), "line 7: rules[0].limit.burst: has no effect with algorithm fixed, which uses limit, window; "+
-		"line 10: rules[1].limit.limit: has no effect with algorithm token, which uses capacity, fillRate; "+
-		"line 11: rules[2].limit.limit: has no effect with algorithm off, which uses no numbers")
+	f(read(t, stray, rule.Options{}).Notes(),
+		"line 7: rules[0].limit.burst: has no effect with algorithm fixed, which uses limit, window; "+
+			"line 10: rules[1].limit.limit: has no effect with algorithm token, which uses capacity, fillRate; "+
+			"line 11: rules[2].limit.limit: has no effect with algorithm off, which uses no numbers")
 	const sweeping = `rules:
   - {id: a, exempt: true, match: {path: /**}}
   - {id: b, exempt: true, match: {path: /**, methods: [GET]}}
@@ -45,5 +46,6 @@ func TestNotes(t *testing.T) {
 	const early = `the priority "urgent" of client "b" in the client file has no effect: no rule has priority classes`
 	f(read(t, rule.NoRules, rule.Options{Clients: c, ClientKey: part(t, "ip")}).Notes(), early)
 	f(read(t, rules("clients: true, key: [ip]"), rule.Options{Clients: c, Unknown: func(strict.Fault) {}}).Notes(), early)
-	f(read(t, rules("clients: true, key: [ip], priority: {classes: {urgent: 0}, default: urgent}"), rule.Options{Clients: c}).Notes(), "")
+	f(read(t, rules("clients: true, key: [ip], priority: {classes: {urgent: 0}, default: urgent}"),
+		rule.Options{Clients: c}).Notes(), "")
 }

@@ -153,12 +153,15 @@ var largeFiles = []struct {
 	{"prefixes", func(n int) string { return fileOf(n, "path: /api/N/**") }, 1},
 	{"one path", func(n int) string { return fileOf(n, "path: /api, headers: {X-Tenant: tN}") }, 1},
 	{"tenants", func(n int) string {
-		return fileOf(n, "host: tN.example.com, path: /api/**", "host: tN.example.com, methods: [GET, HEAD]", `host: "*.tN.example.com"`)
+		return fileOf(n, "host: tN.example.com, path: /api/**", "host: tN.example.com, methods: [GET, HEAD]",
+			`host: "*.tN.example.com"`)
 	}, 1},
 	{"tenants' paths", func(n int) string {
-		return fileOf(n, "host: tM.example.com, path: /vN/**", "host: tM.example.com, path: '/*/N'", "host: tM.example.com, methods: [POST, PUT]")
+		return fileOf(n, "host: tM.example.com, path: /vN/**", "host: tM.example.com, path: '/*/N'",
+			"host: tM.example.com, methods: [POST, PUT]")
 	}, 0},
-	{"nested paths", func(n int) string { return fileOf(n, "path: /M/**", "path: /M/N/**", "path: /M/N", "path: /M/*/N") }, 0},
+	{"nested paths",
+		func(n int) string { return fileOf(n, "path: /M/**", "path: /M/N/**", "path: /M/N", "path: /M/*/N") }, 0},
 	{"suffixes", func(n int) string { return fileOf(n, "path: /**/N", "path: /a/**/N/x") }, 1},
 	{"grid", func(n int) string { return fileOf(n, "headers: {A: aN}", "path: /N", "host: hN.example") }, 3},
 	{"descriptors", keysOf, 8},
@@ -166,7 +169,8 @@ var largeFiles = []struct {
 	{"one prefix", func(n int) string { return fileOf(n, "path: /api/**") }, 0},
 	{"words in the middle", func(n int) string { return fileOf(n, "path: /a/**/N/**/b") }, 0},
 	{"all methods", func(n int) string {
-		return fileOf(n, "methods: [GET, PUT, POST, HEAD, PATCH, DELETE], path: /N", "methods: [GET, PUT, POST, HEAD], headers: {A: aN}")
+		return fileOf(n, "methods: [GET, PUT, POST, HEAD, PATCH, DELETE], path: /N",
+			"methods: [GET, PUT, POST, HEAD], headers: {A: aN}")
 	}, 2},
 }
 
@@ -184,7 +188,8 @@ func TestOverlapWork(t *testing.T) {
 		}
 		few, many := work(500), work(2_000)
 		if many > 5*few {
-			t.Errorf("%s: four times the rules are %.1f times the work: %d and %d", test.name, float64(many)/float64(few), few, many)
+			t.Errorf("%s: four times the rules are %.1f times the work: %d and %d", test.name, float64(many)/float64(few),
+				few, many)
 		}
 	}
 }
@@ -220,7 +225,8 @@ func TestRulesMax(t *testing.T) {
 		t.Errorf("%d rules: %v", rulesMax, err)
 	}
 	err := read(rulesMax + 1)
-	if want := fmt.Sprintf("line 1: rules: must be at most %d rules, is %d", rulesMax, rulesMax+1); err == nil || err.Error() != want {
+	if want := fmt.Sprintf("line 1: rules: must be at most %d rules, is %d", rulesMax, rulesMax+1); err == nil ||
+		err.Error() != want {
 		t.Errorf("have %v, want %s", err, want)
 	}
 }

@@ -82,7 +82,8 @@ func (j *judge) rule(n *strict.Node, c *compiled) {
 	for _, part := range []struct {
 		name  string
 		judge func(*strict.Node, *compiled)
-	}{{"soft", j.soft}, {"priority", j.priorities}, {"maxDelay", j.maxDelay}, {"refusal", j.refusal}, {"defer", j.deferring}} {
+	}{{"soft", j.soft}, {"priority", j.priorities}, {"maxDelay", j.maxDelay}, {"refusal", j.refusal},
+		{"defer", j.deferring}} {
 		if in := n.Member(part.name); in != nil {
 			part.judge(in, c)
 		}
@@ -96,8 +97,10 @@ func (j *judge) id(n *strict.Node, c *compiled) {
 		j.Fault(path, "is missing; must be a name that does not change")
 	case id == Global || id == ClientsRule || id == ExemptRule || id == PreflightRule || id == Candidate:
 		j.Fault(path, "must not be %q, which is a built-in rule", id)
-	case len(id) > idBytesMax || strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`"\{}`, r) }):
-		j.Fault(path, "must be at most %d visible ASCII characters without quotes, backslashes and braces, is %v", idBytesMax, n.Member("id"))
+	case len(id) > idBytesMax ||
+		strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`"\{}`, r) }):
+		j.Fault(path, "must be at most %d visible ASCII characters without quotes, backslashes and braces, is %v",
+			idBytesMax, n.Member("id"))
 	}
 }
 
@@ -202,7 +205,8 @@ func (j *judge) match(of *strict.Node, c *compiled) {
 		name  string
 		count int
 	}{{"methods", len(m.Methods)}, {"addresses", len(m.Addresses)}} {
-		j.Check(given(n, list.name) && list.count == 0, path+"."+list.name, "must not be empty; leave %s out to match all", list.name)
+		j.Check(given(n, list.name) && list.count == 0, path+"."+list.name,
+			"must not be empty; leave %s out to match all", list.name)
 		j.atMost(path+"."+list.name, list.count)
 	}
 	for i, word := range m.Methods {
@@ -225,7 +229,8 @@ func (j *judge) atMost(path string, n int) bool {
 // method checks the name of a method. Methods are case-sensitive (RFC 9110 section 9.1),
 // so get would never match.
 func (j *judge) method(word, path string) {
-	j.Check(!keys.IsToken(word) || word != strings.ToUpper(word), path, "must be a method in upper case, such as GET, is %q", word)
+	j.Check(!keys.IsToken(word) || word != strings.ToUpper(word), path,
+		"must be a method in upper case, such as GET, is %q", word)
 }
 
 // headers makes conditions from the fields of a match, in the order of the file.
@@ -341,6 +346,7 @@ func (j *judge) priorities(n *strict.Node, c *compiled) {
 		j.Fault(path+".default", "must be one of the classes, is %q", p.Default)
 	}
 	if l := &c.limit; j.Count() == faults && keeps && !c.Clients && l.Algorithm() != 0 && l.Burst() == 1 {
-		j.Fault(path, "has no effect: nothing can be kept back from a limit of one permit at a time (with gcra, burst sets how many)")
+		j.Fault(path,
+			"has no effect: nothing can be kept back from a limit of one permit at a time (with gcra, burst sets how many)")
 	}
 }

@@ -26,8 +26,9 @@ type Rule struct {
 	Mode     Mode         `json:"mode"`
 	Soft     limit.Soft   `json:"soft,omitzero"` // zero: a hard limit
 	Priority Priority     `json:"priority,omitzero"`
-	MaxDelay float64      `json:"maxDelay,omitempty"` // seconds that leaky may hold a request; 0, absent: no bound but the queue
-	Missing  Missing      `json:"missing,omitzero"`
+	// seconds that leaky may hold a request; 0, absent: no bound but the queue
+	MaxDelay float64 `json:"maxDelay,omitempty"`
+	Missing  Missing `json:"missing,omitzero"`
 
 	// Refusal says what refusals of the rule look like.
 	Refusal Refusal         `json:"refusal,omitzero"`

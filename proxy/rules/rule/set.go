@@ -92,7 +92,8 @@ func Read(data []byte, o Options) (*Set, error) {
 	s.assign()
 	j.clientRules(s)
 	if len(s.parts) > partsMax {
-		j.Fault("", "must not look at more than %d different fields, cookies and parameters, looks at %d", partsMax, len(s.parts))
+		j.Fault("", "must not look at more than %d different fields, cookies and parameters, looks at %d", partsMax,
+			len(s.parts))
 	} else {
 		j.overlaps(s)
 	}
@@ -214,9 +215,11 @@ func (j *judge) clientRules(s *Set) {
 			j.Fault("", "must have the class %q, which is the priority of client %q in the client file; the classes are %s",
 				class, name, strings.Join(slices.Sorted(maps.Keys(classes)), ", "))
 		case s.own == 0 || j.Unknown != nil:
-			j.Note("", "the priority %q of client %q in the client file has no effect: no rule has priority classes", class, name)
+			j.Note("", "the priority %q of client %q in the client file has no effect: no rule has priority classes", class,
+				name)
 		default:
-			j.Fault("", "must have the class %q, which is the priority of client %q in the client file; no rule has priority classes", class, name)
+			j.Fault("", "must have the class %q, which is the priority of client %q in the client file; no rule "+
+				"has priority classes", class, name)
 		}
 	}
 }
@@ -258,7 +261,8 @@ func (j *judge) clientLimits(c *compiled, clients *Clients, softened map[limit.S
 		return
 	}
 	if (len(softened)+1)*len(clients.limits) > softenedMax {
-		j.Fault(c.path+".soft", "must be the same in more rules: different ones times the %d limits of the client file must be at most %d",
+		j.Fault(c.path+".soft",
+			"must be the same in more rules: different ones times the %d limits of the client file must be at most %d",
 			len(clients.limits), softenedMax)
 		return
 	}

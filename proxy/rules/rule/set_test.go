@@ -35,7 +35,8 @@ rules:
 
 // A document gives a Set that gives the same document, and has the same rules.
 func TestRoundTrip(t *testing.T) {
-	for name, text := range map[string]string{"everything": everything, "none": rule.NoRules, "messaging": messaging, "auth": auth, "tree": tree} {
+	for name, text := range map[string]string{"everything": everything, "none": rule.NoRules, "messaging": messaging,
+		"auth": auth, "tree": tree} {
 		s := read(t, text, rule.Options{})
 		first := testkit.Must(json.Marshal(s))(t)
 		again := read(t, string(first), rule.Options{})
@@ -72,13 +73,24 @@ func TestForms(t *testing.T) {
 	const want = `{"rules":[{"id":"a","match":{"headers":{"X-Url":"u:v","X-Version":"1.0"}},"key":["header:X-Id","query:q"],` +
 		`"limit":{"algorithm":"token","capacity":1,"fillRate":2000},"cost":{"methods":{"GET":2},"default":1},"mode":"enforce"}]}`
 	for name, text := range map[string]string{
-		"JSON":         want,
-		"indented":     "{\n\t\"rules\": [\n\t\t{\"id\": \"\\u0061\", \"match\": {\"headers\": {\"X-Url\": \"u:v\", \"X-Version\": \"1.0\"}}, \"key\": [\"header:X-Id\", \"query:q\"], \"limit\": {\"algorithm\": \"token\", \"capacity\": 1, \"fillRate\": 2e3}, \"cost\": {\"methods\": {\"GET\": 2}}}\n\t]\n}\n",
-		"flow":         "rules: [{id: a, match: {headers: {X-Url: u:v, X-Version: 1.0}}, key: [header:X-Id, query:q], limit: {algorithm: token, capacity: 1, fillRate: 2e3}, cost: {methods: {GET: 2}}}]",
-		"block":        "# rules\nrules:\n- id: a   # the one\n  match:\n    headers:\n      X-Url: u:v\n      X-Version: 1.0\n  key:\n  - header:X-Id\n  - query:q\n  limit:\n    algorithm: token\n    capacity: 1\n    fillRate: 2000.0\n  cost:\n    methods:\n      GET: 2\n",
-		"quoted":       "\"rules\":\n  - 'id': \"a\"\n    match: {'headers': {X-Url: 'u:v', X-Version: '1.0'}}\n    key: ['header:X-Id', \"query:q\"]\n    limit: {algorithm: 'token', capacity: 1, fillRate: 2000}\n    cost: {methods: {\"GET\": 2}}\n",
-		"CRLF, marked": strings.ReplaceAll("---\nrules:\n  - id: a\n    match: {headers: {X-Url: u:v, X-Version: 1.0}}\n    key: [header:X-Id, query:q]\n    limit: {algorithm: token, capacity: 1, fillRate: 2000}\n    cost: {methods: {GET: 2}}\n", "\n", "\r\n"),
-		"literal":      "rules:\n  - id: |-\n      a\n    match: {headers: {X-Url: u:v, X-Version: 1.0}}\n    key: [header:X-Id, query:q]\n    limit: {algorithm: token, capacity: 1, fillRate: 2000}\n    cost: {methods: {GET: 2}}\n",
+		"JSON": want,
+		"indented": "{\n\t\"rules\": [\n\t\t{\"id\": \"\\u0061\", \"match\": {\"headers\": {\"X-Url\": \"u:v\", " +
+			"\"X-Version\": \"1.0\"}}, \"key\": [\"header:X-Id\", \"query:q\"], \"limit\": {\"algorithm\": \"token\", " +
+			"\"capacity\": 1, \"fillRate\": 2e3}, \"cost\": {\"methods\": {\"GET\": 2}}}\n\t]\n}\n",
+		"flow": "rules: [{id: a, match: {headers: {X-Url: u:v, X-Version: 1.0}}, key: [header:X-Id, query:q], " +
+			"limit: {algorithm: token, capacity: 1, fillRate: 2e3}, cost: {methods: {GET: 2}}}]",
+		"block": "# rules\nrules:\n- id: a   # the one\n  match:\n    headers:\n      X-Url: u:v\n      X-Version: " +
+			"1.0\n  key:\n  - header:X-Id\n  - query:q\n  limit:\n    algorithm: token\n    capacity: 1\n    fillRate: " +
+			"2000.0\n  cost:\n    methods:\n      GET: 2\n",
+		"quoted": "\"rules\":\n  - 'id': \"a\"\n    match: {'headers': {X-Url: 'u:v', X-Version: '1.0'}}\n    key: " +
+			"['header:X-Id', \"query:q\"]\n    limit: {algorithm: 'token', capacity: 1, fillRate: 2000}\n    cost: " +
+			"{methods: {\"GET\": 2}}\n",
+		"CRLF, marked": strings.ReplaceAll(
+			"---\nrules:\n  - id: a\n    match: {headers: {X-Url: u:v, X-Version: 1.0}}\n    key: [header:X-Id, query:q]\n   "+
+				" limit: {algorithm: token, capacity: 1, fillRate: 2000}\n    cost: {methods: {GET: 2}}\n", "\n", "\r\n"),
+		"literal": "rules:\n  - id: |-\n      a\n    match: {headers: {X-Url: u:v, X-Version: 1.0}}\n    key: " +
+			"[header:X-Id, query:q]\n    limit: {algorithm: token, capacity: 1, fillRate: 2000}\n    cost: " +
+			"{methods: {GET: 2}}\n",
 	} {
 		s, err := rule.Read([]byte(text), rule.Options{})
 		if err != nil {
@@ -94,7 +106,8 @@ func TestForms(t *testing.T) {
 // FuzzRead: whatever is read gives faults with words, or rules whose document
 // gives the same rules.
 func FuzzRead(f *testing.F) {
-	for _, seed := range []string{everything, messaging, auth, tree, rule.NoRules, `{"rules":[{"id":"a"}]}`, "rules: [{id: a, key: [header:X]}]", "? a\n: b", "a: &x [*x]"} {
+	for _, seed := range []string{everything, messaging, auth, tree, rule.NoRules, `{"rules":[{"id":"a"}]}`,
+		"rules: [{id: a, key: [header:X]}]", "? a\n: b", "a: &x [*x]"} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -245,7 +245,8 @@ func TestSpellingsOfClients(t *testing.T) {
 func TestReadingsOfPriority(t *testing.T) {
 	text := rules("id: all, priority: {header: X-Priority, classes: {high: 0, normal: 0.1, low: 0.5}, default: normal}",
 		"id: ids, key: ['header:X-Id'], clients: true")
-	s := read(t, text, rule.Options{Clients: clients(t, `{"boss":{"algorithm":"off","priority":"high"},"cheap":{"algorithm":"off","priority":"low"}}`)})
+	s := read(t, text, rule.Options{
+		Clients: clients(t, `{"boss":{"algorithm":"off","priority":"high"},"cheap":{"algorithm":"off","priority":"low"}}`)})
 	for request, want := range map[string]struct {
 		reserve int64
 		rank    int

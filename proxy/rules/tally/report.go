@@ -45,7 +45,8 @@ func (h *Reporter) Last() {
 			log.Warn("Requests rejected: limit exceeded", "rule", id, "count", more[rejected])
 		}
 		if more[shared] > 0 && was[shared] == 0 {
-			log.Warn("Requests without a part of the rule's key share one limit; missing: skip or refuse changes that", "rule", id)
+			log.Warn("Requests without a part of the rule's key share one limit; missing: skip or refuse changes that",
+				"rule", id)
 		}
 		if more[lacking] > 0 {
 			log.Warn("Requests rejected: a part of the rule's key is missing", "rule", id, "count", more[lacking])

@@ -72,7 +72,8 @@ func (b *Shard) shadowing() *shadowing {
 func (w *shadowing) judged(now time.Time, ans *store.Answer) {
 	b := w.shard
 	w.count.shadowed(ans)
-	if b.set == w.set && len(ans.Decisions) > 0 { // otherwise the rule may have another index now, or the store is unavailable
+	// otherwise the rule may have another index now, or the store is unavailable
+	if b.set == w.set && len(ans.Decisions) > 0 {
 		b.board.Touch(now, w.index+1, w.key, ans.Granted == 0)
 	}
 	w.set, w.count = nil, nil

@@ -25,7 +25,8 @@ func limitOf(t *testing.T, permits int64) *limit.Limit {
 func offlineShard(t *testing.T) *Shard {
 	t.Helper()
 	local := testkit.Must(simredis.NewStore(simredis.Config{KeysMax: 1000}))(t)
-	client := testkit.Must(redis.New(redis.Config{Addrs: []string{"127.0.0.1:1"}, Config: lane.Config{Failure: store.Local, Local: local}}))(t)
+	client := testkit.Must(redis.New(redis.Config{Addrs: []string{"127.0.0.1:1"},
+		Config: lane.Config{Failure: store.Local, Local: local}}))(t)
 	alone := client.NewLane(func(func(time.Time)) {})
 	t.Cleanup(func() { alone.Close(); client.Close(); local.Close() })
 	return New(nil, nil).NewShard(alone.Ask)
@@ -34,10 +35,13 @@ func offlineShard(t *testing.T) *Shard {
 // With Redis a candidate and rules in shadow cost requests no memory either.
 func TestShadowAllocates(t *testing.T) {
 	b, now := offlineShard(t), time.Now()
-	set := testkit.Must(rule.Read([]byte(`{"rules":[{"id":"trial","mode":"shadow","limit":{"algorithm":"fixed","limit":3,"window":60}}]}`), rule.Options{}))(t)
+	set := testkit.Must(rule.Read(
+		[]byte(`{"rules":[{"id":"trial","mode":"shadow","limit":{"algorithm":"fixed","limit":3,"window":60}}]}`),
+		rule.Options{}))(t)
 	p := decide.NewPolicy(*limitOf(t, 5)).With(set, "1")
 	trial := set.Rule(0)
-	shadow := decide.Counted{Rule: trial, Counter: store.Counter{Rule: trial.ID, Key: []byte("somebody"), Limit: limitOf(t, 3), Cost: 1}}
+	shadow := decide.Counted{Rule: trial, Counter: store.Counter{Rule: trial.ID, Key: []byte("somebody"),
+		Limit: limitOf(t, 3), Cost: 1}}
 	ans := store.Answer{Granted: 1, Decisions: []limit.Decision{{Allowed: true}}}
 	b.tally.SetCandidate(limitOf(t, 4))
 	decided := decide.Decided{Policy: p, Asked: []decide.Counted{{Index: -1}}, Answer: &ans}
@@ -53,7 +57,8 @@ func TestShadowAllocates(t *testing.T) {
 	if c := b.byID["trial"]; c[shadowPass].Load() != 3 || c[shadowRefused].Load() != 998 {
 		t.Errorf("of the rule in shadow: %d and %d", c[shadowPass].Load(), c[shadowRefused].Load())
 	}
-	if busiest, _ := b.board.View(now, "trial"); len(busiest.Entries) != 1 || string(busiest.Entries[0].Key) != "somebody" {
+	if busiest, _ := b.board.View(now, "trial"); len(busiest.Entries) != 1 ||
+		string(busiest.Entries[0].Key) != "somebody" {
 		t.Errorf("the keys of the rule in shadow: %+v", busiest)
 	}
 }

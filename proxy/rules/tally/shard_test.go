@@ -39,7 +39,8 @@ func TestRuleCountsAreBounded(t *testing.T) {
 			other = c[forwarded].Load()
 		}
 		if len(b.byID) != want || other != wantOther {
-			t.Errorf("with %d rules %d are counted, and %d of the others; want %d and %d", rules, len(b.byID), other, want, wantOther)
+			t.Errorf("with %d rules %d are counted, and %d of the others; want %d and %d", rules, len(b.byID), other, want,
+				wantOther)
 		}
 	}
 	const all = countsMax - 1 // and the global one
@@ -96,7 +97,8 @@ func TestHousekeeper(t *testing.T) {
 		want                                  []string
 	}{
 		{},
-		{5, 1, 3, 0, []string{"limit exceeded\" rule=r0 count=5", "skip or refuse changes that\" rule=r0", "key is missing\" rule=r1 count=3"}},
+		{5, 1, 3, 0, []string{"limit exceeded\" rule=r0 count=5", "skip or refuse changes that\" rule=r0",
+			"key is missing\" rule=r1 count=3"}},
 		{},
 		{2, 1, 0, 4, []string{"limit exceeded\" rule=r0 count=2", "STORE_FAILURE_MODE is closed\" count=4"}},
 	} {

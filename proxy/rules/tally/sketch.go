@@ -14,7 +14,8 @@ const (
 	SizeMax = 1 << 16
 )
 
-// A Sketch finds the busiest keys among any number of them, in constant memory. It is Space-Saving (Metwally, Agrawal, El Abbadi: Efficient Computation of
+// A Sketch finds the busiest keys among any number of them, in constant memory. It is Space-Saving
+// (Metwally, Agrawal, El Abbadi: Efficient Computation of
 // Frequent and Top-k Elements in Data Streams, ICDT 2005): a counter for each of k keys.
 // A key that is not among them replaces the one seen least, and takes over its count. So
 // counts are never too small, and the possible excess of each is kept with it. A key with
@@ -75,7 +76,8 @@ func NewSketch(size int, halfLife time.Duration, seed maphash.Seed) *Sketch {
 	s := &Sketch{
 		seed: seed, halfLife: halfLife,
 		counters: make([]counter, size), keys: make([]byte, size*KeyBytesMax), order: make([]int32, size),
-		groups: make([]group, 0, size+1), free: make([]int32, 0, size+1), table: make([]int32, slots), counts: make([]int64, 0, size),
+		groups: make([]group, 0, size+1), free: make([]int32, 0, size+1), table: make([]int32, slots),
+		counts: make([]int64, 0, size),
 	}
 	for i := range s.order {
 		s.order[i] = int32(i)

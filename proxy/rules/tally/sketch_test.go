@@ -157,7 +157,8 @@ func TestDecay(t *testing.T) {
 	for i, test := range []struct {
 		after time.Duration
 		past  int64 // 0: not there
-	}{{59 * time.Second, 1000}, {time.Minute, 500}, {2*time.Minute + time.Second, 250}, {9 * time.Minute, 1}, {10 * time.Minute, 0}, {1000 * time.Hour, 0}} {
+	}{{59 * time.Second, 1000}, {time.Minute, 500}, {2*time.Minute + time.Second, 250}, {9 * time.Minute, 1},
+		{10 * time.Minute, 0}, {1000 * time.Hour, 0}} {
 		got := int64(0)
 		if v := s.View(epoch.Add(test.after)); len(v.Entries) > 0 {
 			got = v.Entries[0].Count
@@ -212,7 +213,8 @@ func TestKeys(t *testing.T) {
 		t.Fatalf("%d keys became %d", len(keys), len(v.Entries))
 	}
 	for i, e := range v.Entries {
-		if kept := keys[i][:min(len(keys[i]), KeyBytesMax)]; string(e.Key) != kept || e.Bytes != len(keys[i]) || e.Count != int64(len(keys)-i) {
+		if kept := keys[i][:min(len(keys[i]), KeyBytesMax)]; string(e.Key) != kept || e.Bytes != len(keys[i]) ||
+			e.Count != int64(len(keys)-i) {
 			t.Errorf("key %d: %q of %d bytes, %d times", i, e.Key, e.Bytes, e.Count)
 		}
 	}

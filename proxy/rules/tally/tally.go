@@ -38,9 +38,13 @@ func New(policy func() *decide.Policy, log *slog.Logger) *Tally {
 
 // Register adds the metrics to set.
 func (t *Tally) Register(set *metric.Set) {
-	set.Counters("ratelimiter_rule_decisions_total", "decisions by rule; rules after the first 1000 count as other", t.samples(decisions))
-	set.Counters("ratelimiter_rule_key_missing_total", "requests that lacked a part of a rule's key, by what the rule did with them", t.samples(missing))
-	set.Counters("ratelimiter_exempt_requests_total", "requests exempt from all limits, by the rule that exempts them; not in other counts of decisions", t.samples(exempted))
+	set.Counters("ratelimiter_rule_decisions_total", "decisions by rule; rules after the first 1000 count as other",
+		t.samples(decisions))
+	set.Counters("ratelimiter_rule_key_missing_total",
+		"requests that lacked a part of a rule's key, by what the rule did with them", t.samples(missing))
+	set.Counters("ratelimiter_exempt_requests_total",
+		"requests exempt from all limits, by the rule that exempts them; not in other counts of decisions",
+		t.samples(exempted))
 }
 
 // A total has a rule's counts of all loops.
@@ -98,7 +102,8 @@ func decisions(of total) []sample {
 }
 
 func missing(of total) []sample {
-	return []sample{{[]string{"missing", rule.Share.String()}, of[shared], false}, {[]string{"missing", rule.Refuse.String()}, of[lacking], false}}
+	return []sample{{[]string{"missing", rule.Share.String()}, of[shared], false},
+		{[]string{"missing", rule.Refuse.String()}, of[lacking], false}}
 }
 
 func exempted(of total) []sample { return []sample{{nil, of[exempt], false}} }

@@ -44,7 +44,8 @@ func (s *Sketch) View(now time.Time) View {
 	v := View{Entries: make([]Entry, s.n), Total: s.total, Rounding: 1}
 	for place, i := range s.order[:s.n] {
 		c := &s.counters[i]
-		v.Entries[place] = Entry{Key: bytes.Clone(s.key(i)), Bytes: int(c.bytes), Count: s.count(i), Error: c.error, hash: c.hash}
+		v.Entries[place] = Entry{Key: bytes.Clone(s.key(i)), Bytes: int(c.bytes), Count: s.count(i), Error: c.error,
+			hash: c.hash}
 	}
 	if s.n == len(s.order) {
 		v.Missed = v.Entries[s.n-1].Count
@@ -86,7 +87,8 @@ func Merge(views ...View) View {
 		all.Entries = append(all.Entries, s.Entry)
 	}
 	slices.SortFunc(all.Entries, func(a, b Entry) int {
-		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Error, b.Error), bytes.Compare(a.Key, b.Key), cmp.Compare(a.hash, b.hash))
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Error, b.Error), bytes.Compare(a.Key, b.Key),
+			cmp.Compare(a.hash, b.hash))
 	})
 	return all
 }

@@ -29,7 +29,8 @@ func batch(r *rand.Rand) (releases []store.Release, groups []*store.Group) {
 		for i := range key {
 			key[i] = byte(r.Uint32())
 		}
-		return store.Counter{Rule: fmt.Sprint("rule", rule), Key: key, Limit: l, Cost: one.Cost, Reserve: one.Reserve, MaxDelay: one.MaxDelay}
+		return store.Counter{Rule: fmt.Sprint("rule", rule), Key: key, Limit: l, Cost: one.Cost, Reserve: one.Reserve,
+			MaxDelay: one.MaxDelay}
 	}
 	for range r.IntN(3) {
 		releases = append(releases, store.Release{Counter: counter(0), Instant: r.Int64N(1 << 53)})
@@ -84,7 +85,8 @@ func TestRoundTrip(t *testing.T) {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
 		if len(q.Asks) != len(groups) || len(q.Releases) != len(releases) {
-			t.Fatalf("seed %d: %d asks and %d releases of %d and %d arrive", seed, len(q.Asks), len(q.Releases), len(groups), len(releases))
+			t.Fatalf("seed %d: %d asks and %d releases of %d and %d arrive", seed, len(q.Asks), len(q.Releases), len(groups),
+				len(releases))
 		}
 		for i, r := range q.Releases {
 			if r.Instant != releases[i].Instant || !same([]store.Counter{r.Counter}, []store.Counter{releases[i].Counter}) {
@@ -207,17 +209,20 @@ func TestWrongAnswers(t *testing.T) {
 		return changed
 	}
 	for name, answer := range map[string][]byte{
-		"nothing": nil, "HTML": []byte("<html>"), "cut off": whole[:len(whole)-1], "more": append(with(0), 0), "no such mode": with(1, 9),
-		"two answers": with(2, 2), "no answer": asks.AppendHead(nil, store.Exact, 0), "no such mode of one": with(4, 9),
-		"three granted": with(5, 3), "no state": with(9, 0), "two states": with(9, 2), "undecided with a state": with(4, byte(store.FailOpen)),
-		"a short state": with(18, 31), "a long state": with(18, 255, 255, 255, 255),
+		"nothing": nil, "HTML": []byte("<html>"), "cut off": whole[:len(whole)-1], "more": append(with(0), 0),
+		"no such mode": with(1, 9),
+		"two answers":  with(2, 2), "no answer": asks.AppendHead(nil, store.Exact, 0), "no such mode of one": with(4, 9),
+		"three granted": with(5, 3), "no state": with(9, 0), "two states": with(9, 2),
+		"undecided with a state": with(4, byte(store.FailOpen)),
+		"a short state":          with(18, 31), "a long state": with(18, 255, 255, 255, 255),
 	} {
 		if _, err := asks.ParseAnswer(answer, groups); err == nil {
 			t.Errorf("%s: is taken", name)
 		}
 	}
 	undecided := asks.AppendAnswer(asks.AppendHead(nil, store.Exact, 1), &store.Answer{Mode: store.Closed})
-	if mode, err := asks.ParseAnswer(undecided, groups); err != nil || mode != store.Exact || groups[0].Err != asks.ErrUndecided {
+	if mode, err := asks.ParseAnswer(undecided, groups); err != nil || mode != store.Exact ||
+		groups[0].Err != asks.ErrUndecided {
 		t.Errorf("an ask that was not decided: %v, %v, %v", mode, err, groups[0].Err)
 	}
 }
@@ -244,7 +249,8 @@ func FuzzQuestion(f *testing.F) {
 }
 
 func FuzzAnswer(f *testing.F) {
-	f.Add(asks.AppendAnswer(asks.AppendHead(nil, store.Exact, 1), &store.Answer{Granted: 2, Traces: []store.Trace{{At: 1}}}))
+	f.Add(asks.AppendAnswer(asks.AppendHead(nil, store.Exact, 1),
+		&store.Answer{Granted: 2, Traces: []store.Trace{{At: 1}}}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		_, groups := one()
 		if _, err := asks.ParseAnswer(b, groups); err == nil && groups[0].Granted > 2 {

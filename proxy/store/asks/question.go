@@ -77,7 +77,8 @@ func appendCounter(dst []byte, c *store.Counter) []byte {
 	dst = append(dst, c.Key...)
 	n := c.Limit.Numbers()
 	dst = append(dst, byte(n.Algorithm))
-	for _, number := range [...]int64{n.Permits, n.Burst, n.Number, n.Overshoot, n.Grace.Microseconds(), c.Cost, c.Reserve, c.MaxDelay.Microseconds()} {
+	for _, number := range [...]int64{n.Permits, n.Burst, n.Number, n.Overshoot, n.Grace.Microseconds(), c.Cost,
+		c.Reserve, c.MaxDelay.Microseconds()} {
 		dst = binary.LittleEndian.AppendUint64(dst, uint64(number))
 	}
 	return dst

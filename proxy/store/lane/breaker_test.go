@@ -21,14 +21,19 @@ func TestBreaker(t *testing.T) {
 	}
 	for name, steps := range map[string][]step{
 		"five in a row": {
-			{"late", 100, 0, false}, {"late", 200, 100, false}, {"late", 300, 200, false}, {"late", 400, 300, false}, {"late", 500, 400, true},
+			{"late", 100, 0, false}, {"late", 200, 100, false}, {"late", 300, 200, false}, {"late", 400, 300, false},
+			{"late", 500, 400, true},
 			{"late", 600, 500, false}, {"back", 700, 0, true}, {"back", 701, 0, false}},
 		"an answer in between": {
-			{"late", 100, 0, false}, {"late", 200, 100, false}, {"late", 300, 200, false}, {"late", 400, 300, false}, {"answered", 0, 0, false},
-			{"late", 500, 400, false}, {"late", 600, 500, false}, {"late", 700, 600, false}, {"late", 800, 700, false}, {"late", 900, 800, true}},
+			{"late", 100, 0, false}, {"late", 200, 100, false}, {"late", 300, 200, false}, {"late", 400, 300, false},
+			{"answered", 0, 0, false},
+			{"late", 500, 400, false}, {"late", 600, 500, false}, {"late", 700, 600, false}, {"late", 800, 700, false},
+			{"late", 900, 800, true}},
 		"many at a time are one": {
-			{"late", 100, 0, false}, {"late", 101, 1, false}, {"late", 102, 2, false}, {"late", 103, 3, false}, {"late", 104, 4, false}, {"late", 105, 5, false}},
-		"an error at once": {{"failed", 10, 0, true}, {"failed", 11, 1, false}, {"back", 20, 0, true}, {"failed", 30, 25, true}},
+			{"late", 100, 0, false}, {"late", 101, 1, false}, {"late", 102, 2, false}, {"late", 103, 3, false},
+			{"late", 104, 4, false}, {"late", 105, 5, false}},
+		"an error at once": {{"failed", 10, 0, true}, {"failed", 11, 1, false}, {"back", 20, 0, true},
+			{"failed", 30, 25, true}},
 		"an error from before": {
 			{"failed", 10, 0, true}, {"back", 20, 0, true}, {"failed", 30, 9, false}, {"late", 40, 9, false}},
 	} {

@@ -80,9 +80,12 @@ func (cfg Config) WithDefaults() Config {
 // Check adds the faults of cfg to r, with the names of the fields as paths.
 func (cfg Config) Check(r *strict.Reader) {
 	cfg = cfg.WithDefaults()
-	r.Check(cfg.Timeout < time.Millisecond || cfg.Timeout > timeoutMax, "Timeout", "must be 1ms to %v, is %v", timeoutMax, cfg.Timeout)
-	r.Check(cfg.Failure < store.FailOpen || cfg.Failure > store.Closed, "Failure", "must be FailOpen, Local or Closed, is %v", cfg.Failure)
+	r.Check(cfg.Timeout < time.Millisecond || cfg.Timeout > timeoutMax, "Timeout", "must be 1ms to %v, is %v",
+		timeoutMax, cfg.Timeout)
+	r.Check(cfg.Failure < store.FailOpen || cfg.Failure > store.Closed, "Failure",
+		"must be FailOpen, Local or Closed, is %v", cfg.Failure)
 	r.Check(cfg.Failure == store.Local && cfg.Local == nil, "Local", "mode local needs a store")
-	r.Check(cfg.InFlight < 1 || cfg.InFlight > inFlightMax, "InFlight", "must be 1 to %d, is %d", inFlightMax, cfg.InFlight)
+	r.Check(cfg.InFlight < 1 || cfg.InFlight > inFlightMax, "InFlight", "must be 1 to %d, is %d", inFlightMax,
+		cfg.InFlight)
 	r.Check(cfg.WaitingMax < 1, "WaitingMax", "must be at least 1, is %d", cfg.WaitingMax)
 }

@@ -31,8 +31,10 @@ func requests(counters []store.Counter, n int) uint64 {
 func (s *Store) Register(set *metric.Set) {
 	n, own := &s.counts, "ratelimiter_"+s.cfg.Name
 	s.backend.Register(set)
-	set.Counter(own+"_document_errors_total", "reads and writes of the stored configuration without a usable answer", n.documentErrors.Load)
-	set.Gauge(own+"_connected", "1 while "+s.cfg.Title+" decides", func() float64 { return metric.Bool(s.Mode() == store.Exact) })
+	set.Counter(own+"_document_errors_total", "reads and writes of the stored configuration without a usable answer",
+		n.documentErrors.Load)
+	set.Gauge(own+"_connected", "1 while "+s.cfg.Title+" decides",
+		func() float64 { return metric.Bool(s.Mode() == store.Exact) })
 	for _, m := range []struct {
 		name string
 		mode store.Mode
@@ -41,8 +43,11 @@ func (s *Store) Register(set *metric.Set) {
 			func() float64 { return metric.Bool(s.Mode() == m.mode) })
 	}
 	set.Counter("ratelimiter_store_decisions_total", "decisions that the store made", n.decisions.Load)
-	set.Counter("ratelimiter_store_remembered_total", "refusals answered from memory, for at most a tenth of their time to retry", n.remembered.Load)
-	set.Counter("ratelimiter_store_unreleased_total", "places in queues and permits of shed requests that were not given back because the store was unavailable or busy", n.unreleased.Load)
+	set.Counter("ratelimiter_store_remembered_total",
+		"refusals answered from memory, for at most a tenth of their time to retry", n.remembered.Load)
+	set.Counter("ratelimiter_store_unreleased_total",
+		"places in queues and permits of shed requests that were not given back because the store was "+
+			"unavailable or busy", n.unreleased.Load)
 	const undecided = "requests answered by the failure mode, by reason"
 	set.Counter(`ratelimiter_store_undecided_total{reason="late"}`, undecided, n.late.Load)
 	set.Counter(`ratelimiter_store_undecided_total{reason="crowded"}`, undecided, n.crowded.Load)

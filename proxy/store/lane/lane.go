@@ -123,7 +123,8 @@ func (l *Lane) Ask(now time.Time, ask *store.Ask, ans *store.Answer, done store.
 		b.byID[g.id] = g
 	}
 	g.N += ask.N
-	b.waiters = append(b.waiters, waiter{group: g, n: ask.N, traced: ask.Traced, deadline: now.Add(s.cfg.Timeout), done: done})
+	b.waiters = append(b.waiters, waiter{group: g, n: ask.N, traced: ask.Traced, deadline: now.Add(s.cfg.Timeout),
+		done: done})
 	l.waiting++
 	l.start(now)
 	l.arm()

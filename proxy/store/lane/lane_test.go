@@ -53,21 +53,26 @@ func TestScripts(t *testing.T) {
 		"who is late keeps what was charged, who was not sent is not charged": {steps: []step{
 			{"ask sent", 0, 1, ten, ""}, {"ask unsent", 0, 2, ten, ""}, {"ask later", s, 3, ten, ""},
 			{"expire", 2 * s, 0, ten, "sent: 1 failopen, unsent: 2 failopen"},
-			{"let", 0, 0, ten, ""}, {"land", 2 * s, 0, ten, ""}, {"let", 0, 0, ten, ""}, {"land", 2 * s, 0, ten, "later: 3 exact"},
+			{"let", 0, 0, ten, ""}, {"land", 2 * s, 0, ten, ""}, {"let", 0, 0, ten, ""},
+			{"land", 2 * s, 0, ten, "later: 3 exact"},
 			{"ask rest", 2 * s, 9, ten, ""}, {"let", 0, 0, ten, ""}, {"land", 2 * s, 0, ten, "rest: 6 exact"}}},
 		"a key whose asks are all late is not sent": {steps: []step{
 			{"ask sent", 0, 1, ten, ""}, {"ask unsent", 0, 1, one, ""}, {"ask later", s, 3, ten, ""},
 			{"expire", 2 * s, 0, ten, "sent: 1 failopen, unsent: 1 failopen"},
-			{"let", 0, 0, ten, ""}, {"land", 2 * s, 0, ten, ""}, {"let", 0, 0, ten, ""}, {"land", 2 * s, 0, ten, "later: 3 exact"}}},
+			{"let", 0, 0, ten, ""}, {"land", 2 * s, 0, ten, ""}, {"let", 0, 0, ten, ""},
+			{"land", 2 * s, 0, ten, "later: 3 exact"}}},
 		"an answer that is there goes before the deadline": {steps: []step{
-			{"ask a", 0, 1, ten, ""}, {"let", 0, 0, ten, ""}, {"done", 0, 0, ten, ""}, {"expire", time.Hour, 0, ten, "a: 1 exact"}, {"land", 0, 0, ten, ""}}},
+			{"ask a", 0, 1, ten, ""}, {"let", 0, 0, ten, ""}, {"done", 0, 0, ten, ""},
+			{"expire", time.Hour, 0, ten, "a: 1 exact"}, {"land", 0, 0, ten, ""}}},
 		"one key that cannot be decided is no outage": {fault: errItem, mode: store.Closed, steps: []step{
 			{"ask a", 0, 1, ten, ""}, {"let", 0, 0, ten, ""}, {"land", 0, 0, ten, "a: 0 closed"}, {"ask b", 0, 1, ten, ""}}},
 		"an outage answers all that waits": {fault: errOutage, steps: []step{
-			{"ask a", 0, 1, ten, ""}, {"ask b", 0, 2, ten, ""}, {"let", 0, 0, ten, ""}, {"land", 0, 0, ten, "b: 2 failopen"}, {"land", 0, 0, ten, "a: 1 failopen"},
+			{"ask a", 0, 1, ten, ""}, {"ask b", 0, 2, ten, ""}, {"let", 0, 0, ten, ""}, {"land", 0, 0, ten, "b: 2 failopen"},
+			{"land", 0, 0, ten, "a: 1 failopen"},
 			{"ask c", 0, 3, ten, "c: 3 failopen"}}},
 		"the local store takes over": {fault: errOutage, mode: store.Local, steps: []step{
-			{"ask a", 0, 20, ten, ""}, {"let", 0, 0, ten, ""}, {"land", 0, 0, ten, ""}, {"land", 0, 0, ten, "a: 10 local"}, {"ask b", 0, 1, ten, "b: 0 local"}}},
+			{"ask a", 0, 20, ten, ""}, {"let", 0, 0, ten, ""}, {"land", 0, 0, ten, ""}, {"land", 0, 0, ten, "a: 10 local"},
+			{"ask b", 0, 1, ten, "b: 0 local"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -125,7 +130,8 @@ func TestGiveBackIsNotCounted(t *testing.T) {
 	store.GiveBack(st.start, st.lane, &store.Release{Counter: counter("b", fixed(5)), Instant: 1}, store.Exact)
 	st.land(0)
 	n := &st.s.counts
-	for what, counted := range map[string]uint64{"decisions": n.decisions.Load(), "remembered": n.remembered.Load(), "undecided": n.undecided.Load(), "late": n.late.Load(), "crowded": n.crowded.Load()} {
+	for what, counted := range map[string]uint64{"decisions": n.decisions.Load(), "remembered": n.remembered.Load(),
+		"undecided": n.undecided.Load(), "late": n.late.Load(), "crowded": n.crowded.Load()} {
 		if counted > 0 {
 			t.Errorf("%d %s are counted", counted, what)
 		}
@@ -163,7 +169,8 @@ func TestSeeds(t *testing.T) {
 				ask := store.Ask{N: 1 + r.IntN(3)}
 				for _, rule := range r.Perm(4)[:1+r.IntN(2)] {
 					l := limits[(rule+int(seed))%len(limits)]
-					ask.Counters = append(ask.Counters, store.Counter{Rule: fmt.Sprint(rule), Key: []byte{byte(r.IntN(2))}, Limit: l, Cost: 1})
+					ask.Counters = append(ask.Counters, store.Counter{Rule: fmt.Sprint(rule), Key: []byte{byte(r.IntN(2))},
+						Limit: l, Cost: 1})
 				}
 				asks = append(asks, ask)
 				st.ask(fmt.Sprint(asked), 0, ask.N, ask.Counters...)
@@ -176,7 +183,8 @@ func TestSeeds(t *testing.T) {
 				st.land(0)
 			}
 			if len(st.got) != asked || sent != 1 {
-				t.Fatalf("seed %d, step %d: %d of %d asks have an answer, %d batches were sent", seed, step, len(st.got), asked, sent)
+				t.Fatalf("seed %d, step %d: %d of %d asks have an answer, %d batches were sent", seed, step, len(st.got), asked,
+					sent)
 			}
 			if fails {
 				continue
@@ -235,8 +243,10 @@ func TestBounds(t *testing.T) {
 		for range test.batches {
 			st.land(0)
 		}
-		if n := st.s.counts.crowded.Load(); len(st.got) != test.asks || n != test.crowded || !slices.Equal(f.groups, test.batches) {
-			t.Errorf("%d asks: %d answers, %d too many, batches of %v, want %v", test.asks, len(st.got), n, f.groups, test.batches)
+		if n := st.s.counts.crowded.Load(); len(st.got) != test.asks || n != test.crowded ||
+			!slices.Equal(f.groups, test.batches) {
+			t.Errorf("%d asks: %d answers, %d too many, batches of %v, want %v", test.asks, len(st.got), n, f.groups,
+				test.batches)
 		}
 	}
 }
@@ -254,7 +264,8 @@ func TestLocking(t *testing.T) {
 	}{{"hot", 1, 0}, {"cold", 2, 0}, {"hot", 2, 1}, {"warm", 2, 1}, {"hot", 2, 1}} {
 		st.ask(step.key, 0, 1, counter(step.key, fixed(2)))
 		if len(st.lane.unprocessed) != step.unprocessed || len(st.lane.queue) != step.waiting {
-			t.Errorf("step %d: %d batches in flight, %d wait, want %d and %d", i, len(st.lane.unprocessed), len(st.lane.queue), step.unprocessed, step.waiting)
+			t.Errorf("step %d: %d batches in flight, %d wait, want %d and %d", i, len(st.lane.unprocessed),
+				len(st.lane.queue), step.unprocessed, step.waiting)
 		}
 	}
 	close(f.hold)
@@ -293,7 +304,8 @@ func TestSizesOfBatches(t *testing.T) {
 			waiting += b.pending()
 		}
 		if len(st.lane.unprocessed) != step.unprocessed || waiting != step.waiting {
-			t.Fatalf("step %d, %s: %d batches in flight and %d asks not sent, want %d and %d", i, step.what, len(st.lane.unprocessed), waiting, step.unprocessed, step.waiting)
+			t.Fatalf("step %d, %s: %d batches in flight and %d asks not sent, want %d and %d", i, step.what,
+				len(st.lane.unprocessed), waiting, step.unprocessed, step.waiting)
 		}
 	}
 	close(f.hold)
@@ -343,18 +355,19 @@ func TestGroupsAreApart(t *testing.T) {
 	ten, queue := fixed(10), hourly("k").Limit
 	seen := map[string]string{}
 	for name, counters := range map[string][]store.Counter{
-		"plain":     {{Rule: "r", Key: []byte("k"), Limit: ten, Cost: 1}},
-		"cost":      {{Rule: "r", Key: []byte("k"), Limit: ten, Cost: 2}},
-		"reserve":   {{Rule: "r", Key: []byte("k"), Limit: ten, Cost: 1, Reserve: 1}},
-		"limit":     {{Rule: "r", Key: []byte("k"), Limit: fixed(11), Cost: 1}},
-		"soft":      {{Rule: "r", Key: []byte("k"), Limit: limittest.Soft(ten.Config(), 0.5, 10), Cost: 1}},
-		"key":       {{Rule: "r", Key: []byte("k1"), Limit: ten, Cost: 1}},
-		"rule":      {{Rule: "r1", Key: []byte("k"), Limit: ten, Cost: 1}},
-		"queue":     {{Rule: "r", Key: []byte("k"), Limit: queue, Cost: 1}},
-		"patient":   {{Rule: "r", Key: []byte("k"), Limit: queue, Cost: 1, MaxDelay: time.Second}},
-		"two":       {{Rule: "r", Key: []byte("k"), Limit: ten, Cost: 1}, {Rule: "s", Limit: ten, Cost: 1}},
-		"turned":    {{Rule: "s", Limit: ten, Cost: 1}, {Rule: "r", Key: []byte("k"), Limit: ten, Cost: 1}},
-		"off after": {{Rule: "r", Key: []byte("k"), Limit: ten, Cost: 1}, {Rule: "o", Limit: limittest.Must(limit.Config{Algorithm: limit.Off}), Cost: 1}},
+		"plain":   {{Rule: "r", Key: []byte("k"), Limit: ten, Cost: 1}},
+		"cost":    {{Rule: "r", Key: []byte("k"), Limit: ten, Cost: 2}},
+		"reserve": {{Rule: "r", Key: []byte("k"), Limit: ten, Cost: 1, Reserve: 1}},
+		"limit":   {{Rule: "r", Key: []byte("k"), Limit: fixed(11), Cost: 1}},
+		"soft":    {{Rule: "r", Key: []byte("k"), Limit: limittest.Soft(ten.Config(), 0.5, 10), Cost: 1}},
+		"key":     {{Rule: "r", Key: []byte("k1"), Limit: ten, Cost: 1}},
+		"rule":    {{Rule: "r1", Key: []byte("k"), Limit: ten, Cost: 1}},
+		"queue":   {{Rule: "r", Key: []byte("k"), Limit: queue, Cost: 1}},
+		"patient": {{Rule: "r", Key: []byte("k"), Limit: queue, Cost: 1, MaxDelay: time.Second}},
+		"two":     {{Rule: "r", Key: []byte("k"), Limit: ten, Cost: 1}, {Rule: "s", Limit: ten, Cost: 1}},
+		"turned":  {{Rule: "s", Limit: ten, Cost: 1}, {Rule: "r", Key: []byte("k"), Limit: ten, Cost: 1}},
+		"off after": {{Rule: "r", Key: []byte("k"), Limit: ten, Cost: 1},
+			{Rule: "o", Limit: limittest.Must(limit.Config{Algorithm: limit.Off}), Cost: 1}},
 	} {
 		id := string(appendID(nil, counters))
 		if other, known := seen[id]; known {
@@ -382,7 +395,8 @@ func TestOutage(t *testing.T) {
 	st.land(0)
 	decided := f.count("decide")
 	for _, err := range []error{
-		second(st.s.Forget("r", nil)), second(st.s.Add("r", nil, 1)), second(st.s.Lease("l", "a", time.Second)), st.s.Release("l", "a"),
+		second(st.s.Forget("r", nil)), second(st.s.Add("r", nil, 1)), second(st.s.Lease("l", "a", time.Second)),
+		st.s.Release("l", "a"),
 		second(st.s.Read("d")), third(st.s.CompareAndSet("d", 0, nil)),
 	} {
 		if err == nil || !strings.Contains(err.Error(), "fake is unavailable") {
@@ -394,7 +408,8 @@ func TestOutage(t *testing.T) {
 		t.Errorf("while it is away: %+v", st.got)
 	}
 	f.set(func(f *fake) { f.fault = errRights })
-	testkit.Eventually(t, "it logs what to change", func() bool { return log.Count("Fake is misconfigured, staying in fail-open mode") == 1 })
+	testkit.Eventually(t, "it logs what to change",
+		func() bool { return log.Count("Fake is misconfigured, staying in fail-open mode") == 1 })
 	f.set(func(f *fake) { f.fault = nil })
 	testkit.Eventually(t, "it is back", func() bool { return st.s.Mode() == store.Exact })
 	st.land(0)
@@ -402,7 +417,8 @@ func TestOutage(t *testing.T) {
 		t.Error("a refusal is remembered")
 	}
 	st.land(0)
-	for _, line := range []string{"Fake connection lost, entering fail-open mode", "Fake reconnected, resuming normal operation"} {
+	for _, line := range []string{"Fake connection lost, entering fail-open mode",
+		"Fake reconnected, resuming normal operation"} {
 		testkit.Eventually(t, line, func() bool { return log.Count(line) > 0 })
 		if n := log.Count(line); n != 1 {
 			t.Errorf("%q is logged %d times", line, n)
@@ -424,7 +440,10 @@ func TestSentWhenItGoes(t *testing.T) {
 		f.set(func(f *fake) { f.fault = err })
 		testkit.Eventually(t, "both are sent", func() bool { return f.count("sent") == 2 })
 		f.hold <- struct{}{}
-		testkit.Eventually(t, "it is back", func() bool { return f.count("decide") > 0 && st.s.Mode() == store.Exact && f.count("probe") > 1 })
+		testkit.Eventually(t, "it is back", func() bool {
+			return f.count("decide") > 0 && st.s.Mode() == store.Exact &&
+				f.count("probe") > 1
+		})
 		if want == 0 {
 			f.hold <- struct{}{} // there is somebody who waits for it
 		}

@@ -13,7 +13,8 @@ import (
 // then Forget can be called again.
 func (s *Store) Forget(rule string, key []byte) (bool, error) {
 	defer s.Forgetful()
-	return exchange(s, "forget a key of rule "+rule, func(ctx context.Context) (bool, error) { return s.backend.Forget(ctx, rule, key) })
+	return exchange(s, "forget a key of rule "+rule,
+		func(ctx context.Context) (bool, error) { return s.backend.Forget(ctx, rule, key) })
 }
 
 // Add implements [store.Store]. The error is as for Forget, or says that the key has something
@@ -27,7 +28,8 @@ func (s *Store) Add(rule string, key []byte, n int64) (bool, error) {
 		return false, nil
 	}
 	defer s.Forgetful()
-	return exchange(s, "give to a key of rule "+rule, func(ctx context.Context) (bool, error) { return s.backend.Add(ctx, rule, key, n) })
+	return exchange(s, "give to a key of rule "+rule,
+		func(ctx context.Context) (bool, error) { return s.backend.Add(ctx, rule, key, n) })
 }
 
 // Lease implements [store.Store]. The holder must count ttl from before the call.
@@ -45,7 +47,8 @@ func (s *Store) Release(name, owner string) error {
 }
 
 func (s *Store) lease(name, owner string, ttl time.Duration) (bool, error) {
-	return exchange(s, "hold lease "+name, func(ctx context.Context) (bool, error) { return s.backend.Lease(ctx, name, owner, ttl) })
+	return exchange(s, "hold lease "+name,
+		func(ctx context.Context) (bool, error) { return s.backend.Lease(ctx, name, owner, ttl) })
 }
 
 // Read implements [store.Documents]. A large document over a slow link takes as long as the

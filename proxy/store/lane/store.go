@@ -212,14 +212,16 @@ func modeText(m store.Mode) string {
 // undecidable logs, at most once a minute, that a call cannot be decided.
 func (s *Store) undecidable(now time.Time, about string, err error) {
 	if more, ok := s.undecided.Take(now, time.Minute); ok {
-		s.cfg.Log.Warn(s.cfg.Title+" cannot decide about a key, its requests follow the failure mode", "counters", about, "reason", err, "more", more)
+		s.cfg.Log.Warn(s.cfg.Title+" cannot decide about a key, its requests follow the failure mode", "counters", about,
+			"reason", err, "more", more)
 	}
 }
 
 // reportMisconfigured logs, at most once a minute, that the store is misconfigured.
 func (s *Store) reportMisconfigured(now time.Time, fault error) {
 	if more, ok := s.misconfiguration.Take(now, time.Minute); ok {
-		s.cfg.Log.Error(s.cfg.Title+" is misconfigured, staying in "+modeText(s.cfg.Failure)+" mode", "reason", fault, "more", more)
+		s.cfg.Log.Error(s.cfg.Title+" is misconfigured, staying in "+modeText(s.cfg.Failure)+" mode", "reason", fault,
+			"more", more)
 	}
 }
 

@@ -34,7 +34,8 @@ type fake struct {
 }
 
 func newFake() *fake {
-	return &fake{clock: func() int64 { return time.Now().UnixMicro() }, states: map[string]*limit.State{}, docs: map[string]store.Document{}, calls: map[string]int{}, over: make(chan struct{})}
+	return &fake{clock: func() int64 { return time.Now().UnixMicro() }, states: map[string]*limit.State{},
+		docs: map[string]store.Document{}, calls: map[string]int{}, over: make(chan struct{})}
 }
 
 // Errors that a fake returns.
@@ -224,7 +225,8 @@ type stage struct {
 // newStage starts a store over f with a lane; change may alter its configuration.
 func newStage(t testing.TB, f *fake, change func(*Config)) *stage {
 	t.Helper()
-	cfg := Config{Name: "fake", Title: "Fake", Timeout: timeoutMax, InFlight: 1, Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
+	cfg := Config{Name: "fake", Title: "Fake", Timeout: timeoutMax, InFlight: 1,
+		Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
 	if change != nil {
 		change(&cfg)
 	}

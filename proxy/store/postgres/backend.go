@@ -45,11 +45,12 @@ type backend struct {
 	documents *pool
 	oids      [functionCount]atomic.Uint32 // of the functions that decide; 0: they are called by statements
 	ready     atomic.Bool                  // the schema has the version that this program needs
-	lacking   bool                         // part of the schema is missing; only used by Probe, which is not called concurrently
-	counts    *counts
-	lookout   monitor
-	chores    sync.WaitGroup
-	stop      context.CancelFunc
+	// part of the schema is missing; only used by Probe, which is not called concurrently
+	lacking bool
+	counts  *counts
+	lookout monitor
+	chores  sync.WaitGroup
+	stop    context.CancelFunc
 }
 
 // newBackend returns a backend that connects when it is used. The error is about the
@@ -63,8 +64,9 @@ func newBackend(cfg Config) (*backend, error) {
 	if err != nil {
 		return nil, fmt.Errorf("use PostgreSQL: %w", err)
 	}
-	b := &backend{cfg: cfg, schema: quoted(cfg.Schema) + ".", pool: newPool(parsed, cfg.Connections, cfg.silence), documents: newPool(parsed, 1, cfg.silence),
-		counts: newCounts(), lookout: monitor{lock: make(chan struct{}, 1)}}
+	b := &backend{cfg: cfg, schema: quoted(cfg.Schema) + ".", pool: newPool(parsed, cfg.Connections, cfg.silence),
+		documents: newPool(parsed, 1, cfg.silence),
+		counts:    newCounts(), lookout: monitor{lock: make(chan struct{}, 1)}}
 	var stopping context.Context
 	stopping, b.stop = context.WithCancel(context.Background())
 	if cfg.clock == nil {
@@ -152,7 +154,8 @@ func (b *backend) Forget(ctx context.Context, rule string, key []byte) (bool, er
 }
 
 func (b *backend) Add(ctx context.Context, rule string, key []byte, n int64) (bool, error) {
-	changed, err := b.edit(ctx, "add_1($1,$2,$3,$4,$5,$6)", b.key(rule, key).Int8(min(n, store.ExactMax)).Text(b.cfg.KeyPrefix+editsName))
+	changed, err := b.edit(ctx, "add_1($1,$2,$3,$4,$5,$6)",
+		b.key(rule, key).Int8(min(n, store.ExactMax)).Text(b.cfg.KeyPrefix+editsName))
 	if err == nil && changed < 0 {
 		err = errForeign
 	}
@@ -238,7 +241,8 @@ func (b *backend) Read(ctx context.Context, name string) (store.Document, error)
 }
 
 func (b *backend) CompareAndSet(ctx context.Context, name string, version int64, body []byte) (int64, error) {
-	row, err := b.document(ctx, len(body), "write_1($1,$2,$3)", new(Args).Text(b.cfg.KeyPrefix+name).Int8(version).Bytes(body))
+	row, err := b.document(ctx, len(body), "write_1($1,$2,$3)",
+		new(Args).Text(b.cfg.KeyPrefix+name).Int8(version).Bytes(body))
 	if err != nil {
 		return 0, err
 	}
@@ -341,7 +345,8 @@ func (b *backend) identify(ctx context.Context) {
 // migrate brings the schema to the version that this program needs. A later version is left
 // unchanged.
 func (b *backend) migrate(ctx context.Context) error {
-	m := Migration{Schema: b.cfg.Schema, Function: "version", Version: schemaVersion, Script: Schema(b.cfg.Schema, b.cfg.Durable), Manual: b.cfg.Manual}
+	m := Migration{Schema: b.cfg.Schema, Function: "version", Version: schemaVersion,
+		Script: Schema(b.cfg.Schema, b.cfg.Durable), Manual: b.cfg.Manual}
 	version, err := m.run(ctx, b.pool, b.lacking)
 	if err != nil || version == schemaVersion && (!b.lacking || b.cfg.Manual) {
 		return err

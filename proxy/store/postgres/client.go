@@ -96,7 +96,8 @@ type renamedError struct {
 }
 
 func (e *renamedError) Error() string {
-	return strings.NewReplacer("POSTGRES_URL", e.setting, "raise statement_timeout of the role, or POSTGRES_TIMEOUT", "find out why the server is slow",
+	return strings.NewReplacer("POSTGRES_URL", e.setting, "raise statement_timeout of the role, or POSTGRES_TIMEOUT",
+		"find out why the server is slow",
 		"raise POSTGRES_TIMEOUT, or end", "end").Replace(e.error.Error())
 }
 
@@ -149,7 +150,8 @@ func (m *Migration) run(ctx context.Context, p *pool, lacking bool) (version int
 		return version, nil
 	case version > m.Version:
 		return version, &store.MisconfiguredError{Cause: store.NoSchema, Err: fmt.Errorf(
-			"schema %s has version %d, and this program knows %d: use a newer program, or another POSTGRES_SCHEMA", m.Schema, version, m.Version)}
+			"schema %s has version %d, and this program knows %d: use a newer program, or another POSTGRES_SCHEMA", m.Schema,
+			version, m.Version)}
 	case m.Manual:
 		found := "is missing"
 		if version > 0 {
@@ -165,7 +167,8 @@ func (m *Migration) run(ctx context.Context, p *pool, lacking bool) (version int
 		}
 		if codeOf(err) == codeNoRight {
 			return version, &store.MisconfiguredError{Cause: store.Unauthorized, Err: fmt.Errorf(
-				"create schema %s: %w; grant CREATE on the database to the user of POSTGRES_URL, or have another user run the SQL that proxy -postgres-schema prints", m.Schema, err)}
+				"create schema %s: %w; grant CREATE on the database to the user of POSTGRES_URL, or have another user run the "+
+					"SQL that proxy -postgres-schema prints", m.Schema, err)}
 		}
 		return version, fmt.Errorf("create schema %s: %w", m.Schema, withAdvice(err))
 	}
@@ -187,9 +190,11 @@ func (m *Migration) version(ctx context.Context, p *pool) (int32, error) {
 		return 0, err
 	}
 	if role := result.Rows[0][0]; len(role) > 0 {
-		return 0, untrusted(fmt.Errorf("it, or a function in it, belongs to role %s, which is neither the user of POSTGRES_URL "+
-			"nor %s nor a superuser; if that role is an administrator's, run the SQL that proxy -postgres-schema prints as that role; "+
-			"otherwise name another schema in POSTGRES_SCHEMA", role, ownerRole))
+		return 0, untrusted(
+			fmt.Errorf("it, or a function in it, belongs to role %s, which is neither the user of POSTGRES_URL "+
+				"nor %s nor a superuser; if that role is an administrator's, run the SQL that proxy -postgres-schema "+
+				"prints as that role; "+
+				"otherwise name another schema in POSTGRES_SCHEMA", role, ownerRole))
 	}
 	f, err := p.row(p.job(ctx, "SELECT "+quoted(m.Schema)+"."+m.Function+"()", nil))
 	if code := codeOf(err); code == codeNoFunction || code == codeNoSchema {

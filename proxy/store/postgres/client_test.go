@@ -17,7 +17,8 @@ import (
 // newClient returns one that the test closes.
 func newClient(t *testing.T, url string) *Client {
 	t.Helper()
-	c := testkit.Must(NewClient(ClientConfig{URL: url, Setting: "DEFER_URL", Connections: 1, Schema: "weir", Silence: testkit.Patience}))(t)
+	c := testkit.Must(NewClient(ClientConfig{URL: url, Setting: "DEFER_URL", Connections: 1, Schema: "weir",
+		Silence: testkit.Patience}))(t)
 	t.Cleanup(c.Close)
 	return c
 }
@@ -31,7 +32,8 @@ CREATE FUNCTION weir.echo(INOUT a int8, INOUT b int8[], INOUT c bool, INOUT d te
 LANGUAGE sql AS $$ SELECT a, b, c, d, e, f, (SELECT array_agg(ROW(n, v)::weir.pair ORDER BY n) FROM unnest(vs) WITH ORDINALITY AS x (v, n) WHERE cardinality(us) = 2 AND us[2] IS NULL AND ts[1] = 'x') $$`)
 	c := newClient(t, s.URL("weir", "weir"))
 	args := func(values [][]byte) *Args {
-		return new(Args).Int8(-7).Int8s([]int64{1, 2}).Bool(true).Text("").Bytes([]byte{0, 1}).Place(Place{9}).BytesList(values).Places([]Place{{1}, {}}).Texts([]string{"x"})
+		return new(Args).Int8(-7).Int8s([]int64{1, 2}).Bool(true).Text("").Bytes([]byte{0,
+			1}).Place(Place{9}).BytesList(values).Places([]Place{{1}, {}}).Texts([]string{"x"})
 	}
 	f := NewFields(testkit.Must(c.Call(background, "echo", args([][]byte{{5}, nil, {}})))(t))
 	if n := f.Int8(); n != -7 {
@@ -73,16 +75,20 @@ func TestClientErrors(t *testing.T) {
 		t.Errorf("%+v: %v", f, err)
 	}
 	other := newClient(t, s.URL("weir", "missing"))
-	if _, err = other.Call(background, "f", new(Args)); !strings.Contains(err.Error(), "create the database that DEFER_URL names") || !Certain(err) {
+	if _, err = other.Call(background, "f", new(Args)); !strings.Contains(err.Error(),
+		"create the database that DEFER_URL names") || !Certain(err) {
 		t.Error(err)
 	}
-	s.Do("weir", "CREATE SCHEMA weir; CREATE FUNCTION weir.sleep() RETURNS int8 LANGUAGE sql AS 'SELECT 1::int8 FROM pg_sleep(600)'")
+	s.Do("weir",
+		"CREATE SCHEMA weir; CREATE FUNCTION weir.sleep() RETURNS int8 LANGUAGE sql AS 'SELECT 1::int8 FROM pg_sleep(600)'")
 	ctx, cancel := context.WithTimeout(background, 50*time.Millisecond)
 	defer cancel()
-	if _, err = c.Call(ctx, "sleep", new(Args)); !errors.Is(err, context.DeadlineExceeded) && !Expired(err) || Certain(err) != Expired(err) {
+	if _, err = c.Call(ctx, "sleep", new(Args)); !errors.Is(err, context.DeadlineExceeded) && !Expired(err) ||
+		Certain(err) != Expired(err) {
 		t.Errorf("late: %v", err)
 	}
-	version := &Migration{Schema: "weir", Function: "later", Version: 1, Script: "CREATE FUNCTION weir.later() RETURNS int4 LANGUAGE sql AS 'SELECT 1';"}
+	version := &Migration{Schema: "weir", Function: "later", Version: 1,
+		Script: "CREATE FUNCTION weir.later() RETURNS int4 LANGUAGE sql AS 'SELECT 1';"}
 	for want := range int32(2) {
 		if from, err := c.Migrate(background, version); from != want || err != nil {
 			t.Errorf("migrated from %d, want %d: %v", from, want, err)
@@ -102,15 +108,18 @@ CREATE TABLE weir.checked (n int8); CREATE CONSTRAINT TRIGGER t AFTER INSERT ON 
 CREATE FUNCTION weir.store() RETURNS int8 LANGUAGE sql AS 'INSERT INTO weir.checked VALUES (1) RETURNING n'`)
 	for name, server := range map[string]*postgrestest.Server{"server": s, "pooler": s.Pooler(1)} {
 		for _, explicit := range []bool{false, true} {
-			c := testkit.Must(NewClient(ClientConfig{URL: server.URL("weir", "weir"), Setting: "DEFER_URL", Connections: 1, Schema: "weir", Silence: 5 * time.Second}))(t)
+			c := testkit.Must(NewClient(ClientConfig{URL: server.URL("weir", "weir"), Setting: "DEFER_URL", Connections: 1,
+				Schema: "weir", Silence: 5 * time.Second}))(t)
 			c.pool.explicit.Store(explicit)
-			if _, err := c.Call(background, "sleep", new(Args)); !Expired(err) || !Certain(err) || !strings.Contains(err.Error(), "why the server is slow") {
+			if _, err := c.Call(background, "sleep", new(Args)); !Expired(err) || !Certain(err) ||
+				!strings.Contains(err.Error(), "why the server is slow") {
 				t.Errorf("%s: %v", name, err)
 			}
 			if _, err := c.Call(background, "store", new(Args)); codeOf(err) != "P0002" {
 				t.Errorf("%s: committed: %v", name, err)
 			}
-			if result, err := c.pool.query(background, "SHOW statement_timeout", nil); err != nil || string(result.Rows[0][0]) != "0" {
+			if result, err := c.pool.query(background, "SHOW statement_timeout", nil); err != nil ||
+				string(result.Rows[0][0]) != "0" {
 				t.Errorf("%s: the limit is %v, %v", name, result, err)
 			}
 			c.Close()

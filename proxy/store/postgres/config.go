@@ -76,7 +76,8 @@ func (cfg Config) Validate() error {
 	var f strict.Reader
 	_, err := cfg.parse()
 	f.Check(err != nil, "URL", "%v; allowed: "+urlForm, err)
-	f.Check(cfg.Connections < 1 || cfg.Connections > connectionsMax, "Connections", "must be 1 to %d, is %d", connectionsMax, cfg.Connections)
+	f.Check(cfg.Connections < 1 || cfg.Connections > connectionsMax, "Connections", "must be 1 to %d, is %d",
+		connectionsMax, cfg.Connections)
 	err = CheckSchema(cfg.Schema)
 	f.Check(err != nil, "Schema", "%v", err)
 	f.Check(strings.ContainsRune(cfg.KeyPrefix, 0), "KeyPrefix", "must not contain a zero byte")

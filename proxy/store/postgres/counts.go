@@ -22,7 +22,8 @@ const otherErrors, noAnswer = "other", "none"
 
 func newCounts() *counts {
 	c := &counts{errors: make(map[string]*metric.Counter), exchanges: metric.NewHistogram(metric.Latency())}
-	for _, class := range []string{"08", "22", "23", "25", "28", "3D", "40", "42", "53", "55", "57", "58", "XX", otherErrors, noAnswer} {
+	for _, class := range []string{"08", "22", "23", "25", "28", "3D", "40", "42", "53", "55", "57", "58", "XX",
+		otherErrors, noAnswer} {
 		c.errors[class] = new(metric.Counter)
 	}
 	return c
@@ -43,9 +44,11 @@ func (c *counts) failed(err error) {
 
 func (b *backend) Register(set *metric.Set) {
 	c := b.counts
-	set.Histogram("ratelimiter_postgres_request_duration_seconds", "how long PostgreSQL took to answer a batch", c.exchanges)
+	set.Histogram("ratelimiter_postgres_request_duration_seconds", "how long PostgreSQL took to answer a batch",
+		c.exchanges)
 	for _, class := range slices.Sorted(maps.Keys(c.errors)) {
-		set.Counter("ratelimiter_postgres_errors_total"+metric.Labels("class", class), "calls without a usable answer, by class of SQLSTATE", c.errors[class].Load)
+		set.Counter("ratelimiter_postgres_errors_total"+metric.Labels("class", class),
+			"calls without a usable answer, by class of SQLSTATE", c.errors[class].Load)
 	}
 	set.Counter("ratelimiter_postgres_lock_waits_total", "locks of keys that another batch held", c.waits.Load)
 	b.lookout.register(set)

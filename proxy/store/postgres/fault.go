@@ -68,12 +68,17 @@ type meaning struct {
 // meanings are searched in order.
 var meanings = []meaning{
 	{"28P01", store.OutageFault, store.Unauthenticated, "correct user and password in POSTGRES_URL"},
-	{"28", store.OutageFault, store.Unauthenticated, "allow the user of POSTGRES_URL in pg_hba.conf, or set the sslmode that it requires"},
+	{"28", store.OutageFault, store.Unauthenticated,
+		"allow the user of POSTGRES_URL in pg_hba.conf, or set the sslmode that it requires"},
 	{"3D000", store.OutageFault, store.NoDatabase, "create the database that POSTGRES_URL names"},
-	{codeNoRight, store.OutageFault, store.Unauthorized, "grant the user of POSTGRES_URL what proxy -postgres-schema lists"},
-	{codeNoFunction, store.OutageFault, store.NoSchema, "run the SQL that proxy -postgres-schema prints, or set POSTGRES_MIGRATE=true"},
-	{codeNoSchema, store.OutageFault, store.NoSchema, "run the SQL that proxy -postgres-schema prints, or set POSTGRES_MIGRATE=true"},
-	{codeNoTable, store.OutageFault, store.NoSchema, "run the SQL that proxy -postgres-schema prints, or set POSTGRES_MIGRATE=true"},
+	{codeNoRight, store.OutageFault, store.Unauthorized,
+		"grant the user of POSTGRES_URL what proxy -postgres-schema lists"},
+	{codeNoFunction, store.OutageFault, store.NoSchema,
+		"run the SQL that proxy -postgres-schema prints, or set POSTGRES_MIGRATE=true"},
+	{codeNoSchema, store.OutageFault, store.NoSchema,
+		"run the SQL that proxy -postgres-schema prints, or set POSTGRES_MIGRATE=true"},
+	{codeNoTable, store.OutageFault, store.NoSchema,
+		"run the SQL that proxy -postgres-schema prints, or set POSTGRES_MIGRATE=true"},
 	{"42704", store.OutageFault, store.WrongProtocol, "correct the parameters of POSTGRES_URL"},
 	{"22023", store.OutageFault, store.WrongProtocol, "correct the parameters of POSTGRES_URL"},
 	{"53100", store.OutageFault, 0, "make room on the server's disk"},
@@ -86,7 +91,8 @@ var meanings = []meaning{
 	{"XX", store.OutageFault, 0, "see the server's log"},
 	{"58", store.OutageFault, 0, "see the server's log"},
 	{codeCanceled, store.LateFault, 0, "raise statement_timeout of the role, or POSTGRES_TIMEOUT"},
-	{codeLocked, store.LateFault, 0, "raise POSTGRES_TIMEOUT, or end the transaction that holds locks in the schema of POSTGRES_SCHEMA"},
+	{codeLocked, store.LateFault, 0,
+		"raise POSTGRES_TIMEOUT, or end the transaction that holds locks in the schema of POSTGRES_SCHEMA"},
 	{"40", store.LateFault, 0, "set default_transaction_isolation of the role to read committed"},
 }
 

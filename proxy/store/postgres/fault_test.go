@@ -52,7 +52,11 @@ func TestStopped(t *testing.T) {
 	}
 	s.Signal(syscall.SIGCONT)
 	testkit.Eventually(t, "it decides again", func() bool { return b.Probe(background) == nil })
-	testkit.Eventually(t, "and in time", func() bool { g := decide(b, 1, fixed(1000)); return g.Err == nil && g.Granted == 1 })
+	testkit.Eventually(t, "and in time", func() bool {
+		g := decide(b, 1, fixed(1000))
+		return g.Err == nil &&
+			g.Granted == 1
+	})
 }
 
 // A server that is killed and starts again: asks fail at once, then all is as before.
@@ -75,7 +79,8 @@ func TestKilled(t *testing.T) {
 	s.Restart()
 	testkit.Eventually(t, "it decides again", func() bool { return b.Probe(background) == nil })
 	testkit.Eventually(t, "over all connections", func() bool { return decide(b, 1, fixed(1000)).Err == nil })
-	testkit.Eventually(t, "the document survives", func() bool { doc, err := b.Read(background, "doc"); return err == nil && doc.Version == 1 })
+	testkit.Eventually(t, "the document survives",
+		func() bool { doc, err := b.Read(background, "doc"); return err == nil && doc.Version == 1 })
 }
 
 // With tables that are logged a crash forgets nothing that has reached the disk.
@@ -92,7 +97,10 @@ func TestDurable(t *testing.T) {
 	s.Do("weir", "CHECKPOINT")
 	s.Signal(syscall.SIGKILL)
 	s.Restart()
-	testkit.Eventually(t, "it decides again", func() bool { return b.Probe(background) == nil && decide(b, 1, fixed(1)).Err == nil })
+	testkit.Eventually(t, "it decides again", func() bool {
+		return b.Probe(background) == nil &&
+			decide(b, 1, fixed(1)).Err == nil
+	})
 	if g := decide(b, 1, fixed(1)); g.Err == nil && g.Granted != 0 {
 		t.Error("the crash has refilled a key")
 	}
@@ -155,7 +163,8 @@ func TestPgBouncer(t *testing.T) {
 		t.Error("functions are called by statements")
 	}
 	large := make([]byte, 1<<20)
-	if testkit.Must(b.CompareAndSet(background, "doc", 0, large))(t) != 1 || len(testkit.Must(b.Read(background, "doc"))(t).Body) != len(large) {
+	if testkit.Must(b.CompareAndSet(background, "doc", 0, large))(t) != 1 ||
+		len(testkit.Must(b.Read(background, "doc"))(t).Body) != len(large) {
 		t.Error("the document was not kept")
 	}
 	s.Do("postgres", "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'weir'")
@@ -181,7 +190,8 @@ func TestFunctionCall(t *testing.T) {
 			t.Errorf("%s is called as %d, want %d", functions[f], found, want)
 		}
 	}
-	s.Do("weir", "CREATE FUNCTION weir.number(int8, int4, int4[], bytea[], int8[], int8[]) RETURNS int8 LANGUAGE sql AS 'SELECT 1::int8'")
+	s.Do("weir", "CREATE FUNCTION weir.number(int8, int4, int4[], bytea[], int8[], int8[]) RETURNS int8 LANGUAGE sql "+
+		"AS 'SELECT 1::int8'")
 	found := b.oids[takeAny].Load()
 	for name, test := range map[string]struct {
 		oid    uint32
@@ -267,7 +277,9 @@ func TestCallRefused(t *testing.T) {
 func TestCallGivenUp(t *testing.T) {
 	t.Parallel()
 	s, b := newWorld(t)
-	oid := testkit.Must(strconv.Atoi(s.Do("weir", "CREATE FUNCTION weir.sleep() RETURNS int8 LANGUAGE sql AS 'SELECT 1::int8 FROM pg_sleep(600)'; SELECT 'weir.sleep'::regproc::oid")))(t)
+	oid := testkit.Must(strconv.Atoi(s.Do("weir",
+		"CREATE FUNCTION weir.sleep() RETURNS int8 LANGUAGE sql AS 'SELECT 1::int8 FROM pg_sleep(600)'; SELECT "+
+			"'weir.sleep'::regproc::oid")))(t)
 	cfg := b.pool.cfg.Copy()
 	dial := cfg.DialFunc
 	cfg.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -287,7 +299,8 @@ func TestCallGivenUp(t *testing.T) {
 		t.Errorf("given up with %v", err)
 	}
 	testkit.Eventually(t, "the server has ended it", func() bool {
-		return s.Do("postgres", "SELECT count(*) FROM pg_stat_activity WHERE datname = 'weir' AND state LIKE '%fastpath%'") == "0"
+		return s.Do("postgres",
+			"SELECT count(*) FROM pg_stat_activity WHERE datname = 'weir' AND state LIKE '%fastpath%'") == "0"
 	})
 	exactly(t, b)
 }
@@ -295,7 +308,8 @@ func TestCallGivenUp(t *testing.T) {
 // What this side has given up says nothing about the server.
 func TestGivenUp(t *testing.T) {
 	t.Parallel()
-	for _, err := range []error{context.Canceled, fmt.Errorf("edit: %w", context.Canceled), &connectError{context.Canceled}} {
+	for _, err := range []error{context.Canceled, fmt.Errorf("edit: %w", context.Canceled),
+		&connectError{context.Canceled}} {
 		if f := new(backend).Classify(err); f != (store.Fault{}) {
 			t.Errorf("%v is %+v", err, f)
 		}
@@ -306,14 +320,19 @@ func TestGivenUp(t *testing.T) {
 func TestMisconfigured(t *testing.T) {
 	t.Parallel()
 	s, _ := newWorld(t)
-	s.Do("weir", "CREATE ROLE secret LOGIN PASSWORD 'hidden'; CREATE ROLE nobody LOGIN; CREATE ROLE tls LOGIN; CREATE SCHEMA later; CREATE FUNCTION later.version() RETURNS int4 LANGUAGE sql AS 'SELECT 99'; GRANT USAGE ON SCHEMA later TO nobody")
+	s.Do("weir", "CREATE ROLE secret LOGIN PASSWORD 'hidden'; CREATE ROLE nobody LOGIN; CREATE ROLE tls LOGIN; CREATE "+
+		"SCHEMA later; CREATE FUNCTION later.version() RETURNS int4 LANGUAGE sql AS 'SELECT 99'; GRANT USAGE ON "+
+		"SCHEMA later TO nobody")
 	hba := filepath.Join(s.Data(), "pg_hba.conf")
-	if err := os.WriteFile(hba, []byte("host all secret all scram-sha-256\nhost all outsider all reject\nhostssl all tls all trust\nhostnossl all tls all reject\nhost all all all trust\n"), 0o644); err != nil {
+	if err := os.WriteFile(hba, []byte(
+		"host all secret all scram-sha-256\nhost all outsider all reject\nhostssl all tls all trust\nhostnossl all tls "+
+			"all reject\nhost all all all trust\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	s.Do("weir", "SELECT pg_reload_conf()")
 	url := s.URL("secret:s3cret", "weir")
-	testkit.Eventually(t, "passwords are asked for", func() bool { _, err := pgconn.Connect(background, url); return err != nil })
+	testkit.Eventually(t, "passwords are asked for",
+		func() bool { _, err := pgconn.Connect(background, url); return err != nil })
 	for _, test := range []struct {
 		cfg    Config
 		cause  store.Cause
@@ -327,9 +346,12 @@ func TestMisconfigured(t *testing.T) {
 		{Config{URL: s.URL("nobody", "weir")}, store.Unauthorized, "grant"},
 		{Config{URL: s.URL("nobody", "weir"), Schema: "own"}, store.Unauthorized, "grant CREATE"},
 		{Config{URL: s.URL("weir", "weir"), Schema: "own", Manual: true}, store.NoSchema, "proxy -postgres-schema prints"},
-		{Config{URL: s.URL("nobody", "weir"), Schema: "later"}, store.NoSchema, "has version 99, and this program knows " + strconv.Itoa(schemaVersion)},
-		{Config{URL: s.URL("weir", "weir") + "&ssl_mode=require"}, store.WrongProtocol, "correct the parameters of POSTGRES_URL"},
-		{Config{URL: s.URL("weir", "weir") + "&search_path=%22"}, store.WrongProtocol, "correct the parameters of POSTGRES_URL"},
+		{Config{URL: s.URL("nobody", "weir"), Schema: "later"}, store.NoSchema,
+			"has version 99, and this program knows " + strconv.Itoa(schemaVersion)},
+		{Config{URL: s.URL("weir", "weir") + "&ssl_mode=require"}, store.WrongProtocol,
+			"correct the parameters of POSTGRES_URL"},
+		{Config{URL: s.URL("weir", "weir") + "&search_path=%22"}, store.WrongProtocol,
+			"correct the parameters of POSTGRES_URL"},
 		{Config{URL: strings.Replace(s.URL("weir", "weir"), "disable", "require", 1)}, store.WrongProtocol, "sslmode"},
 	} {
 		b := openBackend(t, test.cfg)
@@ -366,7 +388,8 @@ func old(t *testing.T) string {
 // With no connection left the store counts as away until there is one.
 func TestConnectionsExhausted(t *testing.T) {
 	t.Parallel()
-	s := postgrestest.Start(t, "-c", "max_connections=12", "-c", "superuser_reserved_connections=3", "-c", "max_wal_senders=0")
+	s := postgrestest.Start(t, "-c", "max_connections=12", "-c", "superuser_reserved_connections=3", "-c",
+		"max_wal_senders=0")
 	s.Do("weir", "CREATE ROLE plain LOGIN; GRANT CREATE ON DATABASE weir TO plain")
 	var held []*pgconn.PgConn
 	testkit.Eventually(t, "all connections are taken", func() bool { // the server may not have ended the one before yet
@@ -378,7 +401,8 @@ func TestConnectionsExhausted(t *testing.T) {
 	})
 	b := openBackend(t, Config{URL: s.URL("plain", "weir")})
 	err := b.Probe(background)
-	if f := b.Classify(err); f.Class != store.OutageFault || f.Code != "53300" || f.Permanent != nil || !strings.Contains(fmt.Sprint(err), "max_connections") {
+	if f := b.Classify(err); f.Class != store.OutageFault || f.Code != "53300" || f.Permanent != nil ||
+		!strings.Contains(fmt.Sprint(err), "max_connections") {
 		t.Errorf("%+v: %v", f, err)
 	}
 	for _, conn := range held {
@@ -428,7 +452,8 @@ func TestRemoved(t *testing.T) {
 	s, b := newWorld(t)
 	manual := openBackend(t, Config{URL: s.URL("weir", "weir"), Manual: true})
 	for _, sql := range []string{
-		"DROP FUNCTION weir.take_1(int8, int4, int4[], bytea[], int8[], int8[])", "DROP TABLE weir.keys CASCADE", "DROP SCHEMA weir CASCADE",
+		"DROP FUNCTION weir.take_1(int8, int4, int4[], bytea[], int8[], int8[])", "DROP TABLE weir.keys CASCADE",
+		"DROP SCHEMA weir CASCADE",
 	} {
 		s.Do("weir", sql)
 		for range 2 {
@@ -469,7 +494,8 @@ func TestLockedRow(t *testing.T) {
 	b.pool.silent = 2 * time.Second // then the connection is closed
 	g := &store.Group{N: 1, Counters: []store.Counter{{Rule: "r", Key: []byte("key"), Limit: fixed(1000), Cost: 1}}}
 	b.Decide(background, &store.Batch{Groups: []*store.Group{g}})
-	if f := b.Classify(g.Err); f.Code != "55P03" || f.Class != store.LateFault || !strings.Contains(g.Err.Error(), "POSTGRES_TIMEOUT") {
+	if f := b.Classify(g.Err); f.Code != "55P03" || f.Class != store.LateFault ||
+		!strings.Contains(g.Err.Error(), "POSTGRES_TIMEOUT") {
 		t.Errorf("%+v, %v", f, g.Err)
 	}
 }

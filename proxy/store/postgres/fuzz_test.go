@@ -58,17 +58,22 @@ func FuzzAnswers(f *testing.F) {
 		log := limittest.Must(limit.Config{Algorithm: limit.SlidingLog, Limit: 3, Window: 1000})
 		return []*store.Group{
 			{N: 2, Counters: []store.Counter{{Rule: "a", Key: []byte("k"), Limit: one, Cost: 1}}},
-			{N: 3, Counters: []store.Counter{{Rule: "b", Key: []byte("k"), Limit: log, Cost: 1}, {Rule: "c", Key: []byte("k"), Limit: fixed(9), Cost: 2}}},
+			{N: 3, Counters: []store.Counter{{Rule: "b", Key: []byte("k"), Limit: log, Cost: 1},
+				{Rule: "c", Key: []byte("k"), Limit: fixed(9), Cost: 2}}},
 		}
 	}
 	window := int64(1_000_000_000)
-	f.Add(joined(int8Value(limittest.Epoch), int4Value(0), int4Value(0), int8Array([]int64{1, 3}), int8Array(make([]int64, 3*stateNumbers)), int8Array(nil)))
+	f.Add(joined(int8Value(limittest.Epoch), int4Value(0), int4Value(0), int8Array([]int64{1, 3}),
+		int8Array(make([]int64, 3*stateNumbers)), int8Array(nil)))
 	f.Add(joined(int8Value(limittest.Epoch), int4Value(2), int4Value(1), int8Array([]int64{-1, 0}),
-		int8Array(append(append(make([]int64, stateNumbers), int64(limit.SlidingLog)<<56|window, limittest.Epoch, 2, 2, 0, 0), make([]int64, stateNumbers)...)),
+		int8Array(append(append(make([]int64, stateNumbers), int64(limit.SlidingLog)<<56|window, limittest.Epoch, 2, 2, 0,
+			0), make([]int64, stateNumbers)...)),
 		int8Array([]int64{2, limittest.Epoch - 5, 0, 2, limittest.Epoch - 1, 1})))
 	both := int8Array([]int64{1, 3})
-	f.Add(joined(int8Value(limittest.Epoch), int4Value(0), int4Value(0), both, int8Array(make([]int64, 3*stateNumbers)), int8Array(nil), int8Array(nil), int8Array(nil), int8Array(nil)))
-	f.Add(joined(int8Value(limittest.Epoch), int4Value(0), int4Value(0), int8Array([]int64{3}), int8Array(make([]int64, 2*stateNumbers)), int8Array(nil),
+	f.Add(joined(int8Value(limittest.Epoch), int4Value(0), int4Value(0), both,
+		int8Array(make([]int64, 3*stateNumbers)), int8Array(nil), int8Array(nil), int8Array(nil), int8Array(nil)))
+	f.Add(joined(int8Value(limittest.Epoch), int4Value(0), int4Value(0), int8Array([]int64{3}),
+		int8Array(make([]int64, 2*stateNumbers)), int8Array(nil),
 		int8Array([]int64{-1}), int8Array([]int64{limittest.Epoch}), int8Array([]int64{5})))
 	f.Add(joined(int8Value(1), int8Value(2), int8Value(3), int4Value(4), int8Value(5), []byte("public.orders")))
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -112,7 +112,8 @@ func (b *backend) findHolder(stopping context.Context) {
 	case <-ctx.Done():
 		return
 	}
-	result, err := b.documents.query(ctx, holderSQL, new(Args).Text(b.schema+"keys").Int8(lockClass).Int4(int32(longLock/time.Second)))
+	result, err := b.documents.query(ctx, holderSQL,
+		new(Args).Text(b.schema+"keys").Int8(lockClass).Int4(int32(longLock/time.Second)))
 	if err != nil || len(result.Rows) == 0 {
 		return // the transaction has ended
 	}
@@ -163,16 +164,19 @@ func (b *backend) warn(now time.Time, s *snapshot) {
 	l := &b.lookout
 	if s.others > 0 && !l.foul {
 		l.foul = true
-		b.cfg.Log.Warn("The database of POSTGRES_URL has other tables: their long transactions make decisions slow, so give Weir a database of its own",
+		b.cfg.Log.Warn("The database of POSTGRES_URL has other tables: their long transactions make decisions slow, so "+
+			"give Weir a database of its own",
 			"tables", s.others, "such_as", s.example)
 	}
-	if age := time.Duration(s.oldest) * time.Microsecond; s.visible && age >= longTransaction && (l.slow.IsZero() || now.Sub(l.slow) >= lookWarnings) {
+	if age := time.Duration(s.oldest) * time.Microsecond; s.visible && age >= longTransaction &&
+		(l.slow.IsZero() || now.Sub(l.slow) >= lookWarnings) {
 		l.slow = now
 		who := strconv.Itoa(int(s.pid))
 		if s.pid == 0 {
 			who = "prepared"
 		}
-		b.cfg.Log.Warn(fmt.Sprintf("A transaction of %.0f s in this database keeps dead rows alive", age.Seconds()), "pid", who,
+		b.cfg.Log.Warn(fmt.Sprintf("A transaction of %.0f s in this database keeps dead rows alive", age.Seconds()),
+			"pid", who,
 			"remedy", "end it, or have it run in another database")
 	}
 }
@@ -188,8 +192,12 @@ func (l *monitor) register(set *metric.Set) {
 			}
 		})
 	}
-	gauge("table_bytes", "size of the tables of keys with their indexes", func(s *snapshot) (float64, bool) { return float64(s.bytes), true })
-	gauge("dead_rows", "old versions of rows that PostgreSQL has not removed, as it last counted them", func(s *snapshot) (float64, bool) { return float64(s.dead), true })
-	gauge("oldest_transaction_seconds", "age of the oldest transaction in this database, which keeps dead rows alive; absent without the rights of pg_read_all_stats",
+	gauge("table_bytes", "size of the tables of keys with their indexes",
+		func(s *snapshot) (float64, bool) { return float64(s.bytes), true })
+	gauge("dead_rows", "old versions of rows that PostgreSQL has not removed, as it last counted them",
+		func(s *snapshot) (float64, bool) { return float64(s.dead), true })
+	gauge("oldest_transaction_seconds",
+		"age of the oldest transaction in this database, which keeps dead rows alive; absent without the rights "+
+			"of pg_read_all_stats",
 		func(s *snapshot) (float64, bool) { return float64(s.oldest) / 1e6, s.visible })
 }

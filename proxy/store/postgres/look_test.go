@@ -27,10 +27,12 @@ func TestLook(t *testing.T) {
 		t.Errorf("an empty database: %+v", seen)
 	}
 	s.Do("postgres", "CREATE TABLE theirs (n int)")
-	for _, database := range []string{"postgres", "weir"} { // in this order: a transaction ends a while after its connection
+	// in this order: a transaction ends a while after its connection
+	for _, database := range []string{"postgres", "weir"} {
 		counts := database == "weir"
 		conn := testkit.Must(pgconn.Connect(background, s.URL("weir", database)))(t)
-		if _, err := conn.Exec(background, "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM pg_class").ReadAll(); err != nil {
+		if _, err := conn.Exec(background,
+			"BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM pg_class").ReadAll(); err != nil {
 			t.Fatal(err)
 		}
 		if seen := look(); (seen.oldest > 0) != counts || (seen.pid == int32(conn.PID())) != counts {
@@ -87,7 +89,8 @@ func TestWarn(t *testing.T) {
 		{61 * time.Second, other, "tables=2 such_as=public.orders"},
 		{600 * time.Second, other, ""},
 	} {
-		if got := told(test.at, test.s); (got == "") != (test.wants == "") || !strings.Contains(got, test.wants) || strings.Count(got, "\n") > 1 {
+		if got := told(test.at, test.s); (got == "") != (test.wants == "") || !strings.Contains(got, test.wants) ||
+			strings.Count(got, "\n") > 1 {
 			t.Errorf("step %d: %q, want %q", i, got, test.wants)
 		}
 	}

@@ -25,7 +25,9 @@ func TestMigrateInUse(t *testing.T) {
 	s := postgrestest.Start(t)
 	version := func(n int) string { return fmt.Sprintf("AS 'SELECT %d'", n) }
 	schema := strings.Replace(Schema("weir", false), version(schemaVersion), version(schemaVersion-1), 1)
-	before := regexp.MustCompile(`IF current_setting[^;]*THEN\s*(waits := [^;]*lock_1[^;]*;)\s*END IF;`).ReplaceAllString(schema, "$1") // version 4 of take_one_1
+	// version 4 of take_one_1
+	before := regexp.MustCompile(
+		`IF current_setting[^;]*THEN\s*(waits := [^;]*lock_1[^;]*;)\s*END IF;`).ReplaceAllString(schema, "$1")
 	if before == schema {
 		t.Fatal("take_one_1 is as it was before")
 	}
@@ -37,7 +39,8 @@ func TestMigrateInUse(t *testing.T) {
 		s.Do("weir", "ALTER FUNCTION weir."+name+" COST 7") // by which it is known from the one that replaces it
 	}
 	// Of the second, nothing comes back while the test runs: one permit takes 1000 s.
-	limits := [...]*limit.Limit{fixed(1 << 40), limittest.Must(limit.Config{Algorithm: limit.GCRA, Limit: 1, Window: 1000, Burst: 1_000_000})}
+	limits := [...]*limit.Limit{fixed(1 << 40),
+		limittest.Must(limit.Config{Algorithm: limit.GCRA, Limit: 1, Window: 1000, Burst: 1_000_000})}
 	var admitted [len(limits)]atomic.Int64
 	var all sync.WaitGroup
 	stopping := make(chan struct{})
@@ -51,7 +54,8 @@ func TestMigrateInUse(t *testing.T) {
 					return
 				default:
 					for i, l := range limits {
-						admitted[i].Add(takeAsBefore(t, conn, &store.Group{N: 2, Counters: []store.Counter{{Rule: "r", Key: []byte("key"), Limit: l, Cost: 1}}}))
+						admitted[i].Add(takeAsBefore(t, conn,
+							&store.Group{N: 2, Counters: []store.Counter{{Rule: "r", Key: []byte("key"), Limit: l, Cost: 1}}}))
 					}
 				}
 			}
@@ -61,7 +65,10 @@ func TestMigrateInUse(t *testing.T) {
 		t.Helper()
 		for i := range admitted {
 			then := admitted[i].Load()
-			testkit.Eventually(t, "the version before is used "+when, func() bool { return admitted[i].Load() > then+20 || t.Failed() })
+			testkit.Eventually(t, "the version before is used "+when, func() bool {
+				return admitted[i].Load() > then+20 ||
+					t.Failed()
+			})
 		}
 	}
 	used("before")
@@ -75,7 +82,8 @@ func TestMigrateInUse(t *testing.T) {
 	if got := s.Do("weir", costs); got != replaced {
 		t.Errorf("take_1 and take_one_1 were not replaced: they cost %s, want %s", got, replaced)
 	}
-	if n := s.Do("weir", "SELECT count(*) FROM pg_proc p FULL JOIN pg_class c ON false WHERE coalesce(pronamespace, relnamespace) = 'weir'::regnamespace AND coalesce(proowner, relowner) <> 'weir_owner'::regrole"); n != "0" {
+	if n := s.Do("weir", "SELECT count(*) FROM pg_proc p FULL JOIN pg_class c ON false WHERE coalesce(pronamespace, "+
+		"relnamespace) = 'weir'::regnamespace AND coalesce(proowner, relowner) <> 'weir_owner'::regrole"); n != "0" {
 		t.Errorf("%s tables and functions still belong to the superuser who created them", n)
 	}
 	for n := range 40 {
@@ -91,7 +99,8 @@ func TestMigrateInUse(t *testing.T) {
 	all.Wait()
 	permit, _ := limits[1].Parts()
 	for i, counted := range []string{"a", fmt.Sprintf("(a + %d) / %d", permit-1, permit)} {
-		kept := s.Do("weir", fmt.Sprintf("SELECT %s FROM weir.keys WHERE expires > 0 AND tag >> 56 = %d", counted, limits[i].Algorithm()))
+		kept := s.Do("weir", fmt.Sprintf("SELECT %s FROM weir.keys WHERE expires > 0 AND tag >> 56 = %d", counted,
+			limits[i].Algorithm()))
 		if sum := admitted[i].Load(); kept != strconv.FormatInt(sum, 10) {
 			t.Errorf("%v: %d were admitted, and %s are counted", limits[i].Algorithm(), sum, kept)
 		}
@@ -102,8 +111,10 @@ func TestMigrateInUse(t *testing.T) {
 func takeAsBefore(t *testing.T, conn *pgconn.PgConn, g *store.Group) int64 {
 	call := takes("", &store.Batch{Groups: []*store.Group{g}})[0]
 	f, args := call.call(0, 60_000)
-	sql := map[function]string{takeAny: "take_1($1,$2,$3,$4,$5,$6)", takeOne: "take_one_1($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12)"}[f]
-	result := conn.ExecParams(background, "SELECT granted FROM weir."+sql, args.values, args.types, binaryFormat, binaryFormat).Read()
+	sql := map[function]string{takeAny: "take_1($1,$2,$3,$4,$5,$6)",
+		takeOne: "take_one_1($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12)"}[f]
+	result := conn.ExecParams(background, "SELECT granted FROM weir."+sql, args.values, args.types, binaryFormat,
+		binaryFormat).Read()
 	if result.Err != nil {
 		t.Error(result.Err)
 		return 0
@@ -149,7 +160,8 @@ func TestGrown(t *testing.T) {
 	use()
 	s.Do("weir", "VACUUM (FULL, ANALYZE) weir.keys")
 	use()
-	s.Do("weir", fmt.Sprintf("INSERT INTO weir.keys SELECT 'filler' || n::text::bytea, 0, 0, 0, 0, 0, 0, 0 FROM generate_series(1, %d) n", rows))
+	s.Do("weir", fmt.Sprintf(
+		"INSERT INTO weir.keys SELECT 'filler' || n::text::bytea, 0, 0, 0, 0, 0, 0, 0 FROM generate_series(1, %d) n", rows))
 	use()
 	if read := counted(t, s, b, "seq_tup_read + idx_tup_fetch"); read >= rows {
 		t.Errorf("%d rows were read", read)
@@ -164,5 +176,6 @@ func counted(t *testing.T, s *postgrestest.Server, b *backend, column string) in
 	testkit.Eventually(t, "the connections have ended", func() bool {
 		return s.Do("weir", "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'weir'") == "0"
 	})
-	return testkit.Must(strconv.ParseInt(s.Do("weir", "SELECT "+column+" FROM pg_stat_user_tables WHERE relname = 'keys'"), 10, 64))(t)
+	return testkit.Must(strconv.ParseInt(s.Do("weir",
+		"SELECT "+column+" FROM pg_stat_user_tables WHERE relname = 'keys'"), 10, 64))(t)
 }

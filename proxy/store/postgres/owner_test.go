@@ -47,7 +47,8 @@ func plain(t *testing.T, s *postgrestest.Server, name string) {
 // namesSQL reports whether an error names the SQL to run, and does not advise to drop a schema, with
 // which all limits and deferred requests would be lost.
 func namesSQL(err error) bool {
-	return strings.Contains(err.Error(), "the SQL that proxy -postgres-schema prints") && !strings.Contains(err.Error(), "drop")
+	return strings.Contains(err.Error(), "the SQL that proxy -postgres-schema prints") &&
+		!strings.Contains(err.Error(), "drop")
 }
 
 // A role that may not replace what belongs to weir_owner or a superuser is told who may.
@@ -55,13 +56,16 @@ func TestOldVersion(t *testing.T) {
 	t.Parallel()
 	s, _ := newMallory(t)
 	sql := Printed("weir", Schema("weir", false))
-	for owner, told := range map[string]string{"weir_owner": "as a superuser or a role with CREATEROLE", "weir": "as a superuser"} {
+	for owner, told := range map[string]string{"weir_owner": "as a superuser or a role with CREATEROLE",
+		"weir": "as a superuser"} {
 		s.Do("weir", sql)
-		s.Do("weir", "CREATE OR REPLACE FUNCTION weir.version() RETURNS int4 LANGUAGE sql AS 'SELECT 6'; ALTER SCHEMA weir OWNER TO "+owner+
+		s.Do("weir", "CREATE OR REPLACE FUNCTION weir.version() RETURNS int4 LANGUAGE sql AS 'SELECT 6'; ALTER "+
+			"SCHEMA weir OWNER TO "+owner+
 			"; GRANT USAGE ON SCHEMA weir TO mallory; GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA weir TO mallory")
 		want := `schema "weir" belongs to role ` + owner + ": run the SQL that proxy -postgres-schema prints, " + told
 		err := openBackend(t, Config{URL: s.URL("mallory", "weir")}).Probe(background)
-		if f, ok := errors.AsType[*store.MisconfiguredError](err); !ok || f.Cause != store.Untrusted || !strings.Contains(err.Error(), want) || !namesSQL(err) {
+		if f, ok := errors.AsType[*store.MisconfiguredError](err); !ok || f.Cause != store.Untrusted ||
+			!strings.Contains(err.Error(), want) || !namesSQL(err) {
 			t.Errorf("a proxy finds %v, want %q", err, want)
 		}
 		s.Do("weir", sql)
@@ -78,17 +82,21 @@ func TestPrepared(t *testing.T) {
 	t.Parallel()
 	s, as := newMallory(t)
 	const shared = "CREATE SCHEMA weir; GRANT ALL ON SCHEMA weir TO mallory"
-	version := "CREATE FUNCTION weir.version() RETURNS int4 LANGUAGE plpgsql AS $$ BEGIN PERFORM evil.strike(); RETURN " + strconv.Itoa(schemaVersion) + "; END $$;"
+	version := "CREATE FUNCTION weir.version() RETURNS int4 LANGUAGE plpgsql AS $$ BEGIN PERFORM " +
+		"evil.strike(); RETURN " + strconv.Itoa(schemaVersion) + "; END $$;"
 	table := "CREATE TABLE weir.documents (name text PRIMARY KEY, version int8, body bytea); " +
 		"CREATE TRIGGER t BEFORE INSERT ON weir.documents EXECUTE FUNCTION evil.strike_trigger(); "
 	for _, test := range []struct{ name, admin, mallory, told string }{
 		{"a schema", "", "CREATE SCHEMA weir", `schema "weir" belongs to role mallory`},
-		{"a schema with a version", "", "CREATE SCHEMA weir; GRANT ALL ON SCHEMA weir TO PUBLIC;" + version, `schema "weir" belongs to role mallory`},
+		{"a schema with a version", "", "CREATE SCHEMA weir; GRANT ALL ON SCHEMA weir TO PUBLIC;" + version,
+			`schema "weir" belongs to role mallory`},
 		{"a version", shared, version, "routine weir.version() belongs to role mallory"},
-		{"a function", shared, "CREATE FUNCTION weir.now_1(int4) RETURNS int8 LANGUAGE sql AS 'SELECT 1::int8 WHERE evil.strike()'", "routine weir.now_1(integer) belongs to role mallory"},
+		{"a function", shared, "CREATE FUNCTION weir.now_1(int4) RETURNS int8 LANGUAGE sql AS 'SELECT 1::int8 " +
+			"WHERE evil.strike()'", "routine weir.now_1(integer) belongs to role mallory"},
 		{"a table", shared, table, "table weir.documents belongs to role mallory"},
 		{"a view", shared, "CREATE VIEW weir.keys AS SELECT evil.strike()", "table weir.keys belongs to role mallory"},
-		{"a type", shared, "CREATE DOMAIN weir.settled_1 AS int8 CHECK (evil.strike())", "type weir.settled_1 belongs to role mallory"},
+		{"a type", shared, "CREATE DOMAIN weir.settled_1 AS int8 CHECK (evil.strike())",
+			"type weir.settled_1 belongs to role mallory"},
 	} {
 		if test.admin != "" {
 			s.Do("weir", test.admin)
@@ -96,7 +104,8 @@ func TestPrepared(t *testing.T) {
 		if err := as("mallory", test.mallory); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.Try("weir", Printed("weir", Schema("weir", false))); codeOf(err) != codeUntrusted || !strings.Contains(err.Error(), test.told) {
+		if _, err := s.Try("weir", Printed("weir", Schema("weir", false))); codeOf(err) != codeUntrusted ||
+			!strings.Contains(err.Error(), test.told) {
 			t.Errorf("%s: the SQL ends with %v, want %q", test.name, err, test.told)
 		} else if !namesSQL(err) {
 			t.Errorf("%s: the SQL ends with the advice of %v", test.name, err)
@@ -104,7 +113,8 @@ func TestPrepared(t *testing.T) {
 		for _, manual := range []bool{false, true} {
 			b := openBackend(t, Config{URL: s.URL("weir", "weir"), Manual: manual})
 			err := b.Probe(background)
-			if f, ok := errors.AsType[*store.MisconfiguredError](err); !ok || !manual && f.Cause != store.Untrusted || !strings.Contains(err.Error(), "POSTGRES_SCHEMA") && !manual {
+			if f, ok := errors.AsType[*store.MisconfiguredError](err); !ok || !manual && f.Cause != store.Untrusted ||
+				!strings.Contains(err.Error(), "POSTGRES_SCHEMA") && !manual {
 				t.Errorf("%s: a proxy finds %v", test.name, err)
 			} else if !namesSQL(err) {
 				t.Errorf("%s: a proxy advises: %v", test.name, err)
@@ -187,20 +197,25 @@ func TestRightsRevoked(t *testing.T) {
 	s, as := newMallory(t)
 	sql := Printed("weir", Schema("weir", false))
 	s.Do("weir", sql)
-	const granted = "GRANT ALL ON SCHEMA weir TO mallory WITH GRANT OPTION; GRANT ALL ON ALL TABLES IN SCHEMA weir TO mallory, PUBLIC"
+	const granted = "GRANT ALL ON SCHEMA weir TO mallory WITH GRANT OPTION; GRANT ALL ON ALL TABLES IN SCHEMA " +
+		"weir TO mallory, PUBLIC"
 	s.Do("weir", granted)
-	if err := as("mallory", "CREATE TRIGGER t BEFORE INSERT ON weir.keys EXECUTE FUNCTION evil.strike_trigger()"); err != nil {
+	if err := as("mallory",
+		"CREATE TRIGGER t BEFORE INSERT ON weir.keys EXECUTE FUNCTION evil.strike_trigger()"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Try("weir", sql); codeOf(err) != codeUntrusted || !strings.Contains(err.Error(), "table weir.keys has the trigger t") {
+	if _, err := s.Try("weir", sql); codeOf(err) != codeUntrusted ||
+		!strings.Contains(err.Error(), "table weir.keys has the trigger t") {
 		t.Errorf("with a trigger: %v", err)
 	}
 	s.Do("weir", "DROP TRIGGER t ON weir.keys")
 	s.Do("weir", sql)
-	if got := s.Do("weir", "SELECT has_schema_privilege('mallory', 'weir', 'CREATE') OR has_table_privilege('mallory', 'weir.keys', 'TRIGGER')"); got != "f" {
+	if got := s.Do("weir", "SELECT has_schema_privilege('mallory', 'weir', 'CREATE') OR has_table_privilege('mallory', "+
+		"'weir.keys', 'TRIGGER')"); got != "f" {
 		t.Error("mallory may still create something in the schema")
 	}
-	if got := s.Do("weir", "SELECT has_schema_privilege('mallory', 'weir', 'USAGE') AND has_table_privilege('mallory', 'weir.keys', 'SELECT')"); got != "t" {
+	if got := s.Do("weir", "SELECT has_schema_privilege('mallory', 'weir', 'USAGE') AND has_table_privilege('mallory', "+
+		"'weir.keys', 'SELECT')"); got != "t" {
 		t.Error("mallory has lost other rights")
 	}
 }

@@ -203,7 +203,8 @@ func (p *pool) connect() (*pgconn.PgConn, error) {
 	major, err := strconv.Atoi(text[:len(text)-len(strings.TrimLeft(text, "0123456789"))])
 	if err == nil && major < versionMin {
 		closeNow(conn)
-		return nil, &store.MisconfiguredError{Cause: store.WrongProtocol, Err: fmt.Errorf("PostgreSQL %s is too old: name one of version %d or later in POSTGRES_URL", text, versionMin)}
+		return nil, &store.MisconfiguredError{Cause: store.WrongProtocol,
+			Err: fmt.Errorf("PostgreSQL %s is too old: name one of version %d or later in POSTGRES_URL", text, versionMin)}
 	}
 	return conn, nil
 }
@@ -250,7 +251,8 @@ func (p *pool) do(conn *pgconn.PgConn, j *job) {
 
 // called calls a function by the message FunctionCall: no statement is parsed, planned or
 // executed, and the session gets no state.
-func (p *pool) called(ctx context.Context, conn *pgconn.PgConn, oid uint32, params [][]byte) (result *pgconn.Result, err error) {
+func (p *pool) called(ctx context.Context, conn *pgconn.PgConn, oid uint32, params [][]byte) (result *pgconn.Result,
+	err error) {
 	stop := context.AfterFunc(ctx, func() { _ = conn.Conn().SetDeadline(time.Unix(1, 0)) })
 	defer func() {
 		switch {
@@ -260,7 +262,8 @@ func (p *pool) called(ctx context.Context, conn *pgconn.PgConn, oid uint32, para
 			closeNow(conn)
 		}
 	}()
-	conn.Frontend().Send(&pgproto3.FunctionCall{Function: oid, ArgFormatCodes: []uint16{1}, Arguments: params, ResultFormatCode: 1})
+	conn.Frontend().Send(&pgproto3.FunctionCall{Function: oid, ArgFormatCodes: []uint16{1}, Arguments: params,
+		ResultFormatCode: 1})
 	if err := conn.Frontend().Flush(); err != nil {
 		return nil, err
 	}

@@ -51,10 +51,12 @@ func TestRights(t *testing.T) {
 			t.Errorf("%+v", g)
 		}
 	}
-	if !testkit.Must(b.Add(background, "r", []byte("key"), 1))(t) || !testkit.Must(b.Forget(background, "r", []byte("key")))(t) {
+	if !testkit.Must(b.Add(background, "r", []byte("key"), 1))(t) ||
+		!testkit.Must(b.Forget(background, "r", []byte("key")))(t) {
 		t.Error("nothing was edited")
 	}
-	if !testkit.Must(b.Lease(background, "lease", "me", time.Minute))(t) || testkit.Must(owner.Lease(background, "lease", "you", time.Minute))(t) {
+	if !testkit.Must(b.Lease(background, "lease", "me", time.Minute))(t) ||
+		testkit.Must(owner.Lease(background, "lease", "you", time.Minute))(t) {
 		t.Error("the lease is another's")
 	}
 	if testkit.Must(b.CompareAndSet(background, "doc", 0, []byte("{}")))(t) != 1 {
@@ -150,9 +152,11 @@ func TestSweep(t *testing.T) {
 	s.Do("weir", `INSERT INTO weir.keys SELECT i::text::bytea, 1, 0, 0, 0, 0, 0, CASE WHEN i % 2 = 0 THEN 1 ELSE 9000000000000000 END FROM generate_series(1, 20000) i`)
 	s.Do("weir", `INSERT INTO weir.log SELECT 'x', i, i, CASE WHEN i % 2 = 0 THEN 1 ELSE 9000000000000000 END FROM generate_series(1, 20000) i`)
 	testkit.Eventually(t, "both tables are swept", func() bool {
-		return s.Do("weir", "SELECT (SELECT count(*) FROM weir.keys WHERE expires = 1) + (SELECT count(*) FROM weir.log WHERE expires = 1)") == "0"
+		return s.Do("weir", "SELECT (SELECT count(*) FROM weir.keys WHERE expires = 1) + (SELECT count(*) FROM "+
+			"weir.log WHERE expires = 1)") == "0"
 	})
-	if left := s.Do("weir", "SELECT (SELECT count(*) FROM weir.keys WHERE expires > 1) + (SELECT count(*) FROM weir.log)"); left != "20000" {
+	if left := s.Do("weir",
+		"SELECT (SELECT count(*) FROM weir.keys WHERE expires > 1) + (SELECT count(*) FROM weir.log)"); left != "20000" {
 		t.Errorf("%s rows are left, want 20000", left)
 	}
 }

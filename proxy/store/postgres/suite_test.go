@@ -217,7 +217,8 @@ func TestKeysTogether(t *testing.T) {
 				batch, order := new(store.Batch), r.Perm(keys)
 				switch round % 4 {
 				case 0: // some of them together
-					batch.Groups = []*store.Group{{N: 2, Counters: []store.Counter{counter(order[0]), counter(order[1]), counter(order[2])}}}
+					batch.Groups = []*store.Group{{N: 2,
+						Counters: []store.Counter{counter(order[0]), counter(order[1]), counter(order[2])}}}
 				case 1:
 					order = order[:1]
 					if _, err := b.Forget(background, "other", []byte{byte(r.IntN(4))}); err != nil {

@@ -23,7 +23,8 @@ func (b *backend) keepSweeping(stopping context.Context, owner string) {
 			return
 		}
 		ctx, cancel := context.WithTimeout(stopping, sweepLease)
-		held, err := b.lease(ctx, b.documents, new(Args).Text(b.cfg.KeyPrefix+sweepName).Text(owner).Int8(sweepLease.Milliseconds()))
+		held, err := b.lease(ctx, b.documents,
+			new(Args).Text(b.cfg.KeyPrefix+sweepName).Text(owner).Int8(sweepLease.Milliseconds()))
 		for i, table := range [...]string{"keys", "log"} {
 			if err == nil && held {
 				next[i], err = b.sweep(ctx, table, next[i])
@@ -35,7 +36,8 @@ func (b *backend) keepSweeping(stopping context.Context, owner string) {
 
 // sweep removes expired rows in a slice of a table, and returns where the next slice begins.
 func (b *backend) sweep(ctx context.Context, table string, start int64) (next int64, err error) {
-	f, err := b.documents.row(b.documents.job(ctx, "SELECT next FROM "+b.schema+"sweep_1($1,$2,$3)", new(Args).Text(table).Int8(start).Int8(sweepBlocks)))
+	f, err := b.documents.row(b.documents.job(ctx, "SELECT next FROM "+b.schema+"sweep_1($1,$2,$3)",
+		new(Args).Text(table).Int8(start).Int8(sweepBlocks)))
 	if err != nil {
 		return start, err
 	}

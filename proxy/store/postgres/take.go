@@ -283,7 +283,8 @@ func (t *take) deliver(r *taken) error {
 		}
 		done[index] = true
 		g, charge := t.singles[index], t.charges[index*chargeNumbers:]
-		one := taken{instant: r.instant, granted: []int64{0}, states: []int64{charge[0], r.ats[i], r.aheads[i], charge[1], 0, 0}}
+		one := taken{instant: r.instant, granted: []int64{0}, states: []int64{charge[0], r.ats[i], r.aheads[i], charge[1],
+			0, 0}}
 		if place > 0 {
 			one.granted[0] = int64(g.N)
 		}

@@ -31,7 +31,8 @@ func run(t testing.TB, conn *pgconn.PgConn, schema string, clock int64, b *store
 	t.Helper()
 	for _, call := range takes("", b) {
 		f, args := call.call(clock, 0)
-		result := conn.ExecParams(background, f.sql(quoted(schema)+".", args), args.values, args.types, binaryFormat, binaryFormat).Read()
+		result := conn.ExecParams(background, f.sql(quoted(schema)+".", args), args.values, args.types, binaryFormat,
+			binaryFormat).Read()
 		if result.Err != nil {
 			t.Fatal(result.Err)
 		}
@@ -39,7 +40,8 @@ func run(t testing.TB, conn *pgconn.PgConn, schema string, clock int64, b *store
 		if err == nil {
 			total.given += r.given
 			total.instant = r.instant
-			total.places, total.ats, total.granted = append(total.places, r.places...), append(total.ats, r.ats...), append(total.granted, r.granted...)
+			total.places, total.ats, total.granted = append(total.places, r.places...), append(total.ats, r.ats...),
+				append(total.granted, r.granted...)
 			err = call.deliver(&r)
 		}
 		if err != nil {
@@ -74,7 +76,8 @@ func TestBucketsTakeTurns(t *testing.T) {
 		h := &history{r: rand.New(rand.NewPCG(seed, 8)), states: map[string]*limit.State{}, slow: true}
 		h.limits = append(h.limits, func() *limit.Limit {
 			n := h.r.IntN(3)
-			return limittest.Must(limit.Config{Algorithm: limit.Token, Capacity: []int64{300, 50, 5}[n], FillRate: []float64{6, 0.5, 0.1}[h.r.IntN(3)]})
+			return limittest.Must(limit.Config{Algorithm: limit.Token, Capacity: []int64{300, 50, 5}[n],
+				FillRate: []float64{6, 0.5, 0.1}[h.r.IntN(3)]})
 		})
 		h.play(t, s, fmt.Sprint("buckets_", seed))
 	}
@@ -85,7 +88,8 @@ func TestTurnedBack(t *testing.T) {
 	t.Parallel()
 	s := postgrestest.Start(t)
 	for seed := range uint64(12) {
-		h := &history{r: rand.New(rand.NewPCG(seed, 10)), states: map[string]*limit.State{}, back: true, keys: int(seed % 2 * 4)}
+		h := &history{r: rand.New(rand.NewPCG(seed, 10)), states: map[string]*limit.State{}, back: true,
+			keys: int(seed % 2 * 4)}
 		for range 8 {
 			h.limits = append(h.limits, h.family())
 		}
@@ -100,7 +104,8 @@ func TestManyKeys(t *testing.T) {
 	s, seen := postgrestest.Start(t), map[string]int{}
 	for seed := range uint64(8) {
 		h := &history{r: rand.New(rand.NewPCG(seed, 9)), states: map[string]*limit.State{}, keys: 10, seen: seen}
-		for _, algorithm := range []limit.Algorithm{limit.Token, limit.GCRA, limit.Token, limit.GCRA, limit.Leaky, limit.SlidingLog} {
+		for _, algorithm := range []limit.Algorithm{limit.Token, limit.GCRA, limit.Token, limit.GCRA, limit.Leaky,
+			limit.SlidingLog} {
 			h.limits = append(h.limits, h.familyOf(algorithm, h.r.IntN(3) == 0))
 		}
 		h.play(t, s, fmt.Sprint("keys_", seed))
@@ -116,11 +121,13 @@ func TestManyKeys(t *testing.T) {
 func TestPartTooFew(t *testing.T) {
 	t.Parallel()
 	now := int64(limittest.Epoch)
-	b := openBackend(t, Config{URL: postgrestest.Start(t).URL("weir", "weir"), Connections: 1, clock: func() int64 { return now }})
+	b := openBackend(t, Config{URL: postgrestest.Start(t).URL("weir", "weir"), Connections: 1,
+		clock: func() int64 { return now }})
 	if err := b.Probe(background); err != nil {
 		t.Fatal(err)
 	}
-	limits := []*limit.Limit{limittest.Must(limit.Config{Algorithm: limit.Token, Capacity: 1, FillRate: 1}), limittest.Must(limit.Config{Algorithm: limit.GCRA, Limit: 1, Window: 1, Burst: 1})}
+	limits := []*limit.Limit{limittest.Must(limit.Config{Algorithm: limit.Token, Capacity: 1, FillRate: 1}),
+		limittest.Must(limit.Config{Algorithm: limit.GCRA, Limit: 1, Window: 1, Burst: 1})}
 	for _, step := range []struct {
 		after   int64 // µs
 		granted int
@@ -130,12 +137,14 @@ func TestPartTooFew(t *testing.T) {
 			for _, l := range limits {
 				batch := new(store.Batch)
 				for _, key := range keys {
-					batch.Groups = append(batch.Groups, &store.Group{N: 1, Counters: []store.Counter{{Rule: "r", Key: []byte(key), Limit: l, Cost: 1}}})
+					batch.Groups = append(batch.Groups,
+						&store.Group{N: 1, Counters: []store.Counter{{Rule: "r", Key: []byte(key), Limit: l, Cost: 1}}})
 				}
 				b.Decide(background, batch)
 				for _, g := range batch.Groups {
 					if g.Err != nil || g.Granted != step.granted {
-						t.Errorf("%v, %d keys, %d µs later: %d granted, %v, want %d", l.Algorithm(), len(keys), step.after, g.Granted, g.Err, step.granted)
+						t.Errorf("%v, %d keys, %d µs later: %d granted, %v, want %d", l.Algorithm(), len(keys), step.after, g.Granted,
+							g.Err, step.granted)
 					}
 				}
 			}
@@ -215,7 +224,8 @@ func (h *history) pause() int64 {
 	if h.slow {
 		return [...]int64{0, h.r.Int64N(1e7), h.r.Int64N(1e8), h.r.Int64N(6e8)}[h.r.IntN(4)]
 	}
-	return [...]int64{0, 0, h.r.Int64N(10), h.r.Int64N(1e6), 500_000 * h.r.Int64N(6), h.r.Int64N(2e7), h.r.Int64N(3e11)}[h.r.IntN(7)]
+	return [...]int64{0, 0, h.r.Int64N(10), h.r.Int64N(1e6), 500_000 * h.r.Int64N(6), h.r.Int64N(2e7),
+		h.r.Int64N(3e11)}[h.r.IntN(7)]
 }
 
 // family returns limits of one kind, of which keys keep what they have consumed when one
@@ -255,11 +265,13 @@ func (h *history) batch() *store.Batch {
 		for _, rule := range h.r.Perm(len(h.rules))[:h.counters()] {
 			l := h.rules[rule]
 			one := limittest.RandomAsk(h.r, l)
-			g.Counters = append(g.Counters, store.Counter{Rule: fmt.Sprint("rule-", rule), Key: []byte{byte('0' + h.r.IntN(keys))}, Limit: l,
-				Cost: one.Cost, Reserve: one.Reserve, MaxDelay: one.MaxDelay})
+			g.Counters = append(g.Counters,
+				store.Counter{Rule: fmt.Sprint("rule-", rule), Key: []byte{byte('0' + h.r.IntN(keys))}, Limit: l,
+					Cost: one.Cost, Reserve: one.Reserve, MaxDelay: one.MaxDelay})
 		}
 		if h.keys > 0 && h.r.IntN(4) == 0 {
-			g.Counters = slices.Insert(g.Counters, 0, store.Counter{Rule: "off", Limit: limittest.Must(limit.Config{Algorithm: limit.Off})})
+			g.Counters = slices.Insert(g.Counters, 0,
+				store.Counter{Rule: "off", Limit: limittest.Must(limit.Config{Algorithm: limit.Off})})
 		}
 		b.Groups = append(b.Groups, g)
 	}
@@ -366,7 +378,8 @@ func fixed(permits int64) *limit.Limit {
 func TestFoundOnce(t *testing.T) {
 	t.Parallel()
 	off := limittest.Must(limit.Config{Algorithm: limit.Off})
-	for _, cfg := range []limit.Config{{Algorithm: limit.Token, Capacity: 1000, FillRate: 1}, {Algorithm: limit.GCRA, Limit: 1000, Window: 3600, Burst: 1000}} {
+	for _, cfg := range []limit.Config{{Algorithm: limit.Token, Capacity: 1000, FillRate: 1},
+		{Algorithm: limit.GCRA, Limit: 1000, Window: 3600, Burst: 1000}} {
 		for _, keys := range []string{"a", "abc"} {
 			s, b := newWorld(t)
 			const calls = 200

@@ -188,6 +188,7 @@ func (c *client) Register(set *metric.Set) {
 	n := &c.counts
 	set.Histogram("ratelimiter_redis_request_duration_seconds", "how long Redis took to answer a batch", n.exchanges)
 	set.Counter("ratelimiter_redis_errors_total", "calls without a usable answer", n.errors.Load)
-	set.Counter("ratelimiter_redis_script_reloads_total", "calls repeated in full because the server did not know the script", n.reloads.Load)
+	set.Counter("ratelimiter_redis_script_reloads_total",
+		"calls repeated in full because the server did not know the script", n.reloads.Load)
 	set.Counter("ratelimiter_store_commands_total", "commands sent to the store", n.commands.Load)
 }

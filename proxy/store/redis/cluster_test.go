@@ -31,14 +31,16 @@ func startCluster(t *testing.T) *cluster {
 
 // client returns a client that knows two of the nodes.
 func (c *cluster) client(t *testing.T, log *testkit.Log) *Client {
-	return newClient(t, Config{Config: lane.Config{Timeout: timeoutMax, Log: log.Logger()}, Addrs: []string{c.masters[0].Addr(), c.masters[1].Addr()}, dialTimeout: timeoutMax})
+	return newClient(t, Config{Config: lane.Config{Timeout: timeoutMax, Log: log.Logger()},
+		Addrs: []string{c.masters[0].Addr(), c.masters[1].Addr()}, dialTimeout: timeoutMax})
 }
 
 // keyAt returns a key whose slot is on the master with that number.
 func (c *cluster) keyAt(master int, r *rand.Rand) string {
 	for {
 		key := fmt.Sprint(r.IntN(1 << 30))
-		if at := int(slotOf(string(appendName(nil, "", &store.Counter{Rule: "r", Key: []byte(key), Limit: fixed(1)})))); at >= master*slots/3+10 && at < (master+1)*slots/3-10 {
+		if at := int(slotOf(string(appendName(nil, "", &store.Counter{Rule: "r", Key: []byte(key),
+			Limit: fixed(1)})))); at >= master*slots/3+10 && at < (master+1)*slots/3-10 {
 			return key
 		}
 	}
@@ -80,7 +82,8 @@ func clusterGroups(t *testing.T, l *loop) {
 	for i := range 400 {
 		ask := store.Ask{N: 1 + r.IntN(4)}
 		for _, rule := range r.Perm(7)[:1+r.IntN(4)] {
-			ask.Counters = append(ask.Counters, store.Counter{Rule: fmt.Sprint("rule-", rule), Key: fmt.Append(nil, i/20, r.IntN(3)), Limit: limits[rule], Cost: 1 + r.Int64N(2)})
+			ask.Counters = append(ask.Counters, store.Counter{Rule: fmt.Sprint("rule-", rule),
+				Key: fmt.Append(nil, i/20, r.IntN(3)), Limit: limits[rule], Cost: 1 + r.Int64N(2)})
 		}
 		got := l.askAll(&ask)
 		var want store.Answer
@@ -92,7 +95,8 @@ func clusterGroups(t *testing.T, l *loop) {
 			refused++
 		}
 		for k, d := range got.Decisions {
-			if w := want.Decisions[k]; got.Mode == store.Exact && (d.Allowed != w.Allowed || d.Remaining != w.Remaining || d.Limit != w.Limit) {
+			if w := want.Decisions[k]; got.Mode == store.Exact && (d.Allowed != w.Allowed || d.Remaining != w.Remaining ||
+				d.Limit != w.Limit) {
 				t.Fatalf("step %d, counter %d: %+v\nwant %+v", i, k, d, w)
 			}
 		}
@@ -197,7 +201,8 @@ func clusterFails(t *testing.T, cl *cluster, c *Client, l *loop, log *testkit.Lo
 		}
 		return !c.Connected()
 	})
-	testkit.Eventually(t, "it decides again", func() bool { return l.ask(1, counter(key, fixed(1000))).Mode == store.Exact })
+	testkit.Eventually(t, "it decides again",
+		func() bool { return l.ask(1, counter(key, fixed(1000))).Mode == store.Exact })
 	testkit.Eventually(t, "the log says so", func() bool { return log.Count(backLine) == log.Count(lostLine) })
 	if n := log.Count(lostLine); n != 1 {
 		t.Errorf("lost %d times:\n%s", n, log.String())
@@ -212,13 +217,15 @@ func TestSentinel(t *testing.T) {
 	sentinel := redistest.StartSentinel(t, master, replica)
 
 	log := new(testkit.Log)
-	c := newClient(t, Config{Config: lane.Config{Timeout: timeoutMax, Log: log.Logger()}, Addrs: []string{sentinel.Addr()}, SentinelMaster: "weir", dialTimeout: timeoutMax})
+	c := newClient(t, Config{Config: lane.Config{Timeout: timeoutMax, Log: log.Logger()},
+		Addrs: []string{sentinel.Addr()}, SentinelMaster: "weir", dialTimeout: timeoutMax})
 	l := newLoop(t, c)
 	for range 5 {
 		l.ask(1, counter("k", fixed(1000)))
 	}
 	name := string(appendName(nil, "", &store.Counter{Rule: "r", Key: []byte("k"), Limit: fixed(1)}))
-	testkit.Eventually(t, "the replica has what was charged", func() bool { return replica.Do("get", name) == master.Do("get", name) })
+	testkit.Eventually(t, "the replica has what was charged",
+		func() bool { return replica.Do("get", name) == master.Do("get", name) })
 	master.Kill()
 	testkit.Eventually(t, "redis counts as away", func() bool {
 		if ans := l.ask(1, counter("x", fixed(1000))); ans.Granted != 1 {

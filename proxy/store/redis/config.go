@@ -82,9 +82,11 @@ func (cfg *Config) checkTopology(f *strict.Reader) {
 	f.Check(t > Sentinel, "Topology", "is unknown; allowed: auto, single, cluster, sentinel")
 	f.Check(t == Single && len(cfg.Addrs) > 1, "Addrs", "cannot be used with a single server; allowed: one address")
 	f.Check(t == Cluster && cfg.DB != 0, "DB", "cannot be used with a Cluster; allowed: 0")
-	f.Check(t == Sentinel && cfg.SentinelMaster == "", "SentinelMaster", "is missing; allowed: the name of the master that the Sentinels watch")
+	f.Check(t == Sentinel && cfg.SentinelMaster == "", "SentinelMaster",
+		"is missing; allowed: the name of the master that the Sentinels watch")
 	if t == Sentinel {
-		f.Check(cfg.SentinelUsername != "" && cfg.SentinelPassword == "", "SentinelPassword", "is missing; allowed: that of the user of the Sentinels")
+		f.Check(cfg.SentinelUsername != "" && cfg.SentinelPassword == "", "SentinelPassword",
+			"is missing; allowed: that of the user of the Sentinels")
 		return
 	}
 	const useless = "has no effect without Sentinels; allowed: nothing"

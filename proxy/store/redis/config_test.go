@@ -28,7 +28,8 @@ func TestValidate(t *testing.T) {
 		{func(c *Config) { c.Addrs = []string{"h"} }, `Addrs: "h" is not host:port`},
 		{func(c *Config) { c.Addrs = []string{"h:1", "h:2"} }, ""},
 		{func(c *Config) { c.Addrs, c.Topology = []string{"h:1", "h:2"}, Cluster }, ""},
-		{func(c *Config) { c.Addrs, c.Topology = []string{"h:1", "h:2"}, Single }, "Addrs: cannot be used with a single server"},
+		{func(c *Config) { c.Addrs, c.Topology = []string{"h:1", "h:2"}, Single },
+			"Addrs: cannot be used with a single server"},
 		{func(c *Config) { c.Topology, c.DB = Single, 1 }, ""},
 		{func(c *Config) { c.Addrs, c.SentinelMaster = []string{"h:1", "h:2"}, "m" }, ""},
 		{func(c *Config) { c.Topology, c.SentinelMaster, c.DB = Sentinel, "m", 1 }, ""},
@@ -79,7 +80,8 @@ func TestTLSAndUser(t *testing.T) {
 	t.Parallel()
 	s, addr, certFile, keyFile := redistest.StartTLS(t, "--databases", "4")
 	allow(s, "w:")
-	cfg := Config{Config: lane.Config{Timeout: timeoutMax}, Addrs: []string{addr}, dialTimeout: timeoutMax, TLS: true, TLSCAFile: certFile, Username: "weir", Password: "secret", DB: 3, KeyPrefix: "w:"}
+	cfg := Config{Config: lane.Config{Timeout: timeoutMax}, Addrs: []string{addr}, dialTimeout: timeoutMax, TLS: true,
+		TLSCAFile: certFile, Username: "weir", Password: "secret", DB: 3, KeyPrefix: "w:"}
 	c := newClient(t, cfg)
 	l := newLoop(t, c)
 	if ans := l.ask(1, counter("k", fixed(10))); ans.Mode != store.Exact || ans.Granted != 1 {
@@ -127,14 +129,16 @@ func TestNames(t *testing.T) {
 		{"", "r", "}", token, "ratelimiter:1:r{1:}}token"},
 		{"", "config", "", token, "ratelimiter:6:config{0:}token"},
 	} {
-		if got := string(appendName([]byte("x"), test.prefix, &store.Counter{Rule: test.rule, Key: []byte(test.key), Limit: test.limit})); got != "x"+test.want {
+		if got := string(appendName([]byte("x"), test.prefix, &store.Counter{Rule: test.rule, Key: []byte(test.key),
+			Limit: test.limit})); got != "x"+test.want {
 			t.Errorf("(%s, %s) is called %q, want %q", test.rule, test.key, got, test.want)
 		}
 	}
 	// rules with the same key are in one slot, whatever the key is made of
 	for _, key := range []string{"", "acme", "}", "{", "{}", "a}b", "\x00\xff", strings.Repeat("k", 500)} {
 		first := slotOf(string(appendName(nil, "p:", &store.Counter{Rule: "one", Key: []byte(key), Limit: minute})))
-		if second := slotOf(string(appendName(nil, "p:", &store.Counter{Rule: "two", Key: []byte(key), Limit: token}))); first != second {
+		if second := slotOf(string(appendName(nil, "p:",
+			&store.Counter{Rule: "two", Key: []byte(key), Limit: token}))); first != second {
 			t.Errorf("key %.10q: slots %d and %d", key, first, second)
 		}
 	}
@@ -162,7 +166,8 @@ func TestProbeNames(t *testing.T) {
 func TestSlots(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartNode(t)
-	for _, name := range []string{"", "123456789", "foo", "{user1000}.following", "foo{}{bar}", "foo{{bar}}zap", "foo{bar}{zap}", "a}b{c", "ratelimiter:11:per-partner{4:acme}token"} {
+	for _, name := range []string{"", "123456789", "foo", "{user1000}.following", "foo{}{bar}", "foo{{bar}}zap",
+		"foo{bar}{zap}", "a}b{c", "ratelimiter:11:per-partner{4:acme}token"} {
 		if got, want := fmt.Sprint(slotOf(name)), s.Do("cluster", "keyslot", name); got != want {
 			t.Errorf("%q is in slot %s, the server says %s", name, got, want)
 		}

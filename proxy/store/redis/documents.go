@@ -80,7 +80,8 @@ func (c *client) marks(ctx context.Context, names []string) ([]mark, error) {
 	}
 	commands := make([]rueidis.Completed, 0, 2*len(names))
 	for _, name := range names {
-		commands = append(commands, conn.B().Getrange().Key(name).Start(0).End(headBytes-1).Build(), conn.B().Strlen().Key(name).Build())
+		commands = append(commands, conn.B().Getrange().Key(name).Start(0).End(headBytes-1).Build(),
+			conn.B().Strlen().Key(name).Build())
 	}
 	ctx, cancel := context.WithTimeout(ctx, store.DocumentTimeout(0))
 	defer cancel()

@@ -67,7 +67,8 @@ func TestDocuments(t *testing.T) {
 		{set(store.Foreign, `{}`), "true 1 {}", "1 {}"},
 		{do("set", docName, `{"version":+7,"document":{}}`), "", `-1 {"version":+7,"document":{}}`},
 		{set(store.Foreign, `{}`), "true 1 {}", "1 {}"},
-		{do("set", docName, `{"version":10000000000000000000,"document":{}}`), "", `-1 {"version":10000000000000000000,"document":{}}`},
+		{do("set", docName, `{"version":10000000000000000000,"document":{}}`), "",
+			`-1 {"version":10000000000000000000,"document":{}}`},
 		{set(store.Foreign, `{}`), "true 1 {}", "1 {}"},
 		{do("flushall"), "", "0 "},
 	} {
@@ -127,7 +128,8 @@ func TestWatch(t *testing.T) {
 	}
 	all("1 2") // the version that the first had, but another body
 	s.Kill()
-	testkit.Eventually(t, "an idle client notices", func() bool { return !clients[0].Connected() && !clients[1].Connected() })
+	testkit.Eventually(t, "an idle client notices",
+		func() bool { return !clients[0].Connected() && !clients[1].Connected() })
 	if _, err := clients[0].Read(docName); err == nil || !strings.Contains(err.Error(), "redis is unavailable") {
 		t.Errorf("read: %v", err)
 	}

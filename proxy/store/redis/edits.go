@@ -45,7 +45,8 @@ func (c *client) Add(ctx context.Context, rule string, key []byte, n int64) (boo
 	return changed > 0, err
 }
 
-func (c *client) runAdd(ctx context.Context, conn rueidis.Client, names []string, args ...string) (changed int64, err error) {
+func (c *client) runAdd(ctx context.Context, conn rueidis.Client, names []string, args ...string) (changed int64,
+	err error) {
 	reply, err := c.run(ctx, conn, &call{script: c.scripts.add, keys: names, args: args})
 	if err != nil {
 		return 0, err
@@ -63,7 +64,8 @@ func (c *client) runAdd(ctx context.Context, conn rueidis.Client, names []string
 // edit changes a key under all its names, and then counts the edit, so that a proxy that sees
 // the new count finds the key changed. In a Cluster the two are in different slots, so a
 // script cannot do both.
-func (c *client) edit(ctx context.Context, rule string, key []byte, change func(rueidis.Client, []string) (int64, error)) (n int64, err error) {
+func (c *client) edit(ctx context.Context, rule string, key []byte,
+	change func(rueidis.Client, []string) (int64, error)) (n int64, err error) {
 	conn, err := c.connected()
 	if err != nil {
 		return 0, err

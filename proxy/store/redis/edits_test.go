@@ -157,7 +157,8 @@ func TestKindsAreNoted(t *testing.T) {
 	o.back()
 	testkit.Eventually(t, "the kind is noted after an outage", knows(kind))
 
-	now, noted, groups := time.Now(), new(noted), []*store.Group{{Counters: []store.Counter{counter("k", fixed(5)), counter("l", fixed(6))}}}
+	now, noted, groups := time.Now(), new(noted),
+		[]*store.Group{{Counters: []store.Counter{counter("k", fixed(5)), counter("l", fixed(6))}}}
 	for _, step := range []struct {
 		after time.Duration
 		want  int
@@ -191,7 +192,8 @@ func TestAddNothing(t *testing.T) {
 	if changed, err := c.Add("r", []byte("new"), 3); changed || err != nil {
 		t.Errorf("give to a key that is new: %v, %v", changed, err)
 	}
-	if n := s.Do("exists", string(appendName(nil, "", &store.Counter{Rule: "r", Key: []byte("new"), Limit: fixed(5)}))); n != "0" {
+	if n := s.Do("exists",
+		string(appendName(nil, "", &store.Counter{Rule: "r", Key: []byte("new"), Limit: fixed(5)}))); n != "0" {
 		t.Error("a key was written that is as new")
 	}
 	booked := l.ask(1, hourly("queue")).Granted + l.ask(1, hourly("queue")).Granted
@@ -211,7 +213,8 @@ func TestAddNothing(t *testing.T) {
 		for _, words := range [][]string{{"set", name, "text"}, {"lpush", name, "text"}} {
 			s.Do("del", name)
 			s.Do(words...)
-			if changed, err := c.Add("r", []byte("foreign"), 3); changed || err == nil || !strings.Contains(err.Error(), "something other") {
+			if changed, err := c.Add("r", []byte("foreign"), 3); changed || err == nil ||
+				!strings.Contains(err.Error(), "something other") {
 				t.Errorf("give to what %s made: %v, %v", words[0], changed, err)
 			}
 		}
@@ -228,10 +231,12 @@ func TestEditsWhileRedisIsAway(t *testing.T) {
 	o := newOutage(t, func(*Config) {})
 	o.s.Kill()
 	testkit.Eventually(t, "redis counts as away", func() bool { return !o.c.Connected() })
-	if changed, err := o.c.Forget("r", []byte("k")); changed || err == nil || !strings.Contains(err.Error(), "redis is unavailable") {
+	if changed, err := o.c.Forget("r", []byte("k")); changed || err == nil ||
+		!strings.Contains(err.Error(), "redis is unavailable") {
 		t.Errorf("forget: %v, %v", changed, err)
 	}
-	if changed, err := o.c.Add("r", []byte("k"), 1); changed || err == nil || !strings.Contains(err.Error(), "redis is unavailable") {
+	if changed, err := o.c.Add("r", []byte("k"), 1); changed || err == nil ||
+		!strings.Contains(err.Error(), "redis is unavailable") {
 		t.Errorf("give: %v, %v", changed, err)
 	}
 }

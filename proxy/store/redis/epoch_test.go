@@ -15,7 +15,8 @@ import (
 // refusedFromMemory exhausts a key and waits until its refusal is remembered.
 func refusedFromMemory(t *testing.T, l *loop, key string) {
 	t.Helper()
-	testkit.Eventually(t, "a refusal is remembered", func() bool { return l.ask(10, counter(key, fixed(5))).Mode == store.Cached })
+	testkit.Eventually(t, "a refusal is remembered",
+		func() bool { return l.ask(10, counter(key, fixed(5))).Mode == store.Cached })
 }
 
 // admittedAgain waits until a client that asks about nothing else is admitted.

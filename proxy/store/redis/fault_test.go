@@ -36,7 +36,8 @@ func newOutage(t *testing.T, change func(*Config)) *outage {
 	}
 	c := newClient(t, cfg)
 	// on a machine that is busy the first probe may have been too slow
-	testkit.Eventually(t, "redis is there", func() bool { return c.Connected() && log.Count(lostLine) == log.Count(backLine) })
+	testkit.Eventually(t, "redis is there",
+		func() bool { return c.Connected() && log.Count(lostLine) == log.Count(backLine) })
 	log.Reset()
 	return &outage{t, s, c, newLoop(t, c), log}
 }
@@ -71,7 +72,8 @@ func (o *outage) away() {
 func (o *outage) back() {
 	o.t.Helper()
 	testkit.Eventually(o.t, "redis is back", o.c.Connected)
-	testkit.Eventually(o.t, "it decides", func() bool { return o.l.ask(1, counter("back", fixed(1000))).Mode == store.Exact })
+	testkit.Eventually(o.t, "it decides",
+		func() bool { return o.l.ask(1, counter("back", fixed(1000))).Mode == store.Exact })
 	o.saysOnce(backLine)
 }
 
@@ -93,8 +95,10 @@ func TestOutages(t *testing.T) {
 		reason  string
 	}{
 		{"killed", func(s *redistest.Server) { s.Kill() }, func(s *redistest.Server) { s.Start() }, ""},
-		{"frozen", func(s *redistest.Server) { s.Signal(syscall.SIGSTOP) }, func(s *redistest.Server) { s.Signal(syscall.SIGCONT) }, "5 batches in a row"},
-		{"read only", func(s *redistest.Server) { s.Do("replicaof", "127.0.0.1", "1") }, func(s *redistest.Server) { s.Do("replicaof", "no", "one") }, "READONLY"},
+		{"frozen", func(s *redistest.Server) { s.Signal(syscall.SIGSTOP) },
+			func(s *redistest.Server) { s.Signal(syscall.SIGCONT) }, "5 batches in a row"},
+		{"read only", func(s *redistest.Server) { s.Do("replicaof", "127.0.0.1", "1") },
+			func(s *redistest.Server) { s.Do("replicaof", "no", "one") }, "READONLY"},
 		{"without its master", func(s *redistest.Server) {
 			s.Do("config", "set", "replica-serve-stale-data", "no")
 			s.Do("replicaof", "127.0.0.1", "1")
@@ -229,7 +233,8 @@ func TestForeignKey(t *testing.T) {
 	}
 	queue := hourly(string(keys.AppendSecret(nil, []byte("topsecret"))))
 	o.l.ask(1, queue)
-	o.s.Do("rename", string(appendName(nil, "", &store.Counter{Rule: "r", Key: queue.Key, Limit: queue.Limit})), string(appendName(nil, "", &store.Counter{Rule: "r", Key: queue.Key, Limit: fixed(1)})))
+	o.s.Do("rename", string(appendName(nil, "", &store.Counter{Rule: "r", Key: queue.Key, Limit: queue.Limit})),
+		string(appendName(nil, "", &store.Counter{Rule: "r", Key: queue.Key, Limit: fixed(1)})))
 	o.l.ask(1, counter(string(queue.Key), fixed(1))) // the first is the one that is told
 	var asks []store.Ask
 	for range 20 {
@@ -274,7 +279,8 @@ func TestWrongAtFirst(t *testing.T) {
 		{"database", []string{"--databases", "1"}, func(cfg *Config) { cfg.DB = 5 },
 			func(s *redistest.Server) { s.Kill(); s.Args = nil; s.Start() }, "DB index is out of range"},
 		{"TLS", nil, func(cfg *Config) { cfg.TLS, cfg.TLSCAFile = true, "/nonexistent" }, nil, "TLSCAFile"},
-		{"TLS to a port without", nil, func(cfg *Config) { cfg.TLS, cfg.dialTimeout = true, timeoutMax }, nil, "did not answer the TLS handshake within 2s: if it has no TLS, set REDIS_TLS=false"},
+		{"TLS to a port without", nil, func(cfg *Config) { cfg.TLS, cfg.dialTimeout = true, timeoutMax }, nil,
+			"did not answer the TLS handshake within 2s: if it has no TLS, set REDIS_TLS=false"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

@@ -72,7 +72,8 @@ func (n *noted) forget() {
 
 // noteKinds returns the call that registers kinds.
 func (c *client) noteKinds(kinds []limit.Kind) call {
-	note := call{script: c.scripts.kinds, keys: []string{c.cfg.KeyPrefix + kindsName}, args: []string{strconv.Itoa(kindsMax)}}
+	note := call{script: c.scripts.kinds, keys: []string{c.cfg.KeyPrefix + kindsName},
+		args: []string{strconv.Itoa(kindsMax)}}
 	for _, kind := range kinds {
 		note.args = append(note.args, string(kind.Append(nil)))
 	}

@@ -95,7 +95,8 @@ func TestAsksGather(t *testing.T) {
 		}
 	}
 	after := c.Stats()
-	if commands, decisions := after.Commands-before.Commands, after.Decisions-before.Decisions; commands != 2 || decisions != 100 {
+	if commands, decisions := after.Commands-before.Commands, after.Decisions-before.Decisions; commands != 2 ||
+		decisions != 100 {
 		t.Errorf("%d commands for %d decisions, want 2 for 100", commands, decisions)
 	}
 }
@@ -109,9 +110,11 @@ func TestScriptsAreBounded(t *testing.T) {
 	batch := func(shared int64) *store.Batch {
 		b := new(store.Batch)
 		for i := range groups {
-			ask := store.Ask{N: 1, Counters: []store.Counter{{Rule: "shared", Key: fmt.Append(nil, shared), Limit: fixed(shared), Cost: 1}}}
+			ask := store.Ask{N: 1,
+				Counters: []store.Counter{{Rule: "shared", Key: fmt.Append(nil, shared), Limit: fixed(shared), Cost: 1}}}
 			for k := range counters - 1 {
-				ask.Counters = append(ask.Counters, store.Counter{Rule: fmt.Sprint("rule", k), Key: fmt.Append(nil, i), Limit: fixed(100), Cost: 1})
+				ask.Counters = append(ask.Counters, store.Counter{Rule: fmt.Sprint("rule", k), Key: fmt.Append(nil, i),
+					Limit: fixed(100), Cost: 1})
 			}
 			b.Groups = append(b.Groups, &store.Group{Counters: ask.Counters, N: 1})
 		}

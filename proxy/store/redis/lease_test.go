@@ -44,7 +44,8 @@ func TestLease(t *testing.T) {
 		{func() string { s.Do("set", leaseName, "somebody"); return take("a") }, "not held"},
 		{lasts, " for long"}, // and not for ever
 		{func() string { s.Do("del", leaseName); s.Do("lpush", leaseName, "x"); return take("a") }, "not held with an error"},
-		{func() string { return map[bool]string{true: "there", false: "away"}[c.Connected()] }, "there"}, // it is the key's fault
+		// it is the key's fault
+		{func() string { return map[bool]string{true: "there", false: "away"}[c.Connected()] }, "there"},
 	} {
 		if got := step.do(); got != step.want {
 			t.Errorf("step %d: %s, want %s", i, got, step.want)
@@ -64,7 +65,8 @@ func TestLeaseWhileRedisIsAway(t *testing.T) {
 	s, c, _ := newWorld(t)
 	s.Kill()
 	testkit.Eventually(t, "the client notices", func() bool { return !c.Connected() })
-	if held, err := c.Lease(leaseName, "a", long); held || err == nil || !strings.Contains(err.Error(), "redis is unavailable") {
+	if held, err := c.Lease(leaseName, "a", long); held || err == nil ||
+		!strings.Contains(err.Error(), "redis is unavailable") {
 		t.Errorf("held %t, %v", held, err)
 	}
 	if err := c.Release(leaseName, "a"); err == nil {

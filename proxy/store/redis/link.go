@@ -92,7 +92,8 @@ func (l *Link) Run(ctx context.Context, key string, runs ...Run) []Reply {
 	for i, r := range runs {
 		calls[i] = call{script: r.Script, keys: []string{key}, args: r.Args}
 	}
-	results, _ := runAll(conn.B(), calls, func(c []rueidis.Completed) []rueidis.RedisResult { return conn.DoMulti(ctx, c...) })
+	results, _ := runAll(conn.B(), calls,
+		func(c []rueidis.Completed) []rueidis.RedisResult { return conn.DoMulti(ctx, c...) })
 	for i, r := range results {
 		message, err := r.ToMessage()
 		if err == nil {

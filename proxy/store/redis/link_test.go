@@ -167,9 +167,12 @@ func TestWatchTellsValuesApart(t *testing.T) {
 		want        store.Document
 	}{
 		{"the same version", stored(again), store.Document{Version: 1, Body: again}},
-		{"a stranger's value", strings.Repeat("x", 1_000_000), store.Document{Version: store.Foreign, Body: bytes.Repeat([]byte("x"), 1_000_000)}},
-		{"a longer one", strings.Repeat("x", 1_000_001), store.Document{Version: store.Foreign, Body: bytes.Repeat([]byte("x"), 1_000_001)}},
-		{"one that is not read, as it is too large", strings.Repeat("x", store.DocumentBytesMax+100), store.Document{Version: store.Foreign}},
+		{"a stranger's value", strings.Repeat("x", 1_000_000),
+			store.Document{Version: store.Foreign, Body: bytes.Repeat([]byte("x"), 1_000_000)}},
+		{"a longer one", strings.Repeat("x", 1_000_001),
+			store.Document{Version: store.Foreign, Body: bytes.Repeat([]byte("x"), 1_000_001)}},
+		{"one that is not read, as it is too large", strings.Repeat("x", store.DocumentBytesMax+100),
+			store.Document{Version: store.Foreign}},
 		{"nothing", "", store.Document{}},
 	} {
 		must(t, conn.Do(background, conn.B().Set().Key(docName).Value(test.value).Build()))

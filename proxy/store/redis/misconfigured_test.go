@@ -25,11 +25,14 @@ func TestMisconfigured(t *testing.T) {
 		cfg   Config
 		cause store.Cause // 0: none
 	}{
-		"without a password":  {Config{Addrs: []string{closed.Addr()}}, store.Unauthenticated},
-		"a wrong password":    {Config{Addrs: []string{closed.Addr()}, Password: "wrong"}, store.Unauthenticated},
-		"an unknown user":     {Config{Addrs: []string{open.Addr()}, Username: "nobody", Password: "x"}, store.Unauthenticated},
-		"no right":            {Config{Addrs: []string{open.Addr()}, Username: "without", Password: "secret"}, store.Unauthorized},
-		"no right in Lua":     {Config{Addrs: []string{open.Addr()}, Username: "half", Password: "secret"}, store.Unauthorized},
+		"without a password": {Config{Addrs: []string{closed.Addr()}}, store.Unauthenticated},
+		"a wrong password":   {Config{Addrs: []string{closed.Addr()}, Password: "wrong"}, store.Unauthenticated},
+		"an unknown user": {Config{Addrs: []string{open.Addr()}, Username: "nobody", Password: "x"},
+			store.Unauthenticated},
+		"no right": {Config{Addrs: []string{open.Addr()}, Username: "without", Password: "secret"},
+			store.Unauthorized},
+		"no right in Lua": {Config{Addrs: []string{open.Addr()}, Username: "half", Password: "secret"},
+			store.Unauthorized},
 		"no database":         {Config{Addrs: []string{open.Addr()}, DB: 99}, store.NoDatabase},
 		"no Cluster":          {Config{Addrs: []string{open.Addr()}, Topology: Cluster}, store.WrongProtocol},
 		"no Sentinel":         {Config{Addrs: []string{open.Addr()}, SentinelMaster: "m"}, store.WrongProtocol},
@@ -86,7 +89,8 @@ func TestMisconfiguredLater(t *testing.T) {
 	testkit.Eventually(t, line, func() bool { return o.log.Count(line) > 0 })
 	before := o.c.Stats().Commands
 	testkit.Eventually(t, "three more attempts", func() bool { return o.c.Stats().Commands > before+3 })
-	if text := o.log.String(); strings.Count(text, line) != 1 || !strings.Contains(text, "level=ERROR") || !strings.Contains(text, store.Unauthorized.String()) {
+	if text := o.log.String(); strings.Count(text, line) != 1 || !strings.Contains(text, "level=ERROR") ||
+		!strings.Contains(text, store.Unauthorized.String()) {
 		t.Errorf("told\n%s", text)
 	}
 	o.s.Do("acl", "setuser", "default", "+@all")

@@ -190,7 +190,8 @@ func TestBrokenWire(t *testing.T) {
 			look := counter("k", fixed(1000))
 			look.Cost = 0
 			var ans store.Answer
-			testkit.Eventually(t, "a decision is exact again", func() bool { ans = o.l.ask(1, look); return ans.Mode == store.Exact })
+			testkit.Eventually(t, "a decision is exact again",
+				func() bool { ans = o.l.ask(1, look); return ans.Mode == store.Exact })
 			if charged := 1000 - int(ans.Decision().Remaining); charged > asks {
 				t.Errorf("%d were charged for %d asks: %+v", charged, asks, ans)
 			}

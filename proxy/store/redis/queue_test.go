@@ -107,7 +107,8 @@ func TestConditionsKeepApart(t *testing.T) {
 		c       store.Counter
 		granted int
 	}{
-		{patient(0), 1}, {patient(time.Minute), 0}, {patient(time.Hour), 1}, {patient(time.Hour), 0}, {patient(2 * time.Hour), 1},
+		{patient(0), 1}, {patient(time.Minute), 0}, {patient(time.Hour), 1}, {patient(time.Hour), 0},
+		{patient(2 * time.Hour), 1},
 	} {
 		if ans := l.ask(1, test.c); ans.Granted != test.granted {
 			t.Errorf("ask %d, %v at most: %+v", i, test.c.MaxDelay, ans)
@@ -130,7 +131,8 @@ func TestOffIsNotAsked(t *testing.T) {
 	two := fixed(2)
 	first, second := none, none
 	first.Rule, second.Rule = "first", "second"
-	if ans := o.l.ask(3, first, counter("k", two), second); ans.Granted != 2 || ans.Tightest != 1 || len(ans.Decisions) != 3 {
+	if ans := o.l.ask(3, first, counter("k", two), second); ans.Granted != 2 || ans.Tightest != 1 ||
+		len(ans.Decisions) != 3 {
 		t.Errorf("around one that has a limit: %+v", ans)
 	}
 	if ans := o.l.ask(1, counter("k", two), second); ans.Granted != 0 || len(ans.Decisions) != 2 {
@@ -213,7 +215,8 @@ func TestReleaseWhileRedisIsAway(t *testing.T) {
 	table := newLocal(t)
 	o := newOutage(t, func(cfg *Config) { cfg.Failure, cfg.Local = store.Local, table })
 	o.s.Kill()
-	testkit.Eventually(t, "the table decides", func() bool { return o.l.ask(1, counter("k", fixed(1000))).Mode == store.Local })
+	testkit.Eventually(t, "the table decides",
+		func() bool { return o.l.ask(1, counter("k", fixed(1000))).Mode == store.Local })
 	o.l.release(hourly("k"), limittest.Epoch, store.Exact)
 	o.l.ask(1, hourly("k"))
 	booked := o.l.ask(1, hourly("k"))

@@ -23,7 +23,8 @@ func TestRefusalsAreRemembered(t *testing.T) {
 	decided := c.Stats().Decisions
 	again := l.ask(3, counter("k", ten))
 	d := again.Decision()
-	if again.Mode != store.Cached || again.Granted != 0 || d.Allowed || d.RetryAfter <= 0 || d.RetryAfter > first.RetryAfter ||
+	if again.Mode != store.Cached || again.Granted != 0 || d.Allowed || d.RetryAfter <= 0 ||
+		d.RetryAfter > first.RetryAfter ||
 		first.RetryAfter-d.RetryAfter > testkit.Patience || d.Remaining != 0 || d.Limit != 10 {
 		t.Errorf("from memory: %+v, first %+v", again, first)
 	}

@@ -36,7 +36,8 @@ func direct(t testing.TB) remote {
 			return false // the lane does not tell
 		}
 		args := append(releaseArgs(&store.Release{Counter: *counter, Instant: instant}), tell(prefix, now)...)
-		reply, err := c.back.do(&call{script: c.back.scripts.give, keys: []string{string(appendName(nil, prefix, counter))}, args: args})
+		reply, err := c.back.do(&call{script: c.back.scripts.give,
+			keys: []string{string(appendName(nil, prefix, counter))}, args: args})
 		if err != nil {
 			panic(err)
 		}

@@ -45,7 +45,8 @@ func commandsOf(s *redistest.Server) map[string]bool {
 		s.T.Errorf("refused: %s", strings.Join(strings.Fields(refused), " "))
 	}
 	commands := map[string]bool{}
-	for _, found := range regexp.MustCompile(`cmdstat_([a-z-|]+):calls=[1-9]`).FindAllStringSubmatch(s.Do("info", "commandstats"), -1) {
+	for _, found := range regexp.MustCompile(`cmdstat_([a-z-|]+):calls=[1-9]`).FindAllStringSubmatch(s.Do("info",
+		"commandstats"), -1) {
 		commands[found[1]] = true
 	}
 	return commands
@@ -53,7 +54,8 @@ func commandsOf(s *redistest.Server) map[string]bool {
 
 // restricted is the configuration of a client that is the documented user.
 func restricted(addrs ...string) Config {
-	return Config{Config: lane.Config{Timeout: timeoutMax}, Addrs: addrs, Username: "weir", Password: "secret", KeyPrefix: "w:", dialTimeout: timeoutMax}
+	return Config{Config: lane.Config{Timeout: timeoutMax}, Addrs: addrs, Username: "weir", Password: "secret",
+		KeyPrefix: "w:", dialTimeout: timeoutMax}
 }
 
 // exercise has a client do all that a proxy does; edit runs a command on the server
@@ -66,8 +68,10 @@ func exercise(t *testing.T, c *Client, l *loop, edit func(key string, words ...s
 	r := rand.New(rand.NewPCG(17, 18))
 	version := int64(0)
 	testkit.Eventually(t, "everything was used", func() bool {
-		exerciseKeys(t, c, l, store.Counter{Rule: fmt.Sprint("r", r.IntN(99)), Key: fmt.Append(nil, r.IntN(3)), Limit: limits[r.IntN(len(limits))], Cost: 1})
-		doc, written, err := c.CompareAndSet(docName, version, fmt.Appendf(nil, "%d%s", version, strings.Repeat(" ", headBytes)))
+		exerciseKeys(t, c, l, store.Counter{Rule: fmt.Sprint("r", r.IntN(99)), Key: fmt.Append(nil, r.IntN(3)),
+			Limit: limits[r.IntN(len(limits))], Cost: 1})
+		doc, written, err := c.CompareAndSet(docName, version,
+			fmt.Appendf(nil, "%d%s", version, strings.Repeat(" ", headBytes)))
 		if version++; !written || err != nil || doc.Version != version {
 			t.Fatalf("document: %v, %v, %v", doc.Version, written, err)
 		}
@@ -134,9 +138,11 @@ func TestRights(t *testing.T) {
 		return everythingBut(t, 0, commandsOf(s), "exists", "asking", "role", "cluster|slots", "cluster|shards")
 	})
 	s.Kill()
-	testkit.Eventually(t, "the server is missed", func() bool { l.ask(1, counter("k", fixed(1000))); return !c.Connected() })
+	testkit.Eventually(t, "the server is missed",
+		func() bool { l.ask(1, counter("k", fixed(1000))); return !c.Connected() })
 	s.Start()
-	testkit.Eventually(t, "it decides again", func() bool { return l.ask(1, counter("k", fixed(1000))).Mode == store.Exact })
+	testkit.Eventually(t, "it decides again",
+		func() bool { return l.ask(1, counter("k", fixed(1000))).Mode == store.Exact })
 	if used := commandsOf(s); !used["exists"] {
 		t.Errorf("the right to exists is not used: %v", used)
 	}
@@ -198,6 +204,7 @@ func TestSentinelRights(t *testing.T) {
 	exercise(t, c, l, edit, func() bool {
 		return everythingBut(t, 0, commandsOf(master), "exists", "select", "asking", "cluster|slots", "cluster|shards")
 	})
-	testkit.Eventually(t, "the Sentinel has been pinged", func() bool { return strings.Contains(sentinel.Do("client", "list"), "cmd=ping user=weir") })
+	testkit.Eventually(t, "the Sentinel has been pinged",
+		func() bool { return strings.Contains(sentinel.Do("client", "list"), "cmd=ping user=weir") })
 	commandsOf(sentinel) // Sentinels tell only what they refused
 }

@@ -25,11 +25,13 @@ func TestLink(t *testing.T) {
 		}
 		s.Do("script", "flush")
 	}
-	both := l.Run(background, "k", Run{NewScript("return redis.error_reply('NO way')"), nil}, Run{NewScript("return false"), nil})
+	both := l.Run(background, "k", Run{NewScript("return redis.error_reply('NO way')"), nil},
+		Run{NewScript("return false"), nil})
 	if f := l.Fault(both[0].Err); f.Code != "NO" || f.Class != store.ItemFault || both[1] != (Reply{}) {
 		t.Errorf("%+v, %+v", f, both)
 	}
-	if settings, err := l.Settings(background, "append*"); err != nil || len(settings) != 1 || settings[0]["appendonly"] != "no" {
+	if settings, err := l.Settings(background, "append*"); err != nil || len(settings) != 1 ||
+		settings[0]["appendonly"] != "no" {
 		t.Errorf("%v, %v", settings, err)
 	}
 	s.Kill()
@@ -55,7 +57,8 @@ func TestLinkToCluster(t *testing.T) {
 	})
 	l := testkit.Must(NewLink(config(s), time.Minute))(t)
 	t.Cleanup(l.Close)
-	if r := l.Run(background, "{q}k", Run{NewScript("return redis.call('SET', KEYS[1] .. 2, '1').ok"), nil})[0]; r.Err != nil || r.Value != "OK" {
+	if r := l.Run(background, "{q}k", Run{NewScript("return redis.call('SET', KEYS[1] .. 2, '1').ok"),
+		nil})[0]; r.Err != nil || r.Value != "OK" {
 		t.Errorf("%+v", r)
 	}
 }

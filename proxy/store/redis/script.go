@@ -49,7 +49,8 @@ type scripts struct {
 func newScripts() scripts {
 	of := func(files ...string) *Script { return NewScript(Source(lua, files...)) }
 	return scripts{
-		take: of("state", "log", "take"), give: of("state", "log", "give"), add: of("state", "log", "add"), kinds: of("kinds"),
+		take: of("state", "log", "take"), give: of("state", "log", "give"), add: of("state", "log", "add"),
+		kinds:    of("kinds"),
 		document: of("document"), lease: of("lease"), probe: of("probe"),
 	}
 }
@@ -72,7 +73,8 @@ func (c *call) command(b rueidis.Builder, full bool) rueidis.Completed {
 
 // runAll makes calls together. Those for which the server does not have the script were not
 // executed, and are sent again in full. Nothing else is sent twice.
-func runAll(b rueidis.Builder, calls []call, exchange func([]rueidis.Completed) []rueidis.RedisResult) (replies []rueidis.RedisResult, reloads int) {
+func runAll(b rueidis.Builder, calls []call,
+	exchange func([]rueidis.Completed) []rueidis.RedisResult) (replies []rueidis.RedisResult, reloads int) {
 	commands := make([]rueidis.Completed, len(calls))
 	for i := range calls {
 		commands[i] = calls[i].command(b, false)

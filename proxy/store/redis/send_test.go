@@ -66,7 +66,8 @@ func TestRefusedInAnotherSlot(t *testing.T) {
 		for n := range refused {
 			own := counter(fmt.Sprint(n), fixed(int64(1+test.granted)))
 			decide(1, own)
-			b.Groups = append(b.Groups, &store.Group{N: 1 + test.granted, Counters: []store.Counter{{Rule: "shared", Limit: test.l, Cost: 1}, own}})
+			b.Groups = append(b.Groups,
+				&store.Group{N: 1 + test.granted, Counters: []store.Counter{{Rule: "shared", Limit: test.l, Cost: 1}, own}})
 		}
 		exchanges := 0
 		sender := sender{c: c.back.as(prefix), ctx: background, bySlot: make(map[uint16]int)}
@@ -92,7 +93,8 @@ func TestRefusedInAnotherSlot(t *testing.T) {
 		now -= 1000
 		left, want := test.l.Preview(now, &charge(0).Before[0], limit.Ask{}), test.l.Preview(now, &without, limit.Ask{})
 		if exchanges != 3 || left.Remaining != want.Remaining-test.lost {
-			t.Errorf("case %d, %v %+v: %d left after %d exchanges, %d without the refused requests", i, test.l.Config(), test, left.Remaining, exchanges, want.Remaining)
+			t.Errorf("case %d, %v %+v: %d left after %d exchanges, %d without the refused requests", i, test.l.Config(),
+				test, left.Remaining, exchanges, want.Remaining)
 		}
 	}
 }

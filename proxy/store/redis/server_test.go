@@ -13,7 +13,8 @@ import (
 // dial returns a plain client of a server, for tests that need many commands.
 func dial(s *redistest.Server) rueidis.Client {
 	s.T.Helper()
-	conn, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{s.Addr()}, ForceSingleClient: true, DisableCache: true})
+	conn, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{s.Addr()}, ForceSingleClient: true,
+		DisableCache: true})
 	if err != nil {
 		s.T.Fatal(err)
 	}

@@ -121,7 +121,8 @@ func TestTimeToLive(t *testing.T) {
 		expires := testkit.Must(m.AsInt64())(t)
 		return ans.Decision(), time.UnixMilli(expires).Sub(time.UnixMicro(g.At[0]))
 	}
-	for i, l := range append(limittest.Limits(), fixed(1<<53), limittest.Must(limit.Config{Algorithm: limit.Token, Capacity: 3000, FillRate: 0.000001})) {
+	for i, l := range append(limittest.Limits(), fixed(1<<53),
+		limittest.Must(limit.Config{Algorithm: limit.Token, Capacity: 3000, FillRate: 0.000001})) {
 		overshoot, _ := l.Overshoot()
 		for _, cost := range []int64{1, l.Burst() + overshoot} {
 			tries := 0
@@ -148,7 +149,8 @@ func TestBatchIsSingles(t *testing.T) {
 	for i, lim := range limittest.Limits() {
 		asks := make([]store.Ask, 20)
 		for k := range asks {
-			asks[k] = store.Ask{N: 1 + r.IntN(2), Counters: []store.Counter{{Rule: fmt.Sprint("batch-", i), Limit: lim, Cost: 1}}}
+			asks[k] = store.Ask{N: 1 + r.IntN(2),
+				Counters: []store.Counter{{Rule: fmt.Sprint("batch-", i), Limit: lim, Cost: 1}}}
 		}
 		for k, got := range asksInOneTurn(t, l, asks).answers {
 			var want store.Answer
@@ -222,7 +224,8 @@ func TestStates(t *testing.T) {
 				got = raw // nothing was written yet
 			}
 			if got = living(got); int64(g.Granted) != granted || string(got) != string(raw) {
-				t.Fatalf("seed %d, step %d at %d: %d × %v\n   got %d, %x\nwant %d, %x", seed, i, now, ask.N, g.names, g.Granted, got, granted, raw)
+				t.Fatalf("seed %d, step %d at %d: %d × %v\n   got %d, %x\nwant %d, %x", seed, i, now, ask.N, g.names, g.Granted,
+					got, granted, raw)
 			}
 		}
 	}
@@ -319,7 +322,8 @@ func TestGiveBackAtOnce(t *testing.T) {
 	take(0, 2)
 	take(4*time.Second, 3)
 	args := appendGive([]string{strconv.FormatInt(limittest.Epoch+4_000_000, 10)}, l, 3, 0)
-	if _, err := c.back.do(&call{script: c.back.scripts.give, keys: []string{string(appendName(nil, "1_", &store.Counter{Rule: "r", Limit: l}))}, args: args}); err != nil {
+	if _, err := c.back.do(&call{script: c.back.scripts.give,
+		keys: []string{string(appendName(nil, "1_", &store.Counter{Rule: "r", Limit: l}))}, args: args}); err != nil {
 		t.Fatal(err)
 	}
 	if d := take(4*time.Second, 1); d.Remaining != 7 {

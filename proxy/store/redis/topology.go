@@ -53,7 +53,8 @@ func (cfg Config) connect(unanswered time.Duration) (rueidis.Client, error) {
 	conn, err := cfg.dial(unanswered)
 	if err == nil && cfg.Topology == Cluster && conn.Mode() != rueidis.ClientModeCluster {
 		conn.Close() // the library would continue with a single server
-		return nil, wrong(store.WrongProtocol, "%s does not answer like a node of a Cluster: it is not one, or it forbids CLUSTER", cfg.Addrs[0])
+		return nil, wrong(store.WrongProtocol,
+			"%s does not answer like a node of a Cluster: it is not one, or it forbids CLUSTER", cfg.Addrs[0])
 	}
 	return conn, err
 }
@@ -90,7 +91,8 @@ func dialTLS(ctx context.Context, addr string, dialer *net.Dialer, secure *tls.C
 	case spoken:
 		return nil, wrong(store.WrongProtocol, "%s speaks without TLS (REDIS_TLS): %w", addr, err)
 	case errors.Is(err, context.DeadlineExceeded):
-		return nil, fmt.Errorf("%s did not answer the TLS handshake within %v: if it has no TLS, set REDIS_TLS=false: %w", addr, dialer.Timeout, err)
+		return nil, fmt.Errorf("%s did not answer the TLS handshake within %v: if it has no TLS, set REDIS_TLS=false: %w",
+			addr, dialer.Timeout, err)
 	}
 	return nil, fmt.Errorf("TLS handshake with %s: %w", addr, err)
 }

@@ -161,7 +161,8 @@ func (c *Client) Stats() (n stats) {
 	for name, to := range map[string]*uint64{
 		"ratelimiter_store_commands_total": &n.Commands, "ratelimiter_store_decisions_total": &n.Decisions,
 		"ratelimiter_store_remembered_total": &n.Remembered, "ratelimiter_store_unreleased_total": &n.Unreleased,
-		`ratelimiter_store_undecided_total{reason="away"}`: &away, `ratelimiter_store_undecided_total{reason="late"}`: &n.Late,
+		`ratelimiter_store_undecided_total{reason="away"}`:    &away,
+		`ratelimiter_store_undecided_total{reason="late"}`:    &n.Late,
 		`ratelimiter_store_undecided_total{reason="crowded"}`: &n.Crowded, "ratelimiter_redis_errors_total": &n.Errors,
 		"ratelimiter_redis_script_reloads_total": &n.Reloads, "ratelimiter_redis_document_errors_total": &n.DocumentErrors,
 	} {

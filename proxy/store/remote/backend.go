@@ -70,7 +70,8 @@ func newBackend(cfg Config) (*backend, error) {
 		TLSHandshakeTimeout: cfg.Timeout, // a cancelled call does not cancel its handshake
 		DialContext:         (&net.Dialer{Timeout: cfg.Timeout}).DialContext}
 	b := &backend{cfg: cfg, transport: transport, exchanges: metric.NewHistogram(metric.Latency())}
-	b.client = &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	b.client = &http.Client{Transport: transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	for _, u := range cfg.URLs {
 		b.masters = append(b.masters, newMaster(u, cfg.Token, secure))
 	}
@@ -104,7 +105,8 @@ func (b *backend) Close() {
 func (b *backend) Register(set *metric.Set) {
 	set.Histogram("ratelimiter_remote_request_duration_seconds", "how long a master took to answer a batch", b.exchanges)
 	set.Counter("ratelimiter_remote_errors_total", "calls of a master without a usable answer", b.errors.Load)
-	set.Gauge("ratelimiter_remote_master", "the master that is asked, by its place in REMOTE_URL from 0", func() float64 { return float64(b.current.Load()) })
+	set.Gauge("ratelimiter_remote_master", "the master that is asked, by its place in REMOTE_URL from 0",
+		func() float64 { return float64(b.current.Load()) })
 	set.Counter("ratelimiter_store_commands_total", "commands sent to the store", b.commands.Load)
 }
 

@@ -88,7 +88,8 @@ func TestCourierLeaves(t *testing.T) {
 		})
 		return sent
 	}
-	for name, g := range map[string]*store.Group{"a key that is too long": long, "too many requests": many, "nothing to ask": {N: 1}} {
+	for name, g := range map[string]*store.Group{"a key that is too long": long, "too many requests": many,
+		"nothing to ask": {N: 1}} {
 		if sends(g) || g.Err != nil {
 			t.Errorf("%s: is sent, %v", name, g.Err)
 		}
@@ -108,8 +109,11 @@ func TestCourierConnections(t *testing.T) {
 		"more": func(_ *carrying, server net.Conn) {
 			_, _ = io.WriteString(server, "HTTP/1.1 408 Request Timeout\r\n\r\n")
 		},
-		"failed":        func(c *carrying, _ net.Conn) { c.b.heard(io.ErrUnexpectedEOF) },
-		"idle for long": func(c *carrying, _ net.Conn) { c.on(func(now time.Time) { c.idle[0].used = now.Add(-idleTimeout) }) },
+		"failed": func(c *carrying, _ net.Conn) { c.b.heard(io.ErrUnexpectedEOF) },
+		"idle for long": func(c *carrying,
+			_ net.Conn) {
+			c.on(func(now time.Time) { c.idle[0].used = now.Add(-idleTimeout) })
+		},
 	} {
 		servers := make(chan net.Conn, 2)
 		b := openBackend(t, Config{URLs: []string{granting(t, func(c net.Conn) { servers <- c })}})
@@ -160,7 +164,8 @@ func TestCourierOfBusyLoop(t *testing.T) {
 	testkit.Eventually(t, "there is a connection", func() (sent bool) {
 		c.on(func(now time.Time) {
 			answered := false
-			sent = c.Send(now, &store.Batch{Groups: []*store.Group{g}}, now.Add(time.Nanosecond), func(time.Time, bool) { answered = true })
+			sent = c.Send(now, &store.Batch{Groups: []*store.Group{g}}, now.Add(time.Nanosecond),
+				func(time.Time, bool) { answered = true })
 			if !sent {
 				return
 			}
@@ -208,7 +213,8 @@ func TestCourierAsksAgain(t *testing.T) {
 			if !test.reads {
 				leave()
 			}
-			if !c.Send(now, &store.Batch{Groups: []*store.Group{g}}, now.Add(patience), func(_ time.Time, again bool) { done <- again }) {
+			if !c.Send(now, &store.Batch{Groups: []*store.Group{g}}, now.Add(patience),
+				func(_ time.Time, again bool) { done <- again }) {
 				t.Errorf("%s: it is not sent", name)
 			}
 		})
@@ -218,7 +224,8 @@ func TestCourierAsksAgain(t *testing.T) {
 			}
 			leave()
 		}
-		if again := testkit.Receive(t, done, "the end"); again != test.again || again != (g.Err == nil) || again != (b.errors.Load() == 0) {
+		if again := testkit.Receive(t, done, "the end"); again != test.again || again != (g.Err == nil) ||
+			again != (b.errors.Load() == 0) {
 			t.Errorf("%s: asked again %v, %v, %d errors", name, again, g.Err, b.errors.Load())
 		}
 		counted := uint64(2) // the question before, and this one

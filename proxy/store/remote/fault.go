@@ -53,7 +53,8 @@ func refused(master, path string, status int, body []byte) error {
 	switch {
 	case status == http.StatusUnauthorized:
 		return &store.MisconfiguredError{Cause: store.Unauthenticated, Err: fmt.Errorf("%w; set REMOTE_TOKEN", err)}
-	case status == http.StatusConflict || status == http.StatusNotFound || status == http.StatusMethodNotAllowed || status/100 == 3:
+	case status == http.StatusConflict || status == http.StatusNotFound || status == http.StatusMethodNotAllowed ||
+		status/100 == 3:
 		return wrongProgram(err)
 	}
 	return err
@@ -86,7 +87,8 @@ func (b *backend) Classify(err error) store.Fault {
 	}
 	if refusal, ok := errors.AsType[*statusError](err); ok {
 		f := store.Fault{Class: store.OutageFault, Code: strconv.Itoa(refusal.status)}
-		if s := refusal.status; s == http.StatusBadRequest || s == http.StatusForbidden || s == http.StatusRequestEntityTooLarge {
+		if s := refusal.status; s == http.StatusBadRequest || s == http.StatusForbidden ||
+			s == http.StatusRequestEntityTooLarge {
 			f.Class = store.ItemFault
 		}
 		return f

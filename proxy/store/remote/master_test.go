@@ -62,8 +62,10 @@ func TestFormsOfAnswers(t *testing.T) {
 		class store.Class
 		kept  bool
 	}{
-		"a length":              {sized, 0, true},
-		"chunks":                {fmt.Sprintf("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n%x\r\n%s\r\n0\r\n\r\n", 3, body[:3], len(body)-3, body[3:]), 0, true},
+		"a length": {sized, 0, true},
+		"chunks": {fmt.Sprintf(
+			"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n%x\r\n%s\r\n0\r\n\r\n", 3, body[:3],
+			len(body)-3, body[3:]), 0, true},
 		"until the end":         {"HTTP/1.1 200 OK\r\n\r\n" + body, 0, false},
 		"the last":              {"HTTP/1.1 200 OK\r\nConnection: close\r\n" + sized[len("HTTP/1.1 200 OK\r\n"):], 0, false},
 		"an interim one before": {"HTTP/1.1 103 Early Hints\r\n\r\n" + sized, 0, true},
@@ -253,7 +255,8 @@ func (c *canned) Close() error                { c.closed.Add(1); return nil }
 func TestAskAllocates(t *testing.T) {
 	b := openBackend(t, Config{URLs: []string{"http://127.0.0.1"}, Token: "secret"})
 	body := all()
-	answer := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: %s\r\nDate: x\r\nContent-Length: %d\r\n\r\n%s", asks.ContentType, len(body), body)
+	answer := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: %s\r\nDate: x\r\nContent-Length: %d\r\n\r\n%s",
+		asks.ContentType, len(body), body)
 	b.masters[0].dial = func(context.Context, string, string) (net.Conn, error) {
 		return &canned{answer: answer, closed: new(atomic.Int32)}, nil
 	}

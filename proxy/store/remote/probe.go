@@ -20,7 +20,8 @@ const (
 // one does not delay finding the others.
 func (b *backend) Probe(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, b.cfg.Timeout)
-	p := &probe{backend: b, heard: make(chan heard), best: len(b.cfg.URLs), done: make([]bool, len(b.cfg.URLs)), errs: make([]error, len(b.cfg.URLs))}
+	p := &probe{backend: b, heard: make(chan heard), best: len(b.cfg.URLs), done: make([]bool, len(b.cfg.URLs)),
+		errs: make([]error, len(b.cfg.URLs))}
 	defer p.asking.Wait()
 	defer cancel()
 	p.run(ctx)

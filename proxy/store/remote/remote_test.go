@@ -244,7 +244,8 @@ func TestWrongMasters(t *testing.T) {
 		b := openBackend(t, Config{URLs: []string{answers(t, test.status, test.body).URL}})
 		g := decide(b, one(1, "r", fixed(5)))
 		f := b.Classify(g.Err)
-		if f.Class != test.class || (f.Permanent != nil) != (test.cause != 0) || test.cause != 0 && f.Permanent.Cause != test.cause {
+		if f.Class != test.class || (f.Permanent != nil) != (test.cause != 0) || test.cause != 0 &&
+			f.Permanent.Cause != test.cause {
 			t.Errorf("%s: %v is %+v", name, g.Err, f)
 		}
 		if f = b.Classify(b.Probe(background)); f.Class != test.class {
@@ -409,7 +410,8 @@ func TestBalancedMasters(t *testing.T) {
 	cfg := config(good)
 	cfg.URLs = []string{"http://" + balancer.Addr()}
 	b := openBackend(t, cfg)
-	if f := b.Classify(decide(b, one(1, prefix+"r", fixed(5))).Err); f.Permanent == nil || f.Permanent.Cause != store.WrongProtocol {
+	if f := b.Classify(decide(b, one(1, prefix+"r", fixed(5))).Err); f.Permanent == nil ||
+		f.Permanent.Cause != store.WrongProtocol {
 		t.Errorf("the first connection: %+v", f)
 	}
 	if err := b.Probe(background); err != nil {
@@ -435,7 +437,8 @@ func TestProbeOfSilentMasters(t *testing.T) {
 		return good.Addr().String()
 	})
 	for name, urls := range map[string][]string{
-		"15 are silent":    append(slices.Repeat([]string{"http://" + silent.Addr().String()}, 15), "http://"+good.Addr().String()),
+		"15 are silent": append(slices.Repeat([]string{"http://" + silent.Addr().String()}, 15),
+			"http://"+good.Addr().String()),
 		"it answers later": {"http://" + later.Addr()},
 	} {
 		cfg := config()
@@ -470,7 +473,8 @@ func TestValidate(t *testing.T) {
 // How many batches may miss their deadlines depends on how long those are.
 func TestMisses(t *testing.T) {
 	t.Parallel()
-	for timeout, want := range map[time.Duration]int{time.Millisecond: 5, 100 * time.Millisecond: 5, 150 * time.Millisecond: 3, 500 * time.Millisecond: 1, 2 * time.Second: 1} {
+	for timeout, want := range map[time.Duration]int{time.Millisecond: 5, 100 * time.Millisecond: 5,
+		150 * time.Millisecond: 3, 500 * time.Millisecond: 1, 2 * time.Second: 1} {
 		if got := (Config{Config: lane.Config{Timeout: timeout}}).withDefaults().Misses; got != want {
 			t.Errorf("timeout %v: %d, want %d", timeout, got, want)
 		}
@@ -489,7 +493,11 @@ func TestMasterForgets(t *testing.T) {
 	testkit.Eventually(t, "a refusal is remembered", func() bool { return ask(1, c).Mode == store.Cached })
 	tab.Forget(c.Rule, c.Key)
 	w.Forgetful()
-	testkit.Eventually(t, "it is admitted", func() bool { ans := ask(1, c); return ans.Mode == store.Exact && ans.Granted == 1 })
+	testkit.Eventually(t, "it is admitted", func() bool {
+		ans := ask(1, c)
+		return ans.Mode == store.Exact &&
+			ans.Granted == 1
+	})
 }
 
 func TestRefusals(t *testing.T) {

@@ -121,8 +121,9 @@ func startMaster(t testing.TB, s store.Store, addr string) served {
 		return err == nil
 	})
 	p, err := port.Start(port.Config{
-		Socket: socket, Loop: loop.Config{Loops: 2}, Store: s, Quiet: true, Documents: []string{"ratelimiter:config", "ratelimiter:rules"},
-		Access: check.Access{Token: "secret", Edit: "admin"}, Healthy: func() bool { return true },
+		Socket: socket, Loop: loop.Config{Loops: 2}, Store: s, Quiet: true,
+		Documents: []string{"ratelimiter:config", "ratelimiter:rules"},
+		Access:    check.Access{Token: "secret", Edit: "admin"}, Healthy: func() bool { return true },
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -93,7 +93,8 @@ func BenchmarkGroup(b *testing.B) {
 			table := newTable(b, Config{})
 			ask, ans := &store.Ask{N: 1}, new(store.Answer)
 			for i := range n {
-				ask.Counters = append(ask.Counters, askOf(fmt.Sprintf("rule-%d", i), []byte("10.0.0.1"), limittest.Must(benchmarked[0])).Counters...)
+				ask.Counters = append(ask.Counters, askOf(fmt.Sprintf("rule-%d", i), []byte("10.0.0.1"),
+					limittest.Must(benchmarked[0])).Counters...)
 			}
 			now := time.UnixMicro(limittest.Epoch)
 			b.ReportAllocs()
@@ -139,7 +140,8 @@ func BenchmarkMemory(b *testing.B) {
 	for _, c := range benchmarked[1:6] {
 		b.Run(c.Algorithm.String(), func(b *testing.B) { benchmarkMemory(b, 1_000_000, limittest.Must(c)) })
 	}
-	b.Run("soft, not exceeded", func(b *testing.B) { benchmarkMemory(b, 1_000_000, limittest.Soft(benchmarked[2], 0.2, 30)) })
+	b.Run("soft, not exceeded",
+		func(b *testing.B) { benchmarkMemory(b, 1_000_000, limittest.Soft(benchmarked[2], 0.2, 30)) })
 }
 
 func benchmarkMemory(b *testing.B, n int, l *limit.Limit) {

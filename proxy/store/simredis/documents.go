@@ -55,7 +55,8 @@ func (d *Documents) CompareAndSet(name string, version int64, body []byte) (stor
 func (d *Documents) Restore(name string, doc store.Document) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if _, known := d.docs[name]; known || doc.Version <= 0 || len(d.docs) == documentsMax || store.CheckSize(doc.Body) != nil {
+	if _, known := d.docs[name]; known || doc.Version <= 0 || len(d.docs) == documentsMax ||
+		store.CheckSize(doc.Body) != nil {
 		return
 	}
 	if d.docs == nil {

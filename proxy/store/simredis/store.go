@@ -92,7 +92,9 @@ func (s *Store) Release(string, string) error { return nil }
 // decides while a shared store is unavailable.
 func (s *Store) RegisterKeys(set *metric.Set) {
 	set.Gauge("ratelimiter_store_keys", "keys in the simulated Redis", func() float64 { return float64(s.table.Keys()) })
-	set.Counter("ratelimiter_store_overflowed_total", "decisions about new keys that shared the bucket of their rule, since the simulated Redis had KEYS_MAX keys", s.table.Overflowed)
+	set.Counter("ratelimiter_store_overflowed_total",
+		"decisions about new keys that shared the bucket of their rule, since the simulated Redis had KEYS_MAX keys",
+		s.table.Overflowed)
 }
 
 // Register adds the metrics of a store that decides for all requests to set.

@@ -30,7 +30,8 @@ func mixes(t *testing.T, open Open) {
 			{Algorithm: a, Capacity: 5, FillRate: 3.7},
 		})
 	}
-	families = append(families, []limit.Config{ // what is owed under the large one must not be forgotten under the small one
+	// what is owed under the large one must not be forgotten under the small one
+	families = append(families, []limit.Config{
 		{Algorithm: limit.Token, Capacity: 300, FillRate: 6},
 		{Algorithm: limit.Token, Capacity: 5, FillRate: 0.1},
 		{Algorithm: limit.Token, Capacity: 50, FillRate: 0.5},

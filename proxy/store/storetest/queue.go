@@ -13,7 +13,8 @@ import (
 func off(t *testing.T, s Store) {
 	none := limittest.Must(limit.Config{Algorithm: limit.Off})
 	first := store.Counter{Rule: "a", Key: []byte("key"), Limit: none, Cost: 1 << 60}
-	two := store.Counter{Rule: "b", Key: []byte("key"), Limit: limittest.Must(limit.Config{Algorithm: limit.Fixed, Limit: 2, Window: 10}), Cost: 1}
+	two := store.Counter{Rule: "b", Key: []byte("key"),
+		Limit: limittest.Must(limit.Config{Algorithm: limit.Fixed, Limit: 2, Window: 10}), Cost: 1}
 	last := store.Counter{Rule: "c", Limit: none, Cost: 1, Reserve: 5}
 	unlimited := limit.Decision{Allowed: true, Remaining: limit.Unlimited, Limit: limit.Unlimited}
 	for i, test := range []struct {
@@ -28,7 +29,8 @@ func off(t *testing.T, s Store) {
 		{[]store.Counter{last}, 3, 0},
 	} {
 		ans := s.ask(3, test.counters...)
-		if ans.Granted != test.granted || ans.Tightest != test.tightest || ans.Mode != store.Exact || len(ans.Decisions) != len(test.counters) {
+		if ans.Granted != test.granted || ans.Tightest != test.tightest || ans.Mode != store.Exact ||
+			len(ans.Decisions) != len(test.counters) {
 			t.Errorf("ask %d: %+v, want %d granted, %d tightest", i, ans, test.granted, test.tightest)
 			continue
 		}
@@ -42,7 +44,8 @@ func off(t *testing.T, s Store) {
 
 // release books places in a queue that one request leaves per second, and gives some back.
 func release(t *testing.T, open Open) {
-	queue := store.Counter{Rule: "queue", Key: []byte("key"), Limit: limittest.Must(limit.Config{Algorithm: limit.Leaky, Capacity: 3, FillRate: 1}), Cost: 1}
+	queue := store.Counter{Rule: "queue", Key: []byte("key"),
+		Limit: limittest.Must(limit.Config{Algorithm: limit.Leaky, Capacity: 3, FillRate: 1}), Cost: 1}
 	book := func(s Store) (slot int64) {
 		ans := s.ask(1, queue)
 		if ans.Granted != 1 {

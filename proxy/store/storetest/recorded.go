@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"testing"
 	"time"
@@ -53,7 +54,8 @@ func recorded(t *testing.T, open Open) {
 						d.Slot = limittest.Epoch + (r.at + d.Delay).Microseconds()
 					}
 				}
-				want := store.Answer{Granted: r.granted, Decisions: r.want, Tightest: r.tightest, At: limittest.Epoch + r.at.Microseconds()}
+				want := store.Answer{Granted: r.granted, Decisions: r.want, Tightest: r.tightest,
+					At: limittest.Epoch + r.at.Microseconds()}
 				if got := s.ask(r.n, counters...); !reflect.DeepEqual(got, want) {
 					t.Errorf("step %d at %v:\n got %+v\nwant %+v", i, r.at, got, want)
 				}
@@ -89,15 +91,18 @@ func no(left, of int64, retry, reset time.Duration) limit.Decision {
 
 func histories() map[string][]record {
 	both := []string{"global - 1", "client ann 1"}
-	return map[string][]record{
+	all := map[string][]record{
 		"nothing is charged when one of two refuses": {
-			{at: 1 * sec, group: both, n: 1, granted: 1, want: []limit.Decision{yes(4, 5, 9*sec), yes(1, 2, 2*sec)}, tightest: 1},
-			{at: 1 * sec, group: both, n: 4, granted: 1, want: []limit.Decision{yes(3, 5, 9*sec), no(0, 2, 2*sec, 4*sec)}, tightest: 1},
+			{at: 1 * sec, group: both, n: 1, granted: 1, want: []limit.Decision{yes(4, 5, 9*sec), yes(1, 2, 2*sec)},
+				tightest: 1},
+			{at: 1 * sec, group: both, n: 4, granted: 1, want: []limit.Decision{yes(3, 5, 9*sec), no(0, 2, 2*sec, 4*sec)},
+				tightest: 1},
 			{at: 2 * sec, group: both, n: 1, want: []limit.Decision{yes(3, 5, 8*sec), no(0, 2, 1*sec, 3*sec)}, tightest: 1},
 			{at: 2 * sec, group: []string{"global - 3"}, n: 1, granted: 1, want: []limit.Decision{yes(0, 5, 8*sec)}},
 			{at: 2 * sec, group: both, n: 1, want: []limit.Decision{no(0, 5, 8*sec, 8*sec), no(0, 2, 1*sec, 3*sec)}},
 			{at: 9 * sec, group: both, n: 1, want: []limit.Decision{no(0, 5, 1*sec, 1*sec), yes(2, 2, 0)}},
-			{at: 10 * sec, group: both, n: 1, granted: 1, want: []limit.Decision{yes(4, 5, 10*sec), yes(1, 2, 2*sec)}, tightest: 1},
+			{at: 10 * sec, group: both, n: 1, granted: 1, want: []limit.Decision{yes(4, 5, 10*sec), yes(1, 2, 2*sec)},
+				tightest: 1},
 		},
 		"keys of one rule do not meet": {
 			{group: []string{"client ann 2"}, n: 1, granted: 1, want: []limit.Decision{yes(0, 2, 4*sec)}},
@@ -105,7 +110,8 @@ func histories() map[string][]record {
 			{at: 4 * sec, group: []string{"client ann 0"}, n: 1, granted: 1, want: []limit.Decision{yes(2, 2, 0)}},
 		},
 		"a cost that can never be held": {
-			{group: []string{"global - 1", "client ann 3"}, n: 2, want: []limit.Decision{yes(5, 5, 0), no(2, 2, limit.Never, 0)}, tightest: 1},
+			{group: []string{"global - 1", "client ann 3"}, n: 2,
+				want: []limit.Decision{yes(5, 5, 0), no(2, 2, limit.Never, 0)}, tightest: 1},
 		},
 		"three algorithms together": {
 			{at: 3 * sec, group: []string{"path / 2", "global - 1", "client ann 1"}, n: 3, granted: 2,
@@ -117,8 +123,17 @@ func histories() map[string][]record {
 			{at: 4 * sec, group: []string{"log - 2"}, n: 1, want: []limit.Decision{no(0, 3, 10*sec, 10*sec)}},
 			{at: 11*sec - us, group: []string{"log - 1"}, n: 1, want: []limit.Decision{no(0, 3, us, 3*sec+us)}},
 			{at: 11 * sec, group: []string{"log - 1"}, n: 2, granted: 1, want: []limit.Decision{no(0, 3, 3*sec, 10*sec)}},
-			{at: 14 * sec, group: []string{"log - 1", "client ann 3"}, n: 1, want: []limit.Decision{yes(2, 3, 7*sec), no(2, 2, limit.Never, 0)}, tightest: 1},
+			{at: 14 * sec, group: []string{"log - 1", "client ann 3"}, n: 1,
+				want: []limit.Decision{yes(2, 3, 7*sec), no(2, 2, limit.Never, 0)}, tightest: 1},
 		},
+	}
+	maps.Copy(all, pacedHistories())
+	return all
+}
+
+// pacedHistories are those of limits that space requests, or change with their use.
+func pacedHistories() map[string][]record {
+	return map[string][]record{
 		"one request in 3 seconds": {
 			{at: 0, group: []string{"pace - 1"}, n: 2, granted: 1, want: []limit.Decision{no(0, 1, 3*sec, 3*sec)}},
 			{at: 3*sec - us, group: []string{"pace - 1"}, n: 1, want: []limit.Decision{no(0, 1, us, us)}},
@@ -138,10 +153,14 @@ func histories() map[string][]record {
 		},
 		"a soft limit turns hard and recovers": {
 			{at: 5 * sec, group: []string{"soft - 1"}, n: 7, granted: 6, want: []limit.Decision{no(0, 4, 5*sec, 20*sec)}},
-			{at: 11 * sec, group: []string{"soft - 1"}, n: 7, granted: 6, want: []limit.Decision{no(0, 4, 9*sec, 24*sec)}},  // for the second time
-			{at: 20 * sec, group: []string{"soft - 1"}, n: 7, granted: 4, want: []limit.Decision{no(0, 4, 10*sec, 15*sec)}}, // hard
-			{at: 34 * sec, group: []string{"soft - 1"}, n: 7, granted: 4, want: []limit.Decision{no(0, 4, 1*sec, 6*sec)}},   // still
-			{at: 35 * sec, group: []string{"soft - 1"}, n: 7, granted: 2, want: []limit.Decision{no(0, 4, 5*sec, 20*sec)}},  // within the limit for 15 s
+			// for the second time
+			{at: 11 * sec, group: []string{"soft - 1"}, n: 7, granted: 6, want: []limit.Decision{no(0, 4, 9*sec, 24*sec)}},
+			// hard
+			{at: 20 * sec, group: []string{"soft - 1"}, n: 7, granted: 4, want: []limit.Decision{no(0, 4, 10*sec, 15*sec)}},
+			// still
+			{at: 34 * sec, group: []string{"soft - 1"}, n: 7, granted: 4, want: []limit.Decision{no(0, 4, 1*sec, 6*sec)}},
+			// within the limit for 15 s
+			{at: 35 * sec, group: []string{"soft - 1"}, n: 7, granted: 2, want: []limit.Decision{no(0, 4, 5*sec, 20*sec)}},
 		},
 	}
 }

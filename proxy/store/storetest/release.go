@@ -68,7 +68,8 @@ func unchargings() map[string]uncharging {
 		"gcra":                  {limit: gcra, cost: 3, left: 3},
 		"gcra, half regained":   {limit: gcra, after: 2 * sec, cost: 2, left: 2},
 		"gcra, regained":        {limit: gcra, after: 4 * sec, cost: 2, fails: true, left: 2},
-		"sliding_log":           {limit: limit.Config{Algorithm: limit.SlidingLog, Limit: 4, Window: 10}, cost: 1, fails: true},
+		"sliding_log": {limit: limit.Config{Algorithm: limit.SlidingLog, Limit: 4, Window: 10}, cost: 1,
+			fails: true},
 	}
 }
 

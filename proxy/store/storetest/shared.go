@@ -20,12 +20,14 @@ func Documents(t *testing.T, d store.Documents) {
 		version int64
 		body    []byte
 		written bool
-	}{{1, []byte("0"), false}, {0, []byte("10"), true}, {0, []byte("20"), false}, {1, large, true}, {1, []byte("30"), false}, {2, []byte("{}"), true}} {
+	}{{1, []byte("0"), false}, {0, []byte("10"), true}, {0, []byte("20"), false}, {1, large, true},
+		{1, []byte("30"), false}, {2, []byte("{}"), true}} {
 		doc, written, err := d.CompareAndSet("steps", step.version, step.body)
 		if written {
 			known = store.Document{Version: known.Version + 1, Body: bytes.Clone(step.body)}
 		}
-		if err != nil || written != step.written || doc.Version != known.Version || !bytes.Equal(doc.Body, known.Body) && !written {
+		if err != nil || written != step.written || doc.Version != known.Version || !bytes.Equal(doc.Body, known.Body) &&
+			!written {
 			t.Errorf("step %d: written %v as version %d, %v", i, written, doc.Version, err)
 		}
 		step.body[0] = 'X' // the caller's, not the store's

@@ -48,7 +48,8 @@ func Run(t *testing.T, open Open) {
 func takes(s Store) limittest.Take {
 	return func(now int64, l *limit.Limit, ask limit.Ask) (int64, limit.Decision) {
 		s.at(now)
-		c := store.Counter{Rule: "law", Key: []byte("key"), Limit: l, Cost: ask.Cost, Reserve: ask.Reserve, MaxDelay: ask.MaxDelay}
+		c := store.Counter{Rule: "law", Key: []byte("key"), Limit: l, Cost: ask.Cost, Reserve: ask.Reserve,
+			MaxDelay: ask.MaxDelay}
 		ans := s.ask(int(ask.N), c)
 		return int64(ans.Granted), ans.Decisions[0]
 	}
@@ -88,7 +89,8 @@ func laws(t *testing.T, open Open) {
 			return takes(s), func() limittest.Take { return takes(s.Copy()) }
 		}
 	}
-	limittest.Run(t, limittest.Subject{Fresh: fresh, Given: given, Forked: forked, Parallel: forked != nil, Forward: true, Seeds: 2})
+	limittest.Run(t, limittest.Subject{Fresh: fresh, Given: given, Forked: forked, Parallel: forked != nil,
+		Forward: true, Seeds: 2})
 }
 
 // singles asks about groups at once in one store and one by one in another: the answers are
@@ -116,7 +118,8 @@ func singles(t *testing.T, open Open) {
 func apart(t *testing.T, s Store) {
 	l := limittest.Must(limit.Config{Algorithm: limit.Fixed, Limit: 2, Window: 3600})
 	long := make([]byte, 2*store.PartBytesMax)
-	names := []string{"", "a", "aa", "1:a", ":", "*", "#", "{a}", "a b", "a\r\n", "\x00", "\xff", string(long), string(long[1:])}
+	names := []string{"", "a", "aa", "1:a", ":", "*", "#", "{a}", "a b", "a\r\n", "\x00", "\xff", string(long),
+		string(long[1:])}
 	for _, rule := range names {
 		for _, key := range names {
 			ans := s.ask(3, store.Counter{Rule: rule, Key: []byte(key), Limit: l, Cost: 1})

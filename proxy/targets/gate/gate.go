@@ -118,7 +118,8 @@ func New(cfg Config) *Gate {
 		cfg.Max = math.MaxInt32
 	}
 	cfg.Max = max(cfg.Max, cfg.Min)
-	g := &Gate{cfg: cfg, brisk: brisk, first: true, unit: 1, slower: 1, probe: probe{period: probeMin}, refused: refusals{ceiling: float64(cfg.Max)}}
+	g := &Gate{cfg: cfg, brisk: brisk, first: true, unit: 1, slower: 1, probe: probe{period: probeMin},
+		refused: refusals{ceiling: float64(cfg.Max)}}
 	if cfg.SLO > 0 {
 		g.brisk = min(brisk, cfg.SLO/2)
 	}

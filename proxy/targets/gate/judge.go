@@ -166,7 +166,8 @@ func (g *Gate) judgeFull(now time.Time, r *reading) bool {
 	g.room.open = false
 	sure := r.waiting-2*r.noise > queueMost
 	starts := g.starting(r)
-	if sure && now.Sub(g.bound) < burst && g.queued(now) < burst || !sure && !r.long && !starts && r.waiting+2*r.noise >= .1 {
+	if sure && now.Sub(g.bound) < burst && g.queued(now) < burst || !sure && !r.long && !starts &&
+		r.waiting+2*r.noise >= .1 {
 		return false
 	}
 	g.starts = starts

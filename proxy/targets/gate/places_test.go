@@ -35,7 +35,8 @@ func TestPlaces(t *testing.T) {
 		becomes(step.loop, step.use)
 		free, atTarget := p.Now()
 		if p.Taken() != step.taken || p.Free() != 8-step.taken || free != p.Free() || atTarget != step.atTarget {
-			t.Errorf("%+v: %d places are taken, %d free, %d at the target; want %d and %d", has, p.Taken(), p.Free(), atTarget, step.taken, step.atTarget)
+			t.Errorf("%+v: %d places are taken, %d free, %d at the target; want %d and %d", has, p.Taken(), p.Free(),
+				atTarget, step.taken, step.atTarget)
 		}
 	}
 	if p.SetLimit(0); p.Limit() != 1 {

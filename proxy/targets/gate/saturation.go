@@ -38,7 +38,8 @@ func (g *Gate) probed(now time.Time, r *reading) bool {
 		g.saturation.most *= saturatedMore
 		return false
 	}
-	if p.slower < saturatedSlower || p.limit <= saturatedMany*g.baseline.few || g.baseline.known < knownStep || now.Sub(g.bound) < probeMin {
+	if p.slower < saturatedSlower || p.limit <= saturatedMany*g.baseline.few || g.baseline.known < knownStep ||
+		now.Sub(g.bound) < probeMin {
 		return false
 	}
 	g.saturation = saturation{most: saturatedRoom * r.mean, before: p.rate}

@@ -45,12 +45,13 @@ func TestSlumps(t *testing.T) {
 			}
 			return ms, gate.Answer{}
 		}, false},
-		"a target that works on what timed out": {gate.Answer{Alone: true, Refused: true}, func(i int) (time.Duration, gate.Answer) {
-			if i == 0 {
-				return sec, gate.Answer{}
-			}
-			return ms, gate.Answer{}
-		}, true},
+		"a target that works on what timed out": {gate.Answer{Alone: true, Refused: true},
+			func(i int) (time.Duration, gate.Answer) {
+				if i == 0 {
+					return sec, gate.Answer{}
+				}
+				return ms, gate.Answer{}
+			}, true},
 		"more slowly, on a clock set back": {alone, func(i int) (time.Duration, gate.Answer) {
 			if i == 0 {
 				return -sec, gate.Answer{}

@@ -43,7 +43,8 @@ func (g *Gate) unstall(now time.Time, a *Answer) {
 	switch {
 	case s.rises == 0:
 	case !a.Refused:
-		if took := now.Sub(a.Sent) - a.Ago; a.Sent.After(s.at) && took <= LongTimes*max(g.Usual(a.Class), Wait/LongTimes) || now.Sub(s.at) >= LongFor {
+		if took := now.Sub(a.Sent) - a.Ago; a.Sent.After(s.at) &&
+			took <= LongTimes*max(g.Usual(a.Class), Wait/LongTimes) || now.Sub(s.at) >= LongFor {
 			s.rises = 0
 		}
 	case s.ended.Before(a.Sent):

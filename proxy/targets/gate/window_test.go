@@ -86,7 +86,8 @@ func TestRead(t *testing.T) {
 				c.slower, c.wait/1e6, g.slower, r.waiting, share)
 		}
 		if want := 10 * (1 - share); math.Abs(r.atWork-want) > .5 {
-			t.Errorf("%.1f times slower, %.0f ms of waiting: %.1f of 10 in flight are at work, want %.1f", c.slower, c.wait/1e6, r.atWork, want)
+			t.Errorf("%.1f times slower, %.0f ms of waiting: %.1f of 10 in flight are at work, want %.1f", c.slower,
+				c.wait/1e6, r.atWork, want)
 		}
 	}
 }
@@ -141,7 +142,8 @@ func TestChanged(t *testing.T) {
 				}
 			}
 			if share := changed / windows; share < c.least || share > c.most {
-				t.Errorf("%s, %.0f ms longer and %.2f times as long: %.3f of the windows have changed, want %.2f to %.2f", name, c.adds/1e6, c.times, share, c.least, c.most)
+				t.Errorf("%s, %.0f ms longer and %.2f times as long: %.3f of the windows have changed, want %.2f to %.2f", name,
+					c.adds/1e6, c.times, share, c.least, c.most)
 			}
 		}
 	}

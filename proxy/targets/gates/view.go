@@ -39,8 +39,9 @@ func (g *Gates) state(spec *roster.Target) (st state) {
 
 // A Report is the answer to GET /config/gate.
 type Report struct {
-	Mode    string   `json:"mode"`
-	Wait    float64  `json:"wait"`                 // seconds: a wait for a place from this time on is long, see upstream.Line; 0: requests do not wait
+	Mode string `json:"mode"`
+	// seconds: a wait for a place from this time on is long, see upstream.Line; 0: requests do not wait
+	Wait    float64  `json:"wait"`
 	WaitMax float64  `json:"waitMax,omitempty"`    // seconds: bound on such a wait
 	SLO     float64  `json:"slo,omitempty"`        // seconds: the 95th percentile that clients expect
 	Advised int      `json:"advisedMax,omitempty"` // upper bound of each limit according to the advisor
@@ -84,7 +85,8 @@ func CutOf(c *gate.Cut) Cut {
 // Report returns the state of the gates of at most limit targets: of the one with the given URL,
 // address or number, or of any if target is empty.
 func (g *Gates) Report(target string, limit int) Report {
-	r := Report{Mode: g.cfg.Mode.String(), Wait: g.cfg.Wait.Seconds(), WaitMax: g.cfg.WaitMax.Seconds(), SLO: g.cfg.SLO.Seconds(), Targets: []Status{}}
+	r := Report{Mode: g.cfg.Mode.String(), Wait: g.cfg.Wait.Seconds(), WaitMax: g.cfg.WaitMax.Seconds(),
+		SLO: g.cfg.SLO.Seconds(), Targets: []Status{}}
 	if g.cfg.Mode == gate.Off {
 		return r
 	}
@@ -108,8 +110,10 @@ func (g *Gates) Report(target string, limit int) Report {
 }
 
 func (g *Gates) status(spec *roster.Target, is *state) Status {
-	st := Status{Number: g.cfg.Targets.Number(spec), URL: spec.URL, Address: spec.Addr, Limit: is.Limit, LimitMin: is.least, LimitMax: is.most,
-		InFlight: is.inFlight, Waiting: is.waiting, Shed: is.shed, Baseline: is.Baseline.Seconds(), Median: is.Median.Seconds(), Share: is.State.Waiting,
+	st := Status{Number: g.cfg.Targets.Number(spec), URL: spec.URL, Address: spec.Addr, Limit: is.Limit,
+		LimitMin: is.least, LimitMax: is.most,
+		InFlight: is.inFlight, Waiting: is.waiting, Shed: is.shed, Baseline: is.Baseline.Seconds(),
+		Median: is.Median.Seconds(), Share: is.State.Waiting,
 		Cuts: map[string]uint64{}, Last: []Cut{}}
 	for why, n := range is.Cuts {
 		st.Cuts[gate.Reason(why).String()] = n

@@ -38,12 +38,14 @@ func (f fake) Checked(*roster.Target, upstream.Verdict, time.Duration) {}
 func crowd(n int) (*Gates, *roster.List, fake) {
 	var specs []*roster.Target
 	for i := range n {
-		specs = append(specs, &roster.Target{URL: fmt.Sprintf("http://name%d:80", i/2), Addr: fmt.Sprintf("10.0.%d.%d:80", i/256, i%256)})
+		specs = append(specs, &roster.Target{URL: fmt.Sprintf("http://name%d:80", i/2),
+			Addr: fmt.Sprintf("10.0.%d.%d:80", i/256, i%256)})
 	}
 	loops := make(fake)
 	list := roster.New(roster.Config{Loops: loops})
 	list.Set(specs)
-	return New(Config{Settings: Settings{Mode: gate.On, Wait: 50 * time.Millisecond}, Bounds: gate.Config{Min: 4}, Targets: list, Of: loops.gate, Classes: new(Classes)}), list, loops
+	return New(Config{Settings: Settings{Mode: gate.On, Wait: 50 * time.Millisecond}, Bounds: gate.Config{Min: 4},
+		Targets: list, Of: loops.gate, Classes: new(Classes)}), list, loops
 }
 
 // Of many targets those that shed most are told first; one is found by its number,
@@ -57,12 +59,15 @@ func TestGatesOfManyTargets(t *testing.T) {
 	of.Waiting.Add(2)
 	learn(of)
 	r := g.Report("", 3)
-	if r.Mode != "on" || r.Wait != .05 || r.Count != 10_000 || len(r.Targets) != 3 || r.Targets[1].Number != 1 || r.Targets[1].Limit != 0 {
+	if r.Mode != "on" || r.Wait != .05 || r.Count != 10_000 || len(r.Targets) != 3 || r.Targets[1].Number != 1 ||
+		r.Targets[1].Limit != 0 {
 		t.Errorf("all: %+v", r)
 	}
 	st := r.Targets[0]
-	if st.Number != 10_000 || st.Limit != of.Limit() || st.LimitMin != 4 || st.InFlight != 10 || st.Waiting != 2 || st.Shed != 6 || st.Baseline < .009 || st.Baseline > .011 || st.Median != st.Baseline ||
-		st.Cuts["latency"] != 0 || st.Cuts["errors"] != 1 || len(st.Last) != 1 || st.Last[0].Why != "errors" || st.Last[0].To > 8 {
+	if st.Number != 10_000 || st.Limit != of.Limit() || st.LimitMin != 4 || st.InFlight != 10 || st.Waiting != 2 ||
+		st.Shed != 6 || st.Baseline < .009 || st.Baseline > .011 || st.Median != st.Baseline ||
+		st.Cuts["latency"] != 0 || st.Cuts["errors"] != 1 || len(st.Last) != 1 || st.Last[0].Why != "errors" ||
+		st.Last[0].To > 8 {
 		t.Errorf("%+v", st)
 	}
 	for _, asked := range []string{last.Addr, strconv.Itoa(list.Number(last))} {
@@ -130,7 +135,8 @@ func TestGateOfManyLoops(t *testing.T) {
 				g.Change(has, is)
 				has = is
 				now := time.Unix(7, int64(i)*int64(time.Millisecond))
-				g.Answered(now, &gate.Answer{Sent: now.Add(-time.Duration(i%20) * time.Millisecond), Full: true, InFlight: 1 + i%64}, &late)
+				g.Answered(now, &gate.Answer{Sent: now.Add(-time.Duration(i%20) * time.Millisecond), Full: true,
+					InFlight: 1 + i%64}, &late)
 				if l := g.Look(); l.Limit < 2 || l.Limit > 64 || g.Limit() < 2 || g.Limit() > 64 {
 					t.Errorf("the limit is %d, shown as %d", l.Limit, g.Limit())
 					return
@@ -161,7 +167,8 @@ func TestAdvisedBound(t *testing.T) {
 	g.cfg.Log = log.Logger("Gate")
 	of, other := loops[list.All()[0]], loops[list.All()[1]]
 	of.Begin(g, 0)
-	for _, c := range []struct{ advised, limit, most int }{{20, 20, 20}, {20, 20, 20}, {2, 4, 4}, {1000, 50, 50}, {30, 30, 30}, {0, 50, 50}, {30, 30, 30}} {
+	for _, c := range []struct{ advised, limit, most int }{{20, 20, 20}, {20, 20, 20}, {2, 4, 4}, {1000, 50, 50},
+		{30, 30, 30}, {0, 50, 50}, {30, 30, 30}} {
 		g.Advise(c.advised)
 		st := g.Report("1", 1)
 		if of.Limit() != c.limit || st.Targets[0].LimitMax != c.most || st.Advised != c.advised {
@@ -182,7 +189,8 @@ func TestAdvisedBound(t *testing.T) {
 	if after := of.Look(); fmt.Sprint(after) != fmt.Sprint(before) {
 		t.Errorf("the gate knows %+v, before the bound changed %+v", after, before)
 	}
-	first, last := "INFO Gate - The advisor bounds the limits of all targets max=20 was=50", "INFO Gate - The advisor no longer bounds the limits of the targets max=50 was=25"
+	first, last := "INFO Gate - The advisor bounds the limits of all targets max=20 was=50",
+		"INFO Gate - The advisor no longer bounds the limits of the targets max=50 was=25"
 	if lines := log.Taken(); len(lines) != 8 || lines[0] != first || lines[7] != last {
 		t.Errorf("logged %d lines: %q", len(lines), lines)
 	}

@@ -86,7 +86,8 @@ func (w *Watch) note(now time.Time, spec *roster.Target, g state) {
 	case bad && fell && g.Limit <= t.lastLimit/2:
 		w.slower(t, spec, &before)
 	case bad && now.Sub(t.calm) >= backAfter:
-		w.line(w.log.Info, "Target is back", spec, "limit", g.Limit, "p50", rounded(g.Median), "baseline", rounded(g.Baseline),
+		w.line(w.log.Info, "Target is back", spec, "limit", g.Limit, "p50", rounded(g.Median), "baseline",
+			rounded(g.Baseline),
 			"shed", g.shed-t.shed, "after", now.Sub(t.since).Round(time.Second))
 		t.since = time.Time{}
 	}
@@ -102,7 +103,8 @@ func (w *Watch) slower(t *watched, spec *roster.Target, before *state) {
 		message = "Target refuses requests, fewer requests at a time"
 	}
 	t.lastLimit = t.Limit
-	w.line(w.log.Warn, message, spec, "limit", t.Limit, "was", before.Limit, "p50", rounded(t.Median), "baseline", rounded(t.Baseline))
+	w.line(w.log.Warn, message, spec, "limit", t.Limit, "was", before.Limit, "p50", rounded(t.Median), "baseline",
+		rounded(t.Baseline))
 }
 
 // line logs about a target, unless the bound for this second is reached.

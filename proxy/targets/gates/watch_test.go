@@ -55,22 +55,28 @@ func TestWatch(t *testing.T) {
 	}{
 		{name: "calm", play: []state{usual}},
 		{name: "never asked", play: []state{{}, {}, {}}},
-		{name: "the limit follows the load", play: []state{usual, {State: gate.State{Limit: 20}, least: 4}, {State: gate.State{Limit: 7}, least: 4}}},
-		{name: "slow, much slower, back", play: []state{usual, cut(usual, 12, 3, 0, 0), cut(usual, 11, 5, 0, 40), cut(usual, 6, 7, 0, 90), back(cut(usual, 0, 7, 0, 90))},
+		{name: "the limit follows the load", play: []state{usual, {State: gate.State{Limit: 20}, least: 4},
+			{State: gate.State{Limit: 7}, least: 4}}},
+		{name: "slow, much slower, back", play: []state{usual, cut(usual, 12, 3, 0, 0), cut(usual, 11, 5, 0, 40),
+			cut(usual, 6, 7, 0, 90), back(cut(usual, 0, 7, 0, 90))},
 			want: []string{
 				`WARN Target is slower than usual, fewer requests at a time target=http://a:80 limit=12 was=31 p50=48ms baseline=9ms`,
 				`WARN Target is slower than usual, fewer requests at a time target=http://a:80 limit=6 was=11 p50=48ms baseline=9ms`,
 				`INFO Target is back target=http://a:80 limit=30 p50=9ms baseline=9ms shed=90 after=7s`,
 			}},
-		{name: "one address of a name, in shadow", shadow: true, spec: other, play: []state{usual, cut(usual, 12, 1, 0, 0), back(cut(usual, 0, 1, 0, 0))},
+		{name: "one address of a name, in shadow", shadow: true, spec: other,
+			play: []state{usual, cut(usual, 12, 1, 0, 0), back(cut(usual, 0, 1, 0, 0))},
 			want: []string{
 				`WARN Target is slower than usual, fewer requests at a time target=http://b:80 address=10.0.0.2:80 limit=12 was=31 p50=48ms baseline=9ms mode=shadow`,
 				`INFO Target is back target=http://b:80 address=10.0.0.2:80 limit=30 p50=9ms baseline=9ms shed=0 after=5s mode=shadow`,
 			}},
 		{name: "still more in flight than in shadow would be", shadow: true, play: []state{usual, cut(usual, 4, 1, 0, 0)},
 			want: []string{`WARN Target is slower than usual, fewer requests at a time target=http://a:80 limit=4 was=31 p50=48ms baseline=9ms mode=shadow`}},
-		{name: "refuses everything", play: []state{usual, {State: gate.State{Limit: 19, Median: 9 * ms, Baseline: 9 * ms, Cuts: [gate.Reasons]uint64{0, 1}, Down: true}, least: 4}},
-			want: []string{`WARN Target refuses requests, fewer requests at a time target=http://a:80 limit=19 was=31 p50=9ms baseline=9ms`}},
+		{name: "refuses everything",
+			play: []state{usual, {State: gate.State{Limit: 19, Median: 9 * ms, Baseline: 9 * ms,
+				Cuts: [gate.Reasons]uint64{0, 1}, Down: true}, least: 4}},
+			want: []string{
+				`WARN Target refuses requests, fewer requests at a time target=http://a:80 limit=19 was=31 p50=9ms baseline=9ms`}},
 		{name: "refuses", play: []state{usual, cut(usual, 20, 0, 1, 2), cut(usual, 20, 0, 1, 4), cut(usual, 20, 0, 1, 6)},
 			want: []string{
 				`WARN Target refuses requests, fewer requests at a time target=http://a:80 limit=20 was=31 p50=48ms baseline=9ms`,
@@ -114,7 +120,8 @@ func TestWatchIsBounded(t *testing.T) {
 		}
 		return second == 0
 	})
-	if len(got) != gateLinesMax+1 || !strings.Contains(got[gateLinesMax], fmt.Sprintf("count=%d", len(specs)-gateLinesMax)) {
+	if len(got) != gateLinesMax+1 ||
+		!strings.Contains(got[gateLinesMax], fmt.Sprintf("count=%d", len(specs)-gateLinesMax)) {
 		t.Errorf("%d lines, the last %s", len(got), got[len(got)-1])
 	}
 }

@@ -195,7 +195,8 @@ func (l *List) looked(host string, a upstream.Answer, err error) {
 	l.names.refused.Add(uint64(refused))
 	if full := refused > 0; full != n.full && len(a.Addrs) > 0 {
 		if n.full = full; full {
-			l.cfg.Log.Warn("A target's name has too many addresses, some are not used", "name", host, "addresses", len(a.Addrs), "used", addressesMax)
+			l.cfg.Log.Warn("A target's name has too many addresses, some are not used", "name", host, "addresses",
+				len(a.Addrs), "used", addressesMax)
 		}
 	}
 	if changed {
@@ -214,7 +215,8 @@ func (l *List) reportFault(host string, n *name, fault string, err error) {
 		l.cfg.Log.Info("A target's name resolves again", "name", host)
 		return
 	}
-	l.cfg.Log.Warn("A target's name does not resolve, its previous addresses stay in use", "name", host, "reason", fault, "error", err)
+	l.cfg.Log.Warn("A target's name does not resolve, its previous addresses stay in use", "name", host, "reason",
+		fault, "error", err)
 }
 
 // register adds the metrics of lookups to set.
@@ -223,5 +225,6 @@ func (n *names) register(set *metric.Set) {
 	set.Counter(`ratelimiter_upstream_lookups_total{result="answered"}`, lookups, n.answered.Load)
 	set.Counter(`ratelimiter_upstream_lookups_total{result="empty"}`, lookups, n.empty.Load)
 	set.Counter(`ratelimiter_upstream_lookups_total{result="failed"}`, lookups, n.failed.Load)
-	set.Counter("ratelimiter_upstream_addresses_refused_total", "addresses in answers that were ignored because a name has too many", n.refused.Load)
+	set.Counter("ratelimiter_upstream_addresses_refused_total",
+		"addresses in answers that were ignored because a name has too many", n.refused.Load)
 }

@@ -18,9 +18,10 @@ import (
 
 // A Config configures a List.
 type Config struct {
-	Loops          Loops
-	Log            *slog.Logger
-	Named          bool          // metrics and health name targets by address instead of number, because access to them is restricted
+	Loops Loops
+	Log   *slog.Logger
+	// metrics and health name targets by address instead of number, because access to them is restricted
+	Named          bool
 	CheckPath      string        // path of active checks; empty: none
 	CheckInterval  time.Duration // between two checks
 	LookupInterval time.Duration // between two lookups of the targets' names; 0: each connect looks names up

@@ -74,7 +74,9 @@ func TestStatus(t *testing.T) {
 	set := metric.New()
 	l.Register(set)
 	set.Write(&text)
-	if up := l.Up(); fmt.Sprint(up) != "map[1:false 2:true]" || !strings.Contains(text.String(), `ratelimiter_upstream_up{target="1"} 0`) || strings.Contains(text.String(), "127.0.0") {
+	if up := l.Up(); fmt.Sprint(up) != "map[1:false 2:true]" ||
+		!strings.Contains(text.String(), `ratelimiter_upstream_up{target="1"} 0`) ||
+		strings.Contains(text.String(), "127.0.0") {
 		t.Errorf("health tells %v, metrics %s", up, text.String())
 	}
 }
@@ -99,7 +101,8 @@ func TestNames(t *testing.T) {
 		{[]netip.Addr{netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")}, nil, "[10.0.0.1:80 10.0.0.2:80]"},
 		{nil, errors.New("timeout"), "[10.0.0.1:80 10.0.0.2:80]"},
 	} {
-		l.looked("svc.test", upstream.Answer{Addrs: step.found, Unknown4: step.err != nil, Unknown6: step.err != nil}, step.err)
+		l.looked("svc.test", upstream.Answer{Addrs: step.found, Unknown4: step.err != nil, Unknown6: step.err != nil},
+			step.err)
 		if got := fmt.Sprint(addrs()); got != step.want {
 			t.Errorf("after %v, %v: %s, want %s", step.found, step.err, got, step.want)
 		}
@@ -140,12 +143,13 @@ func TestWatch(t *testing.T) {
 	)
 	var w Watch
 	var log strings.Builder
-	logger := slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-		if a.Key == slog.TimeKey {
-			return slog.Attr{}
-		}
-		return a
-	}}))
+	logger := slog.New(slog.NewTextHandler(&log,
+		&slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey {
+				return slog.Attr{}
+			}
+			return a
+		}}))
 	var was loggedState
 	now := time.Unix(0, 0)
 	for i, step := range []struct {
@@ -161,7 +165,8 @@ func TestWatch(t *testing.T) {
 		{targetState{up, "", 12, "timeout"}, `level=INFO msg="Target is up again" after=3s failures=2`},
 		{targetState{up, "", 12, "timeout"}, ""},
 		{targetState{up, "", 13, "refused"}, `level=WARN msg="Target failed and is up again" cause=refused failures=1`},
-		{targetState{out, "answered 503", 14, "answered 503"}, `level=WARN msg="Target gets no requests for a while because it answers with errors" cause="answered 503" failures=1`},
+		{targetState{out, "answered 503", 14, "answered 503"},
+			`level=WARN msg="Target gets no requests for a while because it answers with errors" cause="answered 503" failures=1`},
 		{targetState{upstream.Probing, "answered 503", 14, "answered 503"}, ""},
 		{targetState{out, "answered 503", 15, "answered 503"}, ""},
 		{targetState{up, "", 15, "answered 503"}, `level=INFO msg="Target is up again" after=3s failures=1`},

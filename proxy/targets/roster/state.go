@@ -90,7 +90,8 @@ func (l *List) Status() []Status {
 	for _, spec := range specs {
 		state := l.state(spec)
 		verdict, _ := l.verdict(spec)
-		st := Status{Number: l.Number(spec), URL: spec.URL, Address: spec.Addr, Check: verdict.String(), Status: state.status.String(), Cause: state.cause}
+		st := Status{Number: l.Number(spec), URL: spec.URL, Address: spec.Addr, Check: verdict.String(),
+			Status: state.status.String(), Cause: state.cause}
 		for t := range l.cfg.Loops.Views(spec) {
 			st.InFlight += t.InFlight()
 			st.Connections.Idle += t.Idle()

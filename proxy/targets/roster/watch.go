@@ -83,7 +83,8 @@ func (w *Watch) note(now time.Time, log *slog.Logger, was loggedState, is target
 	case is.status == upstream.Down:
 		log.Warn("Target is down", "cause", is.cause, "failures", failures)
 	case is.status == upstream.Ejected:
-		log.Warn("Target gets no requests for a while because it answers with errors", "cause", is.cause, "failures", failures)
+		log.Warn("Target gets no requests for a while because it answers with errors", "cause", is.cause, "failures",
+			failures)
 	}
 	if is.status == was.status {
 		return loggedState{is, was.since} // another cause

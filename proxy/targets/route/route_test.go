@@ -15,7 +15,8 @@ import (
 // The rule with the longest path names the route, and keeps its number as long as there
 // is a rule with its id.
 func TestRoutes(t *testing.T) {
-	const plain, plan, host, api, report = "id: plain", "id: plan, match: {headers: {X-Plan: free}}", "id: host, match: {host: a.example}",
+	const plain, plan, host, api, report = "id: plain", "id: plan, match: {headers: {X-Plan: free}}",
+		"id: host, match: {host: a.example}",
 		"id: api, match: {path: /api/**}", "id: report, match: {path: /api/report}"
 	set := ruletest.Set(t, plain, plan, host, api, report)
 	r := new(Table).NewLoop()
@@ -23,7 +24,8 @@ func TestRoutes(t *testing.T) {
 		ids  string
 		same string // the one that names the route
 	}{
-		{"", ""}, {"plain", ""}, {"plain plan", "plan"}, {"plan host", "host"}, {"host api", "api"}, {"plain plan host api report", "report"},
+		{"", ""}, {"plain", ""}, {"plain plan", "plan"}, {"plan host", "host"}, {"host api", "api"},
+		{"plain plan host api report", "report"},
 	} {
 		got, want := r.Of(set, ruletest.Hits(set, strings.Fields(test.ids)...)), r.Of(set, ruletest.Hits(set, test.same))
 		if got != want || (got == 0) != (test.same == "") {
@@ -32,7 +34,8 @@ func TestRoutes(t *testing.T) {
 	}
 	before := r.Of(set, ruletest.Hits(set, "api"))
 	shorter := ruletest.Set(t, "id: new, match: {path: /new}", "id: api, match: {path: /v2/**}")
-	if after, other := r.Of(shorter, ruletest.Hits(shorter, "api")), r.Of(shorter, ruletest.Hits(shorter, "new")); after != before || other == before || other == 0 {
+	if after, other := r.Of(shorter, ruletest.Hits(shorter, "api")),
+		r.Of(shorter, ruletest.Hits(shorter, "new")); after != before || other == before || other == 0 {
 		t.Errorf("api was route %d and is %d; a new rule is %d", before, after, other)
 	}
 }
@@ -88,7 +91,8 @@ func TestRouteKinds(t *testing.T) {
 		want   int
 	}{
 		{http1.GET, 404, reads}, {http1.GET, 304, asks}, {http1.OPTIONS, 204, asks}, {http1.HEAD, 500, asks},
-		{http1.PUT, 201, writes}, {http1.DELETE, 204, writes}, {http1.PATCH, 200, writes}, {http1.MethodOther, 200, writes}, {http1.POST, 0, writes},
+		{http1.PUT, 201, writes}, {http1.DELETE, 204, writes}, {http1.PATCH, 200, writes},
+		{http1.MethodOther, 200, writes}, {http1.POST, 0, writes},
 	} {
 		if got := r.Class(0, test.method, test.status); got != test.want {
 			t.Errorf("%v answered %d is of class %d, want %d", test.method, test.status, got, test.want)
@@ -151,7 +155,8 @@ func TestLoopsAgree(t *testing.T) {
 	for range askAfter {
 		first.Class(gate.Classes-1, http1.GET, 200)
 	}
-	if a, b := first.Class(gate.Classes-1, http1.GET, 200), second.Class(gate.Classes-1, http1.GET, 200); a != b || a == gate.Classes-1 {
+	if a, b := first.Class(gate.Classes-1, http1.GET, 200), second.Class(gate.Classes-1, http1.GET, 200); a != b ||
+		a == gate.Classes-1 {
 		t.Errorf("the busiest has the classes %d and %d", a, b)
 	}
 }

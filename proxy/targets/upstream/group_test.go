@@ -184,7 +184,8 @@ func TestTriesEachOnce(t *testing.T) {
 				g.Add(&node{name: n + len(seen)})
 			}
 			if tried.Count() != len(seen) || len(seen) != triesMax {
-				t.Errorf("%v: %d targets tried of a list of %d that is renewed for ever, counted %d", b, len(seen), n, tried.Count())
+				t.Errorf("%v: %d targets tried of a list of %d that is renewed for ever, counted %d", b, len(seen), n,
+					tried.Count())
 			}
 		}
 	}
@@ -258,7 +259,8 @@ func TestRetryAfter(t *testing.T) {
 	if g.Choose(epoch, &Tried{}) != nil {
 		t.Error("a target that is down was chosen")
 	}
-	for _, test := range []struct{ at, want time.Duration }{{0, 4 * time.Second}, {3 * time.Second, time.Second}, {9 * time.Second, 0}} {
+	for _, test := range []struct{ at, want time.Duration }{{0, 4 * time.Second}, {3 * time.Second, time.Second},
+		{9 * time.Second, 0}} {
 		if got := g.RetryAfter(epoch.Add(test.at)); got != test.want {
 			t.Errorf("after %v: retry after %v, want %v", test.at, got, test.want)
 		}

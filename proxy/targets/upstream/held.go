@@ -85,7 +85,8 @@ func (l *Line[W]) First(now time.Time) (first *Waiter[W]) {
 // first returns the one that came first, of those in the band and w.
 func (l *Line[W]) first(now time.Time, b *band[W], w *Waiter[W]) *Waiter[W] {
 	for i := range b.fifos {
-		if of := b.fifos[i].first; of != nil && (w == nil || of.ticket < w.ticket) && !l.greedy(now, of) && l.shared(now, of) {
+		if of := b.fifos[i].first; of != nil && (w == nil || of.ticket < w.ticket) && !l.greedy(now, of) &&
+			l.shared(now, of) {
 			w = of
 		}
 	}
@@ -117,7 +118,8 @@ func (l *Line[W]) link(w *Waiter[W]) {
 // Overtaken reports whether w has a place, and was overtaken by many that got theirs later.
 func (l *Line[W]) Overtaken(w *Waiter[W]) bool { return w.placed && l.gives >= w.overtaken }
 
-// Held yields those that have had a place for at least the given time and were overtaken. Only the one that is yielded may give its place back meanwhile, or
+// Held yields those that have had a place for at least the given time and were overtaken. Only the
+// one that is yielded may give its place back meanwhile, or
 // be lengthened.
 func (l *Line[W]) Held(now time.Time, least time.Duration) iter.Seq2[*Waiter[W], time.Duration] {
 	return func(yield func(*Waiter[W], time.Duration) bool) {

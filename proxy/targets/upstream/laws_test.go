@@ -119,7 +119,8 @@ func TestBeyondTheBoundLeaves(t *testing.T) {
 	w.acquire(false)
 	w.release(0)
 	w.check()
-	w.want(w.pool.Leaving(1) && w.fates[2] == waits, "connection 1 is leaving: %t, the waiter %s", w.pool.Leaving(1), w.fates[2])
+	w.want(w.pool.Leaving(1) && w.fates[2] == waits, "connection 1 is leaving: %t, the waiter %s", w.pool.Leaving(1),
+		w.fates[2])
 	w.release(0)
 	w.want(w.fates[2] == served, "after the next release the waiter %s", w.fates[2])
 	w.lost(&w.leaving, 0)
@@ -223,7 +224,8 @@ func TestOneClientLeavesConnections(t *testing.T) {
 		}
 	}
 	if p.Busy() != 14 || p.behind.count != 28 || len(first) != 14+28 {
-		t.Errorf("one client has %d connections and waits for %d, %d were taken; want 14, 28 and both", p.Busy(), p.behind.count, len(first))
+		t.Errorf("one client has %d connections and waits for %d, %d were taken; want 14, 28 and both", p.Busy(),
+			p.behind.count, len(first))
 	}
 	second, g := acquire(2)
 	if g != Ready {

@@ -238,7 +238,8 @@ func (l *Line[W]) inOrder(now time.Time, q *queue, w *Waiter[W]) bool {
 		return true
 	}
 	waited := time.Duration(instant(now) - w.joinedAt)
-	return !q.sheds() && !w.greedy && (waited <= l.tolerable && q.passing(now) || waited <= l.tolerated() && now.Before(l.of.stood.until(now)))
+	return !q.sheds() && !w.greedy && (waited <= l.tolerable && q.passing(now) || waited <= l.tolerated() &&
+		now.Before(l.of.stood.until(now)))
 }
 
 // greedy reports whether the client or the key of w has clearly more places than an average

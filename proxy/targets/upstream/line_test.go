@@ -269,7 +269,8 @@ func TestPlacesAreNotKeptIdle(t *testing.T) {
 // because others have waited for long.
 func TestLatenessIsNotShared(t *testing.T) {
 	const wait = 50 * time.Millisecond
-	for name, other := range map[string]*upstream.Waiter[int]{"another rank": waiterFor(6, 2), "a greedy key": waiterFor(1, 1)} {
+	for name, other := range map[string]*upstream.Waiter[int]{"another rank": waiterFor(6, 2),
+		"a greedy key": waiterFor(1, 1)} {
 		l, now := unfair(0)
 		l.Join(now, other)
 		l.Late(now, other, wait)

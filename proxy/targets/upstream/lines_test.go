@@ -108,7 +108,8 @@ func TestLinesAskNoLonger(t *testing.T) {
 		if there.Ask(true) {
 			t.Error("what is known already is said to be news")
 		}
-		if here.Idle() || here.Rival(0, func(int) bool { return true }) != 1 || here.Rival(upstream.Ranks, func(int) bool { return true }) != 1 {
+		if here.Idle() || here.Rival(0, func(int) bool { return true }) != 1 ||
+			here.Rival(upstream.Ranks, func(int) bool { return true }) != 1 {
 			t.Error("it is not seen that somebody waits on another loop")
 		}
 		if end(); !here.Idle() {

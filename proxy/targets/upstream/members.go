@@ -65,7 +65,8 @@ func (m *Members) Answered(a Answer) (changed bool, refused int) {
 	}
 	for i, addr := range a.Addrs {
 		switch {
-		case slices.Contains(a.Addrs[:i], addr) || slices.ContainsFunc(m.list, func(one member) bool { return one.addr == addr }):
+		case slices.Contains(a.Addrs[:i], addr) ||
+			slices.ContainsFunc(m.list, func(one member) bool { return one.addr == addr }):
 		case len(m.list) >= m.most:
 			refused++
 		default:

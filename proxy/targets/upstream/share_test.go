@@ -149,7 +149,8 @@ func TestInsistentKey(t *testing.T) {
 	modest := shares(crowd, source{100, 1, 0, 10 * ms})
 	greedy := shares(crowd, source{10_000, 1, 0, 10 * ms})
 	if greedy[1] > 1.1*modest[1] || greedy[0] < .98*modest[0] {
-		t.Errorf("asking for 10000 a second a key gets %.0f and the others %.0f, asking for 100 it gets %.0f and they %.0f", greedy[1], greedy[0], modest[1], modest[0])
+		t.Errorf("asking for 10000 a second a key gets %.0f and the others %.0f, asking for 100 it "+
+			"gets %.0f and they %.0f", greedy[1], greedy[0], modest[1], modest[0])
 	}
 }
 
@@ -161,7 +162,8 @@ func TestClasses(t *testing.T) {
 		if got[0] >= .98*300 && got[1] >= .98*900 && got[2] <= 320 && got[2] >= 200 {
 			continue
 		}
-		t.Errorf("%d loops: of 1500 a second the highest class has %.0f of 300, the next %.0f of 900, the lowest %.0f of 1200", loops, got[0], got[1], got[2])
+		t.Errorf("%d loops: of 1500 a second the highest class has %.0f of 300, the next %.0f of 900, the "+
+			"lowest %.0f of 1200", loops, got[0], got[1], got[2])
 	}
 }
 

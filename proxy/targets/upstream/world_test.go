@@ -44,7 +44,8 @@ type world struct {
 const worldClients = 3
 
 func newWorld(t *testing.T, r *rand.Rand, most, waitMax int) *world {
-	return &world{t: t, r: r, on: map[int]*Waiter[int]{}, pool: NewPool[int, int](most, most, waitMax), most: most, waitMax: waitMax}
+	return &world{t: t, r: r, on: map[int]*Waiter[int]{}, pool: NewPool[int, int](most, most, waitMax), most: most,
+		waitMax: waitMax}
 }
 
 // acquire has a new waiter ask for a connection.
@@ -62,7 +63,8 @@ func (w *world) acquire(fresh bool) {
 	switch {
 	case len(w.idle) > 0 && !fresh && !behind:
 		last := len(w.idle) - 1
-		w.want(grant == Ready && c == w.idle[last], "acquire gives the idle connection used last, %d: got %d, grant %d", w.idle[last], c, grant)
+		w.want(grant == Ready && c == w.idle[last], "acquire gives the idle connection used last, %d: got %d, grant %d",
+			w.idle[last], c, grant)
 		w.idle, w.busy = w.idle[:last], append(w.busy, c)
 		w.on[c] = waiter
 		w.has[client]++
@@ -86,7 +88,8 @@ func (w *world) acquire(fresh bool) {
 		w.fates = append(w.fates, waits)
 		w.dial(grant == WaitAndDial, w.lacking())
 	}
-	w.want(waiter.Waiting() == (w.fates[waiter.Value] == waits), "a waiter that %s: Waiting says %t", w.fates[waiter.Value], waiter.Waiting())
+	w.want(waiter.Waiting() == (w.fates[waiter.Value] == waits), "a waiter that %s: Waiting says %t",
+		w.fates[waiter.Value], waiter.Waiting())
 }
 
 // held is how many requests have a connection or wait for one, but not behind others.
@@ -130,7 +133,8 @@ func (w *world) release(i int) {
 		w.serve(c, next, line)
 		return
 	}
-	w.want(next == nil, "connection %d went to a waiter: beyond the bound %t, and nobody waits for one that has served before", c, beyond)
+	w.want(next == nil,
+		"connection %d went to a waiter: beyond the bound %t, and nobody waits for one that has served before", c, beyond)
 	w.rest(c, beyond)
 }
 
@@ -222,7 +226,8 @@ func (w *world) first(next *Waiter[int], line *[]*Waiter[int], became fate) {
 
 // end notes what became of a waiter; it becomes something only once.
 func (w *world) end(waiter *Waiter[int], became fate) {
-	w.want(w.fates[waiter.Value] == waits, "waiter %d was %s before it was %s", waiter.Value, w.fates[waiter.Value], became)
+	w.want(w.fates[waiter.Value] == waits, "waiter %d was %s before it was %s", waiter.Value, w.fates[waiter.Value],
+		became)
 	w.fates[waiter.Value] = became
 }
 
@@ -274,7 +279,8 @@ func (w *world) check() {
 	w.want(w.empty() == (open+w.dialing+len(w.line)+len(w.fresh)+len(w.behind) == 0), "empty: %t", w.empty())
 	w.want(!w.lacking(), "somebody waits without a dial although there is room")
 	w.want(len(w.idle) == 0 || len(w.line) == 0, "somebody waits while a connection is idle")
-	w.want(w.extra || p.Open()+p.Connecting() <= w.most, "%d connections, at most %d are allowed", p.Open()+p.Connecting(), w.most)
+	w.want(w.extra || p.Open()+p.Connecting() <= w.most, "%d connections, at most %d are allowed",
+		p.Open()+p.Connecting(), w.most)
 }
 
 // empty reports whether the pool has no connections, dials or waiters.

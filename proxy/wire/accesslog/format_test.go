@@ -10,8 +10,10 @@ import (
 )
 
 func entry() *Entry {
-	return &Entry{At: time.Date(2026, 1, 19, 16, 30, 0, 5e6, time.UTC), Client: netip.MustParseAddr("192.0.2.7"), Method: []byte("GET"), Host: []byte("example.com"),
-		Target: []byte("/a?b=c"), Status: 429, Bytes: 12, Duration: 1500 * time.Microsecond, TargetTime: -1, Rule: "global", Reason: "limit",
+	return &Entry{At: time.Date(2026, 1, 19, 16, 30, 0, 5e6, time.UTC), Client: netip.MustParseAddr("192.0.2.7"),
+		Method: []byte("GET"), Host: []byte("example.com"),
+		Target: []byte("/a?b=c"), Status: 429, Bytes: 12, Duration: 1500 * time.Microsecond, TargetTime: -1,
+		Rule: "global", Reason: "limit",
 		Decision: []byte("0a"), RequestID: []byte("r-1"), UserAgent: []byte("curl/8")}
 }
 
@@ -25,22 +27,26 @@ func TestLines(t *testing.T) {
 			t.Errorf("got  %swant %s", got, want)
 		}
 	}
-	if got, want := string(Combined.Append(nil, &Entry{Status: 400})), `- - - [01/Jan/0001:00:00:00 +0000] "-" 400 0 "-" "-"`; got != want+"\n" {
+	if got, want := string(Combined.Append(nil, &Entry{Status: 400})),
+		`- - - [01/Jan/0001:00:00:00 +0000] "-" 400 0 "-" "-"`; got != want+"\n" {
 		t.Errorf("got  %swant %s", got, want)
 	}
 }
 
 // combinedLine is a line as readers of the format take it apart.
-var combinedLine = regexp.MustCompile(`^[0-9a-f.:]+ - - \[[^]]+\] "(?:[^"\\]|\\x[0-9a-f]{2})*" 429 12 "(?:[^"\\]|\\x[0-9a-f]{2})*" "(?:[^"\\]|\\x[0-9a-f]{2})*"\n$`)
+var combinedLine = regexp.MustCompile(
+	`^[0-9a-f.:]+ - - \[[^]]+\] "(?:[^"\\]|\\x[0-9a-f]{2})*" 429 12 "(?:[^"\\]|\\x[0-9a-f]{2})*" "(?:[^"\\]|\\x[0-9a-f]{2})*"\n$`)
 
 // Whatever a client sends is one line that says what it says.
 func FuzzLine(f *testing.F) {
-	for _, evil := range []string{"x", "\n127.0.0.1 - - admin", `" 200 1 "`, `\`, `","status":200,"x":"`, "\xff\xfe\x80", "\u2028\u2029\u0085", "\x1b[31m\x7f\x00\r", "\u009b31m\u202e\u2066"} {
+	for _, evil := range []string{"x", "\n127.0.0.1 - - admin", `" 200 1 "`, `\`, `","status":200,"x":"`,
+		"\xff\xfe\x80", "\u2028\u2029\u0085", "\x1b[31m\x7f\x00\r", "\u009b31m\u202e\u2066"} {
 		f.Add(evil, evil)
 	}
 	f.Fuzz(func(t *testing.T, target, agent string) {
 		e := entry()
-		e.Method, e.Target, e.UserAgent, e.Referer, e.Host, e.RequestID, e.Key = []byte(target), []byte(target), []byte(agent), []byte(agent), []byte(target), []byte(agent), []byte(target)
+		e.Method, e.Target, e.UserAgent, e.Referer, e.Host, e.RequestID, e.Key = []byte(target), []byte(target),
+			[]byte(agent), []byte(agent), []byte(target), []byte(agent), []byte(target)
 		line := Combined.Append(nil, e)
 		if !combinedLine.Match(line) {
 			t.Errorf("combined: %q", line)
@@ -50,7 +56,8 @@ func FuzzLine(f *testing.F) {
 			Status    int
 			Path, Key string
 		}
-		if err := json.Unmarshal(line, &read); err != nil || read.Status != 429 || bytes.Count(line, []byte("\n")) != 1 || bytes.ContainsAny(line, "\r\x1b\x7f\u2028\u2029\u0085\u009b\u202e\u2066") {
+		if err := json.Unmarshal(line, &read); err != nil || read.Status != 429 || bytes.Count(line, []byte("\n")) != 1 ||
+			bytes.ContainsAny(line, "\r\x1b\x7f\u2028\u2029\u0085\u009b\u202e\u2066") {
 			t.Errorf("JSON: %q, %v", line, err)
 		}
 		if want := string([]rune(target)); read.Path != want || read.Key != want {

@@ -75,7 +75,8 @@ func Check(name string) error {
 	if err == nil {
 		return f.Close()
 	}
-	if folder, folderErr := os.Stat(filepath.Dir(name)); errors.Is(err, fs.ErrNotExist) && folderErr == nil && folder.IsDir() {
+	if folder, folderErr := os.Stat(filepath.Dir(name)); errors.Is(err, fs.ErrNotExist) && folderErr == nil &&
+		folder.IsDir() {
 		return nil
 	}
 	return err

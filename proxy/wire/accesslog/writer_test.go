@@ -63,7 +63,8 @@ func TestWriterLosesNothingUnseen(t *testing.T) {
 	whole := 0
 	for line := range bytes.Lines(text) {
 		var loop, i int
-		if n, _ := fmt.Sscanf(string(line), "loop %d line %d ", &loop, &i); n != 2 || strings.Count(string(line), "x") != i%200 {
+		if n, _ := fmt.Sscanf(string(line), "loop %d line %d ", &loop, &i); n != 2 ||
+			strings.Count(string(line), "x") != i%200 {
 			t.Fatalf("wrote %q", line)
 		}
 		whole++
@@ -103,7 +104,8 @@ func TestFullDisk(t *testing.T) {
 	if got := disk.String(); got != "first\nseco\nfifth\n" || w.Dropped() != 3 {
 		t.Errorf("wrote %q, dropped %d", got, w.Dropped())
 	}
-	if got := log.String(); strings.Count(got, "WARN") != 1 || !strings.Contains(got, `count=3 reason="no space left on device"`) {
+	if got := log.String(); strings.Count(got, "WARN") != 1 ||
+		!strings.Contains(got, `count=3 reason="no space left on device"`) {
 		t.Errorf("logged %s", got)
 	}
 }

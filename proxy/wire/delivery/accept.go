@@ -14,7 +14,8 @@ import (
 )
 
 // Accept stores a refused request and calls done with the result. It is a [wire.Defer].
-func (d *Dispatcher) Accept(now time.Time, k *exchange.DeferredRequest, from *exchange.Peer, done func(deferred.Stored)) {
+func (d *Dispatcher) Accept(now time.Time, k *exchange.DeferredRequest, from *exchange.Peer,
+	done func(deferred.Stored)) {
 	q := d.opened()
 	if q == nil {
 		d.report(now, k.Rule.ID, deferred.Stored{Outcome: deferred.Unstored}, done)
@@ -27,8 +28,10 @@ func (d *Dispatcher) Accept(now time.Time, k *exchange.DeferredRequest, from *ex
 	}
 	t := k.Rule.Defer
 	p := &deferred.Put{PerKey: t.PerKey, Entry: deferred.Entry{
-		Rule: k.Rule.ID, Line: string(k.Line), Order: deferred.OrderKey, Accepted: now, Expires: now.Add(t.Wait()), Due: now.Add(k.RetryAfter),
-		Remote: netip.AddrPortFrom(k.Client, 0), TLS: from.Secure, Trusted: from.Trusted, Head: bytes.Clone(k.Head), Body: bytes.Clone(k.Body), Callback: k.Callback,
+		Rule: k.Rule.ID, Line: string(k.Line), Order: deferred.OrderKey, Accepted: now, Expires: now.Add(t.Wait()),
+		Due:    now.Add(k.RetryAfter),
+		Remote: netip.AddrPortFrom(k.Client, 0), TLS: from.Secure, Trusted: from.Trusted, Head: bytes.Clone(k.Head),
+		Body: bytes.Clone(k.Body), Callback: k.Callback,
 	}}
 	e := &p.Entry
 	_, _ = rand.Read(e.ID[:]) // never fails

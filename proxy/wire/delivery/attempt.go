@@ -47,7 +47,8 @@ func (p *attempt) request() (request, added []byte) {
 	request = append(request, e.Head...)
 	request = http1.AppendHeadEnd(http1.AppendFieldInt(request, "Content-Length", int64(len(e.Body))))
 	request = append(request, e.Body...)
-	added = fmt.Appendf(nil, "%s: %s;attempt=%d;accepted=%d\r\n", deferred.AttemptField, e.ID, e.Attempts+1, e.Accepted.Unix())
+	added = fmt.Appendf(nil, "%s: %s;attempt=%d;accepted=%d\r\n", deferred.AttemptField, e.ID, e.Attempts+1,
+		e.Accepted.Unix())
 	if !e.Keyed() {
 		added = fmt.Appendf(added, "%s: weir-%s\r\n", deferred.KeyField, e.ID)
 	}
@@ -60,7 +61,8 @@ func (p *attempt) done(now time.Time, w *wire.Delivered) {
 		p.settle(now, &deferred.Settlement{To: deferred.Waiting, Due: now.Add(w.After)})
 		return
 	}
-	a := deferred.Attempt{N: p.e.Attempts + 1, Sent: w.Sent, Status: w.Result.Status, RetryAfter: w.After, Keyed: p.e.Keyed()}
+	a := deferred.Attempt{N: p.e.Attempts + 1, Sent: w.Sent, Status: w.Result.Status, RetryAfter: w.After,
+		Keyed: p.e.Keyed()}
 	to, after := p.terms.Judge(&a, rand.Float64())
 	s := &deferred.Settlement{To: to, Last: deferred.Last{At: now, Status: a.Status, Error: w.Fault}}
 	if a.Status > 0 && to.Final() { // before, it would take room that its client may not have
@@ -68,7 +70,8 @@ func (p *attempt) done(now time.Time, w *wire.Delivered) {
 	}
 	if p.attempted(now, s, after) {
 		if n, ok := p.d.goneLog.Take(now, time.Second); ok {
-			p.d.cfg.Log.Warn("Gave up", "rule", p.e.Rule, "id", p.e.ID, "state", to, "attempts", a.N, "last", lastOf(&s.Last), "others", n)
+			p.d.cfg.Log.Warn("Gave up", "rule", p.e.Rule, "id", p.e.ID, "state", to, "attempts", a.N, "last",
+				lastOf(&s.Last), "others", n)
 		}
 	}
 	p.settle(now, s)

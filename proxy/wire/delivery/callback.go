@@ -168,7 +168,8 @@ func (p *attempt) call() {
 	if p.attempted(now, s, after) {
 		receiver, _ := callback.SplitLine(p.e.Line)
 		if n, ok := p.d.callLog.Take(now, time.Second); ok {
-			p.d.cfg.Log.Warn("Gave up a callback", "host", receiver, "id", string(p.e.Head), "attempts", a.N, "last", lastOf(&s.Last), "others", n)
+			p.d.cfg.Log.Warn("Gave up a callback", "host", receiver, "id", string(p.e.Head), "attempts", a.N, "last",
+				lastOf(&s.Last), "others", n)
 		}
 	}
 	p.settle(now, s)

@@ -60,7 +60,8 @@ func (r *receiver) receive(w http.ResponseWriter, q *http.Request) {
 	at, numeric := strconv.ParseInt(q.Header.Get(callback.TimestampField), 10, 64)
 	state := heard{message: q.Header.Get(callback.IDField)}
 	if err != nil || numeric != nil || json.Unmarshal(body, &state.shown) != nil ||
-		q.Header.Get(callback.SignatureField) != secret.Sign(state.message, time.Unix(at, 0), body) || time.Since(time.Unix(at, 0)) > time.Minute {
+		q.Header.Get(callback.SignatureField) != secret.Sign(state.message, time.Unix(at, 0), body) ||
+		time.Since(time.Unix(at, 0)) > time.Minute {
 		r.t.Errorf("it got %v %s", q.Header, body)
 	}
 	r.mu.Lock()
@@ -85,7 +86,8 @@ type calling struct {
 }
 
 func newCalling(t *testing.T) *calling {
-	return &calling{t: t, pair: testkit.SelfSigned(time.Now().Add(time.Hour), "127.0.0.1"), path: filepath.Join(t.TempDir(), "queue"),
+	return &calling{t: t, pair: testkit.SelfSigned(time.Now().Add(time.Hour), "127.0.0.1"),
+		path:  filepath.Join(t.TempDir(), "queue"),
 		limit: deferred.Limits{Entries: 100, Bytes: 1 << 20, Share: 0.1, DeadKeep: time.Hour}}
 }
 
@@ -106,7 +108,8 @@ func (c *calling) starts(status int, receivers ...*receiver) {
 	quick.Backoff = deferred.Backoff{First: 0.01, Factor: 1, Max: 0.01}
 	quick.Attempts = cmp.Or(c.tries, quick.Attempts)
 	p := policy(c.t, "rules: []\n")
-	c.d, err = New(Config{Rate: 1000, Policy: func() *decide.Policy { return p }, Log: c.log.Logger("Deferred"), DeadKeep: time.Hour, Hosts: hosts, callbacks: &quick, Limits: c.limit,
+	c.d, err = New(Config{Rate: 1000, Policy: func() *decide.Policy { return p }, Log: c.log.Logger("Deferred"),
+		DeadKeep: time.Hour, Hosts: hosts, callbacks: &quick, Limits: c.limit,
 		Post: NewPoster(PostConfig{Hosts: hosts, Secret: secret, Roots: roots}),
 		Open: func() (deferred.Queue, error) {
 			return file.Open(time.Now(), file.Config{Path: c.path, Limits: c.limit})
@@ -117,7 +120,8 @@ func (c *calling) starts(status int, receivers ...*receiver) {
 	d := c.d
 	d.Start(func(w *wire.Delivery) {
 		if w.Fate.GoesOn() && status > 0 {
-			w.Done(time.Now(), &wire.Delivered{Sent: true, Result: deferred.Result{Status: status, Head: []byte("X-A: b\r\n"), Bytes: 2, Body: []byte("ok")}})
+			w.Done(time.Now(), &wire.Delivered{Sent: true,
+				Result: deferred.Result{Status: status, Head: []byte("X-A: b\r\n"), Bytes: 2, Body: []byte("ok")}})
 		}
 	})
 	c.t.Cleanup(func() { c.stops(d) })
@@ -141,7 +145,8 @@ func (c *calling) accepts(url string) deferred.ID {
 // stores stores a request of a client, or without one of a client of its own.
 func (c *calling) stores(rule, url string, client netip.Addr) deferred.ID {
 	c.t.Helper()
-	e := deferred.Entry{Rule: rule, Parallel: 1, Accepted: time.Now(), Due: time.Now(), Expires: time.Now().Add(time.Hour), Callback: url,
+	e := deferred.Entry{Rule: rule, Parallel: 1, Accepted: time.Now(), Due: time.Now(),
+		Expires: time.Now().Add(time.Hour), Callback: url,
 		Head: []byte("POST / HTTP/1.1\r\nHost: x\r\n")}
 	_, _ = rand.Read(e.ID[:]) // never fails
 	if !client.IsValid() {
@@ -192,7 +197,8 @@ func TestCallback(t *testing.T) {
 		for range 3 {
 			got := testkit.Receive(t, r.got, "a callback")
 			messages[got.message] = true
-			if got.ID != id.String() || got.State != state || got.Attempts != 1 || got.Last.Status != status || got.Result.Bytes != 2 ||
+			if got.ID != id.String() || got.State != state || got.Attempts != 1 || got.Last.Status != status ||
+				got.Result.Bytes != 2 ||
 				got.Rule != "orders" || got.Result.Fields[0] != [2]string{"X-A", "b"} {
 				t.Errorf("it received %+v", got)
 			}
@@ -231,7 +237,8 @@ func TestCallbackAfterRetry(t *testing.T) {
 		return err == nil
 	})
 	second := testkit.Receive(t, r.got, "a second callback")
-	if first.ID != id.String() || second.ID != id.String() || first.message == second.message || first.message == id.String() {
+	if first.ID != id.String() || second.ID != id.String() || first.message == second.message ||
+		first.message == id.String() {
 		t.Errorf("the receiver got %+v and %+v", first, second)
 	}
 }
@@ -274,7 +281,8 @@ func TestCallbackGivenUp(t *testing.T) {
 		id := c.accepts(r.URL)
 		c.becomes(id, shownCallback{URL: r.URL, State: "failed", Attempts: f.attempts, Status: f.statuses[f.attempts-1]})
 		lines := strings.Join(c.log.Taken(), "\n")
-		if want := fmt.Sprintf("Gave up a callback host=%s id=%s attempts=%d last=%d", r.Listener.Addr(), id, f.attempts, f.statuses[f.attempts-1]); !strings.Contains(lines, want) {
+		if want := fmt.Sprintf("Gave up a callback host=%s id=%s attempts=%d last=%d", r.Listener.Addr(), id, f.attempts,
+			f.statuses[f.attempts-1]); !strings.Contains(lines, want) {
 			t.Errorf("logged %s, want %s", lines, want)
 		}
 	}
@@ -289,14 +297,16 @@ func TestCallbackSurvives(t *testing.T) {
 	r := receives(t, c.pair)
 	c.starts(201) // lists nobody: attempts fail
 	done := c.accepts(r.URL)
-	testkit.Eventually(t, "it is done and an attempt was made", func() bool { s := c.tells(done); return s.State == "done" && s.Callback.Attempts > 0 })
+	testkit.Eventually(t, "it is done and an attempt was made",
+		func() bool { s := c.tells(done); return s.State == "done" && s.Callback.Attempts > 0 })
 	c.stops(c.d)
 
 	c.starts(0, r) // the target does not answer
 	if got := testkit.Receive(t, r.got, "a callback"); got.ID != done.String() || got.State != "done" {
 		t.Errorf("it received %+v", got)
 	}
-	testkit.Eventually(t, "the callback is settled", func() bool { return c.tells(done).Callback.State == "done" }) // else it is sent again
+	// else it is sent again
+	testkit.Eventually(t, "the callback is settled", func() bool { return c.tells(done).Callback.State == "done" })
 	unknown := c.accepts(r.URL)
 	testkit.Eventually(t, "it is being delivered", func() bool { return c.tells(unknown).State == "delivering" })
 	c.stops(c.d)

@@ -39,12 +39,19 @@ func TestCallbackBounds(t *testing.T) {
 	}
 	pause(false, "orders")
 	for _, id := range ids {
-		testkit.Eventually(t, "it is done", func() bool { s := c.tells(id); return s.State == "done" && s.Callback.State == "waiting" })
+		testkit.Eventually(t, "it is done", func() bool {
+			s := c.tells(id)
+			return s.State == "done" &&
+				s.Callback.State == "waiting"
+		})
 	}
 	pause(false, "others")
 	testkit.Eventually(t, "there is room", func() bool { return c.d.waitingOf("others") == 0 })
 	lost, other := c.stores("orders", r.URL, client), c.accepts(r.URL)
-	testkit.Eventually(t, "they are done", func() bool { return c.tells(lost).State == "done" && c.tells(other).State == "done" })
+	testkit.Eventually(t, "they are done", func() bool {
+		return c.tells(lost).State == "done" &&
+			c.tells(other).State == "done"
+	})
 	if got := c.tells(lost).Callback; got.State != "" {
 		t.Errorf("a third callback: %+v", got)
 	}
@@ -53,7 +60,8 @@ func TestCallbackBounds(t *testing.T) {
 	}
 	var counted []string
 	c.d.each(c.d.accepted)(func(labels string, n uint64) { counted = append(counted, fmt.Sprint(labels, " ", n)) })
-	if got, want := strings.Join(counted, "\n"), `{rule="deferred callbacks",outcome="full"} 1`; !strings.Contains(got, want) {
+	if got, want := strings.Join(counted, "\n"), `{rule="deferred callbacks",outcome="full"} 1`; !strings.Contains(got,
+		want) {
 		t.Errorf("counted\n%s\nwant %s", got, want)
 	}
 }
@@ -115,7 +123,8 @@ func TestCallbackWaitsForPlace(t *testing.T) {
 			t.Errorf("%s has no place", line)
 		}
 	})
-	e := &deferred.Entry{Rule: "orders", State: deferred.Done, Accepted: time.Now(), Callback: r.URL, Remote: netip.MustParseAddrPort("192.0.2.200:1")}
+	e := &deferred.Entry{Rule: "orders", State: deferred.Done, Accepted: time.Now(), Callback: r.URL,
+		Remote: netip.MustParseAddrPort("192.0.2.200:1")}
 	c.d.announce(c.d.opened(), e)
 	refused := event{CallbackRule, "refused"}
 	testkit.Eventually(t, "it was given back", func() bool { return c.d.ended()[refused] > 0 })
@@ -145,8 +154,9 @@ func TestCallbackBesideFailingPath(t *testing.T) {
 	n := 0
 	announced := func(client int, bytes int) deferred.Stored {
 		n++
-		e := &deferred.Entry{Rule: "orders", Accepted: time.Now(), Callback: url, Remote: netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 0, byte(client)}), 1),
-			Last: deferred.Last{At: time.Now(), Error: strings.Repeat("x", bytes)}}
+		e := &deferred.Entry{Rule: "orders", Accepted: time.Now(), Callback: url,
+			Remote: netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 0, byte(client)}), 1),
+			Last:   deferred.Last{At: time.Now(), Error: strings.Repeat("x", bytes)}}
 		e.ID[0], e.ID[1] = byte(n), byte(n>>8)
 		return c.d.putNew(c.d.opened(), time.Now(), c.d.callbackOf(time.Now(), e))
 	}
@@ -173,7 +183,8 @@ func TestCallbackBesideFailingPath(t *testing.T) {
 	if got := c.d.waitingOf(CallbackRule); got != 100 {
 		t.Errorf("%d callbacks wait, want 100", got)
 	}
-	if receiver, _ := callback.SplitLine(c.d.callbackOf(time.Now(), &deferred.Entry{Callback: url}).Entry.Line); receiver != r.Listener.Addr().String() {
+	if receiver, _ := callback.SplitLine(c.d.callbackOf(time.Now(),
+		&deferred.Entry{Callback: url}).Entry.Line); receiver != r.Listener.Addr().String() {
 		t.Errorf("the receiver is %s", receiver)
 	}
 }

@@ -21,10 +21,12 @@ func dispatcher(t *testing.T) (d *Dispatcher, open func() (deferred.Queue, error
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "queue")
 	open = func() (deferred.Queue, error) {
-		return file.Open(time.Now(), file.Config{Path: path, Limits: deferred.Limits{Entries: 10_000, Bytes: 1 << 30, Share: 1, DeadKeep: time.Hour}})
+		return file.Open(time.Now(),
+			file.Config{Path: path, Limits: deferred.Limits{Entries: 10_000, Bytes: 1 << 30, Share: 1, DeadKeep: time.Hour}})
 	}
 	p := policy(t, "rules: []\n")
-	d = testkit.Must(New(Config{Open: open, Rate: 1000, Policy: func() *decide.Policy { return p }, Log: slog.New(slog.DiscardHandler)}))(t)
+	d = testkit.Must(New(Config{Open: open, Rate: 1000, Policy: func() *decide.Policy { return p },
+		Log: slog.New(slog.DiscardHandler)}))(t)
 	return d, open
 }
 
@@ -36,7 +38,8 @@ func (d *Dispatcher) stock(t *testing.T, rule, line string) deferred.ID {
 
 func (d *Dispatcher) stockAs(t *testing.T, method, rule, line string) deferred.ID {
 	t.Helper()
-	return d.stockFrom(t, netip.MustParseAddr("10.0.0.1"), deferred.Entry{Rule: rule, Line: line, Head: []byte(method + " / HTTP/1.1\r\nHost: x\r\n")})
+	return d.stockFrom(t, netip.MustParseAddr("10.0.0.1"),
+		deferred.Entry{Rule: rule, Line: line, Head: []byte(method + " / HTTP/1.1\r\nHost: x\r\n")})
 }
 
 // stockFrom stores a request of a client.

@@ -103,8 +103,10 @@ func (d *Dispatcher) each(counted func() map[event]uint64, outcomes ...string) f
 }
 
 func (c *counts) register(set *metric.Set, d *Dispatcher) {
-	set.Counters("ratelimiter_deferred_total", "refused requests that were to be stored", d.each(d.accepted, "full", "unstored"))
-	set.Counters("ratelimiter_deferred_deliveries_total", "deliveries of stored requests by outcome", d.each(d.ended, "failed", "expired", "unknown"))
+	set.Counters("ratelimiter_deferred_total", "refused requests that were to be stored",
+		d.each(d.accepted, "full", "unstored"))
+	set.Counters("ratelimiter_deferred_deliveries_total", "deliveries of stored requests by outcome",
+		d.each(d.ended, "failed", "expired", "unknown"))
 	set.Histogram("ratelimiter_deferred_store_seconds", "how long storing a request took", c.storing)
 	set.Histogram("ratelimiter_deferred_wait_seconds", "from accepting a request to the target's final answer", c.waited)
 	perRule := func(name, help string, of func(r *deferred.RuleStats) (v float64, known bool)) {
@@ -122,19 +124,23 @@ func (c *counts) register(set *metric.Set, d *Dispatcher) {
 		func(r *deferred.RuleStats) (float64, bool) { return float64(dead(r)), true })
 	perRule("ratelimiter_deferred_oldest_seconds", "how long the oldest stored request has waited",
 		func(r *deferred.RuleStats) (float64, bool) { return time.Since(r.Oldest).Seconds(), !r.Oldest.IsZero() })
-	set.Gauges("ratelimiter_deferred_for_seconds", "how long a stored request may wait", func(add func(labels string, v float64)) {
-		for rule, seconds := range d.deferring {
-			add(metric.Labels("rule", rule), seconds)
-		}
-	})
-	set.Gauge("ratelimiter_deferred_bytes", "bytes that stored requests and results take", func() float64 { return float64(d.stats().Bytes) })
+	set.Gauges("ratelimiter_deferred_for_seconds", "how long a stored request may wait",
+		func(add func(labels string, v float64)) {
+			for rule, seconds := range d.deferring {
+				add(metric.Labels("rule", rule), seconds)
+			}
+		})
+	set.Gauge("ratelimiter_deferred_bytes", "bytes that stored requests and results take",
+		func() float64 { return float64(d.stats().Bytes) })
 	set.Counter("ratelimiter_deferred_unseen_total",
-		"admitted requests with an Idempotency-Key that were forwarded without being looked up in the queue, for lack of room",
+		"admitted requests with an Idempotency-Key that were forwarded without being looked up in the "+
+			"queue, for lack of room",
 		d.lookUps.skips)
 	set.Counter("ratelimiter_deferred_evicted_total",
 		"stored requests in final states that were deleted early because their client had more than its share",
 		func() uint64 { return d.stats().Evicted })
-	set.Gauge("ratelimiter_deferred_unreadable", "stored requests that cannot be read and were set aside", func() float64 { return float64(d.stats().Unreadable) })
+	set.Gauge("ratelimiter_deferred_unreadable", "stored requests that cannot be read and were set aside",
+		func() float64 { return float64(d.stats().Unreadable) })
 }
 
 // deferring yields the rules in force whose requests may be stored, and how long these may wait.

@@ -20,7 +20,8 @@ func TestCountersBeginAtZero(t *testing.T) {
 	t.Parallel()
 	c := newCalling(t)
 	c.starts(0)
-	p := policy(t, "rules: [{id: orders, key: [ip], limit: {algorithm: fixed, limit: 1, window: 1}, defer: {}}, {id: reads, key: [ip], limit: {algorithm: fixed, limit: 1, window: 1}}]\n")
+	p := policy(t, "rules: [{id: orders, key: [ip], limit: {algorithm: fixed, limit: 1, window: 1}, defer: {}}, {id: "+
+		"reads, key: [ip], limit: {algorithm: fixed, limit: 1, window: 1}}]\n")
 	c.d.cfg.Policy = func() *decide.Policy { return p }
 	set := metric.New()
 	c.d.Register(set)
@@ -71,13 +72,15 @@ func (q *lossy) Stats() deferred.Stats {
 func lossyDispatcher(t *testing.T, q *lossy) *Dispatcher {
 	q.claims = 1
 	p := policy(t, "rules: []\n")
-	return testkit.Must(New(Config{Open: func() (deferred.Queue, error) { return q, nil }, Rate: 1, Policy: func() *decide.Policy { return p }, Post: new(Poster)}))(t)
+	return testkit.Must(New(Config{Open: func() (deferred.Queue, error) { return q, nil }, Rate: 1,
+		Policy: func() *decide.Policy { return p }, Post: new(Poster)}))(t)
 }
 
 // Requests that the queue gave up count as those that a delivery has settled.
 func TestGivenUpCount(t *testing.T) {
 	t.Parallel()
-	d := lossyDispatcher(t, &lossy{lost: deferred.Losses{{Rule: "orders", To: deferred.Unknown}: 2, {Rule: "orders", To: deferred.Failed}: 1}})
+	d := lossyDispatcher(t,
+		&lossy{lost: deferred.Losses{{Rule: "orders", To: deferred.Unknown}: 2, {Rule: "orders", To: deferred.Failed}: 1}})
 	d.counts.add(d.counts.deliveries, event{"orders", "unknown"})
 	set := metric.New()
 	d.Register(set)

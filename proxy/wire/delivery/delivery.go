@@ -101,7 +101,8 @@ type Dispatcher struct {
 // New returns a Dispatcher. Its queue is open, unless a predecessor still uses it.
 func New(cfg Config) (*Dispatcher, error) {
 	d := &Dispatcher{cfg: cfg, intake: newIntake(cfg.Rate), counts: newCounts(), wake: make(chan struct{}, 1),
-		underWay: make(map[deferred.Lease]*attempt), places: places{by: make(map[string]*share.Held)}, calls: callback.NewPlaces(cfg.Hosts.Parallel())}
+		underWay: make(map[deferred.Lease]*attempt), places: places{by: make(map[string]*share.Held)},
+		calls: callback.NewPlaces(cfg.Hosts.Parallel())}
 	if d.cfg.callbacks == nil {
 		usual := deferred.Callbacks()
 		d.cfg.callbacks = &usual

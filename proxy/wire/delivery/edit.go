@@ -59,7 +59,8 @@ func (d *Dispatcher) list(w http.ResponseWriter, r *http.Request) (any, error) {
 		return nil, unavailable(w)
 	}
 	stats := q.Stats()
-	l := listing{Durability: stats.Durability, Bytes: stats.Bytes, Unreadable: stats.Unreadable, Rules: []shownRule{}, Entries: []*shown{}, Next: page.Next}
+	l := listing{Durability: stats.Durability, Bytes: stats.Bytes, Unreadable: stats.Unreadable, Rules: []shownRule{},
+		Entries: []*shown{}, Next: page.Next}
 	for _, r := range stats.Rules {
 		l.Rules = append(l.Rules, shownRuleOf(&r))
 	}

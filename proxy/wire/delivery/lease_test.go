@@ -95,9 +95,11 @@ func (q *oneEntry) Stats() deferred.Stats { return deferred.Stats{} }
 func TestLeaseLastsAsLongAsADelivery(t *testing.T) {
 	for _, closes := range []time.Duration{time.Hour, time.Second} {
 		synctest.Test(t, func(t *testing.T) {
-			q := &oneEntry{settled: make(chan deferred.State, 1), entry: &deferred.Entry{Rule: "orders", Expires: time.Now().Add(time.Hour), Head: []byte("POST / HTTP/1.1\r\n")}}
+			q := &oneEntry{settled: make(chan deferred.State, 1),
+				entry: &deferred.Entry{Rule: "orders", Expires: time.Now().Add(time.Hour), Head: []byte("POST / HTTP/1.1\r\n")}}
 			p := policy(t, "rules: []\n")
-			d := testkit.Must(New(Config{Open: func() (deferred.Queue, error) { return q, nil }, Rate: 1, Policy: func() *decide.Policy { return p }}))(t)
+			d := testkit.Must(New(Config{Open: func() (deferred.Queue, error) { return q, nil }, Rate: 1,
+				Policy: func() *decide.Policy { return p }}))(t)
 			d.Start(func(w *wire.Delivery) {
 				w.Fate.GoesOn()
 				time.AfterFunc(10*deferred.LeaseFor, func() {
@@ -133,8 +135,9 @@ func TestLeaseOutlastsAnOutage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				began := time.Now()
-				q := &oneEntry{settled: make(chan deferred.State, 1), entry: &deferred.Entry{Rule: "orders", Expires: time.Now().Add(time.Hour), Head: []byte("POST / HTTP/1.1\r\n")},
-					away: func() bool { return time.Since(began) > from && time.Since(began) < test.until }}
+				q := &oneEntry{settled: make(chan deferred.State, 1),
+					entry: &deferred.Entry{Rule: "orders", Expires: time.Now().Add(time.Hour), Head: []byte("POST / HTTP/1.1\r\n")},
+					away:  func() bool { return time.Since(began) > from && time.Since(began) < test.until }}
 				time.AfterFunc(deferred.LeaseFor, func() { _, _, _ = q.Claim(t.Context(), time.Now(), 1) }) // by another proxy
 				q.deliveredOnce(t, test.lasts)
 			})
@@ -147,7 +150,8 @@ func TestLeaseOutlastsAnOutage(t *testing.T) {
 func (q *oneEntry) deliveredOnce(t *testing.T, lasts time.Duration) {
 	t.Helper()
 	p := policy(t, "rules: []\n")
-	d := testkit.Must(New(Config{Open: func() (deferred.Queue, error) { return q, nil }, Rate: 1, Policy: func() *decide.Policy { return p }}))(t)
+	d := testkit.Must(New(Config{Open: func() (deferred.Queue, error) { return q, nil }, Rate: 1,
+		Policy: func() *decide.Policy { return p }}))(t)
 	d.Start(func(w *wire.Delivery) {
 		w.Fate.GoesOn()
 		time.AfterFunc(lasts, func() {
@@ -169,7 +173,8 @@ type seen struct {
 	away func() bool
 }
 
-func (q *seen) Claim(ctx context.Context, now time.Time, n int, except ...string) (c []deferred.Claimed, next time.Time, err error) {
+func (q *seen) Claim(ctx context.Context, now time.Time, n int, except ...string) (c []deferred.Claimed,
+	next time.Time, err error) {
 	if q.away() {
 		return nil, next, errAway
 	}
@@ -188,15 +193,18 @@ func (q *seen) Renew(ctx context.Context, now time.Time, leases []deferred.Lease
 // itself.
 func TestLeaseOutlastsAnOutageForOthers(t *testing.T) {
 	const until = 2*deferred.LeaseFor + 50*time.Millisecond
-	for name, starts := range map[string]time.Duration{"a proxy that was there": 0, "one that has just been started": until - time.Second} {
+	for name, starts := range map[string]time.Duration{"a proxy that was there": 0,
+		"one that has just been started": until - time.Second} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				began := time.Now()
-				q := &oneEntry{settled: make(chan deferred.State, 1), entry: &deferred.Entry{Rule: "orders", Expires: time.Now().Add(time.Hour), Head: []byte("POST / HTTP/1.1\r\n")}}
+				q := &oneEntry{settled: make(chan deferred.State, 1),
+					entry: &deferred.Entry{Rule: "orders", Expires: time.Now().Add(time.Hour), Head: []byte("POST / HTTP/1.1\r\n")}}
 				p := policy(t, "rules: []\n")
 				start := func(until time.Duration) *Dispatcher {
 					s := &seen{q, func() bool { return time.Since(began) > renewEvery && time.Since(began) < until }}
-					d := testkit.Must(New(Config{Open: func() (deferred.Queue, error) { return s, nil }, Rate: 1, Policy: func() *decide.Policy { return p }}))(t)
+					d := testkit.Must(New(Config{Open: func() (deferred.Queue, error) { return s, nil }, Rate: 1,
+						Policy: func() *decide.Policy { return p }}))(t)
 					d.Start(func(w *wire.Delivery) {
 						w.Fate.GoesOn()
 						time.AfterFunc(3*deferred.LeaseFor, func() {
@@ -227,7 +235,8 @@ func TestLeaseOutlastsAnOutageForOthers(t *testing.T) {
 // it would take them back itself. The renewal that it was stopped in says nothing about them.
 func TestLeaseOutlastsAStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := &oneEntry{settled: make(chan deferred.State, 1), slow: deferred.LeaseFor, entry: &deferred.Entry{Rule: "orders", Expires: time.Now().Add(time.Hour), Head: []byte("POST / HTTP/1.1\r\n")}}
+		q := &oneEntry{settled: make(chan deferred.State, 1), slow: deferred.LeaseFor,
+			entry: &deferred.Entry{Rule: "orders", Expires: time.Now().Add(time.Hour), Head: []byte("POST / HTTP/1.1\r\n")}}
 		q.deliveredOnce(t, 3*deferred.LeaseFor)
 	})
 }
@@ -274,9 +283,11 @@ func (q *again) Close() error {
 func TestClaimedAgain(t *testing.T) {
 	for _, closesFirst := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			q := &again{oneEntry: oneEntry{entry: &deferred.Entry{Rule: "orders", Expires: time.Now().Add(time.Hour), Head: []byte("POST / HTTP/1.1\r\n")}}}
+			q := &again{oneEntry: oneEntry{entry: &deferred.Entry{Rule: "orders", Expires: time.Now().Add(time.Hour),
+				Head: []byte("POST / HTTP/1.1\r\n")}}}
 			p := policy(t, "rules: []\n")
-			d := testkit.Must(New(Config{Open: func() (deferred.Queue, error) { return q, nil }, Rate: 1, Policy: func() *decide.Policy { return p }}))(t)
+			d := testkit.Must(New(Config{Open: func() (deferred.Queue, error) { return q, nil }, Rate: 1,
+				Policy: func() *decide.Policy { return p }}))(t)
 			var deliveries []*wire.Delivery
 			d.Start(func(w *wire.Delivery) {
 				w.Fate.GoesOn()
@@ -325,7 +336,8 @@ func TestOpenFailsAfterTakeover(t *testing.T) {
 		}
 		var log testkit.Records
 		p := policy(t, "rules: []\n")
-		d := testkit.Must(New(Config{Open: open, Takeover: true, Rate: 1, Policy: func() *decide.Policy { return p }, Log: log.Logger("Deferred")}))(t)
+		d := testkit.Must(New(Config{Open: open, Takeover: true, Rate: 1, Policy: func() *decide.Policy { return p },
+			Log: log.Logger("Deferred")}))(t)
 		d.Start(func(*wire.Delivery) {})
 		time.Sleep(time.Second)
 		if d.opened() == nil {
@@ -346,9 +358,11 @@ func TestOpenFailsAfterTakeover(t *testing.T) {
 func TestLostLeaseDoesNotCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, lost := range []bool{false, true} {
-			q := &oneEntry{settled: make(chan deferred.State, 1), entry: &deferred.Entry{Rule: "orders", Expires: time.Now().Add(time.Hour), Head: []byte("POST / HTTP/1.1\r\n")}}
+			q := &oneEntry{settled: make(chan deferred.State, 1),
+				entry: &deferred.Entry{Rule: "orders", Expires: time.Now().Add(time.Hour), Head: []byte("POST / HTTP/1.1\r\n")}}
 			p := policy(t, "rules: []\n")
-			d := testkit.Must(New(Config{Open: func() (deferred.Queue, error) { return q, nil }, Rate: 1, Policy: func() *decide.Policy { return p }}))(t)
+			d := testkit.Must(New(Config{Open: func() (deferred.Queue, error) { return q, nil }, Rate: 1,
+				Policy: func() *decide.Policy { return p }}))(t)
 			d.Start(func(w *wire.Delivery) {
 				if lost {
 					q.mu.Lock()

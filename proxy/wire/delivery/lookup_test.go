@@ -34,7 +34,8 @@ func TestLookUp(t *testing.T) {
 	orders := perKeyOne(t)
 	results := make(chan bool, 2*lookUpsMax)
 	look := func(addr string, key []byte) {
-		d.LookUp(time.Now(), &exchange.DeferredRequest{Rule: orders, Client: netip.MustParseAddr(addr), Head: []byte("POST / HTTP/1.1\r\n"),
+		d.LookUp(time.Now(), &exchange.DeferredRequest{Rule: orders, Client: netip.MustParseAddr(addr),
+			Head:   []byte("POST / HTTP/1.1\r\n"),
 			Wishes: deferred.Wishes{Key: key}}, func(known bool) { results <- known })
 	}
 	look("10.0.0.1", nil)

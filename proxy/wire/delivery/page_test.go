@@ -58,7 +58,8 @@ const rule = () => [...at("rules").rows[1].cells].map(c => c.innerText).join("|"
 // Operators see dead letters and have them wait again.
 func TestPage(t *testing.T) {
 	t.Parallel()
-	q := testkit.Must(file.Open(time.Now(), file.Config{Path: filepath.Join(t.TempDir(), "queue"), Limits: deferred.Limits{Entries: 100, Bytes: 1 << 20, Share: 1}}))(t)
+	q := testkit.Must(file.Open(time.Now(), file.Config{Path: filepath.Join(t.TempDir(), "queue"),
+		Limits: deferred.Limits{Entries: 100, Bytes: 1 << 20, Share: 1}}))(t)
 	defer q.Close()
 	kill(t, q, "<b>1</b>", "<b>2</b>", "<b>3</b>", "<b>4</b>")
 	d := testkit.Must(New(Config{Open: func() (deferred.Queue, error) { return q, nil }}))(t)
@@ -72,13 +73,15 @@ func TestPage(t *testing.T) {
 	}))
 	defer server.Close()
 	dom := charttest.DOM(t, server.URL+"/config/deferred/page", browsing)
-	for _, want := range []string{"status 503, &amp;lt;b&amp;gt;2&amp;lt;/b&amp;gt;", " paused|0|0|–|4|0|0|0|0|Resume", "|3|0|", "|0|0|0|0|0|Pause",
+	for _, want := range []string{"status 503, &amp;lt;b&amp;gt;2&amp;lt;/b&amp;gt;", " paused|0|0|–|4|0|0|0|0|Resume",
+		"|3|0|", "|0|0|0|0|0|Pause",
 		`data-asked="Drop this request? Dropped requests`} {
 		if !strings.Contains(dom, want) {
 			t.Errorf("the page lacks %q", want)
 		}
 	}
-	if stats := q.Stats().Rules[0]; strings.Contains(dom, "data-fault") || stats.Paused || stats.States[deferred.Waiting].Entries != 3 {
+	if stats := q.Stats().Rules[0]; strings.Contains(dom, "data-fault") || stats.Paused ||
+		stats.States[deferred.Waiting].Entries != 3 {
 		t.Errorf("the queue has %+v, the page is\n%s", stats, dom)
 	}
 }
@@ -87,7 +90,8 @@ func TestPage(t *testing.T) {
 func kill(t *testing.T, q deferred.Queue, errors ...string) {
 	t.Helper()
 	for _, text := range errors {
-		e := deferred.Entry{Rule: "<orders>", Parallel: 1, Accepted: time.Now(), Expires: time.Now().Add(time.Hour), Remote: netip.MustParseAddrPort("10.0.0.1:80"), Head: []byte("POST / HTTP/1.1\r\n\r\n")}
+		e := deferred.Entry{Rule: "<orders>", Parallel: 1, Accepted: time.Now(), Expires: time.Now().Add(time.Hour),
+			Remote: netip.MustParseAddrPort("10.0.0.1:80"), Head: []byte("POST / HTTP/1.1\r\n\r\n")}
 		_, _ = rand.Read(e.ID[:])
 		stored := make(chan deferred.Stored, 1)
 		q.Put(time.Now(), &deferred.Put{Entry: e, Done: func(s deferred.Stored) { stored <- s }})
@@ -99,7 +103,8 @@ func kill(t *testing.T, q deferred.Queue, errors ...string) {
 			t.Fatalf("claimed %d, %v", len(claimed), err)
 		}
 		settled := make(chan error, 1)
-		q.Settle(time.Now(), &deferred.Settlement{Lease: claimed[0].Lease, To: deferred.Failed, Attempt: true, Keep: time.Hour,
+		q.Settle(time.Now(), &deferred.Settlement{Lease: claimed[0].Lease, To: deferred.Failed, Attempt: true,
+			Keep: time.Hour,
 			Last: deferred.Last{At: time.Now(), Status: 503, Error: text}, Done: func(err error) { settled <- err }})
 		if err := testkit.Receive(t, settled, "the settlement"); err != nil {
 			t.Fatal(err)

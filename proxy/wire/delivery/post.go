@@ -70,13 +70,14 @@ func NewPoster(cfg PostConfig) *Poster {
 // their addresses.
 func (c *Poster) dial(ctx context.Context, network, line string) (net.Conn, error) {
 	line = strings.ToLower(line)
-	d := net.Dialer{Timeout: dialTimeout, Resolver: c.cfg.Resolver, Control: func(_, address string, _ syscall.RawConn) error {
-		to, err := netip.ParseAddrPort(address)
-		if err != nil {
-			return err
-		}
-		return c.cfg.Hosts.Permits(line, to.Addr())
-	}}
+	d := net.Dialer{Timeout: dialTimeout, Resolver: c.cfg.Resolver,
+		Control: func(_, address string, _ syscall.RawConn) error {
+			to, err := netip.ParseAddrPort(address)
+			if err != nil {
+				return err
+			}
+			return c.cfg.Hosts.Permits(line, to.Addr())
+		}}
 	return d.DialContext(ctx, network, line)
 }
 

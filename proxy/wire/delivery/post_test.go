@@ -32,7 +32,8 @@ type postReceiver struct {
 
 // postReceives starts one; listed is what is listed beside its name and port.
 func postReceives(t *testing.T, listed string, answer http.HandlerFunc) *postReceiver {
-	r := &postReceiver{t: t, dns: testkit.NewNameServer(t, "hooks.test", "127.0.0.1"), got: make(chan *http.Request, 10), body: make(chan string, 10)}
+	r := &postReceiver{t: t, dns: testkit.NewNameServer(t, "hooks.test", "127.0.0.1"),
+		got: make(chan *http.Request, 10), body: make(chan string, 10)}
 	pair := testkit.SelfSigned(time.Now().Add(time.Hour), "hooks.test", "127.0.0.1", "::1")
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		body, _ := io.ReadAll(q.Body)
@@ -47,7 +48,8 @@ func postReceives(t *testing.T, listed string, answer http.HandlerFunc) *postRec
 	hosts := testkit.Must(callback.ParseHosts(strings.ReplaceAll(listed, "PORT", r.port)))(t)
 	roots := x509.NewCertPool()
 	roots.AddCert(pair.Leaf)
-	r.cfg = PostConfig{Hosts: hosts, Secret: postSecret, Roots: roots, Resolver: r.dns.Resolver(), Timeout: testkit.Patience}
+	r.cfg = PostConfig{Hosts: hosts, Secret: postSecret, Roots: roots, Resolver: r.dns.Resolver(),
+		Timeout: testkit.Patience}
 	return r
 }
 
@@ -83,8 +85,10 @@ func TestSend(t *testing.T) {
 		q, body := <-r.got, <-r.body
 		from[i] = q.RemoteAddr
 		h := q.Header
-		if q.Method != "POST" || q.RequestURI != "/paid?x=1" || body != `{"state":"done"}` || h.Get("Content-Type") != "application/json" ||
-			h.Get("webhook-id") != "abc" || h.Get("webhook-timestamp") != "1614265330" || h.Get("webhook-signature") != postSecret.Sign("abc", time.Unix(1614265330, 0), []byte(body)) {
+		if q.Method != "POST" || q.RequestURI != "/paid?x=1" || body != `{"state":"done"}` ||
+			h.Get("Content-Type") != "application/json" ||
+			h.Get("webhook-id") != "abc" || h.Get("webhook-timestamp") != "1614265330" ||
+			h.Get("webhook-signature") != postSecret.Sign("abc", time.Unix(1614265330, 0), []byte(body)) {
 			t.Errorf("it got %s %s %v %s", q.Method, q.RequestURI, h, body)
 		}
 	}
@@ -99,7 +103,8 @@ func TestAddresses(t *testing.T) {
 	r := postReceives(t, "hooks.test:PORT,[::1]:PORT=127.0.0.9,127.0.0.1:PORT=127.0.0.9", accepts)
 	c := NewPoster(r.cfg)
 	defer c.http.CloseIdleConnections()
-	for _, addr := range []string{"127.0.0.1", "::1", "10.1.2.3", "169.254.169.254", "192.168.0.1", "fd00::1", "fe80::1", "0.0.0.0", "::", "64:ff9b::7f00:1", "2002:7f00:1::"} {
+	for _, addr := range []string{"127.0.0.1", "::1", "10.1.2.3", "169.254.169.254", "192.168.0.1", "fd00::1",
+		"fe80::1", "0.0.0.0", "::", "64:ff9b::7f00:1", "2002:7f00:1::"} {
 		r.dns.Say(testkit.NoError, addr)
 		r.refuses(c, r.url("hooks.test"), "is not public")
 	}
@@ -207,9 +212,11 @@ func TestBounds(t *testing.T) {
 	if got := fields.sends(NewPoster(fields.cfg), fields.url("hooks.test")); got.Err == nil {
 		t.Errorf("a large head: %+v", got)
 	}
-	silent := postReceives(t, "hooks.test:PORT=127.0.0.1", func(_ http.ResponseWriter, q *http.Request) { <-q.Context().Done() })
+	silent := postReceives(t, "hooks.test:PORT=127.0.0.1",
+		func(_ http.ResponseWriter, q *http.Request) { <-q.Context().Done() })
 	silent.cfg.Timeout = 200 * time.Millisecond
-	if got := silent.sends(NewPoster(silent.cfg), silent.url("hooks.test")); got.Err == nil || got.Err.Error() != "no answer within 200ms" {
+	if got := silent.sends(NewPoster(silent.cfg), silent.url("hooks.test")); got.Err == nil ||
+		got.Err.Error() != "no answer within 200ms" {
 		t.Errorf("silence: %+v", got)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -218,7 +225,8 @@ func TestBounds(t *testing.T) {
 		t.Errorf("at the end: %+v", got)
 	}
 	flood.cfg.Roots = nil
-	if got := flood.sends(NewPoster(flood.cfg), flood.url("hooks.test")); got.Err == nil || !strings.Contains(got.Err.Error(), "certificate") {
+	if got := flood.sends(NewPoster(flood.cfg), flood.url("hooks.test")); got.Err == nil ||
+		!strings.Contains(got.Err.Error(), "certificate") {
 		t.Errorf("without its authority: %+v", got)
 	}
 }

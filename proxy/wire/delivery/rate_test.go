@@ -121,7 +121,8 @@ func TestRefusedTakeNoRate(t *testing.T) {
 	now, orders := time.Now(), perKeyOne(t)
 	send := func(addr, line string) deferred.Stored {
 		t.Helper()
-		return d.accepts(t, now, &exchange.DeferredRequest{Rule: orders, Line: []byte(line), Client: netip.MustParseAddr(addr), RetryAfter: time.Hour})
+		return d.accepts(t, now, &exchange.DeferredRequest{Rule: orders, Line: []byte(line),
+			Client: netip.MustParseAddr(addr), RetryAfter: time.Hour})
 	}
 	for i := range 500 {
 		if s := send("10.0.0.1", "a"); i > 0 && s.Outcome != deferred.Full {
@@ -163,17 +164,20 @@ func TestRepeat(t *testing.T) {
 	orders := perKeyOne(t)
 	send := func() deferred.Stored {
 		t.Helper()
-		return d.accepts(t, time.Now(), &exchange.DeferredRequest{Rule: orders, Line: []byte("a"), Client: netip.MustParseAddr("10.0.0.1"),
+		return d.accepts(t, time.Now(), &exchange.DeferredRequest{Rule: orders, Line: []byte("a"),
+			Client: netip.MustParseAddr("10.0.0.1"),
 			Wishes: deferred.Wishes{Key: []byte("k")}})
 	}
 	d.Start(func(w *wire.Delivery) {
 		w.Fate.GoesOn()
-		w.Done(time.Now(), &wire.Delivered{Sent: true, Result: deferred.Result{Status: 201, Head: []byte("X-A: b\r\n"), Body: []byte("made"), Bytes: 4}})
+		w.Done(time.Now(), &wire.Delivered{Sent: true, Result: deferred.Result{Status: 201, Head: []byte("X-A: b\r\n"),
+			Body: []byte("made"), Bytes: 4}})
 	})
 	first := send()
 	var s deferred.Stored
 	testkit.Eventually(t, "it is delivered", func() bool { s = send(); return s.State == deferred.Done })
-	if s.Outcome != deferred.Duplicate || s.ID != first.ID || s.Result == nil || s.Result.Status != 201 || string(s.Result.Body) != "made" {
+	if s.Outcome != deferred.Duplicate || s.ID != first.ID || s.Result == nil || s.Result.Status != 201 ||
+		string(s.Result.Body) != "made" {
 		t.Errorf("%s of %s, with the answer %+v", s.Outcome, s.ID, s.Result)
 	}
 	q := d.opened()

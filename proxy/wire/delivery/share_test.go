@@ -20,7 +20,8 @@ func TestRulesShareWhatIsUnderWay(t *testing.T) {
 	dead := []string{"dead0", "dead1", "dead2"}
 	for i := range underWayMax + 50 {
 		for _, rule := range dead {
-			d.stockFrom(t, rateClient(i).Addr(), deferred.Entry{Rule: rule, Line: fmt.Sprint(i), Head: []byte("POST / HTTP/1.1\r\n")})
+			d.stockFrom(t, rateClient(i).Addr(),
+				deferred.Entry{Rule: rule, Line: fmt.Sprint(i), Head: []byte("POST / HTTP/1.1\r\n")})
 		}
 	}
 	alive := make(chan *wire.Delivery, 100)
@@ -31,8 +32,10 @@ func TestRulesShareWhatIsUnderWay(t *testing.T) {
 	})
 	testkit.Eventually(t, "deliveries are under way", func() bool { return d.busyWith("") >= underWayMax/2 })
 	for i := range 50 {
-		d.stockFrom(t, rateClient(1000+i).Addr(), deferred.Entry{Rule: "alive", Line: fmt.Sprint(i), Head: []byte("PUT / HTTP/1.1\r\n")})
-		testkit.Receive(t, alive, "the delivery of a rule whose target answers").Done(time.Now(), &wire.Delivered{Refused: true, After: time.Hour})
+		d.stockFrom(t, rateClient(1000+i).Addr(), deferred.Entry{Rule: "alive", Line: fmt.Sprint(i),
+			Head: []byte("PUT / HTTP/1.1\r\n")})
+		testkit.Receive(t, alive, "the delivery of a rule whose target answers").Done(time.Now(),
+			&wire.Delivered{Refused: true, After: time.Hour})
 	}
 	for _, rule := range dead {
 		if d.busyWith(rule) == 0 {

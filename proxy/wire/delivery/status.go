@@ -70,7 +70,8 @@ type shownResult struct {
 }
 
 func shownOf(e *deferred.Entry, position int) *shown {
-	t := &shown{ID: e.ID.String(), State: e.State.String(), Rule: e.Rule, Position: position, Accepted: e.Accepted, Expires: e.Expires, Attempts: e.Attempts}
+	t := &shown{ID: e.ID.String(), State: e.State.String(), Rule: e.Rule, Position: position, Accepted: e.Accepted,
+		Expires: e.Expires, Attempts: e.Attempts}
 	if e.State == deferred.Waiting {
 		t.NotBefore = &e.Due
 	}
@@ -141,7 +142,8 @@ func (d *Dispatcher) misplaced(host string) bool {
 		return false
 	}
 	if n, ok := d.siteLog.Take(time.Now(), time.Minute); ok {
-		d.cfg.Log.Warn("A client used the URL of another proxy in DEFER_ADVERTISE: this proxy's own must be the first", "host", host, "others", n)
+		d.cfg.Log.Warn("A client used the URL of another proxy in DEFER_ADVERTISE: this proxy's own must be the first",
+			"host", host, "others", n)
 	}
 	return true
 }

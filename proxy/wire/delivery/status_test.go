@@ -29,12 +29,16 @@ func policy(t *testing.T, text string) *decide.Policy {
 // The state of a request is shown to requests with the key under which it was counted.
 func TestMaySee(t *testing.T) {
 	t.Parallel()
-	p := policy(t, "rules:\n- {id: shops, match: {methods: [POST], path: /orders}, key: [\"header:X-Shop\"], limit: {algorithm: fixed, limit: 1, window: 1}, defer: {}}\n"+
-		"- {id: users, match: {path: /u}, key: [\"header:X-Client-Cert\"], limit: {algorithm: fixed, limit: 1, window: 1}, defer: {}}\n"+
-		"- {id: hosts, match: {path: /h}, key: [ip, \"query:k\"], limit: {algorithm: fixed, limit: 1, window: 1}, defer: {}}\n")
+	p := policy(t, "rules:\n- {id: shops, match: {methods: [POST], path: /orders}, key: [\"header:X-Shop\"], limit: "+
+		"{algorithm: fixed, limit: 1, window: 1}, defer: {}}\n"+
+		"- {id: users, match: {path: /u}, key: [\"header:X-Client-Cert\"], limit: {algorithm: fixed, limit: 1, "+
+		"window: 1}, defer: {}}\n"+
+		"- {id: hosts, match: {path: /h}, key: [ip, \"query:k\"], limit: {algorithm: fixed, limit: 1, "+
+		"window: 1}, defer: {}}\n")
 	proxies := netip.MustParsePrefix("198.51.100.0/24")
 	known := testkit.Must(keys.NewClaims(nil))(t)
-	d := &Dispatcher{cfg: Config{SameClient: true, Claims: known, Policy: func() *decide.Policy { return p }, Trusts: proxies.Contains}}
+	d := &Dispatcher{cfg: Config{SameClient: true, Claims: known, Policy: func() *decide.Policy { return p },
+		Trusts: proxies.Contains}}
 	f := func(rule, line, head, target, remote, shop string, want bool) {
 		t.Helper()
 		r := httptest.NewRequest("GET", target, nil)
@@ -44,7 +48,8 @@ func TestMaySee(t *testing.T) {
 			r.Header.Set("X-Client-Cert", shop)
 			r.Header.Set("X-Forwarded-For", "192.0.2.7")
 		}
-		if got := d.maySee(r, &deferred.Entry{Rule: rule, Line: line, Head: []byte(head + " HTTP/1.1\r\nHost: x\r\nX-Shop: a\r\n")}); got != want {
+		if got := d.maySee(r,
+			&deferred.Entry{Rule: rule, Line: line, Head: []byte(head + " HTTP/1.1\r\nHost: x\r\nX-Shop: a\r\n")}); got != want {
 			t.Errorf("%s %s by %s of %s, %s: %v", rule, line, shop, remote, target, got)
 		}
 	}
@@ -71,7 +76,8 @@ func TestResultHasNoRequestLine(t *testing.T) {
 	e := &deferred.Entry{State: deferred.Done, Result: &deferred.Result{Status: 200, Head: head}}
 	w := httptest.NewRecorder()
 	new(Dispatcher).result(t.Context(), w, e, 0)
-	if got := fmt.Sprint(w.Header()); got != "map[Content-Security-Policy:[sandbox; frame-ancestors 'none'] X-A:[b: c] X-Content-Type-Options:[nosniff] X-Frame-Options:[DENY] X-Weir-State:[done] X-Weir-Status:[200]]" {
+	if got := fmt.Sprint(w.Header()); got != "map[Content-Security-Policy:[sandbox; frame-ancestors 'none'] X-A:[b: c] "+
+		"X-Content-Type-Options:[nosniff] X-Frame-Options:[DENY] X-Weir-State:[done] X-Weir-Status:[200]]" {
 		t.Errorf("the answer has the fields %q", got)
 	}
 	if got := fmt.Sprint(shownOf(e, 0).Result.Fields); got != "[[X-A b: c]]" {
@@ -90,14 +96,18 @@ func TestResultIsNoPage(t *testing.T) {
 		{"Content-Type: text/html, text/plain\r\n", "text/html, text/plain", "attachment"},
 		{"Content-Type: text/plain\r\nContent-Type: text/html\r\n", "application/octet-stream", "attachment"},
 		{"Content-Type: text/html\r\nContent-Disposition: inline\r\n", "text/html", "attachment"},
-		{"Content-Type: text/html\r\nContent-Disposition: attachment; filename=a.html\r\n", "text/html", "attachment; filename=a.html"},
-		{"Content-Type: text/html\r\nContent-Disposition: attachment\r\nContent-Disposition: inline\r\n", "text/html", "attachment"},
+		{"Content-Type: text/html\r\nContent-Disposition: attachment; filename=a.html\r\n", "text/html",
+			"attachment; filename=a.html"},
+		{"Content-Type: text/html\r\nContent-Disposition: attachment\r\nContent-Disposition: inline\r\n", "text/html",
+			"attachment"},
 		{"Content-Type: text/plain; charset=utf-8\r\n", "text/plain; charset=utf-8", ""},
 		{"content-type: Application/JSON\r\n", "Application/JSON", ""},
 		{"Content-Type: application/problem+json\r\n", "application/problem+json", ""},
-		{"Content-Type: text/plain\r\nContent-Security-Policy: default-src *\r\nX-Content-Type-Options: none\r\n", "text/plain", ""},
+		{"Content-Type: text/plain\r\nContent-Security-Policy: default-src *\r\nX-Content-Type-Options: none\r\n",
+			"text/plain", ""},
 	} {
-		e := &deferred.Entry{State: deferred.Done, Result: &deferred.Result{Status: 200, Head: []byte("POST / HTTP/1.1\r\n" + f.fields), Body: []byte(page)}}
+		e := &deferred.Entry{State: deferred.Done,
+			Result: &deferred.Result{Status: 200, Head: []byte("POST / HTTP/1.1\r\n" + f.fields), Body: []byte(page)}}
 		w := httptest.NewRecorder()
 		new(Dispatcher).result(t.Context(), w, e, 0)
 		h := w.Header()
@@ -107,7 +117,8 @@ func TestResultIsNoPage(t *testing.T) {
 		if got := h.Values("Content-Disposition"); strings.Join(got, "|") != f.disposition {
 			t.Errorf("%q has the disposition %q, want %q", f.fields, got, f.disposition)
 		}
-		if fmt.Sprint(h["Content-Security-Policy"], h["X-Content-Type-Options"]) != "[sandbox; frame-ancestors 'none'] [nosniff]" {
+		if fmt.Sprint(h["Content-Security-Policy"],
+			h["X-Content-Type-Options"]) != "[sandbox; frame-ancestors 'none'] [nosniff]" {
 			t.Errorf("%q has the policies %q and %q", f.fields, h["Content-Security-Policy"], h["X-Content-Type-Options"])
 		}
 	}
@@ -117,14 +128,17 @@ func TestResultIsNoPage(t *testing.T) {
 // that claims something else about it the claim is not believed.
 func TestResultOfFailed(t *testing.T) {
 	t.Parallel()
-	answer := &deferred.Result{Status: 422, Head: []byte("POST / HTTP/1.1\r\nContent-Type: application/problem+json\r\nX-Weir-State: done\r\nx-weir-status: 200\r\n"), Body: []byte(`{"title":"no"}`)}
+	answer := &deferred.Result{Status: 422,
+		Head: []byte("POST / HTTP/1.1\r\nContent-Type: application/problem+json\r\nX-Weir-State: " +
+			"done\r\nx-weir-status: 200\r\n"), Body: []byte(`{"title":"no"}`)}
 	for _, f := range []struct {
 		state  deferred.State
 		answer *deferred.Result
 		want   string
 	}{
 		{deferred.Done, answer, "422 done 422 no"}, {deferred.Failed, answer, "200 failed 422 no"},
-		{deferred.Failed, nil, "410   "}, {deferred.Expired, answer, "410   "}, {deferred.Unknown, nil, "410   "}, {deferred.Cancelled, nil, "410   "},
+		{deferred.Failed, nil, "410   "}, {deferred.Expired, answer, "410   "}, {deferred.Unknown, nil, "410   "},
+		{deferred.Cancelled, nil, "410   "},
 		{deferred.Waiting, answer, "425   "}, {deferred.Delivering, answer, "425   "},
 	} {
 		w := httptest.NewRecorder()
@@ -134,7 +148,8 @@ func TestResultOfFailed(t *testing.T) {
 			t.Errorf("%s: %q: %v", f.state, w.Body, err)
 		}
 		h := w.Header()
-		if got := fmt.Sprint(w.Code, " ", strings.Join(h["X-Weir-State"], "|"), " ", strings.Join(h["X-Weir-Status"], "|"), " ", body.Title); got != f.want {
+		if got := fmt.Sprint(w.Code, " ", strings.Join(h["X-Weir-State"], "|"), " ",
+			strings.Join(h["X-Weir-Status"], "|"), " ", body.Title); got != f.want {
 			t.Errorf("%s with %+v: %q, want %q", f.state, f.answer, got, f.want)
 		}
 	}
@@ -145,7 +160,8 @@ func TestRetryAfterIsClipped(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
 	p := &attempt{e: &deferred.Entry{Expires: now.Add(time.Hour)}}
-	for after, want := range map[time.Duration]time.Duration{time.Minute: time.Minute, time.Hour: time.Hour, time.Hour + 1: time.Hour, math.MaxInt64: time.Hour} {
+	for after, want := range map[time.Duration]time.Duration{time.Minute: time.Minute, time.Hour: time.Hour,
+		time.Hour + 1: time.Hour, math.MaxInt64: time.Hour} {
 		s := &deferred.Settlement{To: deferred.Waiting}
 		if p.attempted(now, s, after); !s.Due.Equal(now.Add(want)) {
 			t.Errorf("after %v it is due in %v, want %v", after, s.Due.Sub(now), want)
@@ -157,8 +173,10 @@ func TestRetryAfterIsClipped(t *testing.T) {
 // request could be.
 func TestMaySeeLarge(t *testing.T) {
 	t.Parallel()
-	p := policy(t, "rules:\n- {id: shops, key: [\"header:X-Shop\"], limit: {algorithm: fixed, limit: 1, window: 1}, defer: {}}\n")
-	d := &Dispatcher{cfg: Config{SameClient: true, Claims: testkit.Must(keys.NewClaims(nil))(t), Policy: func() *decide.Policy { return p }, Trusts: netip.Prefix{}.Contains}}
+	p := policy(t,
+		"rules:\n- {id: shops, key: [\"header:X-Shop\"], limit: {algorithm: fixed, limit: 1, window: 1}, defer: {}}\n")
+	d := &Dispatcher{cfg: Config{SameClient: true, Claims: testkit.Must(keys.NewClaims(nil))(t),
+		Policy: func() *decide.Policy { return p }, Trusts: netip.Prefix{}.Contains}}
 	r := httptest.NewRequest("GET", "/deferred/1", nil)
 	r.Header.Set("X-Shop", "a")
 	r.Header.Set("Cookie", strings.Repeat("c", 15<<10))
@@ -189,7 +207,8 @@ func TestOwnSiteIsNotFirst(t *testing.T) {
 			t.Errorf("asked as %s: %d, want %d", host, w.Code, want)
 		}
 	}
-	if lines := strings.Join(log.Taken(), "\n"); strings.Count(lines, "DEFER_ADVERTISE") != 1 || !strings.Contains(lines, "host=a.example") {
+	if lines := strings.Join(log.Taken(), "\n"); strings.Count(lines, "DEFER_ADVERTISE") != 1 ||
+		!strings.Contains(lines, "host=a.example") {
 		t.Errorf("logged\n%s", lines)
 	}
 }

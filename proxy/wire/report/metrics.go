@@ -31,10 +31,13 @@ func (s *Source) Register(set *metric.Set) {
 		set.Counter(name, help, func() uint64 { return s.sum(of) })
 	}
 	const requests = "requests that reached a decision, except those that a gate shed"
-	counter(`ratelimiter_requests_total{decision="forwarded"}`, requests, func(c *Loop) uint64 { return c.forwarded.requests.Load() })
-	counter(`ratelimiter_requests_total{decision="rejected"}`, requests, func(c *Loop) uint64 { return c.rejected.requests.Load() })
+	counter(`ratelimiter_requests_total{decision="forwarded"}`, requests,
+		func(c *Loop) uint64 { return c.forwarded.requests.Load() })
+	counter(`ratelimiter_requests_total{decision="rejected"}`, requests,
+		func(c *Loop) uint64 { return c.rejected.requests.Load() })
 	if s.Deferring {
-		counter(`ratelimiter_requests_total{decision="deferred"}`, requests, func(c *Loop) uint64 { return c.deferred.Load() })
+		counter(`ratelimiter_requests_total{decision="deferred"}`, requests,
+			func(c *Loop) uint64 { return c.deferred.Load() })
 	}
 	for _, a := range limit.Algorithms() {
 		counter(`ratelimiter_requests_by_algorithm_total`+metric.Labels("algorithm", a.String()),
@@ -45,20 +48,24 @@ func (s *Source) Register(set *metric.Set) {
 	counter("ratelimiter_requests_abandoned_total", "requests that were decided and whose client left before the answer",
 		func(c *Loop) uint64 { return c.abandoned.Load() })
 	const dropped = "fields of requests that the target does not see"
-	counter(`ratelimiter_dropped_fields_total{reason="untrusted"}`, dropped, func(c *Loop) uint64 { return c.Disbelieved.Load() })
+	counter(`ratelimiter_dropped_fields_total{reason="untrusted"}`, dropped,
+		func(c *Loop) uint64 { return c.Disbelieved.Load() })
 	counter(`ratelimiter_dropped_fields_total{reason="name"}`, dropped, func(c *Loop) uint64 { return c.oddFields.Load() })
 	counter("ratelimiter_dropped_trailers_total", "trailer sections of requests and answers that were not passed on",
 		func(c *Loop) uint64 { return c.trailers.Load() })
 	set.Counters("ratelimiter_requests_by_method_total", "answers to clients by method and status code", s.byMethod)
-	counter("ratelimiter_client_connections_spent_total", "connections closed after CONNECTION_MAX_REQUESTS or CONNECTION_MAX_AGE",
+	counter("ratelimiter_client_connections_spent_total",
+		"connections closed after CONNECTION_MAX_REQUESTS or CONNECTION_MAX_AGE",
 		func(c *Loop) uint64 { return c.spent.Load() })
 	counter("ratelimiter_upstream_connections_aged_total", "connections to targets closed after TARGET_CONNECTION_MAX_AGE",
 		func(c *Loop) uint64 { return c.Aged.Load() })
 	counter("ratelimiter_upstream_abandoned_total", "requests whose client disconnected while the target worked on them",
 		func(c *Loop) uint64 { return c.Abandoned.Load() })
-	counter("ratelimiter_upstream_abandoned_beyond_share_total", "of these, those beyond the share of their client, whose connections are closed without a gate",
+	counter("ratelimiter_upstream_abandoned_beyond_share_total",
+		"of these, those beyond the share of their client, whose connections are closed without a gate",
 		func(c *Loop) uint64 { return c.AbandonedBeyond.Load() })
-	counter("ratelimiter_upstream_abandoned_timeouts_total", "of these, those that were not answered within TARGET_TIMEOUT",
+	counter("ratelimiter_upstream_abandoned_timeouts_total",
+		"of these, those that were not answered within TARGET_TIMEOUT",
 		func(c *Loop) uint64 { return c.AbandonedLate.Load() })
 	if s.Gated {
 		counter("ratelimiter_gate_would_wait_total", "requests that would have waited with GATE=on; counted with GATE=shadow",
@@ -67,7 +74,8 @@ func (s *Source) Register(set *metric.Set) {
 	for k := exchange.FaultNone + 1; int(k) < exchange.Faults; k++ {
 		name, help := "ratelimiter_upstream_errors_total", "requests that a target did not answer"
 		if k.LackOfRoom() {
-			name, help = "ratelimiter_upstream_shed_total", "requests that were not sent to a target, because the proxy had no place for them"
+			name, help = "ratelimiter_upstream_shed_total",
+				"requests that were not sent to a target, because the proxy had no place for them"
 		}
 		counter(name+metric.Labels("kind", k.String()), help, func(c *Loop) uint64 { return c.faults[k].Load() })
 	}
@@ -88,15 +96,17 @@ func (s *Source) registerTimes(set *metric.Set) {
 			parts(func(c *Loop) *metric.Histogram { return of(c).time })...)
 		set.Histogram("ratelimiter_decision_duration_seconds"+labels, "how long passing the limiter took",
 			parts(func(c *Loop) *metric.Histogram { return of(c).decide })...)
-		set.Gauge("ratelimiter_decision_duration_seconds_max"+labels, "the longest that passing the limiter took in the last minute", func() float64 {
-			var most time.Duration
-			for _, c := range s.Loops {
-				most = max(most, of(c).longest.Read(time.Now()))
-			}
-			return most.Seconds()
-		})
+		set.Gauge("ratelimiter_decision_duration_seconds_max"+labels,
+			"the longest that passing the limiter took in the last minute", func() float64 {
+				var most time.Duration
+				for _, c := range s.Loops {
+					most = max(most, of(c).longest.Read(time.Now()))
+				}
+				return most.Seconds()
+			})
 	}
-	set.Histogram("ratelimiter_upstream_response_duration_seconds", "from sending a request to the target to its complete answer",
+	set.Histogram("ratelimiter_upstream_response_duration_seconds",
+		"from sending a request to the target to its complete answer",
 		parts(func(c *Loop) *metric.Histogram { return c.upstreamTime })...)
 }
 

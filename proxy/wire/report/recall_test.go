@@ -102,12 +102,14 @@ func TestShed(t *testing.T) {
 	cuts := []gate.Cut{{At: time.Unix(5, 0), From: 9, To: 7}, {At: time.Unix(6, 0), From: 7, To: 3}}
 	for n := range cuts {
 		id := string(m.Note(func(d *Shed) {
-			*d = Shed{At: time.Unix(7, 0), Target: &roster.Target{URL: "http://a:80", Addr: "10.0.0.1:80"}, InFlight: 3, Waiting: 2, Waited: time.Second}
+			*d = Shed{At: time.Unix(7, 0), Target: &roster.Target{URL: "http://a:80", Addr: "10.0.0.1:80"}, InFlight: 3,
+				Waiting: 2, Waited: time.Second}
 			d.SetLook(gate.State{Limit: 3, Median: 20 * time.Millisecond, Last: cuts[:2*n]})
 		}))
 		d, ok := m.Find(id)
 		e := d.Explain(id, new(gates.Classes))
-		if !ok || e.ID != id || e.Reason != "gate" || e.Address != "10.0.0.1:80" || e.Class != "default" || e.Limit != 3 || e.InFlight != 3 || e.Waiting != 2 || e.Waited != 1 || e.Median != 0.02 {
+		if !ok || e.ID != id || e.Reason != "gate" || e.Address != "10.0.0.1:80" || e.Class != "default" ||
+			e.Limit != 3 || e.InFlight != 3 || e.Waiting != 2 || e.Waited != 1 || e.Median != 0.02 {
 			t.Errorf("told %+v", e)
 		}
 		if (e.Last != nil) != (n > 0) || e.Last != nil && e.Last.To != 3 {

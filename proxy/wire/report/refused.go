@@ -54,9 +54,11 @@ type Recalled struct {
 
 // Explain returns the explanation of a stored refusal.
 func (r *Refused) Explain(id string) Recalled {
-	e := Recalled{ID: id, At: r.at.UTC(), Rule: r.rule, Mode: r.mode, Key: r.parts, Counter: strconv.QuoteToASCII(string(keys.AppendShown(nil, r.key[:r.keyBytes]))),
+	e := Recalled{ID: id, At: r.at.UTC(), Rule: r.rule, Mode: r.mode, Key: r.parts,
+		Counter:   strconv.QuoteToASCII(string(keys.AppendShown(nil, r.key[:r.keyBytes]))),
 		Algorithm: r.algorithm, Window: r.window.Seconds(), Cost: r.cost, Client: r.client,
-		Limit: r.Limit, Remaining: r.Remaining, ResetAfter: r.ResetAfter.Seconds(), Version: r.version, RequestID: string(r.id[:r.idBytes])}
+		Limit: r.Limit, Remaining: r.Remaining, ResetAfter: r.ResetAfter.Seconds(), Version: r.version,
+		RequestID: string(r.id[:r.idBytes])}
 	if r.RetryAfter != limit.Never {
 		after := r.RetryAfter.Seconds()
 		e.RetryAfter = &after

@@ -55,7 +55,8 @@ type RecalledShed struct {
 
 // Explain returns the explanation of a stored decision.
 func (d *Shed) Explain(id string, classes *gates.Classes) RecalledShed {
-	e := RecalledShed{ID: id, At: d.At.UTC(), Reason: "gate", URL: d.Target.URL, Address: d.Target.Addr, Client: d.Client, Class: classes.Name(d.Class),
+	e := RecalledShed{ID: id, At: d.At.UTC(), Reason: "gate", URL: d.Target.URL, Address: d.Target.Addr,
+		Client: d.Client, Class: classes.Name(d.Class),
 		Limit: d.limit, InFlight: d.InFlight, Waiting: d.Waiting,
 		Waited: d.Waited.Seconds(), Baseline: d.baseline.Seconds(), Median: d.median.Seconds(), RequestID: d.RequestID}
 	if !d.last.At.IsZero() {

@@ -28,8 +28,9 @@ type Sum struct {
 // Since returns the difference between s and before.
 func (s *Sum) Since(before *Sum) Sum {
 	d := Sum{Admitted: s.Admitted - before.Admitted, Denied: s.Denied - before.Denied,
-		Delivered: s.Delivered - before.Delivered, Ended: s.Ended - before.Ended, Failed: s.Failed - before.Failed, Targets: s.Targets,
-		Taken: after(s.Taken, before.Taken), Places: after(s.Places, before.Places), Bound: after(s.Bound, before.Bound)}
+		Delivered: s.Delivered - before.Delivered, Ended: s.Ended - before.Ended, Failed: s.Failed - before.Failed,
+		Targets: s.Targets,
+		Taken:   after(s.Taken, before.Taken), Places: after(s.Places, before.Places), Bound: after(s.Bound, before.Bound)}
 	for i := range s.Times {
 		d.Times[i] = s.Times[i] - before.Times[i]
 	}

@@ -45,7 +45,8 @@ func TestTimesSlots(t *testing.T) {
 	for us := int64(0); us < 1<<28; us = us*33/32 + 1 {
 		d := time.Duration(us) * time.Microsecond
 		slot := timesSlot(d)
-		if slot < 0 || slot >= timesLen || slot < timesLen-1 && (timesFrom(slot) > float64(us) || timesFrom(slot+1) <= float64(us)) {
+		if slot < 0 || slot >= timesLen || slot < timesLen-1 &&
+			(timesFrom(slot) > float64(us) || timesFrom(slot+1) <= float64(us)) {
 			t.Errorf("%v is in bucket %d, from %v to %v µs", d, slot, timesFrom(slot), timesFrom(slot+1))
 		}
 	}
@@ -76,12 +77,18 @@ func TestTrafficOver(t *testing.T) {
 		want string // ended failed, milliseconds
 	}{
 		{"answered", exchange.Outcome{Status: 200, Relayed: true, Sent: ago(3), Complete: ago(3), Answered: ago(1)}, "1 0 2"},
-		{"not found", exchange.Outcome{Status: 404, Relayed: true, Sent: ago(3), Complete: ago(3), Answered: ago(1)}, "1 0 2"},
-		{"a fault of the target", exchange.Outcome{Status: 500, Relayed: true, Sent: ago(3), Complete: ago(3), Answered: ago(1)}, "1 1 2"},
-		{"sent slowly", exchange.Outcome{Status: 200, Relayed: true, Sent: ago(9000), Complete: ago(3), Answered: ago(1)}, "1 0 2"},
-		{"taken slowly", exchange.Outcome{Status: 200, Relayed: true, Sent: ago(9003), Complete: ago(9002), Answered: ago(9000)}, "1 0 2"},
-		{"answered before it was complete", exchange.Outcome{Status: 503, Relayed: true, Sent: ago(9), Complete: ago(1), Answered: ago(3)}, "1 1 -"},
-		{"answered and never complete", exchange.Outcome{Status: 400, Relayed: true, Sent: ago(9), Answered: ago(3)}, "1 0 -"},
+		{"not found", exchange.Outcome{Status: 404, Relayed: true, Sent: ago(3), Complete: ago(3), Answered: ago(1)},
+			"1 0 2"},
+		{"a fault of the target", exchange.Outcome{Status: 500, Relayed: true, Sent: ago(3), Complete: ago(3),
+			Answered: ago(1)}, "1 1 2"},
+		{"sent slowly", exchange.Outcome{Status: 200, Relayed: true, Sent: ago(9000), Complete: ago(3), Answered: ago(1)},
+			"1 0 2"},
+		{"taken slowly", exchange.Outcome{Status: 200, Relayed: true, Sent: ago(9003), Complete: ago(9002),
+			Answered: ago(9000)}, "1 0 2"},
+		{"answered before it was complete", exchange.Outcome{Status: 503, Relayed: true, Sent: ago(9), Complete: ago(1),
+			Answered: ago(3)}, "1 1 -"},
+		{"answered and never complete", exchange.Outcome{Status: 400, Relayed: true, Sent: ago(9), Answered: ago(3)},
+			"1 0 -"},
 		{"nobody there", exchange.Outcome{Status: 502, Fault: exchange.FaultRefused}, "1 1 -"},
 		{"broken off", exchange.Outcome{Status: 502, Fault: exchange.FaultClosed, Sent: ago(1), Complete: ago(1)}, "1 1 -"},
 		{"too late", exchange.Outcome{Status: 504, Fault: exchange.FaultTimeout, Sent: ago(10), Complete: ago(10)}, "1 1 10"},
@@ -91,7 +98,8 @@ func TestTrafficOver(t *testing.T) {
 		{"left after a while", exchange.Outcome{Sent: ago(1000), Complete: ago(1000)}, "1 1 1000"},
 		{"left while it sent", exchange.Outcome{Sent: ago(60_000)}, "0 0 -"},
 		{"left soon after it had sent", exchange.Outcome{Sent: ago(60_000), Complete: ago(999)}, "0 0 -"},
-		{"left in the middle of an answer", exchange.Outcome{Relayed: true, Sent: ago(60_000), Complete: ago(60_000), Answered: ago(50_000)}, "0 0 -"},
+		{"left in the middle of an answer", exchange.Outcome{Relayed: true, Sent: ago(60_000), Complete: ago(60_000),
+			Answered: ago(50_000)}, "0 0 -"},
 		{"left before it was sent", exchange.Outcome{}, "0 0 -"},
 	} {
 		var c Counter

@@ -30,6 +30,7 @@ func main() {
 	// The defaults. They do not queue: a queue of twice the limit alone makes the
 	// target's answers later than 100 ms when it works at half its speed.
 	limiter := adaptivelimiter.NewWithDefaults[*http.Response]()
-	server := &http.Server{Addr: os.Args[1], Handler: failsafehttp.NewHandler(proxy, limiter), ReadHeaderTimeout: time.Minute}
+	server := &http.Server{Addr: os.Args[1], Handler: failsafehttp.NewHandler(proxy, limiter),
+		ReadHeaderTimeout: time.Minute}
 	log.Fatal(server.ListenAndServe())
 }

@@ -42,7 +42,8 @@ func Visit(t *testing.T, address string, budget time.Duration) (dom, log string)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, find(t), "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
-		"--user-data-dir="+profile(t), "--enable-logging=stderr", "--virtual-time-budget="+strconv.FormatInt(budget.Milliseconds(), 10), "--dump-dom", address)
+		"--user-data-dir="+profile(t), "--enable-logging=stderr",
+		"--virtual-time-budget="+strconv.FormatInt(budget.Milliseconds(), 10), "--dump-dom", address)
 	// Its child processes may outlive it, so the whole process group is killed. Output goes
 	// to files, because a pipe would stay open until the last of them ends.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -134,7 +135,8 @@ func find(t *testing.T) string {
 func Overlaps(t *testing.T, family string, svgs map[string][]byte) []string {
 	t.Helper()
 	var page strings.Builder
-	page.WriteString("<!DOCTYPE html><meta charset=\"utf-8\"><style>svg{width:760px}svg.chart{font-family:" + family + " !important}</style><body>\n")
+	page.WriteString("<!DOCTYPE html><meta charset=\"utf-8\"><style>svg{width:760px}svg.chart{font-family:" + family +
+		" !important}</style><body>\n")
 	for _, name := range slices.Sorted(maps.Keys(svgs)) {
 		fmt.Fprintf(&page, "<div title=\"%s\">%s</div>\n", html.EscapeString(name), svgs[name])
 	}

@@ -26,7 +26,8 @@ func FullListener(t *testing.T) (addr string, end func()) {
 	}
 	end = sync.OnceFunc(func() { _ = unix.Close(fd) })
 	t.Cleanup(end)
-	if err := errors.Join(unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}), unix.Listen(fd, 0)); err != nil {
+	if err := errors.Join(unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}),
+		unix.Listen(fd, 0)); err != nil {
 		t.Fatal(err)
 	}
 	name, err := unix.Getsockname(fd)

@@ -18,9 +18,11 @@ func (f *front) checkEffects(fx *session.Effects) {
 	const nothing = exchange.ReleaseNone
 	speaks := len(fx.Client)+len(fx.Upstream)+len(fx.Own) > 0 || fx.EndClient || fx.EndUpstream
 	switch {
-	case f.ended && (speaks || fx.Acquire != exchange.AcquireNone || fx.Release != nothing || fx.Close != session.CloseNone):
+	case f.ended && (speaks || fx.Acquire != exchange.AcquireNone || fx.Release != nothing ||
+		fx.Close != session.CloseNone):
 		f.wrong("something is wanted after the session has closed the connection: %+v", *fx)
-	case f.away && (speaks || fx.Close != session.CloseNone || fx.Acquire != exchange.AcquireNone && fx.Acquire != exchange.AcquireCancel):
+	case f.away && (speaks || fx.Close != session.CloseNone || fx.Acquire != exchange.AcquireNone &&
+		fx.Acquire != exchange.AcquireCancel):
 		f.wrong("something is wanted for a client that is gone: %+v", *fx)
 	case len(fx.Upstream) > 0 && f.upstream == nil:
 		f.wrong("%d bytes for a target without a connection to one", len(fx.Upstream))
@@ -30,7 +32,8 @@ func (f *front) checkEffects(fx *session.Effects) {
 		f.wrong("an end for a target without a connection to one")
 	case fx.Acquire == exchange.AcquireCancel && f.at != nil && !f.wait.Waiting():
 		f.wrong("a wait is given up that there is not")
-	case fx.Acquire != exchange.AcquireNone && fx.Acquire != exchange.AcquireCancel && f.upstream != nil && fx.Release == nothing:
+	case fx.Acquire != exchange.AcquireNone && fx.Acquire != exchange.AcquireCancel && f.upstream != nil &&
+		fx.Release == nothing:
 		f.wrong("a second connection is wanted")
 	}
 }
@@ -133,9 +136,11 @@ func (w *world) checkPool(t *target) {
 		}
 	}
 	p := t.pool
-	if p.Open() != len(t.conns) || p.Connecting() != t.dialing || p.InFlight()-p.Busy() != waiting || p.Idle() != idle || p.Streams() > w.profile.streams {
+	if p.Open() != len(t.conns) || p.Connecting() != t.dialing || p.InFlight()-p.Busy() != waiting ||
+		p.Idle() != idle || p.Streams() > w.profile.streams {
 		w.failed(nil, "%s: the pool says %d open, %d idle, %d connecting, %d waiting; there are %d, %d, %d, %d; %d streams",
-			t.name, p.Open(), p.Idle(), p.Connecting(), p.InFlight()-p.Busy(), len(t.conns), idle, t.dialing, waiting, p.Streams())
+			t.name, p.Open(), p.Idle(), p.Connecting(), p.InFlight()-p.Busy(), len(t.conns), idle, t.dialing, waiting,
+			p.Streams())
 	}
 	if waiting > 0 && p.Connecting() == 0 && p.Open() == 0 {
 		w.failed(nil, "%s: %d wait, and nothing is under way for them", t.name, waiting)
@@ -153,7 +158,8 @@ func (w *world) checkRest() {
 	}
 	for _, at := range slices.Concat(w.targets.Targets(), w.retired) {
 		if p := at.Value.pool; p.Open()+p.Connecting()+p.Waiting() > 0 || p.Streams() > 0 {
-			w.failed(nil, "%s: %d connections, %d connects, %d in flight, %d streams are left", at.Value.name, p.Open(), p.Connecting(), p.InFlight(), p.Streams())
+			w.failed(nil, "%s: %d connections, %d connects, %d in flight, %d streams are left", at.Value.name, p.Open(),
+				p.Connecting(), p.InFlight(), p.Streams())
 		}
 	}
 	for _, r := range w.requests {

@@ -20,7 +20,8 @@ const deferMax = bufferMax / 2
 var errAway = errors.New("the disk is full")
 
 // deferring are rules whose refused requests are stored.
-var deferring = parse("rules:\n- {id: later, match: {methods: [POST, PUT, PATCH, DELETE]}, limit: {algorithm: fixed, limit: 3, window: 1}, defer: {when: always, for: 10}}\n" +
+var deferring = parse("rules:\n- {id: later, match: {methods: [POST, PUT, PATCH, DELETE]}, limit: {algorithm: " +
+	"fixed, limit: 3, window: 1}, defer: {when: always, for: 10}}\n" +
 	"- {id: never, match: {methods: [DELETE]}, limit: {algorithm: fixed, limit: 2, window: 1}}\n")
 
 func parse(text string) *rule.Set {
@@ -64,7 +65,8 @@ func (f *front) store(k *exchange.DeferredRequest) {
 		return
 	case k.Rule.ID != "later" || !bytes.Equal(k.Body, w.up(r.id, 0, r.body)) || r.body > deferMax:
 		f.wrong("request %d of %d bytes is stored by rule %s with %d bytes", r.id, r.body, k.Rule.ID, len(k.Body))
-	case !strings.HasPrefix(string(k.Head), r.method+" ") || !strings.Contains(string(k.Head), "\r\nX-Req: "+itoa(int(r.id))+"\r\n"):
+	case !strings.HasPrefix(string(k.Head), r.method+" ") ||
+		!strings.Contains(string(k.Head), "\r\nX-Req: "+itoa(int(r.id))+"\r\n"):
 		f.wrong("request %d is stored as %q", r.id, k.Head)
 	}
 	f.log.Note(w.Now, "store request", int64(r.id), "")
@@ -95,7 +97,8 @@ func (f *front) store(k *exchange.DeferredRequest) {
 
 // stored chooses the result of storing a request.
 func (w *world) stored() deferred.Stored {
-	s := deferred.Stored{Outcome: deferred.Accepted, Position: 1, Due: w.Now.Add(time.Second), Expires: w.Now.Add(time.Minute), Durability: "fsync"}
+	s := deferred.Stored{Outcome: deferred.Accepted, Position: 1, Due: w.Now.Add(time.Second),
+		Expires: w.Now.Add(time.Minute), Durability: "fsync"}
 	if w.fault(w.profile.unstored) {
 		s = deferred.Stored{Outcome: deferred.Full, Bound: deferred.BoundEntries}
 		if w.odds(0.5) {
@@ -108,7 +111,8 @@ func (w *world) stored() deferred.Stored {
 // reportDeferred checks the outcome that is reported for a request that may be stored.
 func (f *front) reportDeferred(r *request, o *exchange.Outcome) {
 	if kept := o.Decision == exchange.Deferred; kept != r.kept || o.Postponed != r.postponed {
-		f.wrong("request %d: stored %t, to be delivered later %t; reported as %t, %t", r.id, r.kept, r.postponed, kept, o.Postponed)
+		f.wrong("request %d: stored %t, to be delivered later %t; reported as %t, %t", r.id, r.kept, r.postponed, kept,
+			o.Postponed)
 	}
 }
 

@@ -97,7 +97,8 @@ func (c *caller) judgeOwn(r *request, h *http1test.Head) error {
 	case 202:
 		ok = r.kept && strings.HasPrefix(h.Value("location"), "/deferred/")
 	case 429:
-		ok = !r.kept && r.asks() && r.decisions > 0 && !r.allowed && !r.storeAway && strings.HasPrefix(h.Value("x-weir-decision"), "d-")
+		ok = !r.kept && r.asks() && r.decisions > 0 && !r.allowed && !r.storeAway &&
+			strings.HasPrefix(h.Value("x-weir-decision"), "d-")
 	case 503:
 		ok = !calm
 	case 502, 504:
@@ -110,7 +111,8 @@ func (c *caller) judgeOwn(r *request, h *http1test.Head) error {
 		ok = status == h.Status
 	}
 	if !ok {
-		return fmt.Errorf("request %d (kind %d, allowed %t, %d decisions) is answered by the proxy: %s", r.id, r.kind, r.allowed, r.decisions, h.Line)
+		return fmt.Errorf("request %d (kind %d, allowed %t, %d decisions) is answered by the proxy: %s", r.id, r.kind,
+			r.allowed, r.decisions, h.Line)
 	}
 	return nil
 }
@@ -176,7 +178,9 @@ func (f *front) checkOwn(raw []byte) *exchange.Reply {
 		f.wrong("an own endpoint gets %s: %v", req.RequestURI, err)
 		return &exchange.Reply{Status: 500}
 	case req.Method != r.method || req.RequestURI != r.target || !bytes.Equal(content, f.w.up(id, 0, r.body)):
-		f.wrong("request %d: an own endpoint gets %s %s with %d bytes of %d", id, req.Method, req.RequestURI, len(content), r.body)
+		f.wrong("request %d: an own endpoint gets %s %s with %d bytes of %d", id, req.Method, req.RequestURI,
+			len(content), r.body)
 	}
-	return &exchange.Reply{Status: 200, Fields: [][2]string{{"X-Id", strconv.FormatUint(id, 10)}}, Body: f.w.down(id, 0, r.answer.size)}
+	return &exchange.Reply{Status: 200, Fields: [][2]string{{"X-Id", strconv.FormatUint(id, 10)}},
+		Body: f.w.down(id, 0, r.answer.size)}
 }

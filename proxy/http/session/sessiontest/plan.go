@@ -63,7 +63,8 @@ const (
 
 // status returns the status of the proxy's own answer to a kind, or 0 if it varies.
 func (k kind) status() int {
-	return [...]int{here: 200, own: 200, tooLarge: 413, circle: 508, forbidden: 405, demanding: 417, malformed: 400, partial: 408}[k]
+	return [...]int{here: 200, own: 200, tooLarge: 413, circle: 508, forbidden: 405, demanding: 417, malformed: 400,
+		partial: 408}[k]
 }
 
 // size draws the length of a body.
@@ -141,7 +142,8 @@ func (w *world) newRequest(minor int) *request {
 }
 
 func (w *world) newAnswer() answer {
-	a := answer{status: []int{200, 200, 200, 201, 404, 500, 204, 304}[w.IntN(8)], framing: []string{"length", "length", "chunked", "close"}[w.IntN(4)]}
+	a := answer{status: []int{200, 200, 200, 201, 404, 500, 204, 304}[w.IntN(8)],
+		framing: []string{"length", "length", "chunked", "close"}[w.IntN(4)]}
 	if a.status != 204 && a.status != 304 {
 		a.size = w.size()
 	}
@@ -219,7 +221,8 @@ func (r *request) bytes(w *world) (head, body []byte) {
 	case w.odds(0.2):
 		h.WriteString("Connection: X-Hop\r\nX-Hop: 1\r\n")
 	}
-	h.WriteString(map[kind]string{here: "Max-Forwards: 0\r\n", circle: "Via: 1.1 weir\r\n", demanding: "Expect: tea\r\n", malformed: "No Field\r\n"}[r.kind])
+	h.WriteString(map[kind]string{here: "Max-Forwards: 0\r\n", circle: "Via: 1.1 weir\r\n",
+		demanding: "Expect: tea\r\n", malformed: "No Field\r\n"}[r.kind])
 	if r.logsIn {
 		h.WriteString("Authorization: Negotiate YII=\r\n")
 	}
@@ -264,7 +267,8 @@ func (w *world) chunked(b []byte) []byte {
 func (a *answer) bytes(w *world, r *request) []byte {
 	var out []byte
 	for range a.interims {
-		out = append(out, []string{"HTTP/1.1 100 Continue\r\n\r\n", "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"}[w.IntN(2)]...)
+		out = append(out,
+			[]string{"HTTP/1.1 100 Continue\r\n\r\n", "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"}[w.IntN(2)]...)
 	}
 	out = fmt.Appendf(out, "HTTP/1.1 %d Whatever\r\nX-Id: %d\r\nX-Size: %d\r\n", a.status, r.id, a.size)
 	if a.status == 101 {

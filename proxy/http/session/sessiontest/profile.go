@@ -46,9 +46,10 @@ type profile struct {
 func (p *profile) String() string { return fmt.Sprintf("%+v", *p) }
 
 func newProfile(r *rand.Rand) profile {
-	p := profile{calm: r.IntN(4) == 0, callers: 2 + r.IntN(12), conns: 16, streams: 16, waiters: 64, lateness: time.Duration(1+r.IntN(200)) * time.Millisecond,
-		defers: []float64{0, 0.5, 1}[r.IntN(3)],
-		later:  []float64{0, 0.5, 1}[r.IntN(3)], unrest: 0.02}
+	p := profile{calm: r.IntN(4) == 0, callers: 2 + r.IntN(12), conns: 16, streams: 16, waiters: 64,
+		lateness: time.Duration(1+r.IntN(200)) * time.Millisecond,
+		defers:   []float64{0, 0.5, 1}[r.IntN(3)],
+		later:    []float64{0, 0.5, 1}[r.IntN(3)], unrest: 0.02}
 	if p.calm {
 		return p
 	}
@@ -65,8 +66,9 @@ func newProfile(r *rand.Rand) profile {
 
 func newWorld(seed uint64) *world {
 	r := rand.New(rand.NewPCG(seed, 1))
-	w := &world{World: looptest.World{Rand: r, Now: looptest.Epoch}, requests: make(map[uint64]*request), profile: newProfile(r),
-		tally: Tally{Seen: make(map[string]int), Statuses: make(map[int]int)}}
+	w := &world{World: looptest.World{Rand: r, Now: looptest.Epoch}, requests: make(map[uint64]*request),
+		profile: newProfile(r),
+		tally:   Tally{Seen: make(map[string]int), Statuses: make(map[int]int)}}
 	w.Failed = w.failed
 	exchanges := exchange.Settings{
 		ResponseHead: http1.Limits{HeadBytes: headMax}, OwnPaths: pattern.NewPaths([]string{"/metrics", "/config/x"}),
@@ -79,10 +81,12 @@ func newWorld(seed uint64) *world {
 	}
 	w.settings = session.Settings{
 		Settings: exchanges, Head: http1.Limits{HeadBytes: headMax},
-		HeadTimeout: 5 * time.Second, IdleTimeout: 8 * time.Second, TunnelTimeout: 20 * time.Second, DrainGrace: 200 * time.Millisecond,
+		HeadTimeout: 5 * time.Second, IdleTimeout: 8 * time.Second, TunnelTimeout: 20 * time.Second,
+		DrainGrace:  200 * time.Millisecond,
 		RequestsMax: r.IntN(4), AgeMax: time.Duration(r.IntN(2)) * 500 * time.Millisecond,
 	}
-	w.env = session.Env{Settings: &w.settings, Env: exchange.Env{Policy: func() *decide.Policy { return w.policy }, Ask: w.ask, Defers: true,
+	w.env = session.Env{Settings: &w.settings, Env: exchange.Env{Policy: func() *decide.Policy { return w.policy },
+		Ask: w.ask, Defers: true,
 		Overloaded: func(netip.Addr) bool { return w.short }, Refused: w.refused}}
 	table, err := simredis.New(simredis.Config{Stripes: 1})
 	if err != nil {

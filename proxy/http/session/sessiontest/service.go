@@ -217,7 +217,8 @@ func (sv *service) answer() {
 	case garbles:
 		sv.out = append([]byte("HTTP/1.1 junk\r\n"), sv.out...)
 	case doubles:
-		sv.out = bytes.Replace(sv.out, []byte("X-Size:"), []byte("Content-Length: 1\r\nTransfer-Encoding: chunked\r\nX-Size:"), 1)
+		sv.out = bytes.Replace(sv.out, []byte("X-Size:"),
+			[]byte("Content-Length: 1\r\nTransfer-Encoding: chunked\r\nX-Size:"), 1)
 		sv.closing = true
 	case spoils:
 		if a.framing == "chunked" && a.status != 101 && !r.bodyless() {
@@ -332,7 +333,8 @@ func (sv *service) hangUp() {
 func (sv *service) finish(reset bool) {
 	sv.done = true
 	if sv.tunnel && sv.w.profile.calm && (reset || sv.got != sv.r.answer.up) {
-		sv.w.failed(sv.conn.Log, "in a calm world tunnel %d ends after %d of %d bytes of the client", sv.r.id, sv.got, sv.r.answer.up)
+		sv.w.failed(sv.conn.Log, "in a calm world tunnel %d ends after %d of %d bytes of the client", sv.r.id, sv.got,
+			sv.r.answer.up)
 	}
 	sv.conn.Fin()
 }

@@ -26,7 +26,8 @@ func TestWorlds(t *testing.T) {
 	for _, seed := range seeds {
 		saw, err := Run(seed, *simEvents)
 		if err != nil {
-			t.Fatalf("%v\nagain: go test ./proxy/session/sessiontest -run Worlds -sim-seed %d -sim-events %d", err, seed, *simEvents)
+			t.Fatalf("%v\nagain: go test ./proxy/session/sessiontest -run Worlds -sim-seed %d -sim-events %d", err, seed,
+				*simEvents)
 		}
 		all.Add(&saw)
 	}
@@ -38,8 +39,10 @@ func TestWorlds(t *testing.T) {
 
 // sawAll fails when something that the worlds are for did not happen in them.
 func sawAll(t *testing.T, all *Tally) {
-	for _, what := range []string{"answers of targets", "answers of the proxy's own", "answers cut off", "requests refused", "requests stored",
-		"requests stored whose client had left", "requests not stored", "requests sent again", "tunnels", "streams", "sides that took nothing", "deadlines",
+	for _, what := range []string{"answers of targets", "answers of the proxy's own", "answers cut off",
+		"requests refused", "requests stored",
+		"requests stored whose client had left", "requests not stored", "requests sent again", "tunnels", "streams",
+		"sides that took nothing", "deadlines",
 		"logins", "requests on private connections", "connections closed for good",
 		"requests whose client left the target to work", "connections used again after their client left"} {
 		if n := all.Seen[what]; n < 10 {

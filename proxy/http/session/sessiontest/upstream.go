@@ -31,7 +31,8 @@ type target struct {
 }
 
 func (w *world) addTarget() {
-	t := &target{w: w, name: "target-" + itoa(w.Serial()) + ":80", pool: upstream.NewPool[*upstreamConn, *front](w.profile.conns, w.profile.streams, w.profile.waiters)}
+	t := &target{w: w, name: "target-" + itoa(w.Serial()) + ":80",
+		pool: upstream.NewPool[*upstreamConn, *front](w.profile.conns, w.profile.streams, w.profile.waiters)}
 	t.at = w.targets.Add(t)
 }
 

@@ -75,7 +75,8 @@ func Run(seed uint64, events int) (Tally, error) {
 	w := newWorld(seed)
 	w.play(events)
 	if w.err != nil {
-		w.err = fmt.Errorf("seed %d, event %d, at %v, %v: %w", seed, w.tally.Events, w.Now.Sub(looptest.Epoch), &w.profile, w.err)
+		w.err = fmt.Errorf("seed %d, event %d, at %v, %v: %w", seed, w.tally.Events, w.Now.Sub(looptest.Epoch),
+			&w.profile, w.err)
 	}
 	return w.tally, w.err
 }

@@ -17,8 +17,10 @@ import (
 func (s *Server) Pooler(connections int) *Server {
 	s.t.Helper()
 	p := newServer(s.t)
-	config := fmt.Sprintf("[databases]\nweir = host=127.0.0.1 port=%s dbname=weir user=weir\n[pgbouncer]\nlisten_addr = 127.0.0.1\n"+
-		"listen_port = %s\nunix_socket_dir =\nauth_type = any\npool_mode = transaction\ndefault_pool_size = %d\nlogfile = %s\n",
+	config := fmt.Sprintf(
+		"[databases]\nweir = host=127.0.0.1 port=%s dbname=weir user=weir\n[pgbouncer]\nlisten_addr = 127.0.0.1\n"+
+			"listen_port = %s\nunix_socket_dir =\nauth_type = any\npool_mode = transaction\ndefault_pool_size "+
+			"= %d\nlogfile = %s\n",
 		s.port, p.port, connections, p.log())
 	if err := os.WriteFile(p.poolerConfig(), []byte(config), 0o644); err != nil {
 		s.t.Fatal(err)
@@ -50,7 +52,8 @@ func (s *Server) RestartPooler() {
 func (s *Server) Standby() *Server {
 	s.t.Helper()
 	standby := newServer(s.t)
-	out, err := standby.command(program(s.t, "pg_basebackup", serverPrograms), "-h", "127.0.0.1", "-p", s.port, "-U", "weir",
+	out, err := standby.command(program(s.t, "pg_basebackup", serverPrograms), "-h", "127.0.0.1", "-p", s.port, "-U",
+		"weir",
 		"-D", standby.Data(), "--checkpoint=fast", "--no-sync", "--write-recovery-conf").CombinedOutput()
 	if err != nil {
 		s.t.Fatalf("pg_basebackup: %v\n%s", err, out)

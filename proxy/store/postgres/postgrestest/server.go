@@ -117,7 +117,8 @@ func (s *Server) command(path string, args ...string) *exec.Cmd {
 func Start(t testing.TB, args ...string) *Server {
 	t.Helper()
 	s := newServer(t, args...)
-	out, err := s.command(program(t, "initdb", serverPrograms), "-D", s.Data(), "-U", "weir", "-A", "trust", "-E", "UTF8", "--no-sync", "--no-instructions", "--wal-segsize=1").CombinedOutput()
+	out, err := s.command(program(t, "initdb", serverPrograms), "-D", s.Data(), "-U", "weir", "-A", "trust", "-E",
+		"UTF8", "--no-sync", "--no-instructions", "--wal-segsize=1").CombinedOutput()
 	if err != nil {
 		t.Fatalf("initdb: %v\n%s", err, out)
 	}
@@ -147,7 +148,8 @@ func (s *Server) launch() {
 	s.t.Helper()
 	args := []string{"-D", s.Data(), "-p", s.port, "-h", "127.0.0.1", "-k", "",
 		"-c", "dynamic_shared_memory_type=mmap", // /dev/shm may be small
-		"-c", "fsync=off", "-c", "full_page_writes=off", "-c", "shared_buffers=32MB", "-c", "max_wal_size=64MB", "-c", "min_wal_size=2MB", "-c", "log_min_messages=warning"}
+		"-c", "fsync=off", "-c", "full_page_writes=off", "-c", "shared_buffers=32MB", "-c", "max_wal_size=64MB", "-c",
+		"min_wal_size=2MB", "-c", "log_min_messages=warning"}
 	s.cmd = s.command(program(s.t, "postgres", serverPrograms), append(args, s.args...)...)
 	log, err := os.OpenFile(s.log(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {

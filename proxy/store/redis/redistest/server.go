@@ -85,7 +85,8 @@ func StartTLS(t testing.TB, args ...string) (s *Server, addr, certFile, keyFile 
 	t.Helper()
 	certFile, keyFile = testkit.WritePair(t, testkit.SelfSigned(time.Now().Add(time.Hour), "127.0.0.1"))
 	addr = testkit.FreeAddr(t)
-	s = Start(t, append(args, "--tls-port", strings.TrimPrefix(addr, "127.0.0.1:"), "--tls-cert-file", certFile, "--tls-key-file", keyFile,
+	s = Start(t, append(args, "--tls-port", strings.TrimPrefix(addr, "127.0.0.1:"), "--tls-cert-file", certFile,
+		"--tls-key-file", keyFile,
 		"--tls-ca-cert-file", certFile, "--tls-auth-clients", "no")...)
 	listens(t, addr)
 	return s, addr, certFile, keyFile

@@ -17,7 +17,8 @@ const Slots = 16384
 func StartCluster(t testing.TB) (masters []*Server, replica *Server) {
 	t.Helper()
 	node := func() *Server {
-		return StartNode(t, "--cluster-node-timeout", "3000", "--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0")
+		return StartNode(t, "--cluster-node-timeout", "3000", "--cluster-replica-validity-factor", "0",
+			"--repl-diskless-sync-delay", "0")
 	}
 	masters, replica = []*Server{node(), node(), node()}, node()
 	for i, m := range masters {
@@ -72,7 +73,8 @@ func StartSentinel(t testing.TB, master *Server, replicas ...*Server) *Server {
 	t.Helper()
 	sentinel := New(t)
 	file := filepath.Join(sentinel.Dir, "sentinel.conf")
-	text := fmt.Sprintf("port %s\nsentinel monitor weir 127.0.0.1 %s 1\nsentinel down-after-milliseconds weir 3000\nsentinel failover-timeout weir 2000\n", sentinel.Port, master.Port)
+	text := fmt.Sprintf("port %s\nsentinel monitor weir 127.0.0.1 %s 1\nsentinel down-after-milliseconds weir "+
+		"3000\nsentinel failover-timeout weir 2000\n", sentinel.Port, master.Port)
 	testkit.WriteFile(t, file, text)
 	sentinel.Launch(file, "--sentinel")
 	knows := func(command string, s *Server) {

@@ -21,7 +21,8 @@ const clients = 64
 
 func newLoop(seed uint64, slo time.Duration) *loop {
 	return &loop{
-		rng: rand.New(rand.NewPCG(seed, 0)), gate: gate.New(gate.Config{Max: 512, SLO: slo}), now: time.Unix(1_768_840_200, 0),
+		rng: rand.New(rand.NewPCG(seed, 0)), gate: gate.New(gate.Config{Max: 512, SLO: slo}),
+		now: time.Unix(1_768_840_200, 0),
 	}
 }
 
@@ -91,7 +92,8 @@ func TestFastTargetSlows(t *testing.T) {
 			sum, all := 0, 0
 			l.run(4*sec, slow, func(limit int) { sum, all = sum+limit, all+1 })
 			if mean := float64(sum) / float64(all); mean > clients/2 {
-				t.Errorf("seed %d: six seconds after answers began to take %v the limit is %.1f, want %d at most", seed, slow, mean, clients/2)
+				t.Errorf("seed %d: six seconds after answers began to take %v the limit is %.1f, want %d at most", seed, slow,
+					mean, clients/2)
 			}
 		}
 	}

@@ -53,12 +53,16 @@ var protects = map[string]struct {
 		w.Stages[0].Load = 1300
 		w.Stages[1].Speed = .3
 	}},
-	"-40 % of 64 workers":                          {.94, .86, func(w *gatetest.World) { w.Workers, w.Service, w.InTime, w.Stages[1].Speed = 64, 40*ms, 200*ms, .6 }},
-	"refuses at once, four workers":                {.93, .92, func(w *gatetest.World) { w.Queue, w.Trip, w.Workers, w.Stages[0].Load = 0, ms/4, 4, 600 }},
-	"refuses at once, eight workers":               {.94, .94, func(w *gatetest.World) { w.Queue, w.Trip, w.Workers, w.Stages[0].Load = 0, ms/4, 8, 1000 }},
-	"refuses at once":                              {.98, .97, func(w *gatetest.World) { w.Queue = 0 }},
-	"refuses at once, over a network":              {.95, .94, func(w *gatetest.World) { w.Queue, w.Trip = 0, ms/4 }},
-	"refuses at once, over a network, two proxies": {.89, .92, func(w *gatetest.World) { w.Queue, w.Trip, w.Gates = 0, ms/4, 2 }},
+	"-40 % of 64 workers": {.94, .86,
+		func(w *gatetest.World) { w.Workers, w.Service, w.InTime, w.Stages[1].Speed = 64, 40*ms, 200*ms, .6 }},
+	"refuses at once, four workers": {.93, .92,
+		func(w *gatetest.World) { w.Queue, w.Trip, w.Workers, w.Stages[0].Load = 0, ms/4, 4, 600 }},
+	"refuses at once, eight workers": {.94, .94,
+		func(w *gatetest.World) { w.Queue, w.Trip, w.Workers, w.Stages[0].Load = 0, ms/4, 8, 1000 }},
+	"refuses at once":                 {.98, .97, func(w *gatetest.World) { w.Queue = 0 }},
+	"refuses at once, over a network": {.95, .94, func(w *gatetest.World) { w.Queue, w.Trip = 0, ms/4 }},
+	"refuses at once, over a network, two proxies": {.89, .92,
+		func(w *gatetest.World) { w.Queue, w.Trip, w.Gates = 0, ms/4, 2 }},
 	"a fault": {.98, .96, func(w *gatetest.World) {
 		w.Trip, w.Stages = ms/4, []gatetest.Stage{{Load: 1000}, {From: 10 * sec, Errors: .3}, {From: 20 * sec}}
 	}},
@@ -72,16 +76,19 @@ var protects = map[string]struct {
 		w.Stages = []gatetest.Stage{{Load: 1000}, {From: 10 * sec, Load: 4000}, {From: 20 * sec, Load: 1000}}
 	}},
 	"deviation twice the mean": {.95, .90, func(w *gatetest.World) { w.CV = 2 }},
-	"512 workers":              {.89, .80, func(w *gatetest.World) { w.Workers, w.Service, w.InTime = 512, 200*ms, sec; w.Stages[0].Load = 3400 }},
+	"512 workers": {.89, .80,
+		func(w *gatetest.World) { w.Workers, w.Service, w.InTime = 512, 200*ms, sec; w.Stages[0].Load = 3400 }},
 	"every request slows the others": {.90, .90, func(w *gatetest.World) {
 		w.Workers, w.Share, w.CV, w.Stages = 60, .05, .5, []gatetest.Stage{{Load: 6000}}
 	}},
-	"a slow route beside fast ones": {.90, .85, func(w *gatetest.World) { w.Slow, w.SlowBy = .01, 50; w.Stages = []gatetest.Stage{{Load: 900}} }},
-	"four loops":                    {.97, .95, func(w *gatetest.World) { w.Loops = 4 }},
-	"four workers":                  {.96, .93, func(w *gatetest.World) { w.Workers, w.Stages[0].Load = 4, 533 }},
-	"four workers, 16 loops":        {.95, .91, func(w *gatetest.World) { w.Workers, w.Loops, w.Stages[0].Load = 4, 16, 533 }},
-	"two proxies":                   {.97, .95, func(w *gatetest.World) { w.Gates = 2 }},
-	"eight proxies":                 {.92, .78, func(w *gatetest.World) { w.Gates = 8 }},
+	"a slow route beside fast ones": {.90, .85,
+		func(w *gatetest.World) { w.Slow, w.SlowBy = .01, 50; w.Stages = []gatetest.Stage{{Load: 900}} }},
+	"four loops":   {.97, .95, func(w *gatetest.World) { w.Loops = 4 }},
+	"four workers": {.96, .93, func(w *gatetest.World) { w.Workers, w.Stages[0].Load = 4, 533 }},
+	"four workers, 16 loops": {.95, .91,
+		func(w *gatetest.World) { w.Workers, w.Loops, w.Stages[0].Load = 4, 16, 533 }},
+	"two proxies":   {.97, .95, func(w *gatetest.World) { w.Gates = 2 }},
+	"eight proxies": {.92, .78, func(w *gatetest.World) { w.Gates = 8 }},
 }
 
 func TestProtects(t *testing.T) {
@@ -95,7 +102,8 @@ func TestProtects(t *testing.T) {
 				c.change(&w)
 				r := gatetest.Play(w)
 				if all, worse := r.Ratio(2*sec, w.Length), r.Ratio(10*sec, 20*sec); all < c.all || worse < c.worse {
-					t.Errorf("seed %d: answered in time ÷ possible: %.3f over all, want %.2f; %.3f in the bad time, want %.2f", seed, all, c.all, worse, c.worse)
+					t.Errorf("seed %d: answered in time ÷ possible: %.3f over all, want %.2f; %.3f in the bad time, want %.2f",
+						seed, all, c.all, worse, c.worse)
 				}
 			}
 		})
@@ -113,7 +121,8 @@ func TestProtectsConstant(t *testing.T) {
 		r := gatetest.Play(w)
 		one, bad := r.Ratio(2*sec, w.Length), r.Ratio(10*sec, 20*sec)
 		if one < .96 || bad < .94 {
-			t.Errorf("seed %d: answered in time ÷ possible: %.3f over all, want .96; %.3f in the bad time, want .94", seed, one, bad)
+			t.Errorf("seed %d: answered in time ÷ possible: %.3f over all, want .96; %.3f in the bad time, want .94", seed,
+				one, bad)
 		}
 		all, worse = all+one, worse+bad
 	}
@@ -234,7 +243,8 @@ func TestShrinks(t *testing.T) {
 	for seed := range many * seeds {
 		w := usual()
 		w.Seed, w.Length, w.Workers, w.Service, w.InTime = seed, length, 64, 40*ms, 400*ms
-		w.Stages = []gatetest.Stage{{Load: 2000}, {From: 5 * sec, Load: 150}, {From: 35 * sec, Workers: 4, Load: 60}, {From: over, Load: 300}}
+		w.Stages = []gatetest.Stage{{Load: 2000}, {From: 5 * sec, Load: 150}, {From: 35 * sec, Workers: 4, Load: 60},
+			{From: over, Load: 300}}
 		if r := gatetest.Play(w).Ratio(over, length); r < .75 {
 			t.Errorf("seed %d: answered in time ÷ possible: %.3f, want .75", seed, r)
 		}
@@ -256,7 +266,8 @@ func TestOutages(t *testing.T) {
 					w.Stages = []gatetest.Stage{{Load: load}, {From: from, Down: true}, {From: back}}
 					r := gatetest.Play(w)
 					if soon, later := r.Ratio(back+300*ms, back+800*ms), r.Ratio(back+sec, w.Length); soon < .8 || later < .85 {
-						t.Errorf("%v down, %.0f/s, a queue of %d, seed %d: answered in time ÷ possible: %.3f after 300 ms, want .8; %.3f after a second, want .85", down, load, queue, seed, soon, later)
+						t.Errorf("%v down, %.0f/s, a queue of %d, seed %d: answered in time ÷ possible: %.3f after 300 ms, want .8; "+
+							"%.3f after a second, want .85", down, load, queue, seed, soon, later)
 					}
 				}
 			}
@@ -298,18 +309,25 @@ var calms = map[string]struct {
 	most   float64 // shed, of what was offered
 	change func(w *gatetest.World)
 }{
-	"90 %":                            {1e-4, func(*gatetest.World) {}},
-	"90 %, constant times":            {1e-4, func(w *gatetest.World) { w.CV = 0 }},
-	"90 %, 64 workers, deviation":     {1e-4, func(w *gatetest.World) { w.Workers, w.CV, w.Stages = 64, 3, []gatetest.Stage{{Load: 5760}} }},
-	"60 %, deviation":                 {1e-4, func(w *gatetest.World) { w.CV, w.Stages = 3, []gatetest.Stage{{Load: 900}} }},
-	"60 %, four workers":              {1e-4, func(w *gatetest.World) { w.Workers, w.Stages = 4, []gatetest.Stage{{Load: 240}} }},
+	"90 %":                 {1e-4, func(*gatetest.World) {}},
+	"90 %, constant times": {1e-4, func(w *gatetest.World) { w.CV = 0 }},
+	"90 %, 64 workers, deviation": {1e-4,
+		func(w *gatetest.World) { w.Workers, w.CV, w.Stages = 64, 3, []gatetest.Stage{{Load: 5760}} }},
+	"60 %, deviation": {1e-4,
+		func(w *gatetest.World) { w.CV, w.Stages = 3, []gatetest.Stage{{Load: 900}} }},
+	"60 %, four workers": {1e-4,
+		func(w *gatetest.World) { w.Workers, w.Stages = 4, []gatetest.Stage{{Load: 240}} }},
 	"90 %, deviation twice the mean":  {1e-3, func(w *gatetest.World) { w.CV = 2 }},
 	"90 %, deviation thrice the mean": {2e-3, func(w *gatetest.World) { w.CV = 3 }},
-	"90 %, four workers":              {4e-3, func(w *gatetest.World) { w.Workers, w.Stages = 4, []gatetest.Stage{{Load: 360}} }},
-	"90 %, a slow route":              {5e-3, func(w *gatetest.World) { w.Slow, w.SlowBy, w.Stages = .01, 50, []gatetest.Stage{{Load: 900}} }},
-	"60 %, crowds":                    {2e-4, func(w *gatetest.World) { w.Crowd, w.Stages = 3, []gatetest.Stage{{Load: 900}} }},
-	"90 %, crowds":                    {3e-3, func(w *gatetest.World) { w.Crowd = 3 }},
-	"one request a second":            {0, func(w *gatetest.World) { w.Length, w.Stages = 1000*sec, []gatetest.Stage{{Load: 1}} }},
+	"90 %, four workers": {4e-3,
+		func(w *gatetest.World) { w.Workers, w.Stages = 4, []gatetest.Stage{{Load: 360}} }},
+	"90 %, a slow route": {5e-3,
+		func(w *gatetest.World) { w.Slow, w.SlowBy, w.Stages = .01, 50, []gatetest.Stage{{Load: 900}} }},
+	"60 %, crowds": {2e-4,
+		func(w *gatetest.World) { w.Crowd, w.Stages = 3, []gatetest.Stage{{Load: 900}} }},
+	"90 %, crowds": {3e-3, func(w *gatetest.World) { w.Crowd = 3 }},
+	"one request a second": {0,
+		func(w *gatetest.World) { w.Length, w.Stages = 1000*sec, []gatetest.Stage{{Load: 1}} }},
 	// what has waited for gate.WaitMax is shed here, although these clients wait for longer
 	"80 %, 16 slow workers, from the start": {2e-3, func(w *gatetest.World) {
 		w.Warm, w.Length, w.InTime, w.Workers, w.Service = 0, 100*sec, 5*sec, 16, 500*ms
@@ -323,8 +341,10 @@ var calms = map[string]struct {
 		w.Warm, w.Length, w.InTime, w.Workers, w.Service = 0, 300*sec, 120*sec, 64, 10*sec
 		w.Stages = []gatetest.Stage{{Load: 3.8}}
 	}},
-	"80 %, times that hardly vary any longer": {25e-3, func(w *gatetest.World) { w.Stages = []gatetest.Stage{{Load: 1200}, {From: 10 * sec, CV: .1}} }},
-	"a third of the answers are errors":       {2e-3, func(w *gatetest.World) { w.Stages = []gatetest.Stage{{Load: 1200}, {From: 5 * sec, Errors: .3}} }},
+	"80 %, times that hardly vary any longer": {25e-3,
+		func(w *gatetest.World) { w.Stages = []gatetest.Stage{{Load: 1200}, {From: 10 * sec, CV: .1}} }},
+	"a third of the answers are errors": {2e-3,
+		func(w *gatetest.World) { w.Stages = []gatetest.Stage{{Load: 1200}, {From: 5 * sec, Errors: .3}} }},
 }
 
 func TestCalm(t *testing.T) {
@@ -375,7 +395,8 @@ var bursts = map[string]func(w *gatetest.World){
 	},
 	"the same after less was asked": func(w *gatetest.World) {
 		w.Workers, w.Service, w.CV, w.Gates = 4, ms, 0, 2
-		w.Stages, w.Burst = []gatetest.Stage{{Load: 500}, {From: 10 * sec, Load: 1}}, gatetest.Burst{Every: 11 * sec, Over: 200 * ms, Size: 1000}
+		w.Stages, w.Burst = []gatetest.Stage{{Load: 500}, {From: 10 * sec, Load: 1}},
+			gatetest.Burst{Every: 11 * sec, Over: 200 * ms, Size: 1000}
 	},
 	"the same of a target that takes more or less time": func(w *gatetest.World) {
 		w.Workers, w.Service, w.Gates = 4, ms, 2
@@ -406,7 +427,8 @@ var bursts = map[string]func(w *gatetest.World){
 	"a crowd after a pause": func(w *gatetest.World) {
 		w.Seed += 3 // the first three are easy
 		w.Workers, w.Service, w.Length, w.InTime, w.Most = 20, 500*ms, 40*sec, 3*sec, 3*sec
-		w.Stages, w.Burst = []gatetest.Stage{{Load: 4}, {From: 20 * sec, Load: .01}}, gatetest.Burst{Every: 30 * sec, Size: 40}
+		w.Stages, w.Burst = []gatetest.Stage{{Load: 4}, {From: 20 * sec, Load: .01}},
+			gatetest.Burst{Every: 30 * sec, Size: 40}
 	},
 	"four workers of 50 ms at 60 %": func(w *gatetest.World) {
 		w.Workers, w.Service = 4, 50*ms
@@ -423,7 +445,8 @@ func TestBursts(t *testing.T) {
 				w.Seed, w.InTime = seed, sec
 				change(&w)
 				if r := gatetest.Play(w); r.Needless > 0 {
-					t.Errorf("seed %d: of %d requests %d were shed, %d that could have been answered within a second", seed, r.Offered, r.Shed, r.Needless)
+					t.Errorf("seed %d: of %d requests %d were shed, %d that could have been answered within a second", seed,
+						r.Offered, r.Shed, r.Needless)
 				}
 			}
 		})
@@ -457,7 +480,8 @@ func TestLoopsShares(t *testing.T) {
 			w.Seed, w.Loops, w.First, w.Stages = seed, 4, first, []gatetest.Stage{{Load: 3000}}
 			r := gatetest.Play(w)
 			if share := float64(r.First) / (first * float64(r.Offered)); share < .9 {
-				t.Errorf("seed %d: of the requests to a loop that has %.0f %% of all, %.3f are answered in time, want .9", seed, 100*first, share)
+				t.Errorf("seed %d: of the requests to a loop that has %.0f %% of all, %.3f are answered in time, want .9", seed,
+					100*first, share)
 			}
 			if all := r.Ratio(2*sec, w.Length); all < .96 {
 				t.Errorf("seed %d: answered in time ÷ possible: %.3f, want .96", seed, all)

@@ -22,7 +22,8 @@ func TestOddSLO(t *testing.T) {
 			w = usual()
 			w.Seed, w.SLO = seed, slo
 			if r := gatetest.Play(w); r.Ratio(2*sec, w.Length) < .98 || r.Ratio(10*sec, 20*sec) < .96 {
-				t.Errorf("an SLO of %v, seed %d: answered in time ÷ possible: %.3f over all, want .98; %.3f in the bad time, want .96", slo, seed, r.Ratio(2*sec, w.Length), r.Ratio(10*sec, 20*sec))
+				t.Errorf("an SLO of %v, seed %d: answered in time ÷ possible: %.3f over all, want .98; %.3f in "+
+					"the bad time, want .96", slo, seed, r.Ratio(2*sec, w.Length), r.Ratio(10*sec, 20*sec))
 			}
 		}
 	}
@@ -41,9 +42,11 @@ func TestMute(t *testing.T) {
 				r := gatetest.Play(w)
 				again := back + timeout // when nothing is waited for any longer
 				if soon, later := r.Ratio(again, again+sec), r.Ratio(again+sec, w.Length); soon < .93 || later < .95 {
-					t.Errorf("%.0f/s, a timeout of %v, seed %d: answered in time ÷ possible: %.3f in the first second, want .93; %.3f later, want .95", load, timeout, seed, soon, later)
+					t.Errorf("%.0f/s, a timeout of %v, seed %d: answered in time ÷ possible: %.3f in the first second, want .93; "+
+						"%.3f later, want .95", load, timeout, seed, soon, later)
 				}
-				if before, after := r.Limit(8*sec, from), r.Limit(w.Length-2*sec, w.Length); after < .7*before || after > 1.4*before {
+				if before, after := r.Limit(8*sec, from), r.Limit(w.Length-2*sec, w.Length); after < .7*before ||
+					after > 1.4*before {
 					t.Errorf("%.0f/s, a timeout of %v, seed %d: the limit was %.1f and is %.1f", load, timeout, seed, before, after)
 				}
 			}
@@ -67,7 +70,8 @@ func TestClockJumps(t *testing.T) {
 				w.Stages = []gatetest.Stage{{Load: 2000}, {From: at, Clock: jump}, {From: more, Load: 5000, Workers: 60}}
 				r := gatetest.Play(w)
 				if soon, later := r.Ratio(at, more), r.Ratio(more, length); soon < .91 || later < .92 {
-					t.Errorf("seed %d: answered in time ÷ possible: %.3f, want .91; when it has more workers %.3f, want .92", seed, soon, later)
+					t.Errorf("seed %d: answered in time ÷ possible: %.3f, want .91; when it has more workers %.3f, want .92", seed,
+						soon, later)
 				}
 			}
 		})
@@ -80,7 +84,8 @@ func TestRefusalsOfASlowTarget(t *testing.T) {
 	for seed := range 2 * seeds {
 		w := usual()
 		w.Seed, w.Workers, w.Length, w.InTime = seed, 40, 60*sec, 300*ms
-		w.Stages = []gatetest.Stage{{Load: 3600, Errors: .02}, {From: 10 * sec, Errors: .3}, {From: 10200 * ms, Errors: .02, Speed: .2}}
+		w.Stages = []gatetest.Stage{{Load: 3600, Errors: .02}, {From: 10 * sec, Errors: .3},
+			{From: 10200 * ms, Errors: .02, Speed: .2}}
 		if got := gatetest.Play(w).Ratio(14*sec, 60*sec); got < .9 {
 			t.Errorf("seed %d: %.3f of what is possible is answered in time, want .9", seed, got)
 		}
@@ -97,7 +102,8 @@ func TestLastingRefusals(t *testing.T) {
 			for seed := range 4 * seeds {
 				w := usual()
 				w.Seed, w.Workers, w.Length = seed, workers, 40*sec
-				w.Stages = []gatetest.Stage{{Load: 90 * float64(workers), Errors: .03}, {From: 10 * sec, Errors: .3}, {From: 12 * sec, Errors: .03}}
+				w.Stages = []gatetest.Stage{{Load: 90 * float64(workers), Errors: .03}, {From: 10 * sec, Errors: .3},
+					{From: 12 * sec, Errors: .03}}
 				if got := gatetest.Play(w).Ratio(25*sec, 40*sec); got < .97 {
 					t.Errorf("seed %d: %.3f of what is possible is answered in time, want .97", seed, got)
 				}

@@ -88,7 +88,8 @@ func TestDipsUnderOverload(t *testing.T) {
 				w.Stages = []gatetest.Stage{{Load: 600}, {From: 5 * sec, Load: c.load}}
 				could := 1500 * (1 - c.dip.For.Seconds()/c.dip.Every.Seconds()) / min(1500, c.load)
 				if r := gatetest.Play(w).Ratio(5*sec, w.Length) / could; r < c.want {
-					t.Errorf("%+v, %.0f per second, %d loops, seed %d: answered in time ÷ possible: %.3f, want %.2f", c.dip, c.load, loops, seed, r, c.want)
+					t.Errorf("%+v, %.0f per second, %d loops, seed %d: answered in time ÷ possible: %.3f, want %.2f", c.dip,
+						c.load, loops, seed, r, c.want)
 				}
 			}
 		}

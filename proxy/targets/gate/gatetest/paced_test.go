@@ -29,7 +29,9 @@ func TestClientsPace(t *testing.T) {
 					part := paced / (load + paced)
 					w := usual()
 					w.Seed, w.Warm, w.Length, w.Sources = seed, begins, ends, []gatetest.Source{{Part: 1, SlowBy: 1, Keys: 50}, source}
-					w.Stages = []gatetest.Stage{{Load: load, Parts: []float64{1, 0}}, {From: begins, Load: load + paced, Parts: []float64{1 - part, part}}, {From: ends, Load: load, Parts: []float64{1, 0}}}
+					w.Stages = []gatetest.Stage{{Load: load, Parts: []float64{1, 0}},
+						{From: begins, Load: load + paced, Parts: []float64{1 - part, part}},
+						{From: ends, Load: load, Parts: []float64{1, 0}}}
 					others := gatetest.Play(w).Sources[0]
 					possible := min(load, 1500-paced*source.SlowBy) * (ends - begins).Seconds()
 					got := float64(others.InTime) / possible
@@ -46,7 +48,8 @@ func TestClientsPace(t *testing.T) {
 						continue
 					}
 					r := gatetest.Play(w)
-					if before, after := r.Limit(5*sec, begins), r.Limit(w.Length-5*sec, w.Length); after < .8*before || after > 1.3*before {
+					if before, after := r.Limit(5*sec, begins), r.Limit(w.Length-5*sec, w.Length); after < .8*before ||
+						after > 1.3*before {
 						t.Errorf("seed %d: the limit was %.1f and is %.1f", seed, before, after)
 					}
 				}
@@ -72,7 +75,8 @@ func mixed(seed uint64, use float64, first int) gatetest.World {
 	w.Sources = []gatetest.Source{{SlowBy: 1}, {SlowBy: headShare, Class: 1}}
 	for turn := range 3 {
 		heads := [2]float64{.1, .9}[(first+turn)%2]
-		w.Stages = append(w.Stages, gatetest.Stage{From: time.Duration(turn) * 5 * sec, Load: use * 1500 / (1 - heads + heads*headShare), Parts: []float64{1 - heads, heads}})
+		w.Stages = append(w.Stages, gatetest.Stage{From: time.Duration(turn) * 5 * sec,
+			Load: use * 1500 / (1 - heads + heads*headShare), Parts: []float64{1 - heads, heads}})
 	}
 	return w
 }
@@ -125,7 +129,8 @@ func TestAfterHeads(t *testing.T) {
 		w := usual()
 		w.Seed, w.CV, w.InTime, w.Length = seed, .3, 150*ms, 40*sec
 		w.Sources = []gatetest.Source{{SlowBy: 5}, {SlowBy: headShare, Class: 1}}
-		w.Stages = []gatetest.Stage{{Load: 1000, Parts: []float64{.05, .95}}, {From: 20 * sec, Load: 450, Parts: []float64{1, 0}}}
+		w.Stages = []gatetest.Stage{{Load: 1000, Parts: []float64{.05, .95}},
+			{From: 20 * sec, Load: 450, Parts: []float64{1, 0}}}
 		if got := gatetest.Play(w).Ratio(22*sec, 40*sec); got < .9 {
 			t.Errorf("seed %d: %.3f of what is possible is answered in time, want .9", seed, got)
 		}

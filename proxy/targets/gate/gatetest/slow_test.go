@@ -17,7 +17,8 @@ func idle(seed uint64, good, slow gatetest.Source, rate float64) gatetest.World 
 	good.SlowBy = 1
 	w.Sources = []gatetest.Source{good, slow}
 	part := rate / (200 + rate)
-	w.Stages = []gatetest.Stage{{Load: 200, Parts: []float64{1, 0}}, {From: 10 * sec, Load: 200 + rate, Parts: []float64{1 - part, part}}}
+	w.Stages = []gatetest.Stage{{Load: 200, Parts: []float64{1, 0}},
+		{From: 10 * sec, Load: 200 + rate, Parts: []float64{1 - part, part}}}
 	return w
 }
 
@@ -34,10 +35,12 @@ func TestSlowPath(t *testing.T) {
 		"one client":                        {gatetest.Source{Keys: 10}, one, .95},
 		"one client, beside one":            {one, one, .95},
 		"one client, on a route of its own": {gatetest.Source{Keys: 10}, gatetest.Source{Keys: 1, Route: 1, Class: 1}, .95},
-		"one key of the only client":        {gatetest.Source{Keys: 10, Within: true}, gatetest.Source{Keys: 1, Within: true}, .85},
-		"many clients":                      {gatetest.Source{Keys: 10}, many, .9},
-		"many clients, on one route":        {gatetest.Source{Keys: 10}, gatetest.Source{Keys: 300, Route: 1, Class: 1}, .9},
-		"the same clients, on a route":      {gatetest.Source{Keys: 10, Within: true}, gatetest.Source{Keys: 10, Within: true, Route: 1, Class: 1}, .9},
+		"one key of the only client": {gatetest.Source{Keys: 10, Within: true},
+			gatetest.Source{Keys: 1, Within: true}, .85},
+		"many clients":               {gatetest.Source{Keys: 10}, many, .9},
+		"many clients, on one route": {gatetest.Source{Keys: 10}, gatetest.Source{Keys: 300, Route: 1, Class: 1}, .9},
+		"the same clients, on a route": {gatetest.Source{Keys: 10, Within: true},
+			gatetest.Source{Keys: 10, Within: true, Route: 1, Class: 1}, .9},
 	} {
 		for _, rate := range []float64{4, 100} {
 			for _, takes := range []time.Duration{300 * ms, 9 * sec} {
@@ -52,7 +55,8 @@ func TestSlowPath(t *testing.T) {
 								w.Length = length
 								good := gatetest.Play(w).Sources[0]
 								if share := float64(good.InTime) / float64(good.Offered); share < c.want {
-									t.Errorf("seed %d: in %v the others have %.3f of their answers in time, want %.2f: %+v", seed, length-10*sec, share, c.want, good)
+									t.Errorf("seed %d: in %v the others have %.3f of their answers in time, want %.2f: %+v", seed,
+										length-10*sec, share, c.want, good)
 								}
 							}
 						}
@@ -67,10 +71,12 @@ func TestSlowPath(t *testing.T) {
 // others from being served, though the gate cannot know how many workers there are. The goal is .95.
 func TestSlowWork(t *testing.T) {
 	for _, c := range []struct{ good, bad, slowBy, all, one float64 }{
-		{200, 60, 200, .93, .8}, {200, 20, 200, .93, .8}, {200, 100, 60, .95, .8}, {50, 60, 200, .85, .6}, {50, 20, 60, .97, .95}, {20, 60, 200, .8, .5},
+		{200, 60, 200, .93, .8}, {200, 20, 200, .93, .8}, {200, 100, 60, .95, .8}, {50, 60, 200, .85, .6},
+		{50, 20, 60, .97, .95}, {20, 60, 200, .8, .5},
 	} {
 		for loops := 1; loops <= 4; loops += 3 {
-			t.Run(fmt.Sprintf("%.0f per second, beside %.0f that take %.0f times as long, %d loops", c.good, c.bad, c.slowBy, loops), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%.0f per second, beside %.0f that take %.0f times as long, %d loops", c.good, c.bad, c.slowBy,
+				loops), func(t *testing.T) {
 				t.Parallel()
 				sum, worlds := 0., 2*seeds
 				for seed := range worlds {
@@ -78,7 +84,8 @@ func TestSlowWork(t *testing.T) {
 					w.Seed, w.Loops, w.Workers, w.Service, w.Warm, w.InTime, w.Length = seed, loops, 8, 5*ms, 10*sec, sec, 40*sec
 					w.Sources = []gatetest.Source{{Keys: 10, SlowBy: 1}, {Keys: 1, SlowBy: c.slowBy}}
 					part := c.bad / (c.good + c.bad)
-					w.Stages = []gatetest.Stage{{Load: c.good, Parts: []float64{1, 0}}, {From: 10 * sec, Load: c.good + c.bad, Parts: []float64{1 - part, part}}}
+					w.Stages = []gatetest.Stage{{Load: c.good, Parts: []float64{1, 0}},
+						{From: 10 * sec, Load: c.good + c.bad, Parts: []float64{1 - part, part}}}
 					good := gatetest.Play(w).Sources[0]
 					share := float64(good.InTime) / float64(good.Offered)
 					if sum += share; share < c.one {

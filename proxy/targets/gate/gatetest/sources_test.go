@@ -23,7 +23,8 @@ func TestSlowClient(t *testing.T) {
 				w := usual()
 				w.Seed, w.Warm, w.Length = seed, counted, length
 				w.Sources = []gatetest.Source{{Part: 1, Keys: 50, SlowBy: 1}, {SlowBy: 50}}
-				w.Stages = []gatetest.Stage{{Load: c.rate}, {From: begins, Load: c.rate / (1 - c.part), Parts: []float64{1 - c.part, c.part}}}
+				w.Stages = []gatetest.Stage{{Load: c.rate},
+					{From: begins, Load: c.rate / (1 - c.part), Parts: []float64{1 - c.part, c.part}}}
 				r := gatetest.Play(w)
 				others, slow := &r.Sources[0], &r.Sources[1]
 				sum += float64(others.InTime) / (min(c.rate, 1500) * (length - counted).Seconds())
@@ -58,7 +59,8 @@ func TestPriorities(t *testing.T) {
 			for seed := range seeds {
 				w := usual()
 				w.Seed, w.Loops, w.Warm, w.Length = seed, c.loops, 8*sec, 20*sec
-				w.Sources = []gatetest.Source{{Part: .125, Keys: c.keys, SlowBy: 1}, {Part: .375, Keys: 10, Rank: 1, SlowBy: 1}, {Part: .5, Keys: 10, Rank: 2, SlowBy: 1}}
+				w.Sources = []gatetest.Source{{Part: .125, Keys: c.keys, SlowBy: 1}, {Part: .375, Keys: 10, Rank: 1, SlowBy: 1},
+					{Part: .5, Keys: 10, Rank: 2, SlowBy: 1}}
 				w.Stages = []gatetest.Stage{{Load: 2400}, {From: 6 * sec, Speed: c.speed}}
 				r := gatetest.Play(w)
 				for class, want := range c.want {
@@ -67,8 +69,10 @@ func TestPriorities(t *testing.T) {
 						t.Errorf("seed %d: of class %d %.3f are answered in time, want %.2f: %+v", seed, class, got, want, r.Sources)
 					}
 				}
-				if first, middle, last := r.Sources[0].ShedPart(), r.Sources[1].ShedPart(), r.Sources[2].ShedPart(); first > .01 || middle > last {
-					t.Errorf("seed %d: of the highest class %.3f are shed, of the next %.3f, of the lowest %.3f", seed, first, middle, last)
+				if first, middle, last := r.Sources[0].ShedPart(), r.Sources[1].ShedPart(),
+					r.Sources[2].ShedPart(); first > .01 || middle > last {
+					t.Errorf("seed %d: of the highest class %.3f are shed, of the next %.3f, of the lowest %.3f", seed, first,
+						middle, last)
 				}
 			}
 		})
@@ -95,10 +99,12 @@ func TestProcessorSharing(t *testing.T) {
 					t.Errorf("seed %d: at 80 %% %d of %d are shed", seed, r.Shed, r.Offered)
 				}
 				for _, load := range []float64{1.5, 3} {
-					w.Stages = []gatetest.Stage{{Load: .6 * capacity}, {From: 10 * sec, Load: load * capacity}, {From: 20 * sec, Load: .6 * capacity}}
+					w.Stages = []gatetest.Stage{{Load: .6 * capacity}, {From: 10 * sec, Load: load * capacity},
+						{From: 20 * sec, Load: .6 * capacity}}
 					got := gatetest.Play(w).Ratio(10*sec, 20*sec)
 					if got < want[1] {
-						t.Errorf("seed %d: answered in time ÷ possible at %.1f times the load that is possible: %.3f, want %.2f", seed, load, got, want[1])
+						t.Errorf("seed %d: answered in time ÷ possible at %.1f times the load that is possible: %.3f, want %.2f",
+							seed, load, got, want[1])
 					}
 					sum, worlds = sum+got, worlds+1
 				}

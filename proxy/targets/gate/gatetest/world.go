@@ -74,19 +74,20 @@ func (d *Dip) lasts(from, takes time.Duration) time.Duration {
 // served, its traffic, and the proxies in front of it. Times to answer are exponential
 // (CV 1), constant (CV 0) or log-normal.
 type World struct {
-	Seed       uint64
-	Warm       time.Duration // before, nothing is counted but in Ratio
-	Length     time.Duration
-	InTime     time.Duration // counted from the arrival
-	Workers    int
-	Service    time.Duration // mean
-	CV         float64       // deviation ÷ mean
-	Queue      int           // places; beyond, the target answers 503 after a millisecond
-	Crowd      float64       // 0: Poisson arrivals; else a twentieth of the time they come so many times as often
-	Burst      Burst
-	Stall      Stall
-	Dip        Dip
-	Cache      int     // keys, which follow Zipf's law; a target answers those that it knows at once. It knows all until it is flushed
+	Seed    uint64
+	Warm    time.Duration // before, nothing is counted but in Ratio
+	Length  time.Duration
+	InTime  time.Duration // counted from the arrival
+	Workers int
+	Service time.Duration // mean
+	CV      float64       // deviation ÷ mean
+	Queue   int           // places; beyond, the target answers 503 after a millisecond
+	Crowd   float64       // 0: Poisson arrivals; else a twentieth of the time they come so many times as often
+	Burst   Burst
+	Stall   Stall
+	Dip     Dip
+	// keys, which follow Zipf's law; a target answers those that it knows at once. It knows all until it is flushed
+	Cache      int
 	Slow       float64 // share of requests of another class, which take SlowBy as long
 	SlowBy     float64
 	Trip       time.Duration // mean time of a message between proxy and target, exponential
@@ -163,9 +164,11 @@ func (r *Result) Limit(from, to time.Duration) float64 {
 
 // Play plays a world. The same world has the same result.
 func Play(w World) *Result {
-	r := &run{w: &w, rng: rand.New(rand.NewPCG(w.Seed, 7)), chance: rand.New(rand.NewPCG(w.Seed, 8)), stage: Stage{Speed: 1, CV: w.CV}, stages: w.Stages}
+	r := &run{w: &w, rng: rand.New(rand.NewPCG(w.Seed, 7)), chance: rand.New(rand.NewPCG(w.Seed, 8)),
+		stage: Stage{Speed: 1, CV: w.CV}, stages: w.Stages}
 	for i := range max(1, w.Targets) {
-		r.targets = append(r.targets, &target{run: r, index: i, workers: w.Workers, speed: 1, free: make([]time.Duration, w.Workers)})
+		r.targets = append(r.targets, &target{run: r, index: i, workers: w.Workers, speed: 1,
+			free: make([]time.Duration, w.Workers)})
 	}
 	for range max(1, w.Gates) {
 		r.sides = append(r.sides, r.newSide())
