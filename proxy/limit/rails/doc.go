@@ -1,4 +1,4 @@
-// Package guard enforces the proxy's own bounds on the advisor's recommendations. The
+// Package rails enforces the proxy's own bounds on the advisor's recommendations. The
 // advisor has bounds, too; these hold even if it is faulty, outdated or impersonated.
 // Whatever it recommends, the limit put in force
 //
