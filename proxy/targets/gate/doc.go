@@ -95,4 +95,24 @@
 // flight, ends early if those that are in flight do not become fewer.
 //
 // Nothing here reads a clock. Every target has one gate, which all loops share.
+//
+// # In numbers
+//
+// A window has at least 20 answers and 100 ms. Requests have classes, by the rule that routes them
+// and by whether they read, write or only query (HEAD, OPTIONS, 304): 16, of which rare ones share
+// the last. Tunnels are not measured, nor are uploads that are answered before all of them was
+// sent, because their clients set the pace. A streamed answer counts when it begins. An answer
+// across a time in which nothing was answered, longer than ten seconds and twenty answer times,
+// does not count.
+//
+// A limit that is reached falls to the requests being served plus their square root, by at most
+// three quarters in one window. While it is not reached, a queue that lasts makes it fall: for one
+// second if more than half of the answer time is waiting, else for three. It rises by about a third
+// in a window without a queue, after the first probe to 1.6 times itself; under refusals by a
+// sixteenth when all places have been used three times. Streams take at most a quarter of the
+// places.
+//
+// If nothing is answered for ten times the usual time while requests wait, the limit rises, and
+// again after twice as long each time, since a target that stands still behaves likewise. A timeout
+// counts as a refusal, so the limit falls.
 package gate
