@@ -1,4 +1,3 @@
-// Bench runs experiments with the whole system and prints their results.
 package main
 
 import (

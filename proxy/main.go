@@ -1,5 +1,3 @@
-// Proxy is a rate-limiting HTTP proxy. It forwards requests to the targets as far as
-// their limits allow and answers the others with 429.
 package main
 
 import (

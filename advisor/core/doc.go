@@ -22,4 +22,7 @@
 // Proxies that share a store enforce one limit together. Proxies with stores of their own
 // enforce separate limits: the limits are added up, and each proxy gets a part of the
 // recommendation.
+//
+// While a gate limits, a proxy reports about every 2 s: each report goes to the policy, and the
+// forecast gets slots of the usual width.
 package core

@@ -29,4 +29,13 @@
 //
 // It starts from the limit that is in force, not from the previous recommendation, since
 // the limit may have been changed or the recommendation clipped.
+//
+// # What it does not do
+//
+// Behind a gate, answer times are not used, and a hint does not bound the limit from above: a hint
+// that is too low would never be corrected, because the rate that is answered well never exceeds
+// the limit. It does not probe in quiet hours, when the demand does not reach the limit and a
+// higher one would show nothing. It sets no quotas for classes and does not change the algorithm.
+// Intervals in which the limit did not decide are learned from, but do not lower it.
+// docs/design/011-what-the-advisor-decides.md has the measurements.
 package policy

@@ -11,4 +11,7 @@
 //
 // The system clock determines when the state is written, and bounds how long an answer
 // waits. What is learned depends only on the snapshots' times.
+//
+// With a full disk the advisor starts, too: it keeps trying to write, and until it succeeds the
+// health component state is DOWN.
 package serve

@@ -5,6 +5,9 @@
 // own tally, so nothing is shared while requests are sent and answered. One goroutine per
 // run coordinates: it opens the first connections, sets the start, and asks the senders
 // four times a second for their counts, by a function posted to their loops.
+//
+// A loop sleeps until a precise alarm, and also sends what is due at the end of any turn. A request
+// without a free connection waits in line and keeps its due time.
 package drive
 
 import (

@@ -18,6 +18,9 @@
 //
 // Every request that was due ends in exactly one outcome, or is counted as
 // abandoned or unsent when a run is cut short. Nothing is left out.
+//
+// A run with too much lag is invalid. Histograms are part of the result, so results of several
+// generators merge exactly.
 package record
 
 import (

@@ -5,4 +5,15 @@
 // An accepted entry is never lost: at any time it is waiting or delivering, or it has reached
 // exactly one of the final states. The suite in deferred/deferredtest tests this for every queue,
 // also across crashes and restarts.
+//
+// A rule's [Defer] says which refused requests are stored, and [Defer.Judge] the outcome of an
+// attempt to deliver one. A request is stored as it came, with two exceptions: its X-Request-Id is
+// the one that the proxy gave it, and its Connection field is written again and names only fields
+// that the request has. Whether its claims about the client are trusted is stored too.
+//
+// No client has more than its share. Queues compare a digest of [Entry.Client]. A client has at
+// most a tenth of the entries and bytes; final entries count in these bytes and take at most half
+// of them ([Limits.Kept]). Beyond, its oldest are deleted when another one becomes final.
+//
+// docs/design/006-three-queues.md says what was rejected.
 package deferred

@@ -42,4 +42,15 @@
 // An algorithm consists of the meaning of its State and a few small functions (settle,
 // charge, freeAt, newAt). To add one, add a file with them, its fields in Config, and a
 // case in each switch of take.go and add.go.
+//
+// # Changes
+//
+// New amounts apply to the existing states of keys. The algorithm and the window, the kind of
+// limits, are part of the name that a key has in a store, so proxies that disagree during a
+// roll-out admit at most the sum of their limits. token and gcra keep the permits that are used and
+// not yet refilled, so after the capacity was reduced a key may have none left for a while, with
+// token no longer than the old bucket would have taken to fill.
+//
+// What cannot be held exactly is rejected when it is configured. [Limit.Decide] decides n requests
+// of one cost at once, in constant time, exactly as n single calls would.
 package limit

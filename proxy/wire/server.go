@@ -1,7 +1,3 @@
-// Package wire connects the proxy's machines to event loops. It gives each client
-// connection a session, carries out the session's effects, and keeps the connections to
-// the targets for the pools. It makes no decision that a session, a pool or the limiter
-// could make.
 package wire
 
 import (

@@ -1,7 +1,7 @@
 // Package closedloop simulates traffic, a limiter, the gate behind it, the advisor and the
 // target in virtual time, to compare ways to protect a target. Requests arrive according
 // to a trace, and clients retry when they are refused. The limit, the gate, the line and
-// the guard rails are those of the proxy's packages limit, gate, upstream and guard; the
+// the guard rails are those of the proxy's packages limit, gate, upstream and rails; the
 // target is a queue with workers.
 //
 // Every request is simulated. The target's queue is first come, first served, so the wait

@@ -20,4 +20,6 @@
 // implement encoding.TextUnmarshaler. Other types are a mistake of the program and panic.
 // null stands for the absence of a slice, map, pointer, any or Raw, and is a fault
 // elsewhere.
+//
+// docs/design/009-readers-of-json-and-yaml.md says why the JSON scanner is our own.
 package strict

@@ -30,4 +30,25 @@
 //   - Deadlines are coarse (one step of the wheel) and cheap. Alarms are precise (tens of
 //     microseconds): one locked thread sleeps until an absolute time of the kernel, because
 //     Go's timers round waits below a millisecond up to one.
+//
+// # How it is done
+//
+// The listener is one goroutine of our own, because EMFILE would end gnet's engine, which runs
+// without listeners. Every callback is one turn with one clock reading.
+//
+// gnet cannot pause, and drops unsent bytes on close without reporting when they are sent. So to
+// pause, the descriptor is duplicated, and gnet closes its own; the socket is enrolled again when
+// the Handler has caught up. What a socket does not accept at once waits in Conn, not in gnet, and
+// is tried again every 5 ms, less often while nothing moves: a socket can be taken out of gnet at
+// any time. Write errors are not reported: the next read returns what the peer sent, for example an
+// early answer.
+//
+// One function, conclude, decides how a connection ends, whenever its socket changes hands: opened,
+// paused, resumed, half closed, lost. It ends by FIN, or by a reset (with TLS, without
+// close_notify) if bytes are lost or more should follow, so that a peer never takes a part for the
+// whole. A simulation runs Conn over a fake kernel and a fake gnet in virtual time, with resets,
+// short writes and failing calls by seed: every connection that is to end is closed once, within
+// its bound, and every descriptor is closed once.
+//
+// docs/design/001-own-event-loops.md says what this replaces.
 package loop

@@ -24,4 +24,10 @@
 //
 // With the flag -healthcheck the binary checks a running program, for images that contain
 // nothing else.
+//
+// Own endpoints are listed in one place, [OwnEndpoints], with who may use them;
+// docs/design/010-own-endpoints.md says why.
+//
+// [Settings] are flags of the standard library: each is an environment variable and a flag, and all
+// faults are reported at once, one line each.
 package service

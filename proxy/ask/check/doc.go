@@ -15,4 +15,7 @@
 //
 // If the store answers an ask later, the ask's Done is called on the loop. It ends the exchange
 // and then calls Env.Answered. The store bounds how long that takes.
+//
+// The same sessions answer /check/…: described makes a head from the description, decide.Case
+// treats it like a request on the data path, and decide.Answers writes the refusal.
 package check

@@ -11,4 +11,7 @@
 // refuses; keys contain the lengths of their parts; and time is the store's. A look,
 // which is charged 0, is refused if nothing is left, and not only if something was
 // refused before; with Together it is never refused.
+//
+// A test of package proxy builds envoyproxy/ratelimit (bench/limits/decision/ratelimit, a module of
+// its own) and compares the two.
 package envoy

@@ -1,6 +1,6 @@
 // Package adaptive lets the limit follow the advisor. At every interval, and every 2 s
 // while gates hold requests back, it sends the advisor what the proxy has observed, and
-// applies the recommendation within the bounds of package guard. The limit configuration
+// applies the recommendation within the bounds of package rails. The limit configuration
 // stays in the store (see admin.Limits), so the other proxies follow it and manual
 // changes win. When the advisor is unavailable, slow or sends an invalid response, the
 // last limit stays in force.

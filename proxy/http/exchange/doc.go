@@ -10,8 +10,8 @@
 // HTTP/1.1 message. After each call, Effects contains what to do, and End returns how the
 // exchange has ended.
 //
-// A request, its upstream connection and its answer each have their own states; the tables
-// requestSteps, upstreamSteps and answerSteps say what changes them.
+// A request, its upstream connection and its answer each have their own states; the tables in
+// states.go say what changes them.
 //
 // The decision precedes the body: a refused upload is answered without being read. Small
 // bodies are collected in both directions, so that an answer that is cut off can still
@@ -19,4 +19,39 @@
 // read while it holds one. HandleClientFull and HandleTargetFull report that one side
 // accepts no data; the exchange then reads nothing from the other. After a switch of
 // protocols it holds the upstream connection of the tunnel until EndTunnel.
+//
+// # When a request is answered
+//
+// A refused request whose body has not arrived with its head is answered at once, and its
+// connection is closed with a lingering close; otherwise the connection is kept. When the store
+// answers later, a body counts as not having arrived.
+//
+// TargetTimeout bounds the time from sending the request to the head of the answer, and between two
+// pieces of an answer that is collected. An answer that takes longer in total is streamed from then
+// on. The request is kept until the answer begins. If the idle connection that it was sent on turns
+// out to be closed, it is sent once more, without asking the limiter again: only if it is
+// idempotent and not streamed, and before any byte of the answer (RFC 9112 section 9.3.1).
+//
+// # Fields
+//
+// A field is forwarded as it came, unless it belongs to the client's connection, or claims
+// something about the origin of the request and the sender is not trusted (origin.go). Rules see
+// neither such claims nor fields that are dropped for their names, as the target does not. They see
+// all others, including those that Connection names, and the proxy's own fields are written last,
+// so a client can remove nothing by naming it in Connection. What proxies add to a head has bounds
+// of its own, so that the next proxy in a chain accepts what the first one did.
+//
+// # Streams
+//
+// When one side accepts no more data, reading from the other pauses. A stream takes at most
+// half a megabyte per direction, and no goroutine. Only a share of a target's connections may carry
+// streams. Beyond it an upgrade or a large upload is refused at once, and an answer of unknown or
+// great length is collected like a small one; if it becomes too large or too slow, the client gets
+// 502, because the target has executed the request. A 503 of the proxy's own always means that
+// nothing was sent.
+//
+// # Memory
+//
+// The head of a loop's current message, its output and its scratch buffers belong to [Env], one per
+// loop, so an idle connection holds a few hundred bytes.
 package exchange

@@ -94,7 +94,7 @@ func (set *Settings) isOwn(path []byte) bool {
 // beginForward writes the head for the target. The body is appended as it arrives.
 func (x *Exchange) beginForward(h *http1.Head) {
 	x.upgrade = string(x.asksUpgrade(h))
-	if h.Method.Idempotent() && x.upgrade == "" && !x.env.Delivery { // for stored requests package terms decides
+	if h.Method.Idempotent() && x.upgrade == "" && !x.env.Delivery { // for stored requests package deferred decides
 		x.replay = replayOnce
 	}
 	if h.Framing == http1.BodyChunked {

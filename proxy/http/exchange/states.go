@@ -2,7 +2,8 @@ package exchange
 
 import "fmt"
 
-// A step is a row of a table of states: one possible transition. ARCHITECTURE.md shows the tables.
+// A step is a row of a table of states: one possible transition.
+// docs/design/008-exchanges-and-carriers.md shows the tables.
 type step[S ~uint8] struct {
 	from S
 	when string

@@ -13,7 +13,7 @@ var update = flag.Bool("update", false, "write the tables of states into the doc
 // The documentation shows the tables of states as they are; -update writes them.
 func TestTables(t *testing.T) {
 	text := table("request", requestSteps) + "\n" + table("upstream", upstreamSteps) + "\n" + table("answer", answerSteps)
-	shows(t, "../../../ARCHITECTURE.md", "```\nrequest (?s:.*?)```\n", "```\n"+text+"```\n")
+	shows(t, "../../../docs/design/008-exchanges-and-carriers.md", "```\nrequest (?s:.*?)```\n", "```\n"+text+"```\n")
 }
 
 // table is a table of states as text.

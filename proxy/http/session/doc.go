@@ -9,4 +9,8 @@
 // before the connection closes.
 //
 // The owner calls one Handle method at a time and then carries out the Effects.
+//
+// After a switch of protocols the end of each direction is passed on separately. TunnelTimeout
+// bounds how long a tunnel may be silent; once one side has half closed StreamTimeout does, because
+// only a write would detect that it has disconnected.
 package session

@@ -37,4 +37,13 @@
 // not open the breaker. When the count has changed, or the backend may have lost keys, all
 // remembered refusals are forgotten. This needs no decision, since a key that is refused from
 // memory causes none.
+//
+// # Bounds
+//
+// While two batches are in progress, or one and fewer asks wait than it had, asks are queued. An
+// ask is answered without the store (Lane.without) while the breaker is open, when 65,536 asks of
+// the lane wait, when its deadline passes, and when its group has an error. An answer that has
+// arrived but was not read yet takes precedence over a deadline, so that a busy machine does not
+// admit requests without limit. Of a master no more batches may miss their deadlines than fit into
+// half a second.
 package lane

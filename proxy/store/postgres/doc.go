@@ -33,4 +33,26 @@
 // an ask passes, its connection waits for the answer for another second and is then closed.
 // A connection that the server has closed while it was idle is replaced before it is used.
 // Only a call that was certainly rolled back is sent twice.
+//
+// # Functions
+//
+// Their names contain the version of the schema that introduced them, so proxies of different
+// versions can use one database; the first proxy of a newer version adds its functions, under a
+// lock. They disable plans that do not look up each key in the index, because PL/pgSQL keeps plans
+// for as long as a connection lasts, also one made for an empty table.
+//
+// They are SECURITY DEFINER, and a role may call any of them, with any arguments, in a session that
+// it has prepared. So each has the search_path pg_catalog, pg_temp and writes all other names with
+// their schema. Those without a search_path of their own, which the others call, name the types of
+// variables so, too, because a session keeps the types that their first call has found. A proxy
+// asks who owns the schema before it calls a function there, and its own statements have this
+// search_path.
+//
+// A batch waits at most half of POSTGRES_TIMEOUT for a lock, whether of a key or of a row that
+// another program has locked. One proxy at a time deletes expired rows, a slice of the table per
+// second. Every proxy reads the state of the database every 5 s: the size of the tables, dead rows,
+// and the oldest transaction. [store.Backend.Edits] contains the timeline, which a promoted standby
+// changes.
+//
+// docs/design/007-functions-in-postgresql.md says what was rejected.
 package postgres

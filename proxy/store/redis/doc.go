@@ -63,4 +63,10 @@
 //
 // Replication is asynchronous: a fail-over may lose the latest charges, so that as many
 // requests are admitted again.
+//
+// After a timeout nothing is sent again, because the script may have run; only NOSCRIPT is answered
+// with the script's text.
+//
+// The text of [store.Backend.Edits] contains a random text that is stored beside the keys and lost
+// with them, under ratelimiter:epoch, and the number of connections made.
 package redis

@@ -5,6 +5,13 @@
 // is never sent again, to this or another master.
 //
 // Documents are read only: they are changed at the master.
+//
+// A master that refuses connections is skipped at once, and one that accepts none when its share of
+// the time is over. After a call without an answer in time the next master is asked. The prober
+// asks all at once and takes the first in REMOTE_URL that answers. A master in mode open or closed
+// counts as unavailable; one in mode local decides alone, and its decisions count. A call is
+// repeated only if the master's FIN arrived without an acknowledgement of the question: the master
+// has not read it.
 package remote
 
 import (

@@ -7,9 +7,9 @@
 // A request that finds all workers of its target busy waits, and so do all others: waiting
 // adds about the same time w to every answer time. A target that has become slower
 // multiplies every answer time by the same factor f. The quantiles of the answer times tell
-// the two apart, compared with the quantiles when few requests are in flight (calm):
+// the two apart, compared with the quantiles when few requests are in flight, the baseline:
 //
-//	quantile now = w + f × quantile when calm
+//	quantile now = w + f × quantile of the baseline
 //
 // Two quantiles give w and f. By Little's law the share of the answer time that is waiting,
 // u = w ÷ mean, says how many of the requests in flight are being worked on:
@@ -19,12 +19,12 @@
 // within two milliseconds, or half of the time that clients expect if that is less, however
 // much of that is waiting.
 //
-// The gate learns the calm answer times from the first requests, which are sent while few
-// others are in flight, and corrects them by looks: short spans with clearly fewer requests
-// in flight than the target can work on. The first look follows immediately; until then
+// The gate learns the baseline from the first requests, which are sent while few
+// others are in flight, and corrects it by probes: short spans with clearly fewer requests
+// in flight than the target can work on. The first probe follows immediately; until then
 // the limit is one that the gate was given, if any. From then on it grows faster than later,
-// until it no longer binds or there may be a queue. Later looks begin at full seconds of the
-// wall clock, so that gates that share a target look at the same time.
+// until it no longer binds or there may be a queue. Later probes begin at full seconds of the
+// wall clock, so that gates that share a target probe at the same time.
 //
 // A window whose latest answers are clearly slower or faster than those before is discarded
 // without a decision and begins anew. While a queue grows, answer times spread, and one window
@@ -42,7 +42,7 @@
 // than a few percent of the answers are refusals, the limit falls below where they began.
 // From then on it falls by one place with each refusal, and rises when all places have been
 // used three times while the gate bound. So it stays close to the number of workers, and the
-// target refuses few requests. There are no looks then, because such a target limits its queue
+// target refuses few requests. There are no probes then, because such a target limits its queue
 // itself.
 //
 // When as many requests fail with fewer in flight, it is a fault, which no limit cures: the gate
@@ -74,8 +74,8 @@
 //
 // Where all requests share the processors, each takes the longer the more are in flight. The
 // distribution of answer times does not distinguish that from a target that has become slower. The
-// limit grows with them, until a look brings as many answers per second with half as many in flight.
-// Then the limit stays near that number. Every look halves it, so this takes some seconds.
+// limit grows with them, until a probe brings as many answers per second with half as many in flight.
+// Then the limit stays near that number. Every probe halves it, so this takes some seconds.
 //
 // # Needless refusals
 //
@@ -91,8 +91,28 @@
 // Requests may wait at the target for something other than a worker, such as long polls. If they
 // took all places, a target that could serve others at once would be closed. Those that were
 // overtaken by many others can be told; their places are free for others, see Long. If they hold
-// all places nothing is answered, and the limit rises, see Waits. A look, which needs few requests in
+// all places nothing is answered, and the limit rises, see Waits. A probe, which needs few requests in
 // flight, ends early if those that are in flight do not become fewer.
 //
 // Nothing here reads a clock. Every target has one gate, which all loops share.
+//
+// # In numbers
+//
+// A window has at least 20 answers and 100 ms. Requests have classes, by the rule that routes them
+// and by whether they read, write or only query (HEAD, OPTIONS, 304): 16, of which rare ones share
+// the last. Tunnels are not measured, nor are uploads that are answered before all of them was
+// sent, because their clients set the pace. A streamed answer counts when it begins. An answer
+// across a time in which nothing was answered, longer than ten seconds and twenty answer times,
+// does not count.
+//
+// A limit that is reached falls to the requests being served plus their square root, by at most
+// three quarters in one window. While it is not reached, a queue that lasts makes it fall: for one
+// second if more than half of the answer time is waiting, else for three. It rises by about a third
+// in a window without a queue, after the first probe to 1.6 times itself; under refusals by a
+// sixteenth when all places have been used three times. Streams take at most a quarter of the
+// places.
+//
+// If nothing is answered for ten times the usual time while requests wait, the limit rises, and
+// again after twice as long each time, since a target that stands still behaves likewise. A timeout
+// counts as a refusal, so the limit falls.
 package gate

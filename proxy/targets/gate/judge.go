@@ -207,8 +207,7 @@ func (g *Gate) starting(r *reading) bool {
 // many requests are worked on as answers came per second before, times what they take now: if that is
 // clearly more than the limit, it has fallen too far, or there was no queue at all. A long queue makes
 // answer times vary little, too: where they varied when calm they must be constant now, and no slower
-// than before. If they vary now and did not when calm, as those of a cache that was flushed, the target
-// is no longer what it was, and they are its calm answer times.
+// than before.
 func (g *Gate) judgeCut(r *reading) bool {
 	b := g.before
 	if !r.full || b.limit == 0 || g.limit > .55*b.limit {
@@ -221,9 +220,6 @@ func (g *Gate) judgeCut(r *reading) bool {
 	worked := b.rate * r.takes * (1 + r.noise) / float64(time.Second)
 	if worked < cutDeep*g.limit {
 		return false
-	}
-	if r.wide() && !g.baseline.wide() {
-		g.baseline = baseline{r.shape, min(float64(g.window.goods), knownStep), r.mean}
 	}
 	g.slower = r.mid / g.baseline.mid
 	g.set(min(b.limit, worked+math.Sqrt(worked)))

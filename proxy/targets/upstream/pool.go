@@ -1,9 +1,3 @@
-// Package upstream keeps track of connections to targets: which are idle, how many are
-// open or being dialled, which requests wait for one, the health of each target, and which
-// target the next request goes to. It does not open or close connections itself: callers
-// report events to it, and it returns what to do.
-//
-// Each loop has its own pools, so that a request never changes threads.
 package upstream
 
 import (

@@ -1,6 +1,3 @@
-// Package delivery stores refused requests and delivers them later. It connects a queue
-// ([deferred.Queue]) with the event loops, which deliver each request, and serves the endpoints
-// that show and edit the queue.
 package delivery
 
 import (

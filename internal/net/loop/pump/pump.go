@@ -1,6 +1,8 @@
 // Package pump copies the plaintext of TLS connections between crypto/tls and one socket of
 // a pair of Unix sockets, so that the owner of the other socket treats a TLS connection
 // like any other.
+//
+// The cost is two more copies and wake-ups per message, on TLS connections only.
 package pump
 
 import (

@@ -13,7 +13,7 @@ var (
 
 // TestWorlds plays worlds until something does not hold.
 //
-//	go test ./proxy/session/sessiontest -run Worlds -sim-seed 7 -sim-events 25000
+//	go test ./proxy/http/session/sessiontest -run Worlds -sim-seed 7 -sim-events 25000
 func TestWorlds(t *testing.T) {
 	all := Tally{Seen: make(map[string]int), Statuses: make(map[int]int)}
 	seeds := make([]uint64, 0, *simWorlds)
@@ -26,7 +26,7 @@ func TestWorlds(t *testing.T) {
 	for _, seed := range seeds {
 		saw, err := Run(seed, *simEvents)
 		if err != nil {
-			t.Fatalf("%v\nagain: go test ./proxy/session/sessiontest -run Worlds -sim-seed %d -sim-events %d", err, seed,
+			t.Fatalf("%v\nagain: go test ./proxy/http/session/sessiontest -run Worlds -sim-seed %d -sim-events %d", err, seed,
 				*simEvents)
 		}
 		all.Add(&saw)
