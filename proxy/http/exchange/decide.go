@@ -166,6 +166,12 @@ func (x *Exchange) HandleAnswer(now time.Time, ans *store.Answer) {
 	x.env.asked = append(x.env.asked[:0], x.asked...) // the effects outlive the exchange
 	x.decided(now, ans, x.env.asked)
 	switch x.request {
+	case requestRefused: // the carrier may read the body before HandleUnread
+		for i := range x.asked {
+			if x.verdict.By == &x.env.asked[i] {
+				x.verdict.By = &x.asked[i]
+			}
+		}
 	case requestCollecting:
 		x.admitted(now)
 	case requestLooking:

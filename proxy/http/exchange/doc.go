@@ -22,9 +22,8 @@
 //
 // # When a request is answered
 //
-// A refused request whose body has not arrived with its head is answered at once, and its
-// connection is closed with a lingering close; otherwise the connection is kept. When the store
-// answers later, a body counts as not having arrived.
+// A refused request whose body has not arrived when it is refused is answered at once, and its
+// connection is closed with a lingering close; otherwise the connection is kept.
 //
 // TargetTimeout bounds the time from sending the request to the head of the answer, and between two
 // pieces of an answer that is collected. An answer that takes longer in total is streamed from then

@@ -2,6 +2,7 @@ package session
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -57,6 +58,52 @@ func TestNoAllocationForLateAnswers(t *testing.T) {
 			}
 		}); n != 0 {
 			t.Errorf("%s: %v allocations", x.name, n)
+		}
+	}
+}
+
+// A request that is refused later costs its connection only if its body has not arrived meanwhile. The
+// refusal is that of its own request, although another one is refused in between.
+func TestBodyOfLateRefusal(t *testing.T) {
+	for _, test := range []struct {
+		name, sent, rest string
+		close            Close
+	}{
+		{"all of it is there", "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nbody", "", CloseNone},
+		{"with the next request", "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nbody", "GET / HTTP/1.1\r\n",
+			CloseNone},
+		{"a part is missing", "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nbo", "", CloseLinger},
+		{"all of it is missing", "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\n", "", CloseLinger},
+		{"chunks", "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nbo\r\n0\r\n\r\n", "", CloseNone},
+	} {
+		b := newBench(t, 2)
+		b.env.Ask = func(time.Time, *exchange.Exchange, *store.Ask, *store.Answer) bool { return false }
+		other := New(b.now, &b.env, b.s.Remote, false)
+		sent := []byte(test.sent + test.rest)
+		n := b.s.HandleClient(b.now, sent)
+		other.HandleClient(b.now, sent)
+		other.Effects()
+		b.s.Effects()
+		refuse := func(s *Session, after time.Duration) *Effects {
+			s.HandleAnswer(b.now, &store.Answer{Decisions: []limit.Decision{{Limit: 1, RetryAfter: after}}})
+			fx := s.Effects()
+			return &fx
+		}
+		fx := refuse(b.s, 7*time.Second)
+		if len(sent) > n != fx.Read {
+			t.Errorf("%s: %d bytes are unread, and Read is %t", test.name, len(sent)-n, fx.Read)
+		}
+		if first := *fx; first.Read {
+			refuse(other, 9*time.Second)
+			n += b.s.HandleClient(b.now, sent[n:])
+			*fx = b.s.Effects()
+		}
+		if got := string(fx.Client); !strings.HasPrefix(got, "HTTP/1.1 429 ") ||
+			!strings.Contains(got, "Retry-After: 7\r\n") {
+			t.Errorf("%s: to the client %q", test.name, got)
+		}
+		if fx.Close != test.close || test.close == CloseNone && n != len(test.sent) {
+			t.Errorf("%s: close %d after %d bytes, want %d after %d", test.name, fx.Close, n, test.close, len(test.sent))
 		}
 	}
 }

@@ -69,6 +69,7 @@ type Session struct {
 	drain  bool
 	spent  bool // the connection has reached RequestsMax or AgeMax
 	left   bool // unread bytes of the client may be left to read later
+	unread int  // bytes that the last HandleClient has not consumed
 
 	// Effects of the session itself.
 	endUpstream, endClient bool
@@ -125,13 +126,13 @@ func (s *Session) HandleClient(now time.Time, b []byte) (n int) {
 	if s.state == stateClosing {
 		return len(b)
 	}
-	s.left = s.left || !s.reads()
+	s.left, s.unread = s.left || !s.reads(), len(b)-n
 	return n
 }
 
 // read continues to read the request.
 func (s *Session) read(now time.Time, b []byte) int {
-	n := 0
+	n := s.skipRefused(now, b)
 	for s.reads() {
 		if s.began.IsZero() && n < len(b) {
 			s.began = now
@@ -165,15 +166,17 @@ func (s *Session) read(now time.Time, b []byte) int {
 	return n
 }
 
-// readOn continues with a request after a pause: it may be complete, or refused.
+// readOn continues with a request after a pause: it may be complete, or refused. The body of a refused
+// one may be among the bytes that the client has sent meanwhile: then they are read first.
 func (s *Session) readOn(now time.Time) {
 	if s.state != stateExchanges {
 		return
 	}
-	s.skipRefused(now, nil)
-	if s.Reads() {
-		s.read(now, nil)
+	if s.Refused() && s.unread > 0 {
+		s.left = true
+		return
 	}
+	s.read(now, nil)
 }
 
 // reads reports whether the session reads bytes from the client now.
@@ -185,7 +188,7 @@ func (s *Session) reads() bool {
 	case stateClosing:
 		return false
 	}
-	return s.Reads() || s.Idle() && !s.Ended()
+	return s.Reads() || !s.Ended() && (s.Refused() || s.Idle())
 }
 
 // skipRefused answers a refused request. If b, the bytes received, contains its whole body,

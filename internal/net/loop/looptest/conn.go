@@ -175,6 +175,9 @@ func (c *Conn) Pump() {
 	c.w.Turn(c.feed)
 }
 
+// Pumping reports whether unread bytes will be passed on again after the current call.
+func (c *Conn) Pumping() bool { return c.pumping }
+
 // feed passes on the received bytes and the end.
 func (c *Conn) feed() {
 	c.pumping = false

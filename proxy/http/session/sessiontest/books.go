@@ -49,7 +49,7 @@ func (f *front) checkWaits() {
 	if f.collects > 2*pieceMax || f.returns > 2*pieceMax {
 		f.wrong("%d bytes of the client and %d of the target are kept and not passed on", f.collects, f.returns)
 	}
-	stalls := f.conn.Stalls() || f.upstream != nil && f.upstream.conn.Stalls()
+	stalls := f.conn.Stalls() || f.conn.Pumping() || f.upstream != nil && f.upstream.conn.Stalls()
 	if f.s.Deadline().IsZero() && !f.deciding && !f.owning && !f.storing && !stalls {
 		f.wrong("nothing would ever wake the session")
 	}
