@@ -36,44 +36,38 @@ type config struct {
 }
 
 func (c *config) register(s *service.Settings) {
-	s.String(&c.file, "CONFIG_FILE", "", "file of a test to start at once")
-	s.String(&c.folder, "CONFIG_DIR", "", `folder of the tests that {"config":"name"} starts, and of traces`)
-	s.String(&c.outputs.Out, "OUT", "", "with run and merge: file to write the result to as JSON")
-	s.String(&c.outputs.Report, "REPORT", "", "with run and merge: file to write the result to as an HTML page")
-	s.String(&c.outputs.Outcomes, "OUTCOMES", "",
-		"with run: file to write a line per request to: when it was due, sent and answered, and its status")
-	s.Bool(&c.drive.ShowValues, "SHOW_VALUES", false,
-		"with run: true: result, report, summary and log contain the values of query, fields and body; "+
-			"false: *** instead, since they are shared")
-	s.Int(&c.drive.Loops, "EVENT_LOOPS", 0, 0, drive.LoopsMax(), "number of event loops; 0: chosen by the rate")
-	s.Func("SOURCE_ADDRESSES", "",
-		"local addresses to connect from, in turn; empty: the system's choice; for more connections to a "+
-			"loopback target than "+
-			"one address has ports, as many addresses of 127.0.0.0/8 as needed", drive.SourcesAllowed, c.setSources)
-	s.Func("TARGET_CA_FILE", "", "PEM file of the authorities that signed the certificates of https targets; "+
-		"empty: the system's", "a PEM file of certificates", c.setAuthorities)
+	saving := []string{"run", "merge"}
+	s.Add(service.Table{
+		{Name: "CONFIG_FILE", Value: service.Text(&c.file), Help: "file of a test to start at once"},
+		{Name: "CONFIG_DIR", Value: service.Text(&c.folder),
+			Help: `folder of the tests that {"config":"name"} starts, and of traces`},
+		{Name: "OUT", Value: service.Text(&c.outputs.Out), Commands: saving,
+			Help: "with run and merge: file to write the result to as JSON"},
+		{Name: "REPORT", Value: service.Text(&c.outputs.Report), Commands: saving,
+			Help: "with run and merge: file to write the result to as an HTML page"},
+		{Name: "OUTCOMES", Value: service.Text(&c.outputs.Outcomes), Commands: saving[:1],
+			Help: "with run: file to write a line per request to: when it was due, sent and answered, and its status"},
+		{Name: "SHOW_VALUES", Default: "false", Value: service.Bool(&c.drive.ShowValues), Commands: saving[:1],
+			Help: "with run: true: result, report, summary and log contain the values of query, fields and body; false: *** " +
+				"instead, since they are shared"},
+		{Name: "EVENT_LOOPS", Default: "0", Value: service.Int(&c.drive.Loops, 0, drive.LoopsMax()),
+			Help: "number of event loops; 0: chosen by the rate"},
+		{Name: "SOURCE_ADDRESSES", Value: service.Parsed(&c.drive.Sources, drive.SourcesAllowed, drive.ParseSources),
+			Help: "local addresses to connect from, in turn; empty: the system's choice; for more connections to a loopback " +
+				"target than one address has ports, as many addresses of 127.0.0.0/8 as needed"},
+		{Name: "TARGET_CA_FILE", Value: service.Parsed(&c.drive.CAFile, "a PEM file of certificates", authorities),
+			Help: "PEM file of the authorities that signed the certificates of https targets; empty: the system's"},
+	})
 }
 
-func (c *config) setSources(text string) (err error) {
-	c.drive.Sources, err = drive.ParseSources(text)
-	return err
-}
-
-func (c *config) setAuthorities(file string) error {
-	c.drive.CAFile = file
+func authorities(file string) (string, error) {
 	if _, err := certs.Pool(file); err != nil {
-		return fmt.Errorf("cannot be used: %w", err)
+		return "", fmt.Errorf("cannot be used: %w", err)
 	}
-	return nil
+	return file, nil
 }
 
 func (c *config) run(ctx context.Context, e *service.Env) error {
-	if lines := c.outputs.Outcomes; lines != "" && (len(e.Args) == 0 || e.Args[0] != "run") {
-		return &service.SettingError{Name: "OUTCOMES", Value: lines, Problem: "is allowed only with run"}
-	}
-	if c.drive.ShowValues && (len(e.Args) == 0 || e.Args[0] != "run") {
-		return &service.SettingError{Name: "SHOW_VALUES", Value: "true", Problem: "is allowed only with run"}
-	}
 	c.outputs.Summary = e.Stdout
 	c.drive.Meters, c.drive.Logger = drive.NewMeters(e.Metrics, drive.LoopsMax()), e.Logger
 	if len(e.Args) == 0 {
@@ -90,13 +84,6 @@ func (c *config) run(ctx context.Context, e *service.Env) error {
 }
 
 func (c *config) serve(ctx context.Context, e *service.Env) error {
-	const problem = "is allowed only with run and merge"
-	switch {
-	case c.outputs.Out != "":
-		return &service.SettingError{Name: "OUT", Value: c.outputs.Out, Problem: problem}
-	case c.outputs.Report != "":
-		return &service.SettingError{Name: "REPORT", Value: c.outputs.Report, Problem: problem}
-	}
 	if c.drive.CAFile != "" { // each test reads the file
 		e.OnReload(func() error { _, err := certs.Pool(c.drive.CAFile); return err }, "certificates")
 	}

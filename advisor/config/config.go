@@ -3,7 +3,6 @@ package config
 
 import (
 	"errors"
-	"fmt"
 	"net/url"
 	"time"
 	_ "time/tzdata" // an image without a file system has all time zones
@@ -26,6 +25,8 @@ type Config struct {
 	Zone         *time.Location   // of days and weeks
 	EventsFile   string           // lists announced events
 	Events       []forecast.Event // its content at the start
+
+	settings *service.Settings // as given
 }
 
 const (
@@ -35,58 +36,60 @@ const (
 
 // Register registers the settings. c receives their values.
 func (c *Config) Register(s *service.Settings) {
-	c.Zone = time.UTC
-	s.Float(&c.CapacityRPS, "CAPACITY_RPS", 0, 0, rateMax,
-		"expected capacity of the target in requests per second; 0: unknown")
-	s.Duration(&c.SLO, "SLO_P95", 0, 0, time.Hour, "highest acceptable p95 latency; 0: three times the p95 at low load")
-	s.Float(&c.LimitMin, "LIMIT_MIN_RPS", 5, 0.001, rateMax, "lowest recommended limit, in requests per second")
-	s.Float(&c.LimitMax, "LIMIT_MAX_RPS", 100_000, 0.001, rateMax, "highest recommended limit, in requests per second")
-	s.String(&c.StateFile, "STATE_FILE", "",
-		"file that keeps what was learned across restarts, with journal and lock next to it; empty: nothing is kept")
-	s.Duration(&c.StateEvery, "STATE_INTERVAL", 5*time.Minute, time.Second, 24*time.Hour,
-		"interval at which STATE_FILE is replaced; later snapshots are in its journal within a second")
-	s.Func("HISTORY_URL", "", "Prometheus-compatible server to load history from at the start", "an http or https URL",
-		c.setURL)
-	s.String(&c.HistoryQuery, "HISTORY_QUERY", queryDef, "query for HISTORY_URL: one series in requests per second")
-	s.Func("TIMEZONE", "UTC", "time zone of days and weeks", "a name of the IANA database such as Europe/Berlin",
-		c.setZone)
-	s.String(&c.EventsFile, "EVENTS_FILE", "",
-		"YAML file with announced events, a list of {name, start, end, ramp}; read again when it changes")
+	c.settings, c.Zone = s, time.UTC
+	s.Add(service.Table{
+		{Name: "CAPACITY_RPS", Default: "0", Value: service.Float(&c.CapacityRPS, 0, rateMax),
+			Help: "expected capacity of the target in requests per second; 0: unknown"},
+		{Name: "SLO_P95", Default: "0s", Value: service.Duration(&c.SLO, 0, time.Hour),
+			Help: "highest acceptable p95 latency; 0: three times the p95 at low load"},
+		{Name: "LIMIT_MIN_RPS", Default: "5", Value: service.Float(&c.LimitMin, 0.001, rateMax),
+			Help: "lowest recommended limit, in requests per second"},
+		{Name: "LIMIT_MAX_RPS", Default: "100000", Value: service.Float(&c.LimitMax, 0.001, rateMax),
+			Help: "highest recommended limit, in requests per second"},
+		{Name: "STATE_FILE", Value: service.Text(&c.StateFile),
+			Help: "file that keeps what was learned across restarts, with journal and lock next to it; empty: nothing is kept"},
+		{Name: "STATE_INTERVAL", Default: "5m", Value: service.Duration(&c.StateEvery, time.Second, 24*time.Hour),
+			Help: "interval at which STATE_FILE is replaced; later snapshots are in its journal within a second"},
+		{Name: "HISTORY_URL", Value: service.Parsed(&c.HistoryURL, "an http or https URL", historyURL),
+			Help: "Prometheus-compatible server to load history from at the start"},
+		{Name: "HISTORY_QUERY", Default: queryDef, Value: service.Text(&c.HistoryQuery),
+			Help: "query for HISTORY_URL: one series in requests per second"},
+		{Name: "TIMEZONE", Default: "UTC",
+			Value: service.Parsed(&c.Zone, "a name of the IANA database such as Europe/Berlin", timeZone),
+			Help:  "time zone of days and weeks"},
+		{Name: "EVENTS_FILE", Value: service.Text(&c.EventsFile),
+			Help: "YAML file with announced events, a list of {name, start, end, ramp}; read again when it changes"},
+	})
 }
 
-func (c *Config) setURL(text string) error {
+func historyURL(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return errors.New("is not the URL of a server")
+		return nil, errors.New("is not the URL of a server")
 	}
-	c.HistoryURL = u
-	return nil
+	return u, nil
 }
 
-func (c *Config) setZone(text string) error {
+func timeZone(text string) (*time.Location, error) {
 	zone, err := time.LoadLocation(text)
 	if err != nil || text == "Local" { // which would differ from machine to machine
-		return errors.New("is not the name of a time zone")
+		return nil, errors.New("is not the name of a time zone")
 	}
-	c.Zone = zone
-	return nil
+	return zone, nil
 }
 
 // Complete checks the settings together, and reads the events. The error joins a
 // *service.SettingError for each fault.
-func (c *Config) Complete() (err error) {
-	if c.LimitMin > c.LimitMax {
-		err = &service.SettingError{Name: "LIMIT_MIN_RPS", Value: fmt.Sprint(c.LimitMin),
-			Problem: "is more than LIMIT_MAX_RPS",
-			Allowed: fmt.Sprintf("at most %v", c.LimitMax)}
-	}
+func (c *Config) Complete() error {
+	s := c.settings
+	err := s.FaultIf(c.LimitMin > c.LimitMax, "LIMIT_MIN_RPS", "is more than LIMIT_MAX_RPS",
+		"at most "+s.Text("LIMIT_MAX_RPS"))
 	if c.EventsFile == "" {
 		return err
 	}
 	events, fault := ReadEvents(c.EventsFile, c.Zone)
 	if fault != nil {
-		return errors.Join(err, &service.SettingError{Name: "EVENTS_FILE", Value: c.EventsFile,
-			Problem: "cannot be used: " + fault.Error()})
+		return errors.Join(err, s.Fault("EVENTS_FILE", "cannot be used: "+fault.Error(), ""))
 	}
 	c.Events = events
 	return err

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
@@ -28,59 +27,58 @@ type Adaptive struct {
 const adaptivePauseMin = 10 * time.Millisecond
 
 func (a *Adaptive) register(s *service.Settings) {
-	s.Enum(&a.Mode, "ADAPTIVE_MODE", "false", []string{"false", "true", "shadow"},
-		"true: apply the advisor's recommendations; shadow: only log and count what would be applied")
-	s.Func("ADVISOR_URL", "http://127.0.0.1:8084", "base URL of the advisor",
-		"http://host:port or https://host:port, with or without a path", a.setURL)
-	s.Token(&a.Token, "ADVISOR_TOKEN",
-		"the advisor's ADMIN_TOKEN, sent with every request; empty: this program's ADMIN_TOKEN")
-	s.Duration(&a.Interval, "ADAPTIVE_UPDATE_INTERVAL", 30*time.Second, time.Second, time.Hour,
-		"interval between two snapshots for the advisor")
-	s.Duration(&a.Timeout, "ADAPTIVE_TIMEOUT", 2*time.Second, time.Millisecond, time.Minute,
-		"timeout of requests to the advisor")
-	s.Float(&a.Min, "LIMIT_MIN_RPS", 5, 0.001, 1e9, "lowest sustained rate that the advisor may set, per second")
-	s.Float(&a.Max, "LIMIT_MAX_RPS", 100_000, 0.001, 1e9, "the highest")
-	s.Float(&a.Step, "LIMIT_MAX_STEP", 4, 1, 1e6, "largest factor between the sustained rates before and after an update")
-	s.Duration(&a.Dwell, "ALGORITHM_MIN_DWELL", 3*time.Minute, 0, timeMax,
-		"least time between two switches of the algorithm by the advisor")
-	s.Int(&a.Stale, "ADAPTIVE_STALE_AFTER", 3, 1, 1_000_000, "failed updates in a row until a warning")
-	s.Float(&a.Scale, "ADAPTIVE_TIME_SCALE", 1, 1, 100_000,
-		"for experiments: factor by which the snapshots' clock and interval run faster")
+	s.Add(service.Table{
+		{Name: "ADAPTIVE_MODE", Default: "false", Value: service.Word(&a.Mode, "false, true, shadow"),
+			Help: "true: apply the advisor's recommendations; shadow: only log and count what would be applied"},
+	})
+	s.AddIdle(s.While("ADAPTIVE_MODE", "false"), service.Table{
+		{Name: "ADVISOR_URL", Default: "http://127.0.0.1:8084",
+			Value: service.Parsed(&a.URL, "http://host:port or https://host:port, with or without a path", advisorURL),
+			Help:  "base URL of the advisor"},
+		{Name: "ADVISOR_TOKEN", Value: service.Token(&a.Token),
+			Help: "the advisor's ADMIN_TOKEN, sent with every request; empty: this program's ADMIN_TOKEN"},
+		{Name: "ADAPTIVE_UPDATE_INTERVAL", Default: "30s", Value: service.Duration(&a.Interval, time.Second, time.Hour),
+			Help: "interval between two snapshots for the advisor"},
+		{Name: "ADAPTIVE_TIMEOUT", Default: "2s", Value: service.Duration(&a.Timeout, time.Millisecond, time.Minute),
+			Help: "timeout of requests to the advisor"},
+		{Name: "LIMIT_MIN_RPS", Default: "5", Value: service.Float(&a.Min, 0.001, 1e9),
+			Help: "lowest sustained rate that the advisor may set, per second"},
+		{Name: "LIMIT_MAX_RPS", Default: "100000", Value: service.Float(&a.Max, 0.001, 1e9), Help: "the highest"},
+		{Name: "LIMIT_MAX_STEP", Default: "4", Value: service.Float(&a.Step, 1, 1e6),
+			Help: "largest factor between the sustained rates before and after an update"},
+		{Name: "ALGORITHM_MIN_DWELL", Default: "3m", Value: service.Duration(&a.Dwell, 0, timeMax),
+			Help: "least time between two switches of the algorithm by the advisor"},
+		{Name: "ADAPTIVE_STALE_AFTER", Default: "3", Value: service.Int(&a.Stale, 1, 1_000_000),
+			Help: "failed updates in a row until a warning"},
+		{Name: "ADAPTIVE_TIME_SCALE", Default: "1", Value: service.Float(&a.Scale, 1, 100_000),
+			Help: "for experiments: factor by which the snapshots' clock and interval run faster"},
+	})
 }
 
-func (a *Adaptive) setURL(text string) error {
+func advisorURL(text string) (string, error) {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil || u.Hostname() == "":
-		return errors.New("is not a URL")
+		return "", errors.New("is not a URL")
 	case u.Scheme != "http" && u.Scheme != "https":
-		return errors.New("does not begin with http:// or https://")
+		return "", errors.New("does not begin with http:// or https://")
 	case u.RawQuery != "" || u.Fragment != "" || u.User != nil:
-		return errors.New("has more than host, port and path")
+		return "", errors.New("has more than host, port and path")
 	case u.Port() != "" && !validPort(u.Port()):
-		return errors.New("has a port that is not from 1 to 65535")
+		return "", errors.New("has a port that is not from 1 to 65535")
 	}
-	a.URL = strings.TrimRight(u.String(), "/")
-	return nil
+	return strings.TrimRight(u.String(), "/"), nil
 }
 
-func (a *Adaptive) complete() (err error) {
-	if a.Min > a.Max {
-		err = &service.SettingError{Name: "LIMIT_MIN_RPS", Value: number(a.Min), Problem: "is more than LIMIT_MAX_RPS, " +
-			number(a.Max),
-			Allowed: "at most that"}
-	}
-	if pause := a.Pause(); pause < adaptivePauseMin {
-		err = errors.Join(err, &service.SettingError{Name: "ADAPTIVE_TIME_SCALE", Value: number(a.Scale),
-			Problem: fmt.Sprintf("makes an interval of %v as short as %v", a.Interval, pause),
-			Allowed: fmt.Sprintf("a value that leaves at least %v", adaptivePauseMin)})
-	}
-	return err
+func (a *Adaptive) complete(s *service.Settings) error {
+	return errors.Join(
+		s.FaultIf(a.Min > a.Max, "LIMIT_MIN_RPS", "is more than LIMIT_MAX_RPS, "+s.Text("LIMIT_MAX_RPS"), "at most that"),
+		s.FaultIf(a.Pause() < adaptivePauseMin, "ADAPTIVE_TIME_SCALE",
+			fmt.Sprintf("makes an interval of %v as short as %v", a.Interval, a.Pause()),
+			fmt.Sprintf("a value that leaves at least %v", adaptivePauseMin)))
 }
 
 // Pause returns the real time between two snapshots.
 func (a *Adaptive) Pause() time.Duration {
 	return time.Duration(float64(a.Interval) / a.Scale)
 }
-
-func number(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }

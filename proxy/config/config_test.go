@@ -357,11 +357,11 @@ func TestDecisionValuesArrive(t *testing.T) {
 	c := must(t, "DECISION_PORT", "9", "DECISION_HOLD_MAX", "2s", "DECISION_HEAD_MAX_BYTES", "1MiB",
 		"DECISION_FIELDS_MAX", "7", "DECISION_UNDESCRIBED", "refuse")
 	if d := c.Decision; d.HoldMax != 2*time.Second || d.AdmitUndescribed ||
-		d.Head() != (http1.Limits{HeadBytes: 1 << 20, Fields: 7}) {
+		d.Head != (http1.Limits{HeadBytes: 1 << 20, Fields: 7}) {
 		t.Errorf("%+v", d)
 	}
 	if d := must(t).Decision; d.HoldMax != 250*time.Millisecond || !d.AdmitUndescribed ||
-		d.Head() != (http1.Limits{HeadBytes: 64 << 10, Fields: 500}) {
+		d.Head != (http1.Limits{HeadBytes: 64 << 10, Fields: 500}) {
 		t.Errorf("by default: %+v", d)
 	}
 	if most := c.DecisionLoop().InboundMax; most <= 2<<20 || most == c.Loop().InboundMax {

@@ -28,70 +28,73 @@ type Defer struct {
 	Callbacks  *callback.Hosts // nil: callbacks are off
 	Secret     callback.Secret // signs callbacks
 
-	file       string       // of the queue; empty: not in a file
-	inRedis    bool         // the queue is in Redis
-	hosts      string       // of the queue in Redis; empty: those of REDIS_HOST
-	redis      redis.Config // of the queue in Redis
-	inPostgres string       // URL of the queue in PostgreSQL; empty: not there
-	sites      deferred.Sites
-	setting    string // setting that this URL comes from
-	schema     string
-	manual     bool // only an administrator creates the schema
-	keyFile    string
-	key        []byte
-	secret     string
+	queueURL
+	redis   redis.Config // of the queue in Redis
+	sites   deferred.Sites
+	setting string // setting that the URL of the queue in PostgreSQL comes from
+	schema  string
+	manual  bool // only an administrator creates the schema
+	keyFile string
+	key     []byte
+	secret  string
 }
 
 // ownPaths are the prefixes of the proxy's own paths.
 var ownPaths = []string{"/config/", "/actuator/", "/metrics", "/reload"}
 
 func (d *Defer) register(s *service.Settings) {
-	s.Func("DEFER_URL", "", "queue of refused requests that rules with defer deliver later: a file of one proxy, or "+
-		"Redis or PostgreSQL shared by several; none: rules must not have defer",
-		deferURLs, d.setURL)
-	s.Func("DEFER_PATH", "/deferred/", "prefix of the paths at which clients see the state of a deferred request",
-		"a path other than / that begins and ends with /",
-		func(text string) error {
-			if len(text) < 3 || text[0] != '/' || text[len(text)-1] != '/' || strings.ContainsAny(text, "?#% ") ||
-				strings.Contains(text, "//") {
-				return errors.New("is not such a path")
-			}
-			for _, own := range ownPaths {
-				if strings.HasPrefix(text, own) {
-					return fmt.Errorf("is below %s, which the proxy uses itself", own)
-				}
-			}
-			d.Path = text
-			return nil
-		})
-	s.Func("DEFER_ADVERTISE", "",
-		"URLs at which clients reach the proxies that each have their own queue file, this proxy's first: a proxy that is "+
-			"asked for a request of another redirects there (307)",
-		"http://host:port or https://host:port, comma separated, at most 64", parsed(&d.sites, deferred.ParseSites))
-	s.Int(&d.Limits.Entries, "DEFER_MAX", 100_000, 1, 10_000_000,
-		"maximum number of waiting requests of all rules, a tenth of them of one client; beyond: 429")
-	s.Bytes(&d.Limits.Bytes, "DEFER_MAX_BYTES", 1<<30, 1<<20, 1<<40,
-		"maximum size of everything stored, including results, a tenth of it of one client; beyond: 429")
-	s.Bytes(&d.BodyMax, "DEFER_BODY_MAX", 256<<10, 0, 16<<20, "maximum size of a stored request's body; beyond: 429")
-	s.Int(&d.Rate, "DEFER_RATE", 1000, 1, 1_000_000,
-		"maximum number of requests stored per second, half of them of one client; beyond: 429, so that a flood of "+
-			"requests does not become a flood of writes")
-	s.Duration(&d.Limits.DeadKeep, "DEFER_DEAD_KEEP", 168*time.Hour, time.Second, 365*24*time.Hour,
-		"how long undeliverable requests are kept")
-	s.String(&d.keyFile, "DEFER_KEY_FILE", "",
-		"file with the 32-byte key that encrypts stored requests (AES-256-GCM), the same for all proxies of a queue; "+
-			"empty: no encryption, and a queue file has mode 0600")
-	s.Bool(&d.SameClient, "DEFER_SAME_CLIENT", true,
-		"true: only clients with the same rule key see the state of a deferred request; false: everybody "+
-			"who knows its id does")
-	s.Func("DEFER_CALLBACK_HOSTS", "",
-		"hosts that clients may name in callback URLs, for rules with callback: true; none: no callbacks",
-		callback.HostsAllowed, parsed(&d.Callbacks, callback.ParseHosts))
-	s.Secret(&d.secret, "DEFER_CALLBACK_SECRET", "secret that signs callbacks (Standard Webhooks): "+
-		callback.SecretAllowed)
-	s.NoEffect("DEFER_URL", "", "DEFER_PATH", "DEFER_ADVERTISE", "DEFER_MAX", "DEFER_MAX_BYTES", "DEFER_BODY_MAX",
-		"DEFER_RATE", "DEFER_DEAD_KEEP", "DEFER_KEY_FILE", "DEFER_SAME_CLIENT", "DEFER_CALLBACK_HOSTS")
-	s.NoEffect("DEFER_CALLBACK_HOSTS", "", "DEFER_CALLBACK_SECRET")
+	s.Add(service.Table{
+		{Name: "DEFER_URL", Value: service.Parsed(&d.queueURL, deferURLs, parseQueueURL),
+			Idle: s.While("TARGET_URL", noTargets),
+			Help: "queue of refused requests that rules with defer deliver later: a file of one proxy, or Redis or PostgreSQL " +
+				"shared by several; none: rules must not have defer"},
+	})
+	s.AddIdle(s.While("DEFER_URL", ""), service.Table{
+		{Name: "DEFER_PATH", Default: "/deferred/",
+			Value: service.Parsed(&d.Path, "a path other than / that begins and ends with /", deferPath),
+			Help:  "prefix of the paths at which clients see the state of a deferred request"},
+		{Name: "DEFER_ADVERTISE",
+			Value: service.Parsed(&d.sites, "http://host:port or https://host:port, comma separated, at most 64",
+				deferred.ParseSites),
+			Help: "URLs at which clients reach the proxies that each have their own queue file, this proxy's first: a proxy " +
+				"that is asked for a request of another redirects there (307)"},
+		{Name: "DEFER_MAX", Default: "100000", Value: service.Int(&d.Limits.Entries, 1, 10_000_000),
+			Help: "maximum number of waiting requests of all rules, a tenth of them of one client; beyond: 429"},
+		{Name: "DEFER_MAX_BYTES", Default: "1GiB", Value: service.Bytes(&d.Limits.Bytes, 1<<20, 1<<40),
+			Help: "maximum size of everything stored, including results, a tenth of it of one client; beyond: 429"},
+		{Name: "DEFER_BODY_MAX", Default: "256KiB", Value: service.Bytes(&d.BodyMax, 0, 16<<20),
+			Help: "maximum size of a stored request's body; beyond: 429"},
+		{Name: "DEFER_RATE", Default: "1000", Value: service.Int(&d.Rate, 1, 1_000_000),
+			Help: "maximum number of requests stored per second, half of them of one client; beyond: 429, so that a flood of " +
+				"requests does not become a flood of writes"},
+		{Name: "DEFER_DEAD_KEEP", Default: "168h", Value: service.Duration(&d.Limits.DeadKeep, time.Second, 365*24*time.Hour),
+			Help: "how long undeliverable requests are kept"},
+		{Name: "DEFER_KEY_FILE", Value: service.Text(&d.keyFile),
+			Help: "file with the 32-byte key that encrypts stored requests (AES-256-GCM), the same for all proxies of a " +
+				"queue; empty: no encryption, and a queue file has mode 0600"},
+		{Name: "DEFER_SAME_CLIENT", Default: "true", Value: service.Bool(&d.SameClient),
+			Help: "true: only clients with the same rule key see the state of a deferred request; false: everybody who knows " +
+				"its id does"},
+		{Name: "DEFER_CALLBACK_HOSTS", Value: service.Parsed(&d.Callbacks, callback.HostsAllowed, callback.ParseHosts),
+			Help: "hosts that clients may name in callback URLs, for rules with callback: true; none: no callbacks"},
+	})
+	s.Add(service.Table{
+		{Name: "DEFER_CALLBACK_SECRET", Value: service.Secret(&d.secret), Idle: s.While("DEFER_CALLBACK_HOSTS", ""),
+			Help: "secret that signs callbacks (Standard Webhooks): " + callback.SecretAllowed},
+	})
+}
+
+func deferPath(text string) (string, error) {
+	if len(text) < 3 || text[0] != '/' || text[len(text)-1] != '/' || strings.ContainsAny(text, "?#% ") ||
+		strings.Contains(text, "//") {
+		return "", errors.New("is not such a path")
+	}
+	for _, own := range ownPaths {
+		if strings.HasPrefix(text, own) {
+			return "", fmt.Errorf("is below %s, which the proxy uses itself", own)
+		}
+	}
+	return text, nil
 }
 
 // Sites returns the proxies that have queue files of their own; nil: others have none.
@@ -107,13 +110,13 @@ func (d *Defer) Used() bool { return d.file != "" || d.inRedis || d.inPostgres !
 
 // complete reads the files that the settings name, and the parts of the store settings
 // that concern the queue.
-func (d *Defer) complete(r *redisSettings, p *postgresSettings) error {
-	return errors.Join(d.findFolder(), d.readKey(), d.readSecret(), d.completeRedis(r), d.completePostgres(p))
+func (d *Defer) complete(s *service.Settings, r *redisSettings, p *postgresSettings) error {
+	return errors.Join(d.findFolder(s), d.readKey(s), d.readSecret(s), d.completeRedis(s, r), d.completePostgres(s, p))
 }
 
 // findFolder checks that the folder of a queue in a file exists. It is not created: a misspelt
 // one would be, and the requests that are stored elsewhere would not be delivered.
-func (d *Defer) findFolder() error {
+func (d *Defer) findFolder(s *service.Settings) error {
 	if d.file == "" {
 		return nil
 	}
@@ -126,26 +129,24 @@ func (d *Defer) findFolder() error {
 	} else {
 		return nil // other errors are reported when the queue is opened
 	}
-	return &service.SettingError{Name: "DEFER_URL", Value: "file:" + d.file, Problem: problem,
-		Allowed: "a file in a folder that exists and that the proxy may write to: create it, or name another"}
+	return s.Fault("DEFER_URL", problem,
+		"a file in a folder that exists and that the proxy may write to: create it, or name another")
 }
 
-func (d *Defer) readSecret() (err error) {
+func (d *Defer) readSecret(s *service.Settings) (err error) {
 	if d.Callbacks == nil || !d.Used() {
 		return nil
 	}
+	if d.secret == "" {
+		return s.Fault("DEFER_CALLBACK_SECRET", "is missing, and DEFER_CALLBACK_HOSTS is set", callback.SecretAllowed)
+	}
 	if d.Secret, err = callback.ParseSecret(d.secret); err != nil {
-		fault := &service.SettingError{Name: "DEFER_CALLBACK_SECRET", Value: "***", Problem: err.Error(),
-			Allowed: callback.SecretAllowed}
-		if d.secret == "" {
-			fault.Value, fault.Problem = "", "is missing, and DEFER_CALLBACK_HOSTS is set"
-		}
-		return fault
+		return s.Fault("DEFER_CALLBACK_SECRET", err.Error(), callback.SecretAllowed)
 	}
 	return nil
 }
 
-func (d *Defer) readKey() error {
+func (d *Defer) readKey(s *service.Settings) error {
 	if d.keyFile == "" || !d.Used() {
 		return nil
 	}
@@ -155,7 +156,7 @@ func (d *Defer) readKey() error {
 		err = fmt.Errorf("has %d bytes", len(key))
 	}
 	if err != nil {
-		return &service.SettingError{Name: "DEFER_KEY_FILE", Value: d.keyFile, Problem: err.Error(), Allowed: allowed}
+		return s.Fault("DEFER_KEY_FILE", err.Error(), allowed)
 	}
 	d.key = key
 	return nil

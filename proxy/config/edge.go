@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -30,60 +31,72 @@ type Edge struct {
 }
 
 func (e *Edge) register(s *service.Settings, d *session.Settings, l *loop.Config) {
-	s.String(&e.CertFile, "TLS_CERT", "",
-		"PEM file of the certificate (chain) to serve with; read again when it changes; empty: no TLS")
-	s.String(&e.KeyFile, "TLS_KEY", "", "PEM file of its key")
-	s.String(&e.CAFile, "TARGET_CA_FILE", "",
-		"PEM file of the authorities that signed the certificates of https targets; empty: the system's")
-	s.String(&e.ServerName, "TARGET_TLS_SERVER_NAME", "",
-		"server name (SNI) that the certificates of https targets must match; empty: the host of their URL")
-	s.Func("TARGET_HEALTH_PATH", "",
-		"path requested from every target as an active health check; empty: health follows from requests only",
-		"a path: /health", e.setHealthPath)
-	s.Duration(&e.Roster.CheckInterval, "TARGET_HEALTH_INTERVAL", 5*time.Second, 10*time.Millisecond, timeMax,
-		"interval between two health checks; two failures in a row take a target out, two successes bring it back")
-	s.Duration(&e.Roster.LookupInterval, "TARGET_DNS_INTERVAL", 5*time.Second, 0, timeMax,
-		"interval between two lookups of each target's name, whose addresses become separate targets; 0: a name is one "+
-			"target, and each connect looks it up")
-	s.Int(&e.AdminPort, "ADMIN_PORT", 0, 0, 65535, "port for the proxy's own endpoints; 0: the data port")
-	s.String(&e.AdminBind, "ADMIN_BIND", "127.0.0.1", "address that ADMIN_PORT listens on")
-	s.Bool(&e.AdminTLS, "ADMIN_TLS", true, "true: ADMIN_PORT uses TLS when TLS_CERT is set; false: plain HTTP")
-	s.Bool(&e.HealthHere, "HEALTH_ON_DATA_PORT", false,
-		"with ADMIN_PORT, answer /actuator/health and /actuator/health/readiness on the data port too")
-	s.Bool(&e.Takeover, "TAKEOVER", false,
-		"take the port over from a running proxy, which then drains; BIND and ADMIN_PORT may differ")
-	s.Bytes(&e.MemoryBudget, "MEMORY_BUDGET", 0, 0, 1<<50,
-		"memory use; from 88 % of it on, requests of the clients that hold most are ended, and beyond 92 % all are "+
-			"refused with 503 if that does not help; 0: three quarters of the memory of the machine or container")
-	s.Int(&l.PerAddressMax, "MAX_CONNECTIONS_PER_IP", 0, 0, 1<<24,
-		"maximum number of connections from one client address (IPv6: /64); 0: no limit, since a load balancer "+
-			"may carry all clients")
-	s.Bytes(&d.BodyRateMin, "BODY_MIN_RATE", 240, 0, 1<<30,
-		"minimum rate of a request's body over 10 s, in bytes per second; below: 408; 0: no limit")
-	s.Duration(&d.StreamTimeout, "STREAM_TIMEOUT", 60*time.Second, time.Millisecond, timeMax,
-		"timeout between two pieces of a streamed answer, and between two bytes of a half-closed tunnel")
-	s.Duration(&d.TunnelTimeout, "TUNNEL_TIMEOUT", time.Hour, time.Millisecond, 30*timeMax,
-		"timeout between two bytes of an upgraded connection, in either direction")
-	s.Duration(&d.DrainGrace, "DRAIN_GRACE", 2*time.Second, 0, timeMax,
-		"how long idle client connections stay open when the proxy ends, so that requests already on their way are answered")
-	s.Func("UPGRADES", "websocket", "protocols that clients may switch to, comma separated; empty: none",
-		"names, comma separated; not h2c", parsed(&d.Upgrades, upgrades))
-	s.Func("VIA_NAME", "", "the proxy's name in Via, which detects forwarding loops; empty: weir- and a random part; "+
-		"off: no Via, since nginx by default compresses nothing for proxies, and "+
-		"CDN-Loop to detect loops", "letters, digits, - and .; off", func(text string) error {
-		if d.Pseudonym = text; !isToken(text) || strings.Contains(text, "/") {
-			return fmt.Errorf("%q is not a name", text)
-		}
-		return nil
+	noTarget, noPort := s.While("TARGET_URL", noTargets), s.While("ADMIN_PORT", "0")
+	s.Add(service.Table{
+		{Name: "TLS_CERT", Value: service.Text(&e.CertFile),
+			Help: "PEM file of the certificate (chain) to serve with; read again when it changes; empty: no TLS"},
+		{Name: "TLS_KEY", Value: service.Text(&e.KeyFile), Help: "PEM file of its key"},
+		{Name: "TARGET_CA_FILE", Value: service.Text(&e.CAFile), Idle: noTarget,
+			Help: "PEM file of the authorities that signed the certificates of https targets; empty: the system's"},
+		{Name: "TARGET_TLS_SERVER_NAME", Value: service.Text(&e.ServerName), Idle: noTarget,
+			Help: "server name (SNI) that the certificates of https targets must match; empty: the host of their URL"},
+		{Name: "TARGET_HEALTH_PATH", Value: service.Parsed(&e.Roster.CheckPath, "a path: /health", healthPath),
+			Idle: noTarget,
+			Help: "path requested from every target as an active health check; empty: health follows from requests only"},
+		{Name: "TARGET_HEALTH_INTERVAL", Default: "5s",
+			Value: service.Duration(&e.Roster.CheckInterval, 10*time.Millisecond, timeMax),
+			Idle:  s.While("TARGET_HEALTH_PATH", ""),
+			Help:  "interval between two health checks; two failures in a row take a target out, two successes bring it back"},
+		{Name: "TARGET_DNS_INTERVAL", Default: "5s", Value: service.Duration(&e.Roster.LookupInterval, 0, timeMax),
+			Idle: noTarget,
+			Help: "interval between two lookups of each target's name, whose addresses become separate targets; 0: a name is " +
+				"one target, and each connect looks it up"},
+		{Name: "ADMIN_PORT", Default: "0", Value: service.Int(&e.AdminPort, 0, 65535),
+			Help: "port for the proxy's own endpoints; 0: the data port"},
+		{Name: "ADMIN_BIND", Default: "127.0.0.1", Value: service.Text(&e.AdminBind), Idle: noPort,
+			Help: "address that ADMIN_PORT listens on"},
+		{Name: "ADMIN_TLS", Default: "true", Value: service.Bool(&e.AdminTLS), Idle: noPort,
+			Help: "true: ADMIN_PORT uses TLS when TLS_CERT is set; false: plain HTTP"},
+		{Name: "HEALTH_ON_DATA_PORT", Default: "false", Value: service.Bool(&e.HealthHere), Idle: noPort,
+			Help: "with ADMIN_PORT, answer /actuator/health and /actuator/health/readiness on the data port too"},
+		{Name: "TAKEOVER", Default: "false", Value: service.Bool(&e.Takeover),
+			Help: "take the port over from a running proxy, which then drains; BIND and ADMIN_PORT may differ"},
+		{Name: "MEMORY_BUDGET", Default: "0", Value: service.Bytes(&e.MemoryBudget, 0, 1<<50),
+			Help: "memory use; from 88 % of it on, requests of the clients that hold most are ended, and beyond 92 % all are " +
+				"refused with 503 if that does not help; 0: three quarters of the memory of the machine or container"},
+		{Name: "MAX_CONNECTIONS_PER_IP", Default: "0", Value: service.Int(&l.PerAddressMax, 0, 1<<24),
+			Help: "maximum number of connections from one client address (IPv6: /64); 0: no limit, since a load balancer may " +
+				"carry all clients"},
+		{Name: "BODY_MIN_RATE", Default: "240", Value: service.Bytes(&d.BodyRateMin, 0, 1<<30),
+			Help: "minimum rate of a request's body over 10 s, in bytes per second; below: 408; 0: no limit"},
+		{Name: "STREAM_TIMEOUT", Default: "60s", Value: service.Duration(&d.StreamTimeout, time.Millisecond, timeMax),
+			Help: "timeout between two pieces of a streamed answer, and between two bytes of a half-closed tunnel"},
+		{Name: "TUNNEL_TIMEOUT", Default: "1h", Value: service.Duration(&d.TunnelTimeout, time.Millisecond, 30*timeMax),
+			Help: "timeout between two bytes of an upgraded connection, in either direction"},
+		{Name: "DRAIN_GRACE", Default: "2s", Value: service.Duration(&d.DrainGrace, 0, timeMax),
+			Help: "how long idle client connections stay open when the proxy ends, so that requests already on their way are " +
+				"answered"},
+		{Name: "UPGRADES", Default: "websocket",
+			Value: service.Parsed(&d.Upgrades, "names, comma separated; not h2c", upgrades),
+			Help:  "protocols that clients may switch to, comma separated; empty: none"},
+		{Name: "VIA_NAME", Value: service.Parsed(&d.Pseudonym, "letters, digits, - and .; off", viaName),
+			Help: "the proxy's name in Via, which detects forwarding loops; empty: weir- and a random part; off: no Via, " +
+				"since nginx by default compresses nothing for proxies, and CDN-Loop to detect loops"},
 	})
 }
 
-func (e *Edge) setHealthPath(text string) error {
+func healthPath(text string) (string, error) {
 	if text[0] != '/' || strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r >= 0x7f || r == '#' }) {
-		return fmt.Errorf("does not begin with /, or has bytes that a path cannot have")
+		return "", errors.New("does not begin with /, or has bytes that a path cannot have")
 	}
-	e.Roster.CheckPath = text
-	return nil
+	return text, nil
+}
+
+func viaName(text string) (string, error) {
+	if !isToken(text) || strings.Contains(text, "/") {
+		return "", fmt.Errorf("%q is not a name", text)
+	}
+	return text, nil
 }
 
 func upgrades(text string) (names []string, err error) {
@@ -104,8 +117,8 @@ func isToken(text string) bool {
 	})
 }
 
-func (e *Edge) complete(d *session.Settings) error {
-	if err := pairComplete("TLS", e.CertFile, e.KeyFile); err != nil {
+func (e *Edge) complete(s *service.Settings, d *session.Settings) error {
+	if err := pairComplete(s, "TLS_CERT", "TLS_KEY"); err != nil {
 		return err
 	}
 	e.Roster.Named = e.AdminPort != 0
@@ -120,16 +133,13 @@ func (e *Edge) complete(d *session.Settings) error {
 }
 
 // pairComplete checks that a certificate and its key are both set or both empty.
-func pairComplete(prefix, cert, key string) error {
-	if (cert == "") == (key == "") {
-		return nil
+func pairComplete(s *service.Settings, cert, key string) error {
+	missing := key
+	if s.Text(cert) == "" {
+		missing = cert
 	}
-	missing := prefix + "_KEY"
-	if cert == "" {
-		missing = prefix + "_CERT"
-	}
-	return &service.SettingError{Name: missing, Problem: "is missing", Allowed: prefix + "_CERT and " + prefix +
-		"_KEY together, or neither"}
+	return s.FaultIf((s.Text(cert) == "") != (s.Text(key) == ""), missing, "is missing",
+		cert+" and "+key+" together, or neither")
 }
 
 // memoryThere returns the memory limit of the container, or the memory of the machine, in

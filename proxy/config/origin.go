@@ -15,14 +15,18 @@ import (
 
 // registerOrigin adds the settings about where requests come from.
 func registerOrigin(s *service.Settings, d *session.Settings) {
-	s.Func("TRUSTED_PROXIES", "",
-		"networks and addresses of proxies whose X-Forwarded-For, Forwarded, X-Real-IP and similar fields are trusted",
-		"networks and addresses, comma separated: 10.0.0.0/8,192.0.2.1,::1", parsed(&d.TrustedProxies, networks))
-	s.Func("UNTRUSTED_FIELDS", "",
-		"request fields, in addition to X-Forwarded-*, X-Real-IP and similar, that are dropped unless they come "+
-			"from TRUSTED_PROXIES",
-		"names, comma separated, with * at the end as a wildcard: X-Remote-User,X-Auth-*", parsed(&d.Claims,
-			func(text string) (*keys.Claims, error) { return keys.NewClaims(elements(text)) }))
+	s.Add(service.Table{
+		{Name: "TRUSTED_PROXIES",
+			Value: service.Parsed(&d.TrustedProxies, "networks and addresses, comma separated: 10.0.0.0/8,192.0.2.1,::1",
+				networks),
+			Help: "networks and addresses of proxies whose X-Forwarded-For, Forwarded, X-Real-IP and similar fields are " +
+				"trusted"},
+		{Name: "UNTRUSTED_FIELDS",
+			Value: service.Parsed(&d.Claims,
+				"names, comma separated, with * at the end as a wildcard: X-Remote-User,X-Auth-*", listed(keys.NewClaims)),
+			Help: "request fields, in addition to X-Forwarded-*, X-Real-IP and similar, that are dropped unless they come " +
+				"from TRUSTED_PROXIES"},
+	})
 }
 
 func networks(text string) (list []netip.Prefix, err error) {
@@ -34,6 +38,11 @@ func networks(text string) (list []netip.Prefix, err error) {
 		list = append(list, n.Prefix)
 	}
 	return list, nil
+}
+
+// listed makes parse, which reads the elements of a list, read their text.
+func listed[T any](parse func([]string) (T, error)) func(string) (T, error) {
+	return func(text string) (T, error) { return parse(elements(text)) }
 }
 
 // elements returns the elements of a comma-separated list.

@@ -2,7 +2,6 @@ package config
 
 import (
 	"errors"
-	"strconv"
 	"time"
 
 	"weir/internal/program/service"
@@ -16,44 +15,41 @@ type postgresSettings struct {
 	migrate         string
 }
 
-func (p *postgresSettings) register(s *service.Settings) {
-	s.Secret(&p.URL, "POSTGRES_URL",
-		"PostgreSQL 13 or later, instead of Redis: postgres://user:password@host:port/database?sslmode=verify-full; with "+
-			"standbys several hosts, comma separated")
-	s.Duration(&p.Timeout, "POSTGRES_TIMEOUT", 100*time.Millisecond, time.Millisecond, 2*time.Second,
-		"how long a request waits for a decision")
-	s.Int(&p.Connections, "POSTGRES_CONNECTIONS", 2, 1, 64,
-		"connections to PostgreSQL for decisions, in addition to one for documents")
-	s.Func("POSTGRES_SCHEMA", "weir",
-		"schema of the tables and functions; the flag without a value prints the SQL that creates them", "",
-		func(name string) error { p.Schema = name; return postgres.CheckSchema(name) })
-	s.String(&p.KeyPrefix, "POSTGRES_KEY_PREFIX", "",
-		"prefix of every name in PostgreSQL, for several installations that share a schema")
-	s.Bool(&p.Durable, "POSTGRES_DURABLE", false,
-		"true: create logged tables, of which a crash of PostgreSQL loses at most the last second, at several times the "+
-			"cost; false: a crash loses all consumption")
-	s.Enum(&p.migrate, "POSTGRES_MIGRATE", "true", []string{"true", "false", "print"},
-		"true: create or migrate tables and functions at the start; false: they exist; print: print the SQL that "+
-			"creates them, and exit")
-	s.Alone("POSTGRES_SCHEMA", "POSTGRES_MIGRATE", "print")
+func (p *postgresSettings) register(s *service.Settings, unused func() string) {
+	noURL := s.While("POSTGRES_URL", "")
+	s.Add(service.Table{
+		{Name: "POSTGRES_URL", Value: service.Secret(&p.URL),
+			Help: "PostgreSQL 13 or later, instead of Redis: postgres://user:password@host:port/database?sslmode=verify-full; " +
+				"with standbys several hosts, comma separated"},
+		{Name: "POSTGRES_TIMEOUT", Default: "100ms", Value: service.Duration(&p.Timeout, time.Millisecond, 2*time.Second),
+			Idle: noURL, Help: "how long a request waits for a decision"},
+		{Name: "POSTGRES_CONNECTIONS", Default: "2", Value: service.Int(&p.Connections, 1, 64), Idle: noURL,
+			Help: "connections to PostgreSQL for decisions, in addition to one for documents"},
+		{Name: "POSTGRES_SCHEMA", Default: "weir",
+			Value: service.Parsed(&p.Schema, "", schema), Idle: unused, Alone: "-postgres-migrate=print",
+			Help: "schema of the tables and functions; the flag without a value prints the SQL that creates them"},
+		{Name: "POSTGRES_KEY_PREFIX", Value: service.Text(&p.KeyPrefix), Idle: noURL,
+			Help: "prefix of every name in PostgreSQL, for several installations that share a schema"},
+		{Name: "POSTGRES_DURABLE", Default: "false", Value: service.Bool(&p.Durable), Idle: noURL,
+			Help: "true: create logged tables, of which a crash of PostgreSQL loses at most the last second, at several times " +
+				"the cost; false: a crash loses all consumption"},
+		{Name: "POSTGRES_MIGRATE", Default: "true", Value: service.Word(&p.migrate, "true, false, print"), Idle: unused,
+			Help: "true: create or migrate tables and functions at the start; false: they exist; print: print the SQL that " +
+				"creates them, and exit"},
+	})
 }
+
+func schema(name string) (string, error) { return name, postgres.CheckSchema(name) }
 
 // UsesPostgres reports whether limits are kept in PostgreSQL.
 func (c *Config) UsesPostgres() bool { return c.postgres.URL != "" }
 
-// notePostgres notes settings shared by the store and the queue in PostgreSQL that have
-// no effect.
-func (c *Config) notePostgres() {
+// withoutPostgres says why the settings shared by the store and the queue in PostgreSQL have no effect.
+func (c *Config) withoutPostgres() string {
 	if c.UsesPostgres() || c.Defer.inPostgres != "" {
-		return
+		return ""
 	}
-	const note = " has no effect while neither POSTGRES_URL nor DEFER_URL names PostgreSQL"
-	if c.postgres.Schema != "weir" {
-		c.Notes = append(c.Notes, "POSTGRES_SCHEMA"+note)
-	}
-	if c.postgres.migrate == "false" {
-		c.Notes = append(c.Notes, "POSTGRES_MIGRATE"+note)
-	}
+	return "while neither POSTGRES_URL nor DEFER_URL names PostgreSQL"
 }
 
 // PostgresSchema returns the SQL that creates tables and functions for limits and for the
@@ -71,14 +67,8 @@ func (c *Config) PostgresSchema() string {
 func (c *Config) Postgres() (postgres.Config, error) {
 	cfg := c.postgres.Config
 	cfg.Failure, cfg.Manual = c.redis.Failure, c.postgres.migrate != "true"
-	var all []error
-	if c.UsesRedis() {
-		all = append(all, &service.SettingError{Name: "POSTGRES_URL", Value: "", Problem: "excludes REDIS_HOST",
-			Allowed: "one of the two"})
-	}
-	all = append(all, faultsOf(cfg.Validate(), map[string]service.SettingError{
-		"URL": {Name: "POSTGRES_URL"}, "Connections": {Name: "POSTGRES_CONNECTIONS",
-			Value: strconv.Itoa(cfg.Connections)}, "KeyPrefix": {Name: "POSTGRES_KEY_PREFIX", Value: cfg.KeyPrefix},
-	}))
-	return cfg, errors.Join(all...)
+	return cfg, errors.Join(
+		c.settings.FaultIf(c.UsesRedis(), "POSTGRES_URL", "excludes REDIS_HOST", "one of the two"),
+		faultsOf(c.settings, cfg.Validate(), map[string]string{
+			"URL": "POSTGRES_URL", "Connections": "POSTGRES_CONNECTIONS", "KeyPrefix": "POSTGRES_KEY_PREFIX"}))
 }

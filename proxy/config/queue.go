@@ -18,58 +18,67 @@ const deferURLs = "file: and an absolute path, such as file:/var/lib/weir/deferr
 	"REDIS_HOST, or redis://host:port; " +
 	"postgres: for that of POSTGRES_URL, or postgres://user:password@host:port/database"
 
-func (d *Defer) setURL(text string) error {
+// A queueURL says where the queue is.
+type queueURL struct {
+	file       string // empty: not in a file
+	inRedis    bool
+	hosts      string // of Redis; empty: those of REDIS_HOST
+	inPostgres string // URL of PostgreSQL; empty: not there
+}
+
+func parseQueueURL(text string) (q queueURL, err error) {
 	scheme, rest, _ := strings.Cut(text, ":")
 	hosts, slashes := strings.CutPrefix(rest, "//")
 	switch {
 	case scheme == "file" && strings.HasPrefix(rest, "/") && !strings.HasSuffix(rest, "/"):
-		d.file = rest
+		q.file = rest
 	case scheme == "redis" && (rest == "" || slashes && hosts != ""):
-		d.inRedis, d.hosts = true, hosts
+		q.inRedis, q.hosts = true, hosts
 	case scheme == "redis" || scheme == "rediss":
-		return errors.New("is neither redis: nor redis://host:port; set REDIS_TLS for TLS")
+		err = errors.New("is neither redis: nor redis://host:port; set REDIS_TLS for TLS")
 	case scheme == "postgres" || scheme == "postgresql":
-		d.inPostgres = text
+		q.inPostgres = text
 	default:
-		return errors.New("is not file: and an absolute path, nor redis: or postgres:")
+		err = errors.New("is not file: and an absolute path, nor redis: or postgres:")
 	}
-	return nil
+	return q, err
 }
 
 // completeRedis determines the servers of a queue in Redis.
-func (d *Defer) completeRedis(r *redisSettings) (err error) {
+func (d *Defer) completeRedis(s *service.Settings, r *redisSettings) (err error) {
 	if !d.inRedis {
 		return nil
 	}
 	if d.hosts != "" {
-		d.redis, err = r.config("DEFER_URL", d.hosts)
+		d.redis, err = r.config(s, "DEFER_URL", d.hosts)
 		return err
 	}
 	if r.hosts == "" {
-		return &service.SettingError{Name: "DEFER_URL", Value: "redis:",
-			Problem: "means the server of REDIS_HOST, which is not set", Allowed: "redis://host:port, or REDIS_HOST"}
+		return s.Fault("DEFER_URL", "means the server of REDIS_HOST, which is not set", "redis://host:port, or REDIS_HOST")
 	}
-	d.redis, _ = r.config("REDIS_HOST", r.hosts) // faults are reported for the settings of the store
+	d.redis, _ = r.config(s, "REDIS_HOST", r.hosts) // faults are reported for the settings of the store
 	return nil
 }
 
 // completePostgres determines the server of a queue in PostgreSQL.
-func (d *Defer) completePostgres(p *postgresSettings) error {
+func (d *Defer) completePostgres(s *service.Settings, p *postgresSettings) error {
 	if d.inPostgres == "" {
 		return nil
 	}
 	d.setting, d.schema, d.manual = "DEFER_URL", p.Schema, p.migrate != "true"
 	if d.inPostgres == "postgres:" {
 		if p.URL == "" {
-			return &service.SettingError{Name: "DEFER_URL", Value: d.inPostgres,
-				Problem: "names no server, and POSTGRES_URL is not set", Allowed: deferURLs}
+			return s.Fault("DEFER_URL", "names no server, and POSTGRES_URL is not set", deferURLs)
 		}
 		d.setting, d.inPostgres = "POSTGRES_URL", p.URL // checked as the store's
 		return nil
 	}
-	fault := service.SettingError{Name: "DEFER_URL", Allowed: deferURLs} // the value may contain a password
-	return faultsOf(postgres.Config{URL: d.inPostgres, Schema: p.Schema}.Validate(),
-		map[string]service.SettingError{"URL": fault})
+	cfg := postgres.Config{URL: d.inPostgres, Schema: p.Schema}
+	err := faultsOf(s, cfg.Validate(), map[string]string{"URL": "DEFER_URL"})
+	if fault, ok := errors.AsType[*service.SettingError](err); ok {
+		fault.Value, fault.Allowed = "", deferURLs // the value may contain a password
+	}
+	return err
 }
 
 func (d *Defer) openRedis(log *slog.Logger) (deferred.Queue, error) {

@@ -16,21 +16,27 @@ type RateLimit struct {
 
 func (r *RateLimit) register(s *service.Settings) {
 	d := &r.settings
-	s.String(&r.Config, "RATELIMIT_CONFIG", "",
-		"configuration file of envoyproxy/ratelimit, or folder of such files (.yaml, .yml, .json), for POST /json on "+
-			"DECISION_PORT; read again when it changes")
-	s.Bool(&r.Merge, "MERGE_DOMAIN_CONFIG", false, "true: several files of RATELIMIT_CONFIG may have the same domain")
-	s.Word("RATELIMIT_CHARGE", "together", []string{"together", "independent"},
-		"together: a request to /json that any limit refuses is charged to none; independent: each limit is charged "+
-			"separately, as in envoyproxy/ratelimit", is(&d.Together, "together"))
-	s.Bool(&d.Shadow, "SHADOW_MODE", false, "true: requests to /json are counted and never refused")
-	s.Bool(&d.Quota, "QUOTA_MODE", false, "true: a request to /json is refused only when all its limits refuse it")
-	s.Bool(&d.Metadata, "RESPONSE_DYNAMIC_METADATA", false,
-		"true: answers of /json contain dynamic metadata: the request, and the metadata of limits that admitted it")
-	s.Float(&d.NearRatio, "NEAR_LIMIT_RATIO", 0.8, 0, 1, "share of a limit above which hits count as near the limit")
-	s.NoEffect("DECISION_PORT", "0", "RATELIMIT_CONFIG")
-	s.NoEffect("RATELIMIT_CONFIG", "", "MERGE_DOMAIN_CONFIG", "RATELIMIT_CHARGE", "SHADOW_MODE", "QUOTA_MODE",
-		"RESPONSE_DYNAMIC_METADATA", "NEAR_LIMIT_RATIO")
+	s.Add(service.Table{
+		{Name: "RATELIMIT_CONFIG", Value: service.Text(&r.Config), Idle: s.While("DECISION_PORT", "0"),
+			Help: "configuration file of envoyproxy/ratelimit, or folder of such files (.yaml, .yml, .json), for POST /json " +
+				"on DECISION_PORT; read again when it changes"},
+	})
+	s.AddIdle(s.While("RATELIMIT_CONFIG", ""), service.Table{
+		{Name: "MERGE_DOMAIN_CONFIG", Default: "false", Value: service.Bool(&r.Merge),
+			Help: "true: several files of RATELIMIT_CONFIG may have the same domain"},
+		{Name: "RATELIMIT_CHARGE", Default: "together",
+			Value: service.OneOf(&d.Together, "together, independent", true, false),
+			Help: "together: a request to /json that any limit refuses is charged to none; independent: each limit is " +
+				"charged separately, as in envoyproxy/ratelimit"},
+		{Name: "SHADOW_MODE", Default: "false", Value: service.Bool(&d.Shadow),
+			Help: "true: requests to /json are counted and never refused"},
+		{Name: "QUOTA_MODE", Default: "false", Value: service.Bool(&d.Quota),
+			Help: "true: a request to /json is refused only when all its limits refuse it"},
+		{Name: "RESPONSE_DYNAMIC_METADATA", Default: "false", Value: service.Bool(&d.Metadata),
+			Help: "true: answers of /json contain dynamic metadata: the request, and the metadata of limits that admitted it"},
+		{Name: "NEAR_LIMIT_RATIO", Default: "0.8", Value: service.Float(&d.NearRatio, 0, 1),
+			Help: "share of a limit above which hits count as near the limit"},
+	})
 }
 
 // Settings returns the settings for decisions; families are the fields for clients.

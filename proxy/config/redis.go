@@ -1,7 +1,6 @@
 package config
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -23,40 +22,47 @@ type redisSettings struct {
 	start        string
 }
 
-func (r *redisSettings) register(s *service.Settings) {
-	s.String(&r.hosts, "REDIS_HOST", "",
-		"host of Redis, or a comma-separated list of host:port: nodes of a Cluster, or Sentinels; empty: use "+
-			"the simulated Redis")
-	s.Int(&r.port, "REDIS_PORT", 6379, 1, 65535, "port of Redis if REDIS_HOST has none")
-	s.String(&r.Username, "REDIS_USERNAME", "", "user name for Redis (ACL)")
-	s.Secret(&r.Password, "REDIS_PASSWORD", "password of Redis")
-	s.Int(&r.DB, "REDIS_DB", 0, 0, 1<<20, "database of Redis; 0 in a Cluster")
-	s.Choice("REDIS_MODE", "auto",
-		"kind of REDIS_HOST; auto: Sentinels if REDIS_SENTINEL_MASTER is set, a Cluster with several "+
-			"hosts, otherwise detected",
-		service.Among(&r.Topology, redis.Auto, redis.Single, redis.Cluster, redis.Sentinel))
-	s.String(&r.SentinelMaster, "REDIS_SENTINEL_MASTER", "", "name of the master that the Sentinels monitor")
-	s.String(&r.SentinelUsername, "REDIS_SENTINEL_USERNAME", "", "user name for the Sentinels (ACL)")
-	s.Secret(&r.SentinelPassword, "REDIS_SENTINEL_PASSWORD", "password of the Sentinels")
-	s.Bool(&r.TLS, "REDIS_TLS", false, "connect to Redis with TLS")
-	s.String(&r.TLSCAFile, "REDIS_TLS_CA_FILE", "",
-		"PEM file of the authorities that signed Redis' certificate; empty: the system's")
-	s.String(&r.TLSServerName, "REDIS_TLS_SERVER_NAME", "", "name in Redis' certificate; empty: the host's")
-	s.String(&r.KeyPrefix, "REDIS_KEY_PREFIX", "",
-		"prefix of every name in Redis, for several installations that share one")
-	s.Duration(&r.Timeout, "REDIS_TIMEOUT", 100*time.Millisecond, time.Millisecond, 2*time.Second,
-		"how long a request waits for a decision")
-	s.Word("STORE_FAILURE_MODE", "open", []string{"open", "local", "closed"},
-		"what happens while Redis, PostgreSQL or all masters are unavailable: open admits everything, local enforces the "+
-			"limits in this proxy alone, closed refuses with 503",
-		func(word string) error { r.Failure = failureModes[word]; return nil })
-	s.Enum(&r.start, "STORE_START", "checked", []string{"checked", "anyway"},
-		"checked: do not start if the store refuses the user, the password or the database, or is another program; "+
-			"anyway: start in STORE_FAILURE_MODE")
+func (r *redisSettings) register(s *service.Settings, unused func() string) {
+	s.Add(service.Table{
+		{Name: "REDIS_HOST", Value: service.Text(&r.hosts),
+			Help: "host of Redis, or a comma-separated list of host:port: nodes of a Cluster, or Sentinels; empty: use the " +
+				"simulated Redis"},
+	})
+	s.AddIdle(unused, service.Table{
+		{Name: "REDIS_PORT", Default: "6379", Value: service.Int(&r.port, 1, 65535),
+			Help: "port of Redis if REDIS_HOST has none"},
+		{Name: "REDIS_USERNAME", Value: service.Text(&r.Username), Help: "user name for Redis (ACL)"},
+		{Name: "REDIS_PASSWORD", Value: service.Secret(&r.Password), Help: "password of Redis"},
+		{Name: "REDIS_DB", Default: "0", Value: service.Int(&r.DB, 0, 1<<20), Help: "database of Redis; 0 in a Cluster"},
+		{Name: "REDIS_MODE", Default: "auto",
+			Value: service.Choice(&r.Topology, redis.Auto, redis.Single, redis.Cluster, redis.Sentinel),
+			Help: "kind of REDIS_HOST; auto: Sentinels if REDIS_SENTINEL_MASTER is set, a Cluster with several hosts, " +
+				"otherwise detected"},
+		{Name: "REDIS_SENTINEL_MASTER", Value: service.Text(&r.SentinelMaster),
+			Help: "name of the master that the Sentinels monitor"},
+		{Name: "REDIS_SENTINEL_USERNAME", Value: service.Text(&r.SentinelUsername),
+			Help: "user name for the Sentinels (ACL)"},
+		{Name: "REDIS_SENTINEL_PASSWORD", Value: service.Secret(&r.SentinelPassword), Help: "password of the Sentinels"},
+		{Name: "REDIS_TLS", Default: "false", Value: service.Bool(&r.TLS), Help: "connect to Redis with TLS"},
+		{Name: "REDIS_TLS_CA_FILE", Value: service.Text(&r.TLSCAFile),
+			Help: "PEM file of the authorities that signed Redis' certificate; empty: the system's"},
+		{Name: "REDIS_TLS_SERVER_NAME", Value: service.Text(&r.TLSServerName),
+			Help: "name in Redis' certificate; empty: the host's"},
+		{Name: "REDIS_KEY_PREFIX", Value: service.Text(&r.KeyPrefix),
+			Help: "prefix of every name in Redis, for several installations that share one"},
+	})
+	s.Add(service.Table{
+		{Name: "REDIS_TIMEOUT", Default: "100ms", Value: service.Duration(&r.Timeout, time.Millisecond, 2*time.Second),
+			Idle: s.While("REDIS_HOST", ""), Help: "how long a request waits for a decision"},
+		{Name: "STORE_FAILURE_MODE", Default: "open",
+			Value: service.OneOf(&r.Failure, "open, local, closed", store.FailOpen, store.Local, store.Closed),
+			Help: "what happens while Redis, PostgreSQL or all masters are unavailable: open admits everything, local " +
+				"enforces the limits in this proxy alone, closed refuses with 503"},
+		{Name: "STORE_START", Default: "checked", Value: service.Word(&r.start, "checked, anyway"),
+			Help: "checked: do not start if the store refuses the user, the password or the database, or is another program; " +
+				"anyway: start in STORE_FAILURE_MODE"},
+	})
 }
-
-// failureModes are the values of STORE_FAILURE_MODE.
-var failureModes = map[string]store.Mode{"open": store.FailOpen, "local": store.Local, "closed": store.Closed}
 
 // StoreStart returns the error that ends the start for an error of the store, with the
 // settings to look at. It returns nil if the proxy may start.
@@ -90,21 +96,31 @@ func (c *Config) StoreStart(err error) error {
 // UsesRedis reports whether limits are kept in Redis.
 func (c *Config) UsesRedis() bool { return c.redis.hosts != "" }
 
+// withoutRedis says why settings of Redis have no effect.
+func (c *Config) withoutRedis() string {
+	if c.UsesRedis() || c.Defer.inRedis {
+		return ""
+	}
+	return "while REDIS_HOST is not set"
+}
+
 // RedisCAFile returns the file of the authorities for Redis, if the store or the queue is
 // in Redis.
 func (c *Config) RedisCAFile() string {
-	if c.UsesRedis() || c.Defer.inRedis {
-		return c.redis.TLSCAFile
+	if c.withoutRedis() != "" {
+		return ""
 	}
-	return ""
+	return c.redis.TLSCAFile
 }
 
 // Redis returns the configuration of the store in Redis, without Local and Log. The error
 // joins a *service.SettingError for each fault.
-func (c *Config) Redis() (redis.Config, error) { return c.redis.config("REDIS_HOST", c.redis.hosts) }
+func (c *Config) Redis() (redis.Config, error) {
+	return c.redis.config(c.settings, "REDIS_HOST", c.redis.hosts)
+}
 
 // config returns the configuration for connecting to the hosts that a setting names.
-func (r *redisSettings) config(setting, hosts string) (redis.Config, error) {
+func (r *redisSettings) config(s *service.Settings, setting, hosts string) (redis.Config, error) {
 	cfg := r.Config
 	for host := range strings.SplitSeq(hosts, ",") {
 		addr := strings.TrimSpace(host)
@@ -120,27 +136,23 @@ func (r *redisSettings) config(setting, hosts string) (redis.Config, error) {
 		}
 		cfg.Addrs = append(cfg.Addrs, addr)
 	}
-	return cfg, faultsOf(cfg.Validate(), map[string]service.SettingError{
-		"Addrs": {Name: setting, Value: hosts}, "DB": {Name: "REDIS_DB", Value: strconv.Itoa(r.DB)},
-		"KeyPrefix": {Name: "REDIS_KEY_PREFIX", Value: r.KeyPrefix},
-		"Password":  {Name: "REDIS_PASSWORD"}, "SentinelMaster": {Name: "REDIS_SENTINEL_MASTER", Value: r.SentinelMaster},
-		"SentinelUsername": {Name: "REDIS_SENTINEL_USERNAME", Value: r.SentinelUsername},
-		"SentinelPassword": {Name: "REDIS_SENTINEL_PASSWORD"},
-		"TLSCAFile":        {Name: "REDIS_TLS_CA_FILE", Value: r.TLSCAFile},
-		"TLSServerName":    {Name: "REDIS_TLS_SERVER_NAME", Value: r.TLSServerName},
+	return cfg, faultsOf(s, cfg.Validate(), map[string]string{
+		"Addrs": setting, "DB": "REDIS_DB", "KeyPrefix": "REDIS_KEY_PREFIX", "Password": "REDIS_PASSWORD",
+		"SentinelMaster": "REDIS_SENTINEL_MASTER", "SentinelUsername": "REDIS_SENTINEL_USERNAME",
+		"SentinelPassword": "REDIS_SENTINEL_PASSWORD", "TLSCAFile": "REDIS_TLS_CA_FILE",
+		"TLSServerName": "REDIS_TLS_SERVER_NAME",
 	})
 }
 
-// faultsOf returns the faults of a store's configuration as faults of the settings that its
-// fields come from. The other fields are not settings, or are checked separately.
-func faultsOf(err error, settings map[string]service.SettingError) error {
+// faultsOf returns the faults of a configuration as faults of the settings that its fields come from. The
+// other fields are not settings, or are checked separately.
+func faultsOf(s *service.Settings, err error, settings map[string]string) error {
 	faults, _ := errors.AsType[strict.Faults](err)
 	var all []error
 	for _, f := range faults {
-		if s, ok := settings[f.Path]; ok {
+		if name := settings[f.Path]; name != "" {
 			problem, allowed, _ := strings.Cut(f.Message, "; allowed: ")
-			s.Problem, s.Allowed = problem, cmp.Or(s.Allowed, allowed)
-			all = append(all, &s)
+			all = append(all, s.Fault(name, problem, allowed))
 		}
 	}
 	return errors.Join(all...)

@@ -2,7 +2,6 @@ package config
 
 import (
 	"errors"
-	"strings"
 	"time"
 
 	"weir/internal/program/service"
@@ -11,17 +10,20 @@ import (
 
 // registerRemote adds the settings of a sidecar's store.
 func registerRemote(s *service.Settings, r *remote.Config) {
-	s.Func("REMOTE_URL", "", "decision ports of master proxies, comma separated, in the order in which they are tried; "+
-		"this proxy is their sidecar, and limits are kept there instead of in Redis; "+
-		"several masters must share Redis or PostgreSQL", "http://host:port or https://host:port, comma separated",
-		parsed(&r.URLs, remote.ParseURLs))
-	s.Duration(&r.Timeout, "REMOTE_TIMEOUT", 100*time.Millisecond, time.Millisecond, 2*time.Second,
-		"how long a request waits for a master's decision")
-	s.Token(&r.Token, "REMOTE_TOKEN",
-		"the masters' DECISION_TOKEN; or their ADMIN_TOKEN, with which keys can also be edited here")
-	s.String(&r.CAFile, "REMOTE_CA_FILE", "",
-		"PEM file of the authorities that signed the masters' certificates; empty: the system's")
-	s.NoEffect("REMOTE_URL", "", "REMOTE_TIMEOUT", "REMOTE_TOKEN", "REMOTE_CA_FILE")
+	s.Add(service.Table{
+		{Name: "REMOTE_URL",
+			Value: service.Parsed(&r.URLs, "http://host:port or https://host:port, comma separated", remote.ParseURLs),
+			Help: "decision ports of master proxies, comma separated, in the order in which they are tried; this proxy is " +
+				"their sidecar, and limits are kept there instead of in Redis; several masters must share Redis or PostgreSQL"},
+	})
+	s.AddIdle(s.While("REMOTE_URL", ""), service.Table{
+		{Name: "REMOTE_TIMEOUT", Default: "100ms", Value: service.Duration(&r.Timeout, time.Millisecond, 2*time.Second),
+			Help: "how long a request waits for a master's decision"},
+		{Name: "REMOTE_TOKEN", Value: service.Token(&r.Token),
+			Help: "the masters' DECISION_TOKEN; or their ADMIN_TOKEN, with which keys can also be edited here"},
+		{Name: "REMOTE_CA_FILE", Value: service.Text(&r.CAFile),
+			Help: "PEM file of the authorities that signed the masters' certificates; empty: the system's"},
+	})
 }
 
 // UsesRemote reports whether limits are kept at masters.
@@ -46,16 +48,10 @@ func (c *Config) StoreTimeout() time.Duration {
 func (c *Config) Remote() (remote.Config, error) {
 	cfg := c.remote
 	cfg.Failure = c.redis.Failure
-	value := strings.Join(cfg.URLs, ",")
-	var all []error
-	if c.UsesRedis() || c.UsesPostgres() {
-		all = append(all, &service.SettingError{Name: "REMOTE_URL", Value: value,
-			Problem: "excludes REDIS_HOST and POSTGRES_URL", Allowed: "one of them"})
-	}
-	if c.Adaptive.Mode != "false" {
-		all = append(all, &service.SettingError{Name: "ADAPTIVE_MODE", Value: c.Adaptive.Mode,
-			Problem: "cannot be used with REMOTE_URL: the master follows the advisor", Allowed: "false"})
-	}
-	all = append(all, faultsOf(cfg.Validate(), map[string]service.SettingError{"Token": {Name: "REMOTE_TOKEN"}}))
-	return cfg, errors.Join(all...)
+	s := c.settings
+	return cfg, errors.Join(
+		s.FaultIf(c.UsesRedis() || c.UsesPostgres(), "REMOTE_URL", "excludes REDIS_HOST and POSTGRES_URL", "one of them"),
+		s.FaultIf(c.Adaptive.Mode != "false", "ADAPTIVE_MODE",
+			"cannot be used with REMOTE_URL: the master follows the advisor", "false"),
+		faultsOf(s, cfg.Validate(), map[string]string{"Token": "REMOTE_TOKEN"}))
 }

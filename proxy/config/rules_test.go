@@ -15,7 +15,7 @@ func parseRules(env ...string) (*Rules, error) {
 	r.register(s)
 	_, err := s.Parse(nil, testkit.Env(env))
 	if err == nil {
-		err = r.complete()
+		err = r.complete(s)
 	}
 	return r, err
 }

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"runtime"
+	"strconv"
 	"sync"
 	"time"
 
@@ -138,18 +139,25 @@ func Default() Config {
 func (c *Config) Register(s *service.Settings) {
 	*c = Default()
 	m := &c.Model
-	s.Duration(&m.Delay, "TARGET_DELAY", m.Delay, 0, model.DelayMax, "mean service time of /api/test")
-	s.Choice("TARGET_DELAY_DIST", m.Dist.String(), "distribution of the service time",
-		service.Among(&m.Dist, model.Constant, model.Exponential, model.Lognormal))
-	s.Int(&m.Workers, "TARGET_WORKERS", m.Workers, 0, model.WorkersMax,
-		"requests served at the same time, 0 for any number; capacity is workers / delay")
-	s.Int(&m.Queue, "TARGET_QUEUE", m.Queue, 0, model.QueueMax, "requests that may wait for a worker; beyond: 503")
-	s.Duration(&m.QueueTimeout, "TARGET_QUEUE_TIMEOUT", m.QueueTimeout, model.QueueTimeoutMin, model.QueueTimeoutMax,
-		"longest wait for a worker; beyond: 503")
-	s.Float(&m.ErrorRate, "TARGET_ERROR_RATE", m.ErrorRate, 0, 1, "share of the served requests that are answered 500")
-	s.Int(&c.Loops, "EVENT_LOOPS", runtime.GOMAXPROCS(0), 1, 1024,
-		"number of event loops; default: GOMAXPROCS, which is the number of processors or the container's CPU limit "+
-			"(rounded up, at least 2)")
-	s.Duration(&c.DrainTimeout, "DRAIN_TIMEOUT", c.DrainTimeout, 0, time.Hour,
-		"how long requests in progress may take after SIGTERM")
+	s.Add(service.Table{
+		{Name: "TARGET_DELAY", Default: m.Delay.String(), Value: service.Duration(&m.Delay, 0, model.DelayMax),
+			Help: "mean service time of /api/test"},
+		{Name: "TARGET_DELAY_DIST", Default: m.Dist.String(),
+			Value: service.Choice(&m.Dist, model.Constant, model.Exponential, model.Lognormal),
+			Help:  "distribution of the service time"},
+		{Name: "TARGET_WORKERS", Default: strconv.Itoa(m.Workers), Value: service.Int(&m.Workers, 0, model.WorkersMax),
+			Help: "requests served at the same time, 0 for any number; capacity is workers / delay"},
+		{Name: "TARGET_QUEUE", Default: strconv.Itoa(m.Queue), Value: service.Int(&m.Queue, 0, model.QueueMax),
+			Help: "requests that may wait for a worker; beyond: 503"},
+		{Name: "TARGET_QUEUE_TIMEOUT", Default: m.QueueTimeout.String(),
+			Value: service.Duration(&m.QueueTimeout, model.QueueTimeoutMin, model.QueueTimeoutMax),
+			Help:  "longest wait for a worker; beyond: 503"},
+		{Name: "TARGET_ERROR_RATE", Default: fmt.Sprint(m.ErrorRate), Value: service.Float(&m.ErrorRate, 0, 1),
+			Help: "share of the served requests that are answered 500"},
+		{Name: "EVENT_LOOPS", Default: strconv.Itoa(runtime.GOMAXPROCS(0)), Value: service.Int(&c.Loops, 1, 1024),
+			Help: "number of event loops; default: GOMAXPROCS, which is the number of processors or the container's CPU limit " +
+				"(rounded up, at least 2)"},
+		{Name: "DRAIN_TIMEOUT", Default: c.DrainTimeout.String(), Value: service.Duration(&c.DrainTimeout, 0, time.Hour),
+			Help: "how long requests in progress may take after SIGTERM"},
+	})
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -29,31 +30,32 @@ type Order struct {
 
 // Register adds the settings to s. When s has been parsed, o holds them.
 func (o *Order) Register(s *service.Settings) {
-	s.Float(&o.Compress, "COMPRESS", compressUsual, 1, 3600,
-		"with scenario: factor by which time is compressed; rates are not changed")
-	list := func(name, def, meaning string, allowed []string, set func(words []string)) {
-		s.Func(name, def, "with scenario: "+meaning, strings.Join(allowed, ", "), func(text string) error {
-			words := strings.Split(text, ",")
-			for _, word := range words {
-				if !slices.Contains(allowed, word) {
-					return fmt.Errorf("%q is not allowed", word)
-				}
-			}
-			set(words)
-			return nil
-		})
-	}
-	list("ALGORITHM", "off,fixed,sliding,token", "algorithms, comma separated", algorithms,
-		func(words []string) { o.Algorithms = words })
-	list("STORE", strings.Join(stores, ","), "stores, comma separated", stores, func(words []string) { o.Stores = words })
-	list("ADVISOR", "off,on", "without the advisor, with it, or both", []string{"off", "on"}, func(words []string) {
-		o.Advisors = nil
-		for _, word := range words {
-			o.Advisors = append(o.Advisors, word == "on")
-		}
+	s.Add(service.Table{
+		{Name: "COMPRESS", Default: strconv.Itoa(compressUsual), Value: service.Float(&o.Compress, 1, 3600),
+			Help: "with scenario: factor by which time is compressed; rates are not changed"},
+		{Name: "ALGORITHM", Default: "off,fixed,sliding,token", Value: someOf(&o.Algorithms, algorithms, algorithms),
+			Help: "with scenario: algorithms, comma separated"},
+		{Name: "STORE", Default: strings.Join(stores, ","), Value: someOf(&o.Stores, stores, stores),
+			Help: "with scenario: stores, comma separated"},
+		{Name: "ADVISOR", Default: "off,on", Value: someOf(&o.Advisors, []string{"off", "on"}, []bool{false, true}),
+			Help: "with scenario: without the advisor, with it, or both"},
+		{Name: "RESULTS_DIR", Default: ResultsDir, Value: service.Text(&o.Dir),
+			Help: "folder for records and plots; BENCHMARKS.md is updated only from the default"},
 	})
-	s.String(&o.Dir, "RESULTS_DIR", ResultsDir,
-		"folder for records and plots; BENCHMARKS.md is updated only from the default")
+}
+
+// someOf is a list of some of the words, comma separated, each of which stands for a value.
+func someOf[T any](p *[]T, words []string, values []T) service.Value {
+	return service.Parsed(p, strings.Join(words, ", "), func(text string) (list []T, err error) {
+		for word := range strings.SplitSeq(text, ",") {
+			i := slices.Index(words, word)
+			if i < 0 {
+				return nil, fmt.Errorf("%q is not allowed", word)
+			}
+			list = append(list, values[i])
+		}
+		return list, nil
+	})
 }
 
 // The choices, in the order of tables.

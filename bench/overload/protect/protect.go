@@ -32,10 +32,13 @@ type Order struct {
 
 // Register adds the settings to s. When s has been parsed, o holds them.
 func (o *Order) Register(s *service.Settings) {
-	s.Int(&o.Rounds, "ROUNDS", 0, 0, 100,
-		"with protect: rounds; 0: five for the first five situations, three for the others")
-	s.String(&o.Only, "ONLY", "", "with protect: situations and sides, comma separated; empty: all")
-	s.Float(&o.Shorter, "SHORTER", 1, 1, 30, "with protect: factor by which phases are shorter, for trials")
+	s.Add(service.Table{
+		{Name: "ROUNDS", Default: "0", Value: service.Int(&o.Rounds, 0, 100),
+			Help: "with protect: rounds; 0: five for the first five situations, three for the others"},
+		{Name: "ONLY", Value: service.Text(&o.Only), Help: "with protect: situations and sides, comma separated; empty: all"},
+		{Name: "SHORTER", Default: "1", Value: service.Float(&o.Shorter, 1, 30),
+			Help: "with protect: factor by which phases are shorter, for trials"},
+	})
 }
 
 // A Run is a finished run.

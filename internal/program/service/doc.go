@@ -10,7 +10,9 @@
 //		service.Main(service.Program{
 //			Name: "proxy", LogName: "Proxy", Port: 8082,
 //			Settings: func(s *service.Settings) {
-//				s.String(&target, "TARGET_URL", "http://127.0.0.1:8081", "base URL of the target")
+//				s.Add(service.Table{
+//					{Name: "TARGET_URL", Value: service.Text(&target), Help: "base URL of the target"},
+//				})
 //			},
 //			Run: func(ctx context.Context, e *service.Env) error { … },
 //		})

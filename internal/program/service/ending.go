@@ -47,7 +47,7 @@ func (e *ending) status(err error) int {
 // with LOG_FILE, also as a record there.
 func (e *ending) report(line string, status int) {
 	line = strings.ReplaceAll(line, "\n", "; ")
-	format := e.settings.text("LOG_FORMAT")
+	format := e.settings.Text("LOG_FORMAT")
 	if e.journal == nil || format != "json" {
 		fmt.Fprintf(e.stderr, "%s: %s\n", e.program.Name, line)
 	}
@@ -80,7 +80,7 @@ func (e *ending) aboutAddress(err *net.OpError) string {
 	}
 	host, port, _ := net.SplitHostPort(err.Addr.String())
 	prefix := ""
-	if port == e.settings.text("ADMIN_PORT") {
+	if port == e.settings.Text("ADMIN_PORT") {
 		prefix = "ADMIN_"
 	}
 	switch {
@@ -155,7 +155,7 @@ func (p *Program) wrongArgument(s *Settings, args []string) error {
 // hint guesses what was meant by an argument. It is empty if there is no guess.
 func (p *Program) hint(s *Settings, name string, assigns bool) string {
 	flag := "-" + flagName(name)
-	alone := slices.IndexFunc(s.list, func(g *setting) bool { return g.boolean && g.given })
+	alone := slices.IndexFunc(s.list, func(g *setting) bool { return g.Value.boolean && g.given })
 	known := s.find(strings.ToUpper(strings.ReplaceAll(name, "-", "_"))) != nil
 	switch {
 	case known && assigns:
@@ -163,7 +163,7 @@ func (p *Program) hint(s *Settings, name string, assigns bool) string {
 	case known, slices.Contains([]string{"version", "help", "healthcheck"}, name):
 		return "the flag is " + flag
 	case alone >= 0 && (name == "true" || name == "false"):
-		return "the value of a switch is given with =, as in -" + flagName(s.list[alone].name) + "=" + name
+		return "the value of a switch is given with =, as in -" + flagName(s.list[alone].Name) + "=" + name
 	case strings.ContainsAny(name, "./") && p.File != "":
 		return "a file is named by -" + flagName(p.File) + " or " + p.File
 	}

@@ -22,9 +22,8 @@ func withFiles(check func() error) Program {
 	return Program{
 		Name: "proxy", LogName: "Proxy", Port: 8082, File: "RULES_FILE", Check: check, Run: nothing,
 		Settings: func(s *Settings) {
-			s.String(&file, "RULES_FILE", "", "rules")
-			s.Token(&token, "ADVISOR_TOKEN", "token")
-			s.Bool(&takeover, "TAKEOVER", false, "take over")
+			s.Add(Table{{Name: "RULES_FILE", Value: Text(&file)}, {Name: "ADVISOR_TOKEN", Value: Token(&token)},
+				{Name: "TAKEOVER", Default: "false", Value: Bool(&takeover)}})
 		},
 	}
 }
@@ -110,7 +109,7 @@ func TestTakenPorts(t *testing.T) {
 		own := p.Settings
 		p.Settings = func(s *Settings) {
 			own(s)
-			s.Int(new(int), "ADMIN_PORT", 0, 0, 65535, "")
+			s.Add(Table{{Name: "ADMIN_PORT", Default: "0", Value: Int(new(int), 0, 65535)}})
 		}
 		p.Run = listen(addr)
 		if o := start(t, p, nil, nil, env...); o.status != 1 || o.stderr != "proxy: "+want+"\n" {
@@ -177,13 +176,10 @@ func TestSettingsWithoutEffect(t *testing.T) {
 	own := p.Settings
 	p.Settings = func(s *Settings) {
 		own(s)
-		s.String(new(string), "STORE", "", "")
-		s.Secret(new(string), "STORE_PASSWORD", "")
-		s.Int(new(int), "STORE_PORT", 6379, 1, 65535, "")
-		s.Bool(new(bool), "GATE", false, "")
-		s.Int(new(int), "GATE_MIN", 1, 0, 9, "")
-		s.NoEffect("STORE", "", "STORE_PASSWORD", "STORE_PORT")
-		s.NoEffect("GATE", "false", "GATE_MIN")
+		s.Add(Table{{Name: "STORE", Value: Text(new(string))}, {Name: "GATE", Default: "false", Value: Bool(new(bool))}})
+		s.AddIdle(s.While("STORE", ""), Table{{Name: "STORE_PASSWORD", Value: Secret(new(string))},
+			{Name: "STORE_PORT", Default: "6379", Value: Int(new(int), 1, 65535), Idle: s.While("GATE", "false")}})
+		s.Add(Table{{Name: "GATE_MIN", Default: "1", Value: Int(new(int), 0, 9), Idle: s.While("GATE", "false")}})
 	}
 	f := func(want []string, env ...string) {
 		t.Helper()
@@ -199,6 +195,8 @@ func TestSettingsWithoutEffect(t *testing.T) {
 	}
 	f([]string{"STORE_PASSWORD has no effect while STORE is not set", "GATE_MIN has no effect with GATE=false"},
 		"STORE_PASSWORD=s3cr3t", "GATE_MIN=2", "STORE_PORT=6379")
+	f([]string{"STORE_PORT has no effect with GATE=false", "STORE_PORT has no effect while STORE is not set"},
+		"STORE_PORT=2")
 	f(nil, "STORE_PASSWORD=s3cr3t", "STORE_PORT=2", "STORE=x", "GATE=true", "GATE_MIN=2")
 	f(nil)
 }

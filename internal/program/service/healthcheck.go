@@ -59,9 +59,9 @@ func healthURL(s *Settings, c *common) (string, error) {
 	if !c.serves {
 		return "", &UsageError{s.program + " serves nothing that could be asked for its health"}
 	}
-	scheme, host, port, secure := "http", c.bind, s.text("PORT"), s.text("TLS_CERT") != ""
-	if admin := s.text("ADMIN_PORT"); admin != "" && admin != "0" {
-		host, port, secure = s.text("ADMIN_BIND"), admin, secure && s.text("ADMIN_TLS") != "false"
+	scheme, host, port, secure := "http", c.bind, s.Text("PORT"), s.Text("TLS_CERT") != ""
+	if admin := s.Text("ADMIN_PORT"); admin != "" && admin != "0" {
+		host, port, secure = s.Text("ADMIN_BIND"), admin, secure && s.Text("ADMIN_TLS") != "false"
 	}
 	if secure {
 		scheme = "https"

@@ -18,10 +18,12 @@ func edge() Program {
 	var secure bool
 	p := doing(nothing)
 	p.Settings = func(s *Settings) {
-		s.Int(&port, "ADMIN_PORT", 0, 0, 65535, "port of the own endpoints")
-		s.String(&bind, "ADMIN_BIND", "127.0.0.1", "their address")
-		s.Bool(&secure, "ADMIN_TLS", true, "whether they have TLS")
-		s.String(&cert, "TLS_CERT", "", "certificate")
+		s.Add(Table{
+			{Name: "ADMIN_PORT", Default: "0", Value: Int(&port, 0, 65535), Help: "port of the own endpoints"},
+			{Name: "ADMIN_BIND", Default: "127.0.0.1", Value: Text(&bind), Help: "their address"},
+			{Name: "ADMIN_TLS", Default: "true", Value: Bool(&secure), Help: "whether they have TLS"},
+			{Name: "TLS_CERT", Value: Text(&cert), Help: "certificate"},
+		})
 	}
 	return p
 }

@@ -18,14 +18,14 @@ func (s *Settings) writeHelp(w io.Writer, about string) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprint(t, "SETTING\tFLAG\tDEFAULT\tMEANING\n")
 	for _, g := range s.list {
-		meaning := g.meaning
-		if g.allowed != "" {
-			meaning += " (" + g.allowed + ")"
+		meaning := g.Help
+		if g.Value.allowed != "" {
+			meaning += " (" + g.Value.allowed + ")"
 		}
-		if g.alias != "" {
-			meaning += "; also " + g.alias
+		if g.Alias != "" {
+			meaning += "; also " + g.Alias
 		}
-		fmt.Fprintf(t, "%s\t-%s\t%s\t%s\n", g.name, flagName(g.name), cmp.Or(g.def, "-"), meaning)
+		fmt.Fprintf(t, "%s\t-%s\t%s\t%s\n", g.Name, flagName(g.Name), cmp.Or(g.Default, "-"), meaning)
 	}
 	if s.find("PORT") != nil {
 		fmt.Fprint(t, "\t-healthcheck\t\tcheck whether the program that runs with the same settings is ready, or with "+

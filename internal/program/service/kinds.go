@@ -11,71 +11,66 @@ import (
 	"time"
 )
 
-// String registers a string.
-func (s *Settings) String(p *string, name, def, meaning string) {
-	*p = def
-	s.add(&setting{name: name, def: def, meaning: meaning, set: func(text string) (string, error) {
-		*p = text
+// A Value is where the value of a setting is stored, and what is allowed.
+type Value struct {
+	allowed string // for messages; empty if anything is allowed
+	boolean bool   // the flag may have no value
+	secret  bool   // the value is never shown
+	// set stores a value and returns it in canonical form, or what is wrong with it.
+	set func(text string) (canonical string, err error)
+}
+
+// Text is any text.
+func Text(p *string) Value {
+	return Value{set: func(text string) (string, error) { *p = text; return text, nil }}
+}
+
+// Secret is a text that is never shown in the log or in -help.
+func Secret(p *string) Value {
+	v := Text(p)
+	v.secret = true
+	return v
+}
+
+// Token is a secret that is sent in Authorization: Bearer.
+func Token(p *string) Value {
+	v := Parsed(p, "visible ASCII characters", func(text string) (string, error) {
+		// such as a line feed at the end of a Kubernetes secret
+		if strings.ContainsFunc(text, func(c rune) bool { return c <= ' ' || c > '~' }) {
+			return "", errors.New("cannot be sent in a header field")
+		}
 		return text, nil
-	}})
+	})
+	v.secret = true
+	return v
 }
 
-// Secret registers a string that is never shown in the log or in -help. It has no
-// default.
-func (s *Settings) Secret(p *string, name, meaning string) {
-	s.String(p, name, "", meaning)
-	s.list[len(s.list)-1].secret = true
+// Int is an integer from min to max. math.MaxInt means no upper bound.
+func Int[T int | int64](p *T, min, max T) Value {
+	parse := func(text string) (T, error) { n, err := strconv.ParseInt(text, 10, 64); return T(n), err }
+	format := func(n T) string { return strconv.FormatInt(int64(n), 10) }
+	return amount[T]{min, max, math.MaxInt, parse, format, "is not a whole number"}.value(p)
 }
 
-// Token registers a secret that is sent in Authorization: Bearer.
-func (s *Settings) Token(p *string, name, meaning string) {
-	s.add(&setting{name: name, meaning: meaning, secret: true, allowed: "visible ASCII characters",
-		set: func(text string) (string, error) {
-			// such as a line feed at the end of a Kubernetes secret
-			if strings.ContainsFunc(text, func(c rune) bool { return c <= ' ' || c > '~' }) {
-				return "", errors.New("cannot be sent in a header field")
-			}
-			*p = text
-			return text, nil
-		}})
+// Float is a number from min to max. math.Inf(1) means no upper bound.
+func Float(p *float64, min, max float64) Value {
+	return amount[float64]{min, max, math.Inf(1), parseFloat, formatFloat, "is not a number"}.value(p)
 }
 
-// Int registers an integer from min to max. math.MaxInt means no upper bound.
-func (s *Settings) Int(p *int, name string, def, min, max int, meaning string) {
-	*p = def
-	amount[int]{min, max, math.MaxInt, strconv.Atoi, strconv.Itoa, "is not a whole number"}.add(s, p,
-		&setting{name: name, def: strconv.Itoa(def), meaning: meaning})
+// Duration is a duration from min to max, written like 100ms, 30s or 1h30m. math.MaxInt64 means no
+// upper bound.
+func Duration(p *time.Duration, min, max time.Duration) Value {
+	const problem = "is not a duration such as 250ms, 30s or 5m"
+	return amount[time.Duration]{min, max, math.MaxInt64, time.ParseDuration, formatDuration, problem}.value(p)
 }
 
-// Float registers a number from min to max. math.Inf(1) means no upper bound.
-func (s *Settings) Float(p *float64, name string, def, min, max float64, meaning string) {
-	*p = def
-	amount[float64]{min, max, math.Inf(1), parseFloat, formatFloat, "is not a number"}.add(s, p,
-		&setting{name: name, def: formatFloat(def), meaning: meaning})
-}
-
-// Duration registers a duration from min to max, written like 100ms, 30s or 1h30m.
-// math.MaxInt64 means no upper bound.
-func (s *Settings) Duration(p *time.Duration, name string, def, min, max time.Duration, meaning string) {
-	*p = def
-	s.OptionalDuration(p, name, min, max, meaning)
-	s.list[len(s.list)-1].def = formatDuration(def)
-}
-
-// OptionalDuration is Duration without a default: *p is unchanged if no value is given.
-func (s *Settings) OptionalDuration(p *time.Duration, name string, min, max time.Duration, meaning string) {
-	amount[time.Duration]{min, max, math.MaxInt64, time.ParseDuration, formatDuration,
-		"is not a duration such as 250ms, 30s or 5m"}.add(
-		s, p, &setting{name: name, meaning: meaning})
-}
-
-// Bytes registers an amount of memory from min to max bytes, written as a number or with
-// a unit, like 65536, 64KiB or 1MB. math.MaxInt64 means no upper bound.
-func (s *Settings) Bytes(p *int64, name string, def, min, max int64, meaning string) {
-	*p = def
-	amount[int64]{min, max, math.MaxInt64, parseBytes, formatBytes,
-		"is not a number of bytes such as 65536, 64KiB or 1MB"}.add(
-		s, p, &setting{name: name, def: formatBytes(def), meaning: meaning})
+// Bytes is an amount of memory from min to max bytes, written as a number or with a unit, like 65536,
+// 64KiB or 1MB. math.MaxInt means no upper bound.
+func Bytes[T int | int64](p *T, min, max T) Value {
+	const problem = "is not a number of bytes such as 65536, 64KiB or 1MB"
+	parse := func(text string) (T, error) { n, err := parseBytes(text); return T(n), err }
+	format := func(n T) string { return formatBytes(int64(n)) }
+	return amount[T]{min, max, math.MaxInt, parse, format, problem}.value(p)
 }
 
 // An amount describes a numeric setting.
@@ -87,13 +82,13 @@ type amount[T cmp.Ordered] struct {
 	problem  string // of a text that parse refuses, unless its number is out of range
 }
 
-// add registers g, whose value goes to p.
-func (a amount[T]) add(s *Settings, p *T, g *setting) {
-	g.allowed = "at least " + a.format(a.min)
+// value returns the Value that is stored in *p.
+func (a amount[T]) value(p *T) Value {
+	allowed := "at least " + a.format(a.min)
 	if a.max != a.endless {
-		g.allowed = a.format(a.min) + " … " + a.format(a.max)
+		allowed = a.format(a.min) + " … " + a.format(a.max)
 	}
-	g.set = func(text string) (string, error) {
+	return Value{allowed: allowed, set: func(text string) (string, error) {
 		v, err := a.parse(text)
 		switch {
 		case errors.Is(err, strconv.ErrRange), err == nil && !(v >= a.min && v <= a.max): // also for NaN
@@ -103,82 +98,60 @@ func (a amount[T]) add(s *Settings, p *T, g *setting) {
 		}
 		*p = v
 		return a.format(v), nil
-	}
-	s.add(g)
+	}}
 }
 
-// Bool registers a switch, whose flag may have no value.
-func (s *Settings) Bool(p *bool, name string, def bool, meaning string) {
-	*p = def
-	s.add(&setting{
-		name: name, def: strconv.FormatBool(def), meaning: meaning, allowed: "true, false", boolean: true,
-		set: func(text string) (string, error) {
-			b, err := strconv.ParseBool(text)
-			if err != nil {
-				return "", errors.New("is neither true nor false")
-			}
-			*p = b
-			return strconv.FormatBool(b), nil
-		}})
+// Bool is a switch, whose flag may have no value.
+func Bool(p *bool) Value {
+	return Value{allowed: "true, false", boolean: true, set: func(text string) (string, error) {
+		b, err := strconv.ParseBool(text)
+		if err != nil {
+			return "", errors.New("is neither true nor false")
+		}
+		*p = b
+		return strconv.FormatBool(b), nil
+	}}
 }
 
-// Enum registers a choice of words.
-func (s *Settings) Enum(p *string, name, def string, allowed []string, meaning string) {
-	*p = def
-	s.Word(name, def, allowed, meaning, func(word string) error {
-		*p = word
-		return nil
-	})
+// OneOf is one of some values. words are their names, separated by a comma and a space.
+func OneOf[T any](p *T, words string, values ...T) Value {
+	names := strings.Split(words, ", ")
+	return Value{allowed: words, set: func(word string) (string, error) {
+		i := slices.Index(names, word)
+		if i < 0 {
+			return "", errors.New("is unknown")
+		}
+		*p = values[i]
+		return word, nil
+	}}
 }
 
-// Choices are the values of a Choice, by their words.
-type Choices struct {
-	words []string
-	set   func(word string) error
-}
+// Word is one of some words, separated by a comma and a space.
+func Word(p *string, words string) Value { return OneOf(p, words, strings.Split(words, ", ")...) }
 
-// Among returns the choice of one of some values, which is stored in *p.
-func Among[T fmt.Stringer](p *T, values ...T) Choices {
-	words := make([]string, len(values))
+// Choice is one of some values that have names.
+func Choice[T fmt.Stringer](p *T, values ...T) Value {
+	names := make([]string, len(values))
 	for i, v := range values {
-		words[i] = v.String()
+		names[i] = v.String()
 	}
-	return Choices{words, func(word string) error { *p = values[slices.Index(words, word)]; return nil }}
+	return OneOf(p, strings.Join(names, ", "), values...)
 }
 
-// Choice registers a choice of values.
-func (s *Settings) Choice(name, def, meaning string, among Choices) {
-	_ = among.set(def)
-	s.Word(name, def, among.words, meaning, among.set)
-}
-
-// Func registers a setting that the program parses itself. Parse calls set with the given
-// text, otherwise with def, and not at all if that is empty. Its error completes the
-// sentence "NAME: "text" …; allowed: …".
-func (s *Settings) Func(name, def, meaning, allowed string, set func(string) error) {
-	s.add(&setting{
-		name: name, def: def, meaning: meaning, allowed: allowed, always: true,
-		set: func(text string) (string, error) {
-			if text == "" {
-				return "", nil
-			}
-			return text, set(text)
-		}})
-}
-
-// Word registers a choice of words that set converts. It is called as that of Func.
-func (s *Settings) Word(name, def string, allowed []string, meaning string, set func(string) error) {
-	s.add(&setting{
-		name: name, def: def, meaning: meaning, allowed: strings.Join(allowed, ", "), always: true,
-		set: func(word string) (string, error) {
-			switch {
-			case word == "" && def == "":
-				return "", nil
-			case !slices.Contains(allowed, word):
-				return "", errors.New("is unknown")
-			}
-			return word, set(word)
-		}})
+// Parsed is what parse makes of a text. Its error completes the sentence "NAME: "text" …; allowed: …". An
+// empty text stands for what *p has now.
+func Parsed[T any](p *T, allowed string, parse func(string) (T, error)) Value {
+	empty := *p
+	return Value{allowed: allowed, set: func(text string) (string, error) {
+		v, err := empty, error(nil)
+		if text != "" {
+			v, err = parse(text)
+		}
+		if err == nil {
+			*p = v
+		}
+		return text, err
+	}}
 }
 
 func parseFloat(text string) (float64, error) {

@@ -227,7 +227,7 @@ func (p *Program) refusal(s *Settings, args []string, err error) error {
 	if _, unread := errors.AsType[*UsageError](err); unread {
 		return err
 	}
-	err = errors.Join(p.wrongArgument(s, args), err)
+	err = errors.Join(p.wrongArgument(s, args), s.misplaced(args), err)
 	if p.Check != nil {
 		err = errors.Join(err, without(err, p.Check()))
 	}
@@ -283,20 +283,25 @@ type common struct {
 func (c *common) register(s *Settings, port int) {
 	c.serves = port != 0
 	if c.serves {
-		s.Int(&c.port, "PORT", port, 0, 65535, "port to listen on, 0 for any free one")
-		s.list[len(s.list)-1].alias = "SERVER_PORT"
-		s.String(&c.bind, "BIND", "0.0.0.0",
-			"address to listen on; 0.0.0.0 means all addresses, including IPv6 where available")
-		s.Token(&c.token, "ADMIN_TOKEN",
-			"token that own endpoints which change or reveal something require as Authorization: Bearer; empty: "+
-				"the request must be "+
-				"made on this machine by root or by the program's user, and not forwarded by a proxy")
-		s.Bool(&c.open, "ADMIN_OPEN", false, "true: everybody may use all own endpoints")
+		s.Add(Table{
+			{Name: "PORT", Alias: "SERVER_PORT", Default: strconv.Itoa(port), Value: Int(&c.port, 0, 65535),
+				Help: "port to listen on, 0 for any free one"},
+			{Name: "BIND", Default: "0.0.0.0", Value: Text(&c.bind),
+				Help: "address to listen on; 0.0.0.0 means all addresses, including IPv6 where available"},
+			{Name: "ADMIN_TOKEN", Value: Token(&c.token),
+				Help: "token that own endpoints which change or reveal something require as Authorization: Bearer; empty: the " +
+					"request must be made on this machine by root or by the program's user, and not forwarded by a proxy"},
+			{Name: "ADMIN_OPEN", Default: "false", Value: Bool(&c.open),
+				Help: "true: everybody may use all own endpoints"},
+		})
 	}
-	s.Enum(&c.log.Level, "LOG_LEVEL", "info", []string{"debug", "info", "warn", "error"}, "minimum level of log lines")
-	s.Enum(&c.log.Format, "LOG_FORMAT", "text", []string{"text", "json"}, "format of log lines")
-	s.String(&c.log.File, "LOG_FILE", "",
-		"file to write the log to in addition to stdout, rotated at 10 MB unless another user may change its folder")
+	s.Add(Table{
+		{Name: "LOG_LEVEL", Default: "info", Value: Word(&c.log.Level, "debug, info, warn, error"),
+			Help: "minimum level of log lines"},
+		{Name: "LOG_FORMAT", Default: "text", Value: Word(&c.log.Format, "text, json"), Help: "format of log lines"},
+		{Name: "LOG_FILE", Value: Text(&c.log.File),
+			Help: "file to write the log to in addition to stdout, rotated at 10 MB unless another user may change its folder"},
+	})
 }
 
 // openLog sets up the log, without LOG_FILE if that cannot be written.

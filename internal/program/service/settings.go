@@ -13,41 +13,42 @@ import (
 	"weir/internal/data/mask"
 )
 
-// Settings is the list of a program's settings and where their values are stored. Each
-// setting is an environment variable, such as TARGET_URL, and a flag, -target-url. The
-// flag wins, and an empty variable counts as unset.
-//
-// The methods named after types register a setting: *p is set to the default at once, and
-// to the given value in Parse. Registering a name twice panics.
+// Settings is the list of a program's settings. Each is an environment variable, such as TARGET_URL,
+// and a flag, -target-url. The flag wins, and an empty variable counts as unset.
 //
 // Owned by the goroutine that starts the program.
 type Settings struct {
 	program  string
 	list     []*setting
-	idle     []idle
-	alone    map[string]string // flags, with what each stands for without a value
-	question string            // the path that -healthcheck asks; empty: not given
+	question string // the path that -healthcheck asks; empty: not given
 }
 
-// An idle setting has no effect while another has a value.
-type idle struct{ name, with, value string }
+// A Table has settings, in the order of -help.
+type Table []Setting
 
-// A setting is one line of -help.
+// A Setting is one line of -help.
+type Setting struct {
+	Name    string
+	Alias   string // another name; may be empty
+	Default string // as text; empty: none, and Value keeps what it has
+	Value   Value  // where the value is stored, and what is allowed
+	Help    string // its meaning
+	// Idle returns why the setting has no effect, such as "with GATE=off", or "" if it has one. Settings
+	// that are changed all the same are named in a warning at the start. nil: it always has an effect.
+	Idle func() string
+	// Commands are those with which the setting is allowed; nil: it always is.
+	Commands []string
+	// Alone is the flag that the setting's own stands for if it has no value; empty: it needs one.
+	Alone string
+}
+
+// A setting is a Setting with what is given for it.
 type setting struct {
-	name    string
-	alias   string // another name of the setting; may be empty
-	def     string // the default as text
-	meaning string
-	allowed string // for messages; empty if anything is allowed
-	boolean bool   // the flag may have no value
-	always  bool   // call set with the default too
-	secret  bool   // the value is never shown
-	// set stores a value and returns it in canonical form, or what is wrong with it.
-	set func(text string) (canonical string, err error)
-
-	given      bool   // by flag
-	configured bool   // by flag or environment; set by resolve
-	text       string // given text, then the value in canonical form
+	Setting
+	idle       []func() string // of the setting and of its table
+	given      bool            // by flag
+	configured bool            // by flag or environment; set by resolve
+	text       string          // given text, then the value in canonical form
 }
 
 // A SettingError says that a setting has an invalid value. Run may return one as well:
@@ -91,11 +92,11 @@ var errVersion = errors.New("version requested")
 
 // NewSettings returns an empty list for a program.
 func NewSettings(program string) *Settings {
-	return &Settings{program: program, alone: make(map[string]string)}
+	return &Settings{program: program}
 }
 
-// Parse parses args (without the program's name) and the environment env, sets what was
-// registered, and returns the arguments that are not flags. Flags and other arguments may
+// Parse parses args (without the program's name) and the environment env, sets the values of the
+// settings, and returns the arguments that are not flags. Flags and other arguments may
 // come in any order; after "--" nothing is a flag.
 //
 // The error is flag.ErrHelp for -help, a *UsageError, or joins a *SettingError for each
@@ -125,7 +126,7 @@ func (s *Settings) parseFlags(args []string) (rest []string, err error) {
 	set.BoolFunc("healthcheck", "", s.setQuestion)
 	for _, g := range s.list {
 		register := set.Func
-		if g.boolean { // -name abbreviates -name=true
+		if g.Value.boolean { // -name abbreviates -name=true
 			register = set.BoolFunc
 		}
 		for _, name := range g.names() {
@@ -154,12 +155,6 @@ func (s *Settings) parseFlags(args []string) (rest []string, err error) {
 	}
 }
 
-// Alone makes the flag of a setting, if it has no value, set another setting to the given
-// value.
-func (s *Settings) Alone(name, other, value string) {
-	s.alone[flagName(name)] = "-" + flagName(other) + "=" + value
-}
-
 // spelledOut returns args with those flags replaced by what they stand for.
 func (s *Settings) spelledOut(args []string) []string {
 	args = slices.Clone(args)
@@ -167,9 +162,11 @@ func (s *Settings) spelledOut(args []string) []string {
 		if arg == "--" {
 			break
 		}
-		meant, ok := s.alone[strings.TrimPrefix(strings.TrimPrefix(arg, "-"), "-")]
-		if ok && strings.HasPrefix(arg, "-") && (i == len(args)-1 || strings.HasPrefix(args[i+1], "-")) {
-			args[i] = meant
+		name, isFlag := strings.CutPrefix(arg, "-")
+		name = strings.TrimPrefix(name, "-")
+		at := slices.IndexFunc(s.list, func(g *setting) bool { return g.Alone != "" && flagName(g.Name) == name })
+		if isFlag && at >= 0 && (i == len(args)-1 || strings.HasPrefix(args[i+1], "-")) {
+			args[i] = s.list[at].Alone
 		}
 	}
 	return args
@@ -191,53 +188,59 @@ func (s *Settings) meantFlag(problem string) string {
 
 // resolve sets the value from the flag, or otherwise from the environment.
 func (g *setting) resolve(env func(string) string) error {
-	text, given := g.text, g.given
-	if !given {
-		text = cmp.Or(env(g.name), env(g.alias))
-		given = text != ""
+	text := g.text
+	if !g.given {
+		text = cmp.Or(env(g.Name), env(g.Alias))
 	}
-	g.configured = given
-	if !given {
-		text = g.def
-	}
-	if !given && !g.always {
-		g.text = text
+	g.text, g.configured = g.Default, g.given || text != ""
+	if !g.configured {
 		return nil
 	}
-	canonical, err := g.set(text)
+	canonical, err := g.Value.set(text)
 	if err != nil {
-		if g.secret {
+		if g.Value.secret {
 			text = "***"
 		}
-		g.text = g.def
-		if g.always {
-			_, _ = g.set(g.def)
-		}
-		return &SettingError{Name: g.name, Value: text, Problem: err.Error(), Allowed: g.allowed}
+		return &SettingError{Name: g.Name, Value: text, Problem: err.Error(), Allowed: g.Value.allowed}
 	}
 	g.text = canonical
 	return nil
 }
 
-// NoEffect declares that settings have no effect while another has the given value, where
-// "" means unset. Those that are set all the same are named in a warning at the start.
-func (s *Settings) NoEffect(with, value string, names ...string) {
-	for _, name := range names {
-		s.idle = append(s.idle, idle{name, with, value})
+// While is the Idle of settings that have no effect while another has the given value, where "" means
+// unset.
+func (s *Settings) While(name, value string) func() string {
+	return func() string {
+		switch {
+		case s.Text(name) != value:
+			return ""
+		case value == "":
+			return "while " + name + " is not set"
+		}
+		return "with " + name + "=" + value
 	}
 }
 
 // warnIdle warns about settings that differ from their defaults without effect.
 func (s *Settings) warnIdle(log *slog.Logger) {
-	for _, one := range s.idle {
-		if g := s.find(one.name); g.text != g.def && s.text(one.with) == one.value {
-			why := "while " + one.with + " is not set"
-			if one.value != "" {
-				why = "with " + one.with + "=" + one.value
+	for _, g := range s.list {
+		for _, idle := range g.idle {
+			if why := idle(); why != "" && g.text != g.Default {
+				log.Warn(g.Name + " has no effect " + why)
 			}
-			log.Warn(one.name + " has no effect " + why)
 		}
 	}
+}
+
+// misplaced returns the faults of settings that are given with a command that they are not for.
+func (s *Settings) misplaced(args []string) error {
+	var all []error
+	for _, g := range s.list {
+		if g.Commands != nil && g.text != g.Default && (len(args) == 0 || !slices.Contains(g.Commands, args[0])) {
+			all = append(all, s.Fault(g.Name, "is allowed only with "+strings.Join(g.Commands, " and "), ""))
+		}
+	}
+	return errors.Join(all...)
 }
 
 // changed returns the names and values of the settings that differ from their defaults,
@@ -246,11 +249,11 @@ func (s *Settings) changed() []any {
 	var pairs []any
 	for _, g := range s.list {
 		switch {
-		case g.text == g.def:
-		case g.secret:
-			pairs = append(pairs, g.name, "***")
+		case g.text == g.Default:
+		case g.Value.secret:
+			pairs = append(pairs, g.Name, "***")
 		default:
-			pairs = append(pairs, g.name, mask.Value(g.text))
+			pairs = append(pairs, g.Name, mask.Value(g.text))
 		}
 	}
 	return pairs
@@ -258,10 +261,8 @@ func (s *Settings) changed() []any {
 
 // find returns the named setting, or nil.
 func (s *Settings) find(name string) *setting {
-	for _, g := range s.list {
-		if g.name == name {
-			return g
-		}
+	if i := slices.IndexFunc(s.list, func(g *setting) bool { return g.Name == name }); i >= 0 {
+		return s.list[i]
 	}
 	return nil
 }
@@ -272,20 +273,58 @@ func (s *Settings) Given(names ...string) bool {
 	return slices.ContainsFunc(names, func(name string) bool { g := s.find(name); return g != nil && g.configured })
 }
 
-// text returns the value of a setting after Parse in canonical form. It is empty for a
+// Changed reports whether a setting differs from its default.
+func (s *Settings) Changed(name string) bool {
+	g := s.find(name)
+	return g != nil && g.text != g.Default
+}
+
+// Text returns the value of a setting after Parse in canonical form. It is empty for a
 // setting that the program does not have.
-func (s *Settings) text(name string) string {
+func (s *Settings) Text(name string) string {
 	if g := s.find(name); g != nil {
 		return g.text
 	}
 	return ""
 }
 
-func (s *Settings) add(g *setting) {
-	if s.find(g.name) != nil {
-		panic("bug: setting " + g.name + " is registered twice")
+// Fault returns the error that a value is wrong together with others, or is missing.
+func (s *Settings) Fault(name, problem, allowed string) error {
+	value := s.Text(name)
+	if g := s.find(name); g.Value.secret && value != "" {
+		value = "***"
 	}
-	s.list = append(s.list, g)
+	return &SettingError{Name: name, Value: value, Problem: problem, Allowed: allowed}
+}
+
+// FaultIf returns the Fault if the value is wrong.
+func (s *Settings) FaultIf(wrong bool, name, problem, allowed string) error {
+	if !wrong {
+		return nil
+	}
+	return s.Fault(name, problem, allowed)
+}
+
+// Add registers settings. Their values are set to the defaults at once, and to what is given in Parse.
+// A name that there is already, or a default that is not allowed, panics.
+func (s *Settings) Add(rows Table) { s.AddIdle(nil, rows) }
+
+// AddIdle is Add for settings that, in addition to their own, have one Idle in common.
+func (s *Settings) AddIdle(idle func() string, rows Table) {
+	for _, row := range rows {
+		if s.find(row.Name) != nil {
+			panic("bug: setting " + row.Name + " is registered twice")
+		}
+		if row.Default != "" {
+			text, err := row.Value.set(row.Default)
+			if err != nil {
+				panic("bug: the default of " + row.Name + " " + err.Error())
+			}
+			row.Default = text
+		}
+		own := slices.DeleteFunc([]func() string{row.Idle, idle}, func(f func() string) bool { return f == nil })
+		s.list = append(s.list, &setting{Setting: row, idle: own})
+	}
 }
 
 // flagName returns the flag of a setting: TARGET_URL → target-url.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -30,26 +31,30 @@ type word string
 
 func (w word) String() string { return string(w) }
 
-// register registers them all; Func's refusal is that a part has no host.
+// register registers them all; the fault of TARGETS is an empty part.
 func (v *values) register(s *Settings) {
-	s.String(&v.url, "TARGET_URL", "http://127.0.0.1:8081", "base URL of the target")
-	s.Int(&v.workers, "TARGET_WORKERS", 0, 0, 1_000_000, "requests served at a time, 0 for no limit")
-	s.Float(&v.share, "TARGET_ERROR_RATE", 0, 0, 1, "share of requests that fail")
-	s.Duration(&v.timeout, "REDIS_TIMEOUT", 100*time.Millisecond, time.Millisecond, 2*time.Second,
-		"longest wait for a decision")
-	s.Bool(&v.takeover, "TAKEOVER", false, "take the port over")
-	s.Choice("TARGET_BALANCE", "p2c", "how targets are chosen", Among(&v.balance, "p2c", "round_robin"))
-	s.Bytes(&v.body, "BODY_MAX", 64<<10, 1, 1<<30, "largest body")
-	s.Secret(&v.password, "REDIS_PASSWORD", "password")
-	s.Func("TARGETS", "a", "targets", "comma separated names", func(text string) error {
-		v.targets = strings.Split(text, ",")
-		for _, name := range v.targets {
-			if name == "" {
-				return errors.New("has an empty part")
-			}
-		}
-		return nil
+	s.Add(Table{
+		{Name: "TARGET_URL", Default: "http://127.0.0.1:8081", Value: Text(&v.url), Help: "base URL of the target"},
+		{Name: "TARGET_WORKERS", Default: "0", Value: Int(&v.workers, 0, 1_000_000),
+			Help: "requests served at a time, 0 for no limit"},
+		{Name: "TARGET_ERROR_RATE", Default: "0", Value: Float(&v.share, 0, 1), Help: "share of requests that fail"},
+		{Name: "REDIS_TIMEOUT", Default: "0.1s", Value: Duration(&v.timeout, time.Millisecond, 2*time.Second),
+			Help: "longest wait for a decision"},
+		{Name: "TAKEOVER", Default: "false", Value: Bool(&v.takeover), Help: "take the port over"},
+		{Name: "TARGET_BALANCE", Default: "p2c", Value: Choice(&v.balance, "p2c", "round_robin"),
+			Help: "how targets are chosen"},
+		{Name: "BODY_MAX", Default: "65536", Value: Bytes(&v.body, 1, 1<<30), Help: "largest body"},
+		{Name: "REDIS_PASSWORD", Value: Secret(&v.password), Help: "password"},
+		{Name: "TARGETS", Default: "a", Value: Parsed(&v.targets, "comma separated names", names), Help: "targets"},
 	})
+}
+
+func names(text string) ([]string, error) {
+	list := strings.Split(text, ",")
+	if slices.Contains(list, "") {
+		return nil, errors.New("has an empty part")
+	}
+	return list, nil
 }
 
 func defaults() values {
@@ -201,10 +206,10 @@ func TestUnboundedSpans(t *testing.T) {
 	var f float64
 	var d time.Duration
 	var b int64
-	s.Int(&i, "I", 1, 1, math.MaxInt, "")
-	s.Float(&f, "F", 1, 0.5, math.Inf(1), "")
-	s.Duration(&d, "D", 1, time.Minute, math.MaxInt64, "")
-	s.Bytes(&b, "B", 1, 1024, math.MaxInt64, "")
+	s.Add(Table{
+		{Name: "I", Value: Int(&i, 1, math.MaxInt)}, {Name: "F", Value: Float(&f, 0.5, math.Inf(1))},
+		{Name: "D", Value: Duration(&d, time.Minute, math.MaxInt64)}, {Name: "B", Value: Bytes(&b, 1024, math.MaxInt64)},
+	})
 	for _, want := range []string{"I at least 1", "F at least 0.5", "D at least 1m", "B at least 1KiB"} {
 		name, allowed, _ := strings.Cut(want, " ")
 		_, err := s.Parse(nil, environment(name+"=-1"))
@@ -224,7 +229,7 @@ func TestToken(t *testing.T) {
 		"s3 cr3t": false, "s3cr3té": false} {
 		var token string
 		s := NewSettings("test")
-		s.Token(&token, "ADMIN_TOKEN", "")
+		s.Add(Table{{Name: "ADMIN_TOKEN", Value: Token(&token)}})
 		_, err := s.Parse(nil, environment("ADMIN_TOKEN="+text))
 		switch {
 		case fits && (err != nil || token != text):
@@ -236,16 +241,20 @@ func TestToken(t *testing.T) {
 	}
 }
 
-func TestTwiceTheSameSettingPanics(t *testing.T) {
-	defer func() {
-		if v := recover(); v != "bug: setting A is registered twice" {
-			t.Errorf("recovered %v", v)
-		}
-	}()
-	var a string
-	s := NewSettings("test")
-	s.String(&a, "A", "", "")
-	s.String(&a, "A", "", "")
+func TestWrongTablesPanic(t *testing.T) {
+	f := func(want string, rows ...Setting) {
+		t.Helper()
+		defer func() {
+			if v := recover(); v != want {
+				t.Errorf("recovered %v, want %s", v, want)
+			}
+		}()
+		NewSettings("test").Add(rows)
+	}
+	row := Setting{Name: "A", Value: Int(new(int), 1, 2)}
+	f("bug: setting A is registered twice", row, row)
+	row.Default = "3"
+	f("bug: the default of A is out of range", row)
 }
 
 func TestBytesText(t *testing.T) {
@@ -344,10 +353,11 @@ func TestAlone(t *testing.T) {
 		var schema, action string
 		var workers int
 		s := NewSettings("test")
-		s.String(&schema, "SCHEMA", "weir", "schema")
-		s.Enum(&action, "ACTION", "run", []string{"run", "print"}, "what to do")
-		s.Int(&workers, "WORKERS", 1, 1, 9, "workers")
-		s.Alone("SCHEMA", "ACTION", "print")
+		s.Add(Table{
+			{Name: "SCHEMA", Default: "weir", Value: Text(&schema), Alone: "-action=print"},
+			{Name: "ACTION", Default: "run", Value: Word(&action, "run, print")},
+			{Name: "WORKERS", Default: "1", Value: Int(&workers, 1, 9)},
+		})
 		rest, err := s.Parse(strings.Fields(test.args), environment())
 		if err != nil || schema != test.schema || action != test.action || strings.Join(rest, " ") != test.rest {
 			t.Errorf("%s: %q, %q, rest %q, %v", test.args, schema, action, rest, err)

@@ -33,14 +33,14 @@ func (f *findings) of(place, format string, args ...any) {
 	f.list = append(f.list, finding{place, fmt.Sprintf(format, args...)})
 }
 
-// check runs all checks. places are paths on this machine that no file may contain; shrinking
-// lists what may exceed a bound. The findings are sorted by place.
-func check(r *repository, places []string, shrinking map[string]int) []finding {
+// check runs all checks. places are paths on this machine that no file may contain. The
+// findings are sorted by place.
+func check(r *repository, places []string) []finding {
 	f := &findings{repository: r}
 	for _, p := range r.packages {
 		f.checkPackage(p)
 	}
-	f.checkShape(shrinking)
+	f.checkShape()
 	f.checkReferences()
 	f.checkDocument()
 	f.checkTexts(places)

@@ -12,8 +12,7 @@
 //     no log and keep nothing in package-level variables;
 //   - packages say what they are for;
 //   - files, mains and functions stay small, functions have at most 5 parameters and
-//     3 levels of nesting, and lines at most 120 columns; what exceeds that is listed in
-//     shrinking.go, with numbers that only fall;
+//     3 levels of nesting, and lines at most 120 columns;
 //   - comments refer to nothing that their reader does not have, and ARCHITECTURE.md
 //     lists no folder that does not exist;
 //   - nothing is left unfinished and no file names a place on one's own machine.
