@@ -4,10 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
+	"weir/internal/data/number"
 	"weir/internal/program/service"
 	"weir/proxy/limit/rails"
 )
@@ -66,12 +66,12 @@ func (a *Adaptive) setURL(text string) error {
 
 func (a *Adaptive) complete() (err error) {
 	if a.Min > a.Max {
-		err = &service.SettingError{Name: "LIMIT_MIN_RPS", Value: number(a.Min), Problem: "is more than LIMIT_MAX_RPS, " +
-			number(a.Max),
+		err = &service.SettingError{Name: "LIMIT_MIN_RPS", Value: number.Decimal(a.Min),
+			Problem: "is more than LIMIT_MAX_RPS, " + number.Decimal(a.Max),
 			Allowed: "at most that"}
 	}
 	if pause := a.Pause(); pause < adaptivePauseMin {
-		err = errors.Join(err, &service.SettingError{Name: "ADAPTIVE_TIME_SCALE", Value: number(a.Scale),
+		err = errors.Join(err, &service.SettingError{Name: "ADAPTIVE_TIME_SCALE", Value: number.Decimal(a.Scale),
 			Problem: fmt.Sprintf("makes an interval of %v as short as %v", a.Interval, pause),
 			Allowed: fmt.Sprintf("a value that leaves at least %v", adaptivePauseMin)})
 	}
@@ -82,5 +82,3 @@ func (a *Adaptive) complete() (err error) {
 func (a *Adaptive) Pause() time.Duration {
 	return time.Duration(float64(a.Interval) / a.Scale)
 }
-
-func number(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }

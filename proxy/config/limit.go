@@ -3,9 +3,9 @@ package config
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
+	"weir/internal/data/number"
 	"weir/internal/program/service"
 	"weir/proxy/limit"
 )
@@ -47,7 +47,7 @@ type limitSetting struct {
 
 func (c *Config) limitSettings() []limitSetting {
 	of := func(name, field string, value, otherwise float64) limitSetting {
-		return limitSetting{name, field, strconv.FormatFloat(value, 'f', -1, 64), value != otherwise}
+		return limitSetting{name, field, number.Decimal(value), value != otherwise}
 	}
 	return []limitSetting{
 		of("RATE_LIMIT_LIMIT", "limit", float64(c.limit), limitDefault),
