@@ -141,7 +141,7 @@ func TestLivePagePlots(t *testing.T) {
 		if n > 2 {
 			s.Course = course(60, 2)
 		}
-		s.Elapsed = float64(len(s.Course.Rows)) * s.Course.Step
+		s.Elapsed = float64(len(s.Course.Rows))*s.Course.Step + 59.7
 		service.WriteJSON(w, http.StatusOK, statusAfter(s, &after))
 	})
 	server := httptest.NewServer(mux)
@@ -152,7 +152,8 @@ func TestLivePagePlots(t *testing.T) {
 		">98.8 ms<", ">85.0 µs<", ">12,345 sent<", "t&lt;1&gt;",
 		"burst on http://target/", "<li>&lt;b&gt;late&lt;/b&gt;</li><li>stalled</li>",
 		`aria-label="Rate"`, `aria-label="Outcomes"`, `aria-label="Latency"`, `aria-label="Lag"`, ">1 ms</text>",
-		">400</text>", ">90 s</text>")
+		">400</text>", ">90 s</text>",
+		"3:00 min of 10:00 min")
 	if strings.Contains(dom, "NaN") || polls.Load() < 4 {
 		t.Errorf("after %d polls the page is\n%s", polls.Load(), dom)
 	}
