@@ -91,16 +91,11 @@ func TestRun(t *testing.T) {
 	if status := exit(t, cmd); status != 0 && status != 3 {
 		t.Fatalf("exit status %d\n%s%s", status, stdout, stderr)
 	}
-	for _, line := range []string{
-		"INFO LoadGenerator - Starting load test profile=constant (rps=40) for 3 seconds targeting limiterUrl=" + s.URL,
+	testkit.Contains(t, stdout.String(),
+		"INFO LoadGenerator - Starting load test profile=constant (rps=40) for 3 seconds targeting limiterUrl="+s.URL,
 		"INFO LoadGenerator - Test completed: 120 requests sent, 0 errors, avg latency ",
 		"Target         healthy: 100.0 % answered\nGenerator ", "120 due, 120 sent", "Latency ", "Service time ", "Lag ",
-		"Connections ",
-	} {
-		if !strings.Contains(stdout.String(), line) {
-			t.Errorf("stdout lacks %q:\n%s", line, stdout)
-		}
-	}
+		"Connections ")
 	if !strings.Contains(stderr.String(), " s of 3.0 s  ") {
 		t.Errorf("no progress on stderr: %q", stderr)
 	}
@@ -236,12 +231,8 @@ func TestRunInterrupted(t *testing.T) {
 	if status := wait(cmd); status != 130 {
 		t.Errorf("exit status %d, want 130\n%s", status, stdout)
 	}
-	for _, text := range []string{"INFO LoadGenerator - Load test stopped by user after ", "stopped after ",
-		"Generator "} {
-		if !strings.Contains(stdout.String(), text) {
-			t.Errorf("stdout lacks %q:\n%s", text, stdout)
-		}
-	}
+	testkit.Contains(t, stdout.String(), "INFO LoadGenerator - Load test stopped by user after ", "stopped after ",
+		"Generator ")
 	if r := read(t, out); r["end"] != "stopped" {
 		t.Errorf("result %v", r)
 	}

@@ -2,9 +2,9 @@ package serve
 
 import (
 	"math"
-	"strconv"
 
 	"weir/advisor/core"
+	"weir/internal/data/number"
 	"weir/internal/program/metric"
 )
 
@@ -110,7 +110,7 @@ func (s *Server) capacities(add func(labels string, v float64)) {
 func (s *Server) errors(add func(labels string, v float64)) {
 	for _, m := range s.mind.view().Mixtures {
 		if m.Scored > 0 {
-			add(metric.Labels("horizon_seconds", strconv.FormatFloat(m.Ahead.Seconds(), 'f', -1, 64)), m.Error)
+			add(metric.Labels("horizon_seconds", number.Decimal(m.Ahead.Seconds())), m.Error)
 		}
 	}
 }

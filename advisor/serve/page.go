@@ -1,13 +1,10 @@
 package serve
 
 import (
-	"bytes"
 	_ "embed"
 	"fmt"
 	"html/template"
-	"math"
 	"net/http"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -17,6 +14,7 @@ import (
 	"weir/advisor/policy"
 	"weir/advisor/series"
 	"weir/internal/data/chart"
+	"weir/internal/data/number"
 	"weir/internal/program/service"
 )
 
@@ -98,38 +96,19 @@ func (s *Server) look() *look {
 type sheet struct {
 	*look
 	State, Tone string // of the target, and as a colour
-	Figures     []figure
-	Plots       []template.HTML
+	Figures     []chart.Figure
+	Plots       []chart.Chart
 	More        int // number of proxies that are not shown
 }
 
-// A figure is a highlighted number.
-type figure struct{ Name, Value, Note, Tone string }
-
 // drawPage draws the page.
 func drawPage(l *look) ([]byte, error) {
-	sh := sheet{look: l, Figures: figuresOf(l), More: max(0, len(l.Proxies)-proxiesShown)}
+	sh := sheet{look: l, Figures: figuresOf(l), Plots: l.plots(), More: max(0, len(l.Proxies)-proxiesShown)}
 	sh.State, sh.Tone = guardWord(&l.Believed)
 	l.Changes, l.Proxies = l.Changes[:min(len(l.Changes), changesShown)], l.Proxies[:min(len(l.Proxies), proxiesShown)]
-	for _, c := range l.plots() {
-		svg, err := c.SVG()
-		if err != nil {
-			return nil, fmt.Errorf("draw page: %w", err)
-		}
-		sh.Plots = append(sh.Plots, template.HTML(svg))
-	}
-	words := template.FuncMap{"rate": rate, "percent": percent, "span": spanWord, "perSecond": perSecond,
+	return chart.Fill(pageText, template.FuncMap{"age": age, "perSecond": perSecond,
 		"parameters": parameters, "shares": sharesOf, "join": strings.Join,
-		"moment": func(at time.Time, form string) string { return at.In(l.Zone).Format(form) }}
-	var b bytes.Buffer
-	t, err := template.New("page").Funcs(words).Parse(chart.Page(pageText))
-	if err == nil {
-		err = t.Execute(&b, sh)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("draw page: %w", err)
-	}
-	return b.Bytes(), nil
+		"moment": func(at time.Time, form string) string { return at.In(l.Zone).Format(form) }}, sh)
 }
 
 // guardWord returns the state of the target as a word and a colour.
@@ -150,23 +129,31 @@ func guardWord(s *policy.State) (word, tone string) {
 }
 
 // figuresOf returns the highlighted numbers.
-func figuresOf(l *look) []figure {
+func figuresOf(l *look) []chart.Figure {
+	rate := func(v float64) string { return number.Rate(v) + "/s" }
 	a, c := &l.Advice, l.Believed.Capacity
-	figures := []figure{{"Arriving", rate(a.Sum.Observed) + "/s", percent(a.Sum.RejectedShare) + " refused", "blue"}}
+	refused := number.Percent(a.Sum.RejectedShare) + " refused"
+	figures := []chart.Figure{{"Arriving", rate(a.Sum.Observed), refused, "blue"}}
 	if !a.Given {
 		return figures
 	}
-	capacity := figure{"Capacity", "unknown", "not enough traffic yet", "green"}
+	capacity := chart.Figure{"Capacity", "unknown", "not enough traffic yet", "green"}
 	if c.Q50 > 0 {
-		capacity.Value, capacity.Note = rate(c.Q50)+"/s", "probably "+rate(c.Q20)+" to "+rate(c.Q80)+"/s"
+		capacity.Value, capacity.Note = rate(c.Q50), "probably "+number.Rate(c.Q20)+" to "+rate(c.Q80)
 	}
-	return append(figures,
-		figure{"Predicted", rate(a.Rec.PredictedRPS) + "/s", "at most " + rate(a.Rec.Predicted95) + "/s (95 %), within " +
-			spanWord(a.Rec.ValidFor), "violet"},
-		figure{"Limit in force", perSecond(a.Sum.Limit), a.Sum.Limit.Algorithm + parameters(a.Sum.Limit), "amber"},
-		figure{"Recommended", perSecond(a.Rec.Limit), a.Rec.Algorithm + parameters(a.Rec.Limit), "red"},
-		capacity, figure{"Confidence", percent(c.Confidence), "in the capacity", ""},
-		figure{"Latency p95", latencyWord(a.Sum.P95), percent(a.Sum.Errors) + " errors", ""})
+	p95 := "–"
+	if a.Sum.P95 > 0 {
+		p95 = number.Span(a.Sum.P95.Seconds())
+	}
+	return append(figures, []chart.Figure{
+		{"Predicted", rate(a.Rec.PredictedRPS), "at most " + rate(a.Rec.Predicted95) + " (95 %), within " +
+			age(a.Rec.ValidFor), "violet"},
+		{"Limit in force", perSecond(a.Sum.Limit), a.Sum.Limit.Algorithm + parameters(a.Sum.Limit), "amber"},
+		{"Recommended", perSecond(a.Rec.Limit), a.Rec.Algorithm + parameters(a.Rec.Limit), "red"},
+		capacity,
+		{"Confidence", number.Percent(c.Confidence), "in the capacity", ""},
+		{"Latency p95", p95, number.Percent(a.Sum.Errors) + " errors", ""},
+	}...)
 }
 
 // A share is the part of an expert in a forecast, in percent.
@@ -193,35 +180,8 @@ func sharesOf(m forecast.Mixture) (all []share) {
 	return all
 }
 
-// rate formats requests per second with three digits.
-func rate(v float64) string {
-	switch {
-	case v >= 99.5:
-		return thousands(math.Round(v))
-	case v >= 9.95:
-		return strconv.FormatFloat(v, 'f', 1, 64)
-	}
-	return strconv.FormatFloat(v, 'g', 3, 64)
-}
-
-// thousands inserts commas into an integer.
-func thousands(v float64) string {
-	digits := strconv.FormatFloat(v, 'f', 0, 64)
-	for i := len(digits) - 3; i > 0; i -= 3 {
-		digits = digits[:i] + "," + digits[i:]
-	}
-	return digits
-}
-
-func percent(v float64) string {
-	if v > 0 && v < 0.0995 {
-		return strconv.FormatFloat(100*v, 'f', 1, 64) + " %"
-	}
-	return strconv.FormatFloat(100*v, 'f', 0, 64) + " %"
-}
-
-// spanWord formats a duration in words.
-func spanWord(d time.Duration) string {
+// age formats a duration in words.
+func age(d time.Duration) string {
 	switch {
 	case d >= 48*time.Hour:
 		return fmt.Sprintf("%.0f days", d.Hours()/24)
@@ -231,14 +191,4 @@ func spanWord(d time.Duration) string {
 		return fmt.Sprintf("%.0f min", d.Minutes())
 	}
 	return fmt.Sprintf("%.0f s", d.Seconds())
-}
-
-func latencyWord(d time.Duration) string {
-	switch {
-	case d == 0:
-		return "–"
-	case d < time.Second:
-		return strconv.FormatFloat(float64(d)/1e6, 'g', 3, 64) + " ms"
-	}
-	return strconv.FormatFloat(d.Seconds(), 'g', 3, 64) + " s"
 }

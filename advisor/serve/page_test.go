@@ -39,17 +39,12 @@ func TestPage(t *testing.T) {
 	r.page.body = nil // as if a second had passed
 	r.page.mu.Unlock()
 	dom := r.look()
-	for _, want := range []string{
+	testkit.Contains(t, dom,
 		"Newest snapshot Mon 19 Jan 2026 21:05:00 CET", "20 h of history", ">Arriving<", ">Predicted<",
 		">Limit in force<", ">Recommended<", ">Capacity<",
 		`aria-label="The last hours and the next"`, `aria-label="The last days"`, `aria-label="Latency"`, ">CET</text>",
 		">21:00</text>", ">forecast</text>",
-		"&lt;b&gt;", "Times are those of Europe/Berlin", ">5 min<", "What the forecast is made of",
-	} {
-		if !strings.Contains(dom, want) {
-			t.Errorf("the page lacks %q", want)
-		}
-	}
+		"&lt;b&gt;", "Times are those of Europe/Berlin", ">5 min<", "What the forecast is made of")
 	if strings.Contains(dom, "NaN") || strings.Contains(dom, `class="away"`) {
 		t.Errorf("the page is\n%s", dom)
 	}
@@ -104,12 +99,8 @@ func TestPageOfLittle(t *testing.T) {
 
 func TestWords(t *testing.T) {
 	for _, c := range []struct{ got, want string }{
-		{rate(0), "0"}, {rate(1.234), "1.23"}, {rate(12.34), "12.3"}, {rate(99.4), "99.4"}, {rate(1234.5), "1,235"},
-		{rate(12345678), "12,345,678"},
-		{percent(0), "0 %"}, {percent(0.0123), "1.2 %"}, {percent(0.5), "50 %"}, {percent(1), "100 %"},
-		{spanWord(30 * time.Second), "30 s"}, {spanWord(time.Minute), "1 min"}, {spanWord(90 * time.Minute), "90 min"},
-		{spanWord(5 * time.Hour), "5 h"}, {spanWord(72 * time.Hour), "3 days"},
-		{latencyWord(0), "–"}, {latencyWord(12 * time.Millisecond), "12 ms"}, {latencyWord(1500 * time.Millisecond), "1.5 s"},
+		{age(30 * time.Second), "30 s"}, {age(time.Minute), "1 min"}, {age(90 * time.Minute), "90 min"},
+		{age(5 * time.Hour), "5 h"}, {age(72 * time.Hour), "3 days"},
 	} {
 		if c.got != c.want {
 			t.Errorf("written %q, want %q", c.got, c.want)

@@ -255,16 +255,11 @@ func TestMetrics(t *testing.T) {
 	feed(t, r.mind, monday, monday.Add(8*time.Hour), 2*time.Minute)
 	r.post(snapAt(monday.Add(8*time.Hour + 30*time.Second)))
 	_, text := r.do("GET", "/metrics", "")
-	for _, want := range []string{
+	testkit.Contains(t, text,
 		"\nadvisor_recommended_limit ", "\nadvisor_predicted_rps ", "\nadvisor_capacity_estimate ",
 		`advisor_fit_duration_seconds_count `, `advisor_snapshots_total{result="learned"} 1`,
 		`advisor_forecast_error_ratio{horizon_seconds="`, "\nadvisor_instances 1\n",
-		`advisor_capacity_estimate_quantile{quantile="0.2"} `, "advisor_post_duration_seconds_count 1",
-	} {
-		if !strings.Contains(text, want) {
-			t.Errorf("the metrics lack %q", want)
-		}
-	}
+		`advisor_capacity_estimate_quantile{quantile="0.2"} `, "advisor_post_duration_seconds_count 1")
 	if strings.Contains(text, "advisor_fit_duration_seconds_count 0") {
 		t.Error("no snapshot was measured in eight hours")
 	}

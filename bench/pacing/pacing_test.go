@@ -175,14 +175,9 @@ func TestTable(t *testing.T) {
 				Gap: us(4, 5, 6)}}},
 		{{name: "theirs", judgement: judgement{Requests: 9, Missing: 1}}},
 	})
-	for _, line := range []string{
+	testkit.Contains(t, out.String(),
 		"| ours | 10 | 0 | +25.0000 % | 2 | 4 | 6 | 0 | 0 | 0 | 1 | 2 | 3 | 1 VALID, 1 INVALID |\n",
-		"| theirs | 9 | 1 | +0.0000 % | 0 | 0 | 0 | 0 | 0 | 0 |  |  |  |  |\n",
-	} {
-		if !strings.Contains(out.String(), line) {
-			t.Errorf("the table lacks %q:\n%s", line, &out)
-		}
-	}
+		"| theirs | 9 | 1 | +0.0000 % | 0 | 0 | 0 | 0 | 0 | 0 |  |  |  |  |\n")
 }
 
 // A peer must end without an error. One that is behind is killed.

@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
+	"weir/internal/data/number"
 	"weir/loadgen/profile"
 	"weir/loadgen/record"
 )
@@ -114,7 +114,7 @@ const peaksPerTick = 10_000
 // plain formats v with the given number of decimals, without trailing zeros.
 func plain(v float64, digits int) string {
 	shift := math.Pow10(digits)
-	return strconv.FormatFloat(math.Round(v*shift)/shift, 'f', -1, 64)
+	return number.Decimal(math.Round(v*shift) / shift)
 }
 
 // brief formats seconds like Go, with three digits: 50ms, 1.25s.

@@ -7,10 +7,10 @@ import (
 	"math/bits"
 	"math/rand/v2"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
+	"weir/internal/data/number"
 	"weir/internal/data/strict"
 )
 
@@ -86,13 +86,11 @@ func describe(name string, params ...any) string {
 		if i == 0 {
 			sep = " ("
 		}
-		fmt.Fprintf(&b, "%s%v=%s", sep, params[i], number(params[i+1].(float64)))
+		fmt.Fprintf(&b, "%s%v=%s", sep, params[i], number.Decimal(params[i+1].(float64)))
 	}
 	b.WriteString(")")
 	return b.String()
 }
-
-func number(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
 // NewConstant returns the profile of rps arrivals per second. Rates are rounded to
 // millionths. Errors of this and of all other shapes are strict.Faults.
@@ -166,7 +164,7 @@ func NewSteps(steps []Step) (p *Profile, length time.Duration, err error) {
 	}
 	c.Check(c.Count() == 0 && most == 0, "steps", "must have one with rps above 0")
 	p = &Profile{
-		text:   fmt.Sprintf("steps (steps=%d, rps=%s to %s)", len(steps), number(least), number(most)),
+		text:   fmt.Sprintf("steps (steps=%d, rps=%s to %s)", len(steps), number.Decimal(least), number.Decimal(most)),
 		pieces: b.finish(), tail: tail, most: most,
 	}
 	if c.Count() == 0 {

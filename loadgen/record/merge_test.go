@@ -9,13 +9,14 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/data/number"
 	"weir/internal/test/testkit"
 )
 
 func ExampleMerge() {
 	a, b := shardResult(0, 2, 100*ms), shardResult(1, 2, 300*ms)
 	both, err := Merge(a, b)
-	fmt.Println(both.Sent, Span(both.Latency.P50), Span(both.Latency.Max), both.Verdict, err)
+	fmt.Println(both.Sent, number.Span(both.Latency.P50), number.Span(both.Latency.Max), both.Verdict, err)
 	_, err = Merge(a, a)
 	fmt.Println(err)
 	// Output:

@@ -7,6 +7,8 @@ import (
 	"reflect"
 	"testing"
 	"time"
+
+	"weir/internal/data/number"
 )
 
 var t0 = time.Unix(1000, 0)
@@ -22,8 +24,8 @@ func ExampleTally() {
 	o := Outcome{Status: 200}
 	o.Due, o.Start, o.Done = at(0), at(2*ms), at(10*ms)
 	t.Finish(&o, end)
-	fmt.Println(t.Sent(), t.Class[Success], Span(t.Latency().Spread().Max), Span(t.ServiceTime.Spread().Max),
-		Span(t.Lag.Spread().Max))
+	fmt.Println(t.Sent(), t.Class[Success], number.Span(t.Latency().Spread().Max),
+		number.Span(t.ServiceTime.Spread().Max), number.Span(t.Lag.Spread().Max))
 	// Output: 1 1 10.0 ms 8.00 ms 2.00 ms
 }
 
@@ -217,21 +219,6 @@ func TestRecordingAllocatesNothing(t *testing.T) {
 	})
 	if n != 0 {
 		t.Errorf("recording allocates %v times", n)
-	}
-}
-
-func TestSpan(t *testing.T) {
-	for _, c := range []struct {
-		seconds float64
-		want    string
-	}{
-		{0, "0"}, {1e-9, "0.00 µs"}, {85e-6, "85.0 µs"}, {999.4e-6, "999 µs"}, {999.6e-6, "1.00 ms"},
-		{0.00125, "1.25 ms"}, {0.0999, "99.9 ms"}, {0.09996, "100 ms"}, {0.9994, "999 ms"}, {0.9996, "1.00 s"},
-		{30.14, "30.1 s"}, {3600, "3600 s"},
-	} {
-		if got := Span(c.seconds); got != c.want {
-			t.Errorf("%v s is written %q, want %q", c.seconds, got, c.want)
-		}
 	}
 }
 

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"bytes"
 	_ "embed"
 	"fmt"
 	"html/template"
@@ -11,6 +10,7 @@ import (
 	"github.com/goccy/go-json"
 
 	"weir/internal/data/chart"
+	"weir/internal/data/number"
 	"weir/loadgen/record"
 )
 
@@ -32,9 +32,6 @@ type page struct {
 // A fact is a line about the run.
 type fact struct{ Name, Value string }
 
-// A figure is a highlighted number.
-type figure struct{ Name, Value, Note, Tone string }
-
 // A spreadRow is a row of the table of percentiles.
 type spreadRow struct {
 	Name   string
@@ -49,31 +46,10 @@ type countRow struct {
 
 // HTML returns the result as a self-contained page without scripts.
 func HTML(r *record.Result) ([]byte, error) {
-	t, err := template.New("report").Funcs(template.FuncMap{
-		"span": record.Span, "thousands": Thousands, "decimal": decimal, "word": word,
-		"facts": facts, "figures": figures, "spreads": spreads, "causes": causes, "outcomes": outcomeRows,
-		"counts": counts, "extras": extras, "plots": svgs, "config": config,
-	}).Parse(chart.Page(pageText))
-	if err != nil {
-		return nil, fmt.Errorf("write report: %w", err)
-	}
-	var b bytes.Buffer
-	p := page{r, r.Peaks[:min(len(r.Peaks), peaksShown)], max(0, len(r.Peaks)-peaksShown)}
-	if err := t.Execute(&b, p); err != nil {
-		return nil, fmt.Errorf("write report: %w", err)
-	}
-	return b.Bytes(), nil
-}
-
-func svgs(r *record.Result) (all []template.HTML, err error) {
-	for _, c := range plots(r) {
-		svg, err := c.SVG()
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, template.HTML(svg))
-	}
-	return all, nil
+	return chart.Fill(pageText, template.FuncMap{
+		"word": word, "facts": facts, "figures": figures, "spreads": spreads, "causes": causes,
+		"outcomes": outcomeRows, "counts": counts, "extras": extras, "plots": plots, "config": config,
+	}, page{r, r.Peaks[:min(len(r.Peaks), peaksShown)], max(0, len(r.Peaks)-peaksShown)})
 }
 
 func config(r *record.Result) (string, error) {
@@ -83,11 +59,11 @@ func config(r *record.Result) (string, error) {
 
 func facts(r *record.Result) []fact {
 	all := []fact{
-		{"Target", r.URL}, {"Profile", r.Profile}, {"Duration", record.Span(r.Duration)},
+		{"Target", r.URL}, {"Profile", r.Profile}, {"Duration", number.Span(r.Duration)},
 		{"Started", r.StartedAt.UTC().Format("2006-01-02 15:04:05 UTC")},
 	}
 	if r.End == record.EndStopped {
-		all = append(all, fact{"Stopped", "after " + record.Span(r.Elapsed)})
+		all = append(all, fact{"Stopped", "after " + number.Span(r.Elapsed)})
 	}
 	if shards := shardsOf(r); shards != "" {
 		all = append(all, fact{"Shards", shards})
@@ -97,26 +73,27 @@ func facts(r *record.Result) []fact {
 	}
 	c := r.Connections
 	return append(all,
-		fact{"Connections", fmt.Sprintf("at most %s of %s at a time, %s opened", Thousands(uint64(c.Peak)),
-			Thousands(uint64(c.Max)), Thousands(c.Opened))},
+		fact{"Connections", fmt.Sprintf("at most %s of %s at a time, %s opened", number.Thousands(uint64(c.Peak)),
+			number.Thousands(uint64(c.Max)), number.Thousands(c.Opened))},
 		fact{"Event loops", strconv.Itoa(r.Loops)})
 }
 
-func figures(r *record.Result) []figure {
+func figures(r *record.Result) []chart.Figure {
 	share := func(n uint64) string { return fmt.Sprintf("%.1f %%", 100*r.Share(n)) }
-	lag := figure{"Lag p99", record.Span(r.Lag.P99), Thousands(r.SentLate) + " requests missed their time", "violet"}
+	missed := number.Thousands(r.SentLate) + " requests missed their time"
+	lag := chart.Figure{"Lag p99", number.Span(r.Lag.P99), missed, "violet"}
 	if r.Lag.Count == 0 {
 		lag.Value, lag.Note = "–", "no connection was available"
 	}
-	return []figure{
-		{"Sent", decimal(r.SentRps) + "/s", "of " + decimal(r.TargetRps) + "/s asked", "blue"},
-		{"Success", share(r.Success), Thousands(r.Success), "green"},
-		{"Rate limited", share(r.RateLimited), Thousands(r.RateLimited), "amber"},
-		{"Shed", share(r.Shed), Thousands(r.Shed), "violet"},
-		{"Errors", share(r.Errors), Thousands(r.Errors), "red"},
-		{"Latency p50", record.Span(r.Latency.P50), "mean " + record.Span(r.Latency.Mean), ""},
-		{"Latency p99", record.Span(r.Latency.P99), "max " + record.Span(r.Latency.Max), ""},
-		{"Throughput", decimal(r.Throughput) + "/s", "answered until the end", ""},
+	return []chart.Figure{
+		{"Sent", number.Rate(r.SentRps) + "/s", "of " + number.Rate(r.TargetRps) + "/s asked", "blue"},
+		{"Success", share(r.Success), number.Thousands(r.Success), "green"},
+		{"Rate limited", share(r.RateLimited), number.Thousands(r.RateLimited), "amber"},
+		{"Shed", share(r.Shed), number.Thousands(r.Shed), "violet"},
+		{"Errors", share(r.Errors), number.Thousands(r.Errors), "red"},
+		{"Latency p50", number.Span(r.Latency.P50), "mean " + number.Span(r.Latency.Mean), ""},
+		{"Latency p99", number.Span(r.Latency.P99), "max " + number.Span(r.Latency.Max), ""},
+		{"Throughput", number.Rate(r.Throughput) + "/s", "answered until the end", ""},
 		lag,
 	}
 }
@@ -160,5 +137,5 @@ func counts(r *record.Result, parts map[string]uint64) (rows []countRow) {
 }
 
 func countOf(r *record.Result, name string, n uint64) countRow {
-	return countRow{Name: name, Count: Thousands(n), Share: fmt.Sprintf("%.2f %%", 100*r.Share(n))}
+	return countRow{Name: name, Count: number.Thousands(n), Share: fmt.Sprintf("%.2f %%", 100*r.Share(n))}
 }

@@ -52,11 +52,7 @@ func TestPage(t *testing.T) {
 			[]string{"Answers by status", "The last connection"}},
 	} {
 		text := written(t, c.result)
-		for _, want := range c.want {
-			if !strings.Contains(text, want) {
-				t.Errorf("%s: the page lacks %q", name, want)
-			}
-		}
+		testkit.Contains(t, text, c.want...)
 		for _, never := range c.never {
 			if strings.Contains(text, never) {
 				t.Errorf("%s: the page has %q", name, never)
@@ -121,12 +117,8 @@ func TestPageOfADay(t *testing.T) {
 // Chromium shows the figures and the plots.
 func TestPageInBrowser(t *testing.T) {
 	dom := charttest.DOM(t, charttest.File(t, []byte(written(t, burst(t, 30)))), time.Second)
-	for _, want := range []string{">Generator: degraded<", ">71.1 %<", ">3.52 ms<", "mean 97.7 ms",
-		">peak of the schedule</text>", ">99.9 %</text>"} {
-		if !strings.Contains(dom, want) {
-			t.Errorf("the browser shows no %q", want)
-		}
-	}
+	testkit.Contains(t, dom, ">Generator: degraded<", ">71.1 %<", ">3.52 ms<", "mean 97.7 ms",
+		">peak of the schedule</text>", ">99.9 %</text>")
 	if n := strings.Count(dom, `class="chart"`); n != 8 {
 		t.Errorf("the browser shows %d plots, want 8", n)
 	}

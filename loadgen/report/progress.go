@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"weir/internal/data/number"
 	"weir/loadgen/record"
 )
 
@@ -17,22 +18,22 @@ func Progress(s *record.Status) string {
 	case record.PhaseFinishing:
 		return fmt.Sprintf("waiting for %d %s  %s", s.InFlight, plural("answer", s.InFlight), outcomes(s))
 	}
-	return fmt.Sprintf("%s of %s  %s/s of %s/s  %s", whole(s.Elapsed), whole(s.Duration), decimal(s.CurrentRps),
-		decimal(s.TargetRps), outcomes(s))
+	return fmt.Sprintf("%s of %s  %s/s of %s/s  %s", whole(s.Elapsed), whole(s.Duration), number.Rate(s.CurrentRps),
+		number.Rate(s.TargetRps), outcomes(s))
 }
 
 func outcomes(s *record.Status) string {
 	shed := ""
 	if s.Shed > 0 {
-		shed = "  shed " + Thousands(s.Shed)
+		shed = "  shed " + number.Thousands(s.Shed)
 	}
-	counts := fmt.Sprintf("ok %s  limited %s%s  errors %s", Thousands(s.Success), Thousands(s.RateLimited), shed,
-		Thousands(s.Errors))
+	counts := fmt.Sprintf("ok %s  limited %s%s  errors %s",
+		number.Thousands(s.Success), number.Thousands(s.RateLimited), shed, number.Thousands(s.Errors))
 	if s.Latency.P99 == 0 { // the first second has not ended
 		return counts
 	}
 	return fmt.Sprintf("%s  p50 %s  p99 %s  lag p99 %s  generator %s",
-		counts, record.Span(s.Latency.P50), record.Span(s.Latency.P99), record.Span(s.Lag.P99), word(s.Verdict))
+		counts, number.Span(s.Latency.P50), number.Span(s.Latency.P99), number.Span(s.Lag.P99), word(s.Verdict))
 }
 
 // whole formats seconds, with tenths below ten.

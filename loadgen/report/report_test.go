@@ -2,7 +2,6 @@ package report
 
 import (
 	"encoding/json"
-	"fmt"
 	"reflect"
 	"testing"
 	"time"
@@ -11,11 +10,6 @@ import (
 	"weir/internal/test/testkit"
 	"weir/loadgen/record"
 )
-
-func ExampleThousands() {
-	fmt.Println(Thousands(999), Thousands(1000), Thousands(1234567))
-	// Output: 999 1,000 1,234,567
-}
 
 // steady is the result of a run without a flaw.
 func steady() *record.Result {

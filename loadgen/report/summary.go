@@ -12,6 +12,7 @@ import (
 
 	"github.com/goccy/go-json"
 
+	"weir/internal/data/number"
 	"weir/internal/data/strict"
 	"weir/loadgen/record"
 )
@@ -29,9 +30,9 @@ func JSON(r *record.Result) ([]byte, error) {
 // requests, their outcomes, and times.
 func Summary(r *record.Result) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "\nLoad test %s: %s for %s on %s\n", r.TestID, r.Profile, record.Span(r.Duration), r.URL)
+	fmt.Fprintf(&b, "\nLoad test %s: %s for %s on %s\n", r.TestID, r.Profile, number.Span(r.Duration), r.URL)
 	if r.End == record.EndStopped {
-		fmt.Fprintf(&b, "stopped after %s\n", record.Span(r.Elapsed))
+		fmt.Fprintf(&b, "stopped after %s\n", number.Span(r.Elapsed))
 	}
 	if shards := shardsOf(r); shards != "" {
 		fmt.Fprintf(&b, "%s, schedule %s\n", shards, r.ScheduleHash)
@@ -60,7 +61,7 @@ func row(b *strings.Builder, word, format string, args ...any) {
 
 func verdict(b *strings.Builder, r *record.Result) {
 	kept := fmt.Sprintf("lag p50 %s, p99 %s; %s/s sent of %s/s planned",
-		record.Span(r.Lag.P50), record.Span(r.Lag.P99), decimal(r.SentRps), decimal(r.TargetRps))
+		number.Span(r.Lag.P50), number.Span(r.Lag.P99), number.Rate(r.SentRps), number.Rate(r.TargetRps))
 	row(b, "Target", "%s", r.HealthText())
 	row(b, "Generator", "%s: %s", word(r.Verdict), kept)
 	for _, reason := range r.Reasons {
@@ -73,11 +74,11 @@ func verdict(b *strings.Builder, r *record.Result) {
 func word(v record.Verdict) string { return strings.ToLower(string(v)) }
 
 func requests(b *strings.Builder, r *record.Result) {
-	sent := Thousands(r.Sent) + " sent"
+	sent := number.Thousands(r.Sent) + " sent"
 	if r.Unconnected > 0 {
-		sent += ", " + Thousands(r.Unconnected) + " not (connecting failed)"
+		sent += ", " + number.Thousands(r.Unconnected) + " not (connecting failed)"
 	}
-	row(b, "Requests", "%s due, %s, %s answered per second", Thousands(r.Due), sent, decimal(r.Throughput))
+	row(b, "Requests", "%s due, %s, %s answered per second", number.Thousands(r.Due), sent, number.Rate(r.Throughput))
 	row(b, "  success", "%s", share(r, r.Success))
 	row(b, "  rate limited", "%s", share(r, r.RateLimited))
 	row(b, "  shed", "%s", share(r, r.Shed))
@@ -97,7 +98,7 @@ func requests(b *strings.Builder, r *record.Result) {
 // extras returns sentences about what is not an outcome.
 func extras(r *record.Result) (sentences []string) {
 	missed := fmt.Sprintf("missed their time: sent more than 10 ms late (at most %s) through the generator's fault",
-		record.Span(r.PacerLag.Max))
+		number.Span(r.PacerLag.Max))
 	for _, extra := range []struct {
 		count uint64
 		text  string
@@ -108,7 +109,7 @@ func extras(r *record.Result) (sentences []string) {
 		{r.Abandoned, "without an answer when the test was stopped"},
 	} {
 		if extra.count > 0 {
-			sentences = append(sentences, Thousands(extra.count)+" "+extra.text)
+			sentences = append(sentences, number.Thousands(extra.count)+" "+extra.text)
 		}
 	}
 	return sentences
@@ -119,8 +120,8 @@ func times(b *strings.Builder, r *record.Result) {
 	row(b, "", columns, "mean", "p50", "p90", "p95", "p99", "p99.9", "max")
 	line := func(word string, s record.Spread) {
 		if s.Count > 0 {
-			row(b, word, columns, record.Span(s.Mean), record.Span(s.P50), record.Span(s.P90),
-				record.Span(s.P95), record.Span(s.P99), record.Span(s.P999), record.Span(s.Max))
+			row(b, word, columns, number.Span(s.Mean), number.Span(s.P50), number.Span(s.P90),
+				number.Span(s.P95), number.Span(s.P99), number.Span(s.P999), number.Span(s.Max))
 		}
 	}
 	line("Latency", r.Latency)
@@ -149,10 +150,11 @@ func connections(b *strings.Builder, r *record.Result) {
 	c := r.Connections
 	failed := ""
 	if c.Failed > 0 {
-		failed = fmt.Sprintf(", %s failed", Thousands(c.Failed))
+		failed = fmt.Sprintf(", %s failed", number.Thousands(c.Failed))
 	}
 	row(b, "Connections", "%s opened%s, at most %s of %s at a time, on %d event %s",
-		Thousands(c.Opened), failed, Thousands(uint64(c.Peak)), Thousands(uint64(c.Max)), r.Loops, plural("loop", r.Loops))
+		number.Thousands(c.Opened), failed, number.Thousands(uint64(c.Peak)), number.Thousands(uint64(c.Max)),
+		r.Loops, plural("loop", r.Loops))
 }
 
 func thresholds(b *strings.Builder, r *record.Result) {
@@ -170,7 +172,7 @@ func thresholds(b *strings.Builder, r *record.Result) {
 }
 
 func share(r *record.Result, n uint64) string {
-	return fmt.Sprintf("%12s  %5.1f %%", Thousands(n), 100*r.Share(n))
+	return fmt.Sprintf("%12s  %5.1f %%", number.Thousands(n), 100*r.Share(n))
 }
 
 // byCount returns the keys of m, the greatest count first.
@@ -185,21 +187,4 @@ func plural(word string, n int) string {
 		return word
 	}
 	return word + "s"
-}
-
-// Thousands formats a number with commas: 1,234,567.
-func Thousands(n uint64) string {
-	s := strconv.FormatUint(n, 10)
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
-}
-
-// decimal formats a rate: whole from 100 on, with three digits below.
-func decimal(v float64) string {
-	if v >= 100 {
-		return Thousands(uint64(v + 0.5))
-	}
-	return strconv.FormatFloat(v, 'g', 3, 64)
 }

@@ -3,7 +3,6 @@ package limit
 import (
 	"cmp"
 	"math"
-	"strconv"
 )
 
 // A Config is a limit in the JSON form that settings, rules, the REST interface, the
@@ -105,6 +104,3 @@ func micro(v float64) (millionths int64, exact bool) {
 	}
 	return int64(scaled), scaled/second == v
 }
-
-// decimal formats v without an exponent.
-func decimal(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }

@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/bits"
 
+	"weir/internal/data/number"
 	"weir/internal/data/strict"
 )
 
@@ -36,12 +37,12 @@ func (l Limit) WithSoft(s Soft) (Limit, error) {
 	if !(thousandths >= 1 && thousandths <= overshootMax*1000) || thousandths/1000 != s.Overshoot {
 		faults = append(faults, fault("overshoot",
 			"must be a share of the limit from 0.001 to %d with at most 3 decimals, is %s", overshootMax,
-			decimal(s.Overshoot))...)
+			number.Decimal(s.Overshoot))...)
 	}
 	if !exact || grace < 1 || grace > spanMax {
 		faults = append(faults, fault("for",
 			"must be greater than 0, at most %d seconds (100 years) and whole microseconds (6 decimals), is %s",
-			spanMax/second, decimal(s.For))...)
+			spanMax/second, number.Decimal(s.For))...)
 	}
 	if len(faults) > 0 {
 		return Limit{}, faults
@@ -55,7 +56,7 @@ func (l Limit) WithSoft(s Soft) (Limit, error) {
 	switch {
 	case permits == 0:
 		return Limit{}, fault("overshoot", "must be at least one permit of the %d at once, is %s", l.burst,
-			decimal(s.Overshoot))
+			number.Decimal(s.Overshoot))
 	case int64(permits) > room:
 		return Limit{}, fault("overshoot",
 			"must be at most %d permits beyond the %d at once to be counted exactly, is %d", room, l.burst, permits)

@@ -160,7 +160,7 @@ func (s *State) Parse(b []byte) bool {
 		if s.rest.log == nil {
 			s.rest.log = new(Log)
 		}
-		s.rest.log.push(entry{number(b), number(b[7:])})
+		s.rest.log.push(entry{readNumber(b), readNumber(b[7:])})
 	}
 	if logs {
 		s.b = 0 // the other store's layout of the log
@@ -172,7 +172,7 @@ func appendNumber(dst []byte, n int64) []byte {
 	return append(dst, byte(n), byte(n>>8), byte(n>>16), byte(n>>24), byte(n>>32), byte(n>>40), byte(n>>48))
 }
 
-func number(b []byte) int64 {
+func readNumber(b []byte) int64 {
 	return int64(b[0]) | int64(b[1])<<8 | int64(b[2])<<16 | int64(b[3])<<24 | int64(b[4])<<32 | int64(b[5])<<40 |
 		int64(b[6])<<48
 }

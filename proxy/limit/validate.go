@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"weir/internal/data/number"
 	"weir/internal/data/strict"
 )
 
@@ -18,7 +19,7 @@ func (c Config) Validate() error {
 		needed := f.name != "burst" && slices.Contains(c.Algorithm.Fields(), f.name)
 		switch {
 		case !(f.value >= 0) || math.IsInf(f.value, 0):
-			faults = append(faults, fault(f.name, "must be greater than 0, is %s", decimal(f.value))...)
+			faults = append(faults, fault(f.name, "must be greater than 0, is %s", number.Decimal(f.value))...)
 		case needed && f.value == 0:
 			faults = append(faults, fault(f.name, "is missing or 0; algorithm %v needs it, greater than 0", c.Algorithm)...)
 		}
@@ -65,7 +66,7 @@ func (c Config) String() string {
 	c.Burst = c.burst()
 	for _, f := range c.numbers() {
 		if slices.Contains(c.Algorithm.Fields(), f.name) {
-			text += ", " + f.name + "=" + decimal(f.value)
+			text += ", " + f.name + "=" + number.Decimal(f.value)
 		}
 	}
 	return text
@@ -95,9 +96,9 @@ func (c Config) windowFaults() strict.Faults {
 	window, exact := micro(c.Window)
 	switch {
 	case c.Window > spanMax/second:
-		return fault("window", "must be at most %d seconds (100 years), is %s", spanMax/second, decimal(c.Window))
+		return fault("window", "must be at most %d seconds (100 years), is %s", spanMax/second, number.Decimal(c.Window))
 	case !exact:
-		return fault("window", "must be whole microseconds (6 decimals), is %s", decimal(c.Window))
+		return fault("window", "must be whole microseconds (6 decimals), is %s", number.Decimal(c.Window))
 	}
 	unit := int64(1)
 	if c.Algorithm == Sliding {
@@ -105,7 +106,7 @@ func (c Config) windowFaults() strict.Faults {
 	}
 	if window%unit != 0 {
 		return fault("window", "must be a multiple of %v when it is that long, is %s seconds",
-			time.Duration(unit)*time.Microsecond, decimal(c.Window))
+			time.Duration(unit)*time.Microsecond, number.Decimal(c.Window))
 	}
 	if c.Algorithm == GCRA {
 		return c.burstFaults(window)
@@ -116,10 +117,10 @@ func (c Config) windowFaults() strict.Faults {
 		return nil
 	case c.Algorithm == SlidingLog:
 		return fault("limit", "must be at most %d with sliding_log in a window of %s seconds, because each request is "+
-			"remembered for that long; sliding needs no memory; is %d", limitMax, decimal(c.Window), c.Limit)
+			"remembered for that long; sliding needs no memory; is %d", limitMax, number.Decimal(c.Window), c.Limit)
 	}
 	return fault("limit", "must be at most %d to be counted exactly in a window of %s seconds, is %d", limitMax,
-		decimal(c.Window), c.Limit)
+		number.Decimal(c.Window), c.Limit)
 }
 
 // burstFaults reports bursts that cannot be represented exactly.
@@ -129,7 +130,7 @@ func (c Config) burstFaults(window int64) strict.Faults {
 	}
 	if burstMax := exactMax / window; c.burst() > burstMax {
 		return fault("burst", "must be at most %d to be counted exactly in a window of %s seconds, is %d", burstMax,
-			decimal(c.Window), c.Burst)
+			number.Decimal(c.Window), c.Burst)
 	}
 	if float64(c.burst())*float64(window)/float64(c.Limit) > spanMax {
 		return fault("burst", "must be over within 100 years, is %d", c.Burst)
@@ -142,16 +143,17 @@ func (c Config) rateFaults() strict.Faults {
 	rate, exact := micro(c.FillRate)
 	switch {
 	case c.FillRate > exactMax/second:
-		return fault("fillRate", "must be at most %d per second, is %s", exactMax/second, decimal(c.FillRate))
+		return fault("fillRate", "must be at most %d per second, is %s", exactMax/second, number.Decimal(c.FillRate))
 	case !exact:
-		return fault("fillRate", "must have at most 6 decimals to be held exactly, is %s%s", decimal(c.FillRate), c.near())
+		return fault("fillRate", "must have at most 6 decimals to be held exactly, is %s%s",
+			number.Decimal(c.FillRate), c.near())
 	}
 	if capacityMax := c.capacityMax(rate); c.Capacity > capacityMax {
 		return fault("capacity", "must be at most %d to be counted exactly with a fillRate of %s, is %d%s", capacityMax,
-			decimal(c.FillRate), c.Capacity, c.near())
+			number.Decimal(c.FillRate), c.Capacity, c.near())
 	}
 	if float64(c.Capacity)/float64(rate) > spanMax/second/second {
-		return fault("fillRate", "must fill a capacity of %d within 100 years, is %s", c.Capacity, decimal(c.FillRate))
+		return fault("fillRate", "must fill a capacity of %d within 100 years, is %s", c.Capacity, number.Decimal(c.FillRate))
 	}
 	return nil
 }
@@ -162,5 +164,5 @@ func (c Config) near() string {
 	if near == c.FillRate {
 		return ""
 	}
-	return "; a fillRate of " + decimal(near) + " could be"
+	return "; a fillRate of " + number.Decimal(near) + " could be"
 }

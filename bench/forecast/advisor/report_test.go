@@ -13,6 +13,7 @@ import (
 	"weir/bench/forecast/backtest"
 	"weir/bench/forecast/closedloop"
 	"weir/bench/lab/result"
+	"weir/internal/test/testkit"
 )
 
 // sample returns small scenarios played by all contestants.
@@ -35,12 +36,8 @@ func TestReport(t *testing.T) {
 	var out strings.Builder
 	show(&out, plays, contestants)
 	text := out.String()
-	for _, part := range []string{"### Closed loop: 3 runs", "| perfect gate | 0.0 (0.0) |", "| limit and gate |",
-		"by event", "no hint (1)", "by trace", "day and night (3)", "loses most", "### Acceptance"} {
-		if !strings.Contains(text, part) {
-			t.Errorf("no %q in\n%s", part, text)
-		}
-	}
+	testkit.Contains(t, text, "### Closed loop: 3 runs", "| perfect gate | 0.0 (0.0) |", "| limit and gate |",
+		"by event", "no hint (1)", "by trace", "day and night (3)", "loses most", "### Acceptance")
 	if strings.Contains(text, "NaN") {
 		t.Errorf("not a number in\n%s", text)
 	}
@@ -74,11 +71,7 @@ func TestReport(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, part := range parts {
-			if !strings.Contains(string(content), part) {
-				t.Errorf("%s: no %q", name, part)
-			}
-		}
+		testkit.Contains(t, string(content), parts...)
 	}
 	var log strings.Builder
 	printLog(&log, plays[0].Scenario, closedloop.Advisor())

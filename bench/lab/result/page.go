@@ -1,7 +1,6 @@
 package result
 
 import (
-	"bytes"
 	_ "embed"
 	"fmt"
 	"html/template"
@@ -56,15 +55,11 @@ func (f *Figure) Draw(c chart.Chart, file string) error {
 // Write writes the page.
 func (p *Page) Write(path string) error {
 	plain := func(text string) string { return strings.ReplaceAll(text, "**", "") }
-	t, err := template.New("page").Funcs(template.FuncMap{"plain": plain}).Parse(chart.Page(pageText))
+	text, err := chart.Fill(pageText, template.FuncMap{"plain": plain}, p)
 	if err != nil {
-		return fmt.Errorf("parse the page: %w", err)
-	}
-	var text bytes.Buffer
-	if err := t.Execute(&text, p); err != nil {
 		return err
 	}
-	return Create(path, text.Bytes())
+	return Create(path, text)
 }
 
 // Create writes a file atomically. It creates missing folders.

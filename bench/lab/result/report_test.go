@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"weir/internal/data/chart"
+	"weir/internal/test/testkit"
 )
 
 func TestSpreadOf(t *testing.T) {
@@ -91,12 +92,8 @@ func TestPage(t *testing.T) {
 	if err := p.Write(path); err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile(path)
-	for _, want := range []string{"A &lt;title&gt;", `<a href="#one">us</a>`, `id="one"`, "<svg"} {
-		if !strings.Contains(string(text), want) {
-			t.Errorf("the page lacks %s: %v\n%s", want, err, text)
-		}
-	}
+	text := testkit.Must(os.ReadFile(path))(t)
+	testkit.Contains(t, string(text), "A &lt;title&gt;", `<a href="#one">us</a>`, `id="one"`, "<svg")
 	if svg, err := os.ReadFile(filepath.Join(filepath.Dir(path), "one.svg")); err != nil ||
 		strings.Count(string(text), string(svg)) != 2 {
 		t.Errorf("the plot's own file: %v", err)

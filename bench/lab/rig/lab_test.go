@@ -110,12 +110,8 @@ func TestDuring(t *testing.T) {
 func TestSteps(t *testing.T) {
 	plan := Load{Steps: []Step{{15 * time.Second, 1000}, {500 * time.Millisecond, 2.5}}, Arrivals: "poisson"}.plan()
 	text := string(testkit.Must(json.Marshal(plan))(t))
-	for _, want := range []string{`"duration":15.5,`, `"arrivals":"poisson"`, `"type":"steps"`,
-		`{"duration":15,"rps":1000},{"duration":0.5,"rps":2.5}`} {
-		if !strings.Contains(text, want) {
-			t.Errorf("no %s in %s", want, text)
-		}
-	}
+	testkit.Contains(t, text, `"duration":15.5,`, `"arrivals":"poisson"`, `"type":"steps"`,
+		`{"duration":15,"rps":1000},{"duration":0.5,"rps":2.5}`)
 }
 
 // The fields of a load are sent with and without a body, whose type is added.

@@ -59,12 +59,8 @@ func TestRun(t *testing.T) {
 	if err := Run(t.Context(), plan, &out); !errors.Is(err, ErrFindings) {
 		t.Fatalf("ended with %v", err)
 	}
-	for _, want := range []string{"failed: lost a request", "worse than before",
-		"worse: Speed: it, weir /s: 1.50, was 2.00"} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("the summary lacks %q:\n%s", want, out.String())
-		}
-	}
+	testkit.Contains(t, out.String(), "failed: lost a request", "worse than before",
+		"worse: Speed: it, weir /s: 1.50, was 2.00")
 }
 
 func TestRunEnds(t *testing.T) {

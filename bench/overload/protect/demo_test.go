@@ -59,16 +59,8 @@ func TestDemoPlays(t *testing.T) {
 	t.Log(out.String())
 	_, file, _ := strings.Cut(strings.TrimSpace(out.String()), "The picture of this run: ")
 	svg := string(testkit.Must(os.ReadFile(file))(t))
-	for _, want := range []string{"<svg", "without the gate", "with the gate, not configured", "at half its speed"} {
-		if !strings.Contains(svg, want) {
-			t.Errorf("the picture lacks %q", want)
-		}
-	}
-	for _, want := range []string{"without the gate, 2 s", "with the gate, not configured, 2 s", "shed/s"} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("the output lacks %q:\n%s", want, out.String())
-		}
-	}
+	testkit.Contains(t, svg, "<svg", "without the gate", "with the gate, not configured", "at half its speed")
+	testkit.Contains(t, out.String(), "without the gate, 2 s", "with the gate, not configured, 2 s", "shed/s")
 	if left := testkit.Must(filepath.Glob(filepath.Join(os.Getenv("TMPDIR"), "weir-demo-gate-*", "*")))(t); len(
 		left) != 2 {
 		t.Errorf("it leaves %q", left)

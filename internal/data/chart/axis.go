@@ -168,11 +168,11 @@ func (r *ruler) label(v, step float64) string {
 	case Share:
 		return trim(v*100) + " %"
 	}
-	return number(v)
+	return short(v)
 }
 
-// number formats a number: 250, 1,500, 15k, 1.5M.
-func number(v float64) string {
+// short formats a number: 250, 1,500, 15k, 1.5M.
+func short(v float64) string {
 	switch a := math.Abs(v); {
 	case a >= 1e9:
 		return trim(v/1e9) + "G"

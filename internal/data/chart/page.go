@@ -1,5 +1,13 @@
 package chart
 
+import (
+	"bytes"
+	"fmt"
+	"html/template"
+
+	"weir/internal/data/number"
+)
+
 // head is the beginning of every page: metadata, the colours of charts, and the common style
 // sheet.
 const head = `<!DOCTYPE html>
@@ -36,6 +44,8 @@ th,td{padding:4px 0 4px 14px;text-align:right;border-top:1px solid var(--line);w
 th{font-weight:600;color:var(--muted);font-size:13px}
 th:first-child,td:first-child{text-align:left;padding-left:0}
 .green{color:var(--green)}.amber{color:var(--amber)}.red{color:var(--red)}.blue{color:var(--blue)}.violet{color:var(--violet)}
+.green.badge{background:#1f9254;color:#fff}.amber.badge{background:#b86e00;color:#fff}.red.badge{background:#cf3341;color:#fff}
+[hidden]{display:none!important}
 @media (max-width:860px){.grid{grid-template-columns:minmax(0,1fr)}}
 </style>
 `
@@ -44,13 +54,52 @@ th:first-child,td:first-child{text-align:left;padding-left:0}
 // the style sheet, and ends with </html>.
 func Page(body string) string { return head + body }
 
+// A Figure is a highlighted number of a page. As an alias it can be written without field names.
+type Figure = struct{ Name, Value, Note, Tone string }
+
+// figures shows a list of figures.
+const figures = `{{define "figures"}}<dl class="figures">
+{{- range .}}
+<div class="figure"><dt>{{.Name}}</dt><dd{{if .Tone}} class="{{.Tone}}"{{end}}>{{.Value}}</dd><dd>{{.Note}}</dd></div>
+{{- end}}
+</dl>{{end}}`
+
+// Fill returns the Page of a template that is executed with data. It may use the template
+// "figures", the formats of package number, svg to draw a Chart, and funcs.
+func Fill(body string, funcs template.FuncMap, data any) ([]byte, error) {
+	kit := template.FuncMap{"svg": svg,
+		"thousands": number.Thousands, "rate": number.Rate, "percent": number.Percent, "span": number.Span}
+	t, err := template.New("page").Funcs(kit).Funcs(funcs).Parse(Page(body) + figures)
+	if err != nil {
+		return nil, fmt.Errorf("parse page: %w", err)
+	}
+	var b bytes.Buffer
+	if err := t.Execute(&b, data); err != nil {
+		return nil, fmt.Errorf("write page: %w", err)
+	}
+	return b.Bytes(), nil
+}
+
+func svg(c Chart) (template.HTML, error) {
+	drawn, err := c.SVG()
+	return template.HTML(drawn), err
+}
+
 // asking is the common script of pages that use guarded endpoints. They have a form "ask" with
 // an input "token", and an element "why" for the reason of a refusal.
 const asking = `<script>
 "use strict";
 const at = id => document.getElementById(id);
-window.addEventListener("error", e => document.body.dataset.fault = e.message);
-window.addEventListener("unhandledrejection", e => document.body.dataset.fault = e.reason);
+const count = n => Math.round(n).toLocaleString("en-US");
+
+// el returns an element that contains a text, a node, or a list of them.
+function el(tag, content, tone) {
+	const e = document.createElement(tag);
+	e.append(...[content].flat());
+	if (tone) e.className = tone;
+	return e;
+}
+const figure = (name, value, note, tone) => el("div", [el("dt", name), el("dd", value, tone), el("dd", note)], "figure");
 
 // guarded sends a request that may need the token. A refusal shows the form; the token
 // entered there is kept as long as this tab, and the request is sent again.

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"math"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -69,6 +70,15 @@ func Must[T any](v T, err error) func(t testing.TB) T {
 			t.Fatal(err)
 		}
 		return v
+	}
+}
+
+// Contains checks that a text has all parts.
+func Contains(t testing.TB, text string, parts ...string) {
+	t.Helper()
+	lacks := slices.DeleteFunc(slices.Clone(parts), func(part string) bool { return strings.Contains(text, part) })
+	if len(lacks) > 0 {
+		t.Errorf("%q is missing in\n%.20000s", lacks, text)
 	}
 }
 

@@ -16,11 +16,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
 
+	"weir/internal/data/number"
 	"weir/internal/data/strict"
 	"weir/internal/program/metric"
 	"weir/proxy/config"
@@ -234,7 +234,7 @@ func (a *Adaptive) open(now time.Time) *update {
 	}
 	a.show(func(p *public) { p.next = a.clock.due((r.turn/a.every + 1) * a.every) })
 	a.cfg.Log.Log(context.Background(), level,
-		fmt.Sprintf("AI request sent (interval %s s)", decimal(u.snapshot.Interval)))
+		fmt.Sprintf("AI request sent (interval %s s)", number.Decimal(u.snapshot.Interval)))
 	return u
 }
 
@@ -334,7 +334,7 @@ func (a *Adaptive) warnCap(v *rails.Verdict) {
 		if !v.Has(rails.Bounds) {
 			unit = " at once"
 		}
-		a.cfg.Log.Warn("AI provided out-of-range value, using cap "+decimal(v.Cap)+unit, "recommended",
+		a.cfg.Log.Warn("AI provided out-of-range value, using cap "+number.Decimal(v.Cap)+unit, "recommended",
 			rails.Number(v.Asked)+"/s")
 	}
 	a.warnedCap = v.Cap
@@ -374,5 +374,3 @@ func (a *Adaptive) succeeded(now time.Time, r *Recommendation) {
 		a.cfg.Log.Info("AI module reachable again", "failed", failures)
 	}
 }
-
-func decimal(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }

@@ -53,20 +53,20 @@ func readAnswer(body []byte) (*Recommendation, error) {
 	if json.Unmarshal(body, &more) != nil {
 		return r, nil
 	}
-	if rps := number(more.PredictedRPS); rps >= 0 && rps <= predictedMax {
+	if rps := readNumber(more.PredictedRPS); rps >= 0 && rps <= predictedMax {
 		r.PredictedRPS = rps
 	}
-	if seconds := number(more.ValidFor); seconds > 0 && seconds <= validForMax {
+	if seconds := readNumber(more.ValidFor); seconds > 0 && seconds <= validForMax {
 		r.ValidFor = seconds
 	}
-	if c := number(more.Confidence); c >= 0 && c <= 1 {
+	if c := readNumber(more.Confidence); c >= 0 && c <= 1 {
 		r.Confidence = c
 	}
 	var bounds struct {
 		Max json.RawMessage `json:"max"`
 	}
 	if json.Unmarshal(more.Gate, &bounds) == nil {
-		if most := number(bounds.Max); most >= 1 && most <= gateMost {
+		if most := readNumber(bounds.Max); most >= 1 && most <= gateMost {
 			r.Gate = &Gate{int(most)}
 		}
 	}
@@ -74,8 +74,8 @@ func readAnswer(body []byte) (*Recommendation, error) {
 	return r, nil
 }
 
-// number parses a JSON number. It returns NaN for anything else.
-func number(raw json.RawMessage) float64 {
+// readNumber parses a JSON number. It returns NaN for anything else.
+func readNumber(raw json.RawMessage) float64 {
 	v, err := strconv.ParseFloat(strings.TrimSpace(string(raw)), 64)
 	if err != nil {
 		return math.NaN()

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/data/number"
 	"weir/internal/program/metric"
 	"weir/internal/program/service"
 	"weir/internal/test/testkit"
@@ -187,7 +188,7 @@ func (r *rig) inForce(want string) {
 	r.t.Helper()
 	a := r.limits.Active()
 	c := a.Policy.Limit.Config()
-	got := fmt.Sprintf("%v %d/%s %s", c.Algorithm, c.Limit+c.Capacity, decimal(c.Window+c.FillRate), a.Source)
+	got := fmt.Sprintf("%v %d/%s %s", c.Algorithm, c.Limit+c.Capacity, number.Decimal(c.Window+c.FillRate), a.Source)
 	if got != want {
 		r.t.Errorf("in force at %v: %s, want %s", r.now.Sub(epoch), got, want)
 	}

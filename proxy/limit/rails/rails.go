@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
+	"weir/internal/data/number"
 	"weir/proxy/limit"
 )
 
@@ -79,9 +79,9 @@ func (v *Verdict) String() string {
 // Number formats a rate with at most two decimals.
 func Number(rate float64) string {
 	if rate >= 10 {
-		return strconv.FormatFloat(math.Round(rate*10)/10, 'f', -1, 64)
+		return number.Decimal(math.Round(rate*10) / 10)
 	}
-	return strconv.FormatFloat(math.Round(rate*100)/100, 'f', -1, 64)
+	return number.Decimal(math.Round(rate*100) / 100)
 }
 
 // Reasons not to follow a recommendation at all.

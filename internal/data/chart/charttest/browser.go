@@ -36,6 +36,15 @@ func DOM(t *testing.T, address string, budget time.Duration) string {
 	return dom
 }
 
+// Driver returns a script for the end of a page, which uses it as a person does. It may await
+// until(condition).
+func Driver(steps string) string {
+	return `<script>
+const until = is => new Promise(done => { const t = setInterval(() => is() && (clearInterval(t), done()), 20); });
+(async () => {` + steps + `})();
+</script>`
+}
+
 // Visit does what DOM does, and returns what the browser logs, including what is written to the console.
 func Visit(t *testing.T, address string, budget time.Duration) (dom, log string) {
 	t.Helper()
