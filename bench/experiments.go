@@ -3,13 +3,13 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 
 	"weir/bench/deferred"
 	"weir/bench/faults/attack"
 	"weir/bench/faults/chaos"
 	"weir/bench/faults/restart"
 	"weir/bench/forecast/advisor"
+	"weir/bench/lab/result"
 	"weir/bench/lab/rig"
 	"weir/bench/limits/decision"
 	"weir/bench/limits/demo"
@@ -26,7 +26,7 @@ import (
 // An experiment is a command of bench.
 type experiment struct {
 	name, about string // about is empty for commands that bench starts itself
-	run         func(ctx context.Context, args []string, out io.Writer) error
+	run         func(ctx context.Context, args []string, out *result.Report) error
 }
 
 func experiments() []experiment {
@@ -82,8 +82,8 @@ func experiments() []experiment {
 }
 
 // alone wraps an experiment without arguments.
-func alone(run func(ctx context.Context, out io.Writer) error) func(context.Context, []string, io.Writer) error {
-	return func(ctx context.Context, args []string, out io.Writer) error {
+func alone(run func(context.Context, *result.Report) error) func(context.Context, []string, *result.Report) error {
+	return func(ctx context.Context, args []string, out *result.Report) error {
 		if len(args) > 0 {
 			return &service.ExitError{Status: 2, Err: fmt.Errorf("the experiment takes no argument %q", args[0])}
 		}

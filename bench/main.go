@@ -5,10 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strings"
+	"time"
 
+	"weir/bench/lab/result"
 	"weir/bench/limits/postgres"
 	"weir/bench/limits/scenario"
 	"weir/bench/overload/protect"
@@ -26,12 +27,12 @@ func register(s *service.Settings) {
 	protection.Register(s)
 }
 
-func protectRun(ctx context.Context, args []string, out io.Writer) error {
+func protectRun(ctx context.Context, args []string, out *result.Report) error {
 	protection.Dir = order.Dir
 	return protection.Run(ctx, args, out)
 }
 
-func postgresRun(ctx context.Context, args []string, out io.Writer) error {
+func postgresRun(ctx context.Context, args []string, out *result.Report) error {
 	return postgres.Run(ctx, order.Dir, args, out)
 }
 
@@ -58,8 +59,9 @@ func run(ctx context.Context, e *service.Env) error {
 		fmt.Fprint(os.Stderr, usage())
 		return &service.ExitError{Status: 2}
 	}
-	err := find(e.Args[0]).run(ctx, e.Args[1:], os.Stdout) // package service has checked the name
-	if ctx.Err() != nil {                                  // the experiment has ended what it started
+	report := result.NewReport(time.Now(), os.Stdout, e.Args[0], e.Args[1:])
+	err := find(e.Args[0]).run(ctx, e.Args[1:], report) // package service has checked the name
+	if ctx.Err() != nil {                               // the experiment has ended what it started
 		return &service.ExitError{Status: 130, Err: errors.New("interrupted")}
 	}
 	return err

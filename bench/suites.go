@@ -3,11 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"weir/bench/lab/result"
 	"weir/bench/lab/suite"
 	"weir/bench/limits/scenario"
 	"weir/internal/program/service"
@@ -18,7 +18,7 @@ var unkept = []string{"suite", "demo", "demo-gate", "demo-redis", "demo-postgres
 
 // runSuite runs and records several experiments: quick, usual or all, optionally restricted to
 // the names that follow, or only those named.
-func runSuite(ctx context.Context, args []string, out io.Writer) error {
+func runSuite(ctx context.Context, args []string, out *result.Report) error {
 	name := "usual"
 	if len(args) > 0 {
 		name = args[0]

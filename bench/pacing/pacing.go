@@ -6,7 +6,6 @@ package pacing
 import (
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strings"
@@ -40,8 +39,8 @@ type lab struct {
 }
 
 // Run measures the generators and prints Markdown.
-func Run(ctx context.Context, out io.Writer) error {
-	l := &lab{Lab: rig.Lab{Out: out}}
+func Run(ctx context.Context, out *result.Report) error {
+	l := &lab{Lab: rig.Lab{Report: out}}
 	return l.Run(ctx, func() {
 		l.recorder = rig.Must(startRecorder())
 		l.Keep(l.recorder.sockets.Stop)
@@ -50,7 +49,7 @@ func Run(ctx context.Context, out io.Writer) error {
 		for _, rate := range []int{1000, 10_000} {
 			l.table(rate, rig.Turns(rounds, len(all), func(i int) (r run) {
 				rig.In(fmt.Sprintf("%s at %d/s", all[i].name, rate), func() { r = l.once(all[i], rate) })
-				fmt.Fprintf(l.Out, "  %d/s %s: %d arrived, gap error p99 %.0f µs, late p99 %.0f µs\n", rate, r.name, r.Requests,
+				fmt.Fprintf(l, "  %d/s %s: %d arrived, gap error p99 %.0f µs, late p99 %.0f µs\n", rate, r.name, r.Requests,
 					micros(r.Gap.P99), micros(r.Late.P99))
 				return r
 			}))
@@ -63,11 +62,11 @@ func (l *lab) calibrate() {
 	load := loadAverage() // of other programs
 	var s record.Spread
 	rig.In("measure the recorder", func() { s = spreadOf(rig.Must(l.recorder.precision(probes, probeEvery))) })
-	fmt.Fprintf(l.Out, "### Pacing, seen at the receiving side\n\n")
-	fmt.Fprintf(l.Out, "Arrival times are taken by the kernel (SO_TIMESTAMPNS). With %d requests of the recorder "+
-		"itself they were p50 %.0f µs, p99 %.0f µs "+
-		"and at most %.0f µs after the start of write(2), which the recorder and the kernel add to the figures below. "+
-		"Load average of the machine at the start: %s.\n\n", probes, micros(s.P50), micros(s.P99), micros(s.Max), load)
+	l.Heading("Pacing, seen at the receiving side")
+	l.Note("Arrival times are taken by the kernel (SO_TIMESTAMPNS). With %d requests of the recorder itself they were "+
+		"p50 %.0f µs, p99 %.0f µs and at most %.0f µs after the start of write(2), which the recorder and the kernel add "+
+		"to the figures below. Load average of the machine at the start: %s.", probes,
+		micros(s.P50), micros(s.P99), micros(s.Max), load)
 }
 
 // loadAverage returns the machine's load average over one, five and fifteen minutes.
@@ -90,7 +89,7 @@ func (l *lab) installed() (there []generator) {
 		there = append(there, g)
 	}
 	if len(missing) > 0 {
-		fmt.Fprintf(l.Out, "Not installed, and left out: %s.\n\n", strings.Join(missing, ", "))
+		l.Note("Not installed, and left out: %s.", strings.Join(missing, ", "))
 	}
 	return there
 }
@@ -137,6 +136,6 @@ func (l *lab) table(rate int, runs [][]run) {
 				fmt.Sprintf("%+.4f %%", 100*result.MedianOf(rs, func(r run) float64 { return r.RateError }))},
 			times(func(r run) *record.Spread { return &r.Gap }), times(func(r run) *record.Spread { return &r.Late }), own))
 	}
-	fmt.Fprintf(l.Out, "\n### %d requests/s, %d runs of %v each in turns, the first second left out\n\n%v\n", rate,
-		rounds, span, table)
+	l.Heading("%d requests/s, %d runs of %v each in turns, the first second left out", rate, rounds, span)
+	l.Table(table)
 }

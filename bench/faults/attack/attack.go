@@ -12,7 +12,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -20,6 +19,7 @@ import (
 	"syscall"
 	"time"
 
+	"weir/bench/lab/result"
 	"weir/bench/lab/rig"
 	"weir/internal/test/freeport"
 )
@@ -45,7 +45,7 @@ type scene struct {
 
 // Run plays the named attacks, or all, and prints tables. It fails if the effect on good requests
 // was too large, attackers stayed connected, or the proxy ended or had a fault.
-func Run(ctx context.Context, names []string, out io.Writer) error {
+func Run(ctx context.Context, names []string, out *result.Report) error {
 	var l rig.Lab
 	return l.Run(ctx, func() {
 		most := rig.Must(attackers())
@@ -69,8 +69,8 @@ func Run(ctx context.Context, names []string, out io.Writer) error {
 			}
 		}
 		chosen := rig.Must(rig.Choose("attack", parts, names))
-		fmt.Fprintf(out, "Up to %d attackers from %d addresses. Pacing: at most %d connections opened and %d pieces sent "+
-			"per second; large messages less often, by their size.\n\n",
+		out.Note("Up to %d attackers from %d addresses. Pacing: at most %d connections opened and %d pieces sent per "+
+			"second; large messages less often, by their size.",
 			most, addresses, fastOpens, most*int(time.Second/time.Millisecond)/int(everyPiece/time.Millisecond))
 		for _, p := range chosen {
 			p.Play()
@@ -101,7 +101,7 @@ func attackers() (int, error) {
 const TargetName = "attack-target"
 
 // Target serves that target at the address in args until ctx ends.
-func Target(ctx context.Context, args []string, _ io.Writer) error {
+func Target(ctx context.Context, args []string, _ *result.Report) error {
 	if len(args) != 1 {
 		return errors.New("the target of attacks needs its address")
 	}
@@ -162,9 +162,7 @@ func (r *row) play(l *rig.Lab) {
 func (s *scene) env(l *rig.Lab, target string) []string {
 	env := append([]string{"TARGET_URL=http://" + target}, s.settings...)
 	if s.rules != "" {
-		file := filepath.Join(l.Dir, "rules.yaml")
-		rig.Check(os.WriteFile(file, []byte(s.rules), 0o600))
-		env = append(env, "RULES_FILE="+file)
+		env = append(env, l.Rules(s.rules))
 	}
 	if s.stored {
 		env = append(env, "DEFER_URL=file:"+filepath.Join(l.Dir, "queue"))

@@ -59,8 +59,8 @@ type run struct {
 }
 
 // Run plays 10^6 exchanges, or the number in args. The error says what failed.
-func Run(ctx context.Context, args []string, out io.Writer) error {
-	l := &rig.Lab{Out: out}
+func Run(ctx context.Context, args []string, out *result.Report) error {
+	l := &rig.Lab{Report: out}
 	return l.Run(ctx, func() {
 		n := rig.Must(rig.Number{What: "exchanges", Usual: exchangesUsual, Least: exchangesLeast,
 			Most: math.MaxInt32}.Read(args))
@@ -78,8 +78,8 @@ func Run(ctx context.Context, args []string, out io.Writer) error {
 	})
 }
 
-func (r *run) play(out io.Writer, n int) {
-	fmt.Fprintf(out, "%d exchanges of %d clients, %d restarts of the target, %d changes of the limit; seed %d\n\n", n,
+func (r *run) play(out *result.Report, n int) {
+	out.Note("%d exchanges of %d clients, %d restarts of the target, %d changes of the limit; seed %d", n,
 		clients, r.restarts, limitChanges, seed)
 	began := time.Now()
 	var base, end resources
@@ -218,31 +218,29 @@ func (r *run) collect() *counts {
 	return b
 }
 
-func (r *run) report(out io.Writer, b *counts, h [2]resources, took time.Duration) error {
-	t := &b.clients
-	read := result.NewTable("clients read | 200 | of them cut | tunnels | 429 | 502 | 503 | not waited for")
-	read.Add("| %d | %d | %d | %d | %d | %d | %d", t.byStatus[200], t.cut, t.byStatus[101], t.byStatus[429],
+func (r *run) report(out *result.Report, b *counts, h [2]resources, took time.Duration) error {
+	out.Note("%d exchanges in %.0f s", r.exchanges.Load(), took.Seconds())
+	t, sum := &b.clients, b.proxy.Sum
+	out.Head("clients read", "200", "of them cut", "tunnels", "429", "502", "503", "not waited for")
+	out.Add("| %d | %d | %d | %d | %d | %d | %d", t.byStatus[200], t.cut, t.byStatus[101], t.byStatus[429],
 		t.byStatus[502], t.byStatus[503], t.lost)
-	did := result.NewTable("proxy | forwarded | rejected | abandoned | repeated | failed at the target | answered | " +
-		"target saw | served | clients paused | stalled")
-	did.Add("| %.0f | %.0f | %.0f | %.0f | %.0f | %v | %d | %d | %.0f | %.0f",
-		b.proxy.Sum("ratelimiter_requests_total", `decision="forwarded"`),
-		b.proxy.Sum("ratelimiter_requests_total", `decision="rejected"`),
-		b.proxy.Sum("ratelimiter_requests_abandoned_total"), b.proxy.Sum("ratelimiter_upstream_retries_total"),
-		b.proxy.Sum("ratelimiter_upstream_errors_total"),
-		b.answered(), b.seen, b.served, b.proxy.Sum("ratelimiter_client_pauses_total"),
-		b.proxy.Sum("ratelimiter_client_stalls_total"))
-	holds := result.NewTable("the proxy holds | descriptors | goroutines | clients' connections | to the target | RSS MB")
+	out.Head("proxy", "forwarded", "rejected", "abandoned", "repeated", "failed at the target", "answered", "target saw",
+		"served", "clients paused", "stalled")
+	out.Add("| %.0f | %.0f | %.0f | %.0f | %.0f | %v | %d | %d | %.0f | %.0f",
+		sum("ratelimiter_requests_total", `decision="forwarded"`), sum("ratelimiter_requests_total", `decision="rejected"`),
+		sum("ratelimiter_requests_abandoned_total"), sum("ratelimiter_upstream_retries_total"),
+		sum("ratelimiter_upstream_errors_total"), b.answered(), b.seen, b.served,
+		sum("ratelimiter_client_pauses_total"), sum("ratelimiter_client_stalls_total"))
+	out.Head("the proxy holds", "descriptors", "goroutines", "clients' connections", "to the target", "RSS MB")
 	for i, when := range []string{"in the baseline", "at the end"} {
-		holds.Add("%s | %d | %d | %d | %d | %.0f", when, h[i].Descriptors, h[i].Goroutines, h[i].Clients, h[i].Targets,
+		out.Add("%s | %d | %d | %d | %d | %.0f", when, h[i].Descriptors, h[i].Goroutines, h[i].Clients, h[i].Targets,
 			float64(h[i].RSS)/1e6)
 	}
-	fmt.Fprintf(out, "\n%d exchanges in %.0f s\n\n%v\n%v\n%v", r.exchanges.Load(), took.Seconds(), read, did, holds)
 	return judge(out, slices.Concat(r.failures(), h[0].grown(h[0]), h[1].grown(h[0])), b)
 }
 
 // judge concludes from the problems found and, unless b is nil, from the counts.
-func judge(out io.Writer, found []string, b *counts) error {
+func judge(out *result.Report, found []string, b *counts) error {
 	var e result.Expectations
 	for _, text := range found {
 		e.Never(true, "%s", text)

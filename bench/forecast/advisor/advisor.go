@@ -26,7 +26,7 @@ const (
 // Run runs the experiment in the size quick or all, or only its scenarios whose names
 // contain all further words. It prints tables, and writes plots and a page. A bound that
 // was not met is shown in a table, and is not an error.
-func Run(ctx context.Context, args []string, out io.Writer) error {
+func Run(ctx context.Context, args []string, out *result.Report) error {
 	return rig.Try(func() {
 		z, words, err := sizeOf(args)
 		rig.Check(err)
@@ -35,16 +35,16 @@ func Run(ctx context.Context, args []string, out io.Writer) error {
 		if len(scenarios) == 0 {
 			rig.Check(&service.ExitError{Status: 2, Err: fmt.Errorf("no scenario has all of %q in its name", words)})
 		}
-		recorder := result.NewRecorder(time.Now(), out, "advisor", args)
 		if madeUp {
-			fmt.Fprintf(recorder, "There are no traces in %s: the traffic is made up.\n\n", traceDir)
+			out.Note("There are no traces in %s: the traffic is made up.", traceDir)
 		}
+		progress := progressTo(out.Out)
 		if len(words) == 0 {
-			forecasts(ctx, recorder, progressTo(out))
+			forecasts(ctx, out, progress)
 		}
 		contestants := closedloop.Contestants()
-		plays := play(ctx, scenarios, contestants, progressTo(out))
-		show(recorder, plays, contestants)
+		plays := play(ctx, scenarios, contestants, progress)
+		show(out, plays, contestants)
 		var fault error
 		dir := resultDir
 		switch {
@@ -55,15 +55,15 @@ func Run(ctx context.Context, args []string, out io.Writer) error {
 				result.ErrNotKept)
 		}
 		if len(scenarios) == 1 {
-			printLog(recorder, scenarios[0], closedloop.Advisor())
+			printLog(out, scenarios[0], closedloop.Advisor())
 		}
-		write(dir, recorder.Record(time.Now(), fault), draw(plays, closedloop.Advisor(), dir))
-		fmt.Fprintf(out, "\nPlots: %s/index.html\n", dir)
+		write(dir, out.Record(time.Now(), fault), draw(plays, closedloop.Advisor(), dir))
+		fmt.Fprintf(out, "  plots: %s/index.html\n", dir)
 		rig.Check(fault)
 	})
 }
 
-func show(out io.Writer, plays []*played, contestants []closedloop.Contestant) {
+func show(out *result.Report, plays []*played, contestants []closedloop.Contestant) {
 	f := field{plays, contestants}
 	f.printAll(out, "Closed loop", served)
 	f.printAll(out, "How the limit moved", moved)

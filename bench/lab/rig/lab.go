@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strconv"
@@ -16,13 +15,13 @@ import (
 	"weir/internal/test/freeport"
 )
 
-// A Lab is one run of an experiment: its output, its expectations, and what the current part
+// A Lab is one run of an experiment: its report, its expectations, and what the current part
 // must clean up. Its methods end the part if they fail, like those of a testing.T.
 //
 // Owned by one goroutine.
 type Lab struct {
 	result.Expectations
-	Out   io.Writer
+	*result.Report
 	Ctx   context.Context // of the current part; ends with it
 	Dir   string          // for files of the current part, with which it is removed
 	Loads []*Loaded       // whose verdicts decide whether the run is conclusive
@@ -53,8 +52,8 @@ func (l *Lab) Perform(ctx context.Context, e Experiment, args []string) error {
 	if err := l.Each(ctx, parts); err != nil {
 		return err
 	}
-	fmt.Fprintf(l.Out, "\n%s", l.Table())
-	return l.Conclude(l.Out, e.Good, Inconclusive(l.Loads...))
+	l.Table(l.Figures())
+	return l.Conclude(l.Report, e.Good, Inconclusive(l.Loads...))
 }
 
 // Choose returns the parts named by args in the order of all, or all parts if args is empty.
@@ -158,21 +157,42 @@ func (l *Lab) StartForeign(name, addr string, command ...string) *Process {
 
 // Redis starts a Redis that ends with the current part. If it has crashed, the part fails.
 func (l *Lab) Redis() *Redis {
-	r := Must(StartRedis(l.Ctx))
-	l.keep(r.End)
+	r := new(Redis)
+	r.start(l)
 	return r
 }
 
-// Postgres starts a PostgreSQL with settings that ends with the current part. If it has crashed, the
-// part fails.
+// Postgres starts a PostgreSQL with settings of the form NAME=value that ends with the current part.
+// If it has crashed, the part fails.
 func (l *Lab) Postgres(settings ...string) *Postgres {
-	p := Must(StartPostgres(l.Ctx, settings...))
-	l.keep(p.End)
+	p := &Postgres{settings: settings}
+	p.start(l)
 	return p
+}
+
+// Rules writes a file of rules for the current part and returns the setting of a proxy with them.
+func (l *Lab) Rules(text string) (setting string) {
+	file := Must(os.CreateTemp(l.Dir, "rules-*.yaml"))
+	_, err := file.WriteString(text)
+	Check(errors.Join(err, file.Close()))
+	return "RULES_FILE=" + file.Name()
 }
 
 // Wait waits for an instant.
 func (l *Lab) Wait(until time.Time) { Check(Wait(l.Ctx, time.Until(until))) }
+
+// late is when in each second of the clock Seconds reads: by then a fixed window has admitted
+// everything that it will.
+const late = 850 * time.Millisecond
+
+// Seconds calls read late in each of the next n seconds of the clock, which count from 1. Windows end
+// with the second, so what read changes happens before the next window.
+func (l *Lab) Seconds(n int, read func(n int)) {
+	for first, i := time.Now().Truncate(time.Second).Add(late), 1; i <= n; i++ {
+		l.Wait(first.Add(time.Duration(i) * time.Second))
+		read(i)
+	}
+}
 
 // Scrape reads the metrics of the program at addr.
 func (l *Lab) Scrape(addr string) Samples { return Must(Scrape(l.Ctx, addr)) }

@@ -35,7 +35,7 @@ func TestChoose(t *testing.T) {
 // What a part has started ends with it, the last first, before the next part begins.
 func TestPlay(t *testing.T) {
 	var out strings.Builder
-	l := &Lab{Out: &out}
+	l := &Lab{Report: &result.Report{Out: &out}}
 	part := func(name string, err error) Part {
 		return Part{name, func() {
 			for i := range 2 {

@@ -15,10 +15,12 @@ import (
 	"weir/internal/test/testkit"
 )
 
-// printing is an experiment that prints a ratio.
-func printing(ratio string, err error) func(context.Context, []string, io.Writer) error {
-	return func(_ context.Context, _ []string, out io.Writer) error {
-		fmt.Fprintf(out, "### Speed\n\n| | weir /s | ratio |\n| --- | --- | --- |\n| it | 5 | %s |\n", ratio)
+// printing is an experiment that reports a ratio.
+func printing(ratio string, err error) func(context.Context, []string, *result.Report) error {
+	return func(_ context.Context, _ []string, out *result.Report) error {
+		out.Heading("Speed")
+		out.Head("", "weir /s", "ratio")
+		out.Row("it", "5", ratio)
 		return err
 	}
 }
@@ -71,7 +73,7 @@ func TestRunEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	dir := t.TempDir()
 	plan := Plan{Dir: dir, Before: dir, Parts: []Part{{"one", nil, printing("", nil)},
-		{"two", nil, func(context.Context, []string, io.Writer) error { cancel(); return nil }}}}
+		{"two", nil, func(context.Context, []string, *result.Report) error { cancel(); return nil }}}}
 	if err := Run(ctx, plan, io.Discard); !errors.Is(err, context.Canceled) {
 		t.Fatalf("ended with %v", err)
 	}

@@ -5,11 +5,11 @@ package decision
 
 import (
 	"context"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
 
+	"weir/bench/lab/result"
 	"weir/bench/lab/rig"
 	"weir/internal/test/freeport"
 )
@@ -20,8 +20,8 @@ import (
 type lab struct{ rig.Lab }
 
 // Run runs the parts named by args, or all. The error says which expectations were missed.
-func Run(ctx context.Context, args []string, out io.Writer) error {
-	l := &lab{rig.Lab{Out: out}}
+func Run(ctx context.Context, args []string, out *result.Report) error {
+	l := &lab{rig.Lab{Report: out}}
 	return l.Perform(ctx, rig.Experiment{Name: "decision",
 		Good: "decisions cost a fraction of those of envoyproxy/ratelimit, and none waits for long.",
 		Parts: []rig.Part{{Name: "speed", Play: l.speed}, {Name: "pace", Play: l.pace},

@@ -5,7 +5,6 @@ package demo
 import (
 	"context"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -36,11 +35,11 @@ func phases() (ps []phase) {
 	return ps
 }
 
-// Run plays the demo and prints to out. The error is report.ErrMissed if a figure is wrong, or
+// Run plays the demo and prints to out. The error is result.ErrMissed if a figure is wrong, or
 // that of ctx.
-func Run(ctx context.Context, out io.Writer) error {
+func Run(ctx context.Context, out *result.Report) error {
 	all := phases()
-	l := &rig.Lab{Out: out}
+	l := &rig.Lab{Report: out}
 	if err := l.Run(ctx, func() { playAll(l, all) }); err != nil {
 		return err
 	}
@@ -48,9 +47,8 @@ func Run(ctx context.Context, out io.Writer) error {
 }
 
 func playAll(l *rig.Lab, all []phase) {
-	fmt.Fprintf(l.Out,
-		"Weir demo: a limit of %d requests per second in front of a target that can serve %.0f, GATE=off\n\n", limit,
-		targetWorkers/targetDelay.Seconds())
+	fmt.Fprintf(l, "Weir demo: a limit of %d requests per second in front of a target that can serve %.0f, GATE=off\n\n",
+		limit, targetWorkers/targetDelay.Seconds())
 	r := l.Rig(rig.Topology{
 		Target: []string{fmt.Sprintf("TARGET_WORKERS=%d", targetWorkers), "TARGET_DELAY=" + targetDelay.String()},
 		// Windows admit bursts that overload the target, and the gate would shed part of them.
@@ -59,7 +57,7 @@ func playAll(l *rig.Lab, all []phase) {
 			"RATE_LIMIT_WINDOW=1",
 			fmt.Sprintf("RATE_LIMIT_CAPACITY=%d", limit), fmt.Sprintf("RATE_LIMIT_FILL_RATE=%d", limit)},
 	})
-	fmt.Fprintf(l.Out, "  loadgen ──▶ proxy %s ──▶ target %s\n\n", r.ProxyAddrs[0], r.TargetAddr)
+	fmt.Fprintf(l, "  loadgen ──▶ proxy %s ──▶ target %s\n\n", r.ProxyAddrs[0], r.TargetAddr)
 	algorithm := "fixed"
 	for i := range all {
 		p := &all[i]
@@ -68,9 +66,9 @@ func playAll(l *rig.Lab, all []phase) {
 			rig.In("switch the algorithm", func() {
 				rig.Must(rig.Post(l.Ctx, "http://"+r.ProxyAddrs[0]+"/config/algorithm", fmt.Sprintf(`{"algorithm":%q}`, algorithm)))
 			})
-			fmt.Fprintf(l.Out, "  POST /config/algorithm {\"algorithm\":%q}: switched\n", algorithm)
+			fmt.Fprintf(l, "  POST /config/algorithm {\"algorithm\":%q}: switched\n", algorithm)
 		}
-		fmt.Fprintf(l.Out, "▶ %d of %d: %s, %d requests/s for %d s\n", i+1, len(all), p.algorithm, p.rate, p.seconds)
+		fmt.Fprintf(l, "▶ %d of %d: %s, %d requests/s for %d s\n", i+1, len(all), p.algorithm, p.rate, p.seconds)
 		p.play(l, r)
 	}
 }
@@ -79,7 +77,7 @@ func (p *phase) play(l *rig.Lab, r *rig.Rig) {
 	for try := 1; ; try++ {
 		before := l.Scrape(r.TargetAddr)
 		p.load = l.Load(rig.Load{URL: r.URL(0), Rate: p.rate, For: time.Duration(p.seconds) * time.Second,
-			Progress: l.Out})[0]
+			Progress: l})[0]
 		after := l.Scrape(r.TargetAddr)
 		grown := func(name string) float64 { return after.Since(before, name, `uri="/api/test"`, `status="200"`) }
 		served := grown("http_server_requests_seconds_count")
@@ -87,7 +85,7 @@ func (p *phase) play(l *rig.Lab, r *rig.Rig) {
 		if p.load.Verdict != "INVALID" || try == tries {
 			return
 		}
-		fmt.Fprintf(l.Out, "  this machine was too busy for the schedule (%s); repeating\n",
+		fmt.Fprintf(l, "  this machine was too busy for the schedule (%s); repeating\n",
 			strings.Join(p.load.Reasons, "; "))
 		l.Wait(time.Now().Add(refill))
 	}
@@ -113,7 +111,7 @@ func (p *phase) problem() string {
 	return ""
 }
 
-func show(out io.Writer, all []phase) error {
+func show(out *result.Report, all []phase) error {
 	table := result.NewTable(
 		"algorithm|load/s|sent|admitted|refused|refused %|expected %|p50 ms|p95 ms|p99 ms|429 p99|target saw|its ms||")
 	for i := range all {
@@ -148,7 +146,7 @@ window admits the requests of a second at once, the other two spread them out af
 `
 
 // judge concludes. Problems prove nothing if they occur only with loads that were not as planned.
-func judge(out io.Writer, all []phase) error {
+func judge(out *result.Report, all []phase) error {
 	var e result.Expectations
 	var wrong []*rig.Loaded
 	for i := range all {

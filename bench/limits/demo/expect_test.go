@@ -1,15 +1,13 @@
 package demo
 
 import (
-	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"testing"
 
 	"weir/bench/lab/result"
+	"weir/bench/lab/result/resulttest"
 	"weir/bench/lab/rig"
-	"weir/internal/program/service"
 	"weir/loadgen/record"
 )
 
@@ -66,7 +64,8 @@ func TestProblems(t *testing.T) {
 			load: &rig.Loaded{Result: record.Result{Sent: 5000, Success: 1500, RateLimited: 3500, Verdict: "VALID"}}}
 	}
 	var out strings.Builder
-	if err := show(&out, []phase{good()}); err != nil || !strings.Contains(out.String(), "make demo-gate") {
+	err := show(&result.Report{Out: &out}, []phase{good()})
+	if err != nil || !strings.Contains(out.String(), "make demo-gate") {
 		t.Errorf("a good report ends with %v:\n%s", err, out.String())
 	}
 	for problem, spoil := range map[string]func(p *phase){
@@ -83,16 +82,11 @@ func TestProblems(t *testing.T) {
 		if got := wrong.problem(); !strings.Contains(got, problem) {
 			t.Errorf("want a problem with %q, got %q", problem, got)
 		}
-		if err := show(io.Discard, []phase{wrong}); !errors.Is(err, result.ErrMissed) {
-			t.Errorf("%s: the report ends with %v", problem, err)
-		}
-		if exit, ok := errors.AsType[*service.ExitError](show(io.Discard, []phase{good(), doubtful})); !ok ||
-			exit.Status != 3 {
-			t.Errorf("%s with another load than planned: it proves something", problem)
-		}
-		if err := show(io.Discard, []phase{doubtful, wrong}); !errors.Is(err, result.ErrMissed) {
-			t.Errorf("%s with and without the planned load: the report ends with %v", problem, err)
-		}
+		missed := result.ErrMissed.Error()
+		judged := func(all ...phase) error { return show(new(result.Report), all) }
+		resulttest.Ends(t, problem, judged(wrong), missed)
+		resulttest.Exits(t, problem+" with another load than planned", judged(good(), doubtful), 3, "")
+		resulttest.Ends(t, problem+" with and without the planned load", judged(doubtful, wrong), missed)
 	}
 }
 

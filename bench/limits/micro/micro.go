@@ -5,7 +5,6 @@ import (
 	"bufio"
 	"context"
 	"fmt"
-	"io"
 	"os/exec"
 	"regexp"
 	"strconv"
@@ -16,13 +15,13 @@ import (
 )
 
 // packages are the packages whose benchmarks cover the data path and the arithmetic behind it.
-var packages = []string{"./internal/http1", "./internal/deadline", "./proxy/limit", "./proxy/rule",
-	"./proxy/sketch", "./proxy/store/simredis", "./proxy/session",
-	"./loadgen/pace", "./target/model", "./advisor/forecast", "./advisor/policy", "./advisor/core"}
+var packages = []string{"./internal/net/http1", "./internal/net/loop/deadline", "./proxy/limit", "./proxy/rules/rule",
+	"./proxy/rules/tally", "./proxy/store/simredis", "./proxy/http/session", "./loadgen/pace", "./target/model",
+	"./advisor/forecast", "./advisor/policy", "./advisor/core"}
 
 // Run runs the benchmarks with the Go tool in the current folder, which must be the repository.
 // args may contain the value of -benchtime.
-func Run(ctx context.Context, args []string, out io.Writer) error {
+func Run(ctx context.Context, args []string, out *result.Report) error {
 	span := "200ms"
 	if len(args) > 0 {
 		span = args[0]
@@ -44,7 +43,8 @@ func Run(ctx context.Context, args []string, out io.Writer) error {
 	if len(table.Rows) == 0 {
 		return fmt.Errorf("go test -bench printed no benchmark:\n%s", text)
 	}
-	fmt.Fprintf(out, "%d benchmarks, %s each\n\n%v\n", len(table.Rows), span, table)
+	out.Note("%d benchmarks, %s each", len(table.Rows), span)
+	out.Table(table)
 	return nil
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"path"
 	"slices"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"weir/bench/lab/result"
 	"weir/bench/lab/rig"
 	"weir/internal/program/service"
 )
@@ -123,7 +123,7 @@ const ServiceName = "postgres-recipe"
 
 // Service runs such an instance until ctx ends. args are the recipe, the address, the URL of
 // PostgreSQL, the number of connections to it, the period, and the offset of the clock.
-func Service(ctx context.Context, args []string, _ io.Writer) error {
+func Service(ctx context.Context, args []string, _ *result.Report) error {
 	if len(args) != 6 || recipeNamed(args[0]) == nil {
 		return &service.ExitError{Status: 2,
 			Err: errors.New("needs a recipe, an address, a URL, connections, a period and a skew")}

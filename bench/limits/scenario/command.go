@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -70,7 +69,7 @@ func All() []Case { return Matrix(nil, algorithms, stores, []bool{false, true}) 
 const compressUsual = 120
 
 // Play plays the named scenarios, or all, prints tables, and writes a page and plots to a folder.
-func (o *Order) Play(ctx context.Context, args []string, out io.Writer) error {
+func (o *Order) Play(ctx context.Context, args []string, out *result.Report) error {
 	args = slices.DeleteFunc(args, func(name string) bool { return name == "all" })
 	for _, name := range args {
 		if find(name) == nil {
@@ -86,9 +85,8 @@ func (o *Order) Play(ctx context.Context, args []string, out io.Writer) error {
 		return &service.ExitError{Status: 2,
 			Err: errors.New("nothing to play: the scenario failure needs -store redis, and the algorithm off has no advisor")}
 	}
-	fmt.Fprintf(out, "Limit %d/s, a target that can serve %d/s (%d workers, %v each, exponential), SLO %v at p95; "+
-		"compressed by %.3g\n", limit, capacity, workers, delay, slo, o.Compress)
-	began := result.NewRecorder(time.Now(), io.Discard, "scenario", args)
+	out.Note("Limit %d/s, a target that can serve %d/s (%d workers, %v each, exponential), SLO %v at p95; "+
+		"compressed by %.3g", limit, capacity, workers, delay, slo, o.Compress)
 	page := result.Page{Title: "Weir: the scenarios, measured", About: about}
 	return rig.Try(func() {
 		for _, s := range Scenarios() {
@@ -98,10 +96,10 @@ func (o *Order) Play(ctx context.Context, args []string, out io.Writer) error {
 			}
 			show(out, &s, runs)
 			c, files := newChapter(&s, runs, o.Dir)
-			result.Keep(out, files...)
+			out.Attach(files...)
 			page.Chapters = append(page.Chapters, c)
 		}
-		page.Lead = began.Record(time.Now(), nil).Lead()
+		page.Lead = out.Record(time.Now(), nil).Lead()
 		path := filepath.Join(o.Dir, "scenarios.html")
 		rig.Check(page.Write(path))
 		fmt.Fprintf(out, "  report: %s\n", path)
@@ -112,13 +110,13 @@ func (o *Order) Play(ctx context.Context, args []string, out io.Writer) error {
 const tries = 2
 
 // playAll plays the cases of a scenario and prints which are skipped and why.
-func (o *Order) playAll(ctx context.Context, s *Scenario, cases []Case, out io.Writer) (runs []*Run) {
+func (o *Order) playAll(ctx context.Context, s *Scenario, cases []Case, out *result.Report) (runs []*Run) {
 	for i, c := range cases {
 		if c.Scenario != s.Name {
 			continue
 		}
 		if why := installed(c); why != nil {
-			fmt.Fprintf(out, "Skipped: %s: %s\n", c, why)
+			out.Note("Skipped: %s: %s", c, why)
 			continue
 		}
 		fmt.Fprintf(out, "  ▶ %d of %d: %s\n", i+1, len(cases), c)

@@ -3,7 +3,6 @@ package scenario
 import (
 	"context"
 	"fmt"
-	"io"
 	"math"
 	"time"
 
@@ -27,24 +26,23 @@ type script struct {
 // Lost plays the loss of a store for some seconds: two proxies share one limit, the store is
 // killed after a third and restarted after two thirds of the time, under load, and counts of every
 // second are printed. The error says which expectations were missed.
-func Lost(store rig.Kind, seconds int) func(ctx context.Context, out io.Writer) error {
+func Lost(store rig.Kind, seconds int) func(ctx context.Context, out *result.Report) error {
 	return script{store, seconds, (seconds + 1) / 3, 2 * seconds / 3}.play
 }
 
-func (s script) play(ctx context.Context, out io.Writer) error {
+func (s script) play(ctx context.Context, out *result.Report) error {
 	t := trial{rate: sharedRate, seconds: s.total,
 		Topology: rig.Topology{Proxies: 2, Store: s.store, Proxy: []string{fmt.Sprintf("RATE_LIMIT_LIMIT=%d", limit),
 			"GATE=off", "EVENT_LOOPS=1"}},
 		troubles: []Trouble{{time.Duration(s.kill) * time.Second, killStore},
 			{time.Duration(s.restart) * time.Second, restartStore}},
 		show: func(sec *second) {
-			result.Row(out, fmt.Sprint(sec.n), s.at(sec.n), fmt.Sprint(sec.admitted), fmt.Sprint(sec.refused), sec.modes,
-				sec.trouble)
+			out.Add("%d | %s | %d | %d | %s | %s", sec.n, s.at(sec.n), sec.admitted, sec.refused, sec.modes, sec.trouble)
 		}}
-	fmt.Fprintf(out, "Two proxies share a limit of %d/s in one %s, GATE=off; each is offered %d/s for %d s. It is "+
-		"killed after %d s and restarted, with empty counters, after %d s.\n\n",
+	out.Note("Two proxies share a limit of %d/s in one %s, GATE=off; each is offered %d/s for %d s. It is "+
+		"killed after %d s and restarted, with empty counters, after %d s.",
 		limit, s.store, t.rate, s.total, s.kill, s.restart)
-	result.Head(out, "second", string(s.store), "admitted", "refused", "modes", "event")
+	out.Head("second", string(s.store), "admitted", "refused", "modes", "event")
 	var l rig.Lab
 	return l.Run(ctx, func() { rig.Check(t.run(&l).showLost(out, s)) })
 }
@@ -65,7 +63,7 @@ func (s script) at(n int) string {
 	return up
 }
 
-func (o *outcome) showLost(out io.Writer, s script) error {
+func (o *outcome) showLost(out *result.Report, s script) error {
 	var e result.Expectations
 	var admitted, whole, failed uint64
 	latest := 0.0
@@ -78,14 +76,14 @@ func (o *outcome) showLost(out io.Writer, s script) error {
 		}
 	}
 	mean := float64(admitted) / float64(max(whole, 1))
-	fmt.Fprintf(out, "\n%s up, %d whole seconds: %.2f admitted per second by both together (limit %d, %+.2f %%)\n",
+	out.Note("%s up, %d whole seconds: %.2f admitted per second by both together (limit %d, %+.2f %%)",
 		s.store, whole, mean, limit, 100*(mean/limit-1))
 	for i, l := range o.loads {
 		failed += l.Errors
 		latest = max(latest, l.LatencySuccess.Max, l.LatencyRateLimited.Max)
-		fmt.Fprintf(out, "proxy %d: %d sent, statuses %v, %d failed; admitted p50 %.2f p99 %.2f max "+
-			"%.1f ms; generator %s\n", i+1, l.Sent, l.StatusCodes, l.Errors,
-			1e3*l.LatencySuccess.P50, 1e3*l.LatencySuccess.P99, 1e3*l.LatencySuccess.Max, l.Verdict)
+		out.Note("proxy %d: %d sent, statuses %v, %d failed; admitted p50 %.2f p99 %.2f max %.1f ms; generator %s",
+			i+1, l.Sent, l.StatusCodes, l.Errors, 1e3*l.LatencySuccess.P50, 1e3*l.LatencySuccess.P99,
+			1e3*l.LatencySuccess.Max, l.Verdict)
 	}
 	e.Never(math.Abs(mean/limit-1) > offMax, "%.1f admitted per second while %s was available; the limit is %d", mean,
 		s.store, limit)

@@ -14,11 +14,11 @@ import (
 )
 
 // Demo plays the pictured situation without the gate and with it, prints a line per second, and
-// draws the picture of these two runs into a new file. The error is report.ErrMissed if the gate
+// draws the picture of these two runs into a new file. The error is result.ErrMissed if the gate
 // did not protect the target.
-func Demo(ctx context.Context, out io.Writer) error { return demo(ctx, out, 1) }
+func Demo(ctx context.Context, out *result.Report) error { return demo(ctx, out, 1) }
 
-func demo(ctx context.Context, out io.Writer, shorter float64) error {
+func demo(ctx context.Context, out *result.Report, shorter float64) error {
 	return rig.Try(func() {
 		dir := rig.Must(os.MkdirTemp("", "weir-demo-gate-"))
 		drawn := false

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -63,7 +62,7 @@ const setUpTime = 1500 * time.Millisecond
 
 // Run plays the runs of this commit that are not recorded yet, prints the tables and draws the
 // plot. If ctx ends it, the next call resumes.
-func (o *Order) Run(ctx context.Context, args []string, out io.Writer) error {
+func (o *Order) Run(ctx context.Context, args []string, out *result.Report) error {
 	if len(args) > 0 {
 		return &service.ExitError{Status: 2, Err: fmt.Errorf("protect takes no argument %q; use -rounds and -only", args)}
 	}
@@ -117,7 +116,7 @@ func (o *Order) chosen() (list []Situation, err error) {
 // Safe for concurrent use: mu guards the runs, the file and out.
 type lab struct {
 	*Order
-	out           io.Writer
+	out           *result.Report
 	tools, commit string
 	file          string
 	live          bool // prints a line for each second of a run
@@ -137,7 +136,7 @@ func (l *lab) skip(ctx context.Context, situations []Situation) {
 		if why == nil {
 			continue
 		}
-		fmt.Fprintf(l.out, "Skipped: %s: %s\n\n", side.Name, why)
+		l.out.Note("Skipped: %s: %s", side.Name, why)
 		for i := range situations {
 			situations[i].Sides = slices.DeleteFunc(situations[i].Sides, func(name string) bool { return name == side.Name })
 		}
