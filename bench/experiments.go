@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 
 	"weir/bench/deferred"
@@ -9,7 +8,6 @@ import (
 	"weir/bench/faults/chaos"
 	"weir/bench/faults/restart"
 	"weir/bench/forecast/advisor"
-	"weir/bench/lab/result"
 	"weir/bench/lab/rig"
 	"weir/bench/limits/decision"
 	"weir/bench/limits/demo"
@@ -20,13 +18,12 @@ import (
 	"weir/bench/limits/speed"
 	"weir/bench/overload/protect"
 	"weir/bench/pacing"
-	"weir/internal/program/service"
 )
 
 // An experiment is a command of bench.
 type experiment struct {
 	name, about string // about is empty for commands that bench starts itself
-	run         func(ctx context.Context, args []string, out *result.Report) error
+	run         func(l *rig.Lab, args []string)
 }
 
 func experiments() []experiment {
@@ -82,12 +79,12 @@ func experiments() []experiment {
 }
 
 // alone wraps an experiment without arguments.
-func alone(run func(context.Context, *result.Report) error) func(context.Context, []string, *result.Report) error {
-	return func(ctx context.Context, args []string, out *result.Report) error {
+func alone(run func(l *rig.Lab)) func(l *rig.Lab, args []string) {
+	return func(l *rig.Lab, args []string) {
 		if len(args) > 0 {
-			return &service.ExitError{Status: 2, Err: fmt.Errorf("the experiment takes no argument %q", args[0])}
+			rig.Misused("the experiment takes no argument %q", args[0])
 		}
-		return run(ctx, out)
+		run(l)
 	}
 }
 

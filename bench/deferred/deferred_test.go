@@ -13,7 +13,7 @@ import (
 // judged checks what judge finds to be missed.
 func judged(t *testing.T, name, want string, judge func(l *lab)) {
 	t.Helper()
-	l := &lab{Lab: rig.Lab{Report: new(result.Report)}}
+	l := &lab{Lab: &rig.Lab{Report: new(result.Report)}}
 	judge(l)
 	resulttest.Misses(t, name, &l.Expectations, want)
 }

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"weir/bench/lab/result"
 	"weir/bench/lab/rig"
 )
 
@@ -19,9 +18,9 @@ const (
 )
 
 // Demo shows deferred delivery with the queues named by args.
-func Demo(ctx context.Context, args []string, out *result.Report) error {
-	l := &lab{Lab: rig.Lab{Report: out}}
-	return l.Perform(ctx, rig.Experiment{Name: "demo-deferred",
+func Demo(of *rig.Lab, args []string) {
+	l := &lab{Lab: of}
+	l.Perform(rig.Experiment{Name: "demo-deferred",
 		Good: "every stored order was delivered once and in order, and live and deferred orders together kept the limit.",
 		Parts: []rig.Part{l.with("file", rig.OwnStore, l.demo), l.with("redis", rig.RedisStore, l.demo),
 			l.with("postgres", rig.PostgresStore, l.demo)}}, args)

@@ -4,11 +4,9 @@
 package deferred
 
 import (
-	"context"
 	"fmt"
 	"path/filepath"
 
-	"weir/bench/lab/result"
 	"weir/bench/lab/rig"
 )
 
@@ -16,14 +14,13 @@ import (
 //
 // Owned by one goroutine.
 type lab struct {
-	rig.Lab
+	*rig.Lab
 	queue rig.Kind // where deferred requests are kept; OwnStore: in a file
 }
 
-// Run plays the parts named by args, or those with a queue in a file. The error says which
-// expectations were missed.
-func Run(ctx context.Context, args []string, out *result.Report) error {
-	l := &lab{Lab: rig.Lab{Report: out}}
+// Run plays the parts named by args, or those with a queue in a file.
+func Run(of *rig.Lab, args []string) {
+	l := &lab{Lab: of}
 	if len(args) == 0 {
 		args = []string{"accept", "deliveries", "live"}
 	}
@@ -32,7 +29,7 @@ func Run(ctx context.Context, args []string, out *result.Report) error {
 		l.deliveries()
 		l.live()
 	}
-	return l.Perform(ctx, rig.Experiment{Name: "deferred", Good: "every figure is within its bound.",
+	l.Perform(rig.Experiment{Name: "deferred", Good: "every figure is within its bound.",
 		Parts: []rig.Part{{Name: "accept", Play: l.accept}, {Name: "deliveries", Play: l.deliveries},
 			{Name: "live", Play: l.live},
 			l.with("redis", rig.RedisStore, all), l.with("postgres", rig.PostgresStore, all)}}, args)

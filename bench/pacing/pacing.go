@@ -4,7 +4,6 @@
 package pacing
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"slices"
@@ -34,27 +33,24 @@ type run struct {
 
 // lab is one run of the experiment.
 type lab struct {
-	rig.Lab
+	*rig.Lab
 	recorder *recorder
 }
 
 // Run measures the generators and prints Markdown.
-func Run(ctx context.Context, out *result.Report) error {
-	l := &lab{Lab: rig.Lab{Report: out}}
-	return l.Run(ctx, func() {
-		l.recorder = rig.Must(startRecorder())
-		l.Keep(l.recorder.sockets.Stop)
-		l.calibrate()
-		all := l.installed()
-		for _, rate := range []int{1000, 10_000} {
-			l.table(rate, rig.Turns(rounds, len(all), func(i int) (r run) {
-				rig.In(fmt.Sprintf("%s at %d/s", all[i].name, rate), func() { r = l.once(all[i], rate) })
-				fmt.Fprintf(l, "  %d/s %s: %d arrived, gap error p99 %.0f µs, late p99 %.0f µs\n", rate, r.name, r.Requests,
-					micros(r.Gap.P99), micros(r.Late.P99))
-				return r
-			}))
-		}
-	})
+func Run(of *rig.Lab) {
+	l := &lab{Lab: of, recorder: rig.Must(startRecorder())}
+	l.Keep(l.recorder.sockets.Stop)
+	l.calibrate()
+	all := l.installed()
+	for _, rate := range []int{1000, 10_000} {
+		l.table(rate, rig.Turns(rounds, len(all), func(i int) (r run) {
+			rig.In(fmt.Sprintf("%s at %d/s", all[i].name, rate), func() { r = l.once(all[i], rate) })
+			fmt.Fprintf(l, "  %d/s %s: %d arrived, gap error p99 %.0f µs, late p99 %.0f µs\n", rate, r.name, r.Requests,
+				micros(r.Gap.P99), micros(r.Late.P99))
+			return r
+		}))
+	}
 }
 
 // calibrate measures and prints the precision of the recorder.
@@ -97,7 +93,7 @@ func (l *lab) installed() (there []generator) {
 func (l *lab) once(g generator, rate int) run {
 	l.Wait(time.Now().Add(quiet))
 	l.recorder.take()
-	r := run{name: g.name, own: g.run(&l.Lab, l.recorder.addr, rate, span)}
+	r := run{name: g.name, own: g.run(l.Lab, l.recorder.addr, rate, span)}
 	stamps, unstamped := l.recorder.take()
 	if unstamped > 0 || len(stamps) == 0 {
 		rig.Check(fmt.Errorf("%d requests arrived, and the kernel gave no arrival time for %d", len(stamps), unstamped))

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"weir/bench/lab/result"
 	"weir/bench/lab/rig"
+	"weir/bench/lab/rig/rigtest"
 	"weir/loadgen/record"
 )
 
@@ -59,13 +59,12 @@ func TestReport(t *testing.T) {
 // shown checks the problem and the remark, if any, in the report of a row.
 func shown(t *testing.T, name string, r *row, problem, remark string) {
 	t.Helper()
-	var out strings.Builder
-	err := show(&result.Report{Out: &out}, []*row{r})
-	if (err == nil) != (problem == "") || !strings.Contains(out.String(), problem) {
-		t.Errorf("%s: got %v, want %q in\n%s", name, err, problem, &out)
+	out, err := rigtest.Play(t, func(l *rig.Lab) { show(l, []*row{r}) })
+	if (err == nil) != (problem == "") || !strings.Contains(out, problem) {
+		t.Errorf("%s: got %v, want %q in\n%s", name, err, problem, out)
 	}
-	if strings.Contains(out.String(), "Remark") != (remark != "") || !strings.Contains(out.String(), remark) {
-		t.Errorf("%s: want the remark %q in\n%s", name, remark, &out)
+	if strings.Contains(out, "Remark") != (remark != "") || !strings.Contains(out, remark) {
+		t.Errorf("%s: want the remark %q in\n%s", name, remark, out)
 	}
 }
 

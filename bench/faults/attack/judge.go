@@ -118,36 +118,35 @@ func (r *row) line() string {
 }
 
 // show prints the tables and the conclusion.
-func show(out *result.Report, rows []*row) error {
+func show(l *rig.Lab, rows []*row) {
 	onShare := func(r *row) bool { return r.attack.goal > 0 }
 	if costs := slices.DeleteFunc(slices.Clone(rows), onShare); len(costs) > 0 {
-		showCosts(out, costs)
+		showCosts(l.Report, costs)
 	}
 	if shares := slices.DeleteFunc(slices.Clone(rows), func(r *row) bool { return !onShare(r) }); len(shares) > 0 {
-		showShares(out, shares)
+		showShares(l.Report, shares)
 	}
-	var e result.Expectations
 	var wrong []*rig.Loaded // of rows that missed their goal
 	faults := 0             // that a busy machine does not explain
 	for _, r := range rows {
-		before := len(e.Missed())
-		r.expect(&e)
-		switch missed := len(e.Missed()) - before; {
+		before := len(l.Missed())
+		r.expect(&l.Expectations)
+		switch missed := len(l.Missed()) - before; {
 		case missed == 1 && onShare(r) && r.load != nil && r.kept() < r.attack.goal:
 			wrong = append(wrong, r.load)
 		default:
 			faults += missed
 		}
 		for _, text := range r.remarks() {
-			out.Note("Remark: %s", text)
+			l.Note("Remark: %s", text)
 		}
 	}
 	var doubt error
 	if faults == 0 && len(wrong) > 0 {
 		doubt = rig.Doubt(wrong)
 	}
-	return e.Conclude(out,
-		"the good traffic was served, every attacker was disconnected in time, and the proxy worked afterwards.", doubt)
+	l.Conclude("the good traffic was served, every attacker was disconnected in time, and the proxy worked afterwards.",
+		doubt)
 }
 
 // showCosts prints the attacks that hold connections or send expensive messages.

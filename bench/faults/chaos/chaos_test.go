@@ -102,9 +102,9 @@ func TestMay(t *testing.T) {
 // A fiftieth of bench chaos, with everything that happens in it.
 func TestLittleChaos(t *testing.T) {
 	rigtest.Build(t, "proxy")
-	var out bytes.Buffer
-	if err := Run(t.Context(), []string{strconv.Itoa(exchangesLeast)}, &result.Report{Out: &out}); err != nil {
-		t.Errorf("%v\n%s", err, &out)
+	out, err := rigtest.Play(t, func(l *rig.Lab) { Run(l, []string{strconv.Itoa(exchangesLeast)}) })
+	if err != nil {
+		t.Errorf("%v\n%s", err, out)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"weir/bench/lab/result"
+	"weir/bench/lab/rig"
 )
 
 // A tally counts the exchanges of one kind.
@@ -40,23 +41,22 @@ func (r *run) expect(e *result.Expectations) {
 	}
 }
 
-func (r *run) show(out *result.Report) error {
-	out.Head("exchanges", "answered", "across a restart", "refused", "reset", "cut", "wrong", "longest ms", "")
+func (r *run) show(l *rig.Lab) {
+	l.Head("exchanges", "answered", "across a restart", "refused", "reset", "cut", "wrong", "longest ms", "")
 	for _, k := range r.kinds {
 		t := r.tallies[k.name]
-		out.Add("%s | %d | %d | %d | %d | %d | %d | %.0f | %s", k.name, t.ok, t.across, t.faults[refused],
+		l.Add("%s | %d | %d | %d | %d | %d | %d | %.0f | %s", k.name, t.ok, t.across, t.faults[refused],
 			t.faults[reset], t.faults[cut], t.faults[wrong], 1e3*t.longest.Seconds(), k.about)
 	}
-	out.Head(fmt.Sprintf("%d restarts", len(r.changes)), "least", "median", "most")
+	l.Head(fmt.Sprintf("%d restarts", len(r.changes)), "least", "median", "most")
 	times := func(name string, of func(c change) time.Duration) {
 		s := result.SpreadOf(r.changes, func(c change) float64 { return result.Millis(of(c)) })
-		out.Add("%s | %.0f | %.0f | %.0f", name, s.Least, s.Median, s.Most)
+		l.Add("%s | %.0f | %.0f | %.0f", name, s.Least, s.Median, s.Most)
 	}
 	times("hand-over ms", func(c change) time.Duration { return c.handed })
 	times("drain of the old process ms", func(c change) time.Duration { return c.drained })
-	out.Note("A hand-over lasts from the start of the new process until its first answer. %d connections were found "+
+	l.Note("A hand-over lasts from the start of the new process until its first answer. %d connections were found "+
 		"closed before anything was sent on them, which is not a failure.", r.idleClosed.Load())
-	var e result.Expectations
-	r.expect(&e)
-	return e.Conclude(out, "no connection was refused, every request was answered and no answer was truncated.", nil)
+	r.expect(&l.Expectations)
+	l.Conclude("no connection was refused, every request was answered and no answer was truncated.", nil)
 }

@@ -12,7 +12,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"weir/bench/lab/result"
 	"weir/bench/lab/rig"
 	"weir/internal/test/freeport"
 )
@@ -54,35 +53,32 @@ func newRun(addr, target string) *run {
 	return r
 }
 
-// Run restarts the proxy 20 times, or the number of times in args. It fails if a client
+// Run restarts the proxy 20 times, or the number of times in args. It misses an expectation if a client
 // noticed.
-func Run(ctx context.Context, args []string, out *result.Report) error {
-	l := &rig.Lab{Report: out}
-	return l.Run(ctx, func() {
-		n := rig.Must(rig.Number{What: "restarts", Usual: restartsUsual, Least: 1, Most: restartsMax}.Read(args))
-		r := newRun(rig.Must(freeport.Addr()), l.Serve(rig.Misbehaviour()))
-		first := r.launch(l, 0)
-		rig.Check(first.AwaitPort(l.Ctx, r.addr))
-		out.Note("%d restarts of the proxy, %v apart, under load: each time a new process takes over the port and the old "+
-			"one drains", n, calm)
-		working, enough := context.WithCancel(l.Ctx)
-		var workers sync.WaitGroup
-		for i := range r.kinds {
-			for range r.kinds[i].workers {
-				workers.Go(func() { (&worker{kind: &r.kinds[i], run: r}).work(working) })
-			}
+func Run(l *rig.Lab, args []string) {
+	n := rig.Number{What: "restarts", Usual: restartsUsual, Least: 1, Most: restartsMax}.Read(args)
+	r := newRun(rig.Must(freeport.Addr()), l.Serve(rig.Misbehaviour()))
+	first := r.launch(l, 0)
+	rig.Check(first.AwaitPort(l.Ctx, r.addr))
+	l.Note("%d restarts of the proxy, %v apart, under load: each time a new process takes over the port and the old one "+
+		"drains", n, calm)
+	working, enough := context.WithCancel(l.Ctx)
+	var workers sync.WaitGroup
+	for i := range r.kinds {
+		for range r.kinds[i].workers {
+			workers.Go(func() { (&worker{kind: &r.kinds[i], run: r}).work(working) })
 		}
-		last := first
-		err := rig.Try(func() {
-			last = r.replace(l, first, n)
-			l.Wait(time.Now().Add(calm))
-		})
-		enough()
-		rig.Check(err) // workers may be waiting
-		workers.Wait()
-		rig.Check(last.Stop())
-		rig.Check(r.show(out))
+	}
+	last := first
+	err := rig.Try(func() {
+		last = r.replace(l, first, n)
+		l.Wait(time.Now().Add(calm))
 	})
+	enough()
+	rig.Check(err) // workers may be waiting
+	workers.Wait()
+	rig.Check(last.Stop())
+	r.show(l)
 }
 
 // launch starts the proxy of a generation, named by it in Via; all but the first take over the

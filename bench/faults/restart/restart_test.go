@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"weir/bench/lab/result"
 	"weir/bench/lab/result/resulttest"
 	"weir/bench/lab/rig"
+	"weir/bench/lab/rig/rigtest"
 	"weir/internal/test/testkit"
 )
 
@@ -43,7 +43,8 @@ func TestReport(t *testing.T) {
 	} {
 		r := well()
 		c.change(r)
-		resulttest.Ends(t, c.name, r.show(new(result.Report)), c.problem)
+		_, err := rigtest.Play(t, r.show)
+		resulttest.Ends(t, c.name, err, c.problem)
 	}
 }
 

@@ -15,6 +15,8 @@ import (
 	"weir/internal/test/freeport"
 )
 
+// An experiment is a function of a Lab and its arguments. It ends the current Try if it fails.
+//
 // A Lab is one run of an experiment: its report, its expectations, and what the current part
 // must clean up. Its methods end the part if they fail, like those of a testing.T.
 //
@@ -43,33 +45,32 @@ type Experiment struct {
 }
 
 // Perform plays the parts of an experiment that args name, or all of them, and judges the
-// expectations. The error says which were not met. Unknown names are a usage error.
-func (l *Lab) Perform(ctx context.Context, e Experiment, args []string) error {
-	parts, err := Choose(e.Name, e.Parts, args)
-	if err != nil {
-		return err
-	}
-	if err := l.Each(ctx, parts); err != nil {
-		return err
-	}
+// expectations. Unknown names are a usage error.
+func (l *Lab) Perform(e Experiment, args []string) {
+	l.Each(Choose(e.Name, e.Parts, args))
 	l.Table(l.Figures())
-	return l.Conclude(l.Report, e.Good, Inconclusive(l.Loads...))
+	l.Conclude(e.Good, Inconclusive(l.Loads...))
+}
+
+// Conclude reports the conclusion: passed if all expectations are met. Otherwise it ends the current
+// Try with what was missed, or with doubt, unless that is nil.
+func (l *Lab) Conclude(passed string, doubt error) {
+	Check(l.Expectations.Conclude(l.Report, passed, doubt))
 }
 
 // Choose returns the parts named by args in the order of all, or all parts if args is empty.
 // Unknown names are a usage error.
-func Choose(experiment string, all []Part, args []string) ([]Part, error) {
+func Choose(experiment string, all []Part, args []string) []Part {
 	known := result.Map(all, func(p Part) string { return p.Name })
 	for _, arg := range args {
 		if !slices.Contains(known, arg) {
-			return nil, &service.ExitError{Status: 2, Err: fmt.Errorf("%s takes any of %s, not %q", experiment,
-				strings.Join(known, ", "), arg)}
+			Misused("%s takes any of %s, not %q", experiment, strings.Join(known, ", "), arg)
 		}
 	}
 	if len(args) == 0 {
-		return all, nil
+		return all
 	}
-	return slices.DeleteFunc(slices.Clone(all), func(p Part) bool { return !slices.Contains(args, p.Name) }), nil
+	return slices.DeleteFunc(slices.Clone(all), func(p Part) bool { return !slices.Contains(args, p.Name) })
 }
 
 // A Number is an optional numeric argument of an experiment.
@@ -80,30 +81,34 @@ type Number struct {
 
 // Read returns the number in args, or Usual if args is empty. Other arguments are a usage
 // error.
-func (n Number) Read(args []string) (int, error) {
+func (n Number) Read(args []string) int {
 	if len(args) == 0 {
-		return n.Usual, nil
+		return n.Usual
 	}
 	v, err := strconv.Atoi(args[0])
 	if len(args) > 1 || err != nil || v < n.Least || v > n.Most {
-		return 0, &service.ExitError{Status: 2, Err: fmt.Errorf("%s %q: allowed: a whole number from %d to %d", n.What,
-			strings.Join(args, " "), n.Least, n.Most)}
+		Misused("%s %q: allowed: a whole number from %d to %d", n.What, strings.Join(args, " "), n.Least, n.Most)
 	}
-	return v, nil
+	return v
+}
+
+// Misused ends the current Try with a usage error.
+func Misused(format string, args ...any) {
+	Check(&service.ExitError{Status: 2, Err: fmt.Errorf(format, args...)})
 }
 
 // Each plays parts one after the other. The first that fails is the last.
-func (l *Lab) Each(ctx context.Context, parts []Part) error {
+func (l *Lab) Each(parts []Part) {
 	for _, p := range parts {
-		if err := l.Run(ctx, p.Play); err != nil {
-			return fmt.Errorf("%s: %w", p.Name, err)
-		}
+		In(p.Name, func() { Check(l.Run(l.Ctx, p.Play)) })
 	}
-	return nil
 }
 
-// Run plays a part and cleans up after it.
+// Run plays a part, or a part of the current one, and cleans up after it.
 func (l *Lab) Run(ctx context.Context, play func()) (err error) {
+	outerCtx, outerDir, outerEnds := l.Ctx, l.Dir, l.ends
+	defer func() { l.Ctx, l.Dir, l.ends = outerCtx, outerDir, outerEnds }()
+	l.ends = nil
 	if l.Dir, err = os.MkdirTemp("", "weir-bench-"); err != nil {
 		return err
 	}

@@ -12,16 +12,17 @@ import (
 	"testing"
 
 	"weir/bench/lab/result"
+	"weir/bench/lab/rig"
 	"weir/internal/test/testkit"
 )
 
 // printing is an experiment that reports a ratio.
-func printing(ratio string, err error) func(context.Context, []string, *result.Report) error {
-	return func(_ context.Context, _ []string, out *result.Report) error {
-		out.Heading("Speed")
-		out.Head("", "weir /s", "ratio")
-		out.Row("it", "5", ratio)
-		return err
+func printing(ratio string, err error) func(*rig.Lab, []string) {
+	return func(l *rig.Lab, _ []string) {
+		l.Heading("Speed")
+		l.Head("", "weir /s", "ratio")
+		l.Row("it", "5", ratio)
+		rig.Check(err)
 	}
 }
 
@@ -73,7 +74,7 @@ func TestRunEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	dir := t.TempDir()
 	plan := Plan{Dir: dir, Before: dir, Parts: []Part{{"one", nil, printing("", nil)},
-		{"two", nil, func(context.Context, []string, *result.Report) error { cancel(); return nil }}}}
+		{"two", nil, func(*rig.Lab, []string) { cancel() }}}}
 	if err := Run(ctx, plan, io.Discard); !errors.Is(err, context.Canceled) {
 		t.Fatalf("ended with %v", err)
 	}

@@ -31,7 +31,7 @@ func TestJudge(t *testing.T) {
 			runs = append(runs, []rig.Sample{one[0]})
 		}
 		c.spoil(runs)
-		l := &lab{rig.Lab{Report: new(result.Report)}}
+		l := &lab{&rig.Lab{Report: new(result.Report)}}
 		l.judge(all, runs, c.users)
 		resulttest.Misses(t, "the case of "+c.want, &l.Expectations, c.want)
 	}

@@ -3,7 +3,6 @@
 package demo
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -35,15 +34,11 @@ func phases() (ps []phase) {
 	return ps
 }
 
-// Run plays the demo and prints to out. The error is result.ErrMissed if a figure is wrong, or
-// that of ctx.
-func Run(ctx context.Context, out *result.Report) error {
+// Run plays the demo. It misses an expectation if a figure is wrong.
+func Run(l *rig.Lab) {
 	all := phases()
-	l := &rig.Lab{Report: out}
-	if err := l.Run(ctx, func() { playAll(l, all) }); err != nil {
-		return err
-	}
-	return show(out, all)
+	playAll(l, all)
+	show(l, all)
 }
 
 func playAll(l *rig.Lab, all []phase) {
@@ -111,7 +106,7 @@ func (p *phase) problem() string {
 	return ""
 }
 
-func show(out *result.Report, all []phase) error {
+func show(lab *rig.Lab, all []phase) {
 	table := result.NewTable(
 		"algorithm|load/s|sent|admitted|refused|refused %|expected %|p50 ms|p95 ms|p99 ms|429 p99|target saw|its ms||")
 	for i := range all {
@@ -129,12 +124,11 @@ func show(out *result.Report, all []phase) error {
 			share(l.RateLimited, l.Sent), p.expectedShare(), 1e3*lat.P50, 1e3*lat.P95, 1e3*lat.P99, refusals, p.served,
 			1e3*p.busyTime, p.bar(), mark)
 	}
-	fmt.Fprintf(out, "\nWhat the load generator sent, what the proxy admitted, and what the target received\n\n%s%s",
+	fmt.Fprintf(lab, "\nWhat the load generator sent, what the proxy admitted, and what the target received\n\n%s%s",
 		table.Text(), explanation)
-	err := judge(out, all)
-	fmt.Fprint(out, "\nThis was the limit alone, with GATE=off. `make demo-gate` shows the gate: "+
+	defer fmt.Fprint(lab, "\nThis was the limit alone, with GATE=off. `make demo-gate` shows the gate: "+
 		"a target that loses half its speed, without it and with it.\n")
-	return err
+	judge(lab, all)
 }
 
 const explanation = `
@@ -146,19 +140,18 @@ window admits the requests of a second at once, the other two spread them out af
 `
 
 // judge concludes. Problems prove nothing if they occur only with loads that were not as planned.
-func judge(out *result.Report, all []phase) error {
-	var e result.Expectations
+func judge(l *rig.Lab, all []phase) {
 	var wrong []*rig.Loaded
 	for i := range all {
 		p := &all[i]
 		problem := p.problem()
-		e.Never(problem != "", "%s at %d/s: %s (the generator's verdict on itself: %s)", p.algorithm, p.rate, problem,
+		l.Never(problem != "", "%s at %d/s: %s (the generator's verdict on itself: %s)", p.algorithm, p.rate, problem,
 			p.load.Verdict)
 		if problem != "" {
 			wrong = append(wrong, p.load)
 		}
 	}
-	return e.Conclude(out, "nothing was refused below the limit, nothing above it was admitted, no request was lost.",
+	l.Conclude("nothing was refused below the limit, nothing above it was admitted, no request was lost.",
 		rig.Doubt(wrong))
 }
 

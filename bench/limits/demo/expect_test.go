@@ -8,6 +8,7 @@ import (
 	"weir/bench/lab/result"
 	"weir/bench/lab/result/resulttest"
 	"weir/bench/lab/rig"
+	"weir/bench/lab/rig/rigtest"
 	"weir/loadgen/record"
 )
 
@@ -63,10 +64,9 @@ func TestProblems(t *testing.T) {
 		return phase{algorithm: "fixed", rate: 5000, seconds: 1, served: 1500,
 			load: &rig.Loaded{Result: record.Result{Sent: 5000, Success: 1500, RateLimited: 3500, Verdict: "VALID"}}}
 	}
-	var out strings.Builder
-	err := show(&result.Report{Out: &out}, []phase{good()})
-	if err != nil || !strings.Contains(out.String(), "make demo-gate") {
-		t.Errorf("a good report ends with %v:\n%s", err, out.String())
+	judged := func(all ...phase) (string, error) { return rigtest.Play(t, func(l *rig.Lab) { show(l, all) }) }
+	if out, err := judged(good()); err != nil || !strings.Contains(out, "make demo-gate") {
+		t.Errorf("a good report ends with %v:\n%s", err, out)
 	}
 	for problem, spoil := range map[string]func(p *phase){
 		"failed":         func(p *phase) { p.load.Errors = 1 },
@@ -83,10 +83,12 @@ func TestProblems(t *testing.T) {
 			t.Errorf("want a problem with %q, got %q", problem, got)
 		}
 		missed := result.ErrMissed.Error()
-		judged := func(all ...phase) error { return show(new(result.Report), all) }
-		resulttest.Ends(t, problem, judged(wrong), missed)
-		resulttest.Exits(t, problem+" with another load than planned", judged(good(), doubtful), 3, "")
-		resulttest.Ends(t, problem+" with and without the planned load", judged(doubtful, wrong), missed)
+		_, err := judged(wrong)
+		resulttest.Ends(t, problem, err, missed)
+		_, err = judged(good(), doubtful)
+		resulttest.Exits(t, problem+" with another load than planned", err, 3, "")
+		_, err = judged(doubtful, wrong)
+		resulttest.Ends(t, problem+" with and without the planned load", err, missed)
 	}
 }
 

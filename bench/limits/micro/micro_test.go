@@ -8,8 +8,9 @@ import (
 	"slices"
 	"testing"
 
-	"weir/bench/lab/result"
 	"weir/bench/lab/result/resulttest"
+	"weir/bench/lab/rig"
+	"weir/bench/lab/rig/rigtest"
 	"weir/internal/test/testkit"
 )
 
@@ -47,6 +48,7 @@ func TestPackages(t *testing.T) {
 
 func TestRunRefuses(t *testing.T) {
 	for _, args := range [][]string{{"long"}, {"1s", "2s"}} {
-		resulttest.Exits(t, args[0], Run(t.Context(), args, new(result.Report)), 2, "200ms")
+		_, err := rigtest.Play(t, func(l *rig.Lab) { Run(l, args) })
+		resulttest.Exits(t, args[0], err, 2, "200ms")
 	}
 }

@@ -83,7 +83,7 @@ func (l *lab) deadlocks() {
 		var deadlocks int64
 		logged := 0
 		l.turn(name, func() {
-			s := c.begin(&l.Lab, name)
+			s := c.begin(l.Lab, name)
 			got = contend(l.Ctx, sessionAsks, c.asker(s))
 			rig.Check(l.Ctx.Err())
 			deadlocks, logged = s.spent().deadlocks, strings.Count(s.Output(), "detected deadlock while waiting")

@@ -3,7 +3,6 @@
 package postgres
 
 import (
-	"context"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -26,16 +25,15 @@ const (
 //
 // Owned by one goroutine.
 type lab struct {
-	rig.Lab
+	*rig.Lab
 	page     string  // file name
 	compress float64 // factor by which the load is faster
 }
 
 // Run runs the parts named by args, or all. A number among args is the factor by which the load
-// is played faster, 10 by default. A page is written to dir. The error says which expectations were
-// missed.
-func Run(ctx context.Context, dir string, args []string, out *result.Report) error {
-	l := &lab{Lab: rig.Lab{Report: out}, page: filepath.Join(dir, "postgres.html"), compress: compressUsual}
+// is played faster, 10 by default. A page is written to dir.
+func Run(of *rig.Lab, dir string, args []string) {
+	l := &lab{Lab: of, page: filepath.Join(dir, "postgres.html"), compress: compressUsual}
 	names := slices.Clone(args)
 	for i, arg := range names {
 		if n, err := strconv.ParseFloat(arg, 64); err == nil && n >= 1 && n <= 60 {
@@ -43,7 +41,7 @@ func Run(ctx context.Context, dir string, args []string, out *result.Report) err
 			break
 		}
 	}
-	return l.Perform(ctx, rig.Experiment{Name: "postgres, besides a factor from 1 to 60,",
+	l.Perform(rig.Experiment{Name: "postgres, besides a factor from 1 to 60,",
 		Good: "Weir admits what the limit allows, independent of the clocks of instances, and without deadlocks.",
 		Parts: []rig.Part{{Name: "load", Play: l.compare}, {Name: "deadlock", Play: l.deadlocks},
 			{Name: "goals", Play: l.goals}}}, names)
@@ -92,7 +90,7 @@ func (l *lab) compare() {
 	chapter := result.Chapter{Name: "The load of the application", Bold: weirSide}
 	for _, one := range runs {
 		var o *outcome
-		l.turn(one.way, func() { o = one.play(&l.Lab, one.way, compress) })
+		l.turn(one.way, func() { o = one.play(l.Lab, one.way, compress) })
 		o.add(t, one.skew)
 		if one.skew > 0 && one.way != weirSide {
 			continue // played for comparison only
@@ -100,7 +98,7 @@ func (l *lab) compare() {
 		if one.skew > 0 {
 			o.name = "weir with one clock off"
 		}
-		o.expect(&l.Lab)
+		o.expect(l.Lab)
 		if one.skew > 0 {
 			continue // its plots would equal those of weir
 		}

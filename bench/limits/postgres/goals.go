@@ -58,7 +58,7 @@ func (l *lab) goals() {
 		{"weir, one key, forwarding without PostgreSQL", weirSide, 1, contest{apart: true}},
 	} {
 		s := &found[i]
-		l.turn(row.name, func() { *s = row.contest.drive(&l.Lab, row.way, row.keys) })
+		l.turn(row.name, func() { *s = row.contest.drive(l.Lab, row.way, row.keys) })
 		t.Add("%s | %.0f | %s | %s | %s | %s", row.name, s.perSecond, known("%.0f %%", 100*s.refused),
 			known("%.1f", s.cpu), known("%.3f", s.calls), known("%.2f", 1e3*s.p99))
 		l.Never(row.way == weirSide && s.refused > 0, "%s: %.2f %% of the requests failed", row.name, 100*s.refused)

@@ -13,6 +13,7 @@ import (
 	"weir/bench/lab/result"
 	"weir/bench/lab/result/resulttest"
 	"weir/bench/lab/rig"
+	"weir/bench/lab/rig/rigtest"
 	"weir/internal/program/service"
 	"weir/loadgen/record"
 )
@@ -237,7 +238,8 @@ func TestPlayRefuses(t *testing.T) {
 		{Order{Algorithms: []string{"token"}, Stores: []string{"simulated"}, Advisors: []bool{false}, Compress: 1},
 			[]string{"failure"}, "nothing to play"},
 	} {
-		resulttest.Exits(t, c.want, c.order.Play(t.Context(), c.names, new(result.Report)), 2, c.want)
+		_, err := rigtest.Play(t, func(l *rig.Lab) { c.order.Play(l, c.names) })
+		resulttest.Exits(t, c.want, err, 2, c.want)
 	}
 	var o Order
 	s := service.NewSettings("bench")

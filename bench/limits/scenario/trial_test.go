@@ -12,6 +12,7 @@ import (
 	"weir/bench/lab/result"
 	"weir/bench/lab/result/resulttest"
 	"weir/bench/lab/rig"
+	"weir/bench/lab/rig/rigtest"
 	"weir/loadgen/record"
 )
 
@@ -71,7 +72,8 @@ func TestShowLost(t *testing.T) {
 	} {
 		seconds, loads := good()
 		c.spoil(seconds, loads)
-		resulttest.Ends(t, c.name, (&outcome{loads: loads, seconds: seconds}).showLost(new(result.Report), short), c.want)
+		_, err := rigtest.Play(t, func(l *rig.Lab) { (&outcome{loads: loads, seconds: seconds}).showLost(l, short) })
+		resulttest.Ends(t, c.name, err, c.want)
 	}
 }
 
@@ -79,20 +81,20 @@ func TestShowLost(t *testing.T) {
 func TestInconclusive(t *testing.T) {
 	seconds, loads := good()
 	loads[1].Verdict, loads[1].Reasons = "INVALID", []string{"pacer lag p99 20 ms"}
-	var out strings.Builder
-	judge := func() error {
-		return (&outcome{loads: loads, seconds: seconds}).showLost(&result.Report{Out: &out}, short)
+	judge := func() (string, error) {
+		return rigtest.Play(t, func(l *rig.Lab) { (&outcome{loads: loads, seconds: seconds}).showLost(l, short) })
 	}
-	resulttest.Ends(t, "as promised, though the load was not as planned", judge(), "")
+	_, err := judge()
+	resulttest.Ends(t, "as promised, though the load was not as planned", err, "")
 	seconds[1].admitted, loads[0].Errors = 900, 3
-	err := judge()
+	out, err := judge()
 	resulttest.Exits(t, "off, and the load was not as planned", err, 3, "pacer lag p99 20 ms")
-	if !errors.Is(err, result.ErrNotKept) || !strings.Contains(out.String(), "3 requests failed") ||
-		!strings.Contains(out.String(), "Inconclusive, as the load was not as planned") {
-		t.Errorf("%v, said %s", err, out.String())
+	if !errors.Is(err, result.ErrNotKept) || !strings.Contains(out, "3 requests failed") ||
+		!strings.Contains(out, "Inconclusive, as the load was not as planned") {
+		t.Errorf("%v, said %s", err, out)
 	}
 	loads[1].Verdict = "DEGRADED"
-	if err := judge(); !errors.Is(err, result.ErrMissed) {
+	if _, err := judge(); !errors.Is(err, result.ErrMissed) {
 		t.Errorf("off under a load that can be judged: %v", err)
 	}
 }
@@ -129,6 +131,7 @@ func TestShowOutage(t *testing.T) {
 		}
 		o := outcome{loads: []*rig.Loaded{&l}, troubles: []Trouble{{2 * time.Second, killTarget},
 			{4 * time.Second, restartTarget}}}
-		resulttest.Ends(t, c.name, o.showOutage(new(result.Report)), c.problem)
+		_, err := rigtest.Play(t, o.showOutage)
+		resulttest.Ends(t, c.name, err, c.problem)
 	}
 }

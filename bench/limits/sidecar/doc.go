@@ -3,21 +3,18 @@
 package sidecar
 
 import (
-	"context"
-
-	"weir/bench/lab/result"
 	"weir/bench/lab/rig"
 )
 
 // A lab is one run of the experiment.
 //
 // Owned by one goroutine.
-type lab struct{ rig.Lab }
+type lab struct{ *rig.Lab }
 
-// Run runs the parts named by args, or all. The error says which expectations were missed.
-func Run(ctx context.Context, args []string, out *result.Report) error {
-	l := &lab{rig.Lab{Report: out}}
-	return l.Perform(ctx, rig.Experiment{Name: "sidecar",
+// Run runs the parts named by args, or all.
+func Run(of *rig.Lab, args []string) {
+	l := &lab{of}
+	l.Perform(rig.Experiment{Name: "sidecar",
 		Good: "sidecars share the limit exactly, and no request fails or waits for long if their master fails.",
 		Parts: []rig.Part{{Name: "share", Play: l.share}, {Name: "failures", Play: l.failures},
 			{Name: "speed", Play: l.speed}}}, args)

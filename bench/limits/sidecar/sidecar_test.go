@@ -67,7 +67,7 @@ func TestShare(t *testing.T) {
 		{"the killed one fails", "", func(_ []uint64, loads []*rig.Loaded) { loads[0].Errors = 9 }},
 		{"another one fails", "sidecar 2: 1 requests failed", func(_ []uint64, loads []*rig.Loaded) { loads[1].Errors = 1 }},
 	} {
-		l, admitted, loads := new(lab), []uint64{500, 1000, 1000, 1000, 1000, 1000}, []*rig.Loaded{{}, {}}
+		l, admitted, loads := &lab{new(rig.Lab)}, []uint64{500, 1000, 1000, 1000, 1000, 1000}, []*rig.Loaded{{}, {}}
 		c.spoil(admitted, loads)
 		l.judgeShare(admitted, loads)
 		resulttest.Misses(t, c.name, &l.Expectations, c.want)

@@ -1,7 +1,6 @@
 package speed
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"time"
@@ -37,17 +36,11 @@ var matching = []string{"per-client", "per-partner"}
 // Rules compares the proxy's CPU per request with ten rules, two of which match, and with the
 // global limit alone. Runs take turns and last 3 seconds, or the number in args. It fails if rules
 // cost too much.
-func Rules(ctx context.Context, args []string, out *result.Report) error {
-	seconds, err := rig.Number{What: "seconds of a run", Usual: 3, Least: 1, Most: 60}.Read(args)
-	if err != nil {
-		return err
-	}
-	if err := rig.Installed("wrk"); err != nil {
-		return fmt.Errorf("%w: %w", err, result.ErrNotKept)
-	}
-	l := &lab{Lab: rig.Lab{Report: out}, effort: effort{rulesRounds, time.Duration(seconds) * time.Second,
-		[]func(*lab){(*lab).tenRules}}}
-	return l.run(ctx)
+func Rules(l *rig.Lab, args []string) {
+	seconds := rig.Number{What: "seconds of a run", Usual: 3, Least: 1, Most: 60}.Read(args)
+	needs("wrk")
+	(&lab{Lab: l, effort: effort{rulesRounds, time.Duration(seconds) * time.Second,
+		[]func(*lab){(*lab).tenRules}}}).run()
 }
 
 // tenRules compares ten rules with none.
@@ -70,7 +63,7 @@ func tenBesideNone(l *lab, all []rig.Contestant, runs [][]rig.Sample) {
 		rig.Check(decisionsOf(l.Scrape(all[i].Addr), rules).problem(all[i].Name, (1+l.rounds)*underWay))
 		names = append(names, all[i].Name)
 	}
-	rig.Check(l.judgeRules(names, runs))
+	l.judgeRules(names, runs)
 }
 
 // decisions are counts of a proxy.
@@ -115,12 +108,12 @@ func (d decisions) problem(name string, some int) error {
 	return nil
 }
 
-func (l *lab) judgeRules(names []string, runs [][]rig.Sample) error {
+func (l *lab) judgeRules(names []string, runs [][]rig.Sample) {
 	one, all := runs[0], runs[1]
 	l.Head("", names[0], names[1], "ratio")
 	l.pair("CPU µs per request", 2, rig.CPUEach, one, all)
 	l.pair("requests/s", 0, rig.PerSecond, one, all)
 	l.AtMost("CPU of ten rules, relative to the global limit alone", result.RatioOf(all, one, rig.CPUEach).Median,
 		rulesRatioMax)
-	return l.Conclude(l.Report, fmt.Sprintf("at most %.2f times the CPU of the global limit alone.", rulesRatioMax), nil)
+	l.Conclude(fmt.Sprintf("at most %.2f times the CPU of the global limit alone.", rulesRatioMax), nil)
 }

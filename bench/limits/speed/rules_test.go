@@ -4,9 +4,9 @@ import (
 	"strings"
 	"testing"
 
-	"weir/bench/lab/result"
 	"weir/bench/lab/result/resulttest"
 	"weir/bench/lab/rig"
+	"weir/bench/lab/rig/rigtest"
 	"weir/proxy/rules/rule"
 )
 
@@ -16,6 +16,13 @@ func costs(micros ...int) (runs []rig.Sample) {
 		runs = append(runs, rig.Sample{PerSecond: 1000, CPU: float64(n)})
 	}
 	return runs
+}
+
+// judged returns what is printed about runs with one rule and with all.
+func judged(t *testing.T, one, all []rig.Sample) (string, error) {
+	return rigtest.Play(t, func(l *rig.Lab) {
+		(&lab{Lab: l}).judgeRules([]string{"one", "all"}, [][]rig.Sample{one, all})
+	})
 }
 
 func TestJudgeRules(t *testing.T) {
@@ -30,21 +37,18 @@ func TestJudgeRules(t *testing.T) {
 		{"the median counts, of pairs", costs(10, 20, 90), costs(50, 21, 90), ""},
 		{"and it is too much", costs(10, 20, 10), costs(10, 30, 30), "alone: 1.5,"},
 	} {
-		l := &lab{Lab: rig.Lab{Report: new(result.Report)}}
-		err := l.judgeRules([]string{"one", "all"}, [][]rig.Sample{test.one, test.all})
+		_, err := judged(t, test.one, test.all)
 		resulttest.Ends(t, test.name, err, test.part)
 	}
 }
 
 func TestRulesTable(t *testing.T) {
-	var out strings.Builder
-	l := &lab{Lab: rig.Lab{Report: &result.Report{Out: &out}}}
-	err := l.judgeRules([]string{"one", "all"}, [][]rig.Sample{costs(20, 10, 40), costs(21, 10, 44)})
+	out, err := judged(t, costs(20, 10, 40), costs(21, 10, 44))
 	want := "\n|  | one | all | ratio |\n| --- | --- | --- | --- |\n" +
 		"| CPU µs per request | 20.00 | 21.00 | **1.05** (1.00 … 1.10) |\n" +
 		"| requests/s | 1000 | 1000 | **1.00** (1.00 … 1.00) |\n\nPassed: "
-	if err != nil || !strings.HasPrefix(out.String(), want) {
-		t.Errorf("%v\n%s", err, &out)
+	if err != nil || !strings.HasPrefix(out, want) {
+		t.Errorf("%v\n%s", err, out)
 	}
 }
 

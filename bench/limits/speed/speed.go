@@ -4,7 +4,6 @@
 package speed
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"net"
@@ -12,7 +11,6 @@ import (
 
 	"weir/bench/lab/result"
 	"weir/bench/lab/rig"
-	"weir/internal/program/service"
 )
 
 // connections is the default number of connections.
@@ -39,14 +37,14 @@ func efforts() map[string]effort {
 
 // A lab is the state shared by all comparisons.
 type lab struct {
-	rig.Lab
+	*rig.Lab
 	effort
 
 	served  *rig.Process // the target of the part; nil if not started yet
 	address string       // of it
 }
 
-func (l *lab) run(ctx context.Context) error {
+func (l *lab) run() {
 	var list []rig.Part
 	for i, part := range l.parts {
 		list = append(list, rig.Part{Name: fmt.Sprintf("part %d", i+1), Play: func() {
@@ -54,29 +52,34 @@ func (l *lab) run(ctx context.Context) error {
 			part(l)
 		}})
 	}
-	return l.Each(ctx, list)
+	l.Each(list)
 }
 
 // Run runs the comparisons and prints Markdown. args may name an effort: quick, usual or all.
 // Peers that are not installed are skipped with a message.
-func Run(ctx context.Context, args []string, out *result.Report) (err error) {
+func Run(l *rig.Lab, args []string) {
 	name := "usual"
 	if len(args) > 0 {
 		name = args[0]
 	}
 	e, known := efforts()[name]
 	if !known || len(args) > 1 {
-		return &service.ExitError{Status: 2, Err: fmt.Errorf("speed needs quick, usual, all or no argument, not %q", args)}
+		rig.Misused("speed needs quick, usual, all or no argument, not %q", args)
 	}
-	if err := rig.Installed("nginx", "wrk"); err != nil {
-		return fmt.Errorf("%w: %w", err, result.ErrNotKept)
-	}
-	out.Note("%d runs of %v of each side, in turn; medians, with the minimum and maximum of the rounds' ratios "+
+	needs("nginx", "wrk")
+	l.Note("%d runs of %v of each side, in turn; medians, with the minimum and maximum of the rounds' ratios "+
 		"in brackets; one loop against one worker or thread, and GATE=off, unless stated otherwise", e.rounds, e.span)
 	if err := rig.Installed("haproxy"); err != nil {
-		out.Note("HAProxy is skipped: %v", err)
+		l.Note("HAProxy is skipped: %v", err)
 	}
-	return (&lab{Lab: rig.Lab{Report: out}, effort: e}).run(ctx)
+	(&lab{Lab: l, effort: e}).run()
+}
+
+// needs ends the current Try, without a record, if a program is not installed.
+func needs(programs ...string) {
+	if err := rig.Installed(programs...); err != nil {
+		rig.Check(fmt.Errorf("%w: %w", err, result.ErrNotKept))
+	}
 }
 
 // target returns the address of the part's target; it starts nginx if there is none yet.

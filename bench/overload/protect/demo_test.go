@@ -9,6 +9,7 @@ import (
 
 	"weir/bench/lab/result"
 	"weir/bench/lab/result/resulttest"
+	"weir/bench/lab/rig"
 	"weir/bench/lab/rig/rigtest"
 	"weir/internal/program/service"
 	"weir/internal/test/testkit"
@@ -47,14 +48,13 @@ func TestDemoJudges(t *testing.T) {
 func TestDemoPlays(t *testing.T) {
 	rigtest.Build(t, "proxy", "target", "loadgen")
 	t.Setenv("TMPDIR", t.TempDir())
-	var out strings.Builder
-	err := demo(t.Context(), &result.Report{Out: &out}, 10)
+	out, err := rigtest.Play(t, func(l *rig.Lab) { demo(l, 10) })
 	exit, ok := errors.AsType[*service.ExitError](err)
 	if inconclusive := ok && exit.Status == 3; err != nil && !inconclusive && !errors.Is(err, result.ErrMissed) {
-		t.Fatalf("%v\n%s", err, out.String())
+		t.Fatalf("%v\n%s", err, out)
 	}
-	t.Log(out.String())
-	_, file, _ := strings.Cut(strings.TrimSpace(out.String()), "The picture of this run: ")
+	t.Log(out)
+	_, file, _ := strings.Cut(strings.TrimSpace(out), "The picture of this run: ")
 	svg := string(testkit.Must(os.ReadFile(file))(t))
 	for _, want := range []string{"<svg", "without the gate", "with the gate, not configured", "at half its speed"} {
 		if !strings.Contains(svg, want) {
@@ -62,8 +62,8 @@ func TestDemoPlays(t *testing.T) {
 		}
 	}
 	for _, want := range []string{"without the gate, 2 s", "with the gate, not configured, 2 s", "shed/s"} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("the output lacks %q:\n%s", want, out.String())
+		if !strings.Contains(out, want) {
+			t.Errorf("the output lacks %q:\n%s", want, out)
 		}
 	}
 	if left := testkit.Must(filepath.Glob(filepath.Join(os.Getenv("TMPDIR"), "weir-demo-gate-*", "*")))(t); len(

@@ -62,24 +62,20 @@ const setUpTime = 1500 * time.Millisecond
 
 // Run plays the runs of this commit that are not recorded yet, prints the tables and draws the
 // plot. If ctx ends it, the next call resumes.
-func (o *Order) Run(ctx context.Context, args []string, out *result.Report) error {
+func (o *Order) Run(of *rig.Lab, args []string) {
 	if len(args) > 0 {
-		return &service.ExitError{Status: 2, Err: fmt.Errorf("protect takes no argument %q; use -rounds and -only", args)}
+		rig.Misused("protect takes no argument %q; use -rounds and -only", args)
 	}
-	return rig.Try(func() {
-		tools := rig.Must(os.MkdirTemp("", "weir-protect-tools-"))
-		defer os.RemoveAll(tools)
-		l := &lab{Order: o, out: out, tools: tools, commit: result.Commit(), file: filepath.Join(o.Dir, RunsFile)}
-		situations := rig.Must(o.chosen())
-		l.skip(ctx, situations)
-		l.resume()
-		l.playAll(ctx, situations)
-		err := rig.Try(func() { rig.Check(l.report(situations)) }) // also if it cannot draw
-		if o.Only != "" || o.Shorter != 1 {
-			err = errors.Join(err, fmt.Errorf("only a part of the experiment was played: %w", result.ErrNotKept))
-		}
-		rig.Check(err)
-	})
+	l := &lab{Order: o, out: of.Report, tools: of.Dir, commit: result.Commit(), file: filepath.Join(o.Dir, RunsFile)}
+	situations := rig.Must(o.chosen())
+	l.skip(of.Ctx, situations)
+	l.resume()
+	l.playAll(of.Ctx, situations)
+	err := rig.Try(func() { rig.Check(l.report(situations)) }) // also if it cannot draw
+	if o.Only != "" || o.Shorter != 1 {
+		err = errors.Join(err, fmt.Errorf("only a part of the experiment was played: %w", result.ErrNotKept))
+	}
+	rig.Check(err)
 }
 
 // chosen returns the situations with the sides and rounds that the order selects.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"weir/bench/lab/result"
+	"weir/bench/lab/rig"
 	"weir/bench/lab/rig/rigtest"
 	"weir/internal/program/service"
 	"weir/internal/test/testkit"
@@ -219,8 +220,12 @@ func TestPlays(t *testing.T) {
 	rigtest.Build(t, "proxy", "target", "loadgen")
 	dir := t.TempDir()
 	o := &Order{Dir: dir, Only: "varied,restart,flush,retries,none,gate", Rounds: 1, Shorter: 20}
-	rec := new(result.Report)
-	if err := o.Run(t.Context(), nil, rec); !errors.Is(err, result.ErrNotKept) {
+	var record *result.Record
+	_, err := rigtest.Play(t, func(l *rig.Lab) {
+		record = l.Record(time.Now(), nil)
+		o.Run(l, nil)
+	})
+	if !errors.Is(err, result.ErrNotKept) {
 		t.Fatal(err)
 	}
 	runs := load(filepath.Join(dir, RunsFile))
@@ -233,7 +238,6 @@ func TestPlays(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 	}
-	record := rec.Record(time.Now(), nil)
 	rows := 0
 	for _, section := range record.Sections {
 		for _, table := range section.Tables {
