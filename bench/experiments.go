@@ -1,9 +1,7 @@
 package main
 
 import (
-	"context"
 	"fmt"
-	"io"
 
 	"weir/bench/deferred"
 	"weir/bench/faults/attack"
@@ -20,13 +18,12 @@ import (
 	"weir/bench/limits/speed"
 	"weir/bench/overload/protect"
 	"weir/bench/pacing"
-	"weir/internal/program/service"
 )
 
 // An experiment is a command of bench.
 type experiment struct {
 	name, about string // about is empty for commands that bench starts itself
-	run         func(ctx context.Context, args []string, out io.Writer) error
+	run         func(l *rig.Lab, args []string)
 }
 
 func experiments() []experiment {
@@ -82,12 +79,12 @@ func experiments() []experiment {
 }
 
 // alone wraps an experiment without arguments.
-func alone(run func(ctx context.Context, out io.Writer) error) func(context.Context, []string, io.Writer) error {
-	return func(ctx context.Context, args []string, out io.Writer) error {
+func alone(run func(l *rig.Lab)) func(l *rig.Lab, args []string) {
+	return func(l *rig.Lab, args []string) {
 		if len(args) > 0 {
-			return &service.ExitError{Status: 2, Err: fmt.Errorf("the experiment takes no argument %q", args[0])}
+			rig.Misused("the experiment takes no argument %q", args[0])
 		}
-		return run(ctx, out)
+		run(l)
 	}
 }
 

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strings"
+	"time"
 
+	"weir/bench/lab/result"
+	"weir/bench/lab/rig"
 	"weir/bench/limits/postgres"
 	"weir/bench/limits/scenario"
 	"weir/bench/overload/protect"
@@ -25,14 +27,12 @@ func register(s *service.Settings) {
 	protection.Register(s)
 }
 
-func protectRun(ctx context.Context, args []string, out io.Writer) error {
+func protectRun(l *rig.Lab, args []string) {
 	protection.Dir = order.Dir
-	return protection.Run(ctx, args, out)
+	protection.Run(l, args)
 }
 
-func postgresRun(ctx context.Context, args []string, out io.Writer) error {
-	return postgres.Run(ctx, order.Dir, args, out)
-}
+func postgresRun(l *rig.Lab, args []string) { postgres.Run(l, order.Dir, args) }
 
 func main() {
 	service.Main(service.Program{Name: "bench", LogName: "Bench",
@@ -57,8 +57,10 @@ func run(ctx context.Context, e *service.Env) error {
 		fmt.Fprint(os.Stderr, usage())
 		return &service.ExitError{Status: 2}
 	}
-	err := find(e.Args[0]).run(ctx, e.Args[1:], os.Stdout) // package service has checked the name
-	if ctx.Err() != nil {                                  // the experiment has ended what it started
+	name, args := e.Args[0], e.Args[1:] // package service has checked the name
+	l := &rig.Lab{Report: result.NewReport(time.Now(), os.Stdout, name, args)}
+	err := l.Run(ctx, func() { find(name).run(l, args) })
+	if ctx.Err() != nil { // the experiment has ended what it started
 		return &service.ExitError{Status: 130, Err: errors.New("interrupted")}
 	}
 	return err

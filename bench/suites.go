@@ -1,16 +1,13 @@
 package main
 
 import (
-	"context"
-	"fmt"
-	"io"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"weir/bench/lab/rig"
 	"weir/bench/lab/suite"
 	"weir/bench/limits/scenario"
-	"weir/internal/program/service"
 )
 
 // unkept are the experiments that are not recorded.
@@ -18,7 +15,7 @@ var unkept = []string{"suite", "demo", "demo-gate", "demo-redis", "demo-postgres
 
 // runSuite runs and records several experiments: quick, usual or all, optionally restricted to
 // the names that follow, or only those named.
-func runSuite(ctx context.Context, args []string, out io.Writer) error {
+func runSuite(l *rig.Lab, args []string) {
 	name := "usual"
 	if len(args) > 0 {
 		name = args[0]
@@ -30,7 +27,8 @@ func runSuite(ctx context.Context, args []string, out io.Writer) error {
 		plan.Parts, plan.Dir, plan.Page = quick(filepath.Join(dir, "quick")), filepath.Join(dir, "quick"), ""
 		plan.Lenient = true
 	case "page":
-		return plan.Show()
+		rig.Check(plan.Show())
+		return
 	case "usual":
 		plan.Parts = usual(dir)
 	case "all":
@@ -38,8 +36,7 @@ func runSuite(ctx context.Context, args []string, out io.Writer) error {
 	default:
 		for _, name := range args {
 			if !kept(name) {
-				return &service.ExitError{Status: 2,
-					Err: fmt.Errorf("suite needs quick, usual, all, page, or names of experiments; %q is not an experiment", name)}
+				rig.Misused("suite needs quick, usual, all, page, or names of experiments; %q is not an experiment", name)
 			}
 		}
 		plan.Parts = parts(args...)
@@ -47,7 +44,7 @@ func runSuite(ctx context.Context, args []string, out io.Writer) error {
 	if sized := slices.Contains([]string{"quick", "usual", "all"}, name); sized && len(args) > 1 {
 		plan.Parts = slices.DeleteFunc(plan.Parts, func(p suite.Part) bool { return !slices.Contains(args[1:], p.Name) })
 	}
-	return suite.Run(ctx, plan, out)
+	rig.Check(suite.Run(l.Ctx, plan, l))
 }
 
 // page returns the page that shows the records of dir. Only the default folder has one, so

@@ -40,7 +40,7 @@ func (l *lab) accept() {
 	file := rig.Must(os.Create(filepath.Join(l.Dir, "syncs"))) // beside the queue
 	defer file.Close()
 	var loaded *rig.Loaded
-	var two []time.Duration
+	var two result.Waits
 	rig.While(syncPause, func() { two = append(two, twoSyncs(file)) }, func() { loaded = l.Load(load)[0] })
 	l.Loads = append(l.Loads, loaded)
 	stored := l.judgeAccept(loaded, two)
@@ -52,9 +52,9 @@ func (l *lab) accept() {
 	ready := time.Since(began)
 	again := rig.Must(rig.Anon(p.Pid()))
 	found := m.Sum("ratelimiter_deferred_waiting")
-	fmt.Fprintf(l.Out, "### %.0f waiting\n\nRssAnon: %.1f MB with an empty queue, %.1f MB after the load, %.1f MB "+
-		"after a restart of the proxy, which took %.2f s.\n\n",
-		found, megabytes(empty), megabytes(full), megabytes(again), ready.Seconds())
+	l.Heading("%.0f waiting", found)
+	l.Note("RssAnon: %.1f MB with an empty queue, %.1f MB after the load, %.1f MB after a restart of the proxy, which "+
+		"took %.2f s.", megabytes(empty), megabytes(full), megabytes(again), ready.Seconds())
 	l.Never(found != float64(stored), "%s%.0f wait after the restart, %d were stored", l.where(), found, stored)
 	l.AtMost(l.where()+"100,000 waiting: RssAnon grown by MB", megabytes(max(full, again)-empty), anonMax)
 	l.AtMost(l.where()+"100,000 waiting: seconds to start", ready.Seconds(), startMax)
@@ -73,23 +73,16 @@ func twoSyncs(f *os.File) time.Duration {
 
 // judgeAccept compares the answer times with the fdatasyncs measured at the same time, and returns
 // how many orders were stored. A queue on a server has no bound: the server may sync or not.
-func (l *lab) judgeAccept(loaded *rig.Loaded, two []time.Duration) (stored int) {
-	var took []time.Duration
-	for _, o := range loaded.Outcomes {
-		if o.Status == http.StatusAccepted {
-			took = append(took, o.Done-o.Due)
-		}
-	}
-	slices.Sort(took)
+func (l *lab) judgeAccept(loaded *rig.Loaded, two result.Waits) (stored int) {
+	took := loaded.Answered(http.StatusAccepted)
 	slices.Sort(two)
-	fmt.Fprintf(l.Out, "### %d orders of 1 KiB per second\n\n%d of %d are stored. From the due time of a request to "+
-		"its 202: %s. Two fdatasyncs meanwhile: %s. The load was %s.\n\n",
-		acceptRate, len(took), len(loaded.Outcomes), quantiles(took), quantiles(two), loaded.Verdict)
+	l.Heading("%d orders of 1 KiB per second", acceptRate)
+	l.Note("%d of %d are stored. From the due time of a request to its 202: %v. Two fdatasyncs meanwhile: %v. The load "+
+		"was %s.", len(took), len(loaded.Outcomes), took, two, loaded.Verdict)
 	if l.where() != "" {
 		return len(took)
 	}
 	l.AtLeast("accept: stored per second", float64(len(took))/acceptTime.Seconds(), acceptRate)
-	l.AtMost("accept: p99 to the 202, of p99 of two fdatasyncs", result.Millis(result.Quantile(took, .99))/
-		result.Millis(result.Quantile(two, .99)), syncs)
+	l.AtMost("accept: p99 to the 202, of p99 of two fdatasyncs", took.Millis(.99)/two.Millis(.99), syncs)
 	return len(took)
 }

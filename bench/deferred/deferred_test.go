@@ -1,20 +1,21 @@
 package deferred
 
 import (
-	"io"
 	"net/http"
-	"strings"
 	"testing"
 	"time"
 
+	"weir/bench/lab/result"
+	"weir/bench/lab/result/resulttest"
 	"weir/bench/lab/rig"
 )
 
-// judged is what judge found to be missed.
-func judged(judge func(l *lab)) string {
-	l := &lab{Lab: rig.Lab{Out: io.Discard}}
+// judged checks what judge finds to be missed.
+func judged(t *testing.T, name, want string, judge func(l *lab)) {
+	t.Helper()
+	l := &lab{Lab: &rig.Lab{Report: new(result.Report)}}
 	judge(l)
-	return strings.Join(l.Missed(), "; ")
+	resulttest.Misses(t, name, &l.Expectations, want)
 }
 
 const waiting = 100_000 // requests sent in acceptTime
@@ -66,8 +67,6 @@ func TestJudge(t *testing.T) {
 		{"a shop too fast", "relative to the limit: 1.006, expected ≤ 1.005", rates(1.006)},
 		{"a shop too slow", "relative to the limit: 0.994, expected ≥ 0.995", rates(.994)},
 	} {
-		if found := judged(c.judge); (found == "") != (c.want == "") || !strings.Contains(found, c.want) {
-			t.Errorf("%s: %q, want %q", c.name, found, c.want)
-		}
+		judged(t, c.name, c.want, c.judge)
 	}
 }

@@ -3,7 +3,6 @@ package deferred
 import (
 	"context"
 	"fmt"
-	"io"
 	"math"
 	"net/http"
 	"slices"
@@ -57,18 +56,13 @@ func (w *warehouse) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 }
 
 func (w *warehouse) await(ctx context.Context, n int) {
-	for end := time.Now().Add(within); ; {
-		w.mu.Lock()
-		arrived := w.n
-		w.mu.Unlock()
-		if arrived >= n {
-			return
-		}
-		if time.Now().After(end) {
-			rig.Check(fmt.Errorf("%d of %d orders arrived within %v", arrived, n, within))
-		}
-		rig.Check(rig.Wait(ctx, 10*time.Millisecond))
-	}
+	rig.In(fmt.Sprintf("not all of %d orders arrived", n), func() {
+		rig.Await(ctx, within, 10*time.Millisecond, func() bool {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			return w.n >= n
+		})
+	})
 }
 
 func (w *warehouse) of(shop, n int) []time.Time {
@@ -99,16 +93,11 @@ func (c *client) send(ctx context.Context, shop, key string) (stored bool, err e
 	if key != "" {
 		req.Header.Set("Idempotency-Key", key)
 	}
-	res, err := c.Do(req)
-	if err != nil {
-		return false, err
+	status, _, err := rig.Ask(&c.Client, req)
+	if err == nil && status != http.StatusOK && status != http.StatusAccepted {
+		err = fmt.Errorf("an order was answered %d", status)
 	}
-	_, _ = io.Copy(io.Discard, res.Body)
-	_ = res.Body.Close()
-	if res.StatusCode != http.StatusOK && res.StatusCode != http.StatusAccepted {
-		return false, fmt.Errorf("an order was answered %s", res.Status)
-	}
-	return res.StatusCode == http.StatusAccepted, nil
+	return status == http.StatusAccepted, err
 }
 
 // client starts a proxy with a rule in front of a warehouse, which end with the part.
@@ -143,21 +132,20 @@ func (l *lab) starts(c *client) {
 		}
 	})
 	c.to.await(l.Ctx, 2*singles)
-	late := make([]time.Duration, singles)
+	late := make(result.Waits, singles)
 	for i := range late {
 		late[i] = c.to.of(i, 2)[1].Sub(sent[i]) - permitted
 	}
 	l.judgeStarts(late)
 }
 
-func (l *lab) judgeStarts(late []time.Duration) {
+func (l *lab) judgeStarts(late result.Waits) {
 	slices.Sort(late)
-	p50, p99 := result.Millis(result.Quantile(late, .5)), result.Millis(result.Quantile(late, .99))
-	fmt.Fprintf(l.Out, "### Single orders\n\nDelay of %d orders at the target after the instant at which the limit "+
-		"permits them: %s.\n\n", len(late), quantiles(late))
+	l.Heading("Single orders")
+	l.Note("Delay of %d orders at the target after the instant at which the limit permits them: %v.", len(late), late)
 	l.Never(late[0] < 0, "an order arrived %v before its limit permitted it", -late[0])
-	l.AtMost(l.where()+"start: p50 in ms after the permitted instant", p50, startP50)
-	l.AtMost(l.where()+"start: p99 in ms after the permitted instant", p99, startP99)
+	l.AtMost(l.where()+"start: p50 in ms after the permitted instant", late.Millis(.5), startP50)
+	l.AtMost(l.where()+"start: p99 in ms after the permitted instant", late.Millis(.99), startP99)
 }
 
 func (l *lab) workedOff(c *client) {
@@ -185,8 +173,9 @@ func (l *lab) judgeBacklog(arrivals [][]time.Time) {
 		}
 		sum += got
 	}
-	fmt.Fprintf(l.Out, "### A backlog\n\n%d shops have %d orders each, of which %d/s may pass. They were worked off in "+
-		"%.1f s, at %.4f of the limit on average, and at %.4f for the shop with the largest deviation.\n\n",
+	l.Heading("A backlog")
+	l.Note("%d shops have %d orders each, of which %d/s may pass. They were worked off in %.1f s, at %.4f of the limit "+
+		"on average, and at %.4f for the shop with the largest deviation.",
 		len(arrivals), backlog, rate, span, sum/float64(len(arrivals)), worst)
 	l.AtMost(l.where()+"backlog: rate of the shop with the largest deviation, relative to the limit", worst, 1+rateOff)
 	l.AtLeast(l.where()+"backlog: rate of the shop with the largest deviation, relative to the limit", worst, 1-rateOff)

@@ -3,7 +3,6 @@ package deferred
 import (
 	"context"
 	"fmt"
-	"io"
 	"strconv"
 	"sync"
 	"time"
@@ -19,9 +18,9 @@ const (
 )
 
 // Demo shows deferred delivery with the queues named by args.
-func Demo(ctx context.Context, args []string, out io.Writer) error {
-	l := &lab{Lab: rig.Lab{Out: out}}
-	return l.Perform(ctx, rig.Experiment{Name: "demo-deferred",
+func Demo(of *rig.Lab, args []string) {
+	l := &lab{Lab: of}
+	l.Perform(rig.Experiment{Name: "demo-deferred",
 		Good: "every stored order was delivered once and in order, and live and deferred orders together kept the limit.",
 		Parts: []rig.Part{l.with("file", rig.OwnStore, l.demo), l.with("redis", rig.RedisStore, l.demo),
 			l.with("postgres", rig.PostgresStore, l.demo)}}, args)
@@ -29,9 +28,9 @@ func Demo(ctx context.Context, args []string, out io.Writer) error {
 
 func (l *lab) demo() {
 	c := l.client("demo", fmt.Sprintf(backlogRule, rate, rate))
-	fmt.Fprintf(l.Out, "Weir demo: %d shops send %d orders per second each, with a limit of %d each; refused orders "+
-		"are stored and delivered later\n\n  shops ──▶ proxy %s ──▶ warehouse\n\n",
-		backlogShops, shopLoad, rate, c.addr)
+	l.Note("Weir demo: %d shops send %d orders per second each, with a limit of %d each; refused orders are stored and "+
+		"delivered later", backlogShops, shopLoad, rate)
+	fmt.Fprintf(l, "\n  shops ──▶ proxy %s ──▶ warehouse\n\n", c.addr)
 	s := l.sell(c)
 	l.awaitQuiet(c)
 	l.judgeSales(c.to, s)
@@ -83,7 +82,7 @@ func (l *lab) sell(c *client) *sales {
 func (l *lab) printQueue(c *client, what string) (waiting float64) {
 	m := l.Scrape(c.addr)
 	waiting = m.Sum("ratelimiter_deferred_waiting")
-	fmt.Fprintf(l.Out, "  %-12s waiting %5.0f   delivered %5.0f   oldest %4.1f s\n", what, waiting,
+	fmt.Fprintf(l, "  %-12s waiting %5.0f   delivered %5.0f   oldest %4.1f s\n", what, waiting,
 		m.Sum("ratelimiter_deferred_deliveries_total", `outcome="done"`), m.Sum("ratelimiter_deferred_oldest_seconds"))
 	return waiting
 }
@@ -92,12 +91,9 @@ func (l *lab) printQueue(c *client, what string) (waiting float64) {
 const quietWithin = 3 * time.Minute
 
 func (l *lab) awaitQuiet(c *client) {
-	for end := time.Now().Add(quietWithin); l.printQueue(c, "quiet") > 0; {
-		if time.Now().After(end) {
-			rig.Check(fmt.Errorf("orders still wait after %v", quietWithin))
-		}
-		l.Wait(time.Now().Add(time.Second))
-	}
+	rig.In("orders still wait", func() {
+		rig.Await(l.Ctx, quietWithin, time.Second, func() bool { return l.printQueue(c, "quiet") == 0 })
+	})
 }
 
 func (l *lab) judgeSales(w *warehouse, s *sales) {
@@ -115,9 +111,9 @@ func (l *lab) judgeSales(w *warehouse, s *sales) {
 		most = max(most, busiest(w.at[shop]))
 	}
 	live := w.n - late
-	fmt.Fprintf(l.Out, "\n%d orders were admitted, %d stored, %d answered otherwise; the warehouse received %d live "+
-		"and %d deferred ones\n", s.passed, s.stored, s.others, live, late)
-	fmt.Fprintf(l.Out, "maximum from one shop in any %v: %d; the limit allows %d\n", window, most, mostAllowed)
+	l.Note("%d orders were admitted, %d stored, %d answered otherwise; the warehouse received %d live and %d deferred "+
+		"ones", s.passed, s.stored, s.others, live, late)
+	l.Note("maximum from one shop in any %v: %d; the limit allows %d", window, most, mostAllowed)
 	l.Never(s.stored == 0, "nothing was stored")
 	l.Never(s.others > 0, "%d orders were neither admitted nor stored", s.others)
 	l.Never(late != s.stored, "%d orders were stored, %d delivered", s.stored, late)

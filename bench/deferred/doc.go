@@ -4,14 +4,9 @@
 package deferred
 
 import (
-	"context"
 	"fmt"
-	"io"
-	"os"
 	"path/filepath"
-	"time"
 
-	"weir/bench/lab/result"
 	"weir/bench/lab/rig"
 )
 
@@ -19,14 +14,13 @@ import (
 //
 // Owned by one goroutine.
 type lab struct {
-	rig.Lab
+	*rig.Lab
 	queue rig.Kind // where deferred requests are kept; OwnStore: in a file
 }
 
-// Run plays the parts named by args, or those with a queue in a file. The error says which
-// expectations were missed.
-func Run(ctx context.Context, args []string, out io.Writer) error {
-	l := &lab{Lab: rig.Lab{Out: out}}
+// Run plays the parts named by args, or those with a queue in a file.
+func Run(of *rig.Lab, args []string) {
+	l := &lab{Lab: of}
 	if len(args) == 0 {
 		args = []string{"accept", "deliveries", "live"}
 	}
@@ -35,7 +29,7 @@ func Run(ctx context.Context, args []string, out io.Writer) error {
 		l.deliveries()
 		l.live()
 	}
-	return l.Perform(ctx, rig.Experiment{Name: "deferred", Good: "every figure is within its bound.",
+	l.Perform(rig.Experiment{Name: "deferred", Good: "every figure is within its bound.",
 		Parts: []rig.Part{{Name: "accept", Play: l.accept}, {Name: "deliveries", Play: l.deliveries},
 			{Name: "live", Play: l.live},
 			l.with("redis", rig.RedisStore, all), l.with("postgres", rig.PostgresStore, all)}}, args)
@@ -45,7 +39,7 @@ func Run(ctx context.Context, args []string, out io.Writer) error {
 func (l *lab) with(name string, queue rig.Kind, play func()) rig.Part {
 	return rig.Part{Name: name, Play: func() {
 		l.queue = queue
-		fmt.Fprintf(l.Out, "## Queue: %s\n\n", name)
+		l.Heading("Queue: %s", name)
 		play()
 	}}
 }
@@ -71,20 +65,13 @@ func (l *lab) queueURL(name string) string {
 // settings returns the settings of a proxy with a rule for POST and, if there are two terms, one
 // for PUT. Terms are a limit and whether it defers.
 func (l *lab) settings(name string, terms ...string) []string {
-	file, rules := filepath.Join(l.Dir, name+".yaml"), "rules:\n"
+	rules := "rules:\n"
 	for i, t := range terms {
 		method := [...]string{"POST", "PUT"}[i]
 		rules += fmt.Sprintf("- {id: %s, match: {methods: [%s]}, %s}\n", method, method, t)
 	}
-	rig.Check(os.WriteFile(file, []byte(rules), 0o600))
-	return []string{"RULES_FILE=" + file, "RATE_LIMIT_ALGORITHM=off", "GATE=off", "DEFER_URL=" + l.queueURL(name),
+	return []string{l.Rules(rules), "RATE_LIMIT_ALGORITHM=off", "GATE=off", "DEFER_URL=" + l.queueURL(name),
 		"DEFER_RATE=1000000", "DEFER_MAX=10000000", "DEFER_MAX_BYTES=100GiB"}
-}
-
-// quantiles describes the distribution of sorted waits.
-func quantiles(waits []time.Duration) string {
-	return fmt.Sprintf("p50 %.2f ms, p99 %.2f ms, longest %.1f ms", result.Millis(result.Quantile(waits, .5)),
-		result.Millis(result.Quantile(waits, .99)), result.Millis(result.Quantile(waits, 1)))
 }
 
 func megabytes(bytes int64) float64 { return float64(bytes) / 1e6 }

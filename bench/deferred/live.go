@@ -29,8 +29,9 @@ func (l *lab) live() {
 	})
 	micros := func(v float64) float64 { return v }
 	ratio := result.RatioOf(runs[0], runs[1], micros)
-	fmt.Fprintf(l.Out, "### Live requests\n\nwrk sends 1 KiB, %d turns of %v. CPU time per request: %.2f µs under a "+
-		"rule without defer, %.2f µs under a rule with defer and an empty queue. Ratio of the turns: %s\n\n",
+	l.Heading("Live requests")
+	l.Note("wrk sends 1 KiB, %d turns of %v. CPU time per request: %.2f µs under a rule without defer, %.2f µs under a "+
+		"rule with defer and an empty queue. Ratio of the turns: %s",
 		rounds, spell, result.MedianOf(runs[1], micros), result.MedianOf(runs[0], micros), ratio.Ratio(3))
 	l.AtMost(l.where()+"live: CPU time per request with defer, relative to without", ratio.Median, costMax)
 }

@@ -4,9 +4,7 @@
 package pacing
 
 import (
-	"context"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strings"
@@ -35,27 +33,24 @@ type run struct {
 
 // lab is one run of the experiment.
 type lab struct {
-	rig.Lab
+	*rig.Lab
 	recorder *recorder
 }
 
 // Run measures the generators and prints Markdown.
-func Run(ctx context.Context, out io.Writer) error {
-	l := &lab{Lab: rig.Lab{Out: out}}
-	return l.Run(ctx, func() {
-		l.recorder = rig.Must(startRecorder())
-		l.Keep(l.recorder.sockets.Stop)
-		l.calibrate()
-		all := l.installed()
-		for _, rate := range []int{1000, 10_000} {
-			l.table(rate, rig.Turns(rounds, len(all), func(i int) (r run) {
-				rig.In(fmt.Sprintf("%s at %d/s", all[i].name, rate), func() { r = l.once(all[i], rate) })
-				fmt.Fprintf(l.Out, "  %d/s %s: %d arrived, gap error p99 %.0f µs, late p99 %.0f µs\n", rate, r.name, r.Requests,
-					micros(r.Gap.P99), micros(r.Late.P99))
-				return r
-			}))
-		}
-	})
+func Run(of *rig.Lab) {
+	l := &lab{Lab: of, recorder: rig.Must(startRecorder())}
+	l.Keep(l.recorder.sockets.Stop)
+	l.calibrate()
+	all := l.installed()
+	for _, rate := range []int{1000, 10_000} {
+		l.table(rate, rig.Turns(rounds, len(all), func(i int) (r run) {
+			rig.In(fmt.Sprintf("%s at %d/s", all[i].name, rate), func() { r = l.once(all[i], rate) })
+			fmt.Fprintf(l, "  %d/s %s: %d arrived, gap error p99 %.0f µs, late p99 %.0f µs\n", rate, r.name, r.Requests,
+				micros(r.Gap.P99), micros(r.Late.P99))
+			return r
+		}))
+	}
 }
 
 // calibrate measures and prints the precision of the recorder.
@@ -63,11 +58,11 @@ func (l *lab) calibrate() {
 	load := loadAverage() // of other programs
 	var s record.Spread
 	rig.In("measure the recorder", func() { s = spreadOf(rig.Must(l.recorder.precision(probes, probeEvery))) })
-	fmt.Fprintf(l.Out, "### Pacing, seen at the receiving side\n\n")
-	fmt.Fprintf(l.Out, "Arrival times are taken by the kernel (SO_TIMESTAMPNS). With %d requests of the recorder "+
-		"itself they were p50 %.0f µs, p99 %.0f µs "+
-		"and at most %.0f µs after the start of write(2), which the recorder and the kernel add to the figures below. "+
-		"Load average of the machine at the start: %s.\n\n", probes, micros(s.P50), micros(s.P99), micros(s.Max), load)
+	l.Heading("Pacing, seen at the receiving side")
+	l.Note("Arrival times are taken by the kernel (SO_TIMESTAMPNS). With %d requests of the recorder itself they were "+
+		"p50 %.0f µs, p99 %.0f µs and at most %.0f µs after the start of write(2), which the recorder and the kernel add "+
+		"to the figures below. Load average of the machine at the start: %s.", probes,
+		micros(s.P50), micros(s.P99), micros(s.Max), load)
 }
 
 // loadAverage returns the machine's load average over one, five and fifteen minutes.
@@ -90,7 +85,7 @@ func (l *lab) installed() (there []generator) {
 		there = append(there, g)
 	}
 	if len(missing) > 0 {
-		fmt.Fprintf(l.Out, "Not installed, and left out: %s.\n\n", strings.Join(missing, ", "))
+		l.Note("Not installed, and left out: %s.", strings.Join(missing, ", "))
 	}
 	return there
 }
@@ -98,7 +93,7 @@ func (l *lab) installed() (there []generator) {
 func (l *lab) once(g generator, rate int) run {
 	l.Wait(time.Now().Add(quiet))
 	l.recorder.take()
-	r := run{name: g.name, own: g.run(&l.Lab, l.recorder.addr, rate, span)}
+	r := run{name: g.name, own: g.run(l.Lab, l.recorder.addr, rate, span)}
 	stamps, unstamped := l.recorder.take()
 	if unstamped > 0 || len(stamps) == 0 {
 		rig.Check(fmt.Errorf("%d requests arrived, and the kernel gave no arrival time for %d", len(stamps), unstamped))
@@ -137,6 +132,6 @@ func (l *lab) table(rate int, runs [][]run) {
 				fmt.Sprintf("%+.4f %%", 100*result.MedianOf(rs, func(r run) float64 { return r.RateError }))},
 			times(func(r run) *record.Spread { return &r.Gap }), times(func(r run) *record.Spread { return &r.Late }), own))
 	}
-	fmt.Fprintf(l.Out, "\n### %d requests/s, %d runs of %v each in turns, the first second left out\n\n%v\n", rate,
-		rounds, span, table)
+	l.Heading("%d requests/s, %d runs of %v each in turns, the first second left out", rate, rounds, span)
+	l.Table(table)
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/bench/lab/result"
 	"weir/bench/lab/rig"
 	"weir/internal/test/testkit"
 	"weir/loadgen/pace"
@@ -167,7 +168,7 @@ func TestPrecision(t *testing.T) {
 
 func TestTable(t *testing.T) {
 	var out strings.Builder
-	l := &lab{Lab: rig.Lab{Out: &out}}
+	l := &lab{Lab: &rig.Lab{Report: &result.Report{Out: &out}}}
 	lag := us(1, 2, 3)
 	l.table(1000, [][]run{
 		{{name: "ours", own: own{lag: &lag, says: "VALID"}, judgement: judgement{Requests: 10, Gap: us(1, 2, 3)}},

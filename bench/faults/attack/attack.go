@@ -10,9 +10,7 @@ package attack
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -43,40 +41,37 @@ type scene struct {
 	attacks  []attack
 }
 
-// Run plays the named attacks, or all, and prints tables. It fails if the effect on good requests
-// was too large, attackers stayed connected, or the proxy ended or had a fault.
-func Run(ctx context.Context, names []string, out io.Writer) error {
-	var l rig.Lab
-	return l.Run(ctx, func() {
-		most := rig.Must(attackers())
-		var rows []*row
-		play := func(s *scene, a attack) *row {
-			r, alone := &row{attack: &a, scene: s}, new(rig.Lab)
-			rig.In(a.name, func() { rig.Check(alone.Run(l.Ctx, func() { r.play(alone) })) })
-			return r
+// Run plays the named attacks, or all, and prints tables. It misses an expectation if the effect on
+// good requests was too large, attackers stayed connected, or the proxy ended or had a fault.
+func Run(l *rig.Lab, names []string) {
+	most := rig.Must(attackers())
+	var rows []*row
+	play := func(s *scene, a attack) *row {
+		r := &row{attack: &a, scene: s}
+		rig.In(a.name, func() { rig.Check(l.Run(l.Ctx, func() { r.play(l) })) })
+		return r
+	}
+	var parts []rig.Part
+	for _, s := range scenes(most) {
+		base := sync.OnceValue(func() *row { return play(&s, attack{name: "none"}) })
+		for _, a := range s.attacks {
+			parts = append(parts, rig.Part{Name: a.name, Play: func() {
+				without := base()
+				r := play(&s, a)
+				r.base = without
+				rows = append(rows, r)
+				fmt.Fprintf(l, "  %s\n", r.line())
+			}})
 		}
-		var parts []rig.Part
-		for _, s := range scenes(most) {
-			base := sync.OnceValue(func() *row { return play(&s, attack{name: "none"}) })
-			for _, a := range s.attacks {
-				parts = append(parts, rig.Part{Name: a.name, Play: func() {
-					without := base()
-					r := play(&s, a)
-					r.base = without
-					rows = append(rows, r)
-					fmt.Fprintf(out, "  %s\n", r.line())
-				}})
-			}
-		}
-		chosen := rig.Must(rig.Choose("attack", parts, names))
-		fmt.Fprintf(out, "Up to %d attackers from %d addresses. Pacing: at most %d connections opened and %d pieces sent "+
-			"per second; large messages less often, by their size.\n\n",
-			most, addresses, fastOpens, most*int(time.Second/time.Millisecond)/int(everyPiece/time.Millisecond))
-		for _, p := range chosen {
-			p.Play()
-		}
-		rig.Check(show(out, rows))
-	})
+	}
+	chosen := rig.Choose("attack", parts, names)
+	l.Note("Up to %d attackers from %d addresses. Pacing: at most %d connections opened and %d pieces sent per second; "+
+		"large messages less often, by their size.",
+		most, addresses, fastOpens, most*int(time.Second/time.Millisecond)/int(everyPiece/time.Millisecond))
+	for _, p := range chosen {
+		p.Play()
+	}
+	show(l, rows)
 }
 
 // scenes returns all attacks for up to most attackers at the same time.
@@ -101,11 +96,11 @@ func attackers() (int, error) {
 const TargetName = "attack-target"
 
 // Target serves that target at the address in args until ctx ends.
-func Target(ctx context.Context, args []string, _ io.Writer) error {
+func Target(l *rig.Lab, args []string) {
 	if len(args) != 1 {
-		return errors.New("the target of attacks needs its address")
+		rig.Misused("the target of attacks needs its address")
 	}
-	return rig.Serve(ctx, args[0], rig.Misbehaviour())
+	rig.Check(rig.Serve(l.Ctx, args[0], rig.Misbehaviour()))
 }
 
 // separate starts that target as a process of its own.
@@ -162,9 +157,7 @@ func (r *row) play(l *rig.Lab) {
 func (s *scene) env(l *rig.Lab, target string) []string {
 	env := append([]string{"TARGET_URL=http://" + target}, s.settings...)
 	if s.rules != "" {
-		file := filepath.Join(l.Dir, "rules.yaml")
-		rig.Check(os.WriteFile(file, []byte(s.rules), 0o600))
-		env = append(env, "RULES_FILE="+file)
+		env = append(env, l.Rules(s.rules))
 	}
 	if s.stored {
 		env = append(env, "DEFER_URL=file:"+filepath.Join(l.Dir, "queue"))

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"weir/bench/lab/rig"
+	"weir/bench/lab/rig/rigtest"
 	"weir/loadgen/record"
 )
 
@@ -51,15 +52,19 @@ func TestReport(t *testing.T) {
 	} {
 		r := good()
 		c.change(r)
-		var out strings.Builder
-		err := show(&out, []*row{r})
-		if (err == nil) != (c.problem == "") || err != nil && !strings.Contains(out.String(), c.problem) {
-			t.Errorf("%s: got %v, want %q in\n%s", c.name, err, c.problem, &out)
-		}
-		if got := strings.Contains(out.String(), "Remark"); got != (c.remark != "") ||
-			!strings.Contains(out.String(), c.remark) {
-			t.Errorf("%s: want the remark %q in\n%s", c.name, c.remark, &out)
-		}
+		shown(t, c.name, r, c.problem, c.remark)
+	}
+}
+
+// shown checks the problem and the remark, if any, in the report of a row.
+func shown(t *testing.T, name string, r *row, problem, remark string) {
+	t.Helper()
+	out, err := rigtest.Play(t, func(l *rig.Lab) { show(l, []*row{r}) })
+	if (err == nil) != (problem == "") || !strings.Contains(out, problem) {
+		t.Errorf("%s: got %v, want %q in\n%s", name, err, problem, out)
+	}
+	if strings.Contains(out, "Remark") != (remark != "") || !strings.Contains(out, remark) {
+		t.Errorf("%s: want the remark %q in\n%s", name, remark, out)
 	}
 }
 

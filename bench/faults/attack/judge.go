@@ -3,7 +3,6 @@ package attack
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -119,40 +118,39 @@ func (r *row) line() string {
 }
 
 // show prints the tables and the conclusion.
-func show(out io.Writer, rows []*row) error {
+func show(l *rig.Lab, rows []*row) {
 	onShare := func(r *row) bool { return r.attack.goal > 0 }
 	if costs := slices.DeleteFunc(slices.Clone(rows), onShare); len(costs) > 0 {
-		showCosts(out, costs)
+		showCosts(l.Report, costs)
 	}
 	if shares := slices.DeleteFunc(slices.Clone(rows), func(r *row) bool { return !onShare(r) }); len(shares) > 0 {
-		showShares(out, shares)
+		showShares(l.Report, shares)
 	}
-	var e result.Expectations
 	var wrong []*rig.Loaded // of rows that missed their goal
 	faults := 0             // that a busy machine does not explain
 	for _, r := range rows {
-		before := len(e.Missed())
-		r.expect(&e)
-		switch missed := len(e.Missed()) - before; {
+		before := len(l.Missed())
+		r.expect(&l.Expectations)
+		switch missed := len(l.Missed()) - before; {
 		case missed == 1 && onShare(r) && r.load != nil && r.kept() < r.attack.goal:
 			wrong = append(wrong, r.load)
 		default:
 			faults += missed
 		}
 		for _, text := range r.remarks() {
-			fmt.Fprintf(out, "Remark: %s\n", text)
+			l.Note("Remark: %s", text)
 		}
 	}
 	var doubt error
 	if faults == 0 && len(wrong) > 0 {
 		doubt = rig.Doubt(wrong)
 	}
-	return e.Conclude(out,
-		"the good traffic was served, every attacker was disconnected in time, and the proxy worked afterwards.", doubt)
+	l.Conclude("the good traffic was served, every attacker was disconnected in time, and the proxy worked afterwards.",
+		doubt)
 }
 
 // showCosts prints the attacks that hold connections or send expensive messages.
-func showCosts(out io.Writer, rows []*row) {
+func showCosts(out *result.Report, rows []*row) {
 	table := result.NewTable("attack | opened | refused | at once | good p50 ms | p99 ms | × base | failed | proxy MB " +
 		"| kB each | kernel MB | cores: proxy | attackers | still there | gone after s | answered")
 	for _, r := range append([]*row{rows[0].base}, rows...) {
@@ -166,15 +164,16 @@ func showCosts(out io.Writer, rows []*row) {
 		}
 	}
 	good := rows[0].scene.good
-	fmt.Fprintf(out, "\n### Expensive connections and messages\n\n%v\n%d good requests per second for %v, during each "+
-		"attack, on a separate proxy. Settings: %s; all others are defaults.\n\n",
-		table, good.Rate, good.For, strings.Join(rows[0].scene.settings, " "))
-	describe(out, rows)
-	fmt.Fprint(out, explanation)
+	out.Heading("Expensive connections and messages")
+	out.Table(table)
+	out.Note("%d good requests per second for %v, during each attack, on a separate proxy. Settings: %s; all others are "+
+		"defaults.", good.Rate, good.For, strings.Join(rows[0].scene.settings, " "))
+	out.Note("%s", about(rows))
+	out.Note(explanation)
 }
 
 // showShares prints the attacks on what all clients share.
-func showShares(out io.Writer, rows []*row) {
+func showShares(out *result.Report, rows []*row) {
 	table := result.NewTable("attack | good client alone % | beside attackers % | of that % | goal % | p50 ms | p99 ms " +
 		"| answered | attackers opened | at once | answered")
 	for _, r := range rows {
@@ -185,9 +184,10 @@ func showShares(out io.Writer, rows []*row) {
 				1e3*l.P50, 1e3*l.P99, answers(r.load), r.opened, r.most, r.summary())
 		}
 	}
-	fmt.Fprintf(out, "\n### More than a share\n\n%v\n", table)
-	describe(out, rows)
-	fmt.Fprint(out, explanationShares)
+	out.Heading("More than a share")
+	out.Table(table)
+	out.Note("%s", about(rows))
+	out.Note(explanationShares)
 }
 
 // answers describes how the requests of a load were answered.
@@ -199,23 +199,15 @@ func answers(l *rig.Loaded) string {
 	return words.summary()
 }
 
-func describe(out io.Writer, rows []*row) {
-	for _, r := range rows {
-		fmt.Fprintf(out, "%s: %s\n", r.attack.name, r.attack.about)
-	}
+func about(rows []*row) string {
+	return strings.Join(result.Map(rows, func(r *row) string { return r.attack.name + ": " + r.attack.about }), "\n")
 }
 
-const explanation = `
-"refused" counts connections that the proxy closed because there were too many, and failed connects. "kB each" is the
-peak growth of the proxy's resident memory divided by the attackers at the same time; 0 if they were too few. "kernel MB" is
-the peak size of the buffers of all TCP sockets of the machine. "still there" counts the clients' connections 2 s after the
-timeout of the last one; "gone after" is when none was left.
+const explanation = `"refused" counts connections that the proxy closed because there were too many, and failed
+connects. "kB each" is the peak growth of the proxy's resident memory divided by the attackers at the same time; 0 if
+they were too few. "kernel MB" is the peak size of the buffers of all TCP sockets of the machine. "still there" counts
+the clients' connections 2 s after the timeout of the last one; "gone after" is when none was left.`
 
-`
-
-const explanationShares = `
-The success of a good client: the share of its requests that are answered 200 within a second; for the attacks on
-the queue, the share of the requests refused by the limit that are stored and delivered. Alone, and from a second
-after the attackers have come, on separate proxies. "closed" counts requests without an answer.
-
-`
+const explanationShares = `The success of a good client: the share of its requests that are answered 200 within a
+second; for the attacks on the queue, the share of the requests refused by the limit that are stored and delivered.
+Alone, and from a second after the attackers have come, on separate proxies. "closed" counts requests without an answer.`

@@ -184,12 +184,7 @@ func orders(r *row) http.Handler {
 // awaitDeliveries waits until the target has received the good requests that were stored, or should
 // have.
 func (r *row) awaitDeliveries(ctx context.Context) {
-	var stored int64
-	for _, o := range r.load.Outcomes {
-		if o.Status == http.StatusAccepted {
-			stored++
-		}
-	}
+	stored := int64(len(r.load.Answered(http.StatusAccepted)))
 	for end := time.Now().Add(deliveryWait); r.delivered.Load() < stored && time.Now().Before(end); {
 		rig.Check(rig.Wait(ctx, 20*time.Millisecond))
 	}

@@ -75,14 +75,7 @@ func TestReportShares(t *testing.T) {
 	} {
 		r := beside(200, 200, 200, 200)
 		c.change(r)
-		var out strings.Builder
-		err := show(&out, []*row{r})
-		if (err == nil) != (c.problem == "") || !strings.Contains(out.String(), c.problem) {
-			t.Errorf("%s: got %v, want %q in\n%s", c.name, err, c.problem, &out)
-		}
-		if strings.Contains(out.String(), "Remark") != (c.remark != "") || !strings.Contains(out.String(), c.remark) {
-			t.Errorf("%s: want the remark %q in\n%s", c.name, c.remark, &out)
-		}
+		shown(t, c.name, r, c.problem, c.remark)
 	}
 }
 

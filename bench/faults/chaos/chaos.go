@@ -17,7 +17,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"weir/bench/lab/result"
 	"weir/bench/lab/rig"
 )
 
@@ -58,41 +57,37 @@ type run struct {
 	problems []string
 }
 
-// Run plays 10^6 exchanges, or the number in args. The error says what failed.
-func Run(ctx context.Context, args []string, out io.Writer) error {
-	l := &rig.Lab{Out: out}
-	return l.Run(ctx, func() {
-		n := rig.Must(rig.Number{What: "exchanges", Usual: exchangesUsual, Least: exchangesLeast,
-			Most: math.MaxInt32}.Read(args))
-		ctx, cancel := context.WithCancel(l.Ctx)
-		r := &run{ctx: ctx, giveUp: cancel, restarts: max(1, restarts*n/exchangesUsual),
-			target: &target{addr: "127.0.0.1:0", wasReset: make(map[string]bool)}}
-		rig.Check(r.target.listen())
-		l.Keep(func() { r.target.sockets.Stop() }) // those after the last restart
-		r.proxy = l.StartApart(0, append([]string{"TARGET_URL=http://" + r.target.addr}, settings...)...)
-		for i := range clients {
-			r.clients = append(r.clients,
-				&client{run: r, number: i, mayLeave: i%4 == 0, r: rand.New(rand.NewPCG(seed, uint64(i)))})
-		}
-		r.play(out, n)
-	})
+// Run plays 10^6 exchanges, or the number in args.
+func Run(l *rig.Lab, args []string) {
+	n := rig.Number{What: "exchanges", Usual: exchangesUsual, Least: exchangesLeast, Most: math.MaxInt32}.Read(args)
+	ctx, cancel := context.WithCancel(l.Ctx)
+	r := &run{ctx: ctx, giveUp: cancel, restarts: max(1, restarts*n/exchangesUsual),
+		target: &target{addr: "127.0.0.1:0", wasReset: make(map[string]bool)}}
+	rig.Check(r.target.listen())
+	l.Keep(func() { r.target.sockets.Stop() }) // those after the last restart
+	r.proxy = l.StartApart(0, append([]string{"TARGET_URL=http://" + r.target.addr}, settings...)...)
+	for i := range clients {
+		r.clients = append(r.clients,
+			&client{run: r, number: i, mayLeave: i%4 == 0, r: rand.New(rand.NewPCG(seed, uint64(i)))})
+	}
+	r.play(l, n)
 }
 
-func (r *run) play(out io.Writer, n int) {
-	fmt.Fprintf(out, "%d exchanges of %d clients, %d restarts of the target, %d changes of the limit; seed %d\n\n", n,
+func (r *run) play(l *rig.Lab, n int) {
+	l.Note("%d exchanges of %d clients, %d restarts of the target, %d changes of the limit; seed %d", n,
 		clients, r.restarts, limitChanges, seed)
 	began := time.Now()
 	var base, end resources
 	err := rig.Try(func() {
-		rig.While(5*time.Second, func() { r.printProgress(out, n, time.Since(began)) }, func() { base, end = r.parts(n) })
+		rig.While(5*time.Second, func() { r.printProgress(l, n, time.Since(began)) }, func() { base, end = r.parts(n) })
 	})
 	if len(r.failures()) >= problemsMax {
-		rig.Check(judge(out, r.failures(), nil))
+		r.judge(l)
 	}
 	rig.Check(err)
 	b := r.collect()
 	stopped := r.proxy.Stop()
-	rig.Check(errors.Join(r.report(out, b, [2]resources{base, end}, time.Since(began)), stopped))
+	rig.Check(errors.Join(rig.Try(func() { r.report(l, b, [2]resources{base, end}, time.Since(began)) }), stopped))
 }
 
 // parts plays n exchanges: first those before the baseline, then the others with disturbances.
@@ -218,38 +213,32 @@ func (r *run) collect() *counts {
 	return b
 }
 
-func (r *run) report(out io.Writer, b *counts, h [2]resources, took time.Duration) error {
-	t := &b.clients
-	read := result.NewTable("clients read | 200 | of them cut | tunnels | 429 | 502 | 503 | not waited for")
-	read.Add("| %d | %d | %d | %d | %d | %d | %d", t.byStatus[200], t.cut, t.byStatus[101], t.byStatus[429],
+func (r *run) report(l *rig.Lab, b *counts, h [2]resources, took time.Duration) {
+	l.Note("%d exchanges in %.0f s", r.exchanges.Load(), took.Seconds())
+	t, sum := &b.clients, b.proxy.Sum
+	l.Head("clients read", "200", "of them cut", "tunnels", "429", "502", "503", "not waited for")
+	l.Add("| %d | %d | %d | %d | %d | %d | %d", t.byStatus[200], t.cut, t.byStatus[101], t.byStatus[429],
 		t.byStatus[502], t.byStatus[503], t.lost)
-	did := result.NewTable("proxy | forwarded | rejected | abandoned | repeated | failed at the target | answered | " +
-		"target saw | served | clients paused | stalled")
-	did.Add("| %.0f | %.0f | %.0f | %.0f | %.0f | %v | %d | %d | %.0f | %.0f",
-		b.proxy.Sum("ratelimiter_requests_total", `decision="forwarded"`),
-		b.proxy.Sum("ratelimiter_requests_total", `decision="rejected"`),
-		b.proxy.Sum("ratelimiter_requests_abandoned_total"), b.proxy.Sum("ratelimiter_upstream_retries_total"),
-		b.proxy.Sum("ratelimiter_upstream_errors_total"),
-		b.answered(), b.seen, b.served, b.proxy.Sum("ratelimiter_client_pauses_total"),
-		b.proxy.Sum("ratelimiter_client_stalls_total"))
-	holds := result.NewTable("the proxy holds | descriptors | goroutines | clients' connections | to the target | RSS MB")
+	l.Head("proxy", "forwarded", "rejected", "abandoned", "repeated", "failed at the target", "answered", "target saw",
+		"served", "clients paused", "stalled")
+	l.Add("| %.0f | %.0f | %.0f | %.0f | %.0f | %v | %d | %d | %.0f | %.0f",
+		sum("ratelimiter_requests_total", `decision="forwarded"`), sum("ratelimiter_requests_total", `decision="rejected"`),
+		sum("ratelimiter_requests_abandoned_total"), sum("ratelimiter_upstream_retries_total"),
+		sum("ratelimiter_upstream_errors_total"), b.answered(), b.seen, b.served,
+		sum("ratelimiter_client_pauses_total"), sum("ratelimiter_client_stalls_total"))
+	l.Head("the proxy holds", "descriptors", "goroutines", "clients' connections", "to the target", "RSS MB")
 	for i, when := range []string{"in the baseline", "at the end"} {
-		holds.Add("%s | %d | %d | %d | %d | %.0f", when, h[i].Descriptors, h[i].Goroutines, h[i].Clients, h[i].Targets,
+		l.Add("%s | %d | %d | %d | %d | %.0f", when, h[i].Descriptors, h[i].Goroutines, h[i].Clients, h[i].Targets,
 			float64(h[i].RSS)/1e6)
 	}
-	fmt.Fprintf(out, "\n%d exchanges in %.0f s\n\n%v\n%v\n%v", r.exchanges.Load(), took.Seconds(), read, did, holds)
-	return judge(out, slices.Concat(r.failures(), h[0].grown(h[0]), h[1].grown(h[0])), b)
+	b.audit(&l.Expectations)
+	r.judge(l, slices.Concat(h[0].grown(h[0]), h[1].grown(h[0]))...)
 }
 
-// judge concludes from the problems found and, unless b is nil, from the counts.
-func judge(out io.Writer, found []string, b *counts) error {
-	var e result.Expectations
-	for _, text := range found {
-		e.Never(true, "%s", text)
+// judge concludes, also from the problems of clients and others.
+func (r *run) judge(l *rig.Lab, found ...string) {
+	for _, text := range append(r.failures(), found...) {
+		l.Never(true, "%s", text)
 	}
-	if b != nil {
-		b.audit(&e)
-	}
-	return e.Conclude(out,
-		"every answer went to the right client, the counts agree, and the proxy released all resources.", nil)
+	l.Conclude("every answer went to the right client, the counts agree, and the proxy released all resources.", nil)
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"weir/bench/lab/result"
+	"weir/bench/lab/result/resulttest"
 	"weir/bench/lab/rig"
 	"weir/bench/lab/rig/rigtest"
 )
@@ -101,9 +102,9 @@ func TestMay(t *testing.T) {
 // A fiftieth of bench chaos, with everything that happens in it.
 func TestLittleChaos(t *testing.T) {
 	rigtest.Build(t, "proxy")
-	var out bytes.Buffer
-	if err := Run(t.Context(), []string{strconv.Itoa(exchangesLeast)}, &out); err != nil {
-		t.Errorf("%v\n%s", err, &out)
+	out, err := rigtest.Play(t, func(l *rig.Lab) { Run(l, []string{strconv.Itoa(exchangesLeast)}) })
+	if err != nil {
+		t.Errorf("%v\n%s", err, out)
 	}
 }
 
@@ -146,10 +147,7 @@ func TestAudit(t *testing.T) {
 		c.change(b)
 		var e result.Expectations
 		b.audit(&e)
-		got := strings.Join(e.Missed(), "\n")
-		if (got == "") != (c.problem == "") || !strings.Contains(got, c.problem) {
-			t.Errorf("%s: got %q, want %q", c.name, got, c.problem)
-		}
+		resulttest.Misses(t, c.name, &e, c.problem)
 	}
 }
 

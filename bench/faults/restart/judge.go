@@ -2,10 +2,10 @@ package restart
 
 import (
 	"fmt"
-	"io"
 	"time"
 
 	"weir/bench/lab/result"
+	"weir/bench/lab/rig"
 )
 
 // A tally counts the exchanges of one kind.
@@ -41,27 +41,22 @@ func (r *run) expect(e *result.Expectations) {
 	}
 }
 
-func (r *run) show(out io.Writer) error {
-	table := result.NewTable("exchanges | answered | across a restart | refused | reset | cut | wrong | longest ms |")
+func (r *run) show(l *rig.Lab) {
+	l.Head("exchanges", "answered", "across a restart", "refused", "reset", "cut", "wrong", "longest ms", "")
 	for _, k := range r.kinds {
 		t := r.tallies[k.name]
-		table.Add("%s | %d | %d | %d | %d | %d | %d | %.0f | %s", k.name, t.ok, t.across, t.faults[refused],
-			t.faults[reset], t.faults[cut], t.faults[wrong],
-			1e3*t.longest.Seconds(), k.about)
+		l.Add("%s | %d | %d | %d | %d | %d | %d | %.0f | %s", k.name, t.ok, t.across, t.faults[refused],
+			t.faults[reset], t.faults[cut], t.faults[wrong], 1e3*t.longest.Seconds(), k.about)
 	}
-	times := result.NewTable(fmt.Sprintf("%d restarts | least | median | most", len(r.changes)))
-	for _, f := range []struct {
-		name string
-		of   func(c change) float64
-	}{{"hand-over ms", func(c change) float64 { return c.handed.Seconds() }},
-		{"drain of the old process ms", func(c change) float64 { return c.drained.Seconds() }}} {
-		s := result.SpreadOf(r.changes, f.of)
-		times.Add("%s | %.0f | %.0f | %.0f", f.name, 1e3*s.Least, 1e3*s.Median, 1e3*s.Most)
+	l.Head(fmt.Sprintf("%d restarts", len(r.changes)), "least", "median", "most")
+	times := func(name string, of func(c change) time.Duration) {
+		s := result.SpreadOf(r.changes, func(c change) float64 { return result.Millis(of(c)) })
+		l.Add("%s | %.0f | %.0f | %.0f", name, s.Least, s.Median, s.Most)
 	}
-	fmt.Fprintf(out, "\n%v\n%v\nA hand-over lasts from the start of the new process until its first answer.\n"+
-		"%d connections were found closed before anything was sent on them, which is not a failure.\n", table, times,
-		r.idleClosed.Load())
-	var e result.Expectations
-	r.expect(&e)
-	return e.Conclude(out, "no connection was refused, every request was answered and no answer was truncated.", nil)
+	times("hand-over ms", func(c change) time.Duration { return c.handed })
+	times("drain of the old process ms", func(c change) time.Duration { return c.drained })
+	l.Note("A hand-over lasts from the start of the new process until its first answer. %d connections were found "+
+		"closed before anything was sent on them, which is not a failure.", r.idleClosed.Load())
+	r.expect(&l.Expectations)
+	l.Conclude("no connection was refused, every request was answered and no answer was truncated.", nil)
 }

@@ -6,7 +6,6 @@ package restart
 import (
 	"context"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 	"sync"
@@ -54,35 +53,32 @@ func newRun(addr, target string) *run {
 	return r
 }
 
-// Run restarts the proxy 20 times, or the number of times in args. It fails if a client
+// Run restarts the proxy 20 times, or the number of times in args. It misses an expectation if a client
 // noticed.
-func Run(ctx context.Context, args []string, out io.Writer) error {
-	l := &rig.Lab{Out: out}
-	return l.Run(ctx, func() {
-		n := rig.Must(rig.Number{What: "restarts", Usual: restartsUsual, Least: 1, Most: restartsMax}.Read(args))
-		r := newRun(rig.Must(freeport.Addr()), l.Serve(rig.Misbehaviour()))
-		first := r.launch(l, 0)
-		rig.Check(first.AwaitPort(l.Ctx, r.addr))
-		fmt.Fprintf(out, "%d restarts of the proxy, %v apart, under load: each time a new process takes over the port and "+
-			"the old one drains\n\n", n, calm)
-		working, enough := context.WithCancel(l.Ctx)
-		var workers sync.WaitGroup
-		for i := range r.kinds {
-			for range r.kinds[i].workers {
-				workers.Go(func() { (&worker{kind: &r.kinds[i], run: r}).work(working) })
-			}
+func Run(l *rig.Lab, args []string) {
+	n := rig.Number{What: "restarts", Usual: restartsUsual, Least: 1, Most: restartsMax}.Read(args)
+	r := newRun(rig.Must(freeport.Addr()), l.Serve(rig.Misbehaviour()))
+	first := r.launch(l, 0)
+	rig.Check(first.AwaitPort(l.Ctx, r.addr))
+	l.Note("%d restarts of the proxy, %v apart, under load: each time a new process takes over the port and the old one "+
+		"drains", n, calm)
+	working, enough := context.WithCancel(l.Ctx)
+	var workers sync.WaitGroup
+	for i := range r.kinds {
+		for range r.kinds[i].workers {
+			workers.Go(func() { (&worker{kind: &r.kinds[i], run: r}).work(working) })
 		}
-		last := first
-		err := rig.Try(func() {
-			last = r.replace(l, first, n)
-			l.Wait(time.Now().Add(calm))
-		})
-		enough()
-		rig.Check(err) // workers may be waiting
-		workers.Wait()
-		rig.Check(last.Stop())
-		rig.Check(r.show(out))
+	}
+	last := first
+	err := rig.Try(func() {
+		last = r.replace(l, first, n)
+		l.Wait(time.Now().Add(calm))
 	})
+	enough()
+	rig.Check(err) // workers may be waiting
+	workers.Wait()
+	rig.Check(last.Stop())
+	r.show(l)
 }
 
 // launch starts the proxy of a generation, named by it in Via; all but the first take over the
@@ -121,7 +117,7 @@ func (r *run) replace(l *rig.Lab, current *rig.Process, n int) *rig.Process {
 			c.drained = time.Since(handed)
 		})
 		current = next
-		fmt.Fprintf(l.Out, "  restart %2d: handed over in %3.0f ms; %d failures so far\n", c.number,
+		fmt.Fprintf(l, "  restart %2d: handed over in %3.0f ms; %d failures so far\n", c.number,
 			1e3*c.handed.Seconds(), r.failures())
 	}
 	return current
@@ -129,16 +125,14 @@ func (r *run) replace(l *rig.Lab, current *rig.Process, n int) *rig.Process {
 
 // awaitAnswer waits until an answer has come through p, the proxy of a generation.
 func (r *run) awaitAnswer(ctx context.Context, p *rig.Process, generation int) error {
-	ctx, cancel := context.WithTimeout(ctx, handedMax)
-	defer cancel()
-	for r.generation.Load() < int64(generation) {
-		if err := rig.Wait(ctx, time.Millisecond); err != nil {
-			_, how := p.Ended()
-			return fmt.Errorf("no answer came through the new process within %v (%w); its end: %v; its output:\n%s",
-				handedMax, err, how, p.Output())
-		}
+	err := rig.Try(func() {
+		rig.Await(ctx, handedMax, time.Millisecond, func() bool { return r.generation.Load() >= int64(generation) })
+	})
+	if err != nil {
+		_, how := p.Ended()
+		err = fmt.Errorf("no answer came through the new process: %w; its end: %v; its output:\n%s", err, how, p.Output())
 	}
-	return nil
+	return err
 }
 
 // An exchange is the outcome of an exchange.

@@ -7,12 +7,13 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"weir/bench/lab/result/resulttest"
 	"weir/bench/lab/rig"
+	"weir/bench/lab/rig/rigtest"
 	"weir/internal/test/testkit"
 )
 
@@ -42,11 +43,8 @@ func TestReport(t *testing.T) {
 	} {
 		r := well()
 		c.change(r)
-		var out strings.Builder
-		err := r.show(&out)
-		if (err == nil) != (c.problem == "") || !strings.Contains(out.String(), c.problem) {
-			t.Errorf("%s: got %v, want %q in\n%s", c.name, err, c.problem, &out)
-		}
+		_, err := rigtest.Play(t, r.show)
+		resulttest.Ends(t, c.name, err, c.problem)
 	}
 }
 
@@ -166,10 +164,7 @@ func TestDiffers(t *testing.T) {
 		{"an event too few", "events", "data: 0\n\n", "has 9 bytes"},
 		{"another hash", "upload", "4194304 abc", "has 11 bytes, want 72"},
 	} {
-		if err := differs(c.got, want[c.kind]); (err == nil) != (c.says == "") || err != nil &&
-			!strings.Contains(err.Error(), c.says) {
-			t.Errorf("%s: %v, want %q", c.name, err, c.says)
-		}
+		resulttest.Ends(t, c.name, differs(c.got, want[c.kind]), c.says)
 	}
 }
 

@@ -4,7 +4,6 @@
 package advisor
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"os"
@@ -14,7 +13,6 @@ import (
 	"weir/bench/forecast/closedloop"
 	"weir/bench/lab/result"
 	"weir/bench/lab/rig"
-	"weir/internal/program/service"
 )
 
 const (
@@ -26,44 +24,41 @@ const (
 // Run runs the experiment in the size quick or all, or only its scenarios whose names
 // contain all further words. It prints tables, and writes plots and a page. A bound that
 // was not met is shown in a table, and is not an error.
-func Run(ctx context.Context, args []string, out io.Writer) error {
-	return rig.Try(func() {
-		z, words, err := sizeOf(args)
-		rig.Check(err)
-		all, madeUp := traces(traceDir)
-		scenarios := wanted(z.matrix(all), words)
-		if len(scenarios) == 0 {
-			rig.Check(&service.ExitError{Status: 2, Err: fmt.Errorf("no scenario has all of %q in its name", words)})
-		}
-		recorder := result.NewRecorder(time.Now(), out, "advisor", args)
-		if madeUp {
-			fmt.Fprintf(recorder, "There are no traces in %s: the traffic is made up.\n\n", traceDir)
-		}
-		if len(words) == 0 {
-			forecasts(ctx, recorder, progressTo(out))
-		}
-		contestants := closedloop.Contestants()
-		plays := play(ctx, scenarios, contestants, progressTo(out))
-		show(recorder, plays, contestants)
-		var fault error
-		dir := resultDir
-		switch {
-		case len(words) > 0:
-			dir = partDir
-		case madeUp:
-			dir, fault = partDir, fmt.Errorf("the traffic was made up, as there are no traces in %s: %w", traceDir,
-				result.ErrNotKept)
-		}
-		if len(scenarios) == 1 {
-			printLog(recorder, scenarios[0], closedloop.Advisor())
-		}
-		write(dir, recorder.Record(time.Now(), fault), draw(plays, closedloop.Advisor(), dir))
-		fmt.Fprintf(out, "\nPlots: %s/index.html\n", dir)
-		rig.Check(fault)
-	})
+func Run(l *rig.Lab, args []string) {
+	z, words := sizeOf(args)
+	all, madeUp := traces(traceDir)
+	scenarios := wanted(z.matrix(all), words)
+	if len(scenarios) == 0 {
+		rig.Misused("no scenario has all of %q in its name", words)
+	}
+	if madeUp {
+		l.Note("There are no traces in %s: the traffic is made up.", traceDir)
+	}
+	progress := progressTo(l.Out)
+	if len(words) == 0 {
+		forecasts(l.Ctx, l.Report, progress)
+	}
+	contestants := closedloop.Contestants()
+	plays := play(l.Ctx, scenarios, contestants, progress)
+	show(l.Report, plays, contestants)
+	var fault error
+	dir := resultDir
+	switch {
+	case len(words) > 0:
+		dir = partDir
+	case madeUp:
+		dir, fault = partDir, fmt.Errorf("the traffic was made up, as there are no traces in %s: %w", traceDir,
+			result.ErrNotKept)
+	}
+	if len(scenarios) == 1 {
+		printLog(l.Report, scenarios[0], closedloop.Advisor())
+	}
+	write(dir, l.Record(time.Now(), fault), draw(plays, closedloop.Advisor(), dir))
+	fmt.Fprintf(l, "  plots: %s/index.html\n", dir)
+	rig.Check(fault)
 }
 
-func show(out io.Writer, plays []*played, contestants []closedloop.Contestant) {
+func show(out *result.Report, plays []*played, contestants []closedloop.Contestant) {
 	f := field{plays, contestants}
 	f.printAll(out, "Closed loop", served)
 	f.printAll(out, "How the limit moved", moved)
@@ -73,16 +68,15 @@ func show(out io.Writer, plays []*played, contestants []closedloop.Contestant) {
 	printVerdicts(out, f.judge(advisorName))
 }
 
-func sizeOf(args []string) (z size, words []string, err error) {
+func sizeOf(args []string) (z size, words []string) {
 	if len(args) == 0 {
-		return sizes[0], nil, nil
+		return sizes[0], nil
 	}
 	i := slices.IndexFunc(sizes, func(z size) bool { return z.name == args[0] })
 	if i < 0 {
-		return size{}, nil, &service.ExitError{Status: 2,
-			Err: fmt.Errorf("advisor needs quick or all, and words of scenarios' names; got %q", args)}
+		rig.Misused("advisor needs quick or all, and words of scenarios' names; got %q", args)
 	}
-	return sizes[i], args[1:], nil
+	return sizes[i], args[1:]
 }
 
 // progressTo returns out if it is a terminal, and otherwise a writer that discards progress.

@@ -21,7 +21,9 @@ func TestSizeOf(t *testing.T) {
 		words int
 	}{{nil, "quick", 0}, {[]string{"quick"}, "quick", 0}, {[]string{"all", "taxi", "drift"}, "all", 2},
 		{[]string{"some"}, "", 0}} {
-		z, words, err := sizeOf(test.args)
+		var z size
+		var words []string
+		err := rig.Try(func() { z, words = sizeOf(test.args) })
 		if z.name != test.name || len(words) != test.words || (err != nil) != (test.name == "") {
 			t.Errorf("%q: %q, %q, %v", test.args, z.name, words, err)
 		}

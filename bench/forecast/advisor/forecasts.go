@@ -32,7 +32,7 @@ type replayed struct {
 }
 
 // forecasts replays the recorded traces and prints the scores of the forecaster.
-func forecasts(ctx context.Context, out, progress io.Writer) {
+func forecasts(ctx context.Context, out *result.Report, progress io.Writer) {
 	sets := backtest.Datasets()
 	list := make([]*replayed, len(sets))
 	each(ctx, len(sets), func(i int) {
@@ -65,7 +65,7 @@ func replay(d backtest.Dataset) *replayed {
 	return r
 }
 
-func printForecasts(out io.Writer, list []*replayed) {
+func printForecasts(out *result.Report, list []*replayed) {
 	list = slices.DeleteFunc(list, func(r *replayed) bool { return r == nil })
 	if len(list) == 0 {
 		return
@@ -77,8 +77,8 @@ func printForecasts(out io.Writer, list []*replayed) {
 	printTable(out, "Forecasts: scores after six hours of history", scores(list))
 	summary := func(list []backtest.Comparison) backtest.Summary {
 		s := backtest.Summarise(list, levelBound, prophetName)
-		fmt.Fprintf(out, "\n%d of %d rows are better than the best other, which differs from row to row, %d more than 5 "+
-			"%% worse; mean ratio %.3f.\n", s.Better, s.Rows, s.Above, s.Mean)
+		out.Note("%d of %d rows are better than the best other, which differs from row to row, %d more than 5 %% worse; "+
+			"mean ratio %.3f.", s.Better, s.Rows, s.Above, s.Mean)
 		return s
 	}
 	if len(levels) > 0 {
@@ -88,7 +88,7 @@ func printForecasts(out io.Writer, list []*replayed) {
 	if len(others) > 0 {
 		printTable(out, "Forecasts: error (WAPE) beside Prophet and statistical libraries, at their origins",
 			comparisons(others, prophetName))
-		fmt.Fprintf(out, "Better than Prophet on %d rows.\n", summary(others).BetterThan)
+		out.Note("Better than Prophet on %d rows.", summary(others).BetterThan)
 	}
 	printCold(out, list)
 	printSpikes(out, list)
@@ -131,7 +131,7 @@ func comparisons(list []backtest.Comparison, named ...string) *result.Table {
 }
 
 // printSpikes prints how well alarms predict sudden rises.
-func printSpikes(out io.Writer, list []*replayed) {
+func printSpikes(out *result.Report, list []*replayed) {
 	t := result.NewTable(
 		"series | horizon | rises | announced | lead, median | alarms | of these right % | in alarm % of the time")
 	for _, r := range list {
@@ -148,15 +148,15 @@ func printSpikes(out io.Writer, list []*replayed) {
 		}
 	}
 	printTable(out, "Sudden rises: alarms of the 95 % quantile", t)
-	fmt.Fprint(out, "\nA rise is announced when an alarm is raised before it, within the horizon and three minutes "+
-		"more. A forecast that is always in alarm raises no alarms.\n")
+	out.Note("A rise is announced when an alarm is raised before it, within the horizon and three minutes more. A " +
+		"forecast that is always in alarm raises no alarms.")
 }
 
 // coldAges are the ends of the stages that have a column.
 var coldAges = []time.Duration{5 * time.Minute, 30 * time.Minute, 6 * time.Hour, 48 * time.Hour, 192 * time.Hour}
 
 // printCold prints the errors by the amount of history.
-func printCold(out io.Writer, list []*replayed) {
+func printCold(out *result.Report, list []*replayed) {
 	t := result.NewTable("series | horizon | to 5 min | 30 min | 6 h | 2 d | 8 d | more")
 	for _, r := range list {
 		for h, stages := range r.cold {
@@ -180,6 +180,7 @@ func coldCells(stages []backtest.Stage) []string {
 	return cells
 }
 
-func printTable(out io.Writer, title string, t *result.Table) {
-	fmt.Fprintf(out, "\n### %s\n\n%v", title, t)
+func printTable(out *result.Report, title string, t *result.Table) {
+	out.Heading("%s", title)
+	out.Table(t)
 }

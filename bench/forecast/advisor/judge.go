@@ -2,7 +2,6 @@ package advisor
 
 import (
 	"fmt"
-	"io"
 
 	"weir/bench/forecast/closedloop"
 	"weir/bench/lab/result"
@@ -70,7 +69,7 @@ func (f *field) judge(name string) (list []verdict) {
 	return list
 }
 
-func printVerdicts(out io.Writer, list []verdict) {
+func printVerdicts(out *result.Report, list []verdict) {
 	t := result.NewTable("line | found | least … most of the seeds | allowed | worst run | runs | verdict")
 	for _, v := range list {
 		interval := "–"
@@ -80,7 +79,7 @@ func printVerdicts(out io.Writer, list []verdict) {
 		t.Add("%s | %.2f | %s | %.2f | %.2f | %d | %s", v.Line, v.Value, interval, v.Bound, v.Worst, v.Counts, v.Word)
 	}
 	printTable(out, "Acceptance", t)
-	fmt.Fprintf(out, "\nFound is the median of the seeds, each over all scenarios. A verdict takes %d seeds of each "+
-		"scenario, whose least and most enclose the median of all seeds with 94 %%; it is open while the bound "+
-		"lies between them.\n", seedsLeast)
+	out.Note("Found is the median of the seeds, each over all scenarios. A verdict takes %d seeds of each scenario, whose "+
+		"least and most enclose the median of all seeds with 94 %%; it is open while the bound lies between them.",
+		seedsLeast)
 }

@@ -62,7 +62,7 @@ func playOne(ctx context.Context, s *closedloop.Scenario, contestants []closedlo
 
 // printLog plays a scenario once more with the advisor, and prints each snapshot with its
 // answer.
-func printLog(out io.Writer, s *closedloop.Scenario, c closedloop.Contestant) {
+func printLog(out *result.Report, s *closedloop.Scenario, c closedloop.Contestant) {
 	t := result.NewTable("at s | capacity | demand | observed | let through | answered | p95 ms | errors % | gate % | " +
 		"gate limit | limit | said | why")
 	logged := *s

@@ -34,7 +34,8 @@ func sample(t *testing.T) ([]*played, []closedloop.Contestant) {
 func TestReport(t *testing.T) {
 	plays, contestants := sample(t)
 	var out strings.Builder
-	show(&out, plays, contestants)
+	report := &result.Report{Out: &out}
+	show(report, plays, contestants)
 	text := out.String()
 	testkit.Contains(t, text, "### Closed loop: 3 runs", "| perfect gate | 0.0 (0.0) |", "| limit and gate |",
 		"by event", "no hint (1)", "by trace", "day and night (3)", "loses most", "### Acceptance")
@@ -44,7 +45,8 @@ func TestReport(t *testing.T) {
 	if n := strings.Count(text, "| none: seeds of each scenario: 1 |"); n != 4 {
 		t.Errorf("%d verdicts in\n%s", n, text)
 	}
-	for _, s := range result.Parse(text) {
+	record := report.Record(time.Now(), nil)
+	for _, s := range record.Sections {
 		for _, table := range s.Tables {
 			for _, cells := range table.Rows {
 				if len(cells) != len(table.Columns) {
@@ -58,11 +60,7 @@ func TestReport(t *testing.T) {
 	if len(drawings) != 3 {
 		t.Fatalf("%d drawings", len(drawings))
 	}
-	recorder := result.NewRecorder(time.Now(), io.Discard, "advisor", nil)
-	if _, err := io.WriteString(recorder, text); err != nil {
-		t.Fatal(err)
-	}
-	write(dir, recorder.Record(time.Now(), nil), drawings)
+	write(dir, record, drawings)
 	for name, parts := range map[string][]string{
 		"index.html":  {"<svg", "Limit against capacity", "limit and gate", "</html>"},
 		"1-limit.svg": {"<svg"},
@@ -74,7 +72,7 @@ func TestReport(t *testing.T) {
 		testkit.Contains(t, string(content), parts...)
 	}
 	var log strings.Builder
-	printLog(&log, plays[0].Scenario, closedloop.Advisor())
+	printLog(&result.Report{Out: &log}, plays[0].Scenario, closedloop.Advisor())
 	if strings.Count(log.String(), "\n| ") < 3 {
 		t.Errorf("the log:\n%s", &log)
 	}

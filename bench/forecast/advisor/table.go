@@ -3,7 +3,6 @@ package advisor
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"slices"
 
 	"weir/bench/forecast/closedloop"
@@ -111,20 +110,20 @@ func (f *field) bySeed(name string, of func(p *played, r *closedloop.Result) flo
 }
 
 // print prints a row for each contestant, with a cell for each column.
-func (f *field) print(out io.Writer, columns []string, cell func(name string, column int) string) {
-	result.Head(out, append([]string{"who chooses the limit"}, columns...)...)
+func (f *field) print(out *result.Report, columns []string, cell func(name string, column int) string) {
+	out.Head(append([]string{"who chooses the limit"}, columns...)...)
 	for _, c := range f.contestants {
 		cells := []string{c.Name}
 		for i := range columns {
 			cells = append(cells, cell(c.Name, i))
 		}
-		result.Row(out, cells...)
+		out.Row(cells...)
 	}
 }
 
 // printAll prints measures of every contestant: the mean, and the worst.
-func (f *field) printAll(out io.Writer, title string, measures []measure) {
-	fmt.Fprintf(out, "\n### %s: %d runs, mean (worst)\n\n", title, len(f.plays))
+func (f *field) printAll(out *result.Report, title string, measures []measure) {
+	out.Heading("%s: %d runs, mean (worst)", title, len(f.plays))
 	columns := result.Map(measures, func(m measure) string { return m.name })
 	f.print(out, columns, func(name string, column int) string {
 		m := &measures[column]
@@ -139,9 +138,8 @@ func (f *field) printAll(out io.Writer, title string, measures []measure) {
 
 // printBy prints the loss against the perfect gate by group: median and mean, and with
 // enough seeds the least and the most of the seeds' means.
-func (f *field) printBy(out io.Writer, title string, part func(*played) string) {
-	fmt.Fprintf(out,
-		"\n### Loss %% against the perfect gate by %s: median / mean (least … most of the seeds' means)\n\n", title)
+func (f *field) printBy(out *result.Report, title string, part func(*played) string) {
+	out.Heading("Loss %% against the perfect gate by %s: median / mean (least … most of the seeds' means)", title)
 	parts, order := f.parts(part)
 	columns := result.Map(order, func(key string) string { return fmt.Sprintf("%s (%d)", key, len(parts[key].plays)) })
 	f.print(out, columns, func(name string, column int) string {
@@ -165,7 +163,7 @@ const lossesShown = 12
 
 // printLosses prints the scenarios in which the advisor loses most against the perfect
 // gate, and the best of the other contestants there.
-func (f *field) printLosses(out io.Writer) {
+func (f *field) printLosses(out *result.Report) {
 	t := result.NewTable("scenario | loss % | overload s/h | below need % | above capacity % | rejected needlessly % | " +
 		"who did best | its loss %")
 	sorted := slices.Clone(f.plays)

@@ -1,7 +1,6 @@
-// Package result formats and keeps the results of experiments: statistics, tables, verdicts on
-// expectations. The tables that they print become
-// records with commit, machine and date; records become files, the page BENCHMARKS.md,
-// and the reference for the next run.
+// Package result keeps the results of experiments: statistics, tables, verdicts on expectations.
+// A report prints them and becomes a record with commit, machine and date; records become files,
+// the page BENCHMARKS.md, and the reference for the next run.
 package result
 
 import (

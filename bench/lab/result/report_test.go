@@ -5,7 +5,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"reflect"
 	"strings"
 	"testing"
 
@@ -54,7 +53,8 @@ func TestExpectations(t *testing.T) {
 	e.AtLeast("answered", 2, 2)
 	e.Never(false, "%d failed", 0)
 	var out strings.Builder
-	if err := e.Conclude(&out, "all is well.", nil); err != nil || out.String() != "\nPassed: all is well.\n" {
+	report := &Report{Out: &out}
+	if err := e.Conclude(report, "all is well.", nil); err != nil || out.String() != "\nPassed: all is well.\n" {
 		t.Fatalf("%q, %v", out.String(), err)
 	}
 	e.AtMost("late", math.NaN(), 0.5)
@@ -65,16 +65,16 @@ func TestExpectations(t *testing.T) {
 		t.Errorf("missed %q, want %q", got, want)
 	}
 	out.Reset()
-	if err := e.Conclude(&out, "", nil); !errors.Is(err, ErrMissed) || !strings.Contains(err.Error(), "3 failed") ||
+	if err := e.Conclude(report, "", nil); !errors.Is(err, ErrMissed) || !strings.Contains(err.Error(), "3 failed") ||
 		!strings.HasPrefix(out.String(), "\nFAILED:\n  late") {
 		t.Errorf("%q, %v", out.String(), err)
 	}
-	if text := e.Table().String(); !strings.Contains(text, "| answered | 1 | ≥ 2 | **missed** |") ||
+	if text := e.Figures().String(); !strings.Contains(text, "| answered | 1 | ≥ 2 | **missed** |") ||
 		!strings.Contains(text, "| answered | 2 | ≥ 2 | met |") {
 		t.Errorf("the table:\n%s", text)
 	}
 	doubt := errors.New("busy")
-	if err := e.Conclude(&out, "", doubt); !errors.Is(err, doubt) || !strings.Contains(out.String(), "\nInconclusive") {
+	if err := e.Conclude(report, "", doubt); !errors.Is(err, doubt) || !strings.Contains(out.String(), "\nInconclusive") {
 		t.Errorf("in doubt: %v\n%s", err, out.String())
 	}
 }
@@ -110,46 +110,6 @@ func TestPage(t *testing.T) {
 	}
 }
 
-const reportPrinted = `seven pairs of runs
-of three seconds
-
-  1 of 7: progress that nobody keeps
-
-### Forwarding
-
-|  | peer /s | weir /s | ratio (min … max) | peer CPU µs | weir CPU µs | ratio (min … max) |
-| --- | --- | --- | --- | --- | --- | --- |
-| one loop | 100 | 110 | **1.10** (1.00 … 1.20) | 9.0 | 8.1 | **0.90** (0.80 … 1.00) |
-
-More is better.
-
-### Memory
-
-| what | value |
-|---|---|
-| idle | 2.1 KB |
-`
-
-func TestParse(t *testing.T) {
-	got := Parse(reportPrinted)
-	if len(got) != 3 || got[0].Notes[0] != "seven pairs of runs\nof three seconds" || got[1].Heading != "Forwarding" {
-		t.Fatalf("got %+v", got)
-	}
-	forwarding := got[1].Tables[0]
-	if len(forwarding.Columns) != 7 || len(forwarding.Rows) != 1 || forwarding.Rows[0][3] != "**1.10** (1.00 … 1.20)" {
-		t.Fatalf("table %+v", forwarding)
-	}
-	if n := got[1].Notes; len(n) != 1 || n[0] != "More is better." {
-		t.Fatalf("notes %q", n)
-	}
-	if again := Parse(string(Markdown(got))); !reflect.DeepEqual(again, got) {
-		t.Fatalf("written and read again: %+v", again)
-	}
-	if len(Parse("")) != 0 {
-		t.Fatal("nothing printed has sections")
-	}
-}
-
 func TestTable(t *testing.T) {
 	table := NewTable("what | ms")
 	table.Add("%s | %.1f", "idle", 2.04)
@@ -158,8 +118,5 @@ func TestTable(t *testing.T) {
 	}
 	if got := table.Text(); got != "  what   ms\n  idle  2.0\n" {
 		t.Errorf("text %q", got)
-	}
-	if sections := Parse(table.String()); !reflect.DeepEqual(sections[0].Tables[0], *table) {
-		t.Errorf("read again: %+v", sections)
 	}
 }

@@ -3,6 +3,7 @@ package result
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -12,16 +13,20 @@ import (
 	"weir/internal/test/testkit"
 )
 
-// printed is what an experiment prints; report.Parse has tests of its own.
-const printed = `### Forwarding
+// sections returns what a comparison reports with two ratios.
+func sections(rate, cpu string) []Section {
+	var r Report
+	r.Heading("Forwarding")
+	r.Head("", "peer /s", "weir /s", "ratio (min … max)", "peer CPU µs", "weir CPU µs", "ratio (min … max)")
+	r.Row("one loop", "100", "110", rate, "9.0", "8.1", cpu)
+	return r.rec.Sections
+}
 
-|  | peer /s | weir /s | ratio (min … max) | peer CPU µs | weir CPU µs | ratio (min … max) |
-| --- | --- | --- | --- | --- | --- | --- |
-| one loop | 100 | 110 | **1.10** (1.00 … 1.20) | 9.0 | 8.1 | **0.90** (0.80 … 1.00) |
-`
+// The ratios of the previous record, as experiments write them.
+var rateBefore, cpuBefore = Spread{1.10, 1, 1.2}.Ratio(2), Spread{.9, .8, 1}.Ratio(2)
 
 func TestRatios(t *testing.T) {
-	r := Record{Sections: Parse(printed)}
+	r := Record{Sections: sections(rateBefore, cpuBefore)}
 	want := []Ratio{
 		{"Forwarding: one loop, weir /s", 1.10, 1, 1.2, false},
 		{"Forwarding: one loop, weir CPU µs", 0.90, 0.8, 1, true},
@@ -32,7 +37,7 @@ func TestRatios(t *testing.T) {
 }
 
 func TestWorse(t *testing.T) {
-	before := &Record{Commit: "abc", Sections: Parse(printed)}
+	before := &Record{Commit: "abc", Sections: sections(rateBefore, cpuBefore)}
 	for _, c := range []struct {
 		rate, cpu string
 		worse     string // of what; empty: of nothing
@@ -43,9 +48,7 @@ func TestWorse(t *testing.T) {
 		{"**1.10** (1.00 … 1.20)", "**1.06** (0.90 … 1.20)", "weir CPU µs: 1.06"},
 		{"**9.00** (9.00 … 9.00)", "**0.01** (0.01 … 0.01)", ""},
 	} {
-		text := strings.Replace(strings.Replace(printed, "**1.10** (1.00 … 1.20)", c.rate, 1), "**0.90** (0.80 … 1.00)",
-			c.cpu, 1)
-		got := Worse(before, &Record{Sections: Parse(text)})
+		got := Worse(before, &Record{Sections: sections(c.rate, c.cpu)})
 		if (c.worse == "") != (len(got) == 0) || c.worse != "" && !strings.Contains(got[0], c.worse) {
 			t.Errorf("%s, %s: worse %q, want %q", c.rate, c.cpu, got, c.worse)
 		}
@@ -53,7 +56,7 @@ func TestWorse(t *testing.T) {
 }
 
 func TestRefresh(t *testing.T) {
-	r := Record{Experiment: "speed", Command: "bin/bench speed", Commit: "abc", Sections: Parse(printed),
+	r := Record{Experiment: "speed", Command: "bin/bench speed", Commit: "abc", Sections: sections(rateBefore, cpuBefore),
 		Fault: "one\ntwo"}
 	page := "# Head\n\nwords\n\n<!-- bench speed -->\nold\n<!-- /bench speed -->\n\nmore words\n"
 	got := testkit.Must(r.Refresh([]byte(page)))(t)
@@ -73,16 +76,30 @@ func TestRefresh(t *testing.T) {
 	}
 }
 
-func TestRecorderAndFiles(t *testing.T) {
+func TestReportAndFiles(t *testing.T) {
 	dir, began := filepath.Join(t.TempDir(), "results"), time.Unix(1000, 0)
 	var out bytes.Buffer
-	rec := NewRecorder(began, &out, "demo", []string{"3"})
-	if _, err := rec.Write([]byte(printed)); err != nil || out.String() != printed {
-		t.Fatalf("passed on %q, %v", out.String(), err)
+	report := NewReport(began, &out, "demo", []string{"3"})
+	report.Note("%d runs", 2)
+	fmt.Fprintln(report, "  progress")
+	report.Heading("%d loops", 1)
+	table := NewTable("what | ms")
+	table.Add("idle | %.1f", 2.04)
+	report.Table(table)
+	report.Head("who", "")
+	report.Row("nginx", "1")
+	report.Add("weir | %d", 2)
+	report.Note("last")
+	report.Attach("a.svg")
+	if want := "\n2 runs\n  progress\n\n### 1 loops\n\n" + table.String() +
+		"\n| who |  |\n| --- | --- |\n| nginx | 1 |\n| weir | 2 |\n\nlast\n"; out.String() != want {
+		t.Errorf("printed %q", out.String())
 	}
-	r := rec.Record(began.Add(90*time.Second), errors.New("broken"))
-	if r.Took != 90 || r.Command != "bin/bench demo 3" || r.Fault != "broken" || len(r.Sections) != 1 ||
-		r.Machine.Cores < 1 {
+	want := []Section{{Notes: []string{"2 runs"}}, {Heading: "1 loops", Notes: []string{"last"},
+		Tables: []Table{*table, {[]string{"who", ""}, [][]string{{"nginx", "1"}, {"weir", "2"}}}}}}
+	r := report.Record(began.Add(90*time.Second), errors.New("broken"))
+	if r.Took != 90 || r.Command != "bin/bench demo 3" || r.Fault != "broken" || !reflect.DeepEqual(r.Sections, want) ||
+		r.Machine.Cores < 1 || r.Files[0] != "a.svg" {
 		t.Fatalf("record %+v", r)
 	}
 	if err := r.Save(dir); err != nil {
@@ -98,16 +115,5 @@ func TestRecorderAndFiles(t *testing.T) {
 	testkit.WriteFile(t, Path(dir, "torn"), "{")
 	if _, err := LoadAll(dir); err == nil || !strings.Contains(err.Error(), "torn.json") {
 		t.Fatalf("a torn record: %v", err)
-	}
-}
-
-// Two runs are compared by the cells that experiments write with Spread.Ratio.
-func TestRatiosReadsWhatReportWrites(t *testing.T) {
-	cell := SpreadOf([]float64{4, 1, 2}, func(v float64) float64 { return v }).Ratio(2)
-	table := NewTable("who | ratio")
-	table.Add("nginx | %s", cell)
-	r := Record{Sections: []Section{{Tables: []Table{*table}}}}
-	if got := r.Ratios(); len(got) != 1 {
-		t.Errorf("of %s the ratios are %+v", table, got)
 	}
 }

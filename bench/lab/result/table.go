@@ -41,9 +41,9 @@ func split(text string) []string {
 // String returns the table in Markdown.
 func (t Table) String() string {
 	var b strings.Builder
-	Head(&b, t.Columns...)
-	for _, r := range t.Rows {
-		Row(&b, r...)
+	rule := slices.Repeat([]string{"---"}, len(t.Columns))
+	for _, cells := range append([][]string{t.Columns, rule}, t.Rows...) {
+		writeRow(&b, cells)
 	}
 	return b.String()
 }
@@ -59,16 +59,12 @@ func (t Table) Text() string {
 	return b.String()
 }
 
-// Head writes the header of a table in Markdown, whose rows are written with Row.
-func Head(out io.Writer, columns ...string) {
-	Row(out, columns...)
-	Row(out, slices.Repeat([]string{"---"}, len(columns))...)
+// writeRow writes a row of a table in Markdown.
+func writeRow(out io.Writer, cells []string) {
+	fmt.Fprintf(out, "| %s |\n", strings.Join(cells, " | "))
 }
 
-// Row writes a row of a table in Markdown.
-func Row(out io.Writer, cells ...string) { fmt.Fprintf(out, "| %s |\n", strings.Join(cells, " | ")) }
-
-// Markdown formats sections as Parse reads them.
+// Markdown formats sections for a page.
 func Markdown(sections []Section) []byte {
 	var b bytes.Buffer
 	for _, s := range sections {

@@ -3,7 +3,6 @@ package result
 import (
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 )
 
@@ -53,8 +52,8 @@ func (e *Expectations) Missed() (list []string) {
 	return list
 }
 
-// Table returns the figures with their bounds and verdicts.
-func (e *Expectations) Table() *Table {
+// Figures returns a table of the figures with their bounds and verdicts.
+func (e *Expectations) Figures() *Table {
 	t := NewTable("expected | found | allowed | verdict")
 	for _, x := range e.All {
 		if x.Bound != "" {
@@ -67,19 +66,20 @@ func (e *Expectations) Table() *Table {
 // ErrMissed is the error of an experiment whose expectations were not all met.
 var ErrMissed = errors.New("expectations missed")
 
-// Conclude prints the conclusion: passed if all expectations are met, otherwise what was
+// Conclude adds the conclusion to a report: passed if all expectations are met, otherwise what was
 // missed. If doubt is not nil, it says why missed expectations are inconclusive, and is the
 // error then. Otherwise the error is an ErrMissed that lists them.
-func (e *Expectations) Conclude(out io.Writer, passed string, doubt error) error {
+func (e *Expectations) Conclude(r *Report, passed string, doubt error) error {
 	missed := e.Missed()
-	switch {
-	case len(missed) == 0:
-		fmt.Fprintf(out, "\nPassed: %s\n", passed)
+	if len(missed) == 0 {
+		r.Note("Passed: %s", passed)
 		return nil
-	case doubt != nil:
-		fmt.Fprintf(out, "\nInconclusive, as the load was not as planned:\n  %s\n", strings.Join(missed, "\n  "))
-		return doubt
 	}
-	fmt.Fprintf(out, "\nFAILED:\n  %s\n", strings.Join(missed, "\n  "))
-	return fmt.Errorf("%w: %s", ErrMissed, strings.Join(missed, "; "))
+	said, err := "FAILED:", fmt.Errorf("%w: %s", ErrMissed, strings.Join(missed, "; "))
+	if doubt != nil {
+		said, err = "Inconclusive, as the load was not as planned:", doubt
+	}
+	r.Note("%s", said)
+	fmt.Fprintf(r, "  %s\n", strings.Join(missed, "\n  "))
+	return err
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strconv"
@@ -16,13 +15,15 @@ import (
 	"weir/internal/test/freeport"
 )
 
-// A Lab is one run of an experiment: its output, its expectations, and what the current part
+// An experiment is a function of a Lab and its arguments. It ends the current Try if it fails.
+//
+// A Lab is one run of an experiment: its report, its expectations, and what the current part
 // must clean up. Its methods end the part if they fail, like those of a testing.T.
 //
 // Owned by one goroutine.
 type Lab struct {
 	result.Expectations
-	Out   io.Writer
+	*result.Report
 	Ctx   context.Context // of the current part; ends with it
 	Dir   string          // for files of the current part, with which it is removed
 	Loads []*Loaded       // whose verdicts decide whether the run is conclusive
@@ -44,33 +45,32 @@ type Experiment struct {
 }
 
 // Perform plays the parts of an experiment that args name, or all of them, and judges the
-// expectations. The error says which were not met. Unknown names are a usage error.
-func (l *Lab) Perform(ctx context.Context, e Experiment, args []string) error {
-	parts, err := Choose(e.Name, e.Parts, args)
-	if err != nil {
-		return err
-	}
-	if err := l.Each(ctx, parts); err != nil {
-		return err
-	}
-	fmt.Fprintf(l.Out, "\n%s", l.Table())
-	return l.Conclude(l.Out, e.Good, Inconclusive(l.Loads...))
+// expectations. Unknown names are a usage error.
+func (l *Lab) Perform(e Experiment, args []string) {
+	l.Each(Choose(e.Name, e.Parts, args))
+	l.Table(l.Figures())
+	l.Conclude(e.Good, Inconclusive(l.Loads...))
+}
+
+// Conclude reports the conclusion: passed if all expectations are met. Otherwise it ends the current
+// Try with what was missed, or with doubt, unless that is nil.
+func (l *Lab) Conclude(passed string, doubt error) {
+	Check(l.Expectations.Conclude(l.Report, passed, doubt))
 }
 
 // Choose returns the parts named by args in the order of all, or all parts if args is empty.
 // Unknown names are a usage error.
-func Choose(experiment string, all []Part, args []string) ([]Part, error) {
+func Choose(experiment string, all []Part, args []string) []Part {
 	known := result.Map(all, func(p Part) string { return p.Name })
 	for _, arg := range args {
 		if !slices.Contains(known, arg) {
-			return nil, &service.ExitError{Status: 2, Err: fmt.Errorf("%s takes any of %s, not %q", experiment,
-				strings.Join(known, ", "), arg)}
+			Misused("%s takes any of %s, not %q", experiment, strings.Join(known, ", "), arg)
 		}
 	}
 	if len(args) == 0 {
-		return all, nil
+		return all
 	}
-	return slices.DeleteFunc(slices.Clone(all), func(p Part) bool { return !slices.Contains(args, p.Name) }), nil
+	return slices.DeleteFunc(slices.Clone(all), func(p Part) bool { return !slices.Contains(args, p.Name) })
 }
 
 // A Number is an optional numeric argument of an experiment.
@@ -81,30 +81,34 @@ type Number struct {
 
 // Read returns the number in args, or Usual if args is empty. Other arguments are a usage
 // error.
-func (n Number) Read(args []string) (int, error) {
+func (n Number) Read(args []string) int {
 	if len(args) == 0 {
-		return n.Usual, nil
+		return n.Usual
 	}
 	v, err := strconv.Atoi(args[0])
 	if len(args) > 1 || err != nil || v < n.Least || v > n.Most {
-		return 0, &service.ExitError{Status: 2, Err: fmt.Errorf("%s %q: allowed: a whole number from %d to %d", n.What,
-			strings.Join(args, " "), n.Least, n.Most)}
+		Misused("%s %q: allowed: a whole number from %d to %d", n.What, strings.Join(args, " "), n.Least, n.Most)
 	}
-	return v, nil
+	return v
+}
+
+// Misused ends the current Try with a usage error.
+func Misused(format string, args ...any) {
+	Check(&service.ExitError{Status: 2, Err: fmt.Errorf(format, args...)})
 }
 
 // Each plays parts one after the other. The first that fails is the last.
-func (l *Lab) Each(ctx context.Context, parts []Part) error {
+func (l *Lab) Each(parts []Part) {
 	for _, p := range parts {
-		if err := l.Run(ctx, p.Play); err != nil {
-			return fmt.Errorf("%s: %w", p.Name, err)
-		}
+		In(p.Name, func() { Check(l.Run(l.Ctx, p.Play)) })
 	}
-	return nil
 }
 
-// Run plays a part and cleans up after it.
+// Run plays a part, or a part of the current one, and cleans up after it.
 func (l *Lab) Run(ctx context.Context, play func()) (err error) {
+	outerCtx, outerDir, outerEnds := l.Ctx, l.Dir, l.ends
+	defer func() { l.Ctx, l.Dir, l.ends = outerCtx, outerDir, outerEnds }()
+	l.ends = nil
 	if l.Dir, err = os.MkdirTemp("", "weir-bench-"); err != nil {
 		return err
 	}
@@ -158,21 +162,42 @@ func (l *Lab) StartForeign(name, addr string, command ...string) *Process {
 
 // Redis starts a Redis that ends with the current part. If it has crashed, the part fails.
 func (l *Lab) Redis() *Redis {
-	r := Must(StartRedis(l.Ctx))
-	l.keep(r.End)
+	r := new(Redis)
+	r.start(l)
 	return r
 }
 
-// Postgres starts a PostgreSQL with settings that ends with the current part. If it has crashed, the
-// part fails.
+// Postgres starts a PostgreSQL with settings of the form NAME=value that ends with the current part.
+// If it has crashed, the part fails.
 func (l *Lab) Postgres(settings ...string) *Postgres {
-	p := Must(StartPostgres(l.Ctx, settings...))
-	l.keep(p.End)
+	p := &Postgres{settings: settings}
+	p.start(l)
 	return p
+}
+
+// Rules writes a file of rules for the current part and returns the setting of a proxy with them.
+func (l *Lab) Rules(text string) (setting string) {
+	file := Must(os.CreateTemp(l.Dir, "rules-*.yaml"))
+	_, err := file.WriteString(text)
+	Check(errors.Join(err, file.Close()))
+	return "RULES_FILE=" + file.Name()
 }
 
 // Wait waits for an instant.
 func (l *Lab) Wait(until time.Time) { Check(Wait(l.Ctx, time.Until(until))) }
+
+// late is when in each second of the clock Seconds reads: by then a fixed window has admitted
+// everything that it will.
+const late = 850 * time.Millisecond
+
+// Seconds calls read late in each of the next n seconds of the clock, which count from 1. Windows end
+// with the second, so what read changes happens before the next window.
+func (l *Lab) Seconds(n int, read func(n int)) {
+	for first, i := time.Now().Truncate(time.Second).Add(late), 1; i <= n; i++ {
+		l.Wait(first.Add(time.Duration(i) * time.Second))
+		read(i)
+	}
+}
 
 // Scrape reads the metrics of the program at addr.
 func (l *Lab) Scrape(addr string) Samples { return Must(Scrape(l.Ctx, addr)) }

@@ -11,7 +11,7 @@ import (
 	"github.com/goccy/go-json"
 
 	"weir/bench/lab/result"
-	"weir/internal/program/service"
+	"weir/bench/lab/result/resulttest"
 	"weir/internal/test/testkit"
 	"weir/loadgen/record"
 )
@@ -19,15 +19,17 @@ import (
 func TestChoose(t *testing.T) {
 	all := []Part{{Name: "one"}, {Name: "two"}, {Name: "three"}}
 	for args, want := range map[string]string{"": "one two three", "three one": "one three", "one four": ""} {
-		chosen, err := Choose("counting", all, strings.Fields(args))
 		var names []string
-		for _, p := range chosen {
-			names = append(names, p.Name)
-		}
-		exit, wrong := errors.AsType[*service.ExitError](err)
-		if strings.Join(names, " ") != want || wrong != (want == "") || wrong &&
-			(exit.Status != 2 || !strings.Contains(exit.Error(), `counting takes any of one, two, three, not "four"`)) {
+		err := Try(func() {
+			for _, p := range Choose("counting", all, strings.Fields(args)) {
+				names = append(names, p.Name)
+			}
+		})
+		if strings.Join(names, " ") != want {
 			t.Errorf("%q: %v, %v", args, names, err)
+		}
+		if want == "" {
+			resulttest.Exits(t, args, err, 2, `counting takes any of one, two, three, not "four"`)
 		}
 	}
 }
@@ -35,9 +37,11 @@ func TestChoose(t *testing.T) {
 // What a part has started ends with it, the last first, before the next part begins.
 func TestPlay(t *testing.T) {
 	var out strings.Builder
-	l := &Lab{Out: &out}
+	l := &Lab{Report: &result.Report{Out: &out}}
+	var dir string
 	part := func(name string, err error) Part {
 		return Part{name, func() {
+			dir = l.Dir
 			for i := range 2 {
 				l.Keep(func() { fmt.Fprintf(&out, "%s ends %d\n", name, i) })
 			}
@@ -45,20 +49,21 @@ func TestPlay(t *testing.T) {
 			Check(err)
 		}}
 	}
-	if err := l.Perform(t.Context(), Experiment{"playing", "well", []Part{part("a", nil), part("b", nil)}},
-		nil); !errors.Is(err, result.ErrMissed) {
+	perform := func(parts ...Part) error {
+		return l.Run(t.Context(), func() { l.Perform(Experiment{"playing", "well", parts}, nil) })
+	}
+	if err := perform(part("a", nil), part("b", nil)); !errors.Is(err, result.ErrMissed) {
 		t.Errorf("ends with %v", err)
 	}
 	if want := "a ends 1\na ends 0\nb ends 1\nb ends 0\n\n|"; !strings.HasPrefix(out.String(), want) ||
 		!strings.Contains(out.String(), "a: 2, expected") {
 		t.Errorf("%s", out.String())
 	}
-	if _, err := os.Stat(l.Dir); !os.IsNotExist(err) {
+	if _, err := os.Stat(dir); !os.IsNotExist(err) {
 		t.Errorf("its folder is left: %v", err)
 	}
 	broken := errors.New("broken")
-	if err := l.Perform(t.Context(), Experiment{"playing", "", []Part{part("a", broken), part("b", nil)}},
-		nil); !errors.Is(err, broken) || err.Error() != "a: broken" {
+	if err := perform(part("a", broken), part("b", nil)); !errors.Is(err, broken) || err.Error() != "a: broken" {
 		t.Errorf("ends with %v", err)
 	}
 }
@@ -132,7 +137,8 @@ func TestNumber(t *testing.T) {
 		want int
 	}{{nil, 20}, {[]string{"1"}, 1}, {[]string{"1000"}, 1000}, {[]string{"0"}, 0}, {[]string{"1001"}, 0},
 		{[]string{"x"}, 0}, {[]string{"1", "2"}, 0}} {
-		if v, err := n.Read(c.args); v != c.want || (err == nil) != (c.want > 0) {
+		v := 0
+		if err := Try(func() { v = n.Read(c.args) }); v != c.want || (err == nil) != (c.want > 0) {
 			t.Errorf("%v: %d, %v, want %d", c.args, v, err, c.want)
 		}
 	}

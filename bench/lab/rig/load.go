@@ -34,6 +34,7 @@ type Load struct {
 	Steps         []Step        // rates one after the other; none: Rate for For
 	Connections   int           // 0: the generator's default
 	Loops         int           // event loops; 0: the generator's default
+	From          time.Time     // when the generator is started; zero: at once
 	StartAt       time.Time     // when the schedule begins; zero: as soon as possible
 	Seed          int64         // of random arrivals
 	Arrivals      string        // the arrival process; empty: uniform
@@ -70,9 +71,20 @@ func (l *Loaded) Within(d time.Duration) uint64 {
 }
 
 // Waits returns the sorted times from due to done of all requests of loads.
-func Waits(loads ...*Loaded) (waits []time.Duration) {
+func Waits(loads ...*Loaded) (waits result.Waits) {
 	for _, l := range loads {
 		for _, o := range l.Outcomes {
+			waits = append(waits, o.Done-o.Due)
+		}
+	}
+	slices.Sort(waits)
+	return waits
+}
+
+// Answered returns the sorted times from due to done of the requests that were answered with a status.
+func (l *Loaded) Answered(status int) (waits result.Waits) {
+	for _, o := range l.Outcomes {
+		if o.Status == status {
 			waits = append(waits, o.Done-o.Due)
 		}
 	}
@@ -87,6 +99,7 @@ func (l Load) Run(ctx context.Context) (loaded *Loaded, err error) {
 }
 
 func (l Load) run(ctx context.Context) *Loaded {
+	Check(Wait(ctx, time.Until(l.From)))
 	bin, dir := Must(Binary("loadgen")), Must(os.MkdirTemp("", "weir-load-"))
 	defer os.RemoveAll(dir)
 	plan, out, lines := filepath.Join(dir, "plan.json"), filepath.Join(dir, "result.json"),
@@ -148,8 +161,8 @@ func (l *Lab) During(do func(), loads ...Load) []*Loaded {
 	return loaded
 }
 
-// watched runs a command to its end and prints the lines of its stderr to progress, unless that is
-// nil. They are indented, so records leave them out. It returns the end of its output.
+// watched runs a command to its end and prints the lines of its stderr, indented, to progress, unless that
+// is nil. It returns the end of its output.
 func watched(cmd *exec.Cmd, progress io.Writer) (*tail, error) {
 	output := new(tail)
 	cmd.Stdout = output

@@ -11,13 +11,22 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"weir/bench/lab/result"
 	"weir/internal/test/testkit"
 )
+
+func TestAnswered(t *testing.T) {
+	l := &Loaded{Outcomes: []Outcome{{2, 5, 200}, {0, 0, 0}, {0, 1, 200}, {0, 1, 429}}}
+	if got := l.Answered(200); !slices.Equal(got, result.Waits{1, 3}) {
+		t.Errorf("got %v", got)
+	}
+}
 
 func TestSamplesSum(t *testing.T) {
 	s := Samples{
@@ -275,23 +284,26 @@ func TestServersThatDoNotStart(t *testing.T) {
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	r, err := StartRedis(ctx)
-	check := func(err error, p *Process, dir string) {
-		if ended, _ := p.Ended(); err == nil || !ended {
-			t.Errorf("started: %v; %s has ended: %t", err, p.Name, ended)
-			p.Kill()
+	r, p := new(Redis), new(Postgres)
+	check := func(start func(l *Lab), of func() (p *Process, dir string)) {
+		var l Lab
+		err := l.Run(ctx, func() { start(&l) })
+		server, dir := of()
+		if ended, _ := server.Ended(); err == nil || !ended {
+			t.Errorf("started: %v; %s has ended: %t", err, server.Name, ended)
+			server.Kill()
 		}
 		if _, err := os.Stat(dir); err == nil {
-			t.Errorf("%s leaves its folder", p.Name)
+			t.Errorf("%s leaves its folder", server.Name)
 			_ = os.RemoveAll(dir)
 		}
 	}
-	check(err, r.Process, r.dir)
-	p, err := StartPostgres(ctx)
-	check(err, p.Process, p.dir)
+	check(r.start, func() (*Process, string) { return r.Process, r.dir })
+	check(p.start, func() (*Process, string) { return p.Process, p.dir })
 	_ = os.Remove(filepath.Join(bin, "postgres"))
-	if p, err = StartPostgres(ctx); err == nil || p.Process != nil {
-		t.Errorf("started without a program: %v", err)
+	var l Lab
+	if p = new(Postgres); l.Run(ctx, func() { p.start(&l) }) == nil || p.Process != nil {
+		t.Error("started without a program")
 	}
 }
 

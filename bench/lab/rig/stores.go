@@ -55,17 +55,12 @@ type Redis struct {
 	dir  string
 }
 
-// StartRedis starts a redis-server. It fails if none is installed.
-func StartRedis(ctx context.Context) (r *Redis, err error) {
-	err = Try(func() {
-		Check(Installed("redis-server"))
-		r = &Redis{Addr: Must(freeport.Addr()), dir: Must(os.MkdirTemp("", "weir-redis-"))}
-		r.Restart(ctx)
-	})
-	if err != nil && r != nil {
-		_ = r.End()
-	}
-	return r, err
+// start starts the server as a part of l. It fails if none is installed.
+func (r *Redis) start(l *Lab) {
+	Check(Installed("redis-server"))
+	r.Addr, r.dir = Must(freeport.Addr()), l.Dir
+	l.keep(r.End)
+	r.Restart(l.Ctx)
 }
 
 // Restart starts the server again after Kill, at the same address and empty.
@@ -76,8 +71,8 @@ func (r *Redis) Restart(ctx context.Context) {
 	Check(r.AwaitPort(ctx, r.Addr))
 }
 
-// End kills the server and removes its folder. It fails if the server had crashed.
-func (r *Redis) End() error { return endServer(r.Process, r.Kill, r.dir) }
+// End kills the server. It fails if the server had crashed.
+func (r *Redis) End() error { return endServer(r.Process, r.Kill) }
 
 // A Postgres is a PostgreSQL server on loopback, with a superuser "weir" without a password.
 // It does not run as root, because PostgreSQL refuses that.
@@ -91,27 +86,20 @@ type Postgres struct {
 	settings []string
 }
 
-// StartPostgres starts a PostgreSQL with settings of the form NAME=value. It fails if none is
-// installed.
-func StartPostgres(ctx context.Context, settings ...string) (p *Postgres, err error) {
-	err = Try(func() {
-		found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
-		if path, err := exec.LookPath("initdb"); err == nil {
-			found = append(found, path)
-		}
-		if len(found) == 0 {
-			Check(errors.New("PostgreSQL is not installed (Debian: apt-get install postgresql)"))
-		}
-		// Other users may not have access to os.TempDir.
-		p = &Postgres{programs: filepath.Dir(found[len(found)-1]), settings: settings, Addr: Must(freeport.Addr()),
-			dir: Must(os.MkdirTemp("/tmp", "weir-postgres-"))}
-		p.prepare()
-		p.Restart(ctx)
-	})
-	if err != nil && p != nil {
-		_ = p.End()
+// start starts the server as a part of l. It fails if none is installed.
+func (p *Postgres) start(l *Lab) {
+	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
+	if path, err := exec.LookPath("initdb"); err == nil {
+		found = append(found, path)
 	}
-	return p, err
+	if len(found) == 0 {
+		Check(errors.New("PostgreSQL is not installed (Debian: apt-get install postgresql)"))
+	}
+	p.programs, p.Addr = filepath.Dir(found[len(found)-1]), Must(freeport.Addr())
+	p.dir = Must(os.MkdirTemp("/tmp", "weir-postgres-")) // other users may not have access to os.TempDir
+	l.keep(p.End)
+	p.prepare()
+	p.Restart(l.Ctx)
 }
 
 // prepare gives the folder to the user and creates the database in it.
@@ -169,10 +157,9 @@ func (p *Postgres) Kill() {
 }
 
 // End kills the server and removes its folder. It fails if the server had crashed.
-func (p *Postgres) End() error { return endServer(p.Process, p.Kill, p.dir) }
+func (p *Postgres) End() error { return errors.Join(endServer(p.Process, p.Kill), os.RemoveAll(p.dir)) }
 
-func endServer(p *Process, kill func(), dir string) error {
-	defer os.RemoveAll(dir)
+func endServer(p *Process, kill func()) error {
 	err := p.crashed()
 	if p != nil { // otherwise it could not be started
 		kill()

@@ -102,3 +102,15 @@ func Wait(ctx context.Context, d time.Duration) error {
 		return ctx.Err()
 	}
 }
+
+// Await asks once per pause whether something holds, until it does. If that takes longer than most, it
+// ends the current Try.
+func Await(ctx context.Context, most, pause time.Duration, holds func() bool) {
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	for !holds() {
+		if err := Wait(ctx, pause); err != nil {
+			Check(fmt.Errorf("not within %v: %w", most, err))
+		}
+	}
+}

@@ -124,43 +124,35 @@ func (r *Rig) URL(proxy int) string { return "http://" + r.ProxyAddrs[proxy] + "
 // Get asks a program and returns its answer. A status other than 200 is an error that contains the
 // answer.
 func Get(ctx context.Context, url string) ([]byte, error) {
-	return ask(ctx, "", url, nil)
+	return exchange(http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody))
 }
 
 // Post sends JSON to a program and returns its answer, with errors as of Get.
 func Post(ctx context.Context, url, body string) ([]byte, error) {
-	return ask(ctx, "", url, strings.NewReader(body))
+	return exchange(http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body)))
 }
 
-// PostAs is Post with a bearer token.
-func PostAs(ctx context.Context, token, url, body string) ([]byte, error) {
-	return ask(ctx, token, url, strings.NewReader(body))
-}
-
-// ask posts JSON, or gets if body is nil.
-func ask(ctx context.Context, token, url string, body io.Reader) ([]byte, error) {
-	method := http.MethodGet
-	if body != nil {
-		method = http.MethodPost
-	}
-	req, err := http.NewRequestWithContext(ctx, method, url, body)
+func exchange(req *http.Request, err error) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if body != nil {
+	if req.Body != http.NoBody {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	if token != "" {
-		req.Header.Set("Authorization", "Bearer "+token)
-	}
-	resp, err := (&http.Client{Timeout: 5 * time.Second}).Do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
-	answer, err := io.ReadAll(resp.Body)
-	if err == nil && resp.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s %s: %s: %s", req.Method, req.URL, resp.Status, bytes.TrimSpace(answer))
+	status, answer, err := Ask(&http.Client{Timeout: 5 * time.Second}, req)
+	if err == nil && status != http.StatusOK {
+		err = fmt.Errorf("%s %s: status %d: %s", req.Method, req.URL, status, bytes.TrimSpace(answer))
 	}
 	return answer, err
+}
+
+// Ask sends a request and returns the status and the body of its answer.
+func Ask(c *http.Client, req *http.Request) (status int, answer []byte, err error) {
+	resp, err := c.Do(req)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer resp.Body.Close()
+	answer, err = io.ReadAll(resp.Body)
+	return resp.StatusCode, answer, err
 }

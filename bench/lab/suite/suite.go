@@ -20,7 +20,7 @@ import (
 type Part struct {
 	Name string
 	Args []string
-	Run  func(ctx context.Context, args []string, out io.Writer) error
+	Run  func(l *rig.Lab, args []string)
 }
 
 // A Plan says what Run runs and where the results go.
@@ -54,10 +54,11 @@ func Run(ctx context.Context, p Plan, out io.Writer) error {
 		for i, part := range p.Parts {
 			fmt.Fprintf(out, "\n▶ %d of %d, after %.0f s: %s\n\n", i+1, len(p.Parts), time.Since(began).Seconds(),
 				strings.Join(append([]string{part.Name}, part.Args...), " "))
-			rec := result.NewRecorder(time.Now(), out, part.Name, part.Args)
-			fault := part.Run(ctx, part.Args, rec)
+			report := result.NewReport(time.Now(), out, part.Name, part.Args)
+			l := &rig.Lab{Report: report}
+			fault := l.Run(ctx, func() { part.Run(l, part.Args) })
 			rig.Check(ctx.Err())
-			done = append(done, p.keep(rec.Record(time.Now(), fault), fault))
+			done = append(done, p.keep(report.Record(time.Now(), fault), fault))
 			if fault != nil {
 				fmt.Fprintf(out, "\n%s: %v\n", part.Name, fault)
 			}

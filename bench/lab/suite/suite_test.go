@@ -12,14 +12,17 @@ import (
 	"testing"
 
 	"weir/bench/lab/result"
+	"weir/bench/lab/rig"
 	"weir/internal/test/testkit"
 )
 
-// printing is an experiment that prints a ratio.
-func printing(ratio string, err error) func(context.Context, []string, io.Writer) error {
-	return func(_ context.Context, _ []string, out io.Writer) error {
-		fmt.Fprintf(out, "### Speed\n\n| | weir /s | ratio |\n| --- | --- | --- |\n| it | 5 | %s |\n", ratio)
-		return err
+// printing is an experiment that reports a ratio.
+func printing(ratio string, err error) func(*rig.Lab, []string) {
+	return func(l *rig.Lab, _ []string) {
+		l.Heading("Speed")
+		l.Head("", "weir /s", "ratio")
+		l.Row("it", "5", ratio)
+		rig.Check(err)
 	}
 }
 
@@ -67,7 +70,7 @@ func TestRunEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	dir := t.TempDir()
 	plan := Plan{Dir: dir, Before: dir, Parts: []Part{{"one", nil, printing("", nil)},
-		{"two", nil, func(context.Context, []string, io.Writer) error { cancel(); return nil }}}}
+		{"two", nil, func(*rig.Lab, []string) { cancel() }}}}
 	if err := Run(ctx, plan, io.Discard); !errors.Is(err, context.Canceled) {
 		t.Fatalf("ended with %v", err)
 	}

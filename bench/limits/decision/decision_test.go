@@ -2,10 +2,11 @@ package decision
 
 import (
 	"fmt"
-	"io"
 	"strings"
 	"testing"
 
+	"weir/bench/lab/result"
+	"weir/bench/lab/result/resulttest"
 	"weir/bench/lab/rig"
 )
 
@@ -30,18 +31,9 @@ func TestJudge(t *testing.T) {
 			runs = append(runs, []rig.Sample{one[0]})
 		}
 		c.spoil(runs)
-		l := &lab{rig.Lab{Out: io.Discard}}
+		l := &lab{&rig.Lab{Report: new(result.Report)}}
 		l.judge(all, runs, c.users)
-		if missed := strings.Join(l.Missed(), "; "); (missed == "") != (c.want == "") || !strings.Contains(missed, c.want) {
-			t.Errorf("missed %q, want %q", missed, c.want)
-		}
-	}
-}
-
-func TestUndecided(t *testing.T) {
-	l := &rig.Loaded{Outcomes: []rig.Outcome{{Status: 200}, {Status: 0}, {Status: 429}}}
-	if n := undecided(l); n != 2 {
-		t.Errorf("%d of two", n)
+		resulttest.Misses(t, "the case of "+c.want, &l.Expectations, c.want)
 	}
 }
 

@@ -4,8 +4,6 @@
 package decision
 
 import (
-	"context"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,12 +15,12 @@ import (
 // A lab is one run of the experiment.
 //
 // Owned by one goroutine.
-type lab struct{ rig.Lab }
+type lab struct{ *rig.Lab }
 
-// Run runs the parts named by args, or all. The error says which expectations were missed.
-func Run(ctx context.Context, args []string, out io.Writer) error {
-	l := &lab{rig.Lab{Out: out}}
-	return l.Perform(ctx, rig.Experiment{Name: "decision",
+// Run runs the parts named by args, or all.
+func Run(of *rig.Lab, args []string) {
+	l := &lab{of}
+	l.Perform(rig.Experiment{Name: "decision",
 		Good: "decisions cost a fraction of those of envoyproxy/ratelimit, and none waits for long.",
 		Parts: []rig.Part{{Name: "speed", Play: l.speed}, {Name: "pace", Play: l.pace},
 			{Name: "frozen", Play: l.frozen}}}, args)

@@ -30,8 +30,9 @@ func (l *lab) speed() {
 	peer, peerURL := l.peer(redis.Addr)
 	all := []rig.Contestant{{Name: "envoyproxy/ratelimit", Process: peer, Wrk: rig.Wrk{URL: peerURL}, Redis: redis},
 		contestant("Weir", weir, redis), contestant("Weir, simulated Redis", l.weir(), nil)}
-	fmt.Fprintf(l.Out, "### Speed\n\nwrk posts to /json over %d connections, %d turns of %v. Weir has one event loop; "+
-		"envoyproxy/ratelimit uses all cores.\n\n", connections, rounds, spell)
+	l.Heading("Speed")
+	l.Note("wrk posts to /json over %d connections, %d turns of %v. Weir has one event loop; envoyproxy/ratelimit uses "+
+		"all cores.", connections, rounds, spell)
 	for _, users := range []int{1, 1000} {
 		runs := rig.Turns(rounds, len(all), func(i int) rig.Sample {
 			all[i].Wrk.Script = fmt.Sprintf(script, "%s", users)
@@ -59,8 +60,9 @@ func (l *lab) judge(all []rig.Contestant, runs [][]rig.Sample, users int) {
 		t.Add("%s | %.0f | %.0f | %.1f | %s", c.Name, result.MedianOf(runs[i], rig.PerSecond),
 			result.MedianOf(runs[i], perCPU), result.MedianOf(runs[i], rig.RedisEach), asks)
 	}
-	fmt.Fprintf(l.Out, "%s\nRatios of Weir to the peer: decisions per CPU time %s, CPU time of Redis %s\n\n",
-		t, result.RatioOf(runs[1], runs[0], perCPU).Ratio(1), result.RatioOf(runs[1], runs[0], rig.RedisEach).Ratio(2))
+	l.Table(t)
+	l.Note("Ratios of Weir to the peer: decisions per CPU time %s, CPU time of Redis %s",
+		result.RatioOf(runs[1], runs[0], perCPU).Ratio(1), result.RatioOf(runs[1], runs[0], rig.RedisEach).Ratio(2))
 	if users > 1 {
 		return
 	}

@@ -6,7 +6,6 @@ import (
 	"syscall"
 	"time"
 
-	"weir/bench/lab/result"
 	"weir/bench/lab/rig"
 )
 
@@ -30,11 +29,9 @@ func (l *lab) pace() {
 	loaded := l.Load(load(url(m), paceRate, paceTime))
 	l.Loads = append(l.Loads, loaded...)
 	w, bad := rig.Waits(loaded...), undecided(loaded[0])
-	fmt.Fprintf(l.Out, "### %d/s with Redis, each with a key of its own\n\nFrom the due time of a request to its "+
-		"answer: p50 %.2f ms, p99 %.2f ms, longest %.1f ms; %d of %d were not decided.\n\n",
-		paceRate, result.Millis(result.Quantile(w, .5)), result.Millis(result.Quantile(w, .99)),
-		result.Millis(result.Quantile(w, 1)), bad, len(w))
-	l.AtMost("p99 of the wait at 5,000/s in ms", result.Millis(result.Quantile(w, .99)), 2)
+	l.Heading("%d/s with Redis, each with a key of its own", paceRate)
+	l.Note("From the due time of a request to its answer: %v; %d of %d were not decided.", w, bad, len(w))
+	l.AtMost("p99 of the wait at 5,000/s in ms", w.Millis(.99), 2)
 	l.Never(bad > 0, "%d requests at 5,000/s were not decided", bad)
 }
 
@@ -56,21 +53,13 @@ func (l *lab) frozen() {
 	l.Loads = append(l.Loads, loaded...)
 	w, bad := rig.Waits(loaded...), undecided(loaded[0])
 	grown := float64(used.RSSPeak-used.RSSBefore) / 1e6
-	fmt.Fprintf(l.Out, "### Redis stopped from second %.0f to %.0f\n\n%d/s: p50 %.2f ms, longest %.1f ms; %d of %d "+
-		"were not answered with 200. Resident memory grew from %.1f MB by %.1f MB.\n\n",
-		stopAfter.Seconds(), goAfter.Seconds(), frozenRate, result.Millis(result.Quantile(w, .5)),
-		result.Millis(result.Quantile(w, 1)), bad, len(w), float64(used.RSSBefore)/1e6, grown)
-	l.AtMost("Redis stopped: longest wait in ms", result.Millis(result.Quantile(w, 1)), 105)
+	l.Heading("Redis stopped from second %.0f to %.0f", stopAfter.Seconds(), goAfter.Seconds())
+	l.Note("%d/s: %v; %d of %d were not answered with 200. Resident memory grew from %.1f MB by %.1f MB.",
+		frozenRate, w, bad, len(w), float64(used.RSSBefore)/1e6, grown)
+	l.AtMost("Redis stopped: longest wait in ms", w.Millis(1), 105)
 	l.AtMost("Redis stopped: growth of memory in MB", grown, 8)
 	l.Never(bad > 0, "%d requests were not admitted while Redis was stopped", bad)
 }
 
 // undecided returns how many requests were not answered with 200.
-func undecided(l *rig.Loaded) (n int) {
-	for _, o := range l.Outcomes {
-		if o.Status != http.StatusOK {
-			n++
-		}
-	}
-	return n
-}
+func undecided(l *rig.Loaded) int { return len(l.Outcomes) - len(l.Answered(http.StatusOK)) }

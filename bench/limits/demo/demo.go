@@ -3,9 +3,7 @@
 package demo
 
 import (
-	"context"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -36,21 +34,16 @@ func phases() (ps []phase) {
 	return ps
 }
 
-// Run plays the demo and prints to out. The error is report.ErrMissed if a figure is wrong, or
-// that of ctx.
-func Run(ctx context.Context, out io.Writer) error {
+// Run plays the demo. It misses an expectation if a figure is wrong.
+func Run(l *rig.Lab) {
 	all := phases()
-	l := &rig.Lab{Out: out}
-	if err := l.Run(ctx, func() { playAll(l, all) }); err != nil {
-		return err
-	}
-	return show(out, all)
+	playAll(l, all)
+	show(l, all)
 }
 
 func playAll(l *rig.Lab, all []phase) {
-	fmt.Fprintf(l.Out,
-		"Weir demo: a limit of %d requests per second in front of a target that can serve %.0f, GATE=off\n\n", limit,
-		targetWorkers/targetDelay.Seconds())
+	fmt.Fprintf(l, "Weir demo: a limit of %d requests per second in front of a target that can serve %.0f, GATE=off\n\n",
+		limit, targetWorkers/targetDelay.Seconds())
 	r := l.Rig(rig.Topology{
 		Target: []string{fmt.Sprintf("TARGET_WORKERS=%d", targetWorkers), "TARGET_DELAY=" + targetDelay.String()},
 		// Windows admit bursts that overload the target, and the gate would shed part of them.
@@ -59,7 +52,7 @@ func playAll(l *rig.Lab, all []phase) {
 			"RATE_LIMIT_WINDOW=1",
 			fmt.Sprintf("RATE_LIMIT_CAPACITY=%d", limit), fmt.Sprintf("RATE_LIMIT_FILL_RATE=%d", limit)},
 	})
-	fmt.Fprintf(l.Out, "  loadgen ──▶ proxy %s ──▶ target %s\n\n", r.ProxyAddrs[0], r.TargetAddr)
+	fmt.Fprintf(l, "  loadgen ──▶ proxy %s ──▶ target %s\n\n", r.ProxyAddrs[0], r.TargetAddr)
 	algorithm := "fixed"
 	for i := range all {
 		p := &all[i]
@@ -68,9 +61,9 @@ func playAll(l *rig.Lab, all []phase) {
 			rig.In("switch the algorithm", func() {
 				rig.Must(rig.Post(l.Ctx, "http://"+r.ProxyAddrs[0]+"/config/algorithm", fmt.Sprintf(`{"algorithm":%q}`, algorithm)))
 			})
-			fmt.Fprintf(l.Out, "  POST /config/algorithm {\"algorithm\":%q}: switched\n", algorithm)
+			fmt.Fprintf(l, "  POST /config/algorithm {\"algorithm\":%q}: switched\n", algorithm)
 		}
-		fmt.Fprintf(l.Out, "▶ %d of %d: %s, %d requests/s for %d s\n", i+1, len(all), p.algorithm, p.rate, p.seconds)
+		fmt.Fprintf(l, "▶ %d of %d: %s, %d requests/s for %d s\n", i+1, len(all), p.algorithm, p.rate, p.seconds)
 		p.play(l, r)
 	}
 }
@@ -79,7 +72,7 @@ func (p *phase) play(l *rig.Lab, r *rig.Rig) {
 	for try := 1; ; try++ {
 		before := l.Scrape(r.TargetAddr)
 		p.load = l.Load(rig.Load{URL: r.URL(0), Rate: p.rate, For: time.Duration(p.seconds) * time.Second,
-			Progress: l.Out})[0]
+			Progress: l})[0]
 		after := l.Scrape(r.TargetAddr)
 		grown := func(name string) float64 { return after.Since(before, name, `uri="/api/test"`, `status="200"`) }
 		served := grown("http_server_requests_seconds_count")
@@ -87,7 +80,7 @@ func (p *phase) play(l *rig.Lab, r *rig.Rig) {
 		if p.load.Verdict != "INVALID" || try == tries {
 			return
 		}
-		fmt.Fprintf(l.Out, "  this machine was too busy for the schedule (%s); repeating\n",
+		fmt.Fprintf(l, "  this machine was too busy for the schedule (%s); repeating\n",
 			strings.Join(p.load.Reasons, "; "))
 		l.Wait(time.Now().Add(refill))
 	}
@@ -113,7 +106,7 @@ func (p *phase) problem() string {
 	return ""
 }
 
-func show(out io.Writer, all []phase) error {
+func show(lab *rig.Lab, all []phase) {
 	table := result.NewTable(
 		"algorithm|load/s|sent|admitted|refused|refused %|expected %|p50 ms|p95 ms|p99 ms|429 p99|target saw|its ms||")
 	for i := range all {
@@ -131,12 +124,11 @@ func show(out io.Writer, all []phase) error {
 			share(l.RateLimited, l.Sent), p.expectedShare(), 1e3*lat.P50, 1e3*lat.P95, 1e3*lat.P99, refusals, p.served,
 			1e3*p.busyTime, p.bar(), mark)
 	}
-	fmt.Fprintf(out, "\nWhat the load generator sent, what the proxy admitted, and what the target received\n\n%s%s",
+	fmt.Fprintf(lab, "\nWhat the load generator sent, what the proxy admitted, and what the target received\n\n%s%s",
 		table.Text(), explanation)
-	err := judge(out, all)
-	fmt.Fprint(out, "\nThis was the limit alone, with GATE=off. `make demo-gate` shows the gate: "+
+	defer fmt.Fprint(lab, "\nThis was the limit alone, with GATE=off. `make demo-gate` shows the gate: "+
 		"a target that loses half its speed, without it and with it.\n")
-	return err
+	judge(lab, all)
 }
 
 const explanation = `
@@ -148,19 +140,18 @@ window admits the requests of a second at once, the other two spread them out af
 `
 
 // judge concludes. Problems prove nothing if they occur only with loads that were not as planned.
-func judge(out io.Writer, all []phase) error {
-	var e result.Expectations
+func judge(l *rig.Lab, all []phase) {
 	var wrong []*rig.Loaded
 	for i := range all {
 		p := &all[i]
 		problem := p.problem()
-		e.Never(problem != "", "%s at %d/s: %s (the generator's verdict on itself: %s)", p.algorithm, p.rate, problem,
+		l.Never(problem != "", "%s at %d/s: %s (the generator's verdict on itself: %s)", p.algorithm, p.rate, problem,
 			p.load.Verdict)
 		if problem != "" {
 			wrong = append(wrong, p.load)
 		}
 	}
-	return e.Conclude(out, "nothing was refused below the limit, nothing above it was admitted, no request was lost.",
+	l.Conclude("nothing was refused below the limit, nothing above it was admitted, no request was lost.",
 		rig.Doubt(wrong))
 }
 

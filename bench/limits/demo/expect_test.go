@@ -1,15 +1,14 @@
 package demo
 
 import (
-	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"testing"
 
 	"weir/bench/lab/result"
+	"weir/bench/lab/result/resulttest"
 	"weir/bench/lab/rig"
-	"weir/internal/program/service"
+	"weir/bench/lab/rig/rigtest"
 	"weir/loadgen/record"
 )
 
@@ -65,9 +64,9 @@ func TestProblems(t *testing.T) {
 		return phase{algorithm: "fixed", rate: 5000, seconds: 1, served: 1500,
 			load: &rig.Loaded{Result: record.Result{Sent: 5000, Success: 1500, RateLimited: 3500, Verdict: "VALID"}}}
 	}
-	var out strings.Builder
-	if err := show(&out, []phase{good()}); err != nil || !strings.Contains(out.String(), "make demo-gate") {
-		t.Errorf("a good report ends with %v:\n%s", err, out.String())
+	judged := func(all ...phase) (string, error) { return rigtest.Play(t, func(l *rig.Lab) { show(l, all) }) }
+	if out, err := judged(good()); err != nil || !strings.Contains(out, "make demo-gate") {
+		t.Errorf("a good report ends with %v:\n%s", err, out)
 	}
 	for problem, spoil := range map[string]func(p *phase){
 		"failed":         func(p *phase) { p.load.Errors = 1 },
@@ -83,16 +82,13 @@ func TestProblems(t *testing.T) {
 		if got := wrong.problem(); !strings.Contains(got, problem) {
 			t.Errorf("want a problem with %q, got %q", problem, got)
 		}
-		if err := show(io.Discard, []phase{wrong}); !errors.Is(err, result.ErrMissed) {
-			t.Errorf("%s: the report ends with %v", problem, err)
-		}
-		if exit, ok := errors.AsType[*service.ExitError](show(io.Discard, []phase{good(), doubtful})); !ok ||
-			exit.Status != 3 {
-			t.Errorf("%s with another load than planned: it proves something", problem)
-		}
-		if err := show(io.Discard, []phase{doubtful, wrong}); !errors.Is(err, result.ErrMissed) {
-			t.Errorf("%s with and without the planned load: the report ends with %v", problem, err)
-		}
+		missed := result.ErrMissed.Error()
+		_, err := judged(wrong)
+		resulttest.Ends(t, problem, err, missed)
+		_, err = judged(good(), doubtful)
+		resulttest.Exits(t, problem+" with another load than planned", err, 3, "")
+		_, err = judged(doubtful, wrong)
+		resulttest.Ends(t, problem+" with and without the planned load", err, missed)
 	}
 }
 

@@ -3,49 +3,43 @@ package micro
 
 import (
 	"bufio"
-	"context"
 	"fmt"
-	"io"
 	"os/exec"
 	"regexp"
 	"strconv"
 	"strings"
 
 	"weir/bench/lab/result"
-	"weir/internal/program/service"
+	"weir/bench/lab/rig"
 )
 
 // packages are the packages whose benchmarks cover the data path and the arithmetic behind it.
-var packages = []string{"./internal/http1", "./internal/deadline", "./proxy/limit", "./proxy/rule",
-	"./proxy/sketch", "./proxy/store/simredis", "./proxy/session",
-	"./loadgen/pace", "./target/model", "./advisor/forecast", "./advisor/policy", "./advisor/core"}
+var packages = []string{"./internal/net/http1", "./internal/net/loop/deadline", "./proxy/limit", "./proxy/rules/rule",
+	"./proxy/rules/tally", "./proxy/store/simredis", "./proxy/http/session", "./loadgen/pace", "./target/model",
+	"./advisor/forecast", "./advisor/policy", "./advisor/core"}
 
 // Run runs the benchmarks with the Go tool in the current folder, which must be the repository.
 // args may contain the value of -benchtime.
-func Run(ctx context.Context, args []string, out io.Writer) error {
+func Run(l *rig.Lab, args []string) {
 	span := "200ms"
 	if len(args) > 0 {
 		span = args[0]
 	}
 	if len(args) > 1 || !regexp.MustCompile(`^\d+(ms|s|x)$`).MatchString(span) {
-		return &service.ExitError{Status: 2,
-			Err: fmt.Errorf("micro needs the time of each benchmark (200ms, 1s, 100x) or no argument, not %q", args)}
+		rig.Misused("micro needs the time of each benchmark (200ms, 1s, 100x) or no argument, not %q", args)
 	}
-	if _, err := exec.LookPath("go"); err != nil {
-		return fmt.Errorf("the Go tool, which runs the benchmarks, is not installed: %w", err)
-	}
-	cmd := exec.CommandContext(ctx, "go",
+	cmd := exec.CommandContext(l.Ctx, "go",
 		append([]string{"test", "-run", "^$", "-bench", ".", "-benchmem", "-benchtime", span}, packages...)...)
 	text, err := cmd.CombinedOutput()
 	if err != nil {
-		return fmt.Errorf("go test -bench: %w\n%s", err, text)
+		rig.Check(fmt.Errorf("go test -bench: %w\n%s", err, text))
 	}
 	table := parse(string(text))
 	if len(table.Rows) == 0 {
-		return fmt.Errorf("go test -bench printed no benchmark:\n%s", text)
+		rig.Check(fmt.Errorf("go test -bench printed no benchmark:\n%s", text))
 	}
-	fmt.Fprintf(out, "%d benchmarks, %s each\n\n%v\n", len(table.Rows), span, table)
-	return nil
+	l.Note("%d benchmarks, %s each", len(table.Rows), span)
+	l.Table(table)
 }
 
 // line matches the result of a benchmark: its name without the number of processors, and pairs

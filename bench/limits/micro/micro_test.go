@@ -1,13 +1,17 @@
 package micro
 
 import (
-	"errors"
-	"io"
+	"bytes"
+	"os"
+	"path/filepath"
 	"reflect"
-	"strings"
+	"slices"
 	"testing"
 
-	"weir/internal/program/service"
+	"weir/bench/lab/result/resulttest"
+	"weir/bench/lab/rig"
+	"weir/bench/lab/rig/rigtest"
+	"weir/internal/test/testkit"
 )
 
 const said = `goos: linux
@@ -31,12 +35,20 @@ func TestParse(t *testing.T) {
 	}
 }
 
+func TestPackages(t *testing.T) {
+	for _, p := range packages {
+		files, _ := filepath.Glob(filepath.Join("../../..", p, "*_test.go"))
+		if !slices.ContainsFunc(files, func(file string) bool {
+			return bytes.Contains(testkit.Must(os.ReadFile(file))(t), []byte("\nfunc Benchmark"))
+		}) {
+			t.Errorf("%s has no benchmark", p)
+		}
+	}
+}
+
 func TestRunRefuses(t *testing.T) {
 	for _, args := range [][]string{{"long"}, {"1s", "2s"}} {
-		err := Run(t.Context(), args, io.Discard)
-		if exit, ok := errors.AsType[*service.ExitError](err); !ok || exit.Status != 2 ||
-			!strings.Contains(err.Error(), "200ms") {
-			t.Errorf("%q: %v", args, err)
-		}
+		_, err := rigtest.Play(t, func(l *rig.Lab) { Run(l, args) })
+		resulttest.Exits(t, args[0], err, 2, "200ms")
 	}
 }

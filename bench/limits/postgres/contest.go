@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"path/filepath"
 	"strconv"
 	"time"
 
@@ -89,12 +88,9 @@ func (c *contest) begin(l *rig.Lab, name string) *side {
 // weir starts the proxies and the target behind them, if they forward.
 func (c *contest) weir(s *side) {
 	l := s.lab
-	rules := filepath.Join(l.Dir, "rules.yaml")
-	rig.Check(os.WriteFile(rules,
-		[]byte(cmp.Or(c.rules, fmt.Sprintf(
-			"rules:\n- {id: user, key: [path], limit: {algorithm: gcra, limit: 1, window: %.6f, burst: 1}}\n",
-			c.period.Seconds()))), 0o600))
-	env := []string{"RULES_FILE=" + rules, "RATE_LIMIT_ALGORITHM=off", "EVENT_LOOPS=1"}
+	rules := cmp.Or(c.rules, fmt.Sprintf(
+		"rules:\n- {id: user, key: [path], limit: {algorithm: gcra, limit: 1, window: %.6f, burst: 1}}\n", c.period.Seconds()))
+	env := []string{l.Rules(rules), "RATE_LIMIT_ALGORITHM=off", "EVENT_LOOPS=1"}
 	if !c.apart {
 		env = append(env, "POSTGRES_URL="+s.URL(), "POSTGRES_TIMEOUT=1s")
 	}

@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -30,7 +29,7 @@ type contention struct {
 	admitted, refused, failed int
 	stalled                   time.Duration // sum of the answer times above stallMin
 	took                      time.Duration // in total
-	spans                     []time.Duration
+	spans                     result.Waits
 }
 
 // contend runs many sessions, each of which asks one request after another.
@@ -73,8 +72,9 @@ func (c *contention) count(admitted bool, err error, span time.Duration) {
 
 // deadlocks has 24 sessions ask about one user, with the range recipe and through Weir.
 func (l *lab) deadlocks() {
-	fmt.Fprintf(l.Out, "\n## Deadlocks\n\n%d sessions, each %d requests of one user one after another; one "+
-		"may pass in %v.\n\n", sessions, sessionAsks, deadlockPeriod)
+	l.Heading("Deadlocks")
+	l.Note("%d sessions, each %d requests of one user one after another; one may pass in %v.", sessions, sessionAsks,
+		deadlockPeriod)
 	t := result.NewTable(
 		"way | admitted | refused | failed | deadlocks | in the log | stalled s | took s | p50 ms | p99 ms | max ms")
 	c := &contest{period: deadlockPeriod}
@@ -83,22 +83,21 @@ func (l *lab) deadlocks() {
 		var deadlocks int64
 		logged := 0
 		l.turn(name, func() {
-			s := c.begin(&l.Lab, name)
+			s := c.begin(l.Lab, name)
 			got = contend(l.Ctx, sessionAsks, c.asker(s))
 			rig.Check(l.Ctx.Err())
 			deadlocks, logged = s.spent().deadlocks, strings.Count(s.Output(), "detected deadlock while waiting")
 		})
 		t.Add("%s | %d | %d | %d | %d | %d | %.1f | %.1f | %.2f | %.2f | %.0f", name, got.admitted, got.refused,
-			got.failed, deadlocks, logged,
-			got.stalled.Seconds(), got.took.Seconds(), result.Millis(result.Quantile(got.spans, 0.5)),
-			result.Millis(result.Quantile(got.spans, 0.99)), result.Millis(got.spans[len(got.spans)-1]))
+			got.failed, deadlocks, logged, got.stalled.Seconds(), got.took.Seconds(), got.spans.Millis(.5),
+			got.spans.Millis(.99), got.spans.Millis(1))
 		if name == weirSide {
 			l.AtMost("weir, all sessions: admitted", float64(got.admitted), 1+float64(got.took)/float64(deadlockPeriod))
 			l.Never(deadlocks > 0, "weir: %d deadlocks", deadlocks)
 			l.Never(got.failed > 0, "weir: %d of the sessions' requests failed", got.failed)
 		}
 	}
-	fmt.Fprintf(l.Out, "\n%s", t)
+	l.Table(t)
 }
 
 // asker returns how sessions ask: a recipe on connections of their own to the database, Weir with
@@ -124,14 +123,9 @@ func (s *side) request(ctx context.Context, session int) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return false, err
+	status, _, err := rig.Ask(http.DefaultClient, req)
+	if err == nil && status != http.StatusOK && status != http.StatusTooManyRequests {
+		err = fmt.Errorf("status %d", status)
 	}
-	_, err = io.Copy(io.Discard, resp.Body)
-	_ = resp.Body.Close()
-	if resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusTooManyRequests {
-		err = fmt.Errorf("status %d", resp.StatusCode)
-	}
-	return resp.StatusCode == http.StatusOK, err
+	return status == http.StatusOK, err
 }

@@ -3,9 +3,7 @@
 package postgres
 
 import (
-	"context"
 	"fmt"
-	"io"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -27,17 +25,15 @@ const (
 //
 // Owned by one goroutine.
 type lab struct {
-	rig.Lab
-	page     string // file name
-	args     []string
+	*rig.Lab
+	page     string  // file name
 	compress float64 // factor by which the load is faster
 }
 
 // Run runs the parts named by args, or all. A number among args is the factor by which the load
-// is played faster, 10 by default. A page is written to dir. The error says which expectations were
-// missed.
-func Run(ctx context.Context, dir string, args []string, out io.Writer) error {
-	l := &lab{Lab: rig.Lab{Out: out}, page: filepath.Join(dir, "postgres.html"), args: args, compress: compressUsual}
+// is played faster, 10 by default. A page is written to dir.
+func Run(of *rig.Lab, dir string, args []string) {
+	l := &lab{Lab: of, page: filepath.Join(dir, "postgres.html"), compress: compressUsual}
 	names := slices.Clone(args)
 	for i, arg := range names {
 		if n, err := strconv.ParseFloat(arg, 64); err == nil && n >= 1 && n <= 60 {
@@ -45,7 +41,7 @@ func Run(ctx context.Context, dir string, args []string, out io.Writer) error {
 			break
 		}
 	}
-	return l.Perform(ctx, rig.Experiment{Name: "postgres, besides a factor from 1 to 60,",
+	l.Perform(rig.Experiment{Name: "postgres, besides a factor from 1 to 60,",
 		Good: "Weir admits what the limit allows, independent of the clocks of instances, and without deadlocks.",
 		Parts: []rig.Part{{Name: "load", Play: l.compare}, {Name: "deadlock", Play: l.deadlocks},
 			{Name: "goals", Play: l.goals}}}, names)
@@ -53,7 +49,7 @@ func Run(ctx context.Context, dir string, args []string, out io.Writer) error {
 
 // turn plays with one side, which ends with it.
 func (l *lab) turn(name string, play func()) {
-	fmt.Fprintf(l.Out, "  ▶ %s\n", name)
+	fmt.Fprintf(l, "  ▶ %s\n", name)
 	rig.In(name, play)
 	l.End()
 }
@@ -71,14 +67,14 @@ var about = []string{
 // writes the page.
 func (l *lab) compare() {
 	compress := l.compress
-	fmt.Fprintf(l.Out, "Two instances, one user, one request in %v; 5/s, 5 to 50/s, 100/s to each: %d requests in ten "+
-		"minutes, played %g times as fast. At most %d may be admitted.\n\n",
+	l.Note("Two instances, one user, one request in %v; 5/s, 5 to 50/s, 100/s to each: %d requests in ten minutes, "+
+		"played %g times as fast. At most %d may be admitted.",
 		period, instances*29_850, compress, boundMost)
 	t := result.NewTable("way | clock off | admitted | refused | failed | deadlocks | admitted p50 ms | p99 ms | max " +
 		"ms | refused p99 ms | PostgreSQL's CPU µs per answer | dead rows | table KB | generator")
 	even := contest{period: scaled(period, compress)}
 	off := contest{period: even.period, skew: scaled(skewed, compress)}
-	fmt.Fprintf(l.Out, "  ▶ building a proxy with another clock\n")
+	fmt.Fprintf(l, "  ▶ building a proxy with another clock\n")
 	type run struct {
 		*contest
 		way string
@@ -94,7 +90,7 @@ func (l *lab) compare() {
 	chapter := result.Chapter{Name: "The load of the application", Bold: weirSide}
 	for _, one := range runs {
 		var o *outcome
-		l.turn(one.way, func() { o = one.play(&l.Lab, one.way, compress) })
+		l.turn(one.way, func() { o = one.play(l.Lab, one.way, compress) })
 		o.add(t, one.skew)
 		if one.skew > 0 && one.way != weirSide {
 			continue // played for comparison only
@@ -102,17 +98,16 @@ func (l *lab) compare() {
 		if one.skew > 0 {
 			o.name = "weir with one clock off"
 		}
-		o.expect(&l.Lab)
+		o.expect(l.Lab)
 		if one.skew > 0 {
 			continue // its plots would equal those of weir
 		}
 		chapter.Figures = append(chapter.Figures, o.figure())
 	}
-	fmt.Fprintf(l.Out, "\n%s", t)
+	l.Table(t)
 	chapter.Tables = []result.Table{*t}
-	lead := result.NewRecorder(time.Now(), io.Discard, "postgres", l.args).Record(time.Now(), nil).Lead()
-	rig.Check((&result.Page{Title: "Weir: limits in PostgreSQL, measured", About: about, Lead: lead,
-		Chapters: []result.Chapter{chapter}}).Write(l.page))
+	rig.Check((&result.Page{Title: "Weir: limits in PostgreSQL, measured", About: about,
+		Lead: l.Record(time.Now(), nil).Lead(), Chapters: []result.Chapter{chapter}}).Write(l.page))
 }
 
 func scaled(d time.Duration, compress float64) time.Duration {

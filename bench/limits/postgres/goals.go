@@ -35,13 +35,14 @@ func known(format string, figure float64) string {
 
 // goals measures the speed of decisions with limits that admit all requests.
 func (l *lab) goals() {
-	fmt.Fprintf(l.Out, "\n## Speed\n\nThe limits admit all requests. There are two instances, each loaded by wrk with "+
-		"%d connections for %v. weir: two proxies without targets answer GET /check; PostgreSQL makes the decision of "+
-		"each answer, none is made from memory. nowait: two services that also answer by themselves; they have %d "+
-		"connections to PostgreSQL, half of them per instance, and refuse while another request is being admitted. The "+
-		"last two rows are for information and have no expectations: the proxies also forward each request to a target on "+
-		"the same machine, and in the last row each keeps the limits in its own memory, which shows how much the "+
-		"machine can forward.\n\n", goalConnections, goalTime, recipeConnections)
+	l.Heading("Speed")
+	l.Note("The limits admit all requests. There are two instances, each loaded by wrk with %d connections for %v. weir: "+
+		"two proxies without targets answer GET /check; PostgreSQL makes the decision of each answer, none is made from "+
+		"memory. nowait: two services that also answer by themselves; they have %d connections to PostgreSQL, half of "+
+		"them per instance, and refuse while another request is being admitted. The last two rows are for information and "+
+		"have no expectations: the proxies also forward each request to a target on the same machine, and in the last row "+
+		"each keeps the limits in its own memory, which shows how much the machine can forward.",
+		goalConnections, goalTime, recipeConnections)
 	t := result.NewTable(
 		"load | decisions/s | refused | PostgreSQL's CPU µs per decision | calls per decision | p99 ms of the store")
 	var found [5]speed
@@ -57,13 +58,13 @@ func (l *lab) goals() {
 		{"weir, one key, forwarding without PostgreSQL", weirSide, 1, contest{apart: true}},
 	} {
 		s := &found[i]
-		l.turn(row.name, func() { *s = row.contest.drive(&l.Lab, row.way, row.keys) })
+		l.turn(row.name, func() { *s = row.contest.drive(l.Lab, row.way, row.keys) })
 		t.Add("%s | %.0f | %s | %s | %s | %s", row.name, s.perSecond, known("%.0f %%", 100*s.refused),
 			known("%.1f", s.cpu), known("%.3f", s.calls), known("%.2f", 1e3*s.p99))
 		l.Never(row.way == weirSide && s.refused > 0, "%s: %.2f %% of the requests failed", row.name, 100*s.refused)
 	}
 	hot, many, nowait := found[0], found[1], found[2]
-	fmt.Fprintf(l.Out, "\n%s", t)
+	l.Table(t)
 	l.AtLeast("one key: decisions per second", hot.perSecond, 40_000)
 	l.AtMost("one key: PostgreSQL's CPU µs per decision", hot.cpu, 8)
 	l.AtMost("one key: p99 of the store in ms", 1e3*hot.p99, 10)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"path"
 	"slices"
@@ -14,7 +13,6 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"weir/bench/lab/rig"
-	"weir/internal/program/service"
 )
 
 const (
@@ -123,25 +121,16 @@ const ServiceName = "postgres-recipe"
 
 // Service runs such an instance until ctx ends. args are the recipe, the address, the URL of
 // PostgreSQL, the number of connections to it, the period, and the offset of the clock.
-func Service(ctx context.Context, args []string, _ io.Writer) error {
+func Service(l *rig.Lab, args []string) {
 	if len(args) != 6 || recipeNamed(args[0]) == nil {
-		return &service.ExitError{Status: 2,
-			Err: errors.New("needs a recipe, an address, a URL, connections, a period and a skew")}
+		rig.Misused("needs a recipe, an address, a URL, connections, a period and a skew")
 	}
-	connections, err1 := strconv.Atoi(args[3])
-	period, err2 := time.ParseDuration(args[4])
-	skew, err3 := time.ParseDuration(args[5])
-	if err := errors.Join(err1, err2, err3); err != nil {
-		return &service.ExitError{Status: 2, Err: err}
+	s := &instance{way: recipeNamed(args[0]), url: args[2], period: rig.Must(time.ParseDuration(args[4])),
+		skew: rig.Must(time.ParseDuration(args[5])), idle: make(chan *pgconn.PgConn, rig.Must(strconv.Atoi(args[3])))}
+	for range cap(s.idle) {
+		s.idle <- rig.Must(pgconn.Connect(l.Ctx, s.url))
 	}
-	s := &instance{way: recipeNamed(args[0]), url: args[2], period: period, skew: skew,
-		idle: make(chan *pgconn.PgConn, connections)}
-	return rig.Try(func() {
-		for range connections {
-			s.idle <- rig.Must(pgconn.Connect(ctx, s.url))
-		}
-		rig.Check(rig.Serve(ctx, args[1], s))
-	})
+	rig.Check(rig.Serve(l.Ctx, args[1], s))
 }
 
 // An instance is an instance of a recipe service.

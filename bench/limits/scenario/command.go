@@ -1,10 +1,7 @@
 package scenario
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -72,12 +69,11 @@ func All() []Case { return Matrix(nil, algorithms, stores, []bool{false, true}) 
 const compressUsual = 120
 
 // Play plays the named scenarios, or all, prints tables, and writes a page and plots to a folder.
-func (o *Order) Play(ctx context.Context, args []string, out io.Writer) error {
+func (o *Order) Play(l *rig.Lab, args []string) {
 	args = slices.DeleteFunc(args, func(name string) bool { return name == "all" })
 	for _, name := range args {
 		if find(name) == nil {
-			return &service.ExitError{Status: 2,
-				Err: fmt.Errorf("there is no scenario %q; there are steady, bursts, overload, failure, all", name)}
+			rig.Misused("there is no scenario %q; there are steady, bursts, overload, failure, all", name)
 		}
 	}
 	cases := o.Cases
@@ -85,49 +81,45 @@ func (o *Order) Play(ctx context.Context, args []string, out io.Writer) error {
 		cases = Matrix(args, o.Algorithms, o.Stores, o.Advisors)
 	}
 	if len(cases) == 0 {
-		return &service.ExitError{Status: 2,
-			Err: errors.New("nothing to play: the scenario failure needs -store redis, and the algorithm off has no advisor")}
+		rig.Misused("nothing to play: the scenario failure needs -store redis, and the algorithm off has no advisor")
 	}
-	fmt.Fprintf(out, "Limit %d/s, a target that can serve %d/s (%d workers, %v each, exponential), SLO %v at p95; "+
-		"compressed by %.3g\n", limit, capacity, workers, delay, slo, o.Compress)
-	began := result.NewRecorder(time.Now(), io.Discard, "scenario", args)
+	l.Note("Limit %d/s, a target that can serve %d/s (%d workers, %v each, exponential), SLO %v at p95; "+
+		"compressed by %.3g", limit, capacity, workers, delay, slo, o.Compress)
 	page := result.Page{Title: "Weir: the scenarios, measured", About: about}
-	return rig.Try(func() {
-		for _, s := range Scenarios() {
-			runs := o.playAll(ctx, &s, cases, out)
-			if len(runs) == 0 {
-				continue
-			}
-			show(out, &s, runs)
-			c, files := newChapter(&s, runs, o.Dir)
-			result.Keep(out, files...)
-			page.Chapters = append(page.Chapters, c)
+	for _, s := range Scenarios() {
+		runs := o.playAll(l, &s, cases)
+		if len(runs) == 0 {
+			continue
 		}
-		page.Lead = began.Record(time.Now(), nil).Lead()
-		path := filepath.Join(o.Dir, "scenarios.html")
-		rig.Check(page.Write(path))
-		fmt.Fprintf(out, "  report: %s\n", path)
-	})
+		show(l.Report, &s, runs)
+		c, files := newChapter(&s, runs, o.Dir)
+		l.Attach(files...)
+		page.Chapters = append(page.Chapters, c)
+	}
+	page.Lead = l.Record(time.Now(), nil).Lead()
+	path := filepath.Join(o.Dir, "scenarios.html")
+	rig.Check(page.Write(path))
+	fmt.Fprintf(l, "  report: %s\n", path)
 }
 
 // tries bounds how often a case is played if the load generator could not keep its schedule.
 const tries = 2
 
 // playAll plays the cases of a scenario and prints which are skipped and why.
-func (o *Order) playAll(ctx context.Context, s *Scenario, cases []Case, out io.Writer) (runs []*Run) {
+func (o *Order) playAll(l *rig.Lab, s *Scenario, cases []Case) (runs []*Run) {
 	for i, c := range cases {
 		if c.Scenario != s.Name {
 			continue
 		}
 		if why := installed(c); why != nil {
-			fmt.Fprintf(out, "Skipped: %s: %s\n", c, why)
+			l.Note("Skipped: %s: %s", c, why)
 			continue
 		}
-		fmt.Fprintf(out, "  ▶ %d of %d: %s\n", i+1, len(cases), c)
+		fmt.Fprintf(l, "  ▶ %d of %d: %s\n", i+1, len(cases), c)
 		var r *Run
 		for try := 1; try == 1 || try <= tries && r.Load.Verdict == "INVALID"; try++ {
-			st := &stage{Lab: new(rig.Lab)}
-			rig.In(c.String(), func() { rig.Check(st.Run(ctx, func() { r = st.play(c, o.Compress, out) })) })
+			st := &stage{Lab: l}
+			rig.In(c.String(), func() { rig.Check(l.Run(l.Ctx, func() { r = st.play(c, o.Compress) })) })
 		}
 		runs = append(runs, r)
 	}

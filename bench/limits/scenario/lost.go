@@ -1,13 +1,10 @@
 package scenario
 
 import (
-	"context"
 	"fmt"
-	"io"
 	"math"
 	"time"
 
-	"weir/bench/lab/result"
 	"weir/bench/lab/rig"
 )
 
@@ -26,27 +23,25 @@ type script struct {
 
 // Lost plays the loss of a store for some seconds: two proxies share one limit, the store is
 // killed after a third and restarted after two thirds of the time, under load, and counts of every
-// second are printed. The error says which expectations were missed.
-func Lost(store rig.Kind, seconds int) func(ctx context.Context, out io.Writer) error {
+// second are printed.
+func Lost(store rig.Kind, seconds int) func(l *rig.Lab) {
 	return script{store, seconds, (seconds + 1) / 3, 2 * seconds / 3}.play
 }
 
-func (s script) play(ctx context.Context, out io.Writer) error {
+func (s script) play(l *rig.Lab) {
 	t := trial{rate: sharedRate, seconds: s.total,
 		Topology: rig.Topology{Proxies: 2, Store: s.store, Proxy: []string{fmt.Sprintf("RATE_LIMIT_LIMIT=%d", limit),
 			"GATE=off", "EVENT_LOOPS=1"}},
 		troubles: []Trouble{{time.Duration(s.kill) * time.Second, killStore},
 			{time.Duration(s.restart) * time.Second, restartStore}},
 		show: func(sec *second) {
-			result.Row(out, fmt.Sprint(sec.n), s.at(sec.n), fmt.Sprint(sec.admitted), fmt.Sprint(sec.refused), sec.modes,
-				sec.trouble)
+			l.Add("%d | %s | %d | %d | %s | %s", sec.n, s.at(sec.n), sec.admitted, sec.refused, sec.modes, sec.trouble)
 		}}
-	fmt.Fprintf(out, "Two proxies share a limit of %d/s in one %s, GATE=off; each is offered %d/s for %d s. It is "+
-		"killed after %d s and restarted, with empty counters, after %d s.\n\n",
+	l.Note("Two proxies share a limit of %d/s in one %s, GATE=off; each is offered %d/s for %d s. It is "+
+		"killed after %d s and restarted, with empty counters, after %d s.",
 		limit, s.store, t.rate, s.total, s.kill, s.restart)
-	result.Head(out, "second", string(s.store), "admitted", "refused", "modes", "event")
-	var l rig.Lab
-	return l.Run(ctx, func() { rig.Check(t.run(&l).showLost(out, s)) })
+	l.Head("second", string(s.store), "admitted", "refused", "modes", "event")
+	t.run(l).showLost(l, s)
 }
 
 // The store is up or down for a whole second.
@@ -65,8 +60,7 @@ func (s script) at(n int) string {
 	return up
 }
 
-func (o *outcome) showLost(out io.Writer, s script) error {
-	var e result.Expectations
+func (o *outcome) showLost(lab *rig.Lab, s script) {
 	var admitted, whole, failed uint64
 	latest := 0.0
 	for _, sec := range o.seconds {
@@ -74,24 +68,24 @@ func (o *outcome) showLost(out io.Writer, s script) error {
 		case up:
 			admitted, whole = admitted+sec.admitted, whole+1
 		case down:
-			e.Never(sec.refused > 0, "second %d: %d refused while %s was unavailable", sec.n, sec.refused, s.store)
+			lab.Never(sec.refused > 0, "second %d: %d refused while %s was unavailable", sec.n, sec.refused, s.store)
 		}
 	}
 	mean := float64(admitted) / float64(max(whole, 1))
-	fmt.Fprintf(out, "\n%s up, %d whole seconds: %.2f admitted per second by both together (limit %d, %+.2f %%)\n",
+	lab.Note("%s up, %d whole seconds: %.2f admitted per second by both together (limit %d, %+.2f %%)",
 		s.store, whole, mean, limit, 100*(mean/limit-1))
 	for i, l := range o.loads {
 		failed += l.Errors
 		latest = max(latest, l.LatencySuccess.Max, l.LatencyRateLimited.Max)
-		fmt.Fprintf(out, "proxy %d: %d sent, statuses %v, %d failed; admitted p50 %.2f p99 %.2f max "+
-			"%.1f ms; generator %s\n", i+1, l.Sent, l.StatusCodes, l.Errors,
-			1e3*l.LatencySuccess.P50, 1e3*l.LatencySuccess.P99, 1e3*l.LatencySuccess.Max, l.Verdict)
+		lab.Note("proxy %d: %d sent, statuses %v, %d failed; admitted p50 %.2f p99 %.2f max %.1f ms; generator %s",
+			i+1, l.Sent, l.StatusCodes, l.Errors, 1e3*l.LatencySuccess.P50, 1e3*l.LatencySuccess.P99,
+			1e3*l.LatencySuccess.Max, l.Verdict)
 	}
-	e.Never(math.Abs(mean/limit-1) > offMax, "%.1f admitted per second while %s was available; the limit is %d", mean,
+	lab.Never(math.Abs(mean/limit-1) > offMax, "%.1f admitted per second while %s was available; the limit is %d", mean,
 		s.store, limit)
-	e.Never(failed > 0, "%d requests failed", failed)
-	e.Never(latest > latestMax, "the latest answer came after %.0f ms", 1e3*latest)
-	return e.Conclude(out, "exact while "+string(s.store)+
+	lab.Never(failed > 0, "%d requests failed", failed)
+	lab.Never(latest > latestMax, "the latest answer came after %.0f ms", 1e3*latest)
+	lab.Conclude("exact while "+string(s.store)+
 		" is available, nothing refused or failed while it is not, and limiting again within a second of its return.",
 		rig.Inconclusive(o.loads...))
 }

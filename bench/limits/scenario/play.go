@@ -3,7 +3,6 @@ package scenario
 import (
 	"context"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"syscall"
@@ -22,7 +21,7 @@ type stage struct {
 	advisor *rig.Process // nil for none
 }
 
-func (st *stage) play(c Case, compress float64, out io.Writer) *Run {
+func (st *stage) play(c Case, compress float64) *Run {
 	s := find(c.Scenario)
 	st.setUp(c, s, compress)
 	run := &Run{Case: c, Compress: compress}
@@ -35,7 +34,7 @@ func (st *stage) play(c Case, compress float64, out io.Writer) *Run {
 				st.Wait(began.Add(t.At))
 				run.Troubles = append(run.Troubles, st.do(t.Name, began))
 			}
-		}, rig.Load{URL: st.URL(0), Steps: s.steps(compress), Progress: out})[0]
+		}, rig.Load{URL: st.URL(0), Steps: s.steps(compress), Progress: st.Lab})[0]
 	})
 	for i := range run.Troubles { // relative to the start of the load
 		run.Troubles[i].At -= run.Load.StartedAt.Sub(began)

@@ -2,8 +2,6 @@ package scenario
 
 import (
 	"bytes"
-	"errors"
-	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -13,7 +11,9 @@ import (
 	"time"
 
 	"weir/bench/lab/result"
+	"weir/bench/lab/result/resulttest"
 	"weir/bench/lab/rig"
+	"weir/bench/lab/rig/rigtest"
 	"weir/internal/program/service"
 	"weir/internal/test/testkit"
 	"weir/loadgen/record"
@@ -206,12 +206,8 @@ func TestReportAndPage(t *testing.T) {
 	r := sampleRun(Case{Scenario: "failure", Algorithm: "token", Store: "redis", Advisor: true}, 0, 0, 0, 0, 0, 0)
 	r.Troubles = []Trouble{{time.Second, killStore}, {3 * time.Second, restartStore}, {4 * time.Second, slowTarget}}
 	r.measure(s, 0)
-	var out bytes.Buffer
-	show(&out, s, []*Run{r})
-	sections := result.Parse(out.String())
-	if len(sections) != 1 || len(sections[0].Tables) != 1 ||
-		len(sections[0].Tables[0].Rows[0]) != len(sections[0].Tables[0].Columns) {
-		t.Fatalf("the report is no table:\n%s", out.String())
+	if cells := table([]*Run{r}); len(cells.Rows[0]) != len(cells.Columns) {
+		t.Fatalf("the report is no table:\n%v", cells)
 	}
 	c, files := newChapter(s, []*Run{r}, dir)
 	if len(files) != 1 {
@@ -239,17 +235,12 @@ func TestPlayRefuses(t *testing.T) {
 		{Order{Algorithms: []string{"token"}, Stores: []string{"simulated"}, Advisors: []bool{false}, Compress: 1},
 			[]string{"failure"}, "nothing to play"},
 	} {
-		err := c.order.Play(t.Context(), c.names, io.Discard)
-		if exit, ok := errors.AsType[*service.ExitError](err); !ok || exit.Status != 2 ||
-			!strings.Contains(err.Error(), c.want) {
-			t.Errorf("%q: %v, want %q", c.names, err, c.want)
-		}
+		_, err := rigtest.Play(t, func(l *rig.Lab) { c.order.Play(l, c.names) })
+		resulttest.Exits(t, c.want, err, 2, c.want)
 	}
 	var o Order
 	s := service.NewSettings("bench")
 	o.Register(s)
-	if _, err := s.Parse([]string{"-algorithm", "fixed,best"}, func(string) string { return "" }); err == nil ||
-		!strings.Contains(err.Error(), "best") {
-		t.Errorf("an unknown algorithm: %v", err)
-	}
+	_, err := s.Parse([]string{"-algorithm", "fixed,best"}, func(string) string { return "" })
+	resulttest.Ends(t, "an unknown algorithm", err, "best")
 }

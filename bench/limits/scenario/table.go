@@ -2,7 +2,6 @@ package scenario
 
 import (
 	"fmt"
-	"io"
 	"time"
 
 	"weir/bench/lab/result"
@@ -13,10 +12,12 @@ const columns = "algorithm | store | gate | advisor | answered 200 /s | in time 
 	"needlessly % | 5xx % | lost % | mean ms | p50 ms | p95 ms | p99 ms | " +
 	"target p95 at worst ms | queue at most | overload % of time | recovery s | limiting back after s | generator"
 
-func show(out io.Writer, s *Scenario, runs []*Run) {
-	fmt.Fprintf(out, "\n### Scenario %s\n\n%s\n\n%v\n", s.Name, s.About, table(runs))
+func show(out *result.Report, s *Scenario, runs []*Run) {
+	out.Heading("Scenario %s", s.Name)
+	out.Note("%s", s.About)
+	out.Table(table(runs))
 	for _, text := range findings(runs) {
-		fmt.Fprintf(out, "%s\n\n", text)
+		out.Note("%s", text)
 	}
 }
 

@@ -1,7 +1,6 @@
 package scenario
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -20,10 +19,6 @@ type trial struct {
 	show     func(s *second) // is called after each second; may be nil
 	progress io.Writer       // of the load; may be nil
 }
-
-// late is when in each second of the clock the counters are read: by then a fixed window has
-// admitted everything that it will.
-const late = 850 * time.Millisecond
 
 // A second holds the counts between two readings.
 type second struct {
@@ -56,13 +51,10 @@ func (t trial) run(l *rig.Lab) *outcome {
 	return o
 }
 
-// watch reads the counters once in each second of the clock and plays the troubles. Windows end
-// with the second, so troubles happen between the reading and the next window.
+// watch reads the counters once in each second of the clock and plays the troubles.
 func (st *stage) watch(t *trial, o *outcome, began time.Time) {
-	first := began.Truncate(time.Second).Add(late)
 	var before second
-	for n := 1; n < t.seconds; n++ {
-		st.Wait(first.Add(time.Duration(n) * time.Second))
+	st.Seconds(t.seconds-1, func(n int) {
 		now := st.count()
 		if now.admitted < before.admitted { // a restarted target counts from zero
 			before.admitted = 0
@@ -79,7 +71,7 @@ func (st *stage) watch(t *trial, o *outcome, began time.Time) {
 		if t.show != nil {
 			t.show(&s)
 		}
-	}
+	})
 }
 
 // count returns the counts of the programs so far; that of a killed target is zero.
@@ -112,29 +104,25 @@ const (
 
 // Accuracy offers twice a limit with each algorithm and prints how many requests per second the
 // target served. It fails if one was off by more than half a percent, or if requests were lost.
-func Accuracy(ctx context.Context, out io.Writer) error {
-	fmt.Fprintf(out, "%d/s through a limit of %d/s, %d s each, GATE=off; counted at the target over whole "+
-		"seconds after %d s\n\n", 2*limit, limit, accuracySeconds, accuracyFrom)
-	result.Head(out, "algorithm", "sent", "admitted", "refused", "failed", "target: per second", "off by", "generator")
-	var l rig.Lab
+func Accuracy(l *rig.Lab) {
+	l.Note("%d/s through a limit of %d/s, %d s each, GATE=off; counted at the target over whole seconds after %d s",
+		2*limit, limit, accuracySeconds, accuracyFrom)
+	l.Head("algorithm", "sent", "admitted", "refused", "failed", "target: per second", "off by", "generator")
 	var wrong []*rig.Loaded
-	return l.Run(ctx, func() {
-		for _, a := range []string{"fixed", "sliding", "token"} {
-			o := trial{rate: 2 * limit, seconds: accuracySeconds,
-				Topology: rig.Topology{Proxy: []string{"GATE=off", "RATE_LIMIT_ALGORITHM=" + a,
-					fmt.Sprintf("RATE_LIMIT_LIMIT=%d", limit), fmt.Sprintf("RATE_LIMIT_CAPACITY=%d", limit),
-					fmt.Sprintf("RATE_LIMIT_FILL_RATE=%d", limit)}}}.run(&l)
-			load, off := o.loads[0], o.off()
-			result.Row(out, a, fmt.Sprint(load.Sent), fmt.Sprint(load.Success), fmt.Sprint(load.RateLimited),
-				fmt.Sprint(load.Errors), fmt.Sprintf("%.2f", limit*(1+off)),
-				fmt.Sprintf("%+.3f %%", 100*off), fmt.Sprintf("%s, lag p99 %.0f µs", load.Verdict, 1e6*load.Lag.P99))
-			before := len(l.Missed())
-			if o.exact(&l.Expectations, a); len(l.Missed()) > before {
-				wrong = append(wrong, load)
-			}
+	for _, a := range []string{"fixed", "sliding", "token"} {
+		o := trial{rate: 2 * limit, seconds: accuracySeconds,
+			Topology: rig.Topology{Proxy: []string{"GATE=off", "RATE_LIMIT_ALGORITHM=" + a,
+				fmt.Sprintf("RATE_LIMIT_LIMIT=%d", limit), fmt.Sprintf("RATE_LIMIT_CAPACITY=%d", limit),
+				fmt.Sprintf("RATE_LIMIT_FILL_RATE=%d", limit)}}}.run(l)
+		load, off := o.loads[0], o.off()
+		l.Add("%s | %d | %d | %d | %d | %.2f | %+.3f %% | %s, lag p99 %.0f µs", a, load.Sent, load.Success,
+			load.RateLimited, load.Errors, limit*(1+off), 100*off, load.Verdict, 1e6*load.Lag.P99)
+		before := len(l.Missed())
+		if o.exact(&l.Expectations, a); len(l.Missed()) > before {
+			wrong = append(wrong, load)
 		}
-		rig.Check(l.Conclude(out, "each limit was kept within half a percent, and no request was lost.", rig.Doubt(wrong)))
-	})
+	}
+	l.Conclude("each limit was kept within half a percent, and no request was lost.", rig.Doubt(wrong))
 }
 
 // off returns the relative deviation of the rate at the target from the limit.
@@ -166,38 +154,36 @@ const (
 // Outage kills and restarts the target under load, and prints the answers in each second. It
 // fails if there is an answer other than 200 or 502, a failure outside the outage, or a request
 // without an answer.
-func Outage(ctx context.Context, out io.Writer) error {
-	t := trial{rate: outageRate, seconds: 14, progress: out,
+func Outage(l *rig.Lab) {
+	t := trial{rate: outageRate, seconds: 14, progress: l,
 		Topology: rig.Topology{Proxy: []string{"RATE_LIMIT_LIMIT=1000000"}},
 		troubles: []Trouble{{4 * time.Second, killTarget}, {8 * time.Second, restartTarget}}}
-	fmt.Fprintf(out, "%d/s for %d s through a proxy whose limit is never reached; the target is killed at %v and "+
-		"restarted at %v\n\n", t.rate, t.seconds, t.troubles[0].At, t.troubles[1].At)
-	var l rig.Lab
-	return l.Run(ctx, func() { rig.Check(t.run(&l).showOutage(out)) })
+	l.Note("%d/s for %d s through a proxy whose limit is never reached; the target is killed at %v and restarted "+
+		"at %v", t.rate, t.seconds, t.troubles[0].At, t.troubles[1].At)
+	t.run(l).showOutage(l)
 }
 
 // showOutage prints and checks the seconds. A row counts requests by when they were done, so
 // each second that overlaps the outage may contain failures.
-func (o *outcome) showOutage(out io.Writer) error {
+func (o *outcome) showOutage(lab *rig.Lab) {
 	l, gone, back := o.loads[0], o.troubles[0].At, o.troubles[1].At
-	table := result.NewTable("second | answered 200 | failed | p99 ms")
-	var e result.Expectations
+	lab.Note("the target was down from %.2f s to %.2f s", gone.Seconds(), back.Seconds())
+	lab.Head("second", "answered 200", "failed", "p99 ms")
 	for _, row := range l.Series.Rows {
-		table.Add("%.0f | %d | %d | %.1f", row.T, row.Success, row.Errors, 1e3*row.LatencyP99)
+		lab.Add("%.0f | %d | %d | %.1f", row.T, row.Success, row.Errors, 1e3*row.LatencyP99)
 		from := time.Duration(row.T * float64(time.Second))
 		during := from+time.Second >= gone && from < back+goodAgain
-		e.Never(row.Errors > 0 && !during, "%d failures in second %.0f", row.Errors, row.T)
+		lab.Never(row.Errors > 0 && !during, "%d failures in second %.0f", row.Errors, row.T)
 	}
-	fmt.Fprintf(out, "\nthe target was down from %.2f s to %.2f s\n\n%v\nanswers by status: %v; "+
-		"without an answer: %v\n", gone.Seconds(), back.Seconds(), table, l.StatusCodes, l.ErrorsByReason)
+	lab.Note("answers by status: %v; without an answer: %v", l.StatusCodes, l.ErrorsByReason)
 	for status := range l.StatusCodes {
-		e.Never(status != "200" && status != "502", "answers with status %s", status)
+		lab.Never(status != "200" && status != "502", "answers with status %s", status)
 	}
 	n := l.Attempted() - l.Success - l.StatusCodes["502"]
-	e.Never(n > 0, "%d requests without an answer", n)
+	lab.Never(n > 0, "%d requests without an answer", n)
 	// Requests during the outage, and those in flight at its start.
 	most := uint64(outageRate*(back-gone+goodAgain).Seconds()) + outageRate/10
-	e.Never(l.Errors > most, "%d failures, at most %d were due to the outage", l.Errors, most)
-	return e.Conclude(out, "only requests during the outage failed, with an immediate 502, and requests succeeded "+
+	lab.Never(l.Errors > most, "%d failures, at most %d were due to the outage", l.Errors, most)
+	lab.Conclude("only requests during the outage failed, with an immediate 502, and requests succeeded "+
 		"again within a second of its end.", rig.Inconclusive(l))
 }

@@ -2,7 +2,6 @@ package scenario
 
 import (
 	"errors"
-	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -11,8 +10,9 @@ import (
 	"github.com/goccy/go-json"
 
 	"weir/bench/lab/result"
+	"weir/bench/lab/result/resulttest"
 	"weir/bench/lab/rig"
-	"weir/internal/program/service"
+	"weir/bench/lab/rig/rigtest"
 	"weir/loadgen/record"
 )
 
@@ -72,10 +72,8 @@ func TestShowLost(t *testing.T) {
 	} {
 		seconds, loads := good()
 		c.spoil(seconds, loads)
-		err := (&outcome{loads: loads, seconds: seconds}).showLost(io.Discard, short)
-		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: got %v, want %q", c.name, err, c.want)
-		}
+		_, err := rigtest.Play(t, func(l *rig.Lab) { (&outcome{loads: loads, seconds: seconds}).showLost(l, short) })
+		resulttest.Ends(t, c.name, err, c.want)
 	}
 }
 
@@ -83,24 +81,21 @@ func TestShowLost(t *testing.T) {
 func TestInconclusive(t *testing.T) {
 	seconds, loads := good()
 	loads[1].Verdict, loads[1].Reasons = "INVALID", []string{"pacer lag p99 20 ms"}
-	var out strings.Builder
-	if err := (&outcome{loads: loads, seconds: seconds}).showLost(&out, short); err != nil {
-		t.Errorf("as promised, though the load was not as planned: %v", err)
+	judge := func() (string, error) {
+		return rigtest.Play(t, func(l *rig.Lab) { (&outcome{loads: loads, seconds: seconds}).showLost(l, short) })
 	}
+	_, err := judge()
+	resulttest.Ends(t, "as promised, though the load was not as planned", err, "")
 	seconds[1].admitted, loads[0].Errors = 900, 3
-	err := (&outcome{loads: loads, seconds: seconds}).showLost(&out, short)
-	exit, ok := errors.AsType[*service.ExitError](err)
-	if !ok || exit.Status != 3 || !errors.Is(err, result.ErrNotKept) ||
-		!strings.Contains(err.Error(), "pacer lag p99 20 ms") {
-		t.Errorf("ends with %v", err)
-	}
-	if !strings.Contains(out.String(), "Inconclusive, as the load was not as planned") ||
-		!strings.Contains(out.String(), "3 requests failed") {
-		t.Errorf("said %s", out.String())
+	out, err := judge()
+	resulttest.Exits(t, "off, and the load was not as planned", err, 3, "pacer lag p99 20 ms")
+	if !errors.Is(err, result.ErrNotKept) || !strings.Contains(out, "3 requests failed") ||
+		!strings.Contains(out, "Inconclusive, as the load was not as planned") {
+		t.Errorf("%v, said %s", err, out)
 	}
 	loads[1].Verdict = "DEGRADED"
-	if _, ok := errors.AsType[*service.ExitError]((&outcome{loads: loads, seconds: seconds}).showLost(&out, short)); ok {
-		t.Error("a load that can be judged is called inconclusive")
+	if _, err := judge(); !errors.Is(err, result.ErrMissed) {
+		t.Errorf("off under a load that can be judged: %v", err)
 	}
 }
 
@@ -136,9 +131,7 @@ func TestShowOutage(t *testing.T) {
 		}
 		o := outcome{loads: []*rig.Loaded{&l}, troubles: []Trouble{{2 * time.Second, killTarget},
 			{4 * time.Second, restartTarget}}}
-		err := o.showOutage(io.Discard)
-		if (err == nil) != (c.problem == "") || err != nil && !strings.Contains(err.Error(), c.problem) {
-			t.Errorf("%s: got %v, want %q", c.name, err, c.problem)
-		}
+		_, err := rigtest.Play(t, o.showOutage)
+		resulttest.Ends(t, c.name, err, c.problem)
 	}
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
 	"syscall"
 	"time"
@@ -102,10 +100,10 @@ type scene struct {
 // failures has the master of a sidecar fail in each way, with the shortest and the longest
 // useful timeout.
 func (l *lab) failures() {
-	fmt.Fprintf(l.Out, "### A master that fails\n\nIt fails after %v and works again after %v. The load is %d/s with a "+
-		"new key each, about which the master must be asked, and %d/s with one key whose limit is used up. The control is "+
-		"a goroutine that only sleeps until times %v apart.\n\n", failAfter, healAfter, newRate, limitedRate, controlNap)
-	rig.Check(os.WriteFile(filepath.Join(l.Dir, "rules.yaml"), []byte(failureRules), 0o600))
+	l.Heading("A master that fails")
+	l.Note("It fails after %v and works again after %v. The load is %d/s with a new key each, about which the master "+
+		"must be asked, and %d/s with one key whose limit is used up. The control is a goroutine that only sleeps until "+
+		"times %v apart.", failAfter, healAfter, newRate, limitedRate, controlNap)
 	t := result.NewTable("failure | REMOTE_TIMEOUT | answers | 5xx or none | wait p50 ms | p99.9 ms | longest ms | " +
 		"control late p99.9 ms | admitted by the failure mode | limiting again after ms | generator")
 	for _, timeout := range []time.Duration{100 * time.Millisecond, 2 * time.Second} {
@@ -118,7 +116,7 @@ func (l *lab) failures() {
 			o.expect(&l.Expectations, fmt.Sprintf("%s, %v", f.name, timeout), timeout)
 		}
 	}
-	fmt.Fprintf(l.Out, "%s\n", t)
+	l.Table(t)
 }
 
 func (l *lab) scene(f *failure, timeout time.Duration) *scene {
@@ -130,8 +128,8 @@ func (l *lab) scene(f *failure, timeout time.Duration) *scene {
 	at.master = l.master(env...)
 	at.relay = rig.Must(relay.New(func() string { return at.master.Addr }))
 	l.Keep(at.relay.Close)
-	_, at.sidecar = l.sidecar(l.target(), at.relay.Addr(), "RULES_FILE="+filepath.Join(l.Dir, "rules.yaml"),
-		"RATE_LIMIT_ALGORITHM=off", "REMOTE_TIMEOUT="+timeout.String())
+	_, at.sidecar = l.Start("proxy", append(l.settings(l.target(), at.relay.Addr()),
+		l.Rules(failureRules), "RATE_LIMIT_ALGORITHM=off", "REMOTE_TIMEOUT="+timeout.String())...)
 	return at
 }
 
@@ -145,17 +143,17 @@ func (at *scene) under(f *failure) *outcome {
 	}
 	var healed time.Duration
 	o.loads = at.During(func() {
-		ctx, napping := at.Ctx, make(chan struct{})
-		go func() {
-			defer close(napping)
-			o.late = naps(ctx, start.Add(failTime))
-		}()
-		at.Wait(start.Add(failAfter))
-		f.fail(at)
-		at.Wait(start.Add(healAfter))
-		f.heal(at)
-		healed = time.Since(start)
-		<-napping
+		rig.Parallel(2, func(i int) {
+			if i == 0 {
+				o.late = naps(at.Ctx, start.Add(failTime))
+				return
+			}
+			at.Wait(start.Add(failAfter))
+			f.fail(at)
+			at.Wait(start.Add(healAfter))
+			f.heal(at)
+			healed = time.Since(start)
+		})
 	}, loads[:]...)
 	at.Loads = append(at.Loads, o.loads...)
 	o.measure(healed)
@@ -165,7 +163,7 @@ func (at *scene) under(f *failure) *outcome {
 // naps sleeps until times that are evenly spaced, like requests, until over. It returns, sorted,
 // how late it was each time: at least that much this machine adds to every wait. A pause of the
 // machine delays all times that are due in it.
-func naps(ctx context.Context, over time.Time) (late []time.Duration) {
+func naps(ctx context.Context, over time.Time) (late result.Waits) {
 	for due := time.Now().Add(controlNap); ctx.Err() == nil && due.Before(over); due = due.Add(controlNap) {
 		time.Sleep(time.Until(due))
 		late = append(late, time.Since(due))
@@ -178,11 +176,11 @@ func naps(ctx context.Context, over time.Time) (late []time.Duration) {
 type outcome struct {
 	loads    []*rig.Loaded // with new keys, and with the limited one
 	answers  int
-	bad      int             // 5xx, or no answer
-	waits    []time.Duration // of all requests, sorted
-	late     []time.Duration // of the control, sorted
-	admitted int             // requests of the limited key above its limit
-	back     time.Duration   // from the recovery of the master to the last of these
+	bad      int           // 5xx, or no answer
+	waits    result.Waits  // of all requests
+	late     result.Waits  // of the control
+	admitted int           // requests of the limited key above its limit
+	back     time.Duration // from the recovery of the master to the last of these
 }
 
 // permits is the limit of a key.
@@ -210,19 +208,16 @@ func (o *outcome) measure(healed time.Duration) {
 	}
 }
 
-// wait returns a quantile of the waits in milliseconds, control one of the control.
-func (o *outcome) wait(q float64) float64    { return result.Millis(result.Quantile(o.waits, q)) }
-func (o *outcome) control(q float64) float64 { return result.Millis(result.Quantile(o.late, q)) }
-
 func (o *outcome) add(t *result.Table, f *failure, timeout time.Duration) {
 	t.Add("%s | %v | %d | %d | %.2f | %.1f | %.1f | %.1f | %d | %.0f | %s", f.name, timeout, o.answers, o.bad,
-		o.wait(.5), o.wait(waitPart), o.wait(1), o.control(waitPart), o.admitted, result.Millis(o.back),
+		o.waits.Millis(.5), o.waits.Millis(waitPart), o.waits.Millis(1), o.late.Millis(waitPart), o.admitted,
+		result.Millis(o.back),
 		rig.Verdicts(o.loads, func(l *rig.Loaded) record.Verdict { return l.Verdict }))
 }
 
 func (o *outcome) expect(e *result.Expectations, name string, timeout time.Duration) {
 	e.Never(o.bad > 0, "%s: %d requests were answered with 5xx or not at all", name, o.bad)
-	e.AtMost(name+": p99.9 of the wait in ms, less the control's", o.wait(waitPart)-o.control(waitPart),
+	e.AtMost(name+": p99.9 of the wait in ms, less the control's", o.waits.Millis(waitPart)-o.late.Millis(waitPart),
 		result.Millis(timeout+waitOver))
 	e.AtMost(name+": limiting again after ms", result.Millis(o.back), result.Millis(backMax))
 	e.Never(o.admitted == 0, "%s: the failure mode admitted nothing, so nothing is proved", name)

@@ -1,13 +1,11 @@
 package sidecar
 
 import (
-	"errors"
 	"fmt"
-	"sync"
 	"time"
 
-	"weir/bench/lab/result"
 	"weir/bench/lab/rig"
+	"weir/internal/test/freeport"
 )
 
 const (
@@ -18,103 +16,66 @@ const (
 	shareTime   = 20 * time.Second
 	killAfter   = 7 // seconds
 	addAfter    = 13
-	// late is when in each second of the clock the target's counter is read: by then the window
-	// has admitted everything that it will.
-	late = 900 * time.Millisecond
+	// addedAfter is when the added sidecar gets its load: by then it has started.
+	addedAfter = (addAfter + 2) * time.Second
 )
 
 // share has sidecars share a limit while one of them is killed and one is added.
 func (l *lab) share() {
-	fmt.Fprintf(l.Out, "### %d sidecars of one master\n\nThey share a limit of %d/s; each is offered %d/s. One is "+
-		"killed after %d s, and another one is started after %d s, without any change to the others.\n\n",
-		sharers, sharedLimit, sharedRate, killAfter, addAfter)
-	s := &sharing{lab: l, target: l.target(), master: l.master().Addr, began: time.Now(), loads: make(map[int]*rig.Loaded)}
-	func() {
-		defer s.loading.Wait()
-		for range sharers {
-			s.add()
-		}
-		s.watch()
-	}()
-	rig.Check(errors.Join(s.failed...))
-	s.judge()
-}
-
-// A sharing is a group of sidecars under load.
-//
-// Owned by one goroutine; mu guards what loads write.
-type sharing struct {
-	*lab
-	target, master string
-	began          time.Time
-	sidecars       []*rig.Process
-	admitted       []uint64 // by second
-
-	loading sync.WaitGroup
-	mu      sync.Mutex
-	loads   map[int]*rig.Loaded
-	failed  []error
-}
-
-// add starts another sidecar and its load, which lasts until the end.
-func (s *sharing) add() {
-	p, addr := s.sidecar(s.target, s.master, fmt.Sprintf("RATE_LIMIT_LIMIT=%d", sharedLimit))
-	i, left, ctx := len(s.sidecars), shareTime-time.Since(s.began), s.Ctx
-	s.sidecars = append(s.sidecars, p)
-	s.loading.Go(func() {
-		loaded, err := rig.Load{URL: "http://" + addr + "/api/test", Rate: sharedRate,
-			For: left.Truncate(time.Second)}.Run(ctx)
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if s.loads[i] = loaded; err != nil {
-			s.failed = append(s.failed, err)
-		}
-	})
-}
-
-// watch reads in each second of the clock how much the target has served, and changes the
-// sidecars between the reading and the next window.
-func (s *sharing) watch() {
-	first := time.Now().Truncate(time.Second).Add(late)
-	t := result.NewTable("second | admitted | event")
-	before := uint64(0)
-	for n := 1; n < int(shareTime.Seconds())-1; n++ {
-		s.Wait(first.Add(time.Duration(n) * time.Second))
-		served := s.Served(s.target)
-		s.admitted = append(s.admitted, served-before)
-		what := ""
-		switch n {
-		case killAfter:
-			what = "one killed"
-			s.sidecars[0].Kill()
-		case addAfter:
-			what = "one started"
-			s.add()
-		}
-		t.Add("%d | %d | %s", n, served-before, what)
-		before = served
+	l.Heading("%d sidecars of one master", sharers)
+	l.Note("They share a limit of %d/s; each is offered %d/s. One is killed after %d s, and another one is started "+
+		"after %d s, without any change to the others.", sharedLimit, sharedRate, killAfter, addAfter)
+	target := l.target()
+	env := append(l.settings(target, l.master().Addr), fmt.Sprintf("RATE_LIMIT_LIMIT=%d", sharedLimit))
+	var sidecars []*rig.Process
+	var loads []rig.Load
+	for range sharers {
+		p, addr := l.Start("proxy", env...)
+		sidecars = append(sidecars, p)
+		loads = append(loads, rig.Load{URL: "http://" + addr + "/api/test", Rate: sharedRate, For: shareTime})
 	}
-	fmt.Fprintf(s.Out, "%s\n", t)
+	added := rig.Must(freeport.Addr())
+	loads = append(loads, rig.Load{URL: "http://" + added + "/api/test", Rate: sharedRate,
+		For: shareTime - addedAfter, From: time.Now().Add(addedAfter)})
+	l.Head("second", "admitted", "event")
+	var admitted []uint64
+	loaded := l.During(func() {
+		before := uint64(0)
+		l.Seconds(int(shareTime/time.Second)-2, func(n int) {
+			served, event := l.Served(target), ""
+			admitted, before = append(admitted, served-before), served
+			switch n {
+			case killAfter:
+				event = "one killed"
+				sidecars[0].Kill()
+			case addAfter:
+				event = "one started"
+				l.StartAt("proxy", added, env...)
+			}
+			l.Add("%d | %d | %s", n, admitted[n-1], event)
+		})
+	}, loads...)
+	l.judgeShare(admitted, loaded)
 }
 
 // starting is how many seconds the load takes to start.
 const starting = 2
 
-// judge adds the expectations: the limit holds in each second, and only requests to the killed
-// sidecar fail.
-func (s *sharing) judge() {
+// judgeShare adds the expectations: the limit holds in each second, and only requests to the killed
+// sidecar, which is the first, fail.
+func (l *lab) judgeShare(admitted []uint64, loads []*rig.Loaded) {
 	sum := 0.0
-	for n, admitted := range s.admitted[starting:] {
+	for n, admitted := range admitted[starting:] {
 		off := float64(admitted)/sharedLimit - 1
-		s.Never(off > sharedOff || off < -sharedOff, "second %d: %d admitted, the limit is %d", n+1+starting, admitted,
+		l.Never(off > sharedOff || off < -sharedOff, "second %d: %d admitted, the limit is %d", n+1+starting, admitted,
 			sharedLimit)
 		sum += float64(admitted)
 	}
-	mean := sum / float64(len(s.admitted)-starting)
-	s.AtMost("share: admitted per second, relative to the limit", mean/sharedLimit, 1+sharedOff)
-	s.AtLeast("share: admitted per second, relative to the limit", mean/sharedLimit, 1-sharedOff)
-	for i, loaded := range s.loads {
-		s.Loads = append(s.Loads, loaded)
-		s.Never(i > 0 && loaded.Errors > 0, "sidecar %d: %d requests failed", i+1, loaded.Errors)
+	mean := sum / float64(len(admitted)-starting)
+	l.AtMost("share: admitted per second, relative to the limit", mean/sharedLimit, 1+sharedOff)
+	l.AtLeast("share: admitted per second, relative to the limit", mean/sharedLimit, 1-sharedOff)
+	for i, loaded := range loads {
+		l.Loads = append(l.Loads, loaded)
+		l.Never(i > 0 && loaded.Errors > 0, "sidecar %d: %d requests failed", i+1, loaded.Errors)
 	}
 }

@@ -1,22 +1,13 @@
 package sidecar
 
 import (
-	"strings"
 	"testing"
 	"time"
 
 	"weir/bench/lab/result"
+	"weir/bench/lab/result/resulttest"
 	"weir/bench/lab/rig"
 )
-
-// missed is what was found of what does not hold.
-func missed(e *result.Expectations) string { return strings.Join(e.Missed(), "; ") }
-
-// tells reports whether what was missed is what a case wants: nothing, or something with
-// want in it.
-func tells(missed, want string) bool {
-	return (missed == "") == (want == "") && strings.Contains(missed, want)
-}
 
 // played is a failure from 2 s to 6 s: one request in 100 ms of either load.
 func played() *outcome {
@@ -60,30 +51,25 @@ func TestFailures(t *testing.T) {
 		o.measure(healAfter)
 		var e result.Expectations
 		o.expect(&e, "failure", 100*time.Millisecond)
-		if found := missed(&e); !tells(found, c.want) {
-			t.Errorf("%s: %q, want %q", c.name, found, c.want)
-		}
+		resulttest.Misses(t, c.name, &e, c.want)
 	}
 }
 
 func TestShare(t *testing.T) {
 	for _, c := range []struct {
 		name, want string
-		spoil      func(s *sharing)
+		spoil      func(admitted []uint64, loads []*rig.Loaded)
 	}{
-		{"as it should be", "", func(*sharing) {}},
-		{"the load begins", "", func(s *sharing) { s.admitted[1] = 1300 }},
-		{"too many", "second 4: 1006 admitted", func(s *sharing) { s.admitted[3] = 1006 }},
-		{"too few", "second 4: 994 admitted", func(s *sharing) { s.admitted[3] = 994 }},
-		{"the killed one fails", "", func(s *sharing) { s.loads[0].Errors = 9 }},
-		{"another one fails", "sidecar 2: 1 requests failed", func(s *sharing) { s.loads[1].Errors = 1 }},
+		{"as it should be", "", func([]uint64, []*rig.Loaded) {}},
+		{"the load begins", "", func(admitted []uint64, _ []*rig.Loaded) { admitted[1] = 1300 }},
+		{"too many", "second 4: 1006 admitted", func(admitted []uint64, _ []*rig.Loaded) { admitted[3] = 1006 }},
+		{"too few", "second 4: 994 admitted", func(admitted []uint64, _ []*rig.Loaded) { admitted[3] = 994 }},
+		{"the killed one fails", "", func(_ []uint64, loads []*rig.Loaded) { loads[0].Errors = 9 }},
+		{"another one fails", "sidecar 2: 1 requests failed", func(_ []uint64, loads []*rig.Loaded) { loads[1].Errors = 1 }},
 	} {
-		s := &sharing{lab: new(lab), admitted: []uint64{500, 1000, 1000, 1000, 1000, 1000},
-			loads: map[int]*rig.Loaded{0: {}, 1: {}}}
-		c.spoil(s)
-		s.judge()
-		if found := missed(&s.Expectations); !tells(found, c.want) {
-			t.Errorf("%s: %q, want %q", c.name, found, c.want)
-		}
+		l, admitted, loads := &lab{new(rig.Lab)}, []uint64{500, 1000, 1000, 1000, 1000, 1000}, []*rig.Loaded{{}, {}}
+		c.spoil(admitted, loads)
+		l.judgeShare(admitted, loads)
+		resulttest.Misses(t, c.name, &l.Expectations, c.want)
 	}
 }

@@ -20,7 +20,8 @@ const (
 
 // speed compares sidecars with a limit in Redis, and /check with refusals of the data port.
 func (l *lab) speed() {
-	fmt.Fprintf(l.Out, "### Speed\n\nwrk, %d turns of %v; all proxies have one event loop.\n\n", rounds, spell)
+	l.Heading("Speed")
+	l.Note("wrk, %d turns of %v; all proxies have one event loop.", rounds, spell)
 	l.forwarding()
 	l.checks()
 	// With certificate authorities, the program is the whole image.
@@ -37,7 +38,7 @@ func (l *lab) forwarding() {
 	shared, sharedAddr := l.Start("proxy", "TARGET_URL=http://"+target, "REDIS_HOST="+l.Redis().Addr, "GATE=off",
 		"EVENT_LOOPS=1", plenty)
 	m := l.master()
-	s, addr := l.sidecar(target, m.Addr, plenty)
+	s, addr := l.Start("proxy", append(l.settings(target, m.Addr), plenty)...)
 	wrk := func(addr string) rig.Wrk { return rig.Wrk{URL: "http://" + addr + "/api/test"} }
 	all := []rig.Contestant{{Name: "target", Wrk: wrk(target)},
 		{Name: "limit in Redis", Wrk: wrk(sharedAddr), Process: shared}, {Name: "sidecar", Wrk: wrk(addr), Process: s}}
@@ -50,8 +51,8 @@ func (l *lab) forwarding() {
 		t.Add("%s | %.0f | %.0f | %.0f | %.1f", c.Name, result.MedianOf(many[i], rig.PerSecond), p50, p50-direct,
 			result.MedianOf(many[i], rig.Resident))
 	}
-	fmt.Fprintf(l.Out, "%s\nRatio of requests/s, sidecar to limit in Redis: %s\n\n", t,
-		result.RatioOf(many[2], many[1], rig.PerSecond).Ratio(2))
+	l.Table(t)
+	l.Note("Ratio of requests/s, sidecar to limit in Redis: %s", result.RatioOf(many[2], many[1], rig.PerSecond).Ratio(2))
 	l.AtLeast("sidecar: requests per second", result.MedianOf(many[2], rig.PerSecond), 40_000)
 	l.AtMost("sidecar: added to p50 in µs", result.MedianOf(one[2], rig.P50)-direct, 150)
 	l.AtMost("sidecar: resident MB under load", result.MedianOf(many[2], rig.Resident), 32)
@@ -72,8 +73,8 @@ func (l *lab) checks() {
 	for i, c := range all {
 		t.Add("%s | %.0f", c.Name, result.MedianOf(runs[i], rig.PerSecond))
 	}
-	ratio := result.RatioOf(runs[1], runs[0], rig.PerSecond)
-	fmt.Fprintf(l.Out, "%s\nRatio of /check to the proxy's own refusals: %s\n\n", t, ratio.Ratio(2))
+	l.Table(t)
+	l.Note("Ratio of /check to the proxy's own refusals: %s", result.RatioOf(runs[1], runs[0], rig.PerSecond).Ratio(2))
 	l.AtLeast("/check: answers per second, relative to the proxy's own refusals",
 		result.MedianOf(runs[1], rig.PerSecond)/result.MedianOf(runs[0], rig.PerSecond), .9)
 }

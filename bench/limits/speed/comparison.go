@@ -23,7 +23,7 @@ type comparison struct {
 // play runs the comparison as a part of the experiment.
 func (c comparison) play(l *lab) {
 	if c.heading != "" {
-		l.heading(c.heading)
+		l.Heading("%s", c.heading)
 	}
 	all := l.open(c.sides...)
 	for i := range all {
@@ -69,13 +69,13 @@ func target() comparison {
 func besidePeers(l *lab, all []rig.Contestant, runs [][]rig.Sample) {
 	last := len(all) - 1
 	name, mine := all[last].Name, runs[last]
-	l.table("", "requests/s", "CPU µs per request", "requests/s: "+name+" ÷ it", "CPU: "+name+" ÷ it")
+	l.Head("", "requests/s", "CPU µs per request", "requests/s: "+name+" ÷ it", "CPU: "+name+" ÷ it")
 	for i, c := range all {
 		cells := []string{c.Name, medianOf(runs[i], 0, rig.PerSecond), medianOf(runs[i], 2, rig.CPUEach), "", ""}
 		if i < last {
 			cells[3], cells[4] = ratioOf(mine, runs[i], rig.PerSecond), ratioOf(mine, runs[i], rig.CPUEach)
 		}
-		l.row(cells...)
+		l.Row(cells...)
 	}
 }
 
@@ -90,19 +90,19 @@ func latency(proxies ...side) comparison {
 // added prints the latency that is added relative to the first side.
 func added(l *lab, all []rig.Contestant, runs [][]rig.Sample) {
 	base := result.MedianOf(runs[0], rig.P50)
-	l.table("", "p50 µs", "added µs")
+	l.Head("", "p50 µs", "added µs")
 	for i, c := range all {
-		l.row(c.Name, medianOf(runs[i], 0, rig.P50), fmt.Sprintf("%.0f", result.MedianOf(runs[i], rig.P50)-base))
+		l.Row(c.Name, medianOf(runs[i], 0, rig.P50), fmt.Sprintf("%.0f", result.MedianOf(runs[i], rig.P50)-base))
 	}
 }
 
 // variants prints variants of our proxy, relative to the first one.
 func variants(what string) func(l *lab, all []rig.Contestant, runs [][]rig.Sample) {
 	return func(l *lab, all []rig.Contestant, runs [][]rig.Sample) {
-		l.table(what, "requests/s", "CPU µs per request", "CPU ÷ that of "+all[0].Name, "resident MB")
+		l.Head(what, "requests/s", "CPU µs per request", "CPU ÷ that of "+all[0].Name, "resident MB")
 		for i, c := range all {
 			rss := rig.Must(rig.RSS(c.Process.Pid()))
-			l.row(c.Name, medianOf(runs[i], 0, rig.PerSecond), medianOf(runs[i], 1, rig.CPUEach),
+			l.Row(c.Name, medianOf(runs[i], 0, rig.PerSecond), medianOf(runs[i], 1, rig.CPUEach),
 				ratioOf(runs[i], runs[0], rig.CPUEach), fmt.Sprintf("%.1f", float64(rss)/1e6))
 		}
 	}

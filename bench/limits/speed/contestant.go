@@ -68,6 +68,11 @@ func medianOf(runs []rig.Sample, digits int, of func(rig.Sample) float64) string
 	return fmt.Sprintf("%.*f", digits, result.MedianOf(runs, of))
 }
 
+// pair adds a row with a figure of a peer, ours, and the ratio.
+func (l *lab) pair(name string, digits int, of func(rig.Sample) float64, peers, ours []rig.Sample) {
+	l.Row(name, medianOf(peers, digits, of), medianOf(ours, digits, of), ratioOf(ours, peers, of))
+}
+
 func ratioOf(ours, peers []rig.Sample, of func(rig.Sample) float64) string {
 	return result.RatioOf(ours, peers, of).Ratio(2)
 }

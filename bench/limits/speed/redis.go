@@ -67,19 +67,14 @@ func redis() comparison {
 
 func withRedis(l *lab, all []rig.Contestant, runs [][]rig.Sample) {
 	if len(all) == 1 {
-		fmt.Fprintln(l.Out, "nginx with Lua is not installed: left out (make bench-setup installs it)")
+		l.Note("nginx with Lua is not installed: left out (make bench-setup installs it)")
 		return
 	}
-	l.table("", all[0].Name, all[1].Name, "ratio (min … max)")
-	for _, f := range []struct {
-		name   string
-		digits int
-		of     func(rig.Sample) float64
-	}{{"requests/s", 0, rig.PerSecond}, {"proxy's CPU µs per request", 1, rig.CPUEach},
-		{"Redis' CPU µs per request", 2, rig.RedisEach}} {
-		l.row(f.name, medianOf(runs[0], f.digits, f.of), medianOf(runs[1], f.digits, f.of), ratioOf(runs[1], runs[0], f.of))
-	}
-	l.row("commands per decision", "1", l.perDecision(all[1:]), "")
+	l.Head("", all[0].Name, all[1].Name, "ratio (min … max)")
+	l.pair("requests/s", 0, rig.PerSecond, runs[0], runs[1])
+	l.pair("proxy's CPU µs per request", 1, rig.CPUEach, runs[0], runs[1])
+	l.pair("Redis' CPU µs per request", 2, rig.RedisEach, runs[0], runs[1])
+	l.Row("commands per decision", "1", l.perDecision(all[1:]), "")
 }
 
 // perDecision returns the number of commands per decision of our proxies' stores.

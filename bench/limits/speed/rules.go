@@ -1,12 +1,8 @@
 package speed
 
 import (
-	"context"
 	"fmt"
-	"io"
 	"math"
-	"os"
-	"path/filepath"
 	"time"
 
 	"weir/bench/lab/result"
@@ -40,31 +36,23 @@ var matching = []string{"per-client", "per-partner"}
 // Rules compares the proxy's CPU per request with ten rules, two of which match, and with the
 // global limit alone. Runs take turns and last 3 seconds, or the number in args. It fails if rules
 // cost too much.
-func Rules(ctx context.Context, args []string, out io.Writer) error {
-	seconds, err := rig.Number{What: "seconds of a run", Usual: 3, Least: 1, Most: 60}.Read(args)
-	if err != nil {
-		return err
-	}
-	if err := rig.Installed("wrk"); err != nil {
-		return fmt.Errorf("%w: %w", err, result.ErrNotKept)
-	}
-	l := &lab{Lab: rig.Lab{Out: out}, effort: effort{rulesRounds, time.Duration(seconds) * time.Second,
-		[]func(*lab){(*lab).tenRules}}}
-	return l.run(ctx)
+func Rules(l *rig.Lab, args []string) {
+	seconds := rig.Number{What: "seconds of a run", Usual: 3, Least: 1, Most: 60}.Read(args)
+	needs("wrk")
+	(&lab{Lab: l, effort: effort{rulesRounds, time.Duration(seconds) * time.Second,
+		[]func(*lab){(*lab).tenRules}}}).run()
 }
 
 // tenRules compares ten rules with none.
 func (l *lab) tenRules() {
 	l.ownTarget("EVENT_LOOPS=1")
-	file := filepath.Join(l.Dir, "rules.yaml")
-	rig.Check(os.WriteFile(file, []byte(ten), 0o600))
-	c := comparison{sides: []side{weir("global limit alone"), weir("and ten rules, two match", "RULES_FILE="+file)},
+	c := comparison{sides: []side{weir("global limit alone"), weir("and ten rules, two match", l.Rules(ten))},
 		warmUp: true, show: tenBesideNone}
 	for i := range c.sides {
 		c.sides[i].header = "X-Partner: acme"
 	}
-	fmt.Fprintf(l.Out, "%d pairs of runs of %v, one loop, %d connections kept alive, GATE=off, all requests are "+
-		"admitted; median, minimum and maximum\n\n", l.rounds, l.span, connections)
+	l.Note("%d pairs of runs of %v, one loop, %d connections kept alive, GATE=off, all requests are admitted; median, "+
+		"minimum and maximum", l.rounds, l.span, connections)
 	c.play(l)
 }
 
@@ -75,7 +63,7 @@ func tenBesideNone(l *lab, all []rig.Contestant, runs [][]rig.Sample) {
 		rig.Check(decisionsOf(l.Scrape(all[i].Addr), rules).problem(all[i].Name, (1+l.rounds)*underWay))
 		names = append(names, all[i].Name)
 	}
-	rig.Check(l.judgeRules(names, runs))
+	l.judgeRules(names, runs)
 }
 
 // decisions are counts of a proxy.
@@ -120,14 +108,12 @@ func (d decisions) problem(name string, some int) error {
 	return nil
 }
 
-func (l *lab) judgeRules(names []string, runs [][]rig.Sample) error {
+func (l *lab) judgeRules(names []string, runs [][]rig.Sample) {
 	one, all := runs[0], runs[1]
-	l.table("", names[0], names[1], "ratio")
-	l.row("CPU µs per request", medianOf(one, 2, rig.CPUEach), medianOf(all, 2, rig.CPUEach),
-		ratioOf(all, one, rig.CPUEach))
-	l.row("requests/s", medianOf(one, 0, rig.PerSecond), medianOf(all, 0, rig.PerSecond), ratioOf(all, one, rig.PerSecond))
-	var e result.Expectations
-	e.AtMost("CPU of ten rules, relative to the global limit alone", result.RatioOf(all, one, rig.CPUEach).Median,
+	l.Head("", names[0], names[1], "ratio")
+	l.pair("CPU µs per request", 2, rig.CPUEach, one, all)
+	l.pair("requests/s", 0, rig.PerSecond, one, all)
+	l.AtMost("CPU of ten rules, relative to the global limit alone", result.RatioOf(all, one, rig.CPUEach).Median,
 		rulesRatioMax)
-	return e.Conclude(l.Out, fmt.Sprintf("at most %.2f times the CPU of the global limit alone.", rulesRatioMax), nil)
+	l.Conclude(fmt.Sprintf("at most %.2f times the CPU of the global limit alone.", rulesRatioMax), nil)
 }

@@ -4,8 +4,9 @@ import (
 	"strings"
 	"testing"
 
+	"weir/bench/lab/result/resulttest"
 	"weir/bench/lab/rig"
-	"weir/internal/test/testkit"
+	"weir/bench/lab/rig/rigtest"
 	"weir/proxy/rules/rule"
 )
 
@@ -15,6 +16,13 @@ func costs(micros ...int) (runs []rig.Sample) {
 		runs = append(runs, rig.Sample{PerSecond: 1000, CPU: float64(n)})
 	}
 	return runs
+}
+
+// judged returns what is printed about runs with one rule and with all.
+func judged(t *testing.T, one, all []rig.Sample) (string, error) {
+	return rigtest.Play(t, func(l *rig.Lab) {
+		(&lab{Lab: l}).judgeRules([]string{"one", "all"}, [][]rig.Sample{one, all})
+	})
 }
 
 func TestJudgeRules(t *testing.T) {
@@ -29,28 +37,19 @@ func TestJudgeRules(t *testing.T) {
 		{"the median counts, of pairs", costs(10, 20, 90), costs(50, 21, 90), ""},
 		{"and it is too much", costs(10, 20, 10), costs(10, 30, 30), "alone: 1.5,"},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			var out strings.Builder
-			err := (&lab{Lab: rig.Lab{Out: &out}}).judgeRules([]string{"one", "all"}, [][]rig.Sample{test.one, test.all})
-			if (err == nil) != (test.part == "") || err != nil && !strings.Contains(err.Error(), test.part) {
-				t.Errorf("judged %v, want %q", err, test.part)
-			}
-			if strings.Contains(out.String(), "Passed") != (err == nil) || strings.Count(out.String(), "\n| ") != 3 {
-				t.Errorf("printed\n%s", &out)
-			}
-		})
+		_, err := judged(t, test.one, test.all)
+		resulttest.Ends(t, test.name, err, test.part)
 	}
 }
 
 func TestRulesTable(t *testing.T) {
-	var out strings.Builder
-	if err := (&lab{Lab: rig.Lab{Out: &out}}).judgeRules([]string{"one", "all"},
-		[][]rig.Sample{costs(20, 10, 40), costs(21, 10, 44)}); err != nil {
-		t.Fatal(err)
+	out, err := judged(t, costs(20, 10, 40), costs(21, 10, 44))
+	want := "\n|  | one | all | ratio |\n| --- | --- | --- | --- |\n" +
+		"| CPU µs per request | 20.00 | 21.00 | **1.05** (1.00 … 1.10) |\n" +
+		"| requests/s | 1000 | 1000 | **1.00** (1.00 … 1.00) |\n\nPassed: "
+	if err != nil || !strings.HasPrefix(out, want) {
+		t.Errorf("%v\n%s", err, out)
 	}
-	testkit.Contains(t, out.String(), "|  | one | all | ratio |\n",
-		"| CPU µs per request | 20.00 | 21.00 | **1.05** (1.00 … 1.10) |\n",
-		"| requests/s | 1000 | 1000 | **1.00** (1.00 … 1.00) |\n")
 }
 
 // A run in which something else happened than what is measured is no run.
@@ -64,10 +63,7 @@ func TestProblem(t *testing.T) {
 	} {
 		d := decisions{requests: 1000, all: 3000, rules: map[string]float64{"a": 1000, "b": 1000}}
 		spoil(&d)
-		if err := d.problem("x", 2*underWay); (err == nil) != (part == "") || err != nil &&
-			!strings.Contains(err.Error(), part) {
-			t.Errorf("want a problem with %q, got %v", part, err)
-		}
+		resulttest.Ends(t, "x", d.problem("x", 2*underWay), part)
 	}
 }
 

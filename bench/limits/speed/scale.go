@@ -2,8 +2,6 @@ package speed
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -11,15 +9,15 @@ import (
 )
 
 func (l *lab) byConnections() {
-	l.heading("By the number of connections, forwarding with a local limit")
+	l.Heading("By the number of connections, forwarding with a local limit")
 	all := l.open(limiters(1)[0], ours())
 	peer, ours := all[0].Name, all[1].Name
-	l.table("connections", peer+" /s", ours+" /s", "ratio (min … max)", peer+" CPU µs", ours+" CPU µs",
+	l.Head("connections", peer+" /s", ours+" /s", "ratio (min … max)", peer+" CPU µs", ours+" CPU µs",
 		"ratio (min … max)")
 	for _, n := range []int{1, 16, 256, 1024} {
 		runs := l.turns(all, n)
 		theirs, mine := runs[0], runs[1]
-		l.row(fmt.Sprint(n), medianOf(theirs, 0, rig.PerSecond), medianOf(mine, 0, rig.PerSecond),
+		l.Row(fmt.Sprint(n), medianOf(theirs, 0, rig.PerSecond), medianOf(mine, 0, rig.PerSecond),
 			ratioOf(mine, theirs, rig.PerSecond),
 			medianOf(theirs, 1, rig.CPUEach), medianOf(mine, 1, rig.CPUEach), ratioOf(mine, theirs, rig.CPUEach))
 	}
@@ -37,9 +35,7 @@ func (l *lab) byRules() {
 	c := comparison{heading: "By the number of rules, of which two match", sides: []side{weir("none")},
 		show: variants("rules")}
 	for _, n := range []int{10, 100, 1000} {
-		file := filepath.Join(l.Dir, fmt.Sprintf("rules-%d.yaml", n))
-		rig.Check(os.WriteFile(file, []byte(manyRules(n)), 0o600))
-		c.sides = append(c.sides, weir(fmt.Sprint(n), "RULES_FILE="+file))
+		c.sides = append(c.sides, weir(fmt.Sprint(n), l.Rules(manyRules(n))))
 	}
 	c.play(l)
 }
@@ -61,12 +57,10 @@ func manyRules(n int) string {
 
 func (l *lab) byKeys() {
 	c := comparison{heading: "By the number of keys of a rule, drawn at random", show: variants("keys")}
-	rules := filepath.Join(l.Dir, "keys.yaml")
-	text := fmt.Sprintf("rules:\n- {id: per-client, key: [\"header:X-Client-Id\"], limit: {algorithm: token, capacity: "+
-		"%d, fillRate: 1000000}}\n", plenty)
-	rig.Check(os.WriteFile(rules, []byte(text), 0o600))
+	rules := l.Rules(fmt.Sprintf("rules:\n- {id: per-client, key: [\"header:X-Client-Id\"], limit: {algorithm: token, "+
+		"capacity: %d, fillRate: 1000000}}\n", plenty))
 	for _, n := range []int{1, 1000, 100_000, 1_000_000} {
-		s := weir(fmt.Sprint(n), "RULES_FILE="+rules)
+		s := weir(fmt.Sprint(n), rules)
 		s.script = fmt.Sprintf(
 			"request = function() return wrk.format(nil, nil, {[\"X-Client-Id\"] = tostring(math.random(%d))}) end\n", n)
 		c.sides = append(c.sides, s)
@@ -77,8 +71,8 @@ func (l *lab) byKeys() {
 // byProxies compares by the number of proxies that share a limit in one Redis, each loaded by its
 // own wrk.
 func (l *lab) byProxies() {
-	l.heading("By the number of proxies that share a limit in one Redis (all on the cores of this machine)")
-	l.table("proxies", "decisions/s in total", "Redis' CPU µs per decision", "commands per decision")
+	l.Heading("By the number of proxies that share a limit in one Redis (all on the cores of this machine)")
+	l.Head("proxies", "decisions/s in total", "Redis' CPU µs per decision", "commands per decision")
 	for _, n := range []int{1, 2, 4} {
 		rig.In(fmt.Sprintf("%d proxies", n), func() { l.sharing(n) })
 		l.End()
@@ -100,15 +94,14 @@ func (l *lab) sharing(n int) {
 	for _, s := range runs {
 		total.PerSecond, total.Requests = total.PerSecond+s.PerSecond, total.Requests+s.Requests
 	}
-	l.row(fmt.Sprint(n), fmt.Sprintf("%.0f", total.PerSecond), fmt.Sprintf("%.2f", 1e6*used.Seconds()/total.Requests),
-		l.perDecision(all))
+	l.Add("%d | %.0f | %.2f | %s", n, total.PerSecond, 1e6*used.Seconds()/total.Requests, l.perDecision(all))
 }
 
 // loadgenMost compares the maximum throughput and the CPU per request of our generator with wrk.
 // The requested rate is far more than possible, so that all connections are always busy, as with
 // wrk. Requests that could not be sent are dropped at the end of the schedule.
 func (l *lab) loadgenMost() {
-	l.heading("Load generators at their most, 64 connections, one thread or loop against nginx")
+	l.Heading("Load generators at their most, 64 connections, one thread or loop against nginx")
 	url := "http://" + l.target() + "/api/test"
 	runs := rig.Turns(l.rounds, 2, func(i int) rig.Sample {
 		if i == 0 {

@@ -4,7 +4,6 @@
 package speed
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"net"
@@ -12,7 +11,6 @@ import (
 
 	"weir/bench/lab/result"
 	"weir/bench/lab/rig"
-	"weir/internal/program/service"
 )
 
 // connections is the default number of connections.
@@ -39,14 +37,14 @@ func efforts() map[string]effort {
 
 // A lab is the state shared by all comparisons.
 type lab struct {
-	rig.Lab
+	*rig.Lab
 	effort
 
 	served  *rig.Process // the target of the part; nil if not started yet
 	address string       // of it
 }
 
-func (l *lab) run(ctx context.Context) error {
+func (l *lab) run() {
 	var list []rig.Part
 	for i, part := range l.parts {
 		list = append(list, rig.Part{Name: fmt.Sprintf("part %d", i+1), Play: func() {
@@ -54,29 +52,34 @@ func (l *lab) run(ctx context.Context) error {
 			part(l)
 		}})
 	}
-	return l.Each(ctx, list)
+	l.Each(list)
 }
 
 // Run runs the comparisons and prints Markdown. args may name an effort: quick, usual or all.
 // Peers that are not installed are skipped with a message.
-func Run(ctx context.Context, args []string, out io.Writer) (err error) {
+func Run(l *rig.Lab, args []string) {
 	name := "usual"
 	if len(args) > 0 {
 		name = args[0]
 	}
 	e, known := efforts()[name]
 	if !known || len(args) > 1 {
-		return &service.ExitError{Status: 2, Err: fmt.Errorf("speed needs quick, usual, all or no argument, not %q", args)}
+		rig.Misused("speed needs quick, usual, all or no argument, not %q", args)
 	}
-	if err := rig.Installed("nginx", "wrk"); err != nil {
-		return fmt.Errorf("%w: %w", err, result.ErrNotKept)
-	}
-	fmt.Fprintf(out, "%d runs of %v of each side, in turn; medians, with the minimum and maximum of the rounds' ratios "+
-		"in brackets; one loop against one worker or thread, and GATE=off, unless stated otherwise\n", e.rounds, e.span)
+	needs("nginx", "wrk")
+	l.Note("%d runs of %v of each side, in turn; medians, with the minimum and maximum of the rounds' ratios "+
+		"in brackets; one loop against one worker or thread, and GATE=off, unless stated otherwise", e.rounds, e.span)
 	if err := rig.Installed("haproxy"); err != nil {
-		fmt.Fprintf(out, "\nHAProxy is skipped: %v\n", err)
+		l.Note("HAProxy is skipped: %v", err)
 	}
-	return (&lab{Lab: rig.Lab{Out: out}, effort: e}).run(ctx)
+	(&lab{Lab: l, effort: e}).run()
+}
+
+// needs ends the current Try, without a record, if a program is not installed.
+func needs(programs ...string) {
+	if err := rig.Installed(programs...); err != nil {
+		rig.Check(fmt.Errorf("%w: %w", err, result.ErrNotKept))
+	}
 }
 
 // target returns the address of the part's target; it starts nginx if there is none yet.
@@ -93,14 +96,8 @@ func (l *lab) ownTarget(env ...string) (addr string) {
 	return l.address
 }
 
-func (l *lab) heading(text string) { fmt.Fprintf(l.Out, "\n### %s\n\n", text) }
-
-func (l *lab) table(columns ...string) { result.Head(l.Out, columns...) }
-
-func (l *lab) row(cells ...string) { result.Row(l.Out, cells...) }
-
 func (l *lab) start() {
-	l.heading("Start to first answer")
+	l.Heading("Start to first answer")
 	target := l.ownTarget()
 	var took []time.Duration
 	for range l.rounds {
@@ -111,15 +108,15 @@ func (l *lab) start() {
 	}
 	shown := func(v float64) time.Duration { return time.Duration(v).Round(100 * time.Microsecond) }
 	spread := result.SpreadOf(took, func(d time.Duration) float64 { return float64(d) })
-	l.table("", "median", "min … max")
-	l.row("proxy", shown(spread.Median).String(), fmt.Sprintf("%v … %v", shown(spread.Least), shown(spread.Most)))
+	l.Head("", "median", "min … max")
+	l.Add("proxy | %v | %v … %v", shown(spread.Median), shown(spread.Least), shown(spread.Most))
 }
 
 // idleConnections is the number of idle clients while memory is measured.
 const idleConnections = 2000
 
 func (l *lab) memory() {
-	l.heading("Memory of the proxy")
+	l.Heading("Memory of the proxy")
 	l.ownTarget()
 	c := &l.open(ours())[0]
 	resident := func() float64 { return float64(rig.Must(rig.RSS(c.Process.Pid()))) }
@@ -133,20 +130,19 @@ func (l *lab) memory() {
 		rig.Must(io.WriteString(conn, "GET /api/test HTTP/1.1\r\nHost: x\r\n\r\n"))
 		rig.Must(io.ReadAtLeast(conn, buf, 1))
 	}
-	l.table("", "value")
-	l.row("resident at start", fmt.Sprintf("%.1f MB", atStart/1e6))
-	l.row(fmt.Sprintf("per idle client connection (%d of them, each after one request)", idleConnections),
-		fmt.Sprintf("%.1f KB", (resident()-before)/idleConnections/1e3))
+	l.Head("", "value")
+	l.Add("resident at start | %.1f MB", atStart/1e6)
+	l.Add("per idle client connection (%d of them, each after one request) | %.1f KB", idleConnections,
+		(resident()-before)/idleConnections/1e3)
 }
 
 func (l *lab) loadgen() {
-	l.heading("Load generator: lag (start − due) against the target, constant rate")
+	l.Heading("Load generator: lag (start − due) against the target, constant rate")
 	url := "http://" + l.ownTarget("EVENT_LOOPS=1") + "/api/test"
-	l.table("rate /s", "sent", "verdict", "lag p50 µs", "p99 µs", "max µs", "latency p50 µs", "p99 µs")
+	l.Head("rate /s", "sent", "verdict", "lag p50 µs", "p99 µs", "max µs", "latency p50 µs", "p99 µs")
 	for _, rate := range []int{1000, 10_000, 50_000} {
 		r := l.Load(rig.Load{URL: url, Rate: rate, For: 2 * l.span})[0]
-		us := func(s float64) string { return fmt.Sprintf("%.0f", 1e6*s) }
-		l.row(fmt.Sprint(rate), fmt.Sprint(r.Sent), string(r.Verdict), us(r.Lag.P50), us(r.Lag.P99), us(r.Lag.Max),
-			us(r.LatencySuccess.P50), us(r.LatencySuccess.P99))
+		l.Add("%d | %d | %s | %.0f | %.0f | %.0f | %.0f | %.0f", rate, r.Sent, r.Verdict, 1e6*r.Lag.P50, 1e6*r.Lag.P99,
+			1e6*r.Lag.Max, 1e6*r.LatencySuccess.P50, 1e6*r.LatencySuccess.P99)
 	}
 }

@@ -1,7 +1,6 @@
 package protect
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"os"
@@ -14,38 +13,36 @@ import (
 )
 
 // Demo plays the pictured situation without the gate and with it, prints a line per second, and
-// draws the picture of these two runs into a new file. The error is report.ErrMissed if the gate
-// did not protect the target.
-func Demo(ctx context.Context, out io.Writer) error { return demo(ctx, out, 1) }
+// draws the picture of these two runs into a new file. It misses an expectation if the gate did not
+// protect the target.
+func Demo(l *rig.Lab) { demo(l, 1) }
 
-func demo(ctx context.Context, out io.Writer, shorter float64) error {
-	return rig.Try(func() {
-		dir := rig.Must(os.MkdirTemp("", "weir-demo-gate-"))
-		drawn := false
-		defer func() {
-			if !drawn {
-				os.RemoveAll(dir)
-			}
-		}()
-		o := &Order{Dir: dir, Only: pictured + ",none,gate", Rounds: 1, Shorter: shorter}
-		l := &lab{Order: o, out: out, file: filepath.Join(dir, RunsFile), live: true}
-		s := &rig.Must(o.chosen())[0]
-		from, to, _ := s.bad()
-		fmt.Fprintf(out, "Weir demo: a target that can serve %.0f requests per second receives %.0f, "+
-			"and loses half its speed from second %.0f to %.0f\n\n",
-			s.capacity(s.Phases[0]), s.Phases[0].Rate, from.Seconds(), to.Seconds())
-		for i, c := range contrasts() {
-			fmt.Fprintf(out, "▶ %d of %d: %s, %.0f s\n", i+1, len(contrasts()), c.label, s.Length().Seconds())
-			l.playOne(ctx, turn{s, []string{c.side}, 1}, sideNamed(c.side))
+func demo(of *rig.Lab, shorter float64) {
+	dir := rig.Must(os.MkdirTemp("", "weir-demo-gate-"))
+	drawn := false
+	defer func() {
+		if !drawn {
+			os.RemoveAll(dir)
 		}
-		c, _ := l.picture(s)
-		file := filepath.Join(dir, Picture)
-		rig.Check((&result.Figure{Label: s.Name}).Draw(c, file))
-		drawn = true
-		err := l.contrast(s)
-		fmt.Fprintf(out, "\nThe picture of this run: %s\n", file)
-		rig.Check(err)
-	})
+	}()
+	o := &Order{Dir: dir, Only: pictured + ",none,gate", Rounds: 1, Shorter: shorter}
+	l := &lab{Order: o, out: of.Report, file: filepath.Join(dir, RunsFile), live: true}
+	s := &rig.Must(o.chosen())[0]
+	from, to, _ := s.bad()
+	fmt.Fprintf(of, "Weir demo: a target that can serve %.0f requests per second receives %.0f, "+
+		"and loses half its speed from second %.0f to %.0f\n\n",
+		s.capacity(s.Phases[0]), s.Phases[0].Rate, from.Seconds(), to.Seconds())
+	for i, c := range contrasts() {
+		fmt.Fprintf(of, "▶ %d of %d: %s, %.0f s\n", i+1, len(contrasts()), c.label, s.Length().Seconds())
+		l.playOne(of.Ctx, turn{s, []string{c.side}, 1}, sideNamed(c.side))
+	}
+	c, _ := l.picture(s)
+	file := filepath.Join(dir, Picture)
+	rig.Check((&result.Figure{Label: s.Name}).Draw(c, file))
+	drawn = true
+	err := l.contrast(s)
+	fmt.Fprintf(of, "\nThe picture of this run: %s\n", file)
+	rig.Check(err)
 }
 
 // line returns a function that prints what the proxy has counted since its last call; start is

@@ -2,13 +2,14 @@ package protect
 
 import (
 	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"weir/bench/lab/result"
+	"weir/bench/lab/result/resulttest"
+	"weir/bench/lab/rig"
 	"weir/bench/lab/rig/rigtest"
 	"weir/internal/program/service"
 	"weir/internal/test/testkit"
@@ -23,7 +24,7 @@ func TestDemoJudges(t *testing.T) {
 			return Run{Situation: sit.Name, Side: side, Round: 1, Shorter: 1, Verdict: verdict, Reasons: []string{"stalled"},
 				Score: Score{Requests: 1000, InTime: inTime, Ideal: 1000}}
 		}
-		l := &lab{Order: &Order{Shorter: 1}, out: io.Discard, runs: []Run{run("none", without), run("gate", with)}}
+		l := &lab{Order: &Order{Shorter: 1}, out: new(result.Report), runs: []Run{run("none", without), run("gate", with)}}
 		return l.contrast(&sit)
 	}
 	for _, c := range []struct{ with, without int }{{950, 300}, {1000, 999}} {
@@ -38,10 +39,7 @@ func TestDemoJudges(t *testing.T) {
 			t.Errorf("%d with the gate, %d without: %v", c.with, c.without, err)
 		}
 		err := conclude(c.with, c.without, record.Degraded)
-		if exit, ok := errors.AsType[*service.ExitError](err); !ok || exit.Status != 3 ||
-			!strings.Contains(err.Error(), "stalled") {
-			t.Errorf("%d with the gate, %d without, on a busy machine: %v", c.with, c.without, err)
-		}
+		resulttest.Exits(t, "the same on a busy machine", err, 3, "stalled")
 	}
 }
 
@@ -50,17 +48,16 @@ func TestDemoJudges(t *testing.T) {
 func TestDemoPlays(t *testing.T) {
 	rigtest.Build(t, "proxy", "target", "loadgen")
 	t.Setenv("TMPDIR", t.TempDir())
-	var out strings.Builder
-	err := demo(t.Context(), &out, 10)
+	out, err := rigtest.Play(t, func(l *rig.Lab) { demo(l, 10) })
 	exit, ok := errors.AsType[*service.ExitError](err)
 	if inconclusive := ok && exit.Status == 3; err != nil && !inconclusive && !errors.Is(err, result.ErrMissed) {
-		t.Fatalf("%v\n%s", err, out.String())
+		t.Fatalf("%v\n%s", err, out)
 	}
-	t.Log(out.String())
-	_, file, _ := strings.Cut(strings.TrimSpace(out.String()), "The picture of this run: ")
+	t.Log(out)
+	_, file, _ := strings.Cut(strings.TrimSpace(out), "The picture of this run: ")
 	svg := string(testkit.Must(os.ReadFile(file))(t))
 	testkit.Contains(t, svg, "<svg", "without the gate", "with the gate, not configured", "at half its speed")
-	testkit.Contains(t, out.String(), "without the gate, 2 s", "with the gate, not configured, 2 s", "shed/s")
+	testkit.Contains(t, out, "without the gate, 2 s", "with the gate, not configured, 2 s", "shed/s")
 	if left := testkit.Must(filepath.Glob(filepath.Join(os.Getenv("TMPDIR"), "weir-demo-gate-*", "*")))(t); len(
 		left) != 2 {
 		t.Errorf("it leaves %q", left)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -66,24 +65,20 @@ const setUpTime = 1500 * time.Millisecond
 
 // Run plays the runs of this commit that are not recorded yet, prints the tables and draws the
 // plot. If ctx ends it, the next call resumes.
-func (o *Order) Run(ctx context.Context, args []string, out io.Writer) error {
+func (o *Order) Run(of *rig.Lab, args []string) {
 	if len(args) > 0 {
-		return &service.ExitError{Status: 2, Err: fmt.Errorf("protect takes no argument %q; use -rounds and -only", args)}
+		rig.Misused("protect takes no argument %q; use -rounds and -only", args)
 	}
-	return rig.Try(func() {
-		tools := rig.Must(os.MkdirTemp("", "weir-protect-tools-"))
-		defer os.RemoveAll(tools)
-		l := &lab{Order: o, out: out, tools: tools, commit: result.Commit(), file: filepath.Join(o.Dir, RunsFile)}
-		situations := rig.Must(o.chosen())
-		l.skip(ctx, situations)
-		l.resume()
-		l.playAll(ctx, situations)
-		err := rig.Try(func() { rig.Check(l.report(situations)) }) // also if it cannot draw
-		if o.Only != "" || o.Shorter != 1 {
-			err = errors.Join(err, fmt.Errorf("only a part of the experiment was played: %w", result.ErrNotKept))
-		}
-		rig.Check(err)
-	})
+	l := &lab{Order: o, out: of.Report, tools: of.Dir, commit: result.Commit(), file: filepath.Join(o.Dir, RunsFile)}
+	situations := rig.Must(o.chosen())
+	l.skip(of.Ctx, situations)
+	l.resume()
+	l.playAll(of.Ctx, situations)
+	err := rig.Try(func() { rig.Check(l.report(situations)) }) // also if it cannot draw
+	if o.Only != "" || o.Shorter != 1 {
+		err = errors.Join(err, fmt.Errorf("only a part of the experiment was played: %w", result.ErrNotKept))
+	}
+	rig.Check(err)
 }
 
 // chosen returns the situations with the sides and rounds that the order selects.
@@ -120,7 +115,7 @@ func (o *Order) chosen() (list []Situation, err error) {
 // Safe for concurrent use: mu guards the runs, the file and out.
 type lab struct {
 	*Order
-	out           io.Writer
+	out           *result.Report
 	tools, commit string
 	file          string
 	live          bool // prints a line for each second of a run
@@ -140,7 +135,7 @@ func (l *lab) skip(ctx context.Context, situations []Situation) {
 		if why == nil {
 			continue
 		}
-		fmt.Fprintf(l.out, "Skipped: %s: %s\n\n", side.Name, why)
+		l.out.Note("Skipped: %s: %s", side.Name, why)
 		for i := range situations {
 			situations[i].Sides = slices.DeleteFunc(situations[i].Sides, func(name string) bool { return name == side.Name })
 		}

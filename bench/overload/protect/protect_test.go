@@ -2,7 +2,6 @@ package protect
 
 import (
 	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"weir/bench/lab/result"
+	"weir/bench/lab/rig"
 	"weir/bench/lab/rig/rigtest"
 	"weir/internal/program/service"
 	"weir/internal/test/testkit"
@@ -182,7 +182,7 @@ func TestChosen(t *testing.T) {
 func TestGoesOn(t *testing.T) {
 	o := &Order{Dir: t.TempDir(), Only: "half,none,gate", Rounds: 2, Shorter: 1}
 	file := filepath.Join(o.Dir, RunsFile)
-	l := &lab{Order: o, out: io.Discard, commit: "c", file: file}
+	l := &lab{Order: o, out: new(result.Report), commit: "c", file: file}
 	list := testkit.Must(l.chosen())(t)
 	quick := 0.5
 	for _, r := range []Run{{Commit: "c", Shorter: 1, Situation: "half", Side: "none", Round: 1,
@@ -195,7 +195,7 @@ func TestGoesOn(t *testing.T) {
 	if err := os.WriteFile(file, append(text, `{"commit":"c","sid`...), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	again := &lab{Order: o, out: io.Discard, commit: "c", file: file}
+	again := &lab{Order: o, out: new(result.Report), commit: "c", file: file}
 	again.resume()
 	turns, _ := again.turns(list)
 	if len(turns) != 3 || turns[0].sides[0] != "gate" || turns[1].round != 2 {
@@ -220,8 +220,12 @@ func TestPlays(t *testing.T) {
 	rigtest.Build(t, "proxy", "target", "loadgen")
 	dir := t.TempDir()
 	o := &Order{Dir: dir, Only: "varied,restart,flush,retries,none,gate", Rounds: 1, Shorter: 20}
-	rec := result.NewRecorder(time.Now(), io.Discard, "protect", nil)
-	if err := o.Run(t.Context(), nil, rec); !errors.Is(err, result.ErrNotKept) {
+	var record *result.Record
+	_, err := rigtest.Play(t, func(l *rig.Lab) {
+		record = l.Record(time.Now(), nil)
+		o.Run(l, nil)
+	})
+	if !errors.Is(err, result.ErrNotKept) {
 		t.Fatal(err)
 	}
 	runs := load(filepath.Join(dir, RunsFile))
@@ -234,7 +238,6 @@ func TestPlays(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 	}
-	record := rec.Record(time.Now(), nil)
 	rows := 0
 	for _, section := range record.Sections {
 		for _, table := range section.Tables {

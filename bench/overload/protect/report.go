@@ -21,7 +21,7 @@ func (l *lab) report(situations []Situation) error {
 	if l.Rounds == 1 {
 		figures = "There was one round, so each figure is from a single run. "
 	}
-	fmt.Fprintf(l.out, "\nReal programs in real time on loopback. Arrivals are Poisson, and the same in a round for "+
+	l.out.Note("Real programs in real time on loopback. Arrivals are Poisson, and the same in a round for "+
 		"all sides, which take turns. "+
 		figures+
 		"In time means a 200 within %s of the due time. The ideal is the sum of the lesser of the offered load and the "+
@@ -37,14 +37,13 @@ func (l *lab) report(situations []Situation) error {
 		"An INVALID run is repeated once, and the second run counts, whatever its verdict. "+
 		"HAProxy is configured with the number of the target's workers; failsafe-go and the gate are not. HAProxy's "+
 		"settings are those with the best results in the situation half; failsafe-go has its defaults, which are better "+
-		"there than with a queue (2 and 3 times the limit).\n", bounds(situations), 100*good)
+		"there than with a queue (2 and 3 times the limit).", bounds(situations), 100*good)
 	if first, last := l.made(situations); !first.IsZero() {
-		fmt.Fprintf(l.out, "\nThe runs ended from %s to %s.\n", first.Format(time.RFC3339), last.Format(time.RFC3339))
+		l.out.Note("The runs ended from %s to %s.", first.Format(time.RFC3339), last.Format(time.RFC3339))
 	}
-	fmt.Fprintln(l.out)
-	result.Head(l.out, "side", "")
+	l.out.Head("side", "")
 	for _, s := range Sides() {
-		result.Row(l.out, s.Name, s.About)
+		l.out.Row(s.Name, s.About)
 	}
 	var missed []string
 	for i := range situations {
@@ -131,15 +130,15 @@ func (l *lab) of(s *Situation, side string) (list []Run) {
 
 // table prints the rows of a situation.
 func (l *lab) table(s *Situation) {
-	fmt.Fprintf(l.out, "\n### %s: %.0f s\n\n", s.Name, s.Length().Seconds())
-	result.Head(l.out, "side", "in time ÷ ideal", "p99 of the 200s ms", "shed %", "needlessly shed %",
+	l.out.Heading("%s: %.0f s", s.Name, s.Length().Seconds())
+	l.out.Head("side", "in time ÷ ideal", "p99 of the 200s ms", "shed %", "needlessly shed %",
 		"protected after s", "recovered after s", "generator late p99 ms", "generator")
 	for _, side := range s.Sides {
 		runs := l.of(s, side)
 		if len(runs) == 0 {
 			continue
 		}
-		result.Row(l.out, side,
+		l.out.Row(side,
 			ratio(runs), spread(runs, "%.0f", func(r Run) float64 { return 1e3 * r.P99 }),
 			spread(runs, "%.3g", func(r Run) float64 { return 100 * share(r.Shed, r) }),
 			spread(runs, "%.3g", func(r Run) float64 { return 100 * share(r.Needless, r) }),
@@ -148,7 +147,7 @@ func (l *lab) table(s *Situation) {
 			spread(runs, "%.1f", func(r Run) float64 { return 1e3 * r.Lag }),
 			rig.Verdicts(runs, func(r Run) record.Verdict { return r.Verdict }))
 	}
-	fmt.Fprintf(l.out, "\n%s\n", s.About)
+	l.out.Note("%s", s.About)
 }
 
 // goodput returns the number answered in time relative to the ideal.
@@ -220,9 +219,8 @@ func (l *lab) draw(s *Situation) {
 	if !all {
 		return
 	}
-	fmt.Fprintf(l.out, "\n%s shows %s with and without the gate, of each the run with the median in time ÷ ideal.\n",
-		Picture, s.Name)
-	result.Keep(l.out, Picture)
+	l.out.Note("%s shows %s with and without the gate, of each the run with the median in time ÷ ideal.", Picture, s.Name)
+	l.out.Attach(Picture)
 	rig.Check((&result.Figure{Label: s.Name}).Draw(c, filepath.Join(l.Dir, Picture)))
 }
 

@@ -2,7 +2,6 @@ package protect
 
 import (
 	"context"
-	"io"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -61,15 +60,11 @@ func (st *stage) send(client *http.Client, ask *http.Request, chance *rand.Rand)
 func sendOnce(ctx context.Context, client *http.Client, ask *http.Request) int {
 	ctx, cancel := context.WithTimeout(ctx, attemptMax)
 	defer cancel()
-	r, err := client.Do(ask.WithContext(ctx))
+	status, _, err := rig.Ask(client, ask.WithContext(ctx))
 	if err != nil {
 		return 0
 	}
-	defer r.Body.Close()
-	if _, err := io.Copy(io.Discard, r.Body); err != nil {
-		return 0
-	}
-	return r.StatusCode
+	return status
 }
 
 // judgeLag judges how late requests were sent, as our load generator does.

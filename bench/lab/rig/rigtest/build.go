@@ -1,11 +1,15 @@
-// Package rigtest builds programs for tests that use package rig.
+// Package rigtest builds programs and plays experiments for tests.
 package rigtest
 
 import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
+
+	"weir/bench/lab/result"
+	"weir/bench/lab/rig"
 )
 
 // Build builds some of our programs where rig.Binary looks for them: beside the
@@ -22,4 +26,13 @@ func Build(t *testing.T, programs ...string) {
 			t.Fatalf("build %s: %v\n%s", name, err, out)
 		}
 	}
+}
+
+// Play plays an experiment and returns what it printed.
+func Play(t *testing.T, play func(l *rig.Lab)) (printed string, err error) {
+	t.Helper()
+	var out strings.Builder
+	l := &rig.Lab{Report: &result.Report{Out: &out}}
+	err = l.Run(t.Context(), func() { play(l) })
+	return out.String(), err
 }
