@@ -122,6 +122,21 @@ func TestCourierConnections(t *testing.T) {
 	}
 }
 
+// A master that closes every connection is unavailable: only an idle connection may have been closed
+// for another reason than the question.
+func TestCourierOfClosingMaster(t *testing.T) {
+	t.Parallel()
+	var connections atomic.Int32
+	s := openSidecar(t, Config{URLs: []string{listen(t, func(c net.Conn) {
+		connections.Add(1)
+		c.Close()
+	})}})
+	g := s.decide(one(1, "r", fixed(5)))
+	if f := s.Classify(g.Err); f.Class != store.OutageFault || connections.Load() != 1 {
+		t.Errorf("%v, %d connections", g.Err, connections.Load())
+	}
+}
+
 // Of the connections of batches in flight no more are kept than a lane needs.
 func TestCourierKeepsFewConnections(t *testing.T) {
 	t.Parallel()
