@@ -278,12 +278,15 @@ func (c *Config) ownPaths() *pattern.Paths {
 // data on its way through the loop that is less than half a megabyte per direction.
 const outboundMax = 128 << 10
 
+// masterDialsMax is the number of dials for those of masters.
+const masterDialsMax = 64
+
 // Loop returns the settings of the event loops.
 func (c *Config) Loop() loop.Config {
 	l := c.loop
 	l.HandshakeTimeout, l.OutboundMax = c.data.HeadTimeout, outboundMax
-	// A target that does not answer connects must not delay the others.
-	l.DialsMax = max(256, len(c.Targets)*c.TargetConnsMax)
+	// A target that does not answer connects must not delay the others, nor dials of masters.
+	l.DialsMax = max(256, len(c.Targets)*c.TargetConnsMax) + masterDialsMax
 	l.InboundMax = inboundMax(max(c.data.Head.HeadBytes, c.data.ResponseHead.HeadBytes))
 	return l
 }

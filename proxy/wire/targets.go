@@ -77,6 +77,9 @@ func (s *loopServer) addTarget(now time.Time, spec *roster.Target, g *gates.Gate
 	streams := max(1, int(float64(s.connsPerTarget)*s.front.cfg.StreamShare))
 	t := &target{side: s, spec: spec, gate: g, pool: upstream.NewPool[*upstreamConn, occupant](s.connsPerTarget,
 		streams, s.waitersMax)}
+	if spec.Secure != nil {
+		s.front.group.ExpectSecure()
+	}
 	t.at = s.targets.Add(t)
 	t.serve = t.serveLine
 	t.note(now)

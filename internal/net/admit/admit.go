@@ -188,8 +188,8 @@ func (a *Clients) Greediest() (c share.Client, connections int64) {
 }
 
 // Places bounds the accepted connections: by a setting, or by the available descriptors.
-// Each accepted connection is assumed to need a dialled one. A side counts as TLS from its
-// first use of TLS.
+// Each accepted connection is assumed to need a dialled one. A side counts as TLS from the
+// first call of ExpectIn or ExpectOut.
 //
 // Safe for concurrent use: mu serializes changes of the flags, the rest is atomic.
 type Places struct {

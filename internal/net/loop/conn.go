@@ -48,7 +48,7 @@ type Conn struct {
 	watching bool // in Loop.watched
 	blocked  bool // not fed because of unsent bytes
 	full     bool // see Full
-	unacked  bool // see Unheard
+	unacked  bool // see Unacked
 
 	incomplete bool // see SetIncomplete
 

@@ -101,6 +101,10 @@ func Start(cfg Config) (*Group, error) {
 	return g, nil
 }
 
+// ExpectSecure reserves descriptors for accepted connections of which each has a dialled one with
+// TLS: Config.ConnectionsMax is then smaller, unless it is set.
+func (g *Group) ExpectSecure() { g.places.ExpectOut() }
+
 func withDefaults(cfg Config) Config {
 	cfg.Loops = cmp.Or(cfg.Loops, runtime.GOMAXPROCS(0))
 	cfg.InboundMax = cmp.Or(cfg.InboundMax, 64<<10)

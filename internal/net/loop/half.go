@@ -63,6 +63,11 @@ func (c *Conn) peerEnds() bool {
 // end of that, unless it has only half closed and continued to read.
 func (c *Conn) Unacked() bool { return c.unacked }
 
+// Quiet reports whether the peer of a TLS connection has neither ended it nor sent bytes that TLS
+// has not read. The Handler learns of an end later, through the pump. It is true without TLS: there
+// Unacked says more.
+func (c *Conn) Quiet() bool { return c.secure == nil || c.secure.Quiet() }
+
 // owes reports whether a part of what was written is unacknowledged. The peer's FIN acknowledges
 // everything that arrived before it was sent.
 func (c *Conn) owes(fd int) bool {

@@ -25,11 +25,10 @@ type batch struct {
 	epoch    uint64 // of the store when it was sent
 	behind   *batch // the batch that it waits for; see Config.Locking
 	done     atomic.Bool
-	sent     time.Time                       // by the clock of the sender
-	landed   time.Time                       // likewise, when its answer arrived
-	until    time.Time                       // when a helper's time is over; zero: the timeout after sent
-	land     func(now time.Time)             // handles the answer from a helper
-	carried  func(now time.Time, again bool) // likewise from the courier
+	sent     time.Time           // by the clock of the sender
+	landed   time.Time           // likewise, when its answer arrived
+	land     func(now time.Time) // handles the answer from a helper
+	carried  func(now time.Time) // likewise from the courier
 }
 
 // pending returns how many asks have no answer yet.
@@ -44,7 +43,7 @@ func (b *batch) clear() {
 	clear(b.Releases)
 	b.Groups, b.Releases = b.Groups[:0], b.Releases[:0]
 	b.groups, b.waiters, b.next = b.groups[:0], b.waiters[:0], 0
-	b.started, b.inFlight, b.behind, b.until = false, false, nil, time.Time{}
+	b.started, b.inFlight, b.behind = false, false, nil
 	b.done.Store(false)
 }
 
@@ -61,10 +60,7 @@ func (b *batch) load(now time.Time) {
 
 func (b *batch) send(s *Store) {
 	b.sent = time.Now()
-	if b.until.IsZero() {
-		b.until = b.sent.Add(s.cfg.Timeout)
-	}
-	ctx, cancel := s.forBatch(b.until)
+	ctx, cancel := s.forBatch(b.sent.Add(s.cfg.Timeout))
 	s.backend.Decide(ctx, &b.Batch)
 	cancel()
 	b.landed = time.Now()

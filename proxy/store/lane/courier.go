@@ -7,13 +7,11 @@ import (
 	"weir/proxy/store"
 )
 
-// A Courier sends batches of one lane to the backend on the lane's loop, so that no goroutine
-// is woken.
+// A Courier sends the batches of one lane to the backend on the lane's loop, instead of helpers,
+// so that no goroutine is woken.
 type Courier interface {
-	// Send sends b, which must be decided by until, and calls done later, once. If again is
-	// true, the backend certainly has not received b, and a helper must send it. If Send
-	// returns false it has done nothing, and a helper must send b.
-	Send(now time.Time, b *store.Batch, until time.Time, done func(now time.Time, again bool)) bool
+	// Send sends b, which must be decided by until, and calls done later, once.
+	Send(now time.Time, b *store.Batch, until time.Time, done func(now time.Time))
 	// Fetch calls done for batches whose answers have already arrived.
 	Fetch(now time.Time)
 	// End ends batches in flight that were sent by sent. Later ones continue, since the
@@ -35,6 +33,8 @@ func (s *Store) on(l *loop.Loop) store.Lane {
 	made.alarm = l.NewAlarm(made.ring)
 	if b, ok := s.backend.(interface{ NewCourier(l *loop.Loop) Courier }); ok {
 		made.courier = b.NewCourier(l)
+	} else {
+		made.startHelpers()
 	}
 	return s.add(made) // last: from now on other goroutines read it
 }
@@ -56,12 +56,7 @@ func (l *Lane) ring(now time.Time) {
 }
 
 // carried is called when the courier has finished with the batch.
-func (l *Lane) carried(now time.Time, b *batch, again bool) {
-	if again {
-		b.until = b.sent.Add(l.store.cfg.Timeout) // the deadline that the courier had
-		l.work <- b                               // it is in flight, so there is room
-		return
-	}
+func (l *Lane) carried(now time.Time, b *batch) {
 	b.landed = now
 	b.judge(l.store)
 	b.done.Store(true)

@@ -11,30 +11,23 @@ import (
 	"weir/proxy/store"
 )
 
-// A quietCourier sends every second batch, and hears nothing until its time is over.
-type quietCourier struct {
-	asked int
-	under []quiet
-}
+// A quietCourier hears nothing until a batch's time is over.
+type quietCourier struct{ under []quiet }
 
 // quiet is a batch that a quietCourier has sent.
 type quiet struct {
 	batch *store.Batch
 	until time.Time
-	done  func(now time.Time, again bool)
+	done  func(now time.Time)
 }
 
-func (c *quietCourier) Send(_ time.Time, b *store.Batch, until time.Time, done func(now time.Time, again bool)) bool {
-	if c.asked++; c.asked%2 == 0 {
-		return false
-	}
+func (c *quietCourier) Send(_ time.Time, b *store.Batch, until time.Time, done func(now time.Time)) {
 	c.under = append(c.under, quiet{b, until, done})
-	return true
 }
 
 func (c *quietCourier) Fetch(time.Time) {}
 
-func (c *quietCourier) End(now, _ time.Time) { c.expire(now.Add(timeoutMax)) }
+func (c *quietCourier) End(now, _ time.Time) { c.expire(now, now.Add(timeoutMax)) }
 
 // next is when the first batch is over; zero: there is none.
 func (c *quietCourier) next() (at time.Time) {
@@ -44,14 +37,15 @@ func (c *quietCourier) next() (at time.Time) {
 	return at
 }
 
-func (c *quietCourier) expire(now time.Time) {
-	for len(c.under) > 0 && !c.under[0].until.After(now) {
+// expire ends the batches whose time is over by the time end.
+func (c *quietCourier) expire(now, end time.Time) {
+	for len(c.under) > 0 && !c.under[0].until.After(end) {
 		q := c.under[0]
 		c.under = c.under[1:]
 		for _, g := range q.batch.Groups {
 			g.Err = errLate
 		}
-		q.done(now, false)
+		q.done(now)
 	}
 }
 
@@ -81,7 +75,7 @@ func TestDeadlines(t *testing.T) {
 					now = at
 				}
 			}
-			courier.expire(now)
+			courier.expire(now, now)
 			st.lane.Expire(now)
 			for len(st.posted) > 0 {
 				(<-st.posted)(now)
@@ -130,7 +124,7 @@ func (c *fetching) Fetch(now time.Time) {
 		for _, g := range q.batch.Groups {
 			c.f.decide(g)
 		}
-		q.done(now, false)
+		q.done(now)
 	}
 	c.under = nil
 }
@@ -149,28 +143,6 @@ func TestArrivedAnswers(t *testing.T) {
 	st.lane.Expire(st.start.Add(timeoutMax))
 	if got := st.outcomes(); got != "a: 5 exact" {
 		t.Errorf("at its deadline: %q", got)
-	}
-}
-
-// A batch that the backend has not received from the courier is sent by a helper, which has no
-// more time than the courier had, and the store does not count as unavailable.
-func TestSentAgain(t *testing.T) {
-	t.Parallel()
-	f := newFake()
-	st := newStage(t, f, nil)
-	courier := new(quietCourier)
-	st.lane.courier = courier
-	st.ask("a", 0, 7, counter("k", fixed(5)))
-	st.ask("b", 0, 1, counter("other", fixed(5)))
-	courier.under[0].done(st.start, true)
-	for len(st.names) < 2 {
-		st.land(0)
-	}
-	if got := st.outcomes(); got != "a: 5 exact, b: 1 exact" || f.count("sent") != 2 || st.s.breaker.isOpen.Load() {
-		t.Errorf("%q, helpers sent %d", got, f.count("sent"))
-	}
-	if limit := courier.under[0].until; !f.until[0].Equal(limit) || !f.until[1].After(limit) {
-		t.Errorf("helpers have until %v and %v, the courier had until %v", f.until[0], f.until[1], limit)
 	}
 }
 

@@ -38,7 +38,7 @@ type Lane struct {
 	lastSize int // asks of the batch sent last
 
 	alarm   *loop.Alarm // of the deadlines; nil: the caller calls Expire
-	courier Courier     // nil: the helpers send everything
+	courier Courier     // nil: the helpers send
 	work    chan *batch // to the helpers; its capacity is InFlight
 	helpers sync.WaitGroup
 	batches []*batch // for reuse
@@ -47,7 +47,11 @@ type Lane struct {
 
 // NewLane returns a lane whose owner calls Expire when Next says; see On for loops. post calls a
 // function on the lane's goroutine. NewLane starts the helpers that send the lane's batches.
-func (s *Store) NewLane(post func(func(now time.Time))) store.Lane { return s.add(s.newLane(post)) }
+func (s *Store) NewLane(post func(func(now time.Time))) store.Lane {
+	l := s.newLane(post)
+	l.startHelpers()
+	return s.add(l)
+}
 
 func (s *Store) newLane(post func(func(now time.Time))) *Lane {
 	l := &Lane{store: s, post: post, work: make(chan *batch, s.cfg.InFlight)}
@@ -55,10 +59,13 @@ func (s *Store) newLane(post func(func(now time.Time))) *Lane {
 	if s.cfg.Local != nil {
 		l.local = s.cfg.Local.NewLane(post)
 	}
-	for range s.cfg.InFlight {
+	return l
+}
+
+func (l *Lane) startHelpers() {
+	for range l.store.cfg.InFlight {
 		l.helpers.Go(l.help)
 	}
-	return l
 }
 
 // add makes the store notify l of changes.
@@ -249,7 +256,9 @@ func (l *Lane) start(now time.Time) {
 		l.inFlight++
 		l.lastSize = len(b.waiters)
 		b.load(now)
-		if l.courier == nil || !l.courier.Send(now, &b.Batch, now.Add(l.store.cfg.Timeout), b.carried) {
+		if l.courier != nil {
+			l.courier.Send(now, &b.Batch, now.Add(l.store.cfg.Timeout), b.carried)
+		} else {
 			l.work <- b
 		}
 	}
@@ -335,7 +344,7 @@ func (l *Lane) newBatch() *batch {
 	}
 	b := &batch{byID: make(map[string]*group)}
 	b.land = func(now time.Time) { l.land(now, b) }
-	b.carried = func(now time.Time, again bool) { l.carried(now, b, again) }
+	b.carried = func(now time.Time) { l.carried(now, b) }
 	return b
 }
 

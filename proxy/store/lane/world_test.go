@@ -29,8 +29,7 @@ type fake struct {
 	hold   chan struct{} // Decide waits for one from it; nil: it does not
 	over   chan struct{} // ends that
 	calls  map[string]int
-	groups []int       // of each batch
-	until  []time.Time // likewise
+	groups []int // of each batch
 }
 
 func newFake() *fake {
@@ -93,8 +92,6 @@ func (f *fake) Decide(ctx context.Context, b *store.Batch) {
 	f.mu.Lock()
 	hold := f.hold
 	f.calls["sent"]++
-	until, _ := ctx.Deadline()
-	f.until = append(f.until, until)
 	f.mu.Unlock()
 	for ended := ctx.Done(); hold != nil; {
 		select {

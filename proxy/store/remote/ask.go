@@ -2,8 +2,11 @@ package remote
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net"
 	"net/http"
+	"net/url"
 	"time"
 
 	"weir/proxy/limit"
@@ -11,49 +14,65 @@ import (
 	"weir/proxy/store/asks"
 )
 
-// Decide lets a master carry out the releases and decide the groups; see [store.Backend].
+// Decide asks the current master, for lanes without a loop; see [store.Backend]. Lanes of loops
+// have a courier.
 func (b *backend) Decide(ctx context.Context, batch *store.Batch) {
-	var q question
-	from := 0 // the first release of q
-	for i := range batch.Releases {
-		b.fit(ctx, &q, sizeOf(&batch.Releases[i].Counter), 0)
-		if len(q.releases) == 0 {
-			from = i
-		}
-		q.releases = batch.Releases[from : i+1]
-	}
-	for _, g := range batch.Groups {
-		switch n, states := sizeOfGroup(g); {
-		case n == 0:
-			g.Err, g.Granted = nil, g.N
-		case n > asks.QuestionBytesMax/2 || g.N > asks.NMax:
-			g.Err = errTooLarge
-		default:
-			b.fit(ctx, &q, n, states)
-			q.groups = append(q.groups, g)
-		}
-	}
-	if q.size > 0 {
-		b.decide(ctx, &q)
+	rest := *batch
+	for q := cut(&rest); !empty(&q); q = cut(&rest) {
+		at, began := int(b.current.Load()), time.Now()
+		err := b.askOne(ctx, at, &q)
+		b.settle(&q, time.Since(began), at, b.next(at, err), err)
 	}
 }
 
-// A question is the content of one call.
-type question struct {
-	releases       []store.Release
-	groups         []*store.Group
-	size, states   int       // upper bounds on the sizes of the question and of the states in its answer
-	connect, until time.Time // deadlines of the connection and of the answer
+// cut removes from the beginning of a batch what one question may ask, and returns it: nothing if
+// the batch is empty. It settles groups about which no master need or can be asked.
+func cut(rest *store.Batch) (q store.Batch) {
+	var r room
+	n := 0
+	for n < len(rest.Releases) && r.take(sizeOf(&rest.Releases[n].Counter), 0) {
+		n++
+	}
+	q.Releases, rest.Releases = rest.Releases[:n], rest.Releases[n:]
+	if len(rest.Releases) > 0 {
+		return q
+	}
+	for len(rest.Groups) > 0 && settled(rest.Groups[0]) {
+		rest.Groups = rest.Groups[1:]
+	}
+	n = 0
+	for n < len(rest.Groups) && !settled(rest.Groups[n]) && r.take(sizeOfGroup(rest.Groups[n])) {
+		n++
+	}
+	q.Groups, rest.Groups = rest.Groups[:n], rest.Groups[n:]
+	return q
 }
 
-// fit adds the size of what is to be added to a question. If that does not fit, it first makes a
-// call with what the question has.
-func (b *backend) fit(ctx context.Context, q *question, n, states int) {
-	if q.size > 0 && (q.size+n > asks.QuestionBytesMax/2 || q.states+states > asks.AnswerBytesMax) {
-		b.decide(ctx, q)
-		*q = question{}
+func empty(q *store.Batch) bool { return len(q.Releases)+len(q.Groups) == 0 }
+
+// room has upper bounds on the sizes of a question and of the states in its answer.
+type room struct{ question, states int }
+
+// take adds to them, unless that is too much for one question. The first always fits.
+func (r *room) take(question, states int) bool {
+	if r.question > 0 && (r.question+question > asks.QuestionBytesMax/2 || r.states+states > asks.AnswerBytesMax) {
+		return false
 	}
-	q.size, q.states = q.size+n, q.states+states
+	r.question, r.states = r.question+question, r.states+states
+	return true
+}
+
+// settled reports whether no master need or can be asked about g, which then has its result.
+func settled(g *store.Group) bool {
+	switch n, _ := sizeOfGroup(g); {
+	case n == 0:
+		g.Err, g.Granted = nil, g.N
+	case n > asks.QuestionBytesMax/2 || g.N > asks.NMax:
+		g.Err = errTooLarge
+	default:
+		return false
+	}
+	return true
 }
 
 // counterBytes is an upper bound on the encoded size of a counter without its rule and key.
@@ -79,70 +98,44 @@ func sizeOfGroup(g *store.Group) (n, states int) {
 	return n, states
 }
 
-// decide makes one call. An error is stored in the groups.
-func (b *backend) decide(ctx context.Context, q *question) {
-	if err := b.ask(ctx, q); err != nil {
-		for _, g := range q.groups {
-			g.Err = err
-		}
+// askOne asks one master to decide.
+func (b *backend) askOne(ctx context.Context, at int, q *store.Batch) error {
+	m := b.masters[at]
+	res, answer, err := b.call(ctx, m.url+"/v1/decide", asks.ContentType, asks.AppendQuestion(nil, q.Releases, q.Groups))
+	if u, ok := errors.AsType[*url.Error](err); ok {
+		err = u.Err // what follows names the master
 	}
-}
-
-// ask asks the current master to decide, or the next one to which a connection can be made: each
-// has its share of the time to accept one. If a master does not answer in time, the next master
-// becomes the current one for later calls, because nothing is sent twice.
-func (b *backend) ask(ctx context.Context, q *question) error {
-	began := time.Now()
-	var bounded bool
-	if q.until, bounded = ctx.Deadline(); !bounded {
-		q.until = began.Add(b.cfg.Timeout)
+	switch op, ok := errors.AsType[*net.OpError](err); {
+	case err == nil:
+		err = judge(m, res.StatusCode, answer, q.Groups)
+	case ok && op.Op == "dial":
+		err = fmt.Errorf("ask master: %w", err)
+	default:
+		err = fmt.Errorf("ask master %s: %w", m.url, err)
 	}
-	first, now := int(b.current.Load()), began
-	var err error
-	for left := len(b.masters); left > 0; left-- {
-		at := (first + len(b.masters) - left) % len(b.masters)
-		q.connect = now.Add(q.until.Sub(now) / time.Duration(left))
-		if err = b.askOne(ctx, at, q); !unconnected(err) || ctx.Err() != nil {
-			b.current.CompareAndSwap(int32(first), int32(b.next(at, err)))
-			break
-		}
-		now = time.Now()
-	}
-	b.exchanges.Observe(time.Since(began))
+	b.heard(err)
 	return err
 }
 
+// settle ends a question for which master at was the first: with err, unless the groups have their
+// results. The next questions go to master next.
+func (b *backend) settle(q *store.Batch, took time.Duration, at, next int, err error) {
+	if err != nil {
+		for _, g := range q.Groups {
+			g.Err = err
+		}
+	}
+	b.current.CompareAndSwap(int32(at), int32(next))
+	b.exchanges.Observe(took)
+}
+
 // next returns the master to ask after master at has returned err: the same one, or the next one
-// if it did not answer.
+// if it did not answer in time, because nothing is sent twice.
 func (b *backend) next(at int, err error) int {
 	if b.Classify(err).Class == store.LateFault {
 		return (at + 1) % len(b.masters)
 	}
 	return at
-}
-
-// askOne asks one master to decide.
-func (b *backend) askOne(ctx context.Context, at int, q *question) (err error) {
-	b.commands.Inc()
-	defer func() { b.heard(err) }()
-	m := b.masters[at]
-	c, err := m.take(ctx, time.Now(), q.connect)
-	if err != nil {
-		return fmt.Errorf("ask master: %w", err)
-	}
-	c.question = asks.AppendQuestion(c.question[:0], q.releases, q.groups)
-	status, answer, again, err := c.exchange(ctx, m, q.until)
-	if err == nil {
-		err = judge(m, status, answer, q.groups)
-	} else {
-		err = fmt.Errorf("ask master %s: %w", m.url, err)
-	}
-	if again {
-		m.give(time.Now(), c)
-	} else {
-		c.Close()
-	}
-	return err
 }
 
 // heard counts the result of a question. After an error that is not about single groups it closes
@@ -153,7 +146,7 @@ func (b *backend) heard(err error) {
 	}
 	if b.Classify(err).Class > store.ItemFault {
 		b.failures.Add(1)
-		b.Close()
+		b.transport.CloseIdleConnections()
 	}
 }
 

@@ -1,8 +1,8 @@
 // Package remote is a store in another proxy, the master, which makes this proxy a sidecar. The
 // sidecar has the rules and keys; the master makes the decisions, on its store's clock, and has
-// the documents. A batch is one call of POST /v1/decide over a kept-alive HTTP/1.1 connection
-// (see package asks), made on the loop that asks or by a helper. What a master may have received
-// is never sent again, to this or another master.
+// the documents. A batch is one call of POST /v1/decide, or several if it is large, over kept-alive
+// HTTP/1.1 connections (see package asks), made on the loop that asks. What a master may have
+// received is never sent again, to this or another master. Everything else is asked by net/http.
 //
 // Documents are read only: they are changed at the master.
 //
@@ -38,6 +38,10 @@ import (
 const (
 	// answerBytesMax bounds the size of an answer.
 	answerBytesMax = 64 << 20
+	// idleTimeout is how long an idle connection is kept, which is less than the master keeps it.
+	idleTimeout = 60 * time.Second
+	// spareBytesMax bounds the buffers that are kept for reuse.
+	spareBytesMax = 64 << 10
 	// agent is the User-Agent of all calls.
 	agent = "weir-sidecar"
 )
@@ -90,11 +94,11 @@ func newBackend(cfg Config) (*backend, error) {
 // Safe for concurrent use: client is, current and the counters are atomic.
 type backend struct {
 	cfg       Config
-	masters   []*master // for decisions
+	masters   []*master
 	transport *http.Transport
-	client    *http.Client  // for everything else
+	client    *http.Client  // for everything but the questions of couriers
 	current   atomic.Int32  // index of the master that is asked first
-	failures  atomic.Uint64 // questions after which idle connections were closed
+	failures  atomic.Uint64 // questions after which idle connections are not used again
 
 	commands  metric.Counter
 	errors    metric.Counter
@@ -102,12 +106,7 @@ type backend struct {
 }
 
 // Close closes the idle connections. Calls in progress end with their contexts.
-func (b *backend) Close() {
-	b.transport.CloseIdleConnections()
-	for _, m := range b.masters {
-		m.closeIdle()
-	}
-}
+func (b *backend) Close() { b.transport.CloseIdleConnections() }
 
 func (b *backend) Register(set *metric.Set) {
 	set.Histogram("ratelimiter_remote_request_duration_seconds", "how long a master took to answer a batch", b.exchanges)
@@ -120,29 +119,8 @@ func (b *backend) Register(set *metric.Set) {
 // do makes one call to the current master: GET, or POST with a body in JSON. A status other than 200
 // and 204 is an error.
 func (b *backend) do(ctx context.Context, path string, body []byte) (*http.Response, []byte, error) {
-	base, method := b.cfg.URLs[b.current.Load()], http.MethodGet
-	var content io.Reader
-	if body != nil {
-		method, content = http.MethodPost, bytes.NewReader(body)
-	}
-	req, err := http.NewRequestWithContext(ctx, method, base+path, content)
-	if err != nil {
-		return nil, nil, err
-	}
-	req.GetBody = nil // so that net/http never sends it twice
-	req.Header.Set("User-Agent", agent)
-	if body != nil {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	if b.cfg.Token != "" {
-		req.Header.Set("Authorization", "Bearer "+b.cfg.Token)
-	}
-	b.commands.Inc()
-	res, err := b.client.Do(req)
-	var answer []byte
-	if err == nil {
-		answer, err = readAll(res)
-	}
+	base := b.masters[b.current.Load()].url
+	res, answer, err := b.call(ctx, base+path, "application/json", body)
 	if err == nil && res.StatusCode != http.StatusOK && res.StatusCode != http.StatusNoContent {
 		err = refused(base, path, res.StatusCode, answer)
 	}
@@ -151,6 +129,33 @@ func (b *backend) do(ctx context.Context, path string, body []byte) (*http.Respo
 		return nil, nil, fmt.Errorf("ask master: %w", err)
 	}
 	return res, answer, nil
+}
+
+// call makes one call: GET, or POST with a body.
+func (b *backend) call(ctx context.Context, url, contentType string, body []byte) (*http.Response, []byte, error) {
+	method, content := http.MethodGet, io.Reader(nil)
+	if body != nil {
+		method, content = http.MethodPost, bytes.NewReader(body)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, url, content)
+	if err != nil {
+		return nil, nil, err
+	}
+	req.GetBody = nil // so that net/http never sends it twice
+	req.Header.Set("User-Agent", agent)
+	if body != nil {
+		req.Header.Set("Content-Type", contentType)
+	}
+	if b.cfg.Token != "" {
+		req.Header.Set("Authorization", "Bearer "+b.cfg.Token)
+	}
+	b.commands.Inc()
+	res, err := b.client.Do(req)
+	if err != nil {
+		return nil, nil, err
+	}
+	answer, err := readAll(res)
+	return res, answer, err
 }
 
 // readAll reads the body of an answer, up to a bound.

@@ -2,24 +2,18 @@ package remote
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"time"
 
+	"weir/internal/net/http1"
 	"weir/internal/net/loop"
 	"weir/proxy/store"
-	"weir/proxy/store/asks"
 	"weir/proxy/store/lane"
 )
 
-// redialPause is the pause after a connection could not be made.
-const redialPause = time.Second
-
-// A courier asks masters on the loop of a lane. It sends batches that fit one question, over
-// plain connections that are already open. [backend.Decide] on a helper handles everything else:
-// several questions, TLS, and masters without a connection, also while the courier connects to
-// them.
+// A courier asks masters on the loop of a lane, over connections of that loop.
 //
 // Owned by its loop.
 type courier struct {
@@ -27,10 +21,9 @@ type courier struct {
 	loop  *loop.Loop
 	alarm *loop.Alarm
 
-	idle, busy []*link // idle: the last is the one used last; busy: by deadline
-	dialling   bool
-	redial     time.Time // no connection is made before this time
-	out        []byte
+	calls         []*call // in flight, by the time of Send, and so by their deadlines
+	idle          []*link // the last is the one used last
+	question, out []byte
 }
 
 func (b *backend) NewCourier(l *loop.Loop) lane.Courier {
@@ -39,42 +32,39 @@ func (b *backend) NewCourier(l *loop.Loop) lane.Courier {
 	return k
 }
 
-// Send asks the current master, and reports whether it could; see [lane.Courier].
-func (k *courier) Send(now time.Time, batch *store.Batch, until time.Time, done func(now time.Time, again bool)) bool {
-	at := int(k.b.current.Load())
-	m := k.b.masters[at]
-	if m.secure != nil || !oneQuestion(batch) {
-		return false
+func (k *courier) Send(now time.Time, batch *store.Batch, until time.Time, done func(now time.Time)) {
+	c := &call{k: k, rest: *batch, sent: now, until: until, done: done}
+	if !c.next(now) {
+		k.loop.Post(done)
+		return
 	}
-	l := k.take(now, at)
-	if l == nil {
-		k.dial(now, at)
-		return false
-	}
-	l.question = asks.AppendQuestion(l.question[:0], batch.Releases, batch.Groups)
-	k.out = m.appendRequest(k.out[:0], l.question)
-	l.batch, l.began, l.until, l.done = batch, now, until, done
-	k.busy = append(k.busy, l)
-	k.alarm.Set(k.busy[0].until)
-	l.net.Write(k.out)
-	l.question, k.out = kept(l.question), kept(k.out)
-	return true
+	k.calls = append(k.calls, c)
+	k.alarm.Set(k.calls[0].until)
 }
 
-// oneQuestion reports whether a batch has something to ask and fits one question.
-func oneQuestion(batch *store.Batch) bool {
-	size, answer := 0, 0
-	for i := range batch.Releases {
-		size += sizeOf(&batch.Releases[i].Counter)
-	}
-	for _, g := range batch.Groups {
-		n, states := sizeOfGroup(g)
-		if n == 0 || g.N > asks.NMax {
-			return false
+func (k *courier) Fetch(time.Time) {
+	for _, c := range slices.Clone(k.calls) {
+		if c.link != nil {
+			c.link.net.Fetch()
 		}
-		size, answer = size+n, answer+states
 	}
-	return size <= asks.QuestionBytesMax/2 && answer <= asks.AnswerBytesMax
+}
+
+// expire ends the batches that were not answered in time.
+func (k *courier) expire(now time.Time) {
+	k.Fetch(now)
+	for len(k.calls) > 0 && !k.calls[0].until.After(now) {
+		k.calls[0].stop(now, context.DeadlineExceeded)
+	}
+	if len(k.calls) > 0 {
+		k.alarm.Set(k.calls[0].until)
+	}
+}
+
+func (k *courier) End(now, sent time.Time) {
+	for len(k.calls) > 0 && !k.calls[0].sent.After(sent) {
+		k.calls[0].stop(now, context.Canceled)
+	}
 }
 
 // take returns an idle link to a master, or nil. It closes links that must no longer be used.
@@ -82,7 +72,7 @@ func (k *courier) take(now time.Time, at int) *link {
 	for n := len(k.idle); n > 0; n = len(k.idle) {
 		l := k.idle[n-1]
 		k.idle[n-1], k.idle = nil, k.idle[:n-1]
-		if l.at == at && l.failures == k.b.failures.Load() && now.Sub(l.used) < idleTimeout {
+		if l.at == at && l.failures == k.b.failures.Load() && now.Sub(l.used) < idleTimeout && l.net.Quiet() {
 			return l
 		}
 		l.net.Close()
@@ -90,163 +80,114 @@ func (k *courier) take(now time.Time, at int) *link {
 	return nil
 }
 
-// dial starts a connection to a master, unless one is being made or there are enough.
-func (k *courier) dial(now time.Time, at int) {
-	if k.dialling || len(k.busy) >= k.b.cfg.InFlight || now.Before(k.redial) {
+// keep keeps a link for the next question, unless there are enough.
+func (k *courier) keep(now time.Time, l *link) {
+	if len(k.idle) >= k.b.cfg.InFlight {
+		l.net.Close()
 		return
 	}
-	k.dialling = true
-	failures := k.b.failures.Load()
-	k.loop.Dial(k.b.masters[at].addr, k.b.cfg.Timeout, nil, func(now time.Time, c *loop.Conn, err error) loop.Handler {
-		k.dialling = false
+	l.used, l.kept = now, true
+	k.idle = append(k.idle, l)
+}
+
+// A call is a batch that masters are asked about, in one or several questions in turn. A question
+// is asked again only if the master certainly has not read it.
+//
+// Owned by its loop.
+type call struct {
+	k           *courier
+	rest        store.Batch // not asked yet
+	sent, until time.Time
+	done        func(now time.Time) // nil: it has ended
+
+	q               store.Batch // the question
+	began           time.Time
+	first, at, left int   // the master asked first, the one that is asked, and how many may be asked, with that one
+	link            *link // that carries the question; nil: it waits for a connection
+}
+
+// next asks the next question, and reports whether there is one.
+func (c *call) next(now time.Time) bool {
+	if c.q = cut(&c.rest); empty(&c.q) {
+		return false
+	}
+	c.began, c.first, c.left = now, int(c.k.b.current.Load()), len(c.k.b.masters)
+	c.at = c.first
+	c.ask(now)
+	return true
+}
+
+// ask asks a master on an idle connection, or connects to it. Each master that is left has its
+// share of the time to accept a connection.
+func (c *call) ask(now time.Time) {
+	if l := c.k.take(now, c.at); l != nil {
+		l.ask(c)
+		return
+	}
+	m, at, failures := c.k.b.masters[c.at], c.at, c.k.b.failures.Load()
+	share := max(1, c.until.Sub(now)/time.Duration(c.left))
+	c.k.loop.Dial(m.addr, share, m.secure, func(now time.Time, conn *loop.Conn, err error) loop.Handler {
 		if err != nil {
-			k.redial = now.Add(redialPause)
+			c.unconnected(now, err)
 			return nil
 		}
-		l := &link{k: k, net: c, at: at, failures: failures, used: now, answer: newAnswer()}
-		k.idle = append(k.idle, l)
+		l := &link{k: c.k, net: conn, at: at, failures: failures, reader: http1.NewResponseReader(nil)}
+		if c.done == nil { // it has ended meanwhile
+			c.k.keep(now, l)
+		} else {
+			l.ask(c)
+		}
 		return l
 	})
 }
 
-func (k *courier) Fetch(time.Time) {
-	for _, l := range slices.Clone(k.busy) {
-		l.net.Fetch()
-	}
-}
-
-// expire ends the questions that were not answered in time.
-func (k *courier) expire(now time.Time) {
-	k.Fetch(now)
-	for len(k.busy) > 0 && !k.busy[0].until.After(now) {
-		k.busy[0].fail(now, context.DeadlineExceeded)
-	}
-	if len(k.busy) > 0 {
-		k.alarm.Set(k.busy[0].until)
-	}
-}
-
-// End ends the questions that were sent by the time sent. Busy links are in the order in which
-// they were written to.
-func (k *courier) End(now, sent time.Time) {
-	for len(k.busy) > 0 && !k.busy[0].began.After(sent) {
-		k.busy[0].fail(now, context.Canceled)
-	}
-}
-
-// A link is one connection to a master. It implements loop.Handler.
-//
-// Owned by its loop.
-type link struct {
-	k        *courier
-	net      *loop.Conn
-	at       int    // index of the master
-	failures uint64 // value of the backend's failures when it was dialled; if that has changed, the link is not used
-	used     time.Time
-
-	batch        *store.Batch // the batch asked about; nil: idle
-	began, until time.Time
-	done         func(now time.Time, again bool)
-	question     []byte
-	answer
-}
-
-// Data reads an answer. Bytes without a question close the connection.
-func (l *link) Data(now time.Time, b []byte) int {
-	if l.batch != nil {
-		switch n, complete, err := l.read(b); {
-		case complete:
-			l.answered(now, l.head.KeepAlive && n == len(b))
-			return len(b)
-		case err == nil:
-			return n
-		default:
-			l.fail(now, err)
-		}
-	}
-	l.close()
-	return len(b)
-}
-
-func (l *link) Expired(time.Time) {}
-
-// Closed implements loop.Handler. The end of the connection may be the end of an answer. If the
-// master closed the idle connection before the question arrived, it has not decided, since no
-// master half-closes and reads on: a helper asks again, and the master counts as available. After
-// a reset the master may have decided.
-func (l *link) Closed(now time.Time, err error) {
-	l.forget()
-	if l.batch == nil {
+// unconnected asks the next master, since this one has received nothing.
+func (c *call) unconnected(now time.Time, err error) {
+	if c.done == nil {
 		return
 	}
-	if err == io.EOF && l.net.Unacked() {
-		done := l.done
-		l.free()
-		done(now, true)
+	m := c.k.b.masters[c.at]
+	if h, ok := errors.AsType[*loop.HandshakeError](err); ok {
+		err = fmt.Errorf("handshake with %s: %w", m.url, h.Err)
+	}
+	err = fmt.Errorf("ask master: %w", err)
+	if c.left--; c.left == 0 {
+		c.settle(now, c.first, err)
 		return
 	}
-	if err == io.EOF && l.ends() {
-		l.answered(now, false)
+	c.count(err)
+	c.at = (c.at + 1) % len(c.k.b.masters)
+	c.ask(now)
+}
+
+// count counts the question to one master and its result.
+func (c *call) count(err error) {
+	c.k.b.commands.Inc()
+	c.k.b.heard(err)
+}
+
+// settle ends the question, and asks the next one. Later ones go to master next.
+func (c *call) settle(now time.Time, next int, err error) {
+	c.count(err)
+	c.k.b.settle(&c.q, now.Sub(c.began), c.first, next, err)
+	if c.next(now) {
 		return
 	}
-	switch err {
-	case nil: // this side closed it: the loop ends, or has no descriptor left
-		err = context.Canceled
-	case io.EOF:
-		err = io.ErrUnexpectedEOF
+	done := c.done
+	c.done = nil
+	c.k.calls = slices.DeleteFunc(c.k.calls, func(other *call) bool { return other == c })
+	done(now)
+}
+
+// stop ends the call without an answer. What has not been asked has the same error.
+func (c *call) stop(now time.Time, err error) {
+	for _, g := range c.rest.Groups {
+		g.Err = err
 	}
-	l.fail(now, err)
-}
-
-// answered handles a complete answer, and keeps the connection if again is true.
-func (l *link) answered(now time.Time, again bool) {
-	m, batch := l.k.b.masters[l.at], l.batch
-	err := judge(m, l.head.Status, l.body, batch.Groups)
-	l.body = kept(l.body[:0])
-	l.end(now, err, again)
-}
-
-// fail ends the question without an answer, and closes the connection.
-func (l *link) fail(now time.Time, err error) {
-	if err != context.DeadlineExceeded && err != context.Canceled {
-		err = fmt.Errorf("ask master %s: %w", l.k.b.masters[l.at].url, err)
+	c.rest = store.Batch{}
+	if c.link != nil {
+		c.link.net.Close()
+		c.link.release()
 	}
-	l.end(now, err, false)
-}
-
-// end reports the result of the question.
-func (l *link) end(now time.Time, err error, again bool) {
-	k, batch, done := l.k, l.batch, l.done
-	l.free()
-	if err != nil {
-		for _, g := range batch.Groups {
-			g.Err = err
-		}
-	}
-	k.b.heard(err)
-	k.b.current.CompareAndSwap(int32(l.at), int32(k.b.next(l.at, err)))
-	k.b.commands.Inc() // here, so that a question that is repeated is counted once
-	k.b.exchanges.Observe(now.Sub(l.began))
-	if again {
-		l.used = now
-		k.idle = append(k.idle, l)
-	} else {
-		l.net.Close()
-	}
-	done(now, false)
-}
-
-func (l *link) free() {
-	l.batch, l.done = nil, nil
-	l.k.busy = slices.DeleteFunc(l.k.busy, func(other *link) bool { return other == l })
-}
-
-// close ends an idle connection.
-func (l *link) close() {
-	l.forget()
-	l.net.Close()
-}
-
-func (l *link) forget() {
-	l.k.idle = slices.DeleteFunc(l.k.idle, func(other *link) bool { return other == l })
+	c.settle(now, c.k.b.next(c.at, err), err)
 }

@@ -2,6 +2,7 @@ package remote
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -20,36 +21,35 @@ import (
 // or until the store is known to be silent.
 func TestCourierOfSilentMaster(t *testing.T) {
 	t.Parallel()
-	silent := func() (url string, asks *atomic.Int32) {
-		asks = new(atomic.Int32)
-		return listen(t, func(c net.Conn) {
-			if asked(c) == nil {
-				asks.Add(1)
-			}
-		}), asks
-	}
-	first, questions := silent()
-	second, _ := silent()
-	b := openBackend(t, Config{URLs: []string{first, second}})
-	c := newCarrying(t, b)
+	var questions atomic.Int32
+	silent := listen(t, func(c net.Conn) {
+		if asked(c) == nil {
+			questions.Add(1)
+		}
+	})
+	s := openSidecar(t, Config{URLs: []string{silent, granting(t, func(net.Conn) {})}})
 	g := one(1, "r", fixed(5))
-	testkit.Receive(t, c.send(t, 10*time.Millisecond, g), "the end")
-	links := 0
-	c.on(func(time.Time) { links = len(c.idle) + len(c.busy) })
-	if !errors.Is(g.Err, context.DeadlineExceeded) || b.current.Load() != 1 || links > 0 {
-		t.Errorf("%v, then master %d; %d connections", g.Err, b.current.Load(), links)
+	batch := &store.Batch{Groups: []*store.Group{g}}
+	testkit.Receive(t, s.send(batch, time.Second), "the end") // half of it is for connecting
+	links := s.idle()
+	s.on(func(time.Time) { links += len(s.courier.calls) })
+	if !errors.Is(g.Err, context.DeadlineExceeded) || s.current.Load() != 1 || links > 0 {
+		t.Errorf("%v, then master %d; %d connections", g.Err, s.current.Load(), links)
 	}
-	b.current.Store(0)
-	ended := c.send(t, patience, g)
+	if s.decide(g); g.Err != nil || g.Granted != 1 || questions.Load() > 1 {
+		t.Errorf("the next: %v, %d questions for the first", g.Err, questions.Load())
+	}
+	s.current.Store(0)
+	ended := s.send(batch, patience)
 	testkit.Eventually(t, "it is asked", func() bool { return questions.Load() == 2 })
-	c.on(func(now time.Time) {
-		c.End(now, now.Add(-time.Hour)) // told late, of what was sent before
-		links = len(c.busy)
-		c.End(now, now)
+	s.on(func(now time.Time) {
+		s.courier.End(now, now.Add(-time.Hour)) // told late, of what was sent before
+		links = len(s.courier.calls)
+		s.courier.End(now, now)
 	})
 	testkit.Receive(t, ended, "the end")
-	if !errors.Is(g.Err, context.Canceled) || b.current.Load() != 0 || links != 1 {
-		t.Errorf("%v, then master %d; %d links had been left busy", g.Err, b.current.Load(), links)
+	if !errors.Is(g.Err, context.Canceled) || s.current.Load() != 0 || links != 1 {
+		t.Errorf("%v, then master %d; %d calls had been left", g.Err, s.current.Load(), links)
 	}
 }
 
@@ -57,75 +57,64 @@ func TestCourierOfSilentMaster(t *testing.T) {
 func TestCourierOfEndingLoop(t *testing.T) {
 	t.Parallel()
 	questions := make(chan net.Conn, 1)
-	b := openBackend(t, Config{URLs: []string{listen(t, func(c net.Conn) {
+	s := openSidecar(t, Config{URLs: []string{listen(t, func(c net.Conn) {
 		if asked(c) == nil {
 			questions <- c
 		}
 	})}})
-	c := newCarrying(t, b)
 	g := one(1, "r", fixed(5))
-	ended := c.send(t, patience, g)
+	ended := s.send(&store.Batch{Groups: []*store.Group{g}}, patience)
 	testkit.Receive(t, questions, "the question")
-	c.stop()
+	s.group.Stop()
 	testkit.Receive(t, ended, "the end")
-	if fault := b.Classify(g.Err); g.Err == nil || fault.Class != store.NoFault {
+	if fault := s.Classify(g.Err); g.Err == nil || fault.Class != store.NoFault {
 		t.Errorf("%v is %v", g.Err, fault)
 	}
 }
 
-// What cannot be asked by one question over a plain connection is left to helpers.
-func TestCourierLeaves(t *testing.T) {
+// What no master can or need be asked about has its result later, too.
+func TestCourierAsksNobody(t *testing.T) {
 	t.Parallel()
-	url := granting(t, func(net.Conn) {})
-	b := openBackend(t, Config{URLs: []string{url, "https://127.0.0.1"}})
-	c := newCarrying(t, b)
-	c.carry(t, one(1, "r", fixed(5))) // there is a connection
+	s := openSidecar(t, Config{URLs: []string{"http://" + testkit.FreeAddr(t)}})
 	long, many := one(1, "r", fixed(5)), one(asks.NMax+1, "r", fixed(5))
 	long.Counters[0].Key = make([]byte, asks.QuestionBytesMax)
-	sends := func(groups ...*store.Group) (sent bool) {
-		c.on(func(now time.Time) {
-			sent = c.Send(now, &store.Batch{Groups: groups}, now, func(time.Time, bool) { t.Error("done is called") })
-		})
-		return sent
-	}
-	for name, g := range map[string]*store.Group{"a key that is too long": long, "too many requests": many,
-		"nothing to ask": {N: 1}} {
-		if sends(g) || g.Err != nil {
-			t.Errorf("%s: is sent, %v", name, g.Err)
+	for name, g := range map[string]*store.Group{
+		"a key that is too long": long, "too many requests": many, "nothing to ask": {N: 1},
+	} {
+		s.decide(g)
+		if unlimited := len(g.Counters) == 0; (g.Err == nil) != unlimited || unlimited && g.Granted != 1 {
+			t.Errorf("%s: %v, %d granted", name, g.Err, g.Granted)
 		}
 	}
-	b.current.Store(1)
-	if sends(one(1, "r", fixed(5))) {
-		t.Error("TLS: is sent")
+	if n := s.commands.Load(); n > 0 {
+		t.Errorf("%d questions", n)
 	}
 }
 
 // A connection is not used if its master has closed it or sent unrequested bytes, if a question
-// has failed elsewhere, or if it was idle for long.
+// has failed elsewhere, if it was idle for long, or if it leads to another master.
 func TestCourierConnections(t *testing.T) {
 	t.Parallel()
-	for name, spoil := range map[string]func(c *carrying, server net.Conn){
-		"closed": func(_ *carrying, server net.Conn) { server.Close() },
-		"more": func(_ *carrying, server net.Conn) {
+	for name, spoil := range map[string]func(s *sidecar, server net.Conn){
+		"closed": func(_ *sidecar, server net.Conn) { server.Close() },
+		"more": func(_ *sidecar, server net.Conn) {
 			_, _ = io.WriteString(server, "HTTP/1.1 408 Request Timeout\r\n\r\n")
 		},
-		"failed": func(c *carrying, _ net.Conn) { c.b.heard(io.ErrUnexpectedEOF) },
-		"idle for long": func(c *carrying,
-			_ net.Conn) {
-			c.on(func(now time.Time) { c.idle[0].used = now.Add(-idleTimeout) })
+		"failed": func(s *sidecar, _ net.Conn) { s.heard(io.ErrUnexpectedEOF) },
+		"idle for long": func(s *sidecar, _ net.Conn) {
+			s.on(func(now time.Time) { s.courier.idle[0].used = now.Add(-idleTimeout) })
 		},
+		"another": func(s *sidecar, _ net.Conn) { s.current.Store(1) },
 	} {
 		servers := make(chan net.Conn, 2)
-		b := openBackend(t, Config{URLs: []string{granting(t, func(c net.Conn) { servers <- c })}})
-		c := newCarrying(t, b)
-		g := one(1, "r", fixed(5))
-		c.carry(t, g)
-		spoil(c, testkit.Receive(t, servers, "the connection"))
-		testkit.Eventually(t, name+": it is noticed", func() (noticed bool) {
-			c.on(func(time.Time) { noticed = len(c.idle) == 0 })
-			return noticed || name == "failed" || name == "idle for long"
+		url := granting(t, func(c net.Conn) { servers <- c })
+		s := openSidecar(t, Config{URLs: []string{url, url}})
+		g := s.decide(one(1, "r", fixed(5)))
+		spoil(s, testkit.Receive(t, servers, "the connection"))
+		testkit.Eventually(t, name+": it is noticed", func() bool {
+			return s.idle() == 0 || name != "closed" && name != "more"
 		})
-		c.carry(t, g)
+		s.decide(g)
 		testkit.Receive(t, servers, "another connection")
 		if g.Err != nil || g.Granted != 1 {
 			t.Errorf("%s: %v", name, g.Err)
@@ -133,49 +122,58 @@ func TestCourierConnections(t *testing.T) {
 	}
 }
 
-// A master that refuses connections is not dialled with every question.
-func TestCourierDials(t *testing.T) {
+// A master that closes every connection is unavailable: only an idle connection may have been closed
+// for another reason than the question.
+func TestCourierOfClosingMaster(t *testing.T) {
 	t.Parallel()
-	c := newCarrying(t, openBackend(t, Config{URLs: []string{"http://" + testkit.FreeAddr(t)}}))
-	batch := &store.Batch{Groups: []*store.Group{one(1, "r", fixed(5))}}
-	testkit.Eventually(t, "the dial has failed", func() (failed bool) {
-		c.on(func(now time.Time) {
-			failed = c.Send(now, batch, now, nil) || c.redial.After(now)
-		})
-		return failed
-	})
-	c.on(func(now time.Time) {
-		if c.Send(now, batch, now, nil); c.dialling {
-			t.Error("it is dialled again at once")
+	var connections atomic.Int32
+	s := openSidecar(t, Config{URLs: []string{listen(t, func(c net.Conn) {
+		connections.Add(1)
+		c.Close()
+	})}})
+	g := s.decide(one(1, "r", fixed(5)))
+	if f := s.Classify(g.Err); f.Class != store.OutageFault || connections.Load() != 1 {
+		t.Errorf("%v, %d connections", g.Err, connections.Load())
+	}
+}
+
+// Of the connections of batches in flight no more are kept than a lane needs.
+func TestCourierKeepsFewConnections(t *testing.T) {
+	t.Parallel()
+	servers := make(chan net.Conn, 3)
+	s := openSidecar(t, Config{URLs: []string{granting(t, func(c net.Conn) { servers <- c })}})
+	answers := make(chan bool, cap(servers))
+	s.on(func(now time.Time) {
+		for range cap(servers) {
+			batch := &store.Batch{Groups: []*store.Group{one(1, "r", fixed(5))}}
+			s.courier.Send(now, batch, now.Add(patience), func(time.Time) { answers <- batch.Groups[0].Err == nil })
 		}
-		if c.Send(c.redial, batch, now, nil); !c.dialling {
-			t.Error("it is not dialled again")
-		}
 	})
+	for range cap(servers) {
+		if !testkit.Receive(t, answers, "the answer") {
+			t.Error("it has failed")
+		}
+		testkit.Receive(t, servers, "a connection")
+	}
+	if idle := s.idle(); idle != s.cfg.InFlight {
+		t.Errorf("%d are kept", idle)
+	}
 }
 
 // An answer that has arrived while the loop was busy is taken, though its time is over.
 func TestCourierOfBusyLoop(t *testing.T) {
 	t.Parallel()
-	url := granting(t, func(net.Conn) {})
-	b := openBackend(t, Config{URLs: []string{url}})
-	c := newCarrying(t, b)
-	g := one(1, "r", fixed(5))
-	testkit.Eventually(t, "there is a connection", func() (sent bool) {
-		c.on(func(now time.Time) {
-			answered := false
-			sent = c.Send(now, &store.Batch{Groups: []*store.Group{g}}, now.Add(time.Nanosecond),
-				func(time.Time, bool) { answered = true })
-			if !sent {
-				return
-			}
-			testkit.Eventually(t, "it arrives in this turn", func() bool {
-				c.Fetch(now)
-				return answered
-			})
-			c.expire(now.Add(time.Second))
+	s, prefix := mastered(t)
+	g := s.decide(one(1, prefix+"r", fixed(5)))
+	s.on(func(now time.Time) {
+		answered := false
+		batch := &store.Batch{Groups: []*store.Group{g}}
+		s.courier.Send(now, batch, now.Add(time.Nanosecond), func(time.Time) { answered = true })
+		testkit.Eventually(t, "it arrives in this turn", func() bool {
+			s.courier.Fetch(now)
+			return answered
 		})
-		return sent
+		s.courier.expire(now.Add(time.Second))
 	})
 	if g.Err != nil || g.Granted != 1 {
 		t.Errorf("%v, %d granted", g.Err, g.Granted)
@@ -186,6 +184,8 @@ func TestCourierOfBusyLoop(t *testing.T) {
 // the loop has not noticed that yet; and never when the master may have read it.
 func TestCourierAsksAgain(t *testing.T) {
 	t.Parallel()
+	pair := testkit.SelfSigned(time.Now().Add(time.Hour), "127.0.0.1")
+	authority, _ := testkit.WritePair(t, pair)
 	for name, test := range map[string]struct {
 		reads bool // the question, before it closes
 		reset bool
@@ -196,49 +196,59 @@ func TestCourierAsksAgain(t *testing.T) {
 		"closed after":  {reads: true},
 		"reset after":   {reads: true, reset: true},
 	} {
-		servers := make(chan *net.TCPConn, 1)
-		b := openBackend(t, Config{URLs: []string{granting(t, func(c net.Conn) { servers <- c.(*net.TCPConn) })}})
-		c := newCarrying(t, b)
-		g := one(1, "r", fixed(5))
-		c.carry(t, g)
-		server := testkit.Receive(t, servers, "the connection")
-		leave := func() {
-			if test.reset {
-				_ = server.SetLinger(0)
+		for _, scheme := range []string{"http", "https"} {
+			name := name + " with " + scheme
+			type server struct{ wire, plain net.Conn }
+			servers := make(chan server, 2)
+			addr := testkit.Serve(t, func(c net.Conn) {
+				s := server{c, c}
+				if scheme == "https" {
+					s.plain = tls.Server(c, &tls.Config{Certificates: []tls.Certificate{pair}})
+				}
+				if asked(s.plain) == nil {
+					servers <- s
+					grant(s.plain)
+				}
+			})
+			s := openSidecar(t, Config{URLs: []string{scheme + "://" + addr}, CAFile: authority})
+			g := s.decide(one(1, "r", fixed(5)))
+			first := testkit.Receive(t, servers, "the connection")
+			leave := func() {
+				if test.reset {
+					_ = first.wire.(*net.TCPConn).SetLinger(0)
+					_ = first.wire.Close()
+				}
+				_ = first.plain.Close()
 			}
-			_ = server.Close()
-		}
-		done := make(chan bool, 1)
-		c.on(func(now time.Time) {
-			if !test.reads {
+			var ended <-chan struct{}
+			s.on(func(now time.Time) {
+				if !test.reads {
+					leave()
+				}
+				done := make(chan struct{})
+				ended = done
+				batch := &store.Batch{Groups: []*store.Group{g}}
+				s.courier.Send(now, batch, now.Add(patience), func(time.Time) { close(done) })
+			})
+			if test.reads {
+				if err := asked(first.plain); err != nil {
+					t.Fatal(err)
+				}
 				leave()
 			}
-			if !c.Send(now, &store.Batch{Groups: []*store.Group{g}}, now.Add(patience),
-				func(_ time.Time, again bool) { done <- again }) {
-				t.Errorf("%s: it is not sent", name)
+			testkit.Receive(t, ended, "the end")
+			again := len(servers) > 0
+			if again != test.again || again != (g.Err == nil) || again != (s.errors.Load() == 0) {
+				t.Errorf("%s: asked again %v, %v, %d errors", name, again, g.Err, s.errors.Load())
 			}
-		})
-		if test.reads {
-			if err := asked(server); err != nil {
-				t.Fatal(err)
+			var text strings.Builder
+			set := metric.New()
+			s.Register(set)
+			set.Write(&text)
+			observed := testkit.Samples(t, text.String())["ratelimiter_remote_request_duration_seconds_count"]
+			if commands := s.commands.Load(); commands != 2 || observed != 2 {
+				t.Errorf("%s: %d commands, %v exchanges, want 2", name, commands, observed)
 			}
-			leave()
-		}
-		if again := testkit.Receive(t, done, "the end"); again != test.again || again != (g.Err == nil) ||
-			again != (b.errors.Load() == 0) {
-			t.Errorf("%s: asked again %v, %v, %d errors", name, again, g.Err, b.errors.Load())
-		}
-		counted := uint64(2) // the question before, and this one
-		if test.again {
-			counted = 1 // the helper's counts
-		}
-		var text strings.Builder
-		set := metric.New()
-		b.Register(set)
-		set.Write(&text)
-		observed := uint64(testkit.Samples(t, text.String())["ratelimiter_remote_request_duration_seconds_count"])
-		if commands := b.commands.Load(); commands != counted || observed != counted {
-			t.Errorf("%s: %d commands, %d exchanges, want %d", name, commands, observed, counted)
 		}
 	}
 }

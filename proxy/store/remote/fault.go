@@ -60,13 +60,6 @@ func refused(master, path string, status int, body []byte) error {
 	return err
 }
 
-// unconnected reports whether no connection was made, so that nothing was sent.
-func unconnected(err error) bool {
-	_, ok := errors.AsType[*connectError](err)
-	op, dialled := errors.AsType[*net.OpError](err)
-	return ok || dialled && op.Op == "dial"
-}
-
 // late reports whether a master did not answer, or accept a connection, in time.
 func late(err error) bool {
 	timeout, ok := errors.AsType[net.Error](err)

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"weir/proxy/store"
 )
 
 const (
@@ -91,10 +93,9 @@ func (p *probe) open() bool {
 
 // ask asks the masters before the best one.
 func (p *probe) ask(ctx context.Context) {
-	until, _ := ctx.Deadline()
 	for i := range p.best {
 		p.asking.Go(func() {
-			h := heard{i, p.askOne(ctx, i, &question{connect: until, until: until})}
+			h := heard{i, p.askOne(ctx, i, new(store.Batch))}
 			select {
 			case p.heard <- h:
 			case <-ctx.Done():

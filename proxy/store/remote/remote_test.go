@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"crypto/tls"
 	"errors"
 	"io"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/net/loop"
 	"weir/internal/test/relay"
 	"weir/internal/test/testkit"
 	"weir/proxy/limit"
@@ -27,12 +29,6 @@ func TestStore(t *testing.T) {
 	storetest.Run(t, opener(t))
 }
 
-// decide asks for one group.
-func decide(b *backend, g *store.Group) *store.Group {
-	b.Decide(background, &store.Batch{Groups: []*store.Group{g}})
-	return g
-}
-
 // A batch that does not fit into one question becomes several, and a key that fits into
 // none is a fault of its own.
 func TestLargeBatch(t *testing.T) {
@@ -46,7 +42,7 @@ func TestLargeBatch(t *testing.T) {
 		batch.Groups = append(batch.Groups, g)
 	}
 	batch.Groups[7].Counters[0].Key = make([]byte, asks.QuestionBytesMax)
-	b.Decide(background, batch)
+	b.ask(batch)
 	granted := 0
 	for i, g := range batch.Groups {
 		if (g.Err != nil) != (i == 7) {
@@ -73,7 +69,7 @@ func TestLargeAnswers(t *testing.T) {
 		g.Counters[0].Key = []byte{byte(i)}
 		batch.Groups = append(batch.Groups, g)
 	}
-	b.Decide(background, batch)
+	b.ask(batch)
 	for i, g := range batch.Groups {
 		if g.Err != nil || g.Granted != 1 {
 			t.Errorf("group %d: %v, %d granted", i, g.Err, g.Granted)
@@ -81,6 +77,38 @@ func TestLargeAnswers(t *testing.T) {
 	}
 	if calls, want := b.commands.Load(), uint64(3); calls != want {
 		t.Errorf("%d calls, want %d of at most %d states", calls, want, asks.AnswerBytesMax/log.BytesMax())
+	}
+}
+
+// A master may use TLS.
+func TestSecureMaster(t *testing.T) {
+	t.Parallel()
+	pair := testkit.SelfSigned(time.Now().Add(time.Hour), "127.0.0.1")
+	w := newWorld(t)
+	prefix, _ := w.open(t)
+	m := startSecure(t, w, "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{pair}})
+	cfg := config()
+	cfg.URLs = []string{"https://" + m.Addr().String()}
+	b := openSidecar(t, cfg)
+	err := b.decide(one(1, prefix+"r", fixed(5))).Err
+	if b.Classify(err).Class != store.OutageFault || !strings.Contains(err.Error(), "handshake with "+cfg.URLs[0]) {
+		t.Errorf("a stranger: %v", err)
+	}
+	cfg.CAFile, _ = testkit.WritePair(t, pair)
+	b = openSidecar(t, cfg)
+	batch := new(store.Batch)
+	for i := range 2 { // two questions
+		batch.Groups = append(batch.Groups, one(2, prefix+"r", fixed(3)))
+		batch.Groups[i].Counters[0].Key = make([]byte, asks.QuestionBytesMax/4)
+	}
+	if b.ask(batch); batch.Groups[0].Granted != 2 || batch.Groups[1].Granted != 1 {
+		t.Errorf("%+v, %+v, want 2 and 1 granted", batch.Groups[0], batch.Groups[1])
+	}
+	if idle := b.idle(); idle != 1 || b.commands.Load() != 2 {
+		t.Errorf("%d questions, %d connections, want 2 on one", b.commands.Load(), idle)
+	}
+	if err := b.Probe(background); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -100,7 +128,7 @@ func TestBatchBesideFaults(t *testing.T) {
 		r.Counter.Key = make([]byte, 60_000)
 		batch.Releases = append(batch.Releases, r)
 	}
-	b.Decide(background, batch)
+	b.ask(batch)
 	if f := b.Classify(long.Err); f.Class != store.ItemFault {
 		t.Errorf("a rule that is too long: %v", long.Err)
 	}
@@ -119,7 +147,7 @@ func TestRelease(t *testing.T) {
 	l := testkit.Must(limit.New(limit.Config{Algorithm: limit.Leaky, Capacity: 1, FillRate: 0.001}))(t)
 	ask := func(releases ...store.Release) (int, int64) {
 		g := one(2, prefix+"queue", &l)
-		b.Decide(background, &store.Batch{Groups: []*store.Group{g}, Releases: releases})
+		b.ask(&store.Batch{Groups: []*store.Group{g}, Releases: releases})
 		if g.Err != nil {
 			t.Fatal(g.Err)
 		}
@@ -143,7 +171,7 @@ func TestRelease(t *testing.T) {
 func TestDocuments(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	b := openBackend(t, config(startMaster(t, w, "127.0.0.1:0")))
+	b := openSidecar(t, config(startMaster(t, w, "127.0.0.1:0")))
 	names := []string{"ratelimiter:config", "ratelimiter:rules"}
 	var before []string
 	testkit.Eventually(t, "documents are shown", func() (ok bool) {
@@ -197,8 +225,8 @@ func TestRights(t *testing.T) {
 	} {
 		cfg := config(m)
 		cfg.Token = token
-		b := openBackend(t, cfg)
-		if f := b.Classify(decide(b, one(1, prefix+"r", fixed(5))).Err); f.Class != want.decide {
+		b := openSidecar(t, cfg)
+		if f := b.Classify(b.decide(one(1, prefix+"r", fixed(5))).Err); f.Class != want.decide {
 			t.Errorf("token %q decides: %+v", token, f)
 		} else if want.decide == store.OutageFault && f.Permanent.Cause != store.Unauthenticated {
 			t.Errorf("token %q: %v", token, f.Permanent)
@@ -241,8 +269,8 @@ func TestWrongMasters(t *testing.T) {
 		"a fault of ours":    {400, "", store.ItemFault, 0},
 		"too large":          {413, "", store.ItemFault, 0},
 	} {
-		b := openBackend(t, Config{URLs: []string{answers(t, test.status, test.body).URL}})
-		g := decide(b, one(1, "r", fixed(5)))
+		b := openSidecar(t, Config{URLs: []string{answers(t, test.status, test.body).URL}})
+		g := b.decide(one(1, "r", fixed(5)))
 		f := b.Classify(g.Err)
 		if f.Class != test.class || (f.Permanent != nil) != (test.cause != 0) || test.cause != 0 &&
 			f.Permanent.Cause != test.cause {
@@ -259,9 +287,9 @@ func TestMasterWithoutStore(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	prefix, _ := w.open(t)
-	b := openBackend(t, config(startMaster(t, w, "127.0.0.1:0")))
+	b := openSidecar(t, config(startMaster(t, w, "127.0.0.1:0")))
 	w.mode.Store(uint32(store.FailOpen))
-	g := decide(b, one(1, prefix+"r", fixed(5)))
+	g := b.decide(one(1, prefix+"r", fixed(5)))
 	if f := b.Classify(g.Err); f.Class != store.OutageFault || f.Code != "failopen" || f.Permanent != nil {
 		t.Errorf("%v is %+v", g.Err, f)
 	}
@@ -288,19 +316,19 @@ func TestOrder(t *testing.T) {
 	m := startMaster(t, w, "127.0.0.1:0")
 	cfg := config(m)
 	cfg.URLs = append([]string{"http://" + testkit.FreeAddr(t)}, cfg.URLs...)
-	b := openBackend(t, cfg)
-	if g := decide(b, one(3, prefix+"r", fixed(5))); g.Err != nil || g.Granted != 3 || b.current.Load() != 1 {
+	b := openSidecar(t, cfg)
+	if g := b.decide(one(3, prefix+"r", fixed(5))); g.Err != nil || g.Granted != 3 || b.current.Load() != 1 {
 		t.Errorf("the first is gone: %+v, master %d", g.Err, b.current.Load())
 	}
 	cfg.URLs[0] = breaks.URL
-	b = openBackend(t, cfg)
-	if g := decide(b, one(1, prefix+"r", fixed(5))); g.Err == nil || reached.Load() != 1 {
+	b = openSidecar(t, cfg)
+	if g := b.decide(one(1, prefix+"r", fixed(5))); g.Err == nil || reached.Load() != 1 {
 		t.Errorf("the first breaks off: %v, reached %d times", g.Err, reached.Load())
 	}
 	if err := b.Probe(background); err != nil || b.current.Load() != 1 {
 		t.Errorf("nobody was found: %v", err)
 	}
-	if g := decide(b, one(5, prefix+"r", fixed(5))); g.Err != nil || g.Granted != 2 {
+	if g := b.decide(one(5, prefix+"r", fixed(5))); g.Err != nil || g.Granted != 2 {
 		t.Errorf("%d are granted, %v, want the 2 that are left", g.Granted, g.Err)
 	}
 }
@@ -317,19 +345,20 @@ func TestMasterRestarts(t *testing.T) {
 	cfg.Timeout = 2 * time.Second // one late call is an outage
 	s := testkit.Must(New(cfg))(t)
 	defer s.Close()
-	posted := make(chan func(time.Time), 100)
-	l := s.NewLane(func(f func(time.Time)) { posted <- f })
+	g := testkit.Must(loop.Start(loop.Config{Loops: 1}))(t)
+	l := lane.On(s, g.Loops()[0])
 	defer l.Close()
-	ask := func() (ans store.Answer) {
-		var got bool
-		done := func(_ time.Time, a *store.Answer) { ans, got = *a, true }
-		if l.Ask(time.Now(), &store.Ask{N: 1, Counters: one(1, prefix+"r", fixed(1)).Counters}, &ans, done) {
-			return ans
-		}
-		for !got {
-			(<-posted)(time.Now())
-		}
-		return ans
+	defer g.Stop()
+	ask := func() store.Answer {
+		answers := make(chan store.Answer, 1)
+		g.Loops()[0].Post(func(now time.Time) {
+			var ans store.Answer
+			done := func(_ time.Time, ans *store.Answer) { answers <- *ans }
+			if l.Ask(now, &store.Ask{N: 1, Counters: one(1, prefix+"r", fixed(1)).Counters}, &ans, done) {
+				answers <- ans
+			}
+		})
+		return <-answers
 	}
 	if ans := ask(); ans.Mode != store.Exact || ans.Granted != 1 {
 		t.Fatalf("%+v", ans)
@@ -409,15 +438,15 @@ func TestBalancedMasters(t *testing.T) {
 	})
 	cfg := config(good)
 	cfg.URLs = []string{"http://" + balancer.Addr()}
-	b := openBackend(t, cfg)
-	if f := b.Classify(decide(b, one(1, prefix+"r", fixed(5))).Err); f.Permanent == nil ||
+	b := openSidecar(t, cfg)
+	if f := b.Classify(b.decide(one(1, prefix+"r", fixed(5))).Err); f.Permanent == nil ||
 		f.Permanent.Cause != store.WrongProtocol {
 		t.Errorf("the first connection: %+v", f)
 	}
 	if err := b.Probe(background); err != nil {
 		t.Error(err)
 	}
-	if g := decide(b, one(1, prefix+"r", fixed(5))); g.Err != nil || g.Granted != 1 {
+	if g := b.decide(one(1, prefix+"r", fixed(5))); g.Err != nil || g.Granted != 1 {
 		t.Errorf("%+v", g)
 	}
 }
@@ -443,11 +472,11 @@ func TestProbeOfSilentMasters(t *testing.T) {
 	} {
 		cfg := config()
 		cfg.URLs = urls
-		b := openBackend(t, cfg)
+		b := openSidecar(t, cfg)
 		if err := b.Probe(background); err != nil || b.current.Load() != int32(len(urls)-1) {
 			t.Errorf("%s: %v, master %d", name, err, b.current.Load())
 		}
-		if g := decide(b, one(1, prefix+name, fixed(5))); g.Err != nil || g.Granted != 1 {
+		if g := b.decide(one(1, prefix+name, fixed(5))); g.Err != nil || g.Granted != 1 {
 			t.Errorf("%s: %+v", name, g)
 		}
 	}

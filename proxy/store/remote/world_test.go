@@ -2,6 +2,7 @@ package remote
 
 import (
 	"context"
+	"crypto/tls"
 	"net"
 	"strconv"
 	"strings"
@@ -114,6 +115,12 @@ type served struct {
 // startMaster starts a decision port over s.
 func startMaster(t testing.TB, s store.Store, addr string) served {
 	t.Helper()
+	return startSecure(t, s, addr, nil)
+}
+
+// startSecure starts a decision port with TLS, unless secure is nil.
+func startSecure(t testing.TB, s store.Store, addr string, secure *tls.Config) served {
+	t.Helper()
 	var socket net.Listener
 	testkit.Eventually(t, "the address is free", func() bool {
 		var err error
@@ -121,7 +128,7 @@ func startMaster(t testing.TB, s store.Store, addr string) served {
 		return err == nil
 	})
 	p, err := port.Start(port.Config{
-		Socket: socket, Loop: loop.Config{Loops: 2}, Store: s, Quiet: true,
+		Socket: socket, Secure: secure, Loop: loop.Config{Loops: 2}, Store: s, Quiet: true,
 		Documents: []string{"ratelimiter:config", "ratelimiter:rules"},
 		Access:    check.Access{Token: "secret", Edit: "admin"}, Healthy: func() bool { return true },
 	})
@@ -142,70 +149,62 @@ func config(masters ...served) Config {
 	return cfg
 }
 
-// openBackend returns one that the test closes, and waits patiently.
-func openBackend(t testing.TB, cfg Config) *backend {
-	t.Helper()
-	b := testkit.Must(newBackend(cfg))(t)
-	b.cfg.Timeout = patience
-	t.Cleanup(b.Close)
-	return b
-}
-
-// mastered is a backend with a master, and the prefix of a table there.
-func mastered(t testing.TB) (b *backend, prefix string) {
+// mastered is a sidecar with a master, and the prefix of a table there.
+func mastered(t testing.TB) (s *sidecar, prefix string) {
 	t.Helper()
 	w := newWorld(t)
 	prefix, _ = w.open(t)
-	return openBackend(t, config(startMaster(t, w, "127.0.0.1:0"))), prefix
+	return openSidecar(t, config(startMaster(t, w, "127.0.0.1:0"))), prefix
 }
 
-// carrying is a courier on a loop of its own.
-type carrying struct {
-	*courier
-	on   func(do func(now time.Time)) // the loop; it waits
-	stop func()                       // ends the loop
+// A sidecar is a backend and its courier on a loop.
+type sidecar struct {
+	*backend
+	courier *courier
+	group   *loop.Group
 }
 
-func newCarrying(t testing.TB, b *backend) *carrying {
+// openSidecar returns one that the test closes, and waits patiently.
+func openSidecar(t testing.TB, cfg Config) *sidecar {
 	t.Helper()
 	g := testkit.Must(loop.Start(loop.Config{Loops: 1}))(t)
 	t.Cleanup(g.Stop)
-	l := g.Loops()[0]
-	c := &carrying{stop: g.Stop, on: func(do func(now time.Time)) {
-		done := make(chan struct{})
-		l.Post(func(now time.Time) { do(now); close(done) })
-		<-done
-	}}
-	c.on(func(time.Time) { c.courier = b.NewCourier(l).(*courier) })
-	return c
+	s := &sidecar{backend: testkit.Must(newBackend(cfg))(t), group: g}
+	s.cfg.Timeout = patience
+	t.Cleanup(s.Close)
+	s.on(func(time.Time) { s.courier = s.NewCourier(g.Loops()[0]).(*courier) })
+	return s
 }
 
-// carry asks about groups, as soon as there is a connection.
-func (c *carrying) carry(t testing.TB, groups ...*store.Group) {
-	t.Helper()
-	testkit.Receive(t, c.send(t, c.b.cfg.Timeout, groups...), "the answer")
+// on calls do on the loop, and waits for it.
+func (s *sidecar) on(do func(now time.Time)) {
+	done := make(chan struct{})
+	s.group.Loops()[0].Post(func(now time.Time) { do(now); close(done) })
+	<-done
 }
 
-// send is carry that does not wait for the answer.
-func (c *carrying) send(t testing.TB, timeout time.Duration, groups ...*store.Group) <-chan struct{} {
-	t.Helper()
+// ask asks about a batch.
+func (s *sidecar) ask(batch *store.Batch) { <-s.send(batch, s.cfg.Timeout) }
+
+// decide asks about a group.
+func (s *sidecar) decide(g *store.Group) *store.Group {
+	s.ask(&store.Batch{Groups: []*store.Group{g}})
+	return g
+}
+
+// send is ask that does not wait for the answer.
+func (s *sidecar) send(batch *store.Batch, timeout time.Duration) <-chan struct{} {
 	done := make(chan struct{}, 1)
-	testkit.Eventually(t, "there is a connection", func() (sent bool) {
-		c.on(func(now time.Time) {
-			sent = c.Send(now, &store.Batch{Groups: groups}, now.Add(timeout), func(time.Time, bool) { done <- struct{}{} })
-		})
-		return sent
+	s.group.Loops()[0].Post(func(now time.Time) {
+		s.courier.Send(now, batch, now.Add(timeout), func(time.Time) { done <- struct{}{} })
 	})
 	return done
 }
 
-// opener opens stores in one master, each with keys and a clock of its own. Helpers and a
-// courier ask in turn.
+// opener opens stores in one master, each with keys and a clock of its own.
 func opener(t testing.TB) storetest.Open {
 	w := newWorld(t)
-	b := openBackend(t, config(startMaster(t, w, "127.0.0.1:0")))
-	c := newCarrying(t, b)
-	var asked atomic.Int64
+	b := openSidecar(t, config(startMaster(t, w, "127.0.0.1:0")))
 	var open func(prefix string, tab *table) storetest.Store
 	open = func(prefix string, tab *table) storetest.Store {
 		return storetest.Store{
@@ -215,11 +214,7 @@ func opener(t testing.TB) storetest.Open {
 					c.Rule = prefix + c.Rule
 					g.Counters = append(g.Counters, c)
 				}
-				if asked.Add(1)%8 == 0 && oneQuestion(&store.Batch{Groups: []*store.Group{g}}) {
-					c.carry(t, g)
-				} else {
-					decide(b, g)
-				}
+				b.decide(g)
 				if g.Err != nil {
 					t.Error(g.Err)
 				}
@@ -228,7 +223,7 @@ func opener(t testing.TB) storetest.Open {
 			Release: func(c *store.Counter, slot int64) bool {
 				r := store.Release{Counter: *c, Instant: slot}
 				r.Counter.Rule = prefix + c.Rule
-				b.Decide(background, &store.Batch{Releases: []store.Release{r}})
+				b.ask(&store.Batch{Releases: []store.Release{r}})
 				return tab.released.Load()
 			},
 			Add: func(rule string, key []byte, n int64) bool {
@@ -265,4 +260,10 @@ func fixed(permits int64) *limit.Limit {
 // one asks for n requests of a key.
 func one(n int, rule string, l *limit.Limit) *store.Group {
 	return &store.Group{N: n, Counters: []store.Counter{{Rule: rule, Key: []byte("key"), Limit: l, Cost: 1}}}
+}
+
+// idle is the number of idle connections.
+func (s *sidecar) idle() (n int) {
+	s.on(func(time.Time) { n = len(s.courier.idle) })
+	return n
 }

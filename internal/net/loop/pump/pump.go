@@ -312,16 +312,26 @@ func (p *Pump) Moved() bool {
 // unacknowledged returns how many bytes the peer has not acknowledged, unless the connection is
 // closed.
 func (p *Pump) unacknowledged() (n int, ok bool) {
+	ok = p.control(func(fd int) { n, _ = unix.IoctlGetInt(fd, unix.TIOCOUTQ) })
+	return n, ok
+}
+
+// Quiet reports whether there is nothing to read from the TCP connection: bytes, an end, or an error.
+func (p *Pump) Quiet() (quiet bool) {
+	return p.control(func(fd int) {
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+		quiet = n == 0 && err == nil
+	}) && quiet
+}
+
+// control calls do with the TCP socket, and reports whether it could.
+func (p *Pump) control(do func(fd int)) bool {
 	sc, ok := p.wire.(syscall.Conn)
 	if !ok {
-		return 0, false
+		return false
 	}
 	raw, err := sc.SyscallConn()
-	if err != nil {
-		return 0, false
-	}
-	err = raw.Control(func(fd uintptr) { n, _ = unix.IoctlGetInt(int(fd), unix.TIOCOUTQ) })
-	return n, err == nil
+	return err == nil && raw.Control(func(fd uintptr) { do(int(fd)) }) == nil
 }
 
 // Want requests a call of writable when the pair is writable. The pair is small, so polling
