@@ -18,34 +18,27 @@ import (
 
 func TestMain(m *testing.M) { testkit.Main(m, main) }
 
-// program is the advisor as a process of its own.
+// program returns a command that runs the advisor.
 func program(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
-	return testkit.Command(t, []string{"BIND", "127.0.0.1", "PORT", "0"}, args...)
+	return testkit.Service(t, nil, args...)
 }
 
 // A running is a started advisor.
-type running struct {
-	*testkit.Program
-	t      *testing.T
-	client *testkit.Client
-}
+type running struct{ *testkit.Program }
 
 // run starts the advisor and waits until it listens.
 func run(t *testing.T, args ...string) *running {
 	t.Helper()
-	p := testkit.Start(t, program(t, args...))
-	_, addr, _ := strings.Cut(p.Logged("Listening address="), "Listening address=")
-	return &running{Program: p, t: t, client: testkit.NewClient(t, "http://"+addr)}
+	return &running{testkit.Launch(t, program(t, args...), "Listening address=")}
 }
 
 // ask sends a request and returns the JSON of the answer, whose status must be 200.
-func (r *running) ask(method, path, body string) map[string]any {
-	r.t.Helper()
-	status, _, text := r.client.Do(method, path, body)
-	var answer map[string]any
+func (r *running) ask(method, path, body string) (answer map[string]any) {
+	r.T.Helper()
+	status, text := r.Call(method+" "+path, body)
 	if err := json.Unmarshal([]byte(text), &answer); err != nil || status != 200 {
-		r.t.Fatalf("%s %s: %d %s %v", method, path, status, text, err)
+		r.T.Fatalf("%s %s: %d %s %v", method, path, status, text, err)
 	}
 	return answer
 }
@@ -66,7 +59,7 @@ func TestKill(t *testing.T) {
 	}
 	testkit.Eventually(t, "the journal is written", func() bool { return journaled(t, path) >= 100 })
 	capacity := fmt.Sprint(a.ask("GET", "/v1/state", "")["capacity"])
-	a.Stop(syscall.SIGKILL)
+	a.Kill()
 
 	b := run(t, "-state-file", path)
 	state := b.ask("GET", "/v1/state", "")
@@ -78,9 +71,7 @@ func TestKill(t *testing.T) {
 		t.Errorf("after kill -9 the history has %d rows", len(rows))
 	}
 	b.post(100)
-	if status := b.Stop(syscall.SIGTERM); status != 0 {
-		t.Errorf("after SIGTERM the exit status is %d\n%s", status, b.Log.String())
-	}
+	b.Terminate()
 	c := run(t, "-state-file", path, "-timezone", "Europe/Berlin")
 	if state := c.ask("GET", "/v1/state", ""); state["rounds"] != 101.0 {
 		t.Errorf("after SIGTERM there are %v rounds\n%s", state["rounds"], c.Log.String())
@@ -117,9 +108,7 @@ func TestFullDisk(t *testing.T) {
 		t.Errorf("the health is %v, the log\n%s", health, text)
 	}
 	a.post(0)
-	if status := a.Stop(syscall.SIGTERM); status != 0 {
-		t.Errorf("exit status %d\n%s", status, a.Log.String())
-	}
+	a.Terminate()
 	if state := run(t, "-state-file", path).ask("GET", "/v1/state", ""); state["rounds"] != 1.0 {
 		t.Errorf("%v rounds are known", state["rounds"])
 	}
@@ -143,22 +132,15 @@ func TestStateFileIsFolder(t *testing.T) {
 // SIGHUP reloads the events; an invalid file changes nothing and is logged as an error.
 func TestHangup(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "events.yaml")
-	write := func(text string) {
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write("[]")
+	testkit.WriteFile(t, file, "[]")
 	a := run(t, "-events-file", file)
 	for n, step := range []struct{ text, want string }{
 		{"- {name: sale, start: 2026-01-20, end: 2026-01-21}", "INFO Advisor - Reloaded events=read log=none"},
 		{"- {name: sale}", "ERROR Advisor - Reload failed, the previous version stays in use part=events " +
 			"reason=\"EVENTS_FILE: " + file + ": line 1: [0].start: is missing"},
 	} {
-		write(step.text)
-		if err := a.Process.Signal(syscall.SIGHUP); err != nil {
-			t.Fatal(err)
-		}
+		testkit.WriteFile(t, file, step.text)
+		a.Signal(syscall.SIGHUP)
 		a.LoggedTimes(" - Reloaded ", n+1)
 		if !strings.Contains(a.Log.String(), step.want) {
 			t.Errorf("%s: the log lacks %s\n%s", step.text, step.want, a.Log.String())

@@ -85,10 +85,11 @@ func (s *stack) run(t *testing.T, args ...string) string {
 	return strings.TrimSpace(out)
 }
 
-// url returns the URL of a service.
-func (s *stack) url(t *testing.T, service string, port int) string {
+// at returns the endpoint of a service.
+func (s *stack) at(t *testing.T, service string, port int) testkit.Endpoint {
 	t.Helper()
-	return "http://" + strings.TrimSpace(output(t, "docker", "port", s.ids[service], fmt.Sprint(port)))
+	addr := strings.TrimSpace(output(t, "docker", "port", s.ids[service], fmt.Sprint(port)))
+	return testkit.Endpoint{T: t, Addr: addr, Token: stackToken}
 }
 
 // The compose file, with the engine: every container becomes healthy, traffic is limited, and
@@ -131,12 +132,9 @@ func TestComposeRuns(t *testing.T) {
 // traffic sends more than the limit through the proxy, and stops and starts Redis.
 func (s *stack) traffic(t *testing.T, redis string) {
 	t.Helper()
-	proxy := strings.TrimPrefix(s.url(t, "proxy", 8082), "http://")
-	loadgen := s.url(t, "loadgen", 8080)
+	proxy, loadgen := s.at(t, "proxy", 8082), s.at(t, "loadgen", 8080)
 	load := `{"limiterUrl":"http://proxy:8082/api/test","duration":120,"profile":{"type":"constant","params":{"rps":600}}}`
-	if _, err := rig.PostAs(t.Context(), stackToken, loadgen+"/test/start", load); err != nil {
-		t.Fatal(err)
-	}
+	loadgen.Gets(testStart, 200, "", load)
 	// limits waits until the mode is as wanted and requests are both admitted and refused, or
 	// only admitted.
 	limits := func(mode string, refusing bool) {
@@ -144,10 +142,7 @@ func (s *stack) traffic(t *testing.T, redis string) {
 		what := fmt.Sprintf("wait for mode %s, refusing: %t", mode, refusing)
 		var before rig.Samples
 		await(t, what, func() error {
-			now, err := rig.Scrape(t.Context(), proxy)
-			if err != nil {
-				return err
-			}
+			now := rig.Samples(proxy.Metrics())
 			if now.Sum("ratelimiter_mode", fmt.Sprintf("type=%q", mode)) != 1 {
 				before = nil
 				return fmt.Errorf("another mode is in force")
@@ -172,18 +167,16 @@ func (s *stack) traffic(t *testing.T, redis string) {
 	limits("failopen", false)
 	output(t, "docker", "start", redis)
 	limits("normal", true)
-	if _, err := rig.PostAs(t.Context(), stackToken, loadgen+"/test/stop", ""); err != nil {
-		t.Fatal(err)
-	}
+	loadgen.Gets("POST /test/stop Content-Type=application/json", 200, "")
 }
 
 // scraped checks that the Prometheus of the stack sees all programs by their
 // names, and has the rules.
 func (s *stack) scraped(t *testing.T) {
 	t.Helper()
-	base := s.url(t, "prometheus", 9090)
+	prometheus := s.at(t, "prometheus", 9090)
 	await(t, "all programs are scraped", func() error {
-		samples, err := query(t, base, `up == 1`)
+		samples, err := query(prometheus, `up == 1`)
 		if err != nil {
 			return err
 		}
@@ -199,7 +192,7 @@ func (s *stack) scraped(t *testing.T) {
 		return nil
 	})
 	await(t, "the rules evaluate", func() error {
-		samples, err := query(t, base, `weir:requests:rate1m`)
+		samples, err := query(prometheus, `weir:requests:rate1m`)
 		if err == nil && len(samples) == 0 {
 			err = fmt.Errorf("nothing is recorded")
 		}

@@ -12,7 +12,6 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
-	"weir/bench/lab/rig"
 	"weir/internal/test/testkit"
 )
 
@@ -112,7 +111,7 @@ func TestComposeSidecar(t *testing.T) {
 	port := testkit.FreePort(t)
 	here := strings.NewReplacer("8083", port, "master:", "127.0.0.1:", "${ADAPTIVE_MODE:-shadow}", "shadow",
 		"http://advisor:8084", "http://127.0.0.1:1")
-	start := func(env map[string]string) (p *rig.Process, addr string) {
+	start := func(env map[string]string) *testkit.Program {
 		settings := []string{"TARGET_URL=http://127.0.0.1:1"}
 		for name, value := range env {
 			if strings.HasPrefix(value, "${") && strings.Contains(value, "_TOKEN:?") {
@@ -125,11 +124,7 @@ func TestComposeSidecar(t *testing.T) {
 		return launch(t, "proxy", settings...)
 	}
 	start(master)
-	p, addr := start(env)
-	eventually(t, "the sidecar asks its master", p, func() bool {
-		samples, err := rig.Scrape(t.Context(), addr)
-		return err == nil && samples["ratelimiter_remote_connected"] == 1
-	})
+	start(env).Await("GET /metrics", 200, "\nratelimiter_remote_connected 1\n")
 }
 
 // check checks what must hold for every service.
@@ -222,11 +217,8 @@ func TestComposeSettings(t *testing.T) {
 			}
 			env = append(env, name+"="+inside.Replace(value))
 		}
-		p, _ := launch(t, program, env...)
-		if program == "proxy" {
-			eventually(t, "the proxy takes config/rules.yaml and config/clients.json", p, func() bool {
-				return strings.Contains(p.Output(), "rules=3, clients=2, source=file")
-			})
+		if p := launch(t, program, env...); program == "proxy" {
+			p.Logged("rules=3, clients=2, source=file")
 		}
 	}
 }
@@ -234,7 +226,7 @@ func TestComposeSettings(t *testing.T) {
 // The load generator accepts every plan.
 func TestPlans(t *testing.T) {
 	dir := t.TempDir()
-	_, addr := launch(t, "loadgen", "CONFIG_DIR="+dir)
+	p := launch(t, "loadgen", "CONFIG_DIR="+dir)
 	for _, file := range glob(t, "plans/*.json") {
 		const proxy = `"http://proxy:8082/`
 		text := read(t, file)
@@ -243,13 +235,8 @@ func TestPlans(t *testing.T) {
 		}
 		write(t, filepath.Join(dir, filepath.Base(file)), strings.Replace(text, proxy, `"http://127.0.0.1:1/`, 1))
 		name := strings.TrimSuffix(filepath.Base(file), ".json")
-		if _, err := rig.Post(t.Context(), "http://"+addr+"/test/start", fmt.Sprintf(`{"config":%q}`, name)); err != nil {
-			t.Errorf("%s: %v", name, err)
-			continue
-		}
-		if _, err := rig.Post(t.Context(), "http://"+addr+"/test/stop", ""); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+		p.Gets(testStart, 200, "", fmt.Sprintf(`{"config":%q}`, name))
+		p.Gets("POST /test/stop Content-Type=application/json", 200, "")
 	}
 }
 

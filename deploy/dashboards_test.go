@@ -144,7 +144,7 @@ func TestEveryPanelShowsData(t *testing.T) {
 	total := len(exprs)
 	await(t, "expressions without data", func() error {
 		exprs = slices.DeleteFunc(exprs, func(expr string) bool {
-			samples, err := query(t, p.prometheus, expr)
+			samples, err := query(p.prometheus, expr)
 			if err != nil {
 				t.Fatalf("%s: %v", expr, err)
 			}
@@ -168,8 +168,8 @@ func (d *dashboard) queries(t *testing.T, p *platform) (exprs []string) {
 	metric, _, _ := strings.Cut(strings.TrimPrefix(d.Templating.List[1].Definition, "label_values("), ",")
 	await(t, "wait for "+metric, func() error {
 		var series []map[string]string
-		err := ask(t, p.prometheus, "series",
-			url.Values{"match[]": {fmt.Sprintf("%s{instance=%q}", metric, p.addrs[d.speaker()])}}, &series)
+		err := ask(p.prometheus, "series",
+			url.Values{"match[]": {fmt.Sprintf("%s{instance=%q}", metric, p.at[d.speaker()].Addr)}}, &series)
 		if err == nil && len(series) == 0 {
 			err = fmt.Errorf("no program has it")
 		}
@@ -259,7 +259,7 @@ func (p *platform) checkRules(t *testing.T) {
 			Rules []struct{ Name, Health, LastError, State string }
 		}
 	}
-	if err := ask(t, p.prometheus, "rules", nil, &data); err != nil {
+	if err := ask(p.prometheus, "rules", nil, &data); err != nil {
 		t.Fatal(err)
 	}
 	n := 0

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -13,14 +14,15 @@ import (
 	"testing"
 	"time"
 
-	"weir/bench/lab/rig"
 	"weir/internal/test/testkit"
+	"weir/proxy/store/postgres/postgrestest"
+	"weir/proxy/store/redis/redistest"
 )
 
 // A platform is the programs of a real run and a Prometheus with the configuration of this folder.
 type platform struct {
-	addrs      map[string]string // by program
-	prometheus string            // base URL of its API
+	at         map[string]testkit.Endpoint // by program
+	prometheus testkit.Endpoint
 }
 
 // overload offers twice the platform's limit, so that requests are both admitted and refused, and
@@ -33,34 +35,28 @@ const (
 // startPlatform starts Redis, the programs and Prometheus under load, until the test ends.
 func startPlatform(t *testing.T) *platform {
 	t.Helper()
-	redis := testkit.Must(rig.StartRedis(t.Context()))(t)
-	t.Cleanup(func() { _ = redis.End() })
-	p := &platform{addrs: make(map[string]string)}
-	_, p.addrs["target"] = launch(t, "target", "TARGET_WORKERS=1", "TARGET_DELAY=4ms", "TARGET_DELAY_DIST=exponential")
-	env := []string{
-		"TARGET_URL=http://" + p.addrs["target"], "REDIS_HOST=" + redis.Addr, "RATE_LIMIT_LIMIT=" + platformLimit,
-		"REDIS_TIMEOUT=2s", "GATE=shadow",
-	}
-	_, p.addrs["advisor"] = launch(t, "advisor", "CAPACITY_RPS=250", "STATE_FILE="+filepath.Join(t.TempDir(), "state"))
-	// The advisor's time is compressed from forty minutes to a second: it needs a quarter of a day
-	// of history.
-	env = append(env, "ADAPTIVE_MODE=shadow", "ADVISOR_URL=http://"+p.addrs["advisor"], "ADAPTIVE_UPDATE_INTERVAL=40m",
-		"ADAPTIVE_TIME_SCALE=2400")
+	p := &platform{at: make(map[string]testkit.Endpoint)}
+	p.at["target"] = launch(t, "target", "TARGET_WORKERS=1", "TARGET_DELAY=4ms", "TARGET_DELAY_DIST=exponential").Endpoint
+	p.at["advisor"] = launch(t, "advisor", "CAPACITY_RPS=250", "STATE_FILE="+filepath.Join(t.TempDir(), "state")).Endpoint
 	rules := filepath.Join(t.TempDir(), "rules.yaml")
 	write(t, rules, "rules: [{id: orders, match: {methods: [POST], path: /api/test}, limit: {algorithm: gcra, limit: "+
 		"5, window: 1, burst: 1}, defer: {when: always}}]\n")
-	_, p.addrs["proxy"] = launch(t, "proxy",
-		append(env, "RULES_FILE="+rules, "DEFER_URL=file:"+filepath.Join(t.TempDir(), "deferred"))...)
-	keepAsking(t, http.MethodPost, "http://"+p.addrs["proxy"]+"/api/test", 50*time.Millisecond)
-	_, p.addrs["loadgen"] = launch(t, "loadgen")
+	// The advisor's time is compressed from forty minutes to a second: it needs a quarter of a day
+	// of history.
+	p.at["proxy"] = launch(t, "proxy", "TARGET_URL=http://"+p.at["target"].Addr, "REDIS_HOST="+redistest.Start(t).Addr(),
+		"RATE_LIMIT_LIMIT="+platformLimit, "REDIS_TIMEOUT=2s", "GATE=shadow", "RULES_FILE="+rules,
+		"ADAPTIVE_MODE=shadow", "ADVISOR_URL=http://"+p.at["advisor"].Addr, "ADAPTIVE_UPDATE_INTERVAL=40m",
+		"ADAPTIVE_TIME_SCALE=2400", "DEFER_URL=file:"+filepath.Join(t.TempDir(), "deferred")).Endpoint
+	keepAsking(t, p.at["proxy"], "POST", 50*time.Millisecond)
+	p.at["loadgen"] = launch(t, "loadgen").Endpoint
 	p.startOnPostgres(t)
 	p.startPrometheus(t)
-	if _, err := rig.Post(t.Context(), "http://"+p.addrs["loadgen"]+"/test/start",
-		fmt.Sprintf(overload, p.addrs["proxy"])); err != nil {
-		t.Fatal(err)
-	}
+	p.at["loadgen"].Gets(testStart, 200, "", fmt.Sprintf(overload, p.at["proxy"].Addr))
 	return p
 }
+
+// testStart has loadgen start a test.
+const testStart = "POST /test/start Content-Type=application/json"
 
 // onPostgres is the name of the platform's proxy with limits in PostgreSQL.
 const onPostgres = "postgres"
@@ -69,34 +65,25 @@ const onPostgres = "postgres"
 // which are refused.
 func (p *platform) startOnPostgres(t *testing.T) {
 	t.Helper()
-	server := testkit.Must(rig.StartPostgres(t.Context()))(t)
-	t.Cleanup(func() { _ = server.End() })
 	rules := filepath.Join(t.TempDir(), "rules.yaml")
 	write(t, rules, "rules: [{id: user, key: [method], limit: {algorithm: gcra, limit: 20, window: 1, burst: 1}}]\n")
-	_, p.addrs[onPostgres] = launch(t, "proxy", "TARGET_URL=http://"+p.addrs["target"], "POSTGRES_URL="+server.URL(),
-		"POSTGRES_TIMEOUT=2s",
-		"RULES_FILE="+rules, "RATE_LIMIT_ALGORITHM=off", "GATE=off")
-	for _, method := range []string{http.MethodGet, http.MethodPost} {
-		keepAsking(t, method, "http://"+p.addrs[onPostgres]+"/api/test", 10*time.Millisecond)
+	p.at[onPostgres] = launch(t, "proxy", "TARGET_URL=http://"+p.at["target"].Addr,
+		"POSTGRES_URL="+postgrestest.Start(t).URL("weir", "weir"), "POSTGRES_TIMEOUT=2s",
+		"RULES_FILE="+rules, "RATE_LIMIT_ALGORITHM=off", "GATE=off").Endpoint
+	for _, method := range []string{"GET", "POST"} {
+		keepAsking(t, p.at[onPostgres], method, 10*time.Millisecond)
 	}
 }
 
 // keepAsking sends one request after another with pauses, until the test ends.
-func keepAsking(t *testing.T, method, url string, pause time.Duration) {
+func keepAsking(t *testing.T, at testkit.Endpoint, method string, pause time.Duration) {
 	t.Helper()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		for t.Context().Err() == nil {
-			req, err := http.NewRequestWithContext(t.Context(), method, url, nil)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			if resp, err := http.DefaultClient.Do(req); err == nil {
-				_ = resp.Body.Close()
-			}
-			_ = rig.Wait(t.Context(), pause) // how often, not until when
+			_, _, _ = at.Try(method + " /api/test")
+			time.Sleep(pause) // how often, not until when
 		}
 	}()
 	t.Cleanup(func() { <-done })
@@ -109,7 +96,7 @@ func (p *platform) startPrometheus(t *testing.T) {
 	dir := t.TempDir()
 	config := strings.ReplaceAll(read(t, "prometheus/prometheus.yml"), "interval: 5s", "interval: 1s")
 	for program, port := range ports {
-		addr, started := p.addrs[program]
+		at, started := p.at[program]
 		if !started {
 			continue
 		}
@@ -117,9 +104,9 @@ func (p *platform) startPrometheus(t *testing.T) {
 		if !strings.Contains(config, scraped) {
 			t.Fatalf("prometheus.yml does not scrape %s", scraped)
 		}
-		to := strconv.Quote(addr)
+		to := strconv.Quote(at.Addr)
 		if program == "proxy" {
-			to += ", " + strconv.Quote(p.addrs[onPostgres])
+			to += ", " + strconv.Quote(p.at[onPostgres].Addr)
 		}
 		config = strings.ReplaceAll(config, scraped, to)
 	}
@@ -127,14 +114,11 @@ func (p *platform) startPrometheus(t *testing.T) {
 	for _, name := range glob(t, "prometheus/rules/*.yml") {
 		write(t, filepath.Join(dir, "rules", filepath.Base(name)), read(t, name))
 	}
-	addr := testkit.FreeAddr(t)
-	running(t, "prometheus", nil, "prometheus", "--config.file="+filepath.Join(dir, "prometheus.yml"),
-		"--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+addr)
-	p.prometheus = "http://" + addr
-	await(t, "start Prometheus", func() error {
-		_, err := fetch(t.Context(), p.prometheus+"/-/ready")
-		return err
-	})
+	p.prometheus = testkit.Endpoint{T: t, Addr: testkit.FreeAddr(t)}
+	testkit.StartAt(t, exec.Command("prometheus", "--config.file="+filepath.Join(dir, "prometheus.yml"),
+		"--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+p.prometheus.Addr),
+		p.prometheus.Addr)
+	p.prometheus.Await("GET /-/ready", 200, "")
 }
 
 // ports are the programs' own.
@@ -149,13 +133,15 @@ func write(t *testing.T, name, content string) {
 }
 
 // ask sends a request to the API of a Prometheus and decodes the data of the answer.
-func ask(t *testing.T, base, path string, parameters url.Values, data any) error {
-	t.Helper()
-	text, err := fetch(t.Context(), base+"/api/v1/"+path+"?"+parameters.Encode())
+func ask(prometheus testkit.Endpoint, path string, parameters url.Values, data any) error {
+	res, text, err := prometheus.Try("GET /api/v1/" + path + "?" + parameters.Encode())
+	if err == nil && res.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s %v: %s: %s", path, parameters, res.Status, text)
+	}
 	if err != nil {
 		return err
 	}
-	return json.Unmarshal(text, &struct{ Data any }{data})
+	return json.Unmarshal([]byte(text), &struct{ Data any }{data})
 }
 
 // A sample is one element of the answer to a query.
@@ -165,20 +151,19 @@ type sample struct {
 }
 
 // query runs an expression and returns the samples that are numbers.
-func query(t *testing.T, base, expr string) ([]sample, error) {
-	t.Helper()
+func query(prometheus testkit.Endpoint, expr string) ([]sample, error) {
 	var data struct{ Result []sample }
-	if err := ask(t, base, "query", url.Values{"query": {expr}}, &data); err != nil {
+	if err := ask(prometheus, "query", url.Values{"query": {expr}}, &data); err != nil {
 		return nil, err
 	}
 	return slices.DeleteFunc(data.Result, func(s sample) bool { return s.Value[1] == "NaN" }), nil
 }
 
 // names returns the names of all metrics of a Prometheus.
-func names(t *testing.T, base string) map[string]bool {
+func names(t *testing.T, prometheus testkit.Endpoint) map[string]bool {
 	t.Helper()
 	var list []string
-	if err := ask(t, base, "label/__name__/values", nil, &list); err != nil {
+	if err := ask(prometheus, "label/__name__/values", nil, &list); err != nil {
 		t.Fatal(err)
 	}
 	known := make(map[string]bool)

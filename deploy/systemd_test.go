@@ -2,15 +2,14 @@ package deploy
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
-	"weir/bench/lab/rig"
 	"weir/internal/test/testkit"
 )
 
@@ -78,15 +77,12 @@ func TestUnits(t *testing.T) {
 func TestUnitsStartAgainAfterACrash(t *testing.T) {
 	keys := unit(t, commonUnit)
 	for _, program := range programs() {
-		env, _ := freeEnv(t)
-		p := testkit.Must(rig.Start(program, append(env, keys["Environment"]...), "sh", "-c",
-			"ulimit -c 0; exec "+binary(t, program)))(t)
-		eventually(t, program+" runs", p, func() bool { return strings.Contains(p.Output(), " - Started ") })
-		output(t, "kill", "-QUIT", fmt.Sprint(p.Pid()))
-		err := p.AwaitEnd(t.Context(), patience)
-		ended, ok := errors.AsType[*exec.ExitError](err)
-		if !ok || fmt.Sprint(ended.ExitCode()) == keys["RestartPreventExitStatus"][0] {
-			t.Errorf("%s: %v", program, err)
+		cmd := exec.Command("sh", "-c", "ulimit -c 0; exec "+binary(t, program))
+		p := start(t, cmd, keys["Environment"]...)
+		p.Logged(" - Started ")
+		p.Signal(syscall.SIGQUIT)
+		if status := p.Status(); status == 0 || fmt.Sprint(status) == keys["RestartPreventExitStatus"][0] {
+			t.Errorf("%s: exit status %d", program, status)
 		}
 	}
 }
@@ -133,25 +129,13 @@ func TestUnitSettings(t *testing.T) {
 				env = append(env, name+"="+value)
 			}
 		}
-		p, addr := launch(t, program, env...)
-		host, port, _ := strings.Cut(addr, ":")
-		eventually(t, program+" is healthy", p, func() bool {
-			_, err := try(t.Context(), []string{"BIND=" + host, "PORT=" + port}, binary(t, program), "-healthcheck")
+		p := launch(t, program, env...)
+		testkit.Eventually(t, program+" is healthy", func() bool {
+			_, err := try(t.Context(), []string{"BIND=127.0.0.1", "PORT=" + p.Port()}, binary(t, program), "-healthcheck")
 			return err == nil
 		})
 		reload := unit(t, commonUnit)["ExecReload"][0]
-		output(t, strings.Fields(strings.Replace(reload, "$MAINPID", fmt.Sprint(p.Pid()), 1))...)
-		eventually(t, program+" reloads", p, func() bool { return strings.Contains(p.Output(), " - Reloaded ") })
+		output(t, strings.Fields(strings.Replace(reload, "$MAINPID", fmt.Sprint(p.Process.Pid), 1))...)
+		p.Logged(" - Reloaded ")
 	}
-}
-
-// eventually waits until a condition on a program is true.
-func eventually(t *testing.T, what string, p *rig.Process, is func() bool) {
-	t.Helper()
-	await(t, what, func() error {
-		if is() {
-			return nil
-		}
-		return errors.New("never came true\n" + p.Output())
-	})
 }

@@ -4,17 +4,15 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"weir/bench/lab/rig"
 	"weir/internal/test/testkit"
 )
 
@@ -78,34 +76,19 @@ func settings(t *testing.T, program string) map[string]bool {
 }
 
 // launch starts a program at a free address, until the test ends.
-func launch(t *testing.T, name string, env ...string) (*rig.Process, string) {
+func launch(t *testing.T, name string, env ...string) *testkit.Program {
 	t.Helper()
-	own, addr := freeEnv(t)
-	p := running(t, name, append(own, env...), binary(t, name))
-	if err := p.AwaitPort(t.Context(), addr); err != nil {
-		t.Fatal(err)
-	}
-	return p, addr
-}
-
-// freeEnv returns the settings of a program that listens at a free address.
-func freeEnv(t *testing.T) (env []string, addr string) {
-	t.Helper()
-	addr = testkit.FreeAddr(t)
-	host, port, _ := strings.Cut(addr, ":")
-	return []string{"BIND=" + host, "PORT=" + port}, addr
-}
-
-// running starts a command, until the test ends.
-func running(t *testing.T, name string, env []string, command ...string) *rig.Process {
-	t.Helper()
-	p := testkit.Must(rig.Start(name, env, command...))(t)
-	t.Cleanup(func() {
-		if err := p.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
+	p := start(t, exec.Command(binary(t, name)), env...)
+	t.Cleanup(p.Terminate)
 	return p
+}
+
+// start starts a command with settings, and waits until it listens at a free address. It is killed when the test ends.
+func start(t *testing.T, cmd *exec.Cmd, env ...string) *testkit.Program {
+	t.Helper()
+	at := testkit.Endpoint{Addr: testkit.FreeAddr(t)}
+	cmd.Env = slices.Concat(os.Environ(), []string{"BIND=127.0.0.1", "PORT=" + at.Port()}, env)
+	return testkit.StartAt(t, cmd, at.Addr)
 }
 
 // output returns the stdout of a command, which must succeed.
@@ -139,26 +122,6 @@ func there(t *testing.T, command, otherwise string) bool {
 		return false
 	}
 	return true
-}
-
-// fetch reads a URL. A status other than 200 is an error.
-func fetch(ctx context.Context, url string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return nil, err
-	}
-	answer, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer answer.Body.Close()
-	body, err := io.ReadAll(answer.Body)
-	if err == nil && answer.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s: %s: %s", url, answer.Status, bytes.TrimSpace(body))
-	}
-	return body, err
 }
 
 // await calls done until it returns nil. If that takes too long, the test fails with its last

@@ -69,8 +69,8 @@ func (f faulty) run(t *testing.T) {
 	plan := filepath.Join(dir, "test.json")
 	text := fmt.Sprintf(`{"limiterUrl":%q,"duration":%g,"profile":{"type":"constant","params":{"rps":%d}},"requestOptions":{"keepAlive":%t,"timeout":60}}`, f.url, seconds, rate, !f.once)
 	testkit.WriteFile(t, plan, text)
-	cmd, stdout, stderr := program(t, append([]string{"run", plan, "-out", out}, f.args...)...)
-	if status := exit(t, cmd); status != 0 && status != 3 {
+	p, stdout, stderr := start(t, nil, append([]string{"run", plan, "-out", out}, f.args...)...)
+	if status := p.Status(); status != 0 && status != 3 {
 		t.Fatalf("exit status %d\n%s%s", status, stdout, stderr)
 	}
 	r := read(t, out)
@@ -157,8 +157,8 @@ func TestResettingTarget(t *testing.T) {
 	dir := t.TempDir()
 	s := &target{Server: &httptest.Server{URL: "http://" + addr}}
 	out := filepath.Join(dir, "result.json")
-	cmd, stdout, stderr := program(t, "run", s.file(t, rate, seconds, ""), "-out", out)
-	if status := exit(t, cmd); status != 0 && status != 3 {
+	p, stdout, stderr := start(t, nil, "run", s.file(t, rate, seconds, ""), "-out", out)
+	if status := p.Status(); status != 0 && status != 3 {
 		t.Fatalf("exit status %d\n%s%s", status, stdout, stderr)
 	}
 	if r := read(t, out); r["requestsDue"] != float64(due) || r["errors"] != float64(due) || attempted(r) != due {
@@ -173,8 +173,8 @@ func TestDiskFull(t *testing.T) {
 	t.Parallel()
 	s := newTarget(t)
 	page := filepath.Join(t.TempDir(), "report.html")
-	cmd, stdout, stderr := program(t, "run", s.file(t, rate, seconds, ""), "-out", "/dev/full", "-report", page)
-	if status := exit(t, cmd); status != 1 {
+	p, stdout, stderr := start(t, nil, "run", s.file(t, rate, seconds, ""), "-out", "/dev/full", "-report", page)
+	if status := p.Status(); status != 1 {
 		t.Errorf("exit status %d, want 1", status)
 	}
 	if !strings.Contains(stdout.String(), "100 due, 100 sent") || !strings.Contains(stderr.String()+stdout.String(),

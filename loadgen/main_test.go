@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -21,13 +20,14 @@ import (
 
 func TestMain(m *testing.M) { testkit.Main(m, main) }
 
-// program is loadgen as a process of its own, not started.
-func program(t *testing.T, args ...string) (cmd *exec.Cmd, stdout, stderr *testkit.Log) {
+// start starts loadgen, whose environment is env, alternating names and values.
+func start(t *testing.T, env []string, args ...string) (p *testkit.Program, stdout, stderr *testkit.Log) {
 	t.Helper()
-	cmd = testkit.Command(t, nil, args...)
-	stdout, stderr = new(testkit.Log), new(testkit.Log)
-	cmd.Stdout, cmd.Stderr = stdout, stderr
-	return cmd, stdout, stderr
+	cmd := testkit.Command(t, env, args...)
+	stderr = new(testkit.Log)
+	cmd.Stderr = stderr
+	p = testkit.Start(t, cmd)
+	return p, &p.Log, stderr
 }
 
 // A target counts requests.
@@ -56,20 +56,6 @@ func (s *target) file(t *testing.T, rps, seconds float64, more string) string {
 	return path
 }
 
-// exit runs cmd to its end and returns its status.
-func exit(t *testing.T, cmd *exec.Cmd) int {
-	t.Helper()
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	return wait(cmd)
-}
-
-func wait(cmd *exec.Cmd) int {
-	_ = cmd.Wait()
-	return cmd.ProcessState.ExitCode()
-}
-
 // read decodes the result that a run has written.
 func read(t *testing.T, path string) map[string]any {
 	t.Helper()
@@ -86,9 +72,9 @@ func TestRun(t *testing.T) {
 	s := newTarget(t)
 	dir := t.TempDir()
 	out, outcomes := filepath.Join(dir, "result.json"), filepath.Join(dir, "outcomes.csv")
-	cmd, stdout, stderr := program(t, "run", s.file(t, 40, 3, ""), "-out", out, "-outcomes", outcomes)
+	p, stdout, stderr := start(t, nil, "run", s.file(t, 40, 3, ""), "-out", out, "-outcomes", outcomes)
 	// On a busy machine the verdict may be any; it decides between 0 and 3.
-	if status := exit(t, cmd); status != 0 && status != 3 {
+	if status := p.Status(); status != 0 && status != 3 {
 		t.Fatalf("exit status %d\n%s%s", status, stdout, stderr)
 	}
 	testkit.Contains(t, stdout.String(),
@@ -125,8 +111,8 @@ func TestRunHidesValues(t *testing.T) {
 		dir := t.TempDir()
 		out, page := filepath.Join(dir, "result.json"), filepath.Join(dir, "report.html")
 		file := s.file(t, 10, 1, `,"requestOptions":{"headers":{"X-Auth-Token":"`+secret+`"},"query":{"token":"`+secret+`"}}`)
-		cmd, stdout, stderr := program(t, "run", file, "-out", out, "-report", page, "-show-values="+show)
-		if status := exit(t, cmd); status != 0 && status != 3 {
+		p, stdout, stderr := start(t, nil, "run", file, "-out", out, "-report", page, "-show-values="+show)
+		if status := p.Status(); status != 0 && status != 3 {
 			t.Fatalf("exit status %d\n%s%s", status, stdout, stderr)
 		}
 		if sent.Load() != 10 {
@@ -143,8 +129,8 @@ func TestRunHidesValues(t *testing.T) {
 			t.Errorf("the output has them: %s", said)
 		}
 	}
-	cmd, _, stderr := program(t, "-show-values")
-	if status := exit(t, cmd); status != 2 || !strings.Contains(stderr.String(), "SHOW_VALUES") {
+	p, _, stderr := start(t, nil, "-show-values")
+	if status := p.Status(); status != 2 || !strings.Contains(stderr.String(), "SHOW_VALUES") {
 		t.Errorf("the server: exit status %d, %s", status, stderr)
 	}
 }
@@ -154,13 +140,13 @@ func TestRunExitStatus(t *testing.T) {
 	good := s.file(t, 50, 0.1, "")
 	for name, c := range map[string]struct {
 		args   []string
-		env    string
+		env    []string
 		status []int
 		text   string // on stdout or stderr
 	}{
 		"threshold missed": {args: []string{"run", s.file(t, 50, 0.1, `,"thresholds":{"errorShare":">0.5"}`)},
 			status: []int{4, 3}, text: "MISSED  errorShare >0.5, is 0"},
-		"from CONFIG_FILE": {args: []string{"run"}, env: "CONFIG_FILE=" + good, status: []int{0, 3},
+		"from CONFIG_FILE": {args: []string{"run"}, env: []string{"CONFIG_FILE", good}, status: []int{0, 3},
 			text: "5 due, 5 sent"},
 		"bad configuration": {args: []string{"run", s.file(t, 50, 0.1, `,"speed":1`)}, status: []int{2}, text: "speed: "},
 		"no such file":      {args: []string{"run", good + ".absent"}, status: []int{2}, text: "no such file"},
@@ -183,13 +169,12 @@ func TestRunExitStatus(t *testing.T) {
 			text: "SOURCE_ADDRESSES: \"192.0.2.1\" has 192.0.2.1, from which this machine cannot connect"},
 		"no authorities": {args: []string{"-target-ca-file", good}, status: []int{2}, text: "TARGET_CA_FILE: "},
 		"wrong setting":  {args: []string{"-event-loops", "many"}, status: []int{2}, text: "EVENT_LOOPS"},
-		"server, bad file": {args: []string{"-port", "0"}, env: "CONFIG_FILE=" + good + ".absent", status: []int{2},
+		"server, bad file": {args: []string{"-port", "0"}, env: []string{"CONFIG_FILE", good + ".absent"}, status: []int{2},
 			text: "no such file"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cmd, stdout, stderr := program(t, c.args...)
-			cmd.Env = append(cmd.Env, c.env)
-			status := exit(t, cmd)
+			p, stdout, stderr := start(t, c.env, c.args...)
+			status := p.Status()
 			if status != c.status[0] && status != c.status[len(c.status)-1] {
 				t.Errorf("exit status %d, want %d\n%s%s", status, c.status[0], stdout, stderr)
 			}
@@ -209,8 +194,8 @@ func TestRunInvalid(t *testing.T) {
 	defer s.Close()
 	defer close(held)
 	path := (&target{Server: s}).file(t, 100, 0.5, `,"concurrency":1,"requestOptions":{"timeout":0.2}`)
-	cmd, stdout, _ := program(t, "run", path)
-	if status := exit(t, cmd); status != 3 {
+	p, stdout, _ := start(t, nil, "run", path)
+	if status := p.Status(); status != 3 {
 		t.Errorf("exit status %d, want 3\n%s", status, stdout)
 	}
 	if !strings.Contains(stdout.String(), "Generator      invalid: ") {
@@ -222,13 +207,10 @@ func TestRunInterrupted(t *testing.T) {
 	t.Parallel()
 	s := newTarget(t)
 	out := filepath.Join(t.TempDir(), "result.json")
-	cmd, stdout, _ := program(t, "run", s.file(t, 100, 60, ""), "-out", out)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	p, stdout, _ := start(t, nil, "run", s.file(t, 100, 60, ""), "-out", out)
 	testkit.Eventually(t, "requests", func() bool { return s.requests.Load() > 10 })
-	cmd.Process.Signal(syscall.SIGINT)
-	if status := wait(cmd); status != 130 {
+	p.Signal(syscall.SIGINT)
+	if status := p.Status(); status != 130 {
 		t.Errorf("exit status %d, want 130\n%s", status, stdout)
 	}
 	testkit.Contains(t, stdout.String(), "INFO LoadGenerator - Load test stopped by user after ", "stopped after ",
@@ -244,15 +226,12 @@ func TestRunPaused(t *testing.T) {
 	t.Parallel()
 	s := newTarget(t)
 	out := filepath.Join(t.TempDir(), "result.json")
-	cmd, stdout, _ := program(t, "run", s.file(t, 200, 5, ""), "-out", out)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	p, stdout, _ := start(t, nil, "run", s.file(t, 200, 5, ""), "-out", out)
 	testkit.Eventually(t, "requests", func() bool { return s.requests.Load() > 10 })
-	testkit.Freeze(t, cmd.Process.Pid)
+	testkit.Freeze(t, p.Process.Pid)
 	time.Sleep(200 * time.Millisecond) // the pause itself
-	cmd.Process.Signal(syscall.SIGCONT)
-	wait(cmd)
+	p.Signal(syscall.SIGCONT)
+	p.Status()
 	r := read(t, out)
 	if r["requestsSent"] != 1000.0 || r["success"] != 1000.0 {
 		t.Errorf("sent %v, succeeded %v, want 1000\n%s", r["requestsSent"], r["success"], stdout)
@@ -268,14 +247,10 @@ func TestRunPaused(t *testing.T) {
 func TestServerTerminated(t *testing.T) {
 	t.Parallel()
 	s := newTarget(t)
-	cmd, stdout, stderr := program(t, "-port", "0", "-bind", "127.0.0.1")
-	cmd.Env = append(cmd.Env, "CONFIG_FILE="+s.file(t, 100, 60, ""))
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	p, stdout, stderr := start(t, []string{"CONFIG_FILE", s.file(t, 100, 60, "")}, "-port", "0", "-bind", "127.0.0.1")
 	testkit.Eventually(t, "requests", func() bool { return s.requests.Load() > 10 })
-	cmd.Process.Signal(syscall.SIGTERM)
-	if status := wait(cmd); status != 0 {
+	p.Signal(syscall.SIGTERM)
+	if status := p.Status(); status != 0 {
 		t.Errorf("exit status %d\n%s%s", status, stdout, stderr)
 	}
 	if !strings.Contains(stdout.String(), "Load test stopped by user after ") {

@@ -3,9 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -27,8 +25,8 @@ type accessLine struct {
 
 // accessLines are the lines of a file, when there are n of them.
 func (p *running) accessLines(file string, n int) (lines []accessLine) {
-	p.t.Helper()
-	testkit.Eventually(p.t, fmt.Sprintf("%d lines in %s", n, file), func() bool {
+	p.T.Helper()
+	testkit.Eventually(p.T, fmt.Sprintf("%d lines in %s", n, file), func() bool {
 		text, _ := os.ReadFile(file)
 		lines = nil
 		for line := range strings.Lines(string(text)) {
@@ -37,14 +35,14 @@ func (p *running) accessLines(file string, n int) (lines []accessLine) {
 				return false
 			}
 			if err := json.Unmarshal([]byte(line), &one); err != nil {
-				p.t.Fatalf("%s: %v", line, err)
+				p.T.Fatalf("%s: %v", line, err)
 			}
 			lines = append(lines, one)
 		}
 		return len(lines) >= n
 	})
 	if len(lines) != n {
-		p.t.Fatalf("%s has %d lines, want %d: %+v", file, len(lines), n, lines)
+		p.T.Fatalf("%s has %d lines, want %d: %+v", file, len(lines), n, lines)
 	}
 	return lines
 }
@@ -53,26 +51,18 @@ func (p *running) accessLines(file string, n int) (lines []accessLine) {
 // are kept in log, target and answer; others are replaced.
 func TestAccessLog(t *testing.T) {
 	var sawID string
-	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+	target := serve(t, func(w http.ResponseWriter, q *http.Request) {
 		sawID = q.Header.Get("X-Request-Id")
 		w.Header().Set("X-Request-Id", "the target's")
 		fmt.Fprint(w, "hello")
-	}))
-	defer target.Close()
+	})
 	file := filepath.Join(t.TempDir(), "access.log")
-	p := launch(t, []string{"TARGET_URL", target.URL, "TRUSTED_PROXIES", "127.0.0.2/32", "ADMIN_OPEN", "true",
+	p := launch(t, []string{"TARGET_URL", target, "TRUSTED_PROXIES", "127.0.0.2/32", "ADMIN_OPEN", "true",
 		"RATE_LIMIT_LIMIT", "2", "RATE_LIMIT_WINDOW", "31536000", "ACCESS_LOG", file, "REQUEST_ID", "on"})
 	send := func(from, request string) (status int, id string) {
 		t.Helper()
-		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
-		client := &http.Client{Transport: &http.Transport{DialContext: d.DialContext, DisableKeepAlives: true}}
-		method, path, _ := strings.Cut(request, " ")
-		q := testkit.Must(http.NewRequest(method, "http://"+p.addr+path, nil))(t)
-		q.Header.Set("X-Forwarded-For", "192.0.2.9")
-		q.Header.Set("X-Request-Id", "from-outside-1")
-		q.Header.Set("User-Agent", `evil","status":200,"x":"`)
-		res := testkit.Must(client.Do(q))(t)
-		res.Body.Close()
+		p.From = from
+		res, _ := p.Do(request + ` X-Forwarded-For=192.0.2.9 X-Request-Id=from-outside-1 User-Agent=evil","status":200,"x":"`)
 		if ids := res.Header.Values("X-Request-Id"); len(ids) == 1 {
 			id = ids[0]
 		} else {
@@ -88,17 +78,14 @@ func TestAccessLog(t *testing.T) {
 		t.Errorf("of a client: %d, %q, the target saw %q", status, id, sawID)
 	}
 	_, refusedID := send("127.0.0.1", "GET /r")
-	ask(t, p.addr, "/config/limits") // own endpoints are not in the log
-	conn := testkit.Must(net.Dial("tcp", p.addr))(t)
-	defer conn.Close()
-	fmt.Fprint(conn, "nonsense\r\n\r\n")
+	p.Call("GET /config/limits") // own endpoints are not in the log
+	testkit.Dial(t, p.Addr).Send("nonsense\r\n\r\n")
 	lines := p.accessLines(file, 4) // in order by loop only
 	order := []string{"/a?b=c", "/a", "/r", ""}
 	slices.SortFunc(lines, func(a, b accessLine) int { return slices.Index(order, a.Path) - slices.Index(order, b.Path) })
 	if l := lines[0]; l.Client != "192.0.2.9" || l.Method != "GET" || l.Path != "/a?b=c" || l.Status != 200 ||
-		l.Bytes != 5 || l.RequestID != "from-outside-1" ||
-		l.Target == "" || l.Duration <= 0 || l.TargetTime <= 0 || l.Rule != "global" || l.Reason != "" ||
-		l.UserAgent != `evil","status":200,"x":"` {
+		l.Bytes != 5 || l.RequestID != "from-outside-1" || l.Target == "" || l.Duration <= 0 || l.TargetTime <= 0 ||
+		l.Rule != "global" || l.Reason != "" || l.UserAgent != `evil","status":200,"x":"` {
 		t.Errorf("first %+v", l)
 	}
 	if l := lines[1]; l.Client != "127.0.0.1" || l.Path != "/a" {
@@ -112,17 +99,12 @@ func TestAccessLog(t *testing.T) {
 		!made.MatchString(l.RequestID) || l.Path != "" {
 		t.Errorf("nonsense %+v", l)
 	}
-	if _, text := ask(t, p.addr, "/config/decisions/"+lines[2].Decision); !strings.Contains(text,
-		`"requestId":"`+refusedID+`"`) {
-		t.Errorf("the decision is %s", text)
-	}
+	p.Gets("GET /config/decisions/"+lines[2].Decision, 200, `"requestId":"`+refusedID+`"`)
 
 	if err := os.Rename(file, file+".1"); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.Process.Signal(syscall.SIGHUP); err != nil {
-		t.Fatal(err)
-	}
+	p.Signal(syscall.SIGHUP)
 	p.Logged("INFO Proxy - Reloaded ")
 	send("127.0.0.1", "GET /after")
 	if l := p.accessLines(file, 1)[0]; l.Path != "/after" {
@@ -133,14 +115,12 @@ func TestAccessLog(t *testing.T) {
 
 // Of what was answered well a share is written, or none; of what was refused everything.
 func TestAccessLogOfRefused(t *testing.T) {
-	target := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
-	defer target.Close()
 	for _, which := range [][]string{{"ACCESS_LOG_WHICH", "refused"}, {"ACCESS_LOG_SAMPLE", "0"}} {
 		file := filepath.Join(t.TempDir(), "access.log")
-		p := launch(t, append([]string{"TARGET_URL", target.URL, "RATE_LIMIT_LIMIT", "3", "RATE_LIMIT_WINDOW", "31536000",
+		p := launch(t, append([]string{"RATE_LIMIT_LIMIT", "3", "RATE_LIMIT_WINDOW", "31536000",
 			"ACCESS_LOG", file}, which...))
 		for range 5 {
-			ask(t, p.addr, "/")
+			p.Call("GET /")
 		}
 		for _, l := range p.accessLines(file, 2) {
 			if l.Status != 429 || l.RequestID != "" {
@@ -152,34 +132,21 @@ func TestAccessLogOfRefused(t *testing.T) {
 
 // A disk that is full stops nothing: lines are lost, counted and warned of.
 func TestAccessLogOnFullDisk(t *testing.T) {
-	target := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
-	defer target.Close()
-	p := launch(t, []string{"TARGET_URL", target.URL, "ACCESS_LOG", "/dev/full", "ACCESS_LOG_FORMAT", "combined"})
+	p := launch(t, []string{"ACCESS_LOG", "/dev/full", "ACCESS_LOG_FORMAT", "combined"})
 	for range 7 {
-		if status, body := ask(t, p.addr, "/"); status != 200 {
-			t.Errorf("answered %d %s", status, body)
-		}
+		p.Gets("GET /", 200, "")
 	}
-	testkit.Eventually(t, "the lines count as dropped", func() bool {
-		_, text := ask(t, p.addr, "/metrics")
-		return strings.Contains(text, "\nratelimiter_access_log_dropped_total 7\n")
-	})
+	p.Await("GET /metrics", 200, "\nratelimiter_access_log_dropped_total 7\n")
 	p.Logged(`WARN AccessLog - Lines of the access log were lost count=`)
 
-	_, stderr := testkit.Ends(t, program(t, []string{"ACCESS_LOG", "/dev/null/x"}), 2)
-	if want := `proxy: ACCESS_LOG: "/dev/null/x" cannot be written: `; !strings.HasPrefix(stderr, want) {
-		t.Errorf("told %s", stderr)
-	}
+	cannotStart(t, []string{"ACCESS_LOG", "/dev/null/x"}, 2, `proxy: ACCESS_LOG: "/dev/null/x" cannot be written: `)
 }
 
 // On the standard output its lines stand between those of the log.
 func TestAccessLogOnStdout(t *testing.T) {
-	target := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
-	defer target.Close()
-	p := launch(t, []string{"TARGET_URL", target.URL, "ACCESS_LOG", "stdout", "ACCESS_LOG_FORMAT", "combined"})
-	ask(t, p.addr, "/x?y=z")
-	if line := p.Logged(`"GET /x?y=z HTTP/1.1" 200 0 "-" "Go-http-client/1.1"`); !strings.HasPrefix(line,
-		"127.0.0.1 - - [") {
+	p := launch(t, []string{"ACCESS_LOG", "stdout", "ACCESS_LOG_FORMAT", "combined"})
+	p.Call("GET /x?y=z User-Agent=me/1.1")
+	if line := p.Logged(`"GET /x?y=z HTTP/1.1" 200 2 "-" "me/1.1"`); !strings.HasPrefix(line, "127.0.0.1 - - [") {
 		t.Errorf("wrote %s", line)
 	}
 }
@@ -189,7 +156,7 @@ func TestAccessLogOfDeadTarget(t *testing.T) {
 	dead := testkit.FreeAddr(t)
 	file := filepath.Join(t.TempDir(), "access.log")
 	p := launch(t, []string{"TARGET_URL", "http://" + dead, "ACCESS_LOG", file})
-	ask(t, p.addr, "/")
+	p.Call("GET /")
 	if l := p.accessLines(file, 1)[0]; l.Status != 502 || l.Reason != "connect_refused" || l.Target != dead {
 		t.Errorf("%+v", l)
 	}
@@ -197,31 +164,25 @@ func TestAccessLogOfDeadTarget(t *testing.T) {
 
 // A client that leaves within an answer has got its status; one that leaves before, none.
 func TestAccessLogOfClientThatLeaves(t *testing.T) {
-	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+	target := serve(t, func(w http.ResponseWriter, q *http.Request) {
 		if q.URL.Path == "/stream" {
 			fmt.Fprint(w, "hello")
 			_ = http.NewResponseController(w).Flush()
 		}
 		<-q.Context().Done()
-	}))
-	defer target.Close()
+	})
 	file := filepath.Join(t.TempDir(), "access.log")
-	p := launch(t, []string{"TARGET_URL", target.URL, "ACCESS_LOG", file})
+	p := launch(t, []string{"TARGET_URL", target, "ACCESS_LOG", file})
 	for path, want := range map[string]int{"/stream": 200, "/never": 499} {
-		conn := testkit.Must(net.Dial("tcp", p.addr))(t)
-		fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path)
+		conn := p.Open(path)
 		if want == 200 {
 			if _, err := conn.Read(make([]byte, 12)); err != nil {
 				t.Fatal(err)
 			}
 		} else {
-			testkit.Eventually(t, "the request is at the target", func() bool {
-				_, text := ask(t, p.addr, "/metrics")
-				return strings.Contains(text, "\nratelimiter_upstream_in_flight 1\n")
-			})
+			p.Await("GET /metrics", 200, "\nratelimiter_upstream_in_flight 1\n")
 		}
-		_ = conn.(*net.TCPConn).SetLinger(0) // it resets the connection, and might not read on
-		conn.Close()
+		conn.Reset()
 		if l := p.accessLines(file, 1)[0]; l.Path != path || l.Status != want || l.Reason != "client_left" {
 			t.Errorf("%+v", l)
 		}

@@ -6,11 +6,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -26,14 +24,14 @@ import (
 //
 // Safe for concurrent use: a mutex guards.
 type oracle struct {
-	*httptest.Server
+	url   string
 	mu    sync.Mutex
 	asked map[string]int // by instance
 }
 
 func newOracle(t *testing.T) *oracle {
 	o := &oracle{asked: make(map[string]int)}
-	o.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	o.url = serve(t, func(w http.ResponseWriter, r *http.Request) {
 		var s struct {
 			Instance string
 			Limit    int
@@ -46,8 +44,7 @@ func newOracle(t *testing.T) *oracle {
 		o.mu.Unlock()
 		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprintf(w, `{"algorithm":"fixed","limit":%d,"window":1,"predictedRps":77,"reason":"more"}`, s.Limit+1)
-	}))
-	t.Cleanup(o.Close)
+	})
 	return o
 }
 
@@ -60,7 +57,7 @@ func (o *oracle) by(instance string) int {
 // advised starts a proxy that asks the oracle fifty times a second.
 func (o *oracle) advised(t *testing.T, env ...string) *running {
 	t.Helper()
-	return launch(t, append(env, "ADVISOR_URL", o.URL, "ADAPTIVE_UPDATE_INTERVAL", "1s", "ADAPTIVE_TIME_SCALE", "50"))
+	return launch(t, append(env, "ADVISOR_URL", o.url, "ADAPTIVE_UPDATE_INTERVAL", "1s", "ADAPTIVE_TIME_SCALE", "50"))
 }
 
 // adaptiveState is GET /config/adaptive.
@@ -75,34 +72,26 @@ type adaptiveState struct {
 }
 
 func (p *running) adaptive() (s adaptiveState) {
-	p.t.Helper()
-	p.decode("/config/adaptive", &s)
+	p.T.Helper()
+	p.Decode("/config/adaptive", &s)
 	return s
 }
 
 // inForce is the limit in force and where it comes from.
 func (p *running) inForce() (limit int, source string) {
-	p.t.Helper()
+	p.T.Helper()
 	var a struct {
 		Limit  int
 		Source string
 	}
-	p.decode("/config/limits", &a)
+	p.Decode("/config/limits", &a)
 	return a.Limit, a.Source
-}
-
-func (p *running) decode(path string, into any) {
-	p.t.Helper()
-	status, text := p.call("GET " + path)
-	if err := json.Unmarshal([]byte(text), into); err != nil || status != 200 {
-		p.t.Fatalf("GET %s: %d %s %v", path, status, text, err)
-	}
 }
 
 // risesTo waits until the advisor has brought the limit so far.
 func (p *running) risesTo(least int) {
-	p.t.Helper()
-	testkit.Eventually(p.t, fmt.Sprintf("a limit of %d by the advisor", least), func() bool {
+	p.T.Helper()
+	testkit.Eventually(p.T, fmt.Sprintf("a limit of %d by the advisor", least), func() bool {
 		limit, source := p.inForce()
 		return source == "advisor" && limit >= least
 	})
@@ -111,7 +100,7 @@ func (p *running) risesTo(least int) {
 // The limit follows the advisor until a person pins it; the program ends in the
 // middle of it.
 func TestAdaptive(t *testing.T) {
-	p := newOracle(t).advised(t, "TARGET_URL", named(t), "ADAPTIVE_MODE", "true")
+	p := newOracle(t).advised(t, "ADAPTIVE_MODE", "true")
 	p.risesTo(110)
 	p.Logged("INFO Adaptive - AI request sent (interval 1 s)")
 	p.Logged("INFO Adaptive - AI update applied: algorithm=fixed, limit from 104/s to 105/s, limit=105, " +
@@ -122,34 +111,27 @@ func TestAdaptive(t *testing.T) {
 	if s := p.adaptive(); s.Mode != "true" || !s.Leader || s.Stale {
 		t.Errorf("told %+v", s)
 	}
-	p.gets("POST /config/limits?pin=true", 200, `"pinned":true`, `{"algorithm":"fixed","limit":70,"window":1}`)
+	p.Gets("POST /config/limits?pin=true", 200, `"pinned":true`, `{"algorithm":"fixed","limit":70,"window":1}`)
 	testkit.Eventually(t, "the pin is noticed", func() bool { return p.adaptive().Result == "pinned" })
-	p.gets("GET /config/limits", 200, `"limit":70,"window":1`)
-	text := p.gets("GET /metrics", 200, "\nrate_limit_current_limit 70\n")
-	for _, line := range []string{"ratelimiter_adaptive_predicted_rps 77", "ratelimiter_adaptive_stale 0",
-		"ratelimiter_adaptive_leader 1"} {
-		if !strings.Contains(text, "\n"+line+"\n") {
-			t.Errorf("the metrics lack %s", line)
-		}
+	p.Gets("GET /config/limits", 200, `"limit":70,"window":1`)
+	for _, line := range []string{"rate_limit_current_limit 70", "ratelimiter_adaptive_predicted_rps 77",
+		"ratelimiter_adaptive_stale 0", "ratelimiter_adaptive_leader 1"} {
+		p.Gets("GET /metrics", 200, "\n"+line+"\n")
 	}
-	p.gets("DELETE /config/limits", 200, `"source":"default"`)
+	p.Gets("DELETE /config/limits", 200, `"source":"default"`)
 	p.risesTo(105)
-	p.gets("POST /reload", 200, "")
-	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	p.stops(0)
+	p.Gets("POST /reload", 200, "")
+	p.Terminate()
 }
 
 // In shadow the limit stays, and what it would refuse is counted.
 func TestAdaptiveShadow(t *testing.T) {
-	p := newOracle(t).advised(t, "TARGET_URL", named(t), "ADAPTIVE_MODE", "shadow", "RATE_LIMIT_LIMIT", "1",
-		"RATE_LIMIT_WINDOW", fmt.Sprint(century),
-		"LIMIT_MIN_RPS", "1", "ADAPTIVE_TIMEOUT", "20s")
+	p := newOracle(t).advised(t, append(limited(1), "ADAPTIVE_MODE", "shadow", "LIMIT_MIN_RPS", "1",
+		"ADAPTIVE_TIMEOUT", "20s")...)
 	p.Logged("INFO Adaptive - AI update not applied (shadow): algorithm=fixed, ")
-	p.gets("GET /", 200, "")
+	p.Gets("GET /", 200, "")
 	for range 3 {
-		p.gets("GET /", 429, "")
+		p.Gets("GET /", 429, "")
 	}
 	s := p.adaptive()
 	if limit, source := p.inForce(); s.Mode != "shadow" || s.Result != "shadow" || s.Leader ||
@@ -157,10 +139,9 @@ func TestAdaptiveShadow(t *testing.T) {
 		s.Candidate.Enforced.Admitted != 1 || s.Candidate.Enforced.Refused != 3 || limit != 1 || source != "default" {
 		t.Errorf("told %+v, in force %d of %s", s, limit, source)
 	}
-	if passed, refused := p.counted("candidate", "shadow_forwarded"),
-		p.counted("candidate", "shadow_rejected"); passed != fmt.Sprint(s.Candidate.Admitted) ||
-		refused != "" && refused != fmt.Sprint(s.Candidate.Refused) {
-		t.Errorf("counted %q and %q, told %+v", passed, refused, s.Candidate)
+	passed, refused := p.counted("candidate", "shadow_forwarded"), p.counted("candidate", "shadow_rejected")
+	if passed != s.Candidate.Admitted || refused != s.Candidate.Refused {
+		t.Errorf("counted %d and %d, told %+v", passed, refused, s.Candidate)
 	}
 }
 
@@ -169,8 +150,7 @@ func TestAdaptiveShadow(t *testing.T) {
 func TestAdaptiveLeader(t *testing.T) {
 	redis := redistest.Start(t)
 	o := newOracle(t)
-	env := []string{"TARGET_URL", named(t), "ADAPTIVE_MODE", "true", "REDIS_HOST", "127.0.0.1", "REDIS_PORT",
-		redis.Port, "REDIS_TIMEOUT", "2s"}
+	env := append(inRedis(redis), "ADAPTIVE_MODE", "true")
 	leader, other := o.advised(t, env...), o.advised(t, env...)
 	both := []*running{leader, other}
 	for _, p := range both {
@@ -185,8 +165,7 @@ func TestAdaptiveLeader(t *testing.T) {
 	}
 	testkit.Eventually(t, "who follows asks, too",
 		func() bool { return o.by(b.Instance) > 5 && other.adaptive().Result == "following" })
-	_ = leader.Process.Kill() // as kill -9 of its pid does
-	leader.Status()
+	leader.Kill()
 	limit, _ := other.inForce()
 	testkit.Eventually(t, "the other takes over", func() bool { return other.adaptive().Leader })
 	other.risesTo(limit + 20)
@@ -196,21 +175,18 @@ func TestAdaptiveLeader(t *testing.T) {
 	if again.adaptive().Leader {
 		t.Error("who comes back takes the lease away")
 	}
-	if err := other.Process.Signal(syscall.SIGTERM); err != nil { // gives the lease back
-		t.Fatal(err)
-	}
-	other.stops(0)
+	other.Terminate()
 	testkit.Eventually(t, "the last one takes over", func() bool { return again.adaptive().Leader })
 }
 
 // While the store is unavailable no proxy applies recommendations, whatever the failure mode.
 func TestAdaptiveWithoutItsStore(t *testing.T) {
 	for mode, word := range map[string]string{"open": "failopen", "local": "local", "closed": "closed"} {
-		p := newOracle(t).advised(t, "TARGET_URL", named(t), "ADAPTIVE_MODE", "true", "REDIS_HOST", "127.0.0.1",
-			"REDIS_PORT", "1", "STORE_FAILURE_MODE", mode)
+		p := newOracle(t).advised(t, "ADAPTIVE_MODE", "true", "REDIS_HOST", "127.0.0.1:1", "STORE_FAILURE_MODE", mode)
 		testkit.Eventually(t, "five updates", func() bool { return len(p.adaptive().Updates) >= 5 })
 		s := p.adaptive()
-		if limit, source := p.inForce(); limit != 100 || source != "default" || s.Leader || s.Updates[0].Result != "away" ||
+		limit, source := p.inForce()
+		if limit != 100 || source != "default" || s.Leader || s.Updates[0].Result != "away" ||
 			s.Updates[0].Reason != "the store is unavailable, mode "+word+" is in force" {
 			t.Errorf("mode %s: in force %d of %s, told %+v", mode, limit, source, s)
 		}
@@ -220,17 +196,16 @@ func TestAdaptiveWithoutItsStore(t *testing.T) {
 // A proxy that hands over asks no more while it drains, and applies nothing.
 func TestAdaptiveHandOver(t *testing.T) {
 	arrived, open := make(chan bool), make(chan bool)
-	target := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+	target := serve(t, func(http.ResponseWriter, *http.Request) {
 		arrived <- true
 		<-open
-	}))
-	defer target.Close()
+	})
 	o := newOracle(t)
-	env := []string{"TARGET_URL", target.URL, "ADAPTIVE_MODE", "true", "PORT", testkit.FreePort(t), "TAKEOVER", "true"}
+	env := append(takeover(t), "TARGET_URL", target, "ADAPTIVE_MODE", "true")
 	old := o.advised(t, env...)
 	old.risesTo(105)
 	before := old.adaptive().Instance
-	held := old.open("/held")
+	held := old.Open("/held")
 	<-arrived
 	next := o.advised(t, env...)
 	old.Logged("INFO Proxy - Draining")
@@ -242,11 +217,11 @@ func TestAdaptiveHandOver(t *testing.T) {
 	}
 	close(open)
 	held.Close()
-	old.stops(0)
+	old.Ends(0)
 }
 
-// startAdvisor starts the advisor itself, not a stand-in, and returns its address.
-func startAdvisor(t *testing.T) (url string) {
+// startAdvisor starts the advisor itself, not a stand-in.
+func startAdvisor(t *testing.T) testkit.Endpoint {
 	t.Helper()
 	env := &service.Env{Addr: "127.0.0.1:0", Health: new(service.Health), Metrics: metric.New(),
 		Log: new(testkit.Log).Logger()}
@@ -261,21 +236,21 @@ func startAdvisor(t *testing.T) (url string) {
 			t.Error(err)
 		}
 	})
-	return "http://" + s.Addr().String()
+	return testkit.Endpoint{T: t, Addr: s.Addr().String()}
 }
 
 // Deliveries of stored requests count in the load of the target, and not in the demand: the
 // advisor learns from them what the proxy has counted.
 func TestDeliveriesAreNoDemand(t *testing.T) {
-	client := testkit.NewClient(t, startAdvisor(t))
+	itself := startAdvisor(t)
 	var seen atomic.Int32 // snapshots with deliveries
-	between := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	between := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		var sent struct{ ObservedRPS, ForwardedRPS, DeliveredRPS float64 }
 		if err := json.Unmarshal(body, &sent); err != nil {
 			t.Errorf("the proxy sends %s: %v", body, err)
 		}
-		status, _, answer := client.Do(r.Method, r.URL.Path, string(body))
+		status, answer := itself.Call(r.Method+" "+r.URL.Path+" Content-Type=application/json", string(body))
 		if err != nil || status != http.StatusOK {
 			t.Errorf("%s is answered %d %s, %v", body, status, answer, err)
 		}
@@ -289,11 +264,10 @@ func TestDeliveriesAreNoDemand(t *testing.T) {
 			Instances []struct{ ObservedRPS, ForwardedRPS float64 }
 		}
 		var past struct{ Rows []struct{ RPS float64 } }
-		_, _, known := client.Do("GET", "/v1/state", "")
-		_, _, rows := client.Do("GET", "/v1/history?span=60&resolution=raw", "")
-		if json.Unmarshal([]byte(known), &state) != nil || json.Unmarshal([]byte(rows), &past) != nil ||
-			len(state.Instances) != 1 || len(past.Rows) == 0 {
-			t.Errorf("the advisor knows %s and %s", known, rows)
+		itself.Decode("/v1/state", &state)
+		itself.Decode("/v1/history?span=60&resolution=raw", &past)
+		if len(state.Instances) != 1 || len(past.Rows) == 0 {
+			t.Errorf("the advisor knows %+v and %+v", state, past)
 			return
 		}
 		got, demand := state.Instances[0], past.Rows[len(past.Rows)-1].RPS
@@ -301,11 +275,10 @@ func TestDeliveriesAreNoDemand(t *testing.T) {
 		within.Near(t, "the demand", demand, sent.ObservedRPS)
 		within.Near(t, "what arrives", got.ObservedRPS, sent.ObservedRPS)
 		within.Near(t, "the load", got.ForwardedRPS, sent.ForwardedRPS+sent.DeliveredRPS)
-	}))
-	defer between.Close()
+	})
 	s := newShop(t)
 	p := launch(t, append(deferring(t, s, "algorithm: token, capacity: 1, fillRate: 20", "for: 600, reserve: 0"),
-		"ADVISOR_URL", between.URL, "ADAPTIVE_MODE", "shadow", "ADAPTIVE_UPDATE_INTERVAL", "1s", "ADAPTIVE_TIME_SCALE", "10"))
+		"ADVISOR_URL", between, "ADAPTIVE_MODE", "shadow", "ADAPTIVE_UPDATE_INTERVAL", "1s", "ADAPTIVE_TIME_SCALE", "10"))
 	for _, body := range []string{"one", "two", "three"} {
 		p.becomes(p.stored("", body).ID, "done")
 	}

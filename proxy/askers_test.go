@@ -1,12 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -31,63 +30,47 @@ const askerRules = `rules:
 // An asker is a program in front of an application that asks a proxy, as configured under
 // deploy/decision.
 type asker struct {
-	t     *testing.T
-	addr  string
+	testkit.Endpoint
 	proxy *running
-	app   string // address of the application
+	app   string // URL of the application
+}
+
+// startDecider starts a proxy that only decides, with further settings, and returns its decision port.
+func startDecider(t *testing.T, env ...string) (p *running, decisions testkit.Endpoint) {
+	t.Helper()
+	port := cmp.Or(testkit.Env(env)("DECISION_PORT"), testkit.FreePort(t))
+	p = launch(t, append([]string{"TARGET_URL", "none", "DECISION_PORT", port, "ADMIN_OPEN", "true", "EVENT_LOOPS", "1"},
+		env...))
+	return p, p.At(port)
 }
 
 // startAsker starts a proxy with further settings, an application and the program.
 func startAsker(t *testing.T, f front, env ...string) *asker {
 	t.Helper()
-	f.needed(t)
-	rules, port := ruleFile(t, askerRules), testkit.FreePort(t)
-	p := launch(t, append([]string{"TARGET_URL", "none", "DECISION_PORT", port, "RULES_FILE", rules, "ADMIN_OPEN",
-		"true", "EVENT_LOOPS", "1"}, env...))
-	app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
-		r *http.Request) {
-		fmt.Fprint(w, "app", r.URL.Path)
-	}))
-	t.Cleanup(app.Close)
-	at := app.Listener.Addr().String()
-	return &asker{t, f.start(t, port, at), p, at}
+	testkit.Installed(t, f.folder)
+	p, decisions := startDecider(t, append(env, "RULES_FILE", ruleFile(t, askerRules))...)
+	app := echo(t)
+	return &asker{f.start(t, decisions.Addr, app), p, app}
 }
 
-// try asks for something with fields, as in "GET /path X-A=1".
+// try sends a request and returns the status and the fields of its answer. POST has a body.
 func (a *asker) try(line string) (int, http.Header, error) {
-	words := strings.Fields(line)
 	body := ""
-	if words[0] == "POST" {
+	if strings.HasPrefix(line, "POST ") {
 		body = "0123456789"
 	}
-	req, err := http.NewRequest(words[0], "http://"+a.addr+words[1], strings.NewReader(body))
+	res, _, err := a.Try(line, body)
 	if err != nil {
 		return 0, nil, err
 	}
-	for _, field := range words[2:] {
-		name, value, _ := strings.Cut(field, "=")
-		if name == "Transfer-Encoding" {
-			req.ContentLength, req.Body = -1, io.NopCloser(strings.NewReader(body)) // of unknown length
-			continue
-		}
-		if name == "Host" {
-			req.Host = value
-		}
-		req.Header.Add(name, value)
-	}
-	res, err := http.DefaultTransport.RoundTrip(req)
-	if err != nil {
-		return 0, nil, err
-	}
-	defer res.Body.Close()
 	return res.StatusCode, res.Header, nil
 }
 
 func (a *asker) gets(line string, want int) http.Header {
-	a.t.Helper()
+	a.T.Helper()
 	status, header, err := a.try(line)
 	if err != nil || status != want {
-		a.t.Errorf("%s: %d, %v, want %d", line, status, err, want)
+		a.T.Errorf("%s: %d, %v, want %d", line, status, err, want)
 	}
 	return header
 }
@@ -109,7 +92,7 @@ func (a *asker) limits() {
 	a.gets("POST /only Host=a.example X-Key=1", 200)
 	header := a.gets("POST /only Host=a.example X-Key=1", 429)
 	if after, err := strconv.Atoi(header.Get("Retry-After")); err != nil || after < 1 {
-		a.t.Errorf("Retry-After is %q", header.Get("Retry-After"))
+		a.T.Errorf("Retry-After is %q", header.Get("Retry-After"))
 	}
 	a.gets("POST /only Host=a.example X-Key=1"+lies, 429)
 	a.gets("POST /only?a=b Host=a.example X-Key=1"+lies, 429)
@@ -124,17 +107,17 @@ func (a *asker) limits() {
 	a.gets("GET /only/z X-Key=3"+lies, 429)
 	a.gets("GET /busy", 200)
 	if status, _, err := a.try("GET /busy"); err != nil || status != 429 && status != 503 {
-		a.t.Errorf("a rule that refuses with 503: %d, %v", status, err)
+		a.T.Errorf("a rule that refuses with 503: %d, %v", status, err)
 	}
 	a.gets("POST /only Host=a.example X-Key=1"+byPage, 429)
 	a.gets("POST /only Host=a.example X-Key=4"+byPage, 200)
 	a.queues()
 	a.keepsConnections()
 	a.refusesLarge()
-	testkit.Freeze(a.t, a.proxy.Process.Pid)
+	testkit.Freeze(a.T, a.proxy.Process.Pid)
 	a.gets("POST /only Host=a.example X-Key=1", 200)
-	_ = a.proxy.Process.Kill()
-	testkit.Eventually(a.t, "requests pass without Weir", func() bool {
+	a.proxy.Kill()
+	testkit.Eventually(a.T, "requests pass without Weir", func() bool {
 		status, _, err := a.try("POST /only Host=a.example X-Key=1")
 		return err == nil && status == 200
 	})
@@ -143,7 +126,7 @@ func (a *asker) limits() {
 // queues fails unless a queue whose slots are further away than its asker waits admits the first
 // request alone.
 func (a *asker) queues() {
-	a.t.Helper()
+	a.T.Helper()
 	const requests = 10
 	statuses := make(chan int, requests)
 	for range requests {
@@ -153,7 +136,7 @@ func (a *asker) queues() {
 				err = errors.New("there is no Retry-After")
 			}
 			if err != nil {
-				a.t.Error(err)
+				a.T.Error(err)
 			}
 			statuses <- status
 		}()
@@ -163,25 +146,22 @@ func (a *asker) queues() {
 		got[<-statuses]++
 	}
 	if want := map[int]int{200: 1, 429: requests - 1}; !maps.Equal(got, want) {
-		a.t.Errorf("statuses of requests to a slow queue: %v, want %v", got, want)
+		a.T.Errorf("statuses of requests to a slow queue: %v, want %v", got, want)
 	}
 }
 
 // keepsConnections fails if the program opens a connection for each refused request: at some rate it would
 // run out of ports, and admit what it cannot ask about.
 func (a *asker) keepsConnections() {
-	a.t.Helper()
-	accepted := func() float64 {
-		_, text := a.proxy.call("GET /metrics")
-		return testkit.Samples(a.t, text)["ratelimiter_check_connections_total"]
-	}
+	a.T.Helper()
+	accepted := func() float64 { return a.proxy.Metrics()["ratelimiter_check_connections_total"] }
 	const requests = 30
 	before := accepted()
 	for range requests {
 		a.gets("POST /only Host=a.example X-Key=1", 429)
 	}
 	if n := accepted() - before; n > requests/10 {
-		a.t.Errorf("%d refused requests take %v connections", requests, n)
+		a.T.Errorf("%d refused requests take %v connections", requests, n)
 	}
 }
 
@@ -189,24 +169,24 @@ func (a *asker) keepsConnections() {
 // are that its client adds: a question that Weir cannot read must not pass as one that it does not
 // answer.
 func (a *asker) refusesLarge() {
-	a.t.Helper()
+	a.T.Helper()
 	for n := 50; n < 110; n++ {
 		if status, _, err := a.try("POST /only Host=a.example X-Key=1" + strings.Repeat(" X-F=1", n)); err != nil ||
 			status < 400 {
-			a.t.Errorf("with %d fields: %d, %v", n, status, err)
+			a.T.Errorf("with %d fields: %d, %v", n, status, err)
 		}
 		names := ""
 		for i := range n {
 			names += fmt.Sprintf(" X-F%d=1", i)
 		}
 		if status, _, err := a.try("POST /only Host=a.example X-Key=1" + names); err != nil || status < 400 {
-			a.t.Errorf("with %d fields of different names: %d, %v", n, status, err)
+			a.T.Errorf("with %d fields of different names: %d, %v", n, status, err)
 		}
 	}
 	for n := 7000; n < 34000; n += 500 {
 		if status, _, err := a.try("POST /only Host=a.example X-Key=1 X-F=" + strings.Repeat("x", n)); err == nil &&
 			status < 400 {
-			a.t.Errorf("with a field of %d bytes: %d", n, status)
+			a.T.Errorf("with a field of %d bytes: %d", n, status)
 		}
 	}
 }
@@ -271,110 +251,90 @@ func TestForms(t *testing.T) {
 - {id: queue, match: {path: /queue}, limit: {algorithm: leaky, capacity: 1, fillRate: 20}}
 - {id: free, match: {path: /exempt}, exempt: true}
 `)
-	port := testkit.FreePort(t)
-	p := launch(t, []string{"TARGET_URL", "none", "DECISION_PORT", port, "RULES_FILE", rules, "ADMIN_OPEN", "true",
-		"EVENT_LOOPS", "1"})
-	c := testkit.NewClient(t, "http://127.0.0.1:"+port)
-	forwarded := []string{"X-Forwarded-Method", "POST", "X-Forwarded-Uri", "/only?q=1", "X-Forwarded-Host",
-		"a.example", "X-Forwarded-For", "192.0.2.1"}
-	client := forwarded[6:]
-	with := func(fields []string, more ...string) []string { return append(append([]string{}, fields...), more...) }
-	for i, test := range []struct {
-		method, path string
-		fields       []string
-		status       int
-		part         string
-	}{
-		{"GET", "/check/forwarded", forwarded, 200, ""},
-		{"POST", "/check/forwarded", forwarded, 429, `"rule":"one"`},
-		{"GET", "/check/forwarded", with(forwarded, "X-Original-URI", "/free", "X-Original-Method", "GET"), 429, ""},
-		{"GET", "/check/forwarded", forwarded[2:], 400, "X-Forwarded-Method"},
-		// cannot be described
-		{"GET", "/check/forwarded", with(forwarded[:2], "X-Forwarded-Uri", "only", "X-Forwarded-Host", "a"), 200, ""},
-		// no host
-		{"GET", "/check/forwarded", with(forwarded[:4], "X-Forwarded-Host", "a b"), 200, ""},
-		{"GET", "/check/forwarded", with(forwarded[:4], "X-Forwarded-Host", ""), 200, ""},
-		{"GET", "/check/forwarded", with(forwarded[2:6], "X-Forwarded-Method", ""), 400,
-			"X-Forwarded-Method must not be empty"},
-		{"GET", "/check/forwarded?deny=403", forwarded, 403, ""},
-		{"GET", "/check/forwarded?deny=404", forwarded, 400, "deny=403"},
-		{"GET", "/check/forwarded", with(forwarded[:6], "X-Forwarded-For", "192.0.2.1, 192.0.2.2"), 200, ""},
-		{"GET", "/check/forwarded", with(forwarded[:6], "X-Forwarded-For", "192.0.2.9, 192.0.2.2"), 429, ""},
-		{"POST", "/check/path/only?q=2", with(forwarded, "Host", "a.example"), 200, ""}, // another host, by Go's client
-		{"GET", "/check/path/busy", client, 200, ""},
-		{"GET", "/check/path/busy", client, 503, `"rule":"busy"`},
-		{"GET", "/check/path/busy", nil, 403, "X-Forwarded-For"},
-		{"GET", "/check/path/named", client, 400, `"missing"`},
-		{"GET", "/check/path/named", with(client, "X-Name", "n"), 200, ""},
-		{"GET", "/check/path/queue", client, 200, ""},
-		{"GET", "/check/path/queue", client, 200, ""}, // when its slot has come
-		{"GET", "/check/path/exempt", client, 200, ""},
-		{"GET", "/check/path", nil, 404, "unknown form"},
-		{"GET", "/check/other", nil, 404, "unknown form"},
-	} {
-		status, header, body := c.Do(test.method, test.path, "", test.fields...)
-		if status != test.status || !strings.Contains(body, test.part) {
-			t.Errorf("%d, %s %q: %d %q, want %d with %q", i, test.path, test.fields, status, body, test.status, test.part)
-		}
-		if status == 503 && header.Get("X-Why") != "busy" || strings.Contains(test.path, "deny=403") &&
-			(header.Get("X-Weir-Status") != "429" || body != "") {
-			t.Errorf("%d, %s: %v", i, test.path, header)
-		}
-	}
-	twice := testkit.Dial(t, "127.0.0.1:"+port)
-	twice.Send("GET /check/forwarded HTTP/1.1\r\nHost: x\r\nX-Forwarded-Method: GET\r\nX-Forwarded-Uri: " +
-		"/only\r\nx-forwarded-uri: /free\r\nX-Forwarded-Host: x\r\n\r\n")
-	if res, body := twice.Answer("GET"); res.StatusCode != 400 ||
-		!strings.Contains(body, "X-Forwarded-Uri must appear once") {
-		t.Errorf("a field that is there twice: %d %q", res.StatusCode, body)
-	}
-	large := with(client, "X-Name", strings.Repeat("n", 59<<10))
+	p, at := startDecider(t, "RULES_FILE", rules)
+	const (
+		method, path, host = " X-Forwarded-Method=POST", " X-Forwarded-Uri=/only?q=1", " X-Forwarded-Host=a.example"
+		client             = " X-Forwarded-For=192.0.2.1"
+		described          = method + path + host
+		forwarded          = described + client
+	)
+	large := client + " X-Name=" + strings.Repeat("n", 59<<10)
 	for i := range 480 {
-		large = append(large, fmt.Sprintf("X-%d", i), "a")
+		large += fmt.Sprintf(" X-%d=a", i)
 	}
-	if status, _, body := c.Do("GET", "/check/path/free", "", large...); status != 200 {
-		t.Errorf("a large question: %d %q", status, body)
+	for i, test := range []struct {
+		request string
+		status  int
+		part    string
+	}{
+		{"GET /check/forwarded" + forwarded, 200, ""},
+		{"POST /check/forwarded" + forwarded, 429, `"rule":"one"`},
+		{"GET /check/forwarded" + forwarded + " X-Original-URI=/free X-Original-Method=GET", 429, ""},
+		{"GET /check/forwarded" + path + host + client, 400, "X-Forwarded-Method"},
+		{"GET /check/forwarded" + method + " X-Forwarded-Uri=only X-Forwarded-Host=a", 200, ""}, // cannot be described
+		{"GET /check/forwarded" + method + path + " X-Forwarded-Host=a\tb", 200, ""},            // no host
+		{"GET /check/forwarded" + method + path + " X-Forwarded-Host=", 200, ""},
+		{"GET /check/forwarded" + path + host + " X-Forwarded-Method=", 400, "X-Forwarded-Method must not be empty"},
+		{"GET /check/forwarded?deny=403" + forwarded, 403, ""},
+		{"GET /check/forwarded?deny=404" + forwarded, 400, "deny=403"},
+		{"GET /check/forwarded" + described + " X-Forwarded-For=192.0.2.1,192.0.2.2", 200, ""},
+		{"GET /check/forwarded" + described + " X-Forwarded-For=192.0.2.9,192.0.2.2", 429, ""},
+		{"GET /check/forwarded" + forwarded + " x-forwarded-uri=/free", 400, "X-Forwarded-Uri must appear once"},
+		{"POST /check/path/only?q=2" + forwarded, 200, ""}, // another host
+		{"GET /check/path/busy" + client, 200, ""},
+		{"GET /check/path/busy" + client, 503, `"rule":"busy"`},
+		{"GET /check/path/busy", 403, "X-Forwarded-For"},
+		{"GET /check/path/named" + client, 400, `"missing"`},
+		{"GET /check/path/named X-Name=n" + client, 200, ""},
+		{"GET /check/path/queue" + client, 200, ""},
+		{"GET /check/path/queue" + client, 200, ""}, // when its slot has come
+		{"GET /check/path/exempt" + client, 200, ""},
+		{"GET /check/path/free" + large, 200, ""},
+		{"GET /check/path/free Host=page.example:" + at.Port() + client, 403, "number of this port"}, // as of a page
+		{"GET /check/path", 404, "unknown form"},
+		{"GET /check/other", 404, "unknown form"},
+	} {
+		res, body := at.Do(test.request)
+		if res.StatusCode != test.status || !strings.Contains(body, test.part) {
+			t.Errorf("%d, %.200s: %d %q, want %d with %q", i, test.request, res.StatusCode, body, test.status, test.part)
+		}
+		if res.StatusCode == 503 && res.Header.Get("X-Why") != "busy" || strings.Contains(test.request, "deny=403") &&
+			(res.Header.Get("X-Weir-Status") != "429" || body != "") {
+			t.Errorf("%d, %s: %v", i, test.request, res.Header)
+		}
 	}
-	page := testkit.Dial(t, "127.0.0.1:"+port)
-	page.Send("GET /check/path/free HTTP/1.1\r\nHost: page.example:" + port + "\r\nX-Forwarded-For: 192.0.2.1\r\n\r\n")
-	if res, body := page.Answer("GET"); res.StatusCode != 403 || !strings.Contains(body, "number of this port") {
-		t.Errorf("a page whose name leads here: %d %q", res.StatusCode, body)
-	}
-	p.gets("GET /metrics", 200, `ratelimiter_check_requests_total{api="check",code="429"} 3`)
-	_, header, body := c.Do("GET", "/check/forwarded", "", forwarded...)
-	id := header.Get("X-Weir-Decision")
+	p.Gets("GET /metrics", 200, `ratelimiter_check_requests_total{api="check",code="429"} 3`)
+	res, body := at.Do("GET /check/forwarded" + forwarded)
+	id := res.Header.Get("X-Weir-Decision")
 	if !strings.Contains(body, `"decision":"`+id+`"`) {
 		t.Errorf("the decision id %q is not in %s", id, body)
 	}
-	p.gets("GET /config/decisions/"+id, 200, `"client":"192.0.2.1"`)
+	p.Gets("GET /config/decisions/"+id, 200, `"client":"192.0.2.1"`)
 }
 
 // Without targets, settings about targets are reported to have no effect, and none may be posted.
 func TestSettingsWithoutTargets(t *testing.T) {
-	p := launch(t, []string{"TARGET_URL", "none", "DECISION_PORT", testkit.FreePort(t), "TARGET_TIMEOUT", "3s",
-		"GATE_WAIT", "1s", "ADMIN_OPEN", "true", "EVENT_LOOPS", "1"})
+	p, _ := startDecider(t, "TARGET_TIMEOUT", "3s", "GATE_WAIT", "1s")
 	for _, name := range []string{"TARGET_TIMEOUT", "GATE_WAIT"} {
 		p.Logged("WARN Proxy - " + name + " has no effect with TARGET_URL=none")
 	}
-	p.gets("POST /config/targets", 409, "TARGET_URL is none", `{"targets":["http://127.0.0.1:1"]}`)
+	p.Gets("POST /config/targets", 409, "TARGET_URL is none", `{"targets":["http://127.0.0.1:1"]}`)
 }
 
 // An asker that is not on this machine, is not a trusted proxy and has no token may not describe
 // requests.
 func TestUntrustedAskers(t *testing.T) {
-	port := testkit.FreePort(t)
-	launch(t, []string{"TARGET_URL", "none", "DECISION_PORT", port, "DECISION_BIND", "0.0.0.0", "DECISION_TOKEN",
-		"secret", "TRUSTED_PROXIES", "127.0.0.2/32", "EVENT_LOOPS", "1"})
+	_, at := startDecider(t, "DECISION_BIND", "0.0.0.0", "DECISION_TOKEN", "secret", "TRUSTED_PROXIES", "127.0.0.2/32")
+	const request = "GET /check/path/x X-Forwarded-For=192.0.2.1"
 	for _, test := range []struct {
-		from, field string
+		from, token string
 		status      int
-	}{{"127.0.0.1", "X-A: b", 403}, {"127.0.0.1", "Authorization: Bearer wrong", 403},
-		{"127.0.0.1", "Authorization: Bearer secret", 200}, {"127.0.0.2", "X-Forwarded-For: 192.0.2.1", 200}} {
-		c := testkit.DialFrom(t, test.from, "127.0.0.1:"+port)
-		c.Send("GET /check/path/x HTTP/1.1\r\nHost: x\r\n" + test.field + "\r\n\r\n")
-		if res, body := c.Answer("GET"); res.StatusCode != test.status || test.status == 403 &&
-			!strings.Contains(body, "asker is not trusted") {
-			t.Errorf("from %s with %s: %d %q, want %d", test.from, test.field, res.StatusCode, body, test.status)
-		}
+		part        string
+	}{
+		{"127.0.0.1", "", 403, "asker is not trusted"}, {"127.0.0.1", "wrong", 403, "asker is not trusted"},
+		{"127.0.0.1", "secret", 200, ""}, {"127.0.0.2", "", 200, ""},
+	} {
+		at.From, at.Token = test.from, test.token
+		at.Gets(request, test.status, test.part)
 	}
 }

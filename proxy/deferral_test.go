@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,12 +14,13 @@ import (
 	"time"
 
 	"weir/internal/test/testkit"
+	"weir/proxy/store/postgres/postgrestest"
 	"weir/proxy/store/redis/redistest"
 )
 
 // A shop is a target that keeps what it gets, and when.
 type shop struct {
-	*httptest.Server
+	URL    string
 	mu     sync.Mutex
 	orders []string // bodies
 	at     []time.Time
@@ -31,7 +31,7 @@ type shop struct {
 
 func newShop(t *testing.T) *shop {
 	s := new(shop)
-	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s.URL = serve(t, func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
 			return
@@ -53,8 +53,7 @@ func newShop(t *testing.T) *shop {
 		}
 		w.WriteHeader(http.StatusCreated)
 		fmt.Fprintf(w, "got %s", body)
-	}))
-	t.Cleanup(s.Close)
+	})
 	return s
 }
 
@@ -63,6 +62,18 @@ func (s *shop) got() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.orders)
+}
+
+// late are the orders that were delivered.
+func (s *shop) late() (orders []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, body := range s.orders {
+		if s.fields[i].Get("X-Weir-Deferred") != "" {
+			orders = append(orders, body)
+		}
+	}
+	return orders
 }
 
 func (s *shop) answers(status int) {
@@ -79,8 +90,7 @@ func deferring(t *testing.T, s *shop, limit, terms string) []string {
 		limit + "}, defer: {" + terms + "}}\n"
 	testkit.WriteFile(t, rules, text)
 	return []string{"TARGET_URL", s.URL, "RULES_FILE", rules, "DEFER_URL", "file:" + filepath.Join(folder, "queue"),
-		"RATE_LIMIT_LIMIT", "1000000",
-		"GATE", "off"} // it sheds what waits for long, as much may on a busy machine
+		"RATE_LIMIT_LIMIT", "1000000", "GATE", "off"} // it sheds what waits for long, as much may on a busy machine
 }
 
 // A promise is the body of a 202.
@@ -91,11 +101,11 @@ type promise struct {
 
 // order sends an order and returns its status, and the promise of a 202.
 func (p *running) order(fields, body string) (status int, made promise) {
-	p.t.Helper()
-	status, text := p.call("POST /orders X-Shop=a "+fields, body)
+	p.T.Helper()
+	status, text := p.Call("POST /orders?"+body+" X-Shop=a "+fields, body)
 	if status == http.StatusAccepted {
 		if err := json.Unmarshal([]byte(text), &made); err != nil {
-			p.t.Fatalf("%s: %v", text, err)
+			p.T.Fatalf("%s: %v", text, err)
 		}
 	}
 	return status, made
@@ -103,8 +113,8 @@ func (p *running) order(fields, body string) (status int, made promise) {
 
 // stored sends an order again and again until one is refused and stored.
 func (p *running) stored(fields, body string) (made promise) {
-	p.t.Helper()
-	testkit.Eventually(p.t, body+" is stored", func() (ok bool) {
+	p.T.Helper()
+	testkit.Eventually(p.T, body+" is stored", func() (ok bool) {
 		var status int
 		status, made = p.order(async+fields, body)
 		return status == http.StatusAccepted
@@ -114,64 +124,88 @@ func (p *running) stored(fields, body string) (made promise) {
 
 // state is what became of a request.
 func (p *running) state(id string) string {
-	p.t.Helper()
-	var told struct{ State string }
-	status, text := p.call("GET /deferred/" + id + " X-Shop=a")
-	if err := json.Unmarshal([]byte(text), &told); status != 200 || err != nil {
-		p.t.Fatalf("answered %d %s", status, text)
-	}
-	return told.State
+	p.T.Helper()
+	var request struct{ State string }
+	p.Decode("/deferred/"+id+" X-Shop=a", &request)
+	return request.State
 }
 
 // becomes waits for a state.
 func (p *running) becomes(id, state string) {
-	p.t.Helper()
-	testkit.Eventually(p.t, id+" is "+state, func() bool { return p.state(id) == state })
+	p.T.Helper()
+	testkit.Eventually(p.T, id+" is "+state, func() bool { return p.state(id) == state })
 }
 
 const async = "Prefer=respond-async "
 
-// Two proxies share a queue in Redis: what one has stored the other delivers, in order, and both
-// tell of it. While Redis is unavailable the answer is 429.
-func TestDeferralInRedis(t *testing.T) {
-	s, server := newShop(t), redistest.Start(t, "--appendonly", "yes")
-	env := append(append(deferring(t, s, "algorithm: token, capacity: 1, fillRate: 20", "for: 600, reserve: 0"),
-		inRedis(server)...),
-		"DEFER_URL", "redis:", "STORE_FAILURE_MODE", "local")
-	a, b := launch(t, env), launch(t, env)
-	var made []promise
-	var want []string
-	for i := range 20 {
-		body := fmt.Sprint("order", i)
-		m := []*running{a, b}[i%2].stored("", body)
-		if made, want = append(made, m), append(want, body); m.Durability != "everysec" {
-			t.Errorf("promised %+v", m)
-		}
+// A sharedQueue is a store of limits and of a queue.
+type sharedQueue struct {
+	env           []string
+	durability    string
+	kill, restart func()
+}
+
+func queueInRedis(t *testing.T) sharedQueue {
+	s := redistest.Start(t, "--appendonly", "yes")
+	return sharedQueue{append(inRedis(s), "DEFER_URL", "redis:"), "everysec", s.Kill, s.Start}
+}
+
+func queueInPostgres(t *testing.T) sharedQueue {
+	s := postgrestest.Start(t, "-c", "fsync=on")
+	env := []string{"DEFER_URL", "postgres:", "POSTGRES_URL", s.URL("weir", "weir"), "POSTGRES_TIMEOUT", "2s"}
+	return sharedQueue{env, "fsync", func() { s.Signal(syscall.SIGKILL) }, s.Restart}
+}
+
+// Two proxies share a queue: what one has stored the other delivers, in order and once, and both tell of it,
+// also when one is killed. While the store is unavailable, what would be stored is refused as without
+// a queue; nothing that was accepted is lost.
+func TestDeferralShared(t *testing.T) {
+	const lost = "ERROR Deferred - Queue cannot be written, refusing instead reason="
+	const back = "INFO Deferred - Queue writes again"
+	starts := map[string]func(*testing.T) sharedQueue{"Redis": queueInRedis, "PostgreSQL": queueInPostgres}
+	for name, start := range starts {
+		t.Run(name, func(t *testing.T) {
+			s, queue := newShop(t), start(t)
+			env := append(deferring(t, s, "algorithm: token, capacity: 1, fillRate: 20", "for: 600, reserve: 0"), queue.env...)
+			env = append(env, "STORE_FAILURE_MODE", "local")
+			a, b := launch(t, env), launch(t, env)
+			a.Logged("INFO Deferred - Opened queue waiting=0 dead=0 durability=" + queue.durability)
+			var ids, want []string
+			for i := range 20 {
+				want = append(want, fmt.Sprint("order", i))
+				made := []*running{a, b}[i%2].stored("", want[i])
+				if ids = append(ids, made.ID); made.Durability != queue.durability || made.Scope != "shared" {
+					t.Errorf("promised %+v", made)
+				}
+			}
+			for i, id := range ids {
+				[]*running{b, a}[i%2].becomes(id, "done")
+			}
+			ids = a.keeps(3)
+			for _, id := range ids {
+				b.becomes(id, "waiting")
+			}
+			a.Kill()
+			queue.kill()
+			testkit.Eventually(t, "an order is refused", func() bool {
+				status, _ := b.order(async, "refused")
+				if status != http.StatusCreated && status != http.StatusTooManyRequests {
+					t.Errorf("answered %d", status)
+				}
+				return status == http.StatusTooManyRequests
+			})
+			b.Logged(lost)
+			queue.restart()
+			b.Logged(back)
+			b.goesOn(append(ids, b.stored("", "afterwards").ID))
+			if got := s.late(); !slices.Equal(got, append(want, "kept0", "kept1", "kept2", "afterwards")) {
+				t.Errorf("delivered %q", got)
+			}
+			if n, m := len(b.Log.Lines(lost)), len(b.Log.Lines(back)); n != 1 || m != 1 {
+				t.Errorf("logged %d times that writing fails and %d times that it works", n, m)
+			}
+		})
 	}
-	for i, m := range made {
-		[]*running{b, a}[i%2].becomes(m.ID, "done")
-	}
-	s.mu.Lock()
-	var late []string
-	for i, body := range s.orders {
-		if s.fields[i].Get("X-Weir-Deferred") != "" {
-			late = append(late, body)
-		}
-	}
-	s.mu.Unlock()
-	if !slices.Equal(late, want) {
-		t.Errorf("delivered %q, want %q", late, want)
-	}
-	server.Kill()
-	testkit.Eventually(t, "a refused order is not stored", func() bool {
-		status, _ := a.order(async, "unstored")
-		if status >= 500 {
-			t.Fatalf("answered %d", status)
-		}
-		return status == http.StatusTooManyRequests
-	})
-	server.Start()
-	a.becomes(a.stored("", "again").ID, "done")
 }
 
 // What a limit refuses is delivered later: in order, once, with what the target gave for an
@@ -201,22 +235,15 @@ func TestDeferral(t *testing.T) {
 	if took := time.Since(began); len(s.got()) != n || took < (n-1)*time.Second/rate {
 		t.Errorf("%d live and deferred orders in %v, want %d at %d per second", len(s.got()), took, n, rate)
 	}
-	var late []string
-	for _, body := range s.got() {
-		if slices.Contains(want, body) {
-			late = append(late, body)
-		}
-	}
-	if !slices.Equal(late, want) {
+	if late := s.late(); !slices.Equal(late, want) {
 		t.Errorf("delivered %q, want %q", late, want)
 	}
-	p.gets("GET /deferred/"+made[0].ID+"/result X-Shop=a", 201, "got "+want[0])
-	if n, rejected := p.counted("orders", "deferred"), p.counted("orders", "rejected"); n != fmt.Sprint(len(made)) ||
-		rejected != "0" {
-		t.Errorf("counted %s as deferred and %s as rejected, want %d and none", n, rejected, len(made))
+	p.Gets("GET /deferred/"+made[0].ID+"/result X-Shop=a", 201, "got "+want[0])
+	if n, rejected := p.counted("orders", "deferred"), p.counted("orders", "rejected"); n != len(made) || rejected != 0 {
+		t.Errorf("counted %d as deferred and %d as rejected, want %d and none", n, rejected, len(made))
 	}
-	p.gets("GET /deferred/"+made[0].ID+" X-Shop=b", 404, "no such request")
-	p.gets("DELETE /deferred/"+made[0].ID+" X-Shop=a", 409, "")
+	p.Gets("GET /deferred/"+made[0].ID+" X-Shop=b", 404, "no such request")
+	p.Gets("DELETE /deferred/"+made[0].ID+" X-Shop=a", 409, "")
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i, h := range s.fields {
@@ -244,20 +271,20 @@ func TestDeferralRetries(t *testing.T) {
 		t.Errorf("the same request: %d %+v, want %s", status, again, made.ID)
 	}
 	p.becomes(made.ID, "failed")
-	p.gets("GET /deferred/"+made.ID+"/result X-Shop=a", 200, "not keyed")
+	p.Gets("GET /deferred/"+made.ID+"/result X-Shop=a", 200, "not keyed")
 	p.Logged("WARN Deferred - Gave up rule=orders id=" + made.ID)
 
 	s.answers(0)
-	p.gets("POST /config/deferred/"+made.ID, 200, `{"changed":1}`, `{"action":"retry"}`)
+	p.Gets("POST /config/deferred/"+made.ID, 200, `{"changed":1}`, `{"action":"retry"}`)
 	p.becomes(made.ID, "done")
-	p.gets("POST /config/deferred/"+made.ID, 409, "", `{"action":"retry"}`)
-	p.gets("GET /config/deferred?state=done", 200, made.ID)
-	p.gets("GET /config/deferred?state=gone", 400, "must be one of waiting, delivering")
-	p.gets("POST /config/deferred", 200, "", `{"rule":"orders","paused":true}`)
+	p.Gets("POST /config/deferred/"+made.ID, 409, "", `{"action":"retry"}`)
+	p.Gets("GET /config/deferred?state=done", 200, made.ID)
+	p.Gets("GET /config/deferred?state=gone", 400, "must be one of waiting, delivering")
+	p.Gets("POST /config/deferred", 200, "", `{"rule":"orders","paused":true}`)
 
 	kept := p.stored("", "unkeyed")
-	p.gets("DELETE /deferred/"+kept.ID+" X-Shop=a", 204, "")
-	p.gets("GET /deferred/"+kept.ID+" X-Shop=a", 200, `"cancelled"`)
+	p.Gets("DELETE /deferred/"+kept.ID+" X-Shop=a", 204, "")
+	p.Gets("GET /deferred/"+kept.ID+" X-Shop=a", 200, `"cancelled"`)
 }
 
 // What was accepted is there after a crash, and is delivered then.
@@ -269,8 +296,7 @@ func TestDeferralSurvives(t *testing.T) {
 	for i := range 5 {
 		ids = append(ids, p.stored(fmt.Sprintf("Idempotency-Key=k%d", i), fmt.Sprint("order", i)).ID)
 	}
-	_ = p.Process.Signal(syscall.SIGKILL)
-	p.Status()
+	p.Kill()
 	p = launch(t, env)
 	p.Logged("INFO Deferred - Opened queue")
 	for _, id := range ids {
@@ -280,8 +306,8 @@ func TestDeferralSurvives(t *testing.T) {
 
 // keeps has n orders stored and the rule paused, so that none is delivered.
 func (p *running) keeps(n int) (ids []string) {
-	p.t.Helper()
-	p.gets("POST /config/deferred", 200, "", `{"rule":"orders","paused":true}`)
+	p.T.Helper()
+	p.Gets("POST /config/deferred", 200, "", `{"rule":"orders","paused":true}`)
 	for i := range n {
 		ids = append(ids, p.stored(fmt.Sprintf("Idempotency-Key=k%d", i), fmt.Sprint("kept", i)).ID)
 	}
@@ -290,8 +316,8 @@ func (p *running) keeps(n int) (ids []string) {
 
 // goesOn has what is stored delivered.
 func (p *running) goesOn(ids []string) {
-	p.t.Helper()
-	p.gets("POST /config/deferred", 200, "", `{"rule":"orders","paused":false}`)
+	p.T.Helper()
+	p.Gets("POST /config/deferred", 200, "", `{"rule":"orders","paused":false}`)
 	for _, id := range ids {
 		p.becomes(id, "done")
 	}
@@ -304,10 +330,9 @@ func TestDeferralWhileOpen(t *testing.T) {
 	env := deferring(t, s, fmt.Sprintf("algorithm: token, capacity: 1, fillRate: %d", rate), "reserve: 0")
 	p := launch(t, env)
 	ids := p.keeps(n)
-	_ = p.Process.Signal(syscall.SIGTERM)
-	p.stops(0)
+	p.Terminate()
 
-	p = launch(t, append(env, "REDIS_HOST", "127.0.0.1", "REDIS_PORT", testkit.FreePort(t), "STORE_FAILURE_MODE", "open"))
+	p = launch(t, append(env, "REDIS_HOST", testkit.FreeAddr(t), "STORE_FAILURE_MODE", "open"))
 	p.Logged("entering fail-open mode")
 	before, began := len(s.got()), time.Now()
 	p.goesOn(ids)
@@ -323,19 +348,13 @@ func TestDeferralWhileClosed(t *testing.T) {
 	env := deferring(t, s, "algorithm: token, capacity: 1, fillRate: 100", "reserve: 0")
 	p := launch(t, env)
 	ids := p.keeps(2)
-	_ = p.Process.Signal(syscall.SIGTERM)
-	p.stops(0)
+	p.Terminate()
 
 	before := len(s.got())
-	p = launch(t, append(slices.Clone(env), "REDIS_HOST", "127.0.0.1", "REDIS_PORT", testkit.FreePort(t),
-		"STORE_FAILURE_MODE", "closed"))
-	p.gets("POST /config/deferred", 200, "", `{"rule":"orders","paused":false}`)
-	testkit.Eventually(t, "a delivery is refused", func() bool {
-		_, text := p.call("GET /metrics")
-		return strings.Contains(text, `ratelimiter_deferred_deliveries_total{rule="orders",outcome="refused"}`)
-	})
-	_ = p.Process.Signal(syscall.SIGTERM)
-	p.stops(0)
+	p = launch(t, append(slices.Clone(env), "REDIS_HOST", testkit.FreeAddr(t), "STORE_FAILURE_MODE", "closed"))
+	p.Gets("POST /config/deferred", 200, "", `{"rule":"orders","paused":false}`)
+	p.Await("GET /metrics", 200, `ratelimiter_deferred_deliveries_total{rule="orders",outcome="refused"}`)
+	p.Terminate()
 	if got := s.got()[before:]; len(got) > 0 {
 		t.Errorf("delivered %q without a decision", got)
 	}
@@ -349,15 +368,13 @@ func TestDeferralWhileClosed(t *testing.T) {
 // A successor has the queue when its predecessor has given it up, and delivers what is in it.
 func TestDeferralTakeover(t *testing.T) {
 	s := newShop(t)
-	env := append(deferring(t, s, "algorithm: token, capacity: 1, fillRate: 5", "reserve: 0"), "TAKEOVER", "true",
-		"PORT", testkit.FreePort(t))
+	env := append(takeover(t), deferring(t, s, "algorithm: token, capacity: 1, fillRate: 5", "reserve: 0")...)
 	old := launch(t, env)
 	ids := old.keeps(5)
 	next := launch(t, env)
 	old.Logged("INFO Proxy - Stopped")
 	next.Logged("INFO Deferred - Opened queue waiting=5")
-	testkit.Eventually(t, "the queue can be read",
-		func() bool { status, _ := next.call("GET /config/deferred"); return status == 200 })
+	next.Await("GET /config/deferred", 200, "")
 	before := len(s.got())
 	next.goesOn(ids)
 	if got := s.got()[before:]; !slices.Equal(got, []string{"kept0", "kept1", "kept2", "kept3", "kept4"}) {
@@ -376,34 +393,22 @@ func TestDeferralAdvertise(t *testing.T) {
 			"PORT", port, "DEFER_PATH", "/later/", "DEFER_ADVERTISE", strings.Join(urls, ","))))
 	}
 	a, b := proxies[0], proxies[1]
-	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	ask := func(p *running, method, path, shop string) (int, string) {
-		t.Helper()
-		r, _ := http.NewRequest(method, "http://"+p.addr+path, nil)
-		r.Header.Set("X-Shop", shop)
-		res := testkit.Must(client.Do(r))(t)
-		defer res.Body.Close()
-		return res.StatusCode, res.Header.Get("Location")
-	}
-	made := b.stored("", "order")
-	for _, path := range []string{"/later/" + made.ID, "/later/" + made.ID + "?x=%20", "/later/" + made.ID + "/result"} {
-		for _, method := range []string{"GET", "DELETE"} {
-			if method == "DELETE" && strings.HasSuffix(path, "/result") {
-				continue
-			}
-			if status, to := ask(a, method, path, "a"); status != 307 || to != "http://127.0.0.1:"+ports[1]+path {
-				t.Errorf("%s %s is answered %d %s", method, path, status, to)
-			}
+	path := "/later/" + b.stored("", "order").ID
+	for _, request := range []string{"GET " + path, "DELETE " + path, "GET " + path + "?x=%20",
+		"DELETE " + path + "?x=%20", "GET " + path + "/result"} {
+		res, _ := a.Do(request + " X-Shop=a")
+		_, target, _ := strings.Cut(request, " ")
+		if to := res.Header.Get("Location"); res.StatusCode != 307 || to != "http://"+b.Addr+target {
+			t.Errorf("%s is answered %d %s", request, res.StatusCode, to)
 		}
 	}
-	testkit.Eventually(t, "it is done",
-		func() bool { status, _ := ask(b, "GET", "/later/"+made.ID+"/result", "a"); return status == 201 })
+	b.Await("GET "+path+"/result X-Shop=a", 201, "")
 	for _, f := range []struct {
-		p        *running
-		id, shop string
-	}{{b, made.ID, "b"}, {a, "x", "a"}, {b, "00000000000000000000000000", "a"}} {
-		if status, to := ask(f.p, "GET", "/later/"+f.id, f.shop); status != 404 || to != "" {
-			t.Errorf("%s by %s is answered %d %s", f.id, f.shop, status, to)
+		p       *running
+		request string
+	}{{b, path + " X-Shop=b"}, {a, "/later/x X-Shop=a"}, {b, "/later/00000000000000000000000000 X-Shop=a"}} {
+		if res, _ := f.p.Do("GET " + f.request); res.StatusCode != 404 || res.Header.Get("Location") != "" {
+			t.Errorf("%s is answered %d %v", f.request, res.StatusCode, res.Header)
 		}
 	}
 }
@@ -415,41 +420,22 @@ func TestDeferralTruncated(t *testing.T) {
 	s, admin := newShop(t), testkit.FreePort(t)
 	p := launch(t, append(deferring(t, s, "algorithm: fixed, limit: 1, window: 1", "reserve: 0, result: {bytes: 6}"),
 		"ADMIN_PORT", admin))
-	id := ""
-	testkit.Eventually(t, "an order is stored", func() bool {
-		status, made := p.order(async, "order")
-		id = made.ID
-		return status == 202
-	})
-	ask := func(addr, path string) (res *http.Response, body string) {
-		r, _ := http.NewRequest("GET", "http://"+addr+"/deferred/"+id+path, nil)
-		r.Header.Set("X-Shop", "a")
-		res = testkit.Must(http.DefaultClient.Do(r))(t)
-		defer res.Body.Close()
-		text, err := io.ReadAll(res.Body)
-		if err != nil {
-			t.Errorf("at %s: %q, %v", addr, text, err)
-		}
-		return res, string(text)
+	path := "/deferred/" + p.stored("", "order").ID
+	for _, at := range []testkit.Endpoint{p.Endpoint, p.At(admin)} {
+		at.Await("GET "+path+" X-Shop=a", 200, `"done"`)
+		at.Gets("GET "+path+" X-Shop=a", 200, `"bytes":9,"truncated":true`)
 	}
-	for _, addr := range []string{p.addr, "127.0.0.1:" + admin} {
-		testkit.Eventually(t, "it is done", func() bool { _, text := ask(addr, ""); return strings.Contains(text, `"done"`) })
-		if _, text := ask(addr, ""); !strings.Contains(text, `"bytes":9,"truncated":true`) {
-			t.Errorf("at %s: %s", addr, text)
-		}
-	}
-	res, text := ask(p.addr, "/result")
+	res, text := p.Do("GET " + path + "/result X-Shop=a")
 	h := res.Header
 	if res.StatusCode != 201 || text != "got or" || h.Get("X-Weir-Truncated") != "9" ||
-		h.Get("Cache-Control") != "no-store" ||
-		h.Get("Content-Type") != "text/plain; charset=utf-8" ||
+		h.Get("Cache-Control") != "no-store" || h.Get("Content-Type") != "text/plain; charset=utf-8" ||
 		h.Get("Content-Security-Policy") != "sandbox; frame-ancestors 'none'" ||
 		h.Get("X-Content-Type-Options") != "nosniff" {
 		t.Errorf("at the data port: %d %v %q", res.StatusCode, h, text)
 	}
-	if res, text = ask("127.0.0.1:"+admin, "/result"); res.StatusCode != 421 ||
-		!strings.Contains(text, "the port for clients") || strings.Contains(text, "got") {
-		t.Errorf("at the port for operators: %d %q", res.StatusCode, text)
+	text = p.At(admin).Gets("GET "+path+"/result X-Shop=a", 421, "the port for clients")
+	if strings.Contains(text, "got") {
+		t.Errorf("at the port for operators: %q", text)
 	}
 }
 
@@ -457,10 +443,7 @@ func TestDeferralTruncated(t *testing.T) {
 func TestDeferralOff(t *testing.T) {
 	env := deferring(t, newShop(t), "algorithm: fixed, limit: 1, window: 1", "")
 	at := slices.Index(env, "DEFER_URL")
-	cmd := program(t, slices.Delete(env, at, at+2))
-	if out, errs := testkit.Ends(t, cmd, 2); !strings.Contains(out+errs, "rules[0].defer: DEFER_URL is not set") {
-		t.Errorf("it says %s%s", out, errs)
-	}
+	cannotStart(t, slices.Delete(env, at, at+2), 2, "rules[0].defer: DEFER_URL is not set")
 }
 
 // What cannot be stored is refused, with the reason in answer, log and count.
@@ -468,21 +451,18 @@ func TestDeferralBounds(t *testing.T) {
 	s := newShop(t)
 	// one entry is accepted per second, and the line has room for one
 	p := launch(t, append(deferring(t, s, "algorithm: fixed, limit: 1, window: 3600", "perKey: 1"), "DEFER_RATE", "1"))
-	p.gets("POST /config/deferred", 200, "", `{"rule":"orders","paused":true}`)
+	p.Gets("POST /config/deferred", 200, "", `{"rule":"orders","paused":true}`)
 	p.stored("", "first")
 	for _, f := range []struct{ answer, log string }{
 		{`"deferred":"too many requests are being stored"`,
 			"WARN Deferred - DEFER_RATE is reached, refusing rule=orders rate=1 "},
 		{`"deferred":"queue is full"`, "WARN Deferred - Queue is full, refusing rule=orders bound=line waiting=1 "},
 	} {
-		testkit.Eventually(t, f.answer, func() bool {
-			status, text := p.call("POST /orders X-Shop=a "+async, "more")
-			return status == 429 && strings.Contains(text, f.answer)
-		})
+		p.Await("POST /orders X-Shop=a "+async, 429, f.answer, "more")
 		p.Logged(f.log)
 	}
 	p.Logged("WARN RateLimiter - Requests rejected: limit exceeded rule=orders")
-	if n := p.counted("orders", "deferred"); n != "1" {
-		t.Errorf("%s are counted as deferred, want 1", n)
+	if n := p.counted("orders", "deferred"); n != 1 {
+		t.Errorf("%d are counted as deferred, want 1", n)
 	}
 }

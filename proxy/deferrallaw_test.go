@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -27,10 +26,10 @@ var lawLimits = []struct {
 	limit.Config
 }{
 	{"algorithm: token, capacity: 4, fillRate: 40", limit.Config{Algorithm: limit.Token, Capacity: 4, FillRate: 40}},
-	{"algorithm: gcra, limit: 40, window: 1, burst: 4", limit.Config{Algorithm: limit.GCRA, Limit: 40, Window: 1,
-		Burst: 4}},
-	{"algorithm: sliding_log, limit: 10, window: 0.25", limit.Config{Algorithm: limit.SlidingLog, Limit: 10,
-		Window: 0.25}},
+	{"algorithm: gcra, limit: 40, window: 1, burst: 4",
+		limit.Config{Algorithm: limit.GCRA, Limit: 40, Window: 1, Burst: 4}},
+	{"algorithm: sliding_log, limit: 10, window: 0.25",
+		limit.Config{Algorithm: limit.SlidingLog, Limit: 10, Window: 0.25}},
 }
 
 // An audited is a proxy whose admissions can be told: by its access log, and by what its target got.
@@ -52,28 +51,16 @@ func inRedis(s *redistest.Server) []string {
 	return []string{"REDIS_HOST", s.Addr(), "REDIS_TIMEOUT", "2s"}
 }
 
-// sends sends an order that is admitted, or stored if it prefers that.
-func (a *audited) sends(fields, name string) (status int, made promise) {
-	a.t.Helper()
-	status, text := a.call("POST /orders?"+name+" X-Shop=a "+fields, name)
-	if status == http.StatusAccepted {
-		if err := json.Unmarshal([]byte(text), &made); err != nil {
-			a.t.Fatalf("%s: %v", text, err)
-		}
-	}
-	return status, made
-}
-
 // stores sends n orders at once and returns the ids of those that are stored.
 func (a *audited) stores(n int) (ids []string) {
-	a.t.Helper()
+	a.T.Helper()
 	for i := range n {
-		switch status, made := a.sends(async+"Idempotency-Key=k"+strconv.Itoa(i), fmt.Sprint("kept", i)); status {
+		switch status, made := a.order(async+"Idempotency-Key=k"+strconv.Itoa(i), fmt.Sprint("kept", i)); status {
 		case 201:
 		case 202:
 			ids = append(ids, made.ID)
 		default:
-			a.t.Fatalf("answered %d", status)
+			a.T.Fatalf("answered %d", status)
 		}
 	}
 	return ids
@@ -82,10 +69,9 @@ func (a *audited) stores(n int) (ids []string) {
 // ends ends the proxy and returns when each order that came to the shop was admitted: after the proxy
 // had begun to read it, and before it came.
 func (a *audited) ends() (live, delivered []limittest.Span) {
-	a.t.Helper()
-	_ = a.Process.Signal(syscall.SIGTERM)
-	a.stops(0)
-	text := testkit.Must(os.ReadFile(a.log))(a.t)
+	a.T.Helper()
+	a.Terminate()
+	text := testkit.Must(os.ReadFile(a.log))(a.T)
 	came := make(map[string]int)
 	a.shop.mu.Lock()
 	defer a.shop.mu.Unlock()
@@ -93,7 +79,7 @@ func (a *audited) ends() (live, delivered []limittest.Span) {
 		came[body] = i
 	}
 	if len(came) != len(a.shop.orders) {
-		a.t.Errorf("%d orders came, %d of them different", len(a.shop.orders), len(came))
+		a.T.Errorf("%d orders came, %d of them different", len(a.shop.orders), len(came))
 	}
 	for line := range bytes.Lines(text) {
 		var l struct {
@@ -103,7 +89,7 @@ func (a *audited) ends() (live, delivered []limittest.Span) {
 			Duration float64
 		}
 		if err := json.Unmarshal(line, &l); err != nil {
-			a.t.Fatalf("%s: %v", line, err)
+			a.T.Fatalf("%s: %v", line, err)
 		}
 		_, name, _ := strings.Cut(l.Path, "?")
 		i, ok := came[name]
@@ -120,7 +106,7 @@ func (a *audited) ends() (live, delivered []limittest.Span) {
 		delete(came, name)
 	}
 	if len(came) > 0 {
-		a.t.Errorf("the access log lacks %d orders", len(came))
+		a.T.Errorf("the access log lacks %d orders", len(came))
 	}
 	return live, delivered
 }
@@ -141,11 +127,9 @@ func TestDeferralKeepsTheLimit(t *testing.T) {
 					ids := a.stores(30)
 					for i := range 15 { // live ones in between
 						before := len(a.shop.got())
-						a.sends("", fmt.Sprint("live", i))
-						testkit.Eventually(t, "an order comes", func() bool {
-							return len(a.shop.got()) > before ||
-								len(a.shop.got()) >= 30
-						})
+						a.order("", fmt.Sprint("live", i))
+						testkit.Eventually(t, "an order comes",
+							func() bool { return len(a.shop.got()) > before || len(a.shop.got()) >= 30 })
 					}
 					for _, id := range ids {
 						a.becomes(id, "done")
@@ -194,70 +178,6 @@ func TestDeferralKeepsTheLimitThroughAnOutage(t *testing.T) {
 	}
 }
 
-// queueIn is an environment with another queue.
-func queueIn(env []string, url string) []string {
-	env = slices.Clone(env)
-	env[slices.Index(env, "DEFER_URL")+1] = url
-	return env
-}
-
-// What one proxy has stored any other tells of and delivers, once and in order, also when the
-// first is killed.
-func TestDeferralPostgres(t *testing.T) {
-	s, target := postgrestest.Start(t, "-c", "fsync=on"), newShop(t)
-	env := queueIn(deferring(t, target, "algorithm: token, capacity: 1, fillRate: 20", "reserve: 0"),
-		s.URL("weir", "weir"))
-	a, b := launch(t, env), launch(t, env)
-	a.Logged("INFO Deferred - Opened queue waiting=0 dead=0 durability=fsync")
-	ids := a.keeps(4)
-	for _, id := range ids {
-		b.becomes(id, "waiting")
-	}
-	testkit.Eventually(t, "an order is stored", func() bool {
-		status, text := b.call("POST /orders X-Shop=a "+async, "last")
-		if status == 202 && !strings.Contains(text, `"durability":"fsync","scope":"shared"`) {
-			t.Errorf("promised %s", text)
-		}
-		return status == 202
-	})
-	before := len(target.got())
-	_ = a.Process.Signal(syscall.SIGKILL)
-	a.Status()
-	b.goesOn(ids)
-	testkit.Eventually(t, "all are delivered", func() bool { return len(target.got()) >= before+5 })
-	if got := target.got()[before:]; !slices.Equal(got, []string{"kept0", "kept1", "kept2", "kept3", "last"}) {
-		t.Errorf("delivered %q", got)
-	}
-}
-
-// While PostgreSQL is unavailable, which keeps limits too, what would be stored is refused as without a
-// queue; nothing that was accepted is lost.
-func TestDeferralPostgresKilled(t *testing.T) {
-	s, target := postgrestest.Start(t), newShop(t)
-	env := queueIn(deferring(t, target, "algorithm: token, capacity: 1, fillRate: 5", "reserve: 0"), "postgres:")
-	p := launch(t, append(env, "POSTGRES_URL", s.URL("weir", "weir"), "POSTGRES_TIMEOUT", "2s", "STORE_FAILURE_MODE",
-		"local"))
-	ids := p.keeps(3)
-	s.Signal(syscall.SIGKILL)
-	const lost, back = "ERROR Deferred - Queue cannot be written, refusing instead reason=",
-		"INFO Deferred - Queue writes again"
-	testkit.Eventually(t, "an order is refused", func() bool {
-		status, text := p.call("POST /orders X-Shop=a "+async, "more")
-		if status != 201 && status != 429 {
-			t.Errorf("answered %d %s", status, text)
-		}
-		return status == 429
-	})
-	p.Logged(lost)
-	s.Restart()
-	p.Logged(back)
-	p.stored("", "afterwards")
-	p.goesOn(ids)
-	if a, b := len(p.Log.Lines(lost)), len(p.Log.Lines(back)); a != 1 || b != 1 {
-		t.Errorf("told %d times that it fails and %d times that it works", a, b)
-	}
-}
-
 // A queue that refuses us for good ends the start with one line, which names its setting.
 func TestDeferralPostgresMisconfigured(t *testing.T) {
 	s := postgrestest.Start(t)
@@ -270,6 +190,6 @@ func TestDeferralPostgresMisconfigured(t *testing.T) {
 		{s.URL("weir:s3cret", "missing"), "create the database that DEFER_URL names"},
 		{"postgres://weir:s3cret@localhost", "DEFER_URL"},
 	} {
-		cannotStart(t, queueIn(env, test.url), 2, test.told)
+		cannotStart(t, append(env, "DEFER_URL", test.url), 2, test.told)
 	}
 }

@@ -50,20 +50,19 @@ func scoping(t *testing.T, key string) *running {
 	rules := filepath.Join(folder, "rules.yaml")
 	testkit.WriteFile(t, rules, "rules:\n- {id: orders, match: {methods: [POST], path: /orders}, key: "+key+
 		", limit: {algorithm: fixed, limit: 1, window: 3600}, defer: {}}\n")
-	return launch(t, []string{"TARGET_URL", newShop(t).URL, "RULES_FILE", rules, "DEFER_URL",
-		"file:" + filepath.Join(folder, "queue"),
-		"TRUSTED_PROXIES", "127.0.0.0/8", "GATE", "off"})
+	return launch(t, []string{"TARGET_URL", newShop(t).URL, "RULES_FILE", rules, "TRUSTED_PROXIES", "127.0.0.0/8",
+		"DEFER_URL", "file:" + filepath.Join(folder, "queue"), "GATE", "off"})
 }
 
 // scoped has a request stored that the limit refuses, and returns its id.
 func (p *running) scoped(client, fields string) string {
-	p.t.Helper()
+	p.T.Helper()
 	sent := "POST /orders?shop=a X-Forwarded-For=" + client + " " + fields
-	p.call(sent, "admitted or not")
-	status, text := p.call(sent+" Idempotency-Key=k "+async, "order")
+	p.Call(sent, "admitted or not")
+	status, text := p.Call(sent+" Idempotency-Key=k "+async, "order")
 	var made promise
 	if err := json.Unmarshal([]byte(text), &made); status != 202 || err != nil {
-		p.t.Fatalf("%s with %q: answered %d %s", client, fields, status, text)
+		p.T.Fatalf("%s with %q: answered %d %s", client, fields, status, text)
 	}
 	return made.ID
 }
@@ -78,7 +77,7 @@ func TestDeferralRepeatedWhileWaiting(t *testing.T) {
 		s := newShop(t)
 		p := launch(t, append(deferring(t, s, "algorithm: token, capacity: 1, fillRate: 20", "for: 600, reserve: 0"),
 			"DEFER_URL", url))
-		p.gets("POST /config/deferred", 200, "changed", `{"rule":"orders","paused":true}`)
+		p.Gets("POST /config/deferred", 200, "changed", `{"rule":"orders","paused":true}`)
 		made := p.stored("Idempotency-Key=k", "kept")
 		live := len(s.got())
 		for range 20 {
@@ -90,9 +89,9 @@ func TestDeferralRepeatedWhileWaiting(t *testing.T) {
 		if n := len(s.got()); n != live {
 			t.Errorf("%s: %d of the repetitions are sent", url, n-live)
 		}
-		p.gets("POST /config/deferred", 200, "changed", `{"rule":"orders","paused":false}`)
+		p.Gets("POST /config/deferred", 200, "changed", `{"rule":"orders","paused":false}`)
 		p.becomes(made.ID, "done")
-		p.gets("POST /orders X-Shop=a Idempotency-Key=k "+async, 201, "got kept", "kept")
+		p.Gets("POST /orders?kept X-Shop=a Idempotency-Key=k "+async, 201, "got kept", "kept")
 		if n := len(s.got()); n != live+1 {
 			t.Errorf("%s: it is sent %d times", url, n-live)
 		}

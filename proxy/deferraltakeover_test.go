@@ -1,13 +1,10 @@
 package main
 
 import (
-	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"net/http/httptest"
 	"strconv"
 	"strings"
 	"sync"
@@ -40,22 +37,16 @@ func holding(t *testing.T) (s *shop, arrived chan string, release func()) {
 // A proxy that ends accepts no connections while it waits for a delivery that takes long.
 func TestDrainBesideDeliveries(t *testing.T) {
 	s, arrived, release := holding(t)
-	env := append(deferring(t, s, "algorithm: fixed, limit: 1, window: 1", "reserve: 0"), "DRAIN_TIMEOUT",
-		testkit.Patience.String(), "DRAIN_GRACE", "10ms",
+	env := append(deferring(t, s, "algorithm: fixed, limit: 1, window: 1", "reserve: 0"),
+		"DRAIN_TIMEOUT", testkit.Patience.String(), "DRAIN_GRACE", "10ms",
 		"PORT", testkit.FreePort(t)) // where nobody else listens afterwards
 	p := launch(t, env)
 	made := p.stored("", "slow")
 	testkit.Receive(t, arrived, "a delivery")
-	_ = p.Process.Signal(syscall.SIGTERM)
-	testkit.Eventually(t, "no connections are accepted", func() bool {
-		c, err := net.Dial("tcp", p.addr)
-		if err == nil {
-			c.Close()
-		}
-		return err != nil
-	})
+	p.Signal(syscall.SIGTERM)
+	testkit.Eventually(t, "no connections are accepted", func() bool { return !p.Listens() })
 	release()
-	p.stops(0)
+	p.Ends(0)
 	p = launch(t, env)
 	if state := p.state(made.ID); state != "done" {
 		t.Errorf("the delivery is %s", state)
@@ -66,8 +57,8 @@ func TestDrainBesideDeliveries(t *testing.T) {
 // delivering is delivered again if it has an Idempotency-Key, and unknown otherwise.
 func TestDeferralTakeoverOfSlowDeliveries(t *testing.T) {
 	s, arrived, release := holding(t)
-	env := append(deferring(t, s, "algorithm: fixed, limit: 1, window: 1", "reserve: 0, order: none"),
-		"TAKEOVER", "true", "PORT", testkit.FreePort(t), "DRAIN_TIMEOUT", "10m")
+	env := append(takeover(t), deferring(t, s, "algorithm: fixed, limit: 1, window: 1", "reserve: 0, order: none")...)
+	env = append(env, "DRAIN_TIMEOUT", "10m")
 	old := launch(t, env)
 	keyed, unkeyed := old.stored("Idempotency-Key=k", "keyed"), old.stored("", "unkeyed")
 	for range 2 {
@@ -81,42 +72,35 @@ func TestDeferralTakeoverOfSlowDeliveries(t *testing.T) {
 	release()
 	next.becomes(keyed.ID, "done")
 	next.becomes(unkeyed.ID, "unknown")
-	old.stops(0)
+	old.Ends(0)
 }
 
 // buyers send orders and keep what became of them.
 type buyers struct {
 	*load
-	t        *testing.T
 	mu       sync.Mutex
 	accepted map[string]string // body by id
 	refused  int               // 429
 }
 
-func buyAt(t *testing.T, addr string) *buyers {
-	b := &buyers{t: t, accepted: make(map[string]string)}
-	b.load = startLoad(t, func(client *http.Client, n, i int) bool {
-		return b.buys(client, addr, fmt.Sprintf("order %d.%d", n, i), n%2 == 0)
-	})
+func buyAt(at testkit.Endpoint) *buyers {
+	b := &buyers{accepted: make(map[string]string)}
+	b.load = startLoad(at.T, func(n, i int) bool { return b.buys(at, fmt.Sprintf("order-%d.%d", n, i), n%2 == 0) })
 	return b
 }
 
 // buys sends an order and reports whether it was accepted. One that is not answered is neither
 // accepted nor refused.
-func (b *buyers) buys(client *http.Client, addr, body string, keyed bool) (accepted bool) {
-	r, _ := http.NewRequest("POST", "http://"+addr+"/orders", strings.NewReader(body))
-	r.Header.Set("X-Shop", "a")
-	r.Header.Set("Prefer", "respond-async")
+func (b *buyers) buys(at testkit.Endpoint, body string, keyed bool) (accepted bool) {
+	request := "POST /orders X-Shop=a " + async
 	if keyed {
-		r.Header.Set("Idempotency-Key", strings.ReplaceAll(body, " ", "-"))
+		request += "Idempotency-Key=" + body
 	}
-	res, err := client.Do(r)
-	if err != nil {
+	res, text, err := at.Try(request, body)
+	if res == nil {
 		time.Sleep(time.Millisecond) // nobody listens
 		return false
 	}
-	defer res.Body.Close()
-	text, err := io.ReadAll(res.Body)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch res.StatusCode {
@@ -125,12 +109,12 @@ func (b *buyers) buys(client *http.Client, addr, body string, keyed bool) (accep
 		b.refused++
 	case http.StatusAccepted:
 		var made promise
-		if err == nil && json.Unmarshal(text, &made) == nil {
+		if err == nil && json.Unmarshal([]byte(text), &made) == nil {
 			b.accepted[made.ID] = body
 			return true
 		}
 	default:
-		b.t.Errorf("answered %d %s", res.StatusCode, text)
+		at.T.Errorf("answered %d %s", res.StatusCode, text)
 	}
 	return false
 }
@@ -140,27 +124,24 @@ func (b *buyers) buys(client *http.Client, addr, body string, keyed bool) (accep
 // the queue. Nothing that was accepted is lost, and nothing without Idempotency-Key is sent twice.
 func TestDeferralTakeoverKilled(t *testing.T) {
 	s := newShop(t)
-	env := append(deferring(t, s, "algorithm: token, capacity: 1, fillRate: 300",
-		"reserve: 0, order: none, perKey: 100000"),
-		"TAKEOVER", "true", "PORT", testkit.FreePort(t), "DEFER_RATE", "100", "DEFER_MAX", "1000000", "DRAIN_GRACE",
-		"10ms", "DRAIN_TIMEOUT", "1s")
+	env := append(takeover(t),
+		deferring(t, s, "algorithm: token, capacity: 1, fillRate: 300", "reserve: 0, order: none, perKey: 100000")...)
+	env = append(env, "DEFER_RATE", "100", "DEFER_MAX", "1000000", "DRAIN_GRACE", "10ms", "DRAIN_TIMEOUT", "1s")
 	p := launch(t, env)
-	load := buyAt(t, p.addr)
+	load := buyAt(p.Endpoint)
 	for round := range 6 {
 		load.more(20)
 		next := launch(t, env)
 		switch round % 3 {
 		case 0:
-			_ = p.Process.Signal(syscall.SIGKILL)
-			p.Status()
+			p.Kill()
 		case 1:
 			next.Logged("INFO Deferred - Opened queue")
-			_ = next.Process.Signal(syscall.SIGKILL)
-			next.Status()
+			next.Kill()
 			p.Status()
 			next = launch(t, env)
 		default:
-			p.stops(0)
+			p.Ends(0)
 		}
 		p = next
 		p.Logged("INFO Deferred - Opened queue")
@@ -169,13 +150,10 @@ func TestDeferralTakeoverKilled(t *testing.T) {
 	load.stop()
 	t.Logf("%d orders accepted, %d refused", len(load.accepted), load.refused)
 	for id, body := range load.accepted {
-		keyed := strings.HasPrefix(body, "order 0.") || strings.HasPrefix(body, "order 2.")
+		keyed := strings.HasPrefix(body, "order-0.") || strings.HasPrefix(body, "order-2.")
 		state := ""
-		testkit.Eventually(t, body+" is delivered", func() bool {
-			state = p.state(id)
-			return state == "done" ||
-				state == "unknown"
-		})
+		testkit.Eventually(t, body+" is delivered",
+			func() bool { state = p.state(id); return state == "done" || state == "unknown" })
 		if keyed && state != "done" {
 			t.Errorf("%s is %s", body, state)
 		}
@@ -197,7 +175,8 @@ func TestDeferralCallback(t *testing.T) {
 	const key = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 	secret := testkit.Must(callback.ParseSecret(key))(t)
 	told := make(chan string, 10) // id and state
-	receiver := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	pair := testkit.SelfSigned(time.Now().Add(time.Hour), "127.0.0.1")
+	receiver := serveTLS(t, pair, func(_ http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		var s struct{ ID, State string }
 		at, err := strconv.ParseInt(r.Header.Get("webhook-timestamp"), 10, 64)
@@ -206,47 +185,39 @@ func TestDeferralCallback(t *testing.T) {
 			t.Errorf("the receiver got %v %s", r.Header, body)
 		}
 		told <- s.ID + " " + s.State
-	}))
-	pair := testkit.SelfSigned(time.Now().Add(time.Hour), "127.0.0.1")
-	receiver.TLS = &tls.Config{Certificates: []tls.Certificate{pair}}
-	receiver.StartTLS()
-	defer receiver.Close()
+	})
+	addr := strings.TrimPrefix(receiver, "https://")
 	trusted, _ := testkit.WritePair(t, pair)
 
 	s := newShop(t)
 	env := append(deferring(t, s, "algorithm: fixed, limit: 1, window: 1", "reserve: 0, callback: true"),
-		"DEFER_CALLBACK_HOSTS", receiver.Listener.Addr().String(), "DEFER_CALLBACK_SECRET", key, "SSL_CERT_FILE", trusted)
+		"DEFER_CALLBACK_HOSTS", addr, "DEFER_CALLBACK_SECRET", key, "SSL_CERT_FILE", trusted)
 	p := launch(t, env)
 	wish := func(url string) string { return `Prefer=weir-callback="` + url + `" ` }
-	made := p.stored(wish(receiver.URL+"/paid?a=1,2"), "told")
+	made := p.stored(wish(receiver+"/paid?a=1,2"), "told")
 	if got := testkit.Receive(t, told, "a callback"); got != made.ID+" done" {
 		t.Errorf("the receiver was told %q, want %s", got, made.ID)
 	}
-	testkit.Eventually(t, "its status tells of the callback", func() bool {
-		_, text := p.call("GET /deferred/" + made.ID + " X-Shop=a")
-		return strings.Contains(text, `"callback":{"url":"`+receiver.URL+
-			`/paid?a=1,2","state":"done","attempts":1,"status":200}`)
-	})
-	p.gets("GET /config/deferred?state=done&rule=deferred%20callbacks", 200, receiver.URL)
+	p.Await("GET /deferred/"+made.ID+" X-Shop=a", 200,
+		`"callback":{"url":"`+receiver+`/paid?a=1,2","state":"done","attempts":1,"status":200}`)
+	p.Gets("GET /config/deferred?state=done&rule=deferred%20callbacks", 200, receiver)
 
-	p.gets("POST /config/deferred", 200, "", `{"rule":"orders","paused":true}`)
-	for _, url := range []string{"https://169.254.169.254/", "https://localhost/",
-		"http://" + receiver.Listener.Addr().String(), "https://user@" + receiver.Listener.Addr().String(),
-		"https://[::1]/", "x"} {
+	p.Gets("POST /config/deferred", 200, "", `{"rule":"orders","paused":true}`)
+	for _, url := range []string{"https://169.254.169.254/", "https://localhost/", "http://" + addr,
+		"https://user@" + addr, "https://[::1]/", "x"} {
 		testkit.Eventually(t, url+" is refused", func() bool {
-			status, text := p.call("POST /orders X-Shop=a "+async+wish(url), "not told")
+			status, text := p.Call("POST /orders X-Shop=a "+async+wish(url), "not told")
 			if status == 202 {
 				t.Fatalf("%s is accepted", url)
 			}
 			return status == 400 && strings.Contains(text, "; allowed are https URLs of the hosts") &&
-				!strings.Contains(text, receiver.URL)
+				!strings.Contains(text, receiver)
 		})
 	}
-	kept := p.stored(wish(receiver.URL), "told later")
-	_ = p.Process.Signal(syscall.SIGKILL)
-	p.Status()
+	kept := p.stored(wish(receiver), "told-later")
+	p.Kill()
 	p = launch(t, env)
-	p.gets("POST /config/deferred", 200, "", `{"rule":"orders","paused":false}`)
+	p.Gets("POST /config/deferred", 200, "", `{"rule":"orders","paused":false}`)
 	if got := testkit.Receive(t, told, "a callback"); got != kept.ID+" done" {
 		t.Errorf("the receiver was told %q, want %s", got, kept.ID)
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -50,17 +49,6 @@ func caddy() front {
 	}}
 }
 
-// needed skips the test if the program is missing.
-func (f front) needed(t *testing.T) {
-	t.Helper()
-	if path := f.run(".").Path; !filepath.IsAbs(path) {
-		if os.Getenv("CI") == "true" {
-			t.Fatalf("%s is missing", path)
-		}
-		t.Skipf("%s is missing", path)
-	}
-}
-
 // silent returns the front with a configuration that does not ask.
 func (f front) silent() front {
 	change, asks := f.change, regexp.MustCompile(f.asks)
@@ -68,40 +56,27 @@ func (f front) silent() front {
 	return f
 }
 
-// start starts the program, which asks at the port about requests for the application, and returns its address.
-func (f front) start(t *testing.T, port, app string) (addr string) {
+// start starts the program, which asks at an address about requests for the application, until it serves.
+func (f front) start(t *testing.T, decisions, app string) testkit.Endpoint {
 	t.Helper()
-	addr = testkit.FreeAddr(t)
+	at := testkit.Endpoint{T: t, Addr: testkit.FreeAddr(t)}
 	dir := t.TempDir()
 	files, err := filepath.Glob(filepath.Join("..", "deploy", "decision", f.folder, "*"))
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no configuration of %s: %v", f.folder, err)
 	}
-	_, own, _ := net.SplitHostPort(addr)
+	addresses := strings.NewReplacer("127.0.0.1:8083", decisions, "127.0.0.1:8081", strings.TrimPrefix(app, "http://"),
+		"127.0.0.1:8080", at.Addr, ":8080 {", ":"+at.Port()+" {")
 	for _, file := range files {
 		text := testkit.Must(os.ReadFile(file))(t)
-		addresses := strings.NewReplacer("127.0.0.1:8083", "127.0.0.1:"+port, "127.0.0.1:8081", app, "127.0.0.1:8080",
-			addr, ":8080 {", ":"+own+" {")
 		testkit.WriteFile(t, filepath.Join(dir, filepath.Base(file)), f.change(addresses.Replace(string(text)), dir))
 	}
 	cmd := f.run(dir)
 	cmd.Dir = dir
-	log := new(testkit.Log)
-	cmd.Stderr = log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-		if t.Failed() {
-			t.Log(log)
-		}
-	})
-	a := &asker{t: t, addr: addr}
+	testkit.StartAt(t, cmd, at.Addr)
 	testkit.Eventually(t, f.folder+" serves", func() bool {
-		status, _, err := a.try("GET /free")
-		return err == nil && status == 200
+		res, _, err := at.Try("GET /free")
+		return err == nil && res.StatusCode == 200
 	})
-	return addr
+	return at
 }

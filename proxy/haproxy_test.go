@@ -5,7 +5,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -38,12 +37,7 @@ backend proxies
 // refuses them has the proxy marked down, and EXEMPT or a rule that exempts them keeps it
 // up, whatever else is refused.
 func TestBehindHAProxy(t *testing.T) {
-	if _, err := exec.LookPath("haproxy"); err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatal(err)
-		}
-		t.Skip("no haproxy: make tools installs it")
-	}
+	testkit.Installed(t, "haproxy")
 	file := ruleFile(t, "rules: [{id: probes, exempt: true, match: {path: /health, methods: [GET]}}]\n")
 	for name, test := range map[string]struct {
 		env  []string
@@ -55,16 +49,14 @@ func TestBehindHAProxy(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var asked atomic.Int64
-			target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			target := serve(t, func(w http.ResponseWriter, r *http.Request) {
 				if r.URL.Path == "/health" {
 					asked.Add(1)
 				}
-			}))
-			defer target.Close()
-			p := launch(t,
-				append([]string{"TARGET_URL", target.URL, "RATE_LIMIT_LIMIT", "1", "RATE_LIMIT_WINDOW", "3153600000"}, test.env...))
-			testkit.Eventually(t, "the limit is used up", func() bool { status, _ := ask(t, p.addr, "/"); return status == 429 })
-			state := balance(t, p.addr)
+			})
+			p := launch(t, append(append(limited(1), "TARGET_URL", target), test.env...))
+			p.Await("GET /", 429, "")
+			state := balance(t, p.Addr)
 			if test.down {
 				testkit.Eventually(t, "HAProxy marks the proxy down", func() bool { return strings.HasPrefix(state(), "DOWN") })
 				return
@@ -75,9 +67,7 @@ func TestBehindHAProxy(t *testing.T) {
 			if now := state(); !strings.HasPrefix(now, "UP") {
 				t.Errorf("HAProxy says that the proxy is %s", now)
 			}
-			if status, _ := ask(t, p.addr, "/health/"); status != 429 {
-				t.Errorf("another path is answered %d, want 429", status)
-			}
+			p.Gets("GET /health/", 429, "")
 		})
 	}
 }
@@ -89,19 +79,8 @@ func balance(t *testing.T, proxy string) (state func() string) {
 	dir := testkit.Must(os.MkdirTemp("", "weir-haproxy-"))(t) // its path is short enough for a socket
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	socket, file := filepath.Join(dir, "stats"), filepath.Join(dir, "haproxy.cfg")
-	if err := os.WriteFile(file, fmt.Appendf(nil, balancing, socket, "127.0.0.1:"+testkit.FreePort(t), proxy),
-		0o600); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.CommandContext(t.Context(), "haproxy", "-db", "-f", file)
-	cmd.Stderr = os.Stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
+	testkit.WriteFile(t, file, fmt.Sprintf(balancing, socket, testkit.FreeAddr(t), proxy))
+	testkit.Start(t, exec.Command("haproxy", "-db", "-f", file))
 	state = func() string {
 		conn, err := net.Dial("unix", socket)
 		if err != nil {

@@ -2,13 +2,14 @@ package main
 
 import (
 	"bufio"
-	"encoding/json"
+	"crypto/tls"
 	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -21,46 +22,64 @@ import (
 
 func TestMain(m *testing.M) { testkit.Main(m, main) }
 
-// program is the proxy as a process of its own. Of the environment it sees
-// env alone, names and values in turn.
+// program returns a command that runs the proxy. Its environment is env, alternating names and values.
 func program(t *testing.T, env []string, args ...string) *exec.Cmd {
 	t.Helper()
-	return testkit.Command(t, append([]string{"BIND", "127.0.0.1", "PORT", "0"}, env...), args...)
+	return testkit.Service(t, env, args...)
 }
 
-// A running is a proxy that serves.
-type running struct {
-	*testkit.Program
-	t    *testing.T
-	addr string
-}
+// A running is a started proxy.
+type running struct{ *testkit.Program }
 
-// launch starts the proxy and waits until it is ready.
+// launch starts the proxy, in front of an echo unless env names a target, and waits until it is ready.
 func launch(t *testing.T, env []string, args ...string) *running {
 	t.Helper()
+	if !slices.Contains(env, "TARGET_URL") {
+		env = append(slices.Clone(env), "TARGET_URL", echo(t))
+	}
 	cmd := program(t, env, args...)
 	cmd.Stderr = os.Stderr
-	p := &running{Program: testkit.Start(t, cmd), t: t}
-	_, rest, _ := strings.Cut(p.Logged("INFO Proxy - Ready"), " addr=")
-	p.addr, _, _ = strings.Cut(rest, " ")
-	return p
+	return &running{testkit.Launch(t, cmd, "INFO Proxy - Ready addr=")}
 }
 
-// stops waits for the end of the program after a signal.
-func (p *running) stops(status int) {
-	p.t.Helper()
-	if got := p.Status(); got != status {
-		p.t.Errorf("exit status %d, want %d", got, status)
-	}
+// echo starts a target that answers with the path of the request, and returns its URL.
+func echo(t *testing.T) string {
+	return serve(t, func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.URL.Path) })
 }
 
-// cannotStart fails unless the program ends with the status and one line, which has told and
+// named is a target that answers with a name.
+func named(t *testing.T, name string) string {
+	return serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, name) })
+}
+
+// serve starts a target, which ends with the test, and returns its URL.
+func serve(t *testing.T, target http.HandlerFunc) string {
+	s := httptest.NewServer(target)
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+// serveTLS is serve with a certificate.
+func serveTLS(t *testing.T, own tls.Certificate, target http.HandlerFunc) string {
+	s := httptest.NewUnstartedServer(target)
+	s.TLS = &tls.Config{Certificates: []tls.Certificate{own}}
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+// limited is an environment with a global limit that is used up after n requests.
+func limited(n int) []string {
+	return []string{"RATE_LIMIT_LIMIT", fmt.Sprint(n), "RATE_LIMIT_WINDOW", fmt.Sprint(century)}
+}
+
+// cannotStart fails unless the program ends with the status and one line, which contains text and
 // not the password s3cret.
-func cannotStart(t *testing.T, env []string, status int, told string) {
+func cannotStart(t *testing.T, env []string, status int, text string) {
 	t.Helper()
-	if _, text := testkit.Ends(t, program(t, env), status); !strings.Contains(text, told) ||
-		strings.Count(text, "\n") != 1 || strings.Contains(text, "s3cret") {
-		t.Errorf("%q: %q, want one line with %q", env, text, told)
+	_, line := testkit.Ends(t, program(t, env), status)
+	if !strings.Contains(line, text) || strings.Count(line, "\n") != 1 || strings.Contains(line, "s3cret") {
+		t.Errorf("%q: %q, want one line with %q", env, line, text)
 	}
 }
 
@@ -103,18 +122,13 @@ func TestTakenPort(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, stderr := testkit.Ends(t, program(t, []string{"PORT", port}), 1)
-	if stderr != "proxy: port "+port+" is taken: set PORT, or TAKEOVER=true to replace a proxy that is running there\n" {
-		t.Errorf("told %q", stderr)
-	}
+	cannotStart(t, []string{"PORT", port}, 1,
+		"proxy: port "+port+" is taken: set PORT, or TAKEOVER=true to replace a proxy that is running there\n")
 }
 
 // -help knows every setting that there is.
 func TestHelp(t *testing.T) {
-	help, stderr := testkit.Ends(t, program(t, nil, "-help"), 0)
-	if stderr != "" {
-		t.Errorf("on stderr: %q", stderr)
-	}
+	known := settings(t)
 	for name := range strings.FieldsSeq(`PORT BIND LOG_LEVEL LOG_FORMAT LOG_FILE
 		ACCESS_LOG ACCESS_LOG_FORMAT ACCESS_LOG_WHICH ACCESS_LOG_SAMPLE REQUEST_ID REFUSAL_STATUS REFUSAL_TEMPLATES REFUSAL_FIELDS
 		TARGET_URL TARGET_BALANCE EXEMPT CORS PREFLIGHT HOST_HEADER UNDERSCORED_FIELDS TRUSTED_PROXIES
@@ -133,14 +147,8 @@ func TestHelp(t *testing.T) {
 		DECISION_PORT DECISION_BIND DECISION_TOKEN DECISION_OPEN DECISION_TLS_CERT DECISION_TLS_KEY DECISION_TLS_CLIENT_CA
 		RATELIMIT_CONFIG MERGE_DOMAIN_CONFIG RATELIMIT_CHARGE SHADOW_MODE QUOTA_MODE RESPONSE_DYNAMIC_METADATA NEAR_LIMIT_RATIO
 		REMOTE_URL REMOTE_TIMEOUT REMOTE_TOKEN REMOTE_CA_FILE`) {
-		flag := "-" + strings.ReplaceAll(strings.ToLower(name), "_", "-")
-		found := false
-		for line := range strings.Lines(help) {
-			words := strings.Fields(line)
-			found = found || len(words) > 3 && words[0] == name && words[1] == flag
-		}
-		if !found {
-			t.Errorf("%s %s is not explained", name, flag)
+		if known[name] == "" {
+			t.Errorf("%s is not explained", name)
 		}
 	}
 }
@@ -153,15 +161,11 @@ func TestVersion(t *testing.T) {
 }
 
 func TestServes(t *testing.T) {
-	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
-		r *http.Request) {
-		fmt.Fprint(w, r.URL.Path)
-	}))
-	defer target.Close()
-	p := launch(t, []string{"TARGET_URL", target.URL, "RATE_LIMIT_LIMIT", "7"}, "-rate-limit-limit", "1",
-		"-rate-limit-window", "3153600000")
-	if first := p.Logged("INFO Proxy - Started version="); !strings.Contains(first, " TARGET_URL="+target.URL) ||
-		!strings.Contains(first, " RATE_LIMIT_LIMIT=1 ") {
+	url := echo(t)
+	p := launch(t, []string{"TARGET_URL", url, "RATE_LIMIT_LIMIT", "7"}, "-rate-limit-limit", "1",
+		"-rate-limit-window", fmt.Sprint(century))
+	first := p.Logged("INFO Proxy - Started version=")
+	if !strings.Contains(first, " TARGET_URL="+url) || !strings.Contains(first, " RATE_LIMIT_LIMIT=1 ") {
 		t.Errorf("the first line is %q", first)
 	}
 	for _, want := range []struct {
@@ -177,27 +181,18 @@ func TestServes(t *testing.T) {
 		{"/metrics", 200, "\nratelimiter_mode{type=\"normal\"} 1\n"},
 		{"/metrics", 200, "\ngo_goroutines "},
 	} {
-		if status, body := ask(t, p.addr, want.path); status != want.status || !strings.Contains(body, want.part) {
-			t.Errorf("%s: %d %.300s, want %d with %q", want.path, status, body, want.status, want.part)
-		}
+		p.Gets("GET "+want.path, want.status, want.part)
 	}
-	_, body := ask(t, p.addr, "/actuator/health")
 	var health struct {
 		Status     string
 		Components struct {
 			Store struct{ Status, Mode string }
 		}
 	}
-	if err := json.Unmarshal([]byte(body), &health); err != nil || health.Status != "UP" ||
-		health.Components.Store.Status != "UP" || health.Components.Store.Mode != "simulated" {
-		t.Errorf("health: %s %v", body, err)
+	p.Decode("/actuator/health", &health)
+	if store := health.Components.Store; health.Status != "UP" || store.Status != "UP" || store.Mode != "simulated" {
+		t.Errorf("health: %+v", health)
 	}
-}
-
-func ask(t *testing.T, addr, path string) (int, string) {
-	t.Helper()
-	status, _, body := testkit.NewClient(t, "http://"+addr).Do("GET", path, "")
-	return status, body
 }
 
 // SIGTERM under load: what is under way is finished, what the target has
@@ -206,16 +201,15 @@ func TestSignalUnderLoad(t *testing.T) {
 	const clients = 8
 	var served atomic.Int64
 	arrived, open := make(chan bool, clients), make(chan bool)
-	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	target := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/held" {
 			arrived <- true
 			<-open
 		}
 		served.Add(1)
-	}))
-	defer target.Close()
+	})
 	// nothing but the signal ends what is held
-	p := launch(t, []string{"TARGET_URL", target.URL, "RATE_LIMIT_LIMIT", "1000000", "RATE_LIMIT_WINDOW", "3600",
+	p := launch(t, []string{"TARGET_URL", target, "RATE_LIMIT_LIMIT", "1000000", "RATE_LIMIT_WINDOW", "3600",
 		"GATE", "off", "TARGET_TIMEOUT", testkit.Patience.String(),
 		"PORT", testkit.FreePort(t)}) // nobody else gets the port
 	var got atomic.Int64
@@ -223,13 +217,13 @@ func TestSignalUnderLoad(t *testing.T) {
 	var held, busy sync.WaitGroup
 	for i := range clients {
 		held.Go(func() {
-			n := drive(t, p.addr, "/held", nil) // 2, if its loop learns of the signal after the first
+			n := drive(t, p.Addr, "/held", nil) // 2, if its loop learns of the signal after the first
 			if n < 1 || n > 2 {
 				t.Errorf("a request under way got %d answers", n)
 			}
 			got.Add(int64(n))
 		})
-		busy.Go(func() { got.Add(int64(drive(t, p.addr, "/x", &done[i]))) })
+		busy.Go(func() { got.Add(int64(drive(t, p.Addr, "/x", &done[i]))) })
 	}
 	for range clients {
 		<-arrived
@@ -239,18 +233,15 @@ func TestSignalUnderLoad(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 	}
-	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	p.Signal(syscall.SIGTERM)
 	p.Logged("INFO Proxy - Draining")
 	busy.Wait() // their connections have ended while others are held
-	if c, err := net.Dial("tcp", p.addr); err == nil {
-		c.Close()
+	if p.Listens() {
 		t.Error("somebody still listens")
 	}
 	close(open)
 	held.Wait()
-	p.stops(0)
+	p.Ends(0)
 	p.Logged("INFO Proxy - Stopped")
 	if served.Load() != got.Load() {
 		t.Errorf("the target answered %d requests, clients got %d answers", served.Load(), got.Load())

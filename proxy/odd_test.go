@@ -1,11 +1,7 @@
 package main
 
 import (
-	"bufio"
 	"fmt"
-	"io"
-	"net"
-	"net/http"
 	"strings"
 	"testing"
 
@@ -85,21 +81,11 @@ func manyFields(n int) (fields string) {
 }
 
 // oddStatus is the status of an answer to the bytes of a request; 0 if the connection is closed instead.
-func oddStatus(t *testing.T, addr, request string) int {
-	t.Helper()
-	c := testkit.Must(net.Dial("tcp", addr))(t)
-	defer c.Close()
-	_, _ = io.WriteString(c, request) // it may be refused early
-	method, _, _ := strings.Cut(request, " ")
-	for r := bufio.NewReader(c); ; {
-		res, err := http.ReadResponse(r, &http.Request{Method: method})
-		if err != nil {
-			return 0
-		}
-		if res.StatusCode != 100 {
-			return res.StatusCode
-		}
+func oddStatus(at testkit.Endpoint, request string) int {
+	if res, _, _ := at.Raw(request); res != nil {
+		return res.StatusCode
 	}
+	return 0
 }
 
 // A request that the application answers behind a front is answered likewise if the front asks first.
@@ -107,9 +93,9 @@ func TestOddRequests(t *testing.T) {
 	for _, f := range []front{nginx(), haproxy(), caddy()} {
 		t.Run(f.folder, func(t *testing.T) {
 			a := startAsker(t, f)
-			silent := f.silent().start(t, "1", a.app)
+			silent := f.silent().start(t, "127.0.0.1:1", a.app)
 			for name, request := range oddRequests() {
-				got, want := oddStatus(t, a.addr, request), oddStatus(t, silent, request)
+				got, want := oddStatus(a.Endpoint, request), oddStatus(silent, request)
 				refused := name == "a fragment" && got == 400 || // some applications read it as part of the path
 					name == "90 fields" && f.folder == "haproxy" && got == 431
 				if got != want && !refused {
@@ -125,7 +111,7 @@ func TestHAProxyBoundsFields(t *testing.T) {
 	a := startAsker(t, haproxy())
 	for fields, want := range map[string]int{manyFields(80): 200, manyFields(80) + "X-Field-0: b\r\n": 200,
 		manyFields(81): 431} {
-		if got := oddStatus(t, a.addr, "GET /odd HTTP/1.1\r\nHost: a.example\r\n"+fields+"\r\n"); got != want {
+		if got := oddStatus(a.Endpoint, "GET /odd HTTP/1.1\r\nHost: a.example\r\n"+fields+"\r\n"); got != want {
 			t.Errorf("%d fields: %d, want %d", strings.Count(fields, "\n"), got, want)
 		}
 	}
@@ -139,12 +125,11 @@ func TestUndescribedIsRefused(t *testing.T) {
 		t.Run(f.folder, func(t *testing.T) {
 			a := startAsker(t, f, "DECISION_UNDESCRIBED", "refuse")
 			for _, request := range []string{large, many} {
-				if status := oddStatus(t, a.addr, request); status != 431 && status != 400 {
+				if status := oddStatus(a.Endpoint, request); status != 431 && status != 400 {
 					t.Errorf("%.40q: %d", request, status)
 				}
 			}
-			_, text := a.proxy.call("GET /metrics")
-			if n := testkit.Samples(t, text)["ratelimiter_check_undescribed_total"]; n < 1 {
+			if n := a.proxy.Metrics()["ratelimiter_check_undescribed_total"]; n < 1 {
 				t.Errorf("%v requests could not be described", n)
 			}
 			a.proxy.Logged("WARN DecisionService - Requests cannot be described outcome=refused count=1 ")

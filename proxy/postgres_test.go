@@ -14,30 +14,8 @@ import (
 	"weir/proxy/store/postgres/postgrestest"
 )
 
-// A PostgreSQL that is killed while requests come: all are admitted until it is back, and
-// then it decides again.
-func TestPostgresKilled(t *testing.T) {
-	s := postgrestest.Start(t)
-	p := launch(t, []string{"TARGET_URL", named(t), "POSTGRES_URL", s.URL("weir", "weir"), "POSTGRES_TIMEOUT", "2s",
-		"EVENT_LOOPS", "1"})
-	p.Logged("INFO PostgresClient - Schema migrated from=0 to=")
-	p.gets("PUT /config/rules", 200, `"stored":true`,
-		windows(`rules: [{id: x, key: ["header:X-A"], limit: {algorithm: sliding_log, limit: 1, window: C}}]`))
-	p.gets("GET / X-A=1", 200, "")
-	p.gets("GET / X-A=1", 429, `"rule":"x"`)
-	s.Signal(syscall.SIGKILL)
-	p.Logged("WARN PostgresClient - PostgreSQL connection lost, entering fail-open mode")
-	for range 3 {
-		p.gets("GET / X-A=1", 200, "")
-	}
-	s.Restart()
-	p.Logged("INFO PostgresClient - PostgreSQL reconnected, resuming normal operation")
-	testkit.Eventually(t, "it decides", func() bool {
-		status, text := p.call("GET / X-A=2")
-		return status == 429 && strings.Contains(text, `"rule":"x"`)
-	})
-	p.gets("GET /config/rules", 200, `"x"`)
-}
+// inPostgres is an environment with counters in PostgreSQL, as inRedis.
+func inPostgres(url string) []string { return []string{"POSTGRES_URL", url, "POSTGRES_TIMEOUT", "2s"} }
 
 // Settings that contradict each other, and a store that refuses us for good, end the start
 // with one line, which never tells the password.
@@ -51,47 +29,44 @@ func TestMisconfiguredPostgres(t *testing.T) {
 		"IN SCHEMA before TO proxies")
 	s.Do("weir", "CREATE ROLE mallory LOGIN; CREATE SCHEMA others AUTHORIZATION mallory")
 	s.Do("weir", "CREATE SCHEMA later; CREATE FUNCTION later.version() RETURNS int4 LANGUAGE sql AS 'SELECT 99'")
+	url := s.URL("weir:s3cret", "weir")
+	const run = "run the SQL that proxy -postgres-schema prints"
 	for _, test := range []struct {
 		status int
-		told   string
+		text   string
+		url    string
 		env    []string
 	}{
-		{1, "schema later has version 99", []string{"POSTGRES_URL", s.URL("weir:s3cret", "weir"), "POSTGRES_SCHEMA",
-			"later"}},
-		{2, "there is no such database", []string{"POSTGRES_URL", s.URL("weir:s3cret", "missing")}},
-		{2, "the user lacks a right", []string{"POSTGRES_URL", s.URL("plain:s3cret", "weir")}},
-		{1, "tables or functions are missing, or of another version: schema weir is missing: run",
-			[]string{"POSTGRES_URL", s.URL("weir:s3cret", "weir"), "POSTGRES_MIGRATE", "false"}},
-		{1, "schema before has version 6, and this program needs 9: run the SQL that proxy -postgres-schema prints",
-			[]string{"POSTGRES_URL", s.URL("weir:s3cret", "weir"), "POSTGRES_MIGRATE", "false", "POSTGRES_SCHEMA", "before"}},
-		{2, "it, or a function in it, belongs to role mallory", []string{"POSTGRES_URL", s.URL("weir:s3cret", "weir"),
-			"POSTGRES_SCHEMA", "others"}},
-		{2, "run the SQL that proxy -postgres-schema prints as that role",
-			[]string{"POSTGRES_URL", s.URL("weir:s3cret", "weir"), "POSTGRES_SCHEMA", "others", "POSTGRES_MIGRATE", "false"}},
-		{2, `schema "before" belongs to role weir_owner: run the SQL that proxy -postgres-schema prints`,
-			[]string{"POSTGRES_URL", s.URL("proxies:s3cret", "weir"), "POSTGRES_SCHEMA", "before"}},
-		{2, "must be a schema of Weir's own", []string{"POSTGRES_URL", s.URL("weir:s3cret", "weir"), "POSTGRES_SCHEMA",
-			"public"}},
-		{2, "names no user", []string{"POSTGRES_URL", "postgres://weir:12/s3cret@localhost/weir"}},
-		{2, "correct the parameters of POSTGRES_URL",
-			[]string{"POSTGRES_URL", s.URL("weir:s3cret", "weir") + "&ssl_mode=require"}},
-		{2, "excludes REDIS_HOST", []string{"POSTGRES_URL", s.URL("weir:s3cret", "weir"), "REDIS_HOST", "localhost"}},
-		{2, "does not begin with postgres://", []string{"POSTGRES_URL", "weir:s3cret@localhost"}},
-		{2, "POSTGRES_SCHEMA", []string{"POSTGRES_URL", s.URL("weir:s3cret", "weir"), "POSTGRES_SCHEMA", "Weir"}},
+		{1, "schema later has version 99", url, []string{"POSTGRES_SCHEMA", "later"}},
+		{2, "there is no such database", s.URL("weir:s3cret", "missing"), nil},
+		{2, "the user lacks a right", s.URL("plain:s3cret", "weir"), nil},
+		{1, "tables or functions are missing, or of another version: schema weir is missing: run", url,
+			[]string{"POSTGRES_MIGRATE", "false"}},
+		{1, "schema before has version 6, and this program needs 9: " + run, url,
+			[]string{"POSTGRES_MIGRATE", "false", "POSTGRES_SCHEMA", "before"}},
+		{2, "it, or a function in it, belongs to role mallory", url, []string{"POSTGRES_SCHEMA", "others"}},
+		{2, run + " as that role", url, []string{"POSTGRES_SCHEMA", "others", "POSTGRES_MIGRATE", "false"}},
+		{2, `schema "before" belongs to role weir_owner: ` + run, s.URL("proxies:s3cret", "weir"),
+			[]string{"POSTGRES_SCHEMA", "before"}},
+		{2, "must be a schema of Weir's own", url, []string{"POSTGRES_SCHEMA", "public"}},
+		{2, "names no user", "postgres://weir:12/s3cret@localhost/weir", nil},
+		{2, "correct the parameters of POSTGRES_URL", url + "&ssl_mode=require", nil},
+		{2, "excludes REDIS_HOST", url, []string{"REDIS_HOST", "localhost"}},
+		{2, "does not begin with postgres://", "weir:s3cret@localhost", nil},
+		{2, "POSTGRES_SCHEMA", url, []string{"POSTGRES_SCHEMA", "Weir"}},
 	} {
-		cannotStart(t, test.env, test.status, test.told)
+		cannotStart(t, append(test.env, "POSTGRES_URL", test.url), test.status, test.text)
 	}
-	p := launch(t, []string{"TARGET_URL", named(t), "POSTGRES_URL", s.URL("weir:s3cret", "weir"), "POSTGRES_MIGRATE",
-		"false", "POSTGRES_SCHEMA", "before", "STORE_START", "anyway"})
-	line := p.Logged("ERROR PostgresClient")
-	if !strings.Contains(line, "run the SQL that proxy -postgres-schema prints") {
-		t.Errorf("told: %s", line)
+	p := launch(t, []string{"POSTGRES_URL", url, "POSTGRES_MIGRATE", "false", "POSTGRES_SCHEMA", "before",
+		"STORE_START", "anyway"})
+	if line := p.Logged("ERROR PostgresClient"); !strings.Contains(line, run) {
+		t.Error(line)
 	}
 }
 
 // Settings of a store that is not used are told.
 func TestPostgresSettingsWithoutURL(t *testing.T) {
-	p := launch(t, []string{"TARGET_URL", named(t), "POSTGRES_TIMEOUT", "2s", "POSTGRES_DURABLE", "true"})
+	p := launch(t, []string{"POSTGRES_TIMEOUT", "2s", "POSTGRES_DURABLE", "true"})
 	for _, name := range []string{"POSTGRES_TIMEOUT", "POSTGRES_DURABLE"} {
 		p.Logged("WARN Proxy - " + name + " has no effect while POSTGRES_URL is not set")
 	}
@@ -100,18 +75,11 @@ func TestPostgresSettingsWithoutURL(t *testing.T) {
 // The SQL that is printed makes what a proxy needs that makes nothing itself.
 func TestPostgresSchemaPrinted(t *testing.T) {
 	s := postgrestest.Start(t)
-	cmd := program(t, []string{"POSTGRES_SCHEMA", "limits"})
-	cmd.Args = append(cmd.Args, "-postgres-schema")
-	out := testkit.Must(cmd.Output())(t)
-	s.Do("weir", string(out))
+	s.Do("weir", printedSchema(t, "POSTGRES_SCHEMA", "limits"))
 	s.Do("weir", "CREATE ROLE plain LOGIN; GRANT USAGE ON SCHEMA limits TO plain; GRANT EXECUTE ON ALL FUNCTIONS IN "+
 		"SCHEMA limits TO plain")
-	p := launch(t, []string{"TARGET_URL", named(t), "POSTGRES_URL", s.URL("plain", "weir"), "POSTGRES_SCHEMA",
-		"limits", "POSTGRES_MIGRATE", "false", "POSTGRES_TIMEOUT", "2s"})
-	testkit.Eventually(t, "the proxy has found the store", func() bool {
-		_, text := p.call("GET /actuator/health")
-		return strings.Contains(text, `"mode":"postgres"`)
-	})
+	p := launch(t, append(inPostgres(s.URL("plain", "weir")), "POSTGRES_SCHEMA", "limits", "POSTGRES_MIGRATE", "false"))
+	p.Await("GET /actuator/health", 200, `"mode":"postgres"`)
 }
 
 const postgresBack = "INFO PostgresClient - PostgreSQL reconnected, resuming normal operation"
@@ -119,59 +87,49 @@ const postgresBack = "INFO PostgresClient - PostgreSQL reconnected, resuming nor
 // A postgresWorld is a proxy with one permit per key and century in PostgreSQL.
 type postgresWorld struct {
 	*running
-	t    *testing.T
 	keys int
 	ends int // of outages so far
 }
 
 func newPostgresWorld(t *testing.T, url string, env ...string) *postgresWorld {
-	p := launch(t,
-		append([]string{"TARGET_URL", named(t), "POSTGRES_URL", url, "POSTGRES_TIMEOUT", "2s", "EVENT_LOOPS", "1"}, env...))
-	w := &postgresWorld{running: p, t: t}
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Log(strings.Join(p.Log.Lines("PostgresClient"), "\n"))
-		}
-	})
-	rules := windows(`rules: [{id: x, key: ["header:X-A"], limit: {algorithm: fixed, limit: 1, window: C}}]`)
-	testkit.Eventually(t, "rules are stored", func() bool {
-		status, text := p.call("PUT /config/rules", rules)
-		return status == 200 && strings.Contains(text, `"stored":true`)
-	})
+	w := &postgresWorld{running: launch(t, append(append(inPostgres(url), "EVENT_LOOPS", "1"), env...))}
+	w.Await("PUT /config/rules", 200, `"stored":true`, windows(`rules:
+- {id: x, match: {path: /}, key: ["header:X-A"], limit: {algorithm: fixed, limit: 1, window: C}}
+- {id: y, match: {path: /log}, limit: {algorithm: sliding_log, limit: 1, window: C}}`))
 	w.decides()
-	w.ends = len(p.Log.Lines(postgresBack)) // a slow start may be an outage
+	w.ends = len(w.Log.Lines(postgresBack)) // a slow start may be an outage
 	return w
 }
 
 // ask sends a request of a key, and fails the test if the answer is the proxy's fault.
 func (w *postgresWorld) ask(key int) (admitted bool) {
-	w.t.Helper()
-	status, text := w.call(fmt.Sprint("GET / X-A=", key))
+	w.T.Helper()
+	status, text := w.Call(fmt.Sprint("GET / X-A=", key))
 	if status != 200 && status != 429 {
-		w.t.Errorf("answered %d %.300s", status, text)
+		w.T.Errorf("answered %d %.300s", status, text)
 	}
 	return status == 200
 }
 
 // decides waits until a fresh key is admitted once only.
 func (w *postgresWorld) decides() {
-	w.t.Helper()
-	testkit.Eventually(w.t, "limits are decided", func() bool { w.keys++; return w.ask(w.keys) && !w.ask(w.keys) })
+	w.T.Helper()
+	testkit.Eventually(w.T, "limits are decided", func() bool { w.keys++; return w.ask(w.keys) && !w.ask(w.keys) })
 }
 
 // outage has something spoil the store, waits until it is told, has no request refused until
 // it is mended, and waits for decisions. Without mend the proxy mends it by itself, at any time.
 func (w *postgresWorld) outage(spoil func(), told string, mend func()) {
-	w.t.Helper()
+	w.T.Helper()
 	spoil()
-	testkit.Eventually(w.t, "it is told: "+told,
+	testkit.Eventually(w.T, "it is told: "+told,
 		func() bool { w.keys++; w.ask(w.keys); return len(w.Log.Lines(told)) > 0 })
 	for i := range 5 {
 		if i == 0 || mend == nil {
 			w.keys++ // one that is decided again is refused the second time
 		}
 		if !w.ask(w.keys) {
-			w.t.Errorf("%s: refused while PostgreSQL cannot decide", told)
+			w.T.Errorf("%s: refused while PostgreSQL cannot decide", told)
 		}
 	}
 	if mend != nil {
@@ -245,12 +203,11 @@ func TestPostgresPromotion(t *testing.T) {
 		n, err := standby.Try("weir", "SELECT count(*) FROM weir.documents WHERE name LIKE '%rules'")
 		return err == nil && n == "1"
 	})
-	lone := launch(t, []string{"TARGET_URL", named(t), "POSTGRES_URL", standby.URL("weir", "weir"), "POSTGRES_TIMEOUT",
-		"2s"})
+	lone := launch(t, inPostgres(standby.URL("weir", "weir")))
 	lone.Logged("name the primary in POSTGRES_URL")
 	w.outage(func() { primary.Signal(syscall.SIGKILL) }, "PostgreSQL connection lost, entering fail-open mode",
 		func() { standby.Do("postgres", "SELECT pg_promote()") })
-	w.gets("GET /config/rules", 200, `"x"`)
+	w.Gets("GET /config/rules", 200, `"x"`)
 	lone.Logged(postgresBack)
 }
 
@@ -310,6 +267,9 @@ func TestPostgresReturns(t *testing.T) {
 			both := postgresPair{newPostgresWorld(t, url, "POSTGRES_TIMEOUT", "500ms"),
 				newPostgresWorld(t, url, "POSTGRES_TIMEOUT", "500ms")}
 			both[0].keys = 1_000_000 * (i + 1) // nobody has asked for those
+			if i == 0 {
+				both[0].Logged("INFO PostgresClient - Schema migrated from=0 to=")
+			}
 			for range 2 {
 				both.outage(t, test.leave, test.mend, test.kept)
 			}
@@ -340,6 +300,8 @@ func (p postgresPair) outage(t *testing.T, leave, mend func(), kept bool) {
 	testkit.Eventually(t, "limits are exact", func() bool { return p.exact(0) && p.exact(1) })
 	p.staysExact(t)
 	for i, w := range p {
+		w.Await("GET /log", 429, `"rule":"y"`)
+		w.Gets("GET /config/rules", 200, `"x"`)
 		undecided := w.undecided()
 		if w.ask(used) && kept && w.undecided() == undecided {
 			t.Errorf("proxy %d has forgotten a key that was used up before", i)

@@ -14,11 +14,10 @@ import (
 )
 
 // printedSchema returns what the flag -postgres-schema prints.
-func printedSchema(t *testing.T) string {
+func printedSchema(t *testing.T, env ...string) string {
 	t.Helper()
-	cmd := program(t, nil)
-	cmd.Args = append(cmd.Args, "-postgres-schema")
-	return string(testkit.Must(cmd.Output())(t))
+	sql, _ := testkit.Ends(t, program(t, env, "-postgres-schema"), 0)
+	return sql
 }
 
 // hostileSQL is run by the documented role in its session, with %s for a schema: code that makes

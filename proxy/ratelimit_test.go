@@ -31,7 +31,7 @@ type twins struct {
 // startTwins builds envoyproxy/ratelimit and starts both.
 func startTwins(t *testing.T, files map[string]string) *twins {
 	t.Helper()
-	redis := redistest.Start(t).Addr()
+	redis := redistest.Start(t)
 	root := t.TempDir()
 	folder := filepath.Join(root, "limits", "config")
 	if err := os.MkdirAll(folder, 0o700); err != nil {
@@ -46,27 +46,19 @@ func startTwins(t *testing.T, files map[string]string) *twins {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("envoyproxy/ratelimit cannot be built: %v\n%s", err, out)
 	}
-	port, decisions := testkit.FreePort(t), testkit.FreePort(t)
+	peer := testkit.Endpoint{T: t, Addr: testkit.FreeAddr(t)}
 	cmd := exec.Command(program)
-	cmd.Env = append(os.Environ(), "HOST=127.0.0.1", "GRPC_HOST=127.0.0.1", "DEBUG_HOST=127.0.0.1", "PORT="+port,
-		"GRPC_PORT="+testkit.FreePort(t), "DEBUG_PORT="+testkit.FreePort(t),
-		"USE_STATSD=false", "DISABLE_STATS=true", "REDIS_SOCKET_TYPE=tcp", "REDIS_URL="+redis, "RUNTIME_ROOT="+root,
+	cmd.Env = append(os.Environ(), "HOST=127.0.0.1", "GRPC_HOST=127.0.0.1", "DEBUG_HOST=127.0.0.1",
+		"PORT="+peer.Port(), "GRPC_PORT="+testkit.FreePort(t), "DEBUG_PORT="+testkit.FreePort(t),
+		"USE_STATSD=false", "DISABLE_STATS=true", "REDIS_SOCKET_TYPE=tcp", "REDIS_URL="+redis.Addr(), "RUNTIME_ROOT="+root,
 		"RUNTIME_SUBDIRECTORY=limits", "RUNTIME_WATCH_ROOT=false",
 		"LIMIT_RESPONSE_HEADERS_ENABLED=true", "RESPONSE_DYNAMIC_METADATA=true", "EXPIRATION_JITTER_MAX_SECONDS=0",
 		"LOG_LEVEL=ERROR")
-	testkit.Start(t, cmd)
-	launch(t, []string{"TARGET_URL", "none", "DECISION_PORT", decisions, "RATELIMIT_CONFIG", folder,
-		"RATELIMIT_CHARGE", "independent", "REDIS_HOST", redis, "REDIS_TIMEOUT", "2s",
-		"STORE_FAILURE_MODE", "closed", "RATE_LIMIT_HEADERS", "envoy", "RESPONSE_DYNAMIC_METADATA", "true"})
-	p := &twins{t: t, peer: "http://127.0.0.1:" + port + "/json", weir: "http://127.0.0.1:" + decisions + "/json"}
-	testkit.Eventually(t, "envoyproxy/ratelimit answers", func() bool {
-		res, err := http.Get("http://127.0.0.1:" + port + "/healthcheck")
-		if err == nil {
-			res.Body.Close()
-		}
-		return err == nil && res.StatusCode == 200
-	})
-	return p
+	testkit.StartAt(t, cmd, peer.Addr)
+	_, at := startDecider(t, append(inRedis(redis), "RATELIMIT_CONFIG", folder, "RATELIMIT_CHARGE", "independent",
+		"STORE_FAILURE_MODE", "closed", "RATE_LIMIT_HEADERS", "envoy", "RESPONSE_DYNAMIC_METADATA", "true")...)
+	peer.Await("GET /healthcheck", 200, "")
+	return &twins{t: t, peer: "http://" + peer.Addr + "/json", weir: "http://" + at.Addr + "/json"}
 }
 
 // A said is an answer of /json.

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"io"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,24 +13,9 @@ import (
 
 const asBrowser = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8"
 
-// wants asks for path with an Accept field, and returns the answer and its body.
-func (p *running) wants(method, path, accept string) (*http.Response, string) {
-	p.t.Helper()
-	q := testkit.Must(http.NewRequest(method, "http://"+p.addr+path, nil))(p.t)
-	if accept != "" {
-		q.Header.Set("Accept", accept)
-	}
-	res := testkit.Must(http.DefaultClient.Do(q))(p.t)
-	defer res.Body.Close()
-	body := testkit.Must(io.ReadAll(res.Body))(p.t)
-	return res, string(body)
-}
-
 // Browsers get a page, others what they always got; folders of templates and rules change
 // both, and what is wrong with them is named and changes nothing.
 func TestRefusalsHaveForms(t *testing.T) {
-	target := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
-	defer target.Close()
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		t.Helper()
@@ -46,7 +29,7 @@ func TestRefusalsHaveForms(t *testing.T) {
 	const api = `{"error":"rate limit exceeded","rule":"`
 	refused := func(p *running, path, accept string, status int, kind, body string) http.Header {
 		t.Helper()
-		res, got := p.wants("GET", path, accept)
+		res, got := p.Do("GET " + path + " Accept=" + accept)
 		if res.StatusCode != status || res.Header.Get("Content-Type") != kind || !strings.Contains(got, body) ||
 			res.Header.Get("Retry-After") == "" {
 			t.Errorf("%s for %q: %d %v\n%s", path, accept, res.StatusCode, res.Header, got)
@@ -54,9 +37,8 @@ func TestRefusalsHaveForms(t *testing.T) {
 		return res.Header
 	}
 
-	p := launch(t, []string{"TARGET_URL", target.URL, "RATE_LIMIT_LIMIT", "1", "RATE_LIMIT_WINDOW", "31536000",
-		"REFUSAL_STATUS", "503", "REFUSAL_FIELDS", "Cache-Control: no-store"})
-	ask(t, p.addr, "/")
+	p := launch(t, append(limited(1), "REFUSAL_STATUS", "503", "REFUSAL_FIELDS", "Cache-Control: no-store"))
+	p.Call("GET /")
 	for _, accept := range []string{"", "*/*", "application/json"} {
 		refused(p, "/", accept, 503, "application/json", api+`global","retryAfter":`)
 	}
@@ -65,7 +47,7 @@ func TestRefusalsHaveForms(t *testing.T) {
 		h.Get("X-RateLimit-Limit") != "1" {
 		t.Errorf("a browser is told %v", h)
 	}
-	if res, body := p.wants("HEAD", "/", asBrowser); body != "" || res.ContentLength < 500 || res.StatusCode != 503 {
+	if res, body := p.Do("HEAD / Accept=" + asBrowser); body != "" || res.ContentLength < 500 || res.StatusCode != 503 {
 		t.Errorf("HEAD: %d, %d bytes announced, %q", res.StatusCode, res.ContentLength, body)
 	}
 
@@ -74,29 +56,22 @@ func TestRefusalsHaveForms(t *testing.T) {
 	rules := write("rules.yaml", `rules:
 - {id: partner, match: {path: /p}, limit: {algorithm: fixed, limit: 1, window: 31536000}, refusal: {status: 503, template: partner, fields: {X-Support: "https://example.com/?a=b"}}}
 `)
-	p = launch(t, []string{"TARGET_URL", target.URL, "REFUSAL_TEMPLATES", folder, "RULES_FILE", rules,
-		"RATE_LIMIT_LIMIT", "2", "RATE_LIMIT_WINDOW", "31536000"})
-	ask(t, p.addr, "/p")
+	p = launch(t, append(limited(2), "REFUSAL_TEMPLATES", folder, "RULES_FILE", rules))
+	p.Call("GET /p")
 	h = refused(p, "/p", "", 503, "application/json", `{"rule":"partner","wait":`)
 	if h.Get("X-Support") != "https://example.com/?a=b" || h.Get("Vary") != "Accept" {
 		t.Errorf("a partner is told %v", h)
 	}
 	refused(p, "/p", asBrowser, 503, "text/html; charset=utf-8", "<p>partner: Please try again in ")
-	ask(t, p.addr, "/") // that was the second of the global limit
+	p.Call("GET /") // that was the second of the global limit
 	refused(p, "/", "", 429, "application/json", api+"global")
-	hangup := func() {
-		t.Helper()
-		if err := p.Process.Signal(syscall.SIGHUP); err != nil {
-			t.Fatal(err)
-		}
-	}
 	write("t/default.html", "a\n{{nonsense}}")
-	hangup()
+	p.Signal(syscall.SIGHUP)
 	p.Logged(`ERROR Proxy - Reload failed, the previous version stays in use part=templates reason="default.html: line 2: {{\"nonsense\"}} is unknown`)
 	p.LoggedTimes("INFO Proxy - Reloaded ", 1)
 	refused(p, "/", asBrowser, 429, "text/html; charset=utf-8", "<p>global: Please try again in ")
 	write("t/default.html", "new {{status}}")
-	hangup()
+	p.Signal(syscall.SIGHUP)
 	p.LoggedTimes("INFO Proxy - Reloaded ", 2)
 	refused(p, "/", asBrowser, 429, "text/html; charset=utf-8", "new 429")
 
@@ -112,7 +87,8 @@ func TestRefusalsHaveForms(t *testing.T) {
 		"line 3: rules[0].refusal.fields.Retry-After: Retry-After is set by the proxy itself")
 	write("t/default.html", "ok")
 	_, stderr = testkit.Ends(t, program(t, []string{"REFUSAL_TEMPLATES", folder, "RULES_FILE", rules}), 2)
-	if want := `line 4: rules[1].refusal.template: there is no template "none" in the folder REFUSAL_TEMPLATES`; !strings.Contains(stderr, want) {
+	want := `line 4: rules[1].refusal.template: there is no template "none" in the folder REFUSAL_TEMPLATES`
+	if !strings.Contains(stderr, want) {
 		t.Errorf("told\n%swant %s", stderr, want)
 	}
 }

@@ -1,10 +1,8 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -31,61 +29,21 @@ func ruleFile(t *testing.T, rules string) (name string) {
 	return name
 }
 
-// call sends a request such as "GET /a X-A=1" and returns status and body.
-func (p *running) call(line string, body ...string) (int, string) {
-	p.t.Helper()
-	words := strings.Fields(line)
-	text := strings.Join(body, "")
-	head := fmt.Sprintf("%s %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: %d\r\n", words[0],
-		words[1], len(text))
-	for _, field := range words[2:] {
-		head += strings.Replace(field, "=", ": ", 1) + "\r\n"
-	}
-	return exchange(p.t, p.addr, head+"\r\n"+text)
-}
-
-// gets fails unless a request is answered with the status, and with part in the
-// body.
-func (p *running) gets(line string, status int, part string, body ...string) string {
-	p.t.Helper()
-	got, text := p.call(line, body...)
-	if got != status || !strings.Contains(text, part) {
-		p.t.Errorf("%s: answered %d %.300s, want %d with %q", line, got, text, status, part)
-	}
-	return text
-}
-
 // counted is how many requests a rule has decided so.
-func (p *running) counted(rule, decision string) string {
-	p.t.Helper()
-	name := fmt.Sprintf("\nratelimiter_rule_decisions_total{rule=%q,decision=%q} ", rule, decision)
-	_, text := p.call("GET /metrics")
-	_, rest, _ := strings.Cut(text, name)
-	n, _, _ := strings.Cut(rest, "\n")
-	return n
+func (p *running) counted(rule, decision string) int {
+	p.T.Helper()
+	return int(p.Metrics()[fmt.Sprintf("ratelimiter_rule_decisions_total{rule=%q,decision=%q}", rule, decision)])
 }
 
 // undecided is how many requests the failure mode has answered.
-func (p *running) undecided() (n float64) {
-	p.t.Helper()
-	_, text := p.call("GET /metrics")
-	for name, value := range testkit.Samples(p.t, text) {
+func (p *running) undecided() (n int) {
+	p.T.Helper()
+	for name, value := range p.Metrics() {
 		if strings.HasPrefix(name, "ratelimiter_store_undecided_total") {
-			n += value
+			n += int(value)
 		}
 	}
 	return n
-}
-
-// named is a target that answers with the name of the caller.
-func named(t *testing.T) string {
-	t.Helper()
-	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
-		r *http.Request) {
-		fmt.Fprint(w, r.URL.Path)
-	}))
-	t.Cleanup(target.Close)
-	return target.URL
 }
 
 // Keys can be looked at, forgotten, and given more.
@@ -93,12 +51,12 @@ func TestKeys(t *testing.T) {
 	file := ruleFile(t, `rules:
 - {id: partner, key: ["header:X-Partner", method], limit: {algorithm: fixed, limit: 2, window: C}}
 - {id: all, match: {path: /all}, limit: {algorithm: token, capacity: 1, fillRate: 0.000001}}`)
-	p := launch(t, []string{"TARGET_URL", named(t), "RULES_FILE", file})
+	p := launch(t, []string{"RULES_FILE", file})
 	for i := range 5 {
-		p.gets("GET / X-Partner=acme", []int{200, 200, 429, 429, 429}[i], "")
+		p.Gets("GET / X-Partner=acme", []int{200, 200, 429, 429, 429}[i], "")
 	}
-	p.gets("GET / X-Partner=other", 200, "")
-	p.gets("GET /", 200, "")
+	p.Gets("GET / X-Partner=other", 200, "")
+	p.Gets("GET /", 200, "")
 	var top struct {
 		Parts            []string
 		Busiest, Refused struct {
@@ -109,39 +67,36 @@ func TestKeys(t *testing.T) {
 			}
 		}
 	}
-	body := p.gets("GET /config/keys?rule=partner", 200, "")
-	if err := json.Unmarshal([]byte(body), &top); err != nil {
-		t.Fatal(err)
-	}
+	p.Decode("/config/keys?rule=partner", &top)
 	if len(top.Busiest.Keys) != 3 || top.Busiest.Total != 7 || len(top.Refused.Keys) != 1 ||
 		top.Refused.Keys[0].Count != 3 {
-		t.Errorf("the keys are told as %s", body)
+		t.Errorf("the keys are %s", testkit.JSON(top))
 	} else if first := top.Busiest.Keys[0]; first.Count != 5 || len(first.Key) != 2 || first.Key[0] == nil ||
 		*first.Key[0] != "acme" || *first.Key[1] != "GET" {
-		t.Errorf("the busiest key is told as %s", body)
+		t.Errorf("the busiest key is %s", testkit.JSON(first))
 	}
-	p.gets("DELETE /config/keys?rule=partner&key=%5B%22acme%22,%22GET%22%5D", 200, `"changed":true`)
-	p.gets("GET / X-Partner=acme", 200, "")
-	p.gets("GET / X-Partner=acme", 200, "")
-	p.gets("GET / X-Partner=acme", 429, `"rule":"partner"`)
-	p.gets("POST /config/keys", 200, `"changed":true`, `{"rule":"partner","key":["acme","GET"],"add":1}`)
-	p.gets("GET / X-Partner=acme", 200, "")
-	p.gets("GET / X-Partner=acme", 429, `"rule":"partner"`)
+	p.Gets("DELETE /config/keys?rule=partner&key=%5B%22acme%22,%22GET%22%5D", 200, `"changed":true`)
+	p.Gets("GET / X-Partner=acme", 200, "")
+	p.Gets("GET / X-Partner=acme", 200, "")
+	p.Gets("GET / X-Partner=acme", 429, `"rule":"partner"`)
+	p.Gets("POST /config/keys", 200, `"changed":true`, `{"rule":"partner","key":["acme","GET"],"add":1}`)
+	p.Gets("GET / X-Partner=acme", 200, "")
+	p.Gets("GET / X-Partner=acme", 429, `"rule":"partner"`)
 
-	p.gets("GET /all X-Partner=a", 200, "")
-	p.gets("GET /all X-Partner=b", 429, `"rule":"all"`)
-	p.gets("DELETE /config/keys?rule=all", 200, `"changed":true`)
-	p.gets("GET /all X-Partner=b", 200, "")
+	p.Gets("GET /all X-Partner=a", 200, "")
+	p.Gets("GET /all X-Partner=b", 429, `"rule":"all"`)
+	p.Gets("DELETE /config/keys?rule=all", 200, `"changed":true`)
+	p.Gets("GET /all X-Partner=b", 200, "")
 
-	p.gets("GET /config/keys?rule=none", 404, `"path":"rule"`)
-	p.gets("DELETE /config/keys?rule=partner&key=acme", 400, `"path":"key`)
-	p.gets("POST /config/keys", 400, `"path":"add"`, `{"rule":"partner","key":["acme","GET"],"add":0}`)
-	p.gets("PUT /config/rules", 409, file, "rules: []")
+	p.Gets("GET /config/keys?rule=none", 404, `"path":"rule"`)
+	p.Gets("DELETE /config/keys?rule=partner&key=acme", 400, `"path":"key`)
+	p.Gets("POST /config/keys", 400, `"path":"add"`, `{"rule":"partner","key":["acme","GET"],"add":0}`)
+	p.Gets("PUT /config/rules", 409, file, "rules: []")
 }
 
 // Rules of several megabytes pass the client's port, the store and the other proxy.
 func TestLargeRulesAreShared(t *testing.T) {
-	a, b := pair(t, named(t))
+	a, b := pair(t, echo(t))
 	var rules strings.Builder
 	for i := range 550 {
 		fmt.Fprintf(&rules, `{id: r%d, match: {headers: {`, i)
@@ -151,27 +106,24 @@ func TestLargeRulesAreShared(t *testing.T) {
 		rules.WriteString("Y: z}}, limit: {algorithm: fixed, limit: 1, window: C}}, ")
 	}
 	share(t, a, b, "rules: ["+rules.String()+"]")
-	a.gets("PUT /config/rules", 413, "larger than", strings.Repeat(" ", 5<<20))
+	a.Gets("PUT /config/rules", 413, "larger than", strings.Repeat(" ", 5<<20))
 }
 
 // pair starts two proxies that share a redis-server.
 func pair(t *testing.T, target string) (a, b *running) {
 	t.Helper()
-	return pairOn(t, target, "redis", "REDIS_HOST", redistest.Start(t).Addr(), "REDIS_TIMEOUT", "2s")
+	return pairOn(t, target, "redis", inRedis(redistest.Start(t))...)
 }
 
 // pairOn starts two proxies that share the store which the settings name. Each has one
 // loop: what one remembers all of it does.
 func pairOn(t *testing.T, target, name string, settings ...string) (a, b *running) {
 	t.Helper()
-	env := append(settings, "TARGET_URL", target, "STORE_FAILURE_MODE", "closed", "EVENT_LOOPS", "1",
-		"RATE_LIMIT_LIMIT", "1000000000", "RATE_LIMIT_WINDOW", fmt.Sprint(century))
+	env := append(append(limited(1_000_000_000), "TARGET_URL", target, "STORE_FAILURE_MODE", "closed", "EVENT_LOOPS", "1"),
+		settings...)
 	a, b = launch(t, env), launch(t, env)
 	for _, p := range []*running{a, b} {
-		testkit.Eventually(t, "the proxy has found the store", func() bool {
-			_, text := p.call("GET /actuator/health")
-			return strings.Contains(text, `"mode":"`+name+`"`)
-		})
+		p.Await("GET /actuator/health", 200, `"mode":"`+name+`"`)
 	}
 	return a, b
 }
@@ -179,9 +131,9 @@ func pairOn(t *testing.T, target, name string, settings ...string) (a, b *runnin
 // share puts rules at one of the proxies and waits until the other has them.
 func share(t *testing.T, at, other *running, rules string) {
 	t.Helper()
-	at.gets("PUT /config/rules", 200, `"stored":true`, windows(rules))
+	at.Gets("PUT /config/rules", 200, `"stored":true`, windows(rules))
 	document := func(p *running) string {
-		document, _, _ := strings.Cut(p.gets("GET /config/rules", 200, ""), `,"epoch":`) // each counts its own
+		document, _, _ := strings.Cut(p.Gets("GET /config/rules", 200, ""), `,"epoch":`) // each counts its own
 		return document
 	}
 	want := document(at)
@@ -191,17 +143,17 @@ func share(t *testing.T, at, other *running, rules string) {
 // The keys of a rule in shadow are seen, with the store in the process and with
 // Redis.
 func TestKeysInShadow(t *testing.T) {
-	one := launch(t, []string{"TARGET_URL", named(t)})
-	two, _ := pair(t, named(t))
+	one := launch(t, nil)
+	two, _ := pair(t, echo(t))
 	for p, stored := range map[*running]string{one: `"stored":"memory"`, two: `"stored":true`} {
-		p.gets("PUT /config/rules", 200, stored,
+		p.Gets("PUT /config/rules", 200, stored,
 			windows(`rules: [{id: trial, mode: shadow, key: ["header:X-A"], limit: {algorithm: fixed, limit: 2, window: C}}]`))
 		for range 3 {
-			p.gets("GET / X-A=acme", 200, "")
+			p.Gets("GET / X-A=acme", 200, "")
 		}
-		p.gets("GET / X-A=other", 200, "")
+		p.Gets("GET / X-A=other", 200, "")
 		testkit.Eventually(t, "the keys are seen", func() bool {
-			_, text := p.call("GET /config/keys?rule=trial")
+			_, text := p.Call("GET /config/keys?rule=trial")
 			return strings.Contains(text, `"busiest":{"total":4,"keys":[{"key":["acme"],"count":3,`) &&
 				strings.Contains(text, `"refused":{"total":1,"keys":[{"key":["acme"],"count":1,`)
 		})
@@ -211,12 +163,11 @@ func TestKeysInShadow(t *testing.T) {
 // Two proxies share rules, what was consumed under them, and what is forgotten.
 func TestRulesOfTwoProxies(t *testing.T) {
 	t.Run("Redis", func(t *testing.T) {
-		a, b := pair(t, named(t))
+		a, b := pair(t, echo(t))
 		rulesOfTwo(t, a, b)
 	})
 	t.Run("PostgreSQL", func(t *testing.T) {
-		a, b := pairOn(t, named(t), "postgres", "POSTGRES_URL", postgrestest.Start(t).URL("weir", "weir"),
-			"POSTGRES_TIMEOUT", "2s")
+		a, b := pairOn(t, echo(t), "postgres", inPostgres(postgrestest.Start(t).URL("weir", "weir"))...)
 		rulesOfTwo(t, a, b)
 	})
 }
@@ -241,35 +192,33 @@ func rulesOfTwo(t *testing.T, a, b *running) {
 		{a, "GET / X-A=2 X-B=2", 200, ""}, // nor these to x
 		{b, "GET / X-A=2 X-B=2", 429, `"rule":"x"`},
 	} {
-		ask.p.gets(ask.line, ask.status, ask.part)
+		ask.p.Gets(ask.line, ask.status, ask.part)
 	}
-	if atA, atB := a.counted("x", "forwarded"), b.counted("x", "forwarded"); atA != "2" || atB != "2" {
-		t.Errorf("x has admitted %s at a and %s at b, want 2 at each", atA, atB)
+	if atA, atB := a.counted("x", "forwarded"), b.counted("x", "forwarded"); atA != 2 || atB != 2 {
+		t.Errorf("x has admitted %d at a and %d at b, want 2 at each", atA, atB)
 	}
-	for p, want := range map[*running]string{a: "3", b: "6"} {
+	for p, want := range map[*running]int{a: 3, b: 6} {
 		testkit.Eventually(t, "what is in shadow is counted",
 			func() bool { return p.counted("trial", "shadow_rejected") == want })
 	}
 
 	// Both proxies remember that this is refused.
-	a.gets("GET / X-A=1 X-B=3", 429, `"rule":"x"`)
-	b.gets("GET / X-A=1 X-B=3", 429, `"rule":"x"`)
-	a.gets("DELETE /config/keys?rule=x&key=1", 200, `"changed":true`)
-	testkit.Eventually(t, "b knows that the key was forgotten",
-		func() bool { status, _ := b.call("GET / X-A=1 X-B=3"); return status == 200 })
-	a.gets("GET / X-A=1 X-B=3", 200, "")
-	a.gets("GET / X-A=1 X-B=3", 429, `"rule":"x"`)
-	b.gets("GET / X-A=1 X-B=3", 429, `"rule":"x"`)
-	b.gets("POST /config/keys", 200, `"changed":true`, `{"rule":"x","key":"1","add":1}`)
-	testkit.Eventually(t, "a knows that the key was given more",
-		func() bool { status, _ := a.call("GET / X-A=1 X-B=3"); return status == 200 })
-	b.gets("GET / X-A=1 X-B=3", 429, `"rule":`)
+	a.Gets("GET / X-A=1 X-B=3", 429, `"rule":"x"`)
+	b.Gets("GET / X-A=1 X-B=3", 429, `"rule":"x"`)
+	a.Gets("DELETE /config/keys?rule=x&key=1", 200, `"changed":true`)
+	b.Await("GET / X-A=1 X-B=3", 200, "") // it knows that the key was forgotten
+	a.Gets("GET / X-A=1 X-B=3", 200, "")
+	a.Gets("GET / X-A=1 X-B=3", 429, `"rule":"x"`)
+	b.Gets("GET / X-A=1 X-B=3", 429, `"rule":"x"`)
+	b.Gets("POST /config/keys", 200, `"changed":true`, `{"rule":"x","key":"1","add":1}`)
+	a.Await("GET / X-A=1 X-B=3", 200, "") // it knows that the key was given more
+	b.Gets("GET / X-A=1 X-B=3", 429, `"rule":`)
 
 	// Only a number changes: what was consumed stays so, and what was remembered is gone.
 	share(t, b, a, `rules: [{id: x, key: ["header:X-A"], limit: {algorithm: fixed, limit: 3, window: C}}]`)
-	a.gets("GET / X-A=2", 200, "")
-	a.gets("GET / X-A=2", 429, `"rule":"x"`)
-	b.gets("GET / X-A=2", 429, `"rule":"x"`)
+	a.Gets("GET / X-A=2", 200, "")
+	a.Gets("GET / X-A=2", 429, `"rule":"x"`)
+	b.Gets("GET / X-A=2", 429, `"rule":"x"`)
 }
 
 // A queue is shared by both proxies: each place is given once, its rate is that of both together,
@@ -277,11 +226,8 @@ func rulesOfTwo(t *testing.T, a, b *running) {
 func TestQueueOfTwoProxies(t *testing.T) {
 	const rate, requests = 20, 8
 	var began time.Time
-	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		fmt.Fprint(w, time.Since(began).Microseconds())
-	}))
-	t.Cleanup(target.Close)
-	a, b := pair(t, target.URL)
+	target := serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, time.Since(began).Microseconds()) })
+	a, b := pair(t, target)
 	share(t, a, b, fmt.Sprintf(`rules:
 - {id: flow, match: {path: /flow}, limit: {algorithm: leaky, capacity: 100, fillRate: %d}}
 - {id: rare, match: {path: /rare}, limit: {algorithm: leaky, capacity: 2, fillRate: 0.001}}
@@ -290,9 +236,9 @@ func TestQueueOfTwoProxies(t *testing.T) {
 	began = time.Now()
 	var conns []*testkit.Conn
 	for i := range requests {
-		conns = append(conns, both[i%2].open("/flow"))
+		conns = append(conns, both[i%2].Open("/flow"))
 		testkit.Eventually(t, "the request has a place",
-			func() bool { return both[i%2].counted("flow", "forwarded") == fmt.Sprint(i/2+1) })
+			func() bool { return both[i%2].counted("flow", "forwarded") == i/2+1 })
 	}
 	for i, conn := range conns {
 		var at int64
@@ -305,30 +251,22 @@ func TestQueueOfTwoProxies(t *testing.T) {
 		}
 	}
 
-	a.gets("GET /rare", 200, "")
-	b.open("/rare")
-	testkit.Eventually(t, "the first waits", func() bool { return b.counted("rare", "forwarded") == "1" })
-	leaves := a.open("/rare")
-	testkit.Eventually(t, "the second waits", func() bool { return a.counted("rare", "forwarded") == "2" })
-	b.gets("GET /rare", 429, `"rule":"rare"`)
+	a.Gets("GET /rare", 200, "")
+	b.Open("/rare")
+	testkit.Eventually(t, "the first waits", func() bool { return b.counted("rare", "forwarded") == 1 })
+	leaves := a.Open("/rare")
+	testkit.Eventually(t, "the second waits", func() bool { return a.counted("rare", "forwarded") == 2 })
+	b.Gets("GET /rare", 429, `"rule":"rare"`)
 	leaves.Reset() // after a FIN alone it could still read
 	tries := 0     // each under a key of its own: a refusal is remembered
 	testkit.Eventually(t, "the place of who left is free", func() bool {
 		before := b.counted("rare", "rejected")
 		tries++
-		b.open(fmt.Sprint("/rare?n=", tries))
+		b.Open(fmt.Sprint("/rare?n=", tries))
 		testkit.Eventually(t, "the request is decided", func() bool {
-			return b.counted("rare", "forwarded") == "2" || b.counted("rare", "rejected") != before
+			return b.counted("rare", "forwarded") == 2 || b.counted("rare", "rejected") != before
 		})
-		return b.counted("rare", "forwarded") == "2"
+		return b.counted("rare", "forwarded") == 2
 	})
-	a.gets("GET /rare", 429, `"rule":"rare"`)
-}
-
-// open asks for a path on a connection of its own, which ends with the test.
-func (p *running) open(path string) *testkit.Conn {
-	p.t.Helper()
-	conn := testkit.Dial(p.t, p.addr)
-	conn.Send("GET " + path + " HTTP/1.1\r\nHost: x\r\n\r\n")
-	return conn
+	a.Gets("GET /rare", 429, `"rule":"rare"`)
 }

@@ -76,13 +76,15 @@ func (s *source) metric(n ast.Node) bool {
 
 // settings returns the settings of the proxy with their meanings, as -help prints them.
 func settings(t *testing.T) map[string]string {
-	help, _ := testkit.Ends(t, program(t, nil, "-help"), 0)
+	help, stderr := testkit.Ends(t, program(t, nil, "-help"), 0)
 	all := make(map[string]string)
-	for _, m := range regexp.MustCompile(`(?m)^([A-Z][A-Z0-9_]+) +-\S+ +\S+ +(.*)$`).FindAllStringSubmatch(help, -1) {
-		all[m[1]] = m[2]
+	for _, m := range regexp.MustCompile(`(?m)^([A-Z][A-Z0-9_]+) +-(\S+) +\S+ +(.*)$`).FindAllStringSubmatch(help, -1) {
+		if all[m[1]] = m[3]; strings.ToUpper(strings.ReplaceAll(m[2], "-", "_")) != m[1] {
+			t.Errorf("the flag of %s is -%s", m[1], m[2])
+		}
 	}
-	if len(all) < 100 {
-		t.Fatalf("-help has %d settings: the test does not read them", len(all))
+	if len(all) < 100 || stderr != "" {
+		t.Fatalf("-help has %d settings: the test does not read them\n%s", len(all), stderr)
 	}
 	return all
 }

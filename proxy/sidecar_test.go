@@ -1,7 +1,7 @@
 package main
 
 import (
-	"strconv"
+	"fmt"
 	"strings"
 	"syscall"
 	"testing"
@@ -9,48 +9,41 @@ import (
 	"weir/internal/test/testkit"
 )
 
-// startMaster starts a proxy that only decides, on a port, with further settings.
-func startMaster(t *testing.T, port string, env ...string) *running {
+// startMaster is startDecider for a master of sidecars.
+func startMaster(t *testing.T, env ...string) (p *running, decisions testkit.Endpoint) {
 	t.Helper()
-	return launch(t, append([]string{"TARGET_URL", "none", "DECISION_PORT", port, "DECISION_TOKEN", "secret",
-		"ADMIN_OPEN", "true", "EVENT_LOOPS", "1"}, env...))
+	return startDecider(t, append([]string{"DECISION_TOKEN", "secret"}, env...)...)
 }
 
 // startSidecar starts a sidecar of masters.
 func startSidecar(t *testing.T, env ...string) *running {
 	t.Helper()
-	return launch(t, append([]string{"TARGET_URL", named(t), "REMOTE_TOKEN", "secret", "REMOTE_TIMEOUT", "2s",
+	return launch(t, append([]string{"REMOTE_TOKEN", "secret", "REMOTE_TIMEOUT", "2s",
 		"ADMIN_OPEN", "true", "EVENT_LOOPS", "1"}, env...))
 }
 
 // Sidecars share the limits that are kept at their master, whose configuration they follow.
 // When it is killed they let everything pass, and limit again when there is another one.
 func TestSidecars(t *testing.T) {
-	port := testkit.FreePort(t)
-	m := startMaster(t, port)
-	m.gets("GET /", 404, "nothing is forwarded here")
-	url := "http://127.0.0.1:" + port
+	m, at := startMaster(t)
+	m.Gets("GET /", 404, "nothing is forwarded here")
+	url := "http://" + at.Addr
 	a, b := startSidecar(t, "REMOTE_URL", url), startSidecar(t, "REMOTE_URL", url)
-	m.gets("POST /config/limits", 200, `"limit":3`, `{"algorithm":"fixed","limit":3,"window":`+strconv.Itoa(century)+`}`)
+	m.Gets("POST /config/limits", 200, `"limit":3`, fmt.Sprintf(`{"algorithm":"fixed","limit":3,"window":%d}`, century))
 	for _, s := range []*running{a, b} {
-		testkit.Eventually(t, "the sidecar has the limit", func() bool {
-			_, text := s.call("GET /config/limits")
-			return strings.Contains(text, `"limit":3,`)
-		})
-		s.gets("POST /config/limits", 409, "change it there", `{"algorithm":"fixed","limit":9,"window":1}`)
-		s.gets("PUT /config/rules", 409, "change it there", "rules: []")
+		s.Await("GET /config/limits", 200, `"limit":3,`)
+		s.Gets("POST /config/limits", 409, "change it there", `{"algorithm":"fixed","limit":9,"window":1}`)
+		s.Gets("PUT /config/rules", 409, "change it there", "rules: []")
 	}
 	shareLimit(t, 3, a, b)
-	m.gets("GET /metrics", 200, `ratelimiter_check_requests_total{api="remote",code="200"}`)
-	m.gets("GET /x", 404, "") // and is not limited
-	if err := m.Process.Signal(syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	m.Gets("GET /metrics", 200, `ratelimiter_check_requests_total{api="remote",code="200"}`)
+	m.Gets("GET /x", 404, "") // and is not limited
+	m.Kill()
 	for _, s := range []*running{a, b} {
 		s.Logged("WARN RemoteStore - Master lost, entering fail-open mode")
-		s.gets("GET /x", 200, "/x")
+		s.Gets("GET /x", 200, "/x")
 	}
-	startMaster(t, port, "RATE_LIMIT_LIMIT", "7")
+	startMaster(t, "DECISION_PORT", at.Port(), "RATE_LIMIT_LIMIT", "7")
 	for _, s := range []*running{a, b} {
 		s.Logged("INFO RemoteStore - Master is back")
 	}
@@ -64,7 +57,7 @@ func shareLimit(t *testing.T, limit int, sidecars ...*running) {
 	t.Helper()
 	undecided := func() (n int) {
 		for _, s := range sidecars {
-			n += int(s.undecided())
+			n += s.undecided()
 		}
 		return n
 	}
@@ -72,7 +65,7 @@ func shareLimit(t *testing.T, limit int, sidecars ...*running) {
 	testkit.Eventually(t, "all are refused", func() bool {
 		refused := 0
 		for _, s := range sidecars {
-			switch status, text := s.call("GET /x"); {
+			switch status, text := s.Call("GET /x"); {
 			case status == 200 && strings.Contains(text, "/x"):
 				admitted++
 			case status == 429 && strings.Contains(text, `"rule":"global"`):
@@ -91,40 +84,32 @@ func shareLimit(t *testing.T, limit int, sidecars ...*running) {
 // A master that accepts and says nothing is passed over for the next one. While that one is
 // frozen every request is admitted, and then limits hold again.
 func TestMastersThatFail(t *testing.T) {
-	port := testkit.FreePort(t)
-	m := startMaster(t, port, "RATE_LIMIT_LIMIT", "1", "RATE_LIMIT_WINDOW", strconv.Itoa(century))
+	m, at := startMaster(t, limited(1)...)
 	silent := testkit.Listen(t) // accepts, and says nothing
-	env := []string{"REMOTE_TIMEOUT", "50ms", "RATE_LIMIT_LIMIT", "1", "RATE_LIMIT_WINDOW", strconv.Itoa(century)}
-	s := startSidecar(t, append(env, "REMOTE_URL", "http://"+silent.Addr().String()+",http://127.0.0.1:"+port)...)
-	limited := func() bool { status, _ := s.call("GET /x"); return status == 429 }
-	testkit.Eventually(t, "the second master decides", limited)
+	s := startSidecar(t, append(limited(1), "REMOTE_TIMEOUT", "50ms",
+		"REMOTE_URL", "http://"+silent.Addr().String()+",http://"+at.Addr)...)
+	s.Await("GET /x", 429, "") // the second master decides
 	testkit.Freeze(t, m.Process.Pid)
-	testkit.Eventually(t, "the master is missed", func() bool {
-		_, health := s.call("GET /actuator/health")
-		return strings.Contains(health, `"mode":"failopen"`)
-	})
+	s.Await("GET /actuator/health", 200, `"mode":"failopen"`)
 	for range 3 {
-		s.gets("GET /x", 200, "/x")
+		s.Gets("GET /x", 200, "/x")
 	}
-	if err := m.Process.Signal(syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
-	testkit.Eventually(t, "the master decides again", limited)
+	m.Signal(syscall.SIGCONT)
+	s.Await("GET /x", 429, "") // the master decides again
 }
 
 // Settings that contradict each other, and a master that refuses us, end the start with one
 // line.
 func TestMisconfiguredSidecars(t *testing.T) {
-	port := testkit.FreePort(t)
-	m := startMaster(t, port)
-	url := "http://127.0.0.1:" + port
+	m, at := startMaster(t)
+	url := "http://" + at.Addr
 	for _, test := range []struct {
 		told string
 		env  []string
 	}{
 		{"REMOTE_TOKEN", []string{"REMOTE_URL", url, "REMOTE_TOKEN", "s3cret"}},
 		{"REMOTE_TOKEN", []string{"REMOTE_URL", url}},
-		{"not the kind of store that the settings describe", []string{"REMOTE_URL", "http://" + m.addr}},
+		{"not the kind of store that the settings describe", []string{"REMOTE_URL", "http://" + m.Addr}},
 		{"excludes REDIS_HOST", []string{"REMOTE_URL", url, "REDIS_HOST", "localhost"}},
 		{"the master follows the advisor", []string{"REMOTE_URL", url, "ADAPTIVE_MODE", "true"}},
 		{"has more than host and port", []string{"REMOTE_URL", "http://u:s3cret@localhost"}},
@@ -140,37 +125,24 @@ func TestMisconfiguredSidecars(t *testing.T) {
 // A sidecar whose settings say nothing about the global limit has that of its master, whether that comes from
 // settings or was changed; one with settings keeps its own until the limit is changed.
 func TestSidecarHasTheLimitOfItsMaster(t *testing.T) {
-	port := testkit.FreePort(t)
-	m := startMaster(t, port, "RATE_LIMIT_LIMIT", "1000", "RATE_LIMIT_WINDOW", "7")
-	url := "http://127.0.0.1:" + port
+	m, at := startMaster(t, "RATE_LIMIT_LIMIT", "1000", "RATE_LIMIT_WINDOW", "7")
+	url := "http://" + at.Addr
 	rules := ruleFile(t, "rules: [{id: a, match: {path: /a}, limit: {algorithm: fixed, limit: 5, window: C}}]\n")
 	bare := startSidecar(t, "REMOTE_URL", url)
 	ruled := startSidecar(t, "REMOTE_URL", url, "RULES_FILE", rules)
 	own := startSidecar(t, "REMOTE_URL", url, "RATE_LIMIT_LIMIT", "100")
 	for _, s := range []*running{bare, ruled} {
-		s.Logged("INFO Proxy - Ready addr=" + s.addr + " ")
-		testkit.Eventually(t, "the sidecar has the limit", func() bool {
-			_, text := s.call("GET /config/limits")
-			return strings.Contains(text, `"limit":1000,"window":7`)
-		})
+		s.Logged("INFO Proxy - Ready addr=" + s.Addr + " ")
+		s.Await("GET /config/limits", 200, `"limit":1000,"window":7`)
 	}
-	own.gets("GET /config/limits", 200, `"limit":100,`)
-	if line := own.Logged("INFO Proxy - Ready"); !strings.Contains(line,
-		`limit="algorithm=fixed, limit=100, window=1" limitFrom=settings`) {
-		t.Error(line)
-	}
-	m.gets("POST /config/limits", 200, `"limit":3`, `{"algorithm":"fixed","limit":3,"window":`+strconv.Itoa(century)+`}`)
+	own.Gets("GET /config/limits", 200, `"limit":100,`)
+	own.Logged(` limit="algorithm=fixed, limit=100, window=1" limitFrom=settings`)
+	m.Gets("POST /config/limits", 200, `"limit":3`, fmt.Sprintf(`{"algorithm":"fixed","limit":3,"window":%d}`, century))
 	for _, s := range []*running{bare, ruled, own} {
-		testkit.Eventually(t, "the sidecar has the changed limit", func() bool {
-			_, text := s.call("GET /config/limits")
-			return strings.Contains(text, `"limit":3,`)
-		})
+		s.Await("GET /config/limits", 200, `"limit":3,`)
 	}
-	m.gets("DELETE /config/limits", 200, `"limit":1000`)
-	testkit.Eventually(t, "the sidecar has the master's limit again", func() bool {
-		_, text := bare.call("GET /config/limits")
-		return strings.Contains(text, `"limit":1000,`)
-	})
+	m.Gets("DELETE /config/limits", 200, `"limit":1000`)
+	bare.Await("GET /config/limits", 200, `"limit":1000,`)
 }
 
 // Without settings of a global limit there is none as long as there are rules, clients or descriptors.
@@ -194,19 +166,18 @@ func TestImpliedLimit(t *testing.T) {
 		{[]string{"RULES_FILE", rules, "RATE_LIMIT_LIMIT", "100"}, some + "settings"}, // its default, but given
 		{[]string{"RULES_FILE", rules, "ADAPTIVE_MODE", "shadow"}, some + "settings"},
 	} {
-		p := launch(t, append([]string{"TARGET_URL", named(t), "ADMIN_OPEN", "true", "EVENT_LOOPS", "1"}, test.env...))
+		p := launch(t, append([]string{"ADMIN_OPEN", "true", "EVENT_LOOPS", "1"}, test.env...))
 		if line := p.Logged("INFO Proxy - Ready"); !strings.Contains(line, test.ready) {
 			t.Errorf("%q: %s, want %s", test.env, line, test.ready)
 		}
 	}
-	p := launch(t, []string{"TARGET_URL", named(t), "ADMIN_OPEN", "true", "EVENT_LOOPS", "1"})
+	p := launch(t, []string{"ADMIN_OPEN", "true", "EVENT_LOOPS", "1"})
 	const stored = "rules: [{id: a, match: {path: /a}, limit: {algorithm: fixed, limit: 5, window: 9}}]"
-	for _, step := range []struct{ rules, limit string }{{stored, `"algorithm":"off"`},
-		{"rules: []", `"algorithm":"fixed"`}, {stored, `"algorithm":"off"`}} {
-		p.gets("PUT /config/rules", 200, "", step.rules)
-		p.gets("GET /config/limits", 200, step.limit)
+	for _, step := range [][2]string{{stored, "off"}, {"rules: []", "fixed"}, {stored, "off"}} {
+		p.Gets("PUT /config/rules", 200, "", step[0])
+		p.Gets("GET /config/limits", 200, `"algorithm":"`+step[1])
 	}
-	p.gets("POST /config/limits", 200, `"limit":7`, `{"algorithm":"fixed","limit":7,"window":1}`)
-	p.gets("PUT /config/rules", 200, "", "rules: []")
-	p.gets("GET /config/limits", 200, `"limit":7`)
+	p.Gets("POST /config/limits", 200, `"limit":7`, `{"algorithm":"fixed","limit":7,"window":1}`)
+	p.Gets("PUT /config/rules", 200, "", "rules: []")
+	p.Gets("GET /config/limits", 200, `"limit":7`)
 }

@@ -3,49 +3,41 @@ package main
 import (
 	"fmt"
 	"net"
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
-	"time"
 
 	"weir/internal/test/testkit"
 )
 
+// takeover is the environment of proxies that take over from each other.
+func takeover(t *testing.T) []string {
+	return []string{"TAKEOVER", "true", "PORT", testkit.FreePort(t), "TARGET_URL", echo(t)}
+}
+
 // A proxy that drains is out of service until it ends, though its target can be
 // reached all the time.
 func TestReadinessWhileDraining(t *testing.T) {
-	target := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
-	defer target.Close()
-	env := []string{"TARGET_URL", target.URL, "TAKEOVER", "true", "PORT", testkit.FreePort(t), "DRAIN_GRACE",
-		testkit.Patience.String(), "DRAIN_TIMEOUT", testkit.Patience.String(),
-		"RATE_LIMIT_LIMIT", "1", "RATE_LIMIT_WINDOW", "3153600000"}
+	env := append(append(takeover(t), limited(1)...), "DRAIN_GRACE", testkit.Patience.String(),
+		"DRAIN_TIMEOUT", testkit.Patience.String())
 	old := launch(t, env)
+	request := func(path string) string { return "GET " + path + " HTTP/1.1\r\nHost: x\r\n\r\n" }
 	var kept []*testkit.Conn
 	for range 8 {
-		c := testkit.Dial(t, old.addr)
+		c := testkit.Dial(t, old.Addr)
 		kept = append(kept, c)
-		if status, body := exchangeOn(c, "GET /actuator/health HTTP/1.1\r\nHost: x\r\n\r\n"); status != 200 {
-			t.Fatalf("answered %d %s", status, body)
-		}
+		c.Ask(request("/actuator/health"), 200)
 	}
-	exchangeOn(kept[0], "GET /x HTTP/1.1\r\nHost: x\r\n\r\n") // spends the limit
+	kept[0].Ask(request("/x"), 200) // spends the limit
 	launch(t, env)
 	old.Logged("INFO Proxy - Draining")
-	const refused = "Requests rejected: limit exceeded"
 	for i, c := range kept[1:] {
-		request := "/actuator/health/readiness"
 		if i%2 == 0 { // the line about it is written once a second, as targets are probed
-			request = "/x"
-		}
-		status, body := exchangeOn(c, "GET "+request+" HTTP/1.1\r\nHost: x\r\n\r\n")
-		if request == "/x" {
-			old.LoggedTimes(refused, i/2+1)
-		} else if status != 503 || !strings.Contains(body, `"OUT_OF_SERVICE"`) {
-			t.Errorf("answered %d %s while draining", status, body)
+			c.Ask(request("/x"), 429)
+			old.LoggedTimes("Requests rejected: limit exceeded", i/2+1)
+		} else if body := c.Ask(request("/actuator/health/readiness"), 503); !strings.Contains(body, `"OUT_OF_SERVICE"`) {
+			t.Errorf("answered %s while draining", body)
 		}
 	}
 }
@@ -53,20 +45,19 @@ func TestReadinessWhileDraining(t *testing.T) {
 // A load is clients that do the same again and again, each time over a new connection, until
 // stopped.
 type load struct {
-	t     *testing.T
+	t     testing.TB
 	ended sync.WaitGroup
 	over  atomic.Bool
 	done  atomic.Int64 // how often do has returned true
 }
 
-func startLoad(t *testing.T, do func(client *http.Client, n, i int) bool) *load {
+func startLoad(t testing.TB, do func(n, i int) bool) *load {
 	l := &load{t: t}
 	t.Cleanup(l.stop)
 	for n := range 4 {
 		l.ended.Go(func() {
-			client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: testkit.Patience}
 			for i := 0; !l.over.Load() && !t.Failed(); i++ {
-				if do(&client, n, i) {
+				if do(n, i) {
 					l.done.Add(1)
 				}
 			}
@@ -89,14 +80,13 @@ func (l *load) stop() {
 
 // callAt starts clients of whom all must be answered: a gate would shed those that wait for
 // long on a busy machine.
-func callAt(t *testing.T, addr string) *load {
-	return startLoad(t, func(client *http.Client, _, _ int) bool {
-		res, err := client.Get("http://" + addr + "/x")
+func callAt(at testkit.Endpoint) *load {
+	return startLoad(at.T, func(int, int) bool {
+		res, text, err := at.Try("GET /x")
 		if err != nil || res.StatusCode != 200 {
-			t.Errorf("answered %v, %v", res, err)
+			at.T.Errorf("answered %v %s, %v", res, text, err)
 			return false
 		}
-		res.Body.Close()
 		return true
 	})
 }
@@ -104,36 +94,26 @@ func callAt(t *testing.T, addr string) *load {
 // A successor has the address of its own BIND, and clients of an address that
 // both have notice nothing.
 func TestTakeoverWithAnotherBind(t *testing.T) {
-	target := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
-	defer target.Close()
 	for name, binds := range map[string][]string{
 		"narrower":       {"0.0.0.0", "127.0.0.1"},
 		"wider":          {"127.0.0.1", "0.0.0.0", "0.0.0.0"},
 		"there and back": {"127.0.0.1", "0.0.0.0", "127.0.0.1", "0.0.0.0"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			port := testkit.FreePort(t)
-			env := []string{"TARGET_URL", target.URL, "TAKEOVER", "true", "PORT", port, "RATE_LIMIT_LIMIT", "1000000000",
-				"GATE", "off",
-				// who has dialled may be slow to ask
-				"DRAIN_GRACE", testkit.Patience.String(), "DRAIN_TIMEOUT", testkit.Patience.String()}
+			env := append(takeover(t), "RATE_LIMIT_LIMIT", "1000000000", "GATE", "off", // who has dialled may be slow to ask
+				"DRAIN_GRACE", testkit.Patience.String(), "DRAIN_TIMEOUT", testkit.Patience.String())
 			var before *running
 			var calls *load
 			for _, bind := range binds {
 				p := launch(t, append(env, "BIND", bind))
+				at, other := testkit.Endpoint{T: t, Addr: "127.0.0.1:" + p.Port()}, testkit.Endpoint{Addr: "127.0.0.2:" + p.Port()}
 				if calls == nil {
-					calls = callAt(t, "127.0.0.1:"+port)
+					calls = callAt(at)
 				}
 				calls.more(200)
-				testkit.Eventually(t, "BIND="+bind+" is in force", func() bool {
-					c, err := net.DialTimeout("tcp", "127.0.0.2:"+port, time.Second)
-					if err == nil {
-						c.Close()
-					}
-					return (err == nil) == (bind == "0.0.0.0")
-				})
+				testkit.Eventually(t, "BIND="+bind+" is in force", func() bool { return other.Listens() == (bind == "0.0.0.0") })
 				if before != nil {
-					before.stops(0)
+					before.Ends(0)
 				}
 				before = p
 				calls.more(200)
@@ -146,21 +126,16 @@ func TestTakeoverWithAnotherBind(t *testing.T) {
 // The admin port goes from proxy to proxy without an error, and is there all the
 // time.
 func TestTakeoverOfTheAdminPort(t *testing.T) {
-	target := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
-	defer target.Close()
 	admin := testkit.FreePort(t)
-	env := []string{"TARGET_URL", target.URL, "TAKEOVER", "true", "PORT", testkit.FreePort(t), "ADMIN_PORT", admin,
-		"DRAIN_GRACE", "10ms"}
+	env := append(takeover(t), "ADMIN_PORT", admin, "DRAIN_GRACE", "10ms")
 	before := launch(t, env)
 	for range 3 {
 		p := launch(t, env)
-		before.stops(0)
+		before.Ends(0)
 		if lines := before.Log.Lines(" ERROR "); len(lines) > 0 {
 			t.Errorf("logged %q", lines)
 		}
-		if status, body := ask(t, "127.0.0.1:"+admin, "/actuator/health/readiness"); status != 200 {
-			t.Errorf("answered %d %s at the admin port", status, body)
-		}
+		p.At(admin).Gets("GET /actuator/health/readiness", 200, "")
 		before = p
 	}
 }
@@ -169,61 +144,54 @@ func TestTakeoverOfTheAdminPort(t *testing.T) {
 // targets, limits and rules, with their versions. A TARGET_URL that was changed
 // for a successor overrides posted targets.
 func TestTakeoverKeepsWhatWasPosted(t *testing.T) {
-	answers := func(name string) string {
-		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, name) }))
-		t.Cleanup(s.Close)
-		return s.URL
-	}
-	set, posted, later := answers("set"), answers("posted"), answers("later")
-	port := testkit.FreePort(t)
-	env := []string{"TAKEOVER", "true", "PORT", port, "DRAIN_GRACE", "10ms", "RATE_LIMIT_LIMIT", "1000"}
+	set, posted, later := named(t, "set"), named(t, "posted"), named(t, "later")
+	env := append(takeover(t), "DRAIN_GRACE", "10ms", "RATE_LIMIT_LIMIT", "1000")
 	with := func(target string) []string { return append(env, "TARGET_URL", target) }
 	p := launch(t, with(set))
-	p.gets("POST /config/targets", 200, posted, fmt.Sprintf(`{"targets":[%q]}`, posted))
-	p.gets("POST /config/limits", 200, `"version":1`, `{"algorithm":"fixed","limit":77,"window":60}`)
-	p.gets("POST /config/limits?pin=true", 200, `"version":2`, `{"algorithm":"fixed","limit":78,"window":60}`)
-	p.gets("PUT /config/rules", 200, "",
-		`{"rules":[{"id":"none","match":{"path":"/none"},"limit":{"algorithm":"fixed","limit":1,"window":3153600000}}]}`)
+	p.Gets("POST /config/targets", 200, posted, fmt.Sprintf(`{"targets":[%q]}`, posted))
+	p.Gets("POST /config/limits", 200, `"version":1`, `{"algorithm":"fixed","limit":77,"window":60}`)
+	p.Gets("POST /config/limits?pin=true", 200, `"version":2`, `{"algorithm":"fixed","limit":78,"window":60}`)
+	p.Gets("PUT /config/rules", 200, "",
+		windows("rules: [{id: none, match: {path: /none}, limit: {algorithm: fixed, limit: 1, window: C}}]"))
 	for range 2 {
 		next := launch(t, with(set))
-		p.stops(0)
+		p.Ends(0)
 		p = next
-		p.gets("GET /x", 200, "posted")
-		p.gets("GET /config/limits", 200, `"limit":78`)
-		p.gets("GET /config/limits", 200, `"version":2`)
-		p.gets("GET /config/rules", 200, `"id":"none"`)
+		p.Gets("GET /x", 200, "posted")
+		p.Gets("GET /config/limits", 200, `"limit":78`)
+		p.Gets("GET /config/limits", 200, `"version":2`)
+		p.Gets("GET /config/rules", 200, `"id":"none"`)
 	}
-	p.gets("POST /config/limits", 200, `"version":3`, `{"algorithm":"fixed","limit":79,"window":60}`)
+	p.Gets("POST /config/limits", 200, `"version":3`, `{"algorithm":"fixed","limit":79,"window":60}`)
 	next := launch(t, with(later))
-	p.stops(0)
-	next.gets("GET /x", 200, "later")
-	next.gets("GET /config/limits", 200, `"limit":79`)
+	p.Ends(0)
+	next.Gets("GET /x", 200, "later")
+	next.Gets("GET /config/limits", 200, `"limit":79`)
 }
 
 // The decision port goes from master to master, and no request of a sidecar is decided by
 // anybody else meanwhile.
 func TestTakeoverOfTheDecisionPort(t *testing.T) {
-	decides := testkit.FreePort(t)
-	// longer than a sidecar is silent
-	env := []string{"TAKEOVER", "true", "PORT", testkit.FreePort(t), "RATE_LIMIT_LIMIT", "1000000000", "DRAIN_GRACE", "1s"}
-	before := startMaster(t, decides, env...)
-	sidecar := startSidecar(t, "REMOTE_URL", "http://127.0.0.1:"+decides, "RATE_LIMIT_LIMIT", "1000000000",
-		"TARGET_URL", named(t), "GATE", "off")
-	load := callAt(t, sidecar.addr)
+	// The grace is longer than a sidecar is silent.
+	env := []string{"TAKEOVER", "true", "PORT", testkit.FreePort(t), "DECISION_PORT", testkit.FreePort(t),
+		"RATE_LIMIT_LIMIT", "1000000000", "DRAIN_GRACE", "1s"}
+	before, at := startMaster(t, env...)
+	sidecar := startSidecar(t, "REMOTE_URL", "http://"+at.Addr, "RATE_LIMIT_LIMIT", "1000000000",
+		"GATE", "off")
+	load := callAt(sidecar.Endpoint)
 	for range 3 {
 		load.more(200)
-		p := startMaster(t, decides, env...)
-		before.stops(0)
+		p, _ := startMaster(t, env...)
+		before.Ends(0)
 		load.more(200)
-		if _, text := p.call("GET /metrics"); !strings.Contains(text, `{api="remote",code="200"} `) ||
-			strings.Contains(text, `{api="remote",code="200"} 0`+"\n") {
+		if p.Metrics()[`ratelimiter_check_requests_total{api="remote",code="200"}`] == 0 {
 			t.Error("the successor has decided nothing")
 		}
 		before = p
 	}
 	load.stop()
 	for _, reason := range []string{"late", "crowded", "away"} {
-		sidecar.gets("GET /metrics", 200, `ratelimiter_store_undecided_total{reason="`+reason+`"} 0`)
+		sidecar.Gets("GET /metrics", 200, `ratelimiter_store_undecided_total{reason="`+reason+`"} 0`)
 	}
 	if lines := sidecar.Log.Lines(" RemoteStore - "); len(lines) > 0 {
 		t.Errorf("logged %q", lines)
@@ -242,7 +210,5 @@ func TestTakeoverNameHeldByAStranger(t *testing.T) {
 	p.Logged("WARN Proxy - Not taking the port over")
 	p.Logged("INFO Proxy - Ready")
 	p.Logged("WARN Proxy - This proxy cannot be taken over from")
-	if status := p.Stop(syscall.SIGTERM); status != 0 {
-		t.Errorf("exit status %d, want 0", status)
-	}
+	p.Terminate()
 }

@@ -1,23 +1,17 @@
 package history
 
 import (
-	"bufio"
 	"fmt"
 	"math"
 	"net/url"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"weir/internal/test/testkit"
 )
-
-// patience bounds the time that a test waits for an event.
-const patience = 2 * time.Minute
 
 // shape returns the rate in the test's server.
 func shape(at time.Time) float64 {
@@ -30,52 +24,17 @@ func startPrometheus(t *testing.T, from, to time.Time) *url.URL {
 	t.Helper()
 	folder := t.TempDir()
 	text := filepath.Join(folder, "samples")
-	if err := os.WriteFile(text, samples(from, to), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteFile(t, text, string(samples(from, to)))
 	data := filepath.Join(folder, "data")
-	if out, err := exec.CommandContext(t.Context(), find(t, "promtool"), "tsdb", "create-blocks-from", "openmetrics",
-		"-q", text, data).CombinedOutput(); err != nil {
-		t.Fatalf("promtool: %v\n%s", err, out)
-	}
+	testkit.Ends(t, exec.Command(testkit.Installed(t, "promtool"), "tsdb", "create-blocks-from", "openmetrics",
+		"-q", text, data), 0)
 	config := filepath.Join(folder, "prometheus.yml")
-	if err := os.WriteFile(config, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(find(t, "prometheus"), "--config.file="+config, "--storage.tsdb.path="+data,
+	testkit.WriteFile(t, config, "")
+	cmd := exec.Command(testkit.Installed(t, "prometheus"), "--config.file="+config, "--storage.tsdb.path="+data,
 		"--web.listen-address=127.0.0.1:0", "--storage.tsdb.retention.time=100y")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	log := testkit.Must(cmd.StderrPipe())(t)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	ready := make(chan string, 1)
-	gone := make(chan struct{})
-	go func() {
-		defer close(gone)
-		address := ""
-		for lines := bufio.NewScanner(log); lines.Scan(); {
-			if _, after, ok := strings.Cut(lines.Text(), `msg="Listening on" address=`); ok {
-				address = after
-			}
-			if strings.Contains(lines.Text(), "Server is ready to receive web requests") {
-				ready <- address
-			}
-		}
-	}()
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		<-gone
-		_ = cmd.Wait()
-	})
-	select {
-	case address := <-ready:
-		return &url.URL{Scheme: "http", Host: address}
-	case <-gone:
-	case <-time.After(patience):
-	}
-	t.Fatal("prometheus does not become ready")
-	return nil
+	p := testkit.Launch(t, cmd, `msg="Listening on" address=`)
+	p.Logged("Server is ready to receive web requests")
+	return &url.URL{Scheme: "http", Host: p.Addr}
 }
 
 // samples returns the counter as OpenMetrics text, without one hour.
@@ -96,18 +55,6 @@ func samples(from, to time.Time) []byte {
 
 // gapOf returns the start of the missing hour.
 func gapOf(to time.Time) time.Time { return to.Add(-30 * time.Hour) }
-
-func find(t *testing.T, command string) string {
-	t.Helper()
-	path, err := exec.LookPath(command)
-	if err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatalf("%s is missing (Debian: apt-get install prometheus)", command)
-		}
-		t.Skipf("%s is missing (Debian: apt-get install prometheus)", command)
-	}
-	return path
-}
 
 // All history of a real server is loaded, and the rates are correct.
 func TestPrometheus(t *testing.T) {

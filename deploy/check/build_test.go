@@ -31,40 +31,33 @@ type objects struct {
 	monitors    []*monitoringv1.ServiceMonitor
 }
 
-// decode reads a document into a new element of list. A field that the type
+// into returns a function that reads a document into a new element of list. A field that the type
 // does not have, or has twice, is an error.
-func decode[T any](list *[]*T, document []byte) error {
-	one := new(T)
-	if err := yaml.UnmarshalStrict(document, one); err != nil {
-		return err
+func into[T any](list *[]*T) func(document []byte) error {
+	return func(document []byte) error {
+		one := new(T)
+		*list = append(*list, one)
+		return yaml.UnmarshalStrict(document, one)
 	}
-	*list = append(*list, one)
-	return nil
 }
 
 // add takes in one document of the API version and kind given.
 func (o *objects) add(kind string, document []byte) error {
-	switch kind {
-	case "v1 Namespace":
-		return decode(&o.namespaces, document)
-	case "apps/v1 Deployment":
-		return decode(&o.deployments, document)
-	case "v1 Service":
-		return decode(&o.services, document)
-	case "v1 ConfigMap":
-		return decode(&o.configMaps, document)
-	case "v1 PersistentVolumeClaim":
-		return decode(&o.claims, document)
-	case "autoscaling/v2 HorizontalPodAutoscaler":
-		return decode(&o.scalers, document)
-	case "policy/v1 PodDisruptionBudget":
-		return decode(&o.budgets, document)
-	case "networking.k8s.io/v1 NetworkPolicy":
-		return decode(&o.policies, document)
-	case "monitoring.coreos.com/v1 ServiceMonitor":
-		return decode(&o.monitors, document)
+	read, known := map[string]func([]byte) error{
+		"v1 Namespace":                            into(&o.namespaces),
+		"apps/v1 Deployment":                      into(&o.deployments),
+		"v1 Service":                              into(&o.services),
+		"v1 ConfigMap":                            into(&o.configMaps),
+		"v1 PersistentVolumeClaim":                into(&o.claims),
+		"autoscaling/v2 HorizontalPodAutoscaler":  into(&o.scalers),
+		"policy/v1 PodDisruptionBudget":           into(&o.budgets),
+		"networking.k8s.io/v1 NetworkPolicy":      into(&o.policies),
+		"monitoring.coreos.com/v1 ServiceMonitor": into(&o.monitors),
+	}[kind]
+	if !known {
+		return fmt.Errorf("nobody checks a %s", kind)
 	}
-	return fmt.Errorf("nobody checks a %s", kind)
+	return read(document)
 }
 
 // build runs kustomize and decodes what it yields.

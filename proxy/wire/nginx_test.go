@@ -1,17 +1,13 @@
 package wire
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
 
 	"weir/internal/test/testkit"
 	"weir/proxy/targets/roster"
@@ -22,12 +18,7 @@ import (
 // and fails where CI=true.
 func nginx(t *testing.T, http, server string) string {
 	t.Helper()
-	if _, err := exec.LookPath("nginx"); err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatal("nginx is missing (Debian: apt-get install nginx-light)")
-		}
-		t.Skip("nginx is missing (Debian: apt-get install nginx-light)")
-	}
+	testkit.Installed(t, "nginx")
 	dir := t.TempDir()
 	address := testkit.FreeAddr(t)
 	replaceFile(t, filepath.Join(dir, "nginx.conf"), fmt.Sprintf(`daemon off;
@@ -50,30 +41,8 @@ http {
 }
 `, dir, address, http, server))
 	cmd := exec.Command("nginx", "-p", dir, "-c", filepath.Join(dir, "nginx.conf"))
-	log := new(testkit.Log)
-	cmd.Stderr = log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	gone := make(chan struct{})
-	go func() { _ = cmd.Wait(); close(gone) }()
-	t.Cleanup(func() { _ = cmd.Process.Kill(); <-gone })
-	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
-	defer cancel()
-	for retry := time.NewTicker(5 * time.Millisecond); ; {
-		if c, err := net.Dial("tcp", address); err == nil {
-			c.Close()
-			return address
-		}
-		select {
-		case <-retry.C:
-		case <-gone:
-			t.Fatalf("nginx ended: %s", log)
-		case <-ctx.Done():
-			t.Fatalf("nginx does not listen: %s", log)
-		}
-	}
+	testkit.StartAt(t, cmd, address)
+	return address
 }
 
 // nginx does not compress answers to proxies, which it recognizes by Via, unless configured to

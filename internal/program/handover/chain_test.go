@@ -1,15 +1,12 @@
 package handover
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
-	"os/exec"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -172,36 +169,25 @@ func TestChainOfHandovers(t *testing.T) {
 }
 
 // startChild starts a process and returns when it serves.
-func startChild(t *testing.T, name string) (*exec.Cmd, string) {
+func startChild(t *testing.T, name string) *testkit.Program {
 	t.Helper()
 	cmd := testkit.Command(t, nil, name)
-	cmd.Stderr = os.Stderr
 	in := testkit.Must(cmd.StdinPipe())(t)
 	t.Cleanup(func() { in.Close() })
-	out := testkit.Must(cmd.StdoutPipe())(t)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatalf("a child did not serve: %v", err)
-	}
-	return cmd, strings.TrimSpace(line)
+	return testkit.Launch(t, cmd, "") // it writes the address alone
 }
 
 func TestChainOfProcesses(t *testing.T) {
 	name := anyName()
-	old, addr := startChild(t, name)
-	wind := newStorm(t, addr)
+	old := startChild(t, name)
+	wind := newStorm(t, old.Addr)
 	for range chainLength {
 		wind.blow(t)
-		next, got := startChild(t, name)
-		if got != addr {
-			t.Fatalf("the successor serves %s, not %s", got, addr)
+		next := startChild(t, name)
+		if next.Addr != old.Addr {
+			t.Fatalf("the successor serves %s, not %s", next.Addr, old.Addr)
 		}
-		if err := old.Wait(); err != nil {
-			t.Fatalf("the old process: %v", err)
-		}
+		old.Ends(0)
 		old = next
 	}
 	wind.blow(t)
@@ -210,18 +196,15 @@ func TestChainOfProcesses(t *testing.T) {
 	if err := taken.Ready(); err != nil {
 		t.Fatal(err)
 	}
-	if err := old.Wait(); err != nil {
-		t.Fatalf("the last process: %v", err)
-	}
+	old.Ends(0)
 }
 
 // A process that is killed leaves nothing that would keep the next one from
 // starting.
 func TestKilledProcessLeavesTheNameFree(t *testing.T) {
 	name := anyName()
-	old, _ := startChild(t, name)
-	_ = old.Process.Kill()
-	_ = old.Wait()
+	old := startChild(t, name)
+	old.Kill()
 	if _, err := Take(t.Context(), name); !errors.Is(err, ErrNoOffer) {
 		t.Fatalf("error %v, want that there is no offer", err)
 	}

@@ -1,7 +1,6 @@
 package handover
 
 import (
-	"bufio"
 	"errors"
 	"net"
 	"strings"
@@ -20,14 +19,10 @@ func inUserNamespace(t *testing.T, name string) (said string) {
 	cmd := testkit.Command(t, nil, name)
 	testkit.Unmapped(t, cmd)
 	in := testkit.Must(cmd.StdinPipe())(t)
-	out := testkit.Must(cmd.StdoutPipe())(t)
-	cmd.Stderr = cmd.Stdout
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	said, _ = bufio.NewReader(out).ReadString('\n')
+	p := testkit.Start(t, cmd)
+	said = p.Logged("")
 	in.Close() // ends the child
-	_ = cmd.Wait()
+	p.Status()
 	return said
 }
 

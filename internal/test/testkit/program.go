@@ -46,6 +46,30 @@ func Command(t testing.TB, env []string, args ...string) *exec.Cmd {
 	return cmd
 }
 
+// Service is Command for a program that listens at a free port of 127.0.0.1, unless env says otherwise.
+func Service(t testing.TB, env []string, args ...string) *exec.Cmd {
+	t.Helper()
+	return Command(t, append([]string{"BIND", "127.0.0.1", "PORT", "0"}, env...), args...)
+}
+
+// Installed returns the path of a program, which may be in one of the folders. Without it the test is skipped;
+// on a machine for continuous integration it fails.
+func Installed(t testing.TB, name string, folders ...string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	for _, folder := range folders {
+		if found, _ := filepath.Glob(filepath.Join(folder, name)); err != nil && len(found) > 0 {
+			return found[len(found)-1] // the latest version
+		}
+	}
+	if err != nil && os.Getenv("CI") == "true" {
+		t.Fatalf("%v: make tools installs it", err)
+	} else if err != nil {
+		t.Skipf("%v: make tools installs it", err)
+	}
+	return path
+}
+
 // Unmapped makes a command run in a user namespace that maps no user, where each user id is
 // reported as 65534. The test is skipped if this machine allows none.
 func Unmapped(t testing.TB, cmd *exec.Cmd) {
@@ -73,19 +97,26 @@ func Ends(t testing.TB, cmd *exec.Cmd, status int) (stdout, stderr string) {
 // A Program is a process that runs during a test.
 type Program struct {
 	*exec.Cmd
-	Log   Log // standard output, and standard error unless Cmd redirects it
-	t     testing.TB
-	ended chan struct{}
+	Endpoint     // set by Launch
+	Log      Log // standard output, and standard error unless Cmd redirects it
+	ended    chan struct{}
 }
 
-// Start starts a program. It is killed when the test ends.
+// logEnd is how much of the log of a program a test that fails shows.
+const logEnd = 4 << 10
+
+// Start starts a program. It is killed when the test ends. If the test fails, it shows the end of the log.
 func Start(t testing.TB, cmd *exec.Cmd) *Program {
 	t.Helper()
-	p := &Program{Cmd: cmd, t: t, ended: make(chan struct{})}
+	p := &Program{Cmd: cmd, Endpoint: Endpoint{T: t}, ended: make(chan struct{})}
 	cmd.Stdout = &p.Log
 	if cmd.Stderr == nil {
 		cmd.Stderr = &p.Log
 	}
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = new(syscall.SysProcAttr)
+	}
+	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -93,33 +124,69 @@ func Start(t testing.TB, cmd *exec.Cmd) *Program {
 		_ = cmd.Wait()
 		close(p.ended)
 	}()
-	t.Cleanup(func() { p.Stop(syscall.SIGKILL) })
+	t.Cleanup(func() {
+		p.Kill()
+		if text := p.Log.String(); t.Failed() {
+			t.Logf("%s logged:\n%s", filepath.Base(cmd.Path), text[max(0, len(text)-logEnd):])
+		}
+	})
+	return p
+}
+
+// StartAt starts a program and waits until it listens at an address.
+func StartAt(t testing.TB, cmd *exec.Cmd, addr string) *Program {
+	t.Helper()
+	p := Start(t, cmd)
+	p.Addr = addr
+	Eventually(t, fmt.Sprint(cmd.Args, " listens"), func() bool {
+		if p.Ended() {
+			t.Fatalf("%v has ended:\n%s", cmd.Args, &p.Log)
+		}
+		return p.Listens()
+	})
+	return p
+}
+
+// Launch starts a program and waits for a line of its log that has ready before its address.
+func Launch(t testing.TB, cmd *exec.Cmd, ready string) *Program {
+	t.Helper()
+	p := Start(t, cmd)
+	_, rest, _ := strings.Cut(p.Logged(ready), ready)
+	p.Addr, _, _ = strings.Cut(rest, " ")
 	return p
 }
 
 // Logged waits for a line of the log that contains part, and returns it.
 func (p *Program) Logged(part string) string {
-	p.t.Helper()
+	p.T.Helper()
 	return p.LoggedTimes(part, 1)
 }
 
 // LoggedTimes waits for the n-th line of the log that contains part. It fails if the program
 // ends before.
 func (p *Program) LoggedTimes(part string, n int) string {
-	p.t.Helper()
-	ended := false
-	Eventually(p.t, part+" is logged", func() bool {
-		if ended && len(p.Log.Lines(part)) < n {
-			p.t.Fatalf("the program has ended and has not logged %d times: %s\n%s", n, part, &p.Log)
+	p.T.Helper()
+	Eventually(p.T, part+" is logged", func() bool {
+		ended := p.Ended() // then all lines are there
+		if len(p.Log.Lines(part)) >= n {
+			return true
 		}
-		select {
-		case <-p.ended: // check once more, as the last lines are there now
-			ended = true
-		default:
+		if ended {
+			p.T.Fatalf("the program has ended and has not logged %d times: %s\n%s", n, part, &p.Log)
 		}
-		return len(p.Log.Lines(part)) >= n
+		return false
 	})
 	return p.Log.Lines(part)[n-1]
+}
+
+// Ended reports whether the program has ended.
+func (p *Program) Ended() bool {
+	select {
+	case <-p.ended:
+		return true
+	default:
+		return false
+	}
 }
 
 // Status waits for the end of the program and returns its exit status. It is killed
@@ -127,6 +194,35 @@ func (p *Program) LoggedTimes(part string, n int) string {
 func (p *Program) Status() int {
 	<-p.ended
 	return p.ProcessState.ExitCode()
+}
+
+// Ends waits for the end of the program and fails unless it has the exit status.
+func (p *Program) Ends(status int) {
+	p.T.Helper()
+	if got := p.Status(); got != status {
+		p.T.Errorf("exit status %d, want %d", got, status)
+	}
+}
+
+// Signal sends a signal to the program, which must be running.
+func (p *Program) Signal(signal syscall.Signal) {
+	p.T.Helper()
+	if err := p.Process.Signal(signal); err != nil {
+		p.T.Fatal(err)
+	}
+}
+
+// Terminate ends the program by SIGTERM and fails unless its exit status is 0.
+func (p *Program) Terminate() {
+	p.T.Helper()
+	p.Signal(syscall.SIGTERM)
+	p.Ends(0)
+}
+
+// Kill kills the program, unless it has ended, and waits for its end.
+func (p *Program) Kill() {
+	_ = p.Process.Kill()
+	<-p.ended
 }
 
 // Freeze stops a process with SIGSTOP and returns when none of its threads runs. The signal alone is
@@ -147,10 +243,4 @@ func Freeze(t testing.TB, pid int) {
 		}
 		return len(threads) > 0
 	})
-}
-
-// Stop ends the program by a signal and returns its exit status.
-func (p *Program) Stop(signal syscall.Signal) int {
-	_ = p.Process.Signal(signal)
-	return p.Status()
 }

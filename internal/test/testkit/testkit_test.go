@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"syscall"
 	"testing"
 )
 
@@ -27,14 +26,11 @@ func TestProgram(t *testing.T) {
 	if line := p.Logged("one"); line != "ready [] one" {
 		t.Errorf("the first line is %q", line)
 	}
-	if status := p.Status(); status != 3 {
-		t.Errorf("exit status %d, want 3", status)
-	}
+	p.Ends(3)
 	p = Start(t, Command(t, nil, "stay"))
 	p.Logged("[stay]")
-	if status := p.Stop(syscall.SIGKILL); status != -1 {
-		t.Errorf("exit status %d of a program that was killed", status)
-	}
+	p.Kill()
+	p.Ends(-1)
 	if out, _ := Ends(t, Command(t, nil), 3); out != "ready [] \nready again\n" {
 		t.Errorf("it wrote %q", out)
 	}

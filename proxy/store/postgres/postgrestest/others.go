@@ -2,7 +2,6 @@ package postgrestest
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -19,9 +18,8 @@ func (s *Server) Pooler(connections int) *Server {
 	p := newServer(s.t)
 	config := fmt.Sprintf(
 		"[databases]\nweir = host=127.0.0.1 port=%s dbname=weir user=weir\n[pgbouncer]\nlisten_addr = 127.0.0.1\n"+
-			"listen_port = %s\nunix_socket_dir =\nauth_type = any\npool_mode = transaction\ndefault_pool_size "+
-			"= %d\nlogfile = %s\n",
-		s.port, p.port, connections, p.log())
+			"listen_port = %s\nunix_socket_dir =\nauth_type = any\npool_mode = transaction\ndefault_pool_size = %d\n",
+		s.port, p.port, connections)
 	if err := os.WriteFile(p.poolerConfig(), []byte(config), 0o644); err != nil {
 		s.t.Fatal(err)
 	}
@@ -34,25 +32,14 @@ func (s *Server) poolerConfig() string { return filepath.Join(s.dir, "pgbouncer.
 // RestartPooler starts a PgBouncer that was killed, and waits until it accepts connections.
 func (s *Server) RestartPooler() {
 	s.t.Helper()
-	s.cmd = s.command(program(s.t, "pgbouncer", "/usr/sbin"), "-q", s.poolerConfig())
-	if err := s.cmd.Start(); err != nil {
-		s.t.Fatal(err)
-	}
-	testkit.Eventually(s.t, "PgBouncer accepts connections", func() bool {
-		c, err := net.Dial("tcp", "127.0.0.1:"+s.port)
-		if err != nil {
-			return false
-		}
-		c.Close()
-		return true
-	})
+	s.start(s.command("pgbouncer", s.poolerConfig()))
 }
 
 // Standby starts a standby of the server, which has what the server has so far.
 func (s *Server) Standby() *Server {
 	s.t.Helper()
 	standby := newServer(s.t)
-	out, err := standby.command(program(s.t, "pg_basebackup", serverPrograms), "-h", "127.0.0.1", "-p", s.port, "-U",
+	out, err := standby.command("pg_basebackup", "-h", "127.0.0.1", "-p", s.port, "-U",
 		"weir",
 		"-D", standby.Data(), "--checkpoint=fast", "--no-sync", "--write-recovery-conf").CombinedOutput()
 	if err != nil {
@@ -84,7 +71,7 @@ func (s *Server) FilesMax(bytes int64) {
 		limit = strconv.FormatInt(bytes, 10)
 	}
 	for _, pid := range s.processes() { // as the server's user, which root need not be allowed to
-		out, err := s.command(program(s.t, "prlimit"), "--pid", strconv.Itoa(pid), "--fsize="+limit+":").CombinedOutput()
+		out, err := s.command("prlimit", "--pid", strconv.Itoa(pid), "--fsize="+limit+":").CombinedOutput()
 		if err != nil && state(pid) != "" {
 			s.t.Fatalf("prlimit: %v\n%s", err, out)
 		}

@@ -18,27 +18,6 @@ import (
 	"weir/internal/test/testkit"
 )
 
-// program returns the path of a program that one of the patterns finds, the latest. Without
-// it the test is skipped, on a machine for continuous integration it fails.
-func program(t testing.TB, name string, patterns ...string) string {
-	t.Helper()
-	if path, err := exec.LookPath(name); err == nil {
-		return path
-	}
-	for _, pattern := range patterns {
-		if found, _ := filepath.Glob(filepath.Join(pattern, name)); len(found) > 0 {
-			return found[len(found)-1]
-		}
-	}
-	if os.Getenv("CI") == "true" {
-		t.Fatalf("%s is missing (Debian: apt-get install postgresql pgbouncer)", name)
-	}
-	t.Skipf("%s is missing (Debian: apt-get install postgresql pgbouncer)", name)
-	return ""
-}
-
-const serverPrograms = "/usr/lib/postgresql/*/bin"
-
 // A Server is a PostgreSQL, or a PgBouncer, of the test's own. It does not run as root,
 // which it would refuse to.
 type Server struct {
@@ -46,7 +25,8 @@ type Server struct {
 	dir  string // owned by the user as which it runs
 	port string
 	args []string
-	cmd  *exec.Cmd // nil: not running
+
+	program *testkit.Program
 }
 
 // plain is the user as which servers run: nil for that of the test, unless it is root.
@@ -99,17 +79,17 @@ func newServer(t testing.TB, args ...string) *Server {
 			t.Fatal(err)
 		}
 	}
-	s := &Server{t: t, dir: dir, port: testkit.FreePort(t), args: args}
-	t.Cleanup(s.Kill)
-	return s
+	return &Server{t: t, dir: dir, port: testkit.FreePort(t), args: args}
 }
 
 // command is a program that runs as the server's user.
-func (s *Server) command(path string, args ...string) *exec.Cmd {
+func (s *Server) command(program string, args ...string) *exec.Cmd {
+	s.t.Helper()
+	path := testkit.Installed(s.t, program, "/usr/lib/postgresql/*/bin", "/usr/sbin")
 	cmd := exec.Command(path, args...)
 	cmd.Dir = s.dir
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C"} // PGDATA and the like would count
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: plain(s.t), Pdeathsig: syscall.SIGKILL}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: plain(s.t)}
 	return cmd
 }
 
@@ -117,7 +97,7 @@ func (s *Server) command(path string, args ...string) *exec.Cmd {
 func Start(t testing.TB, args ...string) *Server {
 	t.Helper()
 	s := newServer(t, args...)
-	out, err := s.command(program(t, "initdb", serverPrograms), "-D", s.Data(), "-U", "weir", "-A", "trust", "-E",
+	out, err := s.command("initdb", "-D", s.Data(), "-U", "weir", "-A", "trust", "-E",
 		"UTF8", "--no-sync", "--no-instructions", "--wal-segsize=1").CombinedOutput()
 	if err != nil {
 		t.Fatalf("initdb: %v\n%s", err, out)
@@ -133,40 +113,30 @@ func (s *Server) Data() string { return filepath.Join(s.dir, "data") }
 // Restart starts a server that was killed, and waits until it answers.
 func (s *Server) Restart() {
 	s.t.Helper()
-	s.launch()
+	args := []string{"-D", s.Data(), "-p", s.port, "-h", "127.0.0.1", "-k", "",
+		"-c", "dynamic_shared_memory_type=mmap", // /dev/shm may be small
+		"-c", "fsync=off", "-c", "full_page_writes=off", "-c", "shared_buffers=32MB", "-c", "max_wal_size=64MB",
+		"-c", "min_wal_size=2MB", "-c", "log_min_messages=warning"}
+	s.start(s.command("postgres", append(args, s.args...)...))
 	testkit.Eventually(s.t, "the server answers", func() bool {
-		if state(s.cmd.Process.Pid) == "Z" {
-			told, _ := os.ReadFile(s.log())
-			s.t.Fatalf("the server has ended:\n%s", told)
+		if s.program.Ended() {
+			s.t.Fatalf("the server has ended:\n%s", &s.program.Log)
 		}
 		_, err := s.Try("postgres", "SELECT 1")
 		return err == nil
 	})
 }
 
-func (s *Server) launch() {
+// start starts a program, whose processes are all killed when the test ends, and waits until it listens.
+func (s *Server) start(cmd *exec.Cmd) {
 	s.t.Helper()
-	args := []string{"-D", s.Data(), "-p", s.port, "-h", "127.0.0.1", "-k", "",
-		"-c", "dynamic_shared_memory_type=mmap", // /dev/shm may be small
-		"-c", "fsync=off", "-c", "full_page_writes=off", "-c", "shared_buffers=32MB", "-c", "max_wal_size=64MB", "-c",
-		"min_wal_size=2MB", "-c", "log_min_messages=warning"}
-	s.cmd = s.command(program(s.t, "postgres", serverPrograms), append(args, s.args...)...)
-	log, err := os.OpenFile(s.log(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	defer log.Close()
-	s.cmd.Stdout, s.cmd.Stderr = log, log
-	if err := s.cmd.Start(); err != nil {
-		s.t.Fatal(err)
-	}
+	s.program = testkit.StartAt(s.t, cmd, "127.0.0.1:"+s.port)
+	s.t.Cleanup(s.Kill)
 }
-
-func (s *Server) log() string { return filepath.Join(s.dir, "log") }
 
 // Kill ends the server and all of its processes as kill -9 does.
 func (s *Server) Kill() {
-	if s.cmd != nil && s.cmd.Process != nil {
+	if !s.program.Ended() {
 		s.Signal(syscall.SIGKILL)
 	}
 }
@@ -206,7 +176,7 @@ func (s *Server) Try(database, sql string) (string, error) {
 // prints. It goes on after an error.
 func (s *Server) Psql(database, sql string) string {
 	s.t.Helper()
-	cmd := s.command(program(s.t, "psql", serverPrograms), "-X", "-h", "127.0.0.1", "-p", s.port, "-U", "weir", database)
+	cmd := s.command("psql", "-X", "-h", "127.0.0.1", "-p", s.port, "-U", "weir", database)
 	cmd.Stdin = strings.NewReader(sql)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
@@ -218,41 +188,39 @@ func (s *Server) Psql(database, sql string) string {
 // Shutdown ends a server as its administrator does, who does not wait for clients.
 func (s *Server) Shutdown() {
 	s.t.Helper()
-	if err := s.cmd.Process.Signal(syscall.SIGINT); err != nil {
-		s.t.Fatal(err)
-	}
-	_ = s.cmd.Wait() // says how it ended
-	s.cmd = nil
+	s.program.Signal(syscall.SIGINT)
+	s.program.Status()
 }
 
 // Signal sends a signal to all processes of the server, and waits until those have stopped or
 // ended that it stops or kills.
 func (s *Server) Signal(sig syscall.Signal) {
 	s.t.Helper()
-	pid := s.cmd.Process.Pid
-	if sig == syscall.SIGKILL || sig == syscall.SIGSTOP { // it starts no others meanwhile
+	stopped := func(pid int) {
+		testkit.Eventually(s.t, "a process of the server stops", func() bool { return strings.Contains("TZ", state(pid)) })
+	}
+	if pid := s.program.Process.Pid; sig == syscall.SIGKILL || sig == syscall.SIGSTOP { // it starts no others meanwhile
 		_ = syscall.Kill(pid, syscall.SIGSTOP) // it may have ended
-		testkit.Eventually(s.t, "the server stops", func() bool { return strings.Contains("TZ", state(pid)) })
+		stopped(pid)
 	}
-	for _, child := range s.processes() {
-		_ = syscall.Kill(child, sig) // it may have ended
-		switch sig {
-		case syscall.SIGKILL:
-			testkit.Eventually(s.t, "a process of the server ends", func() bool { return strings.Contains("Z", state(child)) })
-		case syscall.SIGSTOP:
-			testkit.Eventually(s.t, "a process of the server stops", func() bool { return strings.Contains("TZ", state(child)) })
+	processes := s.processes()
+	for _, pid := range processes {
+		_ = syscall.Kill(pid, sig) // it may have ended
+	}
+	switch sig {
+	case syscall.SIGSTOP:
+		for _, pid := range processes {
+			stopped(pid)
 		}
-	}
-	if sig == syscall.SIGKILL {
-		_ = s.cmd.Wait() // says that it was killed
-		s.cmd = nil
+	case syscall.SIGKILL:
+		s.program.Status() // all have ended, since they have its standard output
 	}
 }
 
 // processes are the children of the server and, last, itself.
 func (s *Server) processes() (all []int) {
 	s.t.Helper()
-	pid := s.cmd.Process.Pid
+	pid := s.program.Process.Pid
 	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
 	if err != nil {
 		s.t.Fatal(err)
