@@ -62,7 +62,8 @@ type Gate struct {
 	probe      probe
 	saturation saturation
 	stall      stall
-	before     cut // where the limit fell from, for answer times that hardly vary
+	newest     time.Time // when the newest request was sent that has had a good answer
+	before     cut       // where the limit fell from, for answer times that hardly vary
 	refused    refusals
 	state      State
 }
@@ -178,7 +179,7 @@ type Answer struct {
 // depends on the client.
 func (g *Gate) Answered(now time.Time, a *Answer) bool {
 	w, took := &g.window, now.Sub(a.Sent)-a.Ago
-	if took < 0 {
+	if took < 0 || g.fails(now, a) {
 		return false
 	}
 	g.resumes(now, a)
