@@ -1,7 +1,7 @@
 package gate
 
 const (
-	// knownStep is how many answers of a window count towards calm.known, and knownMax
+	// knownStep is how many answers of a window count towards baseline.known, and knownMax
 	// bounds their sum. So the first window counts little: proxies that started at the same
 	// time may have overrun the target.
 	knownStep, knownMax = 50, 600
@@ -14,7 +14,7 @@ type baseline struct {
 	few   float64 // requests in flight when it was learned
 }
 
-// learn updates calm if no window had fewer in flight, or if clearly fewer were in flight
+// learn updates the baseline if no window had fewer in flight, or if clearly fewer were in flight
 // than can be worked on.
 func (g *Gate) learn(r *reading) {
 	c := &g.baseline

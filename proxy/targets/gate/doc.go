@@ -92,7 +92,9 @@
 // took all places, a target that could serve others at once would be closed. Those that were
 // overtaken by many others can be told; their places are free for others, see Long. If they hold
 // all places nothing is answered, and the limit rises, see Waits. A probe, which needs few requests in
-// flight, ends early if those that are in flight do not become fewer.
+// flight, ends early if those that are in flight do not become fewer. If such a request fails, for
+// example because it is never answered, that is no refusal: requests that were sent long after it had
+// good answers before.
 //
 // Nothing here reads a clock. Every target has one gate, which all loops share.
 //

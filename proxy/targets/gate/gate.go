@@ -51,7 +51,7 @@ type Gate struct {
 	window   window
 	last     float64    // median of the previous window
 	baseline baseline   // how answer times are spread when nothing waits
-	slower   float64    // answer times without waiting ÷ those when calm
+	slower   float64    // answer times without waiting ÷ those of the baseline
 	rates    [4]float64 // good answers per second in the last windows
 	turn     int
 
@@ -62,7 +62,8 @@ type Gate struct {
 	probe      probe
 	saturation saturation
 	stall      stall
-	before     cut // where the limit fell from, for answer times that hardly vary
+	newest     time.Time // when the newest request was sent that has had a good answer
+	before     cut       // where the limit fell from, for answer times that hardly vary
 	refused    refusals
 	state      State
 }
@@ -178,7 +179,7 @@ type Answer struct {
 // depends on the client.
 func (g *Gate) Answered(now time.Time, a *Answer) bool {
 	w, took := &g.window, now.Sub(a.Sent)-a.Ago
-	if took < 0 {
+	if took < 0 || g.fails(now, a) {
 		return false
 	}
 	g.resumes(now, a)

@@ -12,7 +12,7 @@ const (
 	queueMost = .35
 	// queueLeast is the share below which the limit grows by growth at once.
 	queueLeast, growth = .05, 1.5
-	// After the first look nothing is known of how many requests the target can work on. Where answer
+	// After the first probe nothing is known of how many requests the target can work on. Where answer
 	// times vary, so that a window says little, the limit grows by startGrowth and waits for less
 	// certainty than later, until there may be a queue: until the share of waiting with its standard
 	// deviation reaches startMost, waiting does not count (see brisk), or the target seems startSlow
@@ -142,7 +142,7 @@ func (g *Gate) read(span time.Duration) reading {
 	return r
 }
 
-// judgeFirst ends the time in which nothing is known with a look at the target, since
+// judgeFirst ends the time in which nothing is known with a probe, since
 // what has been seen so far may have been a queue.
 func (g *Gate) judgeFirst(now time.Time, r *reading) {
 	g.first, g.starts = false, true

@@ -3,38 +3,38 @@ package gate
 import "time"
 
 const (
-	// A gate that binds looks at answer times with half as many in flight, at least every
-	// probeMax and at most every probeMin. Each pause between looks is rarer times as long as
-	// the one before, because looks cost throughput. The periods are powers of two seconds of
-	// the wall clock, so that gates that share a target look at the same time: one that looks
+	// A gate that binds probes with half as many in flight, at least every
+	// probeMax and at most every probeMin. Each pause between probes is rarer times as long as
+	// the one before, because probes cost throughput. The periods are powers of two seconds of
+	// the wall clock, so that gates that share a target probe at the same time: one that probes
 	// alone sees the queue of the others.
 	probeMin, probeMax, rarer = time.Second, 16 * time.Second, 4
-	// probeAnswers is how many answers a look takes, after three answer times in which the
-	// limit comes into effect. probePart bounds the share of the time that looks may take.
+	// probeAnswers is how many answers a probe takes, after three answer times in which the
+	// limit comes into effect. probePart bounds the share of the time that probes may take.
 	probeAnswers, probePart = 40, 1. / 8
 	// probeNews is how many standard deviations below the known times answers must be for
-	// the next look to be soon: then the known times were learned while the target was
+	// the next probe to be soon: then the known times were learned while the target was
 	// overrun. A false alarm costs little.
 	probeNews = 1.5
-	// The next look is soon as well if this one finds less than lessSlow of the slowness that
+	// The next probe is soon as well if this one finds less than lessSlow of the slowness that
 	// was assumed: a queue, or pauses of the machine, had been taken for it. slowerMost
-	// bounds the slowness that is assumed when computing how long a look takes.
+	// bounds the slowness that is assumed when computing how long a probe takes.
 	lessSlow, slowerMost = .7, 1.5
-	// A look has failed if it takes probeLate times as long as expected.
+	// A probe has failed if it takes probeLate times as long as expected.
 	probeLate = 16
 )
 
-// A probe is a look at the target with few in flight.
+// A probe is a short span with few requests in flight.
 type probe struct {
 	period time.Duration
 	last   time.Time // when the gate last looked, or did not bind
-	limit  float64   // to be restored; 0: no look is under way
-	slower float64   // Gate.slower when the look began
+	limit  float64   // to be restored; 0: no probe is under way
+	slower float64   // Gate.slower when the probe began
 	rate   float64   // answers per second then
-	all    bool      // every gate that binds looks at the same time
+	all    bool      // every gate that binds probes at the same time
 }
 
-// judgeProbe begins or ends a look at the target, and reports whether it did.
+// judgeProbe begins or ends a probe, and reports whether it did.
 func (g *Gate) judgeProbe(now time.Time, r *reading) bool {
 	p := &g.probe
 	switch {
@@ -76,12 +76,12 @@ func (g *Gate) judgeProbe(now time.Time, r *reading) bool {
 	return true
 }
 
-// probeTakes returns how long a look with a limit is expected to take if answers take so long.
+// probeTakes returns how long a probe with a limit is expected to take if answers take so long.
 func probeTakes(limit float64, takes time.Duration) time.Duration {
 	return time.Duration((probeAnswers/limit + 3) * float64(takes))
 }
 
-// endProbe ends a look that takes too long. Then what was in flight before takes long by itself, and
+// endProbe ends a probe that takes too long. Then what was in flight before takes long by itself, and
 // others would wait for places until it is answered.
 func (g *Gate) endProbe(now time.Time) {
 	p := &g.probe

@@ -6,15 +6,15 @@ import (
 )
 
 const (
-	// If a look finds at least saturatedPart of the answers per second that came before it, although
+	// If a probe finds at least saturatedPart of the answers per second that came before it, although
 	// half as many are in flight, the limit stays near that number: saturatedRoom times it.
 	saturatedPart, saturatedRoom = .8, 1.3
 	// saturatedSlower is how much slower the target must seem to be. Less does little harm, and by
-	// chance a look often finds as many answers.
+	// chance a probe often finds as many answers.
 	saturatedSlower = 2.5
 	// Many in flight are more than saturatedMany times as many as when answer times were calm.
 	saturatedMany = 3
-	// A look that finds fewer allows saturatedMore times as many from then on.
+	// A probe that finds fewer allows saturatedMore times as many from then on.
 	saturatedMore = 1.2
 	// With saturatedOther times as many answers per second, or saturatedPart of them, the target is not
 	// what it was, and the number no longer holds.
@@ -27,11 +27,11 @@ const (
 // flight, as many answers come.
 type saturation struct {
 	most   float64 // in flight; 0: not known
-	before float64 // answers per second before the look
+	before float64 // answers per second before the probe
 	rate   float64 // and with the new limit; 0: not known yet
 }
 
-// probed learns from a look that ends. It reports whether the limit stays near that number.
+// probed learns from a probe that ends. It reports whether the limit stays near that number.
 func (g *Gate) probed(now time.Time, r *reading) bool {
 	p := &g.probe
 	if r.little() < saturatedPart*p.rate {

@@ -54,6 +54,20 @@ func (g *Gate) unstall(now time.Time, a *Answer) {
 	}
 }
 
+// fails reports whether an answer is the end of a request that took long by itself and failed, such as
+// one that is never answered: another that was sent long after it had a good answer before. Such a
+// failure does not depend on how many requests are in flight.
+func (g *Gate) fails(now time.Time, a *Answer) bool {
+	if a.Refused {
+		usual := g.Usual(a.Class)
+		return usual > 0 && g.newest.Sub(a.Sent) > LongTimes*max(usual, Wait/LongTimes)
+	}
+	if a.Sent.After(g.newest) || g.newest.After(now) { // the clock was set back
+		g.newest = a.Sent
+	}
+	return false
+}
+
 // Stalled reports whether the limit has risen because nothing was answered, and nothing good was since.
 func (g *Gate) Stalled() bool { return g.stall.rises > 0 }
 
@@ -99,7 +113,7 @@ func (g *Gate) Waits(now time.Time, class int) bool {
 		return false
 	}
 	before := g.places
-	if g.probe.limit > 0 { // the look has failed
+	if g.probe.limit > 0 { // the probe has failed
 		g.limit, g.probe.limit = g.probe.limit, 0
 	}
 	if g.stall.rises == 0 {

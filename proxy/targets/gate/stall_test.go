@@ -104,6 +104,26 @@ func TestStandstill(t *testing.T) {
 	}
 }
 
+// Requests that fail after a long time do not count if others that were sent later had good answers. If
+// there were none, the target is down.
+func TestFailsByItself(t *testing.T) {
+	const took, timeout = 20 * time.Millisecond, 5 * time.Second
+	for _, others := range []bool{true, false} {
+		g, now := answered(took)
+		limit := g.Limit()
+		for range 2 * downRow {
+			now = now.Add(timeout)
+			if others {
+				g.Answered(now, &Answer{Sent: now.Add(-took), InFlight: 4})
+			}
+			g.Answered(now, &Answer{Sent: now.Add(-timeout), InFlight: 4, Refused: true})
+		}
+		if g.Down() == others || others && g.Limit() < limit {
+			t.Errorf("with good answers: %t; down: %t, the limit was %d and is %d", others, g.Down(), limit, g.Limit())
+		}
+	}
+}
+
 // A look ends if the requests in flight do not become fewer.
 func TestLookFails(t *testing.T) {
 	g, now := answered(20 * time.Millisecond)

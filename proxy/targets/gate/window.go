@@ -11,7 +11,7 @@ const (
 	// would look like a trend.
 	windowMin = 20
 	spanMin   = 100 * time.Millisecond
-	// spanShort replaces spanMin during a look at the target.
+	// spanShort replaces spanMin during a probe.
 	spanShort = 20 * time.Millisecond
 	// firstMin is how many answers are needed to learn for the first time what calm is. Only
 	// requests that were sent with firstFew or fewer in flight count, as others may have

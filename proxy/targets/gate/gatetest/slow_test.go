@@ -67,6 +67,40 @@ func TestSlowPath(t *testing.T) {
 	}
 }
 
+// The same holds for requests that are never answered: that they fail says nothing of the others.
+func TestUnansweredPath(t *testing.T) {
+	for name, c := range map[string]struct {
+		keys int
+		want float64
+	}{"one client": {1, .95}, "many clients": {250, .9}} {
+		for _, rate := range []float64{20, 100} {
+			for _, timeout := range []time.Duration{sec, 5 * sec, 10 * sec} {
+				for loops := 1; loops <= 4; loops += 3 {
+					t.Run(fmt.Sprintf("%s, %.0f per second for %v, %d loops", name, rate, timeout, loops), func(t *testing.T) {
+						t.Parallel()
+						for seed := range seeds {
+							w := idle(seed, gatetest.Source{Keys: 1 + 9*int(seed%2)}, gatetest.Source{Keys: c.keys, Never: true}, rate)
+							w.Loops, w.Timeout = loops, timeout
+							if seed == 0 {
+								w.Service = ms
+							}
+							for _, span := range [][2]time.Duration{{11 * sec, 13 * sec}, {10*sec + timeout, 12*sec + timeout},
+								{11 * sec, 70 * sec}} {
+								w.Warm, w.Length = span[0], span[1]
+								good := gatetest.Play(w).Sources[0]
+								if share := float64(good.InTime) / float64(good.Offered); share < c.want {
+									t.Errorf("seed %d: from %v to %v the others have %.3f of their answers in time, want %.2f: %+v", seed,
+										span[0], span[1], share, c.want, good)
+								}
+							}
+						}
+					})
+				}
+			}
+		}
+	}
+}
+
 // Requests of one client that keep the workers of a small target busy for long do not keep the
 // others from being served, though the gate cannot know how many workers there are. The goal is .95.
 func TestSlowWork(t *testing.T) {

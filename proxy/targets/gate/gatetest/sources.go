@@ -12,6 +12,7 @@ type Source struct {
 	SlowBy float64       // they take so many times as long; 0: once
 	Route  uint8         // of the line
 	Waits  time.Duration // they wait so long for something at the target, which takes no worker
+	Never  bool          // they wait for it for ever, and fail when the proxy waits no longer
 	Upload bool          // their clients send them slowly, and
 	Read   bool          // read their answers slowly,
 	Held   time.Duration // which takes so long

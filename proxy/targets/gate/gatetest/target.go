@@ -73,12 +73,12 @@ func (t *target) enter(s *Stage) {
 
 // reach is told that a request has arrived.
 func (t *target) reach(q *request) {
-	switch waits := t.source(q).Waits; {
-	case waits > 0 && !t.mute && !t.down:
-		t.push(t.now+waits, func() { t.travel(func() { t.answered(q) }) })
+	switch s := t.source(q); {
+	case s.Waits > 0 && !t.mute && !t.down:
+		t.push(t.now+s.Waits, func() { t.travel(func() { t.answered(q) }) })
 	case t.w.Cache > 0 && !t.misses(q):
 		t.push(t.now+hitTime, func() { t.travel(func() { t.answered(q) }) })
-	case t.mute:
+	case t.mute || s.Never && !t.down:
 		t.push(t.now+t.w.Timeout, func() { t.refused(q) })
 	case t.down || t.busy >= t.workers && len(t.queue) >= t.w.Queue || t.w.Processors && t.busy >= t.workers+t.w.Queue:
 		t.push(t.now+refusalTime, func() { t.travel(func() { t.refused(q) }) })
