@@ -9,7 +9,7 @@ LDFLAGS  := -X weir/internal/program/service.version=$(VERSION)
 FUZZTIME ?= 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help build test race vet fmt fuzz bench bench-quick bench-all bench-setup bench-attack bench-restart bench-protect chaos demo demo-gate demo-deferred demo-redis demo-postgres images deploy-test cover clean tools
+.PHONY: help build test quick race vet fmt fuzz bench bench-quick bench-all bench-setup bench-attack bench-restart bench-protect chaos demo demo-gate demo-deferred demo-redis demo-postgres images deploy-test cover clean tools
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -21,6 +21,9 @@ build: ## static binaries of all programs, into bin/
 
 test: tools ## what must pass before a commit: gofmt, vet, all tests with the race detector
 	@.ci/test
+
+quick: ## a first answer in seconds: gofmt, vet, the tests of what is pure
+	@.ci/quick
 
 race: ## all tests with the race detector, nothing else (needs a C compiler)
 	go test -race ./...
