@@ -58,8 +58,12 @@ func run(ctx context.Context, e *service.Env) error {
 		return &service.ExitError{Status: 2}
 	}
 	name, args := e.Args[0], e.Args[1:] // package service has checked the name
-	l := &rig.Lab{Report: result.NewReport(time.Now(), os.Stdout, name, args)}
-	err := l.Run(ctx, func() { find(name).run(l, args) })
+	x := find(name)
+	l := &rig.Lab{Report: &result.Report{Out: os.Stdout}} // the helpers of experiments have no record
+	if x.about != "" {
+		l.Report = result.NewReport(time.Now(), os.Stdout, name, args)
+	}
+	err := l.Run(ctx, func() { x.run(l, args) })
 	if ctx.Err() != nil { // the experiment has ended what it started
 		return &service.ExitError{Status: 130, Err: errors.New("interrupted")}
 	}

@@ -66,9 +66,13 @@ func TestMisconfiguredPostgres(t *testing.T) {
 
 // Settings of a store that is not used are told.
 func TestPostgresSettingsWithoutURL(t *testing.T) {
-	p := launch(t, []string{"POSTGRES_TIMEOUT", "2s", "POSTGRES_DURABLE", "true"})
+	p := launch(t, []string{"POSTGRES_TIMEOUT", "2s", "POSTGRES_DURABLE", "true", "POSTGRES_SCHEMA", "limits",
+		"POSTGRES_MIGRATE", "false"})
 	for _, name := range []string{"POSTGRES_TIMEOUT", "POSTGRES_DURABLE"} {
 		p.Logged("WARN Proxy - " + name + " has no effect while POSTGRES_URL is not set")
+	}
+	for _, name := range []string{"POSTGRES_SCHEMA", "POSTGRES_MIGRATE"} {
+		p.Logged("WARN Proxy - " + name + " has no effect while neither POSTGRES_URL nor DEFER_URL names PostgreSQL")
 	}
 }
 

@@ -64,7 +64,7 @@ func TestPageOfLittle(t *testing.T) {
 				s.Observed, s.Forwarded, s.P95 = 0, 0, 0
 				r.post(s)
 			}
-		}, "0/s"},
+		}, "latency p95</dt><dd>–<"},
 		{"off", func(r *rig) {
 			s := snapAt(monday)
 			s.Limit.Algorithm = "off"

@@ -56,13 +56,18 @@ func (w *warehouse) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 }
 
 func (w *warehouse) await(ctx context.Context, n int) {
-	rig.In(fmt.Sprintf("not all of %d orders arrived", n), func() {
+	arrived := 0
+	err := rig.Try(func() {
 		rig.Await(ctx, within, 10*time.Millisecond, func() bool {
 			w.mu.Lock()
 			defer w.mu.Unlock()
-			return w.n >= n
+			arrived = w.n
+			return arrived >= n
 		})
 	})
+	if err != nil {
+		rig.Check(fmt.Errorf("%d of %d orders arrived: %w", arrived, n, err))
+	}
 }
 
 func (w *warehouse) of(shop, n int) []time.Time {

@@ -119,7 +119,8 @@ func (c *Config) registerBounds(s *service.Settings) {
 	s.Add(service.Table{
 		{Name: "KEYS_MAX", Default: "10000000", Value: service.Int(&c.KeysMax, 1, 1<<31-1),
 			Help: "maximum number of keys in the simulated Redis"},
-		{Name: "EVENT_LOOPS", Default: strconv.Itoa(runtime.GOMAXPROCS(0)), Value: service.Int(&c.loop.Loops, 1, 1024),
+		{Name: "EVENT_LOOPS", Default: strconv.Itoa(min(runtime.GOMAXPROCS(0), 1024)),
+			Value: service.Int(&c.loop.Loops, 1, 1024),
 			Help: "number of event loops; default: GOMAXPROCS, which is the number of processors or the container's CPU limit " +
 				"(rounded up, at least 2)"},
 		{Name: "MAX_CONNECTIONS", Default: "0", Value: service.Int(&c.loop.ConnectionsMax, 0, 1<<24),

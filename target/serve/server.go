@@ -154,7 +154,8 @@ func (c *Config) Register(s *service.Settings) {
 			Help:  "longest wait for a worker; beyond: 503"},
 		{Name: "TARGET_ERROR_RATE", Default: fmt.Sprint(m.ErrorRate), Value: service.Float(&m.ErrorRate, 0, 1),
 			Help: "share of the served requests that are answered 500"},
-		{Name: "EVENT_LOOPS", Default: strconv.Itoa(runtime.GOMAXPROCS(0)), Value: service.Int(&c.Loops, 1, 1024),
+		{Name: "EVENT_LOOPS", Default: strconv.Itoa(min(runtime.GOMAXPROCS(0), 1024)),
+			Value: service.Int(&c.Loops, 1, 1024),
 			Help: "number of event loops; default: GOMAXPROCS, which is the number of processors or the container's CPU limit " +
 				"(rounded up, at least 2)"},
 		{Name: "DRAIN_TIMEOUT", Default: c.DrainTimeout.String(), Value: service.Duration(&c.DrainTimeout, 0, time.Hour),
