@@ -36,7 +36,7 @@ const (
 type places struct {
 	n    int32
 	long int32   // of these, how many are held for long, see Line.Lengthen
-	mean float32 // recent average of n
+	mean float32 // recent average of the others: those cost a target that is not busy nothing
 	done float32 // how many were given back recently,
 	due  float32 // and how many seconds requests of their kinds usually take
 	at   int64   // time of these three, see instant
@@ -71,10 +71,10 @@ func (p *places) give(at int64, usual float32) {
 func (p *places) lately(at int64) (mean, fade float32) {
 	since := at - p.at
 	if since >= int64(lineMemory) || since < 0 { // the clock was set back: the average starts again
-		return float32(p.n), 0
+		return float32(p.n - p.long), 0
 	}
 	part := float32(since) * (1 / float32(lineMemory))
-	return p.mean + (float32(p.n)-p.mean)*part, 1 - part
+	return p.mean + (float32(p.n-p.long)-p.mean)*part, 1 - part
 }
 
 // most returns the places now or recently, whichever are more.
