@@ -72,6 +72,9 @@ func (l *Loop) Dial(addr string, timeout time.Duration, secure *tls.Config, dial
 func (d *dialer) begin(job *dial) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.ctx.Err() != nil {
+		return false // ended is being waited for
+	}
 	if d.running >= d.most {
 		if len(d.waiting) >= waitingDialsMax {
 			return false
@@ -82,6 +85,13 @@ func (d *dialer) begin(job *dial) bool {
 	d.running++
 	d.ended.Go(func() { d.run(job) })
 	return true
+}
+
+// stop cancels all dials. None begins from then on.
+func (d *dialer) stop() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.cancel()
 }
 
 // run carries out a dial, and then those that wait.

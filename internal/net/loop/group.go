@@ -178,7 +178,7 @@ func (g *Group) Stop() {
 	if g.stopped.Swap(true) {
 		return
 	}
-	g.dialer.cancel()
+	g.dialer.stop()
 	g.pumps.Refuse()
 	g.dialer.ended.Wait()
 	g.clock.stop()

@@ -213,6 +213,7 @@ func (c *Conn) await() {
 	}
 	c.silent = g.clients.Await(c.remote.Addr(), func() {
 		c.loop.Post(func(time.Time) {
+			c.Fetch() // its request may have arrived during this turn
 			switch {
 			case c.state == stateClosed:
 			case c.silent == nil: // something has been received meanwhile

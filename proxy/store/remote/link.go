@@ -81,6 +81,8 @@ func (l *link) Closed(now time.Time, err error) {
 		l.release().stop(now, context.Canceled)
 	case l.kept && l.net.Unacked():
 		l.release().ask(now)
+	case err == io.EOF && l.net.Unacked(): // it closes new connections: another one may not
+		l.release().unconnected(now, io.ErrUnexpectedEOF)
 	case err == io.EOF && l.ends():
 		l.answered(now, false)
 	case err == io.EOF:
