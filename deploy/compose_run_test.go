@@ -142,7 +142,11 @@ func (s *stack) traffic(t *testing.T, redis string) {
 		what := fmt.Sprintf("wait for mode %s, refusing: %t", mode, refusing)
 		var before rig.Samples
 		await(t, what, func() error {
-			now := rig.Samples(proxy.Metrics())
+			_, text, err := proxy.Try("GET /metrics")
+			if err != nil {
+				return err
+			}
+			now := rig.Samples(testkit.Samples(t, text))
 			if now.Sum("ratelimiter_mode", fmt.Sprintf("type=%q", mode)) != 1 {
 				before = nil
 				return fmt.Errorf("another mode is in force")

@@ -138,7 +138,7 @@ func (p *running) becomes(id, state string) {
 
 const async = "Prefer=respond-async "
 
-// A sharedQueue is a store of limits and of a queue.
+// A sharedQueue is a store of a queue, and of limits if env says so.
 type sharedQueue struct {
 	env           []string
 	durability    string
@@ -146,14 +146,20 @@ type sharedQueue struct {
 }
 
 func queueInRedis(t *testing.T) sharedQueue {
-	s := redistest.Start(t, "--appendonly", "yes")
-	return sharedQueue{append(inRedis(s), "DEFER_URL", "redis:"), "everysec", s.Kill, s.Start}
+	s := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
+	return sharedQueue{append(inRedis(s), "DEFER_URL", "redis:"), "always", s.Kill, s.Start}
 }
 
 func queueInPostgres(t *testing.T) sharedQueue {
 	s := postgrestest.Start(t, "-c", "fsync=on")
-	env := []string{"DEFER_URL", "postgres:", "POSTGRES_URL", s.URL("weir", "weir"), "POSTGRES_TIMEOUT", "2s"}
+	env := []string{"DEFER_URL", s.URL("weir", "weir")}
 	return sharedQueue{env, "fsync", func() { s.Signal(syscall.SIGKILL) }, s.Restart}
+}
+
+func queueAndLimitsInPostgres(t *testing.T) sharedQueue {
+	q := queueInPostgres(t)
+	q.env = append(inPostgres(q.env[1]), "DEFER_URL", "postgres:")
+	return q
 }
 
 // Two proxies share a queue: what one has stored the other delivers, in order and once, and both tell of it,
@@ -162,7 +168,8 @@ func queueInPostgres(t *testing.T) sharedQueue {
 func TestDeferralShared(t *testing.T) {
 	const lost = "ERROR Deferred - Queue cannot be written, refusing instead reason="
 	const back = "INFO Deferred - Queue writes again"
-	starts := map[string]func(*testing.T) sharedQueue{"Redis": queueInRedis, "PostgreSQL": queueInPostgres}
+	starts := map[string]func(*testing.T) sharedQueue{"Redis": queueInRedis, "PostgreSQL": queueInPostgres,
+		"PostgreSQL with limits": queueAndLimitsInPostgres}
 	for name, start := range starts {
 		t.Run(name, func(t *testing.T) {
 			s, queue := newShop(t), start(t)
@@ -186,6 +193,9 @@ func TestDeferralShared(t *testing.T) {
 				b.becomes(id, "waiting")
 			}
 			a.Kill()
+			b.goesOn(ids)
+			b.Gets("POST /config/deferred", 200, "", `{"rule":"orders","paused":true}`)
+			ids = []string{b.stored("", "kept3").ID, b.stored("", "kept4").ID}
 			queue.kill()
 			testkit.Eventually(t, "an order is refused", func() bool {
 				status, _ := b.order(async, "refused")
@@ -198,7 +208,7 @@ func TestDeferralShared(t *testing.T) {
 			queue.restart()
 			b.Logged(back)
 			b.goesOn(append(ids, b.stored("", "afterwards").ID))
-			if got := s.late(); !slices.Equal(got, append(want, "kept0", "kept1", "kept2", "afterwards")) {
+			if got := s.late(); !slices.Equal(got, append(want, "kept0", "kept1", "kept2", "kept3", "kept4", "afterwards")) {
 				t.Errorf("delivered %q", got)
 			}
 			if n, m := len(b.Log.Lines(lost)), len(b.Log.Lines(back)); n != 1 || m != 1 {

@@ -71,14 +71,17 @@ func (p *running) scoped(client, fields string) string {
 // gets the same Location, with each kind of queue, and after the delivery the target's answer.
 func TestDeferralRepeatedWhileWaiting(t *testing.T) {
 	t.Parallel()
-	redis, postgres := redistest.Start(t), postgrestest.Start(t)
-	for _, url := range []string{"file:" + filepath.Join(t.TempDir(), "queue"), "redis://" + redis.Addr(),
-		postgres.URL("weir", "weir")} {
+	redis, postgres := redistest.Start(t, "--appendonly", "yes"), postgrestest.Start(t) // without fsync
+	for url, durability := range map[string]string{"file:" + filepath.Join(t.TempDir(), "queue"): "fsync",
+		"redis://" + redis.Addr(): "everysec", postgres.URL("weir", "weir"): "memory"} {
 		s := newShop(t)
 		p := launch(t, append(deferring(t, s, "algorithm: token, capacity: 1, fillRate: 20", "for: 600, reserve: 0"),
 			"DEFER_URL", url))
 		p.Gets("POST /config/deferred", 200, "changed", `{"rule":"orders","paused":true}`)
 		made := p.stored("Idempotency-Key=k", "kept")
+		if made.Durability != durability {
+			t.Errorf("%s: promised %q, want %q", url, made.Durability, durability)
+		}
 		live := len(s.got())
 		for range 20 {
 			if status, again := p.order(async+"Idempotency-Key=k", "kept"); status != 202 || again.ID != made.ID {

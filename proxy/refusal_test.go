@@ -29,7 +29,11 @@ func TestRefusalsHaveForms(t *testing.T) {
 	const api = `{"error":"rate limit exceeded","rule":"`
 	refused := func(p *running, path, accept string, status int, kind, body string) http.Header {
 		t.Helper()
-		res, got := p.Do("GET " + path + " Accept=" + accept)
+		request := "GET " + path
+		if accept != "" {
+			request += " Accept=" + accept
+		}
+		res, got := p.Do(request)
 		if res.StatusCode != status || res.Header.Get("Content-Type") != kind || !strings.Contains(got, body) ||
 			res.Header.Get("Retry-After") == "" {
 			t.Errorf("%s for %q: %d %v\n%s", path, accept, res.StatusCode, res.Header, got)

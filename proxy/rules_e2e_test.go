@@ -29,10 +29,14 @@ func ruleFile(t *testing.T, rules string) (name string) {
 	return name
 }
 
-// counted is how many requests a rule has decided so.
+// counted is how many requests a rule has decided so, or -1 if the metrics do not say.
 func (p *running) counted(rule, decision string) int {
 	p.T.Helper()
-	return int(p.Metrics()[fmt.Sprintf("ratelimiter_rule_decisions_total{rule=%q,decision=%q}", rule, decision)])
+	n, there := p.Metrics()[fmt.Sprintf("ratelimiter_rule_decisions_total{rule=%q,decision=%q}", rule, decision)]
+	if !there {
+		return -1
+	}
+	return int(n)
 }
 
 // undecided is how many requests the failure mode has answered.

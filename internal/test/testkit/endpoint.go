@@ -129,13 +129,13 @@ func (e Endpoint) Gets(line string, status int, part string, body ...string) str
 }
 
 // Await waits until a request is answered with the status and with part in the body, which it
-// returns.
+// returns. Until then there may be no answer at all.
 func (e Endpoint) Await(line string, status int, part string, body ...string) (text string) {
 	e.T.Helper()
 	Eventually(e.T, fmt.Sprintf("%s is answered %d with %q", line, status, part), func() bool {
-		var got int
-		got, text = e.Call(line, body...)
-		return got == status && strings.Contains(text, part)
+		res, got, err := e.Try(line, body...)
+		text = got
+		return err == nil && res.StatusCode == status && strings.Contains(text, part)
 	})
 	return text
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // asProgram is the environment variable that makes a test binary run the tested program.
@@ -189,10 +190,16 @@ func (p *Program) Ended() bool {
 	}
 }
 
-// Status waits for the end of the program and returns its exit status. It is killed
-// Patience after Command made it.
+// Status waits for the end of the program and returns its exit status. If that takes more than four
+// times Patience, as long as Command lets a program run, it kills the program and fails.
 func (p *Program) Status() int {
-	<-p.ended
+	p.T.Helper()
+	select {
+	case <-p.ended:
+	case <-time.After(4 * Patience):
+		p.Kill()
+		p.T.Fatalf("%v has not ended after %v", p.Args, 4*Patience)
+	}
 	return p.ProcessState.ExitCode()
 }
 

@@ -46,6 +46,9 @@ func TestWhoMayAsk(t *testing.T) {
 		{open, "GET /v1/marks HTTP/1.1|Host: weir:8083", "200"},
 		{open, "POST /v1/decide HTTP/1.1|Host: weir:8083|Origin: http://weir:8083|Content-Length: 9", "401"},
 		{&Access{Local: true, Token: "secret"}, "GET /v1/marks HTTP/1.1|Host: weir:8083|Authorization: Bearer secret", "200"},
+		{&Access{Local: true, Token: "secret"}, "GET /v1/marks HTTP/1.1|Host: localhost|Authorization: Bearer ", "401"},
+		{&Access{Open: true, Token: "secret"}, "GET /check/path/a HTTP/1.1|Host: weir:8083|Authorization: Bearer " + forClient,
+			"403"},
 		{open, "GET /check/original HTTP/1.1|Host: weir:8083", "400"}, // it describes nothing
 		{&Access{Open: true, Token: "secret"}, "GET /check/original HTTP/1.1|Host: weir:8083", "403"},
 		{local, "GET http://h/check/path/a HTTP/1.1|Host: h|X-Forwarded-For: 192.0.2.1", "400"},
