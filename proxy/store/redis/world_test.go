@@ -15,6 +15,7 @@ import (
 	"weir/internal/test/testkit"
 	"weir/proxy/limit"
 	"weir/proxy/limit/limittest"
+	"weir/proxy/rules/keys"
 	"weir/proxy/store"
 	"weir/proxy/store/lane"
 	"weir/proxy/store/redis/redistest"
@@ -116,7 +117,8 @@ const timeoutMax = 2 * time.Second
 // config is that of a client of s which waits patiently: a machine that is busy
 // must not fail a test.
 func config(s *redistest.Server) Config {
-	return Config{Config: lane.Config{Timeout: timeoutMax}, Addrs: []string{s.Addr()}, dialTimeout: timeoutMax}
+	return Config{Config: lane.Config{Timeout: timeoutMax, ShowKey: keys.AppendShown}, Addrs: []string{s.Addr()},
+		dialTimeout: timeoutMax}
 }
 
 // A Client is a store in Redis and its backend.
