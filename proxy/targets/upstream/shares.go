@@ -23,6 +23,8 @@ const (
 	lineRelax = 1.005
 	// lineShares is the interval at which averages are summed up.
 	lineShares = 100 * time.Millisecond
+	// holdingAge is how old the averages that other loops read may be, in nanoseconds.
+	holdingAge = int64(time.Millisecond)
 	// lineLeast is an average of places below which there is nothing to reserve.
 	lineLeast = 1. / 64
 	// divisionSlows is the factor by which what is usual grows at most every lineShares.
@@ -90,8 +92,13 @@ type holding struct {
 	at     atomic.Int64  // see instant; a loop without requests does not refresh what it shows
 }
 
+// store shows what other loops need at once, and averages if they are as old as holdingAge: every
+// request stores twice, and an atomic store costs as much as the rest of a division.
 func (h *holding) store(p *places) {
 	h.now.Store(uint64(uint16(p.n))<<48 | uint64(uint16(p.long))<<32 | uint64(math.Float32bits(p.done)))
+	if since := p.at - h.at.Load(); since >= 0 && since < holdingAge {
+		return
+	}
 	h.lately.Store(uint64(math.Float32bits(p.mean))<<32 | uint64(math.Float32bits(p.due)))
 	h.at.Store(p.at)
 }
