@@ -7,6 +7,7 @@ import (
 
 	"weir/internal/net/share"
 	"weir/proxy/http/exchange"
+	"weir/proxy/http/session"
 	"weir/proxy/targets/gate"
 	"weir/proxy/targets/upstream"
 )
@@ -96,15 +97,15 @@ func (t *target) refuses(by netip.Addr) bool {
 // drop reads bytes of an answer that nobody waits for.
 func (u *upstreamConn) drop(now time.Time, b []byte) int {
 	a := u.abandoned
-	n, end := a.HandleUpstream(b, &u.target.side.head)
+	n, end := u.http.HandleAbandoned(&a.Abandoned, b)
 	if a.Status != 0 {
 		u.learn(now, exchange.FaultNone)
 	}
 	switch end {
-	case exchange.AbandonedKeep:
+	case session.AbandonedKeep:
 		u.forget(now)
 		u.free(now)
-	case exchange.AbandonedClose:
+	case session.AbandonedClose:
 		u.conn.Close()
 	}
 	return n

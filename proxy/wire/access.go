@@ -105,7 +105,7 @@ func (c *client) wrote(now time.Time, o *exchange.Outcome) {
 	}
 	n := &c.notice
 	if !n.client.IsValid() { // no head was read
-		n.client = c.s.Remote
+		n.client = c.x.Remote
 	}
 	a.entry = accesslog.Entry{At: now, Client: n.client, Method: n.part(noticeMethod), Target: n.part(noticeTarget),
 		Host:    n.part(noticeHost),

@@ -64,7 +64,7 @@ func (c *client) enter(now time.Time, fresh bool) {
 	case upstream.Ready:
 		c.serve(now, u, true)
 	case upstream.Wait:
-		c.s.HandleWaits(now)
+		c.x.HandleWaits(now)
 		t.note(now)
 	case upstream.WaitAndDial:
 		t.dial()
@@ -103,20 +103,20 @@ func (c *client) complete(now time.Time) {
 // any other, and the gate learns from its answer, unless that has begun before.
 func (c *client) finish(now time.Time) {
 	t := c.upstream.target
-	so := c.s.OutcomeSoFar()
+	so := c.x.OutcomeSoFar()
 	c.partial, c.paced = false, !so.Answered.IsZero()
 	t.pool.Reserve(&c.wait)
 	c.take(now, t)
 	t.note(now)
 	t.admitted(c)
-	c.s.HandleAdmitted(now)
+	c.x.HandleAdmitted(now)
 }
 
 // unavailable handles that the chosen target has no connection for the exchange.
 func (c *client) unavailable(now time.Time, why exchange.Fault) {
 	c.notice.gaveUp = c.at.Value.spec.Addr
 	c.leave()
-	c.s.HandleUnavailable(now, why)
+	c.x.HandleUnavailable(now, why)
 }
 
 // stream reports whether the answer on the held connection may be streamed.
@@ -130,7 +130,7 @@ func (c *client) stream(now time.Time) bool {
 	}
 	if !c.paced {
 		c.paced = true
-		o := c.s.OutcomeSoFar()
+		o := c.x.OutcomeSoFar()
 		t.learnt(now, c, &o)
 	}
 	c.side.line.Give(now, &c.wait)

@@ -20,7 +20,8 @@ type client struct {
 	conn     *loop.Conn // nil for a delivery
 	delivery *carried   // nil for a connection
 	s        *session.Session
-	deadline time.Time // as armed
+	x        *exchange.Exchange // of s
+	deadline time.Time          // as armed
 
 	upstream *upstreamConn             // the one the exchange holds
 	own      *upstreamConn             // reserved for the client's next request; serves no other client
@@ -105,7 +106,7 @@ func (c *client) Closed(now time.Time, _ error) {
 func (c *client) apply(now time.Time) {
 	var fx session.Effects
 	for again := true; again; {
-		c.s.MoveEffects(&fx)
+		c.s.MoveEffects(now, &fx)
 		if c.conn != nil {
 			c.conn.SetIncomplete(c.s.Incomplete())
 		}
@@ -113,16 +114,14 @@ func (c *client) apply(now time.Time) {
 		if len(fx.Client) > 0 {
 			c.write(now, fx.Client)
 		}
-		if len(fx.Upstream) > 0 {
-			c.upstream.write(now, fx.Upstream)
-		}
+		c.send(now, &fx)
 		if fx.EndUpstream || fx.EndClient {
 			c.end(&fx)
 		}
 		if fx.Release != exchange.ReleaseNone {
 			c.release(now, fx.Release, fx.Abandoned)
 		}
-		if len(fx.Own) > 0 {
+		if fx.Own != nil {
 			c.askOwn(now, fx.Own, fx.OwnFrom)
 		}
 		if !fx.Wake.IsZero() {
@@ -132,7 +131,7 @@ func (c *client) apply(now time.Time) {
 			c.close(fx.Close)
 		}
 		if fx.Stream {
-			c.s.HandleStream(now, c.stream(now))
+			c.x.HandleStream(now, c.stream(now))
 		}
 		if fx.Acquire != exchange.AcquireNone {
 			c.acquire(now, &fx)
@@ -141,7 +140,7 @@ func (c *client) apply(now time.Time) {
 			c.complete(now)
 		}
 		c.read(&fx)
-		again = fx.Stream || fx.Acquire != exchange.AcquireNone || fx.Admit || len(fx.Own) > 0 || c.delivery != nil &&
+		again = fx.Stream || fx.Acquire != exchange.AcquireNone || fx.Admit || fx.Own != nil || c.delivery != nil &&
 			c.delivery.feed(now)
 	}
 	if c.delivery != nil && c.delivery.over {
@@ -155,11 +154,11 @@ func (c *client) apply(now time.Time) {
 // note counts the decisions and outcomes that the session reports.
 func (c *client) note(now time.Time, fx *session.Effects) {
 	s := c.side
-	if fx.Noticed != nil && s.access != nil {
-		c.notice.keep(fx.Noticed.Head, fx.Noticed.Client)
+	if fx.Seen != nil && s.access != nil {
+		c.notice.keep(fx.Seen.Head, fx.Seen.Client)
 	}
-	if fx.Leave != nil {
-		s.leave(now, fx.Leave)
+	if fx.Refund != nil {
+		s.leave(now, fx.Refund)
 	}
 	if c.delivery != nil {
 		c.delivery.note(now, fx)
@@ -167,10 +166,10 @@ func (c *client) note(now time.Time, fx *session.Effects) {
 	}
 	if fx.Claims > 0 {
 		s.counts.Disbelieved.Add(uint64(fx.Claims))
-		s.front.claims.note(c.s.Remote)
+		s.front.claims.note(c.x.Remote)
 	}
 	if fx.OriginsDiffer {
-		s.front.differing.note(c.s.Remote)
+		s.front.differing.note(c.x.Remote)
 	}
 	if fx.Matched != nil {
 		s.matched(now, c, fx.Matched)
@@ -223,7 +222,7 @@ func (c *client) wake(at time.Time) {
 			if c.closed || c.gateLate(now) {
 				return
 			}
-			c.s.HandleWake(now)
+			c.x.HandleWake(now)
 			c.apply(now)
 		})
 	}
@@ -245,6 +244,18 @@ func (c *client) write(now time.Time, b []byte) {
 	}
 }
 
+// send sends to the target.
+func (c *client) send(now time.Time, fx *session.Effects) {
+	switch {
+	case fx.Forward != nil || len(fx.Upload) > 0 || fx.Uploaded:
+		s := c.side
+		s.up = c.upstream.http.Append(s.up[:0], &fx.Effects, c.upstream.target.spec.Host)
+		c.upstream.write(now, s.up)
+	case len(fx.Upstream) > 0:
+		c.upstream.write(now, fx.Upstream)
+	}
+}
+
 // arm sets the connection's deadline to the session's.
 func (c *client) arm() {
 	if d := c.s.Deadline(); d != c.deadline && !c.closed {
@@ -262,7 +273,7 @@ func (c *client) arm() {
 func (c *client) choose(now time.Time) bool {
 	g := c.side.targets
 	if c.at = g.Choose(now, &c.tried); c.at == nil {
-		c.s.HandleExhausted(now, len(g.Targets()) > 1, g.RetryAfter(now))
+		c.x.HandleExhausted(now, len(g.Targets()) > 1, g.RetryAfter(now))
 		return false
 	}
 	c.mark = c.at.Mark()
@@ -285,7 +296,7 @@ func (c *client) serve(now time.Time, u *upstreamConn, reused bool) {
 		c.leave()
 		return
 	}
-	if !c.s.HandleAcquired(now, u.target.spec.Host, reused) {
+	if !c.x.HandleAcquired(now, reused) {
 		panic("bug: a connection was granted to a session that does not wait for one")
 	}
 }

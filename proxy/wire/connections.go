@@ -36,7 +36,7 @@ func (w *connectionsWatch) look(now time.Time, g *loop.Group, log *slog.Logger) 
 // shareConnections sets the client that the exchange counts for among those that share the
 // connections to targets.
 func (c *client) shareConnections() {
-	if addr := c.s.ClientAddr(); addr != c.sharesAs {
+	if addr := c.x.ClientAddr(); addr != c.sharesAs {
 		c.sharesAs = addr
 		by := share.Of(addr)
 		c.wait.Of(by, by.Hash(c.side.front.seed))

@@ -80,9 +80,9 @@ func (s *loopServer) setDeferring() {
 
 // store stores a refused request.
 func (c *client) store(now time.Time, k *exchange.DeferredRequest) {
-	c.side.front.cfg.Defer(now, k, &c.s.Peer, func(stored deferred.Stored) {
+	c.side.front.cfg.Defer(now, k, &c.x.Peer, func(stored deferred.Stored) {
 		c.side.loop.Post(func(now time.Time) {
-			c.s.HandleDeferred(now, &stored)
+			c.x.HandleDeferred(now, &stored)
 			c.apply(now)
 		})
 	})
@@ -93,7 +93,7 @@ func (c *client) store(now time.Time, k *exchange.DeferredRequest) {
 func (c *client) lookUp(now time.Time, k *exchange.DeferredRequest) {
 	c.side.front.cfg.LookUp(now, k, func(known bool) {
 		c.side.loop.Post(func(now time.Time) {
-			c.s.HandleKnown(now, known)
+			c.x.HandleKnown(now, known)
 			c.apply(now)
 		})
 	})
@@ -125,7 +125,7 @@ func (c *client) decidedForDelivery(now time.Time, ans *store.Answer) {
 	if ans.Mode == store.FailOpen && c.side.local != nil {
 		ans.Granted, ans.Decisions, ans.Mode = 0, ans.Decisions[:0], store.Closed
 	}
-	c.s.HandleAnswer(now, ans)
+	c.x.HandleAnswer(now, ans)
 	c.apply(now)
 }
 
@@ -153,6 +153,7 @@ type carried struct {
 // deliver starts a delivery.
 func (s *loopServer) deliver(now time.Time, d *Delivery) {
 	c := &client{side: s, s: session.New(now, &s.deliveries, d.Remote, d.Secure)}
+	c.x = &c.s.Exchange
 	k := &carried{Delivery: d, c: c, in: d.Request, unread: true,
 		answer: deferred.NewAnswer(&s.front.cfg.Session.ResponseHead, d.BytesMax)}
 	k.alarm = s.loop.NewAlarm(func(now time.Time) {
@@ -161,7 +162,7 @@ func (s *loopServer) deliver(now time.Time, d *Delivery) {
 		}
 	})
 	c.delivery, c.wait.Value.client = k, c
-	c.s.Owner, c.s.Trusted = c, d.Trusted
+	c.x.Owner, c.x.Trusted = c, d.Trusted
 	s.deliveries.Added = d.Added
 	k.feed(now)
 	s.deliveries.Added = nil

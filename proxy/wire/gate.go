@@ -80,7 +80,7 @@ func (t *target) learns(now time.Time, a *gate.Answer, route uint16, o *exchange
 }
 
 // likely returns the class that the answer is likely to have for the gate.
-func (c *client) likely() int { return c.side.routes.Likely(c.route, c.s.Method()) }
+func (c *client) likely() int { return c.side.routes.Likely(c.route, c.x.Method()) }
 
 // lengthen frees the places of exchanges that take long by themselves for others, if there are many:
 // from now on they count as streams. If nothing is answered at all, that cannot be told; then the

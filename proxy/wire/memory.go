@@ -50,12 +50,12 @@ func (s *loopServer) clients(f func(c *client)) {
 
 // shares returns the client that what the connection holds is counted for: the client of its
 // request, or the peer until the head of that is complete.
-func (c *client) shares() share.Client { return share.Of(c.s.ClientAddr()) }
+func (c *client) shares() share.Client { return share.Of(c.x.ClientAddr()) }
 
 // bytes returns the size of the buffers of the connection, and of those of the connection to
 // the target that it uses.
 func (c *client) bytes() int64 {
-	n := c.s.Memory() + c.conn.Buffered()
+	n := c.x.Memory() + c.conn.Buffered()
 	for _, u := range [...]*upstreamConn{c.upstream, c.own} {
 		if u != nil {
 			n += u.conn.Buffered()
@@ -68,7 +68,7 @@ func (c *client) bytes() int64 {
 // proxy belong to no client between requests.
 func (c *client) baseBytes() int64 {
 	switch {
-	case c.s.Trusted:
+	case c.x.Trusted:
 		return 0
 	case c.conn.Secure():
 		return secureBytes

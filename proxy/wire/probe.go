@@ -16,12 +16,12 @@ const probePause = 20 * time.Millisecond
 
 // probe begins to check whether a client that sends no more is still there.
 func (c *client) probe(now time.Time) {
-	if !c.ended || c.probed > 0 || c.closed || !c.s.Unsent() {
+	if !c.ended || c.probed > 0 || c.closed || !c.x.Unsent() {
 		return
 	}
 	if c.probes == nil {
 		c.probes = c.side.loop.NewAlarm(func(now time.Time) {
-			if c.probed > 0 && !c.closed && c.s.Unsent() {
+			if c.probed > 0 && !c.closed && c.x.Unsent() {
 				c.writeProbe(now)
 			}
 		})

@@ -257,7 +257,8 @@ type loopServer struct {
 	refusals  *report.Memory[report.Refused]
 	sheds     *report.Memory[report.Shed] // nil if no gate sheds
 	access    *accessSide                 // nil if there is no access log
-	head      http1.Head                  // of an answer that nobody waits for, while it is read
+	head      http1.Head                  // of an answer, while it is read
+	up        []byte                      // what is being sent to a target
 
 	connsPerTarget, waitersMax int
 
@@ -295,7 +296,8 @@ func newSide(f *Server, l *loop.Loop, connsPerTarget int) *loopServer {
 
 func (s *loopServer) accept(now time.Time, c *loop.Conn) loop.Handler {
 	cl := &client{side: s, conn: c, s: session.New(now, &s.env, c.Remote().Addr(), c.Secure())}
-	cl.s.Owner = cl
+	cl.x = &cl.s.Exchange
+	cl.x.Owner = cl
 	cl.wait.Value.client = cl
 	if s.draining {
 		cl.s.HandleDrain(now)
@@ -315,8 +317,8 @@ func (s *loopServer) drain(now time.Time) {
 }
 
 // askOwn passes a request to an own endpoint, which answers off the loop.
-func (c *client) askOwn(now time.Time, raw []byte, from netip.Addr) {
-	l := c.side.loop
+func (c *client) askOwn(now time.Time, r *exchange.Request, from netip.Addr) {
+	l, raw := c.side.loop, append(session.AppendRequest(nil, r, ""), r.Body...)
 	asked := c.side.front.desk.Ask(raw, service.Addrs{Remote: c.conn.Remote(), Local: c.conn.Local(), Client: from},
 		func(r service.Reply) {
 			l.Post(func(now time.Time) { c.answerOwn(now, r) })
@@ -330,6 +332,6 @@ func (c *client) answerOwn(now time.Time, r service.Reply) {
 	if c.closed {
 		return
 	}
-	c.s.HandleOwn(now, (*exchange.Reply)(&r))
+	c.x.HandleOwn(now, (*exchange.Reply)(&r))
 	c.apply(now)
 }

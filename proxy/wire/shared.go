@@ -25,7 +25,7 @@ func (s *loopServer) ask(now time.Time, x *exchange.Exchange, ask *store.Ask, an
 // decided passes the store's answer to the session that waits for it.
 func (c *client) decided(now time.Time, ans *store.Answer) {
 	c.side.counts.Decided(now, time.Since(c.side.front.began)-c.asked, ans.Granted > 0)
-	c.s.HandleAnswer(now, ans)
+	c.x.HandleAnswer(now, ans)
 	c.apply(now)
 }
 

@@ -35,12 +35,12 @@ func (c *client) shed(now time.Time) {
 	t := c.at.Value
 	t.gate.Shed[c.class].Add(1)
 	id := c.side.sheds.Note(func(d *report.Shed) {
-		*d = report.Shed{At: now, Target: t.spec, Client: c.s.Remote, Class: c.class,
+		*d = report.Shed{At: now, Target: t.spec, Client: c.x.Remote, Class: c.class,
 			InFlight: t.gate.InFlight(), Waiting: int(t.gate.Waiting.Load()), Waited: c.waited,
-			RequestID: string(c.s.RequestID())}
+			RequestID: string(c.x.RequestID())}
 		d.SetLook(t.gate.Look())
 	})
 	c.notice.gaveUp = t.spec.Addr
 	c.leave()
-	c.s.HandleShed(now, id)
+	c.x.HandleShed(now, id)
 }

@@ -11,6 +11,7 @@ import (
 
 	"weir/internal/net/loop"
 	"weir/proxy/http/exchange"
+	"weir/proxy/http/session"
 	"weir/proxy/targets/gate"
 	"weir/proxy/targets/gates"
 	"weir/proxy/targets/roster"
@@ -62,7 +63,8 @@ func (t *target) dialled(now time.Time, mark upstream.Mark, conn *loop.Conn, err
 	}
 	t.Failed.Store(false)
 	t.at.Connected(now)
-	u := &upstreamConn{target: t, conn: conn, endBy: t.side.endOf(now)}
+	u := &upstreamConn{target: t, conn: conn, endBy: t.side.endOf(now),
+		http: session.NewUpstream(&t.side.env.Settings.ResponseHead, &t.side.head)}
 	u.pass(now, t.pool.Dialled(u), false)
 	t.note(now)
 	t.serveNext(now) // the target may have been unavailable
@@ -172,6 +174,7 @@ func (t *target) retire(now time.Time) {
 type upstreamConn struct {
 	target *target
 	conn   *loop.Conn
+	http   session.Upstream
 	owner  *client   // client whose exchange it carries, or to whom it is private; nil: idle or abandoned
 	ended  bool      // the target has closed its sending side
 	endBy  time.Time // not reused from then on; zero means never
@@ -200,7 +203,7 @@ func (u *upstreamConn) Data(now time.Time, b []byte) int {
 		u.conn.Close()
 		return len(b)
 	}
-	n := c.s.HandleUpstream(now, b)
+	n := c.s.HandleUpstream(now, &u.http, b)
 	c.apply(now)
 	return n
 }
@@ -271,7 +274,7 @@ func (u *upstreamConn) Closed(now time.Time, err error) {
 		u.owner, c.upstream, c.own = nil, nil, nil
 		switch {
 		case held:
-			c.s.HandleUpstreamClosed(now, err)
+			c.s.HandleUpstreamClosed(now, &u.http, err)
 			c.apply(now)
 		case c.gateBy:
 			c.unbind(now)

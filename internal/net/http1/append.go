@@ -6,15 +6,19 @@ import "strconv"
 // has room. They do not check their arguments: names and values must be well-formed, like those
 // of a parsed Head.
 
-// AppendForwardLine appends the request line for forwarding h to an origin server: "method target
-// HTTP/1.1" and CRLF. The target is in origin-form or asterisk-form, as sent, without the parts
-// that only absolute-form has (RFC 9112 3.2.1, 3.2.4). The version is the sender's own (RFC 9110
-// 6.2).
+// AppendForwardLine appends the request line for forwarding h to an origin server: its method, its
+// target by AppendTarget, and our own version (RFC 9110 6.2).
 func AppendForwardLine(dst []byte, h *Head) []byte {
-	dst = append(append(dst, h.MethodText...), ' ')
+	dst = AppendTarget(append(append(dst, h.MethodText...), ' '), h)
+	return append(dst, " HTTP/1.1\r\n"...)
+}
+
+// AppendTarget appends the target of h for an origin server: in origin-form or asterisk-form, as sent,
+// without the parts that only absolute-form has (RFC 9112 3.2.1, 3.2.4).
+func AppendTarget(dst []byte, h *Head) []byte {
 	switch {
 	case h.Form != FormAbsolute:
-		dst = append(dst, h.Target...)
+		return append(dst, h.Target...)
 	case len(h.Path) > 0:
 		dst = append(dst, h.Path...)
 	case h.Method == OPTIONS && h.Query == nil:
@@ -22,10 +26,16 @@ func AppendForwardLine(dst []byte, h *Head) []byte {
 	default:
 		dst = append(dst, '/')
 	}
-	if h.Form == FormAbsolute && h.Query != nil {
+	if h.Query != nil {
 		dst = append(append(dst, '?'), h.Query...)
 	}
-	return append(dst, " HTTP/1.1\r\n"...)
+	return dst
+}
+
+// AppendRequestLine appends a request line of our own version (RFC 9112 3).
+func AppendRequestLine(dst, method, target []byte) []byte {
+	dst = append(append(dst, method...), ' ')
+	return append(append(dst, target...), " HTTP/1.1\r\n"...)
 }
 
 // AppendStatusLine appends a status line (RFC 9112 4). status is from 100 to 599; its registered
@@ -96,9 +106,12 @@ type Answer struct {
 	Head bool
 }
 
+// Bodiless reports whether the status forbids a body (RFC 9110 6.4.1).
+func (a *Answer) Bodiless() bool { return a.Status < 200 || a.Status == 204 || a.Status == 304 }
+
 // AppendAnswer appends a. It adds a Content-Length unless the status forbids it (RFC 9110 8.6).
 func AppendAnswer(dst []byte, a Answer) []byte {
-	bodyless := a.Status < 200 || a.Status == 204 || a.Status == 304
+	bodyless := a.Bodiless()
 	dst = AppendStatusLine(dst, a.Status, ReasonPhrase(a.Status))
 	if a.ContentType != "" {
 		dst = AppendField(dst, "Content-Type", a.ContentType)

@@ -6,21 +6,17 @@ import (
 	"strconv"
 )
 
-// Values yields the values of the fields of a name, in lower case, in the bytes of a head, which an
-// empty line may follow.
-func Values(b []byte, name string) iter.Seq[[]byte] {
+// Values yields the values of the fields of a name, in lower case, in a list of field lines, as those of
+// AppendField are.
+func Values(lines []byte, name string) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
-		for {
-			_, after, _ := bytes.Cut(b, []byte("\r\n"))
-			line, _, _ := bytes.Cut(after, []byte("\r\n"))
-			if len(line) == 0 {
-				return
-			}
+		for len(lines) > 0 {
+			var line []byte
+			line, lines, _ = bytes.Cut(lines, []byte("\r\n"))
 			if n := len(name); len(line) > n && line[n] == ':' && EqualFold(line[:n], name) &&
 				!yield(bytes.TrimSpace(line[n+1:])) {
 				return
 			}
-			b = after
 		}
 	}
 }

@@ -21,15 +21,13 @@ import (
 // Owned by its loop.
 type Abandoned struct {
 	Method   http1.Method
-	Client   netip.Addr   // of the client that has disconnected
-	Sent     time.Time    // when all of the request had been sent
-	By       time.Time    // until when the answer is awaited
-	Status   int          // of the answer; 0: its head has not been received
-	Reader   http1.Reader // of the answer
-	Reusable bool         // the connection can be used again after the answer
-	SizeMax  int64        // of bodies that are read to their end
-
-	long bool // the body is larger, or of unknown length
+	Client   netip.Addr // of the client that has disconnected
+	Sent     time.Time  // when all of the request had been sent
+	By       time.Time  // until when the answer is awaited
+	Status   int        // of the answer; 0: its head has not been received
+	Reusable bool       // the connection can be used again after the answer
+	SizeMax  int64      // of bodies that are read to their end
+	Long     bool       // the body is larger, or of unknown length
 }
 
 // An AbandonedEnd says how the answer has ended, and what to do with the connection.
@@ -41,34 +39,12 @@ const (
 	AbandonedClose                     // it cannot
 )
 
-// HandleUpstream handles bytes of the answer. It returns how many it has consumed. h is memory for
-// a head.
-func (x *Abandoned) HandleUpstream(b []byte, h *http1.Head) (n int, end AbandonedEnd) {
-	for {
-		ev, err := x.Reader.Next(b[n:], h)
-		if err != nil {
-			return n, AbandonedClose
-		}
-		n += ev.N
-		switch {
-		case ev.Kind == http1.HeadDone:
-			x.handleHead(h)
-		case ev.Kind == http1.NeedMore && !x.long:
-			return n, AbandonedNone
-		case ev.Kind == http1.End && x.Reusable && n == len(b):
-			return n, AbandonedKeep
-		case ev.Kind != http1.Data:
-			return n, AbandonedClose
-		}
-	}
-}
-
-// handleHead handles the head of an answer, which may be an interim one.
-func (x *Abandoned) handleHead(h *http1.Head) {
+// HandleAnswerHead handles the head of an answer, which may be an interim one.
+func (x *Abandoned) HandleAnswerHead(h *http1.Head) {
 	if h.Status < 200 {
 		return
 	}
-	x.Status, x.long = h.Status, h.Size() > x.SizeMax
+	x.Status, x.Long = h.Status, h.Size() > x.SizeMax
 	x.Reusable = x.Reusable && h.KeepAlive
 	for i := range h.Fields {
 		x.Reusable = x.Reusable && !http1.OffersLogin(&h.Fields[i])

@@ -1,9 +1,7 @@
 package exchange_test
 
 import (
-	"io"
 	"net/netip"
-	"strings"
 	"testing"
 	"time"
 
@@ -23,8 +21,12 @@ type stored struct {
 	request  []byte
 	reader   http1.Reader
 	head     http1.Head
-	upstream []byte // what the target was sent
-	answer   []byte
+	forward  exchange.Request
+	upload   string // what the target was sent of the body
+	uploaded bool
+	response exchange.Response
+	body     string // of the answer
+	complete bool
 	end      exchange.End
 	fx       exchange.Effects // those of all calls that are no bytes
 }
@@ -57,7 +59,7 @@ func newStored(t *testing.T, request string, granted *store.Answer) *stored {
 		t.Fatalf("%q: %v, %v", request, ev.Kind, err)
 	}
 	c.request = c.request[ev.N:]
-	c.x.HandleHead(c.now, &c.head, c.now, true)
+	c.x.HandleHead(c.now, &c.head, c.now)
 	c.feed(t)
 	return c
 }
@@ -82,8 +84,14 @@ func (c *stored) feed(t *testing.T) {
 	}
 	var fx exchange.Effects
 	c.x.MoveEffects(&fx)
-	c.answer = append(c.answer, fx.Client...)
-	c.upstream = append(c.upstream, fx.Upstream...)
+	if fx.Response != nil {
+		c.response = *fx.Response
+	}
+	c.body, c.complete = c.body+string(fx.Body), c.complete || fx.Complete
+	if fx.Forward != nil {
+		c.forward, c.upload = *fx.Forward, string(fx.Forward.Body)
+	}
+	c.upload, c.uploaded = c.upload+string(fx.Upload), c.uploaded || fx.Uploaded
 	if c.x.Ended() {
 		c.end, _ = c.x.End()
 	}
@@ -101,25 +109,20 @@ func (c *stored) feed(t *testing.T) {
 // ended with it.
 func (c *stored) wants(t *testing.T, status int, body string) {
 	t.Helper()
-	var head http1.Head
-	var got strings.Builder
-	reader := http1.NewResponseReader(&http1.Limits{})
-	for in := c.answer; ; {
-		ev, err := reader.Next(in, &head)
-		if err == nil && ev.Kind == http1.NeedMore {
-			ev, err = reader.EOF()
-		}
-		if err != nil {
-			t.Fatalf("%q: %v", c.answer, err)
-		}
-		in = in[ev.N:]
-		got.Write(ev.Data)
-		if ev.Kind == http1.End {
-			break
-		}
+	if c.response.Status != status || c.body != body || !c.complete || c.end != exchange.EndAnswered ||
+		!c.x.Deadline().IsZero() {
+		t.Errorf("%d %q, complete %t, end %d, want %d %q", c.response.Status, c.body, c.complete, c.end, status, body)
 	}
-	if head.Status != status || got.String() != body || c.end == exchange.EndNone || !c.x.Deadline().IsZero() {
-		t.Errorf("%d %q, end %d, want %d %q", head.Status, got.String(), c.end, status, body)
+}
+
+// answers has the target answer with a head and pieces of a body.
+func (c *stored) answers(t *testing.T, h http1.Head, pieces ...string) {
+	c.x.HandleFirstByte()
+	c.x.HandleAnswerHead(c.now, &h)
+	for _, p := range pieces {
+		c.x.HandleAnswerBody([]byte(p))
+		c.x.HandlePause(c.now)
+		c.feed(t)
 	}
 }
 
@@ -133,12 +136,15 @@ func TestStoredRequest(t *testing.T) {
 	const small = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nok"
 	t.Run("forwarded", func(t *testing.T) {
 		c := newStored(t, small, granted)
-		c.x.HandleAcquired(c.now, "target:8081", false)
+		c.x.HandleAcquired(c.now, false)
 		c.feed(t)
-		if !strings.HasSuffix(string(c.upstream), "\r\n\r\nok") {
-			t.Errorf("the target is sent %q", c.upstream)
+		if f := &c.forward; string(f.MethodText) != "POST" || string(f.Target) != "/" || f.Length != 2 ||
+			c.upload != "ok" || !c.uploaded {
+			t.Errorf("the target is sent %+v, body %q, all %t", f, c.upload, c.uploaded)
 		}
-		c.x.HandleUpstream(c.now, []byte("HTTP/1.1 201 Created\r\nContent-Length: 3\r\n\r\nyes"))
+		c.answers(t, http1.Head{Status: 201, Framing: http1.BodyLength, Length: 3, KeepAlive: true}, "ye")
+		c.x.HandleAnswerBody([]byte("s"))
+		c.x.HandleAnswerEnd(c.now, false, true)
 		c.feed(t)
 		c.wants(t, 201, "yes")
 		if c.fx.Release != exchange.ReleaseKeep || c.fx.Report == nil || c.fx.Report.Decision != exchange.Forwarded {
@@ -174,30 +180,27 @@ func TestStoredRequest(t *testing.T) {
 		if !c.fx.Long || c.x.Reads() {
 			t.Fatalf("effects %+v", c.fx)
 		}
-		c.x.HandleAcquired(c.now, "target:8081", false)
+		c.x.HandleAcquired(c.now, false)
 		c.feed(t)
-		if !strings.HasSuffix(string(c.upstream), "\r\n\r\nc\r\n0123456789ab\r\n0\r\n\r\n") {
-			t.Errorf("the target is sent %q", c.upstream)
+		if c.forward.Framing != http1.BodyChunked || c.upload != "0123456789ab" || !c.uploaded {
+			t.Errorf("the target is sent %+v, body %q, all %t", c.forward, c.upload, c.uploaded)
 		}
-		c.x.HandleUpstream(c.now, []byte("HTTP/1.1 200 OK\r\n\r\nall that "))
-		c.feed(t)
-		c.x.HandleUpstream(c.now, []byte("there is"))
-		c.feed(t)
-		c.x.HandleUpstreamClosed(c.now, io.EOF)
+		c.answers(t, http1.Head{Status: 200, Framing: http1.BodyUntilClose, Length: -1}, "all that ", "there is")
+		c.x.HandleUpstreamClosed(c.now, true)
 		c.feed(t)
 		c.wants(t, 200, "all that there is")
 	})
 	t.Run("broken off", func(t *testing.T) {
 		c := newStored(t, small, granted)
-		c.x.HandleAcquired(c.now, "target:8081", false)
-		c.x.HandleUpstream(c.now, []byte("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nye"))
-		c.x.HandleUpstreamClosed(c.now, io.ErrUnexpectedEOF)
+		c.x.HandleAcquired(c.now, false)
+		c.answers(t, http1.Head{Status: 200, Framing: http1.BodyLength, Length: 3}, "ye")
+		c.x.HandleUpstreamClosed(c.now, false)
 		c.feed(t)
 		c.wants(t, 502, `{"error":"the target closed the connection before its answer was complete"}`+"\n")
 	})
 	t.Run("no answer in time", func(t *testing.T) {
 		c := newStored(t, small, granted)
-		c.x.HandleAcquired(c.now, "target:8081", false)
+		c.x.HandleAcquired(c.now, false)
 		c.feed(t)
 		c.x.HandleExpired(c.x.Deadline())
 		c.feed(t)
@@ -207,8 +210,8 @@ func TestStoredRequest(t *testing.T) {
 		c := newStored(t, small, granted)
 		c.x.HandleLeft()
 		c.feed(t)
-		if c.fx.Acquire != exchange.AcquireCancel || c.fx.Report == nil || len(c.answer) > 0 || !c.x.Idle() {
-			t.Errorf("effects %+v, answer %q", c.fx, c.answer)
+		if c.fx.Acquire != exchange.AcquireCancel || c.fx.Report == nil || c.response.Status > 0 || !c.x.Idle() {
+			t.Errorf("effects %+v, answer %+v", c.fx, c.response)
 		}
 	})
 }

@@ -128,8 +128,8 @@ func (x *Exchange) HandleWake(now time.Time) {
 // refund gives back the places that the request has booked, because its client has disconnected,
 // or if at is not 0 what it was charged then.
 func (x *Exchange) refund(asked []decide.Counted, mode store.Mode, at int64) {
-	x.env.leave = Refund{append(x.env.leave.Asked[:0], asked...), mode, at}
-	x.fx.Leave = &x.env.leave
+	x.env.refund = Refund{append(x.env.refund.Asked[:0], asked...), mode, at}
+	x.fx.Refund = &x.env.refund
 }
 
 // dropAsked frees the memory of what was asked.
@@ -177,7 +177,7 @@ func (x *Exchange) HandleAnswer(now time.Time, ans *store.Answer) {
 	case requestLooking:
 		x.lookUp(now)
 	case requestDeferring:
-		x.sentRequest() // the delivery writes it again
+		x.forward.drop(x.env) // the delivery makes it again
 		x.beginDeferring(now)
 	}
 }
@@ -185,9 +185,7 @@ func (x *Exchange) HandleAnswer(now time.Time, ans *store.Answer) {
 // HandleUnread answers a request that is Refused. whole reports whether all of its body has
 // been received; if not, the carrier ends with this exchange.
 func (x *Exchange) HandleUnread(now time.Time, whole bool) {
-	if !whole {
-		x.keepAlive = false
-	}
+	x.unread = !whole
 	switch {
 	case x.outcome.Decision == Undecided: // the last recipient of OPTIONS
 		x.finish(now, http1.Answer{Status: 200, Extra: append(x.answers(now).Extra, decide.Allow...)})
@@ -220,7 +218,7 @@ func (x *Exchange) answers(now time.Time) *decide.Answers {
 
 // asReader returns the client as the reader of an answer.
 func (x *Exchange) asReader() *decide.Reader {
-	x.env.reader = decide.Reader{Accept: x.accept(), Origin: x.origin, RequestID: x.outcome.RequestID}
+	x.env.reader = decide.Reader{Accept: x.wants, Origin: x.origin, RequestID: x.outcome.RequestID}
 	return &x.env.reader
 }
 

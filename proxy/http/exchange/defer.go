@@ -21,9 +21,7 @@ type DeferredRequest struct {
 	Line       []byte        // the rule's key
 	Client     netip.Addr    // the address of the client; behind trusted proxies not that of the peer
 	RetryAfter time.Duration // for the client, if it is not stored
-	// request line and fields as received, except Connection, X-Request-Id and the length of the body
-	Head []byte
-	Body []byte
+	Request                  // as received, except Connection and X-Request-Id
 	deferred.Wishes
 }
 
@@ -80,7 +78,7 @@ func (x *Exchange) pass() {
 func (x *Exchange) lookUp(now time.Time) {
 	by := &x.asked[x.later]
 	k := &x.env.kept
-	*k = DeferredRequest{Rule: by.Rule, Line: by.Key, Client: x.client, Head: x.kept}
+	*k = DeferredRequest{Rule: by.Rule, Line: by.Key, Client: x.client, Request: x.kept.request()}
 	var fault string
 	if k.Wishes, fault = x.wishesOf(by.Rule); fault != "" {
 		x.known(now, false) // a fault counts only if the request is to be stored
@@ -108,7 +106,7 @@ func (x *Exchange) known(now time.Time, known bool) {
 		x.outcome.Decision = Rejected
 		x.verdict.By = &x.asked[x.later]
 		x.verdict.Rule = x.verdict.By.Rule
-		x.sentRequest() // the delivery writes it again
+		x.forward.drop(x.env) // the delivery makes it again
 		x.beginDeferring(now)
 	}
 }
@@ -125,9 +123,11 @@ func (x *Exchange) postpone(ans *store.Answer, asked []decide.Counted) {
 // keepHead keeps the head of a request that may be stored. A trusted proxy that sent the request
 // is added to X-Forwarded-For, since the delivery's Remote is the client.
 func (x *Exchange) keepHead(h *http1.Head) {
-	x.kept = deferred.AppendConnection(x.appendReceived(x.env.take(), h), h, forOwn)
+	m := &x.kept
+	x.keepReceived(m, h)
+	m.head = deferred.AppendConnection(m.head, h, forOwn)
 	if x.Trusted {
-		x.kept = append(x.appendSender(append(x.kept, "X-Forwarded-For: "...)), "\r\n"...)
+		m.head = append(x.appendSender(append(m.head, "X-Forwarded-For: "...)), "\r\n"...)
 	}
 }
 
@@ -138,28 +138,24 @@ func (x *Exchange) beginDeferring(now time.Time) {
 		x.answerError(now, 400, fault)
 		return
 	}
-	if x.expects {
-		x.env.out = append(x.env.out, continues...)
-	}
+	x.expectsBody()
 	x.awaitBody(now)
 }
-
-// keptHead returns the length of the head in kept. The body follows without an empty line.
-func (x *Exchange) keptHead() int { return len(x.kept) - int(x.collected) }
 
 // wishes returns what the client wants for the stored request, and what is wrong with it.
 func (x *Exchange) wishes() (deferred.Wishes, string) { return x.wishesOf(x.verdict.Rule) }
 
 // wishesOf is wishes, for storing the request by a rule.
 func (x *Exchange) wishesOf(r *rule.Rule) (deferred.Wishes, string) {
-	head := x.kept[:x.keptHead()]
-	return r.Defer.Wishes(x.env.Settings.Callbacks, func(name string) iter.Seq[[]byte] { return http1.Values(head, name) })
+	fields := x.kept.head[x.kept.fields:]
+	values := func(name string) iter.Seq[[]byte] { return http1.Values(fields, name) }
+	return r.Defer.Wishes(x.env.Settings.Callbacks, values)
 }
 
 // keepBody keeps a piece of the body.
 func (x *Exchange) keepBody(now time.Time, p []byte) {
-	if x.collected <= x.env.Settings.DeferBodyMax {
-		x.kept = append(x.kept, p...)
+	if x.body.collected <= x.env.Settings.DeferBodyMax {
+		x.kept.add(x.env, p)
 		return
 	}
 	x.request.become(requestRefused)
@@ -170,10 +166,9 @@ func (x *Exchange) keepBody(now time.Time, p []byte) {
 func (x *Exchange) store() {
 	x.request.become(requestStoring)
 	x.bodyPaused()
-	head := x.keptHead()
 	k := &x.env.kept
 	*k = DeferredRequest{Rule: x.verdict.Rule, Line: x.verdict.By.Key, Client: x.client,
-		RetryAfter: x.verdict.State.RetryAfter, Head: x.kept[:head], Body: x.kept[head:]}
+		RetryAfter: x.verdict.State.RetryAfter, Request: x.kept.request()}
 	k.Wishes, _ = x.wishes()
 	x.fx.Store = k
 }

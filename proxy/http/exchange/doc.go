@@ -6,9 +6,14 @@
 // A carrier feeds exchanges: an HTTP/1.1 connection (package session) one after another, a
 // stored request just one. The carrier reads the request and calls HandleHead, HandleBody
 // while Reads returns true, and HandleBodyEnd. For a request that is Refused it calls
-// HandleUnread, with whether the body has been received. The answer is written as an
-// HTTP/1.1 message. After each call, Effects contains what to do, and End returns how the
-// exchange has ended.
+// HandleUnread, with whether the body has been received. After each call, Effects contains what
+// to do, and End returns how the exchange has ended.
+//
+// An exchange speaks in values: a [Request] for the target, pieces of its body and their end, and a
+// [Response] for the client, pieces and their end. The carrier of each side writes them in the form of
+// its protocol, and decides what that alone knows: the coding of a body, and whether a connection is
+// kept. The carrier of the target reads the answer, and calls HandleAnswerHead, HandleAnswerBody and
+// HandleAnswerEnd, or HandlePause when no more has arrived.
 //
 // A request, its upstream connection and its answer each have their own states; the tables in
 // states.go say what changes them.

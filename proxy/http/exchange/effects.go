@@ -18,14 +18,14 @@ type Effects struct {
 	// about the origin and no trusted proxy sent them.
 	Claims        int
 	OriginsDiffer bool // see Differ of [decide.Origin]
-	// Noticed is a request whose head was read, unless it is for an own endpoint.
-	Noticed *Seen
+	// Seen is a request whose head was read, unless it is for an own endpoint.
+	Seen *Seen
 	// Matched is a request and the rules that apply to it.
 	Matched *decide.Case
 	// Decided is the store's decision.
 	Decided *decide.Decided
-	// Leave is what the request gives back.
-	Leave *Refund
+	// Refund is what the request gives back.
+	Refund *Refund
 	// Store is a refused request to be stored: HandleDeferred follows.
 	Store *DeferredRequest
 	// LookUp is an admitted request to be looked up in the queue, without its body: HandleKnown
@@ -33,10 +33,17 @@ type Effects struct {
 	LookUp *DeferredRequest
 	// Report is the outcome of a request that was answered, or given up after a decision.
 	Report *Outcome
-	// Client is sent to the client.
-	Client []byte
-	// Upstream is sent on the upstream connection held.
-	Upstream []byte
+	// Interim are interim responses (RFC 9110 section 15.2). Response is the head of the final one, or
+	// that of a switch of protocols, and Body a piece of its body: the last one if it is Complete.
+	Interim  []Response
+	Response *Response
+	Body     []byte
+	Complete bool
+	// Forward is the request to be sent on the upstream connection held, with what has been received of
+	// its body. Upload is a further piece of that, and Uploaded says that its end is reached.
+	Forward  *Request
+	Upload   []byte
+	Uploaded bool
 	// Release says what to do with the upstream connection held. With ReleaseAbandon, Abandoned
 	// is what is left of the exchange; copy it.
 	Release   Release
@@ -55,9 +62,9 @@ type Effects struct {
 	Stream bool
 	// Wake requests a precise call of HandleWake at that time, unless it is zero.
 	Wake time.Time
-	// Own is a request to an own endpoint, and OwnFrom the address of its client, behind
+	// Own is a whole request to an own endpoint, and OwnFrom the address of its client, behind
 	// trusted proxies not that of the connection: HandleOwn follows.
-	Own     []byte
+	Own     *Request
 	OwnFrom netip.Addr
 	// Duplex says that the body is passed on as it arrives, and that the client must be
 	// read regardless of how much of its answer is unsent.
@@ -102,16 +109,14 @@ const (
 	AcquireCancel         // none: the last Acquire is withdrawn
 )
 
-// An End says how an exchange has ended, and what its carrier must do.
+// An End says how an exchange has ended.
 type End uint8
 
 const (
-	EndNone   End = iota // it has not ended
-	EndKeep              // the carrier takes the next request
-	EndLinger            // the carrier reads nothing more, but discards what arrives so that no reset destroys the answer
-	EndClosed            // the carrier closes: that ends the answer, or shows that it is cut short
-	EndAbort             // the carrier resets: nothing else shows that the answer is cut short
-	EndTunnel            // the protocol was switched: the carrier copies bytes until EndTunnel
+	EndNone     End = iota // it has not ended
+	EndAnswered            // with a complete response
+	EndCut                 // part of the response was passed on; the client must notice that the rest is missing
+	EndTunnel              // the protocol was switched: the carrier copies bytes until EndTunnel
 )
 
 // End returns and clears how the exchange has ended, and when.
@@ -123,21 +128,14 @@ func (x *Exchange) End() (how End, at time.Time) {
 // Ended reports whether the exchange has ended; see End.
 func (x *Exchange) Ended() bool { return x.end != EndNone }
 
+// Response returns the response that is about to be passed on, or nil.
+func (x *Exchange) Response() *Response { return x.fx.Response }
+
 // MoveEffects moves the effects to fx.
 func (x *Exchange) MoveEffects(fx *Effects) {
 	*fx = x.fx
-	if len(x.env.out) > 0 {
-		fx.Client = x.env.out
-		x.env.out = x.env.out[:0]
-	}
-	if len(x.env.up) > 0 {
-		fx.Upstream = x.env.up
-		x.env.up = x.env.up[:0]
-	}
+	fx.Interim, fx.Body, fx.Upload = x.env.interim, x.env.down.take(), x.env.up.take()
+	x.env.interim = x.env.interim[:0]
 	fx.Duplex = x.uploads()
 	x.fx = Effects{}
 }
-
-// AppendClient and AppendUpstream append bytes of a tunnel to the effects.
-func (x *Exchange) AppendClient(b []byte)   { x.env.out = append(x.env.out, b...) }
-func (x *Exchange) AppendUpstream(b []byte) { x.env.up = append(x.env.up, b...) }

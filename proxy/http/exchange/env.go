@@ -101,23 +101,27 @@ type Env struct {
 	// Random is the source of request ids; set with Settings.RequestID.
 	Random *rand.ChaCha8
 
-	response http1.Head
-	noticed  Seen
-	origin   decide.Origin // of the request whose head is being handled
-	answer   store.Answer
-	refusal  decide.Refusal
-	shed     []byte // id of the decision to shed the request, while that is answered
-	asked    []decide.Counted
-	matched  decide.Case
-	decided  decide.Decided
-	leave    Refund
-	kept     DeferredRequest
-	outcome  Outcome
-	rest     Abandoned
-	spares   [][]decide.Counted
-	out      []byte   // for the client, until MoveEffects
-	up       []byte   // for the target, likewise
-	free     [][]byte // buffers of exchanges that have ended
+	seen    Seen
+	origin  decide.Origin // of the request whose head is being handled
+	answer  store.Answer
+	refusal decide.Refusal
+	shed    []byte // id of the decision to shed the request, while that is answered
+	asked   []decide.Counted
+	matched decide.Case
+	decided decide.Decided
+	refund  Refund
+	kept    DeferredRequest
+	outcome Outcome
+	rest    Abandoned
+	spares  [][]decide.Counted
+	free    [][]byte // buffers of exchanges that have ended
+
+	// What a call passes on, until MoveEffects:
+	sent     Request
+	interim  []Response
+	final    Response
+	fields   []byte // memory of theirs
+	down, up pieces // of the response's and of the request's body
 	reader   decide.Reader
 	answers  decide.Answers
 	date     http1.Date
@@ -172,8 +176,8 @@ const (
 // Begin begins a call of a carrier. It empties the loop's buffers, in which a call that
 // panicked may have left data of another exchange.
 func (e *Env) Begin() {
-	e.out = e.out[:0]
-	e.up = e.up[:0]
+	e.interim, e.fields = e.interim[:0], e.fields[:0]
+	e.down.b, e.up.b = nil, nil
 }
 
 // takeFree takes a free buffer, or makes one for n elements.

@@ -36,8 +36,6 @@ type Exchange struct {
 	left     []decide.Counted // asked about a client that left before the store's answer
 	from     []byte           // X-Forwarded-For of an untrusted client; nil: not made yet
 
-	reader http1.Reader // of the answer
-
 	clientFull bool // the client currently accepts no data
 	progress
 }
@@ -48,57 +46,59 @@ type progress struct {
 	upstream upstream
 	answer   answer
 
-	outcome   Outcome
-	client    netip.Addr // address of the client; behind trusted proxies not Remote
-	minor     int        // minor version of the client's HTTP
-	keepAlive bool       // the carrier accepts another request
-	expects   bool       // the client waits for 100 before it sends the body
-	verdict   decide.Verdict
-	asked     []decide.Counted // what the store was asked, until its answer, the slot and a target are there
-	keys      []byte           // memory of the keys in asked
-	chargedAt int64            // store.Answer.At of the answer
-	origin    []byte           // of the requesting page; nil: none, or refusals do not repeat it
-	theirs    decide.Families  // in which the target's own limits are tighter
-	deferral  deferral
-	keyed     bool   // deferral: it has an Idempotency-Key
-	later     int    // deferral: the index of the rule in asked
-	kept      []byte // the request as it is stored
-	upgrade   string // the requested protocols
+	outcome Outcome
+	client  netip.Addr     // address of the client; behind trusted proxies not Remote
+	wants   refusal.Accept // the form of a refusal
+	origin  []byte         // of the requesting page; nil: none, or refusals do not repeat it
+	limiting
+	body    body
+	forward message // the request for the target or an own endpoint
+	kept    message // the request as it is stored
+	unread  bool    // part of the request may be unread
 
-	length    int64 // announced length of the body; 0: there is no body, -1: unknown
-	collected int64
-	framing   int64     // bytes of chunk lines, which may exceed those of the data
-	chunked   coding    // of the forwarded body
-	bodyBy    time.Time // deadline for the next piece of the body
-	rateBy    time.Time // deadline for enough rateBytes
-	rateBytes int64
-
-	forward    []byte         // the request as sent to the target or to an own endpoint
-	last       []byte         // the last piece of a request that is passed on as it arrives, until it may be sent
-	wants      refusal.Accept // the form of a refusal, see keepAccept
-	hostAt     int            // where the target's Host is inserted; 0: nowhere
 	replay     replay
 	failed     Fault // why the previous target could not be reached
 	targetFull bool  // the upstream connection currently accepts no data
 	answerBy   time.Time
 	retryAfter time.Duration // of a 503; zero: soon
-
-	// Of the answer:
-	status   int
-	size     int64   // of its body; larger than any bound: unknown
-	coding   coding  // of its body for the client
-	after    Release // of the upstream connection, if the answer is complete
-	response []byte  // collected in earlier calls
+	received   received
 }
 
-// A coding is how a body is passed on.
-type coding uint8
+// A limiting is what an exchange knows of its limits.
+type limiting struct {
+	verdict   decide.Verdict
+	asked     []decide.Counted // what the store was asked, until its answer, the slot and a target are there
+	keys      []byte           // memory of the keys in asked
+	chargedAt int64            // store.Answer.At of the answer
+	theirs    decide.Families  // in which the target's own limits are tighter
+	deferral  deferral
+	keyed     bool // deferral: it has an Idempotency-Key
+	later     int  // deferral: the index of the rule in asked
+}
 
-const (
-	codingPlain  coding = iota // as it arrives, with its length announced
-	codingChunks               // in our own chunks
-	codingClose                // as it arrives, until the close
-)
+// A body is the progress of the request's body.
+type body struct {
+	expected  bool  // the client waits for 100 before it sends the body
+	length    int64 // as announced; 0: there is no body, -1: unknown
+	collected int64
+	last      []byte    // the last piece of a body that is passed on as it arrives, until it may be sent
+	by        time.Time // deadline for the next piece
+	rateBy    time.Time // deadline for enough rateBytes
+	rateBytes int64
+}
+
+// A received is what has been received of the target's answer.
+type received struct {
+	status int
+	size   int64   // of its body; larger than any bound: unknown
+	after  Release // of the upstream connection, if the answer is complete
+	body   []byte  // collected in earlier calls
+	head   []byte  // reason phrase and fields for the client, unless the answer is complete in one call
+	fields int     // where the fields begin
+
+	framing http1.Framing // see Response
+	length  int64
+}
 
 // A replay says whether a request may be sent again.
 type replay uint8
@@ -113,8 +113,7 @@ const (
 // the client uses TLS.
 func New(env *Env, remote netip.Addr, secure bool) Exchange {
 	remote = decide.PlainAddr(remote)
-	return Exchange{env: env, reader: http1.NewResponseReader(&env.Settings.ResponseHead),
-		Peer: Peer{Remote: remote, Secure: secure, Trusted: env.Settings.Trusts(remote)}}
+	return Exchange{env: env, Peer: Peer{Remote: remote, Secure: secure, Trusted: env.Settings.Trusts(remote)}}
 }
 
 // Deadline returns when HandleExpired must be called; zero means never.
@@ -134,14 +133,14 @@ func (x *Exchange) Reads() bool {
 
 // InBody reports whether there is a request of which part of the body is missing.
 func (x *Exchange) InBody() bool {
-	return x.request != requestNone && x.request < requestWhole && x.collected != x.length
+	return x.request != requestNone && x.request < requestWhole && x.body.collected != x.body.length
 }
 
 // Holds reports whether a relayed answer waits until the client accepts more.
 func (x *Exchange) Holds() bool { return x.clientFull && x.answer == answerRelaying }
 
-// EndsWithClose reports whether an answer is being relayed whose end is the close.
-func (x *Exchange) EndsWithClose() bool { return x.answer == answerRelaying && x.coding == codingClose }
+// Relays reports whether an answer is passed on as it arrives.
+func (x *Exchange) Relays() bool { return x.answer == answerRelaying }
 
 // Held reports whether there is an upstream connection, Unsent whether a request, or the last piece of
 // one, waits to be sent.
@@ -152,14 +151,6 @@ func (x *Exchange) Unsent() bool {
 
 // Full reports which sides currently accept no data.
 func (x *Exchange) Full() (client, target bool) { return x.clientFull, x.targetFull }
-
-// HandleLast says that the carrier accepts no further request. If the head of an answer has
-// been received, that answer is not changed.
-func (x *Exchange) HandleLast() {
-	if x.answer < answerCollecting {
-		x.keepAlive = false
-	}
-}
 
 // HandleExpired is called when the Deadline has passed.
 func (x *Exchange) HandleExpired(now time.Time) {
@@ -194,7 +185,7 @@ func (x *Exchange) HandleLeft() {
 		x.releaseUpstream(x.abandon())
 	}
 	if x.answer == answerRelaying {
-		x.outcome.Begun = x.status
+		x.outcome.Begun = x.received.status
 	}
 	if x.answer != answerDone && x.outcome.Decision != Undecided {
 		x.report()
@@ -206,13 +197,13 @@ func (x *Exchange) HandleLeft() {
 // disconnected. The target goes on working on a request that is complete. It cannot execute one of
 // which a part is missing, and a stream ends with its client.
 func (x *Exchange) abandon() Release {
-	collects := x.answer <= answerHead || x.answer == answerCollecting && x.size <= x.env.Settings.BufferBytesMax
+	a := &x.received
+	collects := x.answer <= answerHead || x.answer == answerCollecting && a.size <= x.env.Settings.BufferBytesMax
 	if x.request != requestWhole || !x.upstream.held() || !collects {
 		return ReleaseDiscard
 	}
 	x.env.rest = Abandoned{Method: x.outcome.Method, Client: x.client, Sent: x.outcome.Complete, By: x.answerBy,
-		Status: x.status,
-		Reader: x.reader, Reusable: !x.Private && (x.status == 0 || x.after == ReleaseKeep),
+		Status: a.status, Reusable: !x.Private && (a.status == 0 || a.after == ReleaseKeep),
 		SizeMax: x.env.Settings.BufferBytesMax}
 	x.fx.Abandoned = &x.env.rest
 	return ReleaseAbandon
@@ -239,7 +230,7 @@ func (x *Exchange) releaseUpstream(how Release) {
 	}
 }
 
-// endAs endAs the exchange; end says what the carrier must do.
+// endAs ends the exchange; end says how.
 func (x *Exchange) endAs(now time.Time, end End) {
 	x.answer.become(answerDone)
 	x.report()
@@ -249,11 +240,12 @@ func (x *Exchange) endAs(now time.Time, end End) {
 
 // reset resets the exchange and returns its memory.
 func (x *Exchange) reset() {
-	x.env.give(x.forward)
-	x.env.give(x.last)
-	x.env.give(x.response)
+	x.forward.drop(x.env)
+	x.kept.drop(x.env)
+	x.env.give(x.body.last)
+	x.env.give(x.received.head)
+	x.env.give(x.received.body)
 	x.env.give(x.origin)
-	x.env.give(x.kept)
 	x.env.give(x.outcome.RequestID)
 	x.dropAsked()
 	x.progress = progress{}

@@ -18,10 +18,9 @@ func (x *Exchange) HandleUnreadable(now, began time.Time, err error) {
 	x.answerError(now, http1.StatusOf(err), reason)
 }
 
-// answerError answers with an error of the proxy itself, and closes, because part of the request
-// may be unread.
+// answerError answers with an error of the proxy itself. Part of the request may be unread.
 func (x *Exchange) answerError(now time.Time, status int, reason string) {
-	x.keepAlive = false
+	x.unread = true
 	x.abortResponse(now, status, reason)
 }
 
@@ -33,27 +32,24 @@ func (x *Exchange) answerFault(now time.Time, why Fault) {
 	}
 	x.outcome.Fault = why
 	if x.request == requestStreaming {
-		x.keepAlive = false // part of the request may be unread
+		x.unread = true
 	}
 	x.abortResponse(now, faults[why].status, faults[why].reason)
 }
 
 // abortResponse answers with an error of the proxy itself instead of the target's answer. If part of
 // that has been passed on, it cannot be completed, and the client must notice that (RFC 9112
-// section 8), so a body that ends with the close is reset.
+// section 8).
 func (x *Exchange) abortResponse(now time.Time, status int, reason string) {
 	x.releaseUpstream(ReleaseDiscard)
 	if x.answer != answerRelaying {
-		x.outcome.Relayed, x.coding = false, codingPlain // the target's answer is dropped, and how it was to be passed on
+		x.outcome.Relayed = false // the target's answer is dropped
+		x.env.down.b = nil
 		x.finishError(now, status, reason)
 		return
 	}
-	x.outcome.Status = x.status
-	end := EndClosed
-	if x.coding == codingClose {
-		end = EndAbort
-	}
-	x.endAs(now, end)
+	x.outcome.Status = x.received.status
+	x.endAs(now, EndCut)
 }
 
 // finishError answers with an error of the proxy itself.
@@ -72,34 +68,30 @@ func (x *Exchange) finishError(now time.Time, status int, reason string) {
 // finish sends an answer of the proxy itself, whose Extra is the memory of x.answers, and
 // ends the exchange.
 func (x *Exchange) finish(now time.Time, a http1.Answer) {
-	a.Head = x.outcome.Method == http1.HEAD
-	a.Close = !x.keepAlive
 	if x.env.Settings.RequestID {
 		if x.outcome.RequestID == nil { // no head was read
 			x.outcome.RequestID = decide.AppendRequestID(x.env.Random, x.env.take())
 		}
 		a.Extra = x.appendRequestID(a.Extra)
 	}
-	x.outcome.Bytes = int64(len(a.Body))
-	if a.Head {
-		x.outcome.Bytes = 0
-	}
-	if x.keepAlive && x.minor == 0 {
-		a.Extra = append(a.Extra, "Connection: keep-alive\r\n"...)
-	}
 	x.env.answers.Extra = a.Extra
-	x.env.out = http1.AppendAnswer(x.env.out, a)
+	r := &x.env.final
+	*r = Response{Status: a.Status, ContentType: a.ContentType, Fields: a.Extra, Length: -1, Unread: x.unread}
+	if !a.Bodiless() {
+		r.Length = int64(len(a.Body))
+		if x.outcome.Method != http1.HEAD {
+			r.Framing = http1.BodyLength
+			x.env.down.add(a.Body)
+			x.outcome.Bytes = r.Length
+		}
+	}
+	x.fx.Response = r
 	x.afterAnswer(now, a.Status)
 }
 
-// afterAnswer ends an exchange that is answered. If no further request is accepted, bytes that the
-// client has sent meanwhile must not cause a reset, which may destroy the answer (RFC 9112
-// section 9.6).
+// afterAnswer ends an exchange that is answered.
 func (x *Exchange) afterAnswer(now time.Time, status int) {
 	x.outcome.Status = status
-	end := EndLinger
-	if x.keepAlive && x.coding != codingClose {
-		end = EndKeep
-	}
-	x.endAs(now, end)
+	x.fx.Complete = true
+	x.endAs(now, EndAnswered)
 }

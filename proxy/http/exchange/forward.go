@@ -5,25 +5,24 @@ import (
 	"time"
 
 	"weir/internal/net/http1"
+	"weir/proxy/rules/refusal"
 )
 
 // HandleHead handles the head of a request. It is borrowed until the carrier has checked
-// whether the request is Refused. began is when its first byte arrived; last says that the
-// carrier accepts no further request.
-func (x *Exchange) HandleHead(now time.Time, h *http1.Head, began time.Time, last bool) {
+// whether the request is Refused. began is when its first byte arrived.
+func (x *Exchange) HandleHead(now time.Time, h *http1.Head, began time.Time) {
 	x.outcome.Method, x.outcome.Began = h.Method, began
 	x.keepRequestID(h)
 	x.env.origin = x.originOf(h)
 	x.client, x.fx.OriginsDiffer = x.env.origin.Client, x.env.origin.Differ
-	x.minor = h.Minor
-	x.keepAlive = h.KeepAlive && !last
-	x.expects = h.Expect == http1.ExpectContinue && h.Framing != http1.BodyNone
+	accept, _ := h.Value(http1.FieldAccept)
+	x.wants = refusal.ParseAccept(accept)
 	if h.Framing != http1.BodyNone {
-		x.length = h.Length
+		x.body.length, x.body.expected = h.Length, h.Expect == http1.ExpectContinue
 	}
 	if x.outcome.Own = x.env.Settings.isOwn(h.Path); !x.outcome.Own {
-		x.env.noticed = Seen{h, x.client}
-		x.fx.Noticed = &x.env.noticed
+		x.env.seen = Seen{h, x.client}
+		x.fx.Seen = &x.env.seen
 	}
 	if err := h.Check(); err != nil {
 		x.HandleUnreadable(now, began, err)
@@ -57,10 +56,7 @@ func (x *Exchange) HandleHead(now time.Time, h *http1.Head, began time.Time, las
 	case requestCollecting:
 		x.beginForward(h)
 		x.admitted(now)
-	case requestRefused:
-		x.keepAccept(h)
 	case requestDeferring:
-		x.keepAccept(h)
 		x.keepHead(h)
 		x.beginDeferring(now)
 	}
@@ -78,7 +74,6 @@ func (x *Exchange) answersLocally(now time.Time, h *http1.Head) bool {
 		x.outcome.Looped = true
 		x.answerError(now, 508, "the request has passed this proxy before")
 	case x.overloaded():
-		x.keepAccept(h)
 		x.answerError(now, 503, ShortOfMemory)
 	default:
 		return false
@@ -91,16 +86,18 @@ func (set *Settings) isOwn(path []byte) bool {
 	return set.OwnPaths.Has(path) || set.isDeferred(path)
 }
 
-// beginForward writes the head for the target. The body is appended as it arrives.
+// beginForward makes the request for the target. Its body is added as it arrives.
 func (x *Exchange) beginForward(h *http1.Head) {
-	x.upgrade = string(x.asksUpgrade(h))
-	if h.Method.Idempotent() && x.upgrade == "" && !x.env.Delivery { // for stored requests package deferred decides
+	m, host := &x.forward, []byte(nil) // the target has not been chosen yet
+	if x.env.Settings.PreserveHost {
+		host = h.Host
+	}
+	m.begin(x.env.take(), h, host)
+	m.upgrade = string(x.asksUpgrade(h))
+	m.head = x.appendFields(m.head, h)
+	if h.Method.Idempotent() && m.upgrade == "" && !x.env.Delivery { // for stored requests package deferred decides
 		x.replay = replayOnce
 	}
-	if h.Framing == http1.BodyChunked {
-		x.chunked = codingChunks
-	}
-	x.forward = x.appendForward(x.env.take(), h)
 }
 
 // asksUpgrade returns the requested protocols if the request may switch to one. A request
@@ -118,16 +115,9 @@ func (x *Exchange) asksUpgrade(h *http1.Head) []byte {
 	return nil
 }
 
-// appendForward appends h as the target gets it: without fields of the client's connection,
+// appendFields appends the fields of h as the target gets them: without those of the client's connection,
 // and with those that the proxy adds (RFC 9110 section 7.6, X-Forwarded-*).
-func (x *Exchange) appendForward(dst []byte, h *http1.Head) []byte {
-	dst = http1.AppendForwardLine(dst, h)
-	set := x.env.Settings
-	if set.PreserveHost && len(h.Host) > 0 {
-		dst = http1.AppendField(dst, "Host", h.Host)
-	} else {
-		x.hostAt = len(dst) // the target has not been chosen yet
-	}
+func (x *Exchange) appendFields(dst []byte, h *http1.Head) []byte {
 	left := -1
 	if h.Method == http1.OPTIONS {
 		left = h.MaxForwards()
@@ -144,18 +134,7 @@ func (x *Exchange) appendForward(dst []byte, h *http1.Head) []byte {
 		dst = http1.AppendFieldInt(dst, "Max-Forwards", int64(left-1))
 	}
 	dst = x.appendOrigin(append(dst, x.env.Added...), h)
-	dst = x.appendPassage(x.appendRequestID(dst), h.Minor)
-	if x.upgrade != "" {
-		dst = append(dst, "Connection: upgrade\r\n"...)
-		dst = http1.AppendField(dst, "Upgrade", x.upgrade)
-	}
-	switch {
-	case x.chunked == codingChunks:
-		dst = http1.AppendField(dst, "Transfer-Encoding", "chunked")
-	case h.Length >= 0:
-		dst = http1.AppendFieldInt(dst, "Content-Length", h.Length)
-	}
-	return http1.AppendHeadEnd(dst)
+	return x.appendPassage(x.appendRequestID(dst), h.Minor)
 }
 
 // bodyTooLarge is the reason in a 413.

@@ -23,7 +23,8 @@ func (x *Exchange) ClientAddr() netip.Addr {
 
 // Memory returns how many bytes the exchange keeps of its request and its answer.
 func (x *Exchange) Memory() int64 {
-	return int64(cap(x.forward) + cap(x.last) + cap(x.response) + cap(x.kept) + cap(x.keys) + cap(x.origin) + cap(x.from))
+	n := x.forward.bytes() + x.kept.bytes() + cap(x.body.last) + cap(x.received.head) + cap(x.received.body)
+	return int64(n + cap(x.keys) + cap(x.origin) + cap(x.from))
 }
 
 // HandleShortage says that the exchange must free its memory. It reports whether it has

@@ -155,3 +155,16 @@ func appendAddr(dst []byte, a netip.Addr) []byte {
 	}
 	return a.AppendTo(dst)
 }
+
+// originBytesMax bounds the Origin that refusals repeat; browsers send none that is longer.
+const originBytesMax = 512
+
+// keepOrigin keeps the origin of the requesting page, for a refusal.
+func (x *Exchange) keepOrigin(h *http1.Head) {
+	if !x.env.Settings.CORS {
+		return
+	}
+	if origin, ok := h.Value(http1.FieldOrigin); ok && len(origin) > 0 && len(origin) <= originBytesMax {
+		x.origin = append(x.env.take(), origin...)
+	}
+}

@@ -1,7 +1,6 @@
 package exchange
 
 import (
-	"strconv"
 	"time"
 
 	"weir/internal/net/http1"
@@ -14,11 +13,9 @@ type Reply struct {
 	Body   []byte
 }
 
-// beginOwn starts a request to an own endpoint. Its head is written again, and the length of
-// the body is added when that is known.
+// beginOwn starts a request to an own endpoint.
 func (x *Exchange) beginOwn(now time.Time, h *http1.Head) {
 	x.request.become(requestCollecting)
-	x.keepAccept(h)
 	if h.Length > x.bodyMax() {
 		x.answerError(now, 413, bodyTooLarge)
 		return
@@ -27,22 +24,20 @@ func (x *Exchange) beginOwn(now time.Time, h *http1.Head) {
 		h.Path = append([]byte("/deferred/"), h.Path[len(set.DeferPath):]...)
 		h.Form = http1.FormAbsolute // so that it is written again
 	}
-	x.forward = x.appendReceived(x.env.take(), h)
-	x.response = x.env.take()
+	x.keepReceived(&x.forward, h)
 	x.admitted(now)
 }
 
-// appendReceived appends a head as it was received, for own endpoints or to be stored, without
-// the empty line and the length of the body, but with the id that the request has here.
-func (x *Exchange) appendReceived(dst []byte, h *http1.Head) []byte {
-	dst = http1.AppendForwardLine(dst, h)
-	dst = http1.AppendField(dst, "Host", h.Host)
+// keepReceived makes m a request as it was received, for own endpoints or to be stored, but with the id
+// that it has here.
+func (x *Exchange) keepReceived(m *message, h *http1.Head) {
+	m.begin(x.env.take(), h, h.Host)
 	for i := range h.Fields {
 		if f := &h.Fields[i]; forOwn(f.ID) && !x.replacesID(f) {
-			dst = http1.AppendFieldLine(dst, f)
+			m.head = http1.AppendFieldLine(m.head, f)
 		}
 	}
-	return x.appendRequestID(dst)
+	m.head = x.appendRequestID(m.head)
 }
 
 // forOwn reports whether own endpoints get a field: all do except those of the framing and
@@ -50,18 +45,13 @@ func (x *Exchange) appendReceived(dst []byte, h *http1.Head) []byte {
 // hide which proxies have forwarded the request.
 func forOwn(id http1.FieldID) bool { return !id.Hop() && id != http1.FieldExpect }
 
-// endOwn passes the request on. The body was collected after the head; its length is
-// inserted between the two.
+// endOwn passes the request on, with the length of its body.
 func (x *Exchange) endOwn() {
-	head := len(x.forward) - int(x.collected)
-	body := append(x.response[:0], x.forward[head:]...)
-	x.forward = append(x.forward[:head], "Content-Length: "...)
-	x.forward = strconv.AppendInt(x.forward, x.collected, 10)
-	x.forward = append(x.forward, "\r\n\r\n"...)
-	x.forward = append(x.forward, body...)
-	x.response = body
+	m := &x.forward
+	m.framing, m.length = http1.BodyLength, x.body.collected
 	x.deadline = time.Time{}
-	x.fx.Own, x.fx.OwnFrom = x.forward, x.client
+	x.env.sent = m.request()
+	x.fx.Own, x.fx.OwnFrom = &x.env.sent, x.client
 }
 
 // HandleOwn handles the answer of an own endpoint. It does nothing if the client has disconnected.

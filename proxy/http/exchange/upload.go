@@ -2,8 +2,6 @@ package exchange
 
 import (
 	"time"
-
-	"weir/internal/net/http1"
 )
 
 // A body that is too large to be collected is streamed: the request is sent with the part
@@ -16,18 +14,20 @@ import (
 // rateSpan is the time over which BodyRateMin is measured.
 const rateSpan = 10 * time.Second
 
-// continues is sent to clients that expect it (RFC 9110 section 10.1.1).
-const continues = "HTTP/1.1 100 Continue\r\n\r\n"
-
 // admitted continues with an admitted request. A body that is known to be too large to be
 // collected is streamed from the start.
 func (x *Exchange) admitted(now time.Time) {
-	if x.expects {
-		x.env.out = append(x.env.out, continues...)
-	}
+	x.expectsBody()
 	x.awaitBody(now)
-	if x.length > x.env.Settings.BufferBytesMax && !x.outcome.Own {
+	if x.body.length > x.env.Settings.BufferBytesMax && !x.outcome.Own {
 		x.stream(now)
+	}
+}
+
+// expectsBody tells a client that waits for it to send the body (RFC 9110 section 10.1.1).
+func (x *Exchange) expectsBody() {
+	if x.body.expected {
+		x.env.interim = append(x.env.interim, Response{Status: 100, Length: -1})
 	}
 }
 
@@ -37,9 +37,9 @@ func (x *Exchange) awaitBody(now time.Time) {
 		return
 	}
 	set := x.env.Settings
-	x.bodyBy = now.Add(set.BodyTimeout)
-	if set.BodyRateMin > 0 && x.rateBy.IsZero() {
-		x.rateBy, x.rateBytes = now.Add(rateSpan), 0
+	x.body.by = now.Add(set.BodyTimeout)
+	if set.BodyRateMin > 0 && x.body.rateBy.IsZero() {
+		x.body.rateBy, x.body.rateBytes = now.Add(rateSpan), 0
 	}
 	x.rearm()
 }
@@ -47,7 +47,7 @@ func (x *Exchange) awaitBody(now time.Time) {
 // rearm sets the deadline to the earliest one.
 func (x *Exchange) rearm() {
 	x.deadline = time.Time{}
-	for _, at := range [...]time.Time{x.bodyBy, x.rateBy, x.answerBy} {
+	for _, at := range [...]time.Time{x.body.by, x.body.rateBy, x.answerBy} {
 		if !at.IsZero() && (x.deadline.IsZero() || at.Before(x.deadline)) {
 			x.deadline = at
 		}
@@ -56,8 +56,8 @@ func (x *Exchange) rearm() {
 
 // bodyPaused removes the deadlines of the body: the client is not read, or has sent all.
 func (x *Exchange) bodyPaused() {
-	if !x.bodyBy.IsZero() {
-		x.bodyBy, x.rateBy = time.Time{}, time.Time{}
+	if !x.body.by.IsZero() {
+		x.body.by, x.body.rateBy = time.Time{}, time.Time{}
 	}
 	x.rearm()
 }
@@ -66,50 +66,41 @@ func (x *Exchange) bodyPaused() {
 func (x *Exchange) bodyLate(now time.Time) {
 	set := x.env.Settings
 	enough := int64(rateSpan/time.Second) * set.BodyRateMin
-	if now.Before(x.bodyBy) && x.rateBytes >= enough {
-		x.rateBy, x.rateBytes = now.Add(rateSpan), 0
+	if now.Before(x.body.by) && x.body.rateBytes >= enough {
+		x.body.rateBy, x.body.rateBytes = now.Add(rateSpan), 0
 		x.rearm()
 		return
 	}
 	x.answerError(now, 408, "the request body did not arrive in time")
 }
 
-// HandleBody handles a piece of the request's body.
+// HandleBody handles a piece of the request's body. It is borrowed until the effects were carried out.
 func (x *Exchange) HandleBody(now time.Time, p []byte) {
-	x.collected += int64(len(p))
-	x.rateBytes += int64(len(p))
-	if x.collected > x.bodyMax() {
+	b, most := &x.body, x.env.Settings.BufferBytesMax
+	b.collected += int64(len(p))
+	b.rateBytes += int64(len(p))
+	if b.collected > x.bodyMax() {
 		x.answerError(now, 413, bodyTooLarge)
 		return
 	}
-	if x.outcome.Own && x.collected > x.env.Settings.BufferBytesMax && x.overloaded() {
+	if x.outcome.Own && b.collected > most && x.overloaded() {
 		x.answerError(now, 503, ShortOfMemory) // only these bodies are collected regardless of BufferBytesMax
 		return
 	}
 	x.awaitBody(now)
-	if x.request == requestDeferring {
+	switch {
+	case x.request == requestDeferring:
 		x.keepBody(now, p)
-		return
-	}
-	to := &x.forward
-	if x.uploads() {
-		x.sentRequest()
-		to = &x.env.up
-		if x.collected == x.length {
-			x.last = x.env.take()
-			to = &x.last
+	case !x.uploads():
+		if x.forward.add(x.env, p); x.request == requestCollecting && !x.outcome.Own && b.collected > most {
+			x.stream(now)
 		}
-	}
-	if x.chunked == codingChunks {
-		before := len(*to)
-		*to = http1.AppendChunk(*to, p)
-		x.framing += int64(len(*to) - before - len(p))
-	} else {
-		*to = append(*to, p...)
-	}
-	most := x.env.Settings.BufferBytesMax
-	if x.request == requestCollecting && !x.outcome.Own && (x.collected > most || x.framing > most) {
-		x.stream(now)
+	case b.collected == b.length:
+		x.forward.drop(x.env)
+		b.last = append(x.env.take(), p...)
+	default:
+		x.forward.drop(x.env)
+		x.env.up.add(p)
 	}
 }
 
@@ -118,15 +109,6 @@ func (x *Exchange) stream(now time.Time) {
 	x.request.become(requestStreaming)
 	x.bodyPaused()
 	x.acquire(now, AcquireAny)
-}
-
-// sentRequest frees the part of a streamed request that was sent.
-func (x *Exchange) sentRequest() {
-	if x.forward != nil {
-		x.wants = x.accept()
-		x.env.give(x.forward)
-		x.forward = nil
-	}
 }
 
 // uploads reports whether the request's body is passed on to the target as it arrives.
@@ -150,10 +132,7 @@ func (x *Exchange) HandleBodyEnd(now time.Time, trailer bool) {
 	case x.outcome.Own:
 		x.endOwn()
 	default:
-		if x.chunked == codingChunks {
-			x.forward = http1.AppendLastChunk(x.forward)
-		}
-		x.bodyBy, x.rateBy = time.Time{}, time.Time{}
+		x.body.by, x.body.rateBy = time.Time{}, time.Time{}
 		x.acquire(now, AcquireAny)
 	}
 }
@@ -162,10 +141,7 @@ func (x *Exchange) HandleBodyEnd(now time.Time, trailer bool) {
 // answers already does not wait for it.
 func (x *Exchange) withhold(now time.Time) {
 	x.request.become(requestWithheld)
-	x.sentRequest()
-	if x.chunked == codingChunks {
-		x.last = http1.AppendLastChunk(x.env.take())
-	}
+	x.forward.drop(x.env)
 	x.bodyPaused()
 	if x.answer == answerRelaying {
 		x.sendLast(now)
@@ -178,9 +154,10 @@ func (x *Exchange) withhold(now time.Time) {
 // sendLast sends the last piece of a streamed request.
 func (x *Exchange) sendLast(now time.Time) {
 	x.request.become(requestWhole)
-	x.env.up = append(x.env.up, x.last...)
-	x.env.give(x.last)
-	x.last = nil
+	x.env.up.add(x.body.last)
+	x.fx.Uploaded = true
+	x.env.give(x.body.last)
+	x.body.last = nil
 	x.outcome.Complete = now
 }
 

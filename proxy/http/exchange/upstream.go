@@ -1,8 +1,6 @@
 package exchange
 
 import (
-	"errors"
-	"io"
 	"time"
 
 	"weir/internal/net/http1"
@@ -12,7 +10,7 @@ import (
 func (x *Exchange) acquire(now time.Time, how Acquire) {
 	x.upstream.become(upstreamWanted)
 	x.fx.Acquire, x.fx.Partial = how, x.request == requestStreaming
-	x.fx.Long = x.Private || x.fx.Partial || x.upgrade != ""
+	x.fx.Long = x.Private || x.fx.Partial || x.forward.upgrade != ""
 	if x.answerBy.IsZero() {
 		x.answerBy = now.Add(x.env.Settings.TargetTimeout)
 	}
@@ -45,17 +43,16 @@ func (x *Exchange) answerLate(now time.Time) {
 		x.answerFault(now, FaultGate) // the target is not to blame: it waits for the last piece
 		return
 	}
-	if x.answer == answerCollecting && x.size > x.env.Settings.BufferBytesMax {
+	if x.answer == answerCollecting && x.received.size > x.env.Settings.BufferBytesMax {
 		x.answerFault(now, FaultUnstreamed) // it was collected only because it could not be streamed
 		return
 	}
 	x.answerFault(now, FaultTimeout)
 }
 
-// HandleAcquired provides an upstream connection. host is the target's host and port; reused
-// says that the connection has served other exchanges and is not private, so that another
-// could replace it. It reports whether the exchange takes the connection.
-func (x *Exchange) HandleAcquired(now time.Time, host string, reused bool) bool {
+// HandleAcquired provides an upstream connection. reused says that it has served other exchanges and is
+// not private, so that another could replace it. It reports whether the exchange takes the connection.
+func (x *Exchange) HandleAcquired(now time.Time, reused bool) bool {
 	x.env.Begin()
 	if x.upstream != upstreamWanted {
 		return false
@@ -68,19 +65,14 @@ func (x *Exchange) HandleAcquired(now time.Time, host string, reused bool) bool 
 	x.outcome.Sent = now
 	x.dropAsked()
 	x.outcome.Retried = x.replay == replayDone || x.failed != FaultNone
-	x.reader.ResponseTo(x.outcome.Method)
-	x.fx.Upstream = x.forward
-	if at := x.hostAt; at > 0 {
-		up := append(x.env.up[:0], x.forward[:at]...)
-		up = http1.AppendField(up, "Host", host)
-		x.env.up = append(up, x.forward[at:]...)
-	}
+	x.env.sent = x.forward.request()
+	x.fx.Forward = &x.env.sent
 	if x.request == requestStreaming {
 		x.answerBy = time.Time{}
 		x.awaitBody(now)
 		return true
 	}
-	x.outcome.Complete = now
+	x.fx.Uploaded, x.outcome.Complete = true, now
 	x.awaitAnswer(now)
 	return true
 }
@@ -139,99 +131,71 @@ func (x *Exchange) HandleExhausted(now time.Time, several bool, after time.Durat
 	x.answerFault(now, FaultNoTarget)
 }
 
-// HandleUpstream handles bytes from the upstream connection, and returns how many it has
-// consumed. If there are more bytes than the answer has, the connection is discarded. While
-// the client accepts no data, a relayed answer is not consumed, and the owner passes the
-// bytes again later.
-func (x *Exchange) HandleUpstream(now time.Time, b []byte) int {
+// HandleFirstByte says that the answer has begun to arrive.
+func (x *Exchange) HandleFirstByte() {
 	x.env.Begin()
-	if !x.upstream.held() || x.Holds() {
-		return 0
-	}
 	if x.answer == answerWaiting {
 		x.answer.become(answerHead)
 	}
-	mark := len(x.env.out)
-	n := 0
-	for {
-		ev, err := x.reader.Next(b[n:], &x.env.response)
-		if err != nil {
-			x.garbled(now, mark, err)
-			return n
-		}
-		n += ev.N
-		switch ev.Kind {
-		case http1.NeedMore:
-			x.keep(now, mark)
-			return n
-		case http1.HeadDone:
-			mark = x.handleAnswerHead(now, mark)
-		case http1.Data:
-			x.handleAnswerBody(ev.Data)
-		case http1.End:
-			if ev.Trailer { // it is not passed on
-				x.outcome.Trailers++
-			}
-			x.answered(now, n == len(b))
-			return n
-		case http1.Upgraded:
-			x.upgraded(now, mark)
-			return n
-		}
-	}
 }
 
-// garbled handles an answer that is not valid HTTP. The part collected since mark is dropped.
-func (x *Exchange) garbled(now time.Time, mark int, why error) {
+// HandleGarbled handles an answer that is not valid; why is nil if that is unknown. What was collected of
+// it is dropped.
+func (x *Exchange) HandleGarbled(now time.Time, why error) {
 	x.outcome.Garbled = why
-	if x.answer != answerRelaying {
-		x.env.out = x.env.out[:mark]
-	}
 	x.answerFault(now, FaultGarbled)
 }
 
-// upgraded handles a switch of protocols: the exchange becomes a tunnel. A switch that was not
-// requested is not a valid answer.
-func (x *Exchange) upgraded(now time.Time, mark int) {
-	h := &x.env.response
-	if err := h.CheckSwitch([]byte(x.upgrade)); x.upgrade == "" || err != nil {
-		x.garbled(now, mark, err)
+// HandleSwitch handles the head of an answer that switches the protocol: the exchange becomes a tunnel. A
+// switch that was not requested is not a valid answer.
+func (x *Exchange) HandleSwitch(now time.Time, h *http1.Head) {
+	asked := x.forward.upgrade
+	if err := h.CheckSwitch([]byte(asked)); asked == "" || err != nil {
+		x.HandleGarbled(now, err)
 		return
 	}
 	protocol, _ := h.Value(http1.FieldUpgrade)
-	out := x.appendAnswerHead(now, x.env.out, h)
-	out = x.appendLimits(out)
-	out = append(out, "Connection: upgrade\r\n"...)
-	out = http1.AppendField(out, "Upgrade", protocol)
-	x.env.out = http1.AppendHeadEnd(out)
+	r := x.beginResponse(now, h)
+	x.env.fields = x.appendLimits(x.env.fields)
+	r.Fields, r.Upgrade = x.env.fields, protocol
+	x.fx.Response = r
 	x.outcome.Status, x.outcome.Relayed, x.outcome.Answered = 101, true, now
 	x.report()
-	x.sentRequest()
+	x.forward.drop(x.env)
 	x.env.give(x.origin) // no refusal follows
 	x.origin = nil
 	x.answer.become(answerDone)
 	x.end, x.endedAt = EndTunnel, now
 }
 
-// keep handles an answer that is not complete within one call. If its length is known and
-// small it is collected, since it may still be cut off. Others, and one that takes longer
-// than TargetTimeout, are passed on as they arrive.
-func (x *Exchange) keep(now time.Time, mark int) {
+// HandlePause handles that all of the answer that has arrived was handled, and it is not complete. If its
+// length is known and small it is collected, since it may still be cut off. Others, and one that takes
+// longer than TargetTimeout, are passed on as they arrive.
+func (x *Exchange) HandlePause(now time.Time) {
+	r := &x.received
 	switch x.answer {
 	case answerRelaying:
 		x.awaitRelayed(now)
-		return
 	case answerCollecting:
-		x.fx.Stream = x.size > x.env.Settings.BufferBytesMax || x.answersLong(now)
+		x.fx.Stream = r.size > x.env.Settings.BufferBytesMax || x.answersLong(now)
 		if x.request != requestStreaming {
 			x.awaitAnswer(now)
 		}
+		if r.head == nil {
+			r.head = append(append(x.env.take(), x.env.final.Reason...), x.env.final.Fields...)
+			r.fields = len(x.env.final.Reason)
+		}
+		x.collect()
 	}
-	if x.response != nil || len(x.env.out) == mark {
-		return
+}
+
+// collect keeps the pieces of the answer's body that came in this call.
+func (x *Exchange) collect() {
+	r, p := &x.received, x.env.down.take()
+	if len(p) > 0 && r.body == nil {
+		r.body = x.env.take()
 	}
-	x.response = append(x.env.take(), x.env.out[mark:]...)
-	x.env.out = x.env.out[:mark]
+	r.body = append(r.body, p...)
 }
 
 // answersLong reports whether an answer takes so long that it is streamed.
@@ -242,7 +206,7 @@ func (x *Exchange) answersLong(now time.Time) bool {
 // OutcomeSoFar returns the outcome of an exchange whose answer has begun, as if it ended now.
 func (x *Exchange) OutcomeSoFar() Outcome {
 	o := x.outcome
-	o.Status = x.status
+	o.Status = x.received.status
 	return o
 }
 
@@ -257,7 +221,7 @@ func (x *Exchange) HandleStream(now time.Time, ok bool) {
 		return
 	}
 	if !ok {
-		if x.answersLong(now) || int64(len(x.response)) > x.env.Settings.BufferBytesMax {
+		if x.answersLong(now) || int64(len(x.received.body)) > x.env.Settings.BufferBytesMax {
 			x.answerFault(now, FaultUnstreamed)
 		}
 		return
@@ -266,69 +230,63 @@ func (x *Exchange) HandleStream(now time.Time, ok bool) {
 	if x.request == requestWithheld {
 		x.sendLast(now)
 	}
-	x.env.out = append(x.env.out, x.response...)
-	x.env.give(x.response)
-	x.response = nil
+	x.passOn()
 	x.awaitRelayed(now)
 }
 
-// buffer returns the buffer for the answer: that of the loop during the first call, then
-// one of its own.
-func (x *Exchange) buffer() *[]byte {
-	if x.response != nil {
-		return &x.response
+// passOn passes on what was collected of the answer, in earlier calls and in this one.
+func (x *Exchange) passOn() {
+	r, f := &x.received, &x.env.final
+	if r.head != nil {
+		*f = Response{Status: r.status, Reason: r.head[:r.fields], Fields: r.head[r.fields:], Framing: r.framing,
+			Length: r.length, Unread: f.Unread}
+		x.collect()
+		x.env.down.add(r.body)
+		x.env.give(r.head)
+		x.env.give(r.body)
+		r.head, r.body = nil, nil
 	}
-	return &x.env.out
+	f.Unread = x.unread
+	x.fx.Response = f
 }
 
-// handleAnswerHead appends the head in env.response for the client. It returns where the
-// final answer begins in the loop's buffer: an interim answer before it is sent immediately
-// (RFC 9110 section 15.2).
-func (x *Exchange) handleAnswerHead(now time.Time, mark int) int {
-	h := &x.env.response
+// beginResponse makes a response from the head of an answer. Its fields, to which the caller may append,
+// are at the end of those in env.
+func (x *Exchange) beginResponse(now time.Time, h *http1.Head) *Response {
+	x.env.final = Response{Status: h.Status, Reason: h.Reason, Framing: h.Framing, Length: h.Length}
+	x.env.fields = x.appendAnswerFields(now, x.env.fields, h)
+	return &x.env.final
+}
+
+// HandleAnswerHead handles the head of an answer. An interim one is passed on at once (RFC 9110 section
+// 15.2), except 100, which the proxy sends itself.
+func (x *Exchange) HandleAnswerHead(now time.Time, h *http1.Head) {
+	start := len(x.env.fields)
+	if h.Status == 100 || h.Status == 101 { // HandleSwitch follows
+		return
+	}
+	r := x.beginResponse(now, h)
 	if h.Status < 200 {
-		if h.Status == 100 || h.Status == 101 || x.minor == 0 {
-			return mark // the proxy sends 100 itself; upgraded handles 101
-		}
-		x.env.out = x.appendAnswerHead(now, x.env.out, h)
-		x.env.out = http1.AppendHeadEnd(x.env.out)
-		return len(x.env.out)
+		r.Fields = x.env.fields[start:]
+		x.env.interim = append(x.env.interim, *r)
+		return
 	}
 	x.answer.become(answerCollecting)
-	x.status, x.outcome.Relayed, x.outcome.Answered = h.Status, true, now
+	x.outcome.Relayed, x.outcome.Answered = true, now
+	x.received = received{status: h.Status, size: h.Size(), framing: h.Framing, length: h.Length}
 	if h.KeepAlive {
-		x.after = ReleaseKeep
+		x.received.after = ReleaseKeep
 	}
-	x.theirs = x.verdict.Tighter(h)
 	if x.request == requestStreaming {
-		x.keepAlive = false // the rest of the request may never be read
+		x.unread = true // the rest of the request may never be read
 	}
-	out := x.appendAnswerHead(now, x.env.out, h)
-	out = x.appendLimits(out)
-	x.size = h.Size()
-	switch {
-	case h.Framing == http1.BodyChunked || h.Framing == http1.BodyUntilClose:
-		x.coding = codingClose
-		if x.minor > 0 {
-			x.coding = codingChunks
-			out = http1.AppendField(out, "Transfer-Encoding", "chunked")
-		}
-	case h.Length >= 0:
-		out = http1.AppendFieldInt(out, "Content-Length", h.Length)
-	}
-	switch {
-	case !x.keepAlive || x.coding == codingClose:
-		out = http1.AppendField(out, "Connection", "close")
-	case x.minor == 0:
-		out = http1.AppendField(out, "Connection", "keep-alive")
-	}
-	x.env.out = http1.AppendHeadEnd(out)
-	return mark
+	x.env.fields = x.appendLimits(x.env.fields)
+	r.Fields = x.env.fields[start:]
 }
 
-// appendAnswerHead appends the status line and the fields except those of the framing.
-func (x *Exchange) appendAnswerHead(now time.Time, dst []byte, h *http1.Head) []byte {
-	dst = http1.AppendStatusLine(dst, h.Status, h.Reason)
+// appendAnswerFields appends the fields of an answer, except those of its connection and framing.
+func (x *Exchange) appendAnswerFields(now time.Time, dst []byte, h *http1.Head) []byte {
+	x.theirs = x.verdict.Tighter(h)
 	dated, ours := h.Status < 200, x.families()
 	for i := range h.Fields {
 		f := &h.Fields[i]
@@ -346,55 +304,52 @@ func (x *Exchange) appendAnswerHead(now time.Time, dst []byte, h *http1.Head) []
 	return x.appendVia(x.appendRequestID(dst), h.Minor)
 }
 
-func (x *Exchange) handleAnswerBody(p []byte) {
+// HandleAnswerBody handles a piece of the answer's body. It is borrowed until the effects were carried
+// out.
+func (x *Exchange) HandleAnswerBody(p []byte) {
 	x.outcome.Bytes += int64(len(p))
-	to := x.buffer()
-	if x.coding == codingChunks {
-		*to = http1.AppendChunk(*to, p)
-		return
-	}
-	*to = append(*to, p...)
+	x.env.down.add(p)
 }
 
-// answered ends an exchange whose answer is complete; clean says that nothing followed it.
-func (x *Exchange) answered(now time.Time, clean bool) {
-	x.env.out = append(x.env.out, x.response...)
-	if x.coding == codingChunks {
-		x.env.out = http1.AppendLastChunk(x.env.out)
+// HandleAnswerEnd ends an exchange whose answer is complete. trailer says that it had a trailer section,
+// and clean that nothing followed it, so that its connection can be used again.
+func (x *Exchange) HandleAnswerEnd(now time.Time, trailer, clean bool) {
+	if trailer { // it is not passed on
+		x.outcome.Trailers++
+	}
+	if x.answer != answerRelaying {
+		x.passOn()
 	}
 	how := ReleaseDiscard
-	if x.after == ReleaseKeep && clean && x.request == requestWhole {
+	if x.received.after == ReleaseKeep && clean && x.request == requestWhole {
 		how = ReleaseKeep
 		if x.Private {
 			how = ReleasePrivate
 		}
 	}
 	x.releaseUpstream(how)
-	x.afterAnswer(now, x.status)
+	x.afterAnswer(now, x.received.status)
 }
 
-// HandleUpstreamClosed handles the close of the upstream connection. It is the end of an
-// answer without a length. Before the first byte of an answer, on a reused connection, it
-// means that the target had closed the idle connection when the request arrived; then the
-// request is sent again once, if all of it is still there (RFC 9112 section 9.3.1).
-func (x *Exchange) HandleUpstreamClosed(now time.Time, err error) {
+// HandleUpstreamClosed handles the close of the upstream connection; complete says that it is the end of
+// an answer without a length. Before the first byte of an answer, on a reused connection, it means that
+// the target had closed the idle connection when the request arrived; then the request is sent again
+// once, if all of it is still there (RFC 9112 section 9.3.1).
+func (x *Exchange) HandleUpstreamClosed(now time.Time, complete bool) {
 	x.env.Begin()
 	if !x.upstream.held() {
 		return
 	}
 	again := x.upstream == upstreamReused && x.answer == answerWaiting && x.replay == replayOnce &&
-		x.request == requestWhole && x.forward != nil
+		x.request == requestWhole && x.forward.exists()
 	x.upstream.become(upstreamNone)
-	if again {
+	switch {
+	case again:
 		x.replay = replayDone
 		x.acquire(now, AcquireFresh)
-		return
+	case complete && x.answer >= answerCollecting:
+		x.HandleAnswerEnd(now, false, false)
+	default:
+		x.answerFault(now, FaultClosed)
 	}
-	if x.answer >= answerCollecting && errors.Is(err, io.EOF) {
-		if ev, err := x.reader.EOF(); err == nil && ev.Kind == http1.End {
-			x.answered(now, false)
-			return
-		}
-	}
-	x.answerFault(now, FaultClosed)
 }

@@ -19,7 +19,7 @@ import (
 // still, and a target that answers at once.
 type bench struct {
 	env   Env
-	s     *Session
+	s     *both
 	now   time.Time
 	state limit.State
 
@@ -52,14 +52,8 @@ func newBench(tb testing.TB, permits int64) *bench {
 		Refused: func(time.Time, *decide.Refusal) []byte { return id },
 	}}
 	b.env.Pages.Store(pages)
-	b.s = New(b.now, &b.env, netip.MustParseAddr("192.0.2.7"), false)
+	b.s = newBoth(b.now, &b.env, netip.MustParseAddr("192.0.2.7"), false)
 	return b
-}
-
-// Effects are those to be moved.
-func (s *Session) Effects() (fx Effects) {
-	s.MoveEffects(&fx)
-	return fx
 }
 
 // exchange takes one request through the session, and fails unless the answer
@@ -67,15 +61,15 @@ func (s *Session) Effects() (fx Effects) {
 func (b *bench) exchange(tb testing.TB, request, answer []byte, want string) {
 	b.s.HandleClient(b.now, request)
 	var fx Effects
-	b.s.MoveEffects(&fx)
+	b.s.MoveEffects(b.now, &fx)
 	b.shadows += len(fx.Matched.Shadows)
 	if fx.Acquire != exchange.AcquireNone {
-		b.s.HandleAcquired(b.now, "target:8081", true)
-		if b.s.MoveEffects(&fx); len(fx.Upstream) == 0 {
+		b.s.Exchange.HandleAcquired(b.now, true)
+		if b.s.MoveEffects(b.now, &fx); len(fx.Upstream) == 0 {
 			tb.Fatal("nothing goes to the target")
 		}
 		b.s.HandleUpstream(b.now, answer)
-		b.s.MoveEffects(&fx)
+		b.s.MoveEffects(b.now, &fx)
 	}
 	if len(fx.Client) < len(want) || string(fx.Client[:len(want)]) != want || fx.Close != CloseNone {
 		tb.Fatalf("to the client: %q, close %d", fx.Client, fx.Close)

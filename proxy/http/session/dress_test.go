@@ -20,12 +20,12 @@ func TestShedHasForms(t *testing.T) {
 		b := newBench(t, 10)
 		b.s.HandleClient(b.now,
 			[]byte("POST /accept: HTTP/1.1\r\nHost: accept:\r\n"+accept+"Content-Length: 21\r\n\r\na\r\nAccept: text/html\r\n"))
-		if fx := b.s.Effects(); fx.Acquire != exchange.AcquireAny {
+		if fx := b.s.Effects(b.now); fx.Acquire != exchange.AcquireAny {
 			t.Fatalf("it wants %+v", fx)
 		}
 		b.env.head.Fields = nil // of another request by now
-		b.s.HandleShed(b.now, []byte("d-1"))
-		if got := string(b.s.Effects().Client); !strings.HasPrefix(got, want) || !strings.Contains(got, "d-1") ||
+		b.s.Exchange.HandleShed(b.now, []byte("d-1"))
+		if got := string(b.s.Effects(b.now).Client); !strings.HasPrefix(got, want) || !strings.Contains(got, "d-1") ||
 			strings.Contains(got, "text/html") != strings.Contains(got, "\r\nVary: Accept\r\n") {
 			t.Errorf("%q: %s", accept, got)
 		}
@@ -39,10 +39,10 @@ func TestOwnBodyHasNoForm(t *testing.T) {
 	b.env.Settings.BufferBytesMax, b.env.Overloaded = 32, func(netip.Addr) bool { return short }
 	b.s.HandleClient(b.now,
 		[]byte("POST /config/limits HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nAccept: text/html\r\n"))
-	b.s.Effects()
+	b.s.Effects(b.now)
 	short = true
 	b.s.HandleClient(b.now, []byte("0123456789abcdef"))
-	if got := string(b.s.Effects().Client); !strings.HasPrefix(got, "HTTP/1.1 503 ") ||
+	if got := string(b.s.Effects(b.now).Client); !strings.HasPrefix(got, "HTTP/1.1 503 ") ||
 		!strings.Contains(got, "application/json") {
 		t.Errorf("%s", got)
 	}
@@ -54,18 +54,18 @@ func TestUploadKeepsForm(t *testing.T) {
 	b := newBench(t, 10)
 	b.env.Settings.BufferBytesMax = 4
 	b.s.HandleClient(b.now, []byte("POST / HTTP/1.1\r\nHost: x\r\nAccept: */*\r\nContent-Length: 100\r\n\r\n"))
-	b.s.Effects()
-	b.s.HandleAcquired(b.now, "target:8081", true)
-	b.s.Effects()
+	b.s.Effects(b.now)
+	b.s.Exchange.HandleAcquired(b.now, true)
+	b.s.Effects(b.now)
 	b.s.HandleClient(b.now, []byte("0123456789"))
-	b.s.Effects()
-	other := New(b.now, b.s.env, b.s.Remote, false)
+	b.s.Effects(b.now)
+	other := newBoth(b.now, b.s.env, b.s.Exchange.Remote, false)
 	other.HandleClient(b.now, []byte("GET / HTTP/1.1\r\nHost: x\r\nAccept: text/html\r\n\r\n"))
-	other.Effects()
+	other.Effects(b.now)
 	b.s.HandleUpstream(b.now, []byte("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n0123456789"))
-	b.s.Effects()
-	b.s.HandleStream(b.now.Add(time.Hour), false)
-	if got := string(b.s.Effects().Client); !strings.HasPrefix(got, "HTTP/1.1 502 ") ||
+	b.s.Effects(b.now)
+	b.s.Exchange.HandleStream(b.now.Add(time.Hour), false)
+	if got := string(b.s.Effects(b.now).Client); !strings.HasPrefix(got, "HTTP/1.1 502 ") ||
 		!strings.Contains(got, "application/json") {
 		t.Errorf("%s", got)
 	}

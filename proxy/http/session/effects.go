@@ -1,12 +1,19 @@
 package session
 
-import "weir/proxy/http/exchange"
+import (
+	"time"
 
-// Effects is what the owner must do after a Handle call: the effects of the exchange first,
-// except Duplex, then these. Slices are borrowed until the next Handle call on any session
-// of the same Env.
+	"weir/proxy/http/exchange"
+)
+
+// Effects is what the owner must do after a Handle call: the effects of the exchange first, except Duplex
+// and those that Client has in the form of HTTP/1.1, then these. Slices are borrowed until the next
+// Handle call on any session of the same Env, and may be parts of the bytes that were handled.
 type Effects struct {
 	exchange.Effects
+	// Client is sent to the client: the responses of the exchange, or bytes of a tunnel. Upstream are
+	// those for its other end.
+	Client, Upstream []byte
 	// EndUpstream and EndClient half close one side of a tunnel after the last byte,
 	// because the other side has ended.
 	EndUpstream, EndClient bool
@@ -29,17 +36,27 @@ const (
 // Incomplete reports whether the close of the connection would seem to complete what was sent to
 // the client, although more should follow: of an answer whose end is the close, or of a tunnel.
 func (s *Session) Incomplete() bool {
-	return s.state == stateTunnel && !s.targetEnded || s.state == stateExchanges && s.EndsWithClose()
+	return s.state == stateTunnel && !s.targetEnded ||
+		s.state == stateExchanges && s.coding == codingClose && s.Exchange.Relays()
 }
 
-// MoveEffects moves the effects to fx.
-func (s *Session) MoveEffects(fx *Effects) {
-	if s.Ended() {
+// MoveEffects continues with the request if the exchange reads again, and moves the effects to fx.
+func (s *Session) MoveEffects(now time.Time, fx *Effects) {
+	s.readOn(now)
+	if s.Exchange.Ended() {
 		s.settle()
 	}
 	s.Exchange.MoveEffects(&fx.Effects)
+	fx.Upstream, fx.Client = s.up, s.down
+	switch {
+	case fx.Response != nil || len(fx.Interim) > 0 || s.coding == codingChunks && (len(fx.Body) > 0 || fx.Complete):
+		s.env.client = append(s.appendResponses(s.env.client[:0], &fx.Effects), s.down...)
+		fx.Client = s.env.client
+	case len(fx.Body) > 0:
+		fx.Client = fx.Body
+	}
 	fx.EndUpstream, fx.EndClient, fx.Close = s.endUpstream, s.endClient, s.closing
-	s.endUpstream, s.endClient, s.closing = false, false, CloseNone
+	s.endUpstream, s.endClient, s.closing, s.up, s.down = false, false, CloseNone, nil, nil
 	fx.Duplex = fx.Duplex || s.state == stateTunnel
 	if fx.Report != nil {
 		fx.Report.Spent = s.spent

@@ -70,10 +70,11 @@ type gauntlet struct {
 	t              *testing.T
 	now            time.Time
 	env            Env
-	s              *Session
+	s              *both
 	client, target []byte
-	arrived, done  int // of client
-	came, taken    int // of target
+	arrived, done  int    // of client
+	loan           []byte // what was lent to the last call
+	came, taken    int    // of target
 	later          bool
 	limit          string
 
@@ -103,7 +104,7 @@ func newGauntlet(t *testing.T, client, target []byte) *gauntlet {
 		},
 		Refused: func(time.Time, *decide.Refusal) []byte { return []byte("d-1") },
 	}}
-	p.s = New(p.now, &p.env, netip.MustParseAddr("192.0.2.7"), false)
+	p.s = newBoth(p.now, &p.env, netip.MustParseAddr("192.0.2.7"), false)
 	return p
 }
 
@@ -139,7 +140,7 @@ func (p *gauntlet) decide() {
 	if p.asked {
 		p.asked = false
 		ans := answerFor(p.limit, 1)
-		p.s.HandleAnswer(p.now, &ans)
+		p.s.Exchange.HandleAnswer(p.now, &ans)
 		p.after()
 	}
 }
@@ -163,14 +164,14 @@ func (p *gauntlet) connect(n int) {
 	switch n % 5 {
 	case 3:
 		if why := exchange.Fault(1 + n%(exchange.Faults-1)); why == exchange.FaultGate {
-			p.s.HandleShed(p.now, []byte("d-2"))
+			p.s.Exchange.HandleShed(p.now, []byte("d-2"))
 		} else {
-			p.s.HandleUnavailable(p.now, why)
+			p.s.Exchange.HandleUnavailable(p.now, why)
 		}
 	case 4:
-		p.s.HandleExhausted(p.now, n&8 == 8, time.Second)
+		p.s.Exchange.HandleExhausted(p.now, n&8 == 8, time.Second)
 	default:
-		if p.held = p.s.HandleAcquired(p.now, "target:8081", n&1 == 1); !p.held {
+		if p.held = p.s.Exchange.HandleAcquired(p.now, n&1 == 1); !p.held {
 			p.t.Fatal("a session that waits for a connection does not take it")
 		}
 		p.forwarded = append(p.forwarded, nil)
@@ -200,16 +201,14 @@ func (p *gauntlet) end(n int) {
 	p.after()
 }
 
-// lend has f called with a copy that is overwritten afterwards.
+// lend has f called with a copy that is overwritten when the effects were carried out.
 func (p *gauntlet) lend(b []byte, f func(time.Time, []byte) int) int {
 	loan := bytes.Clone(b)
 	n := f(p.now, loan)
 	if n < 0 || n > len(b) {
 		p.t.Fatalf("of %d bytes %d are done with", len(b), n)
 	}
-	for i := range loan {
-		loan[i] = 0xDD
-	}
+	p.loan = loan
 	return n
 }
 
@@ -240,12 +239,12 @@ func (p *gauntlet) after() {
 
 // effects does what the session wants and sees that it may.
 func (p *gauntlet) effects() {
-	fx := p.s.Effects()
+	fx := p.s.Effects(p.now)
 	p.read = p.read || fx.Read
 	if fx.Report != nil {
 		p.outcomes++
 	}
-	speaks := len(fx.Client)+len(fx.Own) > 0 || fx.EndClient
+	speaks := len(fx.Client) > 0 || fx.Own != nil || fx.EndClient
 	waits := fx.Acquire != exchange.AcquireNone && fx.Acquire != exchange.AcquireCancel
 	switch {
 	case (p.closed || p.gone) && (speaks || len(fx.Upstream) > 0 || waits || fx.Close != CloseNone):
@@ -260,6 +259,9 @@ func (p *gauntlet) effects() {
 	}
 	if n := len(p.forwarded); len(fx.Upstream) > 0 {
 		p.forwarded[n-1] = append(p.forwarded[n-1], fx.Upstream...)
+	}
+	for i := range p.loan {
+		p.loan[i] = 0xDD
 	}
 	p.tunnel = p.tunnel || p.s.state == stateTunnel
 	p.held = p.held && fx.Release == exchange.ReleaseNone
@@ -279,11 +281,11 @@ func (p *gauntlet) effects() {
 		p.waits = true
 	}
 	if fx.Stream {
-		p.s.HandleStream(p.now, true)
+		p.s.Exchange.HandleStream(p.now, true)
 		p.effects()
 	}
-	if len(fx.Own) > 0 {
-		p.s.HandleOwn(p.now, &exchange.Reply{Status: 200, Body: []byte("own\n")})
+	if fx.Own != nil {
+		p.s.Exchange.HandleOwn(p.now, &exchange.Reply{Status: 200, Body: []byte("own\n")})
 		p.after()
 	}
 }

@@ -40,18 +40,18 @@ func TestNoAllocationForLateAnswers(t *testing.T) {
 		request, answer := []byte(exchanges[0].request), []byte(exchanges[0].answer)
 		if n := testing.AllocsPerRun(200, func() {
 			b.s.HandleClient(b.now, request)
-			b.s.Effects()
-			b.s.HandleAnswer(b.now, &ans)
-			fx := b.s.Effects()
+			b.s.Effects(b.now)
+			b.s.Exchange.HandleAnswer(b.now, &ans)
+			fx := b.s.Effects(b.now)
 			if !fx.Wake.IsZero() {
-				b.s.HandleWake(b.now)
-				fx = b.s.Effects()
+				b.s.Exchange.HandleWake(b.now)
+				fx = b.s.Effects(b.now)
 			}
 			if fx.Acquire != exchange.AcquireNone {
-				b.s.HandleAcquired(b.now, "target:8081", true)
-				b.s.Effects()
+				b.s.Exchange.HandleAcquired(b.now, true)
+				b.s.Effects(b.now)
 				b.s.HandleUpstream(b.now, answer)
-				fx = b.s.Effects()
+				fx = b.s.Effects(b.now)
 			}
 			if len(fx.Client) < len(x.want) || string(fx.Client[:len(x.want)]) != x.want || fx.Close != CloseNone {
 				t.Fatalf("%s: to the client %q, close %d", x.name, fx.Client, fx.Close)
@@ -78,15 +78,15 @@ func TestBodyOfLateRefusal(t *testing.T) {
 	} {
 		b := newBench(t, 2)
 		b.env.Ask = func(time.Time, *exchange.Exchange, *store.Ask, *store.Answer) bool { return false }
-		other := New(b.now, &b.env, b.s.Remote, false)
+		other := newBoth(b.now, &b.env, b.s.Exchange.Remote, false)
 		sent := []byte(test.sent + test.rest)
 		n := b.s.HandleClient(b.now, sent)
 		other.HandleClient(b.now, sent)
-		other.Effects()
-		b.s.Effects()
-		refuse := func(s *Session, after time.Duration) *Effects {
-			s.HandleAnswer(b.now, &store.Answer{Decisions: []limit.Decision{{Limit: 1, RetryAfter: after}}})
-			fx := s.Effects()
+		other.Effects(b.now)
+		b.s.Effects(b.now)
+		refuse := func(s *both, after time.Duration) *Effects {
+			s.Exchange.HandleAnswer(b.now, &store.Answer{Decisions: []limit.Decision{{Limit: 1, RetryAfter: after}}})
+			fx := s.Effects(b.now)
 			return &fx
 		}
 		fx := refuse(b.s, 7*time.Second)
@@ -96,7 +96,7 @@ func TestBodyOfLateRefusal(t *testing.T) {
 		if first := *fx; first.Read {
 			refuse(other, 9*time.Second)
 			n += b.s.HandleClient(b.now, sent[n:])
-			*fx = b.s.Effects()
+			*fx = b.s.Effects(b.now)
 		}
 		if got := string(fx.Client); !strings.HasPrefix(got, "HTTP/1.1 429 ") ||
 			!strings.Contains(got, "Retry-After: 7\r\n") {

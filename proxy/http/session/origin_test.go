@@ -20,10 +20,10 @@ func seenBy(t *testing.T, from netip.Addr, fields string) (seen string, disbelie
 	t.Helper()
 	b := newBench(t, 1<<32)
 	b.env.Settings.Underscores = true
-	b.s = New(b.now, &b.env, from, false)
+	b.s = newBoth(b.now, &b.env, from, false)
 	b.s.HandleClient(b.now, []byte("GET / HTTP/1.1\r\nHost: x\r\n"+fields+"\r\n"))
-	b.s.HandleAcquired(b.now, "target:8081", true)
-	fx := b.s.Effects()
+	b.s.Exchange.HandleAcquired(b.now, true)
+	fx := b.s.Effects(b.now)
 	sent, ok := strings.CutPrefix(string(fx.Upstream), "GET / HTTP/1.1\r\nHost: x\r\n")
 	if !ok || !strings.HasSuffix(sent, "Via: 1.1 weir\r\n\r\n") {
 		t.Fatalf("the target is sent %q", sent)
@@ -150,10 +150,10 @@ func TestMoreClaims(t *testing.T) {
 		}
 	}
 	// What belongs to one connection never passes, whoever sends it.
-	b.s = New(b.now, &b.env, friend, false)
+	b.s = newBoth(b.now, &b.env, friend, false)
 	b.s.HandleClient(b.now, []byte("GET / HTTP/1.1\r\nHost: x\r\nConnection: X-Remote-User\r\nX-Remote-User: a\r\n\r\n"))
-	b.s.HandleAcquired(b.now, "target:8081", true)
-	if sent := string(b.s.Effects().Upstream); strings.Contains(sent, "Connection") ||
+	b.s.Exchange.HandleAcquired(b.now, true)
+	if sent := string(b.s.Effects(b.now).Upstream); strings.Contains(sent, "Connection") ||
 		strings.Count(sent, "\r\nHost: ") != 1 || !strings.Contains(sent, "X-Remote-User: a") {
 		t.Errorf("the target is sent %q", sent)
 	}
@@ -164,9 +164,9 @@ func TestLookAlikeOfRequestID(t *testing.T) {
 	b := newBench(t, 10)
 	b.env.Settings.RequestID, b.env.Settings.Underscores = true, true
 	b.s.HandleClient(b.now, []byte("GET / HTTP/1.1\r\nHost: x\r\nX_Request_Id: forged\r\nX_Other: 1\r\n\r\n"))
-	b.s.Effects()
-	b.s.HandleAcquired(b.now, "target:8081", true)
-	if up := string(b.s.Effects().Upstream); strings.Contains(up, "forged") || !strings.Contains(up, "X_Other: 1") {
+	b.s.Effects(b.now)
+	b.s.Exchange.HandleAcquired(b.now, true)
+	if up := string(b.s.Effects(b.now).Upstream); strings.Contains(up, "forged") || !strings.Contains(up, "X_Other: 1") {
 		t.Errorf("%s", up)
 	}
 }
@@ -177,7 +177,7 @@ func TestRequestIDIsExposed(t *testing.T) {
 	b.env.Settings.RequestID, b.env.Settings.CORS = true, true
 	b.env.Policy().Limit.Take(b.now.UnixMicro(), &b.state, 1, 1)
 	b.s.HandleClient(b.now, []byte("GET / HTTP/1.1\r\nHost: x\r\nOrigin: https://a.example\r\n\r\n"))
-	if got := string(b.s.Effects().Client); !strings.HasPrefix(got, "HTTP/1.1 429 ") ||
+	if got := string(b.s.Effects(b.now).Client); !strings.HasPrefix(got, "HTTP/1.1 429 ") ||
 		!strings.Contains(got, ", X-Request-Id\r\n") {
 		t.Errorf("%s", got)
 	}
@@ -189,10 +189,10 @@ func TestStoredRequestID(t *testing.T) {
 	for client, trusted := range map[netip.Addr]bool{netip.MustParseAddr("192.0.2.7"): false, friend: true} {
 		p := newStoring(t)
 		p.env.Defers = true
-		s := New(p.now, &p.env, client, false)
+		s := newBoth(p.now, &p.env, client, false)
 		s.HandleClient(p.now, []byte("POST / HTTP/1.1\r\nHost: x\r\nX-Request-Id: forged\r\n\r\n"))
-		id := string(s.RequestID())
-		if head := string(s.Effects().Store.Head); strings.Count(head, "X-Request-Id:") != 1 ||
+		id := string(s.Exchange.RequestID())
+		if head := string(s.Effects(p.now).Store.Fields); strings.Count(head, "X-Request-Id:") != 1 ||
 			!strings.Contains(head, "X-Request-Id: "+id) || (id == "forged") != trusted {
 			t.Errorf("%v has the id %s, and is stored as %q", client, id, head)
 		}
@@ -203,10 +203,10 @@ func TestStoredRequestID(t *testing.T) {
 func TestStoredRequestIDIsTheLast(t *testing.T) {
 	p := newStoring(t)
 	p.env.Delivery, p.limit = true, "allow"
-	s := New(p.now, &p.env, netip.MustParseAddr("192.0.2.7"), false)
+	s := newBoth(p.now, &p.env, netip.MustParseAddr("192.0.2.7"), false)
 	s.HandleClient(p.now,
 		[]byte("POST / HTTP/1.1\r\nHost: x\r\nX-Request-Id: forged\r\nX-Request-Id: own\r\nContent-Length: 0\r\n\r\n"))
-	if id := string(s.RequestID()); id != "own" {
+	if id := string(s.Exchange.RequestID()); id != "own" {
 		t.Errorf("a delivery has the id %s", id)
 	}
 }

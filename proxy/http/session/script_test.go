@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -82,7 +81,7 @@ type player struct {
 	start   time.Time
 	limit   string
 	env     Env
-	s       *Session
+	s       *both
 	unread  []byte // of the client
 	waiting []byte // of the target
 	log     strings.Builder
@@ -127,7 +126,7 @@ func newPlayer() *player {
 		Sheds:   true,
 		Refused: func(time.Time, *decide.Refusal) []byte { return []byte("d-1") },
 	}}
-	p.s = New(p.now, &p.env, netip.MustParseAddr("192.0.2.7"), false)
+	p.s = newBoth(p.now, &p.env, netip.MustParseAddr("192.0.2.7"), false)
 	return p
 }
 
@@ -196,25 +195,25 @@ func (p *player) play(line string) {
 	case "no-via":
 		p.env.Settings.Via = false
 	case "secure":
-		p.s.Secure = true
+		p.s.Exchange.Secure = true
 	case "trusted":
-		p.s.Trusted = true
+		p.s.Exchange.Trusted = true
 	case "rules":
 		set, err := rule.Read(p.bytes(arg), rule.Options{Defers: true, Callbacks: true})
 		p.must(err)
 		p.policy = p.policy.With(set, "7")
 	case "wake":
-		p.s.HandleWake(p.now)
+		p.s.Exchange.HandleWake(p.now)
 		p.after()
 	case "deferrals":
 		p.defers(int64(parsed(p, arg, strconv.Atoi)))
 	case "delivery":
 		p.env.Delivery, p.env.Added, p.env.Defers = true, p.bytes(arg), false
 	case "stored":
-		p.s.HandleDeferred(p.now, p.stored(arg))
+		p.s.Exchange.HandleDeferred(p.now, p.stored(arg))
 		p.after()
 	case "known":
-		p.s.HandleKnown(p.now, parsed(p, arg, strconv.ParseBool))
+		p.s.Exchange.HandleKnown(p.now, parsed(p, arg, strconv.ParseBool))
 		p.effects()
 		p.feed()
 	case "rate":
@@ -237,20 +236,20 @@ func (p *player) play(line string) {
 	case "decided":
 		ans := answerFor(cmp.Or(arg, "allow"), p.counters)
 		ans.At = chargedAt
-		p.s.HandleAnswer(p.now, &ans)
+		p.s.Exchange.HandleAnswer(p.now, &ans)
 		p.effects()
 		p.feed()
 	case "acquired":
-		fmt.Fprintf(&p.log, "taken %v\n", p.s.HandleAcquired(p.now, "target:8081", arg == "reused"))
+		fmt.Fprintf(&p.log, "taken %v\n", p.s.Exchange.HandleAcquired(p.now, arg == "reused"))
 		p.after()
 	case "unavailable":
-		p.s.HandleUnavailable(p.now, p.fault(arg))
+		p.s.Exchange.HandleUnavailable(p.now, p.fault(arg))
 		p.after()
 	case "overloaded":
-		p.s.HandleShed(p.now, []byte("d-2"))
+		p.s.Exchange.HandleShed(p.now, []byte("d-2"))
 		p.after()
 	case "waits":
-		p.s.HandleWaits(p.now)
+		p.s.Exchange.HandleWaits(p.now)
 		fmt.Fprintf(&p.log, "waits until %v\n", p.s.Deadline().Sub(p.start))
 	case "buffer":
 		p.env.Settings.BufferBytesMax = int64(parsed(p, arg, strconv.Atoi))
@@ -259,10 +258,10 @@ func (p *player) play(line string) {
 	case "places":
 		p.full = arg == "none"
 	case "admitted":
-		p.s.HandleAdmitted(p.now)
+		p.s.Exchange.HandleAdmitted(p.now)
 		p.after()
 	case "exhausted":
-		p.s.HandleExhausted(p.now, arg == "several", 4*time.Second)
+		p.s.Exchange.HandleExhausted(p.now, arg == "several", 4*time.Second)
 		p.after()
 	case "full", "relieved":
 		if arg == "client" {
@@ -286,7 +285,7 @@ func (p *player) play(line string) {
 		p.after()
 	case "own":
 		status, body, _ := strings.Cut(arg, " ")
-		p.s.HandleOwn(p.now, &exchange.Reply{Status: parsed(p, status, strconv.Atoi),
+		p.s.Exchange.HandleOwn(p.now, &exchange.Reply{Status: parsed(p, status, strconv.Atoi),
 			Fields: [][2]string{{"Content-Type", "text/plain"}}, Body: p.bytes(body)})
 		p.after()
 	case "expire":
@@ -316,7 +315,7 @@ func (p *player) store(k *exchange.DeferredRequest) {
 	if k.Callback != "" {
 		fmt.Fprintf(&p.log, "call back %s\n", k.Callback)
 	}
-	for line := range bytes.Lines(slices.Concat(k.Head, k.Body)) {
+	for line := range bytes.Lines(append(AppendRequestFields(nil, &k.Request, ""), k.Body...)) {
 		fmt.Fprintf(&p.log, "stored %q\n", line)
 	}
 }
@@ -397,7 +396,7 @@ func (p *player) after() {
 
 // clientFull reports whether the client takes nothing for the moment.
 func (p *player) clientFull() bool {
-	full, _ := p.s.Full()
+	full, _ := p.s.Exchange.Full()
 	return full
 }
 
@@ -409,9 +408,9 @@ func (p *player) where() string {
 		return p.s.state.String()
 	case strings.Contains(state, "upstream wanted"):
 		return "acquiring"
-	case p.s.Held():
+	case p.s.Exchange.Held():
 		return "awaiting"
-	case p.s.Idle():
+	case p.s.Exchange.Idle():
 		return "reading"
 	case request == "collecting":
 		return "body"
@@ -421,7 +420,7 @@ func (p *player) where() string {
 }
 
 func (p *player) effects() {
-	fx := p.s.Effects()
+	fx := p.s.Effects(p.now)
 	p.read = p.read || fx.Read
 	p.told(&fx)
 	for line := range bytes.Lines(fx.Client) {
@@ -449,8 +448,8 @@ func (p *player) effects() {
 	if !fx.Wake.IsZero() {
 		fmt.Fprintf(&p.log, "%v until %v\n", p.where(), fx.Wake.Sub(p.start))
 	}
-	if len(fx.Own) > 0 {
-		fmt.Fprintf(&p.log, "own %q\n", fx.Own)
+	if fx.Own != nil {
+		fmt.Fprintf(&p.log, "own %q\n", ownBytes(&fx))
 	}
 	if fx.Close != CloseNone {
 		p.closed = true
@@ -464,13 +463,13 @@ func (p *player) effects() {
 		p.log.WriteString("\n")
 	}
 	if fx.Stream {
-		p.s.HandleStream(p.now, p.streams)
+		p.s.Exchange.HandleStream(p.now, p.streams)
 		p.effects()
 	}
 	if fx.Admit {
 		p.log.WriteString("asks for a place\n")
 		if !p.full {
-			p.s.HandleAdmitted(p.now)
+			p.s.Exchange.HandleAdmitted(p.now)
 			p.effects()
 		}
 	}
@@ -489,10 +488,10 @@ func (p *player) told(fx *Effects) {
 			fmt.Fprintf(&p.log, "shadow %s key %q\n", sh.Counter.Rule, sh.Counter.Key)
 		}
 	}
-	if fx.Leave != nil {
-		for _, c := range fx.Leave.Asked {
-			if fx.Leave.At != 0 {
-				fmt.Fprintf(&p.log, "give back %d of %s key %q at %d\n", c.Cost, c.Counter.Rule, c.Key, fx.Leave.At)
+	if fx.Refund != nil {
+		for _, c := range fx.Refund.Asked {
+			if fx.Refund.At != 0 {
+				fmt.Fprintf(&p.log, "give back %d of %s key %q at %d\n", c.Cost, c.Counter.Rule, c.Key, fx.Refund.At)
 			} else if c.Slot != 0 {
 				fmt.Fprintf(&p.log, "leave the queue of %s key %q slot %d\n", c.Counter.Rule, c.Key, c.Slot)
 			}

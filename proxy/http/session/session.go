@@ -7,7 +7,6 @@ import (
 
 	"weir/internal/net/http1"
 	"weir/proxy/http/exchange"
-	"weir/proxy/store"
 )
 
 // Settings are the settings of all sessions.
@@ -42,6 +41,7 @@ type Env struct {
 
 	head     http1.Head
 	accepted uint64 // number of connections, for endOf
+	client   []byte // what is sent to the client, until the next Handle call
 }
 
 // A state says what the bytes of a client's connection belong to.
@@ -56,16 +56,21 @@ const (
 // String names the state.
 func (s state) String() string { return [...]string{"exchanges", "tunnel", "closing"}[s] }
 
-// A Session is one client connection. The owner calls methods of the exchange directly where
-// the session does not override them: those about upstream connections and own endpoints.
+// A Session is one client connection.
 //
 // Owned by its loop.
 type Session struct {
-	exchange.Exchange // the current one, or the next
+	// Exchange is the current exchange, or the next. The owner calls its methods, except those that the
+	// session has too, and then MoveEffects.
+	Exchange exchange.Exchange
 
 	env    *Env
 	state  state
 	reader http1.Reader
+	minor  int    // minor version of the current request
+	coding coding // of the body of its response
+	last   bool   // no request follows the current one
+	paused bool   // it is not decided yet whether the rest of the request is read
 	drain  bool
 	spent  bool // the connection has reached RequestsMax or AgeMax
 	left   bool // unread bytes of the client may be left to read later
@@ -74,6 +79,7 @@ type Session struct {
 	// Effects of the session itself.
 	endUpstream, endClient bool
 	closing                Close
+	down, up               []byte // of a tunnel; borrowed
 
 	began    time.Time // when the first byte of the request was read
 	deadline time.Time // between exchanges
@@ -98,7 +104,7 @@ func New(now time.Time, env *Env, remote netip.Addr, secure bool) *Session {
 
 // Deadline returns when HandleExpired must be called; zero means never.
 func (s *Session) Deadline() time.Time {
-	if s.state == stateExchanges && !s.Idle() {
+	if s.state == stateExchanges && !s.Exchange.Idle() {
 		return s.Exchange.Deadline()
 	}
 	return s.deadline
@@ -106,7 +112,7 @@ func (s *Session) Deadline() time.Time {
 
 // idle reports whether the session is between exchanges.
 func (s *Session) idle() bool {
-	return s.state == stateExchanges && s.Idle() && s.began.IsZero()
+	return s.state == stateExchanges && s.Exchange.Idle() && s.began.IsZero()
 }
 
 // HandleClient handles unread bytes from the client and returns how many it has consumed. It
@@ -119,7 +125,7 @@ func (s *Session) HandleClient(now time.Time, b []byte) (n int) {
 		n = s.read(now, b)
 	}
 	s.left = false
-	if s.Ended() {
+	if s.Exchange.Ended() {
 		s.settle()
 		s.left = n < len(b)
 	}
@@ -139,14 +145,14 @@ func (s *Session) read(now time.Time, b []byte) int {
 		}
 		ev, err := s.reader.Next(b[n:], &s.env.head)
 		if err != nil {
-			s.HandleUnreadable(now, s.began, err)
+			s.Exchange.HandleUnreadable(now, s.began, err)
 			return n
 		}
 		n += ev.N
 		switch ev.Kind {
 		case http1.NeedMore:
 			switch {
-			case !s.Idle():
+			case !s.Exchange.Idle():
 			case s.reader.Idle():
 				s.began, s.deadline = time.Time{}, s.idleBy // only empty lines
 			default:
@@ -154,48 +160,55 @@ func (s *Session) read(now time.Time, b []byte) int {
 			}
 			return n
 		case http1.HeadDone:
-			s.spend(now)
-			s.HandleHead(now, &s.env.head, s.began, s.spent || s.drain)
+			s.begin(now, &s.env.head)
 			n += s.skipRefused(now, b[n:])
 		case http1.Data:
-			s.HandleBody(now, ev.Data)
+			s.Exchange.HandleBody(now, ev.Data)
 		case http1.End:
-			s.HandleBodyEnd(now, ev.Trailer)
+			s.Exchange.HandleBodyEnd(now, ev.Trailer)
 		}
 	}
 	return n
 }
 
+// begin begins the exchange of a request.
+func (s *Session) begin(now time.Time, h *http1.Head) {
+	s.spend(now)
+	s.minor, s.last, s.coding = h.Minor, !h.KeepAlive || s.spent || s.drain, codingPlain
+	s.Exchange.HandleHead(now, h, s.began)
+	s.paused = !s.reads()
+}
+
 // readOn continues with a request after a pause: it may be complete, or refused. The body of a refused
 // one may be among the bytes that the client has sent meanwhile: then they are read first.
 func (s *Session) readOn(now time.Time) {
-	if s.state != stateExchanges {
-		return
-	}
-	if s.Refused() && s.unread > 0 {
+	switch {
+	case !s.paused || s.state != stateExchanges:
+	case s.Exchange.Refused() && s.unread > 0:
 		s.left = true
-		return
+	case s.Exchange.Refused() || s.Exchange.Reads():
+		s.paused = false
+		s.read(now, nil)
 	}
-	s.read(now, nil)
 }
 
 // reads reports whether the session reads bytes from the client now.
 func (s *Session) reads() bool {
 	switch s.state {
 	case stateTunnel:
-		_, targetFull := s.Full()
+		_, targetFull := s.Exchange.Full()
 		return !targetFull && !s.clientEnded
 	case stateClosing:
 		return false
 	}
-	return s.Reads() || !s.Ended() && (s.Refused() || s.Idle())
+	return s.Exchange.Reads() || !s.Exchange.Ended() && (s.Exchange.Refused() || s.Exchange.Idle())
 }
 
 // skipRefused answers a refused request. If b, the bytes received, contains its whole body,
 // the connection continues after it; otherwise it closes with the body unread. It returns
 // the number of bytes of the body.
 func (s *Session) skipRefused(now time.Time, b []byte) (n int) {
-	if !s.Refused() {
+	if !s.Exchange.Refused() {
 		return 0
 	}
 	whole := false
@@ -210,27 +223,8 @@ func (s *Session) skipRefused(now time.Time, b []byte) (n int) {
 		}
 		whole = ev.Kind == http1.End
 	}
-	s.HandleUnread(now, whole)
+	s.Exchange.HandleUnread(now, whole)
 	return n
-}
-
-// HandleAnswer handles the store's answer that Env.Ask did not return immediately. It is
-// called even if the client has disconnected.
-func (s *Session) HandleAnswer(now time.Time, ans *store.Answer) {
-	s.Exchange.HandleAnswer(now, ans)
-	s.readOn(now)
-}
-
-// HandleWake is called at the time of Effects.Wake, the request's slot in the queue.
-func (s *Session) HandleWake(now time.Time) {
-	s.Exchange.HandleWake(now)
-	s.readOn(now)
-}
-
-// HandleKnown handles the result of looking up a request in the queue.
-func (s *Session) HandleKnown(now time.Time, known bool) {
-	s.Exchange.HandleKnown(now, known)
-	s.readOn(now)
 }
 
 // HandleExpired is called when the Deadline has passed.
@@ -242,9 +236,9 @@ func (s *Session) HandleExpired(now time.Time) {
 	case s.state == stateClosing:
 	case s.idle():
 		s.close(CloseDrained) // the last answer may not be sent completely
-	case s.Idle():
+	case s.Exchange.Idle():
 		s.env.Begin()
-		s.HandleUnreadable(now, s.began, errHeadLate)
+		s.Exchange.HandleUnreadable(now, s.began, errHeadLate)
 	default:
 		s.Exchange.HandleExpired(now)
 	}
@@ -271,8 +265,8 @@ func (s *Session) HandleShortage(now time.Time) {
 	case s.state == stateClosing:
 	case s.idle():
 		s.close(CloseDrained)
-	case s.state == stateExchanges && s.Idle():
-		s.HandleUnreadable(now, s.began, errShortage)
+	case s.state == stateExchanges && s.Exchange.Idle():
+		s.Exchange.HandleUnreadable(now, s.began, errShortage)
 	case s.state == stateTunnel || !s.Exchange.HandleShortage(now):
 		s.HandleClosed(now)
 		s.closing = CloseAbort
@@ -285,9 +279,9 @@ var errShortage = &http1.Error{Status: 408, Reason: exchange.ShortOfMemory + ", 
 // HandleClosed handles the disconnect of the client.
 func (s *Session) HandleClosed(time.Time) {
 	if s.state == stateTunnel && s.clientEnded {
-		s.EndTunnel(exchange.ReleaseEnd) // what it sent before its end is still forwarded
+		s.Exchange.EndTunnel(exchange.ReleaseEnd) // what it sent before its end is still forwarded
 	}
-	s.HandleLeft()
+	s.Exchange.HandleLeft()
 	s.state = stateClosing
 	s.deadline = time.Time{}
 }
@@ -296,26 +290,30 @@ func (s *Session) HandleClosed(time.Time) {
 // its way is still answered, otherwise with the current answer.
 func (s *Session) HandleDrain(now time.Time) {
 	s.drain = true
-	s.HandleLast()
 	if s.idle() {
 		s.deadline = now.Add(s.env.Settings.DrainGrace)
 		s.idleBy = s.deadline
 	}
 }
 
-// settle handles the end of an exchange.
+// settle handles the end of an exchange. If the connection closes after a complete response, bytes that
+// the client has sent meanwhile must not cause a reset, which may destroy the response (RFC 9112 section
+// 9.6). A body that ends with the close is cut by a reset, which is all that shows it.
 func (s *Session) settle() {
-	switch how, now := s.End(); {
+	if r := s.Exchange.Response(); r != nil {
+		s.frame(r)
+	}
+	switch how, now := s.Exchange.End(); {
 	case how == exchange.EndTunnel:
 		s.beginTunnel(now)
-	case how == exchange.EndKeep && !s.clientEnded:
+	case how == exchange.EndAnswered && !s.last && !s.clientEnded:
 		s.await(now)
-	case how == exchange.EndClosed:
-		s.close(CloseDrained)
-	case how == exchange.EndAbort:
+	case how == exchange.EndAnswered:
+		s.close(CloseLinger)
+	case s.coding == codingClose:
 		s.close(CloseAbort)
 	default:
-		s.close(CloseLinger)
+		s.close(CloseDrained)
 	}
 }
 

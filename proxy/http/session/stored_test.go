@@ -49,15 +49,15 @@ func FuzzStored(f *testing.F) {
 	f.Fuzz(func(t *testing.T, client []byte, trusted bool) {
 		p := newStoring(t)
 		p.env.Settings.Head, p.env.Defers = storedLimits, true
-		s := New(p.now, &p.env, p.s.Remote, false)
-		s.Trusted = trusted
+		s := newBoth(p.now, &p.env, p.s.Exchange.Remote, false)
+		s.Exchange.Trusted = trusted
 		for before := -1; before != len(client); {
 			before = len(client)
 			client = client[s.HandleClient(p.now, client):]
-			if fx := s.Effects(); fx.Store != nil {
+			if fx := s.Effects(p.now); fx.Store != nil {
 				deliver(t, fx.Store, s)
-				s.HandleDeferred(p.now, &deferred.Stored{Outcome: deferred.Accepted})
-				s.Effects()
+				s.Exchange.HandleDeferred(p.now, &deferred.Stored{Outcome: deferred.Accepted})
+				s.Effects(p.now)
 			}
 		}
 	})
@@ -78,7 +78,7 @@ func newStoring(t *testing.T) *player {
 }
 
 // deliver delivers the request that a session stores.
-func deliver(t *testing.T, k *exchange.DeferredRequest, from *Session) {
+func deliver(t *testing.T, k *exchange.DeferredRequest, from *both) {
 	p := newStoring(t)
 	p.env.Random = rand.NewChaCha8([32]byte{1})
 	p.env.Settings.Head, p.env.Delivery = StoredHead(), true
@@ -88,20 +88,22 @@ func deliver(t *testing.T, k *exchange.DeferredRequest, from *Session) {
 		*ans = answerFor("allow", len(ask.Counters))
 		return true
 	}
-	raw := http1.AppendHeadEnd(http1.AppendFieldInt(bytes.Clone(k.Head), "Content-Length", int64(len(k.Body))))
+	raw := AppendRequestFields(nil, &k.Request, "")
+	raw = http1.AppendHeadEnd(http1.AppendFieldInt(raw, "Content-Length", int64(len(k.Body))))
 	raw = append(raw, k.Body...)
-	s := New(p.now, &p.env, k.Client, false)
-	s.Trusted = from.Trusted
+	s := newBoth(p.now, &p.env, k.Client, false)
+	s.Exchange.Trusted = from.Exchange.Trusted
 	for in := raw; ; {
 		n := s.HandleClient(p.now, in)
-		fx := s.Effects()
+		fx := s.Effects(p.now)
 		in = in[n:]
 		switch {
-		case fx.Acquire == exchange.AcquireAny && line == string(k.Line) && string(s.RequestID()) == string(from.RequestID()):
+		case fx.Acquire == exchange.AcquireAny && line == string(k.Line) &&
+			string(s.Exchange.RequestID()) == string(from.Exchange.RequestID()):
 			return
 		case fx.Acquire != exchange.AcquireNone || n == 0 || fx.Close != CloseNone:
 			t.Fatalf("the delivery of %q for key %q, stored for %q, has the id %q, and answers %q", raw, line, k.Line,
-				s.RequestID(), fx.Client)
+				s.Exchange.RequestID(), fx.Client)
 		}
 	}
 }

@@ -24,7 +24,7 @@ func (s *Session) beginTunnel(now time.Time) {
 // side accepts no data, the loop bounds how long.
 func (s *Session) awaitTunnel(now time.Time) {
 	wait := s.env.Settings.TunnelTimeout
-	clientFull, targetFull := s.Full()
+	clientFull, targetFull := s.Exchange.Full()
 	if (s.clientEnded || s.targetEnded) && !clientFull && !targetFull {
 		wait = min(wait, s.env.Settings.StreamTimeout)
 	}
@@ -32,29 +32,28 @@ func (s *Session) awaitTunnel(now time.Time) {
 }
 
 func (s *Session) tunnelUp(now time.Time, b []byte) int {
-	if _, targetFull := s.Full(); targetFull {
+	if _, targetFull := s.Exchange.Full(); targetFull {
 		return 0
 	}
 	s.awaitTunnel(now)
-	s.AppendUpstream(b)
+	s.up = b
 	return len(b)
 }
 
 func (s *Session) tunnelDown(now time.Time, b []byte) int {
-	if clientFull, _ := s.Full(); clientFull || !s.Held() {
+	if clientFull, _ := s.Exchange.Full(); clientFull || !s.Exchange.Held() {
 		return 0
 	}
 	s.awaitTunnel(now)
-	s.AppendClient(b)
+	s.down = b
 	return len(b)
 }
 
 // HandleUpstream handles bytes from the upstream connection, and returns how many it has
-// consumed; see [exchange.Exchange.HandleUpstream].
-func (s *Session) HandleUpstream(now time.Time, b []byte) (n int) {
+// consumed; see [Upstream.Handle].
+func (s *Session) HandleUpstream(now time.Time, u *Upstream, b []byte) (n int) {
 	if s.state != stateTunnel {
-		n = s.Exchange.HandleUpstream(now, b)
-		if s.Ended() {
+		if n = u.Handle(now, &s.Exchange, b); s.Exchange.Ended() {
 			s.settle()
 		}
 	} else {
@@ -99,12 +98,11 @@ func (s *Session) HandleClientEnd(now time.Time, unread int) {
 		if s.targetEnded {
 			s.endTunnel(exchange.ReleaseEnd, CloseDrained)
 		}
-	case s.Idle() || s.reader.InBody():
+	case s.Exchange.Idle() || s.reader.InBody():
 		s.HandleClosed(now)
 		s.closing = CloseDrained // the last answer may still be on its way
 	default:
 		s.clientEnded = true
-		s.HandleLast()
 	}
 }
 
@@ -115,9 +113,9 @@ func (s *Session) HandleClientEnd(now time.Time, unread int) {
 func (s *Session) HandleUpstreamEnd(now time.Time, unread int) (open bool) {
 	s.env.Begin()
 	if s.state != stateTunnel {
-		return unread > 0 && s.Holds()
+		return unread > 0 && s.Exchange.Holds()
 	}
-	if clientFull, _ := s.Full(); unread > 0 && clientFull || s.targetEnded {
+	if clientFull, _ := s.Exchange.Full(); unread > 0 && clientFull || s.targetEnded {
 		return true
 	}
 	s.targetEnded = true
@@ -130,9 +128,9 @@ func (s *Session) HandleUpstreamEnd(now time.Time, unread int) (open bool) {
 }
 
 // HandleUpstreamClosed handles the close of the upstream connection; err is the reason.
-func (s *Session) HandleUpstreamClosed(now time.Time, err error) {
+func (s *Session) HandleUpstreamClosed(now time.Time, u *Upstream, err error) {
 	if s.state != stateTunnel {
-		s.Exchange.HandleUpstreamClosed(now, err)
+		u.HandleClosed(now, &s.Exchange, err)
 		return
 	}
 	s.env.Begin()
@@ -146,6 +144,6 @@ func (s *Session) HandleUpstreamClosed(now time.Time, err error) {
 // endTunnel ends both sides. With ReleaseEnd, what has been written to the target is sent
 // first.
 func (s *Session) endTunnel(upstream exchange.Release, client Close) {
-	s.EndTunnel(upstream)
+	s.Exchange.EndTunnel(upstream)
 	s.close(client)
 }

@@ -35,8 +35,8 @@ func TestLookUp(t *testing.T) {
 	results := make(chan bool, 2*lookUpsMax)
 	look := func(addr string, key []byte) {
 		d.LookUp(time.Now(), &exchange.DeferredRequest{Rule: orders, Client: netip.MustParseAddr(addr),
-			Head:   []byte("POST / HTTP/1.1\r\n"),
-			Wishes: deferred.Wishes{Key: key}}, func(known bool) { results <- known })
+			Request: exchange.Request{MethodText: []byte("POST"), Target: []byte("/")},
+			Wishes:  deferred.Wishes{Key: key}}, func(known bool) { results <- known })
 	}
 	look("10.0.0.1", nil)
 	if testkit.Receive(t, results, "the answer without a key") {

@@ -150,7 +150,7 @@ func perKeyOne(t *testing.T) *rule.Rule {
 // accepts stores a request without fields and a body, and returns the result.
 func (d *Dispatcher) accepts(t *testing.T, now time.Time, k *exchange.DeferredRequest) deferred.Stored {
 	t.Helper()
-	k.Head = []byte("POST / HTTP/1.1\r\nHost: x\r\n")
+	k.Request = exchange.Request{MethodText: []byte("POST"), Target: []byte("/"), Host: []byte("x")}
 	stored := make(chan deferred.Stored, 1)
 	d.Accept(now, k, &exchange.Peer{}, func(s deferred.Stored) { stored <- s })
 	return testkit.Receive(t, stored, "the result of storing")

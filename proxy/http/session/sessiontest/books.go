@@ -16,7 +16,8 @@ const pieceMax = headMax + bufferMax + looptest.InboundMax + 4<<10
 // checkEffects checks that the effects of a session are allowed in its state.
 func (f *front) checkEffects(fx *session.Effects) {
 	const nothing = exchange.ReleaseNone
-	speaks := len(fx.Client)+len(fx.Upstream)+len(fx.Own) > 0 || fx.EndClient || fx.EndUpstream
+	sends := len(fx.Upstream)+len(fx.Upload) > 0 || fx.Forward != nil || fx.Uploaded
+	speaks := len(fx.Client) > 0 || fx.Own != nil || sends || fx.EndClient || fx.EndUpstream
 	switch {
 	case f.ended && (speaks || fx.Acquire != exchange.AcquireNone || fx.Release != nothing ||
 		fx.Close != session.CloseNone):
@@ -24,8 +25,8 @@ func (f *front) checkEffects(fx *session.Effects) {
 	case f.away && (speaks || fx.Close != session.CloseNone || fx.Acquire != exchange.AcquireNone &&
 		fx.Acquire != exchange.AcquireCancel):
 		f.wrong("something is wanted for a client that is gone: %+v", *fx)
-	case len(fx.Upstream) > 0 && f.upstream == nil:
-		f.wrong("%d bytes for a target without a connection to one", len(fx.Upstream))
+	case sends && f.upstream == nil:
+		f.wrong("something is sent to a target without a connection to one")
 	case fx.Release != nothing && f.upstream == nil:
 		f.wrong("a release without a connection to a target")
 	case fx.EndUpstream && f.upstream == nil:

@@ -65,9 +65,8 @@ func (f *front) store(k *exchange.DeferredRequest) {
 		return
 	case k.Rule.ID != "later" || !bytes.Equal(k.Body, w.up(r.id, 0, r.body)) || r.body > deferMax:
 		f.wrong("request %d of %d bytes is stored by rule %s with %d bytes", r.id, r.body, k.Rule.ID, len(k.Body))
-	case !strings.HasPrefix(string(k.Head), r.method+" ") ||
-		!strings.Contains(string(k.Head), "\r\nX-Req: "+itoa(int(r.id))+"\r\n"):
-		f.wrong("request %d is stored as %q", r.id, k.Head)
+	case string(k.MethodText) != r.method || !strings.Contains(string(k.Fields), "X-Req: "+itoa(int(r.id))+"\r\n"):
+		f.wrong("request %d is stored as %q %q", r.id, k.MethodText, k.Fields)
 	}
 	f.log.Note(w.Now, "store request", int64(r.id), "")
 	f.storing = true
@@ -87,7 +86,7 @@ func (f *front) store(k *exchange.DeferredRequest) {
 		default:
 			w.saw("requests not stored")
 		}
-		f.s.HandleDeferred(w.Now, &s)
+		f.s.Exchange.HandleDeferred(w.Now, &s)
 		f.apply()
 		if f.away && f.asked != nil {
 			f.wrong("the client is gone, and what became of request %d was not reported when it was stored", r.id)

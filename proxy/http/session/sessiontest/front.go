@@ -55,7 +55,7 @@ func (w *world) accept(c *caller) *front {
 	f.conn.Handler, f.conn.Peer = f, c
 	f.log.Name = "client connection " + itoa(f.conn.ID)
 	f.s = session.New(w.Now, &w.env, clientAddr, false)
-	f.s.Owner = f
+	f.s.Exchange.Owner = f
 	f.wait.Value = f
 	f.wait.Of(share.Client{}, uint64(len(w.fronts)%3))
 	if w.draining {
@@ -114,7 +114,7 @@ func (f *front) Closed(error) {
 func (f *front) apply() {
 	var fx session.Effects
 	for again := true; again; {
-		f.s.MoveEffects(&fx)
+		f.s.MoveEffects(f.w.Now, &fx)
 		f.checkEffects(&fx)
 		f.noteDecided(fx.Decided)
 		f.store(fx.Store)
@@ -123,28 +123,30 @@ func (f *front) apply() {
 		}
 		if len(fx.Client) > 0 {
 			f.write(fx.Client)
+		}
+		if fx.Response != nil { // otherwise they may be a part of what was received
 			looptest.Poison(fx.Client)
 		}
-		if len(fx.Upstream) > 0 && f.upstream != nil {
-			f.upstream.write(fx.Upstream)
+		if u := f.upstream; u != nil {
+			u.write(append(u.http.Append(nil, &fx.Effects, u.target.name), fx.Upstream...))
 		}
 		f.endHalf(&fx)
 		if fx.Release != exchange.ReleaseNone {
 			f.release(fx.Release, fx.Abandoned)
 		}
-		if len(fx.Own) > 0 {
-			f.askOwn(fx.Own)
+		if fx.Own != nil {
+			f.askOwn(session.AppendRequest(nil, fx.Own, ""), fx.Own.Body)
 		}
 		f.close(fx.Close)
 		if fx.Stream {
-			f.s.HandleStream(f.w.Now, f.upstream.target.pool.Stream(&f.wait))
+			f.s.Exchange.HandleStream(f.w.Now, f.upstream.target.pool.Stream(&f.wait))
 		}
 		f.acquire(fx.Acquire, fx.Long)
 		if fx.Admit {
 			f.admit()
 		}
 		f.read(&fx)
-		again = fx.Stream || fx.Acquire != exchange.AcquireNone || len(fx.Own) > 0
+		again = fx.Stream || fx.Acquire != exchange.AcquireNone || fx.Own != nil
 	}
 	f.arm()
 	f.checkWaits()
@@ -238,7 +240,7 @@ func (f *front) acquire(how exchange.Acquire, long bool) {
 	case upstream.Ready:
 		f.serve(u, true)
 	case upstream.Wait:
-		f.s.HandleWaits(f.w.Now)
+		f.s.Exchange.HandleWaits(f.w.Now)
 	case upstream.WaitAndDial:
 		t.dial()
 	case upstream.Full:
@@ -248,13 +250,13 @@ func (f *front) acquire(how exchange.Acquire, long bool) {
 
 func (f *front) unavailable(why exchange.Fault) {
 	f.leave()
-	f.s.HandleUnavailable(f.w.Now, why)
+	f.s.Exchange.HandleUnavailable(f.w.Now, why)
 }
 
 func (f *front) choose() bool {
 	g := f.w.targets
 	if f.at = g.Choose(f.w.Now, &f.tried); f.at == nil {
-		f.s.HandleExhausted(f.w.Now, len(g.Targets()) > 1, g.RetryAfter(f.w.Now))
+		f.s.Exchange.HandleExhausted(f.w.Now, len(g.Targets()) > 1, g.RetryAfter(f.w.Now))
 		return false
 	}
 	f.mark = f.at.Mark()
@@ -300,10 +302,10 @@ func (f *front) learn(o *exchange.Outcome) {
 
 func (f *front) serve(u *upstreamConn, reused bool) {
 	f.upstream, u.owner = u, f
-	u.shown, u.fresh = 0, true
+	u.shown = 0
 	u.conn.Log = &f.log
 	f.log.Note(f.w.Now, "served by connection", int64(u.conn.ID), "of "+u.target.name)
-	if !f.s.HandleAcquired(f.w.Now, u.target.name, reused) {
+	if !f.s.Exchange.HandleAcquired(f.w.Now, reused) {
 		f.w.failed(&f.log, "a connection was granted to a session that does not wait for one")
 	}
 	u.reused = reused
@@ -366,15 +368,15 @@ func (f *front) disown() {
 }
 
 // askOwn answers for an own endpoint, later.
-func (f *front) askOwn(raw []byte) {
+func (f *front) askOwn(head, body []byte) {
 	f.owning = true
-	r := f.checkOwn(raw)
+	r := f.checkOwn(append(head, body...))
 	f.w.After(f.w.Within(50*time.Millisecond), func() {
 		if f.away {
 			return
 		}
 		f.owning = false
-		f.s.HandleOwn(f.w.Now, r)
+		f.s.Exchange.HandleOwn(f.w.Now, r)
 		f.apply()
 	})
 }

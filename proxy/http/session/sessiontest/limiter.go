@@ -62,7 +62,7 @@ func (w *world) ask(now time.Time, x *exchange.Exchange, ask *store.Ask, ans *st
 		}
 		var late store.Answer
 		f.answer(w.Now, r, &copied, &late)
-		f.s.HandleAnswer(w.Now, &late)
+		f.s.Exchange.HandleAnswer(w.Now, &late)
 		f.apply()
 		for i := range late.Decisions {
 			late.Decisions[i] = limit.Decision{Limit: -1, Remaining: -1}

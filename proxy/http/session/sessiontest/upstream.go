@@ -8,6 +8,7 @@ import (
 
 	"weir/internal/net/loop/looptest"
 	"weir/proxy/http/exchange"
+	"weir/proxy/http/session"
 	"weir/proxy/targets/upstream"
 )
 
@@ -72,7 +73,8 @@ func (t *target) dial() {
 
 func (t *target) dialled() {
 	t.at.Connected(t.w.Now)
-	u := &upstreamConn{target: t, conn: t.w.NewConn(false, nil)}
+	u := &upstreamConn{target: t, conn: t.w.NewConn(false, nil),
+		http: session.NewUpstream(&t.w.env.Settings.ResponseHead, &t.w.head)}
 	u.conn.Handler = u
 	u.conn.Peer = newService(t.w, u.conn)
 	t.conns = append(t.conns, u)
@@ -111,8 +113,8 @@ type upstreamConn struct {
 	left   *exchange.Abandoned     // of one whose client has disconnected, or nil
 	wait   upstream.Waiter[*front] // has its place for streams, if it had one
 
-	shown  int  // bytes of the answer that were passed to the session
-	fresh  bool // nothing was written for the exchange yet
+	http   session.Upstream
+	shown  int // bytes of the answer that were passed to the session
 	reused bool
 }
 
@@ -133,7 +135,7 @@ func (u *upstreamConn) Data(b []byte) int {
 		u.conn.Close()
 		return len(b)
 	}
-	n := f.s.HandleUpstream(u.target.w.Now, b)
+	n := f.s.HandleUpstream(u.target.w.Now, &u.http, b)
 	if n < len(b) {
 		f.log.Note(u.target.w.Now, "of target's bytes taken", int64(n), "of "+itoa(len(b)))
 	}
@@ -155,16 +157,15 @@ func (u *upstreamConn) End(unread int) {
 }
 
 func (u *upstreamConn) write(b []byte) {
+	if len(b) == 0 {
+		return
+	}
 	f := u.owner
 	f.log.Note(u.target.w.Now, "to target", int64(len(b)), start(b))
 	f.collects = 0
 	full := u.conn.Full()
 	u.conn.Write(b)
 	f.checkUnsent(u.conn, len(b))
-	if !u.fresh {
-		looptest.Poison(b) // the first piece may be the request itself, kept to be sent again
-	}
-	u.fresh = false
 	if !full && u.conn.Full() {
 		u.target.w.saw("sides that took nothing")
 		f.s.HandleTargetFull(u.target.w.Now, true)
@@ -206,7 +207,7 @@ func (u *upstreamConn) Closed(err error) {
 		u.owner, f.upstream, f.own, f.last = nil, nil, nil, u
 		t.pool.End(&f.wait)
 		if held {
-			f.s.HandleUpstreamClosed(t.w.Now, err)
+			f.s.HandleUpstreamClosed(t.w.Now, &u.http, err)
 			f.apply()
 		}
 	}
@@ -240,7 +241,7 @@ func (f *front) admit() {
 	f.w.After(f.w.Within(50*time.Millisecond), func() {
 		if n == f.admits && u == f.upstream {
 			f.w.saw("requests whose last piece waited")
-			f.s.HandleAdmitted(f.w.Now)
+			f.s.Exchange.HandleAdmitted(f.w.Now)
 			f.apply()
 		}
 	})
@@ -259,15 +260,15 @@ func (u *upstreamConn) abandon(f *front, left *exchange.Abandoned) {
 
 // drop reads bytes of an answer that nobody waits for.
 func (u *upstreamConn) drop(b []byte) int {
-	n, end := u.left.HandleUpstream(b, &u.target.w.head)
+	n, end := u.http.HandleAbandoned(u.left, b)
 	looptest.Poison(b[:n])
 	switch end {
-	case exchange.AbandonedKeep:
+	case session.AbandonedKeep:
 		u.target.w.saw("connections used again after their client left")
 		u.forget()
 		u.checkAnswered()
 		u.free()
-	case exchange.AbandonedClose:
+	case session.AbandonedClose:
 		u.conn.Close()
 	}
 	return n

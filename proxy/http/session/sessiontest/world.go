@@ -52,7 +52,7 @@ type world struct {
 	profile  profile
 	settings session.Settings
 	env      session.Env
-	head     http1.Head // of an answer that nobody waits for
+	head     http1.Head // of answers
 	policy   *decide.Policy
 	table    *simredis.Table
 	targets  *upstream.Group[*target]

@@ -1,4 +1,4 @@
-package exchange
+package session
 
 import (
 	"fmt"
@@ -6,14 +6,15 @@ import (
 	"testing"
 
 	"weir/internal/net/http1"
+	"weir/proxy/http/exchange"
 )
 
 // An answer is read to its end, and then the connection can be used again.
-func Example() {
-	x := Abandoned{Reader: http1.NewResponseReader(&http1.Limits{}), Reusable: true, SizeMax: 1 << 20}
-	var head http1.Head
+func ExampleUpstream_HandleAbandoned() {
+	x := exchange.Abandoned{Reusable: true, SizeMax: 1 << 20}
+	u := NewUpstream(&http1.Limits{}, new(http1.Head))
 	for _, piece := range []string{"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhe", "llo"} {
-		_, end := x.HandleUpstream([]byte(piece), &head)
+		_, end := u.HandleAbandoned(&x, []byte(piece))
 		fmt.Println(x.Status, end == AbandonedKeep)
 	}
 	// Output:
@@ -21,22 +22,23 @@ func Example() {
 	// 200 true
 }
 
-// read feeds an answer in pieces of at most n bytes, until it has ended.
-func read(x *Abandoned, answer string, n int) (end AbandonedEnd, left int) {
-	var head http1.Head
+// readAbandoned feeds the answer to a request of a method in pieces of at most n bytes, until it has ended.
+func readAbandoned(x *exchange.Abandoned, method http1.Method, answer string, n int) (end AbandonedEnd, left int) {
+	u := NewUpstream(&http1.Limits{}, new(http1.Head))
+	u.Append(nil, &exchange.Effects{Forward: &exchange.Request{Method: method}}, "")
 	unread, rest := "", answer
 	for rest != "" && end == AbandonedNone {
 		piece := rest[:min(n, len(rest))]
 		rest = rest[len(piece):]
 		unread += piece
 		taken := 0
-		taken, end = x.HandleUpstream([]byte(unread), &head)
+		taken, end = u.HandleAbandoned(x, []byte(unread))
 		unread = unread[taken:]
 	}
 	return end, len(unread) + len(rest)
 }
 
-func TestEnds(t *testing.T) {
+func TestAbandonedEnds(t *testing.T) {
 	const ok, interim = "HTTP/1.1 200 OK\r\n", "HTTP/1.1 103 Early Hints\r\n\r\n"
 	const small, large = "abcdefgh", "abcdefghi" // at the bound, and one more
 	for name, test := range map[string]struct {
@@ -69,9 +71,8 @@ func TestEnds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, n := range []int{1, 7, len(test.answer)} {
-				x := Abandoned{Reader: http1.NewResponseReader(&http1.Limits{}), Reusable: !test.used, SizeMax: int64(len(small))}
-				x.Reader.ResponseTo(test.method)
-				if end, _ := read(&x, test.answer, n); end != test.want || x.Status != test.status {
+				x := exchange.Abandoned{Reusable: !test.used, SizeMax: int64(len(small))}
+				if end, _ := readAbandoned(&x, test.method, test.answer, n); end != test.want || x.Status != test.status {
 					t.Errorf("in pieces of %d: end %d, status %d, want %d and %d", n, end, x.Status, test.want, test.status)
 				}
 			}
@@ -81,18 +82,18 @@ func TestEnds(t *testing.T) {
 		"a large answer": ok + "Content-Length: 9\r\n\r\n" + large,
 		"chunks":         ok + "Transfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n",
 	} {
-		x := Abandoned{Reader: http1.NewResponseReader(&http1.Limits{}), Reusable: true, SizeMax: int64(len(small))}
-		if end, left := read(&x, answer, len(answer)); end != AbandonedKeep || left > 0 {
+		x := exchange.Abandoned{Reusable: true, SizeMax: int64(len(small))}
+		if end, left := readAbandoned(&x, http1.GET, answer, len(answer)); end != AbandonedKeep || left > 0 {
 			t.Errorf("%s that is complete with its head: end %d, %d bytes unread", name, end, left)
 		}
 	}
 }
 
 // A connection with more bytes than the answer has cannot be used again.
-func TestMoreThanTheAnswer(t *testing.T) {
-	x := Abandoned{Reader: http1.NewResponseReader(&http1.Limits{}), Reusable: true}
+func TestAbandonedMoreThanTheAnswer(t *testing.T) {
+	x := exchange.Abandoned{Reusable: true}
 	answer := "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n" + strings.Repeat("x", 10)
-	if end, _ := read(&x, answer, len(answer)); end != AbandonedClose {
+	if end, _ := readAbandoned(&x, http1.GET, answer, len(answer)); end != AbandonedClose {
 		t.Errorf("end %d", end)
 	}
 }

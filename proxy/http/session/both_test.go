@@ -1,0 +1,48 @@
+package session
+
+import (
+	"net/netip"
+	"time"
+
+	"weir/internal/net/http1"
+)
+
+// A both is a session with its upstream connections, as a rim has them.
+type both struct {
+	*Session
+	up   Upstream
+	sent []byte // what goes to the target
+}
+
+func newBoth(now time.Time, env *Env, remote netip.Addr, secure bool) *both {
+	return &both{Session: New(now, env, remote, secure), up: NewUpstream(&env.Settings.ResponseHead, new(http1.Head))}
+}
+
+func (b *both) HandleUpstream(now time.Time, in []byte) int {
+	return b.Session.HandleUpstream(now, &b.up, in)
+}
+
+func (b *both) HandleUpstreamClosed(now time.Time, err error) {
+	b.Session.HandleUpstreamClosed(now, &b.up, err)
+}
+
+// MoveEffects has all that is sent on the upstream connection in Upstream.
+func (b *both) MoveEffects(now time.Time, fx *Effects) {
+	b.Session.MoveEffects(now, fx)
+	b.sent = append(b.up.Append(b.sent[:0], &fx.Effects, "target:8081"), fx.Upstream...)
+	fx.Upstream = b.sent
+}
+
+// Effects are those to be moved.
+func (b *both) Effects(now time.Time) (fx Effects) {
+	b.MoveEffects(now, &fx)
+	return fx
+}
+
+// ownBytes is the request to an own endpoint in the form of HTTP/1.1.
+func ownBytes(fx *Effects) []byte {
+	if fx.Own == nil {
+		return nil
+	}
+	return append(AppendRequest(nil, fx.Own, ""), fx.Own.Body...)
+}
