@@ -122,7 +122,7 @@ func (c *client) apply(now time.Time) {
 			c.release(now, fx.Release, fx.Abandoned)
 		}
 		if fx.Own != nil {
-			c.askOwn(now, fx.Own, fx.OwnFrom)
+			c.askOwn(now, fx.Own)
 		}
 		if !fx.Wake.IsZero() {
 			c.wake(fx.Wake)

@@ -317,9 +317,9 @@ func (s *loopServer) drain(now time.Time) {
 }
 
 // askOwn passes a request to an own endpoint, which answers off the loop.
-func (c *client) askOwn(now time.Time, r *exchange.Request, from netip.Addr) {
-	l, raw := c.side.loop, append(session.AppendRequest(nil, r, ""), r.Body...)
-	asked := c.side.front.desk.Ask(raw, service.Addrs{Remote: c.conn.Remote(), Local: c.conn.Local(), Client: from},
+func (c *client) askOwn(now time.Time, r *exchange.OwnRequest) {
+	l, raw := c.side.loop, append(session.AppendRequest(nil, r.Request, ""), r.Body...)
+	asked := c.side.front.desk.Ask(raw, service.Addrs{Remote: c.conn.Remote(), Local: c.conn.Local(), Client: r.From},
 		func(r service.Reply) {
 			l.Post(func(now time.Time) { c.answerOwn(now, r) })
 		})

@@ -32,15 +32,12 @@ func AppendTarget(dst []byte, h *Head) []byte {
 	return dst
 }
 
-// AppendRequestLine appends a request line of our own version (RFC 9112 3).
-func AppendRequestLine(dst, method, target []byte) []byte {
-	dst = append(append(dst, method...), ' ')
-	return append(append(dst, target...), " HTTP/1.1\r\n"...)
-}
-
 // AppendStatusLine appends a status line (RFC 9112 4). status is from 100 to 599; its registered
 // reason phrase is ReasonPhrase(status).
 func AppendStatusLine[T ~string | ~[]byte](dst []byte, status int, reason T) []byte {
+	if status == 200 && string(reason) == "OK" {
+		return append(dst, "HTTP/1.1 200 OK\r\n"...)
+	}
 	dst = append(dst, "HTTP/1.1 "...)
 	dst = append(dst, byte('0'+status/100), byte('0'+status/10%10), byte('0'+status%10), ' ')
 	dst = append(dst, reason...)

@@ -138,7 +138,7 @@ func TestStoredRequest(t *testing.T) {
 		c := newStored(t, small, granted)
 		c.x.HandleAcquired(c.now, false)
 		c.feed(t)
-		if f := &c.forward; string(f.MethodText) != "POST" || string(f.Target) != "/" || f.Length != 2 ||
+		if f := &c.forward; string(f.MethodText()) != "POST" || string(f.Target()) != "/" || f.Length != 2 ||
 			c.upload != "ok" || !c.uploaded {
 			t.Errorf("the target is sent %+v, body %q, all %t", f, c.upload, c.uploaded)
 		}

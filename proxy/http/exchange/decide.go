@@ -23,7 +23,7 @@ func (x *Exchange) ask(now time.Time, h *http1.Head) (ok bool) {
 		x.answerError(now, 400, "the request can be read in several ways, and too many rules apply to them")
 		return false
 	}
-	x.fx.Matched = c
+	x.env.fx.Matched = c
 	switch {
 	case c.Exempt >= 0:
 		x.outcome.Decision = Exempt
@@ -75,7 +75,7 @@ func (x *Exchange) decided(now time.Time, ans *store.Answer, asked []decide.Coun
 	d := &x.env.decided
 	d.Policy, d.Asked, d.Answer = x.verdict.Policy, asked, ans
 	d.Postponed = ans.Granted == 0 && x.deferral != deferralNone && d.Postpones(x.deferral == deferralWanted)
-	x.fx.Decided = d
+	x.env.fx.Decided = d
 	x.verdict.Judge(d)
 	o := &x.outcome
 	o.Rule, o.Algorithm = x.verdict.Rule.ID, x.verdict.Limit.Algorithm()
@@ -109,7 +109,7 @@ func (x *Exchange) queue(now time.Time, ans *store.Answer, asked []decide.Counte
 	for i := range x.asked {
 		x.asked[i].Slot = ans.Decisions[i].Slot
 	}
-	x.fx.Wake = now.Add(ans.Delay())
+	x.env.fx.Wake = now.Add(ans.Delay())
 }
 
 // HandleWake is called at the time of Effects.Wake, the request's slot in the queue.
@@ -129,7 +129,7 @@ func (x *Exchange) HandleWake(now time.Time) {
 // or if at is not 0 what it was charged then.
 func (x *Exchange) refund(asked []decide.Counted, mode store.Mode, at int64) {
 	x.env.refund = Refund{append(x.env.refund.Asked[:0], asked...), mode, at}
-	x.fx.Refund = &x.env.refund
+	x.env.fx.Refund = &x.env.refund
 }
 
 // dropAsked frees the memory of what was asked.

@@ -21,7 +21,7 @@ type DeferredRequest struct {
 	Line       []byte        // the rule's key
 	Client     netip.Addr    // the address of the client; behind trusted proxies not that of the peer
 	RetryAfter time.Duration // for the client, if it is not stored
-	Request                  // as received, except Connection and X-Request-Id
+	*Request                 // as received, except Connection and X-Request-Id
 	deferred.Wishes
 }
 
@@ -78,13 +78,13 @@ func (x *Exchange) pass() {
 func (x *Exchange) lookUp(now time.Time) {
 	by := &x.asked[x.later]
 	k := &x.env.kept
-	*k = DeferredRequest{Rule: by.Rule, Line: by.Key, Client: x.client, Request: x.kept.request()}
+	*k = DeferredRequest{Rule: by.Rule, Line: by.Key, Client: x.client, Request: &x.kept}
 	var fault string
 	if k.Wishes, fault = x.wishesOf(by.Rule); fault != "" {
 		x.known(now, false) // a fault counts only if the request is to be stored
 		return
 	}
-	x.fx.LookUp = k
+	x.env.fx.LookUp = k
 }
 
 // HandleKnown handles the result of looking the request up. If it is stored already, what it was
@@ -125,9 +125,9 @@ func (x *Exchange) postpone(ans *store.Answer, asked []decide.Counted) {
 func (x *Exchange) keepHead(h *http1.Head) {
 	m := &x.kept
 	x.keepReceived(m, h)
-	m.head = deferred.AppendConnection(m.head, h, forOwn)
+	m.Head = deferred.AppendConnection(m.Head, h, forOwn)
 	if x.Trusted {
-		m.head = append(x.appendSender(append(m.head, "X-Forwarded-For: "...)), "\r\n"...)
+		m.Head = append(x.appendSender(append(m.Head, "X-Forwarded-For: "...)), "\r\n"...)
 	}
 }
 
@@ -147,7 +147,7 @@ func (x *Exchange) wishes() (deferred.Wishes, string) { return x.wishesOf(x.verd
 
 // wishesOf is wishes, for storing the request by a rule.
 func (x *Exchange) wishesOf(r *rule.Rule) (deferred.Wishes, string) {
-	fields := x.kept.head[x.kept.fields:]
+	fields := x.kept.Fields()
 	values := func(name string) iter.Seq[[]byte] { return http1.Values(fields, name) }
 	return r.Defer.Wishes(x.env.Settings.Callbacks, values)
 }
@@ -168,9 +168,9 @@ func (x *Exchange) store() {
 	x.bodyPaused()
 	k := &x.env.kept
 	*k = DeferredRequest{Rule: x.verdict.Rule, Line: x.verdict.By.Key, Client: x.client,
-		RetryAfter: x.verdict.State.RetryAfter, Request: x.kept.request()}
+		RetryAfter: x.verdict.State.RetryAfter, Request: &x.kept}
 	k.Wishes, _ = x.wishes()
-	x.fx.Store = k
+	x.env.fx.Store = k
 }
 
 // HandleDeferred handles the result of storing the request. It is called even if the client

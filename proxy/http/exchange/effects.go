@@ -62,10 +62,8 @@ type Effects struct {
 	Stream bool
 	// Wake requests a precise call of HandleWake at that time, unless it is zero.
 	Wake time.Time
-	// Own is a whole request to an own endpoint, and OwnFrom the address of its client, behind
-	// trusted proxies not that of the connection: HandleOwn follows.
-	Own     *Request
-	OwnFrom netip.Addr
+	// Own is a request to an own endpoint: HandleOwn follows.
+	Own *OwnRequest
 	// Duplex says that the body is passed on as it arrives, and that the client must be
 	// read regardless of how much of its answer is unsent.
 	Duplex bool
@@ -129,13 +127,11 @@ func (x *Exchange) End() (how End, at time.Time) {
 func (x *Exchange) Ended() bool { return x.end != EndNone }
 
 // Response returns the response that is about to be passed on, or nil.
-func (x *Exchange) Response() *Response { return x.fx.Response }
+func (x *Exchange) Response() *Response { return x.env.fx.Response }
 
-// MoveEffects moves the effects to fx.
+// MoveEffects moves the effects of the last Handle call to fx.
 func (x *Exchange) MoveEffects(fx *Effects) {
-	*fx = x.fx
-	fx.Interim, fx.Body, fx.Upload = x.env.interim, x.env.down.take(), x.env.up.take()
-	x.env.interim = x.env.interim[:0]
+	*fx = x.env.fx
 	fx.Duplex = x.uploads()
-	x.fx = Effects{}
+	x.env.fx, x.env.begun = Effects{}, false
 }

@@ -116,11 +116,11 @@ type Env struct {
 	spares  [][]decide.Counted
 	free    [][]byte // buffers of exchanges that have ended
 
-	// What a call passes on, until MoveEffects:
-	sent     Request
-	interim  []Response
+	fx    Effects // of the last call, until MoveEffects
+	begun bool    // there may be some
+	// What they point to:
 	final    Response
-	fields   []byte // memory of theirs
+	fields   []byte // of responses
 	down, up pieces // of the response's and of the request's body
 	reader   decide.Reader
 	answers  decide.Answers
@@ -173,11 +173,13 @@ const (
 	bufferKeptMax = 16 << 10
 )
 
-// Begin begins a call of a carrier. It empties the loop's buffers, in which a call that
-// panicked may have left data of another exchange.
+// Begin begins a call of a carrier. It drops what a call that panicked may have left of another
+// exchange.
 func (e *Env) Begin() {
-	e.interim, e.fields = e.interim[:0], e.fields[:0]
-	e.down.b, e.up.b = nil, nil
+	if e.begun {
+		e.fx = Effects{}
+	}
+	e.begun, e.fields = true, e.fields[:0]
 }
 
 // takeFree takes a free buffer, or makes one for n elements.

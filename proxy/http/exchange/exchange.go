@@ -29,7 +29,6 @@ type Peer struct {
 type Exchange struct {
 	Peer
 	env      *Env
-	fx       Effects
 	end      End
 	endedAt  time.Time
 	deadline time.Time
@@ -52,8 +51,8 @@ type progress struct {
 	origin  []byte         // of the requesting page; nil: none, or refusals do not repeat it
 	limiting
 	body    body
-	forward message // the request for the target or an own endpoint
-	kept    message // the request as it is stored
+	forward Request // the request for the target or an own endpoint
+	kept    Request // the request as it is stored
 	unread  bool    // part of the request may be unread
 
 	replay     replay
@@ -180,7 +179,7 @@ func (x *Exchange) HandleLeft() {
 		return // HandleDeferred reports the outcome
 	}
 	if x.upstream == upstreamWanted {
-		x.fx.Acquire = AcquireCancel
+		x.env.fx.Acquire = AcquireCancel
 	} else {
 		x.releaseUpstream(x.abandon())
 	}
@@ -205,7 +204,7 @@ func (x *Exchange) abandon() Release {
 	x.env.rest = Abandoned{Method: x.outcome.Method, Client: x.client, Sent: x.outcome.Complete, By: x.answerBy,
 		Status: a.status, Reusable: !x.Private && (a.status == 0 || a.after == ReleaseKeep),
 		SizeMax: x.env.Settings.BufferBytesMax}
-	x.fx.Abandoned = &x.env.rest
+	x.env.fx.Abandoned = &x.env.rest
 	return ReleaseAbandon
 }
 
@@ -219,13 +218,13 @@ func (x *Exchange) EndTunnel(how Release) {
 // report adds the outcome of the request to the effects.
 func (x *Exchange) report() {
 	x.env.outcome = x.outcome
-	x.fx.Report = &x.env.outcome
+	x.env.fx.Report = &x.env.outcome
 }
 
 // releaseUpstream releases the upstream connection, if one is held.
 func (x *Exchange) releaseUpstream(how Release) {
 	if x.upstream.held() {
-		x.fx.Release = how
+		x.env.fx.Release = how
 		x.upstream.become(upstreamNone)
 	}
 }

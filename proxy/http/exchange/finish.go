@@ -44,7 +44,7 @@ func (x *Exchange) abortResponse(now time.Time, status int, reason string) {
 	x.releaseUpstream(ReleaseDiscard)
 	if x.answer != answerRelaying {
 		x.outcome.Relayed = false // the target's answer is dropped
-		x.env.down.b = nil
+		x.env.fx.Body = nil
 		x.finishError(now, status, reason)
 		return
 	}
@@ -81,17 +81,17 @@ func (x *Exchange) finish(now time.Time, a http1.Answer) {
 		r.Length = int64(len(a.Body))
 		if x.outcome.Method != http1.HEAD {
 			r.Framing = http1.BodyLength
-			x.env.down.add(a.Body)
+			x.env.down.add(&x.env.fx.Body, a.Body)
 			x.outcome.Bytes = r.Length
 		}
 	}
-	x.fx.Response = r
+	x.env.fx.Response = r
 	x.afterAnswer(now, a.Status)
 }
 
 // afterAnswer ends an exchange that is answered.
 func (x *Exchange) afterAnswer(now time.Time, status int) {
 	x.outcome.Status = status
-	x.fx.Complete = true
+	x.env.fx.Complete = true
 	x.endAs(now, EndAnswered)
 }

@@ -14,7 +14,7 @@ func (x *Exchange) HandleHead(now time.Time, h *http1.Head, began time.Time) {
 	x.outcome.Method, x.outcome.Began = h.Method, began
 	x.keepRequestID(h)
 	x.env.origin = x.originOf(h)
-	x.client, x.fx.OriginsDiffer = x.env.origin.Client, x.env.origin.Differ
+	x.client, x.env.fx.OriginsDiffer = x.env.origin.Client, x.env.origin.Differ
 	accept, _ := h.Value(http1.FieldAccept)
 	x.wants = refusal.ParseAccept(accept)
 	if h.Framing != http1.BodyNone {
@@ -22,7 +22,7 @@ func (x *Exchange) HandleHead(now time.Time, h *http1.Head, began time.Time) {
 	}
 	if x.outcome.Own = x.env.Settings.isOwn(h.Path); !x.outcome.Own {
 		x.env.seen = Seen{h, x.client}
-		x.fx.Seen = &x.env.seen
+		x.env.fx.Seen = &x.env.seen
 	}
 	if err := h.Check(); err != nil {
 		x.HandleUnreadable(now, began, err)
@@ -89,13 +89,13 @@ func (set *Settings) isOwn(path []byte) bool {
 // beginForward makes the request for the target. Its body is added as it arrives.
 func (x *Exchange) beginForward(h *http1.Head) {
 	m, host := &x.forward, []byte(nil) // the target has not been chosen yet
-	if x.env.Settings.PreserveHost {
+	if x.env.Settings.PreserveHost && len(h.Host) > 0 {
 		host = h.Host
 	}
 	m.begin(x.env.take(), h, host)
-	m.upgrade = string(x.asksUpgrade(h))
-	m.head = x.appendFields(m.head, h)
-	if h.Method.Idempotent() && m.upgrade == "" && !x.env.Delivery { // for stored requests package deferred decides
+	m.Upgrade = string(x.asksUpgrade(h))
+	m.Head = x.appendFields(m.Head, h)
+	if h.Method.Idempotent() && m.Upgrade == "" && !x.env.Delivery { // for stored requests package deferred decides
 		x.replay = replayOnce
 	}
 }

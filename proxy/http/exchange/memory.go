@@ -41,7 +41,7 @@ func (x *Exchange) HandleShortage(now time.Time) bool {
 		return false
 	}
 	if x.upstream == upstreamWanted {
-		x.fx.Acquire = AcquireCancel
+		x.env.fx.Acquire = AcquireCancel
 	}
 	status := 503
 	if !x.outcome.Sent.IsZero() && x.request != requestWithheld {

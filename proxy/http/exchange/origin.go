@@ -45,7 +45,7 @@ func (x *Exchange) dropFields(h *http1.Head) {
 		f := &h.Fields[i]
 		switch {
 		case !x.Trusted && !f.ID.Hop() && claim.Has(f.Name):
-			x.fx.Claims++
+			x.env.fx.Claims++
 			continue
 		case f.Odd && !x.keepsOdd(f.Name):
 			x.outcome.OddFields++

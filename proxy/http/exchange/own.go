@@ -30,14 +30,14 @@ func (x *Exchange) beginOwn(now time.Time, h *http1.Head) {
 
 // keepReceived makes m a request as it was received, for own endpoints or to be stored, but with the id
 // that it has here.
-func (x *Exchange) keepReceived(m *message, h *http1.Head) {
+func (x *Exchange) keepReceived(m *Request, h *http1.Head) {
 	m.begin(x.env.take(), h, h.Host)
 	for i := range h.Fields {
 		if f := &h.Fields[i]; forOwn(f.ID) && !x.replacesID(f) {
-			m.head = http1.AppendFieldLine(m.head, f)
+			m.Head = http1.AppendFieldLine(m.Head, f)
 		}
 	}
-	m.head = x.appendRequestID(m.head)
+	m.Head = x.appendRequestID(m.Head)
 }
 
 // forOwn reports whether own endpoints get a field: all do except those of the framing and
@@ -47,11 +47,9 @@ func forOwn(id http1.FieldID) bool { return !id.Hop() && id != http1.FieldExpect
 
 // endOwn passes the request on, with the length of its body.
 func (x *Exchange) endOwn() {
-	m := &x.forward
-	m.framing, m.length = http1.BodyLength, x.body.collected
+	x.forward.Framing, x.forward.Length = http1.BodyLength, x.body.collected
 	x.deadline = time.Time{}
-	x.env.sent = m.request()
-	x.fx.Own, x.fx.OwnFrom = &x.env.sent, x.client
+	x.env.fx.Own = &OwnRequest{Request: &x.forward, From: x.client}
 }
 
 // HandleOwn handles the answer of an own endpoint. It does nothing if the client has disconnected.

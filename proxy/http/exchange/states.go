@@ -18,15 +18,9 @@ func follow[S ~uint8](steps []step[S]) (next [16]uint16) {
 	return next
 }
 
-// change changes a state; next is that of follow, and what the state is of.
-func change[S interface {
-	~uint8
-	fmt.Stringer
-}](state *S, to S, next *[16]uint16, what string) {
-	if next[*state]>>to&1 == 0 {
-		panic("bug: " + what + " goes from " + (*state).String() + " to " + to.String())
-	}
-	*state = to
+// bug panics: what goes from one state to another that may not follow.
+func bug(what string, from, to fmt.Stringer) {
+	panic("bug: " + what + " goes from " + from.String() + " to " + to.String())
 }
 
 // A request is the state of the request of an exchange.
@@ -72,7 +66,12 @@ var requestSteps = []step[request]{
 var requestNext = follow(requestSteps)
 
 // become changes the state.
-func (r *request) become(to request) { change(r, to, &requestNext, "a request") }
+func (r *request) become(to request) {
+	if requestNext[*r]>>to&1 == 0 {
+		bug("a request", *r, to)
+	}
+	*r = to
+}
 
 // String names the state.
 func (r request) String() string {
@@ -102,7 +101,12 @@ var upstreamSteps = []step[upstream]{
 var upstreamNext = follow(upstreamSteps)
 
 // become changes the state.
-func (u *upstream) become(to upstream) { change(u, to, &upstreamNext, "an upstream connection") }
+func (u *upstream) become(to upstream) {
+	if upstreamNext[*u]>>to&1 == 0 {
+		bug("an upstream connection", *u, to)
+	}
+	*u = to
+}
 
 // held reports whether the exchange holds a connection.
 func (u upstream) held() bool { return u >= upstreamHeld }
@@ -134,7 +138,12 @@ var answerSteps = []step[answer]{
 var answerNext = follow(answerSteps)
 
 // become changes the state.
-func (a *answer) become(to answer) { change(a, to, &answerNext, "an answer") }
+func (a *answer) become(to answer) {
+	if answerNext[*a]>>to&1 == 0 {
+		bug("an answer", *a, to)
+	}
+	*a = to
+}
 
 // String names the state.
 func (a answer) String() string {

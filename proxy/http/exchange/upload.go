@@ -27,7 +27,7 @@ func (x *Exchange) admitted(now time.Time) {
 // expectsBody tells a client that waits for it to send the body (RFC 9110 section 10.1.1).
 func (x *Exchange) expectsBody() {
 	if x.body.expected {
-		x.env.interim = append(x.env.interim, Response{Status: 100, Length: -1})
+		x.env.fx.Interim = append(x.env.fx.Interim, Response{Status: 100, Length: -1})
 	}
 }
 
@@ -100,7 +100,7 @@ func (x *Exchange) HandleBody(now time.Time, p []byte) {
 		b.last = append(x.env.take(), p...)
 	default:
 		x.forward.drop(x.env)
-		x.env.up.add(p)
+		x.env.up.add(&x.env.fx.Upload, p)
 	}
 }
 
@@ -147,15 +147,15 @@ func (x *Exchange) withhold(now time.Time) {
 		x.sendLast(now)
 		return
 	}
-	x.fx.Admit = true
+	x.env.fx.Admit = true
 	x.awaitAnswer(now)
 }
 
 // sendLast sends the last piece of a streamed request.
 func (x *Exchange) sendLast(now time.Time) {
 	x.request.become(requestWhole)
-	x.env.up.add(x.body.last)
-	x.fx.Uploaded = true
+	x.env.up.add(&x.env.fx.Upload, x.body.last)
+	x.env.fx.Uploaded = true
 	x.env.give(x.body.last)
 	x.body.last = nil
 	x.outcome.Complete = now

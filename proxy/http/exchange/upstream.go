@@ -9,8 +9,8 @@ import (
 // acquire requests a connection to a target. TargetTimeout covers all attempts to connect.
 func (x *Exchange) acquire(now time.Time, how Acquire) {
 	x.upstream.become(upstreamWanted)
-	x.fx.Acquire, x.fx.Partial = how, x.request == requestStreaming
-	x.fx.Long = x.Private || x.fx.Partial || x.forward.upgrade != ""
+	x.env.fx.Acquire, x.env.fx.Partial = how, x.request == requestStreaming
+	x.env.fx.Long = x.Private || x.env.fx.Partial || x.forward.Upgrade != ""
 	if x.answerBy.IsZero() {
 		x.answerBy = now.Add(x.env.Settings.TargetTimeout)
 	}
@@ -29,7 +29,7 @@ func (x *Exchange) HandleWaits(now time.Time) {
 // acquireLate gives up waiting for a connection; nothing was sent. Only a wait for a busy
 // connection ends before the time for all attempts.
 func (x *Exchange) acquireLate(now time.Time) {
-	x.fx.Acquire = AcquireCancel
+	x.env.fx.Acquire = AcquireCancel
 	if x.deadline.Before(x.answerBy) {
 		x.answerFault(now, FaultBusy)
 		return
@@ -65,14 +65,13 @@ func (x *Exchange) HandleAcquired(now time.Time, reused bool) bool {
 	x.outcome.Sent = now
 	x.dropAsked()
 	x.outcome.Retried = x.replay == replayDone || x.failed != FaultNone
-	x.env.sent = x.forward.request()
-	x.fx.Forward = &x.env.sent
+	x.env.fx.Forward = &x.forward
 	if x.request == requestStreaming {
 		x.answerBy = time.Time{}
 		x.awaitBody(now)
 		return true
 	}
-	x.fx.Uploaded, x.outcome.Complete = true, now
+	x.env.fx.Uploaded, x.outcome.Complete = true, now
 	x.awaitAnswer(now)
 	return true
 }
@@ -149,7 +148,7 @@ func (x *Exchange) HandleGarbled(now time.Time, why error) {
 // HandleSwitch handles the head of an answer that switches the protocol: the exchange becomes a tunnel. A
 // switch that was not requested is not a valid answer.
 func (x *Exchange) HandleSwitch(now time.Time, h *http1.Head) {
-	asked := x.forward.upgrade
+	asked := x.forward.Upgrade
 	if err := h.CheckSwitch([]byte(asked)); asked == "" || err != nil {
 		x.HandleGarbled(now, err)
 		return
@@ -158,7 +157,7 @@ func (x *Exchange) HandleSwitch(now time.Time, h *http1.Head) {
 	r := x.beginResponse(now, h)
 	x.env.fields = x.appendLimits(x.env.fields)
 	r.Fields, r.Upgrade = x.env.fields, protocol
-	x.fx.Response = r
+	x.env.fx.Response = r
 	x.outcome.Status, x.outcome.Relayed, x.outcome.Answered = 101, true, now
 	x.report()
 	x.forward.drop(x.env)
@@ -177,7 +176,7 @@ func (x *Exchange) HandlePause(now time.Time) {
 	case answerRelaying:
 		x.awaitRelayed(now)
 	case answerCollecting:
-		x.fx.Stream = r.size > x.env.Settings.BufferBytesMax || x.answersLong(now)
+		x.env.fx.Stream = r.size > x.env.Settings.BufferBytesMax || x.answersLong(now)
 		if x.request != requestStreaming {
 			x.awaitAnswer(now)
 		}
@@ -191,7 +190,8 @@ func (x *Exchange) HandlePause(now time.Time) {
 
 // collect keeps the pieces of the answer's body that came in this call.
 func (x *Exchange) collect() {
-	r, p := &x.received, x.env.down.take()
+	r, p := &x.received, x.env.fx.Body
+	x.env.fx.Body = nil
 	if len(p) > 0 && r.body == nil {
 		r.body = x.env.take()
 	}
@@ -239,23 +239,24 @@ func (x *Exchange) passOn() {
 	r, f := &x.received, &x.env.final
 	if r.head != nil {
 		*f = Response{Status: r.status, Reason: r.head[:r.fields], Fields: r.head[r.fields:], Framing: r.framing,
-			Length: r.length, Unread: f.Unread}
+			Length: r.length}
 		x.collect()
-		x.env.down.add(r.body)
+		x.env.down.add(&x.env.fx.Body, r.body)
 		x.env.give(r.head)
 		x.env.give(r.body)
 		r.head, r.body = nil, nil
 	}
 	f.Unread = x.unread
-	x.fx.Response = f
+	x.env.fx.Response = f
 }
 
 // beginResponse makes a response from the head of an answer. Its fields, to which the caller may append,
 // are at the end of those in env.
 func (x *Exchange) beginResponse(now time.Time, h *http1.Head) *Response {
-	x.env.final = Response{Status: h.Status, Reason: h.Reason, Framing: h.Framing, Length: h.Length}
+	r := &x.env.final
+	r.Status, r.Reason, r.Framing, r.Length, r.ContentType, r.Upgrade = h.Status, h.Reason, h.Framing, h.Length, "", nil
 	x.env.fields = x.appendAnswerFields(now, x.env.fields, h)
-	return &x.env.final
+	return r
 }
 
 // HandleAnswerHead handles the head of an answer. An interim one is passed on at once (RFC 9110 section
@@ -268,7 +269,7 @@ func (x *Exchange) HandleAnswerHead(now time.Time, h *http1.Head) {
 	r := x.beginResponse(now, h)
 	if h.Status < 200 {
 		r.Fields = x.env.fields[start:]
-		x.env.interim = append(x.env.interim, *r)
+		x.env.fx.Interim = append(x.env.fx.Interim, *r)
 		return
 	}
 	x.answer.become(answerCollecting)
@@ -308,7 +309,7 @@ func (x *Exchange) appendAnswerFields(now time.Time, dst []byte, h *http1.Head) 
 // out.
 func (x *Exchange) HandleAnswerBody(p []byte) {
 	x.outcome.Bytes += int64(len(p))
-	x.env.down.add(p)
+	x.env.down.add(&x.env.fx.Body, p)
 }
 
 // HandleAnswerEnd ends an exchange whose answer is complete. trailer says that it had a trailer section,

@@ -1,23 +1,91 @@
 package exchange
 
-import "weir/internal/net/http1"
+import (
+	"net/netip"
+
+	"weir/internal/net/http1"
+)
 
 // What an exchange passes on are values, which its carriers write in the form of their protocol. A list
 // of fields is one in the form of http1.AppendField, so that HTTP/1.1 copies it.
 
-// A Request is a request for a target, for an own endpoint or to be stored. All of it is borrowed.
+// A Request is a request for a target, for an own endpoint or to be stored. It is borrowed.
 type Request struct {
-	Method     http1.Method
-	MethodText []byte
-	Target     []byte // in origin-form or asterisk-form
-	Host       []byte // empty: that of the target, or, if the request is not for a target, none
-	Fields     []byte // without Host, and without those of the connection and the framing
+	Method http1.Method
 	// Framing says how the end of the body is known to the target: BodyChunked by a transfer coding,
 	// otherwise by Length. That is -1 if no length is to be announced.
 	Framing http1.Framing
 	Length  int64
 	Upgrade string // the protocols to which the target may switch; empty: none
-	Body    []byte // what has been received of it
+	Body    []byte // what has been received of it; nil: nothing
+	// Head has the request line, the Host and the fields in the form of HTTP/1.1, so that such a carrier
+	// copies it. It is without the fields of the connection and the framing.
+	Head                       []byte
+	target, line, host, fields int // where these begin in Head: target, lines after the first, value of Host, others
+}
+
+// MethodText returns the method, and Target the target, in origin-form or asterisk-form.
+func (r *Request) MethodText() []byte { return r.Head[:r.target-1] }
+func (r *Request) Target() []byte     { return r.Head[r.target : r.line-len(" HTTP/1.1\r\n")] }
+
+// Host returns the host; nil: the target gets its own, which Head lacks at HostAt.
+func (r *Request) Host() []byte {
+	if r.fields == r.line {
+		return nil
+	}
+	return r.Head[r.host : r.fields-len("\r\n")]
+}
+func (r *Request) HostAt() int { return r.line }
+
+// Fields returns the other fields.
+func (r *Request) Fields() []byte { return r.Head[r.fields:] }
+
+// NewRequest returns a request that has only a request line and a Host, for tests.
+func NewRequest(h *http1.Head) (r Request) {
+	r.begin(nil, h, h.Host)
+	return r
+}
+
+// begin makes r the request of h, with memory for its fields, which the caller appends to Head. For a
+// target that gets its own host, the host is nil.
+func (r *Request) begin(b []byte, h *http1.Head, host []byte) {
+	b = http1.AppendForwardLine(b, h)
+	r.target, r.line = len(h.MethodText)+1, len(b)
+	if host != nil {
+		b = http1.AppendField(b, "Host", host)
+		r.host = len(b) - len(host) - len("\r\n")
+	}
+	r.Head, r.fields = b, len(b)
+	r.Method, r.Framing, r.Length = h.Method, h.Framing, h.Length
+}
+
+// exists reports whether there is a request.
+func (r *Request) exists() bool { return r.Head != nil }
+
+// add adds a piece of the body.
+func (r *Request) add(e *Env, p []byte) {
+	if r.Body == nil {
+		r.Body = e.take()
+	}
+	r.Body = append(r.Body, p...)
+}
+
+// drop frees the memory of r.
+func (r *Request) drop(e *Env) {
+	if r.Head != nil {
+		e.give(r.Head)
+		e.give(r.Body)
+		*r = Request{}
+	}
+}
+
+// bytes returns the size of the memory of r.
+func (r *Request) bytes() int { return cap(r.Head) + cap(r.Body) }
+
+// An OwnRequest is a whole request to an own endpoint.
+type OwnRequest struct {
+	*Request
+	From netip.Addr // the client, behind trusted proxies not the peer of the connection
 }
 
 // A Response is the head of a response for the client. All of it is borrowed.
@@ -36,82 +104,22 @@ type Response struct {
 	Unread bool
 }
 
-// A message is the memory of a [Request].
-type message struct {
-	method               http1.Method
-	head                 []byte // method, target, host and fields; nil: there is no message
-	target, host, fields int    // where these begin
-	framing              http1.Framing
-	length               int64
-	upgrade              string
-	body                 []byte // nil: nothing has been received
-}
-
-// begin makes m the request of h, with memory for its fields, which the caller appends to m.head. The
-// host is left out for a target that gets its own.
-func (m *message) begin(b []byte, h *http1.Head, host []byte) {
-	b = append(b, h.MethodText...)
-	m.target = len(b)
-	b = http1.AppendTarget(b, h)
-	m.host = len(b)
-	b = append(b, host...)
-	m.head, m.fields = b, len(b)
-	m.method, m.framing, m.length = h.Method, h.Framing, h.Length
-}
-
-// request returns the request, to be passed on.
-func (m *message) request() Request {
-	return Request{Method: m.method, MethodText: m.head[:m.target], Target: m.head[m.target:m.host],
-		Host: m.head[m.host:m.fields], Fields: m.head[m.fields:], Framing: m.framing, Length: m.length,
-		Upgrade: m.upgrade, Body: m.body}
-}
-
-// exists reports whether there is a message.
-func (m *message) exists() bool { return m.head != nil }
-
-// add adds a piece of the body.
-func (m *message) add(e *Env, p []byte) {
-	if m.body == nil {
-		m.body = e.take()
-	}
-	m.body = append(m.body, p...)
-}
-
-// drop frees the memory of m.
-func (m *message) drop(e *Env) {
-	if m.head != nil {
-		e.give(m.head)
-		e.give(m.body)
-		*m = message{}
-	}
-}
-
-// bytes returns the size of the memory of m.
-func (m *message) bytes() int { return cap(m.head) + cap(m.body) }
-
-// pieces are bytes of a body that one call passes on. The first piece is borrowed from the caller; if
-// more follow, all are copied.
+// pieces is memory for bytes of a body that come in several pieces in one call.
 type pieces struct {
 	b    []byte
-	copy []byte // memory of copies
-	own  bool   // b is a part of it
+	used bool
 }
 
-// add adds a piece, which must not change until the effects were carried out.
-func (p *pieces) add(b []byte) {
+// add adds a piece to all, which borrows the first one and copies them all if more follow. Pieces must
+// not change until the effects were carried out.
+func (p *pieces) add(all *[]byte, b []byte) {
 	switch {
-	case len(p.b) == 0:
-		p.b, p.own = b, false
+	case len(*all) == 0:
+		*all, p.used = b, false
 		return
-	case !p.own:
-		p.copy, p.own = append(p.copy[:0], p.b...), true
+	case !p.used:
+		p.b, p.used = append(p.b[:0], *all...), true
 	}
-	p.copy = append(p.copy, b...)
-	p.b = p.copy
-}
-
-// take returns the bytes, and leaves none.
-func (p *pieces) take() (b []byte) {
-	b, p.b = p.b, nil
-	return b
+	p.b = append(p.b, b...)
+	*all = p.b
 }

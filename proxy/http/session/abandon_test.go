@@ -25,7 +25,8 @@ func ExampleUpstream_HandleAbandoned() {
 // readAbandoned feeds the answer to a request of a method in pieces of at most n bytes, until it has ended.
 func readAbandoned(x *exchange.Abandoned, method http1.Method, answer string, n int) (end AbandonedEnd, left int) {
 	u := NewUpstream(&http1.Limits{}, new(http1.Head))
-	u.Append(nil, &exchange.Effects{Forward: &exchange.Request{Method: method}}, "")
+	r := exchange.NewRequest(&http1.Head{Method: method})
+	u.Append(nil, &exchange.Effects{Forward: &r}, "")
 	unread, rest := "", answer
 	for rest != "" && end == AbandonedNone {
 		piece := rest[:min(n, len(rest))]

@@ -29,8 +29,10 @@ func (b *both) HandleUpstreamClosed(now time.Time, err error) {
 // MoveEffects has all that is sent on the upstream connection in Upstream.
 func (b *both) MoveEffects(now time.Time, fx *Effects) {
 	b.Session.MoveEffects(now, fx)
-	b.sent = append(b.up.Append(b.sent[:0], &fx.Effects, "target:8081"), fx.Upstream...)
-	fx.Upstream = b.sent
+	if fx.Forward != nil || len(fx.Upload) > 0 || fx.Uploaded {
+		b.sent = b.up.Append(b.sent[:0], &fx.Effects, "target:8081")
+		fx.Upstream = b.sent
+	}
 }
 
 // Effects are those to be moved.
@@ -44,5 +46,5 @@ func ownBytes(fx *Effects) []byte {
 	if fx.Own == nil {
 		return nil
 	}
-	return append(AppendRequest(nil, fx.Own, ""), fx.Own.Body...)
+	return append(AppendRequest(nil, fx.Own.Request, ""), fx.Own.Body...)
 }

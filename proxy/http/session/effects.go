@@ -42,7 +42,9 @@ func (s *Session) Incomplete() bool {
 
 // MoveEffects continues with the request if the exchange reads again, and moves the effects to fx.
 func (s *Session) MoveEffects(now time.Time, fx *Effects) {
-	s.readOn(now)
+	if s.paused {
+		s.readOn(now)
+	}
 	if s.Exchange.Ended() {
 		s.settle()
 	}

@@ -22,13 +22,14 @@ func seenBy(t *testing.T, from netip.Addr, fields string) (seen string, disbelie
 	b.env.Settings.Underscores = true
 	b.s = newBoth(b.now, &b.env, from, false)
 	b.s.HandleClient(b.now, []byte("GET / HTTP/1.1\r\nHost: x\r\n"+fields+"\r\n"))
+	disbelieved = b.s.Effects(b.now).Claims
 	b.s.Exchange.HandleAcquired(b.now, true)
 	fx := b.s.Effects(b.now)
 	sent, ok := strings.CutPrefix(string(fx.Upstream), "GET / HTTP/1.1\r\nHost: x\r\n")
 	if !ok || !strings.HasSuffix(sent, "Via: 1.1 weir\r\n\r\n") {
 		t.Fatalf("the target is sent %q", sent)
 	}
-	return strings.TrimSuffix(sent, "Via: 1.1 weir\r\n\r\n"), fx.Claims
+	return strings.TrimSuffix(sent, "Via: 1.1 weir\r\n\r\n"), disbelieved
 }
 
 // TestOrigin tests what the target receives about the origin of a request, whatever the client
@@ -192,7 +193,7 @@ func TestStoredRequestID(t *testing.T) {
 		s := newBoth(p.now, &p.env, client, false)
 		s.HandleClient(p.now, []byte("POST / HTTP/1.1\r\nHost: x\r\nX-Request-Id: forged\r\n\r\n"))
 		id := string(s.Exchange.RequestID())
-		if head := string(s.Effects(p.now).Store.Fields); strings.Count(head, "X-Request-Id:") != 1 ||
+		if head := string(s.Effects(p.now).Store.Fields()); strings.Count(head, "X-Request-Id:") != 1 ||
 			!strings.Contains(head, "X-Request-Id: "+id) || (id == "forged") != trusted {
 			t.Errorf("%v has the id %s, and is stored as %q", client, id, head)
 		}

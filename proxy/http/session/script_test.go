@@ -315,7 +315,7 @@ func (p *player) store(k *exchange.DeferredRequest) {
 	if k.Callback != "" {
 		fmt.Fprintf(&p.log, "call back %s\n", k.Callback)
 	}
-	for line := range bytes.Lines(append(AppendRequestFields(nil, &k.Request, ""), k.Body...)) {
+	for line := range bytes.Lines(append(AppendRequestFields(nil, k.Request, ""), k.Body...)) {
 		fmt.Fprintf(&p.log, "stored %q\n", line)
 	}
 }

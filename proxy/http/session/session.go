@@ -183,7 +183,7 @@ func (s *Session) begin(now time.Time, h *http1.Head) {
 // one may be among the bytes that the client has sent meanwhile: then they are read first.
 func (s *Session) readOn(now time.Time) {
 	switch {
-	case !s.paused || s.state != stateExchanges:
+	case s.state != stateExchanges:
 	case s.Exchange.Refused() && s.unread > 0:
 		s.left = true
 	case s.Exchange.Refused() || s.Exchange.Reads():
@@ -279,9 +279,11 @@ var errShortage = &http1.Error{Status: 408, Reason: exchange.ShortOfMemory + ", 
 // HandleClosed handles the disconnect of the client.
 func (s *Session) HandleClosed(time.Time) {
 	if s.state == stateTunnel && s.clientEnded {
+		s.env.Begin()
 		s.Exchange.EndTunnel(exchange.ReleaseEnd) // what it sent before its end is still forwarded
+	} else {
+		s.Exchange.HandleLeft()
 	}
-	s.Exchange.HandleLeft()
 	s.state = stateClosing
 	s.deadline = time.Time{}
 }

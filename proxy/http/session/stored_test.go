@@ -88,7 +88,7 @@ func deliver(t *testing.T, k *exchange.DeferredRequest, from *both) {
 		*ans = answerFor("allow", len(ask.Counters))
 		return true
 	}
-	raw := AppendRequestFields(nil, &k.Request, "")
+	raw := AppendRequestFields(nil, k.Request, "")
 	raw = http1.AppendHeadEnd(http1.AppendFieldInt(raw, "Content-Length", int64(len(k.Body))))
 	raw = append(raw, k.Body...)
 	s := newBoth(p.now, &p.env, k.Client, false)

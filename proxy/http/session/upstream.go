@@ -66,13 +66,12 @@ func AppendRequest(dst []byte, r *exchange.Request, host string) []byte {
 
 // AppendRequestFields appends the head of a request without the fields of the framing and the empty line.
 func AppendRequestFields(dst []byte, r *exchange.Request, host string) []byte {
-	dst = http1.AppendRequestLine(dst, r.MethodText, r.Target)
-	if len(r.Host) > 0 {
-		dst = http1.AppendField(dst, "Host", r.Host)
-	} else {
-		dst = http1.AppendField(dst, "Host", host)
+	if r.Host() != nil {
+		return append(dst, r.Head...)
 	}
-	return append(dst, r.Fields...)
+	dst = append(dst, r.Head[:r.HostAt()]...)
+	dst = http1.AppendField(dst, "Host", host)
+	return append(dst, r.Fields()...)
 }
 
 // Handle passes bytes from the connection to its exchange, and returns how many it has consumed. If there

@@ -32,7 +32,7 @@ func (d *Dispatcher) Accept(now time.Time, k *exchange.DeferredRequest, from *ex
 		Rule: k.Rule.ID, Line: string(k.Line), Order: deferred.OrderKey, Accepted: now, Expires: now.Add(t.Wait()),
 		Due:    now.Add(k.RetryAfter),
 		Remote: netip.AddrPortFrom(k.Client, 0), TLS: from.Secure, Trusted: from.Trusted,
-		Head: session.AppendRequestFields(nil, &k.Request, ""), Body: bytes.Clone(k.Body), Callback: k.Callback,
+		Head: session.AppendRequestFields(nil, k.Request, ""), Body: bytes.Clone(k.Body), Callback: k.Callback,
 	}}
 	e := &p.Entry
 	_, _ = rand.Read(e.ID[:]) // never fails
@@ -66,7 +66,7 @@ func requestOf(k *exchange.DeferredRequest) *deferred.Request {
 	if !keys.Identifies(k.Rule.Key, k.Line) {
 		r.Sender = share.Of(k.Client).String()
 	}
-	r.Method, r.Target = k.MethodText, k.Target
+	r.Method, r.Target = k.MethodText(), k.Target()
 	return r
 }
 

@@ -35,7 +35,7 @@ func TestLookUp(t *testing.T) {
 	results := make(chan bool, 2*lookUpsMax)
 	look := func(addr string, key []byte) {
 		d.LookUp(time.Now(), &exchange.DeferredRequest{Rule: orders, Client: netip.MustParseAddr(addr),
-			Request: exchange.Request{MethodText: []byte("POST"), Target: []byte("/")},
+			Request: postRequest(),
 			Wishes:  deferred.Wishes{Key: key}}, func(known bool) { results <- known })
 	}
 	look("10.0.0.1", nil)

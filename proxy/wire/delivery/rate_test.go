@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/net/http1"
 	"weir/internal/net/share"
 	"weir/internal/test/testkit"
 	"weir/proxy/deferred"
@@ -147,10 +148,16 @@ func perKeyOne(t *testing.T) *rule.Rule {
 		"limit: {algorithm: fixed, limit: 1, window: 1}, defer: {perKey: 1}}\n").Rules.Rule(0)
 }
 
+// postRequest returns a request without fields and a body.
+func postRequest() *exchange.Request {
+	r := exchange.NewRequest(&http1.Head{MethodText: []byte("POST"), Target: []byte("/"), Host: []byte("x"), Length: -1})
+	return &r
+}
+
 // accepts stores a request without fields and a body, and returns the result.
 func (d *Dispatcher) accepts(t *testing.T, now time.Time, k *exchange.DeferredRequest) deferred.Stored {
 	t.Helper()
-	k.Request = exchange.Request{MethodText: []byte("POST"), Target: []byte("/"), Host: []byte("x")}
+	k.Request = postRequest()
 	stored := make(chan deferred.Stored, 1)
 	d.Accept(now, k, &exchange.Peer{}, func(s deferred.Stored) { stored <- s })
 	return testkit.Receive(t, stored, "the result of storing")

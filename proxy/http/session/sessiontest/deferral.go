@@ -65,8 +65,8 @@ func (f *front) store(k *exchange.DeferredRequest) {
 		return
 	case k.Rule.ID != "later" || !bytes.Equal(k.Body, w.up(r.id, 0, r.body)) || r.body > deferMax:
 		f.wrong("request %d of %d bytes is stored by rule %s with %d bytes", r.id, r.body, k.Rule.ID, len(k.Body))
-	case string(k.MethodText) != r.method || !strings.Contains(string(k.Fields), "X-Req: "+itoa(int(r.id))+"\r\n"):
-		f.wrong("request %d is stored as %q %q", r.id, k.MethodText, k.Fields)
+	case string(k.MethodText()) != r.method || !strings.Contains(string(k.Fields()), "X-Req: "+itoa(int(r.id))+"\r\n"):
+		f.wrong("request %d is stored as %q %q", r.id, k.MethodText(), k.Fields())
 	}
 	f.log.Note(w.Now, "store request", int64(r.id), "")
 	f.storing = true

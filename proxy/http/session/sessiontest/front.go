@@ -135,7 +135,7 @@ func (f *front) apply() {
 			f.release(fx.Release, fx.Abandoned)
 		}
 		if fx.Own != nil {
-			f.askOwn(session.AppendRequest(nil, fx.Own, ""), fx.Own.Body)
+			f.askOwn(session.AppendRequest(nil, fx.Own.Request, ""), fx.Own.Body)
 		}
 		f.close(fx.Close)
 		if fx.Stream {
