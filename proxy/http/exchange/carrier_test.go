@@ -70,6 +70,9 @@ func (c *stored) feed(t *testing.T) {
 	if c.x.Refused() {
 		c.x.HandleUnread(c.now, true)
 	}
+	if c.x.Held() && c.x.Reads() {
+		c.collect() // the head of a request whose body follows
+	}
 	for c.x.Reads() {
 		ev, err := c.reader.Next(c.request, &c.head)
 		if err != nil {
@@ -82,16 +85,7 @@ func (c *stored) feed(t *testing.T) {
 			c.x.HandleBody(c.now, ev.Data)
 		}
 	}
-	var fx exchange.Effects
-	c.x.MoveEffects(&fx)
-	if fx.Response != nil {
-		c.response = *fx.Response
-	}
-	c.body, c.complete = c.body+string(fx.Body), c.complete || fx.Complete
-	if fx.Forward != nil {
-		c.forward, c.upload = *fx.Forward, string(fx.Forward.Body)
-	}
-	c.upload, c.uploaded = c.upload+string(fx.Upload), c.uploaded || fx.Uploaded
+	fx := c.collect()
 	if c.x.Ended() {
 		c.end, _ = c.x.End()
 	}
@@ -103,6 +97,20 @@ func (c *stored) feed(t *testing.T) {
 		c.x.HandleAdmitted(c.now)
 		c.feed(t)
 	}
+}
+
+// collect collects the effects, and returns them.
+func (c *stored) collect() (fx exchange.Effects) {
+	c.x.MoveEffects(&fx)
+	if fx.Response != nil {
+		c.response = *fx.Response
+	}
+	c.body, c.complete = c.body+string(fx.Body), c.complete || fx.Complete
+	if fx.Forward != nil {
+		c.forward, c.upload = *fx.Forward, string(fx.Forward.Body)
+	}
+	c.upload, c.uploaded = c.upload+string(fx.Upload), c.uploaded || fx.Uploaded
+	return fx
 }
 
 // wants fails unless the answer is one of that status with that body, and the exchange has
