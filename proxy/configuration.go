@@ -46,7 +46,7 @@ func (p *proxy) registerReloads() {
 		p.OnReload(func() error { _, err := p.limits.Reload(time.Now()); return err }, "limits")
 	}
 	if c.Edge.CAFile != "" {
-		p.OnReload(func() error { return p.targets.reload(p.front) }, "certificates")
+		p.OnReload(func() error { return p.targets.reload(p.server) }, "certificates")
 	}
 }
 

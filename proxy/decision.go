@@ -89,12 +89,12 @@ func (p *proxy) drain(ctx context.Context) int {
 		}
 		cut <- p.port.Drain(ctx)
 	}()
-	return p.front.Drain(ctx) + <-cut
+	return p.server.Drain(ctx) + <-cut
 }
 
 // listening returns the listening sockets, for a successor.
 func (p *proxy) listening() []syscall.Conn {
-	all := p.front.Sockets()
+	all := p.server.Sockets()
 	if l, ok := p.socks.admin.(syscall.Conn); ok {
 		all = append(all, l)
 	}

@@ -38,7 +38,7 @@ func (p *proxy) openDeferral(takeover bool) (err error) {
 // startDeferral starts the deliveries.
 func (p *proxy) startDeferral() {
 	if p.deferral != nil {
-		p.deferral.Start(p.front.Deliver)
+		p.deferral.Start(p.server.Deliver)
 		p.deferral.Register(p.Metrics)
 	}
 }

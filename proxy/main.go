@@ -92,7 +92,7 @@ func (p *proxy) live(ctx context.Context) error {
 	if l.Source != admin.SourceDefault {
 		from = l.Source
 	}
-	log.Info("Ready", "addr", p.front.Addr(), "targets", p.targets.inForce(), "limit", l.Config.String(), "limitFrom",
+	log.Info("Ready", "addr", p.server.Addr(), "targets", p.targets.inForce(), "limit", l.Config.String(), "limitFrom",
 		from)
 	following, leave := context.WithCancel(ctx)
 	var advised sync.WaitGroup

@@ -30,7 +30,7 @@ type proxy struct {
 	deferral  *delivery.Dispatcher // nil without DEFER_URL
 	limitFrom func() string        // says where the limit of the settings comes from
 	finish    time.Duration        // how long deliveries may take to finish when the proxy ends
-	front     *wire.Server         // nil until serve
+	server    *wire.Server         // nil until serve
 	adaptive  *adaptive.Adaptive   // follows the advisor; nil until serve
 }
 

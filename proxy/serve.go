@@ -45,7 +45,7 @@ func (p *proxy) serve(ctx context.Context, access wire.Access) error {
 	}
 	var own *service.Endpoints
 	w.Own = func(front *wire.Server) *service.Endpoints {
-		p.front, p.adaptive = front, p.newAdaptive(front)
+		p.server, p.adaptive = front, p.newAdaptive(front)
 		own = p.endpoints()
 		return own
 	}
@@ -75,12 +75,12 @@ func (p *proxy) report() {
 	p.limits.RegisterMetrics(p.Metrics)
 	p.rules.RegisterMetrics(p.Metrics)
 	p.adaptive.RegisterMetrics(p.Metrics)
-	p.front.Register(p.Metrics)
+	p.server.Register(p.Metrics)
 	p.registerReloads()
 	p.Health.Component("rules", func() any { return p.rules.Health() })
 	p.Health.Component("store", func() any { return admin.StoreHealth(p.store) })
 	if len(p.config.Targets) > 0 {
-		p.Health.Component("targets", func() any { return admin.TargetsHealth(p.front.Targets.Up()) })
+		p.Health.Component("targets", func() any { return admin.TargetsHealth(p.server.Targets.Up()) })
 	}
 }
 
@@ -91,9 +91,9 @@ func (p *proxy) endpoints() *service.Endpoints {
 	p.rules.Register(own)
 	p.adaptive.Register(own)
 	admin.RegisterReload(own, p.limits, p.rules)
-	(&admin.Keys{Set: p.rules.Set, HalfLife: tally.KeysHalfLife, Store: keyStore{p.front, p.store}}).Register(own)
+	(&admin.Keys{Set: p.rules.Set, HalfLife: tally.KeysHalfLife, Store: keyStore{p.server, p.store}}).Register(own)
 	admin.RegisterDecisions(own, func(id string) (any, bool) {
-		if decision, ok := p.front.Recall(id); ok || p.port == nil {
+		if decision, ok := p.server.Recall(id); ok || p.port == nil {
 			return decision, ok
 		}
 		return p.port.Recall(id)
@@ -103,9 +103,9 @@ func (p *proxy) endpoints() *service.Endpoints {
 	}
 	(&admin.Targets{
 		None:    len(p.targets.settings) == 0,
-		Status:  func() any { return p.front.Targets.Status() },
-		Gates:   func(target string, limit int) any { return p.front.Gates.Report(target, limit) },
-		Replace: func(urls []string) (int, error) { return p.targets.replace(p.front, urls) },
+		Status:  func() any { return p.server.Targets.Status() },
+		Gates:   func(target string, limit int) any { return p.server.Gates.Report(target, limit) },
+		Replace: func(urls []string) (int, error) { return p.targets.replace(p.server, urls) },
 	}).Register(own)
 	return own
 }

@@ -194,8 +194,8 @@ func (p *proxy) succeed() error {
 	log.Info("Took the port over; the previous proxy drains")
 	for _, l := range s.leaving {
 		log.Warn("BIND has changed; the address of the previous proxy is no longer served", "addr", l.Addr(), "now",
-			p.front.Addr())
-		p.front.Leave(l)
+			p.server.Addr())
+		p.server.Leave(l)
 	}
 	kept := append(append([]net.Listener{s.admin, s.decision}, s.data...), s.leaving...)
 	for _, l := range s.taken.Sockets {

@@ -52,16 +52,16 @@ func (u *upstreamConn) abandon(now time.Time, c *client, left *exchange.Abandone
 	t := u.target
 	a := &abandoned{Abandoned: *left, client: share.Of(left.Client), answer: c.answer, route: c.route}
 	a.learns = left.Status == 0 && !c.paced
-	t.side.line.Hand(&c.wait, &a.wait)
+	t.server.line.Hand(&c.wait, &a.wait)
 	a.wait.Value.abandoned = u
 	u.abandoned, u.timed = a, false
 	a.beyond = !t.left.share.Admits(a.client, 1, t.abandonedMax())
 	t.left.add(a, 1)
-	t.side.counts.Abandoned.Inc()
+	t.server.counts.Abandoned.Inc()
 	u.conn.SetDeadline(a.By)
 	if a.beyond {
-		t.side.counts.AbandonedBeyond.Inc()
-		if t.side.front.cfg.Gate.Mode != gate.On {
+		t.server.counts.AbandonedBeyond.Inc()
+		if t.server.shared.cfg.Gate.Mode != gate.On {
 			u.conn.Close()
 		}
 	}
@@ -79,14 +79,14 @@ func (l *abandonedBy) add(a *abandoned, n int64) {
 }
 
 // abandonedMax returns how many connections all clients may leave behind.
-func (t *target) abandonedMax() int64 { return int64(max(1, t.side.connsPerTarget/abandonedPart)) }
+func (t *target) abandonedMax() int64 { return int64(max(1, t.server.connsPerTarget/abandonedPart)) }
 
 // refuses reports whether a client has left so many connections behind that it may send no further
 // requests: some beyond its share, or as many as it may leave while others leave none. What others
 // leave does not matter, or a client could be refused for what another one does.
 func (t *target) refuses(by netip.Addr) bool {
 	l := &t.left
-	if l.share.Total()+l.beyond.Total() == 0 || t.side.front.cfg.Gate.Mode != gate.On {
+	if l.share.Total()+l.beyond.Total() == 0 || t.server.shared.cfg.Gate.Mode != gate.On {
 		return false
 	}
 	client := share.Of(by)
@@ -133,7 +133,7 @@ func (u *upstreamConn) abandonedLate(now time.Time) {
 		u.conn.SetDeadline(by)
 		return
 	}
-	u.target.side.counts.AbandonedLate.Inc()
+	u.target.server.counts.AbandonedLate.Inc()
 	u.learn(now, exchange.FaultTimeout)
 	u.conn.Close()
 	u.target.note(now)

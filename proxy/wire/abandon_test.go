@@ -56,7 +56,7 @@ func (r *rig) leave(w *works, conn *testkit.Conn, text string) {
 			return true
 		}
 		waiting := 0
-		r.sides.each(func(s *loopServer, _ time.Time) { waiting += s.line.Len() })
+		r.loops.each(func(s *loopServer, _ time.Time) { waiting += s.line.Len() })
 		return waiting > 0
 	})
 	conn.Reset()
@@ -92,7 +92,7 @@ func TestLeavingClientsKeepTheirPlaces(t *testing.T) {
 	}
 	good.Close()
 	checkBaseLine(r)
-	g := r.sides.gate(r.Targets.All()[0])
+	g := r.loops.gate(r.Targets.All()[0])
 	if g.Taken() != 0 || r.lines.Taken() != 0 {
 		t.Errorf("in the end %d places are taken, %d in the lines", g.Taken(), r.lines.Taken())
 	}
@@ -270,7 +270,7 @@ func TestLongAbandonedRequestsKeepTheirPlaces(t *testing.T) {
 		good.Ask(get, 200)
 		b.next(t)
 	}
-	g, atTarget := r.sides.gate(r.Targets.All()[0]), 0
+	g, atTarget := r.loops.gate(r.Targets.All()[0]), 0
 	for range attacks {
 		c := r.dialFrom("127.0.0.2")
 		c.Send(request("/held"))
@@ -400,7 +400,7 @@ func TestIncompleteRequestIsNotAwaited(t *testing.T) {
 func TestGateLearnsFromAbandonedAnswers(t *testing.T) {
 	w := newWorks()
 	r := startWith(t, gated(16), newTarget(t, w.script).url(), "EVENT_LOOPS", "1")
-	look := func() gate.State { return r.sides.gate(r.Targets.All()[0]).Look() }
+	look := func() gate.State { return r.loops.gate(r.Targets.All()[0]).Look() }
 	for range 12 { // it knows nothing before the eighth
 		r.leave(w, r.dial(), request("/"))
 		r.abandoned(1)
@@ -423,7 +423,7 @@ func TestAbandonedRequestsKeepNoClients(t *testing.T) {
 		conn := r.dial()
 		conn.Send(request("/"))
 		<-w.read
-		r.sides.each(func(s *loopServer, _ time.Time) {
+		r.loops.each(func(s *loopServer, _ time.Time) {
 			s.loop.Each(func(_ *loop.Conn, h loop.Handler) {
 				if c, ok := h.(*client); ok {
 					held = append(held, weak.Make(c))

@@ -94,7 +94,7 @@ type accessSide struct {
 
 // wrote logs a finished request. The target is still known.
 func (c *client) wrote(now time.Time, o *exchange.Outcome) {
-	a := c.side.access
+	a := c.server.access
 	if a == nil || o.Own {
 		return
 	}

@@ -86,7 +86,7 @@ func (c *client) hold(t *target) bool {
 // take records at the gate that the exchange is at the target, unless it is a stream.
 func (c *client) take(now time.Time, t *target) {
 	if t.gated() && !c.wait.Streams() {
-		c.side.line.Take(now, &c.wait, t.gate.Usual(c.likely()))
+		c.server.line.Take(now, &c.wait, t.gate.Usual(c.likely()))
 	}
 }
 
@@ -133,7 +133,7 @@ func (c *client) stream(now time.Time) bool {
 		o := c.x.OutcomeSoFar()
 		t.learnt(now, c, &o)
 	}
-	c.side.line.Give(now, &c.wait)
+	c.server.line.Give(now, &c.wait)
 	t.note(now)
 	t.freed()
 	return true

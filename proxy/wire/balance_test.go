@@ -89,7 +89,7 @@ func (r *rig) statusOf(m *member) roster.Status {
 // before them.
 func (r *rig) known(url, status string) bool {
 	for _, spec := range r.Targets.All() {
-		for t := range r.sides.of(spec) {
+		for t := range r.loops.of(spec) {
 			if spec.URL == url && upstream.Status(t.Status.Load()).String() != status {
 				return false
 			}

@@ -84,7 +84,7 @@ func TestPrivateRequestsWaitForTheirOwnTarget(t *testing.T) {
 	a.gate.next(t)
 	r.until("they wait for a", func() bool {
 		parked := 0
-		r.sides.each(func(s *loopServer, _ time.Time) { parked += s.parked })
+		r.loops.each(func(s *loopServer, _ time.Time) { parked += s.parked })
 		return parked == all-1
 	})
 	other := r.dial()
@@ -170,7 +170,7 @@ func TestGateLearnsFromUploads(t *testing.T) {
 		b.next(t)
 		c.Status(200)
 	}
-	if look := r.sides.gate(r.Targets.All()[0]).Look(); look.Median == 0 {
+	if look := r.loops.gate(r.Targets.All()[0]).Look(); look.Median == 0 {
 		t.Errorf("after twelve answers the gate is %+v", look)
 	}
 }

@@ -16,7 +16,7 @@ import (
 //
 // Owned by its loop.
 type client struct {
-	side     *loopServer
+	server   *loopServer
 	conn     *loop.Conn // nil for a delivery
 	delivery *carried   // nil for a connection
 	s        *session.Session
@@ -153,7 +153,7 @@ func (c *client) apply(now time.Time) {
 
 // note counts the decisions and outcomes that the session reports.
 func (c *client) note(now time.Time, fx *session.Effects) {
-	s := c.side
+	s := c.server
 	if fx.Seen != nil && s.access != nil {
 		c.notice.keep(fx.Seen.Head, fx.Seen.Client)
 	}
@@ -166,10 +166,10 @@ func (c *client) note(now time.Time, fx *session.Effects) {
 	}
 	if fx.Claims > 0 {
 		s.counts.Disbelieved.Add(uint64(fx.Claims))
-		s.front.claims.note(c.x.Remote)
+		s.shared.claims.note(c.x.Remote)
 	}
 	if fx.OriginsDiffer {
-		s.front.differing.note(c.x.Remote)
+		s.shared.differing.note(c.x.Remote)
 	}
 	if fx.Matched != nil {
 		s.matched(now, c, fx.Matched)
@@ -186,7 +186,7 @@ func (c *client) note(now time.Time, fx *session.Effects) {
 	}
 	if fx.Report != nil {
 		if fx.Report.Looped {
-			s.front.looped.Add(1)
+			s.shared.looped.Add(1)
 		}
 		c.wrote(now, fx.Report)
 		c.learn(now, fx.Report)
@@ -218,7 +218,7 @@ func (c *client) read(fx *session.Effects) {
 // wake sets the alarm for the time at which the session's queue slot is due.
 func (c *client) wake(at time.Time) {
 	if c.alarm == nil {
-		c.alarm = c.side.loop.NewAlarm(func(now time.Time) {
+		c.alarm = c.server.loop.NewAlarm(func(now time.Time) {
 			if c.closed || c.gateLate(now) {
 				return
 			}
@@ -248,7 +248,7 @@ func (c *client) write(now time.Time, b []byte) {
 func (c *client) send(now time.Time, fx *session.Effects) {
 	switch {
 	case fx.Forward != nil || len(fx.Upload) > 0 || fx.Uploaded:
-		s := c.side
+		s := c.server
 		s.up = c.upstream.http.Append(s.up[:0], &fx.Effects, c.upstream.target.spec.Host)
 		c.upstream.write(now, s.up)
 	case len(fx.Upstream) > 0:
@@ -271,7 +271,7 @@ func (c *client) arm() {
 // choose selects the next target for the exchange. If there is none, it reports that to the
 // session and returns false.
 func (c *client) choose(now time.Time) bool {
-	g := c.side.targets
+	g := c.server.targets
 	if c.at = g.Choose(now, &c.tried); c.at == nil {
 		c.x.HandleExhausted(now, len(g.Targets()) > 1, g.RetryAfter(now))
 		return false

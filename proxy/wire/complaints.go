@@ -30,7 +30,7 @@ func (t *target) noteGarbled(why error) {
 // look logs what has happened since the last call.
 func (c *complaints) look(now time.Time, f *Server) {
 	known := make(map[*roster.Target]*every.Sparse)
-	for _, s := range f.sides {
+	for _, s := range f.loops {
 		for spec, t := range *s.seen.Load() {
 			if known[spec] == nil {
 				known[spec] = cmp.Or(c.answers[spec], new(every.Sparse))

@@ -29,7 +29,7 @@ func TestGarbledAnswersAreLogged(t *testing.T) {
 				r.dial().Ask(get, http.StatusBadGateway)
 			}
 			r.until("housekeeping has seen them", func() bool {
-				for _, s := range r.sides {
+				for _, s := range r.loops {
 					for _, seen := range *s.seen.Load() {
 						if seen.garbled.Load() != nil {
 							return false

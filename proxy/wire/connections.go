@@ -39,7 +39,7 @@ func (c *client) shareConnections() {
 	if addr := c.x.ClientAddr(); addr != c.sharesAs {
 		c.sharesAs = addr
 		by := share.Of(addr)
-		c.wait.Of(by, by.Hash(c.side.front.seed))
+		c.wait.Of(by, by.Hash(c.server.shared.seed))
 	}
 }
 

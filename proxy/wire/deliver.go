@@ -63,7 +63,7 @@ const (
 // setDeferring prepares the loop for storing and delivering requests, if a queue is
 // configured.
 func (s *loopServer) setDeferring() {
-	cfg := &s.front.cfg
+	cfg := &s.shared.cfg
 	if cfg.Defer == nil {
 		return
 	}
@@ -80,8 +80,8 @@ func (s *loopServer) setDeferring() {
 
 // store stores a refused request.
 func (c *client) store(now time.Time, k *exchange.DeferredRequest) {
-	c.side.front.cfg.Defer(now, k, &c.x.Peer, func(stored deferred.Stored) {
-		c.side.loop.Post(func(now time.Time) {
+	c.server.shared.cfg.Defer(now, k, &c.x.Peer, func(stored deferred.Stored) {
+		c.server.loop.Post(func(now time.Time) {
 			c.x.HandleDeferred(now, &stored)
 			c.apply(now)
 		})
@@ -91,8 +91,8 @@ func (c *client) store(now time.Time, k *exchange.DeferredRequest) {
 
 // lookUp finds out whether an admitted request is stored already.
 func (c *client) lookUp(now time.Time, k *exchange.DeferredRequest) {
-	c.side.front.cfg.LookUp(now, k, func(known bool) {
-		c.side.loop.Post(func(now time.Time) {
+	c.server.shared.cfg.LookUp(now, k, func(known bool) {
+		c.server.loop.Post(func(now time.Time) {
 			c.x.HandleKnown(now, known)
 			c.apply(now)
 		})
@@ -104,7 +104,7 @@ func (c *client) lookUp(now time.Time, k *exchange.DeferredRequest) {
 // everything, the local store decides, so that a backlog does not reach the target all at once.
 func (s *loopServer) askForDelivery(now time.Time, x *exchange.Exchange, ask *store.Ask, ans *store.Answer) bool {
 	c := x.Owner.(*client)
-	if s.local != nil && s.front.cfg.Store.Mode() == store.FailOpen {
+	if s.local != nil && s.shared.cfg.Store.Mode() == store.FailOpen {
 		return s.local.Ask(now, ask, ans, c.decidedForDelivery)
 	}
 	if !s.lane.Ask(now, ask, ans, c.decidedForDelivery) {
@@ -122,7 +122,7 @@ func (c *client) decidedForDelivery(now time.Time, ans *store.Answer) {
 	if c.closed {
 		return
 	}
-	if ans.Mode == store.FailOpen && c.side.local != nil {
+	if ans.Mode == store.FailOpen && c.server.local != nil {
 		ans.Granted, ans.Decisions, ans.Mode = 0, ans.Decisions[:0], store.Closed
 	}
 	c.x.HandleAnswer(now, ans)
@@ -131,7 +131,7 @@ func (c *client) decidedForDelivery(now time.Time, ans *store.Answer) {
 
 // Deliver delivers a stored request. The loops take turns.
 func (f *Server) Deliver(d *Delivery) {
-	s := f.sides[f.turn.Add(1)%uint64(len(f.sides))]
+	s := f.loops[f.turn.Add(1)%uint64(len(f.loops))]
 	s.loop.Post(func(now time.Time) { s.deliver(now, d) })
 }
 
@@ -152,10 +152,10 @@ type carried struct {
 
 // deliver starts a delivery.
 func (s *loopServer) deliver(now time.Time, d *Delivery) {
-	c := &client{side: s, s: session.New(now, &s.deliveries, d.Remote, d.Secure)}
+	c := &client{server: s, s: session.New(now, &s.deliveries, d.Remote, d.Secure)}
 	c.x = &c.s.Exchange
 	k := &carried{Delivery: d, c: c, in: d.Request, unread: true,
-		answer: deferred.NewAnswer(&s.front.cfg.Session.ResponseHead, d.BytesMax)}
+		answer: deferred.NewAnswer(&s.shared.cfg.Session.ResponseHead, d.BytesMax)}
 	k.alarm = s.loop.NewAlarm(func(now time.Time) {
 		if !c.closed {
 			c.Expired(now)
@@ -182,8 +182,8 @@ func (k *carried) feed(now time.Time) bool {
 // note keeps the decisions and outcomes that the session reports. The arrival was counted
 // when the client sent the request.
 func (k *carried) note(now time.Time, fx *session.Effects) {
-	c, s := k.c, k.c.side
-	if fx.Matched != nil && s.front.cfg.Gate.Mode != gate.Off {
+	c, s := k.c, k.c.server
+	if fx.Matched != nil && s.shared.cfg.Gate.Mode != gate.Off {
 		s.noteRoute(c, fx.Matched)
 	}
 	if d := fx.Decided; d != nil && d.Answer.Granted == 0 {
@@ -218,7 +218,7 @@ func (k *carried) report(now time.Time, o *exchange.Outcome) {
 	}
 	if !t.Refused {
 		k.c.wrote(now, o)
-		k.c.side.counts.Delivered(now, o)
+		k.c.server.counts.Delivered(now, o)
 	}
 	k.c.learn(now, o)
 }
@@ -236,8 +236,8 @@ func (c *client) delivered(now time.Time) {
 	}
 	c.s.HandleClosed(now)
 	c.disown()
-	if t := &k.result; t.Refused && k.denied > 0 && k.denied <= k.HoldMax && !c.side.draining {
-		again := c.side.loop.NewAlarm(func(now time.Time) { c.side.deliver(now, k.Delivery) })
+	if t := &k.result; t.Refused && k.denied > 0 && k.denied <= k.HoldMax && !c.server.draining {
+		again := c.server.loop.NewAlarm(func(now time.Time) { c.server.deliver(now, k.Delivery) })
 		again.Set(now.Add(k.denied))
 		return
 	}

@@ -74,14 +74,14 @@ func TestDrainAnswersWhatIsOnItsWay(t *testing.T) {
 	r := start(t, newTarget(t, echoes).url())
 	conn := r.dial()
 	conn.Ask(get, 200)
-	drained := make(chan bool, len(r.sides))
-	for _, s := range r.sides {
+	drained := make(chan bool, len(r.loops))
+	for _, s := range r.loops {
 		s.loop.Post(func(now time.Time) {
 			s.drain(now.Add(testkit.Patience)) // so that the grace lasts
 			drained <- true
 		})
 	}
-	for range r.sides {
+	for range r.loops {
 		<-drained
 	}
 	conn.Send(get)

@@ -74,7 +74,7 @@ func (c *client) release(now time.Time, how exchange.Release, left *exchange.Aba
 func (c *client) leave() {
 	if c.at != nil {
 		if c.upstream == nil && c.own == nil {
-			now := c.side.loop.Now()
+			now := c.server.loop.Now()
 			c.at.Value.over(now, &c.wait)
 			c.at.Value.note(now)
 		}
@@ -116,7 +116,7 @@ func (c *client) learn(now time.Time, o *exchange.Outcome) {
 		status = http.StatusGatewayTimeout
 	case o.Fault != exchange.FaultNone:
 		status = http.StatusBadGateway
-	case c.at.Value.side.front.cfg.Gate.Mode == gate.On:
+	case c.at.Value.server.shared.cfg.Gate.Mode == gate.On:
 		status = c.at.Value.gate.Severity(status)
 	}
 	c.at.Value.answered(now, c.mark, status, o.Fault)

@@ -18,8 +18,8 @@ func (f *Server) bounds() gate.Config {
 
 // begin starts learning at the target's gate.
 func (t *target) begin() {
-	if !t.gated() && t.side.front.cfg.Gate.Mode != gate.Off {
-		t.gate.Begin(t.side.front.Gates, t.side.known())
+	if !t.gated() && t.server.shared.cfg.Gate.Mode != gate.Off {
+		t.gate.Begin(t.server.shared.Gates, t.server.known())
 	}
 }
 
@@ -30,7 +30,7 @@ const knownOf = 100
 // target begins with it, for example an instance that was just started: the requests that wait for
 // places at the others would otherwise all go to it at once.
 func (s *loopServer) known() (limit int) {
-	most, list := s.front.Gates.Bounds().Max, s.targets.Targets()
+	most, list := s.shared.Gates.Bounds().Max, s.targets.Targets()
 	for _, at := range list[:min(len(list), knownOf)] {
 		if n := at.Value.gate.Limit(); n < most {
 			limit = max(limit, n)
@@ -52,7 +52,7 @@ func (t *target) admitted(c *client) {
 	free, atTarget := t.gate.Now()
 	c.answer.InFlight = max(atTarget, 1)
 	if free < 0 && t.binds() && !t.bounded() {
-		t.side.counts.GateWould.Inc()
+		t.server.counts.GateWould.Inc()
 	}
 	c.answer.Full = c.answer.Full || free <= 0
 }
@@ -72,7 +72,7 @@ func (t *target) learns(now time.Time, a *gate.Answer, route uint16, o *exchange
 	if o.Answered.IsZero() && (o.Fault == exchange.FaultNone || o.Fault == exchange.FaultStreams) {
 		return // the client disconnected before the answer, or nothing was sent
 	}
-	a.Sent, a.Ago, a.Refused, a.Class = o.Complete, 0, unable(o), t.side.routes.Class(route, o.Method, o.Status)
+	a.Sent, a.Ago, a.Refused, a.Class = o.Complete, 0, unable(o), t.server.routes.Class(route, o.Method, o.Status)
 	if o.Answered != now && !o.Answered.IsZero() {
 		a.Ago = now.Sub(o.Answered)
 	}
@@ -80,14 +80,14 @@ func (t *target) learns(now time.Time, a *gate.Answer, route uint16, o *exchange
 }
 
 // likely returns the class that the answer is likely to have for the gate.
-func (c *client) likely() int { return c.side.routes.Likely(c.route, c.x.Method()) }
+func (c *client) likely() int { return c.server.routes.Likely(c.route, c.x.Method()) }
 
 // lengthen frees the places of exchanges that take long by themselves for others, if there are many:
 // from now on they count as streams. If nothing is answered at all, that cannot be told; then the
 // gate's limit rises.
 func (s *loopServer) lengthen(now time.Time) {
 	long, places := s.long[:0], 0
-	for w, had := range s.line.Held(now, s.front.cfg.Gate.Wait) {
+	for w, had := range s.line.Held(now, s.shared.cfg.Gate.Wait) {
 		if u, class := w.Value.on(); u != nil && u.target.gate.Long(class, had) {
 			long = append(long, w)
 		}
@@ -100,7 +100,7 @@ func (s *loopServer) lengthen(now time.Time) {
 			t.gate.Waits(now, first.Value.client.likely())
 		}
 	}
-	if len(long) > places/gate.LongPart/len(s.front.sides) {
+	if len(long) > places/gate.LongPart/len(s.shared.loops) {
 		s.longUntil = now.Add(gate.LongFor)
 		for _, w := range long {
 			w.Value.lengthen(now, w)
@@ -122,7 +122,7 @@ func (h occupant) on() (u *upstreamConn, class int) {
 	switch {
 	case h.abandoned != nil:
 		a := h.abandoned.abandoned
-		return h.abandoned, h.abandoned.target.side.routes.Likely(a.route, a.Method)
+		return h.abandoned, h.abandoned.target.server.routes.Likely(a.route, a.Method)
 	case h.client != nil && h.upstream != nil:
 		return h.upstream, h.likely()
 	}
@@ -141,7 +141,7 @@ func (h occupant) lengthen(now time.Time, w *upstream.Waiter[occupant]) {
 	} else {
 		h.paced = true
 	}
-	t.side.line.Lengthen(w)
+	t.server.line.Lengthen(w)
 	t.note(now)
 }
 
@@ -152,7 +152,7 @@ func (h occupant) long(now time.Time, w *upstream.Waiter[occupant], took time.Du
 	if u == nil {
 		return false
 	}
-	s := u.target.side
+	s := u.target.server
 	return now.Before(s.longUntil) && s.line.Overtaken(w) && u.target.gate.Long(class, took)
 }
 

@@ -79,7 +79,7 @@ func TestGateWaits(t *testing.T) {
 // A client that leaves before the answer says nothing about the target: however long it
 // has waited, its patience is no answer time.
 func TestGateLearnsNothingFromClientsThatLeave(t *testing.T) {
-	tg := &target{side: &loopServer{front: new(Server), routes: new(route.Table).NewLoop()}, gate: new(gates.Gate)}
+	tg := &target{server: &loopServer{shared: new(Server), routes: new(route.Table).NewLoop()}, gate: new(gates.Gate)}
 	tg.begin()
 	for i := range 1000 {
 		now := time.Unix(1, 0).Add(time.Duration(i) * 10 * time.Millisecond)
@@ -141,7 +141,7 @@ func TestGateBeginsWithTheFirstRequest(t *testing.T) {
 	r := startWith(t, tweak, busy.url(), "EVENT_LOOPS", "1")
 	r.Targets.Set([]*roster.Target{r.Targets.All()[0], {URL: idle.url(), Addr: idle.addr, Host: idle.addr}})
 	gates := func() (n int) {
-		r.sides.each(func(s *loopServer, _ time.Time) {
+		r.loops.each(func(s *loopServer, _ time.Time) {
 			for _, at := range s.targets.Targets() {
 				if at.Value.gate.Limit() > 0 {
 					n++
@@ -164,7 +164,7 @@ func TestGateBeginsWithTheFirstRequest(t *testing.T) {
 func TestGateWaitsWithoutConnectionTimeout(t *testing.T) {
 	r, b, held := holding(t, gated(1), "TARGET_WAIT_TIMEOUT", "1m", "TARGET_TIMEOUT", "1h")
 	waits := r.lineUp(1, get)
-	r.sides.each(func(s *loopServer, now time.Time) {
+	r.loops.each(func(s *loopServer, now time.Time) {
 		s.loop.Each(func(_ *loop.Conn, h loop.Handler) {
 			if c, ok := h.(*client); ok && c.gateBy && c.s.Deadline().Before(now.Add(30*time.Minute)) {
 				t.Errorf("who waits for a place has only %v", c.s.Deadline().Sub(now))

@@ -24,12 +24,12 @@ func gateRequest() (next func(), g *gates.Gate) {
 	f := &Server{Tally: tally.New(nil, nil), cfg: Config{Gate: gates.Settings{Mode: gate.On, Wait: gate.Wait, Min: 2},
 		Store: new(simredis.Store)}, seed: maphash.MakeSeed(), lines: upstream.NewLines(1)}
 	f.Gates = gates.New(gates.Config{Settings: f.cfg.Gate, Bounds: f.bounds()})
-	s := newSide(f, new(loop.Loop), 512)
+	s := newLoopServer(f, new(loop.Loop), 512)
 	now := time.Now()
-	f.sides = loops{s}
+	f.loops = loops{s}
 	s.addTarget(now, new(roster.Target), new(gates.Gate))
 	at := s.targets.Targets()[0]
-	c, t := &client{side: s, at: at}, at.Value
+	c, t := &client{server: s, at: at}, at.Value
 	m := &decide.Case{Policy: new(decide.Policy), Client: netip.MustParseAddr("192.0.2.7")}
 	o := exchange.Outcome{Method: http1.GET, Status: 200, Relayed: true}
 	t.begin()

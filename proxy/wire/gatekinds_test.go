@@ -30,12 +30,12 @@ func crowd() *Server {
 	f.Targets.Set([]*roster.Target{spec})
 	g := new(gates.Gate)
 	for range 2 {
-		s := &loopServer{front: f, loop: new(loop.Loop), connsPerTarget: 100, routes: f.routes.NewLoop()}
-		t := &target{side: s, spec: spec, gate: g, pool: upstream.NewPool[*upstreamConn, occupant](100, 100, 100)}
+		s := &loopServer{shared: f, loop: new(loop.Loop), connsPerTarget: 100, routes: f.routes.NewLoop()}
+		t := &target{server: s, spec: spec, gate: g, pool: upstream.NewPool[*upstreamConn, occupant](100, 100, 100)}
 		s.targets = upstream.NewGroup[*target](upstream.P2C, 0, inFlightOf, rand.New(rand.NewPCG(1, 2)))
 		t.at = s.targets.Add(t)
 		s.seen.Store(&map[*roster.Target]*target{spec: t})
-		f.sides = append(f.sides, s)
+		f.loops = append(f.loops, s)
 		f.connsPerTarget += s.connsPerTarget
 	}
 	return f
@@ -44,10 +44,10 @@ func crowd() *Server {
 // newGated is a target with a gate, which never ran.
 func newGated(least, most int, slo time.Duration) (*Server, *target) {
 	f := crowd()
-	f.sides = f.sides[:1]
+	f.loops = f.loops[:1]
 	f.cfg.Gate = gates.Settings{Mode: gate.Shadow, Min: least, Max: most, SLO: slo}
-	f.Gates = gates.New(gates.Config{Settings: f.cfg.Gate, Bounds: f.bounds(), Targets: f.Targets, Of: f.sides.gate})
-	t := (*f.sides[0].seen.Load())[f.Targets.All()[0]]
+	f.Gates = gates.New(gates.Config{Settings: f.cfg.Gate, Bounds: f.bounds(), Targets: f.Targets, Of: f.loops.gate})
+	t := (*f.loops[0].seen.Load())[f.Targets.All()[0]]
 	t.begin()
 	return f, t
 }
@@ -110,7 +110,7 @@ func TestGateKnowsKindsOfRequests(t *testing.T) {
 // Of streams and tunnels the gate learns nothing at their end: their clients set the pace.
 func TestGateLearnsNothingFromTheEndOfStreams(t *testing.T) {
 	_, tg := newGated(2, 64, 0)
-	now, c, stream := time.Unix(1_700_000_000, 0), &client{side: tg.side}, false
+	now, c, stream := time.Unix(1_700_000_000, 0), &client{server: tg.server}, false
 	answer := func(n int, took time.Duration) {
 		for range n {
 			now = now.Add(time.Millisecond)
@@ -152,7 +152,7 @@ func TestGateLearnsWhenStreamsBegin(t *testing.T) {
 			t.Fatal(line, err)
 		}
 	}
-	look := (*r.sides[0].seen.Load())[r.Targets.All()[0]].gate.Look()
+	look := (*r.loops[0].seen.Load())[r.Targets.All()[0]].gate.Look()
 	if look.Median == 0 || look.Limit == r.connsPerTarget {
 		t.Errorf("after 40 answers that have begun the gate is %+v", look)
 	}
@@ -163,8 +163,8 @@ func TestGateBeginsLikeOthers(t *testing.T) {
 	_, tg := newGated(2, 64, 0)
 	others := []*target{tg}
 	for range 2 {
-		o := &target{side: tg.side, gate: new(gates.Gate)}
-		o.at = tg.side.targets.Add(o)
+		o := &target{server: tg.server, gate: new(gates.Gate)}
+		o.at = tg.server.targets.Add(o)
 		others = append(others, o)
 	}
 	none := others[0].gate.Limit()
@@ -182,7 +182,7 @@ func TestGateBeginsLikeOthers(t *testing.T) {
 func TestGateTellsRefusalsFromOutages(t *testing.T) {
 	f, tg := newGated(2, 64, 0)
 	f.cfg.Gate.Mode = gate.On // in shadow mode it has no effect
-	now, c := time.Unix(1_700_000_000, 0), &client{side: tg.side}
+	now, c := time.Unix(1_700_000_000, 0), &client{server: tg.server}
 	answer := func(n, status int) {
 		for range n {
 			now = now.Add(time.Millisecond)
@@ -213,7 +213,7 @@ func TestGateCountsStreamsOnce(t *testing.T) {
 		}
 	})
 	r := startWith(t, func(c *Config) { c.Gate = gates.Settings{Mode: gate.On, Min: 2} }, target.url(), "EVENT_LOOPS", "1")
-	median := func() time.Duration { return r.sides.gate(r.Targets.All()[0]).Look().Median }
+	median := func() time.Duration { return r.loops.gate(r.Targets.All()[0]).Look().Median }
 	for range 6 { // the gate knows nothing before the eighth
 		r.dial().Ask(get, 200)
 	}
@@ -388,7 +388,7 @@ func TestGateUnderStress(t *testing.T) {
 		c.echo(s)
 	}))
 	r := startWith(t, gated(limit), target.url(), "EVENT_LOOPS", fmt.Sprint(loops))
-	r.sides.each(func(s *loopServer, _ time.Time) { s.lineLooks = true }) // nobody looks after a line but who is told to
+	r.loops.each(func(s *loopServer, _ time.Time) { s.lineLooks = true }) // nobody looks after a line but who is told to
 	var all sync.WaitGroup
 	for i := range clients {
 		c := r.dial()
@@ -409,13 +409,13 @@ func TestGateUnderStress(t *testing.T) {
 	if n := most.Load(); n > limit+loops-1 {
 		t.Errorf("%d requests were at the target at a time, with %d places and %d loops", n, limit, loops)
 	}
-	g := r.sides.gate(r.Targets.All()[0])
+	g := r.loops.gate(r.Targets.All()[0])
 	if n := g.Limit(); n != limit {
 		t.Errorf("the limit is %d, want %d however many loops there are", n, limit)
 	}
 	r.until("all places are free", func() bool {
 		var waiting atomic.Int64
-		r.sides.each(func(s *loopServer, _ time.Time) { waiting.Add(int64(s.line.Len())) })
+		r.loops.each(func(s *loopServer, _ time.Time) { waiting.Add(int64(s.line.Len())) })
 		_, atTarget := g.Now()
 		return g.Taken() == 0 && atTarget == 0 && g.Waiting.Load() == 0 && r.lines.Taken() == 0 && waiting.Load() == 0
 	})

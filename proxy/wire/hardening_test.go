@@ -293,7 +293,7 @@ func TestPipelineWithoutReading(t *testing.T) {
 // unsentMost is how many bytes wait at most for one connection.
 func (r *rig) unsentMost() int {
 	most := 0
-	for _, n := range gather(r.sides, func(s *loopServer, _ time.Time) (most int) {
+	for _, n := range gather(r.loops, func(s *loopServer, _ time.Time) (most int) {
 		s.loop.Each(func(c *loop.Conn, _ loop.Handler) { most = max(most, c.Unsent()) })
 		return most
 	}) {

@@ -18,7 +18,7 @@ func (s *loopServer) matched(now time.Time, c *client, m *decide.Case) {
 	switch {
 	case m.Lacks != nil:
 		s.counts.Traffic.Decided(false)
-	case s.front.cfg.Gate.Mode != gate.Off:
+	case s.shared.cfg.Gate.Mode != gate.Off:
 		s.noteRoute(c, m)
 	}
 }
@@ -32,16 +32,16 @@ func (s *loopServer) noteRoute(c *client, m *decide.Case) {
 	}
 	rank := min(m.Rank, upstream.Background-1)
 	if c.delivery != nil {
-		rank, c.class = upstream.Background, s.front.classes.Deferred()
+		rank, c.class = upstream.Background, s.shared.classes.Deferred()
 	}
 	c.wait.Ranked(rank)
 	if m.Client != c.from {
-		c.from, c.fromHash = m.Client, share.Of(m.Client).Hash(s.front.seed)
+		c.from, c.fromHash = m.Client, share.Of(m.Client).Hash(s.shared.seed)
 	}
 	key := uint64(0)
 	for i := range m.Hits {
 		if of := m.Hits[i].Key; len(of) > 0 {
-			key = maphash.Bytes(s.front.seed, of)
+			key = maphash.Bytes(s.shared.seed, of)
 			break
 		}
 	}
@@ -52,18 +52,18 @@ func (s *loopServer) noteRoute(c *client, m *decide.Case) {
 // the connections are the tighter bound, and requests wait for one of those.
 func (t *target) binds() bool {
 	limit := t.gate.Limit()
-	return limit > 0 && limit < t.side.front.connsPerTarget
+	return limit > 0 && limit < t.server.shared.connsPerTarget
 }
 
 // bounded reports whether this limit is enforced.
-func (t *target) bounded() bool { return t.binds() && t.side.front.cfg.Gate.Mode == gate.On }
+func (t *target) bounded() bool { return t.binds() && t.server.shared.cfg.Gate.Mode == gate.On }
 
 // free returns how many places the loop may still take at the target. It is negative after the
 // limit has fallen. A loop that has ejected the target gets no places from the others; it may
 // still have one, to test whether the target is back.
 func (t *target) free() int {
 	inFlight := t.pool.InFlight()
-	free := t.side.connsPerTarget - inFlight
+	free := t.server.connsPerTarget - inFlight
 	if !t.gated() {
 		return free
 	}
@@ -77,7 +77,7 @@ func (t *target) free() int {
 // places returns how many places the gate has for exchanges that have a connection to the target.
 func (t *target) places() int {
 	if !t.gated() {
-		return t.side.connsPerTarget
+		return t.server.connsPerTarget
 	}
 	return t.gate.Free()
 }
@@ -98,8 +98,8 @@ func (c *client) bound() *target {
 // this loop with a waiter of the given rank; otherwise nil. Rank upstream.Ranks means
 // that no waiter on this loop may take the place.
 func (t *target) rival(rank int) (r *target) {
-	sides := t.side.front.sides
-	t.side.line.Rival(rank, func(loop int) bool {
+	sides := t.server.shared.loops
+	t.server.line.Rival(rank, func(loop int) bool {
 		of := (*sides[loop].seen.Load())[t.spec]
 		if of == nil || upstream.Status(of.Status.Load()) != upstream.Up {
 			return false
@@ -125,7 +125,7 @@ func (s *loopServer) look(now time.Time) (l upstream.Look) {
 // admits reports whether the exchange of c may go to the target now. It may not overtake
 // those in the line.
 func (t *target) admits(now time.Time, c *client) bool {
-	if line := t.side.line; line.Len() > 0 || t.bounded() {
+	if line := t.server.line; line.Len() > 0 || t.bounded() {
 		free := t.free
 		if c.bound() != nil {
 			free = t.places
@@ -138,7 +138,7 @@ func (t *target) admits(now time.Time, c *client) bool {
 // over records that an exchange has given up its place at the target.
 func (t *target) over(now time.Time, w *upstream.Waiter[occupant]) {
 	t.pool.End(w)
-	t.side.line.Give(now, w)
+	t.server.line.Give(now, w)
 }
 
 // await makes c wait, for a bounded time, for a place at any target. The chosen target
@@ -146,7 +146,7 @@ func (t *target) over(now time.Time, w *upstream.Waiter[occupant]) {
 // same line, but for a place at its own target.
 func (c *client) await(now time.Time) {
 	t := c.at.Value
-	out := c.side.line.Join(now, &c.wait)
+	out := c.server.line.Join(now, &c.wait)
 	if out == &c.wait {
 		c.shed(now)
 		return
@@ -161,15 +161,16 @@ func (c *client) await(now time.Time) {
 	}
 	c.gateBy, c.lineAt = true, now
 	t.waits(now, 1)
-	if c.side.line.Ask(true) { // other loops now report free places; one may have become free since the target was chosen
-		for at := range c.side.targets.Open(now) {
+	// other loops now report free places; one may have become free since the target was chosen
+	if c.server.line.Publish() {
+		for at := range c.server.targets.Open(now) {
 			if at.Value.places() > 0 {
 				at.Value.freed()
 			}
 		}
 	}
-	c.side.lookAfterLine(now)
-	c.wake(now.Add(t.side.front.cfg.Gate.Wait - c.waited))
+	c.server.lookAfterLine(now)
+	c.wake(now.Add(t.server.shared.cfg.Gate.Wait - c.waited))
 	if out != nil {
 		out.Value.shedFrom(now)
 	}
@@ -191,7 +192,7 @@ func (c *client) left(now time.Time) {
 	}
 	if c.parked {
 		c.parked = false
-		c.side.parked--
+		c.server.parked--
 	}
 	c.waited += now.Sub(c.lineAt)
 	t.waits(now, -1)
@@ -200,7 +201,7 @@ func (c *client) left(now time.Time) {
 
 // stopWaiting takes c out of the line.
 func (c *client) stopWaiting(now time.Time) {
-	c.side.line.Leave(now, &c.wait)
+	c.server.line.Leave(now, &c.wait)
 	c.left(now)
 }
 
@@ -216,7 +217,7 @@ func (t *target) waits(now time.Time, more int) {
 // concurrent use.
 func (t *target) freed() {
 	if !t.called.Swap(true) {
-		t.side.loop.Post(t.serve)
+		t.server.loop.Post(t.serve)
 	}
 }
 
@@ -244,8 +245,8 @@ func (c *client) gateLate(now time.Time) bool {
 	if !c.gateBy {
 		return false
 	}
-	if line := c.side.line; !c.parked {
-		until, ok := line.Late(now, &c.wait, c.side.front.cfg.Gate.Wait)
+	if line := c.server.line; !c.parked {
+		until, ok := line.Late(now, &c.wait, c.server.shared.cfg.Gate.Wait)
 		if until = until.Add(-c.waited); ok && until.After(now) {
 			c.wake(until)
 			return true
@@ -258,7 +259,7 @@ func (c *client) gateLate(now time.Time) bool {
 
 // serveNext gives free places at the target to waiters, on the loop whose turn it is.
 func (t *target) serveNext(now time.Time) {
-	s := t.side
+	s := t.server
 	for c := t.nextBound(now); c != nil; c = t.nextBound(now) {
 		c.served(now, t)
 	}
@@ -304,7 +305,7 @@ func (t *target) nextBound(now time.Time) *client {
 		return nil
 	}
 	c := t.bound[i]
-	t.side.line.Leave(now, &c.wait)
+	t.server.line.Leave(now, &c.wait)
 	return c
 }
 
@@ -312,8 +313,8 @@ func (t *target) nextBound(now time.Time) *client {
 // but only another target has a place. It keeps its alarm, and is shed when that rings.
 func (c *client) park(now time.Time) {
 	c.parked = true
-	c.side.parked++
-	c.side.lookAfterLine(now)
+	c.server.parked++
+	c.server.lookAfterLine(now)
 }
 
 // unbind makes an exchange choose any target that has waited for a place at the target of its private
@@ -346,7 +347,7 @@ func (c *client) placed(now time.Time, t *target) {
 		c.enter(now, false)
 	default:
 		t.begin()
-		c.side.targets.Assign(now, t.at, &c.tried)
+		c.server.targets.Assign(now, t.at, &c.tried)
 		c.at, c.mark = t.at, t.at.Mark()
 		c.enter(now, false)
 	}
@@ -364,7 +365,7 @@ func (s *loopServer) lookAfterLine(now time.Time) {
 	if s.lineAlarm == nil {
 		s.lineAlarm = s.loop.NewAlarm(func(now time.Time) {
 			s.lineLooks = false
-			s.line.Ask(s.line.Len() > 0)
+			s.line.Publish()
 			s.lengthen(now)
 			for at := range s.targets.Open(now) {
 				at.Value.serveNext(now)

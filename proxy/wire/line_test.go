@@ -104,7 +104,7 @@ func TestLineRanks(t *testing.T) {
 func TestGateWaitIsForAllTries(t *testing.T) {
 	r, _, _ := withGate(t, gate.On, time.Hour)
 	waits := r.lineUp(1, get)
-	r.sides.each(func(s *loopServer, now time.Time) {
+	r.loops.each(func(s *loopServer, now time.Time) {
 		later := now.Add(31 * time.Hour) // longer than a crowd makes anybody wait
 		s.loop.Each(func(_ *loop.Conn, h loop.Handler) {
 			if c, ok := h.(*client); ok && c.gateBy {
@@ -206,7 +206,7 @@ func TestPlacesStayForOthers(t *testing.T) {
 			}
 			r.samplesAre(`ratelimiter_upstream_shed_total{kind="gate"}`, 0)
 			const most = 64 // few are in flight at a time, but not always as few
-			if limit := r.sides.gate(r.Targets.All()[0]).Limit(); limit > most {
+			if limit := r.loops.gate(r.Targets.All()[0]).Limit(); limit > most {
 				t.Errorf("the limit is %d, want %d at most", limit, most)
 			}
 		})

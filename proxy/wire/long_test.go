@@ -36,7 +36,7 @@ func TestLongRequestsNeedPlaces(t *testing.T) {
 				b.next(t)
 			}
 			r.inLine(all - places)
-			g := r.sides.gate(r.Targets.All()[0])
+			g := r.loops.gate(r.Targets.All()[0])
 			if n := g.InFlight(); n != places || len(b.asked) > 0 {
 				t.Errorf("%d are in flight, %d too many at the target", n, len(b.asked))
 			}

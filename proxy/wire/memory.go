@@ -24,7 +24,7 @@ func (f *Server) newMemory() *MemoryGuard {
 // held returns how many bytes each client holds on all loops.
 func (f *Server) held() *share.Held {
 	sum := new(share.Held)
-	for _, held := range gather(f.sides, func(s *loopServer, _ time.Time) *share.Held { return s.held() }) {
+	for _, held := range gather(f.loops, func(s *loopServer, _ time.Time) *share.Held { return s.held() }) {
 		for c, n := range held.All() {
 			sum.Add(c, n)
 		}
@@ -88,7 +88,7 @@ type heldConn struct {
 // shedClients ends requests and connections of the clients in keep until each holds at most that
 // part of what it holds now. It returns how many it has ended.
 func (f *Server) shedClients(keep map[share.Client]float64) (ended int) {
-	for _, n := range gather(f.sides, func(s *loopServer, now time.Time) int { return s.shedClients(now, keep) }) {
+	for _, n := range gather(f.loops, func(s *loopServer, now time.Time) int { return s.shedClients(now, keep) }) {
 		ended += n
 	}
 	return ended

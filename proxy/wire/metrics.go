@@ -9,7 +9,7 @@ import (
 // Register adds the proxy's metrics to set.
 func (f *Server) Register(set *metric.Set) {
 	loops := report.Source{Deferring: f.cfg.Defer != nil, Gated: f.cfg.Gate.Mode != gate.Off}
-	for _, s := range f.sides {
+	for _, s := range f.loops {
 		loops.Loops = append(loops.Loops, s.counts)
 	}
 	loops.Register(set)
@@ -41,7 +41,7 @@ func (f *Server) Register(set *metric.Set) {
 		"requests refused near the memory budget because their client held most", f.memory.ClientRefusals.Load)
 	set.Counter("ratelimiter_own_refused_total",
 		"requests to the proxy's own endpoints answered 503: too many wait for an answer, of all clients or of theirs",
-		f.desk.Refused)
+		f.handlers.Refused)
 	set.Counter("ratelimiter_panics_total", "connections closed because of a bug in the proxy", stats.Panics.Load)
 }
 
@@ -50,7 +50,7 @@ func (f *Server) registerUpstream(set *metric.Set) {
 	gauge := func(name, help string, of func(t *target) int64) {
 		set.Gauge(name, help, func() float64 {
 			n := int64(0)
-			for _, s := range f.sides {
+			for _, s := range f.loops {
 				for _, t := range *s.seen.Load() {
 					n += of(t)
 				}

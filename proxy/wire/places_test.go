@@ -17,7 +17,7 @@ func (r *rig) loopOf(c *testkit.Conn) (index int) {
 	r.t.Helper()
 	index = -1
 	r.until("the connection has a loop", func() bool {
-		r.sides.each(func(s *loopServer, _ time.Time) {
+		r.loops.each(func(s *loopServer, _ time.Time) {
 			s.loop.Each(func(conn *loop.Conn, _ loop.Handler) {
 				if conn.Remote().String() == c.LocalAddr().String() {
 					index = s.loop.Index()
@@ -52,12 +52,12 @@ func TestLoopsSharePlaces(t *testing.T) {
 		c.echo(s)
 	}))
 	r := startWith(t, gated(6), target.url())
-	r.sides.each(func(s *loopServer, _ time.Time) { s.lineLooks = true }) // nobody looks after a line but who is told to
+	r.loops.each(func(s *loopServer, _ time.Time) { s.lineLooks = true }) // nobody looks after a line but who is told to
 	has := func(want [2]int) {
 		t.Helper()
 		r.until("the loops have their places", func() bool {
 			var got [2]int
-			r.sides.each(func(s *loopServer, _ time.Time) {
+			r.loops.each(func(s *loopServer, _ time.Time) {
 				for _, at := range s.targets.Targets() {
 					got[s.loop.Index()] += at.Value.pool.Short()
 				}
@@ -92,7 +92,7 @@ func TestLoopsSharePlaces(t *testing.T) {
 		c.Status(200)
 	}
 	has([2]int{0, 0})
-	if g := r.sides.gate(r.Targets.All()[0]); g.Taken() != 0 || g.Waiting.Load() != 0 {
+	if g := r.loops.gate(r.Targets.All()[0]); g.Taken() != 0 || g.Waiting.Load() != 0 {
 		t.Errorf("in the end %d places are taken, and %d wait", g.Taken(), g.Waiting.Load())
 	}
 }
@@ -108,7 +108,7 @@ func TestEjectedLoopProbes(t *testing.T) {
 	queued := r.dialOn(0)
 	queued.Send(request("/queued"))
 	r.waiting(2)
-	r.sides.each(func(s *loopServer, now time.Time) {
+	r.loops.each(func(s *loopServer, now time.Time) {
 		if s.loop.Index() == 1 {
 			at := s.targets.Targets()[0]
 			for range 100 {
@@ -195,7 +195,7 @@ func (r *rig) inLine(n int) {
 	r.t.Helper()
 	r.until(fmt.Sprintf("%d requests are in line", n), func() bool {
 		sum := 0
-		r.sides.each(func(s *loopServer, _ time.Time) { sum += s.line.Len() }) // there is one loop
+		r.loops.each(func(s *loopServer, _ time.Time) { sum += s.line.Len() }) // there is one loop
 		return sum == n
 	})
 }
@@ -233,7 +233,7 @@ func TestLineIsKeptWhenTheLimitIsReached(t *testing.T) {
 	for n := 1; n < 5; n++ {
 		waits = append(waits, r.lineUp(n, request("/held")))
 	}
-	r.sides.each(func(s *loopServer, now time.Time) {
+	r.loops.each(func(s *loopServer, now time.Time) {
 		at := s.targets.Targets()[0].Value
 		at.gate.SetLimit(2)
 		at.serveNext(now)

@@ -20,7 +20,7 @@ func (c *client) keep(now time.Time, u *upstreamConn) {
 		u.conn.Close()
 		return
 	}
-	c.side.line.Give(now, &c.wait)
+	c.server.line.Give(now, &c.wait)
 	c.own = u
 	u.rest(now)
 	t.note(now)
@@ -48,6 +48,6 @@ func (c *client) disown() {
 		return
 	}
 	c.own, u.owner = nil, nil
-	u.target.over(c.side.loop.Now(), &c.wait)
+	u.target.over(c.server.loop.Now(), &c.wait)
 	u.conn.Close()
 }

@@ -20,7 +20,7 @@ func (c *client) probe(now time.Time) {
 		return
 	}
 	if c.probes == nil {
-		c.probes = c.side.loop.NewAlarm(func(now time.Time) {
+		c.probes = c.server.loop.NewAlarm(func(now time.Time) {
 			if c.probed > 0 && !c.closed && c.x.Unsent() {
 				c.writeProbe(now)
 			}

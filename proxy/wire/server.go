@@ -84,13 +84,13 @@ type Server struct {
 	Targets *roster.List
 	Gates   *gates.Gates
 
-	cfg   Config
-	group *loop.Group
-	lns   []*loop.Listener
-	desk  *service.HandlerPool
-	turn  atomic.Uint64 // selects the loop for the next delivery
-	sides loops
-	lines *upstream.Lines // of all sides
+	cfg      Config
+	group    *loop.Group
+	lns      []*loop.Listener
+	handlers *service.HandlerPool
+	turn     atomic.Uint64 // selects the loop for the next delivery
+	loops    loops
+	lines    *upstream.Lines // of all sides
 
 	connsPerTarget int // of all sides
 
@@ -124,14 +124,14 @@ func Start(cfg Config) (*Server, error) {
 	f.memory = f.newMemory()
 	f.running, f.stop = context.WithCancel(context.Background())
 	for i, l := range g.Loops() {
-		f.sides = append(f.sides, newSide(f, l, portion(cfg.TargetConnsMax, len(g.Loops()), i)))
+		f.loops = append(f.loops, newLoopServer(f, l, portion(cfg.TargetConnsMax, len(g.Loops()), i)))
 	}
-	cfg.Roster.Loops, cfg.Roster.Log = f.sides, cfg.Log
+	cfg.Roster.Loops, cfg.Roster.Log = f.loops, cfg.Log
 	f.Targets = roster.New(cfg.Roster)
-	f.Gates = gates.New(gates.Config{Settings: cfg.Gate, Bounds: f.bounds(), Targets: f.Targets, Of: f.sides.gate,
+	f.Gates = gates.New(gates.Config{Settings: cfg.Gate, Bounds: f.bounds(), Targets: f.Targets, Of: f.loops.gate,
 		Classes: &f.classes, Log: cfg.GateLog})
 	f.Targets.Set(cfg.Targets)
-	f.desk = service.NewDesk(cfg.Own(f), ownWorkers, ownWaitingMax).Apart("/deferred/", ownWaitingMax)
+	f.handlers = service.NewHandlerPool(cfg.Own(f), ownWorkers, ownWaitingMax).Apart("/deferred/", ownWaitingMax)
 	for _, ln := range cfg.Sockets {
 		f.lns = append(f.lns, f.listen(ln))
 	}
@@ -153,7 +153,7 @@ func portion(bound, n, i int) int {
 // listen accepts clients on ln and takes ownership of it.
 func (f *Server) listen(ln net.Listener) *loop.Listener {
 	return f.group.Serve(ln, f.cfg.Secure, func(now time.Time, c *loop.Conn) loop.Handler {
-		return f.sides[c.Loop().Index()].accept(now, c)
+		return f.loops[c.Loop().Index()].accept(now, c)
 	})
 }
 
@@ -209,7 +209,7 @@ func (f *Server) Drain(ctx context.Context) (cut int) {
 	for _, ln := range f.lns {
 		ln.Close()
 	}
-	for _, s := range f.sides {
+	for _, s := range f.loops {
 		s.loop.Post(s.drain)
 	}
 	var finish sync.WaitGroup
@@ -220,12 +220,12 @@ func (f *Server) Drain(ctx context.Context) (cut int) {
 	finish.Wait()
 	f.stop()
 	f.background.Wait()
-	f.desk.Close()
+	f.handlers.Close()
 	f.group.Stop()
 	if w := f.cfg.Access.Writer; w != nil {
 		w.Close()
 	}
-	for _, s := range f.sides {
+	for _, s := range f.loops {
 		s.lane.Close()
 		if s.local != nil {
 			s.local.Close()
@@ -238,7 +238,7 @@ func (f *Server) Drain(ctx context.Context) (cut int) {
 //
 // Owned by its loop; counts are atomic and may be read by others.
 type loopServer struct {
-	front     *Server
+	shared    *Server
 	loop      *loop.Loop
 	env       session.Env
 	targets   *upstream.Group[*target]
@@ -267,8 +267,8 @@ type loopServer struct {
 	local      store.Lane  // nil if there are no deliveries
 }
 
-func newSide(f *Server, l *loop.Loop, connsPerTarget int) *loopServer {
-	s := &loopServer{front: f, classes: f.classes.NewLoop(), routes: f.routes.NewLoop(), loop: l,
+func newLoopServer(f *Server, l *loop.Loop, connsPerTarget int) *loopServer {
+	s := &loopServer{shared: f, classes: f.classes.NewLoop(), routes: f.routes.NewLoop(), loop: l,
 		counts: report.NewLoop(), refusals: report.NewMemory[report.Refused](f.cfg.DecisionsPerLoop),
 		connsPerTarget: connsPerTarget, waitersMax: cmp.Or(f.cfg.WaitersPerLoop, waitersMax)}
 	probeMax := f.cfg.Session.TargetTimeout + f.cfg.Session.ConnectTimeout
@@ -295,7 +295,7 @@ func newSide(f *Server, l *loop.Loop, connsPerTarget int) *loopServer {
 }
 
 func (s *loopServer) accept(now time.Time, c *loop.Conn) loop.Handler {
-	cl := &client{side: s, conn: c, s: session.New(now, &s.env, c.Remote().Addr(), c.Secure())}
+	cl := &client{server: s, conn: c, s: session.New(now, &s.env, c.Remote().Addr(), c.Secure())}
 	cl.x = &cl.s.Exchange
 	cl.x.Owner = cl
 	cl.wait.Value.client = cl
@@ -318,8 +318,9 @@ func (s *loopServer) drain(now time.Time) {
 
 // askOwn passes a request to an own endpoint, which answers off the loop.
 func (c *client) askOwn(now time.Time, r *exchange.OwnRequest) {
-	l, raw := c.side.loop, append(session.AppendRequest(nil, r.Request, ""), r.Body...)
-	asked := c.side.front.desk.Ask(raw, service.Addrs{Remote: c.conn.Remote(), Local: c.conn.Local(), Client: r.From},
+	l, raw := c.server.loop, append(session.AppendRequest(nil, r.Request, ""), r.Body...)
+	from := service.Addrs{Remote: c.conn.Remote(), Local: c.conn.Local(), Client: r.From}
+	asked := c.server.shared.handlers.Ask(raw, from,
 		func(r service.Reply) {
 			l.Post(func(now time.Time) { c.answerOwn(now, r) })
 		})

@@ -11,12 +11,12 @@ import (
 // once per batch.
 func (s *loopServer) ask(now time.Time, x *exchange.Exchange, ask *store.Ask, ans *store.Answer) bool {
 	c := x.Owner.(*client)
-	c.asked = time.Since(s.front.began)
+	c.asked = time.Since(s.shared.began)
 	if c.answered == nil {
 		c.answered = c.decided
 	}
 	if s.lane.Ask(now, ask, ans, c.answered) {
-		s.counts.Decided(now, time.Since(s.front.began)-c.asked, ans.Granted > 0)
+		s.counts.Decided(now, time.Since(s.shared.began)-c.asked, ans.Granted > 0)
 		return true
 	}
 	return false
@@ -24,7 +24,7 @@ func (s *loopServer) ask(now time.Time, x *exchange.Exchange, ask *store.Ask, an
 
 // decided passes the store's answer to the session that waits for it.
 func (c *client) decided(now time.Time, ans *store.Answer) {
-	c.side.counts.Decided(now, time.Since(c.side.front.began)-c.asked, ans.Granted > 0)
+	c.server.counts.Decided(now, time.Since(c.server.shared.began)-c.asked, ans.Granted > 0)
 	c.x.HandleAnswer(now, ans)
 	c.apply(now)
 }

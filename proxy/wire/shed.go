@@ -15,7 +15,7 @@ func (s *loopServer) refused(now time.Time, refusal *decide.Refusal) []byte {
 // Recall returns the [report.Recalled] refusal or [report.RecalledShed] shedding whose
 // decision id a client was sent.
 func (f *Server) Recall(id string) (any, bool) {
-	for _, s := range f.sides {
+	for _, s := range f.loops {
 		if r, ok := s.refusals.Find(id); ok {
 			return r.Explain(id), true
 		}
@@ -34,7 +34,7 @@ func (f *Server) Recall(id string) (any, bool) {
 func (c *client) shed(now time.Time) {
 	t := c.at.Value
 	t.gate.Shed[c.class].Add(1)
-	id := c.side.sheds.Note(func(d *report.Shed) {
+	id := c.server.sheds.Note(func(d *report.Shed) {
 		*d = report.Shed{At: now, Target: t.spec, Client: c.x.Remote, Class: c.class,
 			InFlight: t.gate.InFlight(), Waiting: int(t.gate.Waiting.Load()), Waited: c.waited,
 			RequestID: string(c.x.RequestID())}

@@ -22,10 +22,10 @@ import (
 //
 // Owned by its loop; the numbers are atomic and may be read by others.
 type target struct {
-	side *loopServer
-	spec *roster.Target
-	at   *upstream.Target[*target] // entry in the loop's group
-	pool *upstream.Pool[*upstreamConn, occupant]
+	server *loopServer
+	spec   *roster.Target
+	at     *upstream.Target[*target] // entry in the loop's group
+	pool   *upstream.Pool[*upstreamConn, occupant]
 
 	roster.View
 
@@ -52,7 +52,7 @@ func inFlightOf(t *target) int { return t.pool.InFlight() }
 func (t *target) dial() {
 	mark := t.at.Mark()
 	dialled := func(now time.Time, conn *loop.Conn, err error) loop.Handler { return t.dialled(now, mark, conn, err) }
-	t.side.loop.Dial(t.spec.Addr, t.side.front.cfg.Session.ConnectTimeout, t.spec.Secure, dialled)
+	t.server.loop.Dial(t.spec.Addr, t.server.shared.cfg.Session.ConnectTimeout, t.spec.Secure, dialled)
 }
 
 // dialled handles the end of a connect.
@@ -63,8 +63,8 @@ func (t *target) dialled(now time.Time, mark upstream.Mark, conn *loop.Conn, err
 	}
 	t.Failed.Store(false)
 	t.at.Connected(now)
-	u := &upstreamConn{target: t, conn: conn, endBy: t.side.endOf(now),
-		http: session.NewUpstream(&t.side.env.Settings.ResponseHead, &t.side.head)}
+	u := &upstreamConn{target: t, conn: conn, endBy: t.server.endOf(now),
+		http: session.NewUpstream(&t.server.env.Settings.ResponseHead, &t.server.head)}
 	u.pass(now, t.pool.Dialled(u), false)
 	t.note(now)
 	t.serveNext(now) // the target may have been unavailable
@@ -75,7 +75,7 @@ func (t *target) dialled(now time.Time, mark upstream.Mark, conn *loop.Conn, err
 func (t *target) dialFailed(now time.Time, mark upstream.Mark, err error) {
 	why := dialFault(err)
 	if why == exchange.FaultResources {
-		t.side.front.lacks.warn(now, err, t.side.front.cfg.Log)
+		t.server.shared.lacks.warn(now, err, t.server.shared.cfg.Log)
 	} else {
 		t.Failed.Store(true)
 		t.Fail(now, roster.Cause(err))
@@ -161,7 +161,7 @@ func publish(v *atomic.Int64, n int64) {
 
 // retire stops using the target. Exchanges in flight continue.
 func (t *target) retire(now time.Time) {
-	t.side.targets.Retire(t.at)
+	t.server.targets.Retire(t.at)
 	for _, u := range t.pool.Retire() {
 		u.conn.Close()
 	}
@@ -246,7 +246,7 @@ func (u *upstreamConn) Expired(now time.Time) {
 		u.abandonedLate(now)
 	case u.holder() != nil:
 		u.expire(now, now)
-	case !u.old(now) && now.Before(u.rested.Add(u.target.side.front.cfg.TargetIdle)):
+	case !u.old(now) && now.Before(u.rested.Add(u.target.server.shared.cfg.TargetIdle)):
 		u.expire(now, u.rested)
 	default:
 		u.conn.Close()
@@ -286,7 +286,7 @@ func (u *upstreamConn) Closed(now time.Time, err error) {
 func (u *upstreamConn) free(now time.Time) {
 	t := u.target
 	if u.old(now) {
-		t.side.counts.Aged.Inc()
+		t.server.counts.Aged.Inc()
 		u.conn.Close() // the waiter gets a new one
 		return
 	}
@@ -321,7 +321,7 @@ func (u *upstreamConn) rest(now time.Time) {
 
 // expire sets the deadline that closes an old connection, or one that is idle since from.
 func (u *upstreamConn) expire(now, from time.Time) {
-	by := from.Add(u.target.side.front.cfg.TargetIdle)
+	by := from.Add(u.target.server.shared.cfg.TargetIdle)
 	if !u.endBy.IsZero() && u.endBy.Before(by) && !u.old(now) {
 		by = u.endBy
 	}
@@ -334,7 +334,7 @@ func (u *upstreamConn) old(now time.Time) bool { return !u.endBy.IsZero() && !no
 // endOf returns when a connection made now becomes old. Up to a quarter is subtracted at
 // random, so that connections made together do not end together.
 func (s *loopServer) endOf(now time.Time) time.Time {
-	age := s.front.cfg.TargetAge
+	age := s.shared.cfg.TargetAge
 	if age <= 0 {
 		return time.Time{}
 	}

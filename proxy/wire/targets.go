@@ -45,7 +45,7 @@ func (ls loops) each(do func(s *loopServer, now time.Time)) {
 // loops.
 func (f *Server) Top(id string) (busiest, refused tally.View) {
 	var busy, no []tally.View
-	for _, v := range gather(f.sides, func(s *loopServer, now time.Time) [2]tally.View {
+	for _, v := range gather(f.loops, func(s *loopServer, now time.Time) [2]tally.View {
 		busiest, refused := s.tally.Keys(now, id)
 		return [2]tally.View{busiest, refused}
 	}) {
@@ -74,11 +74,11 @@ func (s *loopServer) setTargets(now time.Time, list []*roster.Target, gates map[
 
 func (s *loopServer) addTarget(now time.Time, spec *roster.Target, g *gates.Gate) {
 	// connections that may carry tunnels and streams
-	streams := max(1, int(float64(s.connsPerTarget)*s.front.cfg.StreamShare))
-	t := &target{side: s, spec: spec, gate: g, pool: upstream.NewPool[*upstreamConn, occupant](s.connsPerTarget,
+	streams := max(1, int(float64(s.connsPerTarget)*s.shared.cfg.StreamShare))
+	t := &target{server: s, spec: spec, gate: g, pool: upstream.NewPool[*upstreamConn, occupant](s.connsPerTarget,
 		streams, s.waitersMax)}
 	if spec.Secure != nil {
-		s.front.group.ExpectSecure()
+		s.shared.group.ExpectSecure()
 	}
 	t.at = s.targets.Add(t)
 	t.serve = t.serveLine
@@ -141,7 +141,7 @@ func (ls loops) gate(spec *roster.Target) *gates.Gate {
 func (ls loops) Connected(spec *roster.Target) {
 	for t := range ls.of(spec) {
 		t.Failed.Store(false)
-		t.side.loop.Post(func(now time.Time) {
+		t.server.loop.Post(func(now time.Time) {
 			t.at.Connected(now)
 			t.serveNext(now)
 		})
@@ -151,7 +151,7 @@ func (ls loops) Connected(spec *roster.Target) {
 // Checked reports the verdict of a health check to the loops.
 func (ls loops) Checked(spec *roster.Target, v upstream.Verdict, recheck time.Duration) {
 	for t := range ls.of(spec) {
-		t.side.loop.Post(func(now time.Time) {
+		t.server.loop.Post(func(now time.Time) {
 			t.at.Checked(now, v, now.Add(recheck))
 			t.note(now)
 			t.serveNext(now)

@@ -170,7 +170,7 @@ func TestManyTargets(t *testing.T) {
 	first, second := manyTargets(1), manyTargets(2)
 	for _, list := range [][]*roster.Target{first, append(first, first[0]), append(second, first[7]), second} {
 		r.Targets.Set(list)
-		r.sides.each(func(s *loopServer, _ time.Time) {
+		r.loops.each(func(s *loopServer, _ time.Time) {
 			want := len(list)
 			if list[len(list)-1] == first[0] {
 				want--
@@ -180,7 +180,7 @@ func TestManyTargets(t *testing.T) {
 			}
 		})
 	}
-	if g := r.sides.gate(second[3]); g == nil {
+	if g := r.loops.gate(second[3]); g == nil {
 		t.Error("a target of the last list has no gate")
 	}
 }

@@ -10,7 +10,7 @@ import (
 // spend adds up usage over the time since the target's numbers last changed, before they
 // change. Within one turn of the loop no time passes.
 func (t *target) spend(now time.Time) {
-	us := t.side.front.micros(now)
+	us := t.server.shared.micros(now)
 	since := t.since.Load()
 	if us == since {
 		return
@@ -23,12 +23,12 @@ func (t *target) spend(now time.Time) {
 	if limit != t.partOf { // seldom: the division costs more than everything else here
 		t.partOf, t.part = limit, t.portion(limit)
 	}
-	t.side.counts.Traffic.Spent(uint64(us-since), t.used(limit, t.part))
+	t.server.counts.Traffic.Spent(uint64(us-since), t.used(limit, t.part))
 }
 
 // portion returns the loop's part of a gate's limit.
 func (t *target) portion(limit int) int {
-	return portion(limit, len(t.side.front.sides), t.side.loop.Index())
+	return portion(limit, len(t.server.shared.loops), t.server.loop.Index())
 }
 
 // used returns how much of the loop's part of the gate's limit is in use, by the numbers
@@ -39,7 +39,7 @@ func (t *target) used(limit, part int) report.Use {
 		return u
 	}
 	u.Places = uint64(part)
-	if front := t.side.front; limit < front.connsPerTarget && front.cfg.Gate.Mode == gate.On && t.gate.Free() <= 0 {
+	if front := t.server.shared; limit < front.connsPerTarget && front.cfg.Gate.Mode == gate.On && t.gate.Free() <= 0 {
 		u.Bound = u.Places
 	}
 	return u
@@ -49,7 +49,7 @@ func (t *target) used(limit, part int) report.Use {
 // target's numbers.
 func (f *Server) Traffic() *report.Sum {
 	sum := new(report.Sum)
-	for _, s := range f.sides {
+	for _, s := range f.loops {
 		sum.Add(&s.counts.Traffic)
 	}
 	now := f.micros(time.Now())
@@ -57,7 +57,7 @@ func (f *Server) Traffic() *report.Sum {
 		if f.Targets.Reachable(spec) {
 			sum.Targets++
 		}
-		for t := range f.sides.of(spec) {
+		for t := range f.loops.of(spec) {
 			if since := t.since.Load(); since != 0 && now > since {
 				limit := t.gate.Limit()
 				sum.Spent(uint64(now-since), t.used(limit, t.portion(limit)))

@@ -15,12 +15,12 @@ import (
 // within a turn of the loop and when the clock is set back.
 func TestUsage(t *testing.T) {
 	f := crowd()
-	f.sides = f.sides[:1]
+	f.loops = f.loops[:1]
 	var at *target
-	for at = range f.sides.of(f.Targets.All()[0]) {
+	for at = range f.loops.of(f.Targets.All()[0]) {
 		break
 	}
-	at.side.counts = report.NewLoop()
+	at.server.counts = report.NewLoop()
 	now := time.Unix(1_000_000, 0)
 	f.began = now
 	at.spend(now)
@@ -48,7 +48,7 @@ func TestUsage(t *testing.T) {
 		at.Streams.Store(int64(has.Streams))
 		at.gate.SetLimit(step.limit)
 		var sum report.Sum
-		sum.Add(&at.side.counts.Traffic)
+		sum.Add(&at.server.counts.Traffic)
 		if taken, places, bound := sum.Taken/1000, sum.Places/1000, sum.Bound/1000; taken != step.taken ||
 			places != step.places || bound != step.bound {
 			t.Errorf("at %v: %d taken of %d, %d bound; want %+v", now.Unix(), taken, places, bound, step)

@@ -86,7 +86,7 @@ func (r *rig) waiting(n int) {
 	r.t.Helper()
 	r.until(fmt.Sprintf("%d requests are at the targets or wait for them", n), func() bool {
 		sum := 0
-		all := gather(r.sides, func(s *loopServer, _ time.Time) int {
+		all := gather(r.loops, func(s *loopServer, _ time.Time) int {
 			n := s.line.Len()
 			for _, at := range s.targets.Targets() {
 				n += at.Value.pool.InFlight()
@@ -96,7 +96,7 @@ func (r *rig) waiting(n int) {
 		for _, n := range all {
 			sum += n
 		}
-		return len(all) == len(r.sides) && sum == n
+		return len(all) == len(r.loops) && sum == n
 	})
 }
 

@@ -74,7 +74,7 @@ func Start(e *service.Env, cfg Config) (*Server, error) {
 		s.shards = append(s.shards, newShard(s, l))
 	}
 	s.registerMetrics()
-	s.desk = service.NewDesk(s.endpoints(e), deskWorkers, deskWaiting)
+	s.desk = service.NewHandlerPool(s.endpoints(e), deskWorkers, deskWaiting)
 	ln, err := net.Listen("tcp", e.Addr)
 	if err != nil {
 		s.group.Stop()

@@ -44,7 +44,7 @@ func TestNothingCanBeFramed(t *testing.T) {
 	}
 	h.HandleFunc(resultPattern, func(http.ResponseWriter, *http.Request) {})
 	unframed("the refusal of a port for operators", pairs(request(h.ForOperators(), "GET", "/deferred/1/result").Header()))
-	d := NewDesk(h, 1, 1)
+	d := NewHandlerPool(h, 1, 1)
 	defer d.Close()
 	for _, raw := range []string{"GET /actuator/health HTTP/1.1\r\nHost: x\r\n\r\n",
 		"GET /test/status HTTP/1.1\r\nHost: x\r\n\r\n", "nonsense"} {

@@ -54,9 +54,9 @@ func (l Addrs) client() share.Client {
 	return share.Of(l.Remote.Addr())
 }
 
-// NewDesk starts a Desk with the given number of workers and room for the given number of
+// NewHandlerPool starts a Desk with the given number of workers and room for the given number of
 // waiting requests, both at least 1.
-func NewDesk(own *Endpoints, workers, waiting int) *HandlerPool {
+func NewHandlerPool(own *Endpoints, workers, waiting int) *HandlerPool {
 	d := &HandlerPool{own: own, all: newRoom(workers + waiting)}
 	for range workers {
 		d.workers.Go(func() { d.work(d.all) })

@@ -68,7 +68,7 @@ func TestDeskReplies(t *testing.T) {
 	var logged strings.Builder
 	slog.SetDefault(slog.New(journal.NewHandler("text", slog.LevelInfo, &logged)))
 
-	d := NewDesk(own, 1, 1)
+	d := NewHandlerPool(own, 1, 1)
 	defer d.Close()
 	f := func(raw, want string) {
 		t.Helper()
@@ -110,7 +110,7 @@ func another(i int) Addrs {
 func TestDeskBounds(t *testing.T) {
 	const workers, waiting = 2, 3
 	entered, release := make(chan struct{}), make(chan struct{})
-	d := NewDesk(serving(func(http.ResponseWriter, *http.Request) {
+	d := NewHandlerPool(serving(func(http.ResponseWriter, *http.Request) {
 		entered <- struct{}{}
 		<-release
 	}), workers, waiting)
@@ -158,7 +158,7 @@ func TestDeskAnswersHealthAtOnce(t *testing.T) {
 		entered <- struct{}{}
 		<-release
 	})
-	d := NewDesk(own, 1, 1)
+	d := NewHandlerPool(own, 1, 1)
 	defer d.Close()
 	defer close(release)
 	blocked := []byte("GET /blocked HTTP/1.1\r\nHost: h\r\n\r\n")
@@ -190,7 +190,7 @@ func TestDeskAnswersHealthAtOnce(t *testing.T) {
 
 // Asks from many loops while the Desk closes: each is answered or refused.
 func TestDeskClosesUnderLoad(t *testing.T) {
-	d := NewDesk(serving(http.NotFound), 2, 4)
+	d := NewHandlerPool(serving(http.NotFound), 2, 4)
 	var taken, answered atomic.Int32
 	var loops sync.WaitGroup
 	begun := make(chan struct{}, 4)
@@ -216,7 +216,7 @@ func TestDeskClosesUnderLoad(t *testing.T) {
 }
 
 func BenchmarkDesk(b *testing.B) {
-	d := NewDesk(serving(func(w http.ResponseWriter, _ *http.Request) { WriteJSON(w, 200, 5) }), 1, 1)
+	d := NewHandlerPool(serving(func(w http.ResponseWriter, _ *http.Request) { WriteJSON(w, 200, 5) }), 1, 1)
 	defer d.Close()
 	raw := []byte("GET /other HTTP/1.1\r\nHost: h\r\nAccept: */*\r\n\r\n")
 	replies := make(chan Reply, 1)
@@ -232,7 +232,7 @@ func BenchmarkDesk(b *testing.B) {
 // Requests that are kept apart hold nobody else up, however many there are.
 func TestDeskApart(t *testing.T) {
 	held, working := make(chan struct{}), make(chan struct{}, 3)
-	d := NewDesk(serving(func(w http.ResponseWriter, r *http.Request) {
+	d := NewHandlerPool(serving(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/apart/") {
 			working <- struct{}{}
 			<-held

@@ -48,7 +48,7 @@ type backend struct {
 	// part of the schema is missing; only used by Probe, which is not called concurrently
 	lacking bool
 	counts  *counts
-	lookout monitor
+	monitor monitor
 	chores  sync.WaitGroup
 	stop    context.CancelFunc
 }
@@ -66,7 +66,7 @@ func newBackend(cfg Config) (*backend, error) {
 	}
 	b := &backend{cfg: cfg, schema: quoted(cfg.Schema) + ".", pool: newPool(parsed, cfg.Connections, cfg.silence),
 		documents: newPool(parsed, 1, cfg.silence),
-		counts:    newCounts(), lookout: monitor{lock: make(chan struct{}, 1)}}
+		counts:    newCounts(), monitor: monitor{lock: make(chan struct{}, 1)}}
 	var stopping context.Context
 	stopping, b.stop = context.WithCancel(context.Background())
 	if cfg.clock == nil {
@@ -92,7 +92,7 @@ func (b *backend) Decide(ctx context.Context, batch *store.Batch) {
 		if _, err := b.take(ctx, call, clock, patience); err != nil {
 			b.counts.failed(err)
 			if codeOf(err) == codeLocked {
-				every.Ring(b.lookout.lock)
+				every.Ring(b.monitor.lock)
 			}
 			err = withAdvice(err)
 			call.fail(err)

@@ -51,6 +51,6 @@ func (b *backend) Register(set *metric.Set) {
 			"calls without a usable answer, by class of SQLSTATE", c.errors[class].Load)
 	}
 	set.Counter("ratelimiter_postgres_lock_waits_total", "locks of keys that another batch held", c.waits.Load)
-	b.lookout.register(set)
+	b.monitor.register(set)
 	set.Counter("ratelimiter_store_commands_total", "commands sent to the store", c.commands.Load)
 }

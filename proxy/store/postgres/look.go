@@ -64,11 +64,11 @@ type snapshot struct {
 //
 // Owned by the goroutine of keepLooking, except last and lock.
 type monitor struct {
-	last atomic.Pointer[snapshot] // nil: not read yet
-	slow time.Time                // when a long transaction was last reported
-	held time.Time                // when a transaction that holds a lock was last reported
-	lock chan struct{}            // receives when a batch has timed out waiting for a lock
-	foul bool                     // other tables were reported
+	last           atomic.Pointer[snapshot] // nil: not read yet
+	slow           time.Time                // when a long transaction was last reported
+	held           time.Time                // when a transaction that holds a lock was last reported
+	lock           chan struct{}            // receives when a batch has timed out waiting for a lock
+	reportedOthers bool                     // other tables were reported
 }
 
 // keepLooking updates the gauges and warns of conditions that make decisions slow.
@@ -83,7 +83,7 @@ func (b *backend) keepLooking(stopping context.Context) {
 			if err != nil { // other calls report it
 				seen = nil
 			}
-			b.lookout.last.Store(seen)
+			b.monitor.last.Store(seen)
 			b.warn(time.Now(), seen)
 		}
 		for waits := true; waits; {
@@ -92,7 +92,7 @@ func (b *backend) keepLooking(stopping context.Context) {
 				return
 			case <-tick.C:
 				waits = false
-			case <-b.lookout.lock:
+			case <-b.monitor.lock:
 				b.findHolder(stopping)
 			}
 		}
@@ -102,7 +102,7 @@ func (b *backend) keepLooking(stopping context.Context) {
 // findHolder warns, once a minute, of a transaction that has held a lock of a key for longer than
 // longLock. Otherwise this would not be reported while other keys can be decided.
 func (b *backend) findHolder(stopping context.Context) {
-	if l := &b.lookout; !l.held.IsZero() && time.Since(l.held) < lookWarnings {
+	if l := &b.monitor; !l.held.IsZero() && time.Since(l.held) < lookWarnings {
 		return
 	}
 	ctx, cancel := context.WithTimeout(stopping, longLock+lookPause)
@@ -122,7 +122,7 @@ func (b *backend) findHolder(stopping context.Context) {
 	if f.Err != nil {
 		return
 	}
-	b.lookout.held = time.Now()
+	b.monitor.held = time.Now()
 	age := "unknown" // null, without pg_read_all_stats
 	if n > 0 {
 		age = (time.Duration(n) * time.Microsecond).Round(100 * time.Millisecond).String()
@@ -133,7 +133,7 @@ func (b *backend) findHolder(stopping context.Context) {
 
 // look reads the state of the database, over the connection for documents.
 func (b *backend) look(ctx context.Context) (*snapshot, error) {
-	result, err := b.documents.query(ctx, lookSQL, new(Args).Text(b.cfg.Schema).Bool(!b.lookout.foul))
+	result, err := b.documents.query(ctx, lookSQL, new(Args).Text(b.cfg.Schema).Bool(!b.monitor.reportedOthers))
 	if err != nil {
 		return nil, withAdvice(err)
 	}
@@ -161,9 +161,9 @@ func (b *backend) warn(now time.Time, s *snapshot) {
 	if s == nil {
 		return
 	}
-	l := &b.lookout
-	if s.others > 0 && !l.foul {
-		l.foul = true
+	l := &b.monitor
+	if s.others > 0 && !l.reportedOthers {
+		l.reportedOthers = true
 		b.cfg.Log.Warn("The database of POSTGRES_URL has other tables: their long transactions make decisions slow, so "+
 			"give Weir a database of its own",
 			"tables", s.others, "such_as", s.example)

@@ -53,7 +53,7 @@ func TestLook(t *testing.T) {
 	if seen := look(); seen.others != 1 || seen.example != "public.orders" {
 		t.Errorf("with a table of others: %+v", seen)
 	}
-	b.lookout.foul = true // they are told
+	b.monitor.reportedOthers = true // they are told
 	if seen := look(); seen.others != 0 || seen.bytes == 0 {
 		t.Errorf("tables that were told are counted again: %+v", seen)
 	}

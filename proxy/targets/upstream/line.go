@@ -180,7 +180,7 @@ func (l *Line[W]) counts(w *Waiter[W], n int) {
 	l.count += n
 	l.ranks[w.rank].count += n
 	l.waits[w.who.client] += int32(n)
-	l.asksAgain()
+	l.republish()
 }
 
 // Leave removes w from the line if it waits there.
@@ -316,7 +316,7 @@ func (l *Line[W]) Admits(now time.Time, w *Waiter[W]) bool {
 }
 
 // Next removes and returns the waiter that gets a free place. If there is none it returns
-// nil, and the line asks for no place until Ask.
+// nil, and the line withdraws until Publish.
 func (l *Line[W]) Next(now time.Time) *Waiter[W] {
 	if l.count == 0 {
 		return nil
@@ -332,6 +332,6 @@ func (l *Line[W]) Next(now time.Time) *Waiter[W] {
 			return w
 		}
 	}
-	l.Ask(false)
+	l.Withdraw()
 	return nil
 }

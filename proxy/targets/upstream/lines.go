@@ -17,7 +17,7 @@ type Lines struct {
 
 // A demand is what other loops need to know about a line.
 type demand struct {
-	asks  atomic.Int64 // Ranks minus the highest rank that waits; 0: no waiter may take the next place
+	rank  atomic.Int64 // Ranks minus the highest rank that waits; 0: no waiter may take the next place
 	taken atomic.Int64 // places of the loop
 	gave  atomic.Int64 // when one was last given back, see instant
 	shed  atomic.Int64 // when one that was not greedy was last shed
@@ -43,18 +43,20 @@ func (l *Line[W]) Among(of *Lines, loop int) {
 // Idle reports whether no waiter in any line may take a place.
 func (l *Line[W]) Idle() bool { return l.count == 0 && l.of.asking.Load() == 0 }
 
-// Ask records whether a waiter in the line may take the next free place. It reports whether
-// that is a change for other loops.
-func (l *Line[W]) Ask(asks bool) (news bool) {
-	s, now := l.own, int64(0)
-	if asks {
-		now = Ranks - int64(l.Rank())
-	}
-	before := s.asks.Load()
+// Publish tells other loops that a waiter of the line, if there is one, may take the next free place. It
+// reports whether other loops did not know of any.
+func (l *Line[W]) Publish() (news bool) { return l.publish(Ranks - int64(l.Rank())) }
+
+// Withdraw tells other loops that no waiter of the line may take a place.
+func (l *Line[W]) Withdraw() { l.publish(0) }
+
+func (l *Line[W]) publish(now int64) (news bool) {
+	s := l.own
+	before := s.rank.Load()
 	if before == now {
 		return false
 	}
-	s.asks.Store(now)
+	s.rank.Store(now)
 	switch {
 	case before == 0:
 		l.of.asking.Add(1)
@@ -65,10 +67,10 @@ func (l *Line[W]) Ask(asks bool) (news bool) {
 	return false
 }
 
-// asksAgain publishes the highest rank that waits, if the line asks.
-func (l *Line[W]) asksAgain() {
-	if l.own.asks.Load() > 0 {
-		l.Ask(l.count > 0)
+// republish publishes the highest rank that waits, if one was published.
+func (l *Line[W]) republish() {
+	if l.own.rank.Load() > 0 {
+		l.Publish()
 	}
 }
 
@@ -85,7 +87,7 @@ func (l *Line[W]) Rank() int {
 // Contested reports whether other loops ask for places.
 func (l *Line[W]) Contested() bool {
 	others := l.of.asking.Load()
-	if others > 0 && l.own.asks.Load() > 0 {
+	if others > 0 && l.own.rank.Load() > 0 {
 		others--
 	}
 	return others > 0
@@ -102,7 +104,7 @@ func (l *Line[W]) Rival(rank int, open func(loop int) bool) int {
 	turn := l.of.turn(l.loop)
 	for i := range l.of.loops {
 		s := &l.of.loops[i]
-		asks := s.asks.Load()
+		asks := s.rank.Load()
 		if i == l.loop || asks == 0 || asks < highest {
 			continue
 		}

@@ -49,7 +49,7 @@ func TestLinesTakeTurns(t *testing.T) {
 				for range test.taken[loop] {
 					all[loop].Take(now, new(upstream.Waiter[int]), usual)
 				}
-				if asks := test.asks[loop] > 0; all[loop].Ask(asks) != asks {
+				if asks := test.asks[loop] > 0; all[loop].Publish() != asks {
 					t.Errorf("loop %d asks for the first time: %v", loop, !asks)
 				}
 			}
@@ -74,7 +74,7 @@ func TestLinesWithoutPlacesTakeTurns(t *testing.T) {
 		for range 3 {
 			all[loop].Join(now, new(upstream.Waiter[int]))
 		}
-		all[loop].Ask(true)
+		all[loop].Publish()
 	}
 	loop := 0
 	for _, want := range []int{1, 2, 0, 1, 2, 0} {
@@ -104,8 +104,8 @@ func TestLinesAskNoLonger(t *testing.T) {
 	var w upstream.Waiter[int]
 	for _, end := range []func(){func() { there.Leave(now, &w) }, func() { there.Next(now) }} {
 		there.Join(now, &w)
-		there.Ask(true)
-		if there.Ask(true) {
+		there.Publish()
+		if there.Publish() {
 			t.Error("what is known already is said to be news")
 		}
 		if here.Idle() || here.Rival(0, func(int) bool { return true }) != 1 ||

@@ -89,7 +89,7 @@ func share(seed uint64, places, loops int, sources []source) []float64 {
 		if taken < places && a.on.Rival(s.rank, open) < 0 && a.on.Admits(clock(), &a.Waiter) {
 			serve(a)
 		} else if a.on.Join(clock(), &a.Waiter) == nil {
-			a.on.Ask(true)
+			a.on.Publish()
 			in(float64(wait), func() { late(a) })
 		}
 		in(r.ExpFloat64()/s.rate*float64(time.Second), func() { arrive(from) })

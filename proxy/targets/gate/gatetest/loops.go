@@ -262,7 +262,7 @@ func (r *run) lookAfter(l *lane) {
 	l.looks = true
 	r.push(r.now+slice, func() {
 		l.looks = false
-		l.line.Ask(l.line.Len() > 0)
+		l.line.Publish()
 		l.lengthen(r.clock(), r.w.Wait)
 		r.admitAny(l)
 		r.lookAfter(l)

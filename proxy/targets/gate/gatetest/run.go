@@ -202,7 +202,7 @@ func (r *run) await(q *request) {
 	if out := l.line.Join(r.clock(), &q.wait); out != nil {
 		r.shed(out.Value)
 	}
-	l.line.Ask(true)
+	l.line.Publish()
 	r.push(r.now+r.w.Wait, func() { r.giveUp(q) })
 	r.admitAny(l)
 	r.lookAfter(l)
