@@ -418,14 +418,14 @@ func TestAbandonedRequestsKeepNoClients(t *testing.T) {
 	const clients = 5
 	w := newWorks()
 	r := start(t, newTarget(t, w.script).url(), "EVENT_LOOPS", "1")
-	var held []weak.Pointer[client]
+	var held []weak.Pointer[connection]
 	for range clients {
 		conn := r.dial()
 		conn.Send(request("/"))
 		<-w.read
 		r.loops.each(func(s *loopServer, _ time.Time) {
 			s.loop.Each(func(_ *loop.Conn, h loop.Handler) {
-				if c, ok := h.(*client); ok {
+				if c, ok := h.(*connection); ok {
 					held = append(held, weak.Make(c))
 				}
 			})

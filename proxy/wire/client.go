@@ -12,13 +12,35 @@ import (
 	"weir/proxy/targets/upstream"
 )
 
-// A client carries out the effects of one session: a client connection or a delivery.
+// A peer is the other end of a client: a connection, or a delivery.
+type peer interface {
+	// addrs returns the addresses of both ends.
+	addrs() (remote, local netip.AddrPort)
+	// background reports whether nobody waits for the answers.
+	background() bool
+	// note counts and keeps what the session reports.
+	note(now time.Time, fx *session.Effects)
+	// write sends what the session has written.
+	write(now time.Time, b []byte)
+	// end ends the connection as the session requests.
+	end(fx *session.Effects)
+	// read reads on as the session requests.
+	read(fx *session.Effects)
+	// setDeadline sets the deadline at which expired is called.
+	setDeadline(at time.Time)
+	// takes reports whether the exchange takes u, an upstream connection that it waited for. If not,
+	// takes has disposed of it.
+	takes(now time.Time, u *upstreamConn, reused bool) bool
+	// settled is called when all effects were carried out. It reports whether there are more.
+	settled(now time.Time) (more bool)
+}
+
+// A client carries out the effects of one session.
 //
 // Owned by its loop.
 type client struct {
+	peer     peer
 	server   *loopServer
-	conn     *loop.Conn // nil for a delivery
-	delivery *carried   // nil for a connection
 	s        *session.Session
 	x        *exchange.Exchange // of s
 	deadline time.Time          // as armed
@@ -29,11 +51,7 @@ type client struct {
 	mark     upstream.Mark             // health of at when it was chosen
 	tried    upstream.Tried            // the targets that the exchange has tried
 	wait     upstream.Waiter[occupant] // place in the line of at
-	closed   bool                      // the client connection has closed
-	duplex   bool                      // the connection is read and written at the same time
-	ended    bool                      // the client sends no more
-	probed   int                       // bytes of probeText that were written before the answer
-	probes   *loop.Alarm               // writes the next one; made when first needed
+	closed   bool                      // the client connection has closed, or the delivery has ended
 
 	route   uint16      // route of the exchange; see route.Loop
 	class   uint8       // its priority class; see gates.Classes
@@ -55,15 +73,14 @@ type client struct {
 	answered store.Done    // receives the store's answer; made once
 }
 
-// Data passes bytes on to the session.
-func (c *client) Data(now time.Time, b []byte) int {
-	n := c.s.HandleClient(now, b)
-	c.apply(now)
-	return n
+// begin makes c the client of a new session, with its peer.
+func (c *client) begin(server *loopServer, p peer, s *session.Session) {
+	c.peer, c.server, c.s, c.x = p, server, s, &s.Exchange
+	c.x.Owner, c.wait.Value.client = c, c
 }
 
-// Expired passes the deadline on.
-func (c *client) Expired(now time.Time) {
+// expired passes the deadline on.
+func (c *client) expired(now time.Time) {
 	c.deadline = time.Time{}
 	if d := c.s.Deadline(); d.IsZero() || now.Before(d) {
 		c.arm()
@@ -73,50 +90,18 @@ func (c *client) Expired(now time.Time) {
 	c.apply(now)
 }
 
-// End reports to the session that the client has finished sending.
-func (c *client) End(now time.Time, unread int) {
-	c.ended = true
-	c.s.HandleClientEnd(now, unread)
-	c.apply(now)
-}
-
-// Writable resumes reading of a streamed answer.
-func (c *client) Writable(now time.Time) {
-	c.s.HandleClientFull(now, false)
-	c.apply(now)
-	if c.upstream != nil {
-		c.upstream.conn.Pump()
-	}
-}
-
-// Closed ends what is in progress.
-func (c *client) Closed(now time.Time, _ error) {
-	c.closed = true
-	for _, a := range [...]*loop.Alarm{c.alarm, c.probes} {
-		if a != nil {
-			a.Stop()
-		}
-	}
-	c.s.HandleClosed(now)
-	c.apply(now)
-	c.disown()
-}
-
 // apply carries out the session's effects until there are none left.
 func (c *client) apply(now time.Time) {
 	var fx session.Effects
-	for again := true; again; {
+	for more := true; more; {
 		c.s.MoveEffects(now, &fx)
-		if c.conn != nil {
-			c.conn.SetIncomplete(c.s.Incomplete())
-		}
 		c.note(now, &fx)
 		if len(fx.Client) > 0 {
-			c.write(now, fx.Client)
+			c.peer.write(now, fx.Client)
 		}
 		c.send(now, &fx)
-		if fx.EndUpstream || fx.EndClient {
-			c.end(&fx)
+		if fx.EndUpstream && c.upstream != nil {
+			c.upstream.conn.CloseWrite()
 		}
 		if fx.Release != exchange.ReleaseNone {
 			c.release(now, fx.Release, fx.Abandoned)
@@ -127,9 +112,7 @@ func (c *client) apply(now time.Time) {
 		if !fx.Wake.IsZero() {
 			c.wake(fx.Wake)
 		}
-		if fx.Close != session.CloseNone {
-			c.close(fx.Close)
-		}
+		c.peer.end(&fx)
 		if fx.Stream {
 			c.x.HandleStream(now, c.stream(now))
 		}
@@ -139,80 +122,20 @@ func (c *client) apply(now time.Time) {
 		if fx.Admit {
 			c.complete(now)
 		}
-		c.read(&fx)
-		again = fx.Stream || fx.Acquire != exchange.AcquireNone || fx.Admit || fx.Own != nil || c.delivery != nil &&
-			c.delivery.feed(now)
+		c.peer.read(&fx)
+		more = fx.Stream || fx.Acquire != exchange.AcquireNone || fx.Admit || fx.Own != nil || c.peer.settled(now)
 	}
-	if c.delivery != nil && c.delivery.over {
-		c.delivered(now)
-		return
-	}
-	c.probe(now)
-	c.arm()
 }
 
-// note counts the decisions and outcomes that the session reports.
+// note counts and keeps what the session reports.
 func (c *client) note(now time.Time, fx *session.Effects) {
-	s := c.server
-	if fx.Seen != nil && s.access != nil {
+	if fx.Seen != nil && c.server.access != nil {
 		c.notice.keep(fx.Seen.Head, fx.Seen.Client)
 	}
 	if fx.Refund != nil {
-		s.leave(now, fx.Refund)
+		c.server.leave(now, fx.Refund)
 	}
-	if c.delivery != nil {
-		c.delivery.note(now, fx)
-		return
-	}
-	if fx.Claims > 0 {
-		s.counts.Disbelieved.Add(uint64(fx.Claims))
-		s.shared.claims.note(c.x.Remote)
-	}
-	if fx.OriginsDiffer {
-		s.shared.differing.note(c.x.Remote)
-	}
-	if fx.Matched != nil {
-		s.matched(now, c, fx.Matched)
-	}
-	if fx.Decided != nil {
-		s.counts.Traffic.Decided(fx.Decided.Answer.Granted > 0)
-		s.tally.Judged(now, fx.Decided)
-	}
-	if fx.Store != nil {
-		c.store(now, fx.Store)
-	}
-	if fx.LookUp != nil {
-		c.lookUp(now, fx.LookUp)
-	}
-	if fx.Report != nil {
-		if fx.Report.Looped {
-			s.shared.looped.Add(1)
-		}
-		c.wrote(now, fx.Report)
-		c.learn(now, fx.Report)
-		s.counts.Report(now, fx.Report)
-		if fx.Report.Postponed {
-			s.tally.Postponed(fx.Report.Rule, fx.Report.Decision == exchange.Deferred)
-		}
-	}
-}
-
-// read pauses or resumes reading from the client as the session asks.
-func (c *client) read(fx *session.Effects) {
-	if c.closed {
-		return
-	}
-	if c.delivery != nil {
-		c.delivery.unread = c.delivery.unread || fx.Read
-		return
-	}
-	if fx.Duplex != c.duplex {
-		c.duplex = fx.Duplex
-		c.conn.SetDuplex(fx.Duplex)
-	}
-	if fx.Read {
-		c.conn.Pump()
-	}
+	c.peer.note(now, fx)
 }
 
 // wake sets the alarm for the time at which the session's queue slot is due.
@@ -229,21 +152,6 @@ func (c *client) wake(at time.Time) {
 	c.alarm.Set(at)
 }
 
-// write sends to the client, and pauses reading from the target when the client does not
-// keep up.
-func (c *client) write(now time.Time, b []byte) {
-	if c.delivery != nil {
-		c.delivery.answer.Write(now, b)
-		return
-	}
-	full := c.conn.Full()
-	c.conn.Write(b[c.probed:])
-	c.probed = 0
-	if !full && c.conn.Full() {
-		c.s.HandleClientFull(now, true)
-	}
-}
-
 // send sends to the target.
 func (c *client) send(now time.Time, fx *session.Effects) {
 	switch {
@@ -256,15 +164,11 @@ func (c *client) send(now time.Time, fx *session.Effects) {
 	}
 }
 
-// arm sets the connection's deadline to the session's.
+// arm sets the peer's deadline to the session's.
 func (c *client) arm() {
 	if d := c.s.Deadline(); d != c.deadline && !c.closed {
 		c.deadline = d
-		if c.delivery != nil {
-			c.delivery.alarm.Set(d)
-			return
-		}
-		c.conn.SetDeadline(d)
+		c.peer.setDeadline(d)
 	}
 }
 
@@ -282,21 +186,17 @@ func (c *client) choose(now time.Time) bool {
 
 // serve passes a connection to the target to the session.
 func (c *client) serve(now time.Time, u *upstreamConn, reused bool) {
-	if reused && c.delivery != nil && c.delivery.Once {
-		c.enter(now, true) // in the place of u, which may still be open when the new one is
-		u.conn.Abort()     // nothing is on it, and a reset leaves no port in TIME_WAIT
-		return
+	if c.peer.takes(now, u, reused) {
+		c.use(now, u)
+		if !c.x.HandleAcquired(now, reused) {
+			panic("bug: a connection was granted to a session that does not wait for one")
+		}
 	}
+}
+
+// use makes u the connection of the exchange.
+func (c *client) use(now time.Time, u *upstreamConn) {
 	c.upstream, u.owner = u, c
 	u.target.note(now)
 	u.target.admitted(c)
-	if k := c.delivery; k != nil && !k.Fate.GoesOn() {
-		k.over = true
-		c.release(now, exchange.ReleaseDiscard, nil)
-		c.leave()
-		return
-	}
-	if !c.x.HandleAcquired(now, reused) {
-		panic("bug: a connection was granted to a session that does not wait for one")
-	}
 }

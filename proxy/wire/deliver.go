@@ -15,7 +15,7 @@ import (
 	"weir/proxy/targets/gate"
 )
 
-// A stored request is delivered by a client without a connection. Its session reads the
+// A stored request is delivered by a client whose peer is no connection: its session reads the
 // stored bytes, and its output is kept in memory. Everything else is as for other
 // clients: matching, counters, lines, pools, health.
 
@@ -139,9 +139,9 @@ func (f *Server) Deliver(d *Delivery) {
 //
 // Owned by its loop.
 type carried struct {
+	client
 	*Delivery
-	c      *client
-	alarm  *loop.Alarm // rings at the session's deadline
+	rings  *loop.Alarm // at the session's deadline
 	in     []byte      // part of the request that the session has not read
 	unread bool        // the session has asked to read in
 	over   bool
@@ -152,21 +152,59 @@ type carried struct {
 
 // deliver starts a delivery.
 func (s *loopServer) deliver(now time.Time, d *Delivery) {
-	c := &client{server: s, s: session.New(now, &s.deliveries, d.Remote, d.Secure)}
-	c.x = &c.s.Exchange
-	k := &carried{Delivery: d, c: c, in: d.Request, unread: true,
+	k := &carried{Delivery: d, in: d.Request, unread: true,
 		answer: deferred.NewAnswer(&s.shared.cfg.Session.ResponseHead, d.BytesMax)}
-	k.alarm = s.loop.NewAlarm(func(now time.Time) {
-		if !c.closed {
-			c.Expired(now)
+	k.begin(s, k, session.New(now, &s.deliveries, d.Remote, d.Secure))
+	k.rings = s.loop.NewAlarm(func(now time.Time) {
+		if !k.closed {
+			k.expired(now)
 		}
 	})
-	c.delivery, c.wait.Value.client = k, c
-	c.x.Owner, c.x.Trusted = c, d.Trusted
+	k.x.Trusted = d.Trusted
 	s.deliveries.Added = d.Added
 	k.feed(now)
 	s.deliveries.Added = nil
-	c.apply(now)
+	k.apply(now)
+}
+
+func (k *carried) addrs() (remote, local netip.AddrPort) {
+	return netip.AddrPortFrom(k.Remote, 0), netip.AddrPort{}
+}
+func (k *carried) background() bool              { return true }
+func (k *carried) setDeadline(at time.Time)      { k.rings.Set(at) }
+func (k *carried) write(now time.Time, b []byte) { k.answer.Write(now, b) }
+func (k *carried) end(*session.Effects)          {}
+func (k *carried) read(fx *session.Effects)      { k.unread = k.unread || fx.Read }
+
+// takes refuses a connection that was used before if the request may be sent only once: the target may
+// be closing it. Nothing is sent if the delivery was withdrawn.
+func (k *carried) takes(now time.Time, u *upstreamConn, reused bool) bool {
+	if reused && k.Once {
+		k.enter(now, true) // in the place of u, which may still be open when the new one is
+		u.conn.Abort()     // nothing is on it, and a reset leaves no port in TIME_WAIT
+		return false
+	}
+	if !k.Fate.GoesOn() {
+		k.use(now, u)
+		k.over = true
+		k.release(now, exchange.ReleaseDiscard, nil)
+		k.leave()
+		return false
+	}
+	return true
+}
+
+// settled continues to read the stored request, or ends a finished delivery.
+func (k *carried) settled(now time.Time) (more bool) {
+	switch {
+	case k.feed(now):
+		return true
+	case k.over:
+		k.finished(now)
+	default:
+		k.arm()
+	}
+	return false
 }
 
 // feed passes unread bytes to the session if it has asked for them.
@@ -175,16 +213,15 @@ func (k *carried) feed(now time.Time) bool {
 		return false
 	}
 	k.unread = false
-	k.in = k.in[k.c.s.HandleClient(now, k.in):]
+	k.in = k.in[k.s.HandleClient(now, k.in):]
 	return true
 }
 
 // note keeps the decisions and outcomes that the session reports. The arrival was counted
 // when the client sent the request.
 func (k *carried) note(now time.Time, fx *session.Effects) {
-	c, s := k.c, k.c.server
-	if fx.Matched != nil && s.shared.cfg.Gate.Mode != gate.Off {
-		s.noteRoute(c, fx.Matched)
+	if s := k.server; fx.Matched != nil && s.shared.cfg.Gate.Mode != gate.Off {
+		s.noteRoute(&k.client, fx.Matched)
 	}
 	if d := fx.Decided; d != nil && d.Answer.Granted == 0 {
 		k.result.Refused = true
@@ -207,7 +244,7 @@ func (k *carried) report(now time.Time, o *exchange.Outcome) {
 	switch {
 	case t.Refused:
 		t.After = cmp.Or(k.denied, unableFor)
-		k.c.notice.forget()
+		k.notice.forget()
 	case !t.Sent && (o.Fault.LackOfRoom() || o.Fault == exchange.FaultNone && o.Status == http.StatusServiceUnavailable):
 		t.Refused, t.After = true, unableFor
 		if o.Fault == exchange.FaultStreams {
@@ -217,34 +254,34 @@ func (k *carried) report(now time.Time, o *exchange.Outcome) {
 		t.Fault = o.Fault.String()
 	}
 	if !t.Refused {
-		k.c.wrote(now, o)
-		k.c.server.counts.Delivered(now, o)
+		k.wrote(now, o)
+		k.server.counts.Delivered(now, o)
 	}
-	k.c.learn(now, o)
+	k.learn(now, o)
 }
 
-// delivered ends a finished delivery, or starts it again when a limit will admit it soon.
-func (c *client) delivered(now time.Time) {
-	k := c.delivery
-	if c.closed {
+// finished ends a finished delivery, or starts it again when a limit will admit it soon.
+func (k *carried) finished(now time.Time) {
+	if k.closed {
 		return
 	}
-	c.closed = true
-	k.alarm.Stop()
-	if c.alarm != nil {
-		c.alarm.Stop()
+	k.closed = true
+	k.rings.Stop()
+	if k.alarm != nil {
+		k.alarm.Stop()
 	}
-	c.s.HandleClosed(now)
-	c.disown()
-	if t := &k.result; t.Refused && k.denied > 0 && k.denied <= k.HoldMax && !c.server.draining {
-		again := c.server.loop.NewAlarm(func(now time.Time) { c.server.deliver(now, k.Delivery) })
+	k.s.HandleClosed(now)
+	k.disown()
+	t := &k.result
+	if t.Refused && k.denied > 0 && k.denied <= k.HoldMax && !k.server.draining {
+		again := k.server.loop.NewAlarm(func(now time.Time) { k.server.deliver(now, k.Delivery) })
 		again.Set(now.Add(k.denied))
 		return
 	}
-	if t := &k.result; !t.Refused && t.Fault == "" {
+	if !t.Refused && t.Fault == "" {
 		t.Result, t.After = k.answer.Result, k.answer.RetryAfter
 	}
 	if k.Fate.GoesOn() {
-		k.Done(now, &k.result)
+		k.Done(now, t)
 	}
 }

@@ -5,34 +5,8 @@ import (
 	"time"
 
 	"weir/proxy/http/exchange"
-	"weir/proxy/http/session"
 	"weir/proxy/targets/gate"
 )
-
-// end passes on that one side of a tunnel has finished sending.
-func (c *client) end(fx *session.Effects) {
-	if fx.EndUpstream && c.upstream != nil {
-		c.upstream.conn.CloseWrite()
-	}
-	if fx.EndClient && c.conn != nil {
-		c.conn.CloseWrite()
-	}
-}
-
-// close closes the client connection in the way that the session requests.
-func (c *client) close(how session.Close) {
-	if c.conn == nil {
-		return
-	}
-	switch how {
-	case session.CloseDrained:
-		c.conn.CloseDrained()
-	case session.CloseLinger:
-		c.conn.CloseLinger()
-	case session.CloseAbort:
-		c.conn.CloseCut()
-	}
-}
 
 // release handles that the session no longer needs its connection. A connection that is being
 // closed stays in the pool's count until it has closed. left is what ReleaseAbandon leaves of the

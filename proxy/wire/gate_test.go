@@ -166,7 +166,7 @@ func TestGateWaitsWithoutConnectionTimeout(t *testing.T) {
 	waits := r.lineUp(1, get)
 	r.loops.each(func(s *loopServer, now time.Time) {
 		s.loop.Each(func(_ *loop.Conn, h loop.Handler) {
-			if c, ok := h.(*client); ok && c.gateBy && c.s.Deadline().Before(now.Add(30*time.Minute)) {
+			if c, ok := h.(*connection); ok && c.gateBy && c.s.Deadline().Before(now.Add(30*time.Minute)) {
 				t.Errorf("who waits for a place has only %v", c.s.Deadline().Sub(now))
 			}
 		})

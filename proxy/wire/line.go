@@ -31,7 +31,7 @@ func (s *loopServer) noteRoute(c *client, m *decide.Case) {
 		c.route, c.class = s.routes.Of(m.Policy.Rules, m.Hits), s.classes.Of(m.Policy.Rules, m.Rank, m.Hits)
 	}
 	rank := min(m.Rank, upstream.Background-1)
-	if c.delivery != nil {
+	if c.peer.background() {
 		rank, c.class = upstream.Background, s.shared.classes.Deferred()
 	}
 	c.wait.Ranked(rank)

@@ -107,7 +107,7 @@ func TestGateWaitIsForAllTries(t *testing.T) {
 	r.loops.each(func(s *loopServer, now time.Time) {
 		later := now.Add(31 * time.Hour) // longer than a crowd makes anybody wait
 		s.loop.Each(func(_ *loop.Conn, h loop.Handler) {
-			if c, ok := h.(*client); ok && c.gateBy {
+			if c, ok := h.(*connection); ok && c.gateBy {
 				s.line.Leave(later, &c.wait)
 				c.left(later) // for a place, which comes to nothing
 				c.await(now)

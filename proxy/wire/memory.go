@@ -35,14 +35,14 @@ func (f *Server) held() *share.Held {
 // held returns how many bytes each client holds on the loop.
 func (s *loopServer) held() *share.Held {
 	held := new(share.Held)
-	s.clients(func(c *client) { held.Add(c.shares(), c.bytes()+c.baseBytes()) })
+	s.connections(func(c *connection) { held.Add(c.shares(), c.bytes()+c.baseBytes()) })
 	return held
 }
 
-// clients calls f for every client connection of the loop.
-func (s *loopServer) clients(f func(c *client)) {
+// connections calls f for every client's connection of the loop.
+func (s *loopServer) connections(f func(c *connection)) {
 	s.loop.Each(func(_ *loop.Conn, h loop.Handler) {
-		if c, ok := h.(*client); ok {
+		if c, ok := h.(*connection); ok {
 			f(c)
 		}
 	})
@@ -50,11 +50,11 @@ func (s *loopServer) clients(f func(c *client)) {
 
 // shares returns the client that what the connection holds is counted for: the client of its
 // request, or the peer until the head of that is complete.
-func (c *client) shares() share.Client { return share.Of(c.x.ClientAddr()) }
+func (c *connection) shares() share.Client { return share.Of(c.x.ClientAddr()) }
 
 // bytes returns the size of the buffers of the connection, and of those of the connection to
 // the target that it uses.
-func (c *client) bytes() int64 {
+func (c *connection) bytes() int64 {
 	n := c.x.Memory() + c.conn.Buffered()
 	for _, u := range [...]*upstreamConn{c.upstream, c.own} {
 		if u != nil {
@@ -66,7 +66,7 @@ func (c *client) bytes() int64 {
 
 // baseBytes returns the size of the connection without buffers. The connections of a trusted
 // proxy belong to no client between requests.
-func (c *client) baseBytes() int64 {
+func (c *connection) baseBytes() int64 {
 	switch {
 	case c.x.Trusted:
 		return 0
@@ -79,7 +79,7 @@ func (c *client) baseBytes() int64 {
 // A heldConn is a connection of a client to be shed, with its weight: buffered bytes times
 // seconds.
 type heldConn struct {
-	c      *client
+	c      *connection
 	bytes  int64
 	weight float64
 	began  time.Time
@@ -97,7 +97,7 @@ func (f *Server) shedClients(keep map[share.Client]float64) (ended int) {
 // shedClients does so on one loop.
 func (s *loopServer) shedClients(now time.Time, keep map[share.Client]float64) (ended int) {
 	of := make(map[share.Client][]heldConn, len(keep))
-	s.clients(func(c *client) {
+	s.connections(func(c *connection) {
 		by := c.shares()
 		if _, ok := keep[by]; !ok {
 			return
@@ -129,7 +129,7 @@ func shedHoldings(now time.Time, list []heldConn, part float64) (ended int) {
 }
 
 // shedHeld ends the connection. A client that does not read what it was sent gets no answer.
-func (c *client) shedHeld(now time.Time) {
+func (c *connection) shedHeld(now time.Time) {
 	if c.conn.Unsent() > 0 {
 		c.conn.Abort()
 		return

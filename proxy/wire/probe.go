@@ -15,7 +15,7 @@ const probeText = "HTTP/1.1"
 const probePause = 20 * time.Millisecond
 
 // probe begins to check whether a client that sends no more is still there.
-func (c *client) probe(now time.Time) {
+func (c *connection) probe(now time.Time) {
 	if !c.ended || c.probed > 0 || c.closed || !c.x.Unsent() {
 		return
 	}
@@ -30,7 +30,7 @@ func (c *client) probe(now time.Time) {
 }
 
 // writeProbe writes the next byte of the answer.
-func (c *client) writeProbe(now time.Time) {
+func (c *connection) writeProbe(now time.Time) {
 	c.conn.Write([]byte(probeText[c.probed : c.probed+1]))
 	if c.probed++; c.probed < len(probeText) {
 		c.probes.Set(now.Add(probePause << (c.probed - 1)))

@@ -294,22 +294,10 @@ func newLoopServer(f *Server, l *loop.Loop, connsPerTarget int) *loopServer {
 	return s
 }
 
-func (s *loopServer) accept(now time.Time, c *loop.Conn) loop.Handler {
-	cl := &client{server: s, conn: c, s: session.New(now, &s.env, c.Remote().Addr(), c.Secure())}
-	cl.x = &cl.s.Exchange
-	cl.x.Owner = cl
-	cl.wait.Value.client = cl
-	if s.draining {
-		cl.s.HandleDrain(now)
-	}
-	cl.arm()
-	return cl
-}
-
 func (s *loopServer) drain(now time.Time) {
 	s.draining = true
 	s.loop.Each(func(_ *loop.Conn, h loop.Handler) {
-		if cl, ok := h.(*client); ok {
+		if cl, ok := h.(*connection); ok {
 			cl.s.HandleDrain(now)
 			cl.arm()
 		}
@@ -319,8 +307,8 @@ func (s *loopServer) drain(now time.Time) {
 // askOwn passes a request to an own endpoint, which answers off the loop.
 func (c *client) askOwn(now time.Time, r *exchange.OwnRequest) {
 	l, raw := c.server.loop, append(session.AppendRequest(nil, r.Request, ""), r.Body...)
-	from := service.Addrs{Remote: c.conn.Remote(), Local: c.conn.Local(), Client: r.From}
-	asked := c.server.shared.handlers.Ask(raw, from,
+	remote, local := c.peer.addrs()
+	asked := c.server.shared.handlers.Ask(raw, service.Addrs{Remote: remote, Local: local, Client: r.From},
 		func(r service.Reply) {
 			l.Post(func(now time.Time) { c.answerOwn(now, r) })
 		})

@@ -1,0 +1,168 @@
+package wire
+
+import (
+	"net/netip"
+	"time"
+
+	"weir/internal/net/loop"
+	"weir/proxy/http/exchange"
+	"weir/proxy/http/session"
+)
+
+// A connection is a client's connection.
+//
+// Owned by its loop.
+type connection struct {
+	client
+	conn   *loop.Conn
+	duplex bool        // it is read and written at the same time
+	ended  bool        // the client sends no more
+	probed int         // bytes of probeText that were written before the answer
+	probes *loop.Alarm // writes the next one; made when first needed
+}
+
+// accept handles a new connection.
+func (s *loopServer) accept(now time.Time, conn *loop.Conn) loop.Handler {
+	c := &connection{conn: conn}
+	c.begin(s, c, session.New(now, &s.env, conn.Remote().Addr(), conn.Secure()))
+	if s.draining {
+		c.s.HandleDrain(now)
+	}
+	c.arm()
+	return c
+}
+
+// Data passes bytes on to the session.
+func (c *connection) Data(now time.Time, b []byte) int {
+	n := c.s.HandleClient(now, b)
+	c.apply(now)
+	return n
+}
+
+// Expired passes the deadline on.
+func (c *connection) Expired(now time.Time) { c.expired(now) }
+
+// End reports to the session that the client has finished sending.
+func (c *connection) End(now time.Time, unread int) {
+	c.ended = true
+	c.s.HandleClientEnd(now, unread)
+	c.apply(now)
+}
+
+// Writable resumes reading of a streamed answer.
+func (c *connection) Writable(now time.Time) {
+	c.s.HandleClientFull(now, false)
+	c.apply(now)
+	if c.upstream != nil {
+		c.upstream.conn.Pump()
+	}
+}
+
+// Closed ends what is in progress.
+func (c *connection) Closed(now time.Time, _ error) {
+	c.closed = true
+	for _, a := range [...]*loop.Alarm{c.alarm, c.probes} {
+		if a != nil {
+			a.Stop()
+		}
+	}
+	c.s.HandleClosed(now)
+	c.apply(now)
+	c.disown()
+}
+
+func (c *connection) addrs() (remote, local netip.AddrPort) { return c.conn.Remote(), c.conn.Local() }
+func (c *connection) background() bool                      { return false }
+func (c *connection) setDeadline(at time.Time)              { c.conn.SetDeadline(at) }
+
+func (c *connection) takes(time.Time, *upstreamConn, bool) bool { return true }
+
+// note counts the decisions and outcomes that the session reports.
+func (c *connection) note(now time.Time, fx *session.Effects) {
+	s := c.server
+	if fx.Claims > 0 {
+		s.counts.Disbelieved.Add(uint64(fx.Claims))
+		s.shared.claims.note(c.x.Remote)
+	}
+	if fx.OriginsDiffer {
+		s.shared.differing.note(c.x.Remote)
+	}
+	if fx.Matched != nil {
+		s.matched(now, &c.client, fx.Matched)
+	}
+	if fx.Decided != nil {
+		s.counts.Traffic.Decided(fx.Decided.Answer.Granted > 0)
+		s.tally.Judged(now, fx.Decided)
+	}
+	if fx.Store != nil {
+		c.store(now, fx.Store)
+	}
+	if fx.LookUp != nil {
+		c.lookUp(now, fx.LookUp)
+	}
+	if fx.Report != nil {
+		c.report(now, fx.Report)
+	}
+}
+
+// report counts the outcome of a request.
+func (c *connection) report(now time.Time, o *exchange.Outcome) {
+	s := c.server
+	if o.Looped {
+		s.shared.looped.Add(1)
+	}
+	c.wrote(now, o)
+	c.learn(now, o)
+	s.counts.Report(now, o)
+	if o.Postponed {
+		s.tally.Postponed(o.Rule, o.Decision == exchange.Deferred)
+	}
+}
+
+// write sends to the client, and pauses reading from the target when the client does not
+// keep up.
+func (c *connection) write(now time.Time, b []byte) {
+	full := c.conn.Full()
+	c.conn.Write(b[c.probed:])
+	c.probed = 0
+	if !full && c.conn.Full() {
+		c.s.HandleClientFull(now, true)
+	}
+}
+
+// end passes on that the other side of a tunnel has finished sending, and closes the connection in the
+// way that the session requests.
+func (c *connection) end(fx *session.Effects) {
+	c.conn.SetIncomplete(c.s.Incomplete())
+	if fx.EndClient {
+		c.conn.CloseWrite()
+	}
+	switch fx.Close {
+	case session.CloseDrained:
+		c.conn.CloseDrained()
+	case session.CloseLinger:
+		c.conn.CloseLinger()
+	case session.CloseAbort:
+		c.conn.CloseCut()
+	}
+}
+
+// read pauses or resumes reading from the client.
+func (c *connection) read(fx *session.Effects) {
+	if c.closed {
+		return
+	}
+	if fx.Duplex != c.duplex {
+		c.duplex = fx.Duplex
+		c.conn.SetDuplex(fx.Duplex)
+	}
+	if fx.Read {
+		c.conn.Pump()
+	}
+}
+
+func (c *connection) settled(now time.Time) bool {
+	c.probe(now)
+	c.arm()
+	return false
+}
