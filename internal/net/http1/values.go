@@ -21,9 +21,12 @@ func Values(lines []byte, name string) iter.Seq[[]byte] {
 	}
 }
 
-// MaxForwards returns the Max-Forwards of h, or -1 if it is missing or invalid (RFC 9110
-// section 7.6.2).
+// MaxForwards returns how often an OPTIONS request may be forwarded (RFC 9110 section 7.6.2). It is -1
+// without a bound: for other methods, and if the field is missing or invalid.
 func (h *Head) MaxForwards() int {
+	if h.Method != OPTIONS {
+		return -1
+	}
 	v, ok := h.Value(FieldMaxForwards)
 	if !ok || len(v) > 9 {
 		return -1

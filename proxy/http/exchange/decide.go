@@ -118,11 +118,8 @@ func (x *Exchange) HandleWake(now time.Time) {
 	if x.request != requestQueued {
 		return
 	}
-	if x.pass(); x.request == requestLooking {
-		x.lookUp(now)
-		return
-	}
-	x.admitted(now)
+	x.pass()
+	x.proceed(now)
 }
 
 // refund gives back the places that the request has booked, because its client has disconnected,
@@ -165,21 +162,14 @@ func (x *Exchange) HandleAnswer(now time.Time, ans *store.Answer) {
 	}
 	x.env.asked = append(x.env.asked[:0], x.asked...) // the effects outlive the exchange
 	x.decided(now, ans, x.env.asked)
-	switch x.request {
-	case requestRefused: // the carrier may read the body before HandleUnread
+	if x.request == requestRefused { // the carrier may read the body before HandleUnread
 		for i := range x.asked {
 			if x.verdict.By == &x.env.asked[i] {
 				x.verdict.By = &x.asked[i]
 			}
 		}
-	case requestCollecting:
-		x.admitted(now)
-	case requestLooking:
-		x.lookUp(now)
-	case requestDeferring:
-		x.forward.drop(x.env) // the delivery makes it again
-		x.beginDeferring(now)
 	}
+	x.proceed(now)
 }
 
 // HandleUnread answers a request that is Refused. whole reports whether all of its body has

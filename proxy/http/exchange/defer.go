@@ -34,12 +34,6 @@ const (
 	deferralWanted                  // it may, and its client has asked for that
 )
 
-// isDeferred reports whether a path is the status URL of a deferred request.
-func (set *Settings) isDeferred(path []byte) bool {
-	n := len(set.DeferPath)
-	return n > 0 && len(path) > n && string(path[:n]) == set.DeferPath
-}
-
 // mayDefer determines whether the request may be delivered later if it is refused.
 func (x *Exchange) mayDefer(h *http1.Head, c *decide.Case) {
 	switch h.Method {
@@ -106,8 +100,7 @@ func (x *Exchange) known(now time.Time, known bool) {
 		x.outcome.Decision = Rejected
 		x.verdict.By = &x.asked[x.later]
 		x.verdict.Rule = x.verdict.By.Rule
-		x.forward.drop(x.env) // the delivery makes it again
-		x.beginDeferring(now)
+		x.proceed(now)
 	}
 }
 

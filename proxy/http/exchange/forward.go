@@ -12,15 +12,16 @@ import (
 // whether the request is Refused. began is when its first byte arrived.
 func (x *Exchange) HandleHead(now time.Time, h *http1.Head, began time.Time) {
 	x.outcome.Method, x.outcome.Began = h.Method, began
-	x.keepRequestID(h)
-	x.env.origin = x.originOf(h)
-	x.client, x.env.fx.OriginsDiffer = x.env.origin.Client, x.env.origin.Differ
-	accept, _ := h.Value(http1.FieldAccept)
-	x.wants = refusal.ParseAccept(accept)
 	if h.Framing != http1.BodyNone {
 		x.body.length, x.body.expected = h.Length, h.Expect == http1.ExpectContinue
 	}
-	if x.outcome.Own = x.env.Settings.isOwn(h.Path); !x.outcome.Own {
+	accept, _ := h.Value(http1.FieldAccept)
+	x.wants = refusal.ParseAccept(accept)
+	own := x.env.Settings.ownOf(h.Path)
+	x.outcome.Own = own != ownNone
+	x.keepRequestID(h)
+	x.keepOrigin(h)
+	if !x.outcome.Own {
 		x.env.seen = Seen{h, x.client}
 		x.env.fx.Seen = &x.env.seen
 	}
@@ -29,14 +30,14 @@ func (x *Exchange) HandleHead(now time.Time, h *http1.Head, began time.Time) {
 		return
 	}
 	if x.outcome.Own {
-		x.beginOwn(now, h)
+		x.beginOwn(now, h, own)
 		return
 	}
-	x.keepOrigin(h)
 	if x.answersLocally(now, h) {
 		return
 	}
-	if h.Method == http1.OPTIONS && h.MaxForwards() == 0 {
+	forwards := h.MaxForwards()
+	if forwards == 0 {
 		x.request.become(requestRefused)
 		return
 	}
@@ -44,20 +45,25 @@ func (x *Exchange) HandleHead(now time.Time, h *http1.Head, began time.Time) {
 	if !x.ask(now, h) {
 		return
 	}
-	switch x.request {
-	case requestAsked, requestQueued, requestLooking:
-		x.beginForward(h) // the head is not available later
-		if x.deferral != deferralNone {
-			x.keepHead(h)
-		}
-		if x.request == requestLooking {
-			x.lookUp(now)
-		}
-	case requestCollecting:
-		x.beginForward(h)
-		x.admitted(now)
-	case requestDeferring:
+	// the head is not available later
+	if x.request != requestRefused && x.request != requestDeferring {
+		x.beginForward(h, forwards)
+	}
+	if x.request != requestRefused && x.deferral != deferralNone {
 		x.keepHead(h)
+	}
+	x.proceed(now)
+}
+
+// proceed continues with a request about which something was decided.
+func (x *Exchange) proceed(now time.Time) {
+	switch x.request {
+	case requestCollecting:
+		x.admitted(now)
+	case requestLooking:
+		x.lookUp(now)
+	case requestDeferring:
+		x.forward.drop(x.env) // the delivery makes it again
 		x.beginDeferring(now)
 	}
 }
@@ -81,20 +87,16 @@ func (x *Exchange) answersLocally(now time.Time, h *http1.Head) bool {
 	return true
 }
 
-// isOwn reports whether a path is that of an own endpoint.
-func (set *Settings) isOwn(path []byte) bool {
-	return set.OwnPaths.Has(path) || set.isDeferred(path)
-}
-
-// beginForward makes the request for the target. Its body is added as it arrives.
-func (x *Exchange) beginForward(h *http1.Head) {
+// beginForward makes the request for the target, which may be forwarded so often, -1 for any. Its body
+// is added as it arrives.
+func (x *Exchange) beginForward(h *http1.Head, forwards int) {
 	m, host := &x.forward, []byte(nil) // the target has not been chosen yet
 	if x.env.Settings.PreserveHost && len(h.Host) > 0 {
 		host = h.Host
 	}
 	m.begin(x.env.take(), h, host)
 	m.Upgrade = string(x.asksUpgrade(h))
-	m.Head = x.appendFields(m.Head, h)
+	m.Head = x.appendFields(m.Head, h, forwards)
 	if h.Method.Idempotent() && m.Upgrade == "" && !x.env.Delivery { // for stored requests package deferred decides
 		x.replay = replayOnce
 	}
@@ -117,21 +119,17 @@ func (x *Exchange) asksUpgrade(h *http1.Head) []byte {
 
 // appendFields appends the fields of h as the target gets them: without those of the client's connection,
 // and with those that the proxy adds (RFC 9110 section 7.6, X-Forwarded-*).
-func (x *Exchange) appendFields(dst []byte, h *http1.Head) []byte {
-	left := -1
-	if h.Method == http1.OPTIONS {
-		left = h.MaxForwards()
-	}
+func (x *Exchange) appendFields(dst []byte, h *http1.Head, forwards int) []byte {
 	for i := range h.Fields {
 		f := &h.Fields[i]
-		if x.withheld(f) || x.replacesID(f) || f.ID == http1.FieldExpect || f.ID == http1.FieldMaxForwards && left > 0 {
+		if x.withheld(f) || x.replacesID(f) || f.ID == http1.FieldExpect || f.ID == http1.FieldMaxForwards && forwards > 0 {
 			continue
 		}
 		x.noticeLogin(f)
 		dst = http1.AppendFieldLine(dst, f)
 	}
-	if left > 0 {
-		dst = http1.AppendFieldInt(dst, "Max-Forwards", int64(left-1))
+	if forwards > 0 {
+		dst = http1.AppendFieldInt(dst, "Max-Forwards", int64(forwards-1))
 	}
 	dst = x.appendOrigin(append(dst, x.env.Added...), h)
 	return x.appendPassage(x.appendRequestID(dst), h.Minor)

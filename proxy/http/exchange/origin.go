@@ -29,12 +29,20 @@ func (set *Settings) Trusts(a netip.Addr) bool {
 	return slices.ContainsFunc(set.TrustedProxies, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
-// originOf returns where the request comes from: the connection, or what trusted proxies say.
-func (x *Exchange) originOf(h *http1.Head) decide.Origin {
-	if !x.Trusted {
-		return decide.Origin{Client: x.Remote}
+// keepOrigin keeps where the request comes from: the connection, or what trusted proxies say; and for
+// refusals the origin of the requesting page.
+func (x *Exchange) keepOrigin(h *http1.Head) {
+	x.env.origin = decide.Origin{Client: x.Remote}
+	if x.Trusted {
+		x.env.origin = decide.OriginOf(h.Fields, x.Remote, x.env.Settings.Trusts)
 	}
-	return decide.OriginOf(h.Fields, x.Remote, x.env.Settings.Trusts)
+	x.client, x.env.fx.OriginsDiffer = x.env.origin.Client, x.env.origin.Differ
+	if !x.env.Settings.CORS || x.outcome.Own {
+		return
+	}
+	if origin, ok := h.Value(http1.FieldOrigin); ok && len(origin) > 0 && len(origin) <= originBytesMax {
+		x.origin = append(x.env.take(), origin...)
+	}
 }
 
 // dropFields removes from h the claims, unless the client is a trusted proxy, and the fields whose
@@ -158,13 +166,3 @@ func appendAddr(dst []byte, a netip.Addr) []byte {
 
 // originBytesMax bounds the Origin that refusals repeat; browsers send none that is longer.
 const originBytesMax = 512
-
-// keepOrigin keeps the origin of the requesting page, for a refusal.
-func (x *Exchange) keepOrigin(h *http1.Head) {
-	if !x.env.Settings.CORS {
-		return
-	}
-	if origin, ok := h.Value(http1.FieldOrigin); ok && len(origin) > 0 && len(origin) <= originBytesMax {
-		x.origin = append(x.env.take(), origin...)
-	}
-}

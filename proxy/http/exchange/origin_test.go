@@ -62,11 +62,17 @@ func TestClientAddress(t *testing.T) {
 		if ev, err := reader.Next([]byte(in+"\r\n"), &head); ev.Kind != http1.HeadDone {
 			t.Fatal(err)
 		}
-		if got := at(friend).originOf(&head).Client; got.String() != test.want {
+		if got := at(friend).clientOf(&head); got.String() != test.want {
 			t.Errorf("%q: %v, want %s", test.fields, got, test.want)
 		}
-		if got := at(stranger).originOf(&head).Client; got != stranger {
+		if got := at(stranger).clientOf(&head); got != stranger {
 			t.Errorf("%q of a stranger: %v", test.fields, got)
 		}
 	}
+}
+
+// clientOf is the client of the request in h.
+func (x *Exchange) clientOf(h *http1.Head) netip.Addr {
+	x.keepOrigin(h)
+	return x.client
 }

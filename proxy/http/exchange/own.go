@@ -13,15 +13,36 @@ type Reply struct {
 	Body   []byte
 }
 
+// An own says for which own endpoint a request is.
+type own uint8
+
+const (
+	ownNone   own = iota // it is for the target
+	ownPath              // it has one of Settings.OwnPaths
+	ownStatus            // it asks about a deferred request
+)
+
+// ownOf returns for which own endpoint a path is.
+func (set *Settings) ownOf(path []byte) own {
+	n := len(set.DeferPath)
+	switch {
+	case set.OwnPaths.Has(path):
+		return ownPath
+	case n > 0 && len(path) > n && string(path[:n]) == set.DeferPath:
+		return ownStatus
+	}
+	return ownNone
+}
+
 // beginOwn starts a request to an own endpoint.
-func (x *Exchange) beginOwn(now time.Time, h *http1.Head) {
+func (x *Exchange) beginOwn(now time.Time, h *http1.Head, which own) {
 	x.request.become(requestCollecting)
 	if h.Length > x.bodyMax() {
 		x.answerError(now, 413, bodyTooLarge)
 		return
 	}
-	if set := x.env.Settings; set.isDeferred(h.Path) { // the endpoints have a fixed path
-		h.Path = append([]byte("/deferred/"), h.Path[len(set.DeferPath):]...)
+	if which == ownStatus { // the endpoints have a fixed path
+		h.Path = append([]byte("/deferred/"), h.Path[len(x.env.Settings.DeferPath):]...)
 		h.Form = http1.FormAbsolute // so that it is written again
 	}
 	x.keepReceived(&x.forward, h)
