@@ -39,7 +39,7 @@ func TestStackStaysAMixture(t *testing.T) {
 			e[j] = math.Exp(5*r.NormFloat64()) * float64(r.IntN(3)-1)
 		}
 		s.learn(e, r.Float64())
-		awake[1+i%8] += math.NaN() // one more has no forecast
+		awake[1+i%8] = math.NaN() // one more has no forecast
 		if i%8 == 7 {
 			clear(awake)
 		}

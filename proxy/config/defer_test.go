@@ -101,7 +101,7 @@ func TestDeferPostgres(t *testing.T) {
 		{[]string{"DEFER_URL", "postgres://localhost/weir?password=s3cret"}, "", "names no user"},
 		{[]string{"DEFER_URL", "postgres://weir:12/s3cret@localhost/weir"}, "", "DEFER_URL"},
 		{[]string{"DEFER_URL", "mysql://weir:s3cret@localhost/weir"}, "",
-			"is not file: and an absolute path, nor redis: or postgres:"},
+			"is not file: and an absolute path, nor a redis: or postgres: URL"},
 	} {
 		c, err := parse(test.env...)
 		switch {

@@ -39,7 +39,7 @@ func parseQueueURL(text string) (q queueURL, err error) {
 	case scheme == "postgres" || scheme == "postgresql":
 		q.inPostgres = text
 	default:
-		err = errors.New("is not file: and an absolute path, nor redis: or postgres:")
+		err = errors.New("is not file: and an absolute path, nor a redis: or postgres: URL")
 	}
 	return q, err
 }

@@ -15,10 +15,9 @@ import (
 	"weir/internal/test/freeport"
 )
 
-// An experiment is a function of a Lab and its arguments. It ends the current Try if it fails.
-//
-// A Lab is one run of an experiment: its report, its expectations, and what the current part
-// must clean up. Its methods end the part if they fail, like those of a testing.T.
+// A Lab is one run of an experiment, which is a function of a Lab and its arguments: its report,
+// its expectations, and what the current part must clean up. Its methods end the part if they
+// fail, like those of a testing.T. A failing experiment ends the current Try.
 //
 // Owned by one goroutine.
 type Lab struct {

@@ -117,7 +117,7 @@ type Sample struct {
 	Resident            float64 // peak resident memory, MB
 }
 
-// The figures that comparisons use.
+// PerSecond is, as the functions that follow, a figure that comparisons use.
 func PerSecond(s Sample) float64 { return s.PerSecond }
 func P50(s Sample) float64       { return s.P50 }
 func CPUEach(s Sample) float64   { return s.CPU }

@@ -53,7 +53,7 @@ type document struct {
 	Extra    any       `json:"extra"`
 	Untagged int
 	Ignored  int `json:"-"`
-	private  int //nolint:unused // decoders must pass it over
+	private  int //lint:ignore U1000 decoders must pass it over
 }
 
 func TestDecode(t *testing.T) {

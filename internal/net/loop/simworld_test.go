@@ -71,10 +71,10 @@ type simWorld struct {
 	l      *Loop
 	events *events
 	agenda agenda.Agenda[time.Duration, func()] // by the time since the loop's epoch
-	serial int
-	quiet  bool // nothing fails any more
-	err    error
-	tally  simTally
+
+	quiet bool // nothing fails any more
+	err   error
+	tally simTally
 
 	files  map[int]*simSocket
 	polled map[int]*simConn

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"context"
 	"errors"
 	"io"
 	"log/slog"
@@ -22,7 +23,7 @@ var at = time.Date(2026, 1, 19, 18, 30, 0, 987654321, time.FixedZone("CET", 2*60
 func record(h slog.Handler, level slog.Level, message string, attrs ...slog.Attr) {
 	r := slog.NewRecord(at, level, message, 0)
 	r.AddAttrs(attrs...)
-	_ = h.Handle(nil, r)
+	_ = h.Handle(context.Background(), r)
 }
 
 type secretive struct{}
@@ -69,7 +70,7 @@ func TestTextHandlerWith(t *testing.T) {
 	if b.String() != want {
 		t.Errorf("have\n%s\nwant\n%s", b.String(), want)
 	}
-	if base.Enabled(nil, slog.LevelInfo) || !base.Enabled(nil, slog.LevelWarn) {
+	if base.Enabled(t.Context(), slog.LevelInfo) || !base.Enabled(t.Context(), slog.LevelWarn) {
 		t.Error("the level is not kept")
 	}
 }

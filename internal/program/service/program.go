@@ -171,8 +171,8 @@ func run(p Program, proc process) int {
 		return end.status(checkHealth(settings, &c, proc.stdout))
 	}
 	j, logErr := c.openLog(proc.stdout)
-	defer j.Close()
 	end.journal = j
+	defer j.Close()
 	if err = p.refusal(settings, args, errors.Join(err, logErr)); err != nil {
 		return end.status(err)
 	}

@@ -62,7 +62,7 @@ func (r *Relay) Through(c Carrier) { r.pass.Store(&c) }
 // Slow delays the answers from now on.
 func (r *Relay) Slow(by time.Duration) { r.delay.Store(int64(by)) }
 
-// Lose(true) discards everything sent over connections that are open now or opened before
+// Lose discards, if on, everything sent over connections that are open now or opened before
 // Lose(false), for as long as they exist. Neither end sees them close.
 func (r *Relay) Lose(on bool) {
 	r.mute.Store(on)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"go.etcd.io/bbolt"
+	berrors "go.etcd.io/bbolt/errors"
 	"golang.org/x/sys/unix"
 
 	"weir/internal/program/ownfile"
@@ -232,8 +233,8 @@ const compactMin = 16 << 20
 
 // notBolt reports whether a file cannot be opened because of its content.
 func notBolt(err error) bool {
-	return errors.Is(err, errPages) || errors.Is(err, bbolt.ErrInvalid) || errors.Is(err, bbolt.ErrChecksum) ||
-		errors.Is(err, bbolt.ErrVersionMismatch)
+	return errors.Is(err, errPages) || errors.Is(err, berrors.ErrInvalid) || errors.Is(err, berrors.ErrChecksum) ||
+		errors.Is(err, berrors.ErrVersionMismatch)
 }
 
 // judge checks that the file is one of a queue, and returns the sealer with which it was written.

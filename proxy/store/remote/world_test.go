@@ -205,8 +205,7 @@ func (s *sidecar) send(batch *store.Batch, timeout time.Duration) <-chan struct{
 func opener(t testing.TB) storetest.Open {
 	w := newWorld(t)
 	b := openSidecar(t, config(startMaster(t, w, "127.0.0.1:0")))
-	var open func(prefix string, tab *table) storetest.Store
-	open = func(prefix string, tab *table) storetest.Store {
+	open := func(prefix string, tab *table) storetest.Store {
 		return storetest.Store{
 			Take: func(ask *store.Ask, ans *store.Answer) {
 				g := &store.Group{N: ask.N}

@@ -300,7 +300,7 @@ func (p *Pool[C, W]) Open() int { return p.Usable() + len(p.leaving) }
 // Usable returns the number of connections that are idle or busy.
 func (p *Pool[C, W]) Usable() int { return len(p.idle) + p.busy }
 
-// Idle, Busy and Connecting return the number of connections in that state.
+// Idle returns the number of idle connections; Busy and Connecting those in that state.
 func (p *Pool[C, W]) Idle() int       { return len(p.idle) }
 func (p *Pool[C, W]) Busy() int       { return p.busy }
 func (p *Pool[C, W]) Connecting() int { return p.dialing }

@@ -89,14 +89,13 @@ func (w *World) NewConn(accepted bool, log *History) *Conn {
 // Open reports whether the connection is open and not to be closed.
 func (c *Conn) Open() bool { return c.state == connOpen }
 
-// Unread, Unsent and Sent return how many bytes the handler has not consumed, how many are
-// not sent, and how many are sent and not received by the peer.
+// Unread returns how many bytes the handler has not consumed.
 func (c *Conn) Unread() int { return len(c.in) }
 
-// Unsent is described at Unread.
+// Unsent returns how many bytes are not sent.
 func (c *Conn) Unsent() int { return len(c.out) }
 
-// Sent is described at Unread.
+// Sent returns how many bytes are sent and not received by the peer.
 func (c *Conn) Sent() int { return len(c.network) }
 
 // Full corresponds to Full of loop.Conn.

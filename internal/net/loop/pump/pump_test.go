@@ -24,7 +24,8 @@ func TestMovedIsWhatThePeerTakes(t *testing.T) {
 	testkit.Eventually(t, "nothing moves", func() bool {
 		_ = ours.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
 		_, _ = ours.Write(make([]byte, 64<<20)) // until nothing goes any more
-		return !p.Moved() && !p.Moved()
+		moved, again := p.Moved(), p.Moved()
+		return !moved && !again
 	})
 	_ = theirs.SetDeadline(time.Now().Add(testkit.Patience))
 	testkit.Eventually(t, "something has moved", func() bool {
