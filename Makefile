@@ -19,7 +19,7 @@ build: ## static binaries of all programs, into bin/
 	@mkdir -p bin
 	CGO_ENABLED=0 go build -trimpath -ldflags "$(LDFLAGS)" -o bin/ $(addprefix ./,$(PROGRAMS))
 
-test: tools ## what must pass before a commit: gofmt, vet, all tests with the race detector
+test: tools ## what must pass before a commit: gofmt, make vet, all tests with the race detector
 	@.ci/test
 
 quick: ## a first answer in seconds: gofmt, vet, the tests of what is pure
@@ -28,8 +28,8 @@ quick: ## a first answer in seconds: gofmt, vet, the tests of what is pure
 race: ## all tests with the race detector, nothing else (needs a C compiler)
 	go test -race ./...
 
-vet: ## go vet
-	go vet ./...
+vet: ## go vet, staticcheck and govulncheck
+	@.ci/vet
 
 fmt: ## formats all Go files
 	gofmt -w .
