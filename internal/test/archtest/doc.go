@@ -1,16 +1,16 @@
 // Package archtest checks the architecture: it parses the source of the whole repository
-// and reports violations of rules that the compiler does not check. It runs as an
-// ordinary test.
+// and reports violations of rules that the compiler, go vet and staticcheck do not check.
+// It runs as an ordinary test.
 //
-// The rules, and the order of the folders they are about, are in layers.go. What
-// is checked:
+// The order of the folders, and what pure packages must not do, are in layers.go. What is
+// checked:
 //
 //   - every package is in one of the folders, and its imports point down;
 //   - programs do not import each other, and each foreign module that shapes the
 //     architecture is imported in one place;
 //   - packages outside the rim read no clock, start no goroutine, open no socket, write
 //     no log and keep nothing in package-level variables;
-//   - packages say what they are for;
+//   - programs say what they are for, as staticcheck has packages do;
 //   - files, mains and functions stay small, functions have at most 5 parameters and
 //     3 levels of nesting, and lines at most 120 columns;
 //   - comments refer to nothing that their reader does not have, and ARCHITECTURE.md

@@ -45,13 +45,26 @@ var onlyIn = map[string][]string{
 	"reflect":                   {"internal/data/strict", "internal/test/testkit", "proxy/store/storetest"},
 }
 
-// notPure are imports that pure packages must not have: sockets, logs, files, processes.
-var notPure = []string{
-	"net", "net/http", "log", "log/slog", "os", "os/exec", "os/signal", "syscall", "golang.org/x/sys",
-}
+// notPure are imports that pure packages must not have: sockets, logs, files, processes. Those below
+// golang.org/x/sys are too.
+var notPure = []string{"net", "net/http", "log", "log/slog", "os", "os/exec", "os/signal", "syscall"}
 
-// clock are the functions of package time that read the clock or wait.
-var clock = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "NewTimer", "NewTicker", "Tick"}
+// clock are the functions that read the clock or wait, which pure packages must not use.
+var clock = strings.Fields(`
+	time.Now time.Since time.Until time.Sleep time.After time.AfterFunc time.NewTimer time.NewTicker time.Tick`)
+
+// fileOpener is the only package that may create files or change their modes, because it does not
+// follow the symbolic links of other users.
+const fileOpener = "internal/program/ownfile"
+
+// creating are the functions that follow any link.
+var creating = strings.Fields("os.OpenFile os.Create os.WriteFile os.Chmod os.Chown os.Truncate")
+
+// guardsFiles reports whether the package in dir creates files with fileOpener only. Experiments and
+// support for tests write into folders of their own.
+func guardsFiles(dir string) bool {
+	return dir != fileOpener && !testSupport(dir) && program(dir) != "bench" && !below(dir, "deploy")
+}
 
 // folder returns the place in order of the folder that the package in dir belongs to; -1: there is none.
 func folder(dir string) int {

@@ -11,26 +11,13 @@ import (
 
 // TestRepository checks the repository that this package belongs to.
 func TestRepository(t *testing.T) {
-	root := findRoot(t)
+	root := testkit.Must(filepath.Abs("../../.."))(t)
 	r := testkit.Must(read(os.DirFS(root)))(t)
 	if len(r.packages) < 5 {
 		t.Fatalf("only %d packages found below %s", len(r.packages), root)
 	}
-	for _, finding := range check(r, ownPlaces(root)) {
+	for _, finding := range r.check(ownPlaces(root)) {
 		t.Error(finding)
-	}
-}
-
-// findRoot returns the folder with go.mod above this one.
-func findRoot(t *testing.T) string {
-	dir := testkit.Must(os.Getwd())(t)
-	for ; ; dir = filepath.Dir(dir) {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return dir
-		}
-		if dir == filepath.Dir(dir) {
-			t.Fatal("no go.mod above this folder")
-		}
 	}
 }
 

@@ -1,107 +1,111 @@
 package archtest
 
 import (
+	"fmt"
 	"go/ast"
-	"maps"
-	"slices"
+	"go/token"
+	"path"
 	"strings"
+	"unicode/utf8"
 )
 
-// shapeBounds are the bounds on the lines of a file, of a main.go and of a function, on the parameters
-// of a function, on the nesting of its control statements, and on the columns of a line without a
-// string that is too long by itself. A package has no bound: it has one idea, and as many files as that
-// needs.
-var shapeBounds = map[string]int{"file": 400, "main": 150, "function": 60, "parameters": 5, "nesting": 3, "width": 120}
+// The bounds on shape. Those on lines and nesting do not hold for tests. A package has no bound: it
+// has one idea, and as many files as that needs.
+const (
+	fileLinesMax     = 400
+	mainLinesMax     = 150 // of a program's main.go
+	functionLinesMax = 60
+	parametersMax    = 5
+	nestingMax       = 3
+	columnsMax       = 120
+)
 
-// kindNames names in findings what the bounds count.
-var kindNames = map[string]string{
-	"file": "lines in a file", "main": "lines in main.go", "function": "lines in a function",
-	"parameters": "parameters", "nesting": "levels of nesting", "width": "columns",
-}
-
-// checkShape checks the bounds in shapeBounds.
-func (f *findings) checkShape() {
-	have := f.shapes()
-	for _, name := range slices.Sorted(maps.Keys(have)) {
-		kind, place, _ := strings.Cut(name, " ")
-		if have[name] > shapeBounds[kind] {
-			f.of(place, "%d %s, at most %d are allowed", have[name], kindNames[kind], shapeBounds[kind])
+// checkShape checks the bounds on shape.
+func (r *repository) checkShape(f *file) {
+	bound := func(n ast.Node, have int, what string, most int) {
+		if have > most {
+			r.reportAt(n, "%d %s, at most %d are allowed", have, what, most)
+		}
+	}
+	r.checkWidth(f)
+	if f.isTest() {
+		return
+	}
+	lines := strings.Count(f.content, "\n")
+	bound(f.syntax, lines, "lines in a file", fileLinesMax)
+	if f.syntax.Name.Name == "main" && path.Base(f.name) == "main.go" {
+		bound(f.syntax, lines, "lines in main.go", mainLinesMax)
+	}
+	for _, declared := range f.syntax.Decls {
+		if function, ok := declared.(*ast.FuncDecl); ok {
+			first, last := r.lines(function)
+			bound(function, last-first+1, "lines in a function", functionLinesMax)
+			bound(function, function.Type.Params.NumFields(), "parameters", parametersMax)
+			deepest := 0
+			ast.Walk(nest{deepest: &deepest}, function)
+			bound(function, deepest, "levels of nesting", nestingMax)
 		}
 	}
 }
 
-// shapes returns everything that has a bound, by kind and name, such as "function proxy/limit.New".
-func (f *findings) shapes() map[string]int {
-	have := make(map[string]int)
-	for _, p := range f.repository.packages {
-		for _, source := range p.files {
-			have["width "+p.dir+"/"+source.name] = source.widest
-		}
-		for _, source := range p.code() {
-			kind := "file "
-			if source.syntax.Name.Name == "main" && source.name == "main.go" {
-				kind = "main "
-			}
-			have[kind+p.dir+"/"+source.name] = source.lines
-			for _, function := range source.functions() {
-				name := functionName(p.dir, function)
-				have["function "+name] = f.lines(function)
-				have["parameters "+name] = function.Type.Params.NumFields()
-				have["nesting "+name] = nesting(function)
-			}
-		}
-	}
-	return have
+// lines returns the first and the last line of n.
+func (r *repository) lines(n ast.Node) (first, last int) {
+	return r.positions.Position(n.Pos()).Line, r.positions.Position(n.End()).Line
 }
 
-// lines returns the number of lines of a function, from func to the last brace.
-func (f *findings) lines(function *ast.FuncDecl) int {
-	first := f.repository.positions.Position(function.Pos()).Line
-	return f.repository.positions.Position(function.End()).Line - first + 1
+// A nest is a visitor that finds how many control statements enclose the innermost one, itself
+// included. An else if is not deeper than its if, and a function literal begins at 0.
+type nest struct {
+	depth   int
+	elseIf  ast.Node // that of the enclosing if
+	deepest *int
 }
 
-// functionName returns the name of a function in the form of shapes.
-func functionName(dir string, function *ast.FuncDecl) string {
-	if function.Recv == nil || len(function.Recv.List) == 0 {
-		return dir + "." + function.Name.Name
+// Visit implements ast.Visitor.
+func (d nest) Visit(n ast.Node) ast.Visitor {
+	switch s := n.(type) {
+	case *ast.FuncLit:
+		d.depth = 0
+	case *ast.IfStmt:
+		if n != d.elseIf {
+			d.depth++
+		}
+		d.elseIf = s.Else
+	case *ast.ForStmt, *ast.RangeStmt, *ast.SwitchStmt, *ast.TypeSwitchStmt, *ast.SelectStmt:
+		d.depth++
 	}
-	receiver := function.Recv.List[0].Type
-	if id := base(receiver); id != nil {
-		return dir + "." + id.Name + "." + function.Name.Name
-	}
-	return dir + "." + function.Name.Name
+	*d.deepest = max(*d.deepest, d.depth)
+	return d
 }
 
-// nesting returns how many control statements enclose the innermost one, itself included. An else
-// if is not deeper than its if, and a function literal begins at 0.
-func nesting(function *ast.FuncDecl) (deepest int) {
-	ast.PreorderStack(function, nil, func(n ast.Node, enclosing []ast.Node) bool {
-		if !controls(n) {
-			return true
+// longString is the length from which a string makes its line too wide by itself.
+const longString = 60
+
+// checkWidth checks the columns of all lines, a tab counting as one. Lines with a raw string or a long
+// one do not count, as such strings are better not broken, nor does the output of examples.
+func (r *repository) checkWidth(f *file) {
+	long := make(map[int]bool)
+	mark := func(n ast.Node) {
+		first, last := r.lines(n)
+		for line := first; line <= last; line++ {
+			long[line] = true
 		}
-		depth := 0
-		var parent ast.Node
-		for _, n := range append(enclosing, n) {
-			outer, inIf := parent.(*ast.IfStmt)
-			switch _, literal := n.(*ast.FuncLit); {
-			case literal:
-				depth = 0
-			case controls(n) && !(inIf && outer.Else == n):
-				depth++
-			}
-			parent = n
+	}
+	ast.Inspect(f.syntax, func(n ast.Node) bool {
+		if s, ok := n.(*ast.BasicLit); ok && s.Kind == token.STRING && (s.Value[0] == '`' || len(s.Value) > longString) {
+			mark(s)
 		}
-		deepest = max(deepest, depth)
 		return true
 	})
-	return deepest
-}
-
-// controls reports whether n is a control statement.
-func controls(n ast.Node) bool {
-	switch n.(type) {
-	case *ast.IfStmt, *ast.ForStmt, *ast.RangeStmt, *ast.SwitchStmt, *ast.TypeSwitchStmt, *ast.SelectStmt:
-		return true
+	for _, group := range f.syntax.Comments {
+		if strings.Contains(strings.ToLower(group.Text()), "output:") {
+			mark(group)
+		}
 	}
-	return false
+	for i, line := range strings.Split(f.content, "\n") {
+		have := utf8.RuneCountInString(line)
+		if have > columnsMax && !long[i+1] && !strings.HasPrefix(line, "//go:") {
+			r.report(fmt.Sprintf("%s:%d", f.name, i+1), "%d columns, at most %d are allowed", have, columnsMax)
+		}
+	}
 }
