@@ -140,8 +140,8 @@ func (c *chaos[P]) converged(at time.Time) {
 	first := c.of[c.names[0]]
 	for _, name := range c.names {
 		p := c.of[name]
-		known, place, held := p.state()
-		if got, want := p.tell(), first.tell(); got != want || place != placeStore || held.Version != doc.Version {
+		known, situation, held := p.state()
+		if got, want := p.tell(), first.tell(); got != want || situation != situationStore || held.Version != doc.Version {
 			c.t.Errorf("%s: %s, want %s; the store's version is %d", name, got, want, doc.Version)
 		}
 		if !held.UpdatedAt.Equal(at) || string(known.body) != string(doc.Body) {

@@ -21,27 +21,6 @@ const aheadMax = time.Hour
 // ErrUnavailable means that the store is unavailable.
 var ErrUnavailable = errors.New("the store is unavailable")
 
-// A place is where the latest known change is.
-type place uint8
-
-const (
-	placeNowhere place = iota // no change is known
-	placeStore                // in the store, as it was last seen
-	placeHere                 // made here and not in the store yet: to be written
-	placeLost                 // was in the store, which now has none or an earlier one: to be written again
-	placeCovered              // was in the store, which now has an unreadable document: not touched
-)
-
-// A finding is what an observation of the store means, compared to what is known here.
-type finding uint8
-
-const (
-	findingSame       finding = iota // the latest known change, or nothing and none is known
-	findingLater                     // a later change, now in force
-	findingEarlier                   // an earlier change, or nothing, although one is known
-	findingUnreadable                // unreadable; what is in force stays
-)
-
 // An entry is a change to a document. Its body is passed between proxies and store
 // unchanged, so that all of them interpret it alike.
 //
@@ -109,24 +88,30 @@ type document[T any] struct {
 	mu     sync.Mutex
 	active atomic.Pointer[T]
 
-	looked  bool            // the store has answered since the start
-	first   bool            // what is being processed is its first answer
-	seen    int64           // version of the document last read or written, readable or not
-	version int64           // version in force
-	known   *entry          // latest known change, made here or elsewhere, or nil
-	place   place           // where known is
-	ignored *store.Document // the document seen last, if it was unreadable
-	unknown string          // the unknown field that was last warned about
+	looked    bool            // the store has answered since the start
+	first     bool            // what is being processed is its first answer
+	seen      int64           // version of the document last read or written, readable or not
+	version   int64           // version in force
+	known     *entry          // latest known change, made here or elsewhere, or nil
+	situation situation       // see moves
+	ignored   *store.Document // the unreadable document that was last warned about
+	unknown   string          // the unknown field that was last warned about
 
 	// For metrics and health, which must not wait for the lock:
 	unstored atomic.Bool // the store has something other than what is in force
 	misread  atomic.Bool // because it is unreadable
 }
 
-// publish updates unstored and misread.
-func (d *document[T]) publish() {
-	d.misread.Store(d.ignored != nil)
-	d.unstored.Store(d.ignored != nil || d.place == placeHere || d.place == placeLost || d.place == placeCovered)
+// handle moves to the situation after an event, and shows it. The caller has recorded what is
+// known, seen and in force since.
+func (d *document[T]) handle(e event) {
+	d.situation = d.situation.after(e)
+	if !d.situation.in(situationsUnreadable) {
+		d.ignored = nil
+	}
+	d.misread.Store(d.situation.in(situationsUnreadable))
+	d.unstored.Store(!d.situation.in(situationNowhere | situationStore))
+	d.show(d.situation == situationStore)
 }
 
 // registerMetrics adds a gauge of unstored.
@@ -138,14 +123,14 @@ func (d *document[T]) registerMetrics(set *metric.Set) {
 }
 
 // show corrects the version and stored of what is in force.
-func (d *document[T]) show(version int64, stored bool) {
+func (d *document[T]) show(stored bool) {
 	a := *d.Active()
 	h := d.held(&a)
 	stored = stored && h.Source != SourceDefault
-	if h.Version == version && h.Stored == stored {
+	if h.Version == d.version && h.Stored == stored {
 		return
 	}
-	h.Version, h.Stored = version, stored
+	h.Version, h.Stored = d.version, stored
 	d.active.Store(&a)
 }
 
@@ -169,7 +154,6 @@ func (d *document[T]) write(now time.Time, on basis, propose func(at time.Time) 
 	if on.ifMatch >= 0 && on.ifMatch != d.version {
 		return nil, ErrConflict
 	}
-	defer d.publish()
 	for range writeTriesMax {
 		c, err := propose(d.stamp(now))
 		if err != nil {
@@ -185,20 +169,21 @@ func (d *document[T]) write(now time.Time, on basis, propose func(at time.Time) 
 		case err != nil && on.storedOnly:
 			return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
 		case err != nil:
-			d.known, d.place, d.version = c, placeHere, max(0, d.seen, d.version)+1
+			d.known, d.version = c, max(0, d.seen, d.version)+1
 			if err := c.force(d.version, false); err != nil {
 				return nil, err
 			}
+			d.handle(eventUnstored)
 			d.log.Warn(d.noun+" not stored yet, in force on this proxy only", "reason", err)
 			return d.Active(), nil
 		case written:
-			d.known, d.place, d.ignored = c, placeStore, nil
-			d.seen, d.version = doc.Version, doc.Version
+			d.known, d.seen, d.version = c, doc.Version, doc.Version
 			err = c.force(d.version, true)
+			d.handle(eventChanged)
 			return d.Active(), err
 		}
 		found, _ := d.take(now, doc) // already logged
-		if on.ifMatch >= 0 && (found == findingLater || found == findingUnreadable) {
+		if on.ifMatch >= 0 && (found == eventLater || found == eventUnreadable) {
 			return nil, ErrConflict
 		}
 	}
@@ -229,10 +214,9 @@ func (d *document[T]) reload(now time.Time) error {
 // settle brings the store, which holds doc, and this proxy to the later of the two
 // changes. The error says why doc is unreadable.
 func (d *document[T]) settle(now time.Time, doc store.Document) error {
-	defer d.publish()
 	for range writeTriesMax {
-		found, err := d.take(now, doc)
-		if found != findingEarlier && (found != findingUnreadable || d.place != placeHere) {
+		_, err := d.take(now, doc)
+		if !d.situation.in(situationsUnwritten) {
 			return err
 		}
 		next, written, err := d.docs.CompareAndSet(d.name, d.seen, d.known.body)
@@ -250,37 +234,42 @@ func (d *document[T]) settle(now time.Time, doc store.Document) error {
 	return nil
 }
 
-// take compares the content of the store with what is known, and puts a later change in force. It
-// never changes the store. The error says why the document is unreadable.
-func (d *document[T]) take(now time.Time, doc store.Document) (finding, error) {
+// take handles the content of the store, and puts a later change in force. It never changes the
+// store. The error says why the document is unreadable.
+func (d *document[T]) take(now time.Time, doc store.Document) (event, error) {
+	e, err := d.compare(now, doc)
+	d.handle(e)
+	return e, err
+}
+
+// compare compares the content of the store with what is known.
+func (d *document[T]) compare(now time.Time, doc store.Document) (event, error) {
 	d.first, d.looked, d.seen = !d.looked, true, doc.Version
-	if doc.Version == 0 {
-		d.ignored = nil
-		if d.known == nil {
-			return findingSame, nil
-		}
-		return findingEarlier, nil
+	switch {
+	case doc.Version == 0 && d.known == nil:
+		return eventSame, nil
+	case doc.Version == 0:
+		return eventEarlier, nil
+	case d.known != nil && doc.Version > 0 && bytes.Equal(doc.Body, d.known.body):
+		d.version = doc.Version
+		return eventSame, nil
+	case d.ignored != nil && d.ignored.Version == doc.Version && bytes.Equal(d.ignored.Body, doc.Body):
+		return eventUnreadable, errors.New("the stored document is still unreadable")
 	}
-	if d.known != nil && doc.Version > 0 && bytes.Equal(doc.Body, d.known.body) {
-		d.ignored = nil
-		d.kept(doc.Version)
-		return findingSame, nil
-	}
-	if d.ignored != nil && d.ignored.Version == doc.Version && bytes.Equal(d.ignored.Body, doc.Body) {
-		return findingUnreadable, errors.New("the stored document is still unreadable")
-	}
-	d.ignored = nil
 	c, err := d.read(doc)
 	if err == nil && !c.laterThan(d.known) {
-		return findingEarlier, nil
+		return eventEarlier, nil
 	}
 	if err == nil {
 		err = c.force(doc.Version, true)
 	}
 	if err != nil {
-		return findingUnreadable, d.ignore(doc, err)
+		err = fmt.Errorf("read %s: %w", d.name, err)
+		d.ignored = &store.Document{Version: doc.Version, Body: bytes.Clone(doc.Body)}
+		d.log.Warn("Stored "+d.title+" ignored, the current one stays in force", "reason", err)
+		return eventUnreadable, err
 	}
-	d.known, d.place, d.version = c, placeStore, doc.Version
+	d.known, d.version = c, doc.Version
 	if c.unknown != "" && c.unknown != d.unknown {
 		d.unknown = c.unknown
 		d.log.Warn("Stored "+d.title+" has an unknown field, which is ignored", "reason", c.unknown)
@@ -288,44 +277,24 @@ func (d *document[T]) take(now time.Time, doc store.Document) (finding, error) {
 	if ahead := c.UpdatedAt.Sub(now); ahead > aheadMax {
 		d.log.Warn("Stored "+d.title+" is dated ahead of this clock", "ahead", ahead)
 	}
-	return findingLater, nil
+	return eventLater, nil
 }
 
-// ignore leaves an unreadable document alone, and warns.
-func (d *document[T]) ignore(doc store.Document, cause error) error {
-	err := fmt.Errorf("read %s: %w", d.name, cause)
-	if d.place == placeStore || d.place == placeLost {
-		d.place = placeCovered
-		d.show(d.version, false)
-	}
-	d.ignored = &store.Document{Version: doc.Version, Body: bytes.Clone(doc.Body)}
-	d.log.Warn("Stored "+d.title+" ignored, the current one stays in force", "reason", err)
-	return err
-}
-
-// written records that known has been written.
+// written records that known has been written again.
 func (d *document[T]) written(version int64) {
-	if d.place == placeHere {
+	if d.situation.in(situationHere | situationBlocked) {
 		d.log.Info(d.noun+" stored", "version", version)
 	} else {
 		d.log.Warn(d.lost+" lost from the store, written again", "version", version)
 	}
-	d.seen, d.ignored = version, nil
-	d.kept(version)
+	d.seen, d.version = version, version
+	d.handle(eventWritten)
 }
 
-// notWritten records that known could not be written. It will be tried again.
+// notWritten records that known could not be written again. It will be tried again.
 func (d *document[T]) notWritten(cause error) {
-	if d.place == placeHere || d.place == placeLost {
-		return // already logged
+	if d.situation == situationMissing { // otherwise already logged
+		d.log.Warn(d.lost+" lost from the store, not written again yet", "reason", cause)
 	}
-	d.place = placeLost
-	d.show(d.version, false)
-	d.log.Warn(d.lost+" lost from the store, not written again yet", "reason", cause)
-}
-
-// kept records that the store has known as version.
-func (d *document[T]) kept(version int64) {
-	d.place, d.version = placeStore, version
-	d.show(version, true)
+	d.handle(eventNotWritten)
 }

@@ -162,11 +162,6 @@ func (p *peer) fresh() *store.Document {
 	return &doc
 }
 
-// String returns the word of scripts.
-func (p place) String() string {
-	return [...]string{"nowhere", "store", "here", "lost", "covered"}[p]
-}
-
 // A proxy is one of a fleet.
 type proxy interface {
 	common() *peer
@@ -181,18 +176,20 @@ type proxy interface {
 	Sync(now time.Time)
 	syncPending(now time.Time)
 	readEntry(doc store.Document) (*entry, error)
-	state() (*entry, place, *Held)
+	state() (*entry, situation, *Held)
 }
 
-// state returns the latest known change, where it is, and what is in force.
-func (d *document[T]) state() (*entry, place, *Held) { return d.known, d.place, d.held(d.Active()) }
+// state returns the latest known change, the situation, and what is in force.
+func (d *document[T]) state() (*entry, situation, *Held) {
+	return d.known, d.situation, d.held(d.Active())
+}
 
 // describe describes what is in force, with "!" behind it when Active says something else about
 // the store than there is to say.
 func (d *document[T]) describe(what string) string {
-	_, place, held := d.state()
-	text := fmt.Sprintf("%s v%d %v", what, held.Version, place)
-	if held.Stored != (place == placeStore && held.Source != SourceDefault) || held.Version != d.version {
+	_, situation, held := d.state()
+	text := fmt.Sprintf("%s v%d %v", what, held.Version, situation)
+	if held.Stored != (situation == situationStore && held.Source != SourceDefault) || held.Version != d.version {
 		text += "!"
 	}
 	return text

@@ -48,7 +48,7 @@ func (d *document[T]) Sync(now time.Time) {
 // syncPending writes changes that could not be written before.
 func (d *document[T]) syncPending(now time.Time) {
 	d.mu.Lock()
-	pending := !d.looked || d.place == placeHere || d.place == placeLost
+	pending := !d.looked || d.situation.in(situationsUnwritten)
 	d.mu.Unlock()
 	if pending {
 		d.Sync(now)

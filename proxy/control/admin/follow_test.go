@@ -117,6 +117,8 @@ func TestHistories(t *testing.T) {
 			"a set 6; a set 7; flush; a late; a sync; a sync; a is 7 v2 lost; a logged 1 written; a back; " +
 				"round; a is 7 v1 store"},
 		{"others are always first", "a set 6; a set 7; a late; a refused 8 -1; a is 7 v2 store; round; a is 7 v2 store"},
+		{"emptied: others are always first, and a change is refused",
+			"a set 6; a set 7; flush; a late; a refused 8 -1; a is 7 v2 missing; a back; round; a is 7 v1 store"},
 		{"emptied twice", "a set 7; round; flush; round; flush; round; a is 7 v1 store; c is 7 v1 store"},
 		{"emptied and read-only", "a set 6; a set 7; flush; a readonly; a sync; a sync; a is 7 v2 lost; a logged 1 " +
 			"written; a back; round; a is 7 v1 store; a logged 1 written; b is 7 v1 store"},
@@ -133,7 +135,7 @@ func TestHistories(t *testing.T) {
 		{"unreadable: kept, warned about once",
 			"a set 7; round; garbage ?; round; round; a is 7 v1 covered; b is 7 v1 covered; a logged 1 ignored; b logged 1 " +
 				"ignored; holds ? v2"},
-		{"unreadable: nothing known", "garbage ?; round; round; a is settings v0 nowhere; a logged 1 ignored; holds ? v1"},
+		{"unreadable: nothing known", "garbage ?; round; round; a is settings v0 unreadable; a logged 1 ignored; holds ? v1"},
 		{"unreadable: the next change takes its place",
 			"a set 7; round; garbage ?; round; b set 8; b is 8 v3 store; round; a is 8 v3 store; a changes 2"},
 		{"unreadable: another version is another warning", "garbage ?; round; garbage ?; round; a logged 2 ignored"},
@@ -158,9 +160,9 @@ func TestHistories(t *testing.T) {
 		{"foreign: the next change takes its place",
 			"a set 7; round; foreign hello; round; b set 8; b is 8 v1 store; round; a is 8 v1 store; a changes 2"},
 		{"foreign: changed while it is away",
-			"foreign hello; round; a away; a set 7; a is 7 v1 here; a back; round; a is 7 v1 store; b is 7 v1 store"},
+			"foreign hello; round; a away; a set 7; a is 7 v1 blocked; a back; round; a is 7 v1 store; b is 7 v1 store"},
 		{"foreign: even when it reads well",
-			`foreign {"config":{"algorithm":"fixed","limit":1,"window":1},"source":"api","updatedAt":"2036-01-19T16:30:00Z"}; round; a is settings v0 nowhere; a logged 1 ignored`},
+			`foreign {"config":{"algorithm":"fixed","limit":1,"window":1},"source":"api","updatedAt":"2036-01-19T16:30:00Z"}; round; a is settings v0 unreadable; a logged 1 ignored`},
 
 		{"a clock behind: the change on top is later",
 			"a set 7; round; b skew -600; b set 8; round; a is 8 v2 store; flush; round; a is 8 v1 store; b is 8 v1 store"},

@@ -74,7 +74,7 @@ func NewLimits(now time.Time, defaults limit.Config, docs store.Documents,
 	l := &Limits{defaults: defaults, limiter: logger("RateLimiter")}
 	l.name, l.title, l.noun, l.lost, l.docs, l.log = ConfigName, "config", "Config", "Config was", docs,
 		logger("ConfigController")
-	l.read, l.held = l.readEntry, func(a *Active) *Held { return &a.Held }
+	l.situation, l.read, l.held = situationNowhere, l.readEntry, func(a *Active) *Held { return &a.Held }
 	a, err := l.fromDefaults(now)
 	if err != nil {
 		return nil, err

@@ -74,7 +74,7 @@ func NewRules(now time.Time, files RuleFiles, docs store.Documents,
 	logger func(component string) *slog.Logger) (*Rules, error) {
 	r := &Rules{files: files, text: []byte(rule.NoRules)}
 	r.name, r.title, r.noun, r.lost, r.log = RulesName, RulesName, "Rules", "Rules were", logger("ConfigController")
-	r.read, r.held = r.readEntry, func(a *ActiveRules) *Held { return &a.Held }
+	r.situation, r.read, r.held = situationNowhere, r.readEntry, func(a *ActiveRules) *Held { return &a.Held }
 	settings := Held{Source: SourceDefault, UpdatedAt: now}
 	r.active.Store(&ActiveRules{Held: settings})
 	if files.Rules == "" {

@@ -63,7 +63,7 @@ func (r *Rules) refresh(now time.Time) {
 		r.logFault(err)
 	}
 	r.returned = ""
-	if changed && r.ignored != nil {
+	if changed && r.situation.in(situationsUnreadable) {
 		_ = r.reload(now) // already logged; with other clients the document may be readable
 	}
 }
