@@ -151,7 +151,7 @@ func queueInRedis(t *testing.T) sharedQueue {
 }
 
 func queueInPostgres(t *testing.T) sharedQueue {
-	s := postgrestest.Start(t, "-c", "fsync=on")
+	s := postgrestest.Start(t, "fsync=on")
 	env := []string{"DEFER_URL", s.URL("weir", "weir")}
 	return sharedQueue{env, "fsync", func() { s.Signal(syscall.SIGKILL) }, s.Restart}
 }

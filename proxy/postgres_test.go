@@ -147,8 +147,7 @@ func (w *postgresWorld) outage(spoil func(), told string, mend func()) {
 // Whatever keeps PostgreSQL from deciding is told with what to do about it, refuses nobody
 // and ends by itself when its cause has.
 func TestPostgresFaults(t *testing.T) {
-	s := postgrestest.Start(t, "-c", "max_connections=15", "-c", "superuser_reserved_connections=3", "-c",
-		"max_wal_senders=0")
+	s := postgrestest.Start(t, "max_connections=15", "superuser_reserved_connections=3", "max_wal_senders=0")
 	s.Do("weir", "CREATE ROLE plain LOGIN; GRANT CREATE ON DATABASE weir TO plain")
 	w := newPostgresWorld(t, s.URL("plain", "weir"))
 

@@ -75,7 +75,7 @@ func (g *generator) peer(l *rig.Lab, addr string, rate int, span time.Duration) 
 	p := rig.Must(rig.Start(g.name, nil, result.Map(g.command, fill.Replace)...))
 	defer p.Kill()
 	err := p.AwaitEnd(l.Ctx, span+lateMax)
-	if ended, _ := p.Ended(); !ended {
+	if !p.Ended() {
 		err = l.Ctx.Err()
 	}
 	rig.Check(err)

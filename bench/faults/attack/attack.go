@@ -142,8 +142,8 @@ func (r *row) play(l *rig.Lab) {
 	over()
 	c.done.Wait()
 	r.tally = c.snapshot()
-	if ended, how := v.Ended(); ended && l.Ctx.Err() == nil {
-		r.crash = fmt.Sprintf("the proxy ended (%v): %s", how, v.Output())
+	if v.Ended() && l.Ctx.Err() == nil {
+		r.crash = fmt.Sprintf("the proxy ended (%v): %s", v.ProcessState, v.Output())
 		return
 	}
 	rig.Check(err)

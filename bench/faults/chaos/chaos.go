@@ -155,8 +155,8 @@ func (r *run) settle(idle func(resources) bool) resources {
 }
 
 func (r *run) resources() (h resources) {
-	if ended, how := r.proxy.Ended(); ended {
-		rig.Check(fmt.Errorf("the proxy ended (%w):\n%s", how, r.proxy.Output()))
+	if r.proxy.Ended() {
+		rig.Check(fmt.Errorf("the proxy ended (%v):\n%s", r.proxy.ProcessState, r.proxy.Output()))
 	}
 	m := rig.Must(rig.Scrape(r.ctx, r.proxy.Admin))
 	h.Goroutines, h.Clients = int(m.Sum("go_goroutines")), int(m.Sum("ratelimiter_client_connections"))

@@ -129,8 +129,8 @@ func (r *run) awaitAnswer(ctx context.Context, p *rig.Process, generation int) e
 		rig.Await(ctx, handedMax, time.Millisecond, func() bool { return r.generation.Load() >= int64(generation) })
 	})
 	if err != nil {
-		_, how := p.Ended()
-		err = fmt.Errorf("no answer came through the new process: %w; its end: %v; its output:\n%s", err, how, p.Output())
+		err = fmt.Errorf("no answer came through the new process: %w; it has ended: %t; its output:\n%s", err, p.Ended(),
+			p.Output())
 	}
 	return err
 }

@@ -23,6 +23,7 @@ import (
 
 	"weir/bench/lab/result"
 	"weir/internal/program/service"
+	"weir/internal/test/process"
 	"weir/loadgen/record"
 )
 
@@ -163,16 +164,17 @@ func (l *Lab) During(do func(), loads ...Load) []*Loaded {
 
 // watched runs a command to its end and prints the lines of its stderr, indented, to progress, unless that
 // is nil. It returns the end of its output.
-func watched(cmd *exec.Cmd, progress io.Writer) (*tail, error) {
-	output := new(tail)
-	cmd.Stdout = output
-	stderr := io.TeeReader(Must(cmd.StderrPipe()), output)
+func watched(cmd *exec.Cmd, progress io.Writer) (output string, err error) {
+	log := new(process.Log)
+	cmd.Stdout = log
+	stderr := io.TeeReader(Must(cmd.StderrPipe()), log)
 	Check(cmd.Start())
 	for lines := bufio.NewScanner(stderr); lines.Scan(); {
 		fmt.Fprintln(cmp.Or(progress, io.Discard), "  "+lines.Text())
 	}
 	_, _ = io.Copy(io.Discard, stderr) // what follows a line that is too long
-	return output, cmd.Wait()
+	err = cmd.Wait()
+	return log.End(outputMax), err
 }
 
 func (l Load) plan() map[string]any {

@@ -7,16 +7,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"weir/internal/test/process"
 )
 
 // stopMax bounds the time that a program may take to end before it is killed.
@@ -27,16 +27,13 @@ const startMax = 30 * time.Second
 
 // A Process is a running program.
 //
-// Safe for concurrent use: exec.Cmd is waited for by one goroutine.
+// Safe for concurrent use, as its Child is.
 type Process struct {
+	*process.Child
 	Name    string
 	Foreign bool // the exit status after Stop does not matter; ours must be 0
 
-	cmd             *exec.Cmd
-	log             *tail
 	killed, stopped atomic.Bool // by us
-	done            chan struct{}
-	err             error
 }
 
 // Start starts a command with env added to our environment. The end of its output is kept and
@@ -44,37 +41,14 @@ type Process struct {
 func Start(name string, env []string, command ...string) (*Process, error) {
 	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Env = append(os.Environ(), env...)
-	cmd.SysProcAttr = new(syscall.SysProcAttr)
-	return startCommand(name, cmd)
+	c, err := process.Start(cmd)
+	return &Process{Child: c, Name: name}, err
 }
-
-// startCommand starts a command whose SysProcAttr is set.
-func startCommand(name string, cmd *exec.Cmd) (*Process, error) {
-	// Ctrl-C reaches only us; we end our programs in order.
-	cmd.SysProcAttr.Setpgid, cmd.SysProcAttr.Pdeathsig = true, syscall.SIGKILL
-	p := &Process{Name: name, cmd: cmd, log: new(tail), done: make(chan struct{})}
-	cmd.Stdout, cmd.Stderr = p.log, p.log
-	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start %s: %w", name, err)
-	}
-	go func() {
-		p.err = cmd.Wait()
-		close(p.done)
-	}()
-	return p, nil
-}
-
-// Pid returns the process id.
-func (p *Process) Pid() int { return p.cmd.Process.Pid }
-
-// Output returns the end of the program's output.
-func (p *Process) Output() string { return p.log.String() }
 
 // Kill kills the process, as in a crash, and waits for its end.
 func (p *Process) Kill() {
 	p.killed.Store(true)
-	_ = p.cmd.Process.Kill()
-	<-p.done
+	p.Child.Kill()
 }
 
 // Stop ends the process with SIGTERM, and kills it if that takes too long. It fails if the process
@@ -87,18 +61,32 @@ func (p *Process) Stop() error {
 	if p.stopped.Store(true); err != nil {
 		return err
 	}
-	_ = p.cmd.Process.Signal(syscall.SIGTERM)
+	_ = p.Process.Signal(syscall.SIGTERM)
 	select {
-	case <-p.done:
+	case <-p.Done():
 	case <-time.After(stopMax):
 		p.Kill()
 		return fmt.Errorf("%s did not end within %v and was killed", p.Name, stopMax)
 	}
-	if p.err != nil && !p.Foreign {
-		return fmt.Errorf("%s ended with %w; its output:\n%s", p.Name, p.err, p.Output())
+	if p.Foreign {
+		return nil
 	}
-	return nil
+	return p.failure()
 }
+
+// failure returns an error if the process, which has ended, has not succeeded.
+func (p *Process) failure() error {
+	if p.ProcessState.Success() {
+		return nil
+	}
+	return fmt.Errorf("%s ended with %v; its output:\n%s", p.Name, p.ProcessState, p.Output())
+}
+
+// Output returns the end of the program's output.
+func (p *Process) Output() string { return p.Log.End(outputMax) }
+
+// outputMax bounds how much of a program's output is shown, in bytes.
+const outputMax = 256 << 10
 
 // crashed returns an error if the process has ended without having been killed or stopped. It is nil
 // for one that could not be started.
@@ -106,8 +94,8 @@ func (p *Process) crashed() error {
 	if p == nil || p.killed.Load() || p.stopped.Load() {
 		return nil
 	}
-	if ended, _ := p.Ended(); ended {
-		return fmt.Errorf("%s ended by itself: %v; its output:\n%s", p.Name, p.cmd.ProcessState, p.Output())
+	if p.Ended() {
+		return fmt.Errorf("%s ended by itself: %v; its output:\n%s", p.Name, p.ProcessState, p.Output())
 	}
 	return nil
 }
@@ -116,19 +104,7 @@ func (p *Process) crashed() error {
 func (p *Process) AwaitPort(ctx context.Context, addr string) error {
 	ctx, cancel := context.WithTimeout(ctx, startMax)
 	defer cancel()
-	for {
-		c, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
-		if err == nil {
-			return c.Close()
-		}
-		select {
-		case <-p.done:
-			return fmt.Errorf("%s ended while it was started: %v\n%s", p.Name, p.err, p.Output())
-		case <-ctx.Done():
-			return fmt.Errorf("%s does not listen on %s: %w", p.Name, addr, err)
-		case <-time.After(time.Millisecond):
-		}
-	}
+	return p.Child.AwaitPort(ctx, addr)
 }
 
 // Binary returns the path of one of our programs, which is in the folder of the current one.
@@ -154,23 +130,12 @@ func CPU(pid int) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	for _, child := range children(pid) {
+	for _, child := range process.Children(pid) {
 		if used, err := cpuOf(child); err == nil {
 			total += used
 		}
 	}
 	return total, nil
-}
-
-// children returns the living children that the first thread of a process has started.
-func children(pid int) (all []int) {
-	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
-	for field := range strings.FieldsSeq(string(text)) {
-		if id, err := strconv.Atoi(field); err == nil {
-			all = append(all, id)
-		}
-	}
-	return all
 }
 
 func cpuOf(pid int) (time.Duration, error) {
@@ -213,31 +178,4 @@ func memory(pid int, field string) (int64, error) {
 		}
 	}
 	return 0, fmt.Errorf("read resident memory: no %s", field)
-}
-
-// A tail keeps the end of what is written to it.
-//
-// Safe for concurrent use: mu guards the text.
-type tail struct {
-	mu   sync.Mutex
-	text []byte
-}
-
-// tailMax bounds how much of a program's output is kept.
-const tailMax = 256 << 10
-
-func (t *tail) Write(b []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.text = append(t.text, b...)
-	if over := len(t.text) - tailMax; over > 0 {
-		t.text = append(t.text[:0], t.text[over:]...)
-	}
-	return len(b), nil
-}
-
-func (t *tail) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return string(t.text)
 }

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"weir/bench/lab/result"
+	"weir/internal/test/process"
 	"weir/internal/test/testkit"
 )
 
@@ -84,34 +85,6 @@ func TestProcessLifecycle(t *testing.T) {
 	if err := p.Stop(); err == nil || !strings.Contains(err.Error(), "exit status 3") ||
 		!strings.Contains(err.Error(), "hello") {
 		t.Errorf("a failing program's end is told as %v", err)
-	}
-}
-
-func TestAwaitPortTellsWhyItNeverComes(t *testing.T) {
-	p := testkit.Must(Start("failer", nil, "sh", "-c", "echo no such luck; exit 1"))(t)
-	addr := testkit.FreeAddr(t)
-	if err := p.AwaitPort(context.Background(), addr); err == nil || !strings.Contains(err.Error(), "no such luck") {
-		t.Errorf("got %v", err)
-	}
-}
-
-func TestAwaitPort(t *testing.T) {
-	ln := testkit.Listen(t)
-	p := testkit.Must(Start("sleeper", nil, "sleep", "60"))(t)
-	defer p.Kill()
-	if err := p.AwaitPort(context.Background(), ln.Addr().String()); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func TestTailKeepsTheEnd(t *testing.T) {
-	var out tail
-	for range 3 {
-		_, _ = out.Write([]byte(strings.Repeat("x", tailMax/2)))
-	}
-	_, _ = out.Write([]byte("end"))
-	if s := out.String(); len(s) != tailMax || !strings.HasSuffix(s, "xend") {
-		t.Fatalf("%d bytes kept, ending in %q", len(s), s[len(s)-4:])
 	}
 }
 
@@ -242,8 +215,8 @@ func TestProcessEndsByItself(t *testing.T) {
 	if err := p.AwaitEnd(t.Context(), time.Minute); err == nil || !strings.Contains(err.Error(), "exit status 4") {
 		t.Errorf("its end is told as %v", err)
 	}
-	if ended, how := p.Ended(); !ended || how == nil {
-		t.Errorf("afterwards: %t, %v", ended, how)
+	if !p.Ended() || p.ProcessState.ExitCode() != 4 {
+		t.Errorf("afterwards: ended %t, %v", p.Ended(), p.ProcessState)
 	}
 }
 
@@ -253,7 +226,7 @@ func TestStopTellsOfACrash(t *testing.T) {
 		for _, exit := range []string{"exit 0", "exit 1", "kill -9 $$"} {
 			p := testkit.Must(Start("ender", nil, "sh", "-c", "echo last words; "+exit))(t)
 			p.Foreign = foreign
-			<-p.done
+			<-p.Done()
 			if err := p.Stop(); err == nil || !strings.Contains(err.Error(), "ender ended by itself: ") ||
 				!strings.Contains(err.Error(), "last words") {
 				t.Errorf("foreign %t, %s: got %v", foreign, exit, err)
@@ -285,25 +258,26 @@ func TestServersThatDoNotStart(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	r, p := new(Redis), new(Postgres)
-	check := func(start func(l *Lab), of func() (p *Process, dir string)) {
+	check := func(name string, start func(l *Lab), of func() (c *process.Child, dir string)) {
 		var l Lab
 		err := l.Run(ctx, func() { start(&l) })
 		server, dir := of()
-		if ended, _ := server.Ended(); err == nil || !ended {
-			t.Errorf("started: %v; %s has ended: %t", err, server.Name, ended)
+		if err == nil || !server.Ended() {
+			t.Errorf("started: %v; %s has ended: %t", err, name, server.Ended())
 			server.Kill()
 		}
 		if _, err := os.Stat(dir); err == nil {
-			t.Errorf("%s leaves its folder", server.Name)
+			t.Errorf("%s leaves its folder", name)
 			_ = os.RemoveAll(dir)
 		}
 	}
-	check(r.start, func() (*Process, string) { return r.Process, r.dir })
-	check(p.start, func() (*Process, string) { return p.Process, p.dir })
-	_ = os.Remove(filepath.Join(bin, "postgres"))
+	check("Redis", r.start, func() (*process.Child, string) { return r.Child, r.dir })
+	check("PostgreSQL", p.start, func() (*process.Child, string) { return p.Child, p.Dir })
+	testkit.WriteFile(t, filepath.Join(bin, "postgres"), "no program")
 	var l Lab
-	if p = new(Postgres); l.Run(ctx, func() { p.start(&l) }) == nil || p.Process != nil {
-		t.Error("started without a program")
+	p = new(Postgres)
+	if err := l.Run(ctx, func() { p.start(&l) }); err == nil || p.Child != nil {
+		t.Errorf("started a file that is no program: %v, %v", err, p.Child)
 	}
 }
 

@@ -4,17 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
-	"os/user"
-	"path/filepath"
-	"slices"
-	"strconv"
 	"strings"
 	"syscall"
-	"time"
 
 	"weir/internal/test/freeport"
+	"weir/internal/test/process"
 )
 
 // A Kind is a kind of store.
@@ -31,7 +26,7 @@ const (
 type Store interface {
 	Kill()
 	Restart(ctx context.Context) // ends the current Try if it fails
-	Pid() int
+	SignalAll(ctx context.Context, signal syscall.Signal) error
 }
 
 // open starts a store and returns the setting by which proxies find it; nil and "" for
@@ -72,97 +67,57 @@ func (r *Redis) Restart(ctx context.Context) {
 }
 
 // End kills the server. It fails if the server had crashed.
-func (r *Redis) End() error { return endServer(r.Process, r.Kill) }
+func (r *Redis) End() error {
+	err := r.crashed()
+	if r.Process != nil { // otherwise it could not be started
+		r.Kill()
+	}
+	return err
+}
 
 // A Postgres is a PostgreSQL server on loopback, with a superuser "weir" without a password.
-// It does not run as root, because PostgreSQL refuses that.
 type Postgres struct {
-	*Process
-	Addr string
-
-	dir      string // owned by the user that it runs as
-	programs string // the folder of initdb and postgres
-	as       *syscall.Credential
+	*process.Postgres
+	killed   bool // by us
 	settings []string
 }
 
 // start starts the server as a part of l. It fails if none is installed.
 func (p *Postgres) start(l *Lab) {
-	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
-	if path, err := exec.LookPath("initdb"); err == nil {
-		found = append(found, path)
-	}
-	if len(found) == 0 {
-		Check(errors.New("PostgreSQL is not installed (Debian: apt-get install postgresql)"))
-	}
-	p.programs, p.Addr = filepath.Dir(found[len(found)-1]), Must(freeport.Addr())
-	p.dir = Must(os.MkdirTemp("/tmp", "weir-postgres-")) // other users may not have access to os.TempDir
+	p.Postgres = Must(process.NewPostgres(Must(freeport.Addr())))
 	l.keep(p.End)
-	p.prepare()
+	err := p.Init()
+	if errors.Is(err, exec.ErrNotFound) {
+		err = errors.New("PostgreSQL is not installed (Debian: apt-get install postgresql)")
+	}
+	Check(err)
 	p.Restart(l.Ctx)
-}
-
-// prepare gives the folder to the user and creates the database in it.
-func (p *Postgres) prepare() {
-	if os.Getuid() == 0 {
-		as := Must(user.Lookup("nobody"))
-		uid, gid := Must(strconv.ParseUint(as.Uid, 10, 32)), Must(strconv.ParseUint(as.Gid, 10, 32))
-		p.as = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
-		Check(os.Chown(p.dir, int(uid), int(gid)))
-	}
-	out, err := p.command("initdb", "-D", p.dir+"/data", "-U", "weir", "-A", "trust", "-E", "UTF8",
-		"--no-sync").CombinedOutput()
-	if err != nil {
-		Check(fmt.Errorf("initdb: %w\n%s", err, out))
-	}
-}
-
-// command returns a command of PostgreSQL that runs as the user, without variables such as
-// PGDATA.
-func (p *Postgres) command(name string, args ...string) *exec.Cmd {
-	cmd := exec.Command(filepath.Join(p.programs, name), args...)
-	cmd.Dir, cmd.Env = p.dir, []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C"}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: p.as}
-	return cmd
 }
 
 // Restart starts the server again after Kill, at the same address and with its data.
 func (p *Postgres) Restart(ctx context.Context) {
-	host, port, _ := strings.Cut(p.Addr, ":")
-	args := []string{"-D", p.dir + "/data", "-h", host, "-p", port, "-k", "", "-c", "dynamic_shared_memory_type=mmap"}
-	for _, s := range p.settings {
-		args = append(args, "-c", s)
-	}
-	p.Process = Must(startCommand("postgres", p.command("postgres", args...)))
-	Check(p.AwaitPort(ctx, p.Addr))
-	for !strings.Contains(p.Output(), "ready to accept connections") { // until then it refuses them
-		if ended, _ := p.Ended(); ended {
-			Check(fmt.Errorf("postgres ended while it was started:\n%s", p.Output()))
-		}
-		Check(Wait(ctx, time.Millisecond))
-	}
+	ctx, cancel := context.WithTimeout(ctx, startMax)
+	defer cancel()
+	p.killed = false
+	Check(p.Start(ctx, p.settings...))
 }
+
+// Output returns the end of the server's output.
+func (p *Postgres) Output() string { return p.Log.End(outputMax) }
 
 // URL returns the URL of the database.
 func (p *Postgres) URL() string { return "postgres://weir@" + p.Addr + "/postgres?sslmode=disable" }
 
-// Kill kills the server and its child processes, as in a crash. It is stopped first, so that
-// it starts no more of them.
+// Kill kills the server and its child processes, as in a crash.
 func (p *Postgres) Kill() {
-	_ = syscall.Kill(p.Pid(), syscall.SIGSTOP) // it may have ended
-	for _, child := range slices.Backward(children(p.Pid())) {
-		_ = syscall.Kill(child, syscall.SIGKILL)
-	}
-	p.Process.Kill()
+	p.killed = true
+	p.Postgres.Kill()
 }
 
 // End kills the server and removes its folder. It fails if the server had crashed.
-func (p *Postgres) End() error { return errors.Join(endServer(p.Process, p.Kill), os.RemoveAll(p.dir)) }
-
-func endServer(p *Process, kill func()) error {
-	err := p.crashed()
-	if p != nil { // otherwise it could not be started
-		kill()
+func (p *Postgres) End() (err error) {
+	if p.Child != nil && !p.killed && p.Ended() {
+		err = fmt.Errorf("postgres ended by itself: %v; its output:\n%s", p.ProcessState, p.Output())
 	}
-	return err
+	return errors.Join(err, p.Remove())
 }

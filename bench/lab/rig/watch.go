@@ -67,30 +67,17 @@ func Descriptors(pid int) (int, error) {
 	return len(list), err
 }
 
-// Ended reports whether the process has ended, and with what error.
-func (p *Process) Ended() (bool, error) {
-	select {
-	case <-p.done:
-		return true, p.err
-	default:
-		return false, nil
-	}
-}
-
 // AwaitEnd waits at most d for the process to end by itself. It fails if it does not, or if it
 // ends with an error.
 func (p *Process) AwaitEnd(ctx context.Context, d time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
 	select {
-	case <-p.done:
+	case <-p.Done():
 	case <-ctx.Done():
 		return fmt.Errorf("%s did not end within %v", p.Name, d)
 	}
-	if p.err != nil {
-		return fmt.Errorf("%s ended with %w; its output:\n%s", p.Name, p.err, p.Output())
-	}
-	return nil
+	return p.failure()
 }
 
 // Wait waits for d, or until ctx ends and returns its error.

@@ -45,9 +45,9 @@ func (l *lab) frozen() {
 		l.Wait(one.StartAt.Add(stopAfter - time.Second))
 		rig.Watch(m.Pid(), &used, func() {
 			l.Wait(one.StartAt.Add(stopAfter))
-			rig.Check(syscall.Kill(redis.Pid(), syscall.SIGSTOP))
+			rig.Check(redis.SignalAll(l.Ctx, syscall.SIGSTOP))
 			l.Wait(one.StartAt.Add(goAfter))
-			rig.Check(syscall.Kill(redis.Pid(), syscall.SIGCONT))
+			rig.Check(redis.SignalAll(l.Ctx, syscall.SIGCONT))
 		})
 	}, one)
 	l.Loads = append(l.Loads, loaded...)

@@ -116,9 +116,9 @@ func (st *stage) do(what string, began time.Time) Trouble {
 		case what == restartStore:
 			st.Store.Restart(st.Ctx)
 		case what == freezeStore:
-			rig.Check(syscall.Kill(st.Store.Pid(), syscall.SIGSTOP))
+			rig.Check(st.Store.SignalAll(st.Ctx, syscall.SIGSTOP))
 		case what == thawStore:
-			rig.Check(syscall.Kill(st.Store.Pid(), syscall.SIGCONT))
+			rig.Check(st.Store.SignalAll(st.Ctx, syscall.SIGCONT))
 		}
 	})
 	return Trouble{time.Since(began), what}

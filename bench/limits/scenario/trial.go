@@ -76,7 +76,7 @@ func (st *stage) watch(t *trial, o *outcome, began time.Time) {
 
 // count returns the counts of the programs so far; that of a killed target is zero.
 func (st *stage) count() (s second) {
-	if ended, _ := st.Target.Ended(); !ended {
+	if !st.Target.Ended() {
 		s.admitted = st.Served(st.TargetAddr)
 	}
 	var modes []string

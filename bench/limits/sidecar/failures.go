@@ -49,7 +49,7 @@ func kill(at *scene) { at.master.Kill() }
 func restart(at *scene) { at.master.Restart() }
 
 func signal(s syscall.Signal) func(*scene) {
-	return func(at *scene) { rig.Check(syscall.Kill(at.master.Pid(), s)) }
+	return func(at *scene) { rig.Check(at.master.SignalAll(at.Ctx, s)) }
 }
 
 // divert redirects the sidecar to a server with a fixed answer.

@@ -100,13 +100,13 @@ func (s *stage) testAccess(t *testing.T) {
 			if setting == "ADMIN_OPEN=true" {
 				warning = "ADMIN_OPEN is set: everybody"
 			}
-			testkit.Eventually(t, p.name+" warns: "+warning, func() bool { return p.log.Count("WARN Admin - "+warning) > 0 })
+			p.program.Logged("WARN Admin - " + warning)
 		}
 	}
 }
 
 // remedy is what operators are told that they can do.
-func (p *process) remedy() string {
+func (p *instance) remedy() string {
 	if strings.HasPrefix(p.setting, "ADMIN_TOKEN=") {
 		return "send the ADMIN_TOKEN that is set, or set ADMIN_OPEN=true"
 	}
@@ -114,7 +114,7 @@ func (p *process) remedy() string {
 }
 
 // check makes one request and judges its answer.
-func check(t *testing.T, p *process, r row, e service.Endpoint) {
+func check(t *testing.T, p *instance, r row, e service.Endpoint) {
 	method, path, _ := strings.Cut(e.Pattern, " ")
 	path = strings.NewReplacer("{id}", "abc", "{$}", "").Replace(path)
 	host := r.host
@@ -156,7 +156,7 @@ func framed(fields http.Header) string {
 }
 
 // ask makes a request and returns the answer.
-func (p *process) ask(t *testing.T, r row, request string) (status int, fields http.Header, body string) {
+func (p *instance) ask(t *testing.T, r row, request string) (status int, fields http.Header, body string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
 	defer cancel()
@@ -174,7 +174,10 @@ func (p *process) ask(t *testing.T, r row, request string) (status int, fields h
 		c := asUser(t, r.user, "socat", "-", "TCP:"+addr)
 		in := testkit.Must(c.StdinPipe())(t)
 		out := testkit.Must(c.StdoutPipe())(t)
-		defer run(t, c)()
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _, _ = c.Process.Kill(), c.Wait() }()
 		there = struct {
 			io.Reader
 			io.Writer

@@ -2,7 +2,6 @@ package service_test
 
 import (
 	"fmt"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -26,26 +25,20 @@ func (s *stage) testHangups(t *testing.T) {
 				t.Fatal(err)
 			}
 			file := filepath.Join(folder, "program.log")
-			addr, out := testkit.FreeAddr(t), new(testkit.Log)
+			addr := testkit.FreeAddr(t)
 			c := exec.Command(program)
 			c.Env = []string{"BIND=127.0.0.1", "PORT=" + addr[strings.LastIndexByte(addr, ':')+1:], "LOG_FILE=" + file}
-			c.Stdout, c.Stderr = out, out
-			defer run(t, c)()
+			p := testkit.StartAt(t, c, addr)
 			testkit.Eventually(t, name+" answers", func() bool {
-				res, err := http.Get("http://" + addr + "/actuator/health/readiness")
-				if err == nil {
-					res.Body.Close()
-				}
+				_, _, err := p.Try("GET /actuator/health/readiness")
 				return err == nil
 			})
 			hangup := func(n int, log string) {
 				t.Helper()
-				if err := c.Process.Signal(syscall.SIGHUP); err != nil {
-					t.Fatal(err)
-				}
-				testkit.Eventually(t, "Reloaded", func() bool { return strings.Count(out.String(), " - Reloaded ") == n })
-				if want := " - Reloaded " + none[name] + "log=" + log; !strings.Contains(out.String(), want) {
-					t.Errorf("no %q in\n%s", want, out)
+				p.Signal(syscall.SIGHUP)
+				got := p.LoggedTimes(" - Reloaded ", n)
+				if want := " - Reloaded " + none[name] + "log=" + log; !strings.Contains(got, want) {
+					t.Errorf("logged %q, want %q", got, want)
 				}
 			}
 			rename := func(from, to string) {
@@ -73,12 +66,7 @@ func (s *stage) testHangups(t *testing.T) {
 			has(folder+".away/program.log",
 				fmt.Sprintf("Reload failed, the previous version stays in use part=log reason=%q",
 					"open "+file+": no such file or directory"), true)
-			if err := c.Process.Signal(syscall.SIGTERM); err != nil {
-				t.Fatal(err)
-			}
-			if err := c.Wait(); err != nil {
-				t.Errorf("%v\n%s", err, out)
-			}
+			p.Terminate()
 		})
 	}
 }

@@ -3,28 +3,28 @@ package service_test
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
-	"os/user"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 
 	"weir/internal/program/service"
+	"weir/internal/test/process"
 	"weir/internal/test/testkit"
 )
 
 // programUser runs the programs when the test may choose that.
 const programUser = "daemon"
 
-// A process is one of our programs that runs for a test.
-type process struct {
+// An instance is one of our programs that runs for a test.
+type instance struct {
 	name, setting string // setting: NAME=value, or empty
 	addr          string
-	log           *testkit.Log
+	program       *testkit.Program
 	relays        map[string]string // addresses of what passes requests on to it
 }
 
@@ -32,7 +32,7 @@ type process struct {
 // proxies in front of them.
 type stage struct {
 	files    []string // of the programs
-	programs []*process
+	programs []*instance
 	users    bool            // processes may run as other users
 	relays   map[string]bool // that there are
 }
@@ -75,14 +75,8 @@ func startStage(t *testing.T) *stage {
 		s.startRelays(t)
 	}
 	for _, p := range s.programs {
-		for _, addr := range append([]string{p.addr}, values(p.relays)...) {
-			testkit.Eventually(t, p.name+" at "+addr, func() bool {
-				c, err := net.Dial("tcp", addr)
-				if err == nil {
-					c.Close()
-				}
-				return err == nil
-			})
+		for addr := range maps.Values(p.relays) {
+			testkit.Eventually(t, p.name+" at "+addr, testkit.Endpoint{Addr: addr}.Listens)
 		}
 	}
 	return s
@@ -90,7 +84,7 @@ func startStage(t *testing.T) *stage {
 
 // start starts a program.
 func (s *stage) start(t *testing.T, file, setting string) {
-	p := &process{name: filepath.Base(file), setting: setting, addr: testkit.FreeAddr(t), log: new(testkit.Log),
+	p := &instance{name: filepath.Base(file), setting: setting, addr: testkit.FreeAddr(t),
 		relays: make(map[string]string)}
 	_, port, _ := net.SplitHostPort(p.addr)
 	c := exec.Command(file)
@@ -105,8 +99,7 @@ func (s *stage) start(t *testing.T, file, setting string) {
 	if setting != "" {
 		c.Env = append(c.Env, setting)
 	}
-	c.Stdout, c.Stderr = p.log, p.log
-	t.Cleanup(run(t, c))
+	p.program = testkit.StartAt(t, c, p.addr)
 	s.programs = append(s.programs, p)
 }
 
@@ -159,7 +152,7 @@ func (s *stage) relay(t *testing.T, name string, c *exec.Cmd) {
 		return
 	}
 	s.relays[name] = true
-	t.Cleanup(run(t, c))
+	testkit.Start(t, c)
 }
 
 // missing reports whether a row cannot be tried here.
@@ -170,36 +163,8 @@ func (s *stage) missing(r row) bool {
 // asUser is a command that runs as another user.
 func asUser(t *testing.T, name, command string, args ...string) *exec.Cmd {
 	t.Helper()
-	u := testkit.Must(user.Lookup(name))(t)
-	id := func(text string) uint32 {
-		n := testkit.Must(strconv.ParseUint(text, 10, 32))(t)
-		return uint32(n)
-	}
 	c := exec.Command(command, args...)
-	c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: id(u.Uid), Gid: id(u.Gid)}}
+	c.SysProcAttr = &syscall.SysProcAttr{Credential: testkit.Must(process.As(name))(t)}
 	c.Dir = "/"
 	return c
-}
-
-// run starts a command in a group of its own, which stop ends.
-func run(t *testing.T, c *exec.Cmd) (stop func()) {
-	t.Helper()
-	if c.SysProcAttr == nil {
-		c.SysProcAttr = new(syscall.SysProcAttr)
-	}
-	c.SysProcAttr.Setpgid = true
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
-	return func() {
-		_ = syscall.Kill(-c.Process.Pid, syscall.SIGKILL)
-		_ = c.Wait()
-	}
-}
-
-func values(m map[string]string) (list []string) {
-	for _, v := range m {
-		list = append(list, v)
-	}
-	return list
 }

@@ -63,7 +63,8 @@ var creating = strings.Fields("os.OpenFile os.Create os.WriteFile os.Chmod os.Ch
 // guardsFiles reports whether the package in dir creates files with fileOpener only. Experiments and
 // support for tests write into folders of their own.
 func guardsFiles(dir string) bool {
-	return dir != fileOpener && !testSupport(dir) && program(dir) != "bench" && !below(dir, "deploy")
+	return dir != fileOpener && !testSupport(dir) && !below(dir, "internal/test") &&
+		program(dir) != "bench" && !below(dir, "deploy")
 }
 
 // folder returns the place in order of the folder that the package in dir belongs to; -1: there is none.

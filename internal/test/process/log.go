@@ -1,4 +1,4 @@
-package testkit
+package process
 
 import (
 	"bytes"
@@ -7,8 +7,11 @@ import (
 	"sync"
 )
 
-// A Log records what is written to it, such as log lines or the output of a program. The zero
-// Log is empty.
+// logMax bounds the bytes that a Log keeps. If there are more, it keeps the last half of that.
+const logMax = 16 << 20
+
+// A Log records what is written to it, such as log lines or the output of a program, at least the last
+// 8 MB. The zero Log is empty.
 //
 // Safe for concurrent use: a mutex guards the text.
 type Log struct {
@@ -20,7 +23,11 @@ type Log struct {
 func (l *Log) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.text.Write(p)
+	n, err := l.text.Write(p)
+	if l.text.Len() > logMax {
+		l.text.Next(l.text.Len() - logMax/2)
+	}
+	return n, err
 }
 
 // String returns what was written so far.
@@ -28,6 +35,12 @@ func (l *Log) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.text.String()
+}
+
+// End returns the last bytes of what was written, at most n.
+func (l *Log) End(n int) string {
+	text := l.String()
+	return text[max(0, len(text)-n):]
 }
 
 // Count returns how often part was written.

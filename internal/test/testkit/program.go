@@ -3,7 +3,7 @@ package testkit
 import (
 	"bytes"
 	"context"
-	"fmt"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"weir/internal/test/process"
 )
 
 // asProgram is the environment variable that makes a test binary run the tested program.
@@ -53,22 +55,26 @@ func Service(t testing.TB, env []string, args ...string) *exec.Cmd {
 	return Command(t, append([]string{"BIND", "127.0.0.1", "PORT", "0"}, env...), args...)
 }
 
-// Installed returns the path of a program, which may be in one of the folders. Without it the test is skipped;
-// on a machine for continuous integration it fails.
+// Installed returns the path of a program, as process.Find does. Without it the test is skipped; on a machine for
+// continuous integration it fails.
 func Installed(t testing.TB, name string, folders ...string) string {
 	t.Helper()
-	path, err := exec.LookPath(name)
-	for _, folder := range folders {
-		if found, _ := filepath.Glob(filepath.Join(folder, name)); err != nil && len(found) > 0 {
-			return found[len(found)-1] // the latest version
-		}
-	}
-	if err != nil && os.Getenv("CI") == "true" {
-		t.Fatalf("%v: make tools installs it", err)
-	} else if err != nil {
-		t.Skipf("%v: make tools installs it", err)
-	}
+	path, err := process.Find(name, folders...)
+	Missing(t, err)
 	return path
+}
+
+// Missing skips the test if err says that a program is not installed, and fails it on a machine for
+// continuous integration.
+func Missing(t testing.TB, err error) {
+	t.Helper()
+	if !errors.Is(err, exec.ErrNotFound) {
+		return
+	}
+	if os.Getenv("CI") == "true" {
+		t.Fatalf("%v: make tools installs it", err)
+	}
+	t.Skipf("%v: make tools installs it", err)
 }
 
 // Unmapped makes a command run in a user namespace that maps no user, where each user id is
@@ -95,12 +101,13 @@ func Ends(t testing.TB, cmd *exec.Cmd, status int) (stdout, stderr string) {
 	return out.String(), errs.String()
 }
 
+// A Log is a process.Log.
+type Log = process.Log
+
 // A Program is a process that runs during a test.
 type Program struct {
-	*exec.Cmd
-	Endpoint     // set by Launch
-	Log      Log // standard output, and standard error unless Cmd redirects it
-	ended    chan struct{}
+	*process.Child
+	Endpoint // set by Launch
 }
 
 // logEnd is how much of the log of a program a test that fails shows.
@@ -109,29 +116,21 @@ const logEnd = 4 << 10
 // Start starts a program. It is killed when the test ends. If the test fails, it shows the end of the log.
 func Start(t testing.TB, cmd *exec.Cmd) *Program {
 	t.Helper()
-	p := &Program{Cmd: cmd, Endpoint: Endpoint{T: t}, ended: make(chan struct{})}
-	cmd.Stdout = &p.Log
-	if cmd.Stderr == nil {
-		cmd.Stderr = &p.Log
-	}
-	if cmd.SysProcAttr == nil {
-		cmd.SysProcAttr = new(syscall.SysProcAttr)
-	}
-	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	go func() {
-		_ = cmd.Wait()
-		close(p.ended)
-	}()
+	p := &Program{Child: Must(process.Start(cmd))(t), Endpoint: Endpoint{T: t}}
 	t.Cleanup(func() {
 		p.Kill()
-		if text := p.Log.String(); t.Failed() {
-			t.Logf("%s logged:\n%s", filepath.Base(cmd.Path), text[max(0, len(text)-logEnd):])
+		if t.Failed() {
+			t.Logf("%s logged:\n%s", filepath.Base(cmd.Path), p.Log.End(logEnd))
 		}
 	})
 	return p
+}
+
+// Patient returns a context that ends after Patience.
+func Patient(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	t.Cleanup(cancel)
+	return ctx
 }
 
 // StartAt starts a program and waits until it listens at an address.
@@ -139,12 +138,9 @@ func StartAt(t testing.TB, cmd *exec.Cmd, addr string) *Program {
 	t.Helper()
 	p := Start(t, cmd)
 	p.Addr = addr
-	Eventually(t, fmt.Sprint(cmd.Args, " listens"), func() bool {
-		if p.Ended() {
-			t.Fatalf("%v has ended:\n%s", cmd.Args, &p.Log)
-		}
-		return p.Listens()
-	})
+	if err := p.AwaitPort(Patient(t), addr); err != nil {
+		t.Fatal(err)
+	}
 	return p
 }
 
@@ -180,22 +176,12 @@ func (p *Program) LoggedTimes(part string, n int) string {
 	return p.Log.Lines(part)[n-1]
 }
 
-// Ended reports whether the program has ended.
-func (p *Program) Ended() bool {
-	select {
-	case <-p.ended:
-		return true
-	default:
-		return false
-	}
-}
-
 // Status waits for the end of the program and returns its exit status. If that takes more than four
 // times Patience, as long as Command lets a program run, it kills the program and fails.
 func (p *Program) Status() int {
 	p.T.Helper()
 	select {
-	case <-p.ended:
+	case <-p.Done():
 	case <-time.After(4 * Patience):
 		p.Kill()
 		p.T.Fatalf("%v has not ended after %v", p.Args, 4*Patience)
@@ -226,28 +212,10 @@ func (p *Program) Terminate() {
 	p.Ends(0)
 }
 
-// Kill kills the program, unless it has ended, and waits for its end.
-func (p *Program) Kill() {
-	_ = p.Process.Kill()
-	<-p.ended
-}
-
-// Freeze stops a process with SIGSTOP and returns when none of its threads runs. The signal alone is
-// not enough: on a busy machine the process goes on until the thread that has been chosen to take the
-// signal gets a processor.
+// Freeze is process.Freeze.
 func Freeze(t testing.TB, pid int) {
 	t.Helper()
-	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+	if err := process.Freeze(Patient(t), pid); err != nil {
 		t.Fatal(err)
 	}
-	Eventually(t, "the process stops", func() bool {
-		threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
-		for _, path := range threads {
-			stat, _ := os.ReadFile(path)
-			if _, state, _ := strings.Cut(string(stat), ") "); !strings.HasPrefix(state, "T") {
-				return false
-			}
-		}
-		return len(threads) > 0
-	})
 }

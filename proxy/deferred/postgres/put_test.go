@@ -14,7 +14,7 @@ import (
 // for another proxy.
 func TestGroups(t *testing.T) {
 	t.Parallel()
-	s := postgrestest.Start(t, "-c", "track_functions=all", "-c", "stats_fetch_consistency=none")
+	s := postgrestest.Start(t, "track_functions=all", "stats_fetch_consistency=none")
 	const n = 2000
 	q := openQueue(t, Config{URL: s.URL("weir", "weir")})
 	var entries []deferred.Entry

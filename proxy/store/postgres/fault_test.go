@@ -388,8 +388,7 @@ func old(t *testing.T) string {
 // With no connection left the store counts as away until there is one.
 func TestConnectionsExhausted(t *testing.T) {
 	t.Parallel()
-	s := postgrestest.Start(t, "-c", "max_connections=12", "-c", "superuser_reserved_connections=3", "-c",
-		"max_wal_senders=0")
+	s := postgrestest.Start(t, "max_connections=12", "superuser_reserved_connections=3", "max_wal_senders=0")
 	s.Do("weir", "CREATE ROLE plain LOGIN; GRANT CREATE ON DATABASE weir TO plain")
 	var held []*pgconn.PgConn
 	testkit.Eventually(t, "all connections are taken", func() bool { // the server may not have ended the one before yet

@@ -132,7 +132,7 @@ func takeAsBefore(t *testing.T, conn *pgconn.PgConn, g *store.Group) int64 {
 // many: nothing has PostgreSQL make them again before it has analyzed the table.
 func TestGrown(t *testing.T) {
 	t.Parallel()
-	s := postgrestest.Start(t, "-c", "autovacuum=off")
+	s := postgrestest.Start(t, "autovacuum=off")
 	b := openBackend(t, Config{URL: s.URL("weir", "weir"), Connections: 1, clock: func() int64 { return limittest.Epoch }})
 	if err := b.Probe(background); err != nil {
 		t.Fatal(err)

@@ -3,7 +3,6 @@ package charttest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"html"
 	"maps"
@@ -17,6 +16,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"weir/internal/test/process"
+	"weir/internal/test/testkit"
 )
 
 // patience bounds the time that a browser takes for a page on a busy machine.
@@ -74,10 +76,7 @@ func Visit(t *testing.T, address string, budget time.Duration) (dom, log string)
 // output returns a file for the output of a process.
 func output(t *testing.T) *os.File {
 	t.Helper()
-	f, err := os.CreateTemp(t.TempDir(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := testkit.Must(os.CreateTemp(t.TempDir(), ""))(t)
 	t.Cleanup(func() { f.Close() })
 	return f
 }
@@ -85,21 +84,14 @@ func output(t *testing.T) *os.File {
 // content returns the content of such a file.
 func content(t *testing.T, f *os.File) string {
 	t.Helper()
-	b, err := os.ReadFile(f.Name())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(b)
+	return string(testkit.Must(os.ReadFile(f.Name()))(t))
 }
 
 // profile returns a folder for the browser. t.TempDir would fail the test if a child process
 // of the browser still writes there while it is removed.
 func profile(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "weir-browser-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := testkit.Must(os.MkdirTemp("", "weir-browser-"))(t)
 	t.Cleanup(func() {
 		for range 100 {
 			if os.RemoveAll(dir) == nil {
@@ -114,9 +106,7 @@ func profile(t *testing.T) string {
 func File(t *testing.T, page []byte) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "page.html")
-	if err := os.WriteFile(name, page, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteFile(t, name, string(page))
 	return (&url.URL{Scheme: "file", Path: name}).String()
 }
 
@@ -124,19 +114,11 @@ func File(t *testing.T, page []byte) string {
 func find(t *testing.T) string {
 	t.Helper()
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
-		path, err := exec.LookPath(name)
-		if err == nil {
+		if path, err := process.Find(name); err == nil {
 			return path
 		}
-		if !errors.Is(err, exec.ErrNotFound) {
-			t.Fatal(err)
-		}
 	}
-	if os.Getenv("CI") == "true" {
-		t.Fatal("there is no chromium: install the package chromium")
-	}
-	t.Skip("there is no chromium: install the package chromium")
-	return ""
+	return testkit.Installed(t, "chromium")
 }
 
 // Overlaps shows SVGs in a browser with a font of its choice, as one without the fonts of the charts

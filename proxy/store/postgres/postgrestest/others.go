@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"weir/internal/test/process"
 	"weir/internal/test/testkit"
 )
 
@@ -20,31 +21,26 @@ func (s *Server) Pooler(connections int) *Server {
 		"[databases]\nweir = host=127.0.0.1 port=%s dbname=weir user=weir\n[pgbouncer]\nlisten_addr = 127.0.0.1\n"+
 			"listen_port = %s\nunix_socket_dir =\nauth_type = any\npool_mode = transaction\ndefault_pool_size = %d\n",
 		s.port, p.port, connections)
-	if err := os.WriteFile(p.poolerConfig(), []byte(config), 0o644); err != nil {
-		s.t.Fatal(err)
-	}
+	s.check(os.WriteFile(p.poolerConfig(), []byte(config), 0o644))
 	p.RestartPooler()
 	return p
 }
 
-func (s *Server) poolerConfig() string { return filepath.Join(s.dir, "pgbouncer.ini") }
+func (s *Server) poolerConfig() string { return filepath.Join(s.server.Dir, "pgbouncer.ini") }
 
 // RestartPooler starts a PgBouncer that was killed, and waits until it accepts connections.
 func (s *Server) RestartPooler() {
 	s.t.Helper()
-	s.start(s.command("pgbouncer", s.poolerConfig()))
+	s.check(s.server.Launch(testkit.Patient(s.t), "pgbouncer", s.poolerConfig()))
 }
 
 // Standby starts a standby of the server, which has what the server has so far.
 func (s *Server) Standby() *Server {
 	s.t.Helper()
 	standby := newServer(s.t)
-	out, err := standby.command("pg_basebackup", "-h", "127.0.0.1", "-p", s.port, "-U",
-		"weir",
-		"-D", standby.Data(), "--checkpoint=fast", "--no-sync", "--write-recovery-conf").CombinedOutput()
-	if err != nil {
-		s.t.Fatalf("pg_basebackup: %v\n%s", err, out)
-	}
+	_, err := standby.server.Run("", "pg_basebackup", "-h", "127.0.0.1", "-p", s.port, "-U", "weir",
+		"-D", standby.Data(), "--checkpoint=fast", "--no-sync", "--write-recovery-conf")
+	s.check(err)
 	standby.Restart()
 	testkit.Eventually(s.t, "the standby follows", func() bool {
 		return s.Do("postgres", "SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming'") == "1"
@@ -70,10 +66,11 @@ func (s *Server) FilesMax(bytes int64) {
 	if bytes >= 0 {
 		limit = strconv.FormatInt(bytes, 10)
 	}
-	for _, pid := range s.processes() { // as the server's user, which root need not be allowed to
-		out, err := s.command("prlimit", "--pid", strconv.Itoa(pid), "--fsize="+limit+":").CombinedOutput()
-		if err != nil && state(pid) != "" {
-			s.t.Fatalf("prlimit: %v\n%s", err, out)
+	pid := s.server.Pid()
+	for _, pid := range append(process.Children(pid), pid) { // as the server's user, which root need not be allowed to
+		_, err := s.server.Run("", "prlimit", "--pid", strconv.Itoa(pid), "--fsize="+limit+":")
+		if _, ended := os.Stat(fmt.Sprintf("/proc/%d", pid)); ended == nil {
+			s.check(err)
 		}
 	}
 }

@@ -87,11 +87,9 @@ func (s *Server) Kill() { s.program.Kill() }
 // Signal sends the server a signal. After SIGSTOP it returns when the server has stopped.
 func (s *Server) Signal(sig syscall.Signal) {
 	s.T.Helper()
-	if sig == syscall.SIGSTOP {
-		testkit.Freeze(s.T, s.program.Process.Pid)
-		return
+	if err := s.program.SignalAll(testkit.Patient(s.T), sig); err != nil {
+		s.T.Fatal(err)
 	}
-	s.program.Signal(sig)
 }
 
 // Do runs a command on the server, and fails the test on an error.
