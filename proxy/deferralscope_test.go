@@ -31,15 +31,15 @@ func TestDeferralScope(t *testing.T) {
 				}
 			}
 			if id := p.scoped("192.0.2.1", "Authorization=right"); id != first {
-				t.Error("the same request is stored twice")
+				t.Errorf("the same request is stored as %s and as %s, want one", first, id)
 			}
 		})
 	}
 	t.Run("identified", func(t *testing.T) {
 		t.Parallel()
 		p := scoping(t, "[path, 'header:X-Shop']")
-		if first := p.scoped("192.0.2.1", "X-Shop=a"); p.scoped("192.0.2.2", "X-Shop=a") != first {
-			t.Error("a client that its rule's key identifies is another one at another address")
+		if one, other := p.scoped("192.0.2.1", "X-Shop=a"), p.scoped("192.0.2.2", "X-Shop=a"); one != other {
+			t.Errorf("a client that its rule's key identifies has %s at one address and %s at another, want one", one, other)
 		}
 	})
 }

@@ -296,7 +296,7 @@ func (p postgresPair) outage(t *testing.T, leave, mend func(), kept bool) {
 	}
 	for first := range p {
 		if one, other := p.admits(first); !one || !other {
-			t.Error("a key is refused while PostgreSQL is away")
+			t.Errorf("while PostgreSQL is unavailable proxy %v admits %t and %t, want both", first, one, other)
 		}
 	}
 	mend()

@@ -201,6 +201,6 @@ func TestPostgresRoleGetsNoRights(t *testing.T) {
 		}
 	}
 	if super := s.Do("weir", "SELECT rolsuper FROM pg_roles WHERE rolname = 'proxies'"); super != "f" {
-		t.Error("the role became superuser")
+		t.Errorf("the role is a superuser: got %s, want f", super)
 	}
 }

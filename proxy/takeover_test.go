@@ -184,8 +184,8 @@ func TestTakeoverOfTheDecisionPort(t *testing.T) {
 		p, _ := startMaster(t, env...)
 		before.Ends(0)
 		load.more(200)
-		if p.Metrics()[`ratelimiter_check_requests_total{api="remote",code="200"}`] == 0 {
-			t.Error("the successor has decided nothing")
+		if got := p.Metrics()[`ratelimiter_check_requests_total{api="remote",code="200"}`]; got == 0 {
+			t.Errorf("the successor has decided %v asks, want some", got)
 		}
 		before = p
 	}

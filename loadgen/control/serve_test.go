@@ -49,7 +49,7 @@ func TestServe(t *testing.T) {
 		t.Errorf("serve: %v", err)
 	}
 	if run, running := r.runs.Current(); running || run.Result().End != record.EndStopped {
-		t.Error("the test was not stopped")
+		t.Errorf("the test is running: %t, its end is %q, want %q", running, run.Result().End, record.EndStopped)
 	}
 	r.want(503, "POST", "/test/start", r.config(1, 1))
 }

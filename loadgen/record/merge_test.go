@@ -272,8 +272,8 @@ func TestCourseStays(t *testing.T) {
 	for i := range 3 {
 		row(rowsMax + 1 + i)
 	}
-	if fmt.Sprint(course) != text {
-		t.Error("a course that was given away has changed")
+	if got := fmt.Sprint(course); got != text {
+		t.Errorf("a course that was given away has changed: got %s, want %s", got, text)
 	}
 	last := totals.Course()
 	if got := last.Rows[len(last.Rows)-1]; got.ErrorsByReason["queue_full"] != 2 || got.Errors != 2 || got.Due != 2 {

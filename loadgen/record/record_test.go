@@ -259,8 +259,8 @@ func TestResult(t *testing.T) {
 		tally.Finish(&o, at(time.Second))
 	}
 	totals.Add(tally)
-	if !totals.Pending() || tally.Sent() != 0 {
-		t.Error("the tally was not taken over")
+	if pending, left := totals.Pending(), tally.Sent(); !pending || left != 0 {
+		t.Errorf("after Add: pending %t, %d left in the tally; want true and 0", pending, left)
 	}
 	totals.Row(0, 4)
 	r := totals.Result(Result{Due: 4, Elapsed: 2, End: EndCompleted}, 4, nil)

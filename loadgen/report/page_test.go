@@ -256,8 +256,8 @@ func TestErrorsBeyondTheDrawn(t *testing.T) {
 		t.Errorf("%d reasons, the first %q, the last %q with %v", len(stack), stack[0].Name, stack[len(stack)-1].Name,
 			stack[len(stack)-1].Y[0])
 	}
-	if stack[reasonsDrawn].Tone != chart.Grey {
-		t.Error("the others are not grey")
+	if got := stack[reasonsDrawn].Tone; got != chart.Grey {
+		t.Errorf("the others have the tone %v, want %v", got, chart.Grey)
 	}
 }
 

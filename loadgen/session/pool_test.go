@@ -83,8 +83,8 @@ func TestPoolBackoffIsBounded(t *testing.T) {
 	now := time.Unix(0, 0)
 	p := NewPool(Size{Max: 1, Dials: 64})
 	for range 50 {
-		if p.Dial(now, 1) != 1 {
-			t.Fatal("it does not dial after the longest wait")
+		if got := p.Dial(now, 1); got != 1 {
+			t.Fatalf("after the longest wait it dials %d, want 1", got)
 		}
 		p.Failed(now)
 		now = now.Add(backoffMax)

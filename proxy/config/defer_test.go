@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"weir/internal/test/testkit"
 )
 
 // A key has 32 bytes, and matters with a queue only; without one nothing is deferred.
@@ -40,7 +42,7 @@ func TestDeferAdvertise(t *testing.T) {
 		t.Errorf("%d sites", len(s))
 	}
 	if s := must(t, "DEFER_URL", "redis:", "REDIS_HOST", "h", "DEFER_ADVERTISE", list).Defer.Sites(); s != nil {
-		t.Error("a shared queue has sites")
+		t.Errorf("a shared queue has the sites %v, want none", s)
 	}
 	if _, err := parse("DEFER_URL", "file:/q", "DEFER_ADVERTISE", "a"); err == nil ||
 		!strings.Contains(err.Error(), `DEFER_ADVERTISE: "a" is not such a URL; allowed: http://host:port`) {
@@ -57,7 +59,8 @@ func TestDeferCallbacks(t *testing.T) {
 	}
 	if c := must(t, "DEFER_URL", "file:/q", "DEFER_CALLBACK_SECRET", "x"); c.Session().Callbacks != nil ||
 		c.RuleOptions().Callbacks {
-		t.Error("without hosts somebody is called back")
+		t.Errorf("without hosts: callbacks of sessions %v, of rules %t; want none", c.Session().Callbacks,
+			c.RuleOptions().Callbacks)
 	}
 	f := func(want string, env ...string) {
 		t.Helper()
@@ -119,8 +122,5 @@ func TestDeferPostgres(t *testing.T) {
 			t.Errorf("%q: the schema has no effect %q", env, why)
 		}
 	}
-	if sql := must(t, "POSTGRES_MIGRATE", "print").PostgresSchema(); !strings.Contains(sql, "take_1") ||
-		!strings.Contains(sql, "deferred_put_1") {
-		t.Error("the SQL that is printed is not all")
-	}
+	testkit.Contains(t, must(t, "POSTGRES_MIGRATE", "print").PostgresSchema(), "take_1", "deferred_put_1")
 }

@@ -41,7 +41,7 @@ func TestSites(t *testing.T) {
 	}
 	var id, before deferred.ID
 	if deferred.Sites(nil).Mark(&id); id != before || deferred.Sites(nil).Elsewhere(id) != "" {
-		t.Error("without a list something is known")
+		t.Errorf("without a list: got the id %x, elsewhere %q; want %x and nothing", id, deferred.Sites(nil).Elsewhere(id), before)
 	}
 }
 

@@ -248,8 +248,8 @@ func TestDigests(t *testing.T) {
 			Wishes: deferred.Wishes{Key: []byte("k")}}
 	}
 	one := request("POST", "/a?b", "c")
-	if request("POST", "/a?d", "e").Scope("r", "l") != one.Scope("r", "l") {
-		t.Error("query or body are in the scope")
+	if got, want := request("POST", "/a?d", "e").Scope("r", "l"), one.Scope("r", "l"); got != want {
+		t.Errorf("with another query and body the scope is %x, want %x", got, want)
 	}
 	for i, other := range []deferred.Hash{one.Scope("rl", ""), one.Scope("r", "m"),
 		request("PUT", "/a", "c").Scope("r", "l"), request("POST", "/b", "c").Scope("r", "l")} {

@@ -232,8 +232,8 @@ func TestKind(t *testing.T) {
 		{limit.Config{Algorithm: limit.GCRA, Limit: 3, Window: 100 * 365 * 24 * 3600}, "gcra:3153600000000000"},
 	} {
 		l, s := limittest.Must(test.cfg), limit.State{}
-		if s.Kind() != 0 {
-			t.Error("a key never seen has a kind")
+		if got := s.Kind(); got != 0 {
+			t.Errorf("a key never seen has the kind %v, want none", got)
 		}
 		l.Take(limittest.Epoch, &s, 1, 1)
 		if got := string(l.Kind().Append(nil)); got != test.want || s.Kind() != l.Kind() {

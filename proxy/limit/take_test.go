@@ -363,7 +363,7 @@ func TestLimitChangeAtTheExtremes(t *testing.T) {
 	fine := testkit.Must(limit.New(limit.Config{Algorithm: limit.Token, Capacity: 5, FillRate: 0.000007}))(t)
 	var s limit.State
 	if granted, _ := large.Take(now, &s, 1<<52, 1); granted != 1 {
-		t.Fatal("the large bucket was not full")
+		t.Fatalf("the large bucket granted %d, want 1", granted)
 	}
 	if granted, _ := fine.Take(now, &s, 1, 6); granted != 0 {
 		t.Errorf("of 6 asks %d were granted, of a bucket that lacks far more than it holds", granted)

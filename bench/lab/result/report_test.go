@@ -28,8 +28,8 @@ func TestSpreadOf(t *testing.T) {
 	if figures := []float64{4, 1, 2, 3}; Median(figures) != 2.5 || figures[0] != 4 || !math.IsNaN(Median(nil)) {
 		t.Errorf("the median of %v is %v", figures, Median(figures))
 	}
-	if Mean([]float64{1, 2}) != 1.5 || Mean(nil) != 0 {
-		t.Error("the mean is off")
+	if got, none := Mean([]float64{1, 2}), Mean(nil); got != 1.5 || none != 0 {
+		t.Errorf("the mean of 1 and 2 is %v, that of nothing %v; want 1.5 and 0", got, none)
 	}
 }
 

@@ -149,9 +149,11 @@ func TestVerdicts(t *testing.T) {
 	if got := Verdicts([]record.Verdict{"VALID", "INVALID", "VALID"}, same); got != "2 VALID, 1 INVALID" {
 		t.Errorf("verdicts %q", got)
 	}
-	if record.Worse("", "VALID") != "VALID" || record.Worse("INVALID", "VALID") != "INVALID" ||
-		record.Worse("VALID", "DEGRADED") != "DEGRADED" {
-		t.Error("verdicts are out of order")
+	for _, c := range [][3]record.Verdict{{"", "VALID", "VALID"}, {"INVALID", "VALID", "INVALID"},
+		{"VALID", "DEGRADED", "DEGRADED"}} {
+		if got := record.Worse(c[0], c[1]); got != c[2] {
+			t.Errorf("the worse of %q and %q is %q, want %q", c[0], c[1], got, c[2])
+		}
 	}
 }
 

@@ -144,8 +144,8 @@ func TestSilentConnectionsAreReplaced(t *testing.T) {
 	for c.EndSilent(greedy) {
 	}
 	for c.open < all {
-		if c.enter(other(int(c.open))) != Accepted {
-			t.Fatal("no room")
+		if got := c.enter(other(int(c.open))); got != Accepted {
+			t.Fatalf("with %d open of %d: got %v, want %v", c.open, all, got, Accepted)
 		}
 	}
 	if r := c.enter(other(200)); r != ByAll {

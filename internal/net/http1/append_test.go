@@ -160,8 +160,8 @@ func TestWords(t *testing.T) {
 			t.Errorf("%q is %s", name, m)
 		}
 	}
-	if http1.Method(200).String() != "OTHER" {
-		t.Error("a name for what has none")
+	if got := http1.Method(200).String(); got != "OTHER" {
+		t.Errorf("a method that does not exist is called %q, want OTHER", got)
 	}
 	for m, want := range map[http1.Method]bool{http1.GET: true, http1.HEAD: true, http1.PUT: true, http1.DELETE: true,
 		http1.OPTIONS: true, http1.TRACE: true, http1.POST: false, http1.PATCH: false, http1.CONNECT: false,

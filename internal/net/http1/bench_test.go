@@ -128,7 +128,7 @@ func BenchmarkSlowInput(b *testing.B) {
 			}
 		}
 		if ev, _ := r.Next(nil, &h); ev.Kind != http1.End {
-			b.Fatal("not read")
+			b.Fatalf("got %v, want %v", ev.Kind, http1.End)
 		}
 	}
 }

@@ -35,7 +35,7 @@ func TestFieldIDs(t *testing.T) {
 			t.Errorf("fieldIDOf(%q) = %q", name, got)
 		}
 	}
-	if FieldOther.String() != "" || fieldCount.String() != "" {
-		t.Error("a name for what has none")
+	if other, none := FieldOther.String(), fieldCount.String(); other != "" || none != "" {
+		t.Errorf("other fields are called %q, one that does not exist %q; want no names", other, none)
 	}
 }

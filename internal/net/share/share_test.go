@@ -53,8 +53,8 @@ func TestPlain(t *testing.T) {
 func TestHash(t *testing.T) {
 	seed := maphash.MakeSeed()
 	hash := func(a string) uint64 { return Of(netip.MustParseAddr(a)).Hash(seed) }
-	if hash("2001:db8::1") != hash("2001:db8::ffff:2") {
-		t.Error("two addresses of one /64 have different hashes")
+	if one, other := hash("2001:db8::1"), hash("2001:db8::ffff:2"); one != other {
+		t.Errorf("two addresses of one /64 have the hashes %x and %x, want one", one, other)
 	}
 	if hash("192.0.2.1") == hash("192.0.2.2") {
 		t.Error("two IPv4 addresses have the same hash")

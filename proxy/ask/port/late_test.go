@@ -93,7 +93,7 @@ func TestEditsAreBounded(t *testing.T) {
 			}
 			late(-1)
 			if n := on(p, func(_ time.Time, r *side) int { return len(r.dues) }); n != 1 {
-				t.Error("it is over before its time")
+				t.Errorf("before its time: got %d that are due, want 1", n)
 			}
 			late(0)
 			if res, body := c.Answer("POST"); res.StatusCode != test.status || !strings.Contains(body, "in time") {

@@ -139,8 +139,9 @@ func TestSeriesAreBounded(t *testing.T) {
 	if n := s.of("shop", []byte("new")).TotalHits.Load(); n != 2*seriesMax {
 		t.Errorf("%d hits of others", n)
 	}
-	if s.of("shop", []byte("user_7")).TotalHits.Load() != 1 || s.of("other", []byte("a")).TotalHits.Load() != 0 {
-		t.Error("names share a series")
+	one, none := s.of("shop", []byte("user_7")).TotalHits.Load(), s.of("other", []byte("a")).TotalHits.Load()
+	if one != 1 || none != 0 {
+		t.Errorf("got %d hits of user_7 and %d of another domain, want 1 and 0", one, none)
 	}
 	long := bytes.Repeat([]byte("x"), nameBytesMax+1)
 	few := newSeries()
@@ -294,7 +295,7 @@ func TestFilesMax(t *testing.T) {
 	}
 	write(t, folder, "more.json", `{"domain":"more"}`)
 	if err := l.Reload(); err == nil || !strings.Contains(err.Error(), "it has 1001 files, at most 1000 are read") {
-		t.Error(err)
+		t.Errorf("got %v, want an error about 1001 files", err)
 	}
 }
 

@@ -140,8 +140,9 @@ func TestEndpointsThatRefuse(t *testing.T) {
 			if w.Code != test.status || got.Path != test.at || !strings.Contains(got.Error, test.sentence) {
 				t.Errorf("answered %d %s, want %d with the path %q and %q", w.Code, w.Body, test.status, test.at, test.sentence)
 			}
-			if r.Active() != before || held(t, r.docs).Version != 0 || len(r.log.Taken()) > 0 {
-				t.Error("something changed")
+			doc, log := held(t, r.docs), r.log.Taken()
+			if r.Active() != before || doc.Version != 0 || len(log) > 0 {
+				t.Errorf("in force is %+v, want %+v; stored version %d, want none; logged %q", r.Active(), before, doc.Version, log)
 			}
 		})
 	}
@@ -224,7 +225,7 @@ func TestUpdatedAtIsNow(t *testing.T) {
 	if at := r.Active().UpdatedAt; at.Before(before) || at.After(time.Now()) {
 		t.Errorf("updated at %v", at)
 	}
-	if r.Active().Config.Algorithm != limit.Token {
-		t.Error("not switched")
+	if got := r.Active().Config.Algorithm; got != limit.Token {
+		t.Errorf("the algorithm is %v, want %v", got, limit.Token)
 	}
 }

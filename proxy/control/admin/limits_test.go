@@ -36,7 +36,7 @@ func TestStartsWithTheSettings(t *testing.T) {
 		t.Errorf("stored %t, pinned %t, updated at %v", a.Stored, a.Pinned, a.UpdatedAt)
 	}
 	if doc := held(t, r.docs); doc.Version != 0 {
-		t.Error("the settings were written to the store")
+		t.Errorf("the store has version %d, want none: the settings are not written", doc.Version)
 	}
 }
 
@@ -87,8 +87,8 @@ func TestFaultyChangeChangesNothing(t *testing.T) {
 			t.Errorf("%+v: %v, want an error with the path %s", test.config, err, test.path)
 		}
 	}
-	if r.Active() != before || held(t, r.docs).Version != 1 {
-		t.Error("a faulty change changed something")
+	if doc := held(t, r.docs); r.Active() != before || doc.Version != 1 {
+		t.Errorf("a faulty change: in force is %+v, want %+v; stored version %d, want 1", r.Active(), before, doc.Version)
 	}
 	r.logged()
 }

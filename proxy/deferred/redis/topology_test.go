@@ -57,7 +57,7 @@ func TestCluster(t *testing.T) {
 		}
 	}
 	if !strings.Contains(used, "cmdstat_cluster|slots:") && !strings.Contains(used, "cmdstat_cluster|shards:") {
-		t.Error("the rights for a Cluster are not used")
+		t.Errorf("the rights for a Cluster are not used: got %s, want cluster|slots or cluster|shards", used)
 	}
 	home.Kill()
 	testkit.Eventually(t, "the node is missed",

@@ -294,7 +294,7 @@ func TestMerge(t *testing.T) {
 	two := File{"b.yaml", []byte("domain: d\ndescriptors: [{key: b, rate_limit: {unit: day, requests_per_unit: 1}}]")}
 	if _, err := Read([]File{one, two}, false); err == nil ||
 		!strings.HasPrefix(err.Error(), `b.yaml: line 1: domain: is that of another file too, "d"`) {
-		t.Error(err)
+		t.Errorf("got %v, want a fault of the domain in b.yaml", err)
 	}
 	both := testkit.Must(Read([]File{one, two}, true))(t)
 	if domains, limits := both.Len(); domains != 1 || limits != 2 {
@@ -302,7 +302,7 @@ func TestMerge(t *testing.T) {
 	}
 	if _, err := Read([]File{one, one}, true); err == nil ||
 		!strings.Contains(err.Error(), "descriptors[0]: is given twice") {
-		t.Error(err)
+		t.Errorf("got %v, want a fault of descriptors[0]", err)
 	}
 }
 

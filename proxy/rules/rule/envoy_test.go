@@ -121,7 +121,7 @@ func TestDescriptorLimits(t *testing.T) {
 	var refusesAll limit.State
 	hit := s.Match(head(t, "GET / | Plan: none"), address(""), &x)[0]
 	if granted, _ := hit.Limit.Take(time.Unix(1, 0).UnixMicro(), &refusesAll, 1, 1); granted != 0 {
-		t.Error("requests_per_unit: 0 admits")
+		t.Errorf("requests_per_unit: 0 admits %d, want none", granted)
 	}
 }
 

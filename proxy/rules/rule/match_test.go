@@ -452,7 +452,8 @@ func TestRank(t *testing.T) {
 		t.Errorf("the classes are %q, want %q", got, want)
 	}
 	unranked := read(t, rules("id: r"), rule.Options{})
-	if unranked.Match(head(t, "GET /"), address(""), &x); unranked.Rank(&x, true) != 0 {
-		t.Error("without classes not all are of the highest rank")
+	unranked.Match(head(t, "GET /"), address(""), &x)
+	if got := unranked.Rank(&x, true); got != 0 {
+		t.Errorf("without classes the rank is %d, want 0, the highest", got)
 	}
 }

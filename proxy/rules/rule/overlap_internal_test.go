@@ -61,14 +61,19 @@ func TestOverlapInDoubt(t *testing.T) {
 	}
 	text := fileOf(12, matches...)
 	rules := demands(rulesOf(t, text))
-	if found := pattern.FindOverlap(rules, 6, pattern.WorkMax); found.Rules != nil || !found.Sure {
-		t.Error("six pairs of rules that exclude each other are seven that could apply")
-	}
-	if found := pattern.FindOverlap(rules, 5, pattern.WorkMax); len(found.Rules) != 6 || !found.Sure {
-		t.Error("of six pairs of rules that exclude each other six do not apply")
-	}
-	if found := pattern.FindOverlap(rules, 5, 0); len(found.Rules) != 6 || found.Sure {
-		t.Error("a search that is given up finds nothing, or is sure")
+	for _, c := range []struct {
+		what             string
+		most, work, want int
+		sure             bool
+	}{
+		{"more than six", 6, pattern.WorkMax, 0, true},
+		{"more than five", 5, pattern.WorkMax, 6, true},
+		{"more than five, given up at once", 5, 0, 6, false},
+	} {
+		if found := pattern.FindOverlap(rules, c.most, c.work); len(found.Rules) != c.want || found.Sure != c.sure {
+			t.Errorf("%s: of six pairs that exclude each other %d apply, sure %t; want %d, %t", c.what, len(found.Rules),
+				found.Sure, c.want, c.sure)
+		}
 	}
 }
 

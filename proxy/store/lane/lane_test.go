@@ -377,8 +377,8 @@ func TestGroupsAreApart(t *testing.T) {
 	}
 	impatient := counter("k", ten)
 	impatient.MaxDelay = time.Hour // means nothing without a queue
-	if seen[string(appendID(nil, []store.Counter{impatient}))] != "plain" {
-		t.Error("a longest delay parts asks that have no queue")
+	if got := seen[string(appendID(nil, []store.Counter{impatient}))]; got != "plain" {
+		t.Errorf("with a longest delay and no queue it is the ask %q, want plain", got)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -42,8 +43,9 @@ LANGUAGE sql AS $$ SELECT a, b, c, d, e, f, (SELECT array_agg(ROW(n, v)::weir.pa
 	if v := f.Int8s(); !slices.Equal(v, []int64{1, 2}) {
 		t.Errorf("int8[] %v", v)
 	}
-	if !f.Bool() || len(f.Bytes()) != 0 || !bytes.Equal(f.Bytes(), []byte{0, 1}) || f.Place() != (Place{9}) {
-		t.Error("the values are others")
+	values := fmt.Sprintln(f.Bool(), f.Bytes(), f.Bytes(), f.Place())
+	if want := fmt.Sprintln(true, []byte{}, []byte{0, 1}, Place{9}); values != want {
+		t.Errorf("the values are %s, want %s", values, want)
 	}
 	var got [][]byte
 	for i, r := range f.Records() {
@@ -77,7 +79,7 @@ func TestClientErrors(t *testing.T) {
 	other := newClient(t, s.URL("weir", "missing"))
 	if _, err = other.Call(background, "f", new(Args)); !strings.Contains(err.Error(),
 		"create the database that DEFER_URL names") || !Certain(err) {
-		t.Error(err)
+		t.Errorf("got %v, certain %t; want advice about the database of DEFER_URL, certain", err, Certain(err))
 	}
 	s.Do("weir",
 		"CREATE SCHEMA weir; CREATE FUNCTION weir.sleep() RETURNS int8 LANGUAGE sql AS 'SELECT 1::int8 FROM pg_sleep(600)'")

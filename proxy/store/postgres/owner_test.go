@@ -212,11 +212,11 @@ func TestRightsRevoked(t *testing.T) {
 	s.Do("weir", sql)
 	if got := s.Do("weir", "SELECT has_schema_privilege('mallory', 'weir', 'CREATE') OR has_table_privilege('mallory', "+
 		"'weir.keys', 'TRIGGER')"); got != "f" {
-		t.Error("mallory may still create something in the schema")
+		t.Errorf("mallory may create something in the schema: got %s, want f", got)
 	}
 	if got := s.Do("weir", "SELECT has_schema_privilege('mallory', 'weir', 'USAGE') AND has_table_privilege('mallory', "+
 		"'weir.keys', 'SELECT')"); got != "t" {
-		t.Error("mallory has lost other rights")
+		t.Errorf("mallory has the other rights: got %s, want t", got)
 	}
 }
 

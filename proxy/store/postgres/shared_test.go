@@ -135,7 +135,7 @@ func TestEdits(t *testing.T) {
 		testkit.Must(b.Forget(background, "r", nil))(t)
 		after := testkit.Must(b.Edits(background))(t)
 		if after == before {
-			t.Error("the edit was not counted")
+			t.Errorf("after an edit the count is %q as before, want another", after)
 		}
 		before = after
 	}

@@ -173,8 +173,9 @@ func TestKindsAreNoted(t *testing.T) {
 			noted.note(now, kinds)
 		}
 	}
-	if noted.forget(); len(noted.due(now, groups)) != 1 {
-		t.Error("what may be lost is not noted again")
+	noted.forget()
+	if got := noted.due(now, groups); len(got) != 1 {
+		t.Errorf("what may be lost is noted again: got %v, want one", got)
 	}
 	for i := range kindsMax + 1 {
 		kind := limittest.Must(limit.Config{Algorithm: limit.Fixed, Limit: 1, Window: float64(i + 1)}).Kind()
@@ -194,7 +195,7 @@ func TestAddNothing(t *testing.T) {
 	}
 	if n := s.Do("exists",
 		string(appendName(nil, "", &store.Counter{Rule: "r", Key: []byte("new"), Limit: fixed(5)}))); n != "0" {
-		t.Error("a key was written that is as new")
+		t.Errorf("of a key that is as new %s exist, want 0", n)
 	}
 	booked := l.ask(1, hourly("queue")).Granted + l.ask(1, hourly("queue")).Granted
 	if changed, err := c.Add("r", []byte("queue"), 3); changed || err != nil {

@@ -20,7 +20,7 @@ func TestDocumentsAreBounded(t *testing.T) {
 		t.Error("a document beyond the bound was written")
 	}
 	if doc, err := d.Read("one more"); doc.Version != 0 || err != nil {
-		t.Error("a document that was refused is there")
+		t.Errorf("a document that was refused has version %d, %v; want none", doc.Version, err)
 	}
 	if _, written, err := d.CompareAndSet("0", 1, nil); err != nil || !written {
 		t.Errorf("a known document at the bound: %v, %v", written, err)

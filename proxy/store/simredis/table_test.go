@@ -76,7 +76,7 @@ func TestFloodOfKeysRefillsNobody(t *testing.T) {
 		t.Errorf("after the flood: %d keys, %d overflowed", table.Keys(), table.Overflowed())
 	}
 	if got := take(table, epoch, "r", "victim", perHour, 1); got != 0 {
-		t.Error("the flood gave the first key a full bucket")
+		t.Errorf("after the flood the first key is granted %d, want 0", got)
 	}
 	if got := take(table, epoch, "other", "key", perHour, 12); got != 10 {
 		t.Errorf("another rule's overflow bucket was granted %d of 12, want 10", got)
@@ -210,7 +210,7 @@ func TestExpiryOutlastsASmallStepBack(t *testing.T) {
 	take(table, epoch, "r", "k", perMinute, 10)
 	table.Expire(epoch.Add(60*time.Second+500*time.Millisecond), 1<<20)
 	if got := take(table, epoch.Add(60*time.Second-500*time.Millisecond), "r", "k", perMinute, 1); got != 0 {
-		t.Error("a second bucket in one window")
+		t.Errorf("granted %d in the same window, want 0", got)
 	}
 }
 
@@ -225,7 +225,7 @@ func TestForget(t *testing.T) {
 		t.Errorf("a forgotten key was granted %d of 12, want 10", got)
 	}
 	if got := take(table, epoch, "r", "other", perHour, 1); got != 0 {
-		t.Error("another key was forgotten too")
+		t.Errorf("another key is granted %d, want 0: it is not forgotten", got)
 	}
 }
 

@@ -175,8 +175,8 @@ func TestAdvisedBound(t *testing.T) {
 			t.Errorf("advised %d: limit %d, %+v; want %d", c.advised, of.Limit(), st, c.limit)
 		}
 	}
-	if other.Limit() != 0 {
-		t.Error("a gate without requests has begun")
+	if got := other.Limit(); got != 0 {
+		t.Errorf("a gate without requests has the limit %d, want none", got)
 	}
 	other.Begin(g, 0)
 	learn(of)

@@ -180,8 +180,8 @@ func TestQuiet(t *testing.T) {
 			t.Errorf("ejection %d after a quiet time: %v", i+1, d)
 		}
 	}
-	if fmt.Sprint(long) != fmt.Sprint(lengths(1, 30*time.Second-1, 8)) {
-		t.Error("the same seed ejected for other times")
+	if again := lengths(1, 30*time.Second-1, 8); fmt.Sprint(again) != fmt.Sprint(long) {
+		t.Errorf("the same seed ejected for %v, want %v", again, long)
 	}
 	if fmt.Sprint(long) == fmt.Sprint(lengths(2, 30*time.Second-1, 8)) {
 		t.Error("another seed ejected for the same times")
@@ -201,8 +201,8 @@ func TestOneDeath(t *testing.T) {
 		t.Errorf("%d ejections, then %v", h.Ejections(), h.Status(probing))
 	}
 	h.ConnectFailed(probing, m) // the last of them has timed out
-	if h.Ejections() != 1 {
-		t.Error("a connect from before the ejection was taken for a probe's")
+	if got := h.Ejections(); got != 1 {
+		t.Errorf("after a connect from before the ejection: got %d ejections, want 1", got)
 	}
 }
 

@@ -189,13 +189,13 @@ func TestIdleLoopsAreForgotten(t *testing.T) {
 // First is the waiter that came first, whatever its rank.
 func TestFirst(t *testing.T) {
 	l, now := upstream.NewLine[int](10, plenty), time.Unix(1, 0)
-	if l.First(now) != nil {
-		t.Error("somebody waits in an empty line")
+	if got := l.First(now); got != nil {
+		t.Errorf("the first in an empty line is %+v, want none", got)
 	}
 	first := waiterFor(1, 5)
 	l.Join(now, first)
 	l.Join(now, waiterFor(2, 0))
-	if l.First(now) != first {
-		t.Error("the first is not the one that came first")
+	if got := l.First(now); got != first {
+		t.Errorf("the first is %+v, want %+v, which came first", got, first)
 	}
 }

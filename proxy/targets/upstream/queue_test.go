@@ -171,11 +171,11 @@ func TestFirstIsNotGreedy(t *testing.T) {
 	l, now := unfair(0)
 	greedy, other := waiterFor(1, 1), waiterFor(5, 1)
 	l.Join(now, greedy)
-	if l.First(now) != nil {
-		t.Error("the only one is greedy")
+	if got := l.First(now); got != nil {
+		t.Errorf("the first is %+v, want none: the only one is greedy", got)
 	}
 	l.Join(now, other)
-	if l.First(now) != other {
-		t.Error("it is not the one of another client")
+	if got := l.First(now); got != other {
+		t.Errorf("the first is %+v, want %+v, of another client", got, other)
 	}
 }
