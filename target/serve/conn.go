@@ -99,7 +99,7 @@ func statusOf(o model.Outcome) int {
 }
 
 func (c *conn) askOwn(now time.Time) bool {
-	taken := c.shard.server.desk.Ask(c.shard.shared.Raw, service.Addrs{Remote: c.net.Remote(), Local: c.net.Local()},
+	taken := c.shard.server.pool.Ask(c.shard.shared.Raw, service.Addrs{Remote: c.net.Remote(), Local: c.net.Local()},
 		func(r service.Reply) {
 			c.shard.loop.Post(func(now time.Time) { c.reply(now, r) })
 		})

@@ -6,7 +6,7 @@
 //	         │                       │                 ▼
 //	         │                       │        station (model, one lock)
 //	         └──── posted answer ◀──────────────────── alarm of some loop
-//	         └──── posted reply ◀──── desk ◀── ask the own endpoints
+//	         └──── posted reply ◀── handlers ◀── ask the own endpoints
 //
 // A shard is the state of one loop. The station is the simulated service that all shards share.
 // While the service has no limits, only an atomic flag is read, and no loop waits for another.

@@ -37,7 +37,7 @@ func durationOf(seconds float64) time.Duration {
 	return time.Duration(math.Round(max(-1e18, min(seconds*1e9, 1e18))))
 }
 
-// endpoints returns the own endpoints, whose handlers run on the desk.
+// endpoints returns the own endpoints, whose handlers run in the pool.
 func (s *Server) endpoints(e *service.Env) *service.Endpoints {
 	own := service.NewEndpoints(e)
 	own.HandleJSON("GET /model",

@@ -223,11 +223,11 @@ func TestOwnEndpoints(t *testing.T) {
 	}
 }
 
-// The desk accepts only as many requests of one client as are its share of the places; further ones
+// The pool accepts only as many requests of one client as are its share of the places; further ones
 // are refused at once.
 func TestOwnEndpointsOverload(t *testing.T) {
 	r := start(t, model.Default())
-	const places = (deskWorkers + deskWaiting) / 2
+	const places = (poolWorkers + poolWaiting) / 2
 	const n = 3 * places
 	r.station.mu.Lock() // GET /model takes as long as this is held
 	conns := r.send(n, "GET /model HTTP/1.1\r\nHost: x\r\n\r\n")

@@ -21,8 +21,8 @@ import (
 // Bounds of the requests to own endpoints that are answered at the same time, and that wait;
 // beyond: 503.
 const (
-	deskWorkers = 2
-	deskWaiting = 64
+	poolWorkers = 2
+	poolWaiting = 64
 )
 
 // A Server is a running target.
@@ -36,7 +36,7 @@ type Server struct {
 	shards     []*shard
 	station    *station
 	histograms *histograms
-	desk       *service.HandlerPool
+	pool       *service.HandlerPool
 	changing   sync.Mutex // held from reading the model's behaviour until its change
 }
 
@@ -74,11 +74,11 @@ func Start(e *service.Env, cfg Config) (*Server, error) {
 		s.shards = append(s.shards, newShard(s, l))
 	}
 	s.registerMetrics()
-	s.desk = service.NewHandlerPool(s.endpoints(e), deskWorkers, deskWaiting)
+	s.pool = service.NewHandlerPool(s.endpoints(e), poolWorkers, poolWaiting)
 	ln, err := net.Listen("tcp", e.Addr)
 	if err != nil {
 		s.group.Stop()
-		s.desk.Close()
+		s.pool.Close()
 		return nil, err
 	}
 	s.listener = s.group.Serve(ln, nil, s.accept)
@@ -101,7 +101,7 @@ func (s *Server) Drain() {
 		s.env.Logger("Target").Warn("Requests cut: not answered in time", "timeout", s.cfg.DrainTimeout, "count", cut)
 	}
 	s.group.Stop()
-	s.desk.Close()
+	s.pool.Close()
 }
 
 func (s *Server) accept(now time.Time, lc *loop.Conn) loop.Handler {

@@ -18,15 +18,17 @@
 //		})
 //	}
 //
-// Requests to a program's own endpoints are answered by net/http handlers. A program that
-// reads HTTP on event loops passes these requests to a Desk, which answers outside the
-// loops.
+// Requests to a program's own endpoints are answered by net/http handlers. A program that reads
+// HTTP on event loops passes these requests to a [HandlerPool], which runs the handlers in
+// goroutines outside the loops.
 //
-// With the flag -healthcheck the binary checks a running program, for images that contain
-// nothing else.
+// With the flag -healthcheck a binary checks a running program and exits. An image that contains
+// nothing but the binary can use it as its health check.
 //
-// Own endpoints are listed in one place, [OwnEndpoints], with who may use them;
-// docs/design/010-own-endpoints.md says why.
+// [OwnEndpoints] lists all own endpoints, with who may use each of them. Requests from other
+// users, from web pages and from reverse proxies on the same machine all come from a loopback
+// address, so the address alone does not show who sends one: see
+// docs/design/010-own-endpoints.md.
 //
 // [Settings] are flags of the standard library: each is an environment variable and a flag, and all
 // faults are reported at once, one line each.

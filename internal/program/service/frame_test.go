@@ -9,7 +9,7 @@ import (
 )
 
 // No answer can be shown in a frame: neither of a listed endpoint, whatever its handler
-// does, nor a refusal by Endpoints, nor what the Desk answers by itself.
+// does, nor a refusal by Endpoints, nor what the HandlerPool answers by itself.
 func TestNothingCanBeFramed(t *testing.T) {
 	unframed := func(what string, fields [][2]string) {
 		t.Helper()

@@ -17,10 +17,10 @@ import (
 )
 
 // A HandlerPool answers requests to a program's own endpoints outside its event loops. A loop
-// passes on the bytes of a request and continues; a few workers run the net/http
-// handlers, which may be slow; and the answer comes back as a value. The numbers of
-// workers and of waiting requests are bounded, also for each client; see [room]. Health is
-// answered at once, without a worker.
+// passes the bytes of a request to it and continues. A few workers run the net/http handlers, which
+// may be slow, and return the response as a value. The numbers of workers and of waiting requests
+// are bounded, and so is the number of requests of one client. Health is answered immediately,
+// without a worker.
 //
 // Safe for concurrent use: it is immutable after Apart, and rooms are safe.
 type HandlerPool struct {
@@ -38,11 +38,11 @@ type ask struct {
 	done func(Reply)
 }
 
-// A Addrs has the two ends of the connection that a request came over.
+// An Addrs has the addresses of both ends of the connection that a request came over.
 type Addrs struct {
 	Remote netip.AddrPort // the client's
 	Local  netip.AddrPort // ours
-	// Client is who has sent the request, if a trusted proxy has passed it on.
+	// Client is the address of the client if a trusted proxy has forwarded the request.
 	Client netip.Addr
 }
 
@@ -54,8 +54,8 @@ func (l Addrs) client() share.Client {
 	return share.Of(l.Remote.Addr())
 }
 
-// NewHandlerPool starts a Desk with the given number of workers and room for the given number of
-// waiting requests, both at least 1.
+// NewHandlerPool starts a HandlerPool with the given numbers of workers and of requests that may
+// wait, both at least 1.
 func NewHandlerPool(own *Endpoints, workers, waiting int) *HandlerPool {
 	d := &HandlerPool{own: own, all: newRoom(workers + waiting)}
 	for range workers {
@@ -64,8 +64,8 @@ func NewHandlerPool(own *Endpoints, workers, waiting int) *HandlerPool {
 	return d
 }
 
-// Apart gives paths with the prefix a worker and waiting room of their own. Call it
-// before Ask.
+// Apart gives requests whose paths begin with prefix a separate worker and a separate queue for the
+// given number of waiting requests. It must be called before Ask.
 func (d *HandlerPool) Apart(prefix string, waiting int) *HandlerPool {
 	d.prefix, d.apart = prefix, newRoom(1+waiting)
 	d.workers.Go(func() { d.work(d.apart) })
@@ -74,8 +74,9 @@ func (d *HandlerPool) Apart(prefix string, waiting int) *HandlerPool {
 
 // Ask accepts one request. raw is its head and its body according to Content-Length; it
 // is copied. done is called exactly once: for health by Ask itself, otherwise on a
-// worker's goroutine. Ask returns false, and done is never called, if there is no room, the
-// client has its share of it, or the Desk is closed. It does not block and may be called from a loop.
+// worker's goroutine. Ask returns false, and done is never called, if too many requests wait, if the
+// client has as many requests as it may have, or if the pool is closed. It does not block and may be
+// called from a loop.
 func (d *HandlerPool) Ask(raw []byte, from Addrs, done func(Reply)) bool {
 	path := pathOf(raw)
 	if bytes.HasPrefix(raw, []byte("GET ")) || bytes.HasPrefix(raw, []byte("HEAD ")) {
@@ -133,7 +134,7 @@ func (d *HandlerPool) work(from *room) {
 func (d *HandlerPool) answer(a ask) (reply Reply) {
 	defer func() {
 		if v := recover(); v != nil {
-			log := slog.Default().With(journal.ComponentKey, "Desk")
+			log := slog.Default().With(journal.ComponentKey, "HandlerPool")
 			log.Error("Panic while answering", "value", v, "stack", string(debug.Stack()))
 			reply = refuse(http.StatusInternalServerError, errors.New("internal error"))
 		}

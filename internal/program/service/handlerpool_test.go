@@ -22,7 +22,7 @@ func serving(h http.HandlerFunc) *Endpoints {
 	return o
 }
 
-// answerOf asks a Desk and waits for the reply.
+// answerOf asks a HandlerPool and waits for the reply.
 func answerOf(t *testing.T, d *HandlerPool, raw string) Reply {
 	t.Helper()
 	replies := make(chan Reply, 1)
@@ -34,7 +34,7 @@ func answerOf(t *testing.T, d *HandlerPool, raw string) Reply {
 	return <-replies
 }
 
-func TestDeskReplies(t *testing.T) {
+func TestHandlerPoolReplies(t *testing.T) {
 	own := NewEndpoints(env())
 	mux := own.mux
 	mux.HandleFunc("POST /echo/{name}", func(w http.ResponseWriter, r *http.Request) {
@@ -95,7 +95,7 @@ func TestDeskReplies(t *testing.T) {
 	f("GET /panic HTTP/1.1\r\nHost: h\r\n\r\n", "500 "+jsonType+` {"error":"internal error"}`+"\n")
 	f("GET /json HTTP/1.1\r\nHost", "400 "+jsonType+` {"error":"the request cannot be read"}`+"\n")
 	f("GET /json HTTP/1.1\r\nHost: h\r\n\r\n", "202 "+jsonType+" 5\n") // it lives on
-	if n := strings.Count(logged.String(), "ERROR Desk - Panic while answering value=oh stack="); n != 1 {
+	if n := strings.Count(logged.String(), "ERROR HandlerPool - Panic while answering value=oh stack="); n != 1 {
 		t.Errorf("the panic is logged %d times: %s", n, logged.String())
 	}
 }
@@ -106,8 +106,8 @@ func another(i int) Addrs {
 }
 
 // The bounds hold: so many at work, so many waiting, no more; and every request
-// taken on is answered, also when the Desk closes.
-func TestDeskBounds(t *testing.T) {
+// taken on is answered, also when the pool closes.
+func TestHandlerPoolBounds(t *testing.T) {
 	const workers, waiting = 2, 3
 	entered, release := make(chan struct{}), make(chan struct{})
 	d := NewHandlerPool(serving(func(http.ResponseWriter, *http.Request) {
@@ -151,7 +151,7 @@ func TestDeskBounds(t *testing.T) {
 }
 
 // Health is answered although all workers and places are taken.
-func TestDeskAnswersHealthAtOnce(t *testing.T) {
+func TestHandlerPoolAnswersHealthAtOnce(t *testing.T) {
 	entered, release := make(chan struct{}), make(chan struct{})
 	own := NewEndpoints(env())
 	own.mux.HandleFunc("/blocked", func(http.ResponseWriter, *http.Request) {
@@ -188,8 +188,8 @@ func TestDeskAnswersHealthAtOnce(t *testing.T) {
 	}
 }
 
-// Asks from many loops while the Desk closes: each is answered or refused.
-func TestDeskClosesUnderLoad(t *testing.T) {
+// Asks from many loops while the pool closes: each is answered or refused.
+func TestHandlerPoolClosesUnderLoad(t *testing.T) {
 	d := NewHandlerPool(serving(http.NotFound), 2, 4)
 	var taken, answered atomic.Int32
 	var loops sync.WaitGroup
@@ -215,7 +215,7 @@ func TestDeskClosesUnderLoad(t *testing.T) {
 	}
 }
 
-func BenchmarkDesk(b *testing.B) {
+func BenchmarkHandlerPool(b *testing.B) {
 	d := NewHandlerPool(serving(func(w http.ResponseWriter, _ *http.Request) { WriteJSON(w, 200, 5) }), 1, 1)
 	defer d.Close()
 	raw := []byte("GET /other HTTP/1.1\r\nHost: h\r\nAccept: */*\r\n\r\n")
@@ -230,7 +230,7 @@ func BenchmarkDesk(b *testing.B) {
 }
 
 // Requests that are kept apart hold nobody else up, however many there are.
-func TestDeskApart(t *testing.T) {
+func TestHandlerPoolApart(t *testing.T) {
 	held, working := make(chan struct{}), make(chan struct{}, 3)
 	d := NewHandlerPool(serving(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/apart/") {

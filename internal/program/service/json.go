@@ -115,7 +115,7 @@ func WritePage(w http.ResponseWriter, policy string, page []byte) {
 // SetPolicy sets the content security policy of an own answer, which may be empty. Whatever
 // it is, no page may show the answer in a frame: a click there would be one on an own page
 // (Content Security Policy Level 3, section 6.4.2; RFC 7034 for older browsers), and browsers
-// take it for nothing but its Content-Type. Endpoints and Desk set it for every answer.
+// do not guess another type than its Content-Type. Endpoints and HandlerPool set it for every answer.
 func SetPolicy(h http.Header, policy string) {
 	const unframed = "frame-ancestors 'none'"
 	if policy != "" {
