@@ -24,11 +24,10 @@ func Value(text string) string {
 }
 
 // URLs returns text with the secrets of its URLs hidden: user and password, and all values of the
-// query, whatever their names, since any may be a password or a token, and what follows password=
-// elsewhere, as in host=h password=x. text is a message that quotes URLs, or URLs that are comma
-// separated. Also hidden is what merely looks like
-// a password, as in a URL that is wrong because a character of it is not escaped: too much is
-// hidden rather than too little.
+// query, whatever their names, since any may be a password or a token. Outside of URLs it hides
+// what follows password=, as in host=h password=x. text is a message that quotes URLs, or URLs
+// that are comma separated. A part that only looks like a password is hidden too, as in a URL
+// with a character that should have been escaped: URLs hides too much rather than too little.
 func URLs(text string) string {
 	if strings.HasPrefix(text, "/") {
 		return query(text) // a path and a query

@@ -15,11 +15,12 @@
 // that its caller finds when it validates the values. What Decode accepts is accepted by
 // encoding/json with DisallowUnknownFields too, and means the same.
 //
-// Supported are bool, string, integers, floats, structs with their embedded structs,
-// slices, maps with string keys, pointers, any, [Raw], [Word], *Node, and types that
-// implement encoding.TextUnmarshaler. Other types are a mistake of the program and panic.
-// null stands for the absence of a slice, map, pointer, any or Raw, and is a fault
-// elsewhere.
+// These types are supported: bool, string, integers, floats, structs with their embedded structs,
+// slices, maps with string keys, pointers, any, [Raw], [Word], *Node, and types that implement
+// encoding.TextUnmarshaler. Other types are a mistake of the program and panic. null stands for
+// the absence of a slice, map, pointer, any or Raw, and is a fault elsewhere.
 //
-// docs/design/009-readers-of-json-and-yaml.md says why the JSON scanner is our own.
+// The JSON scanner is our own, because decoders such as goccy/go-json accept names in the wrong
+// case and names given twice, and report no path. docs/design/009-readers-of-json-and-yaml.md has
+// the other reasons.
 package strict

@@ -1,6 +1,6 @@
-// Package admit bounds how many connections are accepted: per client, in total by the available
-// descriptors, and so that one client cannot take all. At the bound a new connection takes the place
-// of one on which nothing was received.
+// Package admit bounds how many connections are accepted. There is a bound per client, and a
+// bound in total, by the available descriptors, of which one client cannot take all. At the bound
+// a new connection replaces one on which nothing was received.
 package admit
 
 import (
@@ -60,12 +60,13 @@ const (
 // were replaced close.
 const replacingPart = 4
 
-// Enter counts a connection of a peer, unless that is refused. all is the bound on the
-// connections of all clients, and open how many there are with this one. If that is more, a caller
-// that is accepted calls EndSilent.
+// Enter counts a connection of a peer, unless it is refused. all is the bound on the connections
+// of all clients; open is their number, including this one. If open is above the bound, a caller
+// whose connection is accepted calls EndSilent.
 //
-// For the share, silent connections of other clients count as room. Otherwise many clients, each
-// with a connection that it does not use, would have a client refused that needs several.
+// In the share of a client, silent connections of other clients count as free. Otherwise many
+// clients, each with one connection that it does not use, would cause the refusal of a client
+// that needs several.
 func (a *Clients) Enter(peer netip.Addr, all, open int64) Refusal {
 	if !peer.IsValid() {
 		if open > all {
@@ -145,9 +146,10 @@ func (a *Clients) silentOf(c share.Client) int {
 	return 0
 }
 
-// EndSilent ends the connection that has been silent for longest, in favour of a new one of a peer.
-// If its client has more than an eighth of the silent ones, that is one of its own, so that it does
-// not end those of others one after the other. EndSilent returns false if there is none.
+// EndSilent ends the connection that has been silent for longest, to make room for a new one of a
+// peer. If the peer's client has more than an eighth of the silent connections, EndSilent ends
+// one of that client's own, so that the client does not end those of others one after the other.
+// It returns false if there is none.
 func (a *Clients) EndSilent(peer netip.Addr) bool {
 	s := a.takeSilent(share.Of(peer))
 	if s != nil {
@@ -172,8 +174,8 @@ func (a *Clients) takeSilent(client share.Client) *Silent {
 	return s
 }
 
-// Counted returns the number of clients with connections, of their connections, and of those of them
-// that are silent.
+// Counted returns the number of clients that have connections, the number of their connections,
+// and how many of these are silent.
 func (a *Clients) Counted() (clients, connections, silent int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -1,6 +1,6 @@
-// Package cycle is the server side of HTTP/1.1 on a connection that serves one request
-// after another: when bytes are read, how long the client may take, and what follows an
-// answer. The caller interprets the requests.
+// Package cycle is the server side of HTTP/1.1 on a connection that serves one request after
+// another. It decides when bytes are read, how much time the client has, and what follows a
+// response. The caller interprets the requests.
 package cycle
 
 import (

@@ -26,9 +26,8 @@
 // # Trust
 //
 // Request smuggling is possible where two programs interpret the same bytes differently.
-// Therefore one function, framing, determines for both roles where a message ends, and
-// ambiguous input is refused, not repaired. The error has the status to answer with; for a
-// response it is 502.
+// Therefore one function determines for both roles where a message ends, and ambiguous input is
+// refused, not repaired. The error has the status to answer with; for a response it is 502.
 //
 // Accepted, with the section of RFC 9112 unless stated otherwise:
 //
@@ -47,7 +46,7 @@
 // Refused:
 //
 //	LF without CR, CR without LF, NUL and other controls    2.2, RFC 9110 5.5
-//	more or other blanks in a start line than its spaces    3, 4
+//	a start line with whitespace other than its single SPs  3, 4
 //	versions other than HTTP/1, with 505                    2.3
 //	fragments, user information, schemes other than http
 //	and https, broken escapes in a path, bytes above 0x7f   3.2, RFC 3986
@@ -58,11 +57,13 @@
 //	Transfer-Encoding with Content-Length                   6.3 (3)
 //	Transfer-Encoding in HTTP/1.0                           6.1
 //	transfer codings other than one chunked, with 501 or 400  6.1, 6.3 (4)
-//	chunk sizes with sign, prefix, blanks, or of more than
-//	16 digits or 63 bits                                    7.1
-//	chunk extensions not after its grammar                  7.1.1
+//	chunk sizes with a sign, prefix or whitespace, or of
+//	more than 16 digits or 63 bits                          7.1
+//	malformed chunk extensions                              7.1.1
 //	status codes below 100 and above 599                    RFC 9110 15
-//	anything beyond the bounds in limits.go
+//	a head beyond [Limits], and more empty lines, options,
+//	interim responses, chunk framing or trailers than the
+//	Reader's other bounds allow
 //
 // The caller must check the following itself: Head.Check reports well-formed requests that
 // a proxy at the edge must refuse, Head.KeepAlive whether to continue reading, and

@@ -1,10 +1,10 @@
 // Package loop runs event loops: sockets, timers and wake-ups behind a small
 // contract. It hides gnet completely; no other package imports it.
 //
-// A program starts a Group of loops, accepts and dials through it, and gives every connection
-// a Handler. All calls to one Handler come from one loop, one at a time, with the time of the
+// A program starts a [Group] of loops, accepts and dials through it, and gives every connection a
+// [Handler]. All calls to one Handler come from one loop, one at a time, with the time of the
 // event as the first argument. A Handler never blocks; slow work is done by another goroutine,
-// which returns the result with Loop.Post.
+// which returns the result with [Loop.Post].
 //
 // The package guarantees more than gnet 2.10 (each point has a test named after it):
 //
@@ -17,8 +17,8 @@
 //     discards what still arrives, so that a reset does not destroy an early answer (RFC
 //     9112 section 9.6).
 //   - Without free descriptors, or at ConnectionsMax, new connections are refused; open ones
-//     are not affected. At ConnectionsMax a new one is accepted if there is one on which nothing
-//     was received, which is closed.
+//     are not affected. At ConnectionsMax, an open connection on which nothing was received is
+//     closed instead, if there is one.
 //   - PerAddressMax holds exactly; addresses without connections take no memory.
 //   - Closing a Listener whose socket another process has (Listener.SyscallConn, Serve) does not
 //     affect clients in the accept queue.
@@ -33,22 +33,24 @@
 //
 // # How it is done
 //
-// The listener is one goroutine of our own, because EMFILE would end gnet's engine, which runs
+// The listener is a goroutine of this package, because EMFILE would end gnet's engine, which runs
 // without listeners. Every callback is one turn with one clock reading.
 //
-// gnet cannot pause, and drops unsent bytes on close without reporting when they are sent. So to
-// pause, the descriptor is duplicated, and gnet closes its own; the socket is enrolled again when
-// the Handler has caught up. What a socket does not accept at once waits in Conn, not in gnet, and
-// is tried again every 5 ms, less often while nothing moves: a socket can be taken out of gnet at
-// any time. Write errors are not reported: the next read returns what the peer sent, for example an
-// early answer.
+// gnet cannot pause a connection. It drops unsent bytes on close, and does not report when bytes
+// have been sent. To pause, the descriptor is duplicated, and gnet closes its own; the socket is
+// registered again when the Handler has caught up. What a socket does not accept immediately is
+// kept in [Conn], not in gnet, because a socket can be taken out of gnet at any time. It is tried
+// again every 5 ms, and less often while nothing is accepted. Write errors are not reported: the
+// next read returns what the peer sent, for example an early answer.
 //
-// One function, conclude, decides how a connection ends, whenever its socket changes hands: opened,
-// paused, resumed, half closed, lost. It ends by FIN, or by a reset (with TLS, without
-// close_notify) if bytes are lost or more should follow, so that a peer never takes a part for the
-// whole. A simulation runs Conn over a fake kernel and a fake gnet in virtual time, with resets,
-// short writes and failing calls by seed: every connection that is to end is closed once, within
-// its bound, and every descriptor is closed once.
+// One function decides how a connection ends. It is called whenever the socket changes hands:
+// when the connection is opened, paused, resumed, half closed or lost. A connection ends by FIN,
+// or by a reset (with TLS, without close_notify) if bytes are lost or more should follow, so that
+// a peer never takes a part for the whole. A simulation runs Conn over a fake kernel and a fake
+// gnet in virtual time, with resets, short writes and failing calls by seed. It checks that every
+// connection that is to end is closed once, within its bound, and that every descriptor is closed
+// once.
 //
-// docs/design/001-own-event-loops.md says what this replaces.
+// docs/design/001-own-event-loops.md says why the proxy does not use net/http or gnet's listener
+// here.
 package loop

@@ -55,9 +55,9 @@ func (h *Held) Admits(c Client, n, capacity int64) bool {
 	return left >= 0 && (has+n <= left || has == 0 && n <= 1)
 }
 
-// AdmitsUntilShort is Admits for something that one client may use while others do not want it:
-// it admits everybody as long as an eighth of the capacity, rounded down, is left after that. What
-// is left then is for clients that hold less than it.
+// AdmitsUntilShort is Admits for something that one client may use while others do not need it.
+// It admits every client as long as an eighth of the capacity, rounded down, is left after that.
+// What is left is for clients that hold less than that amount.
 func (h *Held) AdmitsUntilShort(c Client, n, capacity int64) bool {
 	left := capacity - h.total - n
 	return left >= 0 && left >= capacity/8 || h.Admits(c, n, capacity)
@@ -77,8 +77,9 @@ func (h *Held) Greediest() (c Client, most int64) {
 // All yields the clients that hold something, in any order, and how much each holds.
 func (h *Held) All() iter.Seq2[Client, int64] { return maps.All(h.by) }
 
-// Level returns the most that each client may keep so that n is given back in all: who holds
-// more gives back the rest, who holds less gives back nothing. It is 0 if all hold less than n.
+// Level returns the most that each client may keep so that n is given back in total. A client
+// that holds more gives back the difference; one that holds less gives back nothing. Level is 0
+// if all clients together hold less than n.
 func (h *Held) Level(n int64) int64 {
 	held := slices.Sorted(maps.Values(h.by))
 	sum := int64(0)

@@ -1,6 +1,6 @@
-// Package share says who a client is where all clients share something, and counts what each
-// of them holds, so that no client takes more than its share however many addresses, keys or
-// connections it uses.
+// Package share identifies clients where all of them share something, and counts what each of
+// them uses. No client can use more than its share, however many addresses, keys or connections
+// it has.
 package share
 
 import (

@@ -1,8 +1,8 @@
 package share
 
-// Turns is a queue in which clients take turns: of each one item in the order of its arrival, then
-// of the next client. So an item waits for at most one item of each other client for every one of
-// its own client that is before it.
+// Turns is a queue that serves clients in turn (round robin). It takes one item of each client,
+// in the order of arrival within the client. An item waits for at most one item of each other
+// client for every earlier item of its own client.
 //
 // Each client holds at most its share of the queue, see [Held.Admits]. An item is held until Leave.
 //

@@ -1,5 +1,6 @@
-// Package ownfile opens the files that a program writes, so that another user who may change the
-// folder cannot have the program write to, truncate or chmod a different file.
+// Package ownfile opens the files that a program writes. Another user who may change the directory
+// cannot make the program write to, truncate or chmod a different file, for example by a symbolic
+// link.
 package ownfile
 
 import (
@@ -89,8 +90,8 @@ func Keep(f *os.File, mode fs.FileMode) error {
 	return f.Chmod(mode)
 }
 
-// Guarded reports whether nobody but root and the program's user, and their groups, can replace
-// files in a folder.
+// Guarded reports whether only root and the program's user, and their groups, can replace files in
+// a directory.
 func Guarded(folder string) bool {
 	var stat unix.Stat_t
 	return unix.Stat(folder, &stat) == nil && ours(stat.Uid) && stat.Mode&0o002 == 0

@@ -38,9 +38,9 @@ func ReadFile(name string, bytesMax int64) ([]byte, error) {
 	return text.Bytes(), nil
 }
 
-// ReadFolder reads the files of a folder that are wanted by name, each of at most bytesMax bytes.
-// Hidden files are left out; Kubernetes keeps its own there. More than filesMax files are an
-// error. Errors name the file, not the folder.
+// ReadFolder reads the files of a directory whose names wanted accepts, each of at most bytesMax bytes.
+// Hidden files are skipped, because Kubernetes keeps its own data in them. More than filesMax files are
+// an error. Errors name the file, not the directory.
 func ReadFolder(folder string, filesMax int, bytesMax int64, wanted func(name string) bool) (map[string][]byte, error) {
 	list, err := os.ReadDir(folder)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package every limits how often things are done: functions are called, and log lines written,
-// once per interval, and wake-ups that come together count once.
+// Package every limits how often something is done. Functions are called and log lines written at
+// most once per interval, and several wake-ups that are requested together count once.
 package every
 
 import (

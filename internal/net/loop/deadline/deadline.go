@@ -1,9 +1,9 @@
-// Package deadline tracks many deadlines: which have passed, and when to look again. It is
-// a hashed timing wheel (Varghese and Lauck, "Hashed and Hierarchical Timing Wheels", 1987,
-// scheme 6): setting, moving and clearing a deadline take constant time.
+// Package deadline tracks many deadlines: which have passed, and when to check again. It is a
+// hashed timing wheel (Varghese and Lauck, "Hashed and Hierarchical Timing Wheels", 1987, scheme
+// 6): setting, moving and clearing a deadline take constant time.
 //
-// Timeouts of connections are moved often and rarely expire, so moving a deadline to a
-// later time costs one assignment: the entry stays in its slot, and is filed again when
+// Timeouts of connections are moved often and rarely expire. Therefore moving a deadline to a
+// later time costs one assignment: the entry stays in its slot, and is moved to another one when
 // the wheel reaches that slot.
 //
 // Times are durations since a start that the owner chooses.

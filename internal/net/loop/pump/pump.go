@@ -297,8 +297,8 @@ func (p *Pump) look() {
 	}
 }
 
-// Moved reports whether the peer has acknowledged anything since the last call, or
-// everything (tcp(7), SIOCOUTQ). Progress of the pair or of a blocked write would say less,
+// Moved reports whether the peer has acknowledged bytes since the last call, or has acknowledged
+// all bytes (tcp(7), SIOCOUTQ). Progress of the pair or of a blocked write would be less precise,
 // because both wait until a good part of a buffer is free.
 func (p *Pump) Moved() bool {
 	unsent, ok := p.unacknowledged()
