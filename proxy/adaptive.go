@@ -9,12 +9,12 @@ import (
 	"weir/proxy/wire"
 )
 
-// newAdaptive connects following the advisor to the front and the store.
-func (p *proxy) newAdaptive(front *wire.Server) *adaptive.Adaptive {
+// newAdaptive connects following the advisor to the server and the store.
+func (p *proxy) newAdaptive(server *wire.Server) *adaptive.Adaptive {
 	return adaptive.New(adaptive.Config{Settings: p.config.Adaptive, Instance: instance(), Limits: p.limits,
 		Store: p.store, Shared: p.shared(), Log: p.Logger("Adaptive"),
-		Traffic: front.Traffic, SetCandidate: front.Tally.SetCandidate, Candidate: front.Tally.Candidate,
-		Bound: front.Gates.Advise})
+		Traffic: server.Traffic, SetCandidate: server.Tally.SetCandidate, Candidate: server.Tally.Candidate,
+		Bound: server.Gates.Advise})
 }
 
 // instance returns a name that no other proxy uses, nor this one after a restart, since

@@ -78,7 +78,7 @@ func secureDecisions(ctx context.Context, e *service.Env, c *config.Config) (*tl
 	return secure, nil
 }
 
-// drain closes the decision port and the front at the same time, and returns how many
+// drain closes the decision port and the server at the same time, and returns how many
 // connections were cut.
 func (p *proxy) drain(ctx context.Context) int {
 	cut := make(chan int, 1)

@@ -14,7 +14,7 @@ import (
 	"weir/proxy/wire"
 )
 
-// serve starts the front with its own endpoints, metrics and health.
+// serve starts the server with its own endpoints, metrics and health.
 func (p *proxy) serve(ctx context.Context, access wire.Access) error {
 	c, log := p.config, p.Logger("Proxy")
 	w := wire.Config{Store: p.store, Local: p.local, Access: access}
@@ -44,8 +44,8 @@ func (p *proxy) serve(ctx context.Context, access wire.Access) error {
 		log.Error("A connection was closed because of a bug in the proxy", "fault", fmt.Sprint(value), "stack", string(stack))
 	}
 	var own *service.Endpoints
-	w.Own = func(front *wire.Server) *service.Endpoints {
-		p.server, p.adaptive = front, p.newAdaptive(front)
+	w.Own = func(server *wire.Server) *service.Endpoints {
+		p.server, p.adaptive = server, p.newAdaptive(server)
 		own = p.endpoints()
 		return own
 	}

@@ -81,7 +81,7 @@ func (t *targets) secured(name string) (secure *tls.Config, err error) {
 
 // reload reads the authorities again. If they have changed, existing upstream connections
 // finish and are closed.
-func (t *targets) reload(front *wire.Server) error {
+func (t *targets) reload(server *wire.Server) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if err := t.readTrust(); err != nil {
@@ -89,14 +89,14 @@ func (t *targets) reload(front *wire.Server) error {
 	}
 	made, err := t.make(t.list())
 	if err == nil {
-		front.Targets.Set(made)
+		server.Targets.Set(made)
 	}
 	return err
 }
 
-// replace replaces the front's targets by the given URLs. An error is about the URL with the
+// replace replaces the server's targets by the given URLs. An error is about the URL with the
 // returned index.
-func (t *targets) replace(front *wire.Server, asked []string) (int, error) {
+func (t *targets) replace(server *wire.Server, asked []string) (int, error) {
 	list, i, err := config.TargetsOf(asked)
 	if err != nil {
 		return i, err
@@ -108,7 +108,7 @@ func (t *targets) replace(front *wire.Server, asked []string) (int, error) {
 		return 0, err
 	}
 	t.posted = list
-	front.Targets.Set(made)
+	server.Targets.Set(made)
 	return 0, nil
 }
 

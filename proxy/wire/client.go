@@ -69,7 +69,7 @@ type client struct {
 	waited   time.Duration // time spent waiting for a place before lineAt
 	notice   notice        // the current request; used with an access log
 	alarm    *loop.Alarm   // rings when a queue slot is due; made when first needed
-	asked    time.Duration // when the store was asked, since front.began: without a wall clock
+	asked    time.Duration // when the store was asked, since shared.began: without a wall clock
 	answered store.Done    // receives the store's answer; made once
 }
 

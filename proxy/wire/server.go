@@ -40,7 +40,7 @@ const (
 	waitersMax    = 4096 // default of Config.WaitersPerLoop
 )
 
-// A Config configures a Front.
+// A Config configures a Server.
 type Config struct {
 	Sockets []net.Listener // to accept on; Addr is the address of the first
 	Secure  *tls.Config    // TLS for clients; nil means plain text

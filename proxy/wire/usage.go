@@ -39,7 +39,7 @@ func (t *target) used(limit, part int) report.Use {
 		return u
 	}
 	u.Places = uint64(part)
-	if front := t.server.shared; limit < front.connsPerTarget && front.cfg.Gate.Mode == gate.On && t.gate.Free() <= 0 {
+	if shared := t.server.shared; limit < shared.connsPerTarget && shared.cfg.Gate.Mode == gate.On && t.gate.Free() <= 0 {
 		u.Bound = u.Places
 	}
 	return u

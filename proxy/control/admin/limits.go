@@ -2,13 +2,14 @@
 // keys, targets and health. It works outside the event loops. What it changes is replaced
 // as a whole and takes effect with the next decision.
 //
-// A document is changed by compare-and-set on its version. Of changes made independently the later
-// updatedAt wins, because versions start again in an emptied store. While the store is unavailable,
-// a change takes effect on this proxy and is written later, unless the store has a newer one.
-// Documents that the store has lost are written again, including the mark that one was deleted, and
-// unknown fields of a newer proxy are kept. A set of rules is compiled by the goroutine that
-// supplies it, as a whole or not at all: the one that watches files, handles SIGHUP or observes the
-// document, or one own endpoint at a time.
+// A document is changed by compare-and-set on its version. If two changes were made
+// independently, the one with the later updatedAt wins, because versions start again in an
+// emptied store. While the store is unavailable, a change takes effect on this proxy and is
+// written later, unless the store has a newer one. Documents that the store has lost are written
+// again, including the mark that one was deleted. Unknown fields of a newer proxy are kept. A set
+// of rules is compiled as a whole or not at all, by the goroutine that supplies it: the one that
+// watches files, handles SIGHUP or observes the document, or that of an own endpoint, one at a
+// time.
 package admin
 
 import (

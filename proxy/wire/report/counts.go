@@ -54,7 +54,7 @@ func NewLoop() *Loop {
 	return &Loop{forwarded: newVerdict(), rejected: newVerdict(), upstreamTime: metric.NewHistogram(metric.Latency())}
 }
 
-// Decided measures how long passing the limiter took.
+// Decided records how long the limiter took to decide.
 func (c *Loop) Decided(now time.Time, took time.Duration, admitted bool) {
 	v := &c.rejected
 	if admitted {
@@ -64,7 +64,7 @@ func (c *Loop) Decided(now time.Time, took time.Duration, admitted bool) {
 	v.longest.Observe(now, took)
 }
 
-// Report counts a request that is over.
+// Report counts a request that has ended.
 func (c *Loop) Report(now time.Time, o *exchange.Outcome) {
 	switch o.Decision {
 	case exchange.Forwarded:
