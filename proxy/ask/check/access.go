@@ -50,11 +50,12 @@ func (a *Access) of(authorization []byte, verified bool) (r rights, tokened bool
 
 // stranger says why the asker of a question without token may not describe a request. It is empty if it may.
 //
-// Fronts pass on what browsers send, so Origin and Sec-Fetch-Site do not tell a question of a front from
-// one that a page in a browser makes by itself. Two things do. A page cannot add fields that describe a
-// request, or X-Forwarded-For, to a request for another origin without a preflight, which is refused.
-// And a page of our own origin, whose name was resolved to this machine, shows that name in Host together
-// with our port, which a front on this machine passes on only if it has the same port.
+// A reverse proxy that asks forwards what browsers send, so Origin and Sec-Fetch-Site do not
+// distinguish its request from one that a page in a browser makes by itself. Two things do. A
+// page cannot add fields that describe a request, or X-Forwarded-For, to a request for another
+// origin without a preflight, which is refused. And a page of our own origin, whose name was
+// resolved to this machine, shows that name in Host together with our port, which a reverse proxy
+// on this machine forwards only if it has the same port.
 func (s *Session) stranger(h *http1.Head) string {
 	a, local, trusted := s.env.Access, s.remote.IsLoopback(), s.env.Trusted(s.remote)
 	switch {

@@ -69,7 +69,7 @@ const (
 	forwarded = browsers + "|X-Forwarded-Method: GET|X-Forwarded-Uri: /a|X-Forwarded-Host: shop.example" + forClient
 )
 
-// Fronts on this machine may describe requests of browsers, whatever a browser adds to them. A page may not
+// Reverse proxies on this machine may describe requests of browsers, whatever a browser adds to them. A page may not
 // describe any: without a preflight, which is refused, it cannot add the fields that fronts set; and if it
 // can, because its own name leads to this machine, that name is in Host together with our port.
 func TestPagesDescribeNothing(t *testing.T) {

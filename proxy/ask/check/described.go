@@ -95,7 +95,7 @@ func (d *described) cutPrefix(h *http1.Head) error {
 }
 
 // parseFields sets the head to the request that the fields of a form describe. A Host that is empty or
-// malformed, as fronts accept it, is read like a missing one.
+// malformed, which some reverse proxies accept, is read like a missing one.
 func (d *described) parseFields(f *form, h *http1.Head) error {
 	var line [3][]byte
 	for i, name := range [...]string{f.method, f.target, f.host} {
@@ -134,8 +134,9 @@ func (d *described) parse() bool {
 // unbounded are the bounds of the text, which is made from a head that is bounded.
 var unbounded = http1.Limits{HeadBytes: math.MaxInt32}
 
-// appendTarget appends a target. Bytes that a target cannot have, such as those of UTF-8, which fronts
-// pass on, are escaped: applications read them like the escapes. So is a % that begins no escape.
+// appendTarget appends a target. Bytes that a target cannot have, such as those of UTF-8, are escaped,
+// because reverse proxies forward them, and applications read them like the escapes. So is a % that
+// begins no escape.
 func appendTarget(dst, target []byte) []byte {
 	const digits = "0123456789ABCDEF"
 	for i, c := range target {

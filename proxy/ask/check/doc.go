@@ -1,5 +1,5 @@
-// Package check is one connection of the decision port as a state machine: its input are the
-// bytes of requests, its output asks to the store and the bytes of answers.
+// Package check is one connection of the decision port as a state machine. Its input is the bytes
+// of requests; its output is asks to the store and the bytes of responses.
 //
 // A Session handles events and leaves the effects to apply in the Env of its loop:
 //
@@ -8,7 +8,7 @@
 //	 HandleEdited ─▶ │         │ ─▶ Env.Out   bytes to send
 //	  HandleDrain ─▶ └─────────┘ ─▶ Env.Close how to close, if at all
 //
-// Answers are in the order of the requests: while one waits, no further byte is read.
+// Responses are in the order of the requests: while one waits, no further byte is read.
 //
 //	idle ──▶ head ──▶ body ──▶ asked ──▶ idle    or, after the last answer, closing
 //	75 s     10 s     10 s      –
@@ -16,6 +16,7 @@
 // If the store answers an ask later, the ask's Done is called on the loop. It ends the exchange
 // and then calls Env.Answered. The store bounds how long that takes.
 //
-// The same sessions answer /check/…: described makes a head from the description, decide.Case
-// treats it like a request on the data path, and decide.Answers writes the refusal.
+// The same sessions answer /check/…, where a request describes another one. They make a request
+// head from the description, decide it by [decide.Case] like a request on the data path, and
+// write the refusal by [decide.Answers].
 package check

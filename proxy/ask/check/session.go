@@ -238,7 +238,7 @@ func (s *Session) write(now time.Time, a http1.Answer) {
 }
 
 // send writes an answer for another program: the decision of a sidecar, or that about a described
-// request, whose fields a front may pass on to the client. Its fields may be in the Env's extra.
+// request, whose fields a reverse proxy may forward to the client. Its fields may be in the Env's extra.
 func (s *Session) send(now time.Time, a http1.Answer) {
 	e := s.env
 	date, _ := e.date.At(now)

@@ -6,11 +6,15 @@
 //	                        └─▶ Asks ─▶ a store ─▶ Case.Take, for each
 //	                                                    └─▶ Case.Judge ─▶ rls.Response
 //
-// The semantics are those of envoyproxy/ratelimit, with these differences: refused hits
-// are not charged; with [Settings].Together nothing is charged if any enforced limit
-// refuses; keys contain the lengths of their parts; and time is the store's. A look,
-// which is charged 0, is refused if nothing is left, and not only if something was
-// refused before; with Together it is never refused.
+// The semantics are those of envoyproxy/ratelimit, with these differences:
+//
+//   - refused hits are not charged;
+//   - with [Settings].Together nothing is charged if any enforced limit refuses;
+//   - keys contain the lengths of their parts;
+//   - the time is that of the store;
+//   - a descriptor whose hits_addend is 0, which charges nothing, is refused if no permit is left;
+//     envoyproxy/ratelimit refuses it only if a request was refused before. With Together it is never
+//     refused.
 //
 // A test of package proxy builds envoyproxy/ratelimit (bench/limits/decision/ratelimit, a module of
 // its own) and compares the two.

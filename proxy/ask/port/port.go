@@ -6,11 +6,11 @@
 //	                     ├─▶ documents, as one goroutine reads them
 //	                     └─▶ editor, one goroutine that waits for the store
 //
-// The port has event loops of its own, with a lane each. The documents are published every 100 ms,
-// and sidecars poll their marks. One of them, ratelimiter:limit, is not in the store: it is the
-// limit in force at the master, for sidecars without one. Answers are held for at most
-// DECISION_HOLD_MAX, which is the MaxDelay of the counters. A question that its asker gives up
-// stays charged, since the asker may have admitted the request.
+// The port has event loops of its own, with a lane each. The documents are published every 100
+// ms, and sidecars poll their marks. The document ratelimiter:limit is not in the store: it is
+// the limit in force at the master, for sidecars without a limit of their own. Answers are
+// delayed by at most DECISION_HOLD_MAX, which is the MaxDelay of the counters. A caller that does
+// not wait for the answer is still charged, since it may have admitted the request.
 package port
 
 import (

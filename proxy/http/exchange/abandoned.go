@@ -10,9 +10,9 @@ import (
 // An Abandoned is what is left of an exchange whose client has disconnected after the whole request
 // was sent.
 //
-// A target goes on working on a request after its client has disconnected. So the connection to the
-// target, and the place that the request has there, remain taken until the answer has come; then the
-// connection may be reusable.
+// A target continues to work on a request after its client has disconnected. So the connection to
+// the target, and the place that the request has there, remain taken until the answer has come;
+// then the connection may be reusable.
 //
 // Only answers that would be collected are read to their end. One that would be streamed may never
 // end; if it is not complete with its head, the connection is to be closed, which the target notices

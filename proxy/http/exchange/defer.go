@@ -81,8 +81,8 @@ func (x *Exchange) lookUp(now time.Time) {
 	x.env.fx.LookUp = k
 }
 
-// HandleKnown handles the result of looking the request up. If it is stored already, what it was
-// charged is given back, and it continues like one that is refused: storing it finds the other.
+// HandleKnown handles the result of looking the request up. If it is stored already, its charge
+// is refunded, and it continues like a refused request: storing it finds the stored one.
 func (x *Exchange) HandleKnown(now time.Time, known bool) {
 	x.env.Begin()
 	if x.request == requestLooking { // otherwise its client has disconnected

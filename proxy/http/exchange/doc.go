@@ -1,22 +1,24 @@
-// Package exchange is the data path: one request with its answer as a state machine, which
-// is given events and their times, and returns what to do. It decides about the request,
-// forwards it if it is admitted, and relays the answer. It uses no sockets, clocks,
+// Package exchange is the data path. An [Exchange] is one request with its answer as a state
+// machine: it is given events and their times, and returns what to do. It decides about the
+// request, forwards it if it is admitted, and relays the answer. It uses no sockets, clocks,
 // goroutines or logs, and does not depend on connections.
 //
-// A carrier feeds exchanges: an HTTP/1.1 connection (package session) one after another, a
-// stored request just one. The carrier reads the request and calls HandleHead, HandleBody
+// A carrier feeds exchanges. An HTTP/1.1 connection (package session) feeds one after another, a
+// stored request feeds just one. The carrier reads the request and calls HandleHead, HandleBody
 // while Reads returns true, and HandleBodyEnd. For a request that is Refused it calls
-// HandleUnread, with whether the body has been received. After each call, Effects contains what
+// HandleUnread, and passes whether the body was received. After each call, Effects contains what
 // to do, and End returns how the exchange has ended.
 //
-// An exchange speaks in values: a [Request] for the target, pieces of its body and their end, and a
-// [Response] for the client, pieces and their end. The carrier of each side writes them in the form of
-// its protocol, and decides what that alone knows: the coding of a body, and whether a connection is
-// kept. The carrier of the target reads the answer, and calls HandleAnswerHead, HandleAnswerBody and
-// HandleAnswerEnd, or HandlePause when no more has arrived.
+// An exchange is independent of the protocol. It exchanges values with its carriers: a [Request]
+// for the target, pieces of its body and their end; and a [Response] for the client, pieces of
+// its body and their end. The carrier of each side writes them in the form of its protocol. Only
+// the carrier decides what depends on the protocol: the coding of a body, and whether a
+// connection is kept. The carrier of the target reads the answer, and calls HandleAnswerHead,
+// HandleAnswerBody and HandleAnswerEnd, or HandlePause when no more has arrived.
 //
-// A request, its upstream connection and its answer each have their own states; the tables in
-// states.go say what changes them.
+// A request, its upstream connection and its answer each have their own states, which change only
+// along the tables in docs/design/008-exchanges-and-carriers.md. A change that is not in them is
+// a bug and panics.
 //
 // The decision precedes the body: a refused upload is answered without being read. Small
 // bodies are collected in both directions, so that an answer that is cut off can still
@@ -27,32 +29,34 @@
 //
 // # When a request is answered
 //
-// A refused request whose body has not arrived when it is refused is answered at once, and its
-// connection is closed with a lingering close; otherwise the connection is kept.
+// A refused request is answered immediately. If its body has not arrived by then, the connection
+// is closed with a lingering close; otherwise it is kept.
 //
-// TargetTimeout bounds the time from sending the request to the head of the answer, and between two
-// pieces of an answer that is collected. An answer that takes longer in total is streamed from then
-// on. The request is kept until the answer begins. If the idle connection that it was sent on turns
-// out to be closed, it is sent once more, without asking the limiter again: only if it is
-// idempotent and not streamed, and before any byte of the answer (RFC 9112 section 9.3.1).
+// TargetTimeout bounds the time from sending the request to the head of the answer, and the time
+// between two pieces of an answer that is collected. An answer that takes longer in total is
+// streamed from then on. The request is kept until the answer begins. If it was sent on an idle
+// connection that turns out to be closed, it is sent once more, without asking the limiter again.
+// That is done only if the request is idempotent and not streamed, and before any byte of the
+// answer (RFC 9112 section 9.3.1).
 //
 // # Fields
 //
-// A field is forwarded as it came, unless it belongs to the client's connection, or claims
-// something about the origin of the request and the sender is not trusted (origin.go). Rules see
-// neither such claims nor fields that are dropped for their names, as the target does not. They see
-// all others, including those that Connection names, and the proxy's own fields are written last,
-// so a client can remove nothing by naming it in Connection. What proxies add to a head has bounds
-// of its own, so that the next proxy in a chain accepts what the first one did.
+// A field is forwarded as it came, with two exceptions. A field that belongs to the client's
+// connection is dropped. So is a field that makes a claim about the origin of the request (see
+// [keys.Claims]), if the sender is not trusted. Rules do not see such claims, nor fields that are
+// dropped for their names, because the target does not see them either. They see all others,
+// including those that Connection names. The proxy's own fields are written last, so a client
+// cannot remove one by naming it in Connection. Separate bounds apply to what proxies add to a
+// head, so that the next proxy in a chain accepts what the first one has accepted.
 //
 // # Streams
 //
-// When one side accepts no more data, reading from the other pauses. A stream takes at most
-// half a megabyte per direction, and no goroutine. Only a share of a target's connections may carry
-// streams. Beyond it an upgrade or a large upload is refused at once, and an answer of unknown or
-// great length is collected like a small one; if it becomes too large or too slow, the client gets
-// 502, because the target has executed the request. A 503 of the proxy's own always means that
-// nothing was sent.
+// When one side accepts no more data, reading from the other pauses. A stream takes at most half
+// a megabyte per direction, and no goroutine. Only a share of a target's connections may carry
+// streams. When that share is used up, an upgrade or a large upload is refused immediately, and
+// an answer of unknown or great length is collected like a small one. If it becomes too large or
+// too slow, the client gets 502, because the target has executed the request. A 503 of the
+// proxy's own always means that nothing was sent.
 //
 // # Memory
 //

@@ -167,9 +167,9 @@ func (x *Exchange) HandleSwitch(now time.Time, h *http1.Head) {
 	x.end, x.endedAt = EndTunnel, now
 }
 
-// HandlePause handles that all of the answer that has arrived was handled, and it is not complete. If its
-// length is known and small it is collected, since it may still be cut off. Others, and one that takes
-// longer than TargetTimeout, are passed on as they arrive.
+// HandlePause is called when everything that has arrived of an incomplete answer was handled. An
+// answer whose length is known and small is collected, since it may still be cut off. Others, and
+// one that takes longer than TargetTimeout, are passed on as they arrive.
 func (x *Exchange) HandlePause(now time.Time) {
 	r := &x.received
 	switch x.answer {

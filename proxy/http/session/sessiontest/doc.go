@@ -8,12 +8,12 @@
 //	  service ◀─ conn ◀─ upstreamConn ◀── upstream.Group, Pool
 //	(at a target)
 //
-// front and upstreamConn are the rim, a short form of package wire. A conn
-// (looptest.Conn) has the contract of a loop's connection, with its bounds, half closes
-// and lingering. Callers and services misbehave by chance: they split, stall, close or
-// reset early, send wrong lengths or what is not HTTP.
+// front and upstreamConn carry out effects, as package wire does, in a short form. A conn
+// (looptest.Conn) has the contract of a loop's connection, with its bounds, half closes and
+// lingering. Callers and services misbehave at random: they split, stall, close or reset early,
+// send wrong lengths or what is not HTTP.
 //
-// These rules are checked after each event (books.go, judge.go):
+// These rules are checked after each event:
 //
 //   - each request has one final answer or a closed connection, in order, and never the
 //     answer to another request: fields and bodies are made from the request's id;
@@ -26,6 +26,6 @@
 //   - the counts of the pools are those of the open connections; at the end no
 //     connection, waiter, deadline or exchange is left.
 //
-// All bytes lent to a session, and all that it lends, are overwritten afterwards, so that
-// their use is noticed.
+// All bytes that are passed to a session, and all that it returns, are overwritten after their
+// time of validity, so that a later use is detected.
 package sessiontest
