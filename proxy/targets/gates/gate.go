@@ -95,7 +95,7 @@ func (g *Gate) Answered(now time.Time, a *gate.Answer, kept *Late) {
 }
 
 // Waits tells the machine that a request of a class waits for a place, and reports whether there are
-// more places now. Another loop that uses the machine may be told the same.
+// more places now. While another loop uses the machine it does nothing and returns false.
 func (g *Gate) Waits(now time.Time, class int) bool {
 	if !g.mu.TryLock() {
 		return false

@@ -2,10 +2,10 @@
 // each address that their names resolve to. It probes and checks them, reports the state
 // of each over all loops, and logs changes.
 //
-// A list replaces the one before it as a whole; a removed target finishes its exchanges. One
+// A list replaces the previous one as a whole; a removed target finishes its exchanges. One
 // goroutine makes the active checks, whose verdict applies to all loops, and one resolves names,
-// with at most 64 in progress. List.state combines the state of a target according to loops,
-// connects and checks, with the cause.
+// each with at most 64 calls in progress. [List.Status] combines the state of a target according
+// to loops, connects and checks, with the cause.
 package roster
 
 import (

@@ -71,8 +71,8 @@ func (l *Line[W]) release(w *Waiter[W]) {
 	w.older, w.newer = nil, nil
 }
 
-// First returns the one that came first of those that wait because others hold the places, or nil:
-// not one that is greedy, or whose client or route has its share.
+// First returns the earliest waiter that waits because others hold the places, or nil. It skips
+// greedy waiters, and those whose client or route has its share.
 func (l *Line[W]) First(now time.Time) (first *Waiter[W]) {
 	for i := range l.ranks {
 		for _, b := range l.ranks[i].bands {

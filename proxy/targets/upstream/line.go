@@ -30,32 +30,31 @@ const (
 	lineGreed = 1.25
 )
 
-// A Line is a queue of requests that wait for a place at any of several targets. The next
-// is, in this order:
+// A Line is a queue of requests that wait for a place at any of several targets. The next place goes,
+// in this order, to
 //
-//   - one with the highest priority;
-//   - of these, one of the client with the fewest places, now and recently, so that no
-//     client gets more than the others, however much it asks for, however long its
-//     requests take, and however many keys it uses; and of one of its keys likewise. A
-//     client or key that had no place recently counts as if it had an average number;
-//   - of these, the one that came first, or if some have waited for long, the one that came
-//     last: under overload the first would all be served too late. If the queue is likely to
-//     pass, it remains the one that came first: the oldest would be served last, although all
-//     could be served soon. It is likely to pass after a time in which no target has answered
-//     anything, until what waits then should have been worked off, and for as long as
-//     earlier ones took to pass. But if the first has waited for longer than clients tolerate, it
-//     is too late for it; after a standstill, for twice as long.
+//   - a request with the highest priority;
+//   - of these, one of the client with the fewest places, now and recently, so that no client gets
+//     more than the others, however many requests it sends, however long they take, and however many
+//     keys it uses; and of its keys, one of the key with the fewest places. A client or key that had
+//     no place recently counts as if it had an average number;
+//   - of these, the one that came first; or if some have waited for long, the one that came last,
+//     because under overload the first ones would all be served too late. If the queue is likely to
+//     pass, it remains the one that came first: all can be served soon, and the oldest would be served
+//     last. A queue is likely to pass after a time in which no target has answered anything, until
+//     what waits then should have been worked off, and for as long as earlier queues took to pass. But
+//     if the first one has waited for longer than clients tolerate, it is too late for it. After a
+//     standstill that time is doubled.
 //
-// No client and no route gets a place that others are likely to need, see division.
+// No client and no route gets a place that others are likely to need; see the package comment.
 //
-// The caller defines a long wait. At first a request that has waited for long may keep
-// waiting, since there are places again when a crowd has passed. If the line has not been
-// empty for thirty times as long after that, it is not a crowd but overload, and no
-// request waits for long until the line has been empty for a while. This is decided
-// separately for each priority and route, and separately for those that are greedy: clients
-// with clearly more places, now or recently, than an average client, and keys with clearly
-// more than an average key of their client. So none of them ends the patience with the
-// others.
+// The caller defines a long wait. At first a request that has waited for long may keep waiting,
+// because places become free when a crowd has passed. If the line has not been empty for thirty times
+// as long after that, there is no crowd but overload, and no request waits for long until the line
+// has been empty for a while. This is decided separately for each priority and route. It is also
+// decided separately for those that are greedy, so that these do not end the patience with the others.
+// Greedy are clients that have clearly more places, now or recently, than an average client, and keys
+// that have clearly more than an average key of their client.
 //
 // A client whose requests are slow would still collect places in the moments in which no
 // other waits. So when a request that is not greedy has waited for long, some places are
