@@ -8,11 +8,11 @@
 //
 // # Time
 //
-// Instants are microseconds since the Unix epoch. For a key, time never runs backwards: a
-// call counts as made at max(the state's instant, now), so a clock that steps back
-// creates no permits. If it steps back by more than the key takes to recover, as when it had been
-// wrong before, the state counts from now: the key waits no longer than from that instant.
-// RetryAfter and ResetAfter count from the now of the caller.
+// Instants are microseconds since the Unix epoch. For a key, time never runs backwards: a call
+// counts as made at max(the state's instant, now), so a clock that steps back creates no permits.
+// If it steps back by more than the key takes to recover, for example because it had been wrong
+// before, the state counts as one of now, and the key recovers no later than one that was charged
+// now. RetryAfter and ResetAfter count from the now of the caller.
 //
 // # Algorithms
 //
@@ -39,18 +39,18 @@
 // exceeded for a while ([Limit.WithSoft]). A request that was admitted and is given up
 // returns what it was charged, as far as that cannot admit too much ([Limit.Release]).
 //
-// An algorithm consists of the meaning of its State and a few small functions (settle,
-// charge, freeAt, newAt). To add one, add a file with them, its fields in Config, and a
-// case in each switch of take.go and add.go.
+// An algorithm consists of the meaning of its State and a few small functions. To add one, add a
+// file with these functions, its fields in [Config], and a case in each switch over the
+// algorithms.
 //
 // # Changes
 //
 // New amounts apply to the existing states of keys. The algorithm and the window, the kind of
-// limits, are part of the name that a key has in a store, so proxies that disagree during a
-// roll-out admit at most the sum of their limits. token and gcra keep the permits that are used and
-// not yet refilled, so after the capacity was reduced a key may have none left for a while, with
-// token no longer than the old bucket would have taken to fill.
+// limits, are part of the name that a key has in a store. So proxies that disagree during a
+// roll-out admit at most the sum of their limits. token and gcra keep the permits that are used
+// and not yet refilled. After the capacity was reduced, a key may therefore have none left for a
+// while. For token this takes no longer than the old bucket would have taken to fill.
 //
-// What cannot be held exactly is rejected when it is configured. [Limit.Decide] decides n requests
-// of one cost at once, in constant time, exactly as n single calls would.
+// A configuration that integers cannot represent exactly is rejected. [Limit.Decide] decides n
+// requests of one cost at once, in constant time, exactly as n single calls would.
 package limit

@@ -10,15 +10,16 @@
 // suite in store/storetest checks that for every store.
 //
 // A counter may be a queue (leaky). An admitted request has then booked a place in it, and waits
-// for [Answer.Delay] until its slot is due. If its client disconnects before, Release gives the
-// place back if it is the last one. Other places stay booked, because the slots of later requests
-// do not change. Release also gives back what other counters were charged for a request that is
-// not sent to a target; see [limit.Limit.Release].
+// for [Answer.Delay] until its slot is due. If its client disconnects before that, Release gives
+// the place back if it is the last one. Other places stay booked, because the slots of later
+// requests do not change. Release also gives back what other counters were charged for a request
+// that is not sent to a target; see [limit.Limit.Release].
 //
-// A fault that only an operator can repair (user, password, rights, database, another program) is a
-// [MisconfiguredError] in every store, and makes the program exit when it starts. A backend
-// classifies each of its other errors by its scope ([Class]).
+// A fault that only an operator can repair (user, password, rights, database, another program) is
+// a [MisconfiguredError] in every store. It makes a program that starts exit. A backend
+// classifies its other errors by their scope ([Class]).
 //
-// A release carries the instant of the charge by the store's clock, is sent at most once, and if it
-// is lost the request stays charged. A request that a master has decided alone has no such instant.
+// A release contains the instant of the charge by the store's clock. It is sent at most once; if
+// it is lost, the request stays charged. A request that a master has decided alone has no such
+// instant.
 package store

@@ -7,8 +7,8 @@
 //   - differs from the one before by a factor of Step at most, also when the
 //     algorithm changes;
 //   - keeps its algorithm for Dwell;
-//   - lets no more pass at once than its rate does in a minute, unless the one
-//     before did: a bucket of a million tokens is no limit, however slowly it fills.
+//   - admits at once at most what its rate admits in a minute, unless the previous limit
+//     admitted more: a bucket of a million tokens is no limit, however slowly it fills.
 //
 // Bounds take precedence over steps: from outside the bounds the limit returns in one
 // step. If a recommendation crosses a rail, the nearest allowed limit is put in force. It

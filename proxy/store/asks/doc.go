@@ -5,7 +5,7 @@
 //	counter   u16 rule, u32 key, u8 algorithm, i64 permits burst number overshoot grace cost reserve delay
 //	answer    u8 version, u8 mode, u16 asks, {u8 mode, u32 granted, u8 traces, {i64 at, u32 state}}
 //
-// Durations are in microseconds. Counters that are off are not sent, since they have no state.
+// Durations are in microseconds. Counters that are off are not sent, because they have no state.
 // The answer contains the state of each counter's key before the decision, from which the asking
 // proxy computes the decision about each of the n requests.
 package asks

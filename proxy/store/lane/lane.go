@@ -15,10 +15,9 @@ const sparesMax = 1024
 // turnMax bounds the asks that are given up in one turn of the loop.
 const turnMax = 32
 
-// A Lane is one event loop's access to a store: it gathers asks while batches are in flight,
-// and answers each exactly once. While something waits to be sent, the allowed number of
-// batches is in flight. Only start sends, so that other methods are not interrupted by
-// answers.
+// A Lane is one event loop's access to a store. It gathers asks while batches are in flight, and
+// answers each exactly once. While asks wait to be sent, the allowed number of batches is in
+// flight. Batches are sent in one place, so that other methods are not interrupted by answers.
 //
 // Owned by its loop.
 type Lane struct {

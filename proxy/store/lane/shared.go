@@ -8,7 +8,7 @@ import (
 	"weir/proxy/store"
 )
 
-// Forget implements [store.Store]. Other proxies forget their refusals within pollPause.
+// Forget implements [store.Store]. Other proxies forget their refusals within a quarter of a second.
 // After an error the key may have been forgotten, while other proxies remember refusals;
 // then Forget can be called again.
 func (s *Store) Forget(rule string, key []byte) (bool, error) {

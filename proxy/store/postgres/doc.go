@@ -20,12 +20,12 @@
 //
 // # Tables
 //
-// Table keys has a row for each key and kind of limits, table log the entries of
-// sliding_log. They are unlogged by default: their changes are not written to the WAL, which
-// makes them several times cheaper. They are empty after a crash or the promotion of a standby,
-// so at most one limit more is admitted once. Documents and leases are logged. A transaction
-// that is left open in the same database prevents PostgreSQL from removing old versions of a busy
-// row, so that decisions become slower every second; one in another database does not.
+// Table keys has a row for each key and kind of limits, table log the entries of sliding_log.
+// They are unlogged by default: their changes are not written to the WAL, which makes them
+// several times cheaper. They are empty after a crash or the promotion of a standby, so each key
+// may then be admitted its limit once more. Documents and leases are logged. A transaction that
+// is left open in the same database prevents PostgreSQL from removing old versions of a busy row,
+// so that decisions become slower every second. One in another database does not.
 //
 // # Connections
 //
@@ -36,17 +36,18 @@
 //
 // # Functions
 //
-// Their names contain the version of the schema that introduced them, so proxies of different
-// versions can use one database; the first proxy of a newer version adds its functions, under a
-// lock. They disable plans that do not look up each key in the index, because PL/pgSQL keeps plans
-// for as long as a connection lasts, also one made for an empty table.
+// Names of functions contain the version of the schema that introduced them, so proxies of
+// different versions can use one database. The first proxy of a newer version adds its functions,
+// under a lock. The functions disable plans that do not look up each key in the index. PL/pgSQL
+// keeps a plan for as long as the connection lasts, and one that was made for an empty table
+// would scan all of a large one.
 //
-// They are SECURITY DEFINER, and a role may call any of them, with any arguments, in a session that
-// it has prepared. So each has the search_path pg_catalog, pg_temp and writes all other names with
-// their schema. Those without a search_path of their own, which the others call, name the types of
-// variables so, too, because a session keeps the types that their first call has found. A proxy
-// asks who owns the schema before it calls a function there, and its own statements have this
-// search_path.
+// The functions are SECURITY DEFINER. A role may call any of them, with any arguments, in a
+// session that it has prepared. So each function has the search_path pg_catalog, pg_temp and
+// writes all other names with their schema. Helper functions, which only the others call, have no
+// search_path of their own. They write the types of their variables with the schema, too, because
+// a session keeps the types that the first call has found. A proxy checks who owns the schema
+// before it calls a function there, and its own statements have this search_path.
 //
 // A batch waits at most half of POSTGRES_TIMEOUT for a lock, whether of a key or of a row that
 // another program has locked. One proxy at a time deletes expired rows, a slice of the table per
@@ -54,5 +55,7 @@
 // and the oldest transaction. [store.Backend.Edits] contains the timeline, which a promoted standby
 // changes.
 //
-// docs/design/007-functions-in-postgresql.md says what was rejected.
+// Functions were chosen because a decision must be exact and take one round trip, also behind a
+// pooler in transaction mode. docs/design/007-functions-in-postgresql.md has the alternatives and
+// their measurements.
 package postgres

@@ -36,9 +36,9 @@
 //
 // # When Redis is unavailable
 //
-// A connection error is an outage, and so is an error that says that the server cannot
-// decide. The outage ends when a script can write again and the key that the last error was
-// about can be read.
+// A connection error is an outage, and so is an error that says that the server cannot decide.
+// The outage ends when a script can write again, and the key that the last error was about can be
+// read.
 //
 // # Cluster
 //
@@ -46,18 +46,19 @@
 // server has turned out to be a node of a Cluster. One address is enough, because nodes
 // report the others.
 //
-// The keys of one call must be in one slot, so the key's value is the hash tag of a name:
-// rules with the same key share a slot. A group with several slots is asked slot by slot, and
-// what an earlier slot granted beyond a later one is given back. Meanwhile another request may
-// be refused. A token or gcra key that would have been full in between gets back only what it
-// cannot have regained, so that one batch never makes it admit more. While several batches give
-// back to a key, its burst may be exceeded by at most what they give back. If one node of a
-// Cluster is unavailable, the store is.
+// The keys of one call must be in one slot. Therefore the value of a key is the hash tag of its
+// name, and rules with the same key share a slot. A group with several slots is asked slot by
+// slot. If a later slot grants fewer requests than an earlier one, the difference is refunded to
+// the earlier one. In the meantime another request may be refused. A token or gcra key is
+// refunded at most what it cannot have refilled since the charge, so that one batch never makes
+// it admit more than its limit. While several batches refund permits to a key, its burst may be
+// exceeded by at most what they refund. If one node of a Cluster is unavailable, the store is
+// unavailable.
 //
 // # Rights
 //
-// docs/stores.md lists the rights of an ACL user; TestRights runs everything with exactly
-// these. Scripts require Redis 5 or later, or a compatible server.
+// docs/stores.md lists the rights that an ACL user of the proxy needs. A test runs everything
+// with exactly these. Scripts require Redis 5 or later, or a compatible server.
 //
 // # Fail-over
 //
@@ -67,6 +68,7 @@
 // After a timeout nothing is sent again, because the script may have run; only NOSCRIPT is answered
 // with the script's text.
 //
-// The text of [store.Backend.Edits] contains a random text that is stored beside the keys and lost
-// with them, under ratelimiter:epoch, and the number of connections made.
+// [store.Backend.Edits] returns a text that changes whenever keys may have been edited or lost.
+// It contains the number of connections made, and a random text that is stored beside the keys,
+// under ratelimiter:epoch, and lost with them.
 package redis

@@ -1,17 +1,19 @@
 // Package remote is a store in another proxy, the master, which makes this proxy a sidecar. The
-// sidecar has the rules and keys; the master makes the decisions, on its store's clock, and has
-// the documents. A batch is one call of POST /v1/decide, or several if it is large, over kept-alive
-// HTTP/1.1 connections (see package asks), made on the loop that asks. What a master may have
-// received is never sent again, to this or another master. Everything else is asked by net/http.
+// sidecar has the rules and keys. The master makes the decisions, on its store's clock, and has
+// the documents. A batch is one call of POST /v1/decide, or several if it is large, over
+// kept-alive HTTP/1.1 connections (see package asks), made on the loop that asks. What a master
+// may have received is never sent again, to this or another master. All other calls are made by
+// net/http.
 //
 // Documents are read only: they are changed at the master.
 //
-// A master that refuses connections is skipped at once, and one that accepts none when its share of
-// the time is over. After a call without an answer in time the next master is asked. The prober
-// asks all at once and takes the first in REMOTE_URL that answers. A master in mode open or closed
-// counts as unavailable; one in mode local decides alone, and its decisions count. A call is
-// repeated only if the master's FIN arrived without an acknowledgement of the question: the master
-// has not read it.
+// A master that refuses connections is skipped at once. One that does not accept a connection is
+// skipped when its share of the time is over. After a call without an answer in time the next
+// master is asked. The prober asks all masters concurrently and takes the first in REMOTE_URL
+// that answers. A master whose own store is unavailable counts as unavailable too if its failure
+// mode is open (it admits everything) or closed (it refuses everything). In failure mode local it
+// decides alone, and its decisions count. A call is repeated only if the master's FIN arrived
+// without an acknowledgement of the request, because then the master has not read it.
 package remote
 
 import (

@@ -1,6 +1,6 @@
-// Package simredis is the store that the proxy uses when no shared store is configured: a table
-// of keys in memory that decides like the scripts inside Redis, with the same names, the same
-// arithmetic and the same expiry.
+// Package simredis is the in-memory store that the proxy uses when no shared store is configured.
+// It is named after what it does: it decides like the scripts inside Redis, with the same names,
+// the same arithmetic and the same expiry. It is not a test double.
 //
 // The table is divided into stripes by a hash of the name. A stripe has a lock, an open-addressed
 // index, and pages of records. These contain no pointers, so a million keys cost the garbage
@@ -13,8 +13,9 @@
 //
 // # At the bound
 //
-// The number of keys is bounded. Evicting a key would give its client a full bucket, so the
-// table never evicts. At the bound, keys that are new to a rule share one overflow bucket per
-// rule and kind of limits, until others have expired. A key that gets a separate record while
-// that bucket is not as new starts with a copy of it, so leaving it is no refill either.
+// The number of keys is bounded. Evicting a key would give its client a full bucket, so the table
+// never evicts. At the bound, keys that are new to a rule share one overflow bucket per rule and
+// kind of limits, until other keys have expired. A key that gets a separate record while the
+// overflow bucket is not full starts with a copy of its state, so the change does not refill the
+// key either.
 package simredis
