@@ -6,10 +6,10 @@ import (
 	"weir/internal/net/http1"
 )
 
-// AppendConnection appends a Connection field to the head of a request that is stored. It names those
-// of the fields that h's own ones name that are stored, as keeps says: rules match them again, and
-// the delivery does not forward them. Each name is listed once, so the list is not longer than
-// what was received.
+// AppendConnection appends a Connection field to the head of a request that is stored. It lists
+// the names that the Connection fields of h list, if the request has a field of that name that is
+// stored, which keeps reports. Rules match these fields again, and the delivery does not forward
+// them. Each name is listed once, so the list is not longer than what was received.
 func AppendConnection(dst []byte, h *http1.Head, keeps func(http1.FieldID) bool) []byte {
 	const connection = "Connection: "
 	list := len(dst) + len(connection)

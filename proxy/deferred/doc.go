@@ -12,8 +12,11 @@
 // that the request has. Whether its claims about the client are trusted is stored too.
 //
 // No client has more than its share. Queues compare a digest of [Entry.Client]. A client has at
-// most a tenth of the entries and bytes; final entries count in these bytes and take at most half
-// of them ([Limits.Kept]). Beyond, its oldest are deleted when another one becomes final.
+// most a tenth of the entries and bytes. Its final entries count in these bytes and take at most
+// half of them ([Limits.Kept]). When another entry becomes final and exceeds that, the client's
+// oldest final entries are deleted.
 //
-// docs/design/006-three-queues.md says what was rejected.
+// There are three queues because no one store exists in every installation: one proxy has a disk,
+// several proxies have the Redis or PostgreSQL of their limits. docs/design/006-three-queues.md
+// has the alternatives that were rejected.
 package deferred

@@ -7,8 +7,8 @@ import (
 	"weir/internal/net/share"
 )
 
-// LineFor returns the line in which the callbacks to a receiver wait that a client has asked for.
-// receiver is what [Hosts.Check] returns.
+// LineFor returns the name of the line for the callbacks to a receiver that one client has
+// requested. receiver is what [Hosts.Check] returns.
 func LineFor(receiver string, c share.Client) string { return receiver + " " + c.String() }
 
 // SplitLine returns receiver and client of a line. The client is the zero one if it is unknown.

@@ -7,13 +7,13 @@
 // the server's clock; times of this machine are converted.
 //
 // Table lines has a row for each line that has entries, with the time when its first entry is
-// due. A claim locks such rows, passes over those that are locked, and marks the first entries
-// with a lease. A statement that changes an entry in a line locks the line's row first, and all
-// statements lock rows in the same order, so that there are no deadlocks. The entries of each rule
-// and state are counted in separate rows for each connection, so that connections do not wait for
-// each other.
+// due. A claim locks such rows, skips those that are locked, and marks the first entries with a
+// lease. A statement that changes an entry in a line locks the line's row first, and all
+// statements lock rows in the same order, so that there are no deadlocks. The entries of each
+// rule and state are counted in separate rows for each connection, so that connections do not
+// wait for each other.
 //
-// After an error that leaves open whether the statement was executed, entries are answered
-// Unstored, and barred as soon as the server answers again: those that were stored are removed,
-// unless they were claimed, and those that are still being stored fail.
+// If an error leaves open whether the statement was executed, the entries are answered Unstored.
+// They are barred as soon as the server answers again: those that were stored are removed, unless
+// they were claimed, and those that are still being stored fail.
 package postgres

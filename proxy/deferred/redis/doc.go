@@ -22,18 +22,18 @@
 // A script without an answer may have run, or may run later, when a stopped server continues.
 // Puts and claims therefore contain the time until which they may run. Without an answer, a put
 // is reported as Unstored and removed as soon as the server answers, a claim is given back, and a
-// settlement is repeated until it is answered; it takes effect once.
+// settlement is repeated until it is answered. A settlement takes effect once.
 //
 // # Durability
 //
-// An entry is as durable as the server's configuration makes it, see [Queue.Stats]: with
+// An entry is as durable as the server's configuration makes it, see [Queue.Stats]. With
 // appendfsync always it survives a crash of the server. If a crash interrupts a write to the AOF,
-// Redis (7.0.15) may cut the AOF inside the last transaction, and execute the commands before the
-// cut with the next restart: a part of a call that was not answered, so that a put that was
-// reported as Unstored may come back. redis-check-aof --fix cuts before the transaction.
-// Replication is asynchronous: a fail-over may lose the latest changes, so that entries just
-// accepted are lost, and entries just delivered are delivered again. A server that is emptied, or
-// evicts keys, loses entries.
+// Redis (7.0.15) may cut the AOF inside the last transaction. At the next restart it then
+// executes the commands before the cut, which are a part of a call that was not answered, so a
+// put that was reported as Unstored may come back. redis-check-aof --fix cuts before the
+// transaction. Replication is asynchronous: a fail-over may lose the latest changes. Then entries
+// just accepted are lost, and entries just delivered are delivered again. A server that is
+// emptied, or evicts keys, loses entries.
 package redis
 
 import (

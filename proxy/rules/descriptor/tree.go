@@ -92,8 +92,9 @@ type Found struct {
 	steps []*node
 }
 
-// Walk finds the limit of a descriptor: that of the entry at which its last entry arrives.
-// One that is longer than the way down, or ends at an entry without a limit, finds none.
+// Walk finds the limit of a descriptor: that of the entry in the tree which its last entry
+// reaches. A descriptor that is longer than the path in the tree, or ends at an entry without a
+// limit, finds none.
 func (d *Domain) Walk(entries []rls.Entry, f *Found) {
 	f.Limit, f.steps = nil, f.steps[:0]
 	list := d.root
@@ -111,8 +112,9 @@ func (d *Domain) Walk(entries []rls.Entry, f *Found) {
 	}
 }
 
-// AppendKey appends what is counted apart: the entries, each with its length, so that no
-// two descriptors share a key. In place of a value under share_threshold is its wildcard.
+// AppendKey appends the key under which the descriptor is counted: the entries, each with its
+// length, so that no two descriptors share a key. A value under share_threshold is replaced by
+// its wildcard.
 func (f *Found) AppendKey(dst []byte, entries []rls.Entry) []byte {
 	for i := range entries {
 		dst = appendPart(dst, entries[i].Key)
@@ -129,9 +131,10 @@ func (f *Found) AppendKey(dst []byte, entries []rls.Entry) []byte {
 // same beginning, as the default mapping of envoyproxy/ratelimit to Prometheus does.
 const seriesLevels = 2
 
-// AppendSeries appends the name of the series that counts what was found: of each of the
-// first two entries the key, and behind _ the value where the file or a flag names one. A
-// zero byte separates the two; within them it is _, and so is what statsd does not take.
+// AppendSeries appends the name of the series that counts what was found: the key of each of the
+// first two entries, and after an underscore its value if the file or a flag names one. The two
+// entries are separated by a zero byte. Within them a zero byte, and every character that statsd
+// does not accept, is written as an underscore.
 func (f *Found) AppendSeries(dst []byte, entries []rls.Entry) []byte {
 	for i := range entries[:min(len(entries), seriesLevels)] {
 		if i > 0 {

@@ -41,7 +41,7 @@
 // be at most 8. A file in which more could apply to one request is refused when it is
 // read.
 //
-// A rule has a hit for each key that the readings of its parts make (several.go), as long as a part
-// has at most four readings and the request eight hits; beyond, the part is missing. A request that
-// has more than eight hits because of the readings of its path is answered 400.
+// A rule has a hit for each key that the readings of its parts make, as long as a part has at
+// most four readings and the request at most eight hits. Otherwise the part counts as missing. A
+// request that has more than eight hits because of the readings of its path is answered 400.
 package rule

@@ -167,10 +167,10 @@ func (s *Set) share(x *Scratch) {
 	}
 }
 
-// Rank returns the rank of the priority class of the request matched last. The more is
-// kept back from a class, the lower it ranks; 0 is the highest rank, and that of requests
-// without a class. Of several classes the lowest counts. The request's fields say its
-// class only if the request came through a trusted proxy.
+// Rank returns the rank of the priority class of the request matched last. The more of the limit
+// is reserved against a class, the lower it ranks. 0 is the highest rank, and that of requests
+// without a class. If several classes apply, the lowest counts. The fields of a request determine
+// its class only if the request came through a trusted proxy.
 func (s *Set) Rank(x *Scratch, trusted bool) (rank int) {
 	if len(s.shares) == 0 {
 		return 0

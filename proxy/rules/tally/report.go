@@ -19,7 +19,7 @@ type Reporter struct {
 	since   map[string]time.Time // since when rules with counts have not been in force
 }
 
-// NewReporter returns a Housekeeper that has logged nothing yet.
+// NewReporter returns a Reporter that has logged nothing yet.
 func (t *Tally) NewReporter() *Reporter { return &Reporter{tally: t} }
 
 // Tick must be called once a second.
