@@ -174,8 +174,9 @@ type Request struct {
 }
 
 // Scope returns the scope of the Idempotency-Key: rule, client, method, path and credentials. The
-// client is the rule's key, which is that of the line, and Sender. With other credentials a request is
-// another one: the target may reject these, and one client must not see the result of another.
+// client is identified by the rule's key, which is that of the line, and by Sender. A request
+// with other credentials is another request: the target may reject them, and one client must not
+// see the result of another.
 func (r *Request) Scope(rule, line string) Hash {
 	path, _, _ := bytes.Cut(r.Target, []byte("?"))
 	return digest([]byte(rule), []byte(line), []byte(r.Sender), r.Method, path, r.Key, r.Credentials[:])

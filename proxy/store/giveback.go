@@ -18,10 +18,10 @@ func GivesBack(counters []Counter) bool {
 	return len(counters) == 1 && strings.HasSuffix(counters[0].Rule, givenBack)
 }
 
-// GiveBack gives back what a request was charged that was admitted and not sent to a target.
-// r.Instant and mode are At and Mode of the answer that admitted it; r is borrowed. Each key may
-// give back one request per window, on all proxies together. Otherwise it could have its limit's
-// worth of requests waiting for a target again and again. That is a limit of its own,
+// GiveBack refunds the charge of a request that was admitted and not sent to a target. r.Instant
+// and mode are At and Mode of the answer that admitted it; r is borrowed. Each key may be
+// refunded one request per window, on all proxies together. Otherwise it could have as many
+// requests as its limit admits waiting for a target again and again. That is a separate limit,
 // [limit.Limit.Once], which the store keeps like others; a lane remembers its refusals. While the
 // store is unavailable, a request that it has charged stays charged.
 func GiveBack(now time.Time, lane Lane, r *Release, mode Mode) {

@@ -37,8 +37,9 @@ type Reader struct {
 	notes   Faults
 }
 
-// Fault adds a fault at a path, relative to Root. Only the first fault of a path is kept, and none of
-// what is missing in a value of the wrong type: neither should be reported as missing too.
+// Fault adds a fault at a path, relative to Root. Only the first fault of a path is kept, so that
+// a faulty value is not reported as missing too. For the same reason nothing is reported as
+// missing in a value of the wrong type.
 func (r *Reader) Fault(path, format string, args ...any) {
 	at := join(r.Base, path)
 	known := func(f Fault) bool { return f.Path == at }

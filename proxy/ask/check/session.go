@@ -65,9 +65,9 @@ func (s *Session) Unread() bool { return s.cycle.More() }
 // must be passed again.
 func (s *Session) Full() bool { return s.cycle.Full && s.cycle.More() }
 
-// HandleData processes b, the bytes received and not yet read, and returns how many it
-// has read. It stops at the end of a request whose answer comes later, and when the answers
-// to requests that came together exceed outMax: see Full.
+// HandleData processes b, the bytes received and not yet read, and returns how many it has read.
+// It stops at the end of a request whose answer comes later, and when the answers to requests
+// that came together have become large: see Full.
 func (s *Session) HandleData(now time.Time, b []byte) int {
 	return s.cycle.HandleData(now, b, &s.env.head, s.handle)
 }

@@ -121,11 +121,11 @@ func (r *Rules) Set() *rule.Set { return r.active.Load().Set }
 // errRulesFile means that rules come from a file and cannot be changed by the API.
 var errRulesFile = errors.New("the rules are those of RULES_FILE")
 
-// Put replaces the rules by those of text, which has the form of RULES_FILE, and stores
-// them. While the store is unavailable, Stored is false and Sync stores them later.
-// ifMatch is the version in force here that the change is based on; -1 means any. The
-// error is a strict.Faults if the text is invalid, a store.SizeError if it is too large,
-// ErrConflict if another writer was first, or errRulesFile. Then nothing has changed.
+// Put replaces the rules by those of text, which has the form of RULES_FILE, and stores them.
+// While the store is unavailable, Stored is false and Sync stores them later. ifMatch is the
+// version in force here that the change is based on; -1 means any. The error is a strict.Faults
+// if the text is invalid, a store.SizeError if it is too large, ErrConflict if another writer was
+// first, or says that the rules come from a file. Then nothing has changed.
 func (r *Rules) Put(now time.Time, text []byte, ifMatch int64) (*ActiveRules, error) {
 	if r.docs == nil {
 		return nil, fmt.Errorf("%w, %s: change them there", errRulesFile, r.files.Rules)

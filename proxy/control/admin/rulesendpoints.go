@@ -14,9 +14,8 @@ import (
 
 // Register adds GET and PUT /config/rules to own.
 //
-// GET answers with the document in the form of a file, and with the members of
-// rulesAnswer. PUT takes such a document as YAML or JSON, including an unchanged answer
-// of GET.
+// GET answers with the document in the form of a file, and with members that describe it, such as
+// its version. PUT takes such a document as YAML or JSON, including an unchanged answer of GET.
 func (r *Rules) Register(own *service.Endpoints) {
 	own.HandleFunc("GET /config/rules", func(w http.ResponseWriter, _ *http.Request) { r.answer(w, r.Active(), nil) })
 	own.HandleFunc("PUT /config/rules", r.exclusively(r.put))

@@ -9,10 +9,9 @@ import (
 	"weir/proxy/store"
 )
 
-// Effects is what the carrier must do after a Handle call: count and note, then write, release and
-// close, then acquire, and read on last.
-// Slices are borrowed until the next Handle call on any exchange of the same Env. Pointers
-// are nil if there is nothing to do.
+// Effects is what the carrier must do after a Handle call, in this order: count and note; write,
+// release and close; acquire; and continue to read. Slices are borrowed until the next Handle
+// call on any exchange of the same Env. Pointers are nil if there is nothing to do.
 type Effects struct {
 	// Claims is the number of request fields that were dropped because they make claims
 	// about the origin and no trusted proxy sent them.

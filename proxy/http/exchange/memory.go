@@ -12,8 +12,8 @@ func (x *Exchange) overloaded() bool {
 	return x.env.Overloaded != nil && x.env.Overloaded(x.client)
 }
 
-// ClientAddr returns the address of the client of the current request, behind trusted proxies
-// the last one that is not theirs. Without a request it is Remote.
+// ClientAddr returns the address of the client of the current request. Behind trusted proxies
+// that is the last address that is not theirs. Without a request it is Remote.
 func (x *Exchange) ClientAddr() netip.Addr {
 	if x.client.IsValid() {
 		return x.client

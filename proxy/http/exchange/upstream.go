@@ -98,8 +98,9 @@ func (x *Exchange) HandleUnavailable(now time.Time, why Fault) {
 	x.answerFault(now, why)
 }
 
-// HandleShed says that the chosen target is overloaded and the request is refused; its last piece was
-// not sent. What it was charged is given back if nothing was sent. id is that of the decision, and borrowed.
+// HandleShed says that the chosen target is overloaded, so the request is refused; its last piece
+// was not sent. If nothing was sent, its charge is refunded. id is that of the decision, and
+// borrowed.
 func (x *Exchange) HandleShed(now time.Time, id []byte) {
 	x.env.Begin()
 	if x.upstream != upstreamWanted && x.request != requestWithheld {
@@ -138,8 +139,8 @@ func (x *Exchange) HandleFirstByte() {
 	}
 }
 
-// HandleGarbled handles an answer that is not valid; why is nil if that is unknown. What was collected of
-// it is dropped.
+// HandleGarbled handles an answer that is not valid; why is nil if the reason is unknown. A
+// collected part of the answer is dropped.
 func (x *Exchange) HandleGarbled(now time.Time, why error) {
 	x.outcome.Garbled = why
 	x.answerFault(now, FaultGarbled)

@@ -91,9 +91,9 @@ var (
 	errFit   = errors.New("no limit near it is within the guard rails")
 )
 
-// Judge decides about a recommendation at now, by the clock of at.Switched. Computed
-// numbers are rounded to what can be represented exactly. The error is a [strict.Faults]
-// if the recommendation is not a valid limit. With any error nothing is put in force.
+// Judge decides about a recommendation at now, by the clock of at.Switched. Computed numbers are
+// rounded to what can be represented exactly. The error is a [strict.Faults] if the
+// recommendation is not a valid limit. If there is an error, nothing is put in force.
 func (r Rails) Judge(now time.Time, at Position, wanted limit.Config) (Verdict, error) {
 	lim, err := limit.New(wanted.Rounded())
 	if err != nil {

@@ -11,9 +11,9 @@ import (
 // age and be closed.
 //
 // One client leaves an eighth of the connections to others, if there are at least eight: a
-// request beyond that waits behind all others until fewer are in use. Clients are
-// counted by hash, in so few slots that it costs next to nothing; one that has its slot in common
-// with a client with many requests waits behind others as well.
+// further request of it waits behind all others until fewer connections are in use. Clients are
+// counted by hash, in a few slots, which costs little. A client whose slot is also that of a
+// client with many requests waits behind others as well.
 //
 // A connection that the pool has no room for leaves it: it is not handed out, counts as
 // open, and must be closed by the caller (see Leaving).

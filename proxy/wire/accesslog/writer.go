@@ -134,7 +134,7 @@ func (w *Writer) Dropped() uint64 {
 }
 
 // Close writes the remaining lines and closes the log, after the last Put. Lines that cannot be
-// written within closeWait are lost, because the program must end.
+// written within five seconds are lost, because the program must end.
 func (w *Writer) Close() {
 	close(w.stop)
 	select {

@@ -30,7 +30,7 @@ type Memory[D any] struct {
 	text []byte // of the newest id
 }
 
-// NewMemory returns a memory of the given size, or of sizeDefault.
+// NewMemory returns a memory of the given size; 0: 4,096 decisions.
 func NewMemory[D any](size int) *Memory[D] {
 	if size <= 0 {
 		size = sizeDefault
