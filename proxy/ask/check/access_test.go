@@ -70,7 +70,7 @@ const (
 )
 
 // Reverse proxies on this machine may describe requests of browsers, whatever a browser adds to them. A page may not
-// describe any: without a preflight, which is refused, it cannot add the fields that fronts set; and if it
+// describe any: without a preflight, which is refused, it cannot add the fields that reverse proxies set; and if it
 // can, because its own name leads to this machine, that name is in Host together with our port.
 func TestPagesDescribeNothing(t *testing.T) {
 	local := &Access{Local: true, Port: 8083}

@@ -68,7 +68,7 @@ func TestDescribed(t *testing.T) {
 	}
 }
 
-// What a front accepts is described, and the fault of a field is told.
+// What a reverse proxy accepts can be described, and the fault of a field is reported.
 func TestOddDescriptions(t *testing.T) {
 	for _, test := range []struct{ method, target, host, want string }{
 		{"GET", "/a\xc3\xa9?\xe9", "h", "GET /a%C3%A9?%E9 at h"},
@@ -105,7 +105,7 @@ func TestOddDescriptions(t *testing.T) {
 		}
 		h.Fields = h.Fields[:2]
 		if err := d.read(&formOriginal, &h, netip.Addr{}, nil); err == nil {
-			t.Error("a front that does not set X-Original-Host is believed")
+			t.Error("a reverse proxy that does not set X-Original-Host is believed")
 		}
 	}
 }

@@ -155,7 +155,7 @@ func TestRefusalsKeepTheConnection(t *testing.T) {
 }
 
 // The port's own answers have the policies of the programs' own answers. Those about a described
-// request, which a front may pass on to the client, have none.
+// request, which a reverse proxy may forward to the client, have none.
 func TestPolicies(t *testing.T) {
 	want := make(http.Header)
 	service.SetPolicy(want, "")
