@@ -4,11 +4,12 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
 
-var update = flag.Bool("update", false, "rewrite what is expected, in testdata")
+var update = flag.Bool("update", false, "rewrite what is expected, in testdata or in the documentation")
 
 // Golden fails unless got equals the content of a file in testdata; -update writes the file.
 func Golden(t testing.TB, name, got string) {
@@ -25,6 +26,23 @@ func Golden(t testing.TB, name, got string) {
 	}
 	if got != string(want) {
 		t.Errorf("%s should be\n%s\nbut is\n%s", name, want, got)
+	}
+}
+
+// Shown fails unless the part of a file of the documentation that a pattern finds is want; -update
+// writes it. The pattern begins at the start of a line.
+func Shown(t testing.TB, file, pattern, want string) {
+	t.Helper()
+	text := string(Must(os.ReadFile(file))(t))
+	at := regexp.MustCompile(`(?m)^` + pattern).FindStringIndex(text)
+	switch {
+	case at == nil:
+		t.Fatalf("%s has no %s", file, pattern)
+	case text[at[0]:at[1]] == want:
+	case *update:
+		Must(0, os.WriteFile(file, []byte(text[:at[0]]+want+text[at[1]:]), 0o644))(t)
+	default:
+		t.Errorf("%s should show\n%s\nbut shows\n%s", file, want, text[at[0]:at[1]])
 	}
 }
 

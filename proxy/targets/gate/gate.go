@@ -68,9 +68,6 @@ type Gate struct {
 	state      State
 }
 
-// A cut is where the limit was before it fell, with the median answer time and the answers per second.
-type cut struct{ limit, mid, rate float64 }
-
 // A State is what a gate knows about its target, for display.
 type State struct {
 	Limit    int

@@ -12,15 +12,14 @@ const (
 	queueMost = .35
 	// queueLeast is the share below which the limit grows by growth at once.
 	queueLeast, growth = .05, 1.5
+	// queueDoubt is the share that there may be at most if a short window is to count.
+	queueDoubt = .1
 	// After the first probe nothing is known of how many requests the target can work on. Where answer
 	// times vary, so that a window says little, the limit grows by startGrowth and waits for less
 	// certainty than later, until there may be a queue: until the share of waiting with its standard
 	// deviation reaches startMost, waiting does not count (see brisk), or the target seems startSlow
 	// times as slow as it was, as one whose processors are shared would.
 	startGrowth, startMost, startSlow = 1.6, .15, 1.3
-	// constant is the spread of answer times, from the 10th to the 75th percentile, relative to their
-	// median, up to which they count as constant.
-	constant = .15
 	// part is how much of the way to its new value the limit goes in one window, so that an
 	// estimate that is wrong by chance does not move it all the way.
 	part = .7
@@ -39,8 +38,6 @@ const (
 	// count as those without a queue. Nothing else would raise the limit if a target
 	// had become slower.
 	leastLong = 20 * time.Second
-	// A limit has fallen too far if cutDeep times as many requests are worked on.
-	cutDeep = 1.35
 	// provenPart times the number that was worked on lately when answers came fastest is a
 	// lower bound of the limit: a lower one would cost throughput.
 	provenPart = 1.1
@@ -82,25 +79,34 @@ func (g *Gate) judge(now time.Time, span time.Duration) bool {
 		g.bound = now
 	}
 	g.state.Median, g.state.Baseline = g.real(r.mid), g.real(g.slower*g.baseline.mid)
-	if g.judgeRefusals(now, span) || g.judgeCut(&r) {
+	if g.judgeRefusals(now, span) {
 		return true
 	}
-	done := false
-	switch {
-	case g.first:
-		g.judgeFirst(now, &r)
-		done = true
-	case g.judgeProbe(now, &r):
-		done = true
-	case r.full:
-		done = g.judgeFull(now, &r)
-	default:
-		done = g.judgeRoom(now, &r)
+	f := g.facts(now, &r)
+	s := f.situation()
+	if r.full && s >= uncertain {
+		g.room.open = false
 	}
-	if done {
+	do := moves[s].do
+	if do == nil {
+		return false
+	}
+	do(g, now, &r)
+	if s != cutTooFar {
 		g.room.note(now, &r)
 	}
-	return done
+	return true
+}
+
+// facts collects what the situation follows from. It also keeps the times of probes, and forgets a
+// cut that was right.
+func (g *Gate) facts(now time.Time, r *reading) facts {
+	f := facts{tooFar: g.tooFar(r), first: g.first, probing: g.probe.limit > 0, full: r.full, long: r.long,
+		starts: g.starting(r), slumped: g.slowdown.from > g.limit, ample: g.limit > crowded(g.mostLately(r)),
+		waiting: r.waiting, noise: r.noise, lately: g.room.waiting, bound: now.Sub(g.bound), queued: g.queued(now)}
+	f.lowest = g.places <= g.cfg.Min && f.bound >= leastLong
+	f.due = !f.tooFar && !f.first && !f.probing && g.probeDue(now, r)
+	return f
 }
 
 // read compares the window with the answer times when calm.
@@ -142,9 +148,9 @@ func (g *Gate) read(span time.Duration) reading {
 	return r
 }
 
-// judgeFirst ends the time in which nothing is known with a probe, since
+// begin ends the time in which nothing is known. A probe follows, since
 // what has been seen so far may have been a queue.
-func (g *Gate) judgeFirst(now time.Time, r *reading) {
+func (g *Gate) begin(now time.Time, r *reading) {
 	g.first, g.starts = false, true
 	g.learn(r)
 	g.room.most = max(float64(g.window.peak), r.mean)
@@ -158,42 +164,57 @@ func (g *Gate) judgeFirst(now time.Time, r *reading) {
 	}
 }
 
-// judgeFull moves a limit that binds to the number that is worked on plus its square root.
-// The root is the queue that keeps the workers busy although arrivals and answers vary by
-// chance, and makes up for an estimate that is too low. As it is a larger part of a small
-// limit than of a large one, gates that see the same queue arrive at the same limit.
-func (g *Gate) judgeFull(now time.Time, r *reading) bool {
-	g.room.open = false
-	sure := r.waiting-2*r.noise > queueMost
-	starts := g.starting(r)
-	if sure && now.Sub(g.bound) < burst && g.queued(now) < burst || !sure && !r.long && !starts &&
-		r.waiting+2*r.noise >= .1 {
-		return false
-	}
-	g.starts = starts
+// aim learns from a window in which the limit bound. It returns the number that is worked on plus its
+// square root, and an upper bound of the limit. The root is the queue that keeps the workers busy
+// although arrivals and answers vary by chance, and makes up for an estimate that is too low. As it
+// is a larger part of a small limit than of a large one, gates that see the same queue arrive at the
+// same limit.
+func (g *Gate) aim(r *reading) (to, most float64) {
+	g.starts = g.starting(r)
 	if g.limit >= g.before.limit {
 		g.before = cut{g.limit, r.mid, r.little()}
 	}
 	g.note(r)
 	g.atWork += .2 * (r.atWork - g.atWork)
-	most := g.saturation.bound(r)
-	to := min(most, max(r.atWork+math.Sqrt(r.atWork), provenPart*g.worked()))
-	switch {
-	case sure && (g.places > g.cfg.Min || now.Sub(g.bound) < leastLong):
-		g.fall(now, min(g.limit, max(to, (1-fallMost)*g.limit)), Latency)
-		return true
-	case r.waiting < queueLeast && g.slowdown.from > g.limit: // the target takes longer, but as many at a time
-		g.set(g.slowdown.from)
-	case starts:
-		g.set(min(startGrowth*g.limit, max(most, g.limit)))
-	case r.waiting < queueLeast:
-		g.set(g.limit + part*(max(to, min(growth*g.limit, max(most, g.limit)))-g.limit))
-	default:
-		g.set(g.limit + part*(to-g.limit))
-	}
+	most = g.saturation.bound(r)
+	return min(most, max(r.atWork+math.Sqrt(r.atWork), provenPart*g.worked())), most
+}
+
+// reduce lowers a limit that binds.
+func (g *Gate) reduce(now time.Time, r *reading) {
+	to, _ := g.aim(r)
+	g.fall(now, min(g.limit, max(to, (1-fallMost)*g.limit)), Latency)
+}
+
+// restore takes back a fall of the limit that had no queue as its reason.
+func (g *Gate) restore(_ time.Time, r *reading) {
+	g.aim(r)
+	g.moveTo(g.slowdown.from, r)
+}
+
+// growFirst raises a limit of which nothing is known but that it is too low.
+func (g *Gate) growFirst(_ time.Time, r *reading) {
+	_, most := g.aim(r)
+	g.moveTo(min(startGrowth*g.limit, max(most, g.limit)), r)
+}
+
+// grow raises a limit that binds.
+func (g *Gate) grow(_ time.Time, r *reading) {
+	to, most := g.aim(r)
+	g.moveTo(g.limit+part*(max(to, min(growth*g.limit, max(most, g.limit)))-g.limit), r)
+}
+
+// approach moves a limit that binds to the number that is worked on plus its square root.
+func (g *Gate) approach(_ time.Time, r *reading) {
+	to, _ := g.aim(r)
+	g.moveTo(g.limit+part*(to-g.limit), r)
+}
+
+// moveTo moves a limit that binds, and has not fallen because requests wait.
+func (g *Gate) moveTo(to float64, r *reading) {
+	g.set(to)
 	g.slowdown.from = 0
 	g.learn(r)
-	return true
 }
 
 // starting reports whether a limit that binds grows as it does at the start.
@@ -201,29 +222,6 @@ func (g *Gate) starting(r *reading) bool {
 	slow := g.baseline.known >= probeAnswers && max(g.slower, r.mid/g.baseline.mid) >= startSlow
 	counts := g.real(r.mid) >= 2*g.brisk
 	return g.starts && r.wide() && counts && !slow && r.waiting < queueLeast && r.waiting+r.noise < startMost
-}
-
-// judgeCut checks answer times that hardly varied when calm, after the limit has fallen by half. As
-// many requests are worked on as answers came per second before, times what they take now: if that is
-// clearly more than the limit, it has fallen too far, or there was no queue at all. A long queue makes
-// answer times vary little, too: where they varied when calm they must be constant now, and no slower
-// than before.
-func (g *Gate) judgeCut(r *reading) bool {
-	b := g.before
-	if !r.full || b.limit == 0 || g.limit > .55*b.limit {
-		return false
-	}
-	if g.baseline.wide() && (r.high-r.low > constant*r.mid || r.mid > (1+constant)*b.mid) {
-		return false
-	}
-	g.before = cut{}
-	worked := b.rate * r.takes * (1 + r.noise) / float64(time.Second)
-	if worked < cutDeep*g.limit {
-		return false
-	}
-	g.slower = r.mid / g.baseline.mid
-	g.set(min(b.limit, worked+math.Sqrt(worked)))
-	return true
 }
 
 // note records the rate at which requests were worked on.

@@ -34,28 +34,10 @@ type probe struct {
 	all    bool      // every gate that binds probes at the same time
 }
 
-// judgeProbe begins or ends a probe, and reports whether it did.
-func (g *Gate) judgeProbe(now time.Time, r *reading) bool {
+// probeDue reports whether a probe is to begin. One that would take too long is put off.
+func (g *Gate) probeDue(now time.Time, r *reading) bool {
 	p := &g.probe
 	switch {
-	case p.limit > 0:
-		p.period = min(rarer*p.period, probeMax)
-		if g.slower < lessSlow*p.slower {
-			p.period = probeMin
-		}
-		if r.mid < (1-probeNews*r.noise)*g.baseline.mid {
-			p.period = probeMin
-			g.baseline.known = min(g.baseline.known, 3*float64(g.window.goods))
-		}
-		if p.all || r.mid < g.baseline.mid || g.baseline.known < knownStep { // else it may be the queue of the others
-			g.learn(r)
-		}
-		if r.full && g.probed(now, r) {
-			p.period, p.limit = probeMin, g.saturation.most
-		}
-		g.set(p.limit)
-		p.limit = 0
-		return true
 	case g.baseline.known >= knownStep && now.Sub(g.bound) < probeMin && g.queued(now) < queueStands:
 		p.last, p.period = now, probeMin
 		return false
@@ -66,14 +48,44 @@ func (g *Gate) judgeProbe(now time.Time, r *reading) bool {
 	}
 	p.all = !now.Truncate(probeMax).Equal(p.last.Truncate(probeMax))
 	p.last = now
-	to := max(float64(g.cfg.Min), min(g.limit/2, .6*max(r.atWork, g.atWork)))
-	if float64(probeTakes(to, g.real(min(g.slower, slowerMost)*g.baseline.mean))) > probePart*float64(p.period) {
+	takes := probeTakes(g.probeLimit(r), g.real(min(g.slower, slowerMost)*g.baseline.mean))
+	if float64(takes) > probePart*float64(p.period) {
 		p.period = min(2*p.period, probeMax)
 		return false
 	}
-	p.limit, p.slower, p.rate = g.limit, g.slower, r.little()
-	g.set(to)
 	return true
+}
+
+// probeLimit returns the limit of a probe.
+func (g *Gate) probeLimit(r *reading) float64 {
+	return max(float64(g.cfg.Min), min(g.limit/2, .6*max(r.atWork, g.atWork)))
+}
+
+// beginProbe begins a probe.
+func (g *Gate) beginProbe(_ time.Time, r *reading) {
+	g.probe.limit, g.probe.slower, g.probe.rate = g.limit, g.slower, r.little()
+	g.set(g.probeLimit(r))
+}
+
+// endProbe learns from a probe and ends it.
+func (g *Gate) endProbe(now time.Time, r *reading) {
+	p := &g.probe
+	p.period = min(rarer*p.period, probeMax)
+	if g.slower < lessSlow*p.slower {
+		p.period = probeMin
+	}
+	if r.mid < (1-probeNews*r.noise)*g.baseline.mid {
+		p.period = probeMin
+		g.baseline.known = min(g.baseline.known, 3*float64(g.window.goods))
+	}
+	if p.all || r.mid < g.baseline.mid || g.baseline.known < knownStep { // else it may be the queue of the others
+		g.learn(r)
+	}
+	if r.full && g.probed(now, r) {
+		p.period, p.limit = probeMin, g.saturation.most
+	}
+	g.set(p.limit)
+	p.limit = 0
 }
 
 // probeTakes returns how long a probe with a limit is expected to take if answers take so long.
@@ -81,9 +93,9 @@ func probeTakes(limit float64, takes time.Duration) time.Duration {
 	return time.Duration((probeAnswers/limit + 3) * float64(takes))
 }
 
-// endProbe ends a probe that takes too long. Then what was in flight before takes long by itself, and
+// dropProbe ends a probe that takes too long. Then what was in flight before takes long by itself, and
 // others would wait for places until it is answered.
-func (g *Gate) endProbe(now time.Time) {
+func (g *Gate) dropProbe(now time.Time) {
 	p := &g.probe
 	p.last, p.period = now, min(rarer*p.period, probeMax)
 	g.set(p.limit)

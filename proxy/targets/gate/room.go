@@ -24,6 +24,8 @@ const (
 	// number that is worked on, once the queue has lasted for queueLasts: then every proxy's
 	// limit is too high.
 	queueMuch, queueLasts = .5, time.Second
+	// queueUnclear is the share of waiting up to which a short window counts.
+	queueUnclear = .25
 	// queueOver is the time over which the share of waiting is smoothed: a few windows.
 	queueOver = 500 * time.Millisecond
 )
@@ -36,39 +38,51 @@ type room struct {
 	open    bool      // the limit leaves room for a crowd
 }
 
-// judgeRoom moves a limit that does not bind.
-func (g *Gate) judgeRoom(now time.Time, r *reading) bool {
-	if !r.long && r.waiting > .25 {
-		return false
-	}
+// crowded returns a limit that leaves room for a crowd if so many were in flight at most.
+func crowded(most float64) float64 { return crowd*most + crowdMin }
+
+// mostLately returns the most that was in flight lately, with those of a window.
+func (g *Gate) mostLately(r *reading) float64 {
+	most := g.room.most + (r.mean-g.room.most)*min(1, float64(r.span)/float64(crowdForget))
+	return max(float64(g.window.peak), most)
+}
+
+// keep learns from a window in which the limit did not bind.
+func (g *Gate) keep(now time.Time, r *reading) {
 	g.note(r)
 	g.starts = false
-	m := &g.room
-	m.most += (r.mean - m.most) * min(1, float64(r.span)/float64(crowdForget))
-	m.most = max(float64(g.window.peak), m.most)
-	stands := g.queued(now) > queueStands
-	switch to := crowd*m.most + crowdMin; {
-	case m.waiting > queueMuch && r.waiting-2*r.noise > queueMuch && g.queued(now) > queueLasts:
-		g.atWork += .2 * (r.atWork - g.atWork)
-		m.most = r.mean
-		g.before = cut{g.limit, r.mid, r.little()}
-		g.fall(now, r.atWork+math.Sqrt(r.atWork), Latency)
-	case m.waiting <= queueSome && r.waiting-2*r.noise <= queueSome || g.limit > to:
-		g.set(to)
-		m.open, g.slowdown.from, g.saturation.most, g.before = true, 0, 0, cut{}
-	case stands || m.waiting > queueMost:
-		g.set(g.limit + (1.1*r.mean+1-g.limit)/2)
-		if stands {
-			m.most = r.mean
-		}
-	}
-	if m.waiting <= queueSome {
+	g.room.most = g.mostLately(r)
+	if g.room.waiting <= queueSome {
 		g.learn(r)
 	}
-	if stands {
+	if g.queued(now) > queueStands {
 		g.atWork += .2 * (r.atWork - g.atWork)
 	}
-	return true
+}
+
+// reduceRoom lowers a limit that does not bind although most requests wait.
+func (g *Gate) reduceRoom(now time.Time, r *reading) {
+	g.keep(now, r)
+	g.atWork += .2 * (r.atWork - g.atWork)
+	g.room.most = r.mean
+	g.before = cut{g.limit, r.mid, r.little()}
+	g.fall(now, r.atWork+math.Sqrt(r.atWork), Latency)
+}
+
+// leaveRoom moves a limit that does not bind to one that leaves room for a crowd.
+func (g *Gate) leaveRoom(now time.Time, r *reading) {
+	g.keep(now, r)
+	g.set(crowded(g.room.most))
+	g.room.open, g.slowdown.from, g.saturation.most, g.before = true, 0, 0, cut{}
+}
+
+// giveWay lowers a limit that does not bind half of the way to what is in flight.
+func (g *Gate) giveWay(now time.Time, r *reading) {
+	g.keep(now, r)
+	g.set(g.limit + (1.1*r.mean+1-g.limit)/2)
+	if g.queued(now) > queueStands {
+		g.room.most = r.mean
+	}
 }
 
 // queued returns how long there may have been a queue.

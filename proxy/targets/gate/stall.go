@@ -99,7 +99,7 @@ func (g *Gate) Waits(now time.Time, class int) bool {
 		return false
 	}
 	if g.probe.limit > 0 && now.Sub(g.probe.last) > Wait+probeLate*probeTakes(g.limit, g.real(g.last)) {
-		g.endProbe(now)
+		g.dropProbe(now)
 		return true
 	}
 	if g.stall.rises >= stallMost {
