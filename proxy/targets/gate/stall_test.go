@@ -111,7 +111,7 @@ func TestFailsByItself(t *testing.T) {
 	for _, others := range []bool{true, false} {
 		g, now := answered(took)
 		limit := g.Limit()
-		for range 2 * downRow {
+		for range 100 {
 			now = now.Add(timeout)
 			if others {
 				g.Answered(now, &Answer{Sent: now.Add(-took), InFlight: 4})
