@@ -14,8 +14,6 @@ const (
 	// While requests wait and nothing is answered for LongTimes times the usual time, and then for
 	// twice as long each time, the limit rises to stallGrowth times itself, at most stallMost times.
 	stallGrowth, stallMost = 1.5, 6
-	// If requests seemed to wait in the target before, it is stallBusy times as long.
-	stallBusy = 4
 )
 
 // stall is what is known of a time without answers.
@@ -91,8 +89,7 @@ func (g *Gate) Long(class int, took time.Duration) bool {
 // long, the places may be held by requests that take long by themselves, such as those that wait for
 // an event, and a target that could serve others at once would be closed for as long as they take.
 // If the target stands still instead, what is sent now waits there: therefore the limit rises by a
-// little each time, and later if requests waited in the target before. It reports whether the limit
-// has risen.
+// little each time. It reports whether the limit has risen.
 func (g *Gate) Waits(now time.Time, class int) bool {
 	s := &g.slowdown
 	if g.first || g.last == 0 {
@@ -106,9 +103,6 @@ func (g *Gate) Waits(now time.Time, class int) bool {
 		return false
 	}
 	least := LongTimes * max(g.Usual(class), Wait/LongTimes)
-	if g.Busy() {
-		least *= stallBusy
-	}
 	if quiet := now.Sub(s.began) - s.last(); quiet < least<<g.stall.rises {
 		return false
 	}
