@@ -68,7 +68,7 @@ func (g *Gate) beginProbe(_ time.Time, r *reading) {
 }
 
 // endProbe learns from a probe and ends it.
-func (g *Gate) endProbe(now time.Time, r *reading) {
+func (g *Gate) endProbe(_ time.Time, r *reading) {
 	p := &g.probe
 	p.period = min(rarer*p.period, probeMax)
 	if g.slower < lessSlow*p.slower {
@@ -81,7 +81,7 @@ func (g *Gate) endProbe(now time.Time, r *reading) {
 	if p.all || r.mid < g.baseline.mid || g.baseline.known < knownStep { // else it may be the queue of the others
 		g.learn(r)
 	}
-	if r.full && g.probed(now, r) {
+	if r.full && g.probed(r) {
 		p.period, p.limit = probeMin, g.saturation.most
 	}
 	g.set(p.limit)

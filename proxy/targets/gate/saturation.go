@@ -1,9 +1,6 @@
 package gate
 
-import (
-	"math"
-	"time"
-)
+import "math"
 
 const (
 	// If a probe finds at least saturatedPart of the answers per second that came before it, although
@@ -14,8 +11,6 @@ const (
 	saturatedSlower = 2.5
 	// Many in flight are more than saturatedMany times as many as when answer times were calm.
 	saturatedMany = 3
-	// A probe that finds fewer allows saturatedMore times as many from then on.
-	saturatedMore = 1.2
 	// With saturatedOther times as many answers per second, or saturatedPart of them, the target is not
 	// what it was, and the number no longer holds.
 	saturatedOther = 1.4
@@ -32,14 +27,10 @@ type saturation struct {
 }
 
 // probed learns from a probe that ends. It reports whether the limit stays near that number.
-func (g *Gate) probed(now time.Time, r *reading) bool {
+func (g *Gate) probed(r *reading) bool {
 	p := &g.probe
-	if r.little() < saturatedPart*p.rate {
-		g.saturation.most *= saturatedMore
-		return false
-	}
-	if p.slower < saturatedSlower || p.limit <= saturatedMany*g.baseline.few || g.baseline.known < knownStep ||
-		now.Sub(g.bound) < probeMin {
+	if r.little() < saturatedPart*p.rate || p.slower < saturatedSlower || p.limit <= saturatedMany*g.baseline.few ||
+		g.baseline.known < knownStep {
 		return false
 	}
 	g.saturation = saturation{most: saturatedRoom * r.mean, before: p.rate}
