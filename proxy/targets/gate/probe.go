@@ -16,10 +16,8 @@ const (
 	// the next probe to be soon: then the known times were learned while the target was
 	// overrun. A false alarm costs little.
 	probeNews = 1.5
-	// The next probe is soon as well if this one finds less than lessSlow of the slowness that
-	// was assumed: a queue, or pauses of the machine, had been taken for it. slowerMost
-	// bounds the slowness that is assumed when computing how long a probe takes.
-	lessSlow, slowerMost = .7, 1.5
+	// slowerMost bounds the slowness that is assumed when computing how long a probe takes.
+	slowerMost = 1.5
 	// A probe has failed if it takes probeLate times as long as expected.
 	probeLate = 16
 )
@@ -71,9 +69,6 @@ func (g *Gate) beginProbe(_ time.Time, r *reading) {
 func (g *Gate) endProbe(_ time.Time, r *reading) {
 	p := &g.probe
 	p.period = min(rarer*p.period, probeMax)
-	if g.slower < lessSlow*p.slower {
-		p.period = probeMin
-	}
 	if r.mid < (1-probeNews*r.noise)*g.baseline.mid {
 		p.period = probeMin
 		g.baseline.known = min(g.baseline.known, 3*float64(g.window.goods))
