@@ -107,9 +107,6 @@ func (g *Gate) Waits(now time.Time, class int) bool {
 		return false
 	}
 	before := g.places
-	if g.probe.limit > 0 { // the probe has failed
-		g.limit, g.probe.limit = g.probe.limit, 0
-	}
 	if g.stall.rises == 0 {
 		g.stall.from = g.limit
 	}
