@@ -65,7 +65,6 @@ func (g *Gate) reduceRoom(now time.Time, r *reading) {
 	g.keep(now, r)
 	g.atWork += .2 * (r.atWork - g.atWork)
 	g.room.most = r.mean
-	g.before = cut{g.limit, r.mid, r.little()}
 	g.fall(now, r.atWork+math.Sqrt(r.atWork), Latency)
 }
 
