@@ -20,6 +20,9 @@ const (
 	// deviation reaches startMost, waiting does not count (see brisk), or the target seems startSlow
 	// times as slow as it was, as one whose processors are shared would.
 	startGrowth, startMost, startSlow = 1.6, .15, 1.3
+	// Where answer times hardly varied when calm, they are mixed when they take mixedTimes as long on
+	// average as waiting and slowness of all of them explain: some may wait although the median does not.
+	mixedTimes = 2
 	// part is how much of the way to its new value the limit goes in one window, so that an
 	// estimate that is wrong by chance does not move it all the way.
 	part = .7
@@ -48,6 +51,7 @@ type reading struct {
 	shape
 	full    bool    // the gate bound
 	long    bool    // a decision no longer waits for more certainty
+	mixed   bool    // some answers take much longer than others, unlike those of the baseline
 	mean    float64 // in flight
 	atWork  float64 // how many of those in flight were worked on
 	waiting float64 // share of the answer time, as far as it counts; see brisk
@@ -101,7 +105,7 @@ func (g *Gate) judge(now time.Time, span time.Duration) bool {
 // facts collects what the situation follows from. It also keeps the times of probes, and forgets a
 // cut that was right.
 func (g *Gate) facts(now time.Time, r *reading) facts {
-	f := facts{tooFar: g.tooFar(r), first: g.first, probing: g.probe.limit > 0, full: r.full, long: r.long,
+	f := facts{tooFar: g.tooFar(r), first: g.first, probing: g.probe.limit > 0, full: r.full, long: r.long, mixed: r.mixed,
 		starts: g.starting(r), slumped: g.slowdown.from > g.limit, ample: g.limit > crowded(g.mostLately(r)),
 		waiting: r.waiting, noise: r.noise, lately: g.room.waiting, bound: now.Sub(g.bound), queued: g.queued(now)}
 	f.lowest = g.places <= g.cfg.Min && f.bound >= leastLong
@@ -136,6 +140,7 @@ func (g *Gate) read(span time.Duration) reading {
 		wait = r.mid - g.slower*g.baseline.mid
 	}
 	wait = max(0, wait)
+	r.mixed = !g.baseline.wide() && r.shape.mean > mixedTimes*(wait+g.slower*g.baseline.mean)
 	g.state.Waiting = wait / max(r.shape.mean, wait)
 	wait *= max(0, min(float64(g.real(r.mid))/float64(g.brisk)-1, 1))
 	r.waiting = wait / max(r.shape.mean, wait)
@@ -202,6 +207,13 @@ func (g *Gate) growFirst(_ time.Time, r *reading) {
 func (g *Gate) grow(_ time.Time, r *reading) {
 	to, most := g.aim(r)
 	g.moveTo(g.limit+part*(max(to, min(growth*g.limit, max(most, g.limit)))-g.limit), r)
+}
+
+// growSlowly raises a limit that binds by its square root, since not all requests may be as quick as
+// most.
+func (g *Gate) growSlowly(_ time.Time, r *reading) {
+	_, most := g.aim(r)
+	g.moveTo(min(g.limit+math.Sqrt(g.limit), max(most, g.limit)), r)
 }
 
 // approach moves a limit that binds to the number that is worked on plus its square root.

@@ -14,6 +14,7 @@ const (
 	fullBriefly                     // the limit binds, and requests wait, but for a short time
 	fullOverloaded                  // the limit binds, and requests wait
 	fullSlower                      // the limit fell because answers came more rarely, and nothing waits
+	fullMixed                       // the limit binds, and some answers take much longer than others
 	fullStarting                    // the limit has bound since the first probe, and nothing waits
 	fullCalm                        // the limit binds, and nothing waits
 	fullBusy                        // the limit binds, and few requests wait
@@ -41,6 +42,7 @@ var moves = [...]move{
 	{fullBriefly, nil, "a short queue passes by itself"},
 	{fullOverloaded, (*Gate).reduce, "the limit falls to what is worked on plus its square root"},
 	{fullSlower, (*Gate).restore, "the limit is restored: the target takes longer, but as many at a time"},
+	{fullMixed, (*Gate).growSlowly, "the limit grows by its square root, as those that take longer may wait"},
 	{fullStarting, (*Gate).growFirst, "the limit grows fast, as it is not known yet how many the target takes"},
 	{fullCalm, (*Gate).grow, "the limit grows, as the target may take more"},
 	{fullBusy, (*Gate).approach, "the limit approaches what is worked on plus its square root"},
@@ -59,6 +61,7 @@ type facts struct {
 	due     bool          // a probe is to begin
 	full    bool          // the limit binds
 	long    bool          // a decision no longer waits for more certainty
+	mixed   bool          // some answers take much longer than others
 	starts  bool          // see Gate.starting
 	lowest  bool          // the limit has been the lowest possible for long
 	slumped bool          // the limit fell because answers came more rarely
@@ -93,7 +96,7 @@ func (f *facts) whenFull() situation {
 	switch overloaded := f.waiting-2*f.noise > queueMost; {
 	case overloaded && f.bound < burst && f.queued < burst:
 		return fullBriefly
-	case !overloaded && !f.long && !f.starts && f.waiting+2*f.noise >= queueDoubt:
+	case !overloaded && !f.long && !f.starts && (f.mixed || f.waiting+2*f.noise >= queueDoubt):
 		return uncertain
 	case overloaded && !f.lowest:
 		return fullOverloaded
@@ -101,6 +104,8 @@ func (f *facts) whenFull() situation {
 		return fullSlower
 	case f.starts:
 		return fullStarting
+	case f.mixed:
+		return fullMixed
 	case f.waiting < queueLeast:
 		return fullCalm
 	default:
@@ -115,6 +120,8 @@ func (f *facts) withRoom() situation {
 		return uncertain
 	case f.lately > queueMuch && least > queueMuch && f.queued > queueLasts:
 		return roomOverloaded
+	case f.mixed && !f.ample: // those that take longer may wait
+		return roomBusy
 	case f.lately <= queueSome && least <= queueSome:
 		return roomCalm
 	case f.ample:
@@ -129,6 +136,6 @@ func (f *facts) withRoom() situation {
 // String names the situation.
 func (s situation) String() string {
 	return [...]string{"first answers", "cut too far", "probe over", "probe due", "uncertain", "full, briefly",
-		"full, overloaded", "full, slower", "full, starting", "full, calm", "full, busy", "room, overloaded", "room, calm",
-		"room, ample", "room, queued", "room, busy"}[s]
+		"full, overloaded", "full, slower", "full, mixed", "full, starting", "full, calm", "full, busy", "room, overloaded",
+		"room, calm", "room, ample", "room, queued", "room, busy"}[s]
 }

@@ -42,6 +42,9 @@ func TestSituation(t *testing.T) {
 		{facts{full: true, waiting: .02, noise: .3, starts: true}, fullStarting},
 		{facts{full: true, waiting: .02, noise: .3, slumped: true, long: true}, fullSlower},
 		{facts{full: true, waiting: .02, noise: .01}, fullCalm},
+		{facts{full: true, waiting: .02, noise: .01, mixed: true}, uncertain},
+		{facts{full: true, waiting: .02, noise: .01, mixed: true, long: true}, fullMixed},
+		{facts{full: true, waiting: .8, noise: .1, bound: long, mixed: true, long: true}, fullOverloaded},
 		{facts{full: true, waiting: .07, noise: .01}, fullBusy},
 
 		{facts{waiting: .3}, uncertain},
@@ -51,6 +54,8 @@ func TestSituation(t *testing.T) {
 		{facts{waiting: .8, noise: .2, lately: .6, queued: long, long: true, ample: true}, roomAmple},
 		{facts{waiting: .1, noise: .01, lately: .1, queued: long}, roomCalm},
 		{facts{waiting: .2, noise: .01, lately: .1}, roomBusy},
+		{facts{waiting: .1, noise: .01, lately: .1, mixed: true}, roomBusy},
+		{facts{waiting: .1, noise: .01, lately: .1, mixed: true, ample: true}, roomCalm},
 		{facts{waiting: .2, noise: .01, lately: .1, queued: long}, roomQueued},
 		{facts{waiting: .1, noise: .01, lately: .2, ample: true}, roomAmple},
 	} {

@@ -112,24 +112,27 @@ func TestLastingRefusals(t *testing.T) {
 	}
 }
 
-// When a target's cache is flushed, its answers take forty times as long, until the cache is full
+// When a target's cache is flushed, its answers take thirty times as long, until the cache is full
 // again. The limit does not stay below the number of workers: they would be idle, and the cache
-// would be empty for longer.
+// would be empty for longer. Nor does it rise far above it while most answers are quick again:
+// the others would be too late. A limit that is right all the time has .935.
 func TestFlush(t *testing.T) {
-	t.Parallel()
-	for _, cv := range []float64{0, .5, 1} {
+	for cv, want := range map[float64]float64{0: .908, .5: .91, 1: .915} {
 		for _, loops := range []int{1, 4} {
-			sum := 0.
-			for seed := range many {
-				w := usual()
-				w.Seed, w.Loops, w.Workers, w.Service, w.CV, w.InTime, w.Trip = seed, loops, 8, 40*ms, cv, 250*ms, ms/10
-				w.Cache, w.Stages = 2500, []gatetest.Stage{{Load: 1000}, {From: 8 * sec, Flush: true}}
-				r := gatetest.Play(w)
-				sum += float64(r.InTime) / float64(r.Offered)
-			}
-			if mean := sum / float64(many); mean < .9 {
-				t.Errorf("cv %.1f, %d loops: %.4f of the requests were answered in time, want .9", cv, loops, mean)
-			}
+			t.Run(fmt.Sprintf("deviation %.1f, %d loops", cv, loops), func(t *testing.T) {
+				t.Parallel()
+				sum, worlds := 0., 4*many
+				for seed := range worlds {
+					w := usual()
+					w.Seed, w.Loops, w.Workers, w.Service, w.CV, w.InTime, w.Trip = seed, loops, 8, 40*ms, cv, 250*ms, ms/10
+					w.Length, w.Cache, w.Stages = 26*sec, 2500, []gatetest.Stage{{Load: 1000}, {From: 8 * sec, Flush: true}}
+					r := gatetest.Play(w)
+					sum += float64(r.InTime) / float64(r.Offered)
+				}
+				if mean := sum / float64(worlds); mean < want {
+					t.Errorf("%.4f of the requests were answered in time, want %.3f", mean, want)
+				}
+			})
 		}
 	}
 }
