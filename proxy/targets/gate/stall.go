@@ -31,13 +31,9 @@ func (g *Gate) resumes(now time.Time, a *Answer) {
 }
 
 // unstall ends a time without answers. If the first is a refusal or a timeout, the target has stood
-// still: the limit is what it was, until there is a good answer, and what was sent meanwhile does
-// not count as a crowd.
+// still: the limit is what it was, until there is a good answer.
 func (g *Gate) unstall(now time.Time, a *Answer) {
 	s := &g.stall
-	if a.Sent.Before(s.ended) {
-		a.InFlight = min(a.InFlight, int(s.from))
-	}
 	switch {
 	case s.rises == 0:
 	case !a.Refused:
@@ -48,7 +44,6 @@ func (g *Gate) unstall(now time.Time, a *Answer) {
 	case s.ended.Before(a.Sent):
 		s.rises, s.ended = stallMost, now
 		g.set(s.from)
-		a.InFlight = min(a.InFlight, int(s.from))
 	}
 }
 
