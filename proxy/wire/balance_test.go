@@ -13,57 +13,41 @@ import (
 	"weir/proxy/targets/upstream"
 )
 
-// A member is one of several targets: it answers with its name, as it is told.
-//
-// Safe for concurrent use: its fields are atomic.
-type member struct {
-	*fakeTarget
-	gate    *barrier // of GET /held
-	name    string
-	status  atomic.Int64 // of requests
-	health  atomic.Int64 // of GET /health
-	served  atomic.Int64 // requests that came
-	checked atomic.Int64 // checks that came
-}
-
-func newMember(t *testing.T, name string) *member {
+// newMember starts one of several targets: it answers with its name, as its status and health say, and
+// holds as others do.
+func newMember(t *testing.T, name string) *fakeTarget {
 	addr := testkit.FreeAddr(t)
 	return newMemberAt(t, name, addr)
 }
 
-func newMemberAt(t *testing.T, name, addr string) *member {
-	m := &member{name: name}
-	m.status.Store(200)
-	m.health.Store(200)
-	m.gate = newBarrier()
-	m.fakeTarget = newTargetAt(t, addr, each(func(c *targetConn, s *seen) {
-		status := m.status.Load()
+func newMemberAt(t *testing.T, name, addr string) *fakeTarget {
+	m := newTargetAt(t, addr, each(func(c *targetConn, s *seen) {
+		status := c.at.status.Load()
 		switch s.target() {
 		case "/health":
-			status = m.health.Load()
-			m.checked.Add(1)
+			status = c.at.health.Load()
 		case "/held":
-			m.gate.asked <- s.target()
-			m.gate.pass(c)
-			fallthrough
-		default:
-			m.served.Add(1)
+			c.at.gate.asked <- s.target()
+			c.at.gate.pass(c)
 		}
 		host, _ := s.head.Value(http1.FieldHost)
 		c.say(fmt.Sprintf("HTTP/1.1 %d X\r\nContent-Length: %d\r\nX-Host: %s\r\n\r\n%s", status, len(name), host, name))
 	}))
+	m.name = name
+	m.status.Store(200)
+	m.health.Store(200)
 	return m
 }
 
 // spec is the target as the proxy has it.
-func (m *member) spec() *roster.Target {
-	return &roster.Target{URL: m.url(), Addr: m.addr, Host: m.addr}
+func (f *fakeTarget) spec() *roster.Target {
+	return &roster.Target{URL: f.url(), Addr: f.addr, Host: f.addr}
 }
 
 // members starts targets and a proxy over one loop, which takes turns.
-func members(t *testing.T, names string, env ...string) (*rig, map[string]*member) {
+func members(t *testing.T, names string, env ...string) (*rig, map[string]*fakeTarget) {
 	t.Helper()
-	all := make(map[string]*member)
+	all := make(map[string]*fakeTarget)
 	var urls []string
 	for _, name := range strings.Fields(names) {
 		all[name] = newMember(t, name)
@@ -74,7 +58,7 @@ func members(t *testing.T, names string, env ...string) (*rig, map[string]*membe
 }
 
 // statusOf is how the proxy says that a target is.
-func (r *rig) statusOf(m *member) roster.Status {
+func (r *rig) statusOf(m *fakeTarget) roster.Status {
 	r.t.Helper()
 	for _, st := range r.Targets.Status() {
 		if st.URL == m.url() {
@@ -178,7 +162,7 @@ func TestActiveChecks(t *testing.T) {
 	t.Parallel() // several checks in a row, each of which may take as long as the interval
 	r, all := members(t, "a b", "TARGET_HEALTH_PATH", "/health", "TARGET_HEALTH_INTERVAL", "500ms")
 	a, b := all["a"], all["b"]
-	is := func(m *member, status, check string) {
+	is := func(m *fakeTarget, status, check string) {
 		t.Helper()
 		r.until(m.name+" is "+status+" and the loops know it", func() bool {
 			st := r.statusOf(m)
@@ -216,13 +200,8 @@ func TestActiveChecks(t *testing.T) {
 	if body := conn.Ask(get, 200); body != "a" {
 		t.Errorf("answered %q", body)
 	}
-	for _, m := range []*member{a, b} {
-		if n := m.checked.Load(); n == 0 {
-			t.Errorf("%s was never checked", m.name)
-		}
-	}
-	for _, m := range []*member{a, b} {
-		cause := fmt.Sprintf(`cause="check of /health: answered %d"`, map[*member]int{a: 500, b: 404}[m])
+	for _, m := range []*fakeTarget{a, b} {
+		cause := fmt.Sprintf(`cause="check of /health: answered %d"`, map[*fakeTarget]int{a: 500, b: 404}[m])
 		r.until("it is logged that "+m.name+" was down", func() bool {
 			return strings.Count(r.log.String(),
 				fmt.Sprintf(`msg="Target is down" component=RateLimiter target=%s address=%s %s`, m.url(), m.addr, cause)) == 1
@@ -248,7 +227,7 @@ func TestActiveChecksOfTheGone(t *testing.T) {
 // connections. No request is lost, and removed targets finish what they have begun and are
 // disconnected.
 func TestTargetsChangeUnderLoad(t *testing.T) {
-	var all []*member
+	var all []*fakeTarget
 	for i := range 4 {
 		all = append(all, newMember(t, fmt.Sprint(i)))
 	}

@@ -47,7 +47,7 @@ func TestPrivateConnectionEndsWhileItsRequestWaits(t *testing.T) {
 }
 
 // holdBoth runs two targets with one place each, and holds both places.
-func holdBoth(t *testing.T) (r *rig, a, b *member, held []*testkit.Conn) {
+func holdBoth(t *testing.T) (r *rig, a, b *fakeTarget, held []*testkit.Conn) {
 	t.Helper()
 	a, b = newMember(t, "a"), newMember(t, "b")
 	r = startWith(t, gated(1), a.url()+","+b.url(), "EVENT_LOOPS", "1", "BODY_BUFFER_BYTES", "1KiB")

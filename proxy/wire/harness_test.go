@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"context"
 	"flag"
+	"maps"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -47,7 +50,38 @@ type rig struct {
 	holding atomic.Int64  // requests that wait for that
 	drained sync.Once
 	cut     int
+
+	targets   map[string]*fakeTarget // by their names in transcripts
+	connected []*testClient          // the clients of transcripts that are connected
+	step      string                 // of the transcript
 }
+
+// serve is start before a target with a script, which is named target in transcripts.
+func serve(t *testing.T, script func(c *targetConn), env ...string) *rig {
+	t.Helper()
+	return serveWith(t, asSet, script, env...)
+}
+
+// serveWith is startWith before such a target.
+func serveWith(t *testing.T, tweak func(c *Config), script func(c *targetConn), env ...string) *rig {
+	t.Helper()
+	return before(t, tweak, map[string]*fakeTarget{"target": newTarget(t, script)}, env...)
+}
+
+// before is startWith before targets, in the order of their names.
+func before(t *testing.T, tweak func(c *Config), targets map[string]*fakeTarget, env ...string) *rig {
+	t.Helper()
+	var urls []string
+	for _, name := range slices.Sorted(maps.Keys(targets)) {
+		urls = append(urls, targets[name].url())
+	}
+	r := startWith(t, tweak, strings.Join(urls, ","), env...)
+	r.targets = targets
+	return r
+}
+
+// asSet changes nothing.
+func asSet(*Config) {}
 
 // start runs a proxy on two loops before the targets, as the program does. env
 // are settings, names and values in turn; the limit is one that nobody meets.
@@ -173,7 +207,7 @@ func (r *rig) do(method, path, body string, fields ...string) (int, http.Header,
 // until waits until what is true.
 func (r *rig) until(what string, is func() bool) {
 	r.t.Helper()
-	testkit.Eventually(r.t, what, is)
+	testkit.Eventually(r.t, strings.TrimSpace(what+"\n"+r.step), is)
 }
 
 // await waits until ch is closed, or the test has failed.

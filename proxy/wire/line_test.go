@@ -40,7 +40,7 @@ func TestLineIsForAnyTarget(t *testing.T) {
 	}
 	a.gate.next(t)
 	b.gate.next(t)
-	for _, m := range []*member{a, b, b, a} {
+	for _, m := range []*fakeTarget{a, b, b, a} {
 		c := r.lineUp(2, get)
 		m.gate.open <- true
 		if _, body := c.Status(200); body != m.name {
@@ -53,9 +53,9 @@ func TestLineIsForAnyTarget(t *testing.T) {
 
 // When a target dies or leaves the list, others serve the waiting requests.
 func TestLineOutlivesTargets(t *testing.T) {
-	for name, end := range map[string]func(r *rig, dead, other *member){
-		"dies":   func(_ *rig, dead, _ *member) { dead.crash() },
-		"leaves": func(r *rig, _, other *member) { r.Targets.Set([]*roster.Target{other.spec()}) },
+	for name, end := range map[string]func(r *rig, dead, other *fakeTarget){
+		"dies":   func(_ *rig, dead, _ *fakeTarget) { dead.crash() },
+		"leaves": func(r *rig, _, other *fakeTarget) { r.Targets.Set([]*roster.Target{other.spec()}) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, b := newMember(t, "a"), newMember(t, "b")

@@ -21,10 +21,10 @@ import (
 
 // instances starts targets on addresses of the loopback network, all on one port.
 // Each answers with its address.
-func instances(t *testing.T, ips ...string) (all map[string]*member, port string) {
+func instances(t *testing.T, ips ...string) (all map[string]*fakeTarget, port string) {
 	t.Helper()
 	addr := testkit.FreeAddr(t)
-	all = make(map[string]*member)
+	all = make(map[string]*fakeTarget)
 	_, port, _ = net.SplitHostPort(addr)
 	for _, ip := range ips {
 		all[ip] = newMemberAt(t, ip, net.JoinHostPort(ip, port))

@@ -23,7 +23,12 @@ type fakeTarget struct {
 	t      *testing.T
 	script func(c *targetConn)
 	addr   string
+	name   string       // that a member answers with
+	gate   *barrier     // of holds
 	opened atomic.Int64 // connections ever
+	served atomic.Int64 // requests that were read, but for checks
+	status atomic.Int64 // of a member's answers
+	health atomic.Int64 // of those to GET /health
 
 	mu    sync.Mutex
 	ln    net.Listener
@@ -40,7 +45,7 @@ func newTarget(t *testing.T, script func(c *targetConn)) *fakeTarget {
 
 func newTargetAt(t *testing.T, addr string, script func(c *targetConn)) *fakeTarget {
 	t.Helper()
-	f := &fakeTarget{t: t, script: script, addr: addr}
+	f := &fakeTarget{t: t, script: script, addr: addr, gate: newBarrier()}
 	f.start()
 	t.Cleanup(f.kill)
 	return f
@@ -71,7 +76,7 @@ func (f *fakeTarget) accept(ln net.Listener) {
 		number := f.opened.Add(1)
 		f.ended.Go(func() {
 			defer f.forget(c)
-			f.script(&targetConn{Conn: c, t: f.t, number: number, reader: http1.NewRequestReader(&room)})
+			f.script(&targetConn{Conn: c, t: f.t, at: f, number: number, reader: http1.NewRequestReader(&room)})
 		})
 	}
 }
@@ -116,6 +121,7 @@ var room = http1.Limits{HeadBytes: 1 << 20, Fields: 20_000}
 type targetConn struct {
 	net.Conn
 	t      *testing.T
+	at     *fakeTarget
 	number int64 // of the target's connections, from 1
 	reader http1.Reader
 	head   http1.Head
@@ -163,6 +169,9 @@ func (c *targetConn) next() *seen {
 		c.unread = c.unread[ev.N:]
 		if ev.Kind == http1.End {
 			s.body = body.String()
+			if s.target() != "/health" {
+				c.at.served.Add(1)
+			}
 			return s
 		}
 		if ev.Kind == http1.NeedMore && !c.more() {
@@ -223,6 +232,12 @@ func each(do func(c *targetConn, s *seen)) func(c *targetConn) {
 
 // echoes is the script of a target that answers everything.
 func echoes(c *targetConn) { each((*targetConn).echo)(c) }
+
+// holds is the script of a target that tells of all requests, and answers those to /held when it is
+// let.
+func holds(c *targetConn) { each((*targetConn).holds)(c) }
+
+func (c *targetConn) holds(s *seen) { c.at.gate.holds(c, s) }
 
 // says is the script of a target that answers every request with the text.
 func says(text string) func(c *targetConn) {

@@ -23,12 +23,26 @@ func newBarrier() *barrier {
 
 func (b *barrier) script(c *targetConn) {
 	for s := c.next(); s != nil; s = c.next() {
-		b.asked <- s.target()
-		if strings.HasPrefix(s.target(), "/held") {
-			b.pass(c)
-		}
-		c.echo(s)
+		b.holds(c, s)
 	}
+}
+
+// holds tells of a request and answers it, one to /held when it is let.
+func (b *barrier) holds(c *targetConn, s *seen) {
+	b.asked <- s.target()
+	if strings.HasPrefix(s.target(), "/held") {
+		b.pass(c)
+	}
+	c.echo(s)
+}
+
+// withHeld runs a proxy on one loop, unless env says otherwise, whose target holds a request of the
+// client named held.
+func withHeld(t *testing.T, tweak func(c *Config), env ...string) *rig {
+	t.Helper()
+	r := serveWith(t, tweak, holds, append(env, "EVENT_LOOPS", "1")...)
+	r.play(`held GET /held; target gets /held`)
+	return r
 }
 
 // holding runs a proxy on one loop, unless env says otherwise, before a barrier that
@@ -55,9 +69,6 @@ func (b *barrier) frees(r *rig, held *testkit.Conn) *testkit.Conn {
 	waits.Status(200)
 	return waits
 }
-
-// asSet changes nothing.
-func asSet(*Config) {}
 
 // pass waits until the gate opens, or the test is over.
 func (b *barrier) pass(c *targetConn) {
@@ -103,155 +114,65 @@ func (r *rig) waiting(n int) {
 // With one connection to the target allowed, other requests wait for it, first come, first
 // served, and each that leaves makes room.
 func TestTargetConnectionsMax(t *testing.T) {
-	g := newBarrier()
-	target := newTarget(t, g.script)
-	r := start(t, target.url(), "EVENT_LOOPS", "1", "TARGET_MAX_CONNECTIONS", "1")
-	var conns []*testkit.Conn
-	for i := range 4 {
-		conn := r.dial()
-		conn.Send(request(fmt.Sprintf("/held/%d", i)))
-		conns = append(conns, conn)
-		r.waiting(i + 1)
-	}
-	if first := g.next(t); first != "/held/0" {
-		t.Errorf("first served: %s", first)
-	}
-	conns[1].Reset()
-	r.waiting(3)
-	for i, want := range []string{"/held/0", "/held/2", "/held/3"} {
-		g.open <- true
-		conn := []*testkit.Conn{conns[0], conns[2], conns[3]}[i]
-		if _, body := conn.Status(200); body != echoOf("GET", want, "") {
-			t.Errorf("answered %q, asked for %s", body, want)
-		}
-		if i < 2 {
-			if next := g.next(t); next != []string{"/held/2", "/held/3"}[i] {
-				t.Errorf("served next: %s", next)
-			}
-		}
-	}
-	if n := target.opened.Load(); n != 1 {
-		t.Errorf("%d connections to the target", n)
-	}
+	serve(t, holds, "EVENT_LOOPS", "1", "TARGET_MAX_CONNECTIONS", "1").play(`
+		a GET /held/a; waiting 1; b GET /held/b; waiting 2; c GET /held/c; waiting 3; d GET /held/d; waiting 4
+		target gets /held/a; b resets; waiting 3
+		target answers; a -> 200 echo; target gets /held/c
+		target answers; c -> 200 echo; target gets /held/d
+		target answers; d -> 200 echo; target opened 1`)
 }
 
 // A request that has waited for a connection longer than TARGET_WAIT_TIMEOUT is answered 503.
 func TestWaitingTimesOut(t *testing.T) {
-	t.Parallel() // waits for the timeout
-	// which a connect may take
-	r, g, first := holding(t, asSet, "TARGET_MAX_CONNECTIONS", "1", "TARGET_WAIT_TIMEOUT", "2s")
-	second := r.dial()
-	second.Send(request("/held"))
-	if res, body := second.Status(503); res.Header.Get("Retry-After") != "1" ||
-		!strings.Contains(body, "all connections to the target that this client may use are taken") {
-		t.Errorf("answered %v %q", res.Header, body)
-	}
-	r.waiting(1)
-	g.open <- true
-	first.Status(200)
-	second.Ask(get, 200)
-	r.samplesAre(`ratelimiter_upstream_shed_total{kind="busy"}`, 1, `ratelimiter_upstream_errors_total{kind="timeout"}`, 0)
+	t.Parallel() // waits for the timeout, which a connect may take
+	withHeld(t, asSet, "TARGET_MAX_CONNECTIONS", "1", "TARGET_WAIT_TIMEOUT", "2s").play(`
+		b GET /held -> 503 Retry-After=1 "all connections to the target that this client may use are taken"
+		waiting 1; target answers; held -> 200; b GET / -> 200
+		metrics shed.busy=1 errors.timeout=0`)
 }
 
 // The line is bounded: further requests are refused with 503, and so is the next request on the
 // same connection.
 func TestWaitersMax(t *testing.T) {
-	r, g, first := holding(t, func(c *Config) { c.WaitersPerLoop = 2 }, "TARGET_MAX_CONNECTIONS", "1")
-	var inLine []*testkit.Conn
-	for i := range 2 {
-		inLine = append(inLine, r.dial())
-		inLine[i].Send(request("/line"))
-	}
-	r.waiting(3)
-	late := r.dial()
-	late.Send(request("/late") + request("/later"))
-	for range 2 {
-		res, body := late.Status(503)
-		if res.Header.Get("Retry-After") != "1" || res.Close ||
-			!strings.Contains(body, "all connections to the target that this client may use are taken") {
-			t.Errorf("answered %v %q", res.Header, body)
-		}
-	}
-	g.open <- true
-	first.Status(200)
-	for _, conn := range inLine {
-		conn.Status(200)
-	}
-	late.Ask(get, 200)
-	r.samplesAre(`ratelimiter_upstream_shed_total{kind="busy"}`, 2)
+	withHeld(t, func(c *Config) { c.WaitersPerLoop = 2 }, "TARGET_MAX_CONNECTIONS", "1").play(`
+		a,b GET /line; waiting 3
+		late GET /late + GET /later
+		late -> 503*2 Retry-After=1 stays "all connections to the target that this client may use are taken"
+		target answers; held,a,b -> 200; late GET / -> 200
+		metrics shed.busy=2`)
 }
 
 // A client that leaves while the target works is counted. The connection to the target is used
 // again when the target has answered.
 func TestClientLeaves(t *testing.T) {
-	r, g, conn := holding(t, asSet)
-	conn.Reset()
-	r.noClients()
-	r.waiting(1)
-	g.open <- true
-	r.waiting(0)
-	conn = r.dial()
-	conn.Ask(get, 200)
-	conn.Close()
-	checkBaseLine(r)
-	r.samplesAre("ratelimiter_requests_abandoned_total", 1, `ratelimiter_requests_total{decision="forwarded"}`, 2)
-	if n := g.target.opened.Load(); n != 1 {
-		t.Errorf("%d connections to the target", n)
-	}
+	withHeld(t, asSet).play(`
+		held resets; until client_connections=0; waiting 1
+		target answers; waiting 0; GET / -> 200; rest
+		metrics requests_abandoned_total=1 forwarded=2; target opened 1`)
 }
 
 // A target that crashes: what is at it becomes 502, what is elsewhere goes on,
 // and when it is back the same clients are served again.
 func TestTargetRestart(t *testing.T) {
-	g := newBarrier()
-	crashing := newTarget(t, g.script)
-	r := start(t, crashing.url())
-	var conns []*testkit.Conn
-	for i := range 8 {
-		conns = append(conns, r.dial())
-		conns[i].Send(request("/held"))
-		g.next(t)
-	}
-	crashing.crash()
-	for _, conn := range conns {
-		conn.Status(502)
-		conn.Ask(get, 502)
-	}
-	close(g.open)
-	crashing.ended.Wait()
-	crashing.start()
-	for i, conn := range conns {
-		path := fmt.Sprintf("/back/%d", i)
-		if body := conn.Ask(request(path), 200); body != echoOf("GET", path, "") {
-			t.Errorf("answered %q", body)
-		}
-	}
+	serve(t, holds).play(`
+		a*8 GET /held; target gets 8
+		target crashes; a* -> 502; a* GET / -> 502
+		target answers all; target starts; a* GET /back -> 200 echo`)
 }
 
 // One exchange is cut by the target, another on its own connection is not
 // bothered.
 func TestNeighbourOfResetIsServed(t *testing.T) {
-	g := newBarrier()
-	target := newTarget(t, func(c *targetConn) {
+	serve(t, func(c *targetConn) {
 		for s := c.next(); s != nil; s = c.next() {
-			g.asked <- s.target()
 			if s.target() == "/reset" {
 				testkit.Reset(c.Conn)
 				return
 			}
-			g.pass(c)
-			c.echo(s)
+			c.holds(s)
 		}
-	})
-	r := start(t, target.url())
-	neighbour, conn := r.dial(), r.dial()
-	neighbour.Send(request("/held"))
-	g.next(t)
-	for range 5 {
-		conn.Ask(request("/reset"), 502)
-	}
-	g.open <- true
-	if _, body := neighbour.Status(200); body != echoOf("GET", "/held", "") {
-		t.Errorf("answered %q", body)
-	}
+	}).play(`
+		a GET /held; target gets /held
+		5 x b GET /reset -> 502
+		target answers; a -> 200 echo`)
 }
