@@ -171,8 +171,7 @@ func TestAbandonedAnswersAreBounded(t *testing.T) {
 					c.echo(s)
 					return
 				}
-				c.at.gate.asked <- s.target()
-				c.at.gate.pass(c)
+				c.hold(s)
 				c.say(test.answer)
 				c.silence()
 			}), "EVENT_LOOPS", "1", "BODY_BUFFER_BYTES", "1KiB", "TARGET_TIMEOUT", timeout).play(fmt.Sprintf(`

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"weir/proxy/targets/gate"
-	"weir/proxy/targets/gates"
 )
 
 // Exempt requests meet neither rules nor the global limit, also with a used up one, are
@@ -41,17 +40,9 @@ func TestExemptWithoutRules(t *testing.T) {
 
 // The gate is for exempt requests too.
 func TestExemptRequestsMeetTheGate(t *testing.T) {
-	r, b, held := holding(t, func(c *Config) {
-		c.Gate = gates.Settings{Mode: gate.On, Wait: 5 * time.Millisecond,
-			Min: 1, Max: 1}
-	}, "EXEMPT", "/**")
-	if status, _, body := r.do("GET", "/two", ""); status != 503 || !strings.Contains(body, `"reason":"gate"`) {
-		t.Errorf("answered %d %s", status, body)
-	}
-	b.open <- true
-	held.Status(200)
-	r.samplesAre(`ratelimiter_exempt_requests_total{rule="EXEMPT"}`, 2,
-		`ratelimiter_requests_total{decision="forwarded"}`, 0)
+	holding(t, gatedFor(gate.On, 5*time.Millisecond), "EXEMPT", "/**").play(`
+		a GET /two -> 503 "\"reason\":\"gate\""
+		target answers; held -> 200; metrics exempt.EXEMPT=2 forwarded=0`)
 }
 
 // What preflights count against; other OPTIONS are requests like any other.

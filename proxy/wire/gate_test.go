@@ -2,12 +2,12 @@ package wire
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"weir/internal/net/loop"
-	"weir/internal/test/testkit"
 	"weir/proxy/http/exchange"
 	"weir/proxy/targets/gate"
 	"weir/proxy/targets/gates"
@@ -16,15 +16,10 @@ import (
 	"weir/proxy/wire/report"
 )
 
-// withGate starts a proxy with one loop and gates that let one request in.
-func withGate(t *testing.T, mode gate.Mode, wait time.Duration) (*rig, *barrier, *testkit.Conn) {
-	return holding(t, func(c *Config) { c.Gate = gates.Settings{Mode: mode, Wait: wait, Min: 1, Max: 1} })
-}
-
 // A request that finds no place at its target waits a while and is shed; the one in
 // its place is answered, and the next has the place again.
 func TestGateSheds(t *testing.T) {
-	r, b, held := withGate(t, gate.On, 5*time.Millisecond)
+	r := holding(t, gatedFor(gate.On, 5*time.Millisecond))
 	status, fields, body := r.do("GET", "/two", "")
 	if status != 503 || fields.Get("Retry-After") == "" || fields.Get("X-Weir-Reason") != "gate" ||
 		!strings.Contains(body, `"reason":"gate"`) {
@@ -40,40 +35,24 @@ func TestGateSheds(t *testing.T) {
 		d.Class != "default" || d.Limit != 1 || d.InFlight != 1 || d.Waiting != 0 || d.Waited < .005 || d.At.IsZero() {
 		t.Errorf("%s is explained as %+v", body, d)
 	}
-	b.open <- true
-	held.Status(200)
-	held.Ask(get, 200)
+	r.play(`target answers; held -> 200; held GET / -> 200`)
 	if st := r.Gates.Report("", 9).Targets; len(st) != 1 || st[0].Shed != 1 {
 		t.Errorf("the gates are %+v", st)
 	}
 	spec := r.Targets.All()[0]
-	r.samplesAre("ratelimiter_gate_shed_total"+r.Targets.Labels(spec, "class", "default"), 1,
-		"ratelimiter_gate_limit"+r.Targets.Labels(spec), 1,
-		"ratelimiter_gate_limit_min"+r.Targets.Labels(spec), 1, "ratelimiter_gate_cuts_total"+r.Targets.Labels(spec,
-			"reason", "latency"), 0,
-		`ratelimiter_requests_total{decision="forwarded"}`, 2, `ratelimiter_upstream_shed_total{kind="gate"}`, 1)
-	held.Close()
 	r.client.CloseIdleConnections()
-	checkBaseLine(r)
+	r.play(fmt.Sprintf(`
+		metrics gate_shed_total%s=1 gate_limit%[2]s=1 gate_limit_min%[2]s=1 gate_cuts_total%[3]s=0 forwarded=2 shed.gate=1
+		rest`, r.Targets.Labels(spec, "class", "default"), r.Targets.Labels(spec), r.Targets.Labels(spec, "reason", "latency")))
 }
 
-// A request that waits is sent as soon as there is a place.
+// A request that waits is sent as soon as there is a place. One that leaves while it waits takes
+// nobody's place.
 func TestGateWaits(t *testing.T) {
-	r, b, held := withGate(t, gate.On, time.Minute)
-	waits := b.frees(r, held)
-	b.next(t)
-	// One that leaves while it waits takes nobody's place.
-	held.Send(request("/held"))
-	b.next(t)
-	waits.Send(request("/leaves"))
-	r.waiting(2)
-	waits.Reset()
-	r.waiting(1)
-	b.open <- true
-	held.Status(200)
-	held.Ask(get, 200)
-	held.Close()
-	checkBaseLine(r)
+	holding(t, gatedFor(gate.On, time.Minute)).play(`
+		waits GET /waits; waiting 2; target answers; held,waits -> 200; target gets /waits
+		held GET /held; target gets /held; waits GET /leaves; waiting 2; waits resets; waiting 1
+		target answers; held -> 200; held GET / -> 200; rest`)
 }
 
 // A client that leaves before the answer says nothing about the target: however long it
@@ -93,44 +72,25 @@ func TestGateLearnsNothingFromClientsThatLeave(t *testing.T) {
 
 // In shadow mode nothing waits, and what would have is counted.
 func TestGateInShadow(t *testing.T) {
-	r, b, held := withGate(t, gate.Shadow, 0)
-	r.dial().Ask(get, 200)
-	b.open <- true
-	held.Status(200)
-	r.samplesAre("ratelimiter_gate_would_wait_total", 1)
+	holding(t, gatedFor(gate.Shadow, 0)).play(`
+		a GET / -> 200; target answers; held -> 200; metrics gate_would_wait_total=1`)
 }
 
 // A request counts among those at the target when it is sent, over a new connection or one
 // that was used before.
 func TestGateCountsTheRequestItself(t *testing.T) {
-	r, b, first := withGate(t, gate.Shadow, 0)
-	second := r.dial()
-	for would := range 2 {
-		if would > 0 {
-			first.Send(request("/held"))
-			b.next(t)
-		}
-		second.Send(request("/held"))
-		b.next(t)
-		b.open <- true
-		b.open <- true
-		first.Status(200)
-		second.Status(200)
-		r.samplesAre("ratelimiter_gate_would_wait_total", would+1)
-	}
+	holding(t, gatedFor(gate.Shadow, 0)).play(`
+		b GET /held; target gets /held; target answers 2; held,b -> 200; metrics gate_would_wait_total=1
+		held GET /held; target gets /held
+		b GET /held; target gets /held; target answers 2; held,b -> 200; metrics gate_would_wait_total=2`)
 }
 
 // What waits for a connection only, the gate would not have had wait.
 func TestGateInShadowLeavesConnectionsAlone(t *testing.T) {
-	r, b, held := holding(t, func(c *Config) { c.Gate = gates.Settings{Mode: gate.Shadow, Min: 1} },
-		"TARGET_MAX_CONNECTIONS", "1")
-	waits := []*testkit.Conn{r.lineUp(1, get), r.lineUp(2, get)}
-	b.open <- true
-	held.Status(200)
-	for _, c := range waits {
-		c.Status(200)
-	}
-	r.samplesAre("ratelimiter_gate_would_wait_total", 0)
+	holding(t, func(c *Config) { c.Gate = gates.Settings{Mode: gate.Shadow, Min: 1} },
+		"TARGET_MAX_CONNECTIONS", "1").play(`
+		a GET /; waiting 2; b GET /; waiting 3
+		target answers; held,a,b -> 200; metrics gate_would_wait_total=0`)
 }
 
 // A target that was never asked has no gate: that would be two kilobytes a loop for
@@ -162,8 +122,8 @@ func TestGateBeginsWithTheFirstRequest(t *testing.T) {
 // TARGET_WAIT_TIMEOUT is for connections: who waits for a place waits as long as the gate
 // says, and is shed by it.
 func TestGateWaitsWithoutConnectionTimeout(t *testing.T) {
-	r, b, held := holding(t, gated(1), "TARGET_WAIT_TIMEOUT", "1m", "TARGET_TIMEOUT", "1h")
-	waits := r.lineUp(1, get)
+	r := holding(t, gated(1), "TARGET_WAIT_TIMEOUT", "1m", "TARGET_TIMEOUT", "1h")
+	r.play(`waits GET /; waiting 2`)
 	r.loops.each(func(s *loopServer, now time.Time) {
 		s.loop.Each(func(_ *loop.Conn, h loop.Handler) {
 			if c, ok := h.(*connection); ok && c.gateBy && c.s.Deadline().Before(now.Add(30*time.Minute)) {
@@ -171,8 +131,5 @@ func TestGateWaitsWithoutConnectionTimeout(t *testing.T) {
 			}
 		})
 	})
-	b.open <- true
-	held.Status(200)
-	b.open <- true
-	waits.Status(200)
+	r.play(`target answers; held,waits -> 200`)
 }

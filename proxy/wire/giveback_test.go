@@ -6,7 +6,6 @@ import (
 
 	"weir/internal/test/testkit"
 	"weir/proxy/targets/gate"
-	"weir/proxy/targets/gates"
 )
 
 // A request that the gate sheds gives back what it was charged, once per key and window. So a
@@ -19,9 +18,7 @@ func TestShedRequestsGiveBackOnce(t *testing.T) {
 - {id: token, match: {path: /token}, key: ["header:X-Key"], limit: {algorithm: token, capacity: 3, fillRate: 0.000001}}
 - {id: gcra, match: {path: /gcra}, key: ["header:X-Key"], limit: {algorithm: gcra, limit: 3, window: 3000000000, burst: 3}}
 `)
-	r, b, held := holding(t, func(c *Config) {
-		c.Gate = gates.Settings{Mode: gate.On, Wait: time.Millisecond, Min: 1, Max: 1}
-	}, "RULES_FILE", rules)
+	r := holding(t, gatedFor(gate.On, time.Millisecond), "RULES_FILE", rules)
 	offer := func(conn *testkit.Conn, path, key string, n int) (statuses map[int]int) {
 		statuses = map[int]int{}
 		for range n {
@@ -45,8 +42,7 @@ func TestShedRequestsGiveBackOnce(t *testing.T) {
 			}
 		}
 	}
-	b.open <- true
-	held.Status(200)
+	r.play(`target answers; held -> 200`)
 	for _, path := range paths {
 		for key, left := range map[string]int{"all": 0, "one": 3, "two": 2, "new": 3} {
 			if got := offer(conn, path, key, 5); got[200] != left || got[429] != 5-left {

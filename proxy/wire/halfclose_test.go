@@ -31,71 +31,34 @@ func endSending(c *testkit.Conn, r *rig) {
 }
 
 func TestHalfClosedClientIsAnswered(t *testing.T) {
-	const chunkedUpload = "POST /held/b HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nxyz\r\n0\r\n\r\n"
-	for _, test := range []struct {
-		name, text string
-		want       []string // bodies
-	}{
-		{"one request", request("/held"), []string{echoOf("GET", "/held", "")}},
-		{"HTTP/1.0", "GET /held HTTP/1.0\r\n\r\n", []string{echoOf("GET", "/held", "")}},
-		{"pipelined", request("/held") + request("/b") + chunkedUpload,
-			[]string{echoOf("GET", "/held", ""), echoOf("GET", "/b", ""), echoOf("POST", "/held/b", "xyz")}},
-		{"with part of another", request("/held") + "GET /never HTTP/1.1\r\nHo", []string{echoOf("GET", "/held", "")}},
-		{"answered by the proxy", request("/held") + "OPTIONS / HTTP/1.1\r\nHost: x\r\nMax-Forwards: 0\r\n\r\n",
-			[]string{echoOf("GET", "/held", ""), ""}},
+	for _, test := range []struct{ name, asked, want string }{
+		{"one request", `GET /held`, `200 echo`},
+		{"HTTP/1.0", `GET /held HTTP/1.0`, `200 echo`},
+		{"pipelined", `GET /held + GET /b + POST /held/b chunked=xyz`, `200*3 echo`},
+		{"with part of another", `GET /held + "GET /never HTTP/1.1\r\nHo"`, `200 echo`},
+		{"answered by the proxy", `GET /held + OPTIONS / Max-Forwards=0`, `200 echo + 200 =""`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			g := newBarrier()
-			r := start(t, newTarget(t, g.script).url(), "EVENT_LOOPS", "1")
-			conn := r.dial()
-			conn.Send(test.text)
-			g.next(t)
-			endSending(conn, r)
-			close(g.open)
-			for _, want := range test.want {
-				if _, body := conn.Status(200); body != want {
-					t.Errorf("answered %q, want %q", body, want)
-				}
-			}
-			conn.Closed()
-			checkBaseLine(r)
+			serve(t, holds, "EVENT_LOOPS", "1").play(fmt.Sprintf(`
+				a %s; target gets /held; a ends; target answers all; a -> %s + closed; rest`, test.asked, test.want))
 		})
 	}
 }
 
 // The last answer says that the connection closes.
 func TestHalfClosedClientIsToldOfTheClose(t *testing.T) {
-	r, g, conn := holding(t, asSet)
-	endSending(conn, r)
-	g.open <- true
-	if res, _ := conn.Status(200); !res.Close {
-		t.Error("the answer promises to keep the connection")
-	}
-	conn.Closed()
+	holding(t, asSet).play(`held ends; target answers; held -> 200 closes + closed`)
 }
 
 // In a queue and in line for a connection, too.
 func TestHalfClosedClientKeepsItsPlace(t *testing.T) {
 	t.Run("in a queue", func(t *testing.T) {
-		r, _ := startQueue(t, "limit: {algorithm: leaky, capacity: 10, fillRate: 4}", "EVENT_LOOPS", "1")
-		r.dial().Ask(request("/q/first"), 200)
-		conn := r.dial()
-		conn.Send(request("/q/waits"))
-		r.places(2, 0)
-		endSending(conn, r)
-		conn.Status(200)
-		conn.Closed()
+		startQueue(t, "limit: {algorithm: leaky, capacity: 10, fillRate: 4}", "EVENT_LOOPS", "1").play(`
+			first GET /q/first -> 200; a GET /q/waits; until q.forwarded=2; a ends; a -> 200 + closed`)
 	})
 	t.Run("in line", func(t *testing.T) {
-		r, g, first := holding(t, asSet, "TARGET_MAX_CONNECTIONS", "1")
-		conn := r.dial()
-		conn.Send(request("/line"))
-		r.waiting(2)
-		endSending(conn, r)
-		g.open <- true
-		first.Status(200)
-		conn.Status(200)
-		conn.Closed()
+		holding(t, asSet, "TARGET_MAX_CONNECTIONS", "1").play(`
+			a GET /line; waiting 2; a ends; target answers; held -> 200; a -> 200 + closed`)
 	})
 }
 
@@ -136,20 +99,8 @@ func TestHalfClosedClientGetsAStream(t *testing.T) {
 // Answers that were ready before the client ended, and which it has not taken
 // yet, are not lost.
 func TestHalfClosedClientGetsWhatIsUnsent(t *testing.T) {
-	const requests, size = 64, 200 << 10
-	r := start(t, newService(t, func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = io.WriteString(w, strings.Repeat("a", size))
-	}), "EVENT_LOOPS", "1")
-	conn := r.dial()
-	conn.Send(strings.Repeat(get, requests))
-	endSending(conn, r)
-	for range requests {
-		if _, body := conn.Status(200); len(body) != size {
-			t.Fatalf("a body of %d bytes, want %d", len(body), size)
-		}
-	}
-	conn.Closed()
-	checkBaseLine(r)
+	serve(t, says(answerOf(strings.Repeat("a", 200<<10))), "EVENT_LOOPS", "1").play(fmt.Sprintf(
+		`a %q; a ends; a -> 200*64 size=204800 + closed; rest`, strings.Repeat(get, 64)))
 }
 
 // A request that will never be whole is given up, and so is a client at rest.
@@ -164,11 +115,7 @@ func TestHalfClosedClientWithNothingUnderWay(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := start(t, newTarget(t, func(c *targetConn) { _, _ = io.Copy(io.Discard, bufio.NewReader(c)) }).url(),
 				"EVENT_LOOPS", "1")
-			conn := r.dial()
-			conn.Send(text)
-			endSending(conn, r)
-			conn.Closed()
-			checkBaseLine(r)
+			r.play(fmt.Sprintf(`a %q; a ends; a -> closed; rest`, text))
 		})
 	}
 }
@@ -176,53 +123,26 @@ func TestHalfClosedClientWithNothingUnderWay(t *testing.T) {
 // A client that is gone looks like one that half closes. While it waits in a queue or for a place, it
 // is found out: it gives its place up, and its request is not sent.
 func TestGoneClientGivesUpItsPlace(t *testing.T) {
-	const limit = "limit: {algorithm: leaky, capacity: 10, fillRate: 0.01}" // a slot every 100 s
-	t.Run("in a queue", func(t *testing.T) {
-		r, _ := startQueue(t, limit, "EVENT_LOOPS", "1")
-		r.dial().Ask(request("/q/first"), 200)
-		conn := r.dial()
-		conn.Send(request("/q/waits"))
-		r.places(2, 0)
-		conn.Close()
-		r.until("the second is given up", func() bool { return r.samples()["ratelimiter_requests_abandoned_total"] == 1 })
-		r.samplesAre("ratelimiter_upstream_abandoned_total", 0)
+	t.Run("in a queue", func(t *testing.T) { // with a slot every 100 s
+		startQueue(t, "limit: {algorithm: leaky, capacity: 10, fillRate: 0.01}", "EVENT_LOOPS", "1").play(`
+			first GET /q/first -> 200; a GET /q/waits; until q.forwarded=2; a closes
+			until requests_abandoned_total=1; metrics upstream_abandoned_total=0`)
 	})
-	t.Run("in line", func(t *testing.T) {
-		r, _, _ := holding(t, gated(1))
-		conn := r.lineUp(1, request("/waits")+request("/next"))
-		conn.Close()
-		r.inLine(0)
-	})
-	t.Run("in line with the last piece of an upload", func(t *testing.T) {
-		r, b, _ := holding(t, gated(1), "BODY_BUFFER_BYTES", "1KiB")
-		conn := r.dial()
-		conn.Send(longKinds["uploads"])
-		r.inLine(1)
-		conn.Close()
-		r.inLine(0)
-		if len(b.asked) > 0 {
-			t.Error("the last piece was sent")
-		}
-	})
-	t.Run("after an answer", func(t *testing.T) {
-		r, b, held := holding(t, gated(1))
-		conn := r.lineUp(1, request("/held/first")+request("/waits"))
-		b.open <- true
-		held.Status(200)
-		b.next(t)
-		other := r.lineUp(1, request("/held/other"))
-		conn.Close()
-		b.open <- true
-		b.next(t) // other is first
-		r.inLine(0)
-		b.open <- true
-		other.Status(200)
-	})
+	for name, script := range map[string]string{
+		"in line": `a GET /waits + GET /next; line 1; a closes; line 0`,
+		"in line with the last piece of an upload": `
+			a POST /held body*2000; line 1; a closes; line 0; target gets nothing`,
+		"after an answer": `
+			a GET /held/first + GET /waits; line 1; target answers; held -> 200; target gets /held/first
+			b GET /held/other; line 1; a closes
+			target answers; target gets /held/other; line 0; target answers; b -> 200`,
+	} {
+		t.Run(name, func(t *testing.T) { holding(t, gated(1), "BODY_BUFFER_BYTES", "1KiB").play(script) })
+	}
 	t.Run("over TLS", func(t *testing.T) {
 		certified := httptest.NewTLSServer(nil)
 		defer certified.Close()
-		r := startWith(t, func(c *Config) { gated(1)(c); c.Secure = certified.TLS },
-			newTarget(t, newBarrier().script).url(), "EVENT_LOOPS", "1")
+		r := serveWith(t, func(c *Config) { gated(1)(c); c.Secure = certified.TLS }, holds, "EVENT_LOOPS", "1")
 		for n, path := range []string{"/held", "/waits"} {
 			secured := tls.Client(r.dial().Conn, &tls.Config{InsecureSkipVerify: true})
 			testkit.NewConn(t, secured).Send(request(path))
@@ -238,61 +158,38 @@ func TestGoneClientGivesUpItsPlace(t *testing.T) {
 // One that half closes gets the first bytes of its answer early, and the rest when it is there.
 func TestHalfClosedClientIsProbed(t *testing.T) {
 	t.Parallel()
-	for _, test := range []struct{ name, text, early string }{
-		{"HTTP/1.1", request("/waits"), probeText},
-		{"HTTP/1.0", "GET /waits HTTP/1.0\r\n\r\n", probeText[:4]},
+	for _, test := range []struct{ name, asked, early string }{
+		{"HTTP/1.1", `GET /waits`, probeText},
+		{"HTTP/1.0", `GET /waits HTTP/1.0`, probeText[:4]},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel() // the last bytes come with long pauses
-			r, b, held := holding(t, gated(1))
-			conn := r.lineUp(1, test.text)
-			endSending(conn, r)
-			reads(conn, test.early)
-			b.open <- true
-			held.Status(200)
-			if _, body := conn.Status(200); body != echoOf("GET", "/waits", "") {
-				t.Errorf("answered %q", body)
-			}
-			conn.Closed()
+			holding(t, gated(1)).play(fmt.Sprintf(`
+				a %s; line 1; a ends; a -> reads %q; target answers; held -> 200; a -> 200 echo + closed`,
+				test.asked, test.early))
 		})
 	}
 }
 
-// A client that is gone for good looks the same until it is written to.
+// A client that is gone for good looks the same until it is written to: it resets the connection on which
+// it is answered.
 func TestGoneClientEndsAtTheFirstAnswer(t *testing.T) {
-	g := newBarrier()
-	target := newTarget(t, g.script)
-	r := start(t, target.url(), "EVENT_LOOPS", "1")
-	conn := r.dial()
-	conn.Send(request("/held") + request("/held/again"))
-	g.next(t)
-	conn.Close()
-	g.open <- true // answered to nobody, who resets
-	g.open <- true
-	checkBaseLine(r)
+	serve(t, holds, "EVENT_LOOPS", "1").play(`
+		a GET /held + GET /held/again; target gets /held; a closes; target answers 2; rest`)
 }
 
 // Over TLS a half close is a close_notify.
 func TestHalfClosedTLSClientIsAnswered(t *testing.T) {
 	certified := httptest.NewTLSServer(nil)
 	defer certified.Close()
-	g := newBarrier()
-	r := startWith(t, func(c *Config) { c.Secure = certified.TLS }, newTarget(t, g.script).url(), "EVENT_LOOPS", "1")
+	r := serveWith(t, func(c *Config) { c.Secure = certified.TLS }, holds, "EVENT_LOOPS", "1")
 	secured := tls.Client(r.dial().Conn, &tls.Config{InsecureSkipVerify: true})
-	conn := testkit.NewConn(t, secured)
-	conn.Send(request("/held") + request("/b"))
-	g.next(t)
+	r.connected = []*testClient{{Conn: testkit.NewConn(t, secured), name: "a"}}
+	r.play(`a GET /held + GET /b; target gets /held`)
 	if err := secured.CloseWrite(); err != nil {
 		t.Fatal(err)
 	}
-	g.open <- true
-	for _, want := range []string{"/held", "/b"} {
-		if _, body := conn.Status(200); body != echoOf("GET", want, "") {
-			t.Errorf("answered %q, want that to %s", body, want)
-		}
-	}
-	conn.Closed()
-	checkBaseLine(r)
+	r.play(`target answers; a -> 200*2 echo + closed; rest`)
 }
 
 // A client that leaves in the middle of a stream is noticed by the writes that

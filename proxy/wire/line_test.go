@@ -12,7 +12,6 @@ import (
 	"weir/internal/test/testkit"
 	"weir/proxy/targets/gate"
 	"weir/proxy/targets/gates"
-	"weir/proxy/targets/roster"
 )
 
 // gated gives each target a number of places, for which requests wait for long.
@@ -22,57 +21,22 @@ func gated(places int) func(c *Config) {
 	}
 }
 
-// lineUp has a request wait behind n others that are busy or wait already.
-func (r *rig) lineUp(n int, text string) *testkit.Conn {
-	r.t.Helper()
-	c := r.dial()
-	c.Send(text)
-	r.waiting(n + 1)
-	return c
-}
-
 // A waiting request is served by any target that has a free place.
 func TestLineIsForAnyTarget(t *testing.T) {
-	a, b := newMember(t, "a"), newMember(t, "b")
-	r := startWith(t, gated(1), a.url()+","+b.url(), "EVENT_LOOPS", "1")
-	for n := range 2 {
-		r.lineUp(n, request("/held"))
-	}
-	a.gate.next(t)
-	b.gate.next(t)
-	for _, m := range []*fakeTarget{a, b, b, a} {
-		c := r.lineUp(2, get)
-		m.gate.open <- true
-		if _, body := c.Status(200); body != m.name {
-			t.Errorf("answered by %s, %s has the place", body, m.name)
-		}
-		c.Send(request("/held"))
-		m.gate.next(t)
+	r := holdBoth(t)
+	for n, name := range []string{"a", "b", "b", "a"} {
+		r.play(fmt.Sprintf(`
+			c%[1]d GET /; waiting 3; %[2]s answers; c%[1]d -> 200 =%[2]q; c%[1]d GET /held; %[2]s gets /held`, n, name))
 	}
 }
 
 // When a target dies or leaves the list, others serve the waiting requests.
 func TestLineOutlivesTargets(t *testing.T) {
-	for name, end := range map[string]func(r *rig, dead, other *fakeTarget){
-		"dies":   func(_ *rig, dead, _ *fakeTarget) { dead.crash() },
-		"leaves": func(r *rig, _, other *fakeTarget) { r.Targets.Set([]*roster.Target{other.spec()}) },
-	} {
+	for name, end := range map[string]string{"dies": `a crashes`, "leaves": `targets b`} {
 		t.Run(name, func(t *testing.T) {
-			a, b := newMember(t, "a"), newMember(t, "b")
-			r := startWith(t, gated(1), a.url()+","+b.url(), "EVENT_LOOPS", "1")
-			for n := range 2 {
-				r.lineUp(n, request("/held"))
-			}
-			a.gate.next(t)
-			b.gate.next(t)
-			waits := []*testkit.Conn{r.lineUp(2, get), r.lineUp(3, get)}
-			end(r, a, b)
-			b.gate.open <- true
-			for _, c := range waits {
-				if _, body := c.Status(200); body != "b" {
-					t.Errorf("answered by %s", body)
-				}
-			}
+			holdBoth(t).play(`
+				w1 GET /; waiting 3; w2 GET /; waiting 4
+				` + end + `; b answers; w1,w2 -> 200 ="b"`)
 		})
 	}
 }
@@ -85,25 +49,22 @@ func TestLineRanks(t *testing.T) {
 `)
 	clients := ruleFile(t, `{"boss": {"algorithm": "off", "priority": "high"}}`)
 	for _, test := range []struct{ trusted, field, first string }{
-		{"", "X-Id: boss", "/special"},
-		{"", "X-Priority: high", "/usual"},
-		{"127.0.0.0/8", "X-Priority: high", "/special"},
+		{"", "X-Id=boss", "/special"},
+		{"", "X-Priority=high", "/usual"},
+		{"127.0.0.0/8", "X-Priority=high", "/special"},
 	} {
-		r, b, _ := holding(t, gated(1), "RULES_FILE", rules, "CLIENTS_FILE", clients, "TRUSTED_PROXIES", test.trusted)
-		r.lineUp(1, request("/usual"))
-		r.lineUp(2, "GET /special HTTP/1.1\r\nHost: x\r\n"+test.field+"\r\n\r\n")
-		b.open <- true
-		if first := b.next(t); first != test.first {
-			t.Errorf("%s, trusted: %q: %s is first", test.field, test.trusted, first)
-		}
+		holding(t, gated(1), "RULES_FILE", rules, "CLIENTS_FILE", clients, "TRUSTED_PROXIES", test.trusted).play(
+			fmt.Sprintf(`
+			a GET /usual; waiting 2; b GET /special %s; waiting 3
+			target answers; target gets %s`, test.field, test.first))
 	}
 }
 
 // What an exchange has waited counts when it has to wait once more: GATE_WAIT is for all
 // its tries together.
 func TestGateWaitIsForAllTries(t *testing.T) {
-	r, _, _ := withGate(t, gate.On, time.Hour)
-	waits := r.lineUp(1, get)
+	r := holding(t, gatedFor(gate.On, time.Hour))
+	r.play(`waits GET /; waiting 2`)
 	r.loops.each(func(s *loopServer, now time.Time) {
 		later := now.Add(31 * time.Hour) // longer than a crowd makes anybody wait
 		s.loop.Each(func(_ *loop.Conn, h loop.Handler) {
@@ -115,7 +76,7 @@ func TestGateWaitIsForAllTries(t *testing.T) {
 			}
 		})
 	})
-	waits.Status(503)
+	r.play(`waits -> 503`)
 }
 
 // Uploads are no part of what is in flight while their clients send, not even while a connection is made
@@ -124,8 +85,8 @@ func TestGateInFlightWithoutStreams(t *testing.T) {
 	addr, end := looptest.FullListener(t)
 	r := startWith(t, gated(1), "http://"+addr, "EVENT_LOOPS", "1", "TARGET_CONNECT_TIMEOUT", "10m", "TARGET_TIMEOUT",
 		"10m", "TARGET_WAIT_TIMEOUT", "10m")
-	r.lineUp(0, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000000\r\n\r\n")
-	r.samplesAre("ratelimiter_upstream_streams", 1, "ratelimiter_gate_in_flight"+r.Targets.Labels(r.Targets.All()[0]), 0)
+	r.play(fmt.Sprintf(`a POST / Content-Length=1000000000; waiting 1
+		metrics upstream_streams=1 gate_in_flight%s=0`, r.Targets.Labels(r.Targets.All()[0])))
 	end()
 }
 
@@ -144,22 +105,17 @@ func (r *rig) apart(n int) (list []string) {
 
 // The client with fewer places is served next, however long the other one has waited.
 func TestLineClients(t *testing.T) {
-	b := newBarrier()
-	r := startWith(t, gated(5), newTarget(t, b.script).url(), "EVENT_LOOPS", "1")
+	r := serveWith(t, gated(5), holds, "EVENT_LOOPS", "1")
 	at := r.apart(3)
 	for n, ask := range [][2]string{
 		{at[0], "/held/greedy"}, {at[0], "/held/greedy"}, {at[0], "/held/greedy"}, {at[0], "/held/greedy"},
 		{at[1], "/held/modest"},
 		{at[0], "/greedy"}, {at[2], "/new"}, {at[1], "/modest"},
 	} {
-		r.dialFrom(ask[0]).Send(request(ask[1]))
-		r.waiting(n + 1)
+		r.play(fmt.Sprintf(`c%[1]d@%[2]s GET %[3]s; waiting %[1]d`, n+1, ask[0], ask[1]))
 	}
-	for range 5 {
-		b.next(t)
-	}
-	b.open <- true // whichever of the five is answered
-	if next := b.next(t); next == "/greedy" {
+	r.play(`target gets 5; target answers`) // whichever of the five is answered
+	if next := r.targets["target"].gate.next(t); next == "/greedy" {
 		t.Errorf("%s is next", next)
 	}
 }
@@ -178,35 +134,22 @@ func TestPlacesStayForOthers(t *testing.T) {
 			manyPaced(), 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := startWith(t, test.tweak, newTarget(t, holder).url(), "EVENT_LOOPS", "1", "TARGET_MAX_CONNECTIONS", "6000",
+			r := serveWith(t, test.tweak, holder, "EVENT_LOOPS", "1", "TARGET_MAX_CONNECTIONS", "6000",
 				"MAX_CONNECTIONS", "6000", "BODY_BUFFER_BYTES", "1KiB",
 				"BODY_MIN_RATE", "0", "BODY_TIMEOUT", "10m", "STREAM_TIMEOUT", "10m", "TARGET_TIMEOUT", "10m")
-			others := r.dial()
-			ask := func(times int) {
-				for range times {
-					others.Ask(get, 200)
-				}
+			r.play(`1000 x other GET / -> 200`)
+			for i, h := range holders {
+				r.play(fmt.Sprintf(`h%dc*%d %s -> %s`, i, test.each, h.asked, h.begins))
 			}
-			ask(1000)
-			for _, h := range holders {
-				for range test.each {
-					c := r.dial()
-					c.Send(h.asked)
-					h.begin(c)
-				}
+			r.play(fmt.Sprintf(`until upstream_streams=%d
+				1000 x other GET / -> 200`, test.each*len(holders)))
+			for range test.each { // often enough that the line reserves places, if their number is fixed
+				r.play(fmt.Sprintf(`%d x other GET / -> 200`, test.asks))
+				r.play(`leaves@127.0.0.2 GET /late; leaves resets`)
 			}
-			r.until("all are paced by their clients",
-				func() bool { return r.samples()["ratelimiter_upstream_streams"] == float64(test.each*len(holders)) })
-			ask(1000)
-			for range test.each {
-				ask(test.asks) // often enough that the line reserves places, if their number is fixed
-				leaves := r.dialFrom("127.0.0.2")
-				leaves.Send(request("/late"))
-				leaves.Reset()
-			}
-			r.samplesAre(`ratelimiter_upstream_shed_total{kind="gate"}`, 0)
+			r.play(`metrics shed.gate=0`)
 			const most = 64 // few are in flight at a time, but not always as few
-			if limit := r.loops.gate(r.Targets.All()[0]).Limit(); limit > most {
+			if limit := r.gate().Limit(); limit > most {
 				t.Errorf("the limit is %d, want %d at most", limit, most)
 			}
 		})
@@ -216,8 +159,7 @@ func TestPlacesStayForOthers(t *testing.T) {
 // With all connections to a target taken a request waits for one as long as
 // TARGET_WAIT_TIMEOUT says, behind a gate too: the gate holds nothing back then.
 func TestGateLeavesTheWaitForConnectionsAlone(t *testing.T) {
-	r, b, held := holding(t, func(c *Config) { c.Gate = gates.Settings{Mode: gate.On, Wait: 0, Min: 1} },
-		"TARGET_MAX_CONNECTIONS", "1")
-	b.frees(r, held)
-	r.samplesAre(`ratelimiter_upstream_shed_total{kind="gate"}`, 0)
+	holding(t, func(c *Config) { c.Gate = gates.Settings{Mode: gate.On, Wait: 0, Min: 1} },
+		"TARGET_MAX_CONNECTIONS", "1").play(`
+		waits GET /; waiting 2; target answers; held,waits -> 200; metrics shed.gate=0`)
 }

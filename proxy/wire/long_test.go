@@ -1,77 +1,41 @@
 package wire
 
 import (
-	"strings"
+	"fmt"
 	"testing"
 	"time"
 
-	"weir/internal/test/testkit"
 	"weir/proxy/targets/gate"
 )
 
 // longKinds are requests that may hold their connections for long because of what their client sends.
 var longKinds = map[string]string{
-	"upgrades": "GET /held HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n",
-	"logins":   "GET /held HTTP/1.1\r\nHost: x\r\nAuthorization: Negotiate abc\r\n\r\n",
-	"uploads":  "POST /held HTTP/1.1\r\nHost: x\r\nContent-Length: 2000\r\n\r\n" + strings.Repeat("a", 2000),
-	"chunked": "POST /held HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n7d0\r\n" +
-		strings.Repeat("a", 2000) + "\r\n0\r\n\r\n",
+	"upgrades": `GET /held upgrade`,
+	"logins":   `GET /held Authorization="Negotiate abc"`,
+	"uploads":  `POST /held body*2000`,
+	"chunked":  `POST /held chunked*2000`,
 }
 
 // A target that treats such a request as any other works on no more of them than there are places, and
 // they wait in the line like others. Their connections are used again.
 func TestLongRequestsNeedPlaces(t *testing.T) {
-	const places, all = 3, 12
-	for name, text := range longKinds {
+	for name, asked := range longKinds {
 		t.Run(name, func(t *testing.T) {
-			b := newBarrier()
-			r := startWith(t, gated(places), newTarget(t, b.script).url(), "EVENT_LOOPS", "1", "BODY_BUFFER_BYTES", "1KiB")
-			var conns []*testkit.Conn
-			for range all {
-				c := r.dial()
-				c.Send(text)
-				conns = append(conns, c)
-			}
-			for range places {
-				b.next(t)
-			}
-			r.inLine(all - places)
-			g := r.loops.gate(r.Targets.All()[0])
-			if n := g.InFlight(); n != places || len(b.asked) > 0 {
-				t.Errorf("%d are in flight, %d too many at the target", n, len(b.asked))
-			}
-			for range all {
-				b.open <- true
-			}
-			for _, c := range conns {
-				c.Status(200)
-				c.Close()
-			}
-			checkBaseLine(r)
-			if g.Taken() != 0 || r.lines.Taken() != 0 {
-				t.Errorf("in the end %d places are taken, %d in the lines", g.Taken(), r.lines.Taken())
-			}
-			r.samplesAre("ratelimiter_upstream_streams", 0)
+			r := serveWith(t, gated(3), holds, "EVENT_LOOPS", "1", "BODY_BUFFER_BYTES", "1KiB")
+			r.play(fmt.Sprintf(`a*12 %s; target gets 3; line 9; target gets nothing`, asked))
+			r.equal("requests in flight", r.gate().InFlight(), 3)
+			r.play(`target answers 12; a* -> 200; rest; taken 0; metrics upstream_streams=0`)
 		})
 	}
 }
 
 // Without a place they are refused like others. The client may go on with its connection.
 func TestLongRequestsAreShed(t *testing.T) {
-	for name, text := range longKinds {
+	for name, asked := range longKinds {
 		t.Run(name, func(t *testing.T) {
-			r, b, held := holding(t, gatedFor(5*time.Millisecond), "BODY_BUFFER_BYTES", "1KiB")
-			c := r.dial()
-			c.Send(text)
-			if res, body := c.Status(503); res.Header.Get("X-Weir-Reason") != "gate" || res.Close {
-				t.Errorf("answered %v %q", res.Header, body)
-			}
-			b.open <- true
-			held.Status(200)
-			c.Ask(get, 200)
-			c.Close()
-			held.Close()
-			checkBaseLine(r)
+			holding(t, gatedFor(gate.On, 5*time.Millisecond), "BODY_BUFFER_BYTES", "1KiB").play(fmt.Sprintf(`
+				a %s -> 503 X-Weir-Reason=gate stays
+				target answers; held -> 200; a GET / -> 200; rest`, asked))
 		})
 	}
 }
@@ -79,84 +43,34 @@ func TestLongRequestsAreShed(t *testing.T) {
 // Every request on a private connection needs a place, too. One that is refused does not end the
 // client's login.
 func TestPrivateRequestsNeedPlaces(t *testing.T) {
-	const places, all = 3, 8
-	b := newBarrier()
-	target := newTarget(t, b.script)
-	r := startWith(t, gated(places), target.url(), "EVENT_LOOPS", "1")
-	var conns []*testkit.Conn
-	for range all {
-		c := r.dial()
-		c.Ask(login("Negotiate abc"), 200)
-		b.next(t)
-		conns = append(conns, c)
-	}
-	for _, c := range conns {
-		c.Send(request("/held"))
-	}
-	for range places {
-		b.next(t)
-	}
-	r.inLine(all - places)
-	r.until("between requests they are streams",
-		func() bool { return r.samples()["ratelimiter_upstream_streams"] == all-places })
-	leaves := conns[len(conns)-1]
-	conns = conns[:len(conns)-1]
-	leaves.Reset()
-	r.inLine(all - places - 1)
-	for range all - 1 {
-		b.open <- true
-	}
-	for _, c := range conns {
-		c.Status(200)
-	}
-	if n := target.opened.Load(); n != all {
-		t.Errorf("%d connections to the target, want %d", n, all)
-	}
-	for _, c := range conns {
-		c.Close()
-	}
-	checkBaseLine(r)
+	serveWith(t, gated(3), holds, "EVENT_LOOPS", "1").play(`
+		a*8 GET / Authorization="Negotiate abc" -> 200; target gets 8
+		a* GET /held; target gets 3; line 5; until upstream_streams=5 # they are that between requests
+		a8 resets; line 4
+		target answers 7; a* -> 200; target opened 8; rest`)
 }
 
 func TestPrivateConnectionOutlivesRefusals(t *testing.T) {
-	r, b, held := holding(t, gatedFor(5*time.Millisecond))
-	b.open <- true
-	held.Status(200)
-	private := r.dial()
-	private.Ask(login("Negotiate abc"), 200)
-	b.next(t)
-	opened := b.target.opened.Load()
-	held.Send(request("/held"))
-	b.next(t)
-	private.Ask(get, 503)
-	b.open <- true
-	held.Status(200)
-	private.Ask(get, 200)
-	b.next(t)
-	if n := b.target.opened.Load(); n > opened+1 {
+	r := holding(t, gatedFor(gate.On, 5*time.Millisecond))
+	r.play(`target answers; held -> 200; private GET / Authorization="Negotiate abc" -> 200; target gets /`)
+	opened := r.targets["target"].opened.Load()
+	r.play(`
+		held GET /held; target gets /held; private GET / -> 503
+		target answers; held -> 200; private GET / -> 200; target gets /; until upstream_streams=1`)
+	if n := r.targets["target"].opened.Load(); n > opened+1 {
 		t.Errorf("%d connections to the target were opened", n-opened)
 	}
-	r.until("it is kept", func() bool { return r.samples()["ratelimiter_upstream_streams"] == 1 })
 }
 
 // An upload is served when its own target has a place, whichever that is.
 func TestUploadStaysWithItsTarget(t *testing.T) {
-	r, a, b, held := holdBoth(t)
-	c := r.dial()
-	c.Send(strings.Replace(longKinds["uploads"], "/held", "/api", 1))
-	r.inLine(1)
-	a.gate.open <- true
-	b.gate.open <- true
-	c.Status(200)
-	for _, c := range held {
-		c.Status(200)
-	}
+	holdBoth(t).play(`c POST / body*2000; line 1; a answers; b answers; c,held1,held2 -> 200`)
 }
 
 // gatedFor gives each target one place, for which requests wait for a limited time.
-func gatedFor(wait time.Duration) func(c *Config) {
+func gatedFor(mode gate.Mode, wait time.Duration) func(c *Config) {
 	return func(c *Config) {
 		gated(1)(c)
-		c.Gate.Mode, c.Gate.Wait = gate.On, wait
+		c.Gate.Mode, c.Gate.Wait = mode, wait
 	}
 }

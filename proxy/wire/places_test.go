@@ -2,7 +2,6 @@ package wire
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -47,11 +46,10 @@ func TestLoopsSharePlaces(t *testing.T) {
 	for i := range open {
 		open[i] = make(chan bool, 20)
 	}
-	target := newTarget(t, each(func(c *targetConn, s *seen) {
+	r := serveWith(t, gated(6), each(func(c *targetConn, s *seen) {
 		await(t, open[strings.Index("01", s.target()[1:])])
 		c.echo(s)
 	}))
-	r := startWith(t, gated(6), target.url())
 	r.loops.each(func(s *loopServer, _ time.Time) { s.lineLooks = true }) // nobody looks after a line but who is told to
 	has := func(want [2]int) {
 		t.Helper()
@@ -65,19 +63,8 @@ func TestLoopsSharePlaces(t *testing.T) {
 			return got == want
 		})
 	}
-	var held []*testkit.Conn
-	ask := func(index int) {
-		c := r.dialOn(index)
-		c.Send(request("/" + strconv.Itoa(index)))
-		held = append(held, c)
-		r.waiting(len(held))
-	}
-	for range 6 {
-		ask(0)
-	}
-	for range 3 {
-		ask(0)
-		ask(1)
+	for n, index := range []int{0, 0, 0, 0, 0, 0, 0, 1, 0, 1, 0, 1} {
+		r.play(fmt.Sprintf(`c%[1]d@loop%[2]d GET /%[2]d; waiting %[1]d`, n+1, index))
 	}
 	has([2]int{6, 0})
 	for _, want := range [][2]int{{5, 1}, {4, 2}, {3, 3}, {3, 3}} {
@@ -88,26 +75,17 @@ func TestLoopsSharePlaces(t *testing.T) {
 		open[0] <- true
 		open[1] <- true
 	}
-	for _, c := range held {
-		c.Status(200)
-	}
+	r.play(`c* -> 200`)
 	has([2]int{0, 0})
-	if g := r.loops.gate(r.Targets.All()[0]); g.Taken() != 0 || g.Waiting.Load() != 0 {
-		t.Errorf("in the end %d places are taken, and %d wait", g.Taken(), g.Waiting.Load())
-	}
+	r.equal("places that are taken", r.gate().Taken(), 0)
+	r.equal("loops that wait", r.gate().Waiting.Load(), int64(0))
 }
 
 // A loop that has ejected the target finds out that it is back although another loop has all
 // places.
 func TestEjectedLoopProbes(t *testing.T) {
-	b := newBarrier()
-	r := startWith(t, gated(1), newTarget(t, b.script).url(), "EVENT_LOOPS", "2")
-	held := r.dialOn(0)
-	held.Send(request("/held"))
-	b.next(t)
-	queued := r.dialOn(0)
-	queued.Send(request("/queued"))
-	r.waiting(2)
+	r := serveWith(t, gated(1), holds)
+	r.play(`held@loop0 GET /held; target gets /held; queued@loop0 GET /queued; waiting 2`)
 	r.loops.each(func(s *loopServer, now time.Time) {
 		if s.loop.Index() == 1 {
 			at := s.targets.Targets()[0]
@@ -117,58 +95,38 @@ func TestEjectedLoopProbes(t *testing.T) {
 			at.Value.note(now)
 		}
 	})
-	probe := r.dialOn(1)
-	probe.Send(request("/probe"))
-	b.next(t)
-	for range 3 {
-		b.open <- true
-	}
-	for _, c := range []*testkit.Conn{held, queued, probe} {
-		c.Status(200)
-	}
+	r.play(`probe@loop1 GET /probe; target gets /probe; target answers; held,queued,probe -> 200`)
 }
 
 // An exchange whose answer becomes a stream gives its place to a waiting request.
 func TestLineIsServedWhenAStreamBegins(t *testing.T) {
-	asked, open := make(chan bool), make(chan bool)
-	target := newTarget(t, each(func(c *targetConn, s *seen) {
-		if s.target() == "/stream" {
-			asked <- true
-			<-open
-			c.say("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n")
+	serveWith(t, gated(1), each(func(c *targetConn, s *seen) {
+		if s.target() != "/stream" {
+			c.echo(s)
 			return
 		}
-		c.say("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
-	}))
-	r := startWith(t, gated(1), target.url(), "EVENT_LOOPS", "1")
-	r.lineUp(0, request("/stream"))
-	await(t, asked)
-	waits := r.lineUp(1, get)
-	open <- true
-	waits.Status(200)
+		c.hold(s)
+		c.say("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n")
+	}), "EVENT_LOOPS", "1").play(`
+		a GET /stream; target gets /stream; waits GET /; waiting 2; target answers; waits -> 200`)
 }
 
 // An exchange for which a connection is being made has a place; when its client leaves,
 // or the connect fails, the next one has it.
 func TestLineIsServedWhenAConnectComesToNothing(t *testing.T) {
 	t.Parallel()
-	for name, leaves := range map[string]bool{"its client leaves": true, "it fails": false} {
+	for name, end := range map[string][2]string{
+		"its client leaves": {`first resets; line 0`, `second -> 502`}, "it fails": {``, `first,second -> 502`},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // the kernel connects again after a second
-			addr, end := looptest.FullListener(t)
+			addr, connects := looptest.FullListener(t)
 			r := startWith(t, gated(1), "http://"+addr, "EVENT_LOOPS", "1", "TARGET_CONNECT_TIMEOUT", "10m",
 				"TARGET_TIMEOUT", "10m", "TARGET_WAIT_TIMEOUT", "10m")
-			first := r.lineUp(0, request("/first"))
-			second := r.lineUp(1, request("/second"))
-			if leaves {
-				first.Reset()
-				r.inLine(0)
-			}
-			end()
-			if !leaves {
-				first.Status(502)
-			}
-			second.Status(502)
+			r.play(`first GET /; waiting 1; second GET /; waiting 2`)
+			r.play(end[0])
+			connects()
+			r.play(end[1])
 		})
 	}
 }
@@ -176,18 +134,10 @@ func TestLineIsServedWhenAConnectComesToNothing(t *testing.T) {
 // A target that is up again according to checks serves requests that wait for another one.
 func TestLineIsServedByATargetThatIsBack(t *testing.T) {
 	t.Parallel() // several checks in a row, each of which may take as long as the interval
-	a, b := newMember(t, "a"), newMember(t, "b")
-	b.health.Store(503)
-	r := startWith(t, gated(1), a.url()+","+b.url(), "EVENT_LOOPS", "1", "TARGET_HEALTH_PATH", "/health",
-		"TARGET_HEALTH_INTERVAL", "500ms")
-	r.until("b is down", func() bool { return r.Targets.Status()[1].Status == "down" && r.known(b.url(), "down") })
-	r.lineUp(0, request("/held"))
-	a.gate.next(t)
-	waits := r.lineUp(1, get)
-	b.health.Store(200)
-	if _, body := waits.Status(200); body != "b" {
-		t.Errorf("answered by %s", body)
-	}
+	members(t, gated(1), "a b", "TARGET_HEALTH_PATH", "/health", "TARGET_HEALTH_INTERVAL", "500ms").play(`
+		b health 503; b is down
+		held GET /held; waiting 1; a gets /held; waits GET /; waiting 2
+		b health 200; waits -> 200 ="b"`)
 }
 
 // inLine waits until so many requests wait for a place at any target.
@@ -203,59 +153,30 @@ func (r *rig) inLine(n int) {
 // When the time of an ejection has passed, the target serves requests that wait for another one.
 func TestLineIsServedByATargetThatIsTriedAgain(t *testing.T) {
 	t.Parallel() // an ejection takes a second
-	a, b := newMember(t, "a"), newMember(t, "b")
-	r := startWith(t, gated(1), a.url()+","+b.url(), "EVENT_LOOPS", "1", "TARGET_IDLE_TIMEOUT", "1h")
-	for n := range 2 {
-		r.lineUp(n, request("/held"))
+	r := holdBoth(t, "TARGET_IDLE_TIMEOUT", "1h")
+	r.play(`b status 503; b answers`)
+	for r.statusOf(r.targets["b"]).Ejections == 0 { // b has the only place
+		r.play(`bad GET / -> 503`)
 	}
-	a.gate.next(t)
-	b.gate.next(t)
-	b.status.Store(503)
-	b.gate.open <- true
-	bad := r.dial()
-	for r.statusOf(b).Ejections == 0 { // b has the only place
-		bad.Ask(get, 503)
-	}
-	b.status.Store(200)
-	waits := r.dial()
-	waits.Send(get)
-	if _, body := waits.Status(200); body != "b" {
-		t.Errorf("answered by %s", body)
-	}
+	r.play(`b status 200; waits GET / -> 200 ="b"`)
 }
 
 // When the limit reaches the number of connections as many are served as there are
 // places. The others wait on where priorities and keys are told apart, and nobody who
 // comes later waits for a connection before them.
 func TestLineIsKeptWhenTheLimitIsReached(t *testing.T) {
-	r, b, _ := holding(t, gated(1), "TARGET_MAX_CONNECTIONS", "2")
-	var waits []*testkit.Conn
-	for n := 1; n < 5; n++ {
-		waits = append(waits, r.lineUp(n, request("/held")))
-	}
+	r := holding(t, gated(1), "TARGET_MAX_CONNECTIONS", "2")
+	r.play(`w1 GET /held; waiting 2; w2 GET /held; waiting 3; w3 GET /held; waiting 4; w4 GET /held; waiting 5`)
 	r.loops.each(func(s *loopServer, now time.Time) {
 		at := s.targets.Targets()[0].Value
 		at.gate.SetLimit(2)
 		at.serveNext(now)
 	})
-	b.next(t)
-	r.inLine(3)
-	waits = append(waits, r.lineUp(5, request("/held")))
-	r.inLine(4)
+	r.play(`target gets /held; line 3; w5 GET /held; waiting 6; line 4`)
 	before := r.Traffic()
 	time.Sleep(time.Millisecond)
 	if d := r.Traffic().Since(before); d.Bound > 0 || d.Taken == 0 {
 		t.Errorf("of %d the gate bounds %d, but it is the connections", d.Taken, d.Bound)
 	}
-	go func() {
-		for range 6 {
-			b.open <- true
-		}
-	}()
-	for range 4 {
-		b.next(t)
-	}
-	for _, c := range waits {
-		c.Status(200)
-	}
+	r.play(`target answers 6; target gets 4; w* -> 200`)
 }

@@ -1,32 +1,18 @@
 package wire
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"testing"
 	"time"
-
-	"weir/internal/test/testkit"
 )
 
 // startQueue runs a proxy with one rule that is a queue, before a target that says
 // who arrives.
-func startQueue(t *testing.T, limit string, env ...string) (*rig, *barrier) {
+func startQueue(t *testing.T, limit string, env ...string) *rig {
 	t.Helper()
-	g := newBarrier()
 	rules := ruleFile(t, `rules: [{id: q, match: {path: "/q/**"}, `+limit+`}]`)
-	return start(t, newTarget(t, g.script).url(), append(env, "RULES_FILE", rules)...), g
-}
-
-// places waits until the queue has given so many places and refused so many
-// requests.
-func (r *rig) places(given, refused int) {
-	r.t.Helper()
-	r.until(fmt.Sprintf("%d places given, %d requests refused", given, refused), func() bool {
-		s := r.samples()
-		return s[ruleMetric("q", "forwarded")] == float64(given) && s[ruleMetric("q", "rejected")] == float64(refused)
-	})
+	return serve(t, holds, append(env, "RULES_FILE", rules)...)
 }
 
 // Requests leave in the order in which they came, and none before its slot: the
@@ -37,19 +23,15 @@ func TestQueueIsInOrder(t *testing.T) {
 	for _, test := range []struct{ loops, connections string }{{"1", "1"}, {"2", "1024"}} {
 		t.Run(test.loops, func(t *testing.T) {
 			const rate, requests = 25, 10
-			r, g := startQueue(t, fmt.Sprintf("limit: {algorithm: leaky, capacity: 100, fillRate: %d}", rate),
+			r := startQueue(t, fmt.Sprintf("limit: {algorithm: leaky, capacity: 100, fillRate: %d}", rate),
 				"EVENT_LOOPS", test.loops, "TARGET_MAX_CONNECTIONS", test.connections)
 			began := time.Now()
-			var conns []*testkit.Conn
 			for i := range requests {
-				conn := r.dial()
-				conn.Send(request(fmt.Sprintf("/q/%d", i)))
-				r.places(i+1, 0)
-				conns = append(conns, conn)
+				r.play(fmt.Sprintf(`c%[1]d GET /q/%[1]d; until q.forwarded=%[2]d`, i, i+1))
 			}
 			for i := range requests {
 				var number int
-				if _, err := fmt.Sscanf(g.next(t), "/q/%d", &number); err != nil {
+				if _, err := fmt.Sscanf(r.targets["target"].gate.next(t), "/q/%d", &number); err != nil {
 					t.Fatal(err)
 				}
 				if test.loops == "1" && number != i {
@@ -59,11 +41,7 @@ func TestQueueIsInOrder(t *testing.T) {
 					t.Errorf("request %d is at the target before its slot", number)
 				}
 			}
-			for i, conn := range conns {
-				if _, body := conn.Status(200); body != echoOf("GET", fmt.Sprintf("/q/%d", i), "") {
-					t.Errorf("request %d got %q", i, body)
-				}
-			}
+			r.play(`c* -> 200 echo; metrics q.rejected=0`)
 		})
 	}
 }
@@ -71,24 +49,12 @@ func TestQueueIsInOrder(t *testing.T) {
 // A waiting request keeps its body and what is pipelined after it, and delays no other
 // connection.
 func TestQueuedRequestsAreWhole(t *testing.T) {
-	r, g := startQueue(t, "limit: {algorithm: leaky, capacity: 10, fillRate: 10}")
-	conn := r.dial()
-	conn.Send(request("/q/1") + "POST /q/2 HTTP/1.1\r\nHost: x\r\nContent-Length: 6\r\n\r\nabc")
-	conn.Status(200)
-	r.places(2, 0)
-	conn.Send("def" + request("/free") +
-		"POST /q/3 HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nxyz\r\n0\r\n\r\n")
-	for _, want := range []string{echoOf("POST", "/q/2", "abcdef"), echoOf("GET", "/free", ""),
-		echoOf("POST", "/q/3", "xyz")} {
-		if _, body := conn.Status(200); body != want {
-			t.Errorf("answered %q, want %q", body, want)
-		}
-	}
-	for _, want := range []string{"/q/1", "/q/2", "/free", "/q/3"} {
-		if got := g.next(t); got != want {
-			t.Errorf("%s is at the target, want %s", got, want)
-		}
-	}
+	startQueue(t, "limit: {algorithm: leaky, capacity: 10, fillRate: 10}").play(fmt.Sprintf(`
+		a GET /q/1 + "POST /q/2 HTTP/1.1\r\nHost: x\r\nContent-Length: 6\r\n\r\nabc"; a -> 200; until q.forwarded=2
+		a %q
+		a -> 200 =%q + 200 =%q + 200 =%q
+		target gets /q/1 /q/2 /free /q/3`, "def"+request("/free")+chunked("POST /q/3", "xyz"),
+		echoOf("POST", "/q/2", "abcdef"), echoOf("GET", "/free", ""), echoOf("POST", "/q/3", "xyz")))
 }
 
 // rarely is a queue in which only the first slot comes while the test runs.
@@ -96,110 +62,64 @@ const rarely = "limit: {algorithm: leaky, capacity: 2, fillRate: 0.001}"
 
 // A full queue refuses; a client that is gone frees its place.
 func TestQueueIsFull(t *testing.T) {
-	r, g := startQueue(t, rarely)
-	first, waits, leaves := r.dial(), r.dial(), r.dial()
-	first.Ask(request("/q/first"), 200)
-	waits.Send(request("/q/waits"))
-	r.places(2, 0)
-	leaves.Send(request("/q/leaves"))
-	r.places(3, 0)
-	first.Send(request("/q/full"))
-	res, body := first.Status(429)
-	fieldsAre(t, res.Header, "X-RateLimit-Limit", "2", "X-RateLimit-Remaining", "0", "RateLimit-Policy", `"q";q=2;w=2000`)
+	r := startQueue(t, rarely)
+	r.play(`
+		first GET /q/first -> 200
+		waits GET /q/waits; until q.forwarded=2; leaves GET /q/leaves; until q.forwarded=3
+		first GET /q/full -> 429 q 0 X-RateLimit-Limit=2 X-RateLimit-Remaining=0 RateLimit-Policy="\"q\";q=2;w=2000"
+		leaves resets; until requests_abandoned_total=1; leaves GET /q/again; until q.forwarded=4 q.rejected=1`)
+	slotIs(t, r.dial().Ask(request("/q/full"), 429), 1000)
+	r.play(`
+		leaves resets; until requests_abandoned_total=2; leaves GET /q/again; until q.forwarded=5 q.rejected=2
+		first GET /q/full -> 429; target gets /q/first; target gets nothing`)
+}
+
+// slotIs looks at the body of a refusal: the next slot is at most so many seconds away.
+func slotIs(t *testing.T, body string, most float64) {
+	t.Helper()
 	var told struct{ RetryAfter float64 }
-	if err := json.Unmarshal([]byte(body), &told); err != nil || told.RetryAfter <= 0 || told.RetryAfter > 1000 {
-		t.Errorf("refused with %s, want to be told of the next slot", body)
-	}
-	for i := range 2 {
-		leaves.Reset()
-		r.until("it is known that the client is gone",
-			func() bool { return r.samples()["ratelimiter_requests_abandoned_total"] == float64(i+1) })
-		leaves = r.dial()
-		leaves.Send(request("/q/again"))
-		r.places(4+i, 1+i)
-		first.Ask(request("/q/full"), 429)
-	}
-	if got := g.next(t); got != "/q/first" || len(g.asked) > 0 {
-		t.Errorf("%s and %d more are at the target, want the first only", got, len(g.asked))
+	if err := json.Unmarshal([]byte(body), &told); err != nil || told.RetryAfter <= 0 || told.RetryAfter > most {
+		t.Errorf("refused with %s, want to be told of the next slot, within %v s", body, most)
 	}
 }
 
 // maxDelay bounds how long a request may wait: here a slot and a half.
 func TestQueueOfThePatient(t *testing.T) {
-	r, _ := startQueue(t, "limit: {algorithm: leaky, capacity: 10, fillRate: 0.001}, maxDelay: 1500")
-	conn := r.dial()
-	conn.Ask(request("/q"), 200)
-	r.dial().Send(request("/q"))
-	r.places(2, 0)
-	var told struct{ RetryAfter float64 }
-	if body := conn.Ask(request("/q"), 429); json.Unmarshal([]byte(body), &told) != nil || told.RetryAfter <= 0 ||
-		told.RetryAfter > 500 {
-		t.Errorf("refused with %s, want to come when the queue is a slot and a half long", body)
-	}
+	r := startQueue(t, "limit: {algorithm: leaky, capacity: 10, fillRate: 0.001}, maxDelay: 1500")
+	r.play(`a GET /q -> 200; b GET /q; until q.forwarded=2`)
+	slotIs(t, r.dial().Ask(request("/q"), 429), 500)
 }
 
 // During a drain, waiting requests still get their slots.
 func TestDrainOfQueue(t *testing.T) {
 	t.Parallel() // a lingering close takes a second
-	r, _ := startQueue(t, "limit: {algorithm: leaky, capacity: 10, fillRate: 4}")
-	var conns []*testkit.Conn
-	for i := range 4 {
-		conn := r.dial()
-		conn.Send(request("/q"))
-		r.places(i+1, 0)
-		conns = append(conns, conn)
-	}
-	conns[0].Status(200)
-	if cut := r.drain(context.Background()); cut != 0 {
-		t.Errorf("%d connections were cut", cut)
-	}
-	for _, conn := range conns[1:] {
-		conn.Status(200)
-		conn.Closed()
-	}
+	startQueue(t, "limit: {algorithm: leaky, capacity: 10, fillRate: 4}").play(`
+		a GET /q; until q.forwarded=1; b GET /q; until q.forwarded=2; c GET /q; until q.forwarded=3
+		d GET /q; until q.forwarded=4; a -> 200; drain 0; b,c,d -> 200 + closed`)
 }
 
 // Requests that wait longer than DRAIN_TIMEOUT are cut.
 func TestDrainTimeoutOfQueue(t *testing.T) {
 	t.Parallel() // a lingering close takes a second
-	r, _ := startQueue(t, rarely, "DRAIN_TIMEOUT", "50ms", "DRAIN_GRACE", "10ms")
-	first := r.dial()
-	first.Ask(rawRequest("GET /q Connection=close"), 200)
-	first.Closed()
-	conn := r.dial()
-	conn.Send(request("/q"))
-	r.places(2, 0)
+	r := startQueue(t, rarely, "DRAIN_TIMEOUT", "50ms", "DRAIN_GRACE", "10ms")
+	r.play(`a GET /q Connection=close -> 200 + closed; b GET /q; until q.forwarded=2`)
 	r.until("only who waits is connected", func() bool { return r.group.Stats().Open.Load() == 1 })
-	if cut := r.drain(context.Background()); cut != 1 {
-		t.Errorf("%d connections were cut, want 1", cut)
-	}
-	conn.Closed()
+	r.play(`drain 1; b -> closed`)
 }
 
 // In several queues a request waits for the last of its slots, and a limit that
 // refuses it leaves the queues as they were.
 func TestQueuesTogether(t *testing.T) {
-	g := newBarrier()
-	r := start(t, newTarget(t, g.script).url(), "RULES_FILE", ruleFile(t, `rules:
+	serve(t, holds, "RULES_FILE", ruleFile(t, `rules:
 - {id: q, limit: {algorithm: leaky, capacity: 1, fillRate: 0.001}}
 - {id: fast, limit: {algorithm: leaky, capacity: 5, fillRate: 1000}}
-- {id: count, key: ["header:X-A"], limit: {algorithm: fixed, limit: 2, window: C}}`))
-	conn := r.dial()
-	play(conn, `GET /first X-A=1 -> 200 count 1`)
-	waits := r.dial()
-	waits.Send(rawRequest("GET /waits X-A=1"))
-	r.places(2, 0)
-	play(conn, `
+- {id: count, key: ["header:X-A"], limit: {algorithm: fixed, limit: 2, window: C}}`)).play(`
+		GET /first X-A=1 -> 200 count 1
+		waits GET /waits X-A=1; until q.forwarded=2
 		GET / X-A=1 -> 429 count 0
-		GET / X-A=2 -> 429 q 0`)
-	waits.Reset()
-	r.until("it is known that the client is gone",
-		func() bool { return r.samples()["ratelimiter_requests_abandoned_total"] == 1 })
-	play(conn, `GET / X-A=1 -> 429 count 0`) // what was counted stays counted
-	last := r.dial()
-	last.Send(rawRequest("GET /last X-A=2"))
-	r.places(3, 2) // the refusal by count booked no place
-	if got := g.next(t); got != "/first" || len(g.asked) > 0 {
-		t.Errorf("%s and %d more are at the target, want the first only", got, len(g.asked))
-	}
+		GET / X-A=2 -> 429 q 0
+		waits resets; until requests_abandoned_total=1
+		GET / X-A=1 -> 429 count 0                          # what was counted stays counted
+		last GET /last X-A=2; until q.forwarded=3 q.rejected=2 # the refusal by count booked no place
+		target gets /first; target gets nothing`)
 }

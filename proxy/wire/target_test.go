@@ -23,7 +23,6 @@ type fakeTarget struct {
 	t      *testing.T
 	script func(c *targetConn)
 	addr   string
-	name   string       // that a member answers with
 	gate   *barrier     // of holds
 	opened atomic.Int64 // connections ever
 	served atomic.Int64 // requests that were read, but for checks
@@ -202,12 +201,16 @@ func (c *targetConn) silence() { _, _ = c.Read(make([]byte, 1)) }
 func (c *targetConn) echo(s *seen) { c.say(echoAnswer(s)) }
 
 func echoAnswer(s *seen) string {
-	body := echoOf(s.method(), s.target(), s.body)
-	answer := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n", len(body))
-	if s.method() != "HEAD" {
-		answer += body
+	answer, body := "", echoOf(s.method(), s.target(), s.body)
+	if answer = answerOf(body); s.method() == "HEAD" {
+		answer = strings.TrimSuffix(answer, body)
 	}
 	return answer
+}
+
+// answerOf is an answer with a body of a known length.
+func answerOf(body string) string {
+	return fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 }
 
 // echoOf is what echo answers to a request.
@@ -236,6 +239,12 @@ func echoes(c *targetConn) { each((*targetConn).echo)(c) }
 // holds is the script of a target that tells of all requests, and answers those to /held when it is
 // let.
 func holds(c *targetConn) { each((*targetConn).holds)(c) }
+
+// hold tells of a request and waits until it may be answered.
+func (c *targetConn) hold(s *seen) {
+	c.at.gate.asked <- s.target()
+	c.at.gate.pass(c)
+}
 
 func (c *targetConn) holds(s *seen) { c.at.gate.holds(c, s) }
 

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"net/http"
@@ -22,7 +23,7 @@ type testClient struct {
 func (r *rig) clientStep(step []string) {
 	r.t.Helper()
 	if step[0] == strings.ToUpper(step[0]) {
-		step = slices.Insert(step, 0, "client")
+		step = append([]string{"client"}, step...)
 	}
 	say, want := step[1:], []string(nil)
 	if at := slices.Index(say, "->"); at >= 0 {
@@ -38,45 +39,46 @@ func (r *rig) clientStep(step []string) {
 	}
 }
 
-// clients returns the clients of a name, which connect unless they have.
+// clients returns the clients of some names, which connect unless they have.
 func (r *rig) clients(names string) (list []*testClient) {
 	r.t.Helper()
 	names, from, _ := strings.Cut(names, "@")
-	stem, count, group := strings.Cut(names, "*")
-	if group && count == "" {
-		for _, c := range r.connected {
-			if rest, ok := strings.CutPrefix(c.name, stem); ok && strings.Trim(rest, "0123456789") == "" {
-				list = append(list, c)
+	for name := range strings.SplitSeq(names, ",") {
+		stem, count, group := strings.Cut(name, "*")
+		switch {
+		case group && count == "":
+			for _, c := range r.connected {
+				if rest, ok := strings.CutPrefix(c.name, stem); ok && strings.Trim(rest, "0123456789") == "" {
+					list = append(list, c)
+				}
 			}
+		case group:
+			for i := range r.number(count) {
+				list = append(list, r.named(fmt.Sprint(stem, i+1), from))
+			}
+		default:
+			list = append(list, r.named(name, from))
 		}
-		return list
-	}
-	all := strings.Split(names, ",")
-	if group {
-		all = nil
-		for i := range r.number(count) {
-			all = append(all, fmt.Sprint(stem, i+1))
-		}
-	}
-	for _, name := range all {
-		at := slices.IndexFunc(r.connected, func(c *testClient) bool { return c.name == name })
-		if at < 0 {
-			at, r.connected = len(r.connected), append(r.connected, &testClient{Conn: r.dialled(from), name: name})
-		}
-		list = append(list, r.connected[at])
 	}
 	return list
 }
 
-// dialled connects from an address, or to a loop.
-func (r *rig) dialled(from string) *testkit.Conn {
+// named returns the client of a name, which connects from an address, or to a loop, unless it has.
+func (r *rig) named(name, from string) *testClient {
 	r.t.Helper()
-	if loop, ok := strings.CutPrefix(from, "loop"); ok {
-		return r.dialOn(r.number(loop))
-	} else if from == "" {
-		return r.dial()
+	for _, c := range r.connected {
+		if c.name == name {
+			return c
+		}
 	}
-	return r.dialFrom(from)
+	c := &testClient{name: name}
+	if loop, ok := strings.CutPrefix(from, "loop"); ok {
+		c.Conn = r.dialOn(r.number(loop))
+	} else {
+		c.Conn = r.dialFrom(cmp.Or(from, "127.0.0.1"))
+	}
+	r.connected = append(r.connected, c)
+	return c
 }
 
 // say sends requests, or ends the connection of a client.

@@ -10,6 +10,7 @@ import (
 
 	"weir/internal/test/testkit"
 	"weir/proxy/targets/gates"
+	"weir/proxy/targets/roster"
 )
 
 // A transcript is a conversation of clients and targets with a proxy, one step a line. What follows
@@ -34,7 +35,9 @@ import (
 //	target open 2                     waits until that many are open
 //	target served 2                   requests that it has read until now
 //	b status 503                      answers of a member; health 503: to checks
+//	b is down                         waits until the proxy and its loops know it
 //
+//	targets a b                       these are the proxy's targets from now on
 //	waiting 3                         waits until so many requests are busy at the targets or wait
 //	line 3                            waits until so many wait for a place of a gate
 //	taken 0                           no place of the gate is taken
@@ -146,6 +149,12 @@ func (r *rig) perform(step []string) {
 		r.until(strings.Join(rest, " "), func() bool { return len(r.differing(rest)) == 0 })
 	case "logged":
 		r.logged(rest)
+	case "targets":
+		var list []*roster.Target
+		for _, name := range rest {
+			list = append(list, r.targets[name].spec())
+		}
+		r.Targets.Set(list)
 	case "taken":
 		r.equal("places that are taken", r.gate().Taken(), r.number(rest[0]))
 		r.equal("places that the lines have", r.lines.Taken(), r.number(rest[0]))
@@ -265,6 +274,8 @@ func (r *rig) target(f *fakeTarget, step []string) {
 		r.until("the target's connections", func() bool { return f.open() == n })
 	case "served":
 		r.equal("requests at the target", f.served.Load(), int64(n))
+	case "is":
+		r.until("the proxy knows it", func() bool { return r.statusOf(f).Status == step[1] && r.known(f.url(), step[1]) })
 	case "status":
 		f.status.Store(int64(n))
 	case "health":

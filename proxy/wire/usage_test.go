@@ -62,7 +62,7 @@ func TestUsage(t *testing.T) {
 // A running proxy adds up also while nothing changes.
 func TestUsageOfARunningProxy(t *testing.T) {
 	for mode, binds := range map[gate.Mode]bool{gate.On: true, gate.Shadow: false, gate.Off: false} {
-		r, b, held := withGate(t, mode, time.Minute)
+		r := holding(t, gatedFor(mode, time.Minute))
 		before := r.Traffic()
 		var d report.Sum
 		for deadline := time.Now().Add(testkit.Patience); d.Taken < 20_000; time.Sleep(time.Millisecond) {
@@ -73,8 +73,7 @@ func TestUsageOfARunningProxy(t *testing.T) {
 		if (d.Bound > 0) != binds || (d.Places > 0) != (mode != gate.Off) || d.Targets != 1 {
 			t.Errorf("%v: %d taken of %d, %d bound, %d targets", mode, d.Taken, d.Places, d.Bound, d.Targets)
 		}
-		b.open <- true
-		held.Status(200)
+		r.play(`target answers; held -> 200`)
 	}
 }
 

@@ -12,9 +12,8 @@ import (
 // barrier is a target whose answers wait: each request that comes in shows on
 // asked, each value put into open lets one answer out.
 type barrier struct {
-	target *fakeTarget // of holding
-	asked  chan string
-	open   chan bool
+	asked chan string
+	open  chan bool
 }
 
 func newBarrier() *barrier {
@@ -36,38 +35,13 @@ func (b *barrier) holds(c *targetConn, s *seen) {
 	c.echo(s)
 }
 
-// withHeld runs a proxy on one loop, unless env says otherwise, whose target holds a request of the
+// holding runs a proxy on one loop, unless env says otherwise, whose target holds a request of the
 // client named held.
-func withHeld(t *testing.T, tweak func(c *Config), env ...string) *rig {
+func holding(t *testing.T, tweak func(c *Config), env ...string) *rig {
 	t.Helper()
 	r := serveWith(t, tweak, holds, append(env, "EVENT_LOOPS", "1")...)
 	r.play(`held GET /held; target gets /held`)
 	return r
-}
-
-// holding runs a proxy on one loop, unless env says otherwise, before a barrier that
-// holds a request of held.
-func holding(t *testing.T, tweak func(c *Config), env ...string) (r *rig, b *barrier, held *testkit.Conn) {
-	t.Helper()
-	b = newBarrier()
-	b.target = newTarget(t, b.script)
-	r = startWith(t, tweak, b.target.url(), append(env, "EVENT_LOOPS", "1")...)
-	held = r.dial()
-	held.Send(request("/held"))
-	b.next(t)
-	return r, b, held
-}
-
-// frees answers the held request while another one waits, which is then sent and answered. It
-// returns that one's connection.
-func (b *barrier) frees(r *rig, held *testkit.Conn) *testkit.Conn {
-	waits := r.dial()
-	waits.Send(request("/waits"))
-	r.waiting(2)
-	b.open <- true
-	held.Status(200)
-	waits.Status(200)
-	return waits
 }
 
 // pass waits until the gate opens, or the test is over.
@@ -125,7 +99,7 @@ func TestTargetConnectionsMax(t *testing.T) {
 // A request that has waited for a connection longer than TARGET_WAIT_TIMEOUT is answered 503.
 func TestWaitingTimesOut(t *testing.T) {
 	t.Parallel() // waits for the timeout, which a connect may take
-	withHeld(t, asSet, "TARGET_MAX_CONNECTIONS", "1", "TARGET_WAIT_TIMEOUT", "2s").play(`
+	holding(t, asSet, "TARGET_MAX_CONNECTIONS", "1", "TARGET_WAIT_TIMEOUT", "2s").play(`
 		b GET /held -> 503 Retry-After=1 "all connections to the target that this client may use are taken"
 		waiting 1; target answers; held -> 200; b GET / -> 200
 		metrics shed.busy=1 errors.timeout=0`)
@@ -134,7 +108,7 @@ func TestWaitingTimesOut(t *testing.T) {
 // The line is bounded: further requests are refused with 503, and so is the next request on the
 // same connection.
 func TestWaitersMax(t *testing.T) {
-	withHeld(t, func(c *Config) { c.WaitersPerLoop = 2 }, "TARGET_MAX_CONNECTIONS", "1").play(`
+	holding(t, func(c *Config) { c.WaitersPerLoop = 2 }, "TARGET_MAX_CONNECTIONS", "1").play(`
 		a,b GET /line; waiting 3
 		late GET /late + GET /later
 		late -> 503*2 Retry-After=1 stays "all connections to the target that this client may use are taken"
@@ -145,7 +119,7 @@ func TestWaitersMax(t *testing.T) {
 // A client that leaves while the target works is counted. The connection to the target is used
 // again when the target has answered.
 func TestClientLeaves(t *testing.T) {
-	withHeld(t, asSet).play(`
+	holding(t, asSet).play(`
 		held resets; until client_connections=0; waiting 1
 		target answers; waiting 0; GET / -> 200; rest
 		metrics requests_abandoned_total=1 forwarded=2; target opened 1`)
