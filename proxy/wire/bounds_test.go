@@ -23,7 +23,7 @@ func TestConnectionsMax(t *testing.T) {
 	if b, err := turnedAway.In.ReadByte(); err == nil {
 		t.Errorf("read %q", b)
 	}
-	r.samplesAre("ratelimiter_client_connections_refused_total", 1, "ratelimiter_client_connections", 3)
+	r.metrics(`client_connections_refused_total=1 client_connections=3`)
 	for _, conn := range in {
 		conn.Ask(get, 200)
 	}
@@ -141,7 +141,7 @@ func TestAnswerBodyBound(t *testing.T) {
 				}
 			}
 			if !test.closes {
-				r.samplesAre(`ratelimiter_upstream_errors_total{kind="closed"}`, 3)
+				r.metrics(`errors.closed=3`)
 			}
 		})
 	}

@@ -44,7 +44,7 @@ func TestMemoryBudget(t *testing.T) {
 	if _, body := held.Status(200); body != echoOf("GET", "/held", "") {
 		t.Errorf("what was under way is answered %q", body)
 	}
-	r.samplesAre("ratelimiter_memory_sheds_total", 1, "ratelimiter_store_decisions_total", 2)
+	r.metrics(`memory_sheds_total=1 store_decisions_total=2`)
 	runtime.KeepAlive(ballast)
 	ballast = nil
 	r.until("there is memory again", func() bool { return !r.memory.Shedding.Load() })
@@ -71,8 +71,7 @@ func TestConnectionsPerAddress(t *testing.T) {
 	for _, conn := range in {
 		conn.Ask(get, 200)
 	}
-	r.samplesAre("ratelimiter_client_connections_refused_address_total", 2,
-		"ratelimiter_client_connections_refused_total", 0)
+	r.metrics(`client_connections_refused_address_total=2 client_connections_refused_total=0`)
 	in[0].Close()
 	r.until("there is room", func() bool { return r.samples()["ratelimiter_client_connections"] == 7 })
 	r.dialFrom("127.0.0.2").Ask(get, 200)
@@ -103,8 +102,7 @@ func TestConnectionsShareOfOneClient(t *testing.T) {
 			t.Errorf("client %d finds no room", i+1)
 		}
 	}
-	r.samplesAre("ratelimiter_client_connections_refused_share_total", most+left,
-		"ratelimiter_client_connections_refused_total", 0)
+	r.metrics(`client_connections_refused_share_total=%d client_connections_refused_total=0`, most+left)
 	if n := r.log.Count("Connections were refused"); n != 1 {
 		r.until("a warning", func() bool { return r.log.Count("Connections were refused") == 1 })
 	}

@@ -48,9 +48,8 @@ func TestCandidate(t *testing.T) {
 	r.Tally.SetCandidate(nil)
 	conn.Ask(get, 429)
 	r.tried("0 0 0 0 0")
-	r.samplesAre(ruleMetric("candidate", "shadow_forwarded"), 3, ruleMetric("candidate", "shadow_rejected"), 5,
-		ruleMetric("candidate", "forwarded"), 0, ruleMetric("candidate", "rejected"), 0,
-		ruleMetric("global", "forwarded"), 5, ruleMetric("global", "rejected"), 5)
+	r.metrics(`candidate.shadow_forwarded=3 candidate.shadow_rejected=5 candidate.forwarded=0
+		candidate.rejected=0 global.forwarded=5 global.rejected=5`)
 }
 
 // What another rule refuses is charged to no rule, nor to the candidate.

@@ -19,7 +19,7 @@ func TestDisbelief(t *testing.T) {
 	for range 3 {
 		conn.Ask("GET / HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 6.6.6.6\r\nX_Real_IP: 6.6.6.6\r\nAccept: a\r\n\r\n", 200)
 	}
-	r.samplesAre(`ratelimiter_dropped_fields_total{reason="untrusted"}`, 6)
+	r.metrics(`dropped_fields_total{reason="untrusted"}=6`)
 	r.until("the log says so", func() bool {
 		return strings.Contains(r.log.String(), "level=WARN") &&
 			strings.Contains(r.log.String(), "set TRUSTED_PROXIES") && strings.Contains(r.log.String(), "address=127.0.0.1")
@@ -27,7 +27,7 @@ func TestDisbelief(t *testing.T) {
 
 	trusting := start(t, newTarget(t, echoes).url(), "TRUSTED_PROXIES", "127.0.0.0/8")
 	trusting.dial().Ask("GET / HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 6.6.6.6\r\n\r\n", 200)
-	trusting.samplesAre(`ratelimiter_dropped_fields_total{reason="untrusted"}`, 0)
+	trusting.metrics(`dropped_fields_total{reason="untrusted"}=0`)
 }
 
 // A trusted proxy that contradicts itself is told in the log, not by refusing its requests: clients
@@ -36,7 +36,7 @@ func TestDifferingOrigins(t *testing.T) {
 	t.Parallel() // housekeeping looks once a second
 	r := startRules(t, `rules: [{id: ip, key: [ip], limit: {algorithm: fixed, limit: 2, window: C}}]`,
 		"TRUSTED_PROXIES", "127.0.0.0/8")
-	play(r.dial(), `
+	r.play(`
 		GET / X-Forwarded-For=192.0.2.1 Forwarded=for=192.0.2.1 -> 200 ip 1
 		GET / Forwarded=for=192.0.2.1 -> 200 ip 0
 		GET / X-Real-IP=192.0.2.1 -> 429 ip 0
@@ -46,7 +46,7 @@ func TestDifferingOrigins(t *testing.T) {
 	if strings.Contains(r.log.String(), differ) {
 		t.Error("the log says so of addresses that are the same")
 	}
-	play(r.dial(), `
+	r.play(`
 		GET / X-Forwarded-For=192.0.2.3 Forwarded=for=192.0.2.4 -> 200 ip 1
 		GET / X-Forwarded-For=192.0.2.3 Forwarded=for=192.0.2.5 -> 200 ip 0
 		GET / X-Forwarded-For=192.0.2.3 Forwarded=for=192.0.2.6 -> 429 ip 0`)
@@ -147,8 +147,7 @@ func TestUnderscoredFields(t *testing.T) {
 		if got := strings.Join(names, " "); got != "Host "+test.forwarded+ours {
 			t.Errorf("%s: the target sees %s", test.word, got)
 		}
-		r.samplesAre(`ratelimiter_dropped_fields_total{reason="name"}`, test.dropped,
-			`ratelimiter_dropped_fields_total{reason="untrusted"}`, 1)
+		r.metrics(`dropped_fields_total{reason="name"}=%d dropped_fields_total{reason="untrusted"}=1`, test.dropped)
 	}
 }
 
@@ -170,6 +169,6 @@ func TestTrailersAreCounted(t *testing.T) {
 		if len(res.Trailer) > 0 || body != "ok" {
 			t.Errorf("answered %q with %v", body, res.Trailer)
 		}
-		r.samplesAre("ratelimiter_dropped_trailers_total", []int{0, 1, 2, 4}[i])
+		r.metrics(`dropped_trailers_total=%d`, []int{0, 1, 2, 4}[i])
 	}
 }

@@ -197,7 +197,7 @@ func TestLoop(t *testing.T) {
 	if body := r.dial().Ask(get, 508); body != `{"error":"the request has passed this proxy before"}`+"\n" {
 		t.Errorf("answered %q", body)
 	}
-	r.samplesAre(`ratelimiter_responses_total{code="508"}`, 2, "ratelimiter_store_decisions_total", 1)
+	r.metrics(`responses.508=2 store_decisions_total=1`)
 	for _, via := range []string{"Via: 1.1 weir", "Via: 1.0 a, HTTP/1.1 weir (b), 1.1 c",
 		"Via: 1.0 a\r\nVia: 1.1\tweir", "Connection: Via\r\nVia: 1.1 weir"} {
 		r.dial().Ask("GET / HTTP/1.1\r\nHost: x\r\n"+via+"\r\n\r\n", 508)

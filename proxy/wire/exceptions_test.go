@@ -14,7 +14,7 @@ func TestExemptRequests(t *testing.T) {
 	r := startRules(t, `rules:
 - {id: each, key: [ip], limit: {algorithm: fixed, limit: 2, window: C}}
 - {id: probes, exempt: true, match: {path: /health}}`, "EXEMPT", "/ready", "RATE_LIMIT_LIMIT", "3")
-	play(r.dial(), `
+	r.play(`
 		GET / -> 200 each 1
 		GET /health -> 200 -
 		GET / -> 200 each 0
@@ -22,20 +22,16 @@ func TestExemptRequests(t *testing.T) {
 		GET /health -> 200 -
 		GET /health/..%2fhealth -> 429 each 0
 		POST /ready -> 200 -`)
-	r.samplesAre(
-		`ratelimiter_requests_total{decision="forwarded"}`, 2, `ratelimiter_requests_total{decision="rejected"}`, 2,
-		`ratelimiter_exempt_requests_total{rule="probes"}`, 2, `ratelimiter_exempt_requests_total{rule="EXEMPT"}`, 1,
-		ruleMetric("global", "forwarded"), 2)
+	r.metrics(`forwarded=2 rejected=2 exempt.probes=2 exempt.EXEMPT=1 global.forwarded=2`)
 }
 
 // EXEMPT holds without any rules.
 func TestExemptWithoutRules(t *testing.T) {
 	r := start(t, newTarget(t, echoes).url(), "EXEMPT", "127.0.0.0/8", "RATE_LIMIT_LIMIT", "1")
-	play(r.dial(), `
+	r.play(`
 		GET / -> 200 -
 		GET / -> 200 -`)
-	r.samplesAre(`ratelimiter_exempt_requests_total{rule="EXEMPT"}`, 2,
-		`ratelimiter_requests_total{decision="forwarded"}`, 0)
+	r.metrics(`exempt.EXEMPT=2 forwarded=0`)
 }
 
 // The gate is for exempt requests too.
@@ -71,9 +67,9 @@ func TestPreflights(t *testing.T) {
 			GET / -> 429 a 0`,
 	} {
 		r := startRules(t, rules, "RATE_LIMIT_LIMIT", "2", "PREFLIGHT", setting)
-		play(r.dial(), script)
+		r.play(script)
 		if setting == "exempt" {
-			r.samplesAre(`ratelimiter_exempt_requests_total{rule="PREFLIGHT"}`, 2)
+			r.metrics(`exempt.PREFLIGHT=2`)
 		}
 	}
 }
@@ -86,8 +82,7 @@ func TestMissingKeys(t *testing.T) {
 - {id: skips, match: {path: /skips}, key: ["header:X-A"], missing: skip, limit: {algorithm: fixed, limit: 1, window: C}}
 - {id: refuses, match: {path: /refuses}, key: ["header:X-A"], missing: refuse, limit: {algorithm: fixed, limit: 1, window: C}}
 - {id: tries, match: {path: /tries}, key: ["header:X-A"], missing: refuse, mode: shadow, limit: {algorithm: fixed, limit: 1, window: C}}`, "RATE_LIMIT_LIMIT", "6")
-	c := r.dial()
-	play(c, `
+	r.play(`
 		GET /shares -> 200 shares 0
 		GET /shares -> 429 shares 0
 		GET /shares X-A=1 -> 200 shares 0
@@ -95,19 +90,13 @@ func TestMissingKeys(t *testing.T) {
 		GET /skips X-A=1 -> 200 skips 0
 		GET /skips X-A=1 -> 429 skips 0
 		POST /refuses -> 400 -
+		POST /refuses body=abc -> 400 - Retry-After= "the request lacks header:X-A, which the rule needs\",\"rule\":\"refuses\",\"missing\":\"header:X-A\"}\n"
 		GET /refuses X-A=1 -> 200 refuses 0
 		GET /tries -> 200 global 0`)
-	if status, fields, body := r.do("POST", "/refuses", "body"); status != 400 || fields.Get("Retry-After") != "" ||
-		body != `{"error":"the request lacks header:X-A, which the rule needs","rule":"refuses","missing":"header:X-A"}`+
-			"\n" {
-		t.Errorf("answered %d %v %s", status, fields, body)
-	}
-	r.samplesAre(
-		`ratelimiter_requests_total{decision="forwarded"}`, 6, `ratelimiter_requests_total{decision="rejected"}`, 4,
-		ruleMetric("shares", "rejected"), 1, ruleMetric("refuses", "forwarded"), 1, ruleMetric("refuses", "rejected"), 2,
-		ruleMetric("tries", "shadow_rejected"), 1, ruleMetric("global", "forwarded"), 6,
-		`ratelimiter_rule_key_missing_total{rule="shares",missing="share"}`, 2,
-		`ratelimiter_rule_key_missing_total{rule="refuses",missing="refuse"}`, 2)
+	r.metrics(`forwarded=6 rejected=4 shares.rejected=1 refuses.forwarded=1 refuses.rejected=2
+		tries.shadow_rejected=1 global.forwarded=6
+		rule_key_missing_total{rule="shares",missing="share"}=2
+		rule_key_missing_total{rule="refuses",missing="refuse"}=2`)
 	const shared = `msg="Requests without a part of the rule's key share one limit; missing: skip or refuse changes that" component=RateLimiter rule=shares`
 	const refused = `msg="Requests rejected: a part of the rule's key is missing" component=RateLimiter rule=refuses count=2`
 	r.Tally.NewReporter().Tick(time.Now())

@@ -119,16 +119,9 @@ func TestPutRules(t *testing.T) {
 // With RULES_FILE rules cannot be set by the API.
 func TestPutRulesOfFile(t *testing.T) {
 	file := ruleFile(t, "rules: [{id: k, limit: {algorithm: fixed, limit: 5, window: C}}]")
-	conn := start(t, newTarget(t, echoes).url(), "RULES_FILE", file).dial()
-	conn.Send(put("rules: []"))
-	if _, body := conn.Status(409); !strings.Contains(body, file) {
-		t.Errorf("told %s, want the file's name", body)
-	}
-	play(conn, `GET / -> 200 k 4`)
-	if got := conn.Ask(request("/config/rules"), 200); !strings.Contains(got, `"source":"file"`) ||
-		!strings.Contains(got, `"id":"k"`) {
-		t.Errorf("the rules in force are told as %s", got)
-	}
+	serve(t, echoes, "RULES_FILE", file).play(fmt.Sprintf(`
+		a %q -> 409 %q
+		GET / -> 200 k 4; GET /config/rules -> 200 "\"source\":\"file\"" "\"id\":\"k\""`, put("rules: []"), file))
 }
 
 // Both files are followed: what is broken changes nothing and says where it is.
@@ -213,11 +206,10 @@ func TestConfigMapIsFollowed(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := start(t, newTarget(t, echoes).url(), "RULES_FILE", file)
-	conn := r.dial()
-	play(conn, `GET / -> 200 k 4`)
+	r.play(`GET / -> 200 k 4`)
 	version("..two", 8)
 	r.until("the new rules are in force", func() bool { return r.rules.Active().Epoch == 2 })
-	play(conn, `GET / -> 200 k 6`)
+	r.play(`GET / -> 200 k 6`)
 }
 
 // Two rules are always changed together, so that either a is tight or b, and each

@@ -26,8 +26,7 @@ func TestTargetDown(t *testing.T) {
 			t.Errorf("answered %q", body)
 		}
 	}
-	r.samplesAre(`ratelimiter_upstream_errors_total{kind="connect_refused"}`, 3,
-		`ratelimiter_responses_total{code="502"}`, 3, `ratelimiter_requests_total{decision="forwarded"}`, 3)
+	r.metrics(`errors.connect_refused=3 responses.502=3 forwarded=3`)
 	target.start()
 	conn.Ask(get, 200)
 }
@@ -40,7 +39,7 @@ func TestTargetDoesNotAccept(t *testing.T) {
 	if body := conn.Ask(get, 504); !strings.Contains(body, "did not accept a connection in time") {
 		t.Errorf("answered %q", body)
 	}
-	r.samplesAre(`ratelimiter_upstream_errors_total{kind="connect_timeout"}`, 1)
+	r.metrics(`errors.connect_timeout=1`)
 }
 
 // A target that does not answer is given up after TARGET_TIMEOUT, with its
@@ -74,7 +73,7 @@ func TestTargetSlow(t *testing.T) {
 		conn.Ask(get, 200)
 	}
 	r.until("the silent connections are closed", func() bool { return silences.Load() == 2 })
-	r.samplesAre(`ratelimiter_upstream_errors_total{kind="timeout"}`, 2)
+	r.metrics(`errors.timeout=2`)
 }
 
 // What is no answer, or one of a known length that breaks off, becomes a 502 of the proxy's own;
@@ -107,7 +106,7 @@ func TestTargetFaulty(t *testing.T) {
 				t.Fatalf("answered %v %q %v", res, body, err)
 			}
 			conn.Ask("GET /again HTTP/1.1\r\nHost: x\r\n\r\n", 200)
-			r.samplesAre(`ratelimiter_upstream_errors_total{kind="`+test.kind+`"}`, 1, "ratelimiter_upstream_retries_total", 0)
+			r.metrics(`errors.%s=1 upstream_retries_total=0`, test.kind)
 			if n := target.opened.Load(); n != 2 {
 				t.Errorf("%d connections to the target, want one for the faulty answer and one behind it", n)
 			}
@@ -167,7 +166,7 @@ func TestStreamedAnswerFaulty(t *testing.T) {
 				}
 			}
 			r.dial().Ask(request("/again"), 200)
-			r.samplesAre(`ratelimiter_upstream_errors_total{kind="`+test.kind+`"}`, 2, "ratelimiter_upstream_retries_total", 0)
+			r.metrics(`errors.%s=2 upstream_retries_total=0`, test.kind)
 		})
 	}
 }
@@ -209,8 +208,7 @@ func TestRetry(t *testing.T) {
 			if len(attempts) != test.attempts {
 				t.Errorf("the target was asked %d times, want %d", len(attempts), test.attempts)
 			}
-			r.samplesAre("ratelimiter_upstream_retries_total", test.attempts-1,
-				`ratelimiter_requests_total{decision="forwarded"}`, 2, "ratelimiter_store_decisions_total", 2)
+			r.metrics(`upstream_retries_total=%d forwarded=2 store_decisions_total=2`, test.attempts-1)
 			conn.Ask(get, 200)
 		})
 	}

@@ -226,18 +226,6 @@ func (r *rig) samples() map[string]float64 {
 	return testkit.Samples(r.t, text.String())
 }
 
-// samplesAre fails unless the samples have these values; names and values in
-// turn.
-func (r *rig) samplesAre(want ...any) {
-	r.t.Helper()
-	got := r.samples()
-	for i := 0; i < len(want); i += 2 {
-		if name := want[i].(string); got[name] != float64(want[i+1].(int)) {
-			r.t.Errorf("%s is %v, want %v", name, got[name], want[i+1])
-		}
-	}
-}
-
 func (r *rig) dial() *testkit.Conn { return r.dialFrom("127.0.0.1") }
 
 // dialFrom connects from an address of the loopback network.

@@ -215,7 +215,7 @@ func TestPipelinedBehindUpgrade(t *testing.T) {
 	switched.Close()
 	refused.Close()
 	checkBaseLine(r)
-	r.samplesAre("ratelimiter_store_decisions_total", 3) // not one for the bytes in the tunnel
+	r.metrics(`store_decisions_total=3`) // not one for the bytes in the tunnel
 }
 
 // A dial that fails for want of something here says nothing about the target.
@@ -245,7 +245,7 @@ func TestNoPortsToDialFrom(t *testing.T) {
 			t.Errorf("answered %q", body)
 		}
 	}
-	r.samplesAre(`ratelimiter_upstream_shed_total{kind="no_resources"}`, 3)
+	r.metrics(`shed.no_resources=3`)
 	if n := r.log.Count("No descriptor or port is left"); n != 1 {
 		t.Errorf("logged %d times, want once a minute:\n%s", n, r.log)
 	}

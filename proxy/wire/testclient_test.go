@@ -230,7 +230,7 @@ func (r *rig) answer(c *testClient, status string, want []string) {
 //	api 7              the tightest limit is that of the rule api, of which 7 remains; - for none
 //	echo               what the target says of this very request
 //	closes, stays      whether it announces the close of the connection
-//	Name=value         a field that is there once; Name= for none, Name=* for any value
+//	Name=value         a field that is there once; Name=1|2 for either, Name= for none, Name=* for any
 //	"part", ="text"    a part of the body, or all of it
 //	size=9             its length
 func judge(res *http.Response, body string, q *question, want []string) (faults []string) {
@@ -267,8 +267,8 @@ func judge(res *http.Response, body string, q *question, want []string) (faults 
 		case value == "*":
 			claim(res.Header.Get(name) != "", "no %s", name)
 		default:
-			got := strings.Join(res.Header.Values(name), "|")
-			claim(got == value, "%s: %q, want %q", name, got, value)
+			got := strings.Join(res.Header.Values(name), "\n")
+			claim(slices.Contains(strings.Split(value, "|"), got), "%s: %q, want %q", name, got, value)
 		}
 	}
 	return faults

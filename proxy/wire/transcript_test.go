@@ -70,9 +70,10 @@ func (r *rig) play(script string) {
 
 // words splits a line at spaces outside of quotes. A ; at the end of a word is a word.
 func words(line string) (list []string) {
-	for line = strings.TrimSpace(line); line != "" && line[0] != '#'; line = strings.TrimLeft(line, " \t") {
+	const space = " \t\n"
+	for line = strings.TrimSpace(line); line != "" && line[0] != '#'; line = strings.TrimLeft(line, space) {
 		word := ""
-		for line != "" && line[0] != ' ' && line[0] != '\t' {
+		for line != "" && !strings.ContainsRune(space, rune(line[0])) {
 			part := line[:1]
 			if quoted, err := strconv.QuotedPrefix(line); err == nil && line[0] == '"' {
 				part = quoted
@@ -144,7 +145,7 @@ func (r *rig) perform(step []string) {
 	case "line":
 		r.inLine(r.number(rest[0]))
 	case "metrics":
-		r.metrics(rest...)
+		r.compare(rest)
 	case "until":
 		r.until(strings.Join(rest, " "), func() bool { return len(r.differing(rest)) == 0 })
 	case "logged":
@@ -194,8 +195,14 @@ func (r *rig) logged(want []string) {
 	r.until("it is logged", func() bool { return count() > 0 })
 }
 
-// metrics fails unless samples have these values, see sample.
-func (r *rig) metrics(want ...string) {
+// metrics is the step of a transcript.
+func (r *rig) metrics(format string, args ...any) {
+	r.t.Helper()
+	r.compare(words(fmt.Sprintf(format, args...)))
+}
+
+// compare fails unless samples have these values, see sample.
+func (r *rig) compare(want []string) {
 	r.t.Helper()
 	for _, fault := range r.differing(want) {
 		r.t.Errorf("%s\n%s", r.step, fault)

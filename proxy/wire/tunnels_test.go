@@ -96,8 +96,7 @@ func TestWebSocketEcho(t *testing.T) {
 	if err := c.Ping(reading); err != nil {
 		t.Errorf("ping: %v", err)
 	}
-	r.samplesAre("ratelimiter_client_connections", 1, `ratelimiter_responses_total{code="101"}`, 1,
-		`ratelimiter_requests_total{decision="forwarded"}`, 1, "ratelimiter_upstream_in_flight", 1)
+	r.metrics(`client_connections=1 responses.101=1 forwarded=1 upstream_in_flight=1`)
 	if err := c.Close(websocket.StatusGoingAway, "enough"); err != nil {
 		t.Errorf("close: %v", err)
 	}
