@@ -4,82 +4,44 @@ import (
 	"fmt"
 	"net"
 	"strings"
-	"sync/atomic"
 	"testing"
-
-	"weir/internal/test/testkit"
 )
 
 // Connections beyond MAX_CONNECTIONS are refused; those that are open are not affected, and each
 // one that closes makes room.
 func TestConnectionsMax(t *testing.T) {
-	r := start(t, newTarget(t, echoes).url(), "MAX_CONNECTIONS", "3")
-	var in []*testkit.Conn
-	for range 3 {
-		in = append(in, r.dial())
-		in[len(in)-1].Ask(get, 200)
-	}
-	turnedAway := r.dial()
-	if b, err := turnedAway.In.ReadByte(); err == nil {
-		t.Errorf("read %q", b)
-	}
-	r.metrics(`client_connections_refused_total=1 client_connections=3`)
-	for _, conn := range in {
-		conn.Ask(get, 200)
-	}
-	in[0].Close()
-	r.until("there is room", func() bool { return r.samples()["ratelimiter_client_connections"] == 2 })
-	r.dial().Ask(get, 200)
+	serve(t, echoes, "MAX_CONNECTIONS", "3").play(`
+		a*3 GET / -> 200; more -> gone; metrics client_connections_refused_total=1 client_connections=3
+		a* GET / -> 200; a1 closes; until client_connections=2; a1 GET / -> 200`)
 }
 
 // A body may have any size, however much of it is collected, unless BODY_MAX_BYTES bounds it.
 // Then one byte more is refused, at once if its length is announced.
 func TestRequestBodyBound(t *testing.T) {
 	t.Parallel()
-	post := func(n int) string {
-		return fmt.Sprintf("POST /p HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", n, strings.Repeat("a", n))
-	}
-	inChunks := func(n int) string { return chunked("POST /p", strings.Repeat("a", n)) }
 	for _, test := range []struct {
-		name    string
-		env     []string
-		request func(n int) string
-		most    int
-		bound   bool // one more is refused
+		name  string
+		env   []string
+		most  int
+		bound bool // one more is refused
 	}{
-		{"BODY_BUFFER_BYTES", []string{"BODY_BUFFER_BYTES", "1KiB"}, post, 1024, false},
-		{"BODY_BUFFER_BYTES in chunks", []string{"BODY_BUFFER_BYTES", "1KiB"}, inChunks, 1024, false},
-		{"256 KiB by default", nil, post, 256 << 10, false},
-		{"256 KiB by default in chunks", nil, inChunks, 256 << 10, false},
-		{"BODY_MAX_BYTES", []string{"BODY_MAX_BYTES", "100"}, post, 100, true},
-		{"BODY_MAX_BYTES in chunks", []string{"BODY_MAX_BYTES", "100"}, inChunks, 100, true},
-		{"BODY_MAX_BYTES beyond the buffer", []string{"BODY_BUFFER_BYTES", "1KiB", "BODY_MAX_BYTES", "300KiB"}, post,
-			300 << 10, true},
-		{"BODY_MAX_BYTES beyond the buffer in chunks", []string{"BODY_BUFFER_BYTES", "1KiB", "BODY_MAX_BYTES", "300KiB"},
-			inChunks, 300 << 10, true},
+		{"BODY_BUFFER_BYTES", []string{"BODY_BUFFER_BYTES", "1KiB"}, 1024, false},
+		{"256 KiB by default", nil, 256 << 10, false},
+		{"BODY_MAX_BYTES", []string{"BODY_MAX_BYTES", "100"}, 100, true},
+		{"BODY_MAX_BYTES beyond the buffer", []string{"BODY_BUFFER_BYTES", "1KiB", "BODY_MAX_BYTES", "300KiB"}, 300 << 10,
+			true},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel() // a lingering close takes a second
-			r := start(t, newTarget(t, echoes).url(), test.env...)
-			conn := r.dial()
-			passes := func(n int) {
-				if body := conn.Ask(test.request(n), 200); body != echoOf("POST", "/p", strings.Repeat("a", n)) {
-					t.Errorf("a body of %d bytes is answered %q", n, body)
-				}
-			}
-			passes(test.most)
-			if !test.bound {
-				passes(test.most + 1)
-				return
-			}
-			conn.Send(test.request(test.most + 1))
-			if res, body := conn.Status(413); !res.Close ||
-				body != `{"error":"the request body is larger than this proxy takes"}`+"\n" {
-				t.Errorf("answered %q, closes: %t", body, res.Close)
-			}
-			conn.Closed()
-			checkBaseLine(r)
-		})
+		beyond := `200 echo`
+		if test.bound {
+			beyond = `413 closes ="{\"error\":\"the request body is larger than this proxy takes\"}\n" + closed`
+		}
+		for _, framing := range []string{"body", "chunked"} {
+			t.Run(test.name+" "+framing, func(t *testing.T) {
+				t.Parallel() // a lingering close takes a second
+				serve(t, echoes, test.env...).play(fmt.Sprintf(`
+					a POST /p %s*%d -> 200 echo; a POST /p %[1]s*%[3]d -> %[4]s; rest`, framing, test.most, test.most+1, beyond))
+			})
+		}
 	}
 }
 
@@ -146,15 +108,8 @@ func TestAnswerBodyBound(t *testing.T) {
 		})
 	}
 	// A length is not a body: the answer to HEAD may tell any.
-	r := start(t, newTarget(t, says("HTTP/1.1 200 OK\r\nContent-Length: 99999999\r\n\r\n")).url(), "BODY_BUFFER_BYTES",
-		"1KiB")
-	conn := r.dial()
-	for range 2 {
-		conn.Send("HEAD / HTTP/1.1\r\nHost: x\r\n\r\n")
-		if res, _ := conn.Answer("HEAD"); res.StatusCode != 200 || res.ContentLength != 99999999 {
-			t.Errorf("answered %d with a length of %d", res.StatusCode, res.ContentLength)
-		}
-	}
+	serve(t, says("HTTP/1.1 200 OK\r\nContent-Length: 99999999\r\n\r\n"), "BODY_BUFFER_BYTES", "1KiB").play(`
+		2 x HEAD / -> 200 Content-Length=99999999`)
 }
 
 // headOf is a request whose head is exactly n bytes long.
@@ -188,13 +143,8 @@ func TestHeadBounds(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel() // a lingering close takes a second
-			conn := start(t, target, "HEAD_MAX_BYTES", test.most, "FIELDS_MAX", "5").dial()
-			conn.Ask(test.within, 200)
-			conn.Send(test.beyond)
-			if res, _ := conn.Status(test.status); !res.Close {
-				t.Error("the answer does not say that the connection closes")
-			}
-			conn.Closed()
+			start(t, target, "HEAD_MAX_BYTES", test.most, "FIELDS_MAX", "5").play(fmt.Sprintf(`
+				a %q -> 200; a %q -> %d closes + closed`, test.within, test.beyond, test.status))
 		})
 	}
 }
@@ -205,19 +155,19 @@ func TestAnswerHeadBounds(t *testing.T) {
 	const first, last = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n", "HTTP/1.1 204 No Content\r\n\r\n"
 	large := func(first string, n int) string { return filled(first+"Fill: ", "\r\n\r\n", n) }
 	for _, test := range []struct {
-		name           string
-		within, beyond string
-		env            []string
+		name                    string
+		within, beyond, answers string
+		env                     []string
 	}{
-		{"32 KiB by default", large(first, 32<<10), large(first, 32<<10+1), nil},
-		{"TARGET_HEAD_MAX_BYTES", large(first, 100<<10), large(first, 100<<10+1),
+		{"32 KiB by default", large(first, 32<<10), large(first, 32<<10+1), "200", nil},
+		{"TARGET_HEAD_MAX_BYTES", large(first, 100<<10), large(first, 100<<10+1), "200",
 			[]string{"TARGET_HEAD_MAX_BYTES", "100KiB"}},
 		{"200 fields by default", first + strings.Repeat("A: b\r\n", 199) + "\r\n",
-			first + strings.Repeat("A: b\r\n", 200) + "\r\n", nil},
+			first + strings.Repeat("A: b\r\n", 200) + "\r\n", "200", nil},
 		{"TARGET_FIELDS_MAX", first + "A: b\r\nA: b\r\n\r\n", first + "A: b\r\nA: b\r\nA: b\r\n\r\n",
-			[]string{"TARGET_FIELDS_MAX", "3"}},
+			"200", []string{"TARGET_FIELDS_MAX", "3"}},
 		{"interim answers", large("HTTP/1.1 103 x\r\n", 2<<10) + last, large("HTTP/1.1 103 x\r\n", 2<<10+1) + last,
-			[]string{"TARGET_HEAD_MAX_BYTES", "2KiB"}},
+			"103 + 204", []string{"TARGET_HEAD_MAX_BYTES", "2KiB"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			target := newTarget(t, func(c *targetConn) {
@@ -227,18 +177,8 @@ func TestAnswerHeadBounds(t *testing.T) {
 					}
 				}
 			})
-			conn := start(t, target.url(), test.env...).dial()
-			conn.Send(request("/within"))
-			res, _ := conn.Answer("GET")
-			if res.StatusCode == 103 {
-				res, _ = conn.Answer("GET")
-			}
-			if res.StatusCode/100 != 2 {
-				t.Errorf("a head at the bound is answered %d", res.StatusCode)
-			}
-			if body := conn.Ask(request("/beyond"), 502); !strings.Contains(body, "not valid HTTP") {
-				t.Errorf("a head beyond the bound is answered %q", body)
-			}
+			start(t, target.url(), test.env...).play(fmt.Sprintf(`
+				GET /within -> %s; GET /beyond -> 502 "not valid HTTP"`, test.answers))
 		})
 	}
 }
@@ -246,41 +186,26 @@ func TestAnswerHeadBounds(t *testing.T) {
 // Slow clients get an answer that says so; idle connections are just closed.
 func TestClientTimeouts(t *testing.T) {
 	t.Parallel()
-	const soon = "50ms"
 	for _, test := range []struct {
 		name, sent string
-		env        []string
-		status     int // 0: closed without a word
+		setting    string // that is short
+		answer     string
 	}{
-		{"half a head", "GET / HTTP/1.1\r\nHo", []string{"HEAD_TIMEOUT", soon}, 408},
-		{"half a body", "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nab", []string{"BODY_TIMEOUT", soon}, 408},
-		{"half a chunk", "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab",
-			[]string{"BODY_TIMEOUT", soon}, 408},
-		{"half a body for an own endpoint", "POST /reload HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nab",
-			[]string{"BODY_TIMEOUT", soon}, 408},
-		{"nothing", "", []string{"IDLE_TIMEOUT", soon}, 0},
-		{"an empty line", "\r\n", []string{"IDLE_TIMEOUT", soon}, 0},
+		{"half a head", `"GET / HTTP/1.1\r\nHo"`, "HEAD_TIMEOUT", `408 closes + closed`},
+		{"half a body", `POST / Content-Length=5 part=ab`, "BODY_TIMEOUT", `408 closes + closed`},
+		{"half a chunk", `POST / Transfer-Encoding=chunked part="5\r\nab"`, "BODY_TIMEOUT", `408 closes + closed`},
+		{"half a body for an own endpoint", `POST /reload Content-Length=5 part=ab`, "BODY_TIMEOUT", `408 closes + closed`},
+		{"nothing", `""`, "IDLE_TIMEOUT", `closed`},
+		{"an empty line", `"\r\n"`, "IDLE_TIMEOUT", `closed`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel() // a lingering close takes a second
-			r := start(t, newTarget(t, echoes).url(), test.env...)
-			conn := r.dial()
-			conn.Send(test.sent)
-			if test.status != 0 {
-				if res, _ := conn.Status(test.status); !res.Close {
-					t.Error("the answer does not say that the connection closes")
-				}
-			}
-			conn.Closed()
-			checkBaseLine(r)
+			serve(t, echoes, test.setting, "50ms").play(fmt.Sprintf(`a %s -> %s; rest`, test.sent, test.answer))
 		})
 	}
 	t.Run("between requests", func(t *testing.T) {
 		t.Parallel()
-		r := start(t, newTarget(t, echoes).url(), "IDLE_TIMEOUT", "3s") // from the connect on, too
-		conn := r.dial()
-		conn.Ask(get, 200)
-		conn.Closed()
+		serve(t, echoes, "IDLE_TIMEOUT", "3s").play(`a GET / -> 200 + closed`) // from the connect on, too
 	})
 }
 
@@ -288,12 +213,7 @@ func TestClientTimeouts(t *testing.T) {
 // its requests are held back meanwhile.
 func TestClientDoesNotRead(t *testing.T) {
 	body := strings.Repeat("a", 200<<10)
-	var reached atomic.Int64
-	target := newTarget(t, each(func(c *targetConn, s *seen) {
-		reached.Add(1)
-		c.say(fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(body), body))
-	}))
-	r := start(t, target.url(), "WRITE_TIMEOUT", "100ms")
+	r := serve(t, says(answerOf(body)), "WRITE_TIMEOUT", "100ms")
 	conn := r.dial()
 	if err := conn.Conn.(*net.TCPConn).SetReadBuffer(4 << 10); err != nil {
 		t.Fatal(err)
@@ -304,10 +224,8 @@ func TestClientDoesNotRead(t *testing.T) {
 		neighbour.Ask(request("/actuator/health"), 200)
 		return r.samples()["ratelimiter_client_connections"] == 1
 	})
-	if n := reached.Load(); n == 0 || n > 200 {
+	if n := r.targets["target"].served.Load(); n == 0 || n > 200 {
 		t.Errorf("%d of 1000 requests were forwarded for a client that takes no answer", n)
 	}
-	if n := r.group.Stats().Stalled.Load(); n != 1 {
-		t.Errorf("%d connections were closed for want of progress", n)
-	}
+	r.metrics(`client_stalls_total=1`)
 }

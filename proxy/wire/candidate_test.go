@@ -27,7 +27,7 @@ func (r *rig) tried(want string) {
 
 // The candidate is asked about every request, and refuses none. Its counts are separate.
 func TestCandidate(t *testing.T) {
-	r := start(t, newTarget(t, echoes).url(), "RATE_LIMIT_LIMIT", "5")
+	r := serve(t, echoes, "RATE_LIMIT_LIMIT", "5")
 	conn := r.dial()
 	conn.Ask(get, 200)
 	if _, there := r.samples()[ruleMetric("candidate", "forwarded")]; there {
@@ -55,7 +55,7 @@ func TestCandidate(t *testing.T) {
 // What another rule refuses is charged to no rule, nor to the candidate.
 func TestCandidateBesideRules(t *testing.T) {
 	rules := ruleFile(t, `rules: [{id: tight, match: {path: "/tight"}, limit: {algorithm: fixed, limit: 2, window: C}}]`)
-	r := start(t, newTarget(t, echoes).url(), "RULES_FILE", rules, "RATE_LIMIT_LIMIT", "5")
+	r := serve(t, echoes, "RULES_FILE", rules, "RATE_LIMIT_LIMIT", "5")
 	r.Tally.SetCandidate(limitOf(t, 4))
 	conn := r.dial()
 	for i := range 10 {

@@ -14,7 +14,7 @@ import (
 // private address makes them the log says what is likely missing.
 func TestDisbelief(t *testing.T) {
 	t.Parallel() // housekeeping looks once a second
-	r := start(t, newTarget(t, echoes).url())
+	r := serve(t, echoes)
 	conn := r.dial()
 	for range 3 {
 		conn.Ask("GET / HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 6.6.6.6\r\nX_Real_IP: 6.6.6.6\r\nAccept: a\r\n\r\n", 200)
@@ -25,7 +25,7 @@ func TestDisbelief(t *testing.T) {
 			strings.Contains(r.log.String(), "set TRUSTED_PROXIES") && strings.Contains(r.log.String(), "address=127.0.0.1")
 	})
 
-	trusting := start(t, newTarget(t, echoes).url(), "TRUSTED_PROXIES", "127.0.0.0/8")
+	trusting := serve(t, echoes, "TRUSTED_PROXIES", "127.0.0.0/8")
 	trusting.dial().Ask("GET / HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 6.6.6.6\r\n\r\n", 200)
 	trusting.metrics(`dropped_fields_total{reason="untrusted"}=0`)
 }

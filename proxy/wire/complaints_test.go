@@ -49,7 +49,7 @@ func TestGarbledAnswersAreLogged(t *testing.T) {
 // A request that has passed a proxy of the same name is logged.
 func TestLoopIsLogged(t *testing.T) {
 	t.Parallel() // housekeeping looks once a second
-	r := start(t, newTarget(t, echoes).url())
+	r := serve(t, echoes)
 	r.dial().Ask("GET / HTTP/1.1\r\nHost: x\r\nVia: 1.1 weir\r\n\r\n", 508)
 	const logged = "Requests had passed this proxy before"
 	r.until("it is logged", func() bool { return len(r.log.Lines(logged)) > 0 })

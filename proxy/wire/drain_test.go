@@ -71,7 +71,7 @@ func ends(conn *testkit.Conn, want string) {
 // A client that was idle when draining began may have a request on its way: it
 // is answered.
 func TestDrainAnswersWhatIsOnItsWay(t *testing.T) {
-	r := start(t, newTarget(t, echoes).url())
+	r := serve(t, echoes)
 	conn := r.dial()
 	conn.Ask(get, 200)
 	drained := make(chan bool, len(r.loops))
@@ -217,7 +217,7 @@ func TestIdleTargetConnectionMaxAge(t *testing.T) {
 // The last answer that a client connection gets announces the close, and the
 // connections that end so are counted.
 func TestConnectionMaxRequests(t *testing.T) {
-	r := start(t, newTarget(t, echoes).url(), "CONNECTION_MAX_REQUESTS", "3")
+	r := serve(t, echoes, "CONNECTION_MAX_REQUESTS", "3")
 	conn := r.dial()
 	for range 2 {
 		conn.Ask(get, 200)
@@ -229,7 +229,7 @@ func TestConnectionMaxRequests(t *testing.T) {
 
 // As does the first answer after the connection's time.
 func TestConnectionMaxAge(t *testing.T) {
-	conn := start(t, newTarget(t, echoes).url(), "CONNECTION_MAX_AGE", "1us").dial()
+	conn := serve(t, echoes, "CONNECTION_MAX_AGE", "1us").dial()
 	conn.Send(get)
 	ends(conn, echoOf("GET", "/api", ""))
 }

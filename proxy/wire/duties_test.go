@@ -42,7 +42,7 @@ const added = "X-Forwarded-For: 127.0.0.1\r\nX-Forwarded-Proto: http\r\nX-Forwar
 
 // TestDuties is what becomes of requests, as the target sees them.
 func TestDuties(t *testing.T) {
-	r := start(t, newTarget(t, mirrors).url())
+	r := serve(t, mirrors)
 	trusting := []string{"TRUSTED_PROXIES", "127.0.0.0/8"}
 	for _, test := range []struct {
 		name, sent, seen string // heads without their ends; seen "": refused
@@ -160,7 +160,7 @@ func TestDuties(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			proxy := r
 			if test.env != nil {
-				proxy = start(t, newTarget(t, mirrors).url(), test.env...)
+				proxy = serve(t, mirrors, test.env...)
 			}
 			conn := proxy.dial()
 			conn.T = t

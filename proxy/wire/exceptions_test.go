@@ -27,7 +27,7 @@ func TestExemptRequests(t *testing.T) {
 
 // EXEMPT holds without any rules.
 func TestExemptWithoutRules(t *testing.T) {
-	r := start(t, newTarget(t, echoes).url(), "EXEMPT", "127.0.0.0/8", "RATE_LIMIT_LIMIT", "1")
+	r := serve(t, echoes, "EXEMPT", "127.0.0.0/8", "RATE_LIMIT_LIMIT", "1")
 	r.play(`
 		GET / -> 200 -
 		GET / -> 200 -`)

@@ -96,67 +96,33 @@ func answersOnce(text string, closes bool) func(c *targetConn) {
 // Interim answers are passed on before the final one, immediately, and only to clients that
 // support them.
 func TestInterimAnswers(t *testing.T) {
-	g := newBarrier()
-	target := newTarget(t, each(func(c *targetConn, s *seen) {
+	serve(t, each(func(c *targetConn, s *seen) {
 		c.say("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n")
-		g.pass(c)
+		c.at.gate.pass(c)
 		c.echo(s)
-	}))
-	r := start(t, target.url())
-	conn := r.dial()
-	conn.Send(get)
-	if res, _ := conn.Status(103); res.Header.Get("Link") != "</a>" {
-		t.Errorf("hints: %v", res.Header)
-	}
-	g.open <- true
-	conn.Status(200)
-	old := r.dial()
-	old.Send("GET / HTTP/1.0\r\n\r\n")
-	g.open <- true
-	old.Status(200)
-	old.Closed()
+	})).play(`
+		a GET / -> 103 Link=</a>; target answers; a -> 200
+		old GET / HTTP/1.0; target answers; old -> 200 + closed`)
 }
 
 // A client that waits for 100 gets it once the limiter has admitted the
 // request, and 429 without having to send its body otherwise.
 func TestExpectContinue(t *testing.T) {
-	r := start(t, newTarget(t, echoes).url(), "RATE_LIMIT_LIMIT", "1")
-	conn := r.dial()
-	const head = "PUT /p HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n"
-	conn.Send(head)
-	conn.Status(100)
-	if body := conn.Ask("abc", 200); body != echoOf("PUT", "/p", "abc") {
-		t.Errorf("answered %q", body)
-	}
-	conn.Send(head)
-	if res, _ := conn.Status(429); !res.Close {
-		t.Error("the rest of the connection cannot be read, and goes on")
-	}
-	conn.Closed()
+	serve(t, echoes, "RATE_LIMIT_LIMIT", "1").play(fmt.Sprintf(`
+		a PUT /p Expect=100-continue Content-Length=3 -> 100; a "abc"; a -> 200 =%q
+		a PUT /p Expect=100-continue Content-Length=3 -> 429 closes + closed`, echoOf("PUT", "/p", "abc")))
 }
 
 // A refused upload that is still on its way is answered, however large, and the
 // answer is not lost to a reset.
 func TestRefusedUpload(t *testing.T) {
 	for _, size := range []int{200_000, 4_000_000} {
-		for name, head := range map[string]string{
-			"length": fmt.Sprintf("Content-Length: %d\r\n\r\n", size),
-			"chunks": fmt.Sprintf("Transfer-Encoding: chunked\r\n\r\n%x\r\n", size),
-		} {
-			t.Run(fmt.Sprintf("%s %d", name, size), func(t *testing.T) {
+		for _, framing := range []string{"body", "chunked"} {
+			t.Run(fmt.Sprintf("%s %d", framing, size), func(t *testing.T) {
 				t.Parallel() // a lingering close takes a second
-				r := start(t, newTarget(t, echoes).url(), "RATE_LIMIT_LIMIT", "1")
-				conn := r.dial()
-				conn.Ask(get, 200)
-				conn.Send("POST /p HTTP/1.1\r\nHost: x\r\n" + head)
 				// The proxy may close before it has taken everything.
-				_, _ = conn.Write([]byte(strings.Repeat("a", size)))
-				if res, _ := conn.Status(429); !res.Close {
-					t.Error("the answer does not say that the connection closes")
-				}
-				if err := over(conn); err != nil {
-					t.Error(err)
-				}
+				serve(t, echoes, "RATE_LIMIT_LIMIT", "1").play(fmt.Sprintf(`
+					GET / -> 200; POST /p %s*%d -> 429 closes + gone`, framing, size))
 			})
 		}
 	}

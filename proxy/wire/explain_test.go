@@ -76,7 +76,7 @@ func put(rules string) string {
 // Rules that are put count for the very next request. What was consumed stays
 // consumed while only numbers change; another window or algorithm counts by itself.
 func TestPutRules(t *testing.T) {
-	r := start(t, newTarget(t, echoes).url())
+	r := serve(t, echoes)
 	conn := r.dial()
 	rules := func(limit string) string {
 		return `{"rules":[{"id":"k","key":["header:X-K"],"limit":` + limit + `}]}`
@@ -133,7 +133,7 @@ func TestFilesAreFollowed(t *testing.T) {
 	file, clients := filepath.Join(dir, "rules.yaml"), filepath.Join(dir, "clients.json")
 	replaceFile(t, file, rulesText(fmt.Sprintf(rules, 5)))
 	replaceFile(t, clients, clientText(`{"acme":{"algorithm":"fixed","limit":50,"window":C}}`))
-	r := start(t, newTarget(t, echoes).url(), "RULES_FILE", file, "CLIENTS_FILE", clients)
+	r := serve(t, echoes, "RULES_FILE", file, "CLIENTS_FILE", clients)
 	conn := r.dial()
 	limits := func(other, acme string) {
 		t.Helper()
@@ -205,7 +205,7 @@ func TestConfigMapIsFollowed(t *testing.T) {
 	if err := os.Symlink("..data/rules.yaml", file); err != nil {
 		t.Fatal(err)
 	}
-	r := start(t, newTarget(t, echoes).url(), "RULES_FILE", file)
+	r := serve(t, echoes, "RULES_FILE", file)
 	r.play(`GET / -> 200 k 4`)
 	version("..two", 8)
 	r.until("the new rules are in force", func() bool { return r.rules.Active().Epoch == 2 })
@@ -223,7 +223,7 @@ func TestChangeUnderLoad(t *testing.T) {
 - {id: a, limit: {algorithm: fixed, limit: %d, window: C}, cost: %d}
 - {id: b, limit: {algorithm: fixed, limit: %d, window: C}, cost: %d}`, a, cost, b, cost)
 	}
-	r := start(t, newTarget(t, echoes).url())
+	r := serve(t, echoes)
 	ops := r.dial()
 	ops.Ask(put(pair(tight, wide, 1)), 200)
 	allowed := map[string]bool{`"a";q=1000000;w=3153600000`: true, `"b";q=1000000;w=3153600000`: true}

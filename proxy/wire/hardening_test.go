@@ -95,7 +95,7 @@ func trickles(text, piece string) func(io.Writer) {
 func TestAttacks(t *testing.T) {
 	for _, test := range attacks {
 		t.Run(test.name, func(t *testing.T) {
-			r := start(t, newTarget(t, echoes).url(), test.env...)
+			r := serve(t, echoes, test.env...)
 			neighbour := r.dial()
 			neighbour.Ask(get, 200)
 			end := watchHeap(t, 8<<20+attackers*attackerHeap)

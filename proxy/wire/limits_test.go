@@ -33,7 +33,7 @@ func between(t *testing.T, what, text string, began time.Time) {
 
 // The exact fields and bodies that clients receive.
 func TestLimitFields(t *testing.T) {
-	r := start(t, newTarget(t, echoes).url(), "RATE_LIMIT_LIMIT", "2")
+	r := serve(t, echoes, "RATE_LIMIT_LIMIT", "2")
 	conn := r.dial()
 	const policy = `"global";q=2;w=3153600000`
 	for left := 1; left >= 0; left-- {
@@ -202,7 +202,7 @@ func post(config string) string {
 // when only the amount changes; each window and algorithm counts by itself, also
 // when the limit changes back.
 func TestChangeCountsForTheNextRequest(t *testing.T) {
-	r := start(t, newTarget(t, echoes).url(), "RATE_LIMIT_LIMIT", "3")
+	r := serve(t, echoes, "RATE_LIMIT_LIMIT", "3")
 	conn := r.dial()
 	fixed := func(limit int) string {
 		return post(fmt.Sprintf(`{"algorithm":"fixed","limit":%d,"window":3153600000}`, limit))
@@ -231,7 +231,7 @@ func TestChangeCountsForTheNextRequest(t *testing.T) {
 
 // Only the latest refusals are remembered.
 func TestDecisionsAreForgotten(t *testing.T) {
-	r := start(t, newTarget(t, echoes).url(), "RATE_LIMIT_LIMIT", "1", "EVENT_LOOPS", "1")
+	r := serve(t, echoes, "RATE_LIMIT_LIMIT", "1", "EVENT_LOOPS", "1")
 	conn := r.dial()
 	conn.Ask(get, 200)
 	var ids []string
@@ -255,7 +255,7 @@ func TestDecisionsAreForgotten(t *testing.T) {
 // Refusals are logged together, with their number, never one by one.
 func TestRefusalsAreLogged(t *testing.T) {
 	t.Parallel() // waits for a second
-	r := start(t, newTarget(t, echoes).url(), "RATE_LIMIT_LIMIT", "1")
+	r := serve(t, echoes, "RATE_LIMIT_LIMIT", "1")
 	conn := r.dial()
 	conn.Send(strings.Repeat(get, 31))
 	for range 31 {

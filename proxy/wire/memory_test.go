@@ -58,7 +58,7 @@ func TestMemoryIsCountedForItsClient(t *testing.T) {
 				strings.Repeat("a", some), "192.0.2.1", some},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			r := start(t, newTarget(t, g.script).url(), "TRUSTED_PROXIES", "127.0.0.3/32")
+			r := serve(t, g.script, "TRUSTED_PROXIES", "127.0.0.3/32")
 			from := test.client
 			if strings.Contains(test.name, "trusted") {
 				from = "127.0.0.3"

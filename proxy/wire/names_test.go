@@ -66,23 +66,12 @@ func TestEachAddressIsATarget(t *testing.T) {
 	dns := testkit.NewNameServer(t, "svc.test", "127.0.0.2 127.0.0.3 127.0.0.4")
 	r := startNamed(t, port, dns.Resolver().LookupNetIP, "HOST_HEADER", "target")
 	r.addressed(port, "127.0.0.2", "127.0.0.3", "127.0.0.4")
-	conn := r.dial()
-	for range 30 {
-		conn.Send(get)
-		if res, _ := conn.Status(200); res.Header.Get("X-Host") != "svc.test:"+port {
-			t.Fatalf("the target was told Host %s", res.Header.Get("X-Host"))
-		}
-	}
-	for ip, m := range all {
-		if n := m.served.Load(); n != 10 {
-			t.Errorf("%s got %d of 30 requests", ip, n)
-		}
-	}
-	// Each has a health of its own.
-	all["127.0.0.3"].kill()
-	for range 6 {
-		conn.Ask(get, 200)
-	}
+	r.targets = all
+	r.play(fmt.Sprintf(`
+		30 x GET / -> 200 X-Host=svc.test:%s
+		127.0.0.2 served 10; 127.0.0.3 served 10; 127.0.0.4 served 10
+		127.0.0.3 stops # each has a health of its own
+		6 x GET / -> 200`, port))
 	for _, st := range r.Targets.Status() {
 		if want := map[bool]string{true: "down",
 			false: "up"}[strings.HasPrefix(st.Address, "127.0.0.3:")]; st.Status != want {
@@ -136,15 +125,11 @@ func TestLookupsFail(t *testing.T) {
 			r := startNamed(t, port, dns.Resolver().LookupNetIP)
 			r.addressed(port, "127.0.0.2")
 			dns.Say(test.code, "")
-			sample := `ratelimiter_upstream_lookups_total{result="` + test.result + `"}`
-			r.until("lookups find nothing", func() bool { return r.samples()[sample] >= 5 })
+			r.play(fmt.Sprintf(`until upstream_lookups_total{result=%q}>=5`, test.result))
 			r.addressed(port, "127.0.0.2")
-			r.dial().Ask(get, 200)
+			r.play(`GET / -> 200`)
 			dns.Say(testkit.NoError, "127.0.0.2")
-			r.until("the name resolves again", func() bool { return strings.Contains(r.log.String(), "resolves again") })
-			if n := strings.Count(r.log.String(), "A target's name does not resolve"); n != 1 {
-				t.Errorf("told %d times: %s", n, r.log)
-			}
+			r.play(`logged "resolves again"; logged 1 "A target's name does not resolve"`)
 		})
 	}
 	if all["127.0.0.2"].served.Load() != 3 {

@@ -15,7 +15,7 @@ import (
 // Own endpoints stand in line with what is forwarded: answers come in the order
 // of the requests.
 func TestOwnEndpointsInOrder(t *testing.T) {
-	r := start(t, newTarget(t, echoes).url())
+	r := serve(t, echoes)
 	conn := r.dial()
 	const body = `{"algorithm":"fixed","limit":77,"window":3153600000}`
 	conn.Send(request("/a") + request("/metrics") + request("/b") +
@@ -43,7 +43,7 @@ func TestOwnEndpointsInOrder(t *testing.T) {
 }
 
 func TestOwnEndpoints(t *testing.T) {
-	r := start(t, newTarget(t, echoes).url(), "RATE_LIMIT_LIMIT", "1")
+	r := serve(t, echoes, "RATE_LIMIT_LIMIT", "1")
 	conn := r.dial()
 	conn.Ask(get, 200)
 	conn.Ask(get, 429) // the limit is not for own endpoints
@@ -75,7 +75,7 @@ func TestOwnEndpoints(t *testing.T) {
 
 // Paths that only resemble those of own endpoints are the target's.
 func TestPathsOfTheTarget(t *testing.T) {
-	r := start(t, newTarget(t, echoes).url())
+	r := serve(t, echoes)
 	conn := r.dial()
 	for _, path := range []string{"/actuator/beans", "/actuator", "/actuator/health/liveness", "/config/",
 		"/config/limit", "/config/limits/", "/config/decisions", "/deferred/1", "/reload/"} {
@@ -87,7 +87,7 @@ func TestPathsOfTheTarget(t *testing.T) {
 
 // A body for an own endpoint has its own bound, whatever its framing.
 func TestOwnEndpointBody(t *testing.T) {
-	r := start(t, newTarget(t, echoes).url(), "BODY_BUFFER_BYTES", "1KiB")
+	r := serve(t, echoes, "BODY_BUFFER_BYTES", "1KiB")
 	config := `{"algorithm":"fixed","limit":7,"window":60}`
 	fits := config + strings.Repeat(" ", store.DocumentBytesMax-len(config))
 	for _, test := range []struct {
@@ -122,7 +122,7 @@ func chunked(line, body string) string {
 }
 
 func TestMetricsInGzip(t *testing.T) {
-	r := start(t, newTarget(t, echoes).url())
+	r := serve(t, echoes)
 	conn := r.dial()
 	conn.Send("GET /metrics HTTP/1.1\r\nHost: x\r\nAccept-Encoding: gzip\r\n\r\n" + get)
 	res, body := conn.Status(200)
@@ -207,7 +207,7 @@ func TestMetrics(t *testing.T) {
 // Every family of contracts that this proxy has so far is there, typed and
 // explained.
 func TestMetricFamilies(t *testing.T) {
-	r := start(t, newTarget(t, echoes).url())
+	r := serve(t, echoes)
 	r.do("GET", "/api", "")
 	_, _, text := r.do("GET", "/metrics", "")
 	for name, kind := range map[string]string{
@@ -234,7 +234,7 @@ func TestMetricFamilies(t *testing.T) {
 // wait; further ones are refused at once. Other clients and health are answered nevertheless, and
 // the data path is not affected.
 func TestOwnEndpointsOverload(t *testing.T) {
-	r := start(t, newTarget(t, echoes).url())
+	r := serve(t, echoes)
 	const places, more = (ownWorkers + ownWaitingMax) / 2, 20
 	answers := make(chan *http.Response, places+more)
 	for range places + more {
@@ -276,7 +276,7 @@ func TestOwnEndpointsOverload(t *testing.T) {
 
 // A client may leave while an own endpoint works for it.
 func TestClientLeavesOwnEndpoint(t *testing.T) {
-	r := start(t, newTarget(t, echoes).url())
+	r := serve(t, echoes)
 	conn := r.dial()
 	conn.Send(request("/config/adaptive"))
 	r.until("it works", func() bool { return r.holding.Load() == 1 })

@@ -146,7 +146,7 @@ func TestClients(t *testing.T) {
 // whom the file does not name has the global limit only.
 func TestBuiltInRuleForClients(t *testing.T) {
 	clients := clientFile(t, `{"acme":{"algorithm":"fixed","limit":2,"window":C}}`)
-	r := start(t, newTarget(t, echoes).url(), "CLIENTS_FILE", clients, "CLIENT_KEY", "query:client",
+	r := serve(t, echoes, "CLIENTS_FILE", clients, "CLIENT_KEY", "query:client",
 		"RATE_LIMIT_LIMIT", "100")
 	r.play(`
 		GET /?client=acme -> 200 clients 1

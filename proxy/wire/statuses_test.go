@@ -4,10 +4,8 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"net/netip"
 	"os"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -77,21 +75,16 @@ func TestStatuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // lingering closes take a second
-			script := w.target
-			if script == nil {
-				script = echoes
-			}
-			target := newTarget(t, script)
-			if w.target == nil {
-				target.kill()
-			}
-			targets := target.url()
+			targets := map[string]*fakeTarget{"target": newTarget(t, w.target)}
 			if w.two {
-				other := newTarget(t, echoes)
-				other.kill()
-				targets += "," + other.url()
+				targets["other"] = newTarget(t, nil)
 			}
-			r := start(t, targets, w.env...)
+			for _, f := range targets {
+				if f.script == nil {
+					f.kill()
+				}
+			}
+			r := before(t, asSet, targets, w.env...)
 			conn := r.dial()
 			conn.Send(w.sent)
 			res, body := conn.Status(w.status)
@@ -115,107 +108,60 @@ func TestStatuses(t *testing.T) {
 // Pipelined requests are answered in their order, however long each takes, and
 // with bodies between them.
 func TestPipelining(t *testing.T) {
-	g := newBarrier()
-	r := start(t, newTarget(t, g.script).url())
-	conn := r.dial()
-	var sent strings.Builder
-	const n = 50
-	for i := range n {
+	var asked []string
+	for i := range 50 {
 		path := fmt.Sprintf("/%d", i)
 		if i%7 == 0 {
 			path = "/held" + path
-			g.open <- true
 		}
 		if i%3 == 0 {
-			sent.WriteString(chunked("PUT "+path, path))
+			asked = append(asked, fmt.Sprintf(`PUT %[1]s chunked=%[1]s`, path))
 		} else {
-			sent.WriteString(request(path))
+			asked = append(asked, `GET `+path)
 		}
 	}
-	conn.Send(sent.String())
-	for i := range n {
-		method, path, body := "GET", fmt.Sprintf("/%d", i), ""
-		if i%7 == 0 {
-			path = "/held" + path
-		}
-		if i%3 == 0 {
-			method, body = "PUT", path
-		}
-		if _, got := conn.Status(200); got != echoOf(method, path, body) {
-			t.Fatalf("answer %d is %q", i, got)
-		}
-	}
+	serve(t, holds).play(fmt.Sprintf(`target answers 8; a %s
+		a -> 200*50 echo`, strings.Join(asked, " + ")))
 }
 
 // A request that asks for a switch of protocols is not repeated: the target may
 // have switched.
 func TestRetryOfUpgrade(t *testing.T) {
-	var asked []int64
-	target := newTarget(t, func(c *targetConn) {
+	serve(t, func(c *targetConn) {
 		for s := c.next(); s != nil; s = c.next() {
 			if strings.Contains(s.raw, "Upgrade: websocket\r\n") {
-				asked = append(asked, c.number)
+				c.at.gate.asked <- fmt.Sprint(c.number)
 				return
 			}
 			c.echo(s)
 		}
-	})
-	conn := start(t, target.url(), "EVENT_LOOPS", "1").dial()
-	conn.Ask(get, 200)
-	conn.Ask("GET / HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n", 502)
-	target.kill()
-	if !slices.Equal(asked, []int64{1}) {
-		t.Errorf("the target was asked on connections %v, want only the first", asked)
-	}
+	}, "EVENT_LOOPS", "1").play(`
+		a GET / -> 200; a GET / upgrade -> 502; target stops; target gets 1; target gets nothing`)
 }
 
 // What a client sends behind a request for another protocol is held until the
 // target has answered: it belongs to the new protocol, or is the next request.
 func TestPipelinedBehindUpgrade(t *testing.T) {
-	const ask = "GET /up HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n"
-	g := newBarrier()
-	target := newTarget(t, func(c *targetConn) {
+	serve(t, func(c *targetConn) {
 		for s := c.next(); s != nil; s = c.next() {
-			if s.target() != "/up" {
+			if !strings.HasPrefix(s.target(), "/up") {
 				c.echo(s)
 				continue
 			}
 			if len(c.unread) > 0 {
 				c.t.Errorf("behind the request came %q", c.unread)
 			}
-			g.asked <- s.target()
-			if <-g.open {
+			if c.hold(s); s.target() == "/up/switch" {
 				c.say("HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n")
 				_, _ = io.Copy(c, io.MultiReader(strings.NewReader(string(c.unread)), c.Conn))
 				return
 			}
 			c.say("HTTP/1.1 426 Upgrade Required\r\nContent-Length: 2\r\n\r\nno")
 		}
-	})
-	r := start(t, target.url())
-	refused := r.dial()
-	refused.Send(ask + request("/next"))
-	g.next(t)
-	g.open <- false
-	refused.Status(426)
-	if _, body := refused.Status(200); body != echoOf("GET", "/next", "") {
-		t.Errorf("the next request is answered %q", body)
-	}
-	switched := r.dial()
-	switched.Send(ask + request("/next"))
-	g.next(t)
-	g.open <- true
-	if res, err := http.ReadResponse(switched.In, nil); err != nil || res.StatusCode != 101 {
-		t.Fatalf("answered %v, %v", res, err)
-	}
-	back := make([]byte, len(request("/next")))
-	if _, err := io.ReadFull(switched.In, back); err != nil || string(back) != request("/next") {
-		t.Errorf("the tunnel gave back %q, %v", back, err)
-	}
-	switched.Close()
-	refused.Close()
-	checkBaseLine(r)
-	r.metrics(`store_decisions_total=3`) // not one for the bytes in the tunnel
+	}).play(fmt.Sprintf(`
+		refused GET /up upgrade + GET /next; target gets /up; target answers; refused -> 426 + 200 echo
+		switched GET /up/switch upgrade + GET /next; target gets /up/switch; target answers; switched -> 101 + takes %q
+		rest; metrics store_decisions_total=3 # not one for the bytes in the tunnel`, request("/next")))
 }
 
 // A dial that fails for want of something here says nothing about the target.
@@ -238,15 +184,7 @@ func TestDialFault(t *testing.T) {
 
 // Without a port or descriptor to connect with, clients hear what is missing, and so does the log.
 func TestNoPortsToDialFrom(t *testing.T) {
-	r := startWith(t, func(c *Config) { c.Loop.Sources = []netip.Addr{netip.MustParseAddr("192.0.2.1")} },
-		newTarget(t, echoes).url())
-	for range 3 {
-		if body := r.dial().Ask(get, 503); !strings.Contains(body, "no descriptors or ports left") {
-			t.Errorf("answered %q", body)
-		}
-	}
-	r.metrics(`shed.no_resources=3`)
-	if n := r.log.Count("No descriptor or port is left"); n != 1 {
-		t.Errorf("logged %d times, want once a minute:\n%s", n, r.log)
-	}
+	serveWith(t, func(c *Config) { c.Loop.Sources = []netip.Addr{netip.MustParseAddr("192.0.2.1")} }, echoes).play(`
+		3 x GET / -> 503 "no descriptors or ports left"
+		metrics shed.no_resources=3; logged 1 "No descriptor or port is left" # once a minute`)
 }

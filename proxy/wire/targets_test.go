@@ -17,79 +17,47 @@ import (
 	"weir/proxy/targets/roster"
 )
 
-// pair starts two targets and a proxy before them, over one loop.
-func pair(t *testing.T, env ...string) (r *rig, one, two *fakeTarget) {
-	one, two = newTarget(t, echoes), newTarget(t, echoes)
-	return start(t, one.url()+","+two.url(), append(env, "EVENT_LOOPS", "1")...), one, two
+// pair starts two targets, named a and b, and a proxy before them, over one loop.
+func pair(t *testing.T, tweak func(c *Config), env ...string) *rig {
+	return before(t, tweak, map[string]*fakeTarget{"a": newTarget(t, echoes), "b": newTarget(t, echoes)},
+		append(env, "EVENT_LOOPS", "1")...)
 }
 
 // Several targets take turns.
 func TestRoundRobin(t *testing.T) {
-	var counts [2]atomic.Int64
-	script := func(i int) func(c *targetConn) {
-		return each(func(c *targetConn, s *seen) {
-			counts[i].Add(1)
-			c.echo(s)
-		})
-	}
-	one, two := newTarget(t, script(0)), newTarget(t, script(1))
-	r := start(t, one.url()+","+two.url(), "EVENT_LOOPS", "1", "TARGET_BALANCE", "round_robin")
-	conn := r.dial()
-	for range 10 {
-		conn.Ask(get, 200)
-	}
-	if counts[0].Load() != 5 || counts[1].Load() != 5 {
-		t.Errorf("%d and %d of 10 requests", counts[0].Load(), counts[1].Load())
-	}
+	pair(t, asSet, "TARGET_BALANCE", "round_robin").play(`
+		10 x GET / -> 200
+		a served 5; b served 5`)
 }
 
 // A request that cannot reach its target goes to another one, whatever its
 // method: nothing of it was sent. It is charged once. The target is then left
 // alone for a while; when the other one goes, it is tried all the same.
 func TestOneOfTwoTargetsIsDown(t *testing.T) {
-	r, one, two := pair(t, "TARGET_BALANCE", "round_robin")
-	one.kill()
-	conn := r.dial()
-	for i := range 6 {
-		path := fmt.Sprintf("/p/%d", i)
-		if body := conn.Ask("POST "+path+" HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nab",
-			200); body != echoOf("POST", path, "ab") {
-			t.Errorf("answered %q", body)
-		}
-	}
-	s := r.samples()
-	ejections := r.Targets.Status()[0].Ejections
-	if retries := s["ratelimiter_upstream_retries_total"]; retries == 0 || retries > 3 || retries != float64(ejections) {
+	r := pair(t, asSet, "TARGET_BALANCE", "round_robin")
+	r.play(`
+		a stops
+		6 x POST /p body=ab -> 200 echo
+		metrics store_decisions_total=6 forwarded=6`)
+	retries, ejections := r.samples()["ratelimiter_upstream_retries_total"], r.Targets.Status()[0].Ejections
+	if retries == 0 || retries > 3 || retries != float64(ejections) {
 		t.Errorf("%v of 6 requests were sent elsewhere, of a target ejected %d times", retries, ejections)
 	}
-	r.metrics(`store_decisions_total=6 forwarded=6`)
-	if up := r.Targets.Up(); up[one.addr] || !up[two.addr] {
+	if up := r.Targets.Up(); up[r.targets["a"].addr] || !up[r.targets["b"].addr] {
 		t.Errorf("targets up: %v", up)
 	}
-	one.start()
-	two.kill()
-	for range 4 {
-		conn.Ask(get, 200)
-	}
+	r.play(`
+		a starts; b stops
+		4 x GET / -> 200`)
 }
 
 // If all of several targets are down, a request tries each of them once and gets an error.
 func TestAllTargetsAreDown(t *testing.T) {
-	r, one, two := pair(t)
-	one.kill()
-	two.kill()
-	conn := r.dial()
-	for range 4 {
-		conn.Send(get)
-		res, body := conn.Status(503)
-		if res.Header.Get("Retry-After") != "1" || res.Close || body != `{"error":"no target can be reached"}`+"\n" {
-			t.Errorf("answered %v %q, closes: %t", res.Header, body, res.Close)
-		}
-	}
-	r.metrics(`errors.no_target=4 responses.503=4 forwarded=4`)
-	r.waiting(0)
-	two.start()
-	conn.Ask(get, 200) // passive ejection keeps nobody away who is the last
+	pair(t, asSet).play(`
+		a stops; b stops
+		4 x GET / -> 503 Retry-After=1 stays ="{\"error\":\"no target can be reached\"}\n"
+		metrics errors.no_target=4 responses.503=4 forwarded=4; waiting 0
+		b starts; GET / -> 200 # passive ejection keeps nobody away who is the last`)
 }
 
 // Whether any target can be reached is found out without requests.
@@ -97,19 +65,15 @@ func TestReachable(t *testing.T) {
 	t.Parallel() // looks once a second
 	var reachable atomic.Bool
 	reachable.Store(true)
-	one, two := newTarget(t, echoes), newTarget(t, echoes)
-	r := startWith(t, func(c *Config) { c.Roster.Reachable = reachable.Store }, one.url()+","+two.url(), "EVENT_LOOPS",
-		"1")
-	one.kill()
-	two.kill()
-	r.dial().Ask(get, 503)
+	r := pair(t, func(c *Config) { c.Roster.Reachable = reachable.Store })
+	r.play(`a stops; b stops; GET / -> 503`)
 	r.until("no target can be reached", func() bool { return !reachable.Load() })
-	if up := r.Targets.Up(); up[one.addr] || up[two.addr] {
+	if up := r.Targets.Up(); up[r.targets["a"].addr] || up[r.targets["b"].addr] {
 		t.Errorf("targets up: %v", up)
 	}
-	two.start()
+	r.play(`b starts`)
 	r.until("a target can be reached again", reachable.Load)
-	r.dial().Ask(get, 200)
+	r.play(`GET / -> 200`)
 }
 
 // Targets that cannot be reached are probed at the same time: none has to wait
@@ -165,7 +129,7 @@ func manyTargets(port int) (list []*roster.Target) {
 // Long lists are replaced by others; a target that is named twice is one, and one that
 // stays has its place.
 func TestManyTargets(t *testing.T) {
-	r := start(t, newTarget(t, echoes).url(), "EVENT_LOOPS", "1")
+	r := serve(t, echoes, "EVENT_LOOPS", "1")
 	first, second := manyTargets(1), manyTargets(2)
 	for _, list := range [][]*roster.Target{first, append(first, first[0]), append(second, first[7]), second} {
 		r.Targets.Set(list)
