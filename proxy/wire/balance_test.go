@@ -148,7 +148,7 @@ func TestActiveChecks(t *testing.T) {
 		a health 500; a is down
 		10 x GET / -> 200 ="b"
 		b health 404; b is down; b served 10
-		3 x GET / -> 503 Retry-After=1 stays ="{\"error\":\"no target can be reached\"}\n"
+		3 x GET / -> 503 Retry-After=1 stays error="no target can be reached"
 		a served 0; b served 10`)
 	checked(a, "down")
 	checked(b, "down")

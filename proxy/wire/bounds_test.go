@@ -33,7 +33,7 @@ func TestRequestBodyBound(t *testing.T) {
 	} {
 		beyond := `200 echo`
 		if test.bound {
-			beyond = `413 closes ="{\"error\":\"the request body is larger than this proxy takes\"}\n" + closed`
+			beyond = `413 closes error="the request body is larger than this proxy takes" + closed`
 		}
 		for _, framing := range []string{"body", "chunked"} {
 			t.Run(test.name+" "+framing, func(t *testing.T) {

@@ -25,7 +25,7 @@ func TestMemoryBudget(t *testing.T) {
 	r.until("the budget is spent", r.memory.Shedding.Load)
 	r.play(`
 		shed PUT / Expect=100-continue Content-Length=1
-		shed -> 503 Retry-After=1 closes ="{\"error\":\"the proxy is short of memory\"}\n" + closed
+		shed -> 503 Retry-After=1 closes error="the proxy is short of memory" + closed
 		a GET / -> 503; b GET /actuator/health -> 200 "{"
 		target answers; held -> 200 echo
 		metrics memory_sheds_total=1 store_decisions_total=2`)

@@ -28,25 +28,23 @@ func (r *rig) tried(want string) {
 // The candidate is asked about every request, and refuses none. Its counts are separate.
 func TestCandidate(t *testing.T) {
 	r := serve(t, echoes, "RATE_LIMIT_LIMIT", "5")
-	conn := r.dial()
-	conn.Ask(get, 200)
+	r.play(`GET / -> 200`)
 	if _, there := r.samples()[ruleMetric("candidate", "forwarded")]; there {
 		t.Error("a candidate is counted that nobody has set")
 	}
 	r.tried("0 0 0 0 0")
 	r.Tally.SetCandidate(limitOf(t, 2))
 	r.tried("2 0 0 0 0")
-	for i := range 6 {
-		conn.Ask(get, []int{200, 200, 200, 200, 429, 429}[i])
-	}
+	r.play(`
+		4 x GET / -> 200
+		2 x GET / -> 429`)
 	r.tried("2 2 4 4 2")
 	r.Tally.SetCandidate(limitOf(t, 3)) // takes over what was consumed
 	r.tried("3 0 0 0 0")
-	conn.Ask(get, 429)
-	conn.Ask(get, 429)
+	r.play(`2 x GET / -> 429`)
 	r.tried("3 1 1 0 2")
 	r.Tally.SetCandidate(nil)
-	conn.Ask(get, 429)
+	r.play(`GET / -> 429`)
 	r.tried("0 0 0 0 0")
 	r.metrics(`candidate.shadow_forwarded=3 candidate.shadow_rejected=5 candidate.forwarded=0
 		candidate.rejected=0 global.forwarded=5 global.rejected=5`)
@@ -57,15 +55,14 @@ func TestCandidateBesideRules(t *testing.T) {
 	rules := ruleFile(t, `rules: [{id: tight, match: {path: "/tight"}, limit: {algorithm: fixed, limit: 2, window: C}}]`)
 	r := serve(t, echoes, "RULES_FILE", rules, "RATE_LIMIT_LIMIT", "5")
 	r.Tally.SetCandidate(limitOf(t, 4))
-	conn := r.dial()
-	for i := range 10 {
-		conn.Ask(request("/tight"), []int{200, 200, 429, 429, 429, 429, 429, 429, 429, 429}[i])
-	}
+	r.play(`
+		2 x GET /tight -> 200
+		8 x GET /tight -> 429`)
 	r.tried("4 2 0 2 0")
-	for i := range 4 {
-		conn.Ask(request("/other"), []int{200, 200, 200, 429}[i])
-	}
+	r.play(`
+		3 x GET /other -> 200
+		GET /other -> 429`)
 	r.tried("4 4 2 5 1")
-	conn.Ask(request("/tight"), 429) // both refuse
+	r.play(`GET /tight -> 429`) // both refuse
 	r.tried("4 4 2 5 1")
 }

@@ -18,7 +18,7 @@ import (
 func TestTargetDown(t *testing.T) {
 	serve(t, echoes).play(`
 		target stops
-		3 x GET / -> 502 ="{\"error\":\"the target refuses connections\"}\n"
+		3 x GET / -> 502 error="the target refuses connections"
 		metrics errors.connect_refused=3 responses.502=3 forwarded=3
 		target starts; GET / -> 200`)
 }
@@ -49,7 +49,7 @@ func TestTargetSlow(t *testing.T) {
 		}
 	}, "TARGET_TIMEOUT", "3s").play(`
 		silent GET /silent; half GET /half; neighbour GET / -> 200
-		silent,half -> 504 ="{\"error\":\"the target did not answer in time\"}\n"; silent,half GET / -> 200
+		silent,half -> 504 error="the target did not answer in time"; silent,half GET / -> 200
 		target gets 2; metrics errors.timeout=2`)
 }
 

@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"fmt"
 	"net"
 	"net/http/httptest"
 	"strconv"
@@ -62,25 +61,10 @@ func TestPlainRequestOnTLSPort(t *testing.T) {
 	t.Parallel() // a lingering close takes a second
 	certified := httptest.NewTLSServer(nil)
 	defer certified.Close()
-	r := startWith(t, func(c *Config) { c.Secure = certified.TLS }, newTarget(t, echoes).url())
-	upload := strings.Repeat("x", 1<<20)
-	for _, text := range []string{get, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello",
-		fmt.Sprintf("PROPFIND / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(upload), upload)} {
-		conn := r.dial()
-		conn.Send(text)
-		res, body := conn.Status(400)
-		if !strings.Contains(body, "requires TLS") || !res.Close || res.Header.Get("Content-Type") != "application/json" {
-			t.Errorf("answered %v %q", res.Header, body)
-		}
-		conn.Closed()
-	}
-	for _, text := range []string{"SSH-2.0-x\r\n", "\x00\x01\x02\x03\x04\x05"} {
-		conn := r.dial()
-		conn.Send(text)
-		if b, err := conn.In.ReadByte(); err == nil {
-			t.Errorf("%q is answered with %q", text, b)
-		}
-	}
-	r.until("no connection is open", func() bool { return r.group.Stats().Open.Load() == 0 })
-	r.metrics(`client_handshake_errors_total=5`)
+	serveWith(t, func(c *Config) { c.Secure = certified.TLS }, echoes).play(`
+		a GET / -> 400 "requires TLS" closes Content-Type=application/json + closed
+		a POST / body=hello -> 400 "requires TLS" closes Content-Type=application/json + closed
+		a PROPFIND / body*1048576 -> 400 "requires TLS" closes Content-Type=application/json + closed
+		a "SSH-2.0-x\r\n" -> gone; b "\x00\x01\x02\x03\x04\x05" -> gone
+		until client_connections=0; metrics client_handshake_errors_total=5`)
 }

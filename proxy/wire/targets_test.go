@@ -55,7 +55,7 @@ func TestOneOfTwoTargetsIsDown(t *testing.T) {
 func TestAllTargetsAreDown(t *testing.T) {
 	pair(t, asSet).play(`
 		a stops; b stops
-		4 x GET / -> 503 Retry-After=1 stays ="{\"error\":\"no target can be reached\"}\n"
+		4 x GET / -> 503 Retry-After=1 stays error="no target can be reached"
 		metrics errors.no_target=4 responses.503=4 forwarded=4; waiting 0
 		b starts; GET / -> 200 # passive ejection keeps nobody away who is the last`)
 }

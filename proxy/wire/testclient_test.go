@@ -100,10 +100,15 @@ func (r *rig) say(c *testClient, words []string) {
 	case "resets":
 		c.Reset()
 	case "closes":
-		_ = c.Close()
 	default:
 		r.fail("unknown step")
 	}
+	r.closes(c)
+}
+
+// closes closes the connection of a client, which connects again in its next step.
+func (r *rig) closes(c *testClient) {
+	_ = c.Close()
 	r.connected = slices.DeleteFunc(r.connected, func(other *testClient) bool { return other == c })
 }
 
@@ -164,6 +169,7 @@ func (r *rig) receive(c *testClient, want []string) {
 		if err != io.EOF {
 			r.fail("the connection is not closed: read %q, %v", b, err)
 		}
+		r.closes(c)
 	case "gone":
 		if err := over(c.Conn); err != nil {
 			r.fail("%v", err)
@@ -231,7 +237,8 @@ func (r *rig) answer(c *testClient, status string, want []string) {
 //	echo               what the target says of this very request
 //	closes, stays      whether it announces the close of the connection
 //	Name=value         a field that is there once; Name=1|2 for either, Name= for none, Name=* for any
-//	"part", ="text"    a part of the body, or all of it
+//	"part", ="text"    a part of the body, or all of it; ~"a":1 is a part as it is
+//	error="text"       the body of an answer of the proxy's own
 //	size=9             its length
 func judge(res *http.Response, body string, q *question, want []string) (faults []string) {
 	claim := func(holds bool, format string, args ...any) {
@@ -256,12 +263,15 @@ func judge(res *http.Response, body string, q *question, want []string) (faults 
 			claim(body == echoOf(q.method, q.target, q.body), "want the echo of %s %s", q.method, q.target)
 		case word == "closes" || word == "stays":
 			claim(res.Close == (word == "closes"), "closes: %t", res.Close)
-		case word[0] == '"':
-			claim(strings.Contains(body, unquote(word)), "want a body with %s", word)
+		case word[0] == '"' || word[0] == '~':
+			part := unquote(strings.TrimPrefix(word, "~"))
+			claim(strings.Contains(body, part), "want a body with %s", part)
 		case !is:
 			claim(false, "unknown: %s", word)
 		case name == "":
 			claim(body == value, "want the body %q", value)
+		case name == "error":
+			claim(body == fmt.Sprintf("{\"error\":%q}\n", value), "want the error %q", value)
 		case name == "size":
 			claim(fmt.Sprint(len(body)) == value, "a body of %d bytes", len(body))
 		case value == "*":
@@ -280,7 +290,7 @@ func TestJudge(t *testing.T) {
 	q := question{method: "GET", target: "/x"}
 	body := echoOf(q.method, q.target, "")
 	for _, test := range []struct{ holds, fails string }{
-		{`api 7`, `api 6`}, {`api 7 stays`, `-`}, {`stays`, `closes`}, {`A=b`, `A=c`}, {`A=*`, `B=*`}, {`B=`, `A=`},
+		{`api 7`, `api 6`}, {`api 7 stays`, `-`}, {`stays`, `closes`}, {`A=b`, `A=c`}, {`~/x`, `~/y`}, {`A=*`, `B=*`}, {`B=`, `A=`},
 		{`"GET /x"`, `"/y"`}, {fmt.Sprintf("=%q", body), `="GET"`}, {fmt.Sprint("size=", len(body)), `size=1`}, {``, `word`},
 	} {
 		if faults := judge(res, body, &q, words(test.holds+" echo")); len(faults) > 0 {
