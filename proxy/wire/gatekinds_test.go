@@ -1,13 +1,9 @@
 package wire
 
 import (
-	"bufio"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"net/http"
-	"net/http/httptest"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -50,6 +46,12 @@ func newGated(least, most int, slo time.Duration) (*Server, *target) {
 	t := (*f.loops[0].seen.Load())[f.Targets.All()[0]]
 	t.begin()
 	return f, t
+}
+
+// outcome is that of a GET request which was sent so long ago, and whose answer comes now.
+func outcome(now time.Time, took time.Duration, status int) *exchange.Outcome {
+	return &exchange.Outcome{Method: http1.GET, Status: status, Relayed: true, Sent: now.Add(-took),
+		Complete: now.Add(-took), Answered: now}
 }
 
 // Answers that become longer because other things are asked say nothing about the
@@ -95,9 +97,9 @@ func TestGateKnowsKindsOfRequests(t *testing.T) {
 					if i == 30_000 {
 						cuts = tg.gate.Look().Cuts[gate.Latency]
 					}
-					tg.learnt(now, &client{route: k.route, answer: gate.Answer{InFlight: tg.gate.Limit(), Full: true}},
-						&exchange.Outcome{Method: k.method, Status: k.status,
-							Sent: now.Add(-took), Complete: now.Add(-took), Answered: now})
+					o := outcome(now, took, k.status)
+					o.Method = k.method
+					tg.learnt(now, &client{route: k.route, answer: gate.Answer{InFlight: tg.gate.Limit(), Full: true}}, o)
 				}
 				if n := tg.gate.Look().Cuts[gate.Latency] - cuts; n > 0 {
 					t.Errorf("seed %d: %d cuts, %+v", seed, n, f.Gates.Report("", 1).Targets[0])
@@ -115,8 +117,7 @@ func TestGateLearnsNothingFromTheEndOfStreams(t *testing.T) {
 		for range n {
 			now = now.Add(time.Millisecond)
 			c.at, c.paced, c.answer = tg.at, stream, gate.Answer{InFlight: tg.gate.Limit(), Full: true}
-			c.learn(now, &exchange.Outcome{Method: http1.GET, Status: 200, Relayed: true, Sent: now.Add(-took),
-				Complete: now.Add(-took), Answered: now})
+			c.learn(now, outcome(now, took, 200))
 		}
 	}
 	answer(5000, 10*time.Millisecond)
@@ -136,22 +137,12 @@ func TestGateLearnsNothingFromTheEndOfStreams(t *testing.T) {
 // The gate learns when an answer begins that is streamed because its length is not known, long
 // before it ends.
 func TestGateLearnsWhenStreamsBegin(t *testing.T) {
-	over := make(chan struct{})
-	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_ = http.NewResponseController(w).Flush()
-		<-over
-	}))
-	t.Cleanup(target.Close)
-	t.Cleanup(func() { close(over) })
-	r := startWith(t, func(c *Config) { c.Gate = gates.Settings{Mode: gate.On, Min: 2} }, target.URL,
-		"TARGET_STREAM_SHARE", "1", "EVENT_LOOPS", "1")
-	for range 40 {
-		c := r.dial()
-		c.Send(get)
-		if line, err := bufio.NewReader(c).ReadString('\n'); !strings.HasPrefix(line, "HTTP/1.1 200") {
-			t.Fatal(line, err)
-		}
-	}
+	r := serveWith(t, func(c *Config) { c.Gate = gates.Settings{Mode: gate.On, Min: 2} }, func(c *targetConn) {
+		c.next()
+		c.say("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+		c.silence()
+	}, "TARGET_STREAM_SHARE", "1", "EVENT_LOOPS", "1")
+	r.play(`a*40 GET / -> reads "HTTP/1.1 200"`)
 	look := (*r.loops[0].seen.Load())[r.Targets.All()[0]].gate.Look()
 	if look.Median == 0 || look.Limit == r.connsPerTarget {
 		t.Errorf("after 40 answers that have begun the gate is %+v", look)
@@ -187,9 +178,7 @@ func TestGateTellsRefusalsFromOutages(t *testing.T) {
 		for range n {
 			now = now.Add(time.Millisecond)
 			c.at, c.mark, c.answer = tg.at, tg.at.Mark(), gate.Answer{InFlight: 10}
-			sent := now.Add(-10 * time.Millisecond)
-			c.learn(now, &exchange.Outcome{Method: http1.GET, Status: status, Relayed: true, Sent: sent, Complete: sent,
-				Answered: now})
+			c.learn(now, outcome(now, 10*time.Millisecond, status))
 		}
 	}
 	answer(1000, 200)
@@ -207,23 +196,15 @@ func TestGateTellsRefusalsFromOutages(t *testing.T) {
 
 // An answer that ends with the target's close is streamed, and recorded once.
 func TestGateCountsStreamsOnce(t *testing.T) {
-	target := newTarget(t, func(c *targetConn) {
+	r := serveWith(t, func(c *Config) { c.Gate = gates.Settings{Mode: gate.On, Min: 2} }, func(c *targetConn) {
 		if c.next() != nil {
 			c.say("HTTP/1.0 200 OK\r\n\r\n")
 		}
-	})
-	r := startWith(t, func(c *Config) { c.Gate = gates.Settings{Mode: gate.On, Min: 2} }, target.url(), "EVENT_LOOPS", "1")
-	median := func() time.Duration { return r.loops.gate(r.Targets.All()[0]).Look().Median }
-	for range 6 { // the gate knows nothing before the eighth
-		r.dial().Ask(get, 200)
-	}
-	if took := median(); took != 0 {
-		t.Errorf("after six answers the median is %v", took)
-	}
-	for range 6 {
-		r.dial().Ask(get, 200)
-	}
-	if median() == 0 {
+	}, "EVENT_LOOPS", "1")
+	r.play(`a*6 GET / -> 200`) // the gate knows nothing before the eighth
+	r.equal("median after six answers", r.gate().Look().Median, time.Duration(0))
+	r.play(`b*6 GET / -> 200`)
+	if r.gate().Look().Median == 0 {
 		t.Error("after twelve answers there is no median")
 	}
 }
@@ -235,12 +216,11 @@ func TestGateBlamesNoTargetForStreams(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
 	for i := range 5000 {
 		now = now.Add(time.Millisecond)
-		o := exchange.Outcome{Method: http1.GET, Status: 502, Fault: exchange.FaultUnstreamed,
-			Sent: now.Add(-10 * time.Millisecond), Complete: now.Add(-10 * time.Millisecond), Answered: now}
-		if i%2 == 0 {
+		o := outcome(now, 10*time.Millisecond, 502)
+		if o.Relayed, o.Fault = false, exchange.FaultUnstreamed; i%2 == 0 {
 			o.Status, o.Fault, o.Answered = 503, exchange.FaultStreams, time.Time{}
 		}
-		tg.learnt(now, &client{answer: gate.Answer{InFlight: 10}}, &o)
+		tg.learnt(now, &client{answer: gate.Answer{InFlight: 10}}, o)
 	}
 	if look := tg.gate.Look(); look.Cuts != [gate.Reasons]uint64{} || look.Down || look.Median == 0 {
 		t.Errorf("the gate is %+v", look)
@@ -267,63 +247,52 @@ func TestGateLearnsWhileOthersWaitForConnections(t *testing.T) {
 		}
 	}
 	for i := range 10 {
-		o := exchange.Outcome{Method: http1.GET, Status: 200, Complete: now,
-			Answered: now.Add(time.Duration(i) * 5 * time.Millisecond), Relayed: true}
-		tg.learnt(o.Answered, &waits[i], &o)
+		took := time.Duration(i) * 5 * time.Millisecond
+		tg.learnt(now.Add(took), &waits[i], outcome(now.Add(took), took, 200))
 	}
 	if tg.gate.Look().Median == 0 {
 		t.Error("ten answers to the first requests taught the gate nothing")
 	}
 }
 
+// odd makes an outcome that of any method, and if it is to be of any status and fault.
+func odd(rng *rand.Rand, o *exchange.Outcome, faults bool) *exchange.Outcome {
+	o.Method, o.Relayed = http1.Method(rng.IntN(10)), false
+	switch {
+	case faults:
+		o.Status, o.Fault = 200+rng.IntN(400), exchange.Fault(rng.IntN(exchange.Faults))
+	case o.Status == 504:
+		o.Fault = exchange.FaultTimeout
+	}
+	if o.Fault != exchange.FaultNone {
+		o.Answered = time.Time{}
+	}
+	return o
+}
+
 // Whatever a target does, and whatever the clock does, the limit keeps its bounds and
 // what is told of it are numbers; afterwards the target is not starved.
 func TestGateWithstandsOddTargets(t *testing.T) {
 	const least, most = 2, 64
-	day := 24 * time.Hour
-	between := func(rng *rand.Rand, low, high time.Duration) time.Duration {
-		return low + time.Duration(rng.Int64N(int64(high-low)))
+	const ms, day = time.Millisecond, 24 * time.Hour
+	between := func(rng *rand.Rand, from, to time.Duration) time.Duration {
+		return from + time.Duration(rng.Int64N(int64(to-from)+1))
 	}
-	for name, step := range map[string]func(rng *rand.Rand, now *time.Time) (took time.Duration, o exchange.Outcome){
-		"answers nothing": func(_ *rand.Rand, now *time.Time) (time.Duration, exchange.Outcome) {
-			*now = now.Add(10 * time.Millisecond)
-			return 10 * time.Second, exchange.Outcome{Status: 504, Fault: exchange.FaultTimeout}
-		},
-		"refuses everything": func(_ *rand.Rand, now *time.Time) (time.Duration, exchange.Outcome) {
-			*now = now.Add(time.Millisecond)
-			return 0, exchange.Outcome{Status: 503}
-		},
-		"a request a minute": func(rng *rand.Rand, now *time.Time) (time.Duration, exchange.Outcome) {
-			*now = now.Add(time.Minute)
-			return between(rng, time.Millisecond, time.Second), exchange.Outcome{Status: 200}
-		},
-		"answers in no time": func(_ *rand.Rand, now *time.Time) (time.Duration, exchange.Outcome) {
-			*now = now.Add(time.Microsecond)
-			return 0, exchange.Outcome{Status: 200}
-		},
-		"answers after a day": func(_ *rand.Rand, now *time.Time) (time.Duration, exchange.Outcome) {
-			*now = now.Add(time.Second)
-			return day, exchange.Outcome{Status: 200}
-		},
-		"answers before it was asked": func(_ *rand.Rand, now *time.Time) (time.Duration, exchange.Outcome) {
-			*now = now.Add(time.Millisecond)
-			return -time.Second, exchange.Outcome{Status: 200}
-		},
-		"the clock stands": func(rng *rand.Rand, _ *time.Time) (time.Duration, exchange.Outcome) {
-			return between(rng, 0, time.Second), exchange.Outcome{Status: 200}
-		},
-		"the clock jumps": func(rng *rand.Rand, now *time.Time) (time.Duration, exchange.Outcome) {
-			*now = now.Add(5 * time.Millisecond)
-			if rng.IntN(500) == 0 {
-				*now = now.Add(between(rng, -3650*day, 3650*day))
-			}
-			return between(rng, time.Millisecond, 20*time.Millisecond), exchange.Outcome{Status: 200}
-		},
-		"everything at once": func(rng *rand.Rand, now *time.Time) (time.Duration, exchange.Outcome) {
-			*now = now.Add(between(rng, -time.Second, 2*time.Second))
-			return between(rng, -time.Second, time.Minute),
-				exchange.Outcome{Status: 200 + rng.IntN(400), Fault: exchange.Fault(rng.IntN(exchange.Faults))}
-		},
+	for name, step := range map[string]struct {
+		later, laterMost time.Duration // from one answer to the next
+		took, tookMost   time.Duration
+		status           int
+		jumps, faults    bool // the clock; and any status
+	}{
+		"answers nothing":             {10 * ms, 10 * ms, 10 * time.Second, 10 * time.Second, 504, false, false},
+		"refuses everything":          {ms, ms, 0, 0, 503, false, false},
+		"a request a minute":          {time.Minute, time.Minute, ms, time.Second, 200, false, false},
+		"answers in no time":          {time.Microsecond, time.Microsecond, 0, 0, 200, false, false},
+		"answers after a day":         {time.Second, time.Second, day, day, 200, false, false},
+		"answers before it was asked": {ms, ms, -time.Second, -time.Second, 200, false, false},
+		"the clock stands":            {0, 0, 0, time.Second, 200, false, false},
+		"the clock jumps":             {5 * ms, 5 * ms, ms, 20 * ms, 200, true, false},
+		"everything at once":          {-time.Second, 2 * time.Second, -time.Second, time.Minute, 200, false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for seed := range uint64(4) {
@@ -334,22 +303,16 @@ func TestGateWithstandsOddTargets(t *testing.T) {
 				}
 				f, tg := newGated(least, most, slo)
 				now := time.Unix(1_700_000_000, 0)
-				answer := func(took time.Duration, o exchange.Outcome) {
-					o.Method = http1.Method(rng.IntN(10))
-					o.Sent = now.Add(-took)
-					o.Complete = o.Sent
-					if o.Fault == exchange.FaultNone {
-						o.Answered = now
+				for range 5_000 {
+					now = now.Add(between(rng, step.later, step.laterMost))
+					if step.jumps && rng.IntN(500) == 0 {
+						now = now.Add(between(rng, -3650*day, 3650*day))
 					}
-					c := &client{answer: gate.Answer{InFlight: 1 + rng.IntN(2*most), Full: rng.IntN(2) == 0}}
-					tg.learnt(now, c, &o)
+					tg.learnt(now, &client{answer: gate.Answer{InFlight: 1 + rng.IntN(2*most), Full: rng.IntN(2) == 0}},
+						odd(rng, outcome(now, between(rng, step.took, step.tookMost), step.status), step.faults))
 					if n := tg.gate.Limit(); n < least || n > most {
 						t.Fatalf("seed %d: the limit is %d", seed, n)
 					}
-				}
-				for range 5_000 {
-					took, o := step(rng, &now)
-					answer(took, o)
 				}
 				if _, err := json.Marshal(f.Gates.Report("", 1)); err != nil {
 					t.Errorf("seed %d: %v", seed, err)
@@ -362,9 +325,7 @@ func TestGateWithstandsOddTargets(t *testing.T) {
 					now = now.Add(500 * time.Microsecond)
 					n := tg.gate.Limit()
 					took := 10 * time.Millisecond * time.Duration(max(n, 20)) / 20
-					tg.learnt(now, &client{answer: gate.Answer{InFlight: n, Full: true}},
-						&exchange.Outcome{Method: http1.GET, Status: 200,
-							Sent: now.Add(-took), Complete: now.Add(-took), Answered: now})
+					tg.learnt(now, &client{answer: gate.Answer{InFlight: n, Full: true}}, outcome(now, took, 200))
 				}
 				if n := tg.gate.Limit(); n < 4 {
 					t.Errorf("seed %d: half a minute afterwards the limit is still %d", seed, n)
@@ -380,14 +341,13 @@ func TestGateWithstandsOddTargets(t *testing.T) {
 func TestGateUnderStress(t *testing.T) {
 	const loops, limit, clients, requests = 4, 3, 24, 60
 	var inside, most atomic.Int64
-	target := newTarget(t, each(func(c *targetConn, s *seen) {
+	r := serveWith(t, gated(limit), each(func(c *targetConn, s *seen) {
 		n := inside.Add(1)
 		for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
 		}
 		inside.Add(-1)
 		c.echo(s)
-	}))
-	r := startWith(t, gated(limit), target.url(), "EVENT_LOOPS", fmt.Sprint(loops))
+	}), "EVENT_LOOPS", fmt.Sprint(loops))
 	r.loops.each(func(s *loopServer, _ time.Time) { s.lineLooks = true }) // nobody looks after a line but who is told to
 	var all sync.WaitGroup
 	for i := range clients {
@@ -409,10 +369,8 @@ func TestGateUnderStress(t *testing.T) {
 	if n := most.Load(); n > limit+loops-1 {
 		t.Errorf("%d requests were at the target at a time, with %d places and %d loops", n, limit, loops)
 	}
-	g := r.loops.gate(r.Targets.All()[0])
-	if n := g.Limit(); n != limit {
-		t.Errorf("the limit is %d, want %d however many loops there are", n, limit)
-	}
+	g := r.gate()
+	r.equal("the limit, however many loops there are", g.Limit(), limit)
 	r.until("all places are free", func() bool {
 		var waiting atomic.Int64
 		r.loops.each(func(s *loopServer, _ time.Time) { waiting.Add(int64(s.line.Len())) })

@@ -72,9 +72,7 @@ func TestHalfClosedClientGetsAStream(t *testing.T) {
 					if framing == "Content-Length" {
 						w.Header().Set(framing, fmt.Sprint(stalledBytes))
 					}
-					if err := down.give(w); err != nil {
-						t.Errorf("the target writes: %v", err)
-					}
+					down.gives(t, "the target", w)
 				}), "EVENT_LOOPS", "1")
 				conn := r.dial()
 				conn.Send(get)
@@ -85,10 +83,7 @@ func TestHalfClosedClientGetsAStream(t *testing.T) {
 				if !early {
 					endSending(conn, r)
 				}
-				got := newStream(0)
-				if _, err := got.take(res.Body); err != nil || got.String() != down.String() {
-					t.Errorf("got %v, %v, of %v", got, err, down)
-				}
+				down.arrives(t, taken(t, "the client", res.Body))
 				conn.Closed()
 				checkBaseLine(r)
 			})

@@ -107,44 +107,28 @@ func refusalIs(t *testing.T, r *rig, body string, h http.Header, began time.Time
 }
 
 func TestRateLimitHeaders(t *testing.T) {
-	target := newTarget(t, says(
-		"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nX-RateLimit-Limit: 999\r\nratelimit: 999\r\nRateLimit-Limit: 999\r\n\r\n"))
-	legacy, standard := []string{"X-Ratelimit-Limit", "X-Ratelimit-Remaining"}, []string{"Ratelimit", "Ratelimit-Policy"}
-	envoy := []string{"Ratelimit-Limit", "Ratelimit-Remaining", "Ratelimit-Reset"}
-	for _, test := range []struct {
-		word                    string
-		legacy, standard, envoy bool
-	}{{"off", false, false, false}, {"legacy", true, false, false}, {"standard", false, true, false},
-		{"both", true, true, false}, {"envoy", false, false, true}} {
-		t.Run(test.word, func(t *testing.T) {
-			r := start(t, target.url(), "RATE_LIMIT_HEADERS", test.word, "RATE_LIMIT_LIMIT", "1")
-			conn := r.dial()
-			conn.Send(get + get)
-			admitted, _ := conn.Status(200)
-			refused, _ := conn.Status(429)
-			for _, group := range []struct {
-				names []string
-				ours  bool
-			}{{legacy, test.legacy}, {standard, test.standard}, {envoy, test.envoy}} {
-				for _, name := range group.names {
-					if got := refused.Header.Values(name); len(got) > 0 != group.ours || len(got) > 1 {
-						t.Errorf("429 has %s: %q", name, got)
-					}
-					got := admitted.Header.Values(name)
-					if group.ours && (len(got) != 1 || got[0] == "999") { // the target's is replaced
-						t.Errorf("200 has %s: %q", name, got)
-					}
-				}
-				if first := admitted.Header.Get(group.names[0]); !group.ours && first != "999" {
-					t.Errorf("200 has %s: %q, want the target's", group.names[0], first)
-				}
-			}
-			if got := refused.Header.Get("X-RateLimit-Retry-After"); got != "" != test.legacy {
-				t.Errorf("429 has X-RateLimit-Retry-After: %q", got)
-			}
-			if refused.Header.Get("Retry-After") == "" || refused.Header.Get("X-Weir-Decision") == "" {
-				t.Errorf("429 has %v", refused.Header)
-			}
+	target := newTarget(t, says("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nX-RateLimit-Limit: 999\r\nratelimit: 999\r\n"+
+		"RateLimit-Limit: 999\r\n\r\n"))
+	const (
+		legacy   = ` X-RateLimit-Limit=1 X-RateLimit-Remaining=0`
+		standard = ` global 0 RateLimit-Policy="global";q=1;w=3153600000`
+		envoy    = ` RateLimit-Limit=1 RateLimit-Remaining=0 RateLimit-Reset=*`
+	)
+	for word, own := range map[string]struct{ has, targets, lacks string }{ // fields of the proxy; of the target; none
+		"off": {``, ` X-RateLimit-Limit=999 RateLimit=999 RateLimit-Limit=999`,
+			` X-RateLimit-Limit= X-RateLimit-Remaining= RateLimit= RateLimit-Policy= RateLimit-Limit= RateLimit-Reset=`},
+		"legacy": {legacy, ` RateLimit=999 RateLimit-Limit=999`,
+			` X-RateLimit-Retry-After=* RateLimit= RateLimit-Policy= RateLimit-Limit= RateLimit-Remaining= RateLimit-Reset=`},
+		"standard": {standard, ` X-RateLimit-Limit=999 RateLimit-Limit=999`,
+			` X-RateLimit-Limit= X-RateLimit-Remaining= X-RateLimit-Retry-After= RateLimit-Limit= RateLimit-Reset=`},
+		"both": {standard + legacy, ` RateLimit-Limit=999`, ` X-RateLimit-Retry-After=* RateLimit-Limit= RateLimit-Reset=`},
+		"envoy": {envoy, ` X-RateLimit-Limit=999 RateLimit=999`,
+			` X-RateLimit-Limit= X-RateLimit-Remaining= X-RateLimit-Retry-After= RateLimit= RateLimit-Policy=`},
+	} {
+		t.Run(word, func(t *testing.T) {
+			start(t, target.url(), "RATE_LIMIT_HEADERS", word, "RATE_LIMIT_LIMIT", "1").play(`
+				a GET / + GET /; a -> 200` + own.has + own.targets + `
+				a -> 429` + own.has + own.lacks + ` Retry-After=* X-Weir-Decision=*`)
 		})
 	}
 }
@@ -265,36 +249,14 @@ func TestRefusalsAreLogged(t *testing.T) {
 func TestRefusalsAreToldToPages(t *testing.T) {
 	const rules = `rules:
 - {id: refuses, match: {path: /refuses}, key: ["header:X-A"], missing: refuse, limit: {algorithm: off}}`
-	const exposed = "Retry-After, RateLimit, RateLimit-Policy, X-RateLimit-Limit, X-RateLimit-Remaining, " +
-		"X-RateLimit-Retry-After, X-Weir-Decision"
-	for setting, told := range map[string]bool{"auto": true, "off": false} {
-		for origin, browser := range map[string]bool{"https://a.example": true, "": false} {
-			r := startAt(t, "http://127.0.0.1:1", rules, "RATE_LIMIT_LIMIT", "1", "CORS", setting)
-			for _, test := range []struct {
-				path    string
-				status  int
-				refused bool
-			}{{"/refuses", 400, true}, {"/", 502, false}, {"/", 429, true}} {
-				fields := []string{"Origin", origin}
-				if !browser {
-					fields = nil
-				}
-				status, got, _ := r.do("GET", test.path, "", fields...)
-				want := make(http.Header)
-				if told && browser && test.refused {
-					want = http.Header{"Access-Control-Allow-Origin": {origin}, "Vary": {"Origin"},
-						"Access-Control-Expose-Headers": {exposed}}
-				}
-				if status != test.status {
-					t.Errorf("%s answered %d, want %d", test.path, status, test.status)
-				}
-				for _, name := range []string{"Access-Control-Allow-Origin", "Vary", "Access-Control-Expose-Headers"} {
-					if got.Get(name) != want.Get(name) {
-						t.Errorf("CORS=%s, Origin %q, %s: %d has %s %q, want %q", setting, origin, test.path, status, name,
-							got.Get(name), want.Get(name))
-					}
-				}
-			}
-		}
+	const told = `Access-Control-Allow-Origin=https://a.example Vary=Origin Access-Control-Expose-Headers="Retry-After, ` +
+		`RateLimit, RateLimit-Policy, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Retry-After, X-Weir-Decision"`
+	const nothing = `Access-Control-Allow-Origin= Vary= Access-Control-Expose-Headers=`
+	for _, test := range [][3]string{{"auto", `Origin=https://a.example`, told}, {"auto", ``, nothing},
+		{"off", `Origin=https://a.example`, nothing}, {"off", ``, nothing}} {
+		startAt(t, "http://127.0.0.1:1", rules, "RATE_LIMIT_LIMIT", "1", "CORS", test[0]).play(fmt.Sprintf(`
+			GET /refuses %[1]s -> 400 %[2]s
+			GET / %[1]s -> 502 %[3]s
+			GET / %[1]s -> 429 %[2]s`, test[1], test[2], nothing))
 	}
 }

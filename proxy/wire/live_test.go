@@ -21,9 +21,8 @@ func TestServerSentEvents(t *testing.T) {
 	for _, version := range []string{"1.1", "1.0"} {
 		for _, framing := range []string{"in chunks", "up to the close"} {
 			t.Run("to HTTP/"+version+" "+framing, func(t *testing.T) {
-				g := newBarrier()
 				const events = 20
-				target := newTarget(t, func(c *targetConn) {
+				r := serve(t, func(c *targetConn) {
 					c.next()
 					head := "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
 					event := func(text string) string { return text }
@@ -33,14 +32,14 @@ func TestServerSentEvents(t *testing.T) {
 					}
 					c.say(head + "\r\n")
 					for i := range events {
-						g.pass(c)
+						c.at.gate.pass(c)
 						c.say(event(fmt.Sprintf("data: %d\n\n", i)))
 					}
 					if framing == "in chunks" {
 						c.say("0\r\n\r\n")
 					}
 				})
-				conn := start(t, target.url()).dial()
+				conn := r.dial()
 				conn.Send("GET / HTTP/" + version + "\r\nHost: x\r\n\r\n")
 				res, err := http.ReadResponse(conn.In, nil) // before there is any event
 				if err != nil || res.StatusCode != 200 || (version == "1.0") == slices.Equal(res.TransferEncoding,
@@ -49,7 +48,7 @@ func TestServerSentEvents(t *testing.T) {
 				}
 				body := bufio.NewReader(res.Body)
 				for i := range events {
-					g.open <- true
+					r.targets["target"].gate.open <- true
 					line, err := body.ReadString('\n')
 					if _, err2 := body.ReadString('\n'); line != fmt.Sprintf("data: %d\n", i) || err != nil || err2 != nil {
 						t.Fatalf("event %d is %q, %v, %v", i, line, err, err2)
@@ -106,18 +105,12 @@ func TestFullDuplex(t *testing.T) {
 	sent := newStream(stalledBytes)
 	var sending sync.WaitGroup
 	sending.Go(func() {
-		w := newChunks(conn)
-		if err := sent.give(w); err != nil {
-			t.Errorf("the client writes: %v", err)
-		}
+		sent.gives(t, "the client", newChunks(conn))
 		conn.Send("0\r\n\r\n")
 	})
-	got := newStream(0)
-	_, err = got.take(res.Body)
+	got := taken(t, "the client", res.Body)
 	sending.Wait()
-	if err != nil || got.String() != sent.String() {
-		t.Errorf("back came %v, %v, of %v", got, err, sent)
-	}
+	sent.arrives(t, got)
 }
 
 // newChunks writes each piece as a chunk.
@@ -141,23 +134,17 @@ func (f writeFunc) Write(p []byte) (int, error) { return f(p) }
 func TestSteadilySlowReader(t *testing.T) {
 	body := newStream(32 << 20)
 	r := start(t, newService(t, func(w http.ResponseWriter, _ *http.Request) {
-		if err := body.give(w); err != nil {
-			t.Errorf("the target writes: %v", err)
-		}
+		body.gives(t, "the target", w)
 	}), "EVENT_LOOPS", "1", "STREAM_TIMEOUT", stalledPatience, "WRITE_TIMEOUT", stalledPatience)
 	conn := r.dial()
 	_ = conn.Conn.(*net.TCPConn).SetReadBuffer(32 << 10)
 	conn.Send(request("/"))
 	end := watchHeap(t, 8<<20)
 	res := testkit.Must(http.ReadResponse(conn.In, nil))(t)
-	got := newStream(0)
-	slowly := readFunc(func(p []byte) (int, error) {
+	body.arrives(t, taken(t, "the client", readFunc(func(p []byte) (int, error) {
 		time.Sleep(50 * time.Microsecond) // a slow client is what this plays
 		return res.Body.Read(p)
-	})
-	if _, err := got.take(slowly); err != nil || got.String() != body.String() {
-		t.Errorf("the client got %v, %v, of %v", got, err, body)
-	}
+	})))
 	end()
 }
 
@@ -179,18 +166,16 @@ func TestSlowReaderOfEndedTarget(t *testing.T) {
 	} {
 		for _, version := range []string{"1.1", "1.0"} {
 			t.Run(test.name+" to HTTP/"+version, func(t *testing.T) {
-				sent := make(chan bool)
-				target := newTarget(t, func(c *targetConn) {
+				r := serve(t, func(c *targetConn) {
 					c.next()
 					c.say(test.answer)
 					_ = c.Close()
-					close(sent)
+					c.at.gate.asked <- "answered"
 				})
-				r := start(t, target.url())
 				conn := r.dial()
 				_ = conn.Conn.(*net.TCPConn).SetReadBuffer(64 << 10)
 				conn.Send("GET / HTTP/" + version + "\r\nHost: x\r\n\r\n")
-				<-sent
+				r.play(`target gets 1`)
 				res := testkit.Must(http.ReadResponse(conn.In, nil))(t)
 				got, err := io.ReadAll(res.Body)
 				if string(got) != body && !(test.cut && strings.HasPrefix(body, string(got))) || (err != nil) != test.cut {

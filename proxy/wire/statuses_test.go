@@ -19,88 +19,55 @@ import (
 // connection goes on, and that its text is fixed: nothing of the target's.
 func TestStatuses(t *testing.T) {
 	const secret = "upstream-text"
-	type world struct {
-		env    []string
-		target func(c *targetConn) // nil: there is none
-		two    bool                // a second target that is not there either
-		status int
-		sent   string
-		closes bool
-		reason string
-		after  string // Retry-After
-	}
-	for name, w := range map[string]world{
-		"400 malformed": {target: echoes, status: 400, sent: "GET /\r\n\r\n", closes: true,
-			reason: "the request line"},
-		"408 no head": {env: []string{"HEAD_TIMEOUT", "50ms"}, target: echoes, status: 408, sent: "GET",
-			closes: true, reason: "head did not arrive in time"},
-		"408 no body": {env: []string{"BODY_TIMEOUT", "50ms"}, target: echoes, status: 408,
-			sent: "PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\n", closes: true, reason: "body did not arrive in time"},
-		"408 no rest of a stream": {env: []string{"BODY_TIMEOUT", "50ms"}, target: echoes, status: 408,
-			sent: "PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\na", closes: true,
-			reason: "body did not arrive in time"},
-		"413": {env: []string{"BODY_MAX_BYTES", "5"}, target: echoes, status: 413,
-			sent: "PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 6\r\n\r\n", closes: true,
-			reason: "larger than this proxy takes"},
-		"414": {target: echoes, status: 414, sent: "GET /" + strings.Repeat("a", 32<<10) +
-			" HTTP/1.1\r\nHost: x\r\n\r\n", closes: true, reason: "too long"},
-		"417": {target: echoes, status: 417, sent: "PUT / HTTP/1.1\r\nHost: x\r\nExpect: x\r\n\r\n",
-			closes: true, reason: "expectation"},
-		"431": {target: echoes, status: 431, sent: "GET / HTTP/1.1\r\nHost: x\r\nA: " +
-			strings.Repeat("a", 20000) + "\r\n\r\n", closes: true, reason: "too"},
-		"502 refused": {status: 502, sent: get, reason: "refuses connections"},
-		"502 closed": {target: func(c *targetConn) { c.next() }, status: 502, sent: get,
-			reason: "closed the connection before"},
-		"502 reset": {target: func(c *targetConn) { c.next(); testkit.Reset(c.Conn) }, status: 502,
-			sent: get, reason: "closed the connection before"},
-		"502 garbled": {target: says("HTTP/1.1 200 " + secret + "\r\n" + secret + "\r\n\r\n"), status: 502,
-			sent: get, reason: "not valid HTTP"},
-		"502 unasked switch": {
-			target: says("HTTP/1.1 101 " + secret + "\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n"), status: 502,
-			sent: get, reason: "not valid HTTP"},
-		"502 other switch": {target: says("HTTP/1.1 101 X\r\nConnection: upgrade\r\nUpgrade: " + secret + "\r\n\r\n"),
-			status: 502,
-			sent:   "GET / HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n", reason: "not valid HTTP"},
-		"502 too large a head": {target: says("HTTP/1.1 200 OK\r\nA: " + strings.Repeat(secret, 5000) + "\r\n\r\n"),
-			status: 502, sent: get, reason: "not valid HTTP"},
-		"502 small answer cut": {target: func(c *targetConn) {
-			c.next()
-			c.say("HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n" + secret)
-		}, status: 502, sent: get, reason: "closed the connection before"},
-		"503 no target": {two: true, status: 503, sent: get, reason: "no target can be reached", after: "1"},
-		"504 silent": {env: []string{"TARGET_TIMEOUT", "50ms"}, target: func(c *targetConn) { c.next(); c.silence() },
-			status: 504, sent: get, reason: "did not answer in time"},
-		"505": {target: echoes, status: 505, sent: "GET / HTTP/3.0\r\nHost: x\r\n\r\n", closes: true,
-			reason: "version"},
+	const upgraded = "HTTP/1.1 101 X\r\nConnection: upgrade\r\nUpgrade: "
+	breaks := func(text string) func(c *targetConn) { return func(c *targetConn) { c.next(); c.say(text) } }
+	for _, w := range []struct {
+		name, setting string
+		target        func(c *targetConn) // nil: there is none
+		sent, reason  string
+	}{
+		{"400 malformed", "", echoes, `"GET /\r\n\r\n"`, "the request line"},
+		{"408 no head", "HEAD_TIMEOUT=50ms", echoes, `"GET"`, "head did not arrive in time"},
+		{"408 no body", "BODY_TIMEOUT=50ms", echoes, `PUT / Content-Length=1`, "body did not arrive in time"},
+		{"408 no rest of a stream", "BODY_TIMEOUT=50ms", echoes, `PUT / Content-Length=1000000 part=a`,
+			"body did not arrive in time"},
+		{"413", "BODY_MAX_BYTES=5", echoes, `PUT / Content-Length=6`, "larger than this proxy takes"},
+		{"414", "", echoes, `GET /` + strings.Repeat("a", 32<<10), "too long"},
+		{"417", "", echoes, `PUT / Expect=x`, "expectation"},
+		{"431", "", echoes, `GET / A*20000`, "too"},
+		{"502 refused", "", nil, `GET /`, "refuses connections"},
+		{"502 closed", "", breaks(""), `GET /`, "closed the connection before"},
+		{"502 reset", "", func(c *targetConn) { c.next(); testkit.Reset(c.Conn) }, `GET /`, "closed the connection before"},
+		{"502 garbled", "", says("HTTP/1.1 200 " + secret + "\r\n" + secret + "\r\n\r\n"), `GET /`, "not valid HTTP"},
+		{"502 unasked switch", "", says(upgraded + "websocket\r\nA: " + secret + "\r\n\r\n"), `GET /`, "not valid HTTP"},
+		{"502 other switch", "", says(upgraded + secret + "\r\n\r\n"), `GET / upgrade`, "not valid HTTP"},
+		{"502 too large a head", "", says("HTTP/1.1 200 OK\r\nA: " + strings.Repeat(secret, 5000) + "\r\n\r\n"), `GET /`,
+			"not valid HTTP"},
+		{"502 small answer cut", "", breaks("HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n" + secret), `GET /`,
+			"closed the connection before"},
+		{"503 no target", "", nil, `GET /`, "no target can be reached"},
+		{"504 silent", "TARGET_TIMEOUT=50ms", func(c *targetConn) { c.next(); c.silence() }, `GET /`,
+			"did not answer in time"},
+		{"505", "", echoes, `"GET / HTTP/3.0\r\nHost: x\r\n\r\n"`, "version"},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(w.name, func(t *testing.T) {
 			t.Parallel() // lingering closes take a second
-			targets := map[string]*fakeTarget{"target": newTarget(t, w.target)}
-			if w.two {
-				targets["other"] = newTarget(t, nil)
+			targets, ends, after := map[string]*fakeTarget{"a": newTarget(t, w.target)}, `stays`, ``
+			if w.name[0] == '4' || w.name == "505" {
+				ends = `closes + closed`
+			}
+			if w.name[:3] == "503" { // two targets are down
+				targets["b"], after = newTarget(t, nil), `1`
 			}
 			for _, f := range targets {
-				if f.script == nil {
+				if w.target == nil {
 					f.kill()
 				}
 			}
-			r := before(t, asSet, targets, w.env...)
-			conn := r.dial()
-			conn.Send(w.sent)
-			res, body := conn.Status(w.status)
-			if !strings.HasPrefix(body, `{"error":"`) || !strings.Contains(body, w.reason) ||
-				strings.Contains(body+fmt.Sprint(res), secret) {
-				t.Errorf("answered %v %q, want a reason with %q and nothing of the target's", res, body, w.reason)
-			}
-			if res.Close != w.closes || res.ContentLength != int64(len(body)) || res.Header.Get("Server") != "" ||
-				res.Header.Get("Retry-After") != w.after {
-				t.Errorf("answered %v, closes: %t with a length of %d", res.Header, res.Close, res.ContentLength)
-			}
-			if w.closes {
-				conn.Closed()
-			}
-			conn.Close()
-			checkBaseLine(r)
+			name, value, _ := strings.Cut(w.setting, "=")
+			before(t, asSet, targets, name, value).play(fmt.Sprintf(`
+				c %s -> %s "{\"error\":\"" %q !%s Content-Length=* Server= Retry-After=%s %s; rest`,
+				w.sent, w.name[:3], w.reason, secret, after, ends))
 		})
 	}
 }

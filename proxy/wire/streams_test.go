@@ -85,6 +85,30 @@ func (s *stream) give(w io.Writer) error {
 	return err
 }
 
+// taken reads r to its end, for who.
+func taken(t *testing.T, who string, r io.Reader) *stream {
+	s := newStream(0)
+	if _, err := s.take(r); err != nil {
+		t.Errorf("%s reads %v, then %v", who, s, err)
+	}
+	return s
+}
+
+// gives writes all of the stream, for who.
+func (s *stream) gives(t *testing.T, who string, w io.Writer) {
+	if err := s.give(w); err != nil {
+		t.Errorf("%s writes %v, then %v", who, s, err)
+	}
+}
+
+// arrives fails the test unless what was taken is what was given.
+func (s *stream) arrives(t *testing.T, taken fmt.Stringer) {
+	t.Helper()
+	if taken.String() != s.String() {
+		t.Errorf("%v arrive of %v", taken, s)
+	}
+}
+
 // String tells streams apart.
 func (s *stream) String() string {
 	return fmt.Sprintf("%d bytes, sum %x", s.done.Load(), s.sum.Sum32())
@@ -164,20 +188,14 @@ func TestLargeBodies(t *testing.T) {
 	sums := make(chan string, 1)
 	r := start(t, newService(t, func(w http.ResponseWriter, req *http.Request) {
 		if req.Method == http.MethodPut {
-			got := newStream(0)
-			if _, err := got.take(req.Body); err != nil {
-				t.Errorf("the target reads: %v", err)
-			}
-			fmt.Fprintf(w, "%v, length %d", got, req.ContentLength)
+			fmt.Fprintf(w, "%v, length %d", taken(t, "the target", req.Body), req.ContentLength)
 			return
 		}
 		if req.URL.Path == "/length" {
 			w.Header().Set("Content-Length", strconv.Itoa(n))
 		}
 		body := newStream(n)
-		if err := body.give(w); err != nil {
-			t.Errorf("the target writes: %v", err)
-		}
+		body.gives(t, "the target", w)
 		sums <- body.String()
 	}), "EVENT_LOOPS", "1")
 	for _, framing := range []string{"length", "chunks"} {
@@ -197,10 +215,7 @@ func TestLargeBodies(t *testing.T) {
 			end := watchHeap(t, heapMost)
 			res := testkit.Must(r.client.Get("http://" + r.Addr().String() + "/" + framing))(t)
 			defer res.Body.Close()
-			got := newStream(0)
-			if _, err := got.take(res.Body); err != nil {
-				t.Errorf("the client reads: %v", err)
-			}
+			got := taken(t, "the client", res.Body)
 			if want := <-sums; res.ContentLength != length || got.String() != want || got.done.Load() != n {
 				t.Errorf("the client got %v with length %d, the target gave %s", got, res.ContentLength, want)
 			}
@@ -264,9 +279,7 @@ func TestSlowReaders(t *testing.T) {
 		if err != nil {
 			return // a neighbour
 		}
-		if err := bodies[i].give(w); err != nil {
-			t.Errorf("the target writes: %v", err)
-		}
+		bodies[i].gives(t, "the target", w)
 	}), "WRITE_TIMEOUT", stalledPatience, "STREAM_TIMEOUT", stalledPatience)
 	before := heapAfter()
 	var conns []*testkit.Conn
@@ -289,10 +302,7 @@ func TestSlowReaders(t *testing.T) {
 				t.Errorf("answer %d: %v", i, err)
 				return
 			}
-			got := newStream(0)
-			if _, err := got.take(res.Body); err != nil || got.String() != bodies[i].String() {
-				t.Errorf("answer %d: got %v, %v, the target gave %v", i, got, err, bodies[i])
-			}
+			bodies[i].arrives(t, taken(t, "the client", res.Body))
 		})
 	}
 	reading.Wait()
@@ -306,11 +316,7 @@ func TestSlowTargets(t *testing.T) {
 			return
 		}
 		await(t, open)
-		got := newStream(0)
-		if _, err := got.take(req.Body); err != nil {
-			t.Errorf("the target reads: %v", err)
-		}
-		fmt.Fprint(w, got)
+		fmt.Fprint(w, taken(t, "the target", req.Body))
 	}), "WRITE_TIMEOUT", stalledPatience, "TARGET_TIMEOUT", stalledPatience, "BODY_TIMEOUT", stalledPatience)
 	before := heapAfter()
 	var bodies [stalledStreams]*stream
@@ -320,9 +326,7 @@ func TestSlowTargets(t *testing.T) {
 		conn := r.dial()
 		sending.Go(func() {
 			fmt.Fprintf(conn, "PUT /%d HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n", i, stalledBytes)
-			if err := bodies[i].give(conn); err != nil {
-				t.Errorf("client %d writes: %v", i, err)
-			}
+			bodies[i].gives(t, "a client", conn)
 			if res, err := http.ReadResponse(conn.In, nil); err != nil || res.StatusCode != 200 {
 				t.Errorf("client %d is answered %v, %v", i, res, err)
 			} else if got, err := io.ReadAll(res.Body); err != nil || string(got) != bodies[i].String() {

@@ -238,6 +238,7 @@ func (r *rig) answer(c *testClient, status string, want []string) {
 //	closes, stays      whether it announces the close of the connection
 //	Name=value         a field that is there once; Name=1|2 for either, Name= for none, Name=* for any
 //	"part", ="text"    a part of the body, or all of it; ~"a":1 is a part as it is
+//	!text              no such part, nor in the head
 //	error="text"       the body of an answer of the proxy's own
 //	size=9             its length
 func judge(res *http.Response, body string, q *question, want []string) (faults []string) {
@@ -266,6 +267,8 @@ func judge(res *http.Response, body string, q *question, want []string) (faults 
 		case word[0] == '"' || word[0] == '~':
 			part := unquote(strings.TrimPrefix(word, "~"))
 			claim(strings.Contains(body, part), "want a body with %s", part)
+		case word[0] == '!':
+			claim(!strings.Contains(fmt.Sprint(res, body), word[1:]), "want nothing of %s", word[1:])
 		case !is:
 			claim(false, "unknown: %s", word)
 		case name == "":
@@ -277,11 +280,19 @@ func judge(res *http.Response, body string, q *question, want []string) (faults 
 		case value == "*":
 			claim(res.Header.Get(name) != "", "no %s", name)
 		default:
-			got := strings.Join(res.Header.Values(name), "\n")
+			got := strings.Join(append(res.Header.Values(name), coding(res, name)...), "\n")
 			claim(slices.Contains(strings.Split(value, "|"), got), "%s: %q, want %q", name, got, value)
 		}
 	}
 	return faults
+}
+
+// coding returns the values of Transfer-Encoding, which net/http takes out of a head.
+func coding(res *http.Response, name string) []string {
+	if name != "Transfer-Encoding" {
+		return nil
+	}
+	return res.TransferEncoding
 }
 
 // A claim about an answer that does not hold is a fault, whatever else holds.
@@ -290,7 +301,7 @@ func TestJudge(t *testing.T) {
 	q := question{method: "GET", target: "/x"}
 	body := echoOf(q.method, q.target, "")
 	for _, test := range []struct{ holds, fails string }{
-		{`api 7`, `api 6`}, {`api 7 stays`, `-`}, {`stays`, `closes`}, {`A=b`, `A=c`}, {`~/x`, `~/y`}, {`A=*`, `B=*`}, {`B=`, `A=`},
+		{`api 7`, `api 6`}, {`api 7 stays`, `-`}, {`stays`, `closes`}, {`A=b`, `A=c`}, {`~/x`, `~/y`}, {`!/y`, `!/x`}, {`!zz`, `!api`}, {`A=*`, `B=*`}, {`B=`, `A=`},
 		{`"GET /x"`, `"/y"`}, {fmt.Sprintf("=%q", body), `="GET"`}, {fmt.Sprint("size=", len(body)), `size=1`}, {``, `word`},
 	} {
 		if faults := judge(res, body, &q, words(test.holds+" echo")); len(faults) > 0 {

@@ -181,11 +181,8 @@ func TestWebSocketRefused(t *testing.T) {
 
 // A drain waits for tunnels no longer than it may.
 func TestDrainOfTunnels(t *testing.T) {
-	r, conn := tunnel(t, func(c *net.TCPConn) { _, _ = io.Copy(io.Discard, c) }, "DRAIN_TIMEOUT", "50ms")
-	if n := r.drain(context.Background()); n != 1 {
-		t.Errorf("%d connections were cut, want 1", n)
-	}
-	conn.Close()
+	r, _ := tunnel(t, func(c *net.TCPConn) { _, _ = io.Copy(io.Discard, c) }, "DRAIN_TIMEOUT", "50ms")
+	r.play(`drain 1`)
 }
 
 // A tunnel that ends while a drain waits for it is not cut.
@@ -208,54 +205,33 @@ func TestTunnelEndsDuringADrain(t *testing.T) {
 	}
 }
 
-// tunnel opens a tunnel with a target that does serve with its end.
-func tunnel(t *testing.T, serve func(c *net.TCPConn), env ...string) (*rig, *testkit.Conn) {
+// tunnel opens a tunnel from client a to a target that does serve with its end.
+func tunnel(t *testing.T, serves func(c *net.TCPConn), env ...string) (*rig, *net.TCPConn) {
 	t.Helper()
-	target := newTarget(t, func(c *targetConn) {
+	r := serve(t, func(c *targetConn) {
 		c.next()
 		c.say("HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n")
-		serve(c.Conn.(*net.TCPConn))
-	})
-	r := start(t, target.url(), env...)
-	conn := r.dial()
-	conn.Send("GET / HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n")
-	if res, err := http.ReadResponse(conn.In, nil); err != nil || res.StatusCode != 101 {
-		t.Fatalf("answered %v, %v", res, err)
-	}
-	return r, conn
+		serves(c.Conn.(*net.TCPConn))
+	}, env...)
+	r.play(`a GET / upgrade -> 101`)
+	return r, r.clients("a")[0].Conn.Conn.(*net.TCPConn)
 }
 
 // When one side of a tunnel has finished sending, the other side is notified and may continue to
 // send.
 func TestTunnelHalfClose(t *testing.T) {
-	const n = 4 << 20
+	sent := newStream(4 << 20)
 	t.Run("of the client", func(t *testing.T) {
-		r, conn := tunnel(t, func(c *net.TCPConn) {
-			got := newStream(0)
-			if _, err := got.take(c); err != nil { // ends with the client's half close
-				t.Errorf("the target reads: %v", err)
-			}
-			fmt.Fprint(c, got)
-		})
-		sent := newStream(n)
-		if err := sent.give(conn); err != nil {
-			t.Fatal(err)
-		}
-		if err := conn.Conn.(*net.TCPConn).CloseWrite(); err != nil {
-			t.Fatal(err)
-		}
-		if got, err := io.ReadAll(conn.In); err != nil || string(got) != sent.String() {
-			t.Errorf("the target says it got %q, %v, of %v", got, err, sent)
-		}
-		checkBaseLine(r)
+		// the target's reading ends with the client's half close
+		r, conn := tunnel(t, func(c *net.TCPConn) { fmt.Fprint(c, taken(t, "the target", c)) })
+		sent.gives(t, "the client", conn)
+		_ = conn.CloseWrite()
+		r.play(fmt.Sprintf(`a -> takes %q + closed; rest`, sent))
 	})
 	t.Run("of the target", func(t *testing.T) {
-		sent := newStream(n)
-		heard := make(chan string, 1)
+		sent, heard := newStream(4<<20), make(chan string, 1)
 		r, conn := tunnel(t, func(c *net.TCPConn) {
-			if err := sent.give(c); err != nil {
-				t.Errorf("the target writes: %v", err)
-			}
+			sent.gives(t, "the target", c)
 			_ = c.CloseWrite()
 			got, err := io.ReadAll(c)
 			if err != nil {
@@ -263,16 +239,12 @@ func TestTunnelHalfClose(t *testing.T) {
 			}
 			heard <- string(got)
 		})
-		got := newStream(0)
-		if _, err := got.take(conn.In); err != nil || got.String() != sent.String() {
-			t.Errorf("the client got %v, %v, of %v", got, err, sent)
-		}
-		conn.Send(got.String())
-		_ = conn.Conn.(*net.TCPConn).CloseWrite()
-		if text := <-heard; text != sent.String() {
-			t.Errorf("the target heard %q", text)
-		}
-		checkBaseLine(r)
+		got := taken(t, "the client", r.clients("a")[0].In)
+		sent.arrives(t, got)
+		fmt.Fprint(conn, got)
+		_ = conn.CloseWrite()
+		r.equal("the target heard", <-heard, sent.String())
+		r.play(`rest`)
 	})
 }
 
@@ -280,82 +252,63 @@ func TestTunnelHalfClose(t *testing.T) {
 func TestTunnelReset(t *testing.T) {
 	t.Run("of the client", func(t *testing.T) {
 		ended := make(chan error, 1)
-		r, conn := tunnel(t, func(c *net.TCPConn) {
+		r, _ := tunnel(t, func(c *net.TCPConn) {
 			_, err := io.ReadAll(c)
 			ended <- err
 		})
-		conn.Reset()
+		r.play(`a resets`)
 		<-ended
-		checkBaseLine(r)
+		r.play(`rest`)
 	})
 	t.Run("of the target", func(t *testing.T) {
 		r, conn := tunnel(t, func(c *net.TCPConn) { testkit.Reset(c) })
-		if got, err := io.ReadAll(conn.In); err == nil {
+		if got, err := io.ReadAll(conn); err == nil {
 			t.Errorf("the tunnel ends with %q as if it were whole", got)
 		}
-		conn.Close()
-		checkBaseLine(r)
+		r.play(`rest`)
 	})
 }
 
 // A side that reads nothing from a tunnel holds the other one back, in both directions at the
 // same time; later everything arrives.
 func TestTunnelBackPressure(t *testing.T) {
-	const n = stalledBytes
 	open := make(chan bool)
-	down, up := newStream(n), newStream(n)
-	targetGot, clientGot := newStream(0), newStream(0)
-	both := func(c io.ReadWriter, sent, got *stream, end func() error) {
+	down, up := newStream(stalledBytes), newStream(stalledBytes)
+	both := func(who string, c *net.TCPConn, in io.Reader, sent *stream, got chan *stream) {
 		var sending sync.WaitGroup
 		sending.Go(func() {
-			if err := sent.give(c); err != nil {
-				t.Errorf("write: %v", err)
-			}
-			_ = end()
+			sent.gives(t, who, c)
+			_ = c.CloseWrite()
 		})
 		await(t, open)
-		if _, err := got.take(c); err != nil {
-			t.Errorf("read: %v", err)
-		}
+		got <- taken(t, who, in)
 		sending.Wait()
 	}
-	served := make(chan bool)
-	r, conn := tunnel(t, func(c *net.TCPConn) {
-		both(c, down, targetGot, c.CloseWrite)
-		close(served)
-	}, "WRITE_TIMEOUT", stalledPatience)
+	targetGot, clientGot := make(chan *stream, 1), make(chan *stream, 1)
+	r, conn := tunnel(t, func(c *net.TCPConn) { both("the target", c, c, down, targetGot) }, "WRITE_TIMEOUT",
+		stalledPatience)
 	before := heapAfter()
-	var talking sync.WaitGroup
-	talking.Go(func() {
-		both(struct {
-			io.Reader
-			io.Writer
-		}{conn.In, conn}, up, clientGot, conn.Conn.(*net.TCPConn).CloseWrite)
-	})
+	go both("the client", conn, r.clients("a")[0].In, up, clientGot)
 	stalls(t, []*stream{down, up}, stalledSent)
 	heapSettles(t, before, stalledHeap)
 	close(open)
-	talking.Wait()
-	<-served
-	checkBaseLine(r)
-	if clientGot.String() != down.String() || targetGot.String() != up.String() {
-		t.Errorf("down: %v of %v; up: %v of %v", clientGot, down, targetGot, up)
-	}
+	down.arrives(t, <-clientGot)
+	up.arrives(t, <-targetGot)
+	r.play(`rest`)
 }
 
 // A silent tunnel ends after TUNNEL_TIMEOUT.
 func TestTunnelTimeout(t *testing.T) {
 	ended := make(chan error, 1)
-	r, conn := tunnel(t, func(c *net.TCPConn) {
+	r, _ := tunnel(t, func(c *net.TCPConn) {
 		_, err := io.ReadAll(c)
 		ended <- err
 	}, "TUNNEL_TIMEOUT", "50ms")
-	conn.Closed()
+	r.play(`a -> closed`)
 	if err := <-ended; err != nil {
 		t.Errorf("the target's side ends with %v", err)
 	}
-	conn.Close()
-	checkBaseLine(r)
+	r.play(`rest`)
 }
 
 // A client that floods a target which stops reading, ends, and is gone when
@@ -363,13 +316,12 @@ func TestTunnelTimeout(t *testing.T) {
 func TestTunnelOfAClientThatIsGone(t *testing.T) {
 	t.Parallel() // waits for the timeout
 	fixed := make(chan bool)
-	r, conn := tunnel(t, func(c *net.TCPConn) {
+	r, tcp := tunnel(t, func(c *net.TCPConn) {
 		_ = c.SetReadBuffer(16 << 10) // it grows no more, so that who pauses once stays paused
 		close(fixed)
 		<-t.Context().Done()
 	}, "WRITE_TIMEOUT", "3s")
 	<-fixed
-	tcp := conn.Conn.(*net.TCPConn)
 	raw, err := tcp.SyscallConn()
 	if err != nil {
 		t.Fatal(err)
@@ -381,11 +333,10 @@ func TestTunnelOfAClientThatIsGone(t *testing.T) {
 	}
 	paused := func() bool { return r.group.Stats().Paused.Load() > 0 }
 	for !paused() { // no more at a time than the proxy's kernel takes of a reader that pauses
-		conn.Send(strings.Repeat("x", 16<<10))
+		_, _ = tcp.Write(make([]byte, 16<<10))
 		r.until("the proxy has it, or pauses", func() bool { return unsent() == 0 || paused() })
 	}
 	_ = tcp.CloseWrite()
 	r.until("the proxy's kernel has it all", func() bool { return unsent() <= end && err == nil })
-	conn.Reset()
-	checkBaseLine(r)
+	r.play(`a resets; rest`)
 }
