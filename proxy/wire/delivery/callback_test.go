@@ -2,7 +2,6 @@ package delivery
 
 import (
 	"cmp"
-	"context"
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
@@ -124,16 +123,7 @@ func (c *calling) starts(status int, receivers ...*receiver) {
 				Result: deferred.Result{Status: status, Head: []byte("X-A: b\r\n"), Bytes: 2, Body: []byte("ok")}})
 		}
 	})
-	c.t.Cleanup(func() { c.stops(d) })
-}
-
-// stops ends a dispatcher without waiting for what is under way.
-func (c *calling) stops(d *Dispatcher) {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	if err := d.Close(ctx); err != nil {
-		c.t.Errorf("close: %v", err)
-	}
+	c.t.Cleanup(func() { d.stops(c.t) })
 }
 
 // accepts stores an order whose client wants to be told at url.
@@ -145,20 +135,13 @@ func (c *calling) accepts(url string) deferred.ID {
 // stores stores a request of a client, or without one of a client of its own.
 func (c *calling) stores(rule, url string, client netip.Addr) deferred.ID {
 	c.t.Helper()
-	e := deferred.Entry{Rule: rule, Parallel: 1, Accepted: time.Now(), Due: time.Now(),
-		Expires: time.Now().Add(time.Hour), Callback: url,
-		Head: []byte("POST / HTTP/1.1\r\nHost: x\r\n")}
+	e := deferred.Entry{Rule: rule, Callback: url, Head: []byte("POST / HTTP/1.1\r\nHost: x\r\n")}
 	_, _ = rand.Read(e.ID[:]) // never fails
 	if !client.IsValid() {
 		client = netip.AddrFrom16(e.ID)
 	}
 	e.Remote = netip.AddrPortFrom(client, 80)
-	stored := make(chan deferred.Stored, 1)
-	c.d.opened().Put(time.Now(), &deferred.Put{Entry: e, Done: func(s deferred.Stored) { stored <- s; c.d.ring() }})
-	if s := testkit.Receive(c.t, stored, "the end of a put"); s.Outcome != deferred.Accepted {
-		c.t.Fatalf("put: %s, %v", s.Outcome, s.Err)
-	}
-	return e.ID
+	return put(c.t, c.d.opened(), e, c.d.ring)
 }
 
 // tells is what the status endpoint says of a request.
@@ -210,10 +193,7 @@ func TestCallback(t *testing.T) {
 		if got := c.tells(id); got.State != state {
 			t.Errorf("the request is %s", got.State)
 		}
-		e, _, err := c.d.opened().Read(t.Context(), id)
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := read(t, c.d.opened(), id)
 		w := httptest.NewRecorder()
 		q := httptest.NewRequest("GET", "/deferred/"+callbackID(e).String(), nil)
 		q.SetPathValue("id", callbackID(e).String())
@@ -259,12 +239,9 @@ func TestCallbackReasonIsText(t *testing.T) {
 	c.starts(201, &receiver{Server: &httptest.Server{Listener: l}})
 	id := c.accepts("https://" + l.Addr().String())
 	testkit.Eventually(t, "it has failed", func() bool { return c.tells(id).Callback.State == "failed" })
-	e, _, err := c.d.opened().Read(t.Context(), id)
-	if err == nil {
-		e, _, err = c.d.opened().Read(t.Context(), callbackID(e))
-	}
-	if err != nil || !utf8.ValidString(e.Last.Error) || !strings.Contains(e.Last.Error, "üüü") {
-		t.Errorf("%v, failed because of %q", err, e.Last.Error)
+	e := read(t, c.d.opened(), callbackID(read(t, c.d.opened(), id)))
+	if !utf8.ValidString(e.Last.Error) || !strings.Contains(e.Last.Error, "üüü") {
+		t.Errorf("failed because of %q", e.Last.Error)
 	}
 }
 
@@ -299,7 +276,7 @@ func TestCallbackSurvives(t *testing.T) {
 	done := c.accepts(r.URL)
 	testkit.Eventually(t, "it is done and an attempt was made",
 		func() bool { s := c.tells(done); return s.State == "done" && s.Callback.Attempts > 0 })
-	c.stops(c.d)
+	c.d.stops(t)
 
 	c.starts(0, r) // the target does not answer
 	if got := testkit.Receive(t, r.got, "a callback"); got.ID != done.String() || got.State != "done" {
@@ -309,7 +286,7 @@ func TestCallbackSurvives(t *testing.T) {
 	testkit.Eventually(t, "the callback is settled", func() bool { return c.tells(done).Callback.State == "done" })
 	unknown := c.accepts(r.URL)
 	testkit.Eventually(t, "it is being delivered", func() bool { return c.tells(unknown).State == "delivering" })
-	c.stops(c.d)
+	c.d.stops(t)
 
 	c.starts(201, r)
 	if got := testkit.Receive(t, r.got, "a callback"); got.ID != unknown.String() || got.State != "unknown" {

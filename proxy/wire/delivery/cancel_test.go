@@ -44,8 +44,7 @@ func TestCancelledIsSeen(t *testing.T) {
 	if got := call("GET", "a", 200); !strings.Contains(got, `"state":"cancelled"`) || strings.Contains(got, `"result"`) {
 		t.Errorf("the state is shown as %s", got)
 	}
-	e, _, err := d.opened().Read(t.Context(), id)
-	if err != nil || e.State != deferred.Cancelled || len(e.Head)+len(e.Body) > 0 {
-		t.Errorf("%s with %d bytes of the request, %v", e.State, len(e.Head)+len(e.Body), err)
+	if e := read(t, d.opened(), id); e.State != deferred.Cancelled || len(e.Head)+len(e.Body) > 0 {
+		t.Errorf("%s with %d bytes of the request", e.State, len(e.Head)+len(e.Body))
 	}
 }

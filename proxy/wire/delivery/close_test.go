@@ -45,15 +45,44 @@ func (d *Dispatcher) stockAs(t *testing.T, method, rule, line string) deferred.I
 // stockFrom stores a request of a client.
 func (d *Dispatcher) stockFrom(t *testing.T, client netip.Addr, e deferred.Entry) deferred.ID {
 	t.Helper()
-	e.Remote, e.Parallel = netip.AddrPortFrom(client, 80), 1
-	e.Accepted, e.Due, e.Expires = time.Now(), time.Now(), time.Now().Add(time.Hour)
-	_, _ = rand.Read(e.ID[:]) // never fails
-	stored := make(chan deferred.Stored, 1)
-	d.opened().Put(time.Now(), &deferred.Put{Entry: e, Done: func(s deferred.Stored) { stored <- s; d.ring() }})
-	if s := testkit.Receive(t, stored, "the end of a put"); s.Outcome != deferred.Accepted {
+	e.Remote = netip.AddrPortFrom(client, 80)
+	return put(t, d.opened(), e, d.ring)
+}
+
+// put stores an entry that is due and lasts an hour, with an id of its own unless it has one, and then
+// calls stored.
+func put(t *testing.T, q deferred.Queue, e deferred.Entry, stored func()) deferred.ID {
+	t.Helper()
+	e.Parallel, e.Accepted, e.Due, e.Expires = 1, time.Now(), time.Now(), time.Now().Add(time.Hour)
+	if e.ID == (deferred.ID{}) {
+		_, _ = rand.Read(e.ID[:]) // never fails
+	}
+	ends := make(chan deferred.Stored, 1)
+	q.Put(time.Now(), &deferred.Put{Entry: e, Done: func(s deferred.Stored) { ends <- s; stored() }})
+	if s := testkit.Receive(t, ends, "the end of a put"); s.Outcome != deferred.Accepted {
 		t.Fatalf("put: %s, %v", s.Outcome, s.Err)
 	}
 	return e.ID
+}
+
+// read reads an entry.
+func read(t *testing.T, q deferred.Queue, id deferred.ID) *deferred.Entry {
+	t.Helper()
+	e, _, err := q.Read(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// stops ends a dispatcher without waiting for what is under way.
+func (d *Dispatcher) stops(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := d.Close(ctx); err != nil {
+		t.Errorf("close: %v", err)
+	}
 }
 
 // What is claimed when the proxy ends is back in its line if nothing of it was sent; what was
@@ -69,20 +98,12 @@ func TestCloseGivesBack(t *testing.T) {
 	if !sent.Fate.GoesOn() {
 		t.Fatal("it was withdrawn")
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel() // it does not answer in time
-	if err := d.Close(ctx); err != nil {
-		t.Fatal(err)
-	}
+	d.stops(t) // it does not answer in time
 	q := testkit.Must(open())(t)
 	defer q.Close()
 	states := make(map[deferred.State]int)
 	for _, id := range ids {
-		e, _, err := q.Read(t.Context(), id)
-		if err != nil {
-			t.Fatal(err)
-		}
-		states[e.State]++
+		states[read(t, q, id).State]++
 	}
 	if states[deferred.Waiting] != 1 || states[deferred.Unknown] != 1 {
 		t.Errorf("the entries are %v, want one waiting and one unknown", states)

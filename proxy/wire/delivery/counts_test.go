@@ -15,6 +15,15 @@ import (
 	"weir/proxy/wire"
 )
 
+// samples returns the metrics of a dispatcher.
+func samples(t *testing.T, d *Dispatcher) map[string]float64 {
+	set := metric.New()
+	d.Register(set)
+	var text bytes.Buffer
+	set.Write(&text)
+	return testkit.Samples(t, text.String())
+}
+
 // What alerts look at is there before it happens for the first time.
 func TestCountersBeginAtZero(t *testing.T) {
 	t.Parallel()
@@ -23,11 +32,7 @@ func TestCountersBeginAtZero(t *testing.T) {
 	p := policy(t, "rules: [{id: orders, key: [ip], limit: {algorithm: fixed, limit: 1, window: 1}, defer: {}}, {id: "+
 		"reads, key: [ip], limit: {algorithm: fixed, limit: 1, window: 1}}]\n")
 	c.d.cfg.Policy = func() *decide.Policy { return p }
-	set := metric.New()
-	c.d.Register(set)
-	var text bytes.Buffer
-	set.Write(&text)
-	got := testkit.Samples(t, text.String())
+	got := samples(t, c.d)
 	for _, rule := range []string{"orders", CallbackRule} {
 		for _, name := range []string{"deferred_total", "deferred_deliveries_total"} {
 			for _, outcome := range []string{"full", "unstored", "failed", "expired", "unknown"} {
@@ -82,11 +87,7 @@ func TestGivenUpCount(t *testing.T) {
 	d := lossyDispatcher(t,
 		&lossy{lost: deferred.Losses{{Rule: "orders", To: deferred.Unknown}: 2, {Rule: "orders", To: deferred.Failed}: 1}})
 	d.counts.add(d.counts.deliveries, event{"orders", "unknown"})
-	set := metric.New()
-	d.Register(set)
-	var text bytes.Buffer
-	set.Write(&text)
-	got := testkit.Samples(t, text.String())
+	got := samples(t, d)
 	for outcome, want := range map[string]float64{"unknown": 3, "failed": 1} {
 		if n := got["ratelimiter_deferred_deliveries_total"+metric.Labels("rule", "orders", "outcome", outcome)]; n != want {
 			t.Errorf("%v are %s, want %v", n, outcome, want)
@@ -119,8 +120,6 @@ func TestCatchUpLooksSeldom(t *testing.T) {
 		looks(catchUpEvery, 2)
 		looks((catchUpAnyway-1)*catchUpEvery, 2)
 		looks(catchUpEvery, 3)
-		if err := d.Close(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		d.closes(t)
 	})
 }

@@ -88,6 +88,49 @@ func (q *oneEntry) Settle(now time.Time, s *deferred.Settlement) {
 
 func (q *oneEntry) Close() error { return nil }
 
+// newEntry returns a queue of an order.
+func newEntry() *oneEntry {
+	return &oneEntry{settled: make(chan deferred.State, 1),
+		entry: &deferred.Entry{Rule: "orders", Expires: time.Now().Add(time.Hour), Head: []byte("POST / HTTP/1.1\r\n")}}
+}
+
+// dispatches returns a dispatcher of a queue, without rules.
+func dispatches(t *testing.T, q deferred.Queue) *Dispatcher {
+	t.Helper()
+	p := policy(t, "rules: []\n")
+	return testkit.Must(New(Config{Open: func() (deferred.Queue, error) { return q, nil }, Rate: 1,
+		Policy: func() *decide.Policy { return p }}))(t)
+}
+
+// lasts returns a start of deliveries that are answered after a time.
+func lasts(d time.Duration) func(w *wire.Delivery) {
+	return func(w *wire.Delivery) {
+		w.Fate.GoesOn()
+		time.AfterFunc(d, func() { w.Done(time.Now(), answered()) })
+	}
+}
+
+// answered is what comes of a delivery that the target has taken.
+func answered() *wire.Delivered {
+	return &wire.Delivered{Sent: true, Result: deferred.Result{Status: 200}}
+}
+
+// closes closes a dispatcher when what is under way has ended.
+func (d *Dispatcher) closes(t *testing.T) {
+	t.Helper()
+	if err := d.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// once fails unless the entry was claimed once and settled once.
+func (q *oneEntry) once(t *testing.T) {
+	t.Helper()
+	if q.claims != 1 || len(q.settled) != 1 {
+		t.Errorf("claimed %d times, settled %d times", q.claims, len(q.settled))
+	}
+}
+
 func (q *oneEntry) Stats() deferred.Stats { return deferred.Stats{} }
 
 // The lease of a delivery that takes long is renewed until it has ended, also while the proxy
@@ -95,21 +138,11 @@ func (q *oneEntry) Stats() deferred.Stats { return deferred.Stats{} }
 func TestLeaseLastsAsLongAsADelivery(t *testing.T) {
 	for _, closes := range []time.Duration{time.Hour, time.Second} {
 		synctest.Test(t, func(t *testing.T) {
-			q := &oneEntry{settled: make(chan deferred.State, 1),
-				entry: &deferred.Entry{Rule: "orders", Expires: time.Now().Add(time.Hour), Head: []byte("POST / HTTP/1.1\r\n")}}
-			p := policy(t, "rules: []\n")
-			d := testkit.Must(New(Config{Open: func() (deferred.Queue, error) { return q, nil }, Rate: 1,
-				Policy: func() *decide.Policy { return p }}))(t)
-			d.Start(func(w *wire.Delivery) {
-				w.Fate.GoesOn()
-				time.AfterFunc(10*deferred.LeaseFor, func() {
-					w.Done(time.Now(), &wire.Delivered{Sent: true, Result: deferred.Result{Status: 200}})
-				})
-			})
+			q := newEntry()
+			d := dispatches(t, q)
+			d.Start(lasts(10 * deferred.LeaseFor))
 			time.Sleep(min(closes, 11*deferred.LeaseFor))
-			if err := d.Close(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			d.closes(t)
 			select {
 			case to := <-q.settled:
 				if to != deferred.Done {
@@ -135,9 +168,8 @@ func TestLeaseOutlastsAnOutage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				began := time.Now()
-				q := &oneEntry{settled: make(chan deferred.State, 1),
-					entry: &deferred.Entry{Rule: "orders", Expires: time.Now().Add(time.Hour), Head: []byte("POST / HTTP/1.1\r\n")},
-					away:  func() bool { return time.Since(began) > from && time.Since(began) < test.until }}
+				q := newEntry()
+				q.away = func() bool { return time.Since(began) > from && time.Since(began) < test.until }
 				time.AfterFunc(deferred.LeaseFor, func() { _, _, _ = q.Claim(t.Context(), time.Now(), 1) }) // by another proxy
 				q.deliveredOnce(t, test.lasts)
 			})
@@ -147,24 +179,13 @@ func TestLeaseOutlastsAnOutage(t *testing.T) {
 
 // deliveredOnce has a dispatcher deliver the entry, which lasts for a time, and fails unless it is
 // claimed and settled once.
-func (q *oneEntry) deliveredOnce(t *testing.T, lasts time.Duration) {
+func (q *oneEntry) deliveredOnce(t *testing.T, takes time.Duration) {
 	t.Helper()
-	p := policy(t, "rules: []\n")
-	d := testkit.Must(New(Config{Open: func() (deferred.Queue, error) { return q, nil }, Rate: 1,
-		Policy: func() *decide.Policy { return p }}))(t)
-	d.Start(func(w *wire.Delivery) {
-		w.Fate.GoesOn()
-		time.AfterFunc(lasts, func() {
-			w.Done(time.Now(), &wire.Delivered{Sent: true, Result: deferred.Result{Status: 200}})
-		})
-	})
+	d := dispatches(t, q)
+	d.Start(lasts(takes))
 	time.Sleep(4 * deferred.LeaseFor)
-	if err := d.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if q.claims != 1 || len(q.settled) != 1 {
-		t.Errorf("claimed %d times, settled %d times", q.claims, len(q.settled))
-	}
+	d.closes(t)
+	q.once(t)
 }
 
 // A seen is a oneEntry as one of several proxies reaches it.
@@ -198,19 +219,10 @@ func TestLeaseOutlastsAnOutageForOthers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				began := time.Now()
-				q := &oneEntry{settled: make(chan deferred.State, 1),
-					entry: &deferred.Entry{Rule: "orders", Expires: time.Now().Add(time.Hour), Head: []byte("POST / HTTP/1.1\r\n")}}
-				p := policy(t, "rules: []\n")
+				q := newEntry()
 				start := func(until time.Duration) *Dispatcher {
-					s := &seen{q, func() bool { return time.Since(began) > renewEvery && time.Since(began) < until }}
-					d := testkit.Must(New(Config{Open: func() (deferred.Queue, error) { return s, nil }, Rate: 1,
-						Policy: func() *decide.Policy { return p }}))(t)
-					d.Start(func(w *wire.Delivery) {
-						w.Fate.GoesOn()
-						time.AfterFunc(3*deferred.LeaseFor, func() {
-							w.Done(time.Now(), &wire.Delivered{Sent: true, Result: deferred.Result{Status: 200}})
-						})
-					})
+					d := dispatches(t, &seen{q, func() bool { return time.Since(began) > renewEvery && time.Since(began) < until }})
+					d.Start(lasts(3 * deferred.LeaseFor))
 					synctest.Wait()
 					return d
 				}
@@ -219,13 +231,9 @@ func TestLeaseOutlastsAnOutageForOthers(t *testing.T) {
 				all = append(all, start(until))
 				time.Sleep(4*deferred.LeaseFor - starts)
 				for _, d := range all {
-					if err := d.Close(t.Context()); err != nil {
-						t.Fatal(err)
-					}
+					d.closes(t)
 				}
-				if q.claims != 1 || len(q.settled) != 1 {
-					t.Errorf("claimed %d times, settled %d times", q.claims, len(q.settled))
-				}
+				q.once(t)
 			})
 		})
 	}
@@ -235,8 +243,8 @@ func TestLeaseOutlastsAnOutageForOthers(t *testing.T) {
 // it would take them back itself. The renewal that it was stopped in says nothing about them.
 func TestLeaseOutlastsAStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := &oneEntry{settled: make(chan deferred.State, 1), slow: deferred.LeaseFor,
-			entry: &deferred.Entry{Rule: "orders", Expires: time.Now().Add(time.Hour), Head: []byte("POST / HTTP/1.1\r\n")}}
+		q := newEntry()
+		q.slow = deferred.LeaseFor
 		q.deliveredOnce(t, 3*deferred.LeaseFor)
 	})
 }
@@ -283,20 +291,15 @@ func (q *again) Close() error {
 func TestClaimedAgain(t *testing.T) {
 	for _, closesFirst := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			q := &again{oneEntry: oneEntry{entry: &deferred.Entry{Rule: "orders", Expires: time.Now().Add(time.Hour),
-				Head: []byte("POST / HTTP/1.1\r\n")}}}
-			p := policy(t, "rules: []\n")
-			d := testkit.Must(New(Config{Open: func() (deferred.Queue, error) { return q, nil }, Rate: 1,
-				Policy: func() *decide.Policy { return p }}))(t)
+			q := &again{oneEntry: oneEntry{entry: newEntry().entry}}
+			d := dispatches(t, q)
 			var deliveries []*wire.Delivery
 			d.Start(func(w *wire.Delivery) {
 				w.Fate.GoesOn()
 				deliveries = append(deliveries, w)
 			})
 			synctest.Wait()
-			ends := func(i int) {
-				deliveries[i].Done(time.Now(), &wire.Delivered{Sent: true, Result: deferred.Result{Status: 200}})
-			}
+			ends := func(i int) { deliveries[i].Done(time.Now(), answered()) }
 			closing := func() {
 				go func() { _ = d.Close(t.Context()) }()
 				synctest.Wait()
@@ -343,9 +346,7 @@ func TestOpenFailsAfterTakeover(t *testing.T) {
 		if d.opened() == nil {
 			t.Error("the queue is not open")
 		}
-		if err := d.Close(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		d.closes(t)
 		lines := strings.Join(log.Taken(), "\n")
 		if strings.Count(lines, "disk on fire") != 1 || strings.Contains(lines, deferred.ErrInUse.Error()) {
 			t.Errorf("logged\n%s", lines)
@@ -358,11 +359,8 @@ func TestOpenFailsAfterTakeover(t *testing.T) {
 func TestLostLeaseDoesNotCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, lost := range []bool{false, true} {
-			q := &oneEntry{settled: make(chan deferred.State, 1),
-				entry: &deferred.Entry{Rule: "orders", Expires: time.Now().Add(time.Hour), Head: []byte("POST / HTTP/1.1\r\n")}}
-			p := policy(t, "rules: []\n")
-			d := testkit.Must(New(Config{Open: func() (deferred.Queue, error) { return q, nil }, Rate: 1,
-				Policy: func() *decide.Policy { return p }}))(t)
+			q := newEntry()
+			d := dispatches(t, q)
 			d.Start(func(w *wire.Delivery) {
 				if lost {
 					q.mu.Lock()
@@ -370,12 +368,10 @@ func TestLostLeaseDoesNotCount(t *testing.T) {
 					q.mu.Unlock()
 				}
 				w.Fate.GoesOn()
-				w.Done(time.Now(), &wire.Delivered{Sent: true, Result: deferred.Result{Status: 200}})
+				w.Done(time.Now(), answered())
 			})
 			synctest.Wait()
-			if err := d.Close(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			d.closes(t)
 			counted := 0
 			d.each(d.ended)(func(string, uint64) { counted++ })
 			if (counted == 0) != lost {

@@ -59,9 +59,7 @@ func TestLookUp(t *testing.T) {
 	if !d.lookUps.begin(other) {
 		t.Error("a request of another client is not looked up")
 	}
-	if err := d.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	d.closes(t)
 	look("10.0.0.3", []byte("k"))
 	if testkit.Receive(t, results, "the answer after the end") || d.lookUps.held.By(rateClient(3)) != 0 {
 		t.Error("after the end a request is known, or stays counted")

@@ -1,7 +1,6 @@
 package delivery
 
 import (
-	"crypto/rand"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -81,14 +80,8 @@ func TestPage(t *testing.T) {
 func kill(t *testing.T, q deferred.Queue, errors ...string) {
 	t.Helper()
 	for _, text := range errors {
-		e := deferred.Entry{Rule: "<orders>", Parallel: 1, Accepted: time.Now(), Expires: time.Now().Add(time.Hour),
-			Remote: netip.MustParseAddrPort("10.0.0.1:80"), Head: []byte("POST / HTTP/1.1\r\n\r\n")}
-		_, _ = rand.Read(e.ID[:])
-		stored := make(chan deferred.Stored, 1)
-		q.Put(time.Now(), &deferred.Put{Entry: e, Done: func(s deferred.Stored) { stored <- s }})
-		if s := testkit.Receive(t, stored, "the end of a put"); s.Outcome != deferred.Accepted {
-			t.Fatalf("put: %s, %v", s.Outcome, s.Err)
-		}
+		put(t, q, deferred.Entry{Rule: "<orders>", Remote: netip.MustParseAddrPort("10.0.0.1:80"),
+			Head: []byte("POST / HTTP/1.1\r\n\r\n")}, func() {})
 		claimed, _, err := q.Claim(t.Context(), time.Now(), 1)
 		if err != nil || len(claimed) != 1 {
 			t.Fatalf("claimed %d, %v", len(claimed), err)

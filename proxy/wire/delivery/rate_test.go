@@ -188,9 +188,7 @@ func TestRepeat(t *testing.T) {
 		t.Errorf("%s of %s, with the answer %+v", s.Outcome, s.ID, s.Result)
 	}
 	q := d.opened()
-	if err := d.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	d.closes(t)
 	answered := false
 	d.repeat(q, s, func(deferred.Stored) { answered = true })
 	if !answered {

@@ -2,7 +2,6 @@ package delivery
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"net/netip"
 	"testing"
@@ -45,9 +44,7 @@ func TestRulesShareWhatIsUnderWay(t *testing.T) {
 	if n := d.busyWith(""); n > underWayMax {
 		t.Errorf("%d are under way", n)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	_ = d.Close(ctx)
+	d.stops(t)
 }
 
 // A client with many requests under different keys, of which the target answers none, leaves places to
@@ -70,9 +67,7 @@ func TestClientsShareWhatIsUnderWay(t *testing.T) {
 		d.stockFrom(t, rateClient(1000+i).Addr(), deferred.Entry{Rule: "orders", Line: fmt.Sprint("other", i), Head: head})
 		testkit.Receive(t, others, "the delivery of another client")
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	_ = d.Close(ctx)
+	d.stops(t)
 }
 
 // busyWith is how many deliveries of a rule are under way; of all rules without one.
