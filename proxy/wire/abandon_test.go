@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"fmt"
 	"io"
 	"runtime"
 	"sync/atomic"
@@ -39,9 +38,9 @@ func TestLeavingClientsShareConnections(t *testing.T) {
 		{"127.0.0.1", 1, 1}, {"127.0.0.1", 2, 2}, {"127.0.0.1", 2, 2}, // the third is beyond its share
 		{"127.0.0.2", 3, 3}, {"127.0.0.2", 3, 3}, {"127.0.0.3", 4, 4}, {"127.0.0.4", 4, 4}, // all are left behind
 	} {
-		r.play(fmt.Sprintf(`
+		r.playf(`
 			a@%s GET /held; target gets /held; a resets; until client_connections=0 upstream_abandoned=%d
-			metrics upstream_in_flight=%d upstream_abandoned_total=%d`, step.from, step.abandoned, step.atTarget, i+1))
+			metrics upstream_in_flight=%d upstream_abandoned_total=%d`, step.from, step.abandoned, step.atTarget, i+1)
 	}
 	r.play(`
 		metrics upstream_abandoned_beyond_share_total=3
@@ -59,13 +58,13 @@ var shared = []string{"EVENT_LOOPS", "1", "TARGET_MAX_CONNECTIONS", "8"}
 func TestLeavingClientsAreRefused(t *testing.T) {
 	for name, left := range map[string]string{"requests": "GET /held", "upgrades": "GET /held upgrade"} {
 		t.Run(name, func(t *testing.T) {
-			serveWith(t, gated(8), holds, shared...).play(fmt.Sprintf(`
+			serveWith(t, gated(8), holds, shared...).playf(`
 				a@127.0.0.2 %[1]s; target gets /held; a resets; until upstream_abandoned=1
 				a@127.0.0.2 %[1]s; target gets /held; a resets; until upstream_abandoned=2
 				refused@127.0.0.2 GET / -> 503 Retry-After=1 "that this client may use"
 				metrics shed.busy=1
 				other GET / -> 200
-				target answers; until upstream_abandoned=1; refused GET / -> 200`, left))
+				target answers; until upstream_abandoned=1; refused GET / -> 200`, left)
 		})
 	}
 }
@@ -122,14 +121,14 @@ func TestLongAbandonedRequestsKeepTheirPlaces(t *testing.T) {
 		r.play(`a@127.0.0.2 GET /held`)
 		r.until("it is at the target, or waits", func() bool { return len(asked) > 0 || r.gate().Waiting.Load() > 0 })
 		atTarget += len(asked)
-		r.play(fmt.Sprintf(`target gets %d; a resets; until client_connections=1`, len(asked)))
+		r.playf(`target gets %d; a resets; until client_connections=1`, len(asked))
 	}
 	if atTarget == 0 || atTarget > places {
 		t.Errorf("%d requests are at the target, with %d places", atTarget, places)
 	}
-	r.play(fmt.Sprintf(`
+	r.playf(`
 		metrics upstream_abandoned=%[1]d upstream_streams=0
-		target answers %[1]d; until upstream_abandoned=0; good GET / -> 200`, atTarget))
+		target answers %[1]d; until upstream_abandoned=0; good GET / -> 200`, atTarget)
 }
 
 // Requests that take long by themselves are streams, also when their clients have left: others have
@@ -174,10 +173,10 @@ func TestAbandonedAnswersAreBounded(t *testing.T) {
 				c.hold(s)
 				c.say(test.answer)
 				c.silence()
-			}), "EVENT_LOOPS", "1", "BODY_BUFFER_BYTES", "1KiB", "TARGET_TIMEOUT", timeout).play(fmt.Sprintf(`
+			}), "EVENT_LOOPS", "1", "BODY_BUFFER_BYTES", "1KiB", "TARGET_TIMEOUT", timeout).playf(`
 				a GET /left; target gets /left; a resets; until upstream_abandoned=1
 				target answers; until upstream_abandoned=0; target open 0
-				metrics upstream_abandoned_timeouts_total=%d; GET / -> 200`, test.late))
+				metrics upstream_abandoned_timeouts_total=%d; GET / -> 200`, test.late)
 		})
 	}
 }
@@ -217,7 +216,7 @@ func TestAbandonedRequestsKeepNoClients(t *testing.T) {
 				}
 			})
 		})
-		r.play(fmt.Sprintf(`a resets; until upstream_abandoned=%d`, len(held)))
+		r.playf(`a resets; until upstream_abandoned=%d`, len(held))
 	}
 	r.until("the clients are freed", func() bool {
 		runtime.GC()

@@ -96,9 +96,9 @@ func TestEjection(t *testing.T) {
 	}
 	r.play(`a is up`)
 	before := r.targets["b"].served.Load()
-	r.play(fmt.Sprintf(`
+	r.playf(`
 		10 x GET / -> 200
-		b served %d`, before+5))
+		b served %d`, before+5)
 }
 
 // A target that comes back gets its share again without anybody's doing.
@@ -126,7 +126,7 @@ func TestLeastInFlight(t *testing.T) {
 	if free.served.Load() == 1 {
 		busy, free = free, busy
 	}
-	r.equal("requests at the free target", free.served.Load(), int64(10))
+	equal(t, "requests at the free target", free.served.Load(), int64(10))
 	busy.gate.open <- true
 	r.play(`held -> 200`)
 }
@@ -160,7 +160,7 @@ func TestActiveChecks(t *testing.T) {
 	for f, status := range map[*fakeTarget]int{a: 500, b: 404} {
 		line := fmt.Sprintf(`msg="Target is down" component=RateLimiter target=%s address=%s cause="check of /health: answered %d"`,
 			f.url(), f.addr, status)
-		r.play(fmt.Sprintf(`logged %[1]q; logged 1 %[1]q`, line))
+		r.playf(`logged %[1]q; logged 1 %[1]q`, line)
 	}
 }
 
@@ -212,7 +212,7 @@ func TestTargetsChangeUnderLoad(t *testing.T) {
 			t.Errorf("%s never served", name)
 		}
 	}
-	r.equal("targets in the end", len(r.Targets.Status()), 1)
+	equal(t, "targets in the end", len(r.Targets.Status()), 1)
 }
 
 // What is under way at a target that leaves is still answered by it.
@@ -230,6 +230,6 @@ func TestEachTargetsHost(t *testing.T) {
 	called := fmt.Sprintf("GET / -> 200 ="+`"a" X-Host=%s; GET / -> 200 ="b" X-Host=%s`, r.targets["a"].addr,
 		r.targets["b"].addr)
 	r.play("2 x " + called)
-	r.play(fmt.Sprintf(`a stops
-		4 x GET / -> 200 ="b" X-Host=%s`, r.targets["b"].addr))
+	r.playf(`a stops
+		4 x GET / -> 200 ="b" X-Host=%s`, r.targets["b"].addr)
 }

@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -106,8 +105,8 @@ func TestHealthWhileUploadsWait(t *testing.T) {
 			if test.closes {
 				close(hangup)
 			}
-			r.play(fmt.Sprintf(`c* -> %d`, test.status))
-			r.equal("the target is ejected", r.Targets.Status()[0].Ejections > 0, test.closes)
+			r.playf(`c* -> %d`, test.status)
+			equal(t, "the target is ejected", r.Targets.Status()[0].Ejections > 0, test.closes)
 		})
 	}
 }

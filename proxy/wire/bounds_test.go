@@ -38,8 +38,8 @@ func TestRequestBodyBound(t *testing.T) {
 		for _, framing := range []string{"body", "chunked"} {
 			t.Run(test.name+" "+framing, func(t *testing.T) {
 				t.Parallel() // a lingering close takes a second
-				serve(t, echoes, test.env...).play(fmt.Sprintf(`
-					a POST /p %s*%d -> 200 echo; a POST /p %[1]s*%[3]d -> %[4]s; rest`, framing, test.most, test.most+1, beyond))
+				serve(t, echoes, test.env...).playf(`
+					a POST /p %s*%d -> 200 echo; a POST /p %[1]s*%[3]d -> %[4]s; rest`, framing, test.most, test.most+1, beyond)
 			})
 		}
 	}
@@ -143,8 +143,8 @@ func TestHeadBounds(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel() // a lingering close takes a second
-			start(t, target, "HEAD_MAX_BYTES", test.most, "FIELDS_MAX", "5").play(fmt.Sprintf(`
-				a %q -> 200; a %q -> %d closes + closed`, test.within, test.beyond, test.status))
+			start(t, target, "HEAD_MAX_BYTES", test.most, "FIELDS_MAX", "5").playf(`
+				a %q -> 200; a %q -> %d closes + closed`, test.within, test.beyond, test.status)
 		})
 	}
 }
@@ -177,8 +177,8 @@ func TestAnswerHeadBounds(t *testing.T) {
 					}
 				}
 			})
-			start(t, target.url(), test.env...).play(fmt.Sprintf(`
-				GET /within -> %s; GET /beyond -> 502 "not valid HTTP"`, test.answers))
+			start(t, target.url(), test.env...).playf(`
+				GET /within -> %s; GET /beyond -> 502 "not valid HTTP"`, test.answers)
 		})
 	}
 }
@@ -200,7 +200,7 @@ func TestClientTimeouts(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel() // a lingering close takes a second
-			serve(t, echoes, test.setting, "50ms").play(fmt.Sprintf(`a %s -> %s; rest`, test.sent, test.answer))
+			serve(t, echoes, test.setting, "50ms").playf(`a %s -> %s; rest`, test.sent, test.answer)
 		})
 	}
 	t.Run("between requests", func(t *testing.T) {

@@ -63,23 +63,17 @@ func TestConnectionsShareOfOneClient(t *testing.T) {
 		return in
 	}
 	attack := take("127.0.0.2", 2*most)
-	if len(attack) != most-left {
-		t.Errorf("one client has %d connections of %d, want %d", len(attack), most, most-left)
-	}
+	equal(t, "connections of one client", len(attack), most-left)
 	for i := range left - 1 {
-		if n := len(take(fmt.Sprintf("127.0.0.%d", 3+i), 1)); n != 1 {
-			t.Errorf("client %d finds no room", i+1)
-		}
+		equal(t, fmt.Sprint("connections of client ", i+1), len(take(fmt.Sprintf("127.0.0.%d", 3+i), 1)), 1)
 	}
 	r.metrics(`client_connections_refused_share_total=%d client_connections_refused_total=0`, most+left)
 	r.play(`logged "Connections were refused"; logged 1 "Connections were refused"`)
 	for _, conn := range attack {
 		conn.Close()
 	}
-	r.play(fmt.Sprintf(`until client_connections=%d`, left-1))
-	if n := len(take("127.0.0.9", 2*most)); n != most-left+1 {
-		t.Errorf("a trusted proxy has %d connections, want all %d that are left", n, most-left+1)
-	}
+	r.playf(`until client_connections=%d`, left-1)
+	equal(t, "connections of a trusted proxy, which may have all", len(take("127.0.0.9", 2*most)), most-left+1)
 }
 
 // Clients that connect and leave, or are one too many, cost the others nothing.

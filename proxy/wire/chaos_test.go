@@ -75,9 +75,7 @@ func TestChaos(t *testing.T) {
 		{"served by the target", int(c.served.Load()), forwarded - faults},
 		{"abandoned", c.count(s, "ratelimiter_requests_abandoned_total"), 0},
 	} {
-		if book.got != book.want {
-			t.Errorf("%s: %d, want %d", book.what, book.got, book.want)
-		}
+		equal(t, book.what, book.got, book.want)
 	}
 	if served == 0 || refused == 0 || failed == 0 || retries == 0 {
 		t.Error("the run did not cover every outcome")

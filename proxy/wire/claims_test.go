@@ -36,12 +36,12 @@ func TestDifferingOrigins(t *testing.T) {
 		GET / X-Real-IP=192.0.2.2 -> 200 ip 1
 		GET / X-Forwarded-For=64:ff9b::192.0.2.2 -> 200 ip 0`)
 	const differ = "X-Forwarded-For and Forwarded of a trusted proxy name different clients"
-	r.play(fmt.Sprintf(`logged 0 %q`, differ)) // of addresses that are the same
+	r.playf(`logged 0 %q`, differ) // of addresses that are the same
 	r.play(`
 		GET / X-Forwarded-For=192.0.2.3 Forwarded=for=192.0.2.4 -> 200 ip 1
 		GET / X-Forwarded-For=192.0.2.3 Forwarded=for=192.0.2.5 -> 200 ip 0
 		GET / X-Forwarded-For=192.0.2.3 Forwarded=for=192.0.2.6 -> 429 ip 0`)
-	r.play(fmt.Sprintf(`logged %q`, differ))
+	r.playf(`logged %q`, differ)
 }
 
 // That is logged once a minute.
@@ -54,9 +54,7 @@ func TestDifferingOriginsWarnings(t *testing.T) {
 		before := len(text.String())
 		p.note(netip.MustParseAddr("192.0.2.99"))
 		warnDiffering(now.Add(time.Duration(i)*(time.Minute-time.Duration(2-i))), log, &p)
-		if got := len(text.String()) > before; got != warns {
-			t.Errorf("warning %d: %v", i, got)
-		}
+		equal(t, fmt.Sprint("warning ", i), len(text.String()) > before, warns)
 	}
 }
 
@@ -106,9 +104,7 @@ func TestDisbeliefAllocatesNothing(t *testing.T) {
 	for _, from := range []string{"192.0.2.1", "10.0.0.1"} {
 		addr := netip.MustParseAddr(from)
 		d.note(addr)
-		if n := testing.AllocsPerRun(1000, func() { d.note(addr) }); n != 0 {
-			t.Errorf("%s: %v allocations for a request", from, n)
-		}
+		equal(t, "allocations for a request from "+from, testing.AllocsPerRun(1000, func() { d.note(addr) }), 0)
 	}
 }
 
@@ -130,11 +126,11 @@ func TestUnderscoredFields(t *testing.T) {
 				names = append(names, string(f.Name))
 			}
 			c.say(answerOf(strings.Join(names, " ")))
-		}), "UNDERSCORED_FIELDS", test.word, "VIA_NAME", "off").play(fmt.Sprintf(`
+		}), "UNDERSCORED_FIELDS", test.word, "VIA_NAME", "off").playf(`
 			GET / X_Plan=1 X.Plan=1 Transfer_Encoding=chunked Content_Length=5 Connection=X_Hop X_Hop=1 X_Forwarded_For=6.6.6.6 Accept=a
 			client -> 200 ="Host %s %s"
 			metrics dropped_fields_total{reason="name"}=%d dropped_fields_total{reason="untrusted"}=1`,
-			test.forwarded, ours, test.dropped))
+			test.forwarded, ours, test.dropped)
 	}
 }
 
@@ -148,8 +144,8 @@ func TestTrailersAreCounted(t *testing.T) {
 		c.say("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n" + trailer + "\r\n")
 	})).url())
 	for i, test := range [][2]string{{"/", ""}, {"/", `A: b\r\n`}, {"/trailer", ""}, {"/trailer", `A: b\r\nC: d\r\n`}} {
-		r.play(fmt.Sprintf(`POST %s Transfer-Encoding=chunked part="1\r\na\r\n0\r\n%s\r\n"
+		r.playf(`POST %s Transfer-Encoding=chunked part="1\r\na\r\n0\r\n%s\r\n"
 			client -> 200 ="ok"
-			metrics dropped_trailers_total=%d`, test[0], test[1], []int{0, 1, 2, 4}[i]))
+			metrics dropped_trailers_total=%d`, test[0], test[1], []int{0, 1, 2, 4}[i])
 	}
 }

@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"fmt"
 	"testing"
 )
 
@@ -15,8 +14,8 @@ func TestGarbledAnswersAreLogged(t *testing.T) {
 			t.Parallel() // housekeeping looks once a second
 			r := serve(t, says(text))
 			const logged = "The answer of a target is not valid HTTP"
-			r.play(fmt.Sprintf(`a GET / -> 502; logged %q
-				b*8 GET / -> 502 # on both loops`, logged))
+			r.playf(`a GET / -> 502; logged %q
+				b*8 GET / -> 502 # on both loops`, logged)
 			r.until("housekeeping has seen them", func() bool {
 				for _, s := range r.loops {
 					for _, seen := range *s.seen.Load() {
@@ -27,7 +26,7 @@ func TestGarbledAnswersAreLogged(t *testing.T) {
 				}
 				return true
 			})
-			r.play(fmt.Sprintf(`logged 1 %q; logged 1 %[1]q target=%s %q`, logged, r.targets["target"].url(), reason))
+			r.playf(`logged 1 %q; logged 1 %[1]q target=%s %q`, logged, r.targets["target"].url(), reason)
 		})
 	}
 }

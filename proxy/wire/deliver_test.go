@@ -61,8 +61,8 @@ func TestGateShedsDelivery(t *testing.T) {
 	r := delivering(t, 5*time.Millisecond)
 	_, told := r.deliver(`GET /later`, false)
 	r.ends(told, "refused")
-	r.play(fmt.Sprintf(`metrics gate_shed_total%s=1; target answers; held -> 200`,
-		r.Targets.Labels(r.Targets.All()[0], "class", "deferred")))
+	r.playf(`metrics gate_shed_total%s=1; target answers; held -> 200`,
+		r.Targets.Labels(r.Targets.All()[0], "class", "deferred"))
 	_, told = r.deliver(`GET /later`, false)
 	r.ends(told, "200")
 	if sum := r.Traffic(); sum.Delivered != 1 || sum.Admitted != 1 || sum.Denied != 0 || sum.Ended != 2 {
@@ -83,9 +83,9 @@ func TestDeliveryWithdrawn(t *testing.T) {
 	r := delivering(t, time.Minute)
 	d, told := r.deliver(`GET /withdrawn`, false)
 	r.play(`waiting 2`)
-	r.equal("it is withdrawn", d.Fate.Withdraw(), true)
+	equal(t, "it is withdrawn", d.Fate.Withdraw(), true)
 	r.play(`target answers; held -> 200; held GET / -> 200; target gets /`)
-	r.equal("ends of a delivery that was withdrawn", len(told), 0)
+	equal(t, "ends of a delivery that was withdrawn", len(told), 0)
 }
 
 // A delivery is served after all live requests that wait, whatever their priority class, and as

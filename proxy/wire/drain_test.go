@@ -2,7 +2,6 @@ package wire
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -32,10 +31,10 @@ func TestDrain(t *testing.T) {
 		t.Error("a new client is let in")
 	}
 	close(r.held)
-	r.play(fmt.Sprintf(`
+	r.playf(`
 		own -> 200 closes ="" + closed; uploading "def"; uploading -> 200 closes =%q + closed
-		target answers all; busy* -> 200 closes echo + closed`, echoOf("POST", "/up", "abcdef")))
-	r.equal("connections that were cut", <-cut, 0)
+		target answers all; busy* -> 200 closes echo + closed`, echoOf("POST", "/up", "abcdef"))
+	equal(t, "connections that were cut", <-cut, 0)
 }
 
 // A client that was idle when draining began may have a request on its way: it
@@ -100,7 +99,7 @@ func TestCutAnswerLeavesTheOneBefore(t *testing.T) {
 		panic(http.ErrAbortHandler)
 	}), "BODY_BUFFER_BYTES", "1MiB")
 	_ = r.clients("a")[0].Conn.Conn.(*net.TCPConn).SetReadBuffer(64 << 10) // so that most of it waits to be sent
-	r.play(fmt.Sprintf(`a GET /whole + GET /cut HTTP/1.0; until errors.closed=1; a -> 200 =%q + cut`, body))
+	r.playf(`a GET /whole + GET /cut HTTP/1.0; until errors.closed=1; a -> 200 =%q + cut`, body)
 }
 
 // An impatient caller ends draining by its context.
@@ -108,9 +107,7 @@ func TestDrainIsCancelled(t *testing.T) {
 	r := holding(t, asSet, "EVENT_LOOPS", "2")
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if n := r.drain(ctx); n != 1 {
-		t.Errorf("%d connections were cut, want 1", n)
-	}
+	equal(t, "connections that were cut", r.drain(ctx), 1)
 }
 
 // An old connection to a target is no longer used, without effect on clients: a new one takes its

@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -100,15 +99,15 @@ func TestDuties(t *testing.T) {
 			}
 			if r.t = t; len(cells[2]) > len("400") {
 				want := strings.Replace(r.request(words(cells[2])).text, "TARGET", r.Targets.All()[0].Addr, 1)
-				r.play(fmt.Sprintf(`c %s -> 200 =%q; c closes`, cells[1], want))
+				r.playf(`c %s -> 200 =%q; c closes`, cells[1], want)
 				return
 			}
 			allow := "" // RFC 9110 section 15.5.6
 			if cells[2] == "405" {
 				allow = "*"
 			}
-			r.play(fmt.Sprintf(`c %s -> %s closes "{\"error\":\"" Content-Type=application/json Date=* Allow=%s; c closes`,
-				cells[1], cells[2], allow))
+			r.playf(`c %s -> %s closes "{\"error\":\"" Content-Type=application/json Date=* Allow=%s; c closes`,
+				cells[1], cells[2], allow)
 		})
 	}
 }
@@ -175,9 +174,9 @@ func TestBodylessAnswers(t *testing.T) {
 		{"304 with chunks", "GET", "HTTP/1.1 304 Not Modified\r\nTransfer-Encoding: chunked\r\n\r\n", "", 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			serve(t, answersOnce(test.answer, false), "EVENT_LOOPS", "1").play(fmt.Sprintf(`
+			serve(t, answersOnce(test.answer, false), "EVENT_LOOPS", "1").playf(`
 				a %s / -> 200|204|304 ="" Content-Length=%s stays; a GET /again -> 200; target opened %d`,
-				test.method, test.length, test.opened))
+				test.method, test.length, test.opened)
 		})
 	}
 }

@@ -84,9 +84,9 @@ func TestInterimAnswers(t *testing.T) {
 // A client that waits for 100 gets it once the limiter has admitted the
 // request, and 429 without having to send its body otherwise.
 func TestExpectContinue(t *testing.T) {
-	serve(t, echoes, "RATE_LIMIT_LIMIT", "1").play(fmt.Sprintf(`
+	serve(t, echoes, "RATE_LIMIT_LIMIT", "1").playf(`
 		a PUT /p Expect=100-continue Content-Length=3 -> 100; a "abc"; a -> 200 =%q
-		a PUT /p Expect=100-continue Content-Length=3 -> 429 closes + closed`, echoOf("PUT", "/p", "abc")))
+		a PUT /p Expect=100-continue Content-Length=3 -> 429 closes + closed`, echoOf("PUT", "/p", "abc"))
 }
 
 // A refused upload that is still on its way is answered, however large, and the
@@ -97,8 +97,8 @@ func TestRefusedUpload(t *testing.T) {
 			t.Run(fmt.Sprintf("%s %d", framing, size), func(t *testing.T) {
 				t.Parallel() // a lingering close takes a second
 				// The proxy may close before it has taken everything.
-				serve(t, echoes, "RATE_LIMIT_LIMIT", "1").play(fmt.Sprintf(`
-					GET / -> 200; POST /p %s*%d -> 429 closes + gone`, framing, size))
+				serve(t, echoes, "RATE_LIMIT_LIMIT", "1").playf(`
+					GET / -> 200; POST /p %s*%d -> 429 closes + gone`, framing, size)
 			})
 		}
 	}

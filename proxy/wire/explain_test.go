@@ -103,19 +103,19 @@ func TestPutRules(t *testing.T) {
 		if step.status == 400 {
 			told = `"\"path\":\"rules[0]."`
 		}
-		r.play(fmt.Sprintf(`a %q + GET / X-K=1; a -> %d %s + %s`, put(step.rules), step.status, told, step.then))
+		r.playf(`a %q + GET / X-K=1; a -> %d %s + %s`, put(step.rules), step.status, told, step.then)
 	}
 	conn := r.dial()
 	put := conn.Ask(put(rules(`{"algorithm":"fixed","limit":2,`+century+`}`)), 200)
-	r.play(fmt.Sprintf(`GET /config/rules -> 200 =%q ~"source":"api" ~"id":"k"`, put))
+	r.playf(`GET /config/rules -> 200 =%q ~"source":"api" ~"id":"k"`, put)
 }
 
 // With RULES_FILE rules cannot be set by the API.
 func TestPutRulesOfFile(t *testing.T) {
 	file := ruleFile(t, "rules: [{id: k, limit: {algorithm: fixed, limit: 5, window: C}}]")
-	serve(t, echoes, "RULES_FILE", file).play(fmt.Sprintf(`
+	serve(t, echoes, "RULES_FILE", file).playf(`
 		a %q -> 409 %q
-		GET / -> 200 k 4; GET /config/rules -> 200 ~"source":"file" ~"id":"k"`, put("rules: []"), file))
+		GET / -> 200 k 4; GET /config/rules -> 200 ~"source":"file" ~"id":"k"`, put("rules: []"), file)
 }
 
 // Both files are followed: what is broken changes nothing and says where it is.
@@ -148,15 +148,13 @@ func TestFilesAreFollowed(t *testing.T) {
 	replaceFile(t, file,
 		rulesText(fmt.Sprintf(rules, 7)+"- {id: l, key: [nothing], limit: {algorithm: fixed, limit: 1, window: C}}\n"))
 	const ignored = `logged "level=ERROR" "File ignored" setting=%s %s %q`
-	r.play(fmt.Sprintf(ignored, "RULES_FILE", file, "line 3: rules[1].key[0]"))
+	r.playf(ignored, "RULES_FILE", file, "line 3: rules[1].key[0]")
 	replaceFile(t, clients, clientText(
 		"{\"acme\":{\"algorithm\":\"fixed\",\"limit\":70,\"window\":C},\n\"b\":{\"algorithm\":\"fixed\",\"limit\":\"x\",\"window\":C}}"))
 	replaceFile(t, file, rulesText(fmt.Sprintf(rules, 6))) // as it was, or the clients would not be looked at
-	r.play(fmt.Sprintf(ignored, "CLIENTS_FILE", clients, "line 2: b.limit"))
+	r.playf(ignored, "CLIENTS_FILE", clients, "line 2: b.limit")
 	limits("6", "60")
-	if now := r.rules.Active().Epoch; now != epoch {
-		t.Errorf("what is broken has brought epoch %d, before it was %d", now, epoch)
-	}
+	equal(t, "the epoch, which nothing broken changes", r.rules.Active().Epoch, epoch)
 	replaceFile(t, clients, "{}")
 	limits("6", "6")
 }

@@ -2,7 +2,6 @@ package wire
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"syscall"
@@ -75,10 +74,10 @@ func TestTargetFaulty(t *testing.T) {
 		{"hints only", "HTTP/1.1 103 Early Hints\r\n\r\n", true, "closed", "103 + "},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			serve(t, answersOnce(test.octets, test.closes)).play(fmt.Sprintf(`
+			serve(t, answersOnce(test.octets, test.closes)).playf(`
 				a GET / -> %s502 "{\"error\":\"the target"
 				a GET /again -> 200; metrics errors.%s=1 upstream_retries_total=0
-				target opened 2 # for the faulty answer and behind it`, test.interim, test.kind))
+				target opened 2 # for the faulty answer and behind it`, test.interim, test.kind)
 		})
 	}
 }
@@ -160,11 +159,11 @@ func TestRetry(t *testing.T) {
 					}
 					c.echo(s)
 				}
-			}, "EVENT_LOOPS", "1").play(fmt.Sprintf(`
+			}, "EVENT_LOOPS", "1").playf(`
 				a GET / -> 200; target gets / # the connection has served
 				a %s -> %d; target gets %d; target gets nothing
 				metrics upstream_retries_total=%d forwarded=2 store_decisions_total=2
-				a GET / -> 200`, test.asked, test.status, test.attempts, test.attempts-1))
+				a GET / -> 200`, test.asked, test.status, test.attempts, test.attempts-1)
 		})
 	}
 }

@@ -2,7 +2,6 @@ package wire
 
 import (
 	"encoding/json"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -41,9 +40,9 @@ func TestGateSheds(t *testing.T) {
 	}
 	spec := r.Targets.All()[0]
 	r.client.CloseIdleConnections()
-	r.play(fmt.Sprintf(`
+	r.playf(`
 		metrics gate_shed_total%s=1 gate_limit%[2]s=1 gate_limit_min%[2]s=1 gate_cuts_total%[3]s=0 forwarded=2 shed.gate=1
-		rest`, r.Targets.Labels(spec, "class", "default"), r.Targets.Labels(spec), r.Targets.Labels(spec, "reason", "latency")))
+		rest`, r.Targets.Labels(spec, "class", "default"), r.Targets.Labels(spec), r.Targets.Labels(spec, "reason", "latency"))
 }
 
 // A request that waits is sent as soon as there is a place. One that leaves while it waits takes
@@ -65,9 +64,7 @@ func TestGateLearnsNothingFromClientsThatLeave(t *testing.T) {
 		sent := now.Add(-time.Second)
 		tg.learnt(now, &client{answer: gate.Answer{InFlight: 1}}, &exchange.Outcome{Sent: sent, Complete: sent})
 	}
-	if took := tg.gate.Look().Median; took != 0 {
-		t.Errorf("the gate takes %v for the answer time", took)
-	}
+	equal(t, "what the gate takes for the answer time", tg.gate.Look().Median, 0)
 }
 
 // In shadow mode nothing waits, and what would have is counted.
@@ -110,13 +107,9 @@ func TestGateBeginsWithTheFirstRequest(t *testing.T) {
 		})
 		return n
 	}
-	if n := gates(); n != 0 {
-		t.Errorf("%d gates before the first request", n)
-	}
+	equal(t, "gates before the first request", gates(), 0)
 	r.dial().Ask(get, 200)
-	if n := gates(); n != 1 {
-		t.Errorf("%d gates after the first request", n)
-	}
+	equal(t, "gates after the first request", gates(), 1)
 }
 
 // TARGET_WAIT_TIMEOUT is for connections: who waits for a place waits as long as the gate

@@ -52,9 +52,7 @@ func gateRequest() (next func(), g *gates.Gate) {
 // A gate costs a request no memory, however often its answers are judged.
 func TestGateAllocs(t *testing.T) {
 	next, g := gateRequest()
-	if n := testing.AllocsPerRun(100_000, next); n != 0 {
-		t.Errorf("%v allocations for a request", n)
-	}
+	equal(t, "allocations for a request", testing.AllocsPerRun(100_000, next), 0)
 	if g.Look().Median == 0 {
 		t.Error("the gate has judged no answers")
 	}

@@ -186,9 +186,7 @@ func TestGateTellsRefusalsFromOutages(t *testing.T) {
 		answer(7, 503)
 		answer(3, 200)
 	}
-	if status := tg.at.Status(now); status != upstream.Up {
-		t.Errorf("a target that refuses seven of ten is %v", status)
-	}
+	equal(t, "a target that refuses seven of ten", tg.at.Status(now), upstream.Up)
 	if answer(55, 503); tg.at.Status(now) != upstream.Ejected {
 		t.Errorf("a target that refuses everything is %v", tg.at.Status(now))
 	}
@@ -202,7 +200,7 @@ func TestGateCountsStreamsOnce(t *testing.T) {
 		}
 	}, "EVENT_LOOPS", "1")
 	r.play(`a*6 GET / -> 200`) // the gate knows nothing before the eighth
-	r.equal("median after six answers", r.gate().Look().Median, time.Duration(0))
+	equal(t, "median after six answers", r.gate().Look().Median, time.Duration(0))
 	r.play(`b*6 GET / -> 200`)
 	if r.gate().Look().Median == 0 {
 		t.Error("after twelve answers there is no median")
@@ -370,7 +368,7 @@ func TestGateUnderStress(t *testing.T) {
 		t.Errorf("%d requests were at the target at a time, with %d places and %d loops", n, limit, loops)
 	}
 	g := r.gate()
-	r.equal("the limit, however many loops there are", g.Limit(), limit)
+	equal(t, "the limit, however many loops there are", g.Limit(), limit)
 	r.until("all places are free", func() bool {
 		var waiting atomic.Int64
 		r.loops.each(func(s *loopServer, _ time.Time) { waiting.Add(int64(s.line.Len())) })

@@ -39,8 +39,8 @@ func TestHalfClosedClientIsAnswered(t *testing.T) {
 		{"answered by the proxy", `GET /held + OPTIONS / Max-Forwards=0`, `200 echo + 200 =""`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			serve(t, holds, "EVENT_LOOPS", "1").play(fmt.Sprintf(`
-				a %s; target gets /held; a ends; target answers all; a -> %s + closed; rest`, test.asked, test.want))
+			serve(t, holds, "EVENT_LOOPS", "1").playf(`
+				a %s; target gets /held; a ends; target answers all; a -> %s + closed; rest`, test.asked, test.want)
 		})
 	}
 }
@@ -94,8 +94,8 @@ func TestHalfClosedClientGetsAStream(t *testing.T) {
 // Answers that were ready before the client ended, and which it has not taken
 // yet, are not lost.
 func TestHalfClosedClientGetsWhatIsUnsent(t *testing.T) {
-	serve(t, says(answerOf(strings.Repeat("a", 200<<10))), "EVENT_LOOPS", "1").play(fmt.Sprintf(
-		`a %q; a ends; a -> 200*64 size=204800 + closed; rest`, strings.Repeat(get, 64)))
+	serve(t, says(answerOf(strings.Repeat("a", 200<<10))), "EVENT_LOOPS", "1").playf(
+		`a %q; a ends; a -> 200*64 size=204800 + closed; rest`, strings.Repeat(get, 64))
 }
 
 // A request that will never be whole is given up, and so is a client at rest.
@@ -110,7 +110,7 @@ func TestHalfClosedClientWithNothingUnderWay(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := start(t, newTarget(t, func(c *targetConn) { _, _ = io.Copy(io.Discard, bufio.NewReader(c)) }).url(),
 				"EVENT_LOOPS", "1")
-			r.play(fmt.Sprintf(`a %q; a ends; a -> closed; rest`, text))
+			r.playf(`a %q; a ends; a -> closed; rest`, text)
 		})
 	}
 }
@@ -159,9 +159,9 @@ func TestHalfClosedClientIsProbed(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel() // the last bytes come with long pauses
-			holding(t, gated(1)).play(fmt.Sprintf(`
+			holding(t, gated(1)).playf(`
 				a %s; line 1; a ends; a -> reads %q; target answers; held -> 200; a -> 200 echo + closed`,
-				test.asked, test.early))
+				test.asked, test.early)
 		})
 	}
 }

@@ -65,9 +65,7 @@ func TestLimitFields(t *testing.T) {
 func fieldsAre(t *testing.T, h http.Header, want ...string) {
 	t.Helper()
 	for i := 0; i < len(want); i += 2 {
-		if got := h.Values(want[i]); strings.Join(got, "|") != want[i+1] {
-			t.Errorf("%s: %q, want %q", want[i], got, want[i+1])
-		}
+		equal(t, want[i], strings.Join(h.Values(want[i]), "|"), want[i+1])
 	}
 }
 
@@ -254,9 +252,9 @@ func TestRefusalsAreToldToPages(t *testing.T) {
 	const nothing = `Access-Control-Allow-Origin= Vary= Access-Control-Expose-Headers=`
 	for _, test := range [][3]string{{"auto", `Origin=https://a.example`, told}, {"auto", ``, nothing},
 		{"off", `Origin=https://a.example`, nothing}, {"off", ``, nothing}} {
-		startAt(t, "http://127.0.0.1:1", rules, "RATE_LIMIT_LIMIT", "1", "CORS", test[0]).play(fmt.Sprintf(`
+		startAt(t, "http://127.0.0.1:1", rules, "RATE_LIMIT_LIMIT", "1", "CORS", test[0]).playf(`
 			GET /refuses %[1]s -> 400 %[2]s
 			GET / %[1]s -> 502 %[3]s
-			GET / %[1]s -> 429 %[2]s`, test[1], test[2], nothing))
+			GET / %[1]s -> 429 %[2]s`, test[1], test[2], nothing)
 	}
 }

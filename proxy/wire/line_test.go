@@ -25,8 +25,8 @@ func gated(places int) func(c *Config) {
 func TestLineIsForAnyTarget(t *testing.T) {
 	r := holdBoth(t)
 	for n, name := range []string{"a", "b", "b", "a"} {
-		r.play(fmt.Sprintf(`
-			c%[1]d GET /; waiting 3; %[2]s answers; c%[1]d -> 200 =%[2]q; c%[1]d GET /held; %[2]s gets /held`, n, name))
+		r.playf(`
+			c%[1]d GET /; waiting 3; %[2]s answers; c%[1]d -> 200 =%[2]q; c%[1]d GET /held; %[2]s gets /held`, n, name)
 	}
 }
 
@@ -85,8 +85,8 @@ func TestGateInFlightWithoutStreams(t *testing.T) {
 	addr, end := looptest.FullListener(t)
 	r := startWith(t, gated(1), "http://"+addr, "EVENT_LOOPS", "1", "TARGET_CONNECT_TIMEOUT", "10m", "TARGET_TIMEOUT",
 		"10m", "TARGET_WAIT_TIMEOUT", "10m")
-	r.play(fmt.Sprintf(`a POST / Content-Length=1000000000; waiting 1
-		metrics upstream_streams=1 gate_in_flight%s=0`, r.Targets.Labels(r.Targets.All()[0])))
+	r.playf(`a POST / Content-Length=1000000000; waiting 1
+		metrics upstream_streams=1 gate_in_flight%s=0`, r.Targets.Labels(r.Targets.All()[0]))
 	end()
 }
 
@@ -112,7 +112,7 @@ func TestLineClients(t *testing.T) {
 		{at[1], "/held/modest"},
 		{at[0], "/greedy"}, {at[2], "/new"}, {at[1], "/modest"},
 	} {
-		r.play(fmt.Sprintf(`c%[1]d@%[2]s GET %[3]s; waiting %[1]d`, n+1, ask[0], ask[1]))
+		r.playf(`c%[1]d@%[2]s GET %[3]s; waiting %[1]d`, n+1, ask[0], ask[1])
 	}
 	r.play(`target gets 5; target answers`) // whichever of the five is answered
 	if next := r.targets["target"].gate.next(t); next == "/greedy" {
@@ -139,12 +139,12 @@ func TestPlacesStayForOthers(t *testing.T) {
 				"BODY_MIN_RATE", "0", "BODY_TIMEOUT", "10m", "STREAM_TIMEOUT", "10m", "TARGET_TIMEOUT", "10m")
 			r.play(`1000 x other GET / -> 200`)
 			for i, h := range holders {
-				r.play(fmt.Sprintf(`h%dc*%d %s -> %s`, i, test.each, h.asked, h.begins))
+				r.playf(`h%dc*%d %s -> %s`, i, test.each, h.asked, h.begins)
 			}
-			r.play(fmt.Sprintf(`until upstream_streams=%d
-				1000 x other GET / -> 200`, test.each*len(holders)))
+			r.playf(`until upstream_streams=%d
+				1000 x other GET / -> 200`, test.each*len(holders))
 			for range test.each { // often enough that the line reserves places, if their number is fixed
-				r.play(fmt.Sprintf(`%d x other GET / -> 200`, test.asks))
+				r.playf(`%d x other GET / -> 200`, test.asks)
 				r.play(`leaves@127.0.0.2 GET /late; leaves resets`)
 			}
 			r.play(`metrics shed.gate=0`)

@@ -44,9 +44,7 @@ func TestBothAddressFamilies(t *testing.T) {
 			return testkit.NewConn(t, c)
 		}
 		conn := dial()
-		if from := conn.Ask(request("/ip"), 200); from != addr {
-			t.Errorf("the target is told of %q, want %q", from, addr)
-		}
+		equal(t, "the target is told of", conn.Ask(request("/ip"), 200), addr)
 		conn.Ask(request("/ip"), 429)
 		dial().Ask(get, 200)
 		if b, err := dial().In.ReadByte(); err == nil {

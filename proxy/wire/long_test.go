@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
@@ -22,8 +21,8 @@ func TestLongRequestsNeedPlaces(t *testing.T) {
 	for name, asked := range longKinds {
 		t.Run(name, func(t *testing.T) {
 			r := serveWith(t, gated(3), holds, "EVENT_LOOPS", "1", "BODY_BUFFER_BYTES", "1KiB")
-			r.play(fmt.Sprintf(`a*12 %s; target gets 3; line 9; target gets nothing`, asked))
-			r.equal("requests in flight", r.gate().InFlight(), 3)
+			r.playf(`a*12 %s; target gets 3; line 9; target gets nothing`, asked)
+			equal(t, "requests in flight", r.gate().InFlight(), 3)
 			r.play(`target answers 12; a* -> 200; rest; taken 0; metrics upstream_streams=0`)
 		})
 	}
@@ -33,9 +32,9 @@ func TestLongRequestsNeedPlaces(t *testing.T) {
 func TestLongRequestsAreShed(t *testing.T) {
 	for name, asked := range longKinds {
 		t.Run(name, func(t *testing.T) {
-			holding(t, gatedFor(gate.On, 5*time.Millisecond), "BODY_BUFFER_BYTES", "1KiB").play(fmt.Sprintf(`
+			holding(t, gatedFor(gate.On, 5*time.Millisecond), "BODY_BUFFER_BYTES", "1KiB").playf(`
 				a %s -> 503 X-Weir-Reason=gate stays
-				target answers; held -> 200; a GET / -> 200; rest`, asked))
+				target answers; held -> 200; a GET / -> 200; rest`, asked)
 		})
 	}
 }

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"fmt"
 	"maps"
 	"net/netip"
 	"testing"
@@ -84,9 +85,7 @@ func TestClientsThatHoldMost(t *testing.T) {
 	refuses := func(want ...bool) {
 		t.Helper()
 		for i, is := range want {
-			if got := m.Refuses(addr(byte(i + 1))); got != is {
-				t.Errorf("client %d is refused: %t, want %t", i+1, got, is)
-			}
+			equal(t, fmt.Sprint("a refusal of client ", i+1), m.Refuses(addr(byte(i+1))), is)
 		}
 	}
 	refuses(true, true, false)
@@ -135,9 +134,7 @@ func TestSheddingClientsDoesNotHelp(t *testing.T) {
 			t.Errorf("at comparison %d everybody is shed: %t, want %t, clients: %v", i, m.Shedding.Load(), want, m.shed)
 		}
 	}
-	if n := m.log.Count("\n"); n != 2 {
-		t.Errorf("%d lines, want one for each of the two, at most once a minute:\n%s", n, m.log.String())
-	}
+	equal(t, "lines, one for each of the two, at most once a minute", m.log.Count("\n"), 2)
 }
 
 // The clients that are refused at the same time are bounded: beyond, only the latest are.
@@ -152,13 +149,9 @@ func TestRefusedMax(t *testing.T) {
 	}
 	m.refuse(clients(0, refusedMax-1))
 	m.refuse(clients(refusedMax-1, 1))
-	if n := len(*m.refused.Load()); n != refusedMax {
-		t.Errorf("%d are refused, want %d", n, refusedMax)
-	}
+	equal(t, "clients that are refused", len(*m.refused.Load()), refusedMax)
 	m.refuse(clients(refusedMax, 1))
-	if n := len(*m.refused.Load()); n != 1 {
-		t.Errorf("beyond the bound %d are refused, want 1", n)
-	}
+	equal(t, "clients that are refused beyond the bound", len(*m.refused.Load()), 1)
 }
 
 // Asking whether a client is refused does not allocate.

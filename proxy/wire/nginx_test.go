@@ -116,9 +116,7 @@ func TestSpellingsOfAPath(t *testing.T) {
 	} {
 		conn.Send(request(test.path))
 		res, body := conn.Status(200)
-		if body != test.nginx {
-			t.Errorf("nginx takes %s for %s, want %s", test.path, body, test.nginx)
-		}
+		equal(t, "nginx takes "+test.path+" for", body, test.nginx)
 		want := "200 global"
 		if test.key != "" {
 			left[test.key]--

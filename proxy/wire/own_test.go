@@ -16,10 +16,10 @@ import (
 // of the requests.
 func TestOwnEndpointsInOrder(t *testing.T) {
 	r := serve(t, echoes)
-	r.play(fmt.Sprintf(`
+	r.playf(`
 		a GET /a + GET /metrics + GET /b + POST /config/limits chunked=%s + GET http://x/config/limits + GET /config/nothing
 		a -> 200 echo + 200 "ratelimiter_requests_total" + 200 echo + 200 ~"limit":77 + 200 ~"source":"api" + 200 echo`,
-		`{"algorithm":"fixed","limit":77,"window":3153600000}`))
+		`{"algorithm":"fixed","limit":77,"window":3153600000}`)
 	conn := r.dial()
 	conn.Send("HEAD /metrics HTTP/1.1\r\nHost: x\r\n\r\n" + request("/next"))
 	if res, _ := conn.Answer("HEAD"); res.StatusCode != 200 || res.ContentLength < 1000 {
@@ -56,12 +56,12 @@ func TestPathsOfTheTarget(t *testing.T) {
 func TestOwnEndpointBody(t *testing.T) {
 	config := `{"algorithm":"fixed","limit":7,"window":60}`
 	fits := config + strings.Repeat(" ", store.DocumentBytesMax-len(config))
-	serve(t, echoes, "BODY_BUFFER_BYTES", "1KiB").play(fmt.Sprintf(`
+	serve(t, echoes, "BODY_BUFFER_BYTES", "1KiB").playf(`
 		a POST /config/limits body=%[1]q -> 200 stays
 		b POST /config/limits body=%[2]q -> 413 closes
 		c POST /config/limits chunked=%[1]q -> 200 stays
 		d POST /config/limits chunked=%[2]q -> 413 closes
-		e POST /config/limits Expect=100-continue Content-Length=43 -> 100; e %[3]q -> 200`, fits, fits+" ", config))
+		e POST /config/limits Expect=100-continue Content-Length=43 -> 100; e %[3]q -> 200`, fits, fits+" ", config)
 }
 
 // chunked is a request whose body comes in one chunk.
@@ -180,14 +180,10 @@ func TestOwnEndpointsOverload(t *testing.T) {
 	r.dial().Ask(request("/actuator/health/readiness"), 200)
 	other := r.dialFrom("127.0.0.2")
 	other.Send(request("/config/adaptive"))
-	if got := r.samples()["ratelimiter_own_refused_total"]; got != more {
-		t.Errorf("%v are counted as refused, want %d", got, more)
-	}
+	equal(t, "requests that are counted as refused", r.samples()["ratelimiter_own_refused_total"], more)
 	close(r.held)
 	for range places {
-		if res := <-answers; res.StatusCode != 200 {
-			t.Errorf("a client is answered %s within its share", res.Status)
-		}
+		equal(t, "the status of a client within its share", (<-answers).StatusCode, 200)
 	}
 	if res, _ := other.Answer("GET"); res.StatusCode != 200 {
 		t.Errorf("another client is answered %s", res.Status)

@@ -64,7 +64,7 @@ func TestLoopsSharePlaces(t *testing.T) {
 		})
 	}
 	for n, index := range []int{0, 0, 0, 0, 0, 0, 0, 1, 0, 1, 0, 1} {
-		r.play(fmt.Sprintf(`c%[1]d@loop%[2]d GET /%[2]d; waiting %[1]d`, n+1, index))
+		r.playf(`c%[1]d@loop%[2]d GET /%[2]d; waiting %[1]d`, n+1, index)
 	}
 	has([2]int{6, 0})
 	for _, want := range [][2]int{{5, 1}, {4, 2}, {3, 3}, {3, 3}} {
@@ -77,8 +77,8 @@ func TestLoopsSharePlaces(t *testing.T) {
 	}
 	r.play(`c* -> 200`)
 	has([2]int{0, 0})
-	r.equal("places that are taken", r.gate().Taken(), 0)
-	r.equal("loops that wait", r.gate().Waiting.Load(), int64(0))
+	equal(t, "places that are taken", r.gate().Taken(), 0)
+	equal(t, "loops that wait", r.gate().Waiting.Load(), int64(0))
 }
 
 // A loop that has ejected the target finds out that it is back although another loop has all

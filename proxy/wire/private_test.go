@@ -55,7 +55,7 @@ func TestLoginIsNotInherited(t *testing.T) {
 				r.play(`nobody GET / -> 401`)
 			}
 			for n := range 3 {
-				r.play(fmt.Sprintf(`alice GET / -> 200 ="hello alice"; bob GET / -> 200 ="hello bob"; new%d GET / -> 401`, n))
+				r.playf(`alice GET / -> 200 ="hello alice"; bob GET / -> 200 ="hello bob"; new%d GET / -> 401`, n)
 			}
 			r.play(`alice closes; bob resets`)
 			r.until("their connections to the target have ended", func() bool {

@@ -27,7 +27,7 @@ func TestQueueIsInOrder(t *testing.T) {
 				"EVENT_LOOPS", test.loops, "TARGET_MAX_CONNECTIONS", test.connections)
 			began := time.Now()
 			for i := range requests {
-				r.play(fmt.Sprintf(`c%[1]d GET /q/%[1]d; until q.forwarded=%[2]d`, i, i+1))
+				r.playf(`c%[1]d GET /q/%[1]d; until q.forwarded=%[2]d`, i, i+1)
 			}
 			for i := range requests {
 				var number int
@@ -49,12 +49,12 @@ func TestQueueIsInOrder(t *testing.T) {
 // A waiting request keeps its body and what is pipelined after it, and delays no other
 // connection.
 func TestQueuedRequestsAreWhole(t *testing.T) {
-	startQueue(t, "limit: {algorithm: leaky, capacity: 10, fillRate: 10}").play(fmt.Sprintf(`
+	startQueue(t, "limit: {algorithm: leaky, capacity: 10, fillRate: 10}").playf(`
 		a GET /q/1 + "POST /q/2 HTTP/1.1\r\nHost: x\r\nContent-Length: 6\r\n\r\nabc"; a -> 200; until q.forwarded=2
 		a %q
 		a -> 200 =%q + 200 =%q + 200 =%q
 		target gets /q/1 /q/2 /free /q/3`, "def"+request("/free")+chunked("POST /q/3", "xyz"),
-		echoOf("POST", "/q/2", "abcdef"), echoOf("GET", "/free", ""), echoOf("POST", "/q/3", "xyz")))
+		echoOf("POST", "/q/2", "abcdef"), echoOf("GET", "/free", ""), echoOf("POST", "/q/3", "xyz"))
 }
 
 // rarely is a queue in which only the first slot comes while the test runs.

@@ -121,9 +121,7 @@ func judgeResponse(conn *testkit.Conn, c *http1test.ResponseCase, i int) {
 	if c.UpstreamCloses {
 		return // the target decides whether the connection goes on
 	}
-	if reused := before == after; reused != c.Reuse {
-		t.Errorf("the target's connection is used again: %t, want %t", reused, c.Reuse)
-	}
+	equal(t, "the target's connection is used again", before == after, c.Reuse)
 }
 
 // protocolOf is the protocol that the request of a case has to ask for: the one

@@ -265,9 +265,7 @@ func TestDescriptorFiles(t *testing.T) {
 				}
 				want := fmt.Sprintf(
 					"[200 %[1]s 4 200 %[1]s 3 200 %[1]s 2 200 %[1]s 1 200 %[1]s 0 429 %[1]s 0 200 global 999999994]", test.id)
-				if fmt.Sprint(got) != want {
-					t.Errorf("answered\n%v, want\n%s", got, want)
-				}
+				equal(t, "answered", fmt.Sprint(got), want)
 				return
 			}
 		})
@@ -333,9 +331,7 @@ func TestFloodOfKeys(t *testing.T) {
 		}
 	}
 	// One place is the global rule's and one the victim's.
-	if want := places - 2 + 2; admitted != want {
-		t.Errorf("of the flood %d were admitted, want %d", admitted, want)
-	}
+	equal(t, "requests of the flood that are admitted", admitted, places-2+2)
 	r.play(`GET / X-K=victim -> 429 k 0`)
 	r.metrics(`store_keys=%d store_overflowed_total=%d`, places, flood-(places-2))
 	busiest, refused := r.Top("k")

@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 
@@ -54,12 +53,12 @@ func TestStreamsShareOfOneClient(t *testing.T) {
 	for _, h := range holders {
 		t.Run(h.name, func(t *testing.T) {
 			serve(t, holder, "EVENT_LOOPS", "1", "TARGET_MAX_CONNECTIONS", "20", "TARGET_STREAM_SHARE", "0.8",
-				"BODY_BUFFER_BYTES", "1KiB", "TRUSTED_PROXIES", "127.0.0.9/32").play(fmt.Sprintf(`
+				"BODY_BUFFER_BYTES", "1KiB", "TRUSTED_PROXIES", "127.0.0.9/32").playf(`
 				a*14@127.0.0.2 %[1]s -> %[2]s; until upstream_streams=14
 				more@127.0.0.2 %[1]s -> %[3]s "that may carry"
 				b@127.0.0.9 %[1]s X-Forwarded-For=192.0.2.1 -> %[2]s; until upstream_streams=15
 				c@127.0.0.9 %[1]s X-Forwarded-For=192.0.2.2 -> %[2]s; until upstream_streams=16
-				metrics %[4]s=1`, h.asked, h.begins, h.refused, h.counted))
+				metrics %[4]s=1`, h.asked, h.begins, h.refused, h.counted)
 		})
 	}
 }
@@ -71,11 +70,11 @@ func TestShareStaysForShortExchanges(t *testing.T) {
 	for _, h := range holders {
 		t.Run(h.name, func(t *testing.T) {
 			serve(t, holder, "EVENT_LOOPS", "1", "TARGET_MAX_CONNECTIONS", "4", "TARGET_STREAM_SHARE", "0.75",
-				"BODY_BUFFER_BYTES", "1KiB").play(fmt.Sprintf(`
+				"BODY_BUFFER_BYTES", "1KiB").playf(`
 				a*3 %[1]s -> %[2]s; until upstream_streams=3
 				late %[1]s -> %[3]s "that may carry"
 				b*3 GET / -> 200; metrics %[4]s=1 upstream_streams=3
-				a* resets; until upstream_streams=0; c %[1]s -> %[2]s`, h.asked, h.begins, h.refused, h.counted))
+				a* resets; until upstream_streams=0; c %[1]s -> %[2]s`, h.asked, h.begins, h.refused, h.counted)
 		})
 	}
 }

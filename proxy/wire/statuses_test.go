@@ -65,9 +65,9 @@ func TestStatuses(t *testing.T) {
 				}
 			}
 			name, value, _ := strings.Cut(w.setting, "=")
-			before(t, asSet, targets, name, value).play(fmt.Sprintf(`
+			before(t, asSet, targets, name, value).playf(`
 				c %s -> %s "{\"error\":\"" %q !%s Content-Length=* Server= Retry-After=%s %s; rest`,
-				w.sent, w.name[:3], w.reason, secret, after, ends))
+				w.sent, w.name[:3], w.reason, secret, after, ends)
 		})
 	}
 }
@@ -87,8 +87,8 @@ func TestPipelining(t *testing.T) {
 			asked = append(asked, `GET `+path)
 		}
 	}
-	serve(t, holds).play(fmt.Sprintf(`target answers 8; a %s
-		a -> 200*50 echo`, strings.Join(asked, " + ")))
+	serve(t, holds).playf(`target answers 8; a %s
+		a -> 200*50 echo`, strings.Join(asked, " + "))
 }
 
 // A request that asks for a switch of protocols is not repeated: the target may
@@ -125,10 +125,10 @@ func TestPipelinedBehindUpgrade(t *testing.T) {
 			}
 			c.say("HTTP/1.1 426 Upgrade Required\r\nContent-Length: 2\r\n\r\nno")
 		}
-	}).play(fmt.Sprintf(`
+	}).playf(`
 		refused GET /up upgrade + GET /next; target gets /up; target answers; refused -> 426 + 200 echo
 		switched GET /up/switch upgrade + GET /next; target gets /up/switch; target answers; switched -> 101 + takes %q
-		rest; metrics store_decisions_total=3 # not one for the bytes in the tunnel`, request("/next")))
+		rest; metrics store_decisions_total=3 # not one for the bytes in the tunnel`, request("/next"))
 }
 
 // A dial that fails for want of something here says nothing about the target.
@@ -143,9 +143,7 @@ func TestDialFault(t *testing.T) {
 		syscall.ENFILE:         exchange.FaultResources,
 		syscall.EADDRNOTAVAIL:  exchange.FaultResources,
 	} {
-		if got := dialFault(fmt.Errorf("dial: %w", &net.OpError{Op: "dial", Err: err})); got != want {
-			t.Errorf("%v: %v, want %v", err, got, want)
-		}
+		equal(t, err.Error(), dialFault(fmt.Errorf("dial: %w", &net.OpError{Op: "dial", Err: err})), want)
 	}
 }
 

@@ -189,9 +189,7 @@ func TestTargetsByNumber(t *testing.T) {
 		{[]string{"127.0.0.1"}, "1:1 3"},
 		{[]string{"127.0.0.4", "127.0.0.1", "127.0.0.5", "127.0.0.6"}, "4:1 1, 1:1 3, 5:1 2, 6:1 4"},
 	} {
-		if got := numbers(step.list...); got != step.want {
-			t.Errorf("after %q the numbers are %s, want %s", step.list, got, step.want)
-		}
+		equal(t, fmt.Sprintf("numbers after %q", step.list), numbers(step.list...), step.want)
 	}
 }
 
@@ -234,8 +232,8 @@ func TestTargetDownIsLogged(t *testing.T) {
 				t.Errorf("/config/targets says %q because of %q, health %v", st.Status, st.Cause, r.Targets.Up())
 			}
 			r.until("it is not ready", func() bool { return !reachable.Load() })
-			r.play(fmt.Sprintf(`logged "Target is down"; logged 1 "Target is down"
-				logged level=WARN target=x://%[1]s address=%[1]s %[2]q`, c.addr, c.cause))
+			r.playf(`logged "Target is down"; logged 1 "Target is down"
+				logged level=WARN target=x://%[1]s address=%[1]s %[2]q`, c.addr, c.cause)
 		})
 	}
 }

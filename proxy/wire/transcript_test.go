@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"testing"
 
 	"weir/internal/test/testkit"
 	"weir/proxy/targets/gates"
@@ -52,6 +53,19 @@ import (
 func (r *rig) play(script string) {
 	r.t.Helper()
 	_, file, line, _ := runtime.Caller(1)
+	r.playAt(file, line, script)
+}
+
+// playf is play with a format.
+func (r *rig) playf(format string, args ...any) {
+	r.t.Helper()
+	_, file, line, _ := runtime.Caller(1)
+	r.playAt(file, line, fmt.Sprintf(format, args...))
+}
+
+// playAt plays a script that begins at a line of a file.
+func (r *rig) playAt(file string, line int, script string) {
+	r.t.Helper()
 	for text := range strings.Lines(script) {
 		list, times := words(text), 1
 		if len(list) > 2 && list[1] == "x" {
@@ -111,6 +125,14 @@ func unquote(word string) string {
 func (r *rig) fail(format string, args ...any) {
 	r.t.Helper()
 	r.t.Fatalf("%s\n%s", r.step, fmt.Sprintf(format, args...))
+}
+
+// equal fails the test unless got is wanted.
+func equal[T comparable](t testing.TB, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: %v, want %v", what, got, want)
+	}
 }
 
 // equal fails the test unless got is what a step wants.

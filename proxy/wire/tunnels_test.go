@@ -200,9 +200,7 @@ func TestTunnelEndsDuringADrain(t *testing.T) {
 	if err := c.Close(websocket.StatusGoingAway, "enough"); err != nil {
 		t.Errorf("close: %v", err)
 	}
-	if n := <-drained; n != 0 {
-		t.Errorf("%d connections were cut, want 0", n)
-	}
+	equal(t, "connections that were cut", <-drained, 0)
 }
 
 // tunnel opens a tunnel from client a to a target that does serve with its end.
@@ -226,7 +224,7 @@ func TestTunnelHalfClose(t *testing.T) {
 		r, conn := tunnel(t, func(c *net.TCPConn) { fmt.Fprint(c, taken(t, "the target", c)) })
 		sent.gives(t, "the client", conn)
 		_ = conn.CloseWrite()
-		r.play(fmt.Sprintf(`a -> takes %q + closed; rest`, sent))
+		r.playf(`a -> takes %q + closed; rest`, sent)
 	})
 	t.Run("of the target", func(t *testing.T) {
 		sent, heard := newStream(4<<20), make(chan string, 1)
@@ -243,7 +241,7 @@ func TestTunnelHalfClose(t *testing.T) {
 		sent.arrives(t, got)
 		fmt.Fprint(conn, got)
 		_ = conn.CloseWrite()
-		r.equal("the target heard", <-heard, sent.String())
+		equal(t, "the target heard", <-heard, sent.String())
 		r.play(`rest`)
 	})
 }

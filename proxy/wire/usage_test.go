@@ -54,9 +54,7 @@ func TestUsage(t *testing.T) {
 			t.Errorf("at %v: %d taken of %d, %d bound; want %+v", now.Unix(), taken, places, bound, step)
 		}
 	}
-	if n := testing.AllocsPerRun(1000, func() { now = now.Add(time.Millisecond); at.spend(now) }); n != 0 {
-		t.Errorf("%v allocations", n)
-	}
+	equal(t, "allocations", testing.AllocsPerRun(1000, func() { now = now.Add(time.Millisecond); at.spend(now) }), 0)
 }
 
 // A running proxy adds up also while nothing changes.
