@@ -86,7 +86,7 @@ func TestLeavingClientsAreNotRefusedRetries(t *testing.T) {
 	r := serveWith(t, gated(8), func(c *targetConn) {
 		for s := c.next(); s != nil; s = c.next() {
 			if s.target() == "/again" && !first.Swap(true) {
-				c.at.gate.asked <- s.target()
+				c.at.asked <- s.target()
 				await(t, hangup)
 				return
 			}
@@ -116,7 +116,7 @@ func TestLongAbandonedRequestsKeepTheirPlaces(t *testing.T) {
 	const places, attacks = 4, 20
 	r := serveWith(t, gated(places), holds, "EVENT_LOOPS", "1")
 	r.play(`100 x good GET / -> 200; target gets /`) // the gate learns how long answers take
-	asked, atTarget := r.targets["target"].gate.asked, 0
+	asked, atTarget := r.targets["target"].asked, 0
 	for range attacks {
 		r.play(`a@127.0.0.2 GET /held`)
 		r.until("it is at the target, or waits", func() bool { return len(asked) > 0 || r.gate().Waiting.Load() > 0 })
@@ -185,7 +185,7 @@ func TestAbandonedAnswersAreBounded(t *testing.T) {
 func TestIncompleteRequestIsNotAwaited(t *testing.T) {
 	serve(t, func(c *targetConn) {
 		_, _ = c.Read(make([]byte, 1))
-		c.at.gate.asked <- "a part"
+		c.at.asked <- "a part"
 		_, _ = io.Copy(io.Discard, c)
 	}, "EVENT_LOOPS", "1", "BODY_BUFFER_BYTES", "1KiB").play(`
 		a POST / Content-Length=100000 part*50000; target gets 1; a resets; rest

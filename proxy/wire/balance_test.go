@@ -127,7 +127,7 @@ func TestLeastInFlight(t *testing.T) {
 		busy, free = free, busy
 	}
 	equal(t, "requests at the free target", free.served.Load(), int64(10))
-	busy.gate.open <- true
+	busy.let <- true
 	r.play(`held -> 200`)
 }
 

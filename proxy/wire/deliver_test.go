@@ -111,7 +111,7 @@ func TestDeliveryRanksLast(t *testing.T) {
 func TestDeliveryIsSentOnce(t *testing.T) {
 	r := serveWith(t, delivers, func(c *targetConn) {
 		for s := c.next(); s != nil; s = c.next() {
-			if c.at.gate.asked <- s.target(); s.target() != "/before" {
+			if c.at.asked <- s.target(); s.target() != "/before" {
 				return // closes the connection
 			}
 			c.echo(s)

@@ -79,7 +79,7 @@ func TestCutAnswersAreNotTakenForComplete(t *testing.T) {
 			serve(t, func(c *targetConn) {
 				c.next()
 				c.say("HTTP/1.1 200 OK\r\n\r\n" + strings.Repeat(strings.Repeat("a", 1023)+"\n", test.lines))
-				c.at.gate.pass(c)
+				await(c.t, c.at.let)
 			}, test.setting, "100ms").play(`a GET / HTTP/1.0; ` + test.steps)
 		})
 	}

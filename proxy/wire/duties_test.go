@@ -115,12 +115,13 @@ func TestDuties(t *testing.T) {
 // A request that has passed this proxy came in a circle, wherever its name is
 // and whether or not Connection names Via.
 func TestLoop(t *testing.T) {
-	// A circle in earnest: the proxy is its own target.
-	r := start(t, "http://127.0.0.1:1")
-	r.Targets.Set([]*roster.Target{{URL: "http://" + r.Addr().String(), Addr: r.Addr().String(), Host: "x"}})
-	r.play(`
-		a GET / -> 508 error="the request has passed this proxy before"
-		metrics responses.508=2 store_decisions_total=1
+	for _, via := range []string{"weir", "off"} { // a circle in earnest: the proxy is its own target
+		r := start(t, "http://127.0.0.1:1", "VIA_NAME", via)
+		r.Targets.Set([]*roster.Target{{URL: "http://" + r.Addr().String(), Addr: r.Addr().String(), Host: "x"}})
+		r.play(`GET / -> 508 error="the request has passed this proxy before"
+			metrics responses.508=2 store_decisions_total=1`)
+	}
+	serve(t, echoes).play(`
 		b GET / Via="1.1 weir" -> 508; c GET / Via="1.0 a, HTTP/1.1 weir (b), 1.1 c" -> 508
 		d GET / Via="1.0 a" Via="1.1\tweir" -> 508; e GET / Connection=Via Via="1.1 weir" -> 508`)
 }

@@ -74,7 +74,7 @@ func answersOnce(text string, closes bool) func(c *targetConn) {
 func TestInterimAnswers(t *testing.T) {
 	serve(t, each(func(c *targetConn, s *seen) {
 		c.say("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n")
-		c.at.gate.pass(c)
+		await(c.t, c.at.let)
 		c.echo(s)
 	})).play(`
 		a GET / -> 103 Link=</a>; target answers; a -> 200

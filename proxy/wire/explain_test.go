@@ -31,12 +31,12 @@ func TestExplain(t *testing.T) {
 		{"/s", 2, `{"rule":"login","mode":"enforce","key":["secret:header:X-Partner"],"counter":"\"19:sha256:822b33ad87c1\"","algorithm":"fixed","window":3153600000,"cost":1,"client":"127.0.0.1","limit":1,"remaining":0,"configuration":"limits 0 of default, rules 1 of file"}`},
 	} {
 		t.Run(test.path, func(t *testing.T) {
-			conn := r.dial()
+			conn, asked := r.dial(), r.request([]string{"GET", test.path, "X-Partner=acme"}).text
 			conn.T = t
 			for range test.asks - 1 {
-				conn.Ask(rawRequest("GET "+test.path+" X-Partner=acme"), 200)
+				conn.Ask(asked, 200)
 			}
-			conn.Send(rawRequest("GET " + test.path + " X-Partner=acme"))
+			conn.Send(asked)
 			res, _ := conn.Status(429)
 			id := res.Header.Get("X-Weir-Decision")
 			text := conn.Ask(request("/config/decisions/"+id), 200)
@@ -132,7 +132,7 @@ func TestFilesAreFollowed(t *testing.T) {
 	limits := func(other, acme string) {
 		t.Helper()
 		r.until("the limits are those of the files: "+other+", "+acme, func() bool {
-			conn.Send(rawRequest("GET / X-K=1") + rawRequest("GET / X-K=acme"))
+			conn.Send(r.request(words("GET / X-K=1")).text + r.request(words("GET / X-K=acme")).text)
 			one, _ := conn.Answer("GET")
 			two, _ := conn.Answer("GET")
 			return one.Header.Get("X-RateLimit-Limit") == other && two.Header.Get("X-RateLimit-Limit") == acme

@@ -41,7 +41,7 @@ func TestTargetSlow(t *testing.T) {
 				fallthrough
 			case "/silent":
 				c.silence()
-				c.at.gate.asked <- "ended by the proxy"
+				c.at.asked <- "ended by the proxy"
 				return
 			}
 			c.echo(s)
@@ -106,7 +106,7 @@ func TestStreamedAnswerFaulty(t *testing.T) {
 						continue
 					}
 					c.say(begun)
-					c.at.gate.pass(c)
+					await(c.t, c.at.let)
 					if c.say(test.rest); test.closes {
 						return
 					}
@@ -154,7 +154,7 @@ func TestRetry(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			serve(t, func(c *targetConn) {
 				for s := c.next(); s != nil; s = c.next() {
-					if c.at.gate.asked <- s.target(); s.target() == "/x" && (c.number == 1 || !test.heals) {
+					if c.at.asked <- s.target(); s.target() == "/x" && (c.number == 1 || !test.heals) {
 						return
 					}
 					c.echo(s)
@@ -178,7 +178,7 @@ func TestUnaskedBytes(t *testing.T) {
 	serve(t, each(func(c *targetConn, s *seen) {
 		c.echo(s)
 		if c.number == 1 {
-			c.at.gate.pass(c)
+			await(c.t, c.at.let)
 			c.say("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\npoison")
 		}
 	}), "EVENT_LOOPS", "1").play(`a GET / -> 200; target answers; target open 0; a GET /mine -> 200 echo`)

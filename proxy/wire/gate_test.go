@@ -108,7 +108,7 @@ func TestGateBeginsWithTheFirstRequest(t *testing.T) {
 		return n
 	}
 	equal(t, "gates before the first request", gates(), 0)
-	r.dial().Ask(get, 200)
+	r.play(`GET / -> 200`)
 	equal(t, "gates after the first request", gates(), 1)
 }
 

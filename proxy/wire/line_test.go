@@ -115,7 +115,7 @@ func TestLineClients(t *testing.T) {
 		r.playf(`c%[1]d@%[2]s GET %[3]s; waiting %[1]d`, n+1, ask[0], ask[1])
 	}
 	r.play(`target gets 5; target answers`) // whichever of the five is answered
-	if next := r.targets["target"].gate.next(t); next == "/greedy" {
+	if next := testkit.Receive(t, r.targets["target"].asked, "a request"); next == "/greedy" {
 		t.Errorf("%s is next", next)
 	}
 }

@@ -32,7 +32,7 @@ func TestServerSentEvents(t *testing.T) {
 					}
 					c.say(head + "\r\n")
 					for i := range events {
-						c.at.gate.pass(c)
+						await(c.t, c.at.let)
 						c.say(event(fmt.Sprintf("data: %d\n\n", i)))
 					}
 					if framing == "in chunks" {
@@ -48,7 +48,7 @@ func TestServerSentEvents(t *testing.T) {
 				}
 				body := bufio.NewReader(res.Body)
 				for i := range events {
-					r.targets["target"].gate.open <- true
+					r.targets["target"].let <- true
 					line, err := body.ReadString('\n')
 					if _, err2 := body.ReadString('\n'); line != fmt.Sprintf("data: %d\n", i) || err != nil || err2 != nil {
 						t.Fatalf("event %d is %q, %v, %v", i, line, err, err2)
@@ -170,7 +170,7 @@ func TestSlowReaderOfEndedTarget(t *testing.T) {
 					c.next()
 					c.say(test.answer)
 					_ = c.Close()
-					c.at.gate.asked <- "answered"
+					c.at.asked <- "answered"
 				})
 				conn := r.dial()
 				_ = conn.Conn.(*net.TCPConn).SetReadBuffer(64 << 10)

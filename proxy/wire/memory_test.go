@@ -3,11 +3,9 @@ package wire
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"net/http"
 	"net/netip"
 	"runtime"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -39,35 +37,30 @@ func (r *rig) holds(ip string) int64 { return r.Server.held().By(share.Of(netip.
 // they are, until it is given back: unfinished heads, bodies, and answers that it does not read.
 // Behind a trusted proxy, its client counts from the end of the head on.
 func TestMemoryIsCountedForItsClient(t *testing.T) {
-	const some = 8 << 10
-	g := newBarrier()
+	const some, head = 8 << 10, `"GET / HTTP/1.1\r\nHost: x\r\n`
+	pad := strings.Repeat("a", some) + `"`
 	for _, test := range []struct {
 		name, sent, client string
 		least              int64
 	}{
-		{"an idle connection", "", "127.0.0.2", plainBytes},
-		{"an unfinished head", "GET / HTTP/1.1\r\nHost: x\r\nX-Pad: " + strings.Repeat("a", some), "127.0.0.2", some},
-		{"a body", "PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n" + strings.Repeat("a", some), "127.0.0.2",
+		{"an idle connection", `""`, "127.0.0.2", plainBytes},
+		{"an unfinished head", head + `X-Pad: ` + pad, "127.0.0.2", some},
+		{"a body", `PUT / Content-Length=100000 part*8192`, "127.0.0.2", some},
+		{"a request at the target", `PUT /held body*8192`, "127.0.0.2", some},
+		{"an unfinished head of a trusted proxy", head + `X-Forwarded-For: 192.0.2.1\r\nX-Pad: ` + pad, "127.0.0.3", some},
+		{"a body behind a trusted proxy", `PUT / X-Forwarded-For=192.0.2.1 Content-Length=100000 part*8192`, "192.0.2.1",
 			some},
-		{"a request at the target", "PUT /held HTTP/1.1\r\nHost: x\r\nContent-Length: 8192\r\n\r\n" +
-			strings.Repeat("a", some), "127.0.0.2", some},
-		{"an unfinished head of a trusted proxy", "GET / HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 192.0.2.1\r\nX-Pad: " +
-			strings.Repeat("a", some), "127.0.0.3", some},
-		{"a body behind a trusted proxy",
-			"PUT / HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 192.0.2.1\r\nContent-Length: 100000\r\n\r\n" +
-				strings.Repeat("a", some), "192.0.2.1", some},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			r := serve(t, g.script, "TRUSTED_PROXIES", "127.0.0.3/32")
+			r := serve(t, holds, "TRUSTED_PROXIES", "127.0.0.3/32")
 			from := test.client
 			if strings.Contains(test.name, "trusted") {
 				from = "127.0.0.3"
 			}
-			conn := r.dialFrom(from)
-			conn.Send(test.sent)
+			r.playf(`a@%s %s`, from, test.sent)
 			r.until("it is counted", func() bool { return r.holds(test.client) >= test.least })
 			equal(t, "bytes that are counted for others", r.Server.held().Total()-r.holds(test.client), 0)
-			conn.Reset()
+			r.play(`a resets`)
 			r.until("nothing is", func() bool { return r.Server.held().Total() == 0 })
 		})
 	}
@@ -76,29 +69,22 @@ func TestMemoryIsCountedForItsClient(t *testing.T) {
 // A client that does not read an answer holds it, and is cut off; one that reads is not.
 func TestMemoryOfUnreadAnswers(t *testing.T) {
 	body := strings.Repeat("a", 24<<20) // more than the sockets take
-	r := start(t, newService(t, func(w http.ResponseWriter, req *http.Request) {
-		w.Header().Set("Content-Length", strconv.Itoa(len(body)))
-		io.WriteString(w, body)
-	}), "BODY_BUFFER_BYTES", "32MiB")
-	reads, unread := r.dial(), r.dialFrom("127.0.0.2")
-	unread.Send(get)
+	r := serve(t, says(answerOf(body)), "BODY_BUFFER_BYTES", "32MiB")
+	r.play(`unread@127.0.0.2 GET /`)
 	r.until("the answer is held", func() bool {
 		return r.holds("127.0.0.2") > 1<<20 && r.samples()["ratelimiter_upstream_in_flight"] == 0
 	})
 	unreads := share.Of(netip.MustParseAddr("127.0.0.2"))
 	equal(t, "requests that are ended", r.Server.shedClients(map[share.Client]float64{unreads: 0}), 1)
 	r.until("nothing is held", func() bool { return r.holds("127.0.0.2") == 0 })
-	if n, err := io.Copy(io.Discard, unread.In); err == nil || n >= int64(len(body)) {
-		t.Errorf("the client reads %d bytes and %v, want a reset before %d", n, err, len(body))
-	}
-	reads.Ask(get, 200)
+	r.play(`unread -> cut; reads GET / -> 200`)
 }
 
 // withBudget starts a proxy that has room for about n dripping uploads.
 func withBudget(t *testing.T, n int, env ...string) *rig {
 	runtime.GC()
 	most := (InUse() + int64(n)*drippedBytes) * 5 / 4
-	return startWith(t, func(c *Config) { c.MemoryBudget = most }, newTarget(t, echoes).url(),
+	return serveWith(t, func(c *Config) { c.MemoryBudget = most }, echoes,
 		append(env, "BODY_BUFFER_BYTES", "1MiB", "BODY_MIN_RATE", "0")...)
 }
 

@@ -73,10 +73,7 @@ func TestEachAddressIsATarget(t *testing.T) {
 		127.0.0.3 stops # each has a health of its own
 		6 x GET / -> 200`, port)
 	for _, st := range r.Targets.Status() {
-		if want := map[bool]string{true: "down",
-			false: "up"}[strings.HasPrefix(st.Address, "127.0.0.3:")]; st.Status != want {
-			t.Errorf("%s is %s, want %s", st.Address, st.Status, want)
-		}
+		equal(t, st.Address+" is down", st.Status == "down", strings.HasPrefix(st.Address, "127.0.0.3:"))
 	}
 }
 
@@ -166,15 +163,10 @@ func TestFirstLookup(t *testing.T) {
 		await(t, answered)
 		return dns.Resolver().LookupNetIP(ctx, network, host)
 	}, "TARGET_CONNECT_TIMEOUT", "1s")
-	conn := r.dial()
-	conn.Send(get)
-	if res, body := conn.Answer("GET"); res.StatusCode < 502 || res.StatusCode > 504 ||
-		!strings.Contains(body, `"error":"the target`) {
-		t.Errorf("answered %d %s", res.StatusCode, body)
-	}
+	r.play(`GET / -> 502|503|504 "\"error\":\"the target"`)
 	close(answered)
 	r.addressed(port, "127.0.0.2")
-	conn.Ask(get, 200)
+	r.play(`GET / -> 200`)
 }
 
 // Names are looked up at once when the proxy starts and when the list of targets
@@ -200,13 +192,12 @@ func TestListChangesWhileLookupsFail(t *testing.T) {
 	dns := testkit.NewNameServer(t, "svc.test", "127.0.0.2")
 	r := startNamed(t, port, dns.Resolver().LookupNetIP)
 	r.addressed(port, "127.0.0.2")
-	r.dial().Ask(get, 200)
+	r.play(`GET / -> 200`)
 	dns.Say(testkit.ServFail, "")
-	const failed = `ratelimiter_upstream_lookups_total{result="failed"}`
-	r.until("lookups fail", func() bool { return r.samples()[failed] >= 3 })
+	r.play(`until upstream_lookups_total{result="failed"}>=3`)
 	r.Targets.Set([]*roster.Target{{URL: "http://svc.test:" + port, Addr: "svc.test:" + port, Host: "svc.test"}})
 	r.addressed(port, "127.0.0.2")
-	r.dial().Ask(get, 200)
+	r.play(`b GET / -> 200`)
 	equal(t, "connections for two requests", all["127.0.0.2"].opened.Load(), 1)
 }
 
@@ -261,7 +252,7 @@ func TestAddressProvesItsName(t *testing.T) {
 				c.Targets[0].Secure = &tls.Config{RootCAs: trusted, ServerName: name}
 			}, "https://"+name+":"+port, "EVENT_LOOPS", "1", "TARGET_DNS_INTERVAL", "2ms")
 			r.until("the name is found", func() bool { return r.Targets.Status()[0].Address == "127.0.0.1:"+port })
-			r.dial().Ask(get, want)
+			r.playf(`GET / -> %d`, want)
 			equal(t, "the target is asked for the certificate of", asked.Load(), any(name))
 		})
 	}

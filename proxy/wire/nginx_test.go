@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"weir/internal/test/testkit"
-	"weir/proxy/targets/roster"
 )
 
 // nginx starts an nginx with these directives, of all servers and of the one
@@ -63,18 +62,6 @@ func TestNginxCompressesWithoutVia(t *testing.T) {
 		}
 		if via := fields.Get("Via"); (via != "") != (name != "off") {
 			t.Errorf("VIA_NAME=%s: answered with Via %q", name, via)
-		}
-	}
-}
-
-// A proxy that is its own target notices, with and without Via.
-func TestCircle(t *testing.T) {
-	for _, name := range []string{"weir", "off"} {
-		r := start(t, "http://127.0.0.1:1", "VIA_NAME", name)
-		addr := r.Addr().String()
-		r.Targets.Set([]*roster.Target{{URL: "http://" + addr, Addr: addr, Host: addr}})
-		if status, _, body := r.do("GET", "/", ""); status != 508 {
-			t.Errorf("VIA_NAME=%s: answered %d %q", name, status, body)
 		}
 	}
 }

@@ -175,19 +175,14 @@ func TestOwnEndpointsOverload(t *testing.T) {
 			t.Errorf("answered %s %v", res.Status, res.Header)
 		}
 	}
-	r.dial().Ask(get, 200)
-	r.dial().Ask(request("/actuator/health"), 200)
-	r.dial().Ask(request("/actuator/health/readiness"), 200)
-	other := r.dialFrom("127.0.0.2")
-	other.Send(request("/config/adaptive"))
+	r.play(`GET / -> 200; GET /actuator/health -> 200; GET /actuator/health/readiness -> 200
+		other@127.0.0.2 GET /config/adaptive`)
 	equal(t, "requests that are counted as refused", r.samples()["ratelimiter_own_refused_total"], more)
 	close(r.held)
 	for range places {
 		equal(t, "the status of a client within its share", (<-answers).StatusCode, 200)
 	}
-	if res, _ := other.Answer("GET"); res.StatusCode != 200 {
-		t.Errorf("another client is answered %s", res.Status)
-	}
+	r.play(`other -> 200`)
 }
 
 // A client may leave while an own endpoint works for it.

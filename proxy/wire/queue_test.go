@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"weir/internal/test/testkit"
 )
 
 // startQueue runs a proxy with one rule that is a queue, before a target that says
@@ -31,7 +33,7 @@ func TestQueueIsInOrder(t *testing.T) {
 			}
 			for i := range requests {
 				var number int
-				if _, err := fmt.Sscanf(r.targets["target"].gate.next(t), "/q/%d", &number); err != nil {
+				if _, err := fmt.Sscanf(testkit.Receive(t, r.targets["target"].asked, "a request"), "/q/%d", &number); err != nil {
 					t.Fatal(err)
 				}
 				if test.loops == "1" && number != i {

@@ -48,17 +48,6 @@ func startAt(t *testing.T, target, rules string, env ...string) *rig {
 	return start(t, target, append(env, "RULES_FILE", ruleFile(t, rules))...)
 }
 
-// rawRequest is a request of a script.
-func rawRequest(line string) string {
-	words := strings.Fields(line)
-	text := words[0] + " " + words[1] + " HTTP/1.1\r\nHost: x\r\n"
-	for _, field := range words[2:] {
-		name, value, _ := strings.Cut(field, "=")
-		text += name + ": " + strings.ReplaceAll(value, "_", " ") + "\r\n"
-	}
-	return text + "\r\n"
-}
-
 // gist is what a script says of an answer.
 func gist(res *http.Response) string {
 	told := res.Header.Get("RateLimit")
@@ -252,9 +241,9 @@ func TestDescriptorFiles(t *testing.T) {
 	} {
 		t.Run(test.id, func(t *testing.T) {
 			for {
-				conn := startRules(t, test.rules, test.env...).dial()
-				began := time.Now()
-				conn.Send(strings.Repeat(rawRequest(test.hit), 6) + rawRequest(test.other))
+				r := startRules(t, test.rules, test.env...)
+				conn, began := r.dial(), time.Now()
+				conn.Send(strings.Repeat(r.request(words(test.hit)).text, 6) + r.request(words(test.other)).text)
 				var got []string
 				for range 7 {
 					res, _ := conn.Answer("GET")
@@ -325,7 +314,7 @@ func TestFloodOfKeys(t *testing.T) {
 		GET / X-K=victim -> 429 k 0`)
 	admitted := 0
 	for i := range flood {
-		conn.Send(rawRequest(fmt.Sprintf("GET / X-K=%d", i)))
+		conn.Send(r.request([]string{"GET", "/", fmt.Sprint("X-K=", i)}).text)
 		if res, _ := conn.Answer("GET"); res.StatusCode == 200 {
 			admitted++
 		}

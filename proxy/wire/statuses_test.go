@@ -97,7 +97,7 @@ func TestRetryOfUpgrade(t *testing.T) {
 	serve(t, func(c *targetConn) {
 		for s := c.next(); s != nil; s = c.next() {
 			if strings.Contains(s.raw, "Upgrade: websocket\r\n") {
-				c.at.gate.asked <- fmt.Sprint(c.number)
+				c.at.asked <- fmt.Sprint(c.number)
 				return
 			}
 			c.echo(s)

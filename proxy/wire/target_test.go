@@ -23,7 +23,8 @@ type fakeTarget struct {
 	t      *testing.T
 	script func(c *targetConn)
 	addr   string
-	gate   *barrier     // of holds
+	asked  chan string  // requests that came, see holds
+	let    chan bool    // of those that are held: each value lets one answer out
 	opened atomic.Int64 // connections ever
 	served atomic.Int64 // requests that were read, but for checks
 	status atomic.Int64 // of a member's answers
@@ -44,7 +45,8 @@ func newTarget(t *testing.T, script func(c *targetConn)) *fakeTarget {
 
 func newTargetAt(t *testing.T, addr string, script func(c *targetConn)) *fakeTarget {
 	t.Helper()
-	f := &fakeTarget{t: t, script: script, addr: addr, gate: newBarrier()}
+	f := &fakeTarget{t: t, script: script, addr: addr, asked: make(chan string, 1000),
+		let: make(chan bool, 1000)}
 	f.start()
 	t.Cleanup(f.kill)
 	return f
@@ -240,13 +242,20 @@ func echoes(c *targetConn) { each((*targetConn).echo)(c) }
 // let.
 func holds(c *targetConn) { each((*targetConn).holds)(c) }
 
-// hold tells of a request and waits until it may be answered.
-func (c *targetConn) hold(s *seen) {
-	c.at.gate.asked <- s.target()
-	c.at.gate.pass(c)
+func (c *targetConn) holds(s *seen) {
+	if strings.HasPrefix(s.target(), "/held") {
+		c.hold(s)
+	} else {
+		c.at.asked <- s.target()
+	}
+	c.echo(s)
 }
 
-func (c *targetConn) holds(s *seen) { c.at.gate.holds(c, s) }
+// hold tells of a request and waits until it may be answered.
+func (c *targetConn) hold(s *seen) {
+	c.at.asked <- s.target()
+	await(c.t, c.at.let)
+}
 
 // says is the script of a target that answers every request with the text.
 func says(text string) func(c *targetConn) {

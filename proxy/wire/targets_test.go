@@ -92,7 +92,7 @@ func TestProbesRunAtTheSameTime(t *testing.T) {
 				Secure: &tls.Config{InsecureSkipVerify: true}})
 		}
 	}, "http://127.0.0.1:1", "EVENT_LOOPS", "1", "TARGET_CONNECT_TIMEOUT", "200ms")
-	r.dial().Ask(get, 503) // has tried all of them
+	r.play(`GET / -> 503`) // has tried all of them
 	r.until("no probe is under way", func() bool { return open.Load() == 0 })
 	r.until("all targets are probed at the same time", func() bool { return open.Load() == targets })
 }

@@ -284,11 +284,11 @@ func (r *rig) target(f *fakeTarget, step []string) {
 		r.gets(f, step[1:])
 	case "answers":
 		if step[len(step)-1] == "all" {
-			close(f.gate.open)
+			close(f.let)
 			return
 		}
 		for range max(n, 1) {
-			f.gate.open <- true
+			f.let <- true
 		}
 	case "stops":
 		f.kill()
@@ -319,14 +319,14 @@ func (r *rig) gets(f *fakeTarget, want []string) {
 	n, err := strconv.Atoi(want[0])
 	switch {
 	case want[0] == "nothing":
-		r.equal("further requests at the target", len(f.gate.asked), 0)
+		r.equal("further requests at the target", len(f.asked), 0)
 	case err == nil:
 		for range n {
-			testkit.Receive(r.t, f.gate.asked, r.step)
+			testkit.Receive(r.t, f.asked, r.step)
 		}
 	default:
 		for _, target := range want {
-			r.equal("the target gets", testkit.Receive(r.t, f.gate.asked, r.step), target)
+			r.equal("the target gets", testkit.Receive(r.t, f.asked, r.step), target)
 		}
 	}
 }

@@ -2,7 +2,6 @@ package wire
 
 import (
 	"net/http"
-	"strings"
 	"testing"
 	"time"
 
@@ -82,14 +81,13 @@ func TestTraffic(t *testing.T) {
 			w.WriteHeader(503)
 		}
 	}), "RATE_LIMIT_LIMIT", "4")
-	conn := r.dial()
-	for i, path := range []string{"/a", "/bad", "/a", "/bad", "/a", "/a", "/metrics"} {
-		conn.Ask("GET "+path+" HTTP/1.1\r\nHost: x\r\n\r\n", []int{200, 503, 200, 503, 429, 429, 200}[i])
-	}
+	r.play(`
+		2 x GET /a -> 200; GET /bad -> 503
+		2 x GET /a -> 429
+		GET /metrics -> 200`)
 	got := r.Traffic()
 	if got.Admitted != 4 || got.Denied != 2 || got.Ended != 4 || got.Failed != 2 || got.Times.Quantile(1) <= 0 {
-		t.Errorf("counted %d admitted, %d denied, %d ended, %d failed, the longest %v", got.Admitted, got.Denied,
-			got.Ended, got.Failed, got.Times.Quantile(1))
+		t.Errorf("counted %+v", got)
 	}
 }
 
@@ -97,11 +95,8 @@ func TestTraffic(t *testing.T) {
 // be measured.
 func TestTrafficOfUploads(t *testing.T) {
 	r := start(t, newService(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) }))
-	conn := r.dial()
-	conn.Send("POST /u HTTP/1.1\r\nHost: x\r\nContent-Length: 10000000\r\n\r\n" + strings.Repeat("x", 300_000))
-	conn.Status(503)
+	r.play(`POST /u Content-Length=10000000 part*300000 -> 503`)
 	if got := r.Traffic(); got.Admitted != 1 || got.Ended != 1 || got.Failed != 1 || got.Times != (report.Times{}) {
-		t.Errorf("counted %d admitted, %d ended, %d failed, the longest %v", got.Admitted, got.Ended, got.Failed,
-			got.Times.Quantile(1))
+		t.Errorf("counted %+v", got)
 	}
 }

@@ -2,38 +2,11 @@ package wire
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
 	"weir/internal/test/testkit"
 )
-
-// barrier is a target whose answers wait: each request that comes in shows on
-// asked, each value put into open lets one answer out.
-type barrier struct {
-	asked chan string
-	open  chan bool
-}
-
-func newBarrier() *barrier {
-	return &barrier{asked: make(chan string, 1000), open: make(chan bool, 1000)}
-}
-
-func (b *barrier) script(c *targetConn) {
-	for s := c.next(); s != nil; s = c.next() {
-		b.holds(c, s)
-	}
-}
-
-// holds tells of a request and answers it, one to /held when it is let.
-func (b *barrier) holds(c *targetConn, s *seen) {
-	b.asked <- s.target()
-	if strings.HasPrefix(s.target(), "/held") {
-		b.pass(c)
-	}
-	c.echo(s)
-}
 
 // holding runs a proxy on one loop, unless env says otherwise, whose target holds a request of the
 // client named held.
@@ -42,26 +15,6 @@ func holding(t *testing.T, tweak func(c *Config), env ...string) *rig {
 	r := serveWith(t, tweak, holds, append(env, "EVENT_LOOPS", "1")...)
 	r.play(`held GET /held; target gets /held`)
 	return r
-}
-
-// pass waits until the gate opens, or the test is over.
-func (b *barrier) pass(c *targetConn) {
-	select {
-	case <-b.open:
-	case <-c.t.Context().Done():
-	}
-}
-
-// next waits for a request to arrive at the target.
-func (b *barrier) next(t *testing.T) string {
-	t.Helper()
-	select {
-	case target := <-b.asked:
-		return target
-	case <-time.After(testkit.Patience):
-		t.Fatal("no request reaches the target")
-		return ""
-	}
 }
 
 func request(path string) string { return "GET " + path + " HTTP/1.1\r\nHost: x\r\n\r\n" }
