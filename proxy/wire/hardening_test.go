@@ -3,13 +3,11 @@ package wire
 import (
 	"fmt"
 	"io"
-	"math"
 	"net"
 	"net/http"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,51 +22,51 @@ const (
 	attackerHeap = 1 << 20
 )
 
+// Beginnings of attacks.
+const (
+	head   = "GET / HTTP/1.1\r\nHost: x\r\n"
+	upload = "PUT / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+	sized  = "PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: "
+)
+
 // attacks are what clients may do, and what they are told before they are
 // closed; 0: nothing.
 var attacks = []struct {
 	name     string
-	env      []string
+	setting  string
 	attack   func(w io.Writer)
 	statuses []int
 }{
-	{"a target of 100 kB", nil, sends("GET /" + strings.Repeat("a", 100_000) + " HTTP/1.1\r\nHost: x\r\n\r\n"),
-		[]int{414}},
-	{"a field of 100 kB", nil, sends("GET / HTTP/1.1\r\nHost: x\r\nA: " + strings.Repeat("a", 100_000) + "\r\n\r\n"),
-		[]int{431}},
-	{"a name of 1 MB", nil, sends("GET / HTTP/1.1\r\nHost: x\r\n" + strings.Repeat("a", 1<<20) + ": b\r\n\r\n"),
-		[]int{431}},
-	{"10,000 fields", nil, sends("GET / HTTP/1.1\r\nHost: x\r\n" + strings.Repeat("A: b\r\n", 10_000) + "\r\n"),
-		[]int{431}},
-	{"10,000 words in Connection", nil,
-		sends("GET / HTTP/1.1\r\nHost: x\r\nConnection: a" + strings.Repeat(",a", 7_000) + "\r\n\r\n"), []int{400, 431}},
-	{"2000 empty lines", nil, sends(strings.Repeat("\r\n", 2000) + get), []int{400}},
-	{"zeros", nil, sends(strings.Repeat("\x00", 100_000)), []int{400}},
-	{"TLS", nil, sends("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + strings.Repeat("\x01", 500)), []int{400}},
-	{"a chunk extension of 64 KiB", nil, sends("PUT / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1;" +
-		strings.Repeat("a", 64<<10) + "\r\na\r\n0\r\n\r\n"), []int{400}},
-	{"chunks of one byte with extensions", nil,
-		sends("PUT / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" +
-			strings.Repeat("1;"+strings.Repeat("a", 200)+"\r\na\r\n", 10_000)), []int{400}},
-	{"chunks of one byte", nil, sends(
-		"PUT / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n" +
-			strings.Repeat("1\r\na\r\n", 100_000) + "0\r\n\r\n"), []int{200, 400}},
-	{"a size of a chunk beyond all bounds", nil,
-		sends("PUT / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nfffffffffffffffffff\r\n"), []int{413}},
-	{"10,000 trailers", nil, sends("PUT / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n" +
-		strings.Repeat("A: b\r\n", 10_000) + "\r\n"), []int{400, 431}},
-	{"the largest length, and a trickle", []string{"BODY_TIMEOUT", "100ms"},
-		sends(fmt.Sprintf("PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\na", int64(math.MaxInt64))), []int{408}},
-	{"a larger length", nil, sends("PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 9223372036854775808\r\n\r\na"),
-		[]int{400, 413}},
-	{"a chunk of the largest size, and a trickle", []string{"BODY_TIMEOUT", "100ms"},
-		sends("PUT / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n7fffffffffffffff\r\na"), []int{400, 408, 413}},
-	{"a head that never ends", []string{"HEAD_TIMEOUT", "200ms"}, trickles("GET / HTTP/1.1\r\nHost: x\r\nA: ", "b"),
-		[]int{408}},
-	{"a request line that never ends", []string{"HEAD_TIMEOUT", "200ms"}, trickles("", "G"), []int{408}},
-	{"nothing", []string{"IDLE_TIMEOUT", "1s"}, sends(""), []int{0}},
-	{"empty lines now and then", []string{"IDLE_TIMEOUT", "1s", "HEAD_TIMEOUT", "100ms"}, trickles("", "\r\n"),
-		[]int{0, 400, 408}},
+	{"a target of 100 kB", "", sends("GET /" + many("a", 100_000) + " HTTP/1.1\r\nHost: x\r\n\r\n"), []int{414}},
+	{"a field of 100 kB", "", sends(head + "A: " + many("a", 100_000) + "\r\n\r\n"), []int{431}},
+	{"a name of 1 MB", "", sends(head + many("a", 1<<20) + ": b\r\n\r\n"), []int{431}},
+	{"10,000 fields", "", sends(head + many("A: b\r\n", 10_000) + "\r\n"), []int{431}},
+	{"10,000 words in Connection", "", sends(head + "Connection: a" + many(",a", 7_000) + "\r\n\r\n"), []int{400, 431}},
+	{"2000 empty lines", "", sends(many("\r\n", 2000) + get), []int{400}},
+	{"zeros", "", sends(many("\x00", 100_000)), []int{400}},
+	{"TLS", "", sends("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + many("\x01", 500)), []int{400}},
+	{"a chunk extension of 64 KiB", "", sends(upload + "1;" + many("a", 64<<10) + "\r\na\r\n0\r\n\r\n"), []int{400}},
+	{"chunks of one byte with extensions", "", sends(upload + many("1;"+many("a", 200)+"\r\na\r\n", 10_000)), []int{400}},
+	{"chunks of one byte", "", sends(strings.Replace(upload, "\r\n\r\n", "\r\nConnection: close\r\n\r\n", 1) +
+		many("1\r\na\r\n", 100_000) + "0\r\n\r\n"), []int{200, 400}},
+	{"a size of a chunk beyond all bounds", "", sends(upload + "fffffffffffffffffff\r\n"), []int{413}},
+	{"10,000 trailers", "", sends(upload + "0\r\n" + many("A: b\r\n", 10_000) + "\r\n"), []int{400, 431}},
+	{"the largest length, and a trickle", "BODY_TIMEOUT=100ms", sends(sized + "9223372036854775807\r\n\r\na"), []int{408}},
+	{"a larger length", "", sends(sized + "9223372036854775808\r\n\r\na"), []int{400, 413}},
+	{"a chunk of the largest size, and a trickle", "BODY_TIMEOUT=100ms", sends(upload + "7fffffffffffffff\r\na"),
+		[]int{400, 408, 413}},
+	{"a head that never ends", "HEAD_TIMEOUT=200ms", trickles(head+"A: ", "b"), []int{408}},
+	{"a request line that never ends", "HEAD_TIMEOUT=200ms", trickles("", "G"), []int{408}},
+	{"nothing", "IDLE_TIMEOUT=1s", sends(""), []int{0}},
+	{"empty lines now and then", "IDLE_TIMEOUT=1s HEAD_TIMEOUT=100ms", trickles("", "\r\n"), []int{0, 400, 408}},
+}
+
+// many is a text n times.
+func many(text string, n int) string { return strings.Repeat(text, n) }
+
+// settings are names and values in turn, as start takes them.
+func settings(text string) []string {
+	return strings.FieldsFunc(text, func(r rune) bool { return r == ' ' || r == '=' })
 }
 
 // sends sends the text.
@@ -95,9 +93,8 @@ func trickles(text, piece string) func(io.Writer) {
 func TestAttacks(t *testing.T) {
 	for _, test := range attacks {
 		t.Run(test.name, func(t *testing.T) {
-			r := serve(t, echoes, test.env...)
-			neighbour := r.dial()
-			neighbour.Ask(get, 200)
+			r := serve(t, echoes, settings(test.setting)...)
+			r.play(`neighbour GET / -> 200`)
 			end := watchHeap(t, 8<<20+attackers*attackerHeap)
 			var all sync.WaitGroup
 			for range attackers {
@@ -113,13 +110,10 @@ func TestAttacks(t *testing.T) {
 					conn.Close()
 				})
 			}
-			for range 20 {
-				r.dial().Ask(get, 200)
-			}
+			r.play(`others*20 GET / -> 200`)
 			all.Wait()
 			end()
-			r.metrics(`panics_total=0`)
-			r.do("GET", "/again", "")
+			r.play(`metrics panics_total=0; again GET / -> 200`)
 		})
 	}
 }
@@ -139,53 +133,47 @@ func told(conn *testkit.Conn) (status int, whole bool) {
 	return status, whole
 }
 
+// Beginnings of answers.
+const (
+	fields  = "HTTP/1.1 200 OK\r\n"
+	chunks  = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+	lengthy = "HTTP/1.1 200 OK\r\nContent-Length: "
+)
+
 // sabotages are what targets may do, and what the client is told; 0: an answer
 // that begins and breaks off.
 var sabotages = []struct {
 	name     string
-	env      []string
-	play     func(c *targetConn)
+	setting  string
+	answer   func(w io.Writer)
+	stops    bool // and is silent then
 	statuses []int
 }{
-	{"says nothing", []string{"TARGET_TIMEOUT", "1s"}, func(c *targetConn) { c.silence() }, []int{504}},
-	{"a head that never ends, slowly", []string{"TARGET_TIMEOUT", "1s"},
-		func(c *targetConn) { trickles("HTTP/1.1 200 OK\r\nA: ", "b")(c) }, []int{504}},
-	{"a body that stops", []string{"TARGET_TIMEOUT", "1s"}, func(c *targetConn) {
-		c.say("HTTP/1.1 200 OK\r\nContent-Length: 200000\r\n\r\nb")
-		c.silence()
-	}, []int{504}},
-	{"a stream that stops", []string{"STREAM_TIMEOUT", "200ms"}, func(c *targetConn) {
-		c.say("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n")
-		c.silence()
-	}, []int{0}},
-	{"a head that never ends", nil, func(c *targetConn) { floods("HTTP/1.1 200 OK\r\nA: ", "bbbbbbbb")(c) }, []int{502}},
-	{"fields that never end", nil, func(c *targetConn) { floods("HTTP/1.1 200 OK\r\n", "A: b\r\n")(c) }, []int{502}},
-	{"junk", nil, func(c *targetConn) { floods("", "junk\x00\xff\r")(c) }, []int{502}},
-	{"empty lines", nil, func(c *targetConn) { floods("", "\r\n")(c) }, []int{502}},
-	{"100 a thousand times", nil,
-		func(c *targetConn) { c.say(strings.Repeat("HTTP/1.1 100 Continue\r\n\r\n", 1000)); c.echo(&seen{}) }, []int{502}},
-	{"103 a thousand times", nil,
-		func(c *targetConn) { c.say(strings.Repeat("HTTP/1.1 103 Early Hints\r\n\r\n", 1000)); c.echo(&seen{}) }, []int{502}},
-	{"a chunk extension that never ends", nil, func(c *targetConn) {
-		floods("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;", "aaaaaaaa")(c)
-	}, []int{502, 0}},
-	{"trailers that never end", nil, func(c *targetConn) {
-		floods("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n", "A: b\r\n")(c)
-	}, []int{502, 0}},
-	{"closes in the middle of a large body", nil, func(c *targetConn) { sendsLarge(c) }, []int{0}},
-	{"closes at once", nil, func(*targetConn) {}, []int{502}},
+	{"says nothing", "TARGET_TIMEOUT=1s", sends(""), true, []int{504}},
+	{"a head that never ends, slowly", "TARGET_TIMEOUT=1s", trickles(fields+"A: ", "b"), false, []int{504}},
+	{"a body that stops", "TARGET_TIMEOUT=1s", sends(lengthy + "200000\r\n\r\nb"), true, []int{504}},
+	{"a stream that stops", "STREAM_TIMEOUT=200ms", sends(chunks + "1\r\na\r\n"), true, []int{0}},
+	{"a head that never ends", "", floods(fields+"A: ", "bbbbbbbb"), false, []int{502}},
+	{"fields that never end", "", floods(fields, "A: b\r\n"), false, []int{502}},
+	{"junk", "", floods("", "junk\x00\xff\r"), false, []int{502}},
+	{"empty lines", "", floods("", "\r\n"), false, []int{502}},
+	{"100 a thousand times", "", sends(many("HTTP/1.1 100 Go on\r\n\r\n", 1000) + answerOf("a")), false, []int{502}},
+	{"103 a thousand times", "", sends(many("HTTP/1.1 103 Hints\r\n\r\n", 1000) + answerOf("a")), false, []int{502}},
+	{"a chunk extension that never ends", "", floods(chunks+"1;", "aaaaaaaa"), false, []int{502, 0}},
+	{"trailers that never end", "", floods(chunks+"1\r\na\r\n0\r\n", "A: b\r\n"), false, []int{502, 0}},
+	{"closes in the middle of a large body", "", sends(lengthy + "9000000\r\n\r\n" + many("a", 1_000_000)), false,
+		[]int{0}},
+	{"closes at once", "", sends(""), false, []int{502}},
 }
-
-var sendsLarge = sends("HTTP/1.1 200 OK\r\nContent-Length: 9000000\r\n\r\n" + strings.Repeat("a", 1_000_000))
 
 // floods sends the text, and then piece after piece without a pause until the
 // connection ends.
 func floods(text, piece string) func(io.Writer) {
-	many := []byte(strings.Repeat(piece, 1000))
+	pieces := []byte(many(piece, 1000))
 	return func(w io.Writer) {
 		_, err := io.WriteString(w, text)
 		for err == nil {
-			_, err = w.Write(many)
+			_, err = w.Write(pieces)
 		}
 	}
 }
@@ -195,16 +183,18 @@ func floods(text, piece string) func(io.Writer) {
 func TestSabotage(t *testing.T) {
 	for _, test := range sabotages {
 		t.Run(test.name, func(t *testing.T) {
-			target := newTarget(t, func(c *targetConn) {
+			r := serve(t, func(c *targetConn) {
 				for s := c.next(); s != nil; s = c.next() {
-					if s.target() == "/bad" {
-						test.play(c)
-						return
+					if s.target() != "/bad" {
+						c.echo(s)
+						continue
 					}
-					c.echo(s)
+					if test.answer(c); test.stops {
+						c.silence()
+					}
+					return
 				}
-			})
-			r := start(t, target.url(), test.env...)
+			}, settings(test.setting)...)
 			end := watchHeap(t, 8<<20+attackers*attackerHeap)
 			var all sync.WaitGroup
 			for range attackers {
@@ -223,9 +213,7 @@ func TestSabotage(t *testing.T) {
 			}
 			all.Wait()
 			end()
-			r.until("the target's connections are closed", func() bool { return target.open() == 0 })
-			r.dial().Ask(get, 200)
-			r.metrics(`panics_total=0`)
+			r.play(`target open 0; GET / -> 200; metrics panics_total=0`)
 		})
 	}
 }
@@ -235,36 +223,26 @@ func TestSabotage(t *testing.T) {
 // nothing of an upload.
 func TestStalledStreamsEnd(t *testing.T) {
 	t.Parallel() // a lingering close takes a second
-	var broken atomic.Int64
-	target := newTarget(t, func(c *targetConn) {
+	piece := "400\r\n" + many("a", 1024) + "\r\n"
+	r := serve(t, func(c *targetConn) {
 		c.next()
-		c.say("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
-		floods("", "400\r\n"+strings.Repeat("a", 1024)+"\r\n")(c)
-		broken.Add(1)
-	})
-	r := start(t, target.url(), "WRITE_TIMEOUT", "200ms")
+		floods(chunks, piece)(c)
+		c.at.asked <- "broken"
+	}, "WRITE_TIMEOUT", "200ms")
 	for range 5 {
 		conn := r.dial()
 		_ = conn.Conn.(*net.TCPConn).SetReadBuffer(4 << 10)
 		conn.Send(get)
 	}
-	r.until("the target's connections are freed", func() bool { return broken.Load() == 5 && target.open() == 0 })
-	checkBaseLine(r)
-	r.metrics(`client_stalls_total=5 requests_abandoned_total=5`)
+	r.play(`target gets 5; target open 0; rest; metrics client_stalls_total=5 requests_abandoned_total=5`)
 
-	deaf := newTarget(t, func(c *targetConn) {
+	r = serve(t, func(c *targetConn) {
 		_ = c.Conn.(*net.TCPConn).SetReadBuffer(4 << 10)
 		<-c.t.Context().Done()
-	})
-	r = start(t, deaf.url(), "WRITE_TIMEOUT", "200ms")
-	conn := r.dial()
-	conn.Send("PUT / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
-	go floods("", "400\r\n"+strings.Repeat("a", 1024)+"\r\n")(conn)
-	if res, err := http.ReadResponse(conn.In, nil); err != nil || res.StatusCode != 502 || !res.Close {
-		t.Errorf("answered %v, %v", res, err)
-	}
-	conn.Close()
-	checkBaseLine(r)
+	}, "WRITE_TIMEOUT", "200ms")
+	r.playf(`a %q`, upload)
+	go floods("", piece)(r.clients("a")[0])
+	r.play(`a -> 502 closes; rest`)
 }
 
 // A client that asks and asks and reads nothing is held back, and then closed:
@@ -276,7 +254,7 @@ func TestPipelineWithoutReading(t *testing.T) {
 	for range 5 {
 		conn := r.dial()
 		_ = conn.Conn.(*net.TCPConn).SetReadBuffer(4 << 10)
-		all.Go(func() { sends(strings.Repeat(get, 10_000))(conn) })
+		all.Go(func() { sends(many(get, 10_000))(conn) })
 	}
 	most := 0
 	r.until("they are closed", func() bool {
