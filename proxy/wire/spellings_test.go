@@ -2,8 +2,14 @@ package wire
 
 import (
 	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"weir/internal/test/testkit"
 )
 
 // A credential has one limit, however it is spelled from request to request: none of eight
@@ -53,4 +59,140 @@ func spelled(text string) string {
 		request += "|"
 	}
 	return strings.ReplaceAll(request, "|", "\r\n")
+}
+
+// nginx starts an nginx with these directives, of all servers and of the one
+// that there is, and returns its address. Without the program the test is skipped,
+// and fails where CI=true.
+func nginx(t *testing.T, http, server string) string {
+	t.Helper()
+	testkit.Installed(t, "nginx")
+	dir := t.TempDir()
+	address := testkit.FreeAddr(t)
+	replaceFile(t, filepath.Join(dir, "nginx.conf"), fmt.Sprintf(`daemon off;
+master_process off;
+pid %[1]s/pid;
+error_log stderr;
+events {}
+http {
+	access_log off;
+	client_body_temp_path %[1]s/body;
+	proxy_temp_path %[1]s/proxy;
+	fastcgi_temp_path %[1]s/fastcgi;
+	uwsgi_temp_path %[1]s/uwsgi;
+	scgi_temp_path %[1]s/scgi;
+	%[3]s
+	server {
+		listen %[2]s;
+		%[4]s
+	}
+}
+`, dir, address, http, server))
+	cmd := exec.Command("nginx", "-p", dir, "-c", filepath.Join(dir, "nginx.conf"))
+	testkit.StartAt(t, cmd, address)
+	return address
+}
+
+// nginx does not compress answers to proxies, which it recognizes by Via, unless configured to
+// (gzip_proxied). With VIA_NAME=off it does.
+func TestNginxCompressesWithoutVia(t *testing.T) {
+	dir := t.TempDir()
+	text := strings.Repeat("the same words again and again\n", 1000)
+	if err := os.WriteFile(filepath.Join(dir, "words"), []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	target := "http://" + nginx(t, "gzip on; gzip_types text/plain; default_type text/plain;", "root "+dir+";")
+	for name, want := range map[string]string{"weir": "", "off": "gzip"} {
+		r := start(t, target, "VIA_NAME", name)
+		status, fields, body := r.do("GET", "/words", "", "Accept-Encoding", "gzip")
+		if status != 200 || fields.Get("Content-Encoding") != want || (len(body) < len(text)/10) != (want != "") {
+			t.Errorf("VIA_NAME=%s: answered %d with %d bytes of %d, Content-Encoding %q", name, status, len(body), len(text),
+				fields.Get("Content-Encoding"))
+		}
+		if via := fields.Get("Via"); (via != "") != (name != "off") {
+			t.Errorf("VIA_NAME=%s: answered with Via %q", name, via)
+		}
+	}
+}
+
+// What nginx takes for the same path meets the same rule, and counts on the same
+// key; spellings that could be different paths to another target have one key more.
+func TestSpellingsOfAPath(t *testing.T) {
+	const limit = 1000
+	conn := startAt(t, "http://"+nginx(t, `keepalive_requests 100000;`,
+		`location / { default_type text/plain; return 200 $uri; }`),
+		fmt.Sprintf(`rules: [{id: login, match: {path: /api/login}, key: [path], limit: {algorithm: fixed, limit: %d, window: C}}]`, limit)).dial()
+	left := map[string]int{"same": limit, "odd": limit}
+	for _, test := range []struct{ path, nginx, key string }{
+		{"/api/login", "/api/login", "same"},
+		{"/api/login/", "/api/login/", "same"},
+		{"/api/login?x=/else", "/api/login", "same"},
+		{"//api///login", "/api/login", "same"},
+		{"/%61pi/logi%6E", "/api/login", "same"},
+		{"/api/./login/.", "/api/login/", "same"},
+		{"/x/../api/y/%2e%2E/login", "/api/login", "same"},
+		{"/api%2Flogin", "/api/login", "same"},
+		{"/api%2flogin", "/api/login", "same"},
+		{"/api/%2Flogin", "/api/login", "same"},
+		{"/%2fapi%2F.%2Flogin", "/api/login", "same"},
+		{"/x%2F..%2Fapi%2Flogin", "/api/login", "same"},
+		{"/x/..%2Fapi/login", "/api/login", "same"},
+		{"/api/login%2F%2e%2E%2Flogin", "/api/login", "same"},
+		{"/api/login;x", "/api/login;x", "same"}, // to Tomcat
+		{"/x;%2F..%2Fapi/login", "/api/login", "odd"},
+		{"/y;%2F..%2Fapi/login", "/api/login", "odd"},
+		{"/api/login%2Fx/..", "/api/login/", "odd"},
+		{"/api/x/;/../login", "/api/x/login", "odd"},
+		{"/api/login%3Bx", "/api/login;x", ""},
+		{"/api%252Flogin", "/api%2Flogin", ""},
+		{"/api%5Clogin", `/api\login`, ""},
+		{"/api/Login", "/api/Login", ""},
+		{"/api/login/x", "/api/login/x", ""},
+		{"/api/login/..", "/api/", ""},
+	} {
+		conn.Send(request(test.path))
+		res, body := conn.Status(200)
+		equal(t, "nginx takes "+test.path+" for", body, test.nginx)
+		want := "200 global"
+		if test.key != "" {
+			left[test.key]--
+			want = fmt.Sprintf("200 login %d", left[test.key])
+		}
+		if got := gist(res); !strings.HasPrefix(got, want) {
+			t.Errorf("%s, which is %s to nginx, is told %q, want %q", test.path, body, got, want)
+		}
+	}
+}
+
+// However a path is spelt with slashes, dots, parameters and escapes, nginx serves nothing below
+// a limited path to a request that has not met the limit.
+func TestNoSpellingGetsPast(t *testing.T) {
+	conn := startAt(t, "http://"+nginx(t, `keepalive_requests 100000;`,
+		`location / { default_type text/plain; return 200 $uri; }`),
+		`rules: [{id: admin, match: {path: /a/b/**}, limit: {algorithm: fixed, limit: 100000, window: C}}]`).dial()
+	chance := rand.New(rand.NewPCG(9, 10))
+	pieces := []string{"/", "/", "%2F", "%2f", "a", "%61", "b", "a/b", "..", ".", "%2e", ";", ";x", "%3B", "%25",
+		"%5c", "//"}
+	reached := 0
+	for range 2_000 {
+		path := "/"
+		for range 1 + chance.IntN(9) {
+			path += pieces[chance.IntN(len(pieces))]
+		}
+		conn.Send(request(path))
+		res, body := conn.Answer("GET")
+		if res.StatusCode != 200 { // above the root, for nginx
+			continue
+		}
+		if !strings.HasPrefix(body+"/", "/a/b/") {
+			continue
+		}
+		reached++
+		if id := strings.Fields(gist(res))[1]; id != "admin" {
+			t.Errorf("%s, which is %s to nginx, meets %s", path, body, id)
+		}
+	}
+	if reached < 50 {
+		t.Errorf("only %d requests reached what is limited", reached)
+	}
 }

@@ -29,7 +29,11 @@ func (r *rig) clientStep(step []string) {
 	if at := slices.Index(say, "->"); at >= 0 {
 		say, want = say[:at], say[at+1:]
 	}
-	for _, c := range r.clients(step[0]) {
+	clients := r.clients(step[0])
+	if len(clients) == 0 || len(say)+len(want) == 0 {
+		r.fail("nobody does it, or nothing is done")
+	}
+	for _, c := range clients {
 		if len(say) > 0 {
 			r.say(c, say)
 		}
@@ -125,6 +129,9 @@ func (r *rig) request(words []string) question {
 		head, body, _ := strings.Cut(text, "\r\n\r\n")
 		first := append(strings.Fields(head), "", "")
 		return question{method: first[0], target: first[1], body: body, text: text}
+	}
+	if len(words) < 2 || words[0] != strings.ToUpper(words[0]) {
+		r.fail("neither a request nor a step that is known")
 	}
 	q := question{method: words[0], target: words[1]}
 	version, fields, rest := "HTTP/1.1\r\nHost: x\r\n", "", "\r\n"
@@ -303,8 +310,9 @@ func TestJudge(t *testing.T) {
 	q := question{method: "GET", target: "/x"}
 	body := echoOf(q.method, q.target, "")
 	for _, test := range []struct{ holds, fails string }{
-		{`api 7`, `api 6`}, {`api 7 stays`, `-`}, {`stays`, `closes`}, {`A=b`, `A=c`}, {`~/x`, `~/y`}, {`!/y`, `!/x`}, {`!zz`, `!api`}, {`A=*`, `B=*`}, {`B=`, `A=`},
-		{`"GET /x"`, `"/y"`}, {fmt.Sprintf("=%q", body), `="GET"`}, {fmt.Sprint("size=", len(body)), `size=1`}, {``, `word`},
+		{`api 7`, `api 6`}, {`api 7 stays`, `-`}, {`stays`, `closes`}, {`A=b`, `A=c`}, {`A=c|b`, `A=c|d`}, {`A=*`, `B=*`},
+		{`B=`, `A=`}, {`"GET /x"`, `"/y"`}, {`~/x`, `~/y`}, {fmt.Sprintf("=%q", body), `="GET"`}, {`!/y`, `!/x`},
+		{`!zz`, `!api`}, {fmt.Sprint("size=", len(body)), `size=1`}, {``, `error="x"`}, {``, `word`},
 	} {
 		if faults := judge(res, body, &q, words(test.holds+" echo")); len(faults) > 0 {
 			t.Errorf("%s: %s", test.holds, faults)
