@@ -3,8 +3,6 @@ package wire
 import (
 	"fmt"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 
 	"weir/internal/net/http1"
@@ -179,33 +177,21 @@ func TestActiveChecksOfTheGone(t *testing.T) {
 func TestTargetsChangeUnderLoad(t *testing.T) {
 	names := []string{"a", "b", "c", "d"}
 	r := members(t, asSet, strings.Join(names, " "), "EVENT_LOOPS", "2", "TARGET_IDLE_TIMEOUT", "1h")
-	var load sync.WaitGroup
-	var done atomic.Int64
-	var over atomic.Bool
-	for i := range 8 {
-		conn := r.dial()
-		sent := []string{get, "PUT /p HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc"}[i%2]
-		load.Go(func() {
-			for !over.Load() {
-				if _, err := fmt.Fprint(conn, sent); err != nil {
-					t.Errorf("ask: %v", err)
-					return
-				}
-				if res, body, err := final(conn.In, "GET"); err != nil || res.StatusCode != 200 || res.Close {
-					t.Errorf("answered %v %q, %v", res, body, err)
-					return
-				}
-				done.Add(1)
-			}
-		})
-	}
+	done, end := r.load(8, func(i int, c *testkit.Conn) bool {
+		_, wrong := fmt.Fprint(c, []string{get, "PUT /p HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc"}[i%2])
+		res, body, err := final(c.In, "GET")
+		if wrong != nil || err != nil || res.StatusCode != 200 || res.Close {
+			t.Errorf("answered %v %q, %v, %v", res, body, wrong, err)
+			return false
+		}
+		return true
+	})
 	for i := range 200 {
 		r.play("targets " + strings.Join([]string{names[i%4], names[(i+1)%4]}[:1+i%2], " "))
 		since := done.Load()
 		r.until("every client has had an answer", func() bool { return done.Load() >= since+8 || t.Failed() })
 	}
-	over.Store(true)
-	load.Wait()
+	end()
 	r.play(`targets a; b open 0; c open 0; d open 0; a is up`)
 	for _, name := range names[1:] {
 		if r.targets[name].served.Load() == 0 {

@@ -7,10 +7,10 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
+
+	"weir/internal/test/testkit"
 )
 
 // Every 429 carries a decision id that says all of why.
@@ -205,30 +205,21 @@ func TestChangeUnderLoad(t *testing.T) {
 	ops := r.dial()
 	ops.Ask(put(pair(tight, wide, 1)), 200)
 	allowed := map[string]bool{`"a";q=1000000;w=3153600000`: true, `"b";q=1000000;w=3153600000`: true}
-	var asked atomic.Int64
-	var load sync.WaitGroup
-	var over atomic.Bool
-	for range clients {
-		conn := r.dial()
-		load.Go(func() {
-			for !over.Load() {
-				conn.Send(get)
-				res, _ := conn.Answer("GET")
-				if policy := res.Header.Get("RateLimit-Policy"); res.StatusCode != http.StatusOK || !allowed[policy] {
-					t.Errorf("answered %d under %s, which was never in force", res.StatusCode, policy)
-					return
-				}
-				asked.Add(1)
-			}
-		})
-	}
+	asked, end := r.load(clients, func(_ int, c *testkit.Conn) bool {
+		c.Send(get)
+		res, _ := c.Answer("GET")
+		policy := res.Header.Get("RateLimit-Policy")
+		if res.StatusCode != http.StatusOK || !allowed[policy] {
+			t.Errorf("answered %d under %s, which was never in force", res.StatusCode, policy)
+		}
+		return allowed[policy]
+	})
 	for i := range changes {
 		ops.Ask(put([]string{pair(wide, tight, 2), pair(tight, wide, 1)}[i%2]), 200)
 		for since := asked.Load(); asked.Load() < since+clients && !t.Failed(); time.Sleep(100 * time.Microsecond) {
 		}
 	}
-	over.Store(true)
-	load.Wait()
+	end()
 	left := func(rules string) (n int) {
 		t.Helper()
 		ops.Ask(put(rules), 200)

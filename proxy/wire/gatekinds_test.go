@@ -4,13 +4,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"weir/internal/net/http1"
 	"weir/internal/net/loop"
+	"weir/internal/test/testkit"
 	"weir/proxy/http/exchange"
 	"weir/proxy/targets/gate"
 	"weir/proxy/targets/gates"
@@ -347,23 +347,18 @@ func TestGateUnderStress(t *testing.T) {
 		c.echo(s)
 	}), "EVENT_LOOPS", fmt.Sprint(loops))
 	r.loops.each(func(s *loopServer, _ time.Time) { s.lineLooks = true }) // nobody looks after a line but who is told to
-	var all sync.WaitGroup
-	for i := range clients {
-		c := r.dial()
-		all.Go(func() {
-			for n := range requests {
-				c.Send(get)
-				if (n+i)%7 == 0 { // leaves while it waits or is answered
-					c.Reset()
-					c = r.dial()
-					continue
-				}
-				c.Status(200)
+	r.together(clients, func(i int, c *testkit.Conn) {
+		for n := range requests {
+			c.Send(get)
+			if (n+i)%7 == 0 { // leaves while it waits or is answered
+				c.Reset()
+				c = r.dial()
+				continue
 			}
-			c.Close()
-		})
-	}
-	all.Wait()
+			c.Status(200)
+		}
+		c.Close()
+	})()
 	if n := most.Load(); n > limit+loops-1 {
 		t.Errorf("%d requests were at the target at a time, with %d places and %d loops", n, limit, loops)
 	}

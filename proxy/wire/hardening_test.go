@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -96,22 +95,18 @@ func TestAttacks(t *testing.T) {
 			r := serve(t, echoes, settings(test.setting)...)
 			r.play(`neighbour GET / -> 200`)
 			end := watchHeap(t, 8<<20+attackers*attackerHeap)
-			var all sync.WaitGroup
-			for range attackers {
-				conn := r.dial()
-				all.Go(func() { test.attack(conn) })
-				all.Go(func() {
-					if status, _ := told(conn); !slices.Contains(test.statuses, status) {
-						t.Errorf("told %d, want one of %v", status, test.statuses)
-					}
-					if err := over(conn); err != nil {
-						t.Error(err)
-					}
-					conn.Close()
-				})
-			}
+			wait := r.together(attackers, func(_ int, c *testkit.Conn) {
+				go test.attack(c)
+				if status, _ := told(c); !slices.Contains(test.statuses, status) {
+					t.Errorf("told %d, want one of %v", status, test.statuses)
+				}
+				if err := over(c); err != nil {
+					t.Error(err)
+				}
+				c.Close()
+			})
 			r.play(`others*20 GET / -> 200`)
-			all.Wait()
+			wait()
 			end()
 			r.play(`metrics panics_total=0; again GET / -> 200`)
 		})
@@ -196,22 +191,17 @@ func TestSabotage(t *testing.T) {
 				}
 			}, settings(test.setting)...)
 			end := watchHeap(t, 8<<20+attackers*attackerHeap)
-			var all sync.WaitGroup
-			for range attackers {
-				conn := r.dial()
-				conn.Send(request("/bad"))
-				all.Go(func() {
-					defer conn.Close()
-					status, whole := told(conn)
-					if status == 200 && !whole {
-						status = 0
-					}
-					if !slices.Contains(test.statuses, status) {
-						t.Errorf("told %d, want one of %v", status, test.statuses)
-					}
-				})
-			}
-			all.Wait()
+			r.together(attackers, func(_ int, c *testkit.Conn) {
+				c.Send(request("/bad"))
+				status, whole := told(c)
+				if status == 200 && !whole {
+					status = 0
+				}
+				if !slices.Contains(test.statuses, status) {
+					t.Errorf("told %d, want one of %v", status, test.statuses)
+				}
+				c.Close()
+			})()
 			end()
 			r.play(`target open 0; GET / -> 200; metrics panics_total=0`)
 		})
@@ -250,18 +240,16 @@ func TestStalledStreamsEnd(t *testing.T) {
 func TestPipelineWithoutReading(t *testing.T) {
 	answer := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: 2000\r\n\r\n%02000d", 0)
 	r := start(t, newTarget(t, says(answer)).url(), "WRITE_TIMEOUT", "1s")
-	var all sync.WaitGroup
-	for range 5 {
-		conn := r.dial()
-		_ = conn.Conn.(*net.TCPConn).SetReadBuffer(4 << 10)
-		all.Go(func() { sends(many(get, 10_000))(conn) })
-	}
+	wait := r.together(5, func(_ int, c *testkit.Conn) {
+		_ = c.Conn.(*net.TCPConn).SetReadBuffer(4 << 10)
+		sends(many(get, 10_000))(c)
+	})
 	most := 0
 	r.until("they are closed", func() bool {
 		most = max(most, r.unsentMost())
 		return r.group.Stats().Stalled.Load() == 5
 	})
-	all.Wait()
+	wait()
 	checkBaseLine(r)
 	if most == 0 || most > 256<<10 {
 		t.Errorf("%d KiB of answers waited for one client", most>>10)

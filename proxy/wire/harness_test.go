@@ -234,4 +234,40 @@ func (r *rig) dialFrom(ip string) *testkit.Conn {
 	return testkit.DialFrom(r.t, ip, r.Addr().String())
 }
 
+// together has n clients do something at the same time, and returns what waits for them.
+func (r *rig) together(n int, do func(i int, c *testkit.Conn)) (wait func()) {
+	r.t.Helper()
+	var all sync.WaitGroup
+	for i := range n {
+		c := r.dial()
+		all.Go(func() { do(i, c) })
+	}
+	return all.Wait
+}
+
+// load has n clients do something again and again, until it fails or the test calls end. The count is how
+// often they have done it.
+func (r *rig) load(n int, do func(i int, c *testkit.Conn) bool) (done *atomic.Int64, end func()) {
+	r.t.Helper()
+	done, over := new(atomic.Int64), new(atomic.Bool)
+	wait := r.together(n, func(i int, c *testkit.Conn) {
+		for !over.Load() && do(i, c) {
+			done.Add(1)
+		}
+	})
+	return done, func() {
+		over.Store(true)
+		wait()
+	}
+}
+
+// answers sends a request and reads the head of its answer, which must be 200.
+func (r *rig) answers(c *testkit.Conn, request string) *http.Response {
+	r.t.Helper()
+	c.Send(request)
+	res := testkit.Must(http.ReadResponse(c.In, nil))(r.t)
+	equal(r.t, "the status", res.StatusCode, 200)
+	return res
+}
+
 const get = "GET /api HTTP/1.1\r\nHost: x\r\n\r\n"

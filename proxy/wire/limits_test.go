@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -146,22 +145,17 @@ func TestExactCount(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			var admitted, refused atomic.Int64
 			r := serve(t, echoes, test.env...)
-			var clients sync.WaitGroup
-			for range 16 {
-				conn := r.dial()
-				clients.Go(func() {
-					conn.Send(strings.Repeat(get, 50))
-					for range 50 {
-						switch res, _ := conn.Answer("GET"); res.StatusCode {
-						case 200:
-							admitted.Add(1)
-						case 429:
-							refused.Add(1)
-						}
+			r.together(16, func(_ int, c *testkit.Conn) {
+				c.Send(strings.Repeat(get, 50))
+				for range 50 {
+					switch res, _ := c.Answer("GET"); res.StatusCode {
+					case 200:
+						admitted.Add(1)
+					case 429:
+						refused.Add(1)
 					}
-				})
-			}
-			clients.Wait()
+				}
+			})()
 			if admitted.Load() != 500 || refused.Load() != 300 {
 				t.Errorf("%d admitted, %d refused", admitted.Load(), refused.Load())
 			}

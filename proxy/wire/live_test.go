@@ -83,14 +83,8 @@ func TestFullDuplex(t *testing.T) {
 			}
 		}
 	}), "BODY_BUFFER_BYTES", "1KiB")
-	conn := r.dial()
-	conn.Send("PUT / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
-	first := strings.Repeat("a", 2000) // it streams from here on
-	conn.Send(fmt.Sprintf("%x\r\n%s\r\n", len(first), first))
-	res, err := http.ReadResponse(conn.In, nil)
-	if err != nil || res.StatusCode != 200 {
-		t.Fatalf("answered %v, %v", res, err)
-	}
+	conn, first := r.dial(), strings.Repeat("a", 2000) // it streams from here on
+	res := r.answers(conn, upload+fmt.Sprintf("%x\r\n%s\r\n", len(first), first))
 	back := make([]byte, len(first))
 	if _, err := io.ReadFull(res.Body, back); err != nil || string(back) != first {
 		t.Fatalf("back came %q, %v", back, err)
@@ -138,9 +132,8 @@ func TestSteadilySlowReader(t *testing.T) {
 	}), "EVENT_LOOPS", "1", "STREAM_TIMEOUT", stalledPatience, "WRITE_TIMEOUT", stalledPatience)
 	conn := r.dial()
 	_ = conn.Conn.(*net.TCPConn).SetReadBuffer(32 << 10)
-	conn.Send(request("/"))
 	end := watchHeap(t, 8<<20)
-	res := testkit.Must(http.ReadResponse(conn.In, nil))(t)
+	res := r.answers(conn, get)
 	body.arrives(t, taken(t, "the client", readFunc(func(p []byte) (int, error) {
 		time.Sleep(50 * time.Microsecond) // a slow client is what this plays
 		return res.Body.Read(p)
@@ -199,7 +192,7 @@ func TestTargetRefusesUpload(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // lingering closes take a second
-			target := newTarget(t, func(c *targetConn) {
+			r := serve(t, func(c *targetConn) {
 				for !strings.Contains(string(c.unread), "\r\n\r\n") {
 					if !c.more() {
 						return
@@ -208,24 +201,15 @@ func TestTargetRefusesUpload(t *testing.T) {
 				c.say(refusal)
 				end(c)
 			})
-			r := start(t, target.url())
-			var all sync.WaitGroup
-			for range 10 {
-				conn := r.dial()
-				conn.Send("PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 8000000\r\n\r\n")
-				all.Go(func() {
-					_, _ = io.CopyN(conn, newStream(8_000_000), 8_000_000) // it may be closed before
-				})
-				all.Go(func() {
-					defer conn.Close()
-					if res, body, err := final(conn.In, "PUT"); err != nil || res.StatusCode != 413 || body != "no" || !res.Close {
-						t.Errorf("answered %v %q, %v", res, body, err)
-					}
-				})
-			}
-			all.Wait()
-			checkBaseLine(r)
-			r.until("the target's connections are closed", func() bool { return target.open() == 0 })
+			r.together(10, func(_ int, c *testkit.Conn) {
+				c.Send(sized + "8000000\r\n\r\n")
+				go io.CopyN(c, newStream(8_000_000), 8_000_000) // it may be closed before
+				if res, body, err := final(c.In, "PUT"); err != nil || res.StatusCode != 413 || body != "no" || !res.Close {
+					t.Errorf("answered %v %q, %v", res, body, err)
+				}
+				c.Close()
+			})()
+			r.play(`rest; target open 0`)
 		})
 	}
 }

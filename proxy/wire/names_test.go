@@ -11,7 +11,6 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -83,23 +82,13 @@ func TestNameMoves(t *testing.T) {
 	dns := testkit.NewNameServer(t, "svc.test", "127.0.0.2")
 	r := startNamed(t, port, dns.Resolver().LookupNetIP)
 	r.addressed(port, "127.0.0.2")
-	var load sync.WaitGroup
-	var over atomic.Bool
-	for range 4 {
-		conn := r.dial()
-		load.Go(func() {
-			for !over.Load() && !t.Failed() {
-				conn.Ask(get, 200)
-			}
-		})
-	}
+	_, end := r.load(4, func(_ int, c *testkit.Conn) bool { c.Ask(get, 200); return !t.Failed() })
 	for i := range 20 {
 		ip := []string{"127.0.0.3", "127.0.0.2"}[i%2]
 		dns.Say(testkit.NoError, ip)
 		r.addressed(port, ip)
 	}
-	over.Store(true)
-	load.Wait()
+	end()
 	if all["127.0.0.3"].served.Load() == 0 {
 		t.Error("the new address got no request")
 	}

@@ -13,7 +13,6 @@ import (
 	"runtime"
 	"runtime/metrics"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -282,30 +281,23 @@ func TestSlowReaders(t *testing.T) {
 		bodies[i].gives(t, "the target", w)
 	}), "WRITE_TIMEOUT", stalledPatience, "STREAM_TIMEOUT", stalledPatience)
 	before := heapAfter()
-	var conns []*testkit.Conn
-	for i := range bodies {
-		conn := r.dial()
-		if err := conn.Conn.(*net.TCPConn).SetReadBuffer(64 << 10); err != nil {
-			t.Fatal(err)
+	read := make(chan bool)
+	wait := r.together(stalledStreams, func(i int, c *testkit.Conn) {
+		_ = c.Conn.(*net.TCPConn).SetReadBuffer(64 << 10)
+		c.Send(request(fmt.Sprintf("/%d", i)))
+		await(t, read)
+		res, err := http.ReadResponse(c.In, nil)
+		if err != nil {
+			t.Errorf("answer %d: %v", i, err)
+			return
 		}
-		conn.Send(request(fmt.Sprintf("/%d", i)))
-		conns = append(conns, conn)
-	}
+		bodies[i].arrives(t, taken(t, "the client", res.Body))
+	})
 	stalls(t, bodies[:], stalledSent)
 	heapSettles(t, before, stalledStreams*stalledHeap)
-	r.do("GET", "/neighbour", "")
-	var reading sync.WaitGroup
-	for i, conn := range conns {
-		reading.Go(func() {
-			res, err := http.ReadResponse(conn.In, nil)
-			if err != nil {
-				t.Errorf("answer %d: %v", i, err)
-				return
-			}
-			bodies[i].arrives(t, taken(t, "the client", res.Body))
-		})
-	}
-	reading.Wait()
+	r.play(`neighbour GET /neighbour -> 200`)
+	close(read)
+	wait()
 }
 
 // Targets that do not read hold back clients that are fast, likewise.
@@ -320,23 +312,19 @@ func TestSlowTargets(t *testing.T) {
 	}), "WRITE_TIMEOUT", stalledPatience, "TARGET_TIMEOUT", stalledPatience, "BODY_TIMEOUT", stalledPatience)
 	before := heapAfter()
 	var bodies [stalledStreams]*stream
-	var sending sync.WaitGroup
 	for i := range bodies {
 		bodies[i] = newStream(stalledBytes)
-		conn := r.dial()
-		sending.Go(func() {
-			fmt.Fprintf(conn, "PUT /%d HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n", i, stalledBytes)
-			bodies[i].gives(t, "a client", conn)
-			if res, err := http.ReadResponse(conn.In, nil); err != nil || res.StatusCode != 200 {
-				t.Errorf("client %d is answered %v, %v", i, res, err)
-			} else if got, err := io.ReadAll(res.Body); err != nil || string(got) != bodies[i].String() {
-				t.Errorf("the target got %s of %v, %v", got, bodies[i], err)
-			}
-		})
 	}
+	wait := r.together(stalledStreams, func(i int, c *testkit.Conn) {
+		fmt.Fprintf(c, "PUT /%d HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n", i, stalledBytes)
+		bodies[i].gives(t, "a client", c)
+		if res, got, err := final(c.In, "PUT"); err != nil || res.StatusCode != 200 || got != bodies[i].String() {
+			t.Errorf("the target got %s of %v, %v", got, bodies[i], err)
+		}
+	})
 	stalls(t, bodies[:], stalledSent)
 	heapSettles(t, before, stalledStreams*stalledHeap)
-	r.do("GET", "/neighbour", "")
+	r.play(`neighbour GET /neighbour -> 200`)
 	close(open)
-	sending.Wait()
+	wait()
 }
