@@ -176,7 +176,8 @@ func TestActiveChecksOfTheGone(t *testing.T) {
 // disconnected.
 func TestTargetsChangeUnderLoad(t *testing.T) {
 	names := []string{"a", "b", "c", "d"}
-	r := members(t, asSet, strings.Join(names, " "), "EVENT_LOOPS", "2", "TARGET_IDLE_TIMEOUT", "1h")
+	r := members(t, asSet, strings.Join(names, " "), "EVENT_LOOPS", "2", "TARGET_BALANCE", "p2c",
+		"TARGET_IDLE_TIMEOUT", "1h")
 	done, end := r.load(8, func(i int, c *testkit.Conn) bool {
 		_, wrong := fmt.Fprint(c, []string{get, "PUT /p HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc"}[i%2])
 		res, body, err := final(c.In, "GET")

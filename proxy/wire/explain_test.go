@@ -31,23 +31,19 @@ func TestExplain(t *testing.T) {
 		{"/s", 2, `{"rule":"login","mode":"enforce","key":["secret:header:X-Partner"],"counter":"\"19:sha256:822b33ad87c1\"","algorithm":"fixed","window":3153600000,"cost":1,"client":"127.0.0.1","limit":1,"remaining":0,"configuration":"limits 0 of default, rules 1 of file"}`},
 	} {
 		t.Run(test.path, func(t *testing.T) {
-			conn, asked := r.dial(), r.request([]string{"GET", test.path, "X-Partner=acme"}).text
-			conn.T = t
 			for range test.asks - 1 {
-				conn.Ask(asked, 200)
+				r.playf(`a GET %s X-Partner=acme -> 200`, test.path)
 			}
-			conn.Send(asked)
-			res, _ := conn.Status(429)
-			id := res.Header.Get("X-Weir-Decision")
-			text := conn.Ask(request("/config/decisions/"+id), 200)
+			r.playf(`a GET %s X-Partner=acme -> 429`, test.path)
+			a := r.last("a")
+			res, id := a.res, a.res.Header.Get("X-Weir-Decision")
+			r.playf(`a GET /config/decisions/%s -> 200`, id)
 			var got map[string]json.RawMessage
-			if err := json.Unmarshal([]byte(text), &got); err != nil {
-				t.Fatalf("%s: %v", text, err)
-			}
+			a.decode(&got)
 			_, comesBack := got["retryAfter"]
 			if string(got["id"]) != `"`+id+`"` || got["at"] == nil || got["resetAfter"] == nil ||
 				comesBack != (res.Header.Get("Retry-After") != "") {
-				t.Errorf("explained as %s", text)
+				t.Errorf("explained as %s", a.body)
 			}
 			var want map[string]json.RawMessage
 			if err := json.Unmarshal([]byte(test.want), &want); err != nil {

@@ -188,21 +188,19 @@ func TestUnaskedBytes(t *testing.T) {
 // closed when it is idle.
 func TestTargetIdleAgain(t *testing.T) {
 	const idle = 300 * time.Millisecond
-	target := newTarget(t, echoes)
-	r := start(t, target.url(), "TARGET_IDLE_TIMEOUT", idle.String())
-	conn := r.dial()
+	r := serve(t, echoes, "TARGET_IDLE_TIMEOUT", idle.String())
 	most, used := int64(0), time.Time{}
 	for began := time.Now(); time.Since(began) < 2*idle; time.Sleep(idle / 5) {
 		asked := time.Now()
-		if conn.Ask(get, 200); time.Since(used) >= idle { // the first, or this machine is slow
+		if r.play(`a GET / -> 200`); time.Since(used) >= idle { // the first, or this machine is slow
 			most++
 		}
 		used = asked
 	}
-	if n := target.opened.Load(); n > most {
+	if n := r.targets["target"].opened.Load(); n > most {
 		t.Errorf("%d connections to the target, want at most %d", n, most)
 	}
-	r.until("the idle connection is closed", func() bool { return target.open() == 0 })
+	r.play(`target open 0`)
 }
 
 // Idle connections to the target are closed in time.

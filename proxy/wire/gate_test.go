@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"encoding/json"
 	"hash/maphash"
 	"net/http"
 	"net/netip"
@@ -28,16 +27,11 @@ import (
 // its place is answered, and the next has the place again.
 func TestGateSheds(t *testing.T) {
 	r := holding(t, gatedFor(gate.On, 5*time.Millisecond))
-	status, fields, body := r.do("GET", "/two", "")
-	if status != 503 || fields.Get("Retry-After") == "" || fields.Get("X-Weir-Reason") != "gate" ||
-		!strings.Contains(body, `"reason":"gate"`) {
-		t.Errorf("answered %d, Retry-After %q, %s", status, fields.Get("Retry-After"), body)
-	}
+	r.play(`a GET /two -> 503 Retry-After=* X-Weir-Reason=gate ~"reason":"gate"`)
 	var d report.RecalledShed
-	if _, _, text := r.do("GET", "/config/decisions/"+fields.Get("X-Weir-Decision"), ""); json.Unmarshal([]byte(text),
-		&d) != nil {
-		t.Fatalf("explained as %s", text)
-	}
+	body, a := r.last("a").body, r.last("a")
+	r.playf(`a GET /config/decisions/%s -> 200`, a.res.Header.Get("X-Weir-Decision"))
+	a.decode(&d)
 	if !strings.Contains(body, `"decision":"`+d.ID+`"`) || d.Reason != "gate" ||
 		d.URL != r.Gates.Report("", 1).Targets[0].URL || d.Client.String() != "127.0.0.1" ||
 		d.Class != "default" || d.Limit != 1 || d.InFlight != 1 || d.Waiting != 0 || d.Waited < .005 || d.At.IsZero() {
@@ -48,7 +42,6 @@ func TestGateSheds(t *testing.T) {
 		t.Errorf("the gates are %+v", st)
 	}
 	spec := r.Targets.All()[0]
-	r.client.CloseIdleConnections()
 	r.playf(`
 		metrics gate_shed_total%s=1 gate_limit%[2]s=1 gate_limit_min%[2]s=1 gate_cuts_total%[3]s=0 forwarded=2 shed.gate=1
 		rest`, r.Targets.Labels(spec, "class", "default"), r.Targets.Labels(spec), r.Targets.Labels(spec, "reason", "latency"))

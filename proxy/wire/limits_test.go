@@ -1,10 +1,8 @@
 package wire
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
-	"net/http"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -33,73 +31,52 @@ func between(t *testing.T, what, text string, began time.Time) {
 // The exact fields and bodies that clients receive.
 func TestLimitFields(t *testing.T) {
 	r := serve(t, echoes, "RATE_LIMIT_LIMIT", "2")
-	conn := r.dial()
-	const policy = `"global";q=2;w=3153600000`
+	const fields = `X-RateLimit-Limit=2 RateLimit-Policy="global";q=2;w=3153600000`
 	for left := 1; left >= 0; left-- {
 		began := time.Now()
-		conn.Send(get)
-		res, _ := conn.Status(200)
-		fieldsAre(t, res.Header, "X-RateLimit-Limit", "2", "X-RateLimit-Remaining", strconv.Itoa(left),
-			"RateLimit-Policy", policy,
-			"Retry-After", "", "X-RateLimit-Retry-After", "", "X-Weir-Decision", "")
-		reset, ok := strings.CutPrefix(res.Header.Get("RateLimit"), fmt.Sprintf(`"global";r=%d;t=`, left))
-		if !ok {
-			t.Errorf("RateLimit: %s", res.Header.Get("RateLimit"))
-		}
-		between(t, "t of RateLimit", reset, began)
+		r.playf(`a GET / -> 200 global %d X-RateLimit-Remaining=%[1]d %s Retry-After= X-RateLimit-Retry-After= X-Weir-Decision=`,
+			left, fields)
+		between(t, "t of RateLimit", strings.Split(r.last("a").res.Header.Get("RateLimit"), ";t=")[1], began)
 	}
 	began := time.Now()
-	conn.Send(get)
-	res, body := conn.Status(429)
-	fieldsAre(t, res.Header, "X-RateLimit-Limit", "2", "X-RateLimit-Remaining", "0", "RateLimit-Policy", policy,
-		"Content-Type", "application/json", "X-RateLimit-Retry-After", res.Header.Get("Retry-After"))
-	between(t, "Retry-After", res.Header.Get("Retry-After"), began)
-	reset, _ := strings.CutPrefix(res.Header.Get("RateLimit"), `"global";r=0;t=`)
-	between(t, "t of RateLimit", reset, began)
-	refusalIs(t, r, body, res.Header, began)
-	conn.Ask(get, 429) // the connection goes on
-}
-
-// fieldsAre fails unless the fields have the values, each once; "" is for none.
-func fieldsAre(t *testing.T, h http.Header, want ...string) {
-	t.Helper()
-	for i := 0; i < len(want); i += 2 {
-		equal(t, want[i], strings.Join(h.Values(want[i]), "|"), want[i+1])
-	}
+	r.playf(`a GET / -> 429 global 0 X-RateLimit-Remaining=0 %s Content-Type=application/json`, fields)
+	a := r.last("a")
+	after := a.res.Header.Get("Retry-After")
+	equal(t, "X-RateLimit-Retry-After", a.res.Header.Get("X-RateLimit-Retry-After"), after)
+	between(t, "Retry-After", after, began)
+	between(t, "t of RateLimit", strings.Split(a.res.Header.Get("RateLimit"), ";t=")[1], began)
+	refusalIs(t, r, a, began)
+	r.play(`a GET / -> 429`) // the connection goes on
 }
 
 // refusalIs looks at the body of a 429, and at what GET /config/decisions tells
 // of it.
-func refusalIs(t *testing.T, r *rig, body string, h http.Header, began time.Time) {
+func refusalIs(t *testing.T, r *rig, a *testClient, began time.Time) {
 	t.Helper()
 	var told struct {
 		Error, Rule, Decision string
 		RetryAfter            float64
 	}
-	if err := json.Unmarshal([]byte(body), &told); err != nil {
-		t.Fatalf("body %q: %v", body, err)
-	}
+	a.decode(&told)
 	if told.Error != "rate limit exceeded" || told.Rule != "global" || told.Decision == "" ||
-		told.Decision != h.Get("X-Weir-Decision") {
-		t.Errorf("body %s, X-Weir-Decision %s", body, h.Get("X-Weir-Decision"))
+		told.Decision != a.res.Header.Get("X-Weir-Decision") {
+		t.Errorf("told %+v with %v", told, a.res.Header)
 	}
 	if told.RetryAfter > secondsLeft(began)+1e-3 || told.RetryAfter < secondsLeft(time.Now())-1e-3 {
 		t.Errorf("retryAfter %v", told.RetryAfter)
 	}
-	status, _, text := r.do("GET", "/config/decisions/"+told.Decision, "")
+	r.playf(`a GET /config/decisions/%s -> 200`, told.Decision)
 	var why struct {
 		ID, Rule, Algorithm, Client string
 		At                          time.Time
 		Limit, Remaining            int64
 		RetryAfter, ResetAfter      float64
 	}
-	if err := json.Unmarshal([]byte(text), &why); err != nil || status != 200 {
-		t.Fatalf("%d %s: %v", status, text, err)
-	}
+	a.decode(&why)
 	if why.ID != told.Decision || why.Rule != "global" || why.Algorithm != "fixed" || why.Client != "127.0.0.1" ||
 		why.At.Before(began) || why.Limit != 2 || why.Remaining != 0 || math.Abs(why.RetryAfter-told.RetryAfter) > 1e-4 ||
 		why.ResetAfter != why.RetryAfter {
-		t.Errorf("the decision: %s", text)
+		t.Errorf("the decision: %s", a.body)
 	}
 }
 
@@ -197,13 +174,11 @@ func TestChangeCountsForTheNextRequest(t *testing.T) {
 // Only the latest refusals are remembered.
 func TestDecisionsAreForgotten(t *testing.T) {
 	r := serve(t, echoes, "RATE_LIMIT_LIMIT", "1", "EVENT_LOOPS", "1")
-	conn := r.dial()
-	conn.Ask(get, 200)
+	r.play(`a GET / -> 200`)
 	var ids []string
 	for range 65 { // the rig's loops remember 64
-		conn.Send(get)
-		res, _ := conn.Status(429)
-		ids = append(ids, res.Header.Get("X-Weir-Decision"))
+		r.play(`a GET / -> 429`)
+		ids = append(ids, r.last("a").res.Header.Get("X-Weir-Decision"))
 	}
 	for id, want := range map[string]int{ids[0]: 404, ids[1]: 200, ids[64]: 200,
 		"x": 404, ids[0] + "0": 404, ids[64][:len(ids[64])-1] + "!": 404} {

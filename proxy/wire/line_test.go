@@ -288,7 +288,7 @@ func TestLineIsServedWhenAConnectComesToNothing(t *testing.T) {
 // A target that is up again according to checks serves requests that wait for another one.
 func TestLineIsServedByATargetThatIsBack(t *testing.T) {
 	t.Parallel() // several checks in a row, each of which may take as long as the interval
-	members(t, gated(1), "a b", "TARGET_HEALTH_PATH", "/health", "TARGET_HEALTH_INTERVAL", "500ms").play(`
+	members(t, gated(1), "a b", "TARGET_BALANCE", "p2c", "TARGET_HEALTH_PATH", "/health", "TARGET_HEALTH_INTERVAL", "500ms").play(`
 		b health 503; b is down
 		held GET /held; waiting 1; a gets /held; waits GET /; waiting 2
 		b health 200; waits -> 200 ="b"`)

@@ -99,7 +99,7 @@ func TestPrivateConnectionEndsWhileItsRequestWaits(t *testing.T) {
 // holdBoth runs two targets with one place each, and holds both places for held1 and held2.
 func holdBoth(t *testing.T, env ...string) *rig {
 	t.Helper()
-	r := members(t, gated(1), "a b", append(env, "BODY_BUFFER_BYTES", "1KiB")...)
+	r := members(t, gated(1), "a b", append(env, "BODY_BUFFER_BYTES", "1KiB", "TARGET_BALANCE", "p2c")...)
 	r.play(`held1 GET /held; waiting 1; held2 GET /held; waiting 2; a gets /held; b gets /held`)
 	return r
 }

@@ -72,17 +72,12 @@ func chunked(line, body string) string {
 
 func TestMetricsInGzip(t *testing.T) {
 	r := serve(t, echoes)
-	conn := r.dial()
-	conn.Send("GET /metrics HTTP/1.1\r\nHost: x\r\nAccept-Encoding: gzip\r\n\r\n" + get)
-	res, body := conn.Status(200)
-	if res.Header.Get("Content-Encoding") != "gzip" {
-		t.Fatalf("encoded as %q", res.Header.Get("Content-Encoding"))
-	}
-	text := testkit.Must(gzip.NewReader(strings.NewReader(body)))(t)
+	r.play(`a GET /metrics Accept-Encoding=gzip + GET /next; a -> 200 Content-Encoding=gzip`)
+	text := testkit.Must(gzip.NewReader(strings.NewReader(r.last("a").body)))(t)
 	if b, err := io.ReadAll(text); err != nil || testkit.Samples(t, string(b))["ratelimiter_client_connections"] != 1 {
 		t.Errorf("metrics in gzip: %v %.300q", err, b)
 	}
-	conn.Status(200)
+	r.play(`a -> 200 echo`)
 }
 
 // mixture is what the metrics say after TestMetrics.
@@ -128,24 +123,21 @@ func TestMetrics(t *testing.T) {
 // explained.
 func TestMetricFamilies(t *testing.T) {
 	r := serve(t, echoes)
-	r.do("GET", "/api", "")
-	_, _, text := r.do("GET", "/metrics", "")
-	for name, kind := range map[string]string{
-		"ratelimiter_requests_total": "counter", "ratelimiter_request_duration_seconds": "histogram",
-		"ratelimiter_requests_by_algorithm_total": "counter", "ratelimiter_current_limit": "gauge",
-		"ratelimiter_window_seconds":  "gauge",
-		"ratelimiter_bucket_capacity": "gauge", "ratelimiter_token_fill_rate": "gauge", "rate_limit_current_limit": "gauge",
-		"rate_limit_algorithm": "gauge", "ratelimiter_decision_duration_seconds": "histogram",
-		"ratelimiter_decision_duration_seconds_max": "gauge", "ratelimiter_store_commands_total": "counter",
-		"ratelimiter_store_decisions_total": "counter", "ratelimiter_responses_total": "counter",
-		"ratelimiter_requests_by_method_total": "counter", "ratelimiter_rule_decisions_total": "counter",
-		"ratelimiter_upstream_in_flight": "gauge", "ratelimiter_upstream_connections": "gauge",
-		"ratelimiter_upstream_errors_total": "counter", "ratelimiter_upstream_shed_total": "counter",
-		"ratelimiter_upstream_response_duration_seconds": "histogram",
-		"ratelimiter_client_connections":                 "gauge",
+	r.play(`a GET / -> 200; a GET /metrics -> 200`)
+	for kind, names := range map[string]string{
+		"counter": `ratelimiter_requests_total ratelimiter_requests_by_algorithm_total ratelimiter_store_commands_total
+			ratelimiter_store_decisions_total ratelimiter_responses_total ratelimiter_requests_by_method_total
+			ratelimiter_rule_decisions_total ratelimiter_upstream_errors_total ratelimiter_upstream_shed_total`,
+		"gauge": `ratelimiter_current_limit ratelimiter_window_seconds ratelimiter_bucket_capacity
+			ratelimiter_token_fill_rate rate_limit_current_limit rate_limit_algorithm ratelimiter_upstream_in_flight
+			ratelimiter_decision_duration_seconds_max ratelimiter_upstream_connections ratelimiter_client_connections`,
+		"histogram": `ratelimiter_request_duration_seconds ratelimiter_decision_duration_seconds
+			ratelimiter_upstream_response_duration_seconds`,
 	} {
-		if strings.Count(text, "# TYPE "+name+" "+kind+"\n") != 1 || strings.Count(text, "# HELP "+name+" ") != 1 {
-			t.Errorf("%s is not there once as a %s", name, kind)
+		for name := range strings.FieldsSeq(names) {
+			text := r.last("a").body
+			equal(t, name+" as a "+kind, strings.Count(text, "# TYPE "+name+" "+kind+"\n"), 1)
+			equal(t, "explanations of "+name, strings.Count(text, "# HELP "+name+" "), 1)
 		}
 	}
 }
@@ -157,20 +149,16 @@ func TestOwnEndpointsOverload(t *testing.T) {
 	r := serve(t, echoes)
 	const places, more = (ownWorkers + ownWaitingMax) / 2, 20
 	answers := make(chan *http.Response, places+more)
-	for range places + more {
-		conn := r.dial()
-		conn.Send(request("/config/adaptive"))
-		go func() {
-			res, err := http.ReadResponse(conn.In, nil)
-			if err != nil {
-				res = &http.Response{Status: err.Error()}
-			}
-			answers <- res
-		}()
-	}
+	r.together(places+more, func(_ int, c *testkit.Conn) {
+		c.Send(request("/config/adaptive"))
+		res, err := http.ReadResponse(c.In, nil)
+		if err != nil {
+			res = &http.Response{Status: err.Error()}
+		}
+		answers <- res
+	})
 	for range more {
-		res := <-answers
-		if res.StatusCode != 503 || res.Header.Get("Retry-After") != "1" ||
+		if res := <-answers; res.StatusCode != 503 || res.Header.Get("Retry-After") != "1" ||
 			res.Header.Get("Content-Type") != "application/json" {
 			t.Errorf("answered %s %v", res.Status, res.Header)
 		}

@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"encoding/json"
 	"fmt"
 	"testing"
 	"time"
@@ -69,27 +68,28 @@ func TestQueueIsFull(t *testing.T) {
 		first GET /q/first -> 200
 		waits GET /q/waits; until q.forwarded=2; leaves GET /q/leaves; until q.forwarded=3
 		first GET /q/full -> 429 q 0 X-RateLimit-Limit=2 X-RateLimit-Remaining=0 RateLimit-Policy="\"q\";q=2;w=2000"
-		leaves resets; until requests_abandoned_total=1; leaves GET /q/again; until q.forwarded=4 q.rejected=1`)
-	slotIs(t, r.dial().Ask(request("/q/full"), 429), 1000)
+		leaves resets; until requests_abandoned_total=1; leaves GET /q/again; until q.forwarded=4 q.rejected=1
+		first GET /q/full -> 429`)
+	slotIs(t, r.last("first"), 1000)
 	r.play(`
 		leaves resets; until requests_abandoned_total=2; leaves GET /q/again; until q.forwarded=5 q.rejected=2
 		first GET /q/full -> 429; target gets /q/first; target gets nothing`)
 }
 
 // slotIs looks at the body of a refusal: the next slot is at most so many seconds away.
-func slotIs(t *testing.T, body string, most float64) {
+func slotIs(t *testing.T, c *testClient, most float64) {
 	t.Helper()
 	var told struct{ RetryAfter float64 }
-	if err := json.Unmarshal([]byte(body), &told); err != nil || told.RetryAfter <= 0 || told.RetryAfter > most {
-		t.Errorf("refused with %s, want to be told of the next slot, within %v s", body, most)
+	if c.decode(&told); told.RetryAfter <= 0 || told.RetryAfter > most {
+		t.Errorf("refused with %s, want to be told of the next slot, within %v s", c.body, most)
 	}
 }
 
 // maxDelay bounds how long a request may wait: here a slot and a half.
 func TestQueueOfThePatient(t *testing.T) {
 	r := startQueue(t, "limit: {algorithm: leaky, capacity: 10, fillRate: 0.001}, maxDelay: 1500")
-	r.play(`a GET /q -> 200; b GET /q; until q.forwarded=2`)
-	slotIs(t, r.dial().Ask(request("/q"), 429), 500)
+	r.play(`a GET /q -> 200; b GET /q; until q.forwarded=2; c GET /q -> 429`)
+	slotIs(t, r.last("c"), 500)
 }
 
 // During a drain, waiting requests still get their slots.

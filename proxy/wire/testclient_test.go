@@ -2,6 +2,7 @@ package wire
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -16,7 +17,20 @@ import (
 type testClient struct {
 	*testkit.Conn
 	name  string
-	asked []question // that are not answered
+	asked []question     // that are not answered
+	res   *http.Response // the last answer
+	body  string         // of that
+}
+
+// last returns a client with its last answer.
+func (r *rig) last(name string) *testClient { r.t.Helper(); return r.named(name, "") }
+
+// decode reads JSON from the last answer.
+func (c *testClient) decode(into any) {
+	c.T.Helper()
+	if err := json.Unmarshal([]byte(c.body), into); err != nil {
+		c.T.Fatalf("%s: %v", c.body, err)
+	}
 }
 
 // clientStep performs a step of clients: what they send, and after -> what they receive.
@@ -228,6 +242,7 @@ func (r *rig) answer(c *testClient, status string, want []string) {
 	if len(c.asked) > 0 && (res.StatusCode > 199 || res.StatusCode == http.StatusSwitchingProtocols) {
 		c.asked = c.asked[1:]
 	}
+	c.res, c.body = res, body
 	faults := judge(res, body, &q, want)
 	if !slices.Contains(strings.Split(status, "|"), fmt.Sprint(res.StatusCode)) {
 		faults = append(faults, "another status")
