@@ -118,12 +118,6 @@ func TestTargetConnectionMaxAge(t *testing.T) {
 		target opened 40; until upstream_connections_aged_total=40; metrics upstream_retries_total=0`)
 }
 
-// Old connections that are idle are closed.
-func TestIdleTargetConnectionMaxAge(t *testing.T) {
-	serve(t, echoes, "TARGET_CONNECTION_MAX_AGE", "30ms", "TARGET_IDLE_TIMEOUT", "1h").play(`
-		GET / -> 200; target open 0`)
-}
-
 // The last answer that a client connection gets announces the close, and the
 // connections that end so are counted.
 func TestConnectionMaxRequests(t *testing.T) {

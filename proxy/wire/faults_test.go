@@ -203,8 +203,10 @@ func TestTargetIdleAgain(t *testing.T) {
 	r.play(`target open 0`)
 }
 
-// Idle connections to the target are closed in time.
+// Idle connections to the target are closed in time, and when they are old.
 func TestTargetIdleTimeout(t *testing.T) {
-	serve(t, echoes, "TARGET_IDLE_TIMEOUT", "30ms").play(`
-		a GET / -> 200; target open 0; a GET / -> 200; target opened 2`)
+	for _, setting := range []string{"TARGET_IDLE_TIMEOUT", "TARGET_CONNECTION_MAX_AGE"} {
+		serve(t, echoes, setting, "30ms").play(`
+			a GET / -> 200; target open 0; a GET / -> 200; target opened 2`)
+	}
 }

@@ -69,6 +69,21 @@ func TestGateLearnsNothingFromClientsThatLeave(t *testing.T) {
 	equal(t, "what the gate takes for the answer time", tg.gate.Look().Median, 0)
 }
 
+// The gate learns from the answers to uploads that have waited for places, and from answers that nobody
+// waits for: they take as long as others. It knows nothing before the eighth.
+func TestGateLearnsFromAnswers(t *testing.T) {
+	for name, script := range map[string]string{
+		"to uploads": `12 x a POST / body*2000 -> 200; target gets /`,
+		"to clients that have left": `12 x a GET /held; target gets /held; a resets; until upstream_abandoned=1; ` +
+			`target answers; until upstream_abandoned=0`,
+	} {
+		r := serveWith(t, gated(16), holds, "EVENT_LOOPS", "1", "BODY_BUFFER_BYTES", "1KiB")
+		if r.play(script); r.gate().Look().Median == 0 {
+			t.Errorf("after twelve answers %s the gate is %+v", name, r.gate().Look())
+		}
+	}
+}
+
 // In shadow mode nothing waits, and what would have is counted.
 func TestGateInShadow(t *testing.T) {
 	holding(t, gatedFor(gate.Shadow, 0)).play(`

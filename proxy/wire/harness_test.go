@@ -45,7 +45,6 @@ type rig struct {
 	limits  *admin.Limits
 	rules   *admin.Rules
 	log     *testkit.Log
-	client  *testkit.Client
 	held    chan struct{} // GET /config/adaptive is answered when it is closed
 	holding atomic.Int64  // requests that wait for that
 	drained sync.Once
@@ -138,12 +137,10 @@ func startWith(t *testing.T, tweak func(c *Config), targets string, env ...strin
 	if r.Server, err = Start(cfg); err != nil {
 		t.Fatal(err)
 	}
-	r.client = testkit.NewClient(t, "http://"+r.Addr().String())
 	r.limits.RegisterMetrics(r.env.Metrics)
 	r.Register(r.env.Metrics)
 	r.env.Health.SetReady(true)
 	t.Cleanup(func() {
-		r.client.CloseIdleConnections()
 		over, cancel := context.WithCancel(context.Background())
 		cancel()
 		r.drain(over)
@@ -196,12 +193,6 @@ func (r *rig) own(f *Server) *service.Endpoints {
 func (r *rig) drain(ctx context.Context) int {
 	r.drained.Do(func() { r.cut = r.Drain(ctx) })
 	return r.cut
-}
-
-// do sends a request with net/http and returns status, fields and body.
-func (r *rig) do(method, path, body string, fields ...string) (int, http.Header, string) {
-	r.t.Helper()
-	return r.client.Do(method, path, body, fields...)
 }
 
 // until waits until what is true.

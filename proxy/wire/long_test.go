@@ -140,15 +140,6 @@ func TestPrivateRequestsNeedOneConnection(t *testing.T) {
 		target answers; target gets /held; target answers 4; private*,held*,other -> 200`)
 }
 
-// The gate learns from the answers to uploads that have waited for places: they take as long as others.
-func TestGateLearnsFromUploads(t *testing.T) {
-	r := serveWith(t, gated(16), holds, "EVENT_LOOPS", "1", "BODY_BUFFER_BYTES", "1KiB")
-	r.play(`12 x a POST / body*2000 -> 200; target gets /`) // it knows nothing before the eighth
-	if look := r.gate().Look(); look.Median == 0 {
-		t.Errorf("after twelve answers the gate is %+v", look)
-	}
-}
-
 // A target is to blame when it closes the connections of uploads that wait for places with their last
 // pieces, but not when it does not answer them.
 func TestHealthWhileUploadsWait(t *testing.T) {
@@ -192,14 +183,6 @@ var holders = []struct {
 	{"large answers", `GET /large`, `reads "HTTP/1.1 200 "`, `502 Retry-After=`, "errors.unstreamed"},
 	{"uploads", `POST /upload Expect=100-continue Content-Length=100000`, `reads "HTTP/1.1 100 "`,
 		`100 + 503 Retry-After=1`, "shed.streams"},
-}
-
-// reads fails unless what comes next begins with the text.
-func reads(c *testkit.Conn, text string) {
-	c.T.Helper()
-	if got, err := c.In.Peek(len(text)); err != nil || string(got) != text {
-		c.T.Errorf("answered %q, %v, want %q", got, err, text)
-	}
 }
 
 // holder answers as asked, and then holds the connection.

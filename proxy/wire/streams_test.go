@@ -201,10 +201,16 @@ func TestLargeBodies(t *testing.T) {
 		length := map[string]int64{"length": n, "chunks": -1}[framing]
 		t.Run("up by "+framing, func(t *testing.T) {
 			end := watchHeap(t, heapMost)
-			body := newStream(n)
-			req := testkit.Must(http.NewRequest(http.MethodPut, "http://"+r.Addr().String()+"/up", body))(t)
-			req.ContentLength = length
-			res, got := r.exchange(t, req)
+			body, conn := newStream(n), r.dial()
+			if framing == "length" {
+				conn.Send(sized + strconv.Itoa(n) + "\r\n\r\n")
+				body.gives(t, "the client", conn)
+			} else {
+				conn.Send(upload)
+				body.gives(t, "the client", newChunks(conn))
+				conn.Send("0\r\n\r\n")
+			}
+			res, got := conn.Answer("PUT")
 			if want := fmt.Sprintf("%v, length %d", body, length); res.StatusCode != 200 || got != want {
 				t.Errorf("answered %s %q, want %q", res.Status, got, want)
 			}
@@ -212,8 +218,7 @@ func TestLargeBodies(t *testing.T) {
 		})
 		t.Run("down by "+framing, func(t *testing.T) {
 			end := watchHeap(t, heapMost)
-			res := testkit.Must(r.client.Get("http://" + r.Addr().String() + "/" + framing))(t)
-			defer res.Body.Close()
+			res := r.answers(r.dial(), request("/"+framing))
 			got := taken(t, "the client", res.Body)
 			if want := <-sums; res.ContentLength != length || got.String() != want || got.done.Load() != n {
 				t.Errorf("the client got %v with length %d, the target gave %s", got, res.ContentLength, want)
@@ -221,15 +226,6 @@ func TestLargeBodies(t *testing.T) {
 			end()
 		})
 	}
-}
-
-// exchange sends a request and returns the answer with its body.
-func (r *rig) exchange(t *testing.T, req *http.Request) (*http.Response, string) {
-	t.Helper()
-	res := testkit.Must(r.client.Client.Do(req))(t)
-	defer res.Body.Close()
-	body := testkit.Must(io.ReadAll(res.Body))(t)
-	return res, string(body)
 }
 
 // stalls waits until something of every stream and nothing more is sent and fails if more than most bytes

@@ -289,16 +289,6 @@ func TestIncompleteRequestIsNotAwaited(t *testing.T) {
 		metrics upstream_abandoned_total=0; target open 0`)
 }
 
-// The gate learns from answers that nobody waits for: they take as long as others.
-func TestGateLearnsFromAbandonedAnswers(t *testing.T) {
-	r := serveWith(t, gated(16), holds, "EVENT_LOOPS", "1")
-	r.play(`12 x a GET /held; target gets /held; a resets; until upstream_abandoned=1; target answers; ` +
-		`until upstream_abandoned=0`) // it knows nothing before the eighth
-	if look := r.gate().Look(); look.Median == 0 {
-		t.Errorf("after twelve answers the gate is %+v", look)
-	}
-}
-
 // Neither clients nor their sessions are kept in memory while the target works, except perhaps the
 // last one that the loop has served; and a proxy that ends does not wait for the target.
 func TestAbandonedRequestsKeepNoClients(t *testing.T) {
