@@ -187,6 +187,7 @@ func TestUnaskedBytes(t *testing.T) {
 // A connection to the target that is used again in time is kept beyond its first deadline, and
 // closed when it is idle.
 func TestTargetIdleAgain(t *testing.T) {
+	t.Parallel() // waits for deadlines
 	const idle = 300 * time.Millisecond
 	r := serve(t, echoes, "TARGET_IDLE_TIMEOUT", idle.String())
 	most, used := int64(0), time.Time{}

@@ -238,6 +238,7 @@ func TestStalledStreamsEnd(t *testing.T) {
 // A client that asks and asks and reads nothing is held back, and then closed:
 // of its answers no more wait than of a stream.
 func TestPipelineWithoutReading(t *testing.T) {
+	t.Parallel() // waits for the timeout
 	answer := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: 2000\r\n\r\n%02000d", 0)
 	r := start(t, newTarget(t, says(answer)).url(), "WRITE_TIMEOUT", "1s")
 	wait := r.together(5, func(_ int, c *testkit.Conn) {

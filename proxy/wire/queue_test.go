@@ -21,8 +21,10 @@ func startQueue(t *testing.T, limit string, env ...string) *rig {
 // connection to the target the order is that in which they arrive there; over
 // more of them only the slots hold whatever the machine does meanwhile.
 func TestQueueIsInOrder(t *testing.T) {
+	t.Parallel() // waits for slots
 	for _, test := range []struct{ loops, connections string }{{"1", "1"}, {"2", "1024"}} {
 		t.Run(test.loops, func(t *testing.T) {
+			t.Parallel()
 			const rate, requests = 25, 10
 			r := startQueue(t, fmt.Sprintf("limit: {algorithm: leaky, capacity: 100, fillRate: %d}", rate),
 				"EVENT_LOOPS", test.loops, "TARGET_MAX_CONNECTIONS", test.connections)
