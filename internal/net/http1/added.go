@@ -10,15 +10,16 @@ const (
 	addedFieldsMax = 16
 )
 
-// checkSize checks the size of a head of n bytes. Lines count in the form in which a proxy writes
-// them, with one space after the colon, so that writing a head again does not make it larger.
-func (r *Reader) checkSize(h *Head, n int) fault {
-	bytesMax, fieldsMax := int(r.headBytesMax)-addedBytesMax, int(r.fieldsMax)-addedFieldsMax
+// checkSize checks the size of a head of n bytes against bounds of Limits.Bounds. Lines count in the
+// form in which a proxy writes them, with one space after the colon, so that writing a head again
+// does not make it larger.
+func (h *Head) checkSize(n int, headBytesMax int32, headFieldsMax uint16, response bool) fault {
+	bytesMax, fieldsMax := int(headBytesMax)-addedBytesMax, int(headFieldsMax)-addedFieldsMax
 	if n+len(h.Fields) <= bytesMax && len(h.Fields) <= fieldsMax {
 		return noFault // nearly always
 	}
 	start := len("HTTP/1.1 200 \r\n") + len(h.Reason)
-	if !r.response {
+	if !response {
 		start = len(h.MethodText) + len(h.Target) + len("  HTTP/1.1\r\n")
 		if start > bytesMax {
 			return faultTargetTooLong

@@ -23,6 +23,9 @@
 //
 // Reader.EOF handles the end of the connection.
 //
+// Head.Begin, Add, FinishRequest and FinishResponse fill a Head by the same rules for readers of other
+// versions.
+//
 // # Trust
 //
 // Request smuggling is possible where two programs interpret the same bytes differently.

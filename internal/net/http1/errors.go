@@ -24,6 +24,9 @@ func StatusOf(err error) int {
 	return 500
 }
 
+// HeadTooLarge returns the *Error of a request whose head is too large, for readers of other versions.
+func HeadTooLarge() error { return &requestErrors[faultHeadTooLarge] }
+
 // A fault is the index of an Error. The reading functions return it because a byte is cheaper
 // than an interface, and a Reader stores it.
 type fault uint8

@@ -151,3 +151,23 @@ func fieldIDOf(name []byte) (id FieldID, class uint8) {
 	}
 	return id, class
 }
+
+// lowerFieldIDOf is fieldIDOf for names that must be in lower case: with capitals, or empty, their
+// class is classEnd.
+func lowerFieldIDOf(name []byte) (id FieldID, class uint8) {
+	if len(name) == 0 {
+		return FieldOther, classEnd
+	}
+	if len(name) <= nameBytesMax {
+		id = fieldsBySlot[fieldSlot(len(name), name[0])]
+		if string(name) == fieldNames[id] {
+			return id, classWord
+		}
+	}
+	for _, c := range name {
+		if class |= tokenClass[c]; c >= 'A' && c <= 'Z' {
+			class = classEnd
+		}
+	}
+	return FieldOther, class
+}

@@ -75,6 +75,14 @@ type facts struct {
 	closes, keepsAlive, upgradeOffered bool // options of the Connection field
 }
 
+func (k *facts) noteAll(fields []Field) {
+	for i := range fields {
+		if fields[i].ID-1 < lastFactField { // not FieldOther, which is 0
+			k.note(&fields[i])
+		}
+	}
+}
+
 func (k *facts) note(f *Field) {
 	switch f.ID {
 	case FieldHost:

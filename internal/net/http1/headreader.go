@@ -37,7 +37,7 @@ func (r *Reader) head(b []byte, h *Head) (Event, error) {
 	if n == 0 {
 		return Event{N: skipped}, nil
 	}
-	if f = r.checkSize(h, n); f == noFault {
+	if f = h.checkSize(n, r.headBytesMax, r.fieldsMax, r.response); f == noFault {
 		f = r.headDone(h)
 	}
 	if f != noFault {
@@ -183,11 +183,7 @@ func (r *Reader) checkLine(line []byte, at int, h *Head) (f fault) {
 // headDone evaluates a complete head and prepares to read its body.
 func (r *Reader) headDone(h *Head) fault {
 	k := facts{framed: framed{response: r.response, method: r.method, status: h.Status, minor: h.Minor}}
-	for i := range h.Fields {
-		if id := h.Fields[i].ID; id != FieldOther && id <= lastFactField {
-			k.note(&h.Fields[i])
-		}
-	}
+	k.noteAll(h.Fields)
 	if k.connections > 0 {
 		if f := k.connectionOptions(h.Fields); f != noFault {
 			return f

@@ -37,8 +37,9 @@ const (
 	trailerBytesMax = 16 << 10
 )
 
-// bounds returns the bounds of a head, including the room for fields that proxies add.
-func (l *Limits) bounds() (bytesMax int32, fieldsMax uint16) {
+// Bounds returns the bounds of a head that apply while it is read: they include the room for fields
+// that proxies add.
+func (l *Limits) Bounds() (bytesMax int32, fieldsMax uint16) {
 	if l == nil {
 		l = &Limits{}
 	}

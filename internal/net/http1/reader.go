@@ -31,7 +31,7 @@ type Reader struct {
 	lineAt, seen int32
 	// wasted is the waste of chunk framing so far.
 	wasted       int32
-	headBytesMax int32 // see Limits.bounds, like fieldsMax
+	headBytesMax int32 // see Limits.Bounds, like fieldsMax
 	fieldsMax    uint16
 	// fields, emptyLines and interims are the counts for this message.
 	fields, emptyLines, interims uint16
@@ -44,7 +44,7 @@ type Reader struct {
 
 // NewRequestReader returns a Reader of requests with the limits of l; nil means the defaults.
 func NewRequestReader(l *Limits) (r Reader) {
-	r.headBytesMax, r.fieldsMax = l.bounds()
+	r.headBytesMax, r.fieldsMax = l.Bounds()
 	return r
 }
 

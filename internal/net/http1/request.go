@@ -16,11 +16,8 @@ func requestLine(b []byte, h *Head) (n int, f fault) {
 	h.MethodText = b[:i:i]
 	h.Method = MethodOf(h.MethodText)
 	start := i + 1
-	end, has := start, uint8(0)
-	for end < len(b) && targetClass[b[end]] != targetEnd {
-		has |= targetClass[b[end]]
-		end++
-	}
+	length, has := targetLen(b[start:])
+	end := start + length
 	if end == len(b) || end == start || b[end] != ' ' {
 		return 0, targetEndFault(b, start, end)
 	}
@@ -55,6 +52,16 @@ func targetClasses() (t [256]uint8) {
 	}
 	t['?'], t['%'], t['#'] = targetQuery, targetEscape, targetBad
 	return t
+}
+
+// targetLen returns the length of the request target at the beginning of b, and the classes of its
+// bytes.
+func targetLen(b []byte) (n int, has uint8) {
+	for n < len(b) && targetClass[b[n]] != targetEnd {
+		has |= targetClass[b[n]]
+		n++
+	}
+	return n, has
 }
 
 func methodFault(b []byte, i int) fault {

@@ -14,10 +14,9 @@ func statusLine(b []byte, h *Head) (n int, f fault) {
 	if b[8] != ' ' {
 		return 0, faultStatusLine
 	}
-	if b[9] < '1' || b[9] > '5' || !isDigit(b[10]) || !isDigit(b[11]) {
+	if h.Status = StatusCode(b[9:before]); h.Status == 0 {
 		return 0, faultStatusCode
 	}
-	h.Status = int(b[9]-'0')*100 + int(b[10]-'0')*10 + int(b[11]-'0')
 	end := before + controlAt(b[before:])
 	if end+1 >= len(b) || b[end] != '\r' || b[end+1] != '\n' {
 		return 0, faultStatusLine
@@ -30,4 +29,13 @@ func statusLine(b []byte, h *Head) (n int, f fault) {
 		h.Reason = b[before+1 : end : end]
 	}
 	return end + 2, noFault
+}
+
+// StatusCode returns the status code that b consists of, from 100 to 599, or 0 if it is none
+// (RFC 9110 15).
+func StatusCode(b []byte) int {
+	if len(b) != len("200") || b[0] < '1' || b[0] > '5' || !isDigit(b[1]) || !isDigit(b[2]) {
+		return 0
+	}
+	return int(b[0]-'0')*100 + int(b[1]-'0')*10 + int(b[2]-'0')
 }

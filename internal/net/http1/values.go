@@ -21,6 +21,19 @@ func Values(lines []byte, name string) iter.Seq[[]byte] {
 	}
 }
 
+// FieldLines yields the fields in b, which consists of well-formed field lines (AppendField) and is
+// read up to its end or an empty line.
+func FieldLines(b []byte) iter.Seq[Field] {
+	return func(yield func(Field) bool) {
+		var f Field
+		for at, _ := fieldLine(b, 0, &f); at > 0; at, _ = fieldLine(b, at, &f) {
+			if !yield(f) {
+				return
+			}
+		}
+	}
+}
+
 // MaxForwards returns how often an OPTIONS request may be forwarded (RFC 9110 section 7.6.2). It is -1
 // without a bound: for other methods, and if the field is missing or invalid.
 func (h *Head) MaxForwards() int {
