@@ -82,6 +82,9 @@ func request(method, path string, more ...string) []string {
 // get writes a whole request.
 func (w *wire) get(id uint32) *wire { return w.head(id, true, request("GET", "/")...) }
 
+// id returns the identifier of the i-th stream.
+func id(i int) uint32 { return uint32(2*i + 1) }
+
 // A record is what a Conn has made of its input.
 type record struct {
 	events []string // Data of a stream that follow each other are one
