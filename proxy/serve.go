@@ -26,8 +26,11 @@ func (p *proxy) serve(ctx context.Context, access wire.Access) error {
 	if err != nil {
 		return err
 	}
-	if pair != nil {
-		w.Secure = pair.Config()
+	overTLS, plain := c.HTTP2Used()
+	if w.HTTP2 = (wire.HTTP2{Settings: c.HTTP2(), PriorKnowledge: plain}); pair != nil {
+		if w.Secure = pair.Config(); overTLS {
+			w.Secure = pair.HTTP2()
+		}
 	}
 	w.Sockets, w.Session, w.Loop, w.Log = p.socks.data, c.Session(), c.Loop(), p.Logger("RateLimiter")
 	w.GateLog = p.Logger("Gate")

@@ -46,6 +46,7 @@ type Config struct {
 	data      session.Settings // registered here; Session completes them
 	preflight string
 	loop      loop.Config // registered here; Loop completes it
+	http2     http2Settings
 	redis     redisSettings
 	postgres  postgresSettings
 	remote    remote.Config // without Failure
@@ -102,6 +103,7 @@ func (c *Config) Register(s *service.Settings) {
 	registerRemote(s, &c.remote)
 	c.registerBounds(s)
 	c.registerTimes(s)
+	c.registerHTTP2(s)
 	c.registerRefusal(s)
 	c.Access.register(s, d)
 	registerGate(s, &c.Gate)

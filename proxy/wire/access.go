@@ -108,7 +108,7 @@ func (c *client) wrote(now time.Time, o *exchange.Outcome) {
 		n.client = c.x.Remote
 	}
 	a.entry = accesslog.Entry{At: now, Client: n.client, Method: n.part(noticeMethod), Target: n.part(noticeTarget),
-		Host:    n.part(noticeHost),
+		Host: n.part(noticeHost), HTTP2: c.x.HTTP2,
 		Referer: n.part(noticeReferer), UserAgent: n.part(noticeAgent),
 		Status: o.Status, Bytes: o.Bytes, TargetTime: -1, Rule: o.Rule, Decision: o.ID, RequestID: o.RequestID,
 		Reason: reason}

@@ -35,14 +35,25 @@ type peer interface {
 	settled(now time.Time) (more bool)
 }
 
-// A client carries out the effects of one session.
+// A carrier is what an exchange is carried by: a session, or a stream.
+type carrier interface {
+	Deadline() time.Time
+	HandleExpired(now time.Time)
+	HandleUpstream(now time.Time, u *session.Upstream, b []byte) int
+	HandleUpstreamEnd(now time.Time, unread int) (open bool)
+	HandleUpstreamClosed(now time.Time, u *session.Upstream, err error)
+	HandleTargetFull(now time.Time, full bool)
+	MoveEffects(now time.Time, fx *session.Effects)
+}
+
+// A client carries out the effects of one carrier.
 //
 // Owned by its loop.
 type client struct {
 	peer     peer
 	server   *loopServer
-	s        *session.Session
-	x        *exchange.Exchange // of s
+	carrier  carrier
+	x        *exchange.Exchange // of the carrier
 	deadline time.Time          // as armed
 
 	upstream *upstreamConn             // the one the exchange holds
@@ -73,20 +84,20 @@ type client struct {
 	answered store.Done    // receives the store's answer; made once
 }
 
-// begin makes c the client of a new session, with its peer.
-func (c *client) begin(server *loopServer, p peer, s *session.Session) {
-	c.peer, c.server, c.s, c.x = p, server, s, &s.Exchange
+// begin makes c the client of a new carrier with its exchange, and of its peer.
+func (c *client) begin(server *loopServer, p peer, by carrier, x *exchange.Exchange) {
+	c.peer, c.server, c.carrier, c.x = p, server, by, x
 	c.x.Owner, c.wait.Value.client = c, c
 }
 
 // expired passes the deadline on.
 func (c *client) expired(now time.Time) {
 	c.deadline = time.Time{}
-	if d := c.s.Deadline(); d.IsZero() || now.Before(d) {
+	if d := c.carrier.Deadline(); d.IsZero() || now.Before(d) {
 		c.arm()
 		return
 	}
-	c.s.HandleExpired(now)
+	c.carrier.HandleExpired(now)
 	c.apply(now)
 }
 
@@ -94,7 +105,7 @@ func (c *client) expired(now time.Time) {
 func (c *client) apply(now time.Time) {
 	var fx session.Effects
 	for more := true; more; {
-		c.s.MoveEffects(now, &fx)
+		c.carrier.MoveEffects(now, &fx)
 		c.note(now, &fx)
 		if len(fx.Client) > 0 {
 			c.peer.write(now, fx.Client)
@@ -166,7 +177,7 @@ func (c *client) send(now time.Time, fx *session.Effects) {
 
 // arm sets the peer's deadline to the session's.
 func (c *client) arm() {
-	if d := c.s.Deadline(); d != c.deadline && !c.closed {
+	if d := c.carrier.Deadline(); d != c.deadline && !c.closed {
 		c.deadline = d
 		c.peer.setDeadline(d)
 	}

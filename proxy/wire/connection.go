@@ -6,6 +6,7 @@ import (
 
 	"weir/internal/net/loop"
 	"weir/proxy/http/exchange"
+	"weir/proxy/http/mux"
 	"weir/proxy/http/session"
 )
 
@@ -14,7 +15,9 @@ import (
 // Owned by its loop.
 type connection struct {
 	client
+	s      *session.Session
 	conn   *loop.Conn
+	sniffs bool        // it may turn out to be one of HTTP/2
 	duplex bool        // it is read and written at the same time
 	ended  bool        // the client sends no more
 	probed int         // bytes of probeText that were written before the answer
@@ -23,8 +26,12 @@ type connection struct {
 
 // accept handles a new connection.
 func (s *loopServer) accept(now time.Time, conn *loop.Conn) loop.Handler {
-	c := &connection{conn: conn}
-	c.begin(s, c, session.New(now, &s.env, conn.Remote().Addr(), conn.Secure()))
+	if conn.Protocol() == "h2" {
+		return s.acceptHTTP2(now, conn)
+	}
+	c := &connection{conn: conn, s: session.New(now, &s.env, conn.Remote().Addr(), conn.Secure()),
+		sniffs: s.shared.cfg.HTTP2.PriorKnowledge && !conn.Secure()}
+	c.begin(s, c, c.s, &c.s.Exchange)
 	if s.draining {
 		c.s.HandleDrain(now)
 	}
@@ -34,6 +41,15 @@ func (s *loopServer) accept(now time.Time, conn *loop.Conn) loop.Handler {
 
 // Data passes bytes on to the session.
 func (c *connection) Data(now time.Time, b []byte) int {
+	if c.sniffs {
+		switch begins, whole := mux.Preface(b); {
+		case whole:
+			return c.become(now, b)
+		case begins:
+			return 0
+		}
+		c.sniffs = false
+	}
 	n := c.s.HandleClient(now, b)
 	c.apply(now)
 	return n
@@ -75,10 +91,11 @@ func (c *connection) addrs() (remote, local netip.AddrPort) { return c.conn.Remo
 func (c *connection) background() bool                      { return false }
 func (c *connection) setDeadline(at time.Time)              { c.conn.SetDeadline(at) }
 
+func (c *connection) note(now time.Time, fx *session.Effects)   { c.noteLive(now, fx) }
 func (c *connection) takes(time.Time, *upstreamConn, bool) bool { return true }
 
-// note counts the decisions and outcomes that the session reports.
-func (c *connection) note(now time.Time, fx *session.Effects) {
+// noteLive counts the decisions and outcomes of requests whose clients wait.
+func (c *client) noteLive(now time.Time, fx *session.Effects) {
 	s := c.server
 	if fx.Claims > 0 {
 		s.counts.Disbelieved.Add(uint64(fx.Claims))
@@ -88,7 +105,7 @@ func (c *connection) note(now time.Time, fx *session.Effects) {
 		s.shared.differing.note(c.x.Remote)
 	}
 	if fx.Matched != nil {
-		s.matched(now, &c.client, fx.Matched)
+		s.matched(now, c, fx.Matched)
 	}
 	if fx.Decided != nil {
 		s.counts.Traffic.Decided(fx.Decided.Answer.Granted > 0)
@@ -101,12 +118,13 @@ func (c *connection) note(now time.Time, fx *session.Effects) {
 		c.lookUp(now, fx.LookUp)
 	}
 	if fx.Report != nil {
+		s.protocols[c.protocol()].Inc()
 		c.report(now, fx.Report)
 	}
 }
 
 // report counts the outcome of a request.
-func (c *connection) report(now time.Time, o *exchange.Outcome) {
+func (c *client) report(now time.Time, o *exchange.Outcome) {
 	s := c.server
 	if o.Looped {
 		s.shared.looped.Add(1)

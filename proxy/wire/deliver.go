@@ -141,6 +141,7 @@ func (f *Server) Deliver(d *Delivery) {
 type carried struct {
 	client
 	*Delivery
+	s      *session.Session
 	rings  *loop.Alarm // at the session's deadline
 	in     []byte      // part of the request that the session has not read
 	unread bool        // the session has asked to read in
@@ -152,9 +153,9 @@ type carried struct {
 
 // deliver starts a delivery.
 func (s *loopServer) deliver(now time.Time, d *Delivery) {
-	k := &carried{Delivery: d, in: d.Request, unread: true,
+	k := &carried{Delivery: d, in: d.Request, unread: true, s: session.New(now, &s.deliveries, d.Remote, d.Secure),
 		answer: deferred.NewAnswer(&s.shared.cfg.Session.ResponseHead, d.BytesMax)}
-	k.begin(s, k, session.New(now, &s.deliveries, d.Remote, d.Secure))
+	k.begin(s, k, k.s, &k.s.Exchange)
 	k.rings = s.loop.NewAlarm(func(now time.Time) {
 		if !k.closed {
 			k.expired(now)

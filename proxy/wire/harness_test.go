@@ -121,7 +121,7 @@ func startWith(t *testing.T, tweak func(c *Config), targets string, env ...strin
 	loops := c.Loop()
 	loops.Panicked = func(v any, stack []byte) { t.Errorf("the proxy panicked: %v\n%s", v, stack) }
 	cfg := Config{
-		Loop: loops, Session: c.Session(),
+		Loop: loops, Session: c.Session(), HTTP2: HTTP2{Settings: c.HTTP2()},
 		Targets: targetsOf(c.Targets), Balance: c.Balance, TargetConnsMax: c.TargetConnsMax, StreamShare: c.StreamShare,
 		TargetIdle: c.TargetIdle, TargetAge: c.TargetAge,
 		Roster: c.Edge.Roster, DrainTimeout: c.DrainTimeout,

@@ -15,6 +15,7 @@ func (f *Server) Register(set *metric.Set) {
 	loops.Register(set)
 	f.Tally.Register(set)
 	f.registerUpstream(set)
+	f.registerHTTP2(set)
 	f.cfg.Access.register(set)
 	stats := f.group.Stats()
 	set.Gauge("ratelimiter_client_connections", "open connections of clients",

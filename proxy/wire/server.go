@@ -16,9 +16,11 @@ import (
 
 	"weir/internal/net/http1"
 	"weir/internal/net/loop"
+	"weir/internal/program/metric"
 	"weir/internal/program/service"
 	"weir/internal/timing/every"
 	"weir/proxy/http/exchange"
+	"weir/proxy/http/mux"
 	"weir/proxy/http/session"
 	"weir/proxy/rules/decide"
 	"weir/proxy/rules/refusal"
@@ -46,6 +48,7 @@ type Config struct {
 	Secure  *tls.Config    // TLS for clients; nil means plain text
 	Loop    loop.Config
 	Session session.Settings
+	HTTP2   HTTP2
 
 	Targets        []*roster.Target
 	Roster         roster.Config // Start fills in Loops and Log
@@ -264,7 +267,10 @@ type loopServer struct {
 
 	lane       store.Lane
 	deliveries session.Env // for deliveries of stored requests
-	local      store.Lane  // nil if there are no deliveries
+	muxes      mux.Env     // for connections of HTTP/2
+	http2      http2Counts
+	protocols  [protocols]metric.Counter // finished requests by protocol
+	local      store.Lane                // nil if there are no deliveries
 }
 
 func newLoopServer(f *Server, l *loop.Loop, connsPerTarget int) *loopServer {
@@ -287,6 +293,8 @@ func newLoopServer(f *Server, l *loop.Loop, connsPerTarget int) *loopServer {
 	s.tally = f.Tally.NewShard(s.lane.Ask)
 	s.env = session.Env{Settings: &f.cfg.Session, Env: exchange.Env{Policy: f.cfg.Policy, Pages: f.cfg.Pages, Ask: s.ask,
 		Sheds: s.sheds != nil, Overloaded: f.memory.Refuses, Refused: s.refused, Random: s.refusals.Random()}}
+	s.muxes = mux.Env{Exchange: &s.env.Env, Settings: &f.cfg.HTTP2.Settings}
+	s.env.Env.Settings = &s.env.Settings.Settings
 	s.setDeferring()
 	if w := f.cfg.Access.Writer; w != nil {
 		s.access = &accessSide{Access: &f.cfg.Access, ring: w.Ring(l.Index())}
@@ -297,9 +305,12 @@ func newLoopServer(f *Server, l *loop.Loop, connsPerTarget int) *loopServer {
 func (s *loopServer) drain(now time.Time) {
 	s.draining = true
 	s.loop.Each(func(_ *loop.Conn, h loop.Handler) {
-		if cl, ok := h.(*connection); ok {
-			cl.s.HandleDrain(now)
-			cl.arm()
+		switch h := h.(type) {
+		case *connection:
+			h.s.HandleDrain(now)
+			h.arm()
+		case *http2Conn:
+			h.drain(now)
 		}
 	})
 }

@@ -203,7 +203,7 @@ func (u *upstreamConn) Data(now time.Time, b []byte) int {
 		u.conn.Close()
 		return len(b)
 	}
-	n := c.s.HandleUpstream(now, &u.http, b)
+	n := c.carrier.HandleUpstream(now, &u.http, b)
 	c.apply(now)
 	return n
 }
@@ -211,7 +211,7 @@ func (u *upstreamConn) Data(now time.Time, b []byte) int {
 // End handles that the target sends no more. The connection is closed, except in a tunnel
 // and while the client still has to read the answer.
 func (u *upstreamConn) End(now time.Time, unread int) {
-	if c := u.holder(); c != nil && c.s.HandleUpstreamEnd(now, unread) {
+	if c := u.holder(); c != nil && c.carrier.HandleUpstreamEnd(now, unread) {
 		c.apply(now)
 		return
 	}
@@ -225,7 +225,7 @@ func (u *upstreamConn) write(now time.Time, b []byte) {
 	full := u.conn.Full()
 	u.conn.Write(b)
 	if !full && u.conn.Full() {
-		u.owner.s.HandleTargetFull(now, true)
+		u.owner.carrier.HandleTargetFull(now, true)
 	}
 }
 
@@ -235,7 +235,7 @@ func (u *upstreamConn) Writable(now time.Time) {
 	if c == nil {
 		return
 	}
-	c.s.HandleTargetFull(now, false)
+	c.carrier.HandleTargetFull(now, false)
 	c.apply(now)
 }
 
@@ -274,7 +274,7 @@ func (u *upstreamConn) Closed(now time.Time, err error) {
 		u.owner, c.upstream, c.own = nil, nil, nil
 		switch {
 		case held:
-			c.s.HandleUpstreamClosed(now, &u.http, err)
+			c.carrier.HandleUpstreamClosed(now, &u.http, err)
 			c.apply(now)
 		case c.gateBy:
 			c.unbind(now)

@@ -252,6 +252,10 @@ func (c *Conn) Pump() {
 	c.loop.pumps = append(c.loop.pumps, c)
 }
 
+// SetHandler replaces the Handler, which may be done in its Data call. The new one gets no bytes that the
+// old one has consumed.
+func (c *Conn) SetHandler(h Handler) { c.handler = h }
+
 // SetDeadline sets or replaces the deadline: Handler.Expired is called once at that time, or up
 // to one deadline step (20 ms) later. The zero time clears it.
 func (c *Conn) SetDeadline(at time.Time) {

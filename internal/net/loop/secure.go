@@ -16,6 +16,14 @@ import (
 // Secure reports whether the connection uses TLS.
 func (c *Conn) Secure() bool { return c.secure != nil }
 
+// Protocol returns the protocol that was negotiated by ALPN (RFC 7301), or "" without TLS or agreement.
+func (c *Conn) Protocol() string {
+	if c.secure == nil {
+		return ""
+	}
+	return c.secure.Protocol()
+}
+
 // Verified reports whether the peer has presented a certificate that the TLS session trusts.
 func (c *Conn) Verified() bool { return c.secure != nil && c.secure.Verified() }
 

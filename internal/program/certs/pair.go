@@ -67,6 +67,13 @@ func Load(certFile, keyFile string) (*Pair, error) {
 // the keys of session tickets. It must not be changed.
 func (p *Pair) Config() *tls.Config { return p.config }
 
+// HTTP2 returns Config for clients that may also use HTTP/2.
+func (p *Pair) HTTP2() *tls.Config {
+	cfg := p.config.Clone()
+	cfg.NextProtos = []string{"h2", "http/1.1"}
+	return cfg
+}
+
 // Verifying returns Config for clients that may present a certificate, which must be signed
 // by one of the authorities in caFile.
 func (p *Pair) Verifying(caFile string) (*tls.Config, error) {

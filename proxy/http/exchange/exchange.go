@@ -15,6 +15,7 @@ type Peer struct {
 	Owner  any
 	Remote netip.Addr // the other end of the client's connection
 	Secure bool       // the client uses TLS
+	HTTP2  bool       // the client uses HTTP/2
 	// Trusted: the client is a trusted proxy, see [Settings.Trusts].
 	Trusted bool
 	// Private: the client's exchanges use upstream connections that serve no other client;

@@ -33,6 +33,9 @@ func names(value []byte, pseudonym string) bool {
 // appendPassage appends the field by which this proxy recognizes a request that has passed
 // it: Via, or CDN-Loop (RFC 8586).
 func (x *Exchange) appendPassage(dst []byte, minor int) []byte {
+	if x.HTTP2 && x.env.Settings.Via {
+		return append(append(append(dst, "Via: 2.0 "...), x.env.Settings.Pseudonym...), "\r\n"...)
+	}
 	if x.env.Settings.Via {
 		return x.appendVia(dst, minor)
 	}

@@ -96,11 +96,18 @@ func (x *Exchange) HandleBody(now time.Time, p []byte) {
 			x.stream(now)
 		}
 	case b.collected == b.length:
-		x.forward.drop(x.env)
+		x.sent()
 		b.last = append(x.env.take(), p...)
 	default:
-		x.forward.drop(x.env)
+		x.sent()
 		x.env.up.add(&x.env.fx.Upload, p)
+	}
+}
+
+// sent frees the part of a streamed request that was sent.
+func (x *Exchange) sent() {
+	if x.env.fx.Forward == nil { // otherwise it is about to be
+		x.forward.drop(x.env)
 	}
 }
 
@@ -141,7 +148,7 @@ func (x *Exchange) HandleBodyEnd(now time.Time, trailer bool) {
 // answers already does not wait for it.
 func (x *Exchange) withhold(now time.Time) {
 	x.request.become(requestWithheld)
-	x.forward.drop(x.env)
+	x.sent()
 	x.bodyPaused()
 	if x.answer == answerRelaying {
 		x.sendLast(now)

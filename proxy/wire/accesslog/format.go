@@ -24,6 +24,7 @@ type Entry struct {
 	At         time.Time // end of the exchange
 	Client     netip.Addr
 	Method     []byte
+	HTTP2      bool // it came by HTTP/2, not HTTP/1.1
 	Host       []byte
 	Target     []byte // request target with the query
 	Status     int    // 499: the client left before the answer
@@ -51,6 +52,9 @@ func (f Format) Append(dst []byte, e *Entry) []byte {
 	dst = appendAddr(dst, e.Client)
 	dst = append(dst, '"')
 	dst = appendText(dst, `,"method":"`, e.Method)
+	if e.HTTP2 {
+		dst = append(dst, `,"protocol":"HTTP/2.0"`...)
+	}
 	dst = appendText(dst, `,"host":"`, e.Host)
 	dst = appendText(dst, `,"path":"`, e.Target)
 	dst = append(dst, `,"status":`...)
@@ -86,7 +90,11 @@ func appendCombined(dst []byte, e *Entry) []byte {
 		dst = appendHex(dst, e.Method)
 		dst = append(dst, ' ')
 		dst = appendHex(dst, e.Target)
-		dst = append(dst, " HTTP/1.1"...)
+		if e.HTTP2 {
+			dst = append(dst, " HTTP/2.0"...)
+		} else {
+			dst = append(dst, " HTTP/1.1"...)
+		}
 	} else {
 		dst = append(dst, '-')
 	}

@@ -87,6 +87,9 @@ func (p *Pump) Shake(by time.Time) error {
 	return p.wire.SetDeadline(time.Time{})
 }
 
+// Protocol returns the protocol that was negotiated by ALPN. It may be called after Shake.
+func (p *Pump) Protocol() string { return p.tls.ConnectionState().NegotiatedProtocol }
+
 // Verified reports whether the peer has presented a certificate that the session trusts. It
 // is called after Shake.
 func (p *Pump) Verified() bool { return len(p.tls.ConnectionState().VerifiedChains) > 0 }

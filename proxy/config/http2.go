@@ -1,0 +1,45 @@
+package config
+
+import (
+	"weir/internal/net/http2"
+	"weir/internal/program/service"
+	"weir/proxy/http/mux"
+)
+
+// queueMax is how much of a response a stream of HTTP/2 keeps while its client makes no room.
+const queueMax = 64 << 10
+
+// http2Settings are the settings of HTTP/2.
+type http2Settings struct {
+	http2.Limits
+	mode string
+}
+
+// registerHTTP2 adds the settings of HTTP/2.
+func (c *Config) registerHTTP2(s *service.Settings) {
+	h, off := &c.http2, s.While("HTTP2", "off")
+	s.Add(service.Table{
+		{Name: "HTTP2", Default: "off", Value: service.Word(&h.mode, "off, tls, all"),
+			Help: "HTTP/2 from clients: tls: over TLS, by ALPN; all: also without TLS, by prior knowledge"},
+		{Name: "HTTP2_STREAMS_MAX", Default: "128", Value: service.Int(&h.Streams, 1, 1<<16), Idle: off,
+			Help: "maximum number of requests in progress on one connection; beyond: REFUSED_STREAM"},
+		{Name: "HTTP2_GLITCHES_BURST", Default: "100", Value: service.Int(&h.GlitchBurst, 1, 1<<20), Idle: off,
+			Help: "how many glitches a connection may have at once: resets of requests in progress, control frames beyond need " +
+				"and other things that are allowed once in a while; beyond: ENHANCE_YOUR_CALM, and the connection closes"},
+		{Name: "HTTP2_GLITCHES_RATE", Default: "33", Value: service.Float(&h.GlitchRate, 0.001, 1e6), Idle: off,
+			Help: "and how many per second in the long run"},
+	})
+}
+
+// HTTP2 returns the settings of HTTP/2 from clients.
+func (c *Config) HTTP2() mux.Settings {
+	h := mux.Settings{HTTP2: c.http2.Limits, HeadTimeout: c.data.HeadTimeout, IdleTimeout: c.data.IdleTimeout,
+		StallTimeout: c.loop.WriteStall, DrainGrace: c.data.DrainGrace, QueueMax: queueMax}
+	h.HTTP2.Head = c.data.Head
+	return h
+}
+
+// HTTP2Used reports whether clients may use HTTP/2 over TLS, and also without it.
+func (c *Config) HTTP2Used() (overTLS, plain bool) {
+	return c.http2.mode != "off", c.http2.mode == "all"
+}

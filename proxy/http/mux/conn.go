@@ -1,0 +1,254 @@
+package mux
+
+import (
+	"net/netip"
+	"time"
+
+	"weir/internal/net/http2"
+	"weir/proxy/http/exchange"
+)
+
+// Settings are the settings of all connections.
+//
+// Immutable after New.
+type Settings struct {
+	HTTP2        http2.Limits
+	HeadTimeout  time.Duration // for a whole head, and for the connection preface
+	IdleTimeout  time.Duration // between exchanges
+	StallTimeout time.Duration // for a client to make room for more of a response
+	DrainGrace   time.Duration // how long new streams are accepted when draining
+	QueueMax     int           // bytes of a response that a stream keeps; beyond, its exchange reads no more
+}
+
+// An Env is what the connections of one loop share.
+//
+// Owned by its loop.
+type Env struct {
+	Exchange *exchange.Env // of the exchanges of streams
+	Settings *Settings
+
+	head   http2.Head
+	fields []byte // scratch: the fields of a response
+	frames []byte // what is sent to a client, until the next call
+}
+
+// A Conn is the connection of a client.
+//
+// Owned by its loop.
+type Conn struct {
+	env     *Env
+	http2   *http2.Conn
+	remote  netip.Addr
+	secure  bool
+	opened  func(s *Stream)
+	streams map[uint32]*Stream
+
+	full      bool      // the connection accepts no more data
+	partial   time.Time // since when a frame is incomplete; zero: none is
+	idleBy    time.Time // when a connection without streams is closed
+	drainBy   time.Time // when no more streams are accepted; zero: not yet
+	announced bool      // that it accepts no more streams, soon
+	ending    bool      // it accepts no more streams
+	failed    bool      // by an error of the connection
+}
+
+// New returns the state of a new connection from remote; secure says that it uses TLS. opened is called
+// for each stream before its request is handled.
+func New(now time.Time, env *Env, remote netip.Addr, secure bool, opened func(s *Stream)) *Conn {
+	return &Conn{env: env, http2: http2.New(http2.Server, &env.Settings.HTTP2, now), remote: remote, secure: secure,
+		opened: opened, streams: make(map[uint32]*Stream), partial: now, idleBy: now.Add(env.Settings.IdleTimeout)}
+}
+
+// preface is what a client sends first (RFC 9113 3.4).
+const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+
+// Preface reports whether a connection that begins with b may be one of HTTP/2, and whether all of its
+// preface is there.
+func Preface(b []byte) (begins, whole bool) {
+	n := min(len(b), len(preface))
+	return string(b[:n]) == preface[:n], string(b[:n]) == preface
+}
+
+// HandleClient handles bytes from the client, which begin with the first one that was not consumed, and
+// returns how many it has consumed. It stops when a stream has effects, and returns that stream: call
+// it again when they were carried out. If it returns none, it needs more bytes, or Ended.
+func (c *Conn) HandleClient(now time.Time, b []byte) (n int, s *Stream) {
+	for s == nil && !c.failed {
+		ev, err := c.http2.Next(now, b[n:], &c.env.head)
+		n += ev.N
+		if err != nil {
+			c.failed = true
+			break
+		}
+		if ev.Kind == http2.NeedMore {
+			c.awaits(now, n < len(b))
+			break
+		}
+		s = c.handle(now, &ev)
+	}
+	return n, s
+}
+
+// awaits records whether part of a frame has been received, and since when.
+func (c *Conn) awaits(now time.Time, partial bool) {
+	switch {
+	case !partial:
+		c.partial = time.Time{}
+	case c.partial.IsZero():
+		c.partial = now
+	}
+}
+
+// handle handles an event, and returns the stream that has effects.
+func (c *Conn) handle(now time.Time, ev *http2.Event) *Stream {
+	switch ev.Kind {
+	case http2.HeadDone:
+		s := c.open(ev)
+		s.Exchange.HandleHead(now, &c.env.head.Head, now)
+		s.resume(now)
+		return s
+	case http2.BadHead:
+		s := c.open(ev)
+		s.Exchange.HandleUnreadable(now, now, ev.Err)
+		return s
+	}
+	s := c.streams[ev.Stream]
+	if s == nil {
+		return nil
+	}
+	switch ev.Kind {
+	case http2.Data:
+		s.receive(ev.Data, ev.EndStream, false)
+		return s
+	case http2.Trailers:
+		s.receive(nil, true, true)
+		return s
+	case http2.Reset:
+		s.handleReset()
+		return s
+	}
+	return nil // RoomGrew, Settings: see Flush
+}
+
+// open opens the stream of a request.
+func (c *Conn) open(ev *http2.Event) *Stream {
+	s := &Stream{conn: c, id: ev.Stream, received: ev.EndStream}
+	s.Exchange = exchange.New(c.env.Exchange, c.remote, c.secure)
+	s.Exchange.HTTP2 = true
+	c.streams[s.id] = s
+	c.idleBy = time.Time{}
+	c.opened(s)
+	c.env.Exchange.Begin()
+	return s
+}
+
+// Control returns the frames by which the connection answers and credits what was read. They are borrowed
+// until the next call on any connection of the Env. Call it when everything that was returned before has
+// been written, so that a client that reads nothing cannot make it grow.
+func (c *Conn) Control() []byte {
+	c.env.frames = c.http2.AppendControl(c.env.frames[:0])
+	return c.env.frames
+}
+
+// HandleFull reports whether the connection accepts no more data. Meanwhile bodies are kept in their
+// streams.
+func (c *Conn) HandleFull(full bool) { c.full = full }
+
+// Flush returns what streams have kept and may be sent now. It is borrowed like Control's. resumed has the
+// streams whose exchanges go on reading the target's answers, and those that have ended.
+func (c *Conn) Flush(now time.Time) (frames []byte, resumed []*Stream) {
+	c.env.frames = c.env.frames[:0]
+	for _, s := range c.streams {
+		if c.full {
+			break
+		}
+		if len(s.queue) > 0 && s.flush(now) {
+			resumed = append(resumed, s)
+		}
+	}
+	return c.env.frames, resumed
+}
+
+// Streams yields the open streams. They may be closed meanwhile.
+func (c *Conn) Streams(yield func(*Stream) bool) {
+	for _, s := range c.streams {
+		if !yield(s) {
+			return
+		}
+	}
+}
+
+// Ended reports whether the connection is to be closed, after what Control returns was written: because
+// of an error, or because it has no streams and accepts none.
+func (c *Conn) Ended() bool { return c.failed || c.ending && len(c.streams) == 0 }
+
+// Deadline returns when HandleExpired must be called; zero means never.
+func (c *Conn) Deadline() (at time.Time) {
+	for _, by := range [...]time.Time{c.headBy(), c.idleBy, c.drainBy} {
+		if !by.IsZero() && (at.IsZero() || by.Before(at)) {
+			at = by
+		}
+	}
+	return at
+}
+
+// headBy returns when an incomplete frame must be complete, if there is one.
+func (c *Conn) headBy() time.Time {
+	if c.partial.IsZero() {
+		return time.Time{}
+	}
+	return c.partial.Add(c.env.Settings.HeadTimeout)
+}
+
+// HandleExpired is called when the Deadline has passed. It returns frames to be sent, borrowed like Control's.
+func (c *Conn) HandleExpired(now time.Time) []byte {
+	c.env.frames = c.env.frames[:0]
+	reached := func(at time.Time) bool { return !at.IsZero() && !now.Before(at) }
+	switch {
+	case reached(c.headBy()):
+		c.partial, c.failed = time.Time{}, true
+		c.env.frames = c.http2.AppendGoAway(c.env.frames, true, http2.EnhanceYourCalm)
+	case reached(c.idleBy) || reached(c.drainBy):
+		c.end()
+	}
+	return c.env.frames
+}
+
+// HandleDrain ends the connection: new streams are accepted for DrainGrace, since requests may already be
+// on their way (RFC 9113 6.8). It returns frames to be sent, borrowed like Control's.
+func (c *Conn) HandleDrain(now time.Time) []byte {
+	c.env.frames = c.env.frames[:0]
+	if !c.announced {
+		c.announced, c.drainBy = true, now.Add(c.env.Settings.DrainGrace)
+		c.env.frames = c.http2.AppendGoAway(c.env.frames, false, http2.NoError)
+	}
+	return c.env.frames
+}
+
+// end accepts no more streams.
+func (c *Conn) end() {
+	c.idleBy, c.drainBy = time.Time{}, time.Time{}
+	if !c.ending {
+		c.ending = true
+		c.env.frames = c.http2.AppendGoAway(c.env.frames, true, http2.NoError)
+	}
+}
+
+// HandleClosed handles the end of the connection: all streams have ended with it. Their effects are to be
+// carried out one by one, by f.
+func (c *Conn) HandleClosed(f func(s *Stream)) {
+	c.failed, c.partial, c.idleBy, c.drainBy = true, time.Time{}, time.Time{}, time.Time{}
+	for id, s := range c.streams {
+		delete(c.streams, id)
+		s.handleReset()
+		f(s)
+	}
+}
+
+// remove forgets a stream that has ended.
+func (c *Conn) remove(now time.Time, s *Stream) {
+	delete(c.streams, s.id)
+	if len(c.streams) == 0 && !c.ending && !c.failed {
+		c.idleBy = now.Add(c.env.Settings.IdleTimeout)
+	}
+}

@@ -1,0 +1,234 @@
+package mux
+
+import (
+	"time"
+
+	"weir/internal/net/http1"
+	"weir/internal/net/http2"
+	"weir/proxy/http/exchange"
+	"weir/proxy/http/session"
+)
+
+// A Stream carries one exchange.
+//
+// Owned by its loop.
+type Stream struct {
+	// Exchange is that of the stream's request. The owner calls its methods, except those that the stream
+	// has too, and then MoveEffects.
+	Exchange exchange.Exchange
+
+	conn     *Conn
+	id       uint32
+	body     []byte // received, and not yet read by the exchange
+	received bool   // all of the request has been received
+	trailers bool   // and it has trailers
+	read     bool   // the exchange has got the end of the request
+
+	queue    []byte    // of the response's body, that there was no room for
+	complete bool      // the response ends with it
+	stallBy  time.Time // when the client must have made room; zero: it need not
+	cut      bool      // the response is cut short
+	gone     bool      // the client has reset the stream, or has disconnected
+	closed   bool      // nothing is sent or received any more
+	told     bool      // the owner knows that
+}
+
+// receive takes a piece of the body, or its end.
+func (s *Stream) receive(p []byte, end, trailers bool) {
+	s.conn.env.Exchange.Begin()
+	s.body = append(s.body, p...)
+	s.received, s.trailers = s.received || end, s.trailers || trailers
+}
+
+// resume gives the exchange what it reads.
+func (s *Stream) resume(now time.Time) {
+	x := &s.Exchange
+	if x.Refused() {
+		x.HandleUnread(now, s.received)
+	}
+	if len(s.body) > 0 && x.Reads() {
+		x.HandleBody(now, s.body)
+		s.conn.http2.Consumed(s.id, len(s.body))
+		s.body = s.body[:0]
+	}
+	if s.received && !s.read && len(s.body) == 0 && x.Reads() {
+		s.read = true
+		x.HandleBodyEnd(now, s.trailers)
+	}
+}
+
+// Deadline returns when HandleExpired must be called; zero means never.
+func (s *Stream) Deadline() time.Time {
+	at := s.Exchange.Deadline()
+	if !s.stallBy.IsZero() && (at.IsZero() || s.stallBy.Before(at)) {
+		at = s.stallBy
+	}
+	return at
+}
+
+// HandleExpired is called when the Deadline has passed. A client that makes no room for too long loses
+// the stream.
+func (s *Stream) HandleExpired(now time.Time) {
+	if !s.stallBy.IsZero() && !now.Before(s.stallBy) {
+		s.stallBy = time.Time{}
+		s.cut = true
+		s.leave()
+		return
+	}
+	s.Exchange.HandleExpired(now)
+}
+
+// handleReset handles that the client has reset the stream.
+func (s *Stream) handleReset() {
+	s.gone = true
+	s.leave()
+}
+
+// leave ends the exchange in favour of nobody.
+func (s *Stream) leave() {
+	s.body, s.queue, s.stallBy = nil, nil, time.Time{}
+	s.Exchange.HandleLeft()
+}
+
+// HandleUpstream handles bytes from the upstream connection, see [session.Upstream.Handle].
+func (s *Stream) HandleUpstream(now time.Time, u *session.Upstream, b []byte) int {
+	return u.Handle(now, &s.Exchange, b)
+}
+
+// HandleUpstreamClosed handles the close of the upstream connection; err is the reason.
+func (s *Stream) HandleUpstreamClosed(now time.Time, u *session.Upstream, err error) {
+	u.HandleClosed(now, &s.Exchange, err)
+}
+
+// HandleUpstreamEnd reports whether the upstream connection, which sends no more, stays open, because
+// unread of its bytes wait until the client accepts more.
+func (s *Stream) HandleUpstreamEnd(_ time.Time, unread int) (open bool) {
+	s.conn.env.Exchange.Begin()
+	return unread > 0 && s.Exchange.Holds()
+}
+
+// HandleTargetFull reports whether the upstream connection currently accepts no data.
+func (s *Stream) HandleTargetFull(now time.Time, full bool) { s.Exchange.HandleTargetFull(now, full) }
+
+// HandleShortage ends the stream because the proxy is short of memory: by a response, or else by a reset.
+func (s *Stream) HandleShortage(now time.Time) {
+	if !s.Exchange.HandleShortage(now) {
+		s.cut = true
+		s.leave()
+	}
+}
+
+// MoveEffects continues with the request if the exchange reads again, and moves the effects to fx. Client
+// has frames. Close is CloseDrained when the stream has ended.
+func (s *Stream) MoveEffects(now time.Time, fx *session.Effects) {
+	s.resume(now)
+	x := &s.Exchange
+	x.MoveEffects(&fx.Effects)
+	fx.Upstream, fx.EndUpstream, fx.EndClient, fx.Read, fx.Close = nil, false, false, false, session.CloseNone
+	how, _ := x.End()
+	s.cut = s.cut || how == exchange.EndCut
+	frames := s.conn.env.frames[:0]
+	if !s.closed && !s.gone {
+		frames = s.appendResponse(frames, fx)
+		frames = s.appendBody(now, frames, fx.Body, fx.Complete)
+		frames = s.appendEnd(frames)
+	}
+	s.conn.env.frames, fx.Client = frames, frames
+	if (s.closed || s.gone) && !s.told {
+		s.told, s.closed = true, true
+		s.conn.remove(now, s)
+		fx.Close = session.CloseDrained
+	}
+}
+
+// appendResponse appends interim responses and the head of the final one.
+func (s *Stream) appendResponse(dst []byte, fx *session.Effects) []byte {
+	for i := range fx.Interim {
+		dst, _ = s.conn.http2.AppendResponse(dst, s.id, fx.Interim[i].Status, fx.Interim[i].Fields, false)
+	}
+	r := fx.Response
+	if r == nil {
+		return dst
+	}
+	f := s.conn.env.fields[:0]
+	if r.ContentType != "" {
+		f = http1.AppendField(f, "Content-Type", r.ContentType)
+	}
+	if r.Framing != http1.BodyChunked && r.Framing != http1.BodyUntilClose && r.Length >= 0 {
+		f = http1.AppendFieldInt(f, "Content-Length", r.Length)
+	}
+	f = append(f, r.Fields...)
+	s.conn.env.fields = f
+	ends := fx.Complete && len(fx.Body) == 0
+	dst, err := s.conn.http2.AppendResponse(dst, s.id, r.Status, f, ends)
+	s.cut = s.cut || err != nil // more fields than the client accepts
+	s.finish(ends && err == nil)
+	return dst
+}
+
+// finish records that the end of the response was sent.
+func (s *Stream) finish(ends bool) { s.closed = s.closed || ends }
+
+// appendBody appends a piece of the response's body as far as there is room, and keeps the rest.
+func (s *Stream) appendBody(now time.Time, dst, p []byte, complete bool) []byte {
+	s.complete = s.complete || complete
+	if s.closed || s.cut || len(p) == 0 && !complete {
+		return dst
+	}
+	if len(s.queue) == 0 && !s.conn.full {
+		n := 0
+		dst, n = s.conn.http2.AppendData(dst, s.id, p, s.complete)
+		p = p[n:]
+		s.finish(s.complete && len(p) == 0)
+	}
+	if len(p) > 0 {
+		s.keep(now, p)
+	}
+	return dst
+}
+
+// keep keeps a part of the body for which there is no room.
+func (s *Stream) keep(now time.Time, p []byte) {
+	if len(s.queue) == 0 {
+		s.stallBy = now.Add(s.conn.env.Settings.StallTimeout)
+	}
+	s.queue = append(s.queue, p...)
+	if full, _ := s.Exchange.Full(); !full && len(s.queue) > s.conn.env.Settings.QueueMax && !s.complete {
+		s.Exchange.HandleClientFull(now, true)
+	}
+}
+
+// flush sends what was kept, as far as there is room. It reports whether the owner must carry out effects: the
+// exchange reads the answer again, or the stream has ended.
+func (s *Stream) flush(now time.Time) (resumed bool) {
+	env, n := s.conn.env, 0
+	env.frames, n = s.conn.http2.AppendData(env.frames, s.id, s.queue, s.complete)
+	if n == 0 {
+		return false
+	}
+	s.queue = append(s.queue[:0], s.queue[n:]...)
+	s.stallBy = now.Add(env.Settings.StallTimeout)
+	if len(s.queue) > 0 {
+		return false
+	}
+	s.stallBy = time.Time{}
+	s.finish(s.complete)
+	if full, _ := s.Exchange.Full(); full {
+		s.Exchange.HandleClientFull(now, false)
+		return true
+	}
+	return s.closed
+}
+
+// appendEnd ends the stream if the response is cut short, or complete while the request is not (RFC 9113
+// 8.1).
+func (s *Stream) appendEnd(dst []byte) []byte {
+	switch {
+	case s.cut:
+		s.closed = true
+		return s.conn.http2.AppendReset(dst, s.id, http2.InternalError)
+	case s.closed && !s.received:
+		return s.conn.http2.AppendReset(dst, s.id, http2.NoError)
+	}
+	return dst
+}

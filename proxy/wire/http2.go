@@ -1,0 +1,234 @@
+package wire
+
+import (
+	"net/netip"
+	"sync/atomic"
+	"time"
+
+	"weir/internal/net/loop"
+	"weir/internal/program/metric"
+	"weir/proxy/http/mux"
+	"weir/proxy/http/session"
+)
+
+// HTTP2 configures HTTP/2 from clients. Over TLS it is chosen by ALPN, see Config.Secure.
+type HTTP2 struct {
+	mux.Settings
+	PriorKnowledge bool // also without TLS (RFC 9113 3.3)
+}
+
+// A protocol is what a client uses.
+type protocol uint8
+
+const (
+	protocolHTTP1 protocol = iota
+	protocolH2             // over TLS
+	protocolH2C            // without TLS
+	protocols
+)
+
+func (p protocol) String() string { return [...]string{"http1", "h2", "h2c"}[p] }
+
+// protocol returns what the client uses.
+func (c *client) protocol() protocol {
+	switch {
+	case !c.x.HTTP2:
+		return protocolHTTP1
+	case c.x.Secure:
+		return protocolH2
+	}
+	return protocolH2C
+}
+
+// http2Counts are numbers of one loop.
+type http2Counts struct{ connections, streams atomic.Int64 }
+
+// registerHTTP2 adds the gauges of HTTP/2.
+func (f *Server) registerHTTP2(set *metric.Set) {
+	gauge := func(name, help string, of func(c *http2Counts) *atomic.Int64) {
+		set.Gauge(name, help, func() float64 {
+			n := int64(0)
+			for _, s := range f.loops {
+				n += of(&s.http2).Load()
+			}
+			return float64(n)
+		})
+	}
+	for p := range protocols {
+		set.Counter("ratelimiter_requests_by_protocol_total"+metric.Labels("protocol", p.String()),
+			"finished requests of clients by protocol", func() (n uint64) {
+				for _, s := range f.loops {
+					n += s.protocols[p].Load()
+				}
+				return n
+			})
+	}
+	gauge("ratelimiter_http2_connections", "open connections of clients that use HTTP/2",
+		func(c *http2Counts) *atomic.Int64 { return &c.connections })
+	gauge("ratelimiter_http2_streams", "requests in progress on them",
+		func(c *http2Counts) *atomic.Int64 { return &c.streams })
+}
+
+// An http2Conn is a client's connection of HTTP/2.
+//
+// Owned by its loop.
+type http2Conn struct {
+	server   *loopServer
+	conn     *loop.Conn
+	m        *mux.Conn
+	deadline time.Time // as armed
+}
+
+// acceptHTTP2 handles a new connection of HTTP/2.
+func (s *loopServer) acceptHTTP2(now time.Time, conn *loop.Conn) loop.Handler {
+	h := &http2Conn{server: s, conn: conn}
+	h.m = mux.New(now, &s.muxes, conn.Remote().Addr(), conn.Secure(), h.opened)
+	conn.SetDuplex(true) // windows must be credited also while the client does not read
+	s.http2.connections.Add(1)
+	if s.draining {
+		h.drain(now)
+	}
+	h.settle(now)
+	return h
+}
+
+// become turns a connection on which nothing but the preface of HTTP/2 was received into one of HTTP/2.
+func (c *connection) become(now time.Time, b []byte) int {
+	c.closed = true
+	h := c.server.acceptHTTP2(now, c.conn)
+	c.conn.SetHandler(h)
+	return h.Data(now, b)
+}
+
+// opened makes the client of a new stream.
+func (h *http2Conn) opened(m *mux.Stream) {
+	s := &http2Stream{of: h}
+	s.begin(h.server, s, m, &m.Exchange)
+	h.server.http2.streams.Add(1)
+}
+
+// Data passes bytes on, stream by stream.
+func (h *http2Conn) Data(now time.Time, b []byte) (n int) {
+	for {
+		read, m := h.m.HandleClient(now, b[n:])
+		n += read
+		if m == nil {
+			break
+		}
+		m.Exchange.Owner.(*client).apply(now)
+	}
+	h.settle(now)
+	return n
+}
+
+// settle sends what waits, and closes the connection when it has ended.
+func (h *http2Conn) settle(now time.Time) {
+	frames, resumed := h.m.Flush(now)
+	h.write(frames)
+	for _, m := range resumed {
+		c := m.Exchange.Owner.(*client)
+		c.apply(now)
+		if c.upstream != nil {
+			c.upstream.conn.Pump()
+		}
+	}
+	if h.conn.Unsent() == 0 || h.m.Ended() {
+		h.write(h.m.Control())
+	}
+	if h.m.Ended() {
+		h.conn.CloseLinger()
+		return
+	}
+	if d := h.m.Deadline(); d != h.deadline {
+		h.deadline = d
+		h.conn.SetDeadline(d)
+	}
+}
+
+// write sends frames.
+func (h *http2Conn) write(frames []byte) {
+	if len(frames) > 0 {
+		h.conn.Write(frames)
+		h.m.HandleFull(h.conn.Full())
+	}
+}
+
+// Expired passes the deadline on.
+func (h *http2Conn) Expired(now time.Time) {
+	h.deadline = time.Time{}
+	h.write(h.m.HandleExpired(now))
+	h.settle(now)
+}
+
+// Writable continues to send.
+func (h *http2Conn) Writable(now time.Time) {
+	h.m.HandleFull(false)
+	h.settle(now)
+}
+
+// End handles that the client sends no more: it can neither open streams nor make room.
+func (h *http2Conn) End(now time.Time, _ int) { h.conn.Close() }
+
+// Closed ends all streams.
+func (h *http2Conn) Closed(now time.Time, _ error) {
+	h.m.HandleClosed(func(m *mux.Stream) { m.Exchange.Owner.(*client).apply(now) })
+	h.server.http2.connections.Add(-1)
+}
+
+// drain accepts no more streams after a while.
+func (h *http2Conn) drain(now time.Time) {
+	h.write(h.m.HandleDrain(now))
+	h.settle(now)
+}
+
+// An http2Stream is the client of a stream.
+//
+// Owned by its loop.
+type http2Stream struct {
+	client
+	of    *http2Conn
+	rings *loop.Alarm // at the stream's deadline; made when first needed
+	over  bool
+}
+
+func (s *http2Stream) addrs() (remote, local netip.AddrPort) {
+	return s.of.conn.Remote(), s.of.conn.Local()
+}
+func (s *http2Stream) background() bool                          { return false }
+func (s *http2Stream) note(now time.Time, fx *session.Effects)   { s.noteLive(now, fx) }
+func (s *http2Stream) write(_ time.Time, frames []byte)          { s.of.write(frames) }
+func (s *http2Stream) end(fx *session.Effects)                   { s.over = s.over || fx.Close != session.CloseNone }
+func (s *http2Stream) read(*session.Effects)                     {}
+func (s *http2Stream) takes(time.Time, *upstreamConn, bool) bool { return true }
+
+func (s *http2Stream) setDeadline(at time.Time) {
+	if s.rings == nil {
+		s.rings = s.server.loop.NewAlarm(func(now time.Time) {
+			if !s.closed {
+				s.expired(now)
+				s.of.settle(now)
+			}
+		})
+	}
+	s.rings.Set(at)
+}
+
+// settled ends a stream that is over.
+func (s *http2Stream) settled(now time.Time) (more bool) {
+	if !s.over {
+		s.arm()
+		return false
+	}
+	if s.closed {
+		return false
+	}
+	s.closed = true
+	for _, a := range [...]*loop.Alarm{s.alarm, s.rings} {
+		if a != nil {
+			a.Stop()
+		}
+	}
+	s.disown()
+	s.server.http2.streams.Add(-1)
+	return false
+}

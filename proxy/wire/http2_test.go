@@ -1,0 +1,339 @@
+package wire
+
+import (
+	"bytes"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	xnet "golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+
+	"weir/internal/test/testkit"
+)
+
+// http2Client is a client of HTTP/2 by prior knowledge.
+func http2Client(t *testing.T) *http.Client {
+	t.Helper()
+	tr := &http.Transport{Protocols: new(http.Protocols)}
+	tr.Protocols.SetUnencryptedHTTP2(true)
+	t.Cleanup(tr.CloseIdleConnections)
+	return &http.Client{Transport: tr}
+}
+
+// startHTTP2 runs a proxy that speaks HTTP/2 without TLS before a target.
+func startHTTP2(t *testing.T, target http.HandlerFunc, env ...string) *rig {
+	t.Helper()
+	behind := httptest.NewServer(target)
+	t.Cleanup(behind.Close)
+	return startWith(t, func(c *Config) { c.HTTP2.PriorKnowledge = true }, behind.URL, append(env, "HTTP2", "all")...)
+}
+
+func TestHTTP2Requests(t *testing.T) {
+	t.Parallel()
+	r := startHTTP2(t, func(w http.ResponseWriter, q *http.Request) {
+		body, _ := io.ReadAll(q.Body)
+		w.Header().Set("X-Seen", fmt.Sprintf("%s %s %s %s %d %s", q.Method, q.Host, q.RequestURI,
+			q.Header.Get("Cookie"), len(body), q.Header.Get("X-Forwarded-For")))
+		_, _ = w.Write(bytes.Repeat(body, 3))
+	})
+	client, url := http2Client(t), "http://"+r.Addr().String()
+	for _, size := range []int{0, 10, 70_000, 1 << 20} {
+		for _, method := range []string{"GET", "POST"} {
+			var body io.Reader
+			if method == "POST" {
+				body = strings.NewReader(strings.Repeat("x", size))
+			}
+			q := testkit.Must(http.NewRequest(method, url+"/a?b=c", body))(t)
+			q.Header.Set("Cookie", "k=v")
+			a := testkit.Must(client.Do(q))(t)
+			got, err := io.ReadAll(a.Body)
+			if method == "GET" {
+				size = 0
+			}
+			want := fmt.Sprintf("%s %s /a?b=c k=v %d 127.0.0.1", method, r.Addr(), size)
+			if err != nil || a.ProtoMajor != 2 || a.Header.Get("X-Seen") != want || len(got) != 3*size {
+				t.Errorf("%s of %d: %v, HTTP/%d, the target saw %q, want %q; %d bytes", method, size, err, a.ProtoMajor,
+					a.Header.Get("X-Seen"), want, len(got))
+			}
+		}
+	}
+}
+
+// Many streams of one connection are answered each with its own.
+func TestHTTP2Streams(t *testing.T) {
+	t.Parallel()
+	r := startHTTP2(t, func(w http.ResponseWriter, q *http.Request) {
+		body, _ := io.ReadAll(q.Body) // a server of HTTP/1.1 reads nothing more when it has begun to answer
+		_, _ = w.Write(append(body, q.URL.Path...))
+	})
+	client := http2Client(t)
+	var all sync.WaitGroup
+	for i := range 200 {
+		all.Go(func() {
+			body := strings.Repeat("b", i*1000)
+			a, err := client.Post(fmt.Sprintf("http://%s/%d", r.Addr(), i), "text/plain", strings.NewReader(body))
+			if err != nil {
+				t.Errorf("request %d: %v", i, err)
+				return
+			}
+			got, err := io.ReadAll(a.Body)
+			if want := body + fmt.Sprintf("/%d", i); err != nil || string(got) != want {
+				t.Errorf("request %d: %v, %d bytes, want %d", i, err, len(got), len(want))
+			}
+		})
+	}
+	all.Wait()
+}
+
+// A refused request hurts no other stream of its connection, also with a body that is not read.
+func TestHTTP2Refusals(t *testing.T) {
+	t.Parallel()
+	r := startHTTP2(t, func(w http.ResponseWriter, q *http.Request) { _, _ = io.Copy(io.Discard, q.Body) },
+		"RATE_LIMIT_LIMIT", "2")
+	client := http2Client(t)
+	var got []int
+	for range 4 {
+		body := strings.NewReader(strings.Repeat("x", 1<<20))
+		a := testkit.Must(client.Post("http://"+r.Addr().String()+"/", "text/plain", body))(t)
+		_, _ = io.Copy(io.Discard, a.Body)
+		got = append(got, a.StatusCode)
+	}
+	if fmt.Sprint(got) != "[200 200 429 429]" {
+		t.Errorf("statuses %v, want [200 200 429 429]", got)
+	}
+}
+
+// A rawClient sends and reads single frames.
+type rawClient struct {
+	t      *testing.T
+	framer *xnet.Framer
+	head   bytes.Buffer
+	hpack  *hpack.Encoder
+	next   uint32
+}
+
+// rawHTTP2 connects to the proxy, with an initial window for each stream.
+func (r *rig) rawHTTP2(window uint32) *rawClient {
+	r.t.Helper()
+	conn := r.dial()
+	conn.Send(xnet.ClientPreface)
+	c := &rawClient{t: r.t, framer: xnet.NewFramer(conn.Conn, conn.Conn), next: 1}
+	c.hpack = hpack.NewEncoder(&c.head)
+	c.framer.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
+	c.must(c.framer.WriteSettings(xnet.Setting{ID: xnet.SettingInitialWindowSize, Val: window}))
+	return c
+}
+
+func (c *rawClient) must(err error) {
+	c.t.Helper()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// open opens a stream with a request, and returns its identifier.
+func (c *rawClient) open(path string) (id uint32, err error) {
+	c.head.Reset()
+	for _, f := range [][2]string{{":method", "GET"}, {":scheme", "http"}, {":authority", "x"}, {":path", path}} {
+		_ = c.hpack.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]}) // a buffer takes everything
+	}
+	id = c.next
+	c.next += 2
+	return id, c.framer.WriteHeaders(xnet.HeadersFrameParam{StreamID: id, BlockFragment: c.head.Bytes(), EndStream: true,
+		EndHeaders: true})
+}
+
+// get is open for a connection that does not end.
+func (c *rawClient) get(path string) uint32 {
+	c.t.Helper()
+	id, err := c.open(path)
+	c.must(err)
+	return id
+}
+
+// response reads frames until a stream ends, and returns its status and how many bytes of its body came. What
+// other streams get is dropped.
+func (c *rawClient) response(id uint32) (status string, n int) {
+	c.t.Helper()
+	for {
+		f, err := c.framer.ReadFrame()
+		c.must(err)
+		if f.Header().StreamID != id {
+			continue
+		}
+		switch f := f.(type) {
+		case *xnet.MetaHeadersFrame:
+			status = f.PseudoValue("status")
+		case *xnet.DataFrame:
+			n += len(f.Data())
+		case *xnet.RSTStreamFrame:
+			return f.ErrCode.String(), n
+		}
+		if f.Header().Flags.Has(xnet.FlagDataEndStream) {
+			return status, n
+		}
+	}
+}
+
+// A client that makes no room for a response holds up neither other streams of its connection nor more than a
+// part of the target's answer.
+func TestHTTP2Window(t *testing.T) {
+	t.Parallel()
+	const size = 4 << 20
+	r := startHTTP2(t, func(w http.ResponseWriter, q *http.Request) {
+		if q.URL.Path == "/large" {
+			_, _ = w.Write(make([]byte, size))
+		}
+	})
+	c := r.rawHTTP2(1000)
+	large := c.get("/large")
+	if status, n := c.response(c.get("/small")); status != "200" || n != 0 {
+		t.Errorf("beside a stream without room: status %s, %d bytes", status, n)
+	}
+	c.must(c.framer.WriteWindowUpdate(0, size))
+	c.must(c.framer.WriteWindowUpdate(large, size))
+	if _, n := c.response(large); n < size-1000 || n > size {
+		t.Errorf("%d bytes of %d came when there was room", n, size)
+	}
+}
+
+// A stream that is reset ends only its own exchange, and its request stays charged.
+func TestHTTP2Reset(t *testing.T) {
+	t.Parallel()
+	at, release := make(chan string, 10), make(chan struct{})
+	r := startHTTP2(t, func(_ http.ResponseWriter, q *http.Request) {
+		at <- q.URL.Path
+		<-release
+	}, "RATE_LIMIT_LIMIT", "3")
+	c := r.rawHTTP2(65535)
+	first, second := c.get("/1"), c.get("/2")
+	testkit.Receive(t, at, "the first request")
+	testkit.Receive(t, at, "the second request")
+	c.must(c.framer.WriteRSTStream(first, xnet.ErrCodeCancel))
+	close(release)
+	if status, _ := c.response(second); status != "200" {
+		t.Errorf("beside a stream that was reset: %s", status)
+	}
+	if status, _ := c.response(c.get("/3")); status != "200" {
+		t.Errorf("the third request: %s", status)
+	}
+	if status, _ := c.response(c.get("/4")); status != "429" {
+		t.Errorf("the request after three, of which one was reset: %s, want 429", status)
+	}
+}
+
+// A client that opens streams only to reset them loses its connection, and the target gets few of its
+// requests (CVE-2023-44487).
+func TestHTTP2RapidReset(t *testing.T) {
+	t.Parallel()
+	var got atomic.Int64
+	r := startHTTP2(t, func(_ http.ResponseWriter, q *http.Request) {
+		got.Add(1)
+		<-q.Context().Done()
+	})
+	c := r.rawHTTP2(65535)
+	go func() {
+		for range 2000 {
+			id, err := c.open("/")
+			if err != nil || c.framer.WriteRSTStream(id, xnet.ErrCodeCancel) != nil {
+				return
+			}
+		}
+	}()
+	for {
+		f, err := c.framer.ReadFrame()
+		if err != nil {
+			t.Fatalf("the connection ends without GOAWAY: %v", err)
+		}
+		if g, ok := f.(*xnet.GoAwayFrame); ok {
+			if g.ErrCode != xnet.ErrCodeEnhanceYourCalm {
+				t.Errorf("GOAWAY with %v, want ENHANCE_YOUR_CALM", g.ErrCode)
+			}
+			break
+		}
+	}
+	if n := got.Load(); n > 200 {
+		t.Errorf("the target got %d requests", n)
+	}
+}
+
+// A connection that drains announces it, and completes what is in progress.
+func TestHTTP2Drain(t *testing.T) {
+	t.Parallel()
+	at, release := make(chan string, 1), make(chan struct{})
+	r := startHTTP2(t, func(_ http.ResponseWriter, q *http.Request) {
+		at <- q.URL.Path
+		<-release
+	})
+	answered := make(chan int, 1)
+	client := http2Client(t)
+	go func() {
+		a, err := client.Get("http://" + r.Addr().String() + "/last")
+		if err != nil {
+			t.Error(err)
+			answered <- 0
+			return
+		}
+		answered <- a.StatusCode
+	}()
+	testkit.Receive(t, at, "the request")
+	drained := make(chan int, 1)
+	go func() { drained <- r.Drain(t.Context()) }()
+	r.until("nothing more is accepted", func() bool {
+		conn, err := net.Dial("tcp", r.Addr().String())
+		if err == nil {
+			_ = conn.Close()
+		}
+		return err != nil
+	})
+	close(release)
+	if status := testkit.Receive(t, answered, "the answer"); status != 200 {
+		t.Errorf("status %d of a request in progress", status)
+	}
+	if cut := testkit.Receive(t, drained, "the end"); cut != 0 {
+		t.Errorf("%d connections were cut", cut)
+	}
+}
+
+// Over TLS the protocol is chosen by ALPN, and without it a client gets HTTP/1.1.
+func TestHTTP2OverTLS(t *testing.T) {
+	t.Parallel()
+	behind := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		_, _ = io.WriteString(w, q.Header.Get("X-Forwarded-Proto"))
+	}))
+	t.Cleanup(behind.Close)
+	certified := httptest.NewUnstartedServer(nil)
+	certified.StartTLS()
+	t.Cleanup(certified.Close)
+	for _, offered := range [][]string{{"h2", "http/1.1"}, {"http/1.1"}} {
+		secure := certified.TLS.Clone()
+		secure.NextProtos = offered
+		r := startWith(t, func(c *Config) { c.Secure = secure }, behind.URL, "HTTP2", "tls")
+		for _, wanted := range []bool{true, false} {
+			tr := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, Protocols: new(http.Protocols)}
+			tr.Protocols.SetHTTP1(true)
+			tr.Protocols.SetHTTP2(wanted)
+			a, err := (&http.Client{Transport: tr}).Get("https://" + r.Addr().String() + "/")
+			if err != nil {
+				t.Fatal(err)
+			}
+			body, _ := io.ReadAll(a.Body)
+			tr.CloseIdleConnections()
+			want := 1
+			if wanted && len(offered) == 2 {
+				want = 2
+			}
+			if a.ProtoMajor != want || string(body) != "https" {
+				t.Errorf("offered %v, client wants HTTP/2 %t: HTTP/%d, %q", offered, wanted, a.ProtoMajor, body)
+			}
+		}
+	}
+}
