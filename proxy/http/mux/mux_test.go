@@ -1,0 +1,276 @@
+package mux_test
+
+import (
+	"bytes"
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"weir/internal/net/http1"
+	"weir/internal/net/http2"
+	"weir/proxy/http/exchange"
+	"weir/proxy/http/mux"
+	"weir/proxy/http/session"
+	"weir/proxy/limit"
+	"weir/proxy/rules/decide"
+	"weir/proxy/store"
+)
+
+// A world is a client, the connection of a proxy, and targets that answer when they are told to.
+type world struct {
+	t       *testing.T
+	now     time.Time
+	env     mux.Env
+	conn    *mux.Conn
+	client  *http2.Conn
+	toProxy []byte // sent by the client and not read
+	grants  int    // requests that the limit still admits
+
+	open map[*mux.Stream]*target
+	got  map[uint32]*response
+	next []*target // in the order in which requests came
+}
+
+// A target is the other end of an exchange.
+type target struct {
+	m    *mux.Stream
+	http session.Upstream
+	sent []byte // the request
+	left bool   // the exchange has released the connection
+}
+
+// A response is what the client has received on a stream.
+type response struct {
+	status int
+	body   bytes.Buffer
+	end    string // how it has ended
+}
+
+func newWorld(t *testing.T, window int) *world {
+	w := &world{t: t, now: time.Date(2026, 1, 19, 16, 30, 0, 0, time.UTC), grants: 1 << 20,
+		open: make(map[*mux.Stream]*target), got: make(map[uint32]*response)}
+	policy := decide.NewPolicy(mustFixed(t))
+	ex := &exchange.Env{
+		Settings: &exchange.Settings{BufferBytesMax: 64, BodyTimeout: time.Minute, TargetTimeout: time.Minute,
+			StreamTimeout: time.Minute, Pseudonym: "weir", PreserveHost: true},
+		Policy: func() *decide.Policy { return policy },
+		Ask: func(_ time.Time, _ *exchange.Exchange, _ *store.Ask, ans *store.Answer) bool {
+			d := limit.Decision{Allowed: w.grants > 0, Limit: 10}
+			*ans = store.Answer{Granted: min(1, w.grants), Decisions: []limit.Decision{d}}
+			w.grants = max(0, w.grants-1)
+			return true
+		},
+		Refused: func(time.Time, *decide.Refusal) []byte { return []byte("d-1") },
+	}
+	w.env = mux.Env{Exchange: ex, Settings: &mux.Settings{HeadTimeout: time.Minute, IdleTimeout: time.Minute,
+		StallTimeout: 10 * time.Second, DrainGrace: time.Second, QueueMax: 1000}}
+	w.conn = mux.New(w.now, &w.env, netip.MustParseAddr("192.0.2.7"), false, func(m *mux.Stream) {
+		u := &target{m: m, http: session.NewUpstream(&http1.Limits{}, new(http1.Head))}
+		w.open[m] = u
+	})
+	w.client = http2.New(http2.Client, &http2.Limits{Window: max(window, 65535)}, w.now)
+	return w
+}
+
+func mustFixed(t *testing.T) limit.Limit {
+	l, err := limit.NewFixed(10, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// request sends a request, and returns its stream.
+func (w *world) request(method, path, body string, end bool) uint32 {
+	w.t.Helper()
+	r := http2.Request{Method: []byte(method), Scheme: "http", Authority: []byte("x"), Path: []byte(path)}
+	out, id, err := w.client.AppendRequest(nil, &r, end && body == "")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if body != "" {
+		out, _ = w.client.AppendData(out, id, []byte(body), end)
+	}
+	w.got[id] = new(response)
+	w.toProxy = append(w.toProxy, w.client.AppendControl(nil)...)
+	w.toProxy = append(w.toProxy, out...)
+	w.run()
+	return id
+}
+
+// run has the proxy read what was sent to it, and the client what it gets.
+func (w *world) run() {
+	w.t.Helper()
+	for {
+		n, m := w.conn.HandleClient(w.now, w.toProxy)
+		w.toProxy = w.toProxy[n:]
+		if m == nil {
+			break
+		}
+		w.apply(m)
+	}
+	frames, resumed := w.conn.Flush(w.now)
+	w.read(frames)
+	for _, m := range resumed {
+		w.apply(m)
+	}
+	w.read(w.conn.Control())
+	if out := w.client.AppendControl(nil); len(out) > 0 {
+		w.toProxy = append(w.toProxy, out...)
+		w.run()
+	}
+}
+
+// apply carries out the effects of a stream.
+func (w *world) apply(m *mux.Stream) {
+	w.t.Helper()
+	u := w.open[m]
+	for more := true; more; {
+		var fx session.Effects
+		m.MoveEffects(w.now, &fx)
+		w.read(fx.Client)
+		u.sent = u.http.Append(u.sent, &fx.Effects, "target")
+		u.left = u.left || fx.Release != exchange.ReleaseNone || fx.Acquire == exchange.AcquireCancel
+		if more = fx.Acquire == exchange.AcquireAny || fx.Stream || fx.Admit; more {
+			switch {
+			case fx.Stream:
+				m.Exchange.HandleStream(w.now, true)
+			case fx.Admit:
+				m.Exchange.HandleAdmitted(w.now)
+			default:
+				w.next = append(w.next, u)
+				m.Exchange.HandleAcquired(w.now, false)
+			}
+		}
+	}
+}
+
+// read has the client read frames.
+func (w *world) read(frames []byte) {
+	w.t.Helper()
+	var head http2.Head
+	for in := bytes.Clone(frames); ; {
+		ev, err := w.client.Next(w.now, in, &head)
+		if err != nil {
+			w.t.Fatalf("the client cannot read %q: %v", in, err)
+		}
+		in = in[ev.N:]
+		r := w.got[ev.Stream]
+		switch ev.Kind {
+		case http2.NeedMore:
+			if len(in) > 0 {
+				w.t.Fatalf("part of a frame was sent: %q", in)
+			}
+			return
+		case http2.HeadDone:
+			r.status = head.Status
+		case http2.Data:
+			r.body.Write(ev.Data)
+		case http2.Reset:
+			r.end = ev.Code.String()
+		}
+		if ev.EndStream {
+			r.end = "complete"
+		}
+	}
+}
+
+// answers has a target send bytes.
+func (w *world) answers(u *target, b string) {
+	w.t.Helper()
+	n := u.m.HandleUpstream(w.now, &u.http, []byte(b))
+	w.apply(u.m)
+	if n < len(b) && !u.m.Exchange.Holds() {
+		w.t.Fatalf("of %q only %d bytes were taken", b, n)
+	}
+	w.run()
+}
+
+func (w *world) wants(id uint32, status int, body, end string) {
+	w.t.Helper()
+	if r := w.got[id]; r.status != status || r.body.String() != body || r.end != end {
+		w.t.Errorf("stream %d: %d %q %s, want %d %q %s", id, r.status, r.body.String(), r.end, status, body, end)
+	}
+}
+
+const ok = "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s"
+
+// Streams are answered in any order, each with its own response.
+func TestStreams(t *testing.T) {
+	w := newWorld(t, 0)
+	first, second := w.request("GET", "/1", "", true), w.request("POST", "/2", "body", true)
+	sent, head, body := string(w.next[1].sent), "POST /2 HTTP/1.1\r\nHost: x\r\n", "\r\n\r\n4\r\nbody\r\n0\r\n\r\n"
+	if !strings.HasPrefix(sent, head) || !strings.HasSuffix(sent, body) {
+		t.Errorf("the target is sent %q, want %q, other fields and %q", sent, head, body)
+	}
+	w.answers(w.next[1], fmt.Sprintf(ok, 3, "two"))
+	w.answers(w.next[0], fmt.Sprintf(ok, 3, "one"))
+	w.wants(first, 200, "one", "complete")
+	w.wants(second, 200, "two", "complete")
+}
+
+// A refused request gets its answer, and the rest of its body is not read.
+func TestRefused(t *testing.T) {
+	w := newWorld(t, 0)
+	w.grants = 0
+	id := w.request("POST", "/", "part", false)
+	r := w.got[id]
+	if r.status != 429 || r.end != "NO_ERROR" {
+		t.Errorf("status %d, end %s, want 429 and NO_ERROR", r.status, r.end)
+	}
+}
+
+// A stream that is reset, or whose target breaks off, says nothing to others.
+func TestBroken(t *testing.T) {
+	w := newWorld(t, 0)
+	reset, cut := w.request("GET", "/1", "", true), w.request("GET", "/2", "", true)
+	good := w.request("GET", "/3", "", true)
+	w.toProxy = w.client.AppendReset(w.toProxy, reset, http2.Cancel)
+	w.run()
+	if !w.next[0].left {
+		t.Error("the exchange of a stream that was reset keeps its target")
+	}
+	u := w.next[1]
+	w.answers(u, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nsome")
+	w.now = w.now.Add(time.Second)
+	u.m.HandleUpstreamClosed(w.now, &u.http, nil)
+	w.apply(u.m)
+	w.answers(w.next[2], fmt.Sprintf(ok, 4, "good"))
+	w.wants(cut, 200, "some", "INTERNAL_ERROR")
+	w.wants(good, 200, "good", "complete")
+}
+
+// What the client makes no room for is kept, up to a bound, from which on the answer is not read; a client
+// that makes none for too long loses the stream.
+func TestStalls(t *testing.T) {
+	w := newWorld(t, 0)
+	id := w.request("GET", "/", "", true)
+	u, piece := w.next[0], string(bytes.Repeat([]byte("x"), 1000))
+	w.answers(u, "HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n")
+	sent := 0
+	for ; sent < 100 && !u.m.Exchange.Holds(); sent++ {
+		w.answers(u, piece)
+	}
+	if got := w.got[id].body.Len(); got != 65535 || sent > 68 {
+		t.Fatalf("the client got %d bytes of its window of 65535, and %d pieces were read", got, sent)
+	}
+	if at := u.m.Deadline(); at.After(w.now.Add(10 * time.Second)) {
+		t.Fatalf("the stream has the deadline %v", at.Sub(w.now))
+	}
+	w.client.Consumed(id, 40000)
+	w.run()
+	if u.m.Exchange.Holds() {
+		t.Error("the answer is not read although there is room")
+	}
+	for !u.m.Exchange.Holds() {
+		w.answers(u, piece)
+	}
+	w.now = w.now.Add(10 * time.Second)
+	u.m.HandleExpired(w.now)
+	w.apply(u.m)
+	if r := w.got[id]; r.end != "INTERNAL_ERROR" || !u.left {
+		t.Errorf("end %s, released %t, after a stall", r.end, u.left)
+	}
+}
