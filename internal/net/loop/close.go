@@ -94,8 +94,8 @@ func (c *Conn) conclude() {
 	switch {
 	case c.state == stateClosed:
 	case c.Unsent() > 0: // look continues
-	case c.ending == endingCut && c.owes(c.descriptor()):
-		c.watch()
+	case c.ending == endingCut && c.owes(c.descriptor()) && c.loop.kernel.socketError(c.descriptor()) == nil:
+		c.watch() // if the peer has ended, gnet does not report that it resets the connection
 	case c.ending == endingLinger && c.peer == peerSends:
 		c.linger()
 	default:
