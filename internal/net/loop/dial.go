@@ -27,6 +27,7 @@ var ErrDialsBusy = errors.New("dial: too many dials are waiting")
 type dialer struct {
 	most    int
 	sources []netip.Addr
+	kernel  Kernel
 	ctx     context.Context
 	cancel  context.CancelFunc
 	ended   sync.WaitGroup
@@ -45,8 +46,8 @@ type dial struct {
 	secure  *tls.Config // nil without TLS
 }
 
-func newDialer(most int, sources []netip.Addr) *dialer {
-	d := &dialer{most: most, sources: sources}
+func newDialer(cfg *Config) *dialer {
+	d := &dialer{most: cfg.DialsMax, sources: cfg.Sources, kernel: cfg.Kernel}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
 	return d
 }
@@ -136,12 +137,12 @@ func (d *dialer) connect(job *dial) {
 // others.
 func (d *dialer) reach(nd net.Dialer, addr string) (nc net.Conn, err error) {
 	if len(d.sources) == 0 {
-		return nd.DialContext(d.ctx, "tcp", addr)
+		return d.kernel.Dial(d.ctx, &nd, addr)
 	}
 	nd.Control = latePort
 	for range d.sources {
 		nd.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(d.source(), 0))
-		nc, err = nd.DialContext(d.ctx, "tcp", addr)
+		nc, err = d.kernel.Dial(d.ctx, &nd, addr)
 		if !errors.Is(err, unix.EADDRNOTAVAIL) {
 			break
 		}

@@ -1,5 +1,5 @@
 // Package loop runs event loops: sockets, timers and wake-ups behind a small
-// contract. It hides gnet completely; no other package imports it.
+// contract. It hides gnet completely; no other package imports it, except for looptest.
 //
 // A program starts a [Group] of loops, accepts and dials through it, and gives every connection a
 // [Handler]. All calls to one Handler come from one loop, one at a time, with the time of the
@@ -46,10 +46,10 @@
 // One function decides how a connection ends. It is called whenever the socket changes hands:
 // when the connection is opened, paused, resumed, half closed or lost. A connection ends by FIN,
 // or by a reset (with TLS, without close_notify) if bytes are lost or more should follow, so that
-// a peer never takes a part for the whole. A simulation runs Conn over a fake kernel and a fake
-// gnet in virtual time, with resets, short writes and failing calls by seed. It checks that every
-// connection that is to end is closed once, within its bound, and that every descriptor is closed
-// once.
+// a peer never takes a part for the whole. A simulation runs a [Group] on a [Kernel] of
+// package looptest in virtual time, with resets, short writes and failing calls by seed. It checks
+// that every connection that is to end is closed once, within its bound, and that every descriptor
+// is closed once.
 //
 // docs/design/001-own-event-loops.md says why the proxy does not use net/http or gnet's listener
 // here.

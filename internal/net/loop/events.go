@@ -77,7 +77,7 @@ func closeCause(c *Conn, err error) error {
 // too, if epoll reports the error before the data. EPIPE is not a reset: the peer had closed
 // after sending everything, and has refused what we sent since.
 func (l *Loop) endCause(fd int) error {
-	if err := l.kernel.socketError(fd); err != nil && !errors.Is(err, unix.EPIPE) {
+	if err := l.kernel.SocketError(fd); err != nil && !errors.Is(err, unix.EPIPE) {
 		return err
 	}
 	return io.EOF

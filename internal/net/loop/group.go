@@ -3,7 +3,6 @@ package loop
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"runtime"
@@ -12,7 +11,6 @@ import (
 	"time"
 
 	"github.com/panjf2000/gnet/v2"
-	"github.com/panjf2000/gnet/v2/pkg/logging"
 	"golang.org/x/sys/unix"
 
 	"weir/internal/net/admit"
@@ -23,18 +21,12 @@ import (
 // writeStallDefault is the default of Config.WriteStall.
 const writeStallDefault = 15 * time.Second
 
-// sparesForOthers is the number of additional processors of Go for work outside the loops.
-// Without one, a connect took up to 10 ms on an idle machine.
-const sparesForOthers = 1
-
 // A Group is a set of running event loops.
 //
 // Safe for concurrent use: its fields do not change after Start, counters are atomic.
 type Group struct {
 	cfg    Config
-	client *gnet.Client
 	loops  []*Loop
-	clock  *clock
 	dialer *dialer
 
 	places  admit.Places
@@ -68,35 +60,17 @@ func Start(cfg Config) (*Group, error) {
 	g.places.Begin(cfg.ConnectionsMax)
 	g.clients.Most, g.clients.Shares = cfg.PerAddressMax, cfg.Shares
 	g.pumps.WriteStall = cfg.WriteStall
-	g.dialer = newDialer(cfg.DialsMax, cfg.Sources)
+	g.dialer = newDialer(&cfg)
+	epoch := time.Now()
 	for i := range cfg.Loops {
-		g.loops = append(g.loops, newLoop(g, i))
+		g.loops = append(g.loops, newLoop(g, i, epoch))
 	}
-	var err error
-	if g.clock, err = startClock(cfg.Loops, func(i int) { g.loops[i].wake() }); err != nil {
-		return nil, err
-	}
-	for _, l := range g.loops {
-		l.epoch = g.clock.epoch
-	}
-	// A thread that blocks in the kernel, as those of the loops and the clock do, keeps its
-	// processor of Go until the runtime's monitor takes it, up to 10 ms later. Dials,
-	// accepts and own endpoints need others.
-	if most := cfg.Loops + 1 + sparesForOthers; runtime.GOMAXPROCS(0) < most {
-		runtime.GOMAXPROCS(most)
-	}
-	g.client, err = gnet.NewClient(new(events),
-		gnet.WithNumEventLoop(cfg.Loops), gnet.WithLogger(discardLogger{}), gnet.WithLogLevel(logging.FatalLevel))
-	if err == nil {
-		err = g.client.Start()
-	}
+	all, err := cfg.Kernel.Start(cfg.Loops, new(events), func(i int) { g.loops[i].wake() })
 	if err != nil {
-		g.clock.stop()
-		return nil, fmt.Errorf("start event loops: %w", err)
-	}
-	if err := g.findLoops(); err != nil {
-		g.Stop()
 		return nil, err
+	}
+	for i, el := range all {
+		g.loops[i].el = el
 	}
 	return g, nil
 }
@@ -112,6 +86,9 @@ func withDefaults(cfg Config) Config {
 	cfg.WriteStall = cmp.Or(cfg.WriteStall, writeStallDefault)
 	cfg.DialsMax = cmp.Or(cfg.DialsMax, 64)
 	cfg.HandshakeTimeout = cmp.Or(cfg.HandshakeTimeout, 10*time.Second) // four round trips of a slow client on a bad line
+	if cfg.Kernel == nil {
+		cfg.Kernel = new(system)
+	}
 	if cfg.Plain == nil {
 		cfg.Plain = func([5]byte) []byte { return nil }
 	}
@@ -119,31 +96,6 @@ func withDefaults(cfg Config) Config {
 		cfg.Panicked = func(any, []byte) {}
 	}
 	return cfg
-}
-
-// findLoops determines gnet's handle of every loop. gnet does not list them, but a connection
-// has its loop, and a new connection goes to the loop with the fewest: so as many socket
-// pairs as loops reach all of them. They stay open as anchors.
-func (g *Group) findLoops() error {
-	for i := range g.loops {
-		ours, theirs, err := pump.Pair()
-		if err != nil {
-			return fmt.Errorf("open socket pair: %w", err)
-		}
-		found := make(chan gnet.EventLoop, 1)
-		if _, err := g.client.EnrollContext(ours, found); err != nil {
-			_ = theirs.Close()
-			return fmt.Errorf("enroll socket pair: %w", err)
-		}
-		l := g.loops[i]
-		l.el, l.anchor = <-found, theirs
-		for _, other := range g.loops[:i] {
-			if other.el == l.el {
-				return errors.New("find event loops: one was found twice")
-			}
-		}
-	}
-	return nil
 }
 
 // Loops returns the loops, by index. The slice must not be changed.
@@ -181,12 +133,8 @@ func (g *Group) Stop() {
 	g.dialer.stop()
 	g.pumps.Refuse()
 	g.dialer.ended.Wait()
-	g.clock.stop()
 	var closed sync.WaitGroup
 	for _, l := range g.loops {
-		if l.el == nil {
-			continue
-		}
 		closed.Add(1)
 		l.Post(func(time.Time) {
 			l.Each(func(c *Conn, _ Handler) { c.Close() })
@@ -195,12 +143,7 @@ func (g *Group) Stop() {
 	}
 	pump.Await(&closed, stopMax)
 	g.pumps.Stop()
-	_ = g.client.Stop()
-	for _, l := range g.loops {
-		if l.anchor != nil {
-			_ = l.anchor.Close()
-		}
-	}
+	g.cfg.Kernel.Stop()
 }
 
 // stopMax bounds how long Stop waits for a loop to close its connections. A loop that ended
@@ -240,6 +183,21 @@ func (c *Conn) enroll(nc net.Conn) (*registration, error) {
 	}
 	e.res = res
 	return e, nil
+}
+
+// rejoin passes a descriptor to c's loop and takes it over, even if it fails, except with ENOTCONN.
+// Conn.opened or Conn.failed follows.
+func (c *Conn) rejoin(fd int) error {
+	nc, err := c.loop.kernel.Conn(fd)
+	if err != nil {
+		return err
+	}
+	e, err := c.enroll(nc)
+	if err != nil {
+		return err
+	}
+	go e.await()
+	return nil
 }
 
 // await waits until the socket is in the loop, or could not be taken into it. It must not be

@@ -2,7 +2,6 @@ package loop
 
 import (
 	"context"
-	"net"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -23,8 +22,7 @@ type Loop struct {
 	g      *Group
 	index  int
 	el     gnet.EventLoop
-	kernel kernel
-	anchor net.Conn
+	kernel Kernel
 	epoch  time.Time
 
 	now     time.Time    // of the turn
@@ -50,8 +48,8 @@ type Loop struct {
 	run    gnet.Runnable         // l.turn
 }
 
-func newLoop(g *Group, index int) *Loop {
-	l := &Loop{g: g, index: index, kernel: system{}, deadlines: deadline.New[*Conn](deadlineStep),
+func newLoop(g *Group, index int, epoch time.Time) *Loop {
+	l := &Loop{g: g, index: index, kernel: g.cfg.Kernel, epoch: epoch, deadlines: deadline.New[*Conn](deadlineStep),
 		coarseAt: never, watchAt: never, armed: never}
 	l.run = gnet.RunnableFunc(l.turn)
 	return l
@@ -117,13 +115,13 @@ func (l *Loop) runPosted(now time.Time) {
 // since converts t to the loop's time, which starts with the Group.
 func (l *Loop) since(t time.Time) time.Duration { return t.Sub(l.epoch) }
 
-// rearm sets the clock to when this loop has something to do next, if that is earlier than the
+// rearm sets the timer to when this loop has something to do next, if that is earlier than the
 // time set.
 func (l *Loop) rearm() {
 	next := min(l.coarseAt, l.watchAt, l.alarms.next())
 	if next < l.armed {
 		l.armed = next
-		l.g.clock.set(l.index, next)
+		l.kernel.SetTimer(l.index, l.epoch.Add(next))
 	}
 }
 

@@ -34,7 +34,7 @@ func (c *Conn) pause() {
 
 // resume enrols the socket of a paused connection again; opened follows.
 func (c *Conn) resume() {
-	err := c.loop.kernel.enroll(c, c.fd)
+	err := c.rejoin(c.fd)
 	if err == unix.ENOTCONN {
 		c.peerLeft(unix.ECONNRESET)
 		return

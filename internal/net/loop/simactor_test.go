@@ -1,10 +1,23 @@
 package loop
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"time"
+
+	"weir/internal/net/loop/looptest"
 )
+
+// simBytes returns n bytes of a stream from the given one on. All streams are the same, so that what
+// is lost or twice is seen.
+func simBytes(from, n int) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte((from + i) ^ (from+i)>>8)
+	}
+	return b
+}
 
 // A simActor is both ends of one connection: its Handler, and its peer.
 //
@@ -13,10 +26,12 @@ type simActor struct {
 	w     *simWorld
 	name  int
 	c     *Conn
-	s     *simSocket
-	log   []string
+	s     *looptest.Socket
+	log   looptest.History
 	pace  time.Duration
 	ender bool
+
+	accepted bool // not dialled
 
 	// The Handler's.
 	made, inside, told bool
@@ -29,14 +44,14 @@ type simActor struct {
 
 	// The peer's.
 	toSend  int
+	arrived int       // bytes sent
+	taken   int       // bytes taken
 	deaf    bool      // it takes nothing any more
 	takenAt time.Time // when it last took something
-	lostAt  time.Time // when it reset the connection
-	faulty  bool      // a system call has failed
 }
 
 func (a *simActor) note(format string, args ...any) {
-	a.log = append(a.log, fmt.Sprintf("  %v ", time.Since(a.w.l.epoch))+fmt.Sprintf(format, args...))
+	a.log.Note(a.w.Now(), fmt.Sprintf(format, args...), 0, "")
 }
 
 func (a *simActor) law(holds bool, format string, args ...any) {
@@ -46,8 +61,9 @@ func (a *simActor) law(holds bool, format string, args ...any) {
 }
 
 // accept makes the Handler; it may refuse.
-func (a *simActor) accept(time.Time, *Conn) Handler {
-	if a.w.fault(0.03) {
+func (a *simActor) accept(_ time.Time, c *Conn) Handler {
+	a.c = c
+	if a.w.Fault(0.03) {
 		return nil
 	}
 	a.made = true
@@ -61,42 +77,38 @@ func (a *simActor) accept(time.Time, *Conn) Handler {
 // live plans what both ends do.
 func (a *simActor) live() {
 	w := a.w
-	a.toSend, a.lazy = w.IntN(48<<10), w.odds(0.3)
-	w.after(w.within(a.pace), a.send)
-	w.after(w.within(a.pace), a.take)
-	w.after(w.within(2*time.Second), a.work)
-	if w.odds(0.4) {
-		w.after(w.within(3*time.Second), func() { a.deaf = !w.quiet })
+	a.toSend, a.lazy = w.IntN(48<<10), w.Odds(0.3)
+	w.After(w.Within(a.pace), a.send)
+	w.After(w.Within(a.pace), a.take)
+	w.After(w.Within(2*time.Second), a.work)
+	if w.Odds(0.4) {
+		w.After(w.Within(3*time.Second), func() { a.deaf = !w.Quiet })
 	}
-	if w.odds(0.2) {
-		w.after(w.within(3*time.Second), a.breakOff)
+	if w.Odds(0.2) {
+		w.After(w.Within(3*time.Second), a.breakOff)
 	}
 }
 
 // breakOff resets the connection.
 func (a *simActor) breakOff() {
-	if !a.w.quiet && !a.s.closed {
-		a.s.reset()
+	if !a.w.Quiet {
+		a.s.Reset()
 	}
 }
 
 // send sends a piece, and in the end ends in one of many ways.
 func (a *simActor) send() {
 	w, s := a.w, a.s
-	if s.closed || s.rst || s.fin {
+	if s.Closed || !s.Lost.IsZero() || s.Ended {
 		return
 	}
-	if n := min(1+w.IntN(8<<10), simBuffer-len(s.in), a.toSend); n > 0 {
-		for range n {
-			s.in = append(s.in, simByte(s.arrived))
-			s.arrived++
-		}
+	if n := min(1+w.IntN(8<<10), s.Room(), a.toSend); n > 0 {
+		s.Send(simBytes(a.arrived, n))
+		a.arrived += n
 		a.toSend -= n
-		a.note("the peer sends %d", n)
-		s.changed()
 	}
 	if a.toSend > 0 {
-		w.after(w.within(a.pace), a.send)
+		w.After(w.Within(a.pace), a.send)
 		return
 	}
 	switch w.IntN(8) {
@@ -112,43 +124,44 @@ func (a *simActor) send() {
 // finish half closes, or closes.
 func (a *simActor) finish(whole bool) {
 	w, s := a.w, a.s
-	a.note("the peer ends, closes %v", whole)
-	s.fin, s.gone = true, whole
-	s.changed()
-	switch {
-	case whole && s.written > s.taken:
-		s.reset()
-	case w.odds(0.4):
-		w.after(w.within(3*time.Second), a.breakOff)
+	if whole {
+		s.Close()
+	} else {
+		s.End()
+	}
+	if s.Lost.IsZero() && w.Odds(0.4) {
+		w.After(w.Within(3*time.Second), a.breakOff)
 	}
 }
 
 // take takes a piece of what was written.
 func (a *simActor) take() {
 	w, s := a.w, a.s
-	if s.rst || s.gone || s.closed && (s.resets || s.taken == s.written) {
+	if !s.Lost.IsZero() || s.Gone || s.Closed && (s.Cut || a.taken == s.Written) {
 		return
 	}
-	if n := s.written - s.taken; n > 0 && !a.deaf {
-		s.taken += min(n, 1+w.IntN(6<<10))
+	if s.Sent() > 0 && !a.deaf {
+		b := s.Receive(1 + w.IntN(6<<10))
+		a.law(bytes.Equal(b, simBytes(a.taken, len(b))), "of what is written, bytes from %d on are others", a.taken)
+		a.taken += len(b)
 		a.takenAt = time.Now()
 	}
-	w.after(w.within(a.pace), a.take)
+	w.After(w.Within(a.pace), a.take)
 }
 
 // work has the Handler do something by itself, now and then.
 func (a *simActor) work() {
-	if a.closes > 0 || a.w.quiet {
+	if a.closes > 0 || a.w.Quiet {
 		return
 	}
 	a.w.l.Post(func(time.Time) { a.act(1) })
-	a.w.after(a.w.within(2*time.Second), a.work)
+	a.w.After(a.w.Within(2*time.Second), a.work)
 }
 
 // act does something to the Conn with a chance of p.
 func (a *simActor) act(p float64) {
 	w, c := a.w, a.c
-	if !a.made || a.closes > 0 || w.quiet || !w.odds(p) {
+	if !a.made || a.closes > 0 || w.Quiet || !w.Odds(p) {
 		return
 	}
 	switch n := w.IntN(100); {
@@ -157,24 +170,21 @@ func (a *simActor) act(p float64) {
 	case n < 65:
 		a.pump()
 	case n < 75:
-		c.SetDeadline(c.loop.now.Add(w.within(time.Second)))
+		c.SetDeadline(c.loop.now.Add(w.Within(time.Second)))
 	case n < 80:
-		c.SetDuplex(w.odds(0.8))
+		c.SetDuplex(w.Odds(0.8))
 	case n < 85:
 		a.note("CloseWrite")
 		c.CloseWrite()
 	default:
-		for again := true; again; again = w.odds(0.3) {
+		for again := true; again; again = w.Odds(0.3) {
 			a.end([]ending{endingDrain, endingDrain, endingLinger, endingLinger, endingCut, endingNow, endingReset}[w.IntN(7)])
 		}
 	}
 }
 
 func (a *simActor) write(n int) {
-	b := make([]byte, n)
-	for i := range b {
-		b[i] = simByte(a.wrote + i)
-	}
+	b := simBytes(a.wrote, n)
 	if c := a.c; c.state != stateClosed && a.intent == endingNone && c.sending == sendingOpen {
 		a.wrote += n
 	}
@@ -209,7 +219,7 @@ func (a *simActor) calmDown() {
 		}
 	})
 	for i := range 2 { // finds a reset that nobody else would; the first may cause it
-		a.w.after(time.Duration(1+i)*time.Second, func() {
+		a.w.After(time.Duration(1+i)*time.Second, func() {
 			a.w.l.Post(func(time.Time) {
 				if a.made && a.closes == 0 {
 					a.write(1)
@@ -224,10 +234,10 @@ func (a *simActor) checkTold() {
 	if !a.made || a.closes > 0 {
 		return
 	}
-	a.law(a.s.arrived == a.shown, "%d of %d bytes were shown", a.shown, a.s.arrived)
-	a.law(!a.s.fin || a.told, "the peer has ended, and the Handler does not know")
+	a.law(a.arrived == a.shown, "%d of %d bytes were shown", a.shown, a.arrived)
+	a.law(!a.s.Ended || a.told, "the peer has ended, and the Handler does not know")
 	shut := a.c.sending == sendingShut || a.c.sending == sendingShutting // and nothing tells
-	a.law(!a.s.rst || shut && a.told, "the peer has reset, and the Handler does not know")
+	a.law(a.s.Lost.IsZero() || shut && a.told, "the peer has reset, and the Handler does not know")
 }
 
 // checkBound: a connection that is to end is closed within its bound.
@@ -235,9 +245,9 @@ func (a *simActor) checkBound() {
 	if !a.made || a.closes > 0 {
 		return
 	}
-	late := a.s.brokenAt.Add(simEnrolMax + time.Second)
+	late := a.s.Broken.Add(simEnrolMax + time.Second)
 	mayRead := a.ender && (!a.c.accepted || a.c.duplex) // what is unread is of use without an answer
-	a.law(mayRead || a.s.brokenAt.IsZero() || !time.Now().After(late), "a broken write is not noticed")
+	a.law(mayRead || a.s.Broken.IsZero() || !time.Now().After(late), "a broken write is not noticed")
 	if a.intent == endingNone {
 		return
 	}
@@ -247,7 +257,7 @@ func (a *simActor) checkBound() {
 		since = a.takenAt
 	}
 	bound := since.Add(writeStallDefault + lingerMax + simEnrolMax + time.Second)
-	if lost := a.lostAt; !lost.IsZero() {
+	if lost := a.s.Lost; !lost.IsZero() {
 		if lost.Before(a.intended) {
 			lost = a.intended
 		}
@@ -263,19 +273,19 @@ func (a *simActor) checkClosed(err error) {
 	c, s, w := a.c, a.s, a.w
 	if c.Unacked() {
 		w.tally.Unheard++
-		a.law(s.fin && !c.accepted && s.taken < a.wrote, "unheard, and the peer has taken %d of %d bytes", s.taken, a.wrote)
+		a.law(s.Ended && !c.accepted && a.taken < a.wrote, "unheard, and the peer has taken %d of %d bytes", a.taken, a.wrote)
 	}
 	if a.intent == endingNone {
-		a.law(err != nil || a.faulty || c.ending != endingNone, "closed by nobody's wish, and not by the peer: %v", err)
-		a.law(err != io.EOF || s.fin, "told of an end that did not come")
+		a.law(err != nil || s.Faulty || c.ending != endingNone, "closed by nobody's wish, and not by the peer: %v", err)
+		a.law(err != io.EOF || s.Ended, "told of an end that did not come")
 		return
 	}
 	a.law(err == nil, "closed as wished, and told %v", err)
 	switch {
-	case a.faulty:
+	case s.Faulty:
 		w.tally.Faulty++
 		return
-	case s.rst || s.gone:
+	case !s.Lost.IsZero() || s.Gone:
 		w.tally.Resets++
 		return
 	}
@@ -285,13 +295,13 @@ func (a *simActor) checkClosed(err error) {
 	}
 	if c.ending >= endingNow && !lingered {
 		a.law(!c.loop.now.Before(a.takenAt.Add(writeStallDefault-2*watchStepMax)),
-			"closed before its time, with %d of %d bytes sent", s.written, a.wrote)
+			"closed before its time, with %d of %d bytes sent", s.Written, a.wrote)
 		return
 	}
-	a.law(s.written == a.wrote, "closed with %d of %d bytes sent", s.written, a.wrote)
+	a.law(s.Written == a.wrote, "closed with %d of %d bytes sent", s.Written, a.wrote)
 	if a.intent == endingLinger {
 		enough := lingered && !c.loop.now.Before(c.lingerEnd.Add(lingerIdleMax-lingerMax))
-		a.law(!s.resets || enough, "a reset overtakes the answer")
+		a.law(!s.Cut || enough, "a reset overtakes the answer")
 	}
 	w.tally.Clean++
 }
@@ -311,26 +321,22 @@ func (h simHandler) Data(_ time.Time, b []byte) int {
 	a.law(a.intent == endingNone, "Data comes to a Handler that has closed")
 	a.law(!a.c.accepted || a.c.duplex || a.c.Unsent() <= w.g.cfg.OutboundMax, "shown more while %d bytes are unsent",
 		a.c.Unsent())
-	for i, c := range b {
-		if c != simByte(a.shown+i) || a.shown+i >= a.s.arrived {
-			a.law(false, "byte %d that is shown is another", a.shown+i)
-			break
-		}
-	}
+	a.law(a.shown+len(b) <= a.arrived && bytes.Equal(b, simBytes(a.shown, len(b))),
+		"of what is shown, bytes from %d on are others", a.shown)
 	n := len(b)
-	if !w.quiet {
+	if !w.Quiet {
 		n = []int{n, n, n, w.IntN(n + 1), 0}[w.IntN(5)]
-		if a.lazy && w.odds(0.8) {
+		if a.lazy && w.Odds(0.8) {
 			n = 0
 		}
 	}
 	a.pumped = false
-	if a.holds = n < len(b); a.holds && (!a.lazy || w.odds(0.2)) {
-		w.after(w.within(time.Second), func() { w.l.Post(func(time.Time) { a.pump() }) })
+	if a.holds = n < len(b); a.holds && (!a.lazy || w.Odds(0.2)) {
+		w.After(w.Within(time.Second), func() { w.l.Post(func(time.Time) { a.pump() }) })
 	}
 	a.note("is shown %d, takes %d", len(b), n)
 	a.shown += n
-	if w.fault(0.002) {
+	if w.Fault(0.002) {
 		a.intent, a.intended = endingNow, a.c.loop.now
 		panic("a Handler panics")
 	}
@@ -365,8 +371,8 @@ func (h simEnder) End(_ time.Time, unread int) {
 	a.called("End")
 	a.law(!a.told, "the end is told twice")
 	a.law(a.intent == endingNone, "End comes to a Handler that has closed")
-	a.law(a.s.fin && unread == a.s.arrived-a.shown, "the end is told with %d bytes unread of %d shown of %d", unread,
-		a.shown, a.s.arrived)
+	a.law(a.s.Ended && unread == a.arrived-a.shown, "the end is told with %d bytes unread of %d shown of %d", unread,
+		a.shown, a.arrived)
 	a.law(unread == 0 || !a.pumped, "the end is told before what is unread is shown again")
 	a.told = unread == 0
 	if a.told {

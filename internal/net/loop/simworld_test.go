@@ -1,17 +1,22 @@
 package loop
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"weir/internal/timing/agenda"
+	"weir/internal/net/loop/looptest"
 )
+
+// simEnrolMax bounds how long a socket is on its way into the loop.
+const simEnrolMax = 300 * time.Millisecond
 
 var (
 	simSeed   = flag.Uint64("sim-seed", 0, "the one world that TestConnections simulates; 0: many")
@@ -31,10 +36,11 @@ func TestConnections(t *testing.T) {
 	var sum simTally
 	for seed := first; seed <= last && !t.Failed(); seed++ {
 		synctest.Test(t, func(t *testing.T) {
-			w := newSimWorld(seed)
+			w := newSimWorld(t, seed)
 			w.run()
+			w.Await(w.stop)
 			if w.err != nil {
-				t.Errorf("%v\nagain: go test ./internal/loop -run Connections -sim-seed %d", w.err, seed)
+				t.Errorf("%v\nagain: go test ./internal/net/loop -run Connections -sim-seed %d", w.err, seed)
 			}
 			sum.add(&w.tally)
 		})
@@ -62,37 +68,49 @@ func (s *simTally) add(o *simTally) {
 	s.Unheard += o.Unheard
 }
 
-// A simWorld is one loop with its connections, its kernel and its gnet.
+// A simWorld is one loop with its connections, on a simulated kernel.
 //
 // Owned by the test's goroutine.
 type simWorld struct {
-	*rand.Rand
+	*looptest.Kernel
 	g      *Group
 	l      *Loop
-	events *events
-	agenda agenda.Agenda[time.Duration, func()] // by the time since the loop's epoch
-
-	quiet bool // nothing fails any more
-	err   error
-	tally simTally
-
-	files  map[int]*simSocket
-	polled map[int]*simConn
-	lastFD int
+	ln     *looptest.Listener
+	stop   func()
+	err    error
+	tally  simTally
 	actors []*simActor
 }
 
-func newSimWorld(seed uint64) *simWorld {
-	w := &simWorld{Rand: rand.New(rand.NewPCG(seed, 1)), files: make(map[int]*simSocket), polled: make(map[int]*simConn)}
-	w.g = &Group{cfg: withDefaults(Config{Loops: 1, InboundMax: 4 << 10, OutboundMax: 4 << 10})}
-	w.g.places.Begin(1000)
-	w.g.clients.Most = 1000
-	w.l = newLoop(w.g, 0)
-	w.l.kernel, w.l.el, w.l.epoch = w, simEngine{w: w}, time.Now()
-	w.g.loops = []*Loop{w.l}
-	// A closed clock notes what is due and touches no timer.
-	w.g.clock = &clock{epoch: w.l.epoch, due: []time.Duration{never}, closed: true}
-	w.events = new(events)
+func newSimWorld(t *testing.T, seed uint64) *simWorld {
+	w := &simWorld{Kernel: looptest.NewKernel(rand.New(rand.NewPCG(seed, 1)))}
+	w.Faults, w.EnrolMax = 0.05, simEnrolMax
+	w.Failed = func(h *looptest.History, format string, args ...any) {
+		for _, a := range w.actors {
+			if &a.log == h {
+				w.failed(a, format, args...)
+			}
+		}
+		w.failed(nil, format, args...)
+	}
+	w.Reach = func(addr string) (*looptest.Socket, time.Duration, error) {
+		i, err := strconv.Atoi(strings.TrimSuffix(addr, ":80"))
+		return w.actors[i-1].s, 0, err
+	}
+	var err error
+	if w.g, err = Start(Config{Loops: 1, InboundMax: 4 << 10, OutboundMax: 4 << 10, ConnectionsMax: 1000,
+		PerAddressMax: 1000, Kernel: w.Kernel}); err != nil {
+		t.Fatal(err)
+	}
+	w.l = w.g.loops[0]
+	w.ln = w.NewListener()
+	ln := w.g.Serve(w.ln, nil, func(now time.Time, c *Conn) Handler {
+		return w.actors[c.Remote().Port()-1].accept(now, c)
+	})
+	w.stop = func() {
+		ln.Close()
+		w.g.Stop()
+	}
 	return w
 }
 
@@ -100,46 +118,47 @@ func newSimWorld(seed uint64) *simWorld {
 // what it missed, and ended.
 func (w *simWorld) run() {
 	for range 1 + w.IntN(6) {
-		w.after(w.within(time.Second), w.connect)
+		w.After(w.Within(time.Second), w.connect)
 	}
-	w.until(time.Now().Add(w.within(40 * time.Second)))
-	w.quiet = true
+	w.until(w.Within(40 * time.Second))
+	w.Quiet = true
 	w.each(func(a *simActor) { a.calmDown() })
-	w.until(time.Now().Add(writeStallDefault + lingerMax + time.Second))
+	w.until(writeStallDefault + lingerMax + time.Second)
 	w.each(func(a *simActor) { a.checkTold() })
-	w.each(func(a *simActor) { w.l.Post(func(time.Time) { a.end(endingLinger) }) })
-	w.until(time.Now().Add(writeStallDefault + lingerMax + time.Second))
-	w.checkEmpty()
+	w.each(func(a *simActor) {
+		w.l.Post(func(time.Time) {
+			if a.c != nil {
+				a.end(endingLinger)
+			}
+		})
+	})
+	w.until(writeStallDefault + lingerMax + time.Second)
+	if w.err == nil {
+		w.checkEmpty()
+	}
 	w.tally.Paused, w.tally.Stalled = int(w.g.stats.Paused.Load()), int(w.g.stats.Stalled.Load())
 	w.tally.Panics = int(w.g.stats.Panics.Load())
 }
 
 // connect accepts a connection, as a Listener does, or dials one.
 func (w *simWorld) connect() {
-	a := &simActor{w: w, name: len(w.actors) + 1, s: &simSocket{}, ender: w.odds(0.7),
+	a := &simActor{w: w, name: len(w.actors) + 1, ender: w.Odds(0.7), accepted: w.Odds(0.7),
 		pace: time.Duration(1+w.IntN(100)) * time.Millisecond}
-	a.s.actor = a
+	addr := netip.AddrFrom4([4]byte{10, 0, 0, byte(w.IntN(2))})
+	a.s = w.NewSocket(netip.AddrPortFrom(addr, uint16(a.name)), &a.log)
 	w.actors = append(w.actors, a)
 	w.tally.Conns++
-	c := newConn(w.l)
-	c.remote = netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 0, byte(w.IntN(2))}), 1)
-	a.c = c
-	if w.odds(0.7) {
-		if !w.g.admit(c.remote.Addr()) {
-			w.failed(a, "a place is missing")
-		}
-		w.l.open.Add(1)
-		c.accepted, c.accept = true, a.accept
+	if a.accepted {
+		w.ln.Connect(a.s)
 	} else {
-		c.dialled = func(now time.Time, c *Conn, err error) Handler {
-			if err != nil {
-				return nil
-			}
-			return a.accept(now, c)
-		}
-	}
-	if err := w.enroll(c, w.open(a.s)); err != nil {
-		w.l.Post(func(now time.Time) { c.failed(now, err) })
+		w.l.Post(func(time.Time) {
+			w.l.Dial(strconv.Itoa(a.name)+":80", 0, nil, func(now time.Time, c *Conn, err error) Handler {
+				if err != nil {
+					return nil
+				}
+				return a.accept(now, c)
+			})
+		})
 	}
 	a.live()
 }
@@ -150,88 +169,69 @@ func (w *simWorld) each(f func(*simActor)) {
 	}
 }
 
-func (w *simWorld) odds(p float64) bool { return w.Float64() < p }
-
-// fault is true with a chance of p, while faults happen.
-func (w *simWorld) fault(p float64) bool { return !w.quiet && w.odds(p) }
-
-func (w *simWorld) within(d time.Duration) time.Duration {
-	return time.Duration(w.Int64N(int64(d) + 1))
-}
-
-// until has everything happen that is due before a time.
-func (w *simWorld) until(end time.Time) {
-	for w.err == nil {
-		at := w.l.epoch.Add(min(w.g.clock.due[0], time.Hour))
-		timer := w.agenda.Len() == 0 || at.Before(w.l.epoch.Add(w.agenda.First()))
-		if !timer {
-			at = w.l.epoch.Add(w.agenda.First())
-		}
-		if at.After(end) {
-			time.Sleep(time.Until(end))
-			return
-		}
-		time.Sleep(time.Until(at))
-		if timer {
-			w.g.clock.due[0] = never
-			w.l.wake()
-		} else {
-			_, do := w.agenda.Next()
-			do()
-		}
+// until has everything happen for a time.
+func (w *simWorld) until(d time.Duration) {
+	over := false
+	w.After(d, func() { over = true })
+	for w.err == nil && !over {
+		w.Step()
 		w.check()
 	}
 }
-
-func (w *simWorld) after(d time.Duration, do func()) { w.agenda.Add(time.Since(w.l.epoch)+d, do) }
 
 // failed notes the first law that is broken.
 func (w *simWorld) failed(a *simActor, format string, args ...any) {
 	if w.err != nil {
 		return
 	}
-	text := fmt.Sprintf("at %v: ", time.Since(w.l.epoch)) + fmt.Sprintf(format, args...)
-	if a != nil {
-		text += fmt.Sprintf("\nconnection %d: state %d, ending %d, peer %d, sending %d, unsent %d, unread %d\n%s",
-			a.name, a.c.state, a.c.ending, a.c.peer, a.c.sending, a.c.Unsent(), len(a.c.saved),
-			strings.Join(a.log[max(0, len(a.log)-25):], "\n"))
+	text := fmt.Sprintf("at %v: ", w.Since()) + fmt.Sprintf(format, args...)
+	if a != nil && a.c != nil {
+		text += fmt.Sprintf("\nconnection %d: state %d, ending %d, peer %d, sending %d, unsent %d, unread %d", a.name,
+			a.c.state, a.c.ending, a.c.peer, a.c.sending, a.c.Unsent(), len(a.c.saved))
 	}
-	w.err = fmt.Errorf("%s", text)
+	if a != nil {
+		text += "\n" + a.log.String()
+	}
+	w.err = errors.New(text)
 }
 
 // check holds the laws that are always in force.
 func (w *simWorld) check() {
-	open := int64(0)
+	open, coming := int64(0), int64(0)
 	for _, a := range w.actors {
 		a.checkBound()
-		if a.c.accepted && a.c.state != stateClosed {
+		switch {
+		case !a.accepted:
+		case a.c == nil:
+			coming++ // is accepted, or was refused
+		case a.c.state != stateClosed:
 			open++
 		}
 	}
 	_, counted, _ := w.g.clients.Counted()
-	if got := w.g.stats.Open.Load(); got != open || w.l.open.Load() != open || int64(counted) != open {
-		w.failed(nil, "%d accepted connections are open, counted are %d, %d on the loop, %d by address", open, got,
-			w.l.open.Load(), counted)
+	if got := w.g.stats.Open.Load(); got < open || got > open+coming || w.l.open.Load() != got || int64(counted) != got {
+		w.failed(nil, "%d accepted connections are open, and %d on their way; counted are %d, %d on the loop, %d by address",
+			open, coming, got, w.l.open.Load(), counted)
 	}
 }
 
 // checkEmpty is true of a world in which all connections have ended.
 func (w *simWorld) checkEmpty() {
 	w.each(func(a *simActor) {
-		if a.made && a.closes != 1 || a.c.state != stateClosed {
+		if a.made && a.closes != 1 || a.c != nil && a.c.state != stateClosed {
 			w.failed(a, "at the end Closed was told %d times", a.closes)
 		}
-		if s := a.s; a.intent == endingReset && !s.resets && !s.rst && !s.over() && !a.faulty {
+		if s := a.s; a.intent == endingReset && !s.Cut && s.Lost.IsZero() && !(s.Ended && a.taken == s.Written) &&
+			!s.Faulty {
 			w.failed(a, "an abort is no reset")
 		}
 	})
-	switch l := w.l; {
-	case len(w.files) > 0:
-		for fd, s := range w.files {
-			w.failed(s.actor, "descriptor %d is left open", fd)
-		}
-	case len(w.polled) > 0 || len(l.conns) > 0 || len(l.watched) > 0 || len(l.pumps) > 0 || len(l.closing) > 0:
+	w.CheckEmpty()
+	if l := w.l; len(l.conns) > 0 || len(l.watched) > 0 || len(l.pumps) > 0 || len(l.closing) > 0 {
 		w.failed(nil, "the loop still holds connections")
+	}
+	if n := w.g.stats.Open.Load(); n != 0 {
+		w.failed(nil, "%d connections are counted", n)
 	}
 	if _, _, silent := w.g.clients.Counted(); silent > 0 {
 		w.failed(nil, "%d connections still wait for a first byte", silent)
@@ -240,5 +240,3 @@ func (w *simWorld) checkEmpty() {
 		w.failed(nil, "a deadline is left")
 	}
 }
-
-var _ kernel = (*simWorld)(nil)

@@ -92,7 +92,7 @@ func (c *Conn) CloseWrite() {
 func (c *Conn) send(b []byte) int {
 	fd := c.descriptor()
 	for {
-		n, err := c.loop.kernel.write(fd, b)
+		n, err := c.loop.kernel.Write(fd, b)
 		switch err {
 		case nil:
 			c.awaitRoom(n < len(b))
@@ -170,7 +170,7 @@ func (c *Conn) flush() (some bool) {
 	c.dropOut()
 	if c.sending == sendingShutting {
 		c.sending = sendingShut
-		c.loop.kernel.shutdown(c.descriptor())
+		c.loop.kernel.Shutdown(c.descriptor())
 	}
 	return some
 }

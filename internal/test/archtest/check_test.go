@@ -55,7 +55,7 @@ func TestImports(t *testing.T) {
 	f("proxy/http/session", "weir/proxy/limit/limittest", "proxy/limit/limittest is for tests")
 	f("proxy/wire", "weir/proxy/limit/limittest", "proxy/limit/limittest is for tests")
 	f("proxy/wire", "github.com/panjf2000/gnet/v2/pkg/x",
-		"github.com/panjf2000/gnet is imported by internal/net/loop only")
+		"github.com/panjf2000/gnet is imported by internal/net/loop, internal/net/loop/looptest only")
 	f("proxy/store/simredis", "github.com/redis/rueidis", "rueidis is imported by proxy/store/redis only")
 	f("internal/net/http1", "unsafe", "unsafe is imported by internal/net/loop only")
 	f("proxy/limit", "reflect",

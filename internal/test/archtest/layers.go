@@ -35,7 +35,7 @@ var rim = strings.Fields(`
 // onlyIn lists the packages that may import something that no other package may. A foreign path
 // includes everything below it.
 var onlyIn = map[string][]string{
-	"github.com/panjf2000/gnet": {"internal/net/loop"},
+	"github.com/panjf2000/gnet": {"internal/net/loop", "internal/net/loop/looptest"},
 	"github.com/redis/rueidis":  {"proxy/store/redis"},
 	"go.etcd.io/bbolt":          {"proxy/deferred/file"},
 	"github.com/jackc/pgx":      {"bench/limits/postgres", "proxy/store/postgres", "proxy/store/postgres/postgrestest"},

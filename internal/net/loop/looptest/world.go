@@ -7,8 +7,8 @@ import (
 	"weir/internal/timing/agenda"
 )
 
-// Epoch is the time at which every World begins.
-var Epoch = time.Date(2026, 1, 19, 16, 30, 0, 0, time.UTC)
+// Epoch is the time at which every World begins, as do the bubbles of package synctest.
+var Epoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // A World is a simulation of connections and their peers in virtual time, on one goroutine.
 // The same random numbers give the same events.
