@@ -89,3 +89,33 @@ func TestCloseCutDeliversWhatWasWritten(t *testing.T) {
 		testkit.Eventually(t, "it is closed", func() bool { return g.Stats().Open.Load() == 0 })
 	})
 }
+
+// A peer that half closes while it has not read all gets an error after that too, although its end
+// closes gnet's socket.
+func TestCloseCutOfHalfClosed(t *testing.T) {
+	g := start(t, Config{Loops: 1})
+	body := pattern(256 << 10)
+	unsent := make(chan int, 1)
+	ln := listen(t, g, func(_ time.Time, c *Conn) Handler {
+		return &script{data: func(_ time.Time, b []byte) int {
+			c.Write(body)
+			c.CloseCut()
+			unsent <- c.Unsent()
+			return len(b)
+		}}
+	})
+	c := connect(t, ln)
+	_, _ = io.WriteString(c, "x")
+	if n := testkit.Receive(t, unsent, "the end to begin"); n > 0 {
+		t.Fatalf("the system leaves %d bytes, so this tests nothing", n)
+	}
+	_ = c.CloseWrite()
+	for range 2 { // the loop has seen the end of the peer
+		seen := make(chan bool, 1)
+		g.loops[0].Post(func(time.Time) { seen <- true })
+		testkit.Receive(t, seen, "a turn")
+	}
+	if got, err := io.ReadAll(c); !bytes.Equal(got, body) || !errors.Is(err, unix.ECONNRESET) {
+		t.Errorf("the peer reads %d bytes of %d and then %v, want all and a reset", len(got), len(body), err)
+	}
+}

@@ -51,6 +51,9 @@ func (e *events) OnClose(gc gnet.Conn, err error) gnet.Action {
 	now := c.loop.enter()
 	if cause := closeCause(c, err); cause != io.EOF || !c.peerEnds() {
 		c.unacked = cause == io.EOF && !c.accepted && c.secure == nil && c.owes(gc.Fd())
+		if c.cuts() && c.secure == nil {
+			c.loop.kernel.Reset(gc.Fd())
+		}
 		c.sock = nil // gnet closes it
 		c.gone(cause)
 	}

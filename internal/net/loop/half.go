@@ -32,10 +32,10 @@ type HalfCloser interface {
 }
 
 // outlives reports whether the connection outlives the end of its peer: because its Handler is
-// an Ender, or to send unsent bytes.
+// an Ender, or to send unsent bytes, or to see that the peer has them before a reset.
 func (c *Conn) outlives() bool {
 	if c.ending != endingNone {
-		return c.Unsent() > 0
+		return c.Unsent() > 0 || c.ending == endingCut
 	}
 	_, ok := c.handler.(HalfCloser)
 	return ok

@@ -145,7 +145,7 @@ func (w *simWorld) connect() {
 	a := &simActor{w: w, name: len(w.actors) + 1, ender: w.Odds(0.7), accepted: w.Odds(0.7),
 		pace: time.Duration(1+w.IntN(100)) * time.Millisecond}
 	addr := netip.AddrFrom4([4]byte{10, 0, 0, byte(w.IntN(2))})
-	a.s = w.NewSocket(netip.AddrPortFrom(addr, uint16(a.name)), &a.log)
+	a.s = w.NewSocket("peer ", netip.AddrPortFrom(addr, uint16(a.name)), &a.log)
 	w.actors = append(w.actors, a)
 	w.tally.Conns++
 	if a.accepted {
@@ -221,9 +221,9 @@ func (w *simWorld) checkEmpty() {
 		if a.made && a.closes != 1 || a.c != nil && a.c.state != stateClosed {
 			w.failed(a, "at the end Closed was told %d times", a.closes)
 		}
-		if s := a.s; a.intent == endingReset && !s.Cut && s.Lost.IsZero() && !(s.Ended && a.taken == s.Written) &&
-			!s.Faulty {
-			w.failed(a, "an abort is no reset")
+		s, cuts := a.s, a.intent == endingReset || a.intent == endingCut
+		if over := s.Ended && s.Shut && a.taken == s.Written; cuts && !s.Cut && s.Lost.IsZero() && !over && !s.Faulty {
+			w.failed(a, "an abort or a cut is no reset")
 		}
 	})
 	w.CheckEmpty()

@@ -170,7 +170,7 @@ func (e *engine) Enroll(ctx context.Context, nc net.Conn) (<-chan gnet.Registere
 			from.s.note("is in the loop", e.index, "")
 			k.calls(func() { k.handler.OnOpen(gc) })
 			k.late = append(k.late, func() { res <- gnet.RegisteredResult{Conn: gc} })
-			k.poll(gc)
+			from.s.changed()
 		})
 	})
 	return res, nil

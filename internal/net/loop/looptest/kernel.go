@@ -74,7 +74,12 @@ func (k *Kernel) Now() time.Time { return time.Now() }
 func (k *Kernel) Since() time.Duration { return time.Since(k.epoch) }
 
 // Events returns the number of future events.
-func (k *Kernel) Events() int { return k.agenda.Len() }
+func (k *Kernel) Events() int {
+	synctest.Wait()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.agenda.Len() + len(k.inbox)
+}
 
 // Step waits for the next event and handles it.
 func (k *Kernel) Step() {
@@ -185,7 +190,7 @@ func (k *Kernel) socket(fd int) *Socket {
 	s := k.files[fd]
 	if s == nil {
 		k.Failed(nil, "descriptor %d is used, which is not open", fd)
-		s = k.NewSocket(netip.AddrPort{}, nil)
+		s = k.NewSocket("", netip.AddrPort{}, nil)
 		s.Lost = k.Now()
 	}
 	return s

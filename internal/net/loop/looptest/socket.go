@@ -15,6 +15,7 @@ const Buffer = 8 << 10
 // Owned by its Kernel; the exported fields that its comments do not mention may only be read.
 type Socket struct {
 	ID   int
+	side string         // begins the notes of what happens
 	Addr netip.AddrPort // of the peer
 	Peer Peer           // must be set before the first event
 	Log  *History       // may be set
@@ -25,26 +26,28 @@ type Socket struct {
 	Gone   bool      // it receives no more either: the Group's bytes are answered by a reset
 	Lost   time.Time // when the peer reset the connection; zero: it has not
 	Broken time.Time // when a write of the Group failed because of that
+	Shut   bool      // the Group has half closed it
 	Closed bool      // the Group has closed it,
 	Cut    bool      // and the peer was reset
 	Faulty bool      // a system call about it has failed
 
-	k      *Kernel
-	given  int    // bytes that the peer has received
-	in     []byte // sent to the Group and not read
-	out    []byte // written by the Group and not received by the peer
-	finOut bool   // the Group has half closed
-	abort  bool   // its close is to be a reset
-	files  int    // its descriptors
-	conn   *conn  // while it is in a loop
+	k     *Kernel
+	given int    // bytes that the peer has received
+	in    []byte // sent to the Group and not read
+	out   []byte // written by the Group and not received by the peer
+	abort bool   // its close is to be a reset
+	files int    // its descriptors
+	conn  *conn  // while it is in a loop
 }
 
-// NewSocket returns a socket for Connect, or for the result of Reach.
-func (k *Kernel) NewSocket(addr netip.AddrPort, log *History) *Socket {
-	return &Socket{k: k, ID: k.Serial(), Addr: addr, Log: log}
+// NewSocket returns a socket for Connect, or for the result of Reach. side begins what is noted of it.
+func (k *Kernel) NewSocket(side string, addr netip.AddrPort, log *History) *Socket {
+	return &Socket{k: k, ID: k.Serial(), side: side, Addr: addr, Log: log}
 }
 
-func (s *Socket) note(what string, n int, text string) { s.Log.Note(s.k.Now(), what, int64(n), text) }
+func (s *Socket) note(what string, n int, text string) {
+	s.Log.Note(s.k.Now(), s.side+what, int64(n), text)
+}
 
 func (s *Socket) wake() {
 	if s.Peer != nil {
@@ -75,7 +78,7 @@ func (s *Socket) Send(b []byte) {
 	if s.Ended || !s.Lost.IsZero() {
 		return
 	}
-	s.note("peer sends", len(b), "")
+	s.note("sends", len(b), "")
 	s.in = append(s.in, b...)
 	s.changed()
 }
@@ -94,7 +97,7 @@ func (s *Socket) End() {
 	if s.Ended || !s.Lost.IsZero() {
 		return
 	}
-	s.note("peer ends", 0, "")
+	s.note("ends", 0, "")
 	s.Ended = true
 	s.changed()
 }
@@ -112,7 +115,7 @@ func (s *Socket) Close() {
 func (s *Socket) Reset() {
 	if s.Lost.IsZero() && !s.Closed {
 		s.Lost, s.out = s.k.Now(), nil
-		s.note("peer resets", 0, "")
+		s.note("resets", 0, "")
 	}
 	s.changed()
 }
@@ -122,17 +125,19 @@ func (s *Socket) Over() (ended, reset bool) {
 	if s.Cut || !s.Lost.IsZero() {
 		return true, true
 	}
-	return len(s.out) == 0 && (s.Closed || s.finOut), false
+	return len(s.out) == 0 && (s.Closed || s.Shut), false
 }
 
 // cut resets the peer: what it has not received is lost.
 func (s *Socket) cut() {
-	s.Cut, s.out = true, nil
-	s.wake()
+	if !s.Cut {
+		s.Cut, s.out = true, nil
+		s.wake()
+	}
 }
 
 // over: both sides have ended, and have what the other has sent.
-func (s *Socket) over() bool { return s.Ended && s.finOut && s.given == s.Written }
+func (s *Socket) over() bool { return s.Ended && s.Shut && s.given == s.Written }
 
 // changed has the loop look at the socket.
 func (s *Socket) changed() {
@@ -150,7 +155,7 @@ func (k *Kernel) Write(fd int, b []byte) (int, error) {
 	case !s.Lost.IsZero():
 		s.Broken = k.Now()
 		return 0, unix.EPIPE
-	case s.finOut:
+	case s.Shut:
 		k.Failed(s.Log, "writes after the half close")
 		return 0, unix.EPIPE
 	}
@@ -204,7 +209,7 @@ func (k *Kernel) Unacked(fd int) int {
 // Shutdown is described at loop.Kernel.
 func (k *Kernel) Shutdown(fd int) {
 	s := k.socket(fd)
-	s.finOut = true
+	s.Shut = true
 	s.wake()
 }
 
@@ -219,7 +224,7 @@ func (k *Kernel) Close(fd int) {
 		return
 	}
 	s.Closed = true
-	s.note("closed, unread", len(s.in), "")
+	s.note("is closed, unread", len(s.in), "")
 	if !s.over() && (s.abort || len(s.in) > 0) {
 		s.cut()
 	}
