@@ -53,6 +53,7 @@ type Config struct {
 	Targets        []*roster.Target
 	Roster         roster.Config // Start fills in Loops and Log
 	Balance        upstream.Balance
+	Seed           uint64  // of the choice of targets; 0: at random
 	TargetConnsMax int     // connections to each target over all loops; each loop has at least one
 	StreamShare    float64 // share of TargetConnsMax that tunnels and streams may take
 	Gate           gates.Settings
@@ -282,7 +283,7 @@ func newLoopServer(f *Server, l *loop.Loop, connsPerTarget int) *loopServer {
 		s.sheds = report.NewMemory[report.Shed](f.cfg.DecisionsPerLoop)
 	}
 	s.targets = upstream.NewGroup(f.cfg.Balance, probeMax, inFlightOf,
-		rand.New(rand.NewPCG(uint64(l.Index()), rand.Uint64())))
+		rand.New(rand.NewPCG(uint64(l.Index()), cmp.Or(f.cfg.Seed, rand.Uint64()))))
 	s.targets.Bound((*target).room)
 	s.line = upstream.NewLine[occupant](s.waitersMax, s.look)
 	s.line.Waits(f.cfg.Gate.WaitMax, cmp.Or(f.cfg.Gate.SLO, upstream.Tolerable))

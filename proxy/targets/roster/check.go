@@ -62,12 +62,19 @@ func eachAtOnce[T any](items []T, do func(T)) {
 	all.Wait()
 }
 
+// A DialFunc connects like net.Dialer.DialContext.
+type DialFunc func(ctx context.Context, network, addr string) (net.Conn, error)
+
 // connects reports whether a target accepts a connection. If so it notifies every loop.
 func (l *List) connects(spec *Target) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
 	defer cancel()
-	dial := new(net.Dialer).DialContext
-	if spec.Secure != nil {
+	dial := l.cfg.Dial
+	switch {
+	case dial != nil:
+	case spec.Secure == nil:
+		dial = new(net.Dialer).DialContext
+	default:
 		dial = (&tls.Dialer{Config: spec.Secure}).DialContext
 	}
 	c, err := dial(ctx, "tcp", spec.Addr)

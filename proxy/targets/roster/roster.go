@@ -31,6 +31,7 @@ type Config struct {
 	CheckInterval  time.Duration // between two checks
 	LookupInterval time.Duration // between two lookups of the targets' names; 0: each connect looks names up
 	Lookup         LookupFunc    // nil: the system's resolver
+	Dial           DialFunc      // of probes, without TLS; nil: the system's
 	Reachable      func(bool)    // called once a second with whether any target can be reached; may be nil
 }
 

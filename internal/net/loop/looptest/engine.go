@@ -98,7 +98,7 @@ func (nc *netConn) RemoteAddr() net.Addr { return nc.remote }
 func (nc *netConn) LocalAddr() net.Addr  { return nc.local }
 
 func (nc *netConn) Close() error {
-	nc.k.Later(nc.k.key("close", nc.fd), func() { nc.k.Close(nc.fd) })
+	nc.k.Later(key("close", nc.fd), func() { nc.k.Close(nc.fd) })
 	return nil
 }
 
@@ -154,7 +154,7 @@ type engine struct {
 func (e *engine) Enroll(ctx context.Context, nc net.Conn) (<-chan gnet.RegisteredResult, error) {
 	k, from := e.k, nc.(*netConn)
 	res := make(chan gnet.RegisteredResult, 1)
-	k.Later(k.key("enroll", from.fd), func() {
+	k.Later(key("enroll", from.fd), func() {
 		refused := k.Fault(k.Faults)
 		from.s.Faulty = from.s.Faulty || refused
 		k.After(k.Within(k.EnrolMax), func() {
@@ -179,7 +179,7 @@ func (e *engine) Enroll(ctx context.Context, nc net.Conn) (<-chan gnet.Registere
 // Execute is how a loop is woken.
 func (e *engine) Execute(ctx context.Context, r gnet.Runnable) error {
 	k := e.k
-	k.Later(k.key("execute", e.index), func() {
+	k.Later(key("execute", e.index), func() {
 		k.After(k.Within(100*time.Microsecond), func() {
 			k.calls(func() {
 				if err := r.Run(ctx); err != nil {

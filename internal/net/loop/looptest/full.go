@@ -1,5 +1,5 @@
 // Package looptest supports tests of connections: a Kernel on which a loop.Group runs in virtual time,
-// simulated connections without a Group (World, Conn), and listeners that do not answer.
+// with the peers of its connections, and listeners that do not answer.
 package looptest
 
 import (

@@ -6,6 +6,9 @@ import (
 	"time"
 )
 
+// epoch is the time at which a bubble of package synctest begins.
+var epoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+
 // historyMax is the number of events that a History keeps.
 const historyMax = 50
 
@@ -46,7 +49,7 @@ func (h *History) String() string {
 	fmt.Fprintf(&s, "the last events of %s:", h.Name)
 	for i := max(0, h.n-historyMax); i < h.n; i++ {
 		e := &h.last[i%historyMax]
-		fmt.Fprintf(&s, "\n  %12v  %s %d %s", e.at.Sub(Epoch), e.what, e.n, e.text)
+		fmt.Fprintf(&s, "\n  %12v  %s %d %s", e.at.Sub(epoch), e.what, e.n, e.text)
 	}
 	return s.String()
 }

@@ -196,4 +196,12 @@ func (k *Kernel) socket(fd int) *Socket {
 	return s
 }
 
-func (k *Kernel) key(what string, n int) string { return fmt.Sprintf("%s %8d", what, n) }
+// Poison overwrites bytes that must no longer be used.
+func Poison(b []byte) {
+	for i := range b {
+		b[i] = 0xDD
+	}
+}
+
+// key returns a key of which those of one kind sort like n.
+func key(what string, n int) string { return fmt.Sprintf("%s %8d", what, n) }

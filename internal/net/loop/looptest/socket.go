@@ -10,6 +10,10 @@ import (
 // Buffer is the size of the buffer of a socket for each direction, in bytes.
 const Buffer = 8 << 10
 
+// A Peer is the other end of a Socket. Wake is called when it can send or receive more, or the
+// connection has ended.
+type Peer interface{ Wake() }
+
 // A Socket is a TCP connection of a Group, with both its buffers. Its methods are for the peer.
 //
 // Owned by its Kernel; the exported fields that its comments do not mention may only be read.

@@ -1,4 +1,4 @@
-package sessiontest
+package wiretest
 
 import (
 	"bytes"
@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
 	"weir/internal/net/http1/http1test"
 	"weir/internal/net/loop/looptest"
 )
@@ -34,8 +35,8 @@ const (
 //
 // Owned by its world.
 type service struct {
-	w      *world
-	conn   *looptest.Conn
+	w      *World
+	conn   *looptest.Socket
 	reader http1test.Reader
 	pace   time.Duration
 	awake  bool
@@ -51,12 +52,13 @@ type service struct {
 	begun     bool // the answer was put into out
 	cutAt     int  // the last cutAt bytes of out are not sent; -1: all are sent
 	stalls    bool // at cutAt it stops sending, and keeps the connection open
+	answered  int  // bytes of the current answer that were sent
 	closing   bool // it closes when the answer is sent
 	stopsRead bool // it reads no more
 	announced bool // it has said that it closes
 }
 
-func newService(w *world, c *looptest.Conn) *service {
+func newService(w *World, c *looptest.Socket) *service {
 	sv := &service{w: w, conn: c, pace: w.newPace(), cutAt: -1}
 	sv.reader = http1test.Reader{Sink: sv}
 	return sv
@@ -78,13 +80,13 @@ func (sv *service) step() {
 		return
 	}
 	if n := sv.conn.Sent(); n > 0 && !sv.stopsRead {
-		if err := sv.reader.Feed(sv.conn.Take(sv.w.piece(n))); err != nil {
+		if err := sv.reader.Feed(sv.conn.Receive(sv.w.piece(n))); err != nil {
 			sv.w.failed(sv.conn.Log, "at a target: %v", err)
 			return
 		}
 	}
 	more := sv.send()
-	halfOpen := sv.tunnel && len(sv.out) > 0 && sv.conn.Open()
+	halfOpen := sv.tunnel && len(sv.out) > 0 && !sv.conn.Closed
 	if ended, reset := sv.conn.Over(); ended && !sv.stopsRead && !halfOpen {
 		sv.finish(reset)
 		return
@@ -101,9 +103,10 @@ func (sv *service) Head(h *http1test.Head) error {
 	if r == nil {
 		return fmt.Errorf("an unknown request: %s", h.Line)
 	}
-	sv.conn.Log.Note(sv.w.Now, "target reads request", int64(id), h.Line)
+	sv.conn.Log = &r.caller.front.Log
+	sv.conn.Log.Note(sv.w.Now(), "target reads request", int64(id), h.Line)
 	if sv.r != nil && sv.mishap == adds {
-		sv.conn.Arrive(sv.out) // what it adds comes as the next answer
+		sv.conn.Send(sv.out) // what it adds comes as the next answer
 		sv.hangUp()
 		return nil
 	}
@@ -115,17 +118,20 @@ func (sv *service) Head(h *http1test.Head) error {
 	}
 	if r.logsIn {
 		sv.user = r.caller
-		sv.w.saw("logins")
+		sv.w.Saw("logins")
 	}
-	r.arrivals++
+	if r.arrivals++; r.arrivals > 1 {
+		if err := sv.mayComeAgain(r); err != nil {
+			return err
+		}
+	}
+	r.at = sv
 	codings, length := h.Values("transfer-encoding"), h.Value("content-length")
 	switch {
 	case r.never || !r.asks():
 		return fmt.Errorf("request %d must not go to a target", id)
 	case r.decisions != 1 || !r.allowed:
 		return fmt.Errorf("request %d was not admitted: %d decisions", id, r.decisions)
-	case r.arrivals > 1 && !(r.replayed && r.arrivals == 2):
-		return fmt.Errorf("request %d comes %d times", id, r.arrivals)
 	case h.Method != r.method || h.Value("x-req") != strconv.FormatUint(id, 10) || len(h.Values("host")) != 1:
 		return fmt.Errorf("request %d comes as %+v", id, h)
 	case len(h.Values("x-hop"))+len(h.Values("expect")) > 0:
@@ -139,17 +145,28 @@ func (sv *service) Head(h *http1test.Head) error {
 	return nil
 }
 
+// mayComeAgain judges a request that has come before: its connection has brought no byte of an answer.
+func (sv *service) mayComeAgain(r *request) error {
+	switch {
+	case !r.replayed || r.arrivals > 2:
+		return fmt.Errorf("request %d comes %d times", r.id, r.arrivals)
+	case r.at.answered > 0:
+		return fmt.Errorf("request %d is sent again after %d bytes of answer", r.id, r.at.answered)
+	}
+	return nil
+}
+
 // begin chooses the mishap of the exchange.
 func (sv *service) begin(r *request) {
-	sv.r, sv.reading, sv.got, sv.begun, sv.cutAt, sv.stalls = r, true, 0, false, -1, false
+	sv.r, sv.reading, sv.got, sv.begun, sv.cutAt, sv.stalls, sv.answered = r, true, 0, false, -1, false, 0
 	sv.mishap = fine
-	if sv.w.fault(sv.w.profile.serviceFaults) {
-		if sv.mishap = cuts; sv.w.odds(0.7) {
+	if sv.w.Fault(sv.w.Profile.serviceFaults) {
+		if sv.mishap = cuts; sv.w.Odds(0.7) {
 			sv.mishap = mishap(sv.w.IntN(mishapCount))
 		}
-		sv.conn.Log.Note(sv.w.Now, "target's mishap", int64(sv.mishap), "")
+		sv.conn.Log.Note(sv.w.Now(), "target's mishap", int64(sv.mishap), "")
 	}
-	if r.body > bufferMax && sv.w.fault(sv.w.profile.serviceFaults) {
+	if r.body > bufferMax && sv.w.Fault(sv.w.Profile.serviceFaults) {
 		sv.mishap = []mishap{early, leaves}[sv.w.IntN(2)]
 	}
 	if sv.mishap == early || sv.mishap == leaves {
@@ -183,7 +200,7 @@ func (sv *service) Whole() error {
 		return fmt.Errorf("request %d is complete with %d bytes of %d", sv.r.id, sv.got, sv.r.body)
 	}
 	if sv.got > bufferMax {
-		sv.w.saw("streams")
+		sv.w.Saw("streams")
 	}
 	sv.reading = false
 	if sv.begun {
@@ -237,7 +254,7 @@ func (sv *service) answer() {
 	case departs:
 		sv.closing = true
 	}
-	if sv.w.fault(sv.w.profile.serviceFaults / 4) {
+	if sv.w.Fault(sv.w.Profile.serviceFaults / 4) {
 		sv.cutAt, sv.stalls = 1+sv.w.IntN(len(sv.out)), true
 	}
 	if a.status == 101 && sv.cutAt < 0 && sv.mishap != garbles && sv.mishap != doubles {
@@ -261,7 +278,8 @@ func (sv *service) send() bool {
 		}
 		b := sv.out[:n]
 		sv.out = sv.out[n:]
-		sv.conn.Arrive(b)
+		sv.conn.Send(b)
+		sv.answered += n
 		room -= n
 	}
 	switch {
@@ -282,7 +300,7 @@ func (sv *service) send() bool {
 // cut ends the connection within an answer. If only the close ends the answer, the
 // connection is reset, because otherwise the answer would look complete.
 func (sv *service) cut() {
-	if sv.r.answer.framing == "close" || sv.w.odds(0.5) {
+	if sv.r.answer.framing == "close" || sv.w.Odds(0.5) {
 		sv.conn.Reset()
 		sv.done = true
 		return
@@ -305,14 +323,14 @@ func (sv *service) maybeOver() {
 		return
 	}
 	sv.r, sv.begun = nil, false
-	if !sv.w.fault(sv.w.profile.serviceFaults) {
+	if !sv.w.Fault(sv.w.Profile.serviceFaults) {
 		return
 	}
 	sv.w.After(sv.w.Within(50*time.Millisecond), func() {
 		if sv.r == nil && !sv.done { // no byte of another request was read
-			sv.conn.Log.Note(sv.w.Now, "target leaves between exchanges", 0, "")
-			if sv.w.odds(0.3) {
-				sv.conn.Arrive([]byte("junk"))
+			sv.conn.Log.Note(sv.w.Now(), "target leaves between exchanges", 0, "")
+			if sv.w.Odds(0.3) {
+				sv.conn.Send([]byte("junk"))
 				return
 			}
 			sv.hangUp()
@@ -322,19 +340,21 @@ func (sv *service) maybeOver() {
 
 // hangUp stops sending, and outside a tunnel also reading.
 func (sv *service) hangUp() {
-	if !sv.tunnel {
-		sv.done, sv.closing = true, true
-	}
 	sv.closing, sv.begun = true, false
-	sv.conn.Fin()
+	if sv.tunnel {
+		sv.conn.End()
+		return
+	}
+	sv.done = true
+	sv.conn.Close()
 }
 
 // finish handles the end of what it receives.
 func (sv *service) finish(reset bool) {
 	sv.done = true
-	if sv.tunnel && sv.w.profile.calm && (reset || sv.got != sv.r.answer.up) {
+	if sv.tunnel && sv.w.Profile.calm && (reset || sv.got != sv.r.answer.up) {
 		sv.w.failed(sv.conn.Log, "in a calm world tunnel %d ends after %d of %d bytes of the client", sv.r.id, sv.got,
 			sv.r.answer.up)
 	}
-	sv.conn.Fin()
+	sv.conn.Close()
 }

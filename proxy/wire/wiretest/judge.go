@@ -1,18 +1,15 @@
-package sessiontest
+package wiretest
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 
 	"weir/internal/net/http1/http1test"
-	"weir/internal/net/loop/looptest"
 	"weir/proxy/http/exchange"
 )
 
@@ -33,7 +30,7 @@ func (c *caller) Head(h *http1test.Head) error {
 	if err != nil {
 		return fmt.Errorf("%w: %s", err, h.Line)
 	}
-	c.front.log.Note(c.w.Now, "client reads answer to request", int64(r.id), h.Line)
+	c.front.Log.Note(c.w.Now(), "client reads answer to request", int64(r.id), h.Line)
 	if h.Status < 200 {
 		return c.interim(r, h)
 	}
@@ -90,7 +87,7 @@ func (c *caller) judgeRelayed(r *request, h *http1test.Head, id string) error {
 
 // judgeOwn judges an answer that the proxy made itself.
 func (c *caller) judgeOwn(r *request, h *http1test.Head) error {
-	calm := c.w.profile.calm
+	calm := c.w.Profile.calm
 	status := r.kind.status()
 	ok := false
 	switch h.Status {
@@ -98,7 +95,7 @@ func (c *caller) judgeOwn(r *request, h *http1test.Head) error {
 		ok = r.kept && strings.HasPrefix(h.Value("location"), "/deferred/")
 	case 429:
 		ok = !r.kept && r.asks() && r.decisions > 0 && !r.allowed && !r.storeAway &&
-			strings.HasPrefix(h.Value("x-weir-decision"), "d-")
+			h.Value("x-weir-decision") != ""
 	case 503:
 		ok = !calm
 	case 502, 504:
@@ -145,10 +142,10 @@ func (c *caller) Whole() error {
 	r.continued = true
 	c.Wake()
 	if !c.relayed {
-		c.w.saw("answers of the proxy's own")
+		c.w.Saw("answers of the proxy's own")
 		return nil
 	}
-	c.w.saw("answers of targets")
+	c.w.Saw("answers of targets")
 	size := r.answer.size
 	if r.bodyless() {
 		size = 0
@@ -157,30 +154,23 @@ func (c *caller) Whole() error {
 		return fmt.Errorf("the answer to request %d is complete with %d bytes of %d", r.id, c.got, size)
 	}
 	if size > bufferMax {
-		c.w.saw("streams")
+		c.w.Saw("streams")
 	}
 	return nil
 }
 
 // checkOwn judges a request to an own endpoint and answers it.
-func (f *front) checkOwn(raw []byte) *exchange.Reply {
-	req, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(raw)))
-	if err != nil {
-		f.wrong("an own endpoint cannot read %q: %v", raw, err)
-		return &exchange.Reply{Status: 500}
+func (w *World) checkOwn(req *http.Request, content []byte, err error) *exchange.Reply {
+	id, _ := strconv.ParseUint(req.Header.Get("X-Req"), 10, 64)
+	r := w.requests[id]
+	if err != nil || r == nil || r.kind != own {
+		w.failed(nil, "an own endpoint gets %s %s: %v", req.Method, req.RequestURI, err)
+		return &exchange.Reply{Status: http.StatusInternalServerError}
 	}
-	content, err := io.ReadAll(req.Body)
-	looptest.Poison(raw)
-	id, _ := strconv.ParseUint(req.URL.RawQuery, 10, 64)
-	r := f.w.requests[id]
-	switch {
-	case err != nil || r == nil || r.kind != own:
-		f.wrong("an own endpoint gets %s: %v", req.RequestURI, err)
-		return &exchange.Reply{Status: 500}
-	case req.Method != r.method || req.RequestURI != r.target || !bytes.Equal(content, f.w.up(id, 0, r.body)):
-		f.wrong("request %d: an own endpoint gets %s %s with %d bytes of %d", id, req.Method, req.RequestURI,
+	if req.Method != r.method || req.URL.Path != r.target || !bytes.Equal(content, w.up(id, 0, r.body)) {
+		r.caller.wrong("request %d: an own endpoint gets %s %s with %d bytes of %d", id, req.Method, req.RequestURI,
 			len(content), r.body)
 	}
-	return &exchange.Reply{Status: 200, Fields: [][2]string{{"X-Id", strconv.FormatUint(id, 10)}},
-		Body: f.w.down(id, 0, r.answer.size)}
+	return &exchange.Reply{Status: http.StatusOK, Fields: [][2]string{{"X-Id", strconv.FormatUint(id, 10)}},
+		Body: w.down(id, 0, r.answer.size)}
 }

@@ -1,4 +1,4 @@
-package sessiontest
+package wiretest
 
 import (
 	"slices"
@@ -23,9 +23,9 @@ type segment struct {
 //
 // Owned by its world.
 type caller struct {
-	w     *world
-	conn  *looptest.Conn
-	front *front
+	w     *World
+	conn  *looptest.Socket
+	front *Front
 	plan  []*request
 
 	segments []segment
@@ -50,9 +50,9 @@ type caller struct {
 	hangsUp   bool
 }
 
-func (w *world) newCaller() {
+func (w *World) newCaller() {
 	minor := 1
-	if w.odds(0.15) {
+	if w.Odds(0.15) {
 		minor = 0
 	}
 	c := &caller{w: w, plan: w.plans(minor), pace: w.newPace()}
@@ -60,19 +60,18 @@ func (w *world) newCaller() {
 		r.caller = c
 	}
 	c.reader = http1test.Reader{Sink: c, Response: true}
-	c.faults, c.hangsUp = w.fault(w.profile.callerFaults), w.odds(0.5)
+	c.faults, c.hangsUp = w.Fault(w.Profile.callerFaults), w.Odds(0.5)
 	whole := !slices.ContainsFunc(c.plan, func(r *request) bool { return r.kind == partial }) // all have an answer
-	c.halves = whole && w.odds(0.3)
-	c.front = w.accept(c)
-	c.conn = c.front.conn
+	c.halves = whole && w.Odds(0.3)
+	w.connect(c)
 	c.compose()
 	c.Wake()
 }
 
 // newPace returns the longest time that a peer takes for one piece.
-func (w *world) newPace() time.Duration {
+func (w *World) newPace() time.Duration {
 	paces := []time.Duration{100 * time.Microsecond, time.Millisecond, 10 * time.Millisecond, 60 * time.Millisecond}
-	if w.profile.calm {
+	if w.Profile.calm {
 		paces = paces[:3] // slower ones meet deadlines
 	}
 	return paces[w.IntN(len(paces))]
@@ -80,7 +79,7 @@ func (w *world) newPace() time.Duration {
 
 // compose appends the segments of the plan.
 func (c *caller) compose() {
-	pipelines := c.w.odds(0.5)
+	pipelines := c.w.Odds(0.5)
 	for i, r := range c.plan {
 		head, body := r.bytes(c.w)
 		s := segment{bytes: head, first: r}
@@ -123,8 +122,8 @@ func (c *caller) Wake() {
 }
 
 // piece returns how many of n bytes are passed on at a time: often all, otherwise a part.
-func (w *world) piece(n int) int {
-	if w.odds(0.2) {
+func (w *World) piece(n int) int {
+	if w.Odds(0.2) {
 		return n
 	}
 	return min(n, 1+w.IntN(n/8+24))
@@ -135,13 +134,13 @@ func (c *caller) step() {
 		return
 	}
 	if n := c.conn.Sent(); n > 0 && !c.stopsRead {
-		if err := c.reader.Feed(c.conn.Take(c.w.piece(n))); err != nil {
+		if err := c.reader.Feed(c.conn.Receive(c.w.piece(n))); err != nil {
 			c.wrong("%v", err)
 			return
 		}
 	}
 	more := c.send()
-	halfOpen := c.tunnel && len(c.segments) > 0 && !c.ended && !c.stopsSend && c.conn.Open()
+	halfOpen := c.tunnel && len(c.segments) > 0 && !c.ended && !c.stopsSend && !c.conn.Closed
 	if ended, reset := c.conn.Over(); ended && !c.stopsRead && !halfOpen {
 		c.finish(reset)
 		return
@@ -156,7 +155,7 @@ func (c *caller) step() {
 // misbehaves makes the caller, by chance, reset the connection, half-close it, or stop
 // sending or reading. It reports whether the connection was reset.
 func (c *caller) misbehaves() bool {
-	if !c.faults || !c.w.fault(0.02) {
+	if !c.faults || !c.w.Fault(0.02) {
 		return false
 	}
 	switch c.w.IntN(4) {
@@ -178,7 +177,7 @@ func (c *caller) misbehaves() bool {
 func (c *caller) end() {
 	if !c.ended {
 		c.ended = true
-		c.conn.Fin()
+		c.conn.End()
 	}
 }
 
@@ -198,7 +197,7 @@ func (c *caller) send() bool {
 	if n := min(c.w.piece(len(s.bytes)), room); n > 0 {
 		b := s.bytes[:n]
 		s.bytes = s.bytes[n:]
-		c.conn.Arrive(b)
+		c.conn.Send(b)
 		room -= n
 	}
 	if len(s.bytes) > 0 {
@@ -206,7 +205,7 @@ func (c *caller) send() bool {
 	}
 	tunnel := s.tunnel
 	c.segments = c.segments[1:]
-	if c.faults && c.w.fault(0.2) {
+	if c.faults && c.w.Fault(0.2) {
 		c.w.After(c.w.Within(50*time.Millisecond), c.leave) // probably before the answer
 	}
 	if tunnel && !c.plan[c.answered].callerWaits || len(c.segments) == 0 && c.halves && !tunnel {
@@ -236,7 +235,7 @@ func (c *caller) due(s *segment) bool {
 // finish handles the end of what it receives.
 func (c *caller) finish(reset bool) {
 	c.done = true
-	c.front.log.Note(c.w.Now, "client sees the end", int64(c.answered), "")
+	c.front.Log.Note(c.w.Now(), "client sees the end", int64(c.answered), "")
 	left := c.leaves && !c.tunnel // the caller gave up: an incomplete answer is no fault
 	if c.reader.UntilClose() && !reset && !left {
 		if err := c.reader.Close(); err != nil {
@@ -246,25 +245,23 @@ func (c *caller) finish(reset bool) {
 	if c.reader.InTunnel() {
 		c.endTunnel(reset)
 	} else if !c.reader.Idle() && !left {
-		c.w.saw("answers cut off")
-		if c.w.profile.calm {
+		c.w.Saw("answers cut off")
+		if c.w.Profile.calm {
 			c.wrong("in a calm world an answer is cut off")
 		}
 	}
-	if c.w.profile.calm && !c.closing && !c.tunnel && c.answered < len(c.plan) && !c.plan[c.answered].never {
+	if c.w.Profile.calm && !c.closing && !c.tunnel && c.answered < len(c.plan) && !c.plan[c.answered].never {
 		c.wrong("in a calm world request %d has no answer", c.plan[c.answered].id)
 	}
-	if !reset {
-		c.ended = true
-		c.conn.Fin()
-	}
+	c.ended = true
+	c.conn.Close()
 }
 
 func (c *caller) endTunnel(reset bool) {
 	r := c.plan[c.answered]
-	if c.w.profile.calm && (reset || c.got != r.answer.down) {
+	if c.w.Profile.calm && (reset || c.got != r.answer.down) {
 		c.wrong("in a calm world tunnel %d ends after %d of %d bytes", r.id, c.got, r.answer.down)
 	}
 }
 
-func (c *caller) wrong(format string, args ...any) { c.front.wrong(format, args...) }
+func (c *caller) wrong(format string, args ...any) { c.front.Wrong(format, args...) }

@@ -1,4 +1,4 @@
-package sessiontest
+package wiretest
 
 import (
 	"fmt"
@@ -26,7 +26,8 @@ type request struct {
 	postponed, kept     bool // to be delivered later; stored
 	decisions, outcomes int
 	replayed            bool
-	arrivals            int // at targets
+	arrivals            int      // at targets
+	at                  *service // where it came the last time
 	sent                bool
 	callerWaits         bool // the caller ends the tunnel after the target has
 	targetWaits         bool // the reverse
@@ -68,7 +69,7 @@ func (k kind) status() int {
 }
 
 // size draws the length of a body.
-func (w *world) size() int {
+func (w *World) size() int {
 	switch w.IntN(10) {
 	case 0:
 		return 0
@@ -85,7 +86,7 @@ func (w *world) size() int {
 }
 
 // plans draws what a caller sends.
-func (w *world) plans(minor int) (list []*request) {
+func (w *World) plans(minor int) (list []*request) {
 	for range 1 + w.IntN(8) {
 		r := w.newRequest(minor)
 		list = append(list, r)
@@ -100,72 +101,72 @@ func (w *world) plans(minor int) (list []*request) {
 }
 
 // smuggled returns what follows a malformed request, and must not be read.
-func (w *world) smuggled() *request {
+func (w *World) smuggled() *request {
 	r := w.numbered(1)
 	r.method, r.never = "GET", true
 	return r
 }
 
-func (w *world) numbered(minor int) *request {
+func (w *World) numbered(minor int) *request {
 	id := uint64(len(w.requests) + 1)
 	r := &request{id: id, minor: minor, target: "/x/" + strconv.FormatUint(id, 10)}
 	w.requests[id] = r
-	w.saw("requests")
+	w.Saw("requests")
 	return r
 }
 
-func (w *world) newRequest(minor int) *request {
+func (w *World) newRequest(minor int) *request {
 	r := w.numbered(minor)
 	r.method = []string{"GET", "GET", "GET", "HEAD", "DELETE", "POST", "POST", "PUT", "PATCH", "PURGE"}[w.IntN(10)]
 	if r.method == "POST" || r.method == "PUT" || r.method == "PATCH" {
 		r.body = w.size()
-		r.chunks = minor == 1 && w.odds(0.4)
-		r.expect = minor == 1 && w.odds(0.2)
+		r.chunks = minor == 1 && w.Odds(0.4)
+		r.expect = minor == 1 && w.Odds(0.2)
 	}
 	r.answer = w.newAnswer()
-	r.logsIn = w.odds(0.05)
+	r.logsIn = w.Odds(0.05)
 	switch {
-	case w.odds(0.05):
+	case w.Odds(0.05):
 		w.ownRequest(r)
-	case w.odds(0.05) && minor == 1:
+	case w.Odds(0.05) && minor == 1:
 		r.kind, r.method, r.body, r.chunks, r.expect, r.last = upgrade, "GET", 0, false, false, true
 		r.answer.up, r.answer.down = w.size(), w.size()
-		r.callerWaits = w.odds(0.3)
-		r.targetWaits = !r.callerWaits && w.odds(0.5)
-		if w.odds(0.8) {
+		r.callerWaits = w.Odds(0.3)
+		r.targetWaits = !r.callerWaits && w.Odds(0.5)
+		if w.Odds(0.8) {
 			r.answer.status = 101
 		}
-	case w.odds(0.04):
+	case w.Odds(0.04):
 		w.odd(r)
 	}
 	return r
 }
 
-func (w *world) newAnswer() answer {
+func (w *World) newAnswer() answer {
 	a := answer{status: []int{200, 200, 200, 201, 404, 500, 204, 304}[w.IntN(8)],
 		framing: []string{"length", "length", "chunked", "close"}[w.IntN(4)]}
 	if a.status != 204 && a.status != 304 {
 		a.size = w.size()
 	}
-	if w.odds(0.1) {
+	if w.Odds(0.1) {
 		a.interims = 1 + w.IntN(3)
 	}
-	a.offers = w.odds(0.02)
-	a.closes = w.odds(0.1) || a.framing == "close"
+	a.offers = w.Odds(0.02)
+	a.closes = w.Odds(0.1) || a.framing == "close"
 	return a
 }
 
-func (w *world) ownRequest(r *request) {
+func (w *World) ownRequest(r *request) {
 	r.body %= bufferMax // what an own endpoint takes is collected whole
-	r.kind, r.target = own, "/metrics?"+strconv.FormatUint(r.id, 10)
-	if r.method == "POST" {
-		r.target = "/config/x?" + strconv.FormatUint(r.id, 10)
+	r.kind, r.target = own, "/config/limits"
+	if r.method != "POST" {
+		r.method, r.body, r.chunks, r.expect = "GET", 0, false, false
 	}
 	r.answer = answer{status: 200, framing: "length", size: w.size() % bufferMax}
 }
 
 // odd changes r, at random, to a request that is not forwarded.
-func (w *world) odd(r *request) {
+func (w *World) odd(r *request) {
 	r.kind = []kind{here, tooLarge, growing, circle, forbidden, demanding, malformed, partial}[w.IntN(8)]
 	r.expect = false
 	r.last = r.kind != here
@@ -202,23 +203,23 @@ func (r *request) bodyless() bool {
 }
 
 // bytes returns what the caller sends, the head and the body separately.
-func (r *request) bytes(w *world) (head, body []byte) {
+func (r *request) bytes(w *World) (head, body []byte) {
 	var h strings.Builder
 	target := r.target
-	if w.odds(0.1) {
+	if w.Odds(0.1) {
 		target = "http://example.com" + target
 	}
 	fmt.Fprintf(&h, "%s %s HTTP/1.%d\r\n", r.method, target, r.minor)
-	if r.minor == 1 || w.odds(0.5) || target != r.target {
+	if r.minor == 1 || w.Odds(0.5) || target != r.target {
 		h.WriteString("Host: example.com\r\n")
 	}
 	fmt.Fprintf(&h, "X-Req: %d\r\n", r.id)
 	switch {
 	case r.kind == upgrade:
 		h.WriteString("Connection: upgrade\r\nUpgrade: websocket\r\n")
-	case r.minor == 0 && w.odds(0.7):
+	case r.minor == 0 && w.Odds(0.7):
 		h.WriteString("Connection: keep-alive\r\n")
-	case w.odds(0.2):
+	case w.Odds(0.2):
 		h.WriteString("Connection: X-Hop\r\nX-Hop: 1\r\n")
 	}
 	h.WriteString(map[kind]string{here: "Max-Forwards: 0\r\n", circle: "Via: 1.1 weir\r\n",
@@ -234,7 +235,7 @@ func (r *request) bytes(w *world) (head, body []byte) {
 	case r.chunks:
 		h.WriteString("Transfer-Encoding: chunked\r\n")
 		content = w.chunked(content)
-	case r.body > 0 || r.kind != upgrade && w.odds(0.2):
+	case r.body > 0 || r.kind != upgrade && w.Odds(0.2):
 		fmt.Fprintf(&h, "Content-Length: %d\r\n", r.body)
 	}
 	if r.kind != partial {
@@ -244,27 +245,27 @@ func (r *request) bytes(w *world) (head, body []byte) {
 }
 
 // chunked splits b into chunks.
-func (w *world) chunked(b []byte) []byte {
+func (w *World) chunked(b []byte) []byte {
 	var out []byte
 	most := 1 + w.IntN(1+len(b)/(1+w.IntN(20)))
 	for len(b) > 0 {
 		n := min(len(b), 1+w.IntN(max(most, len(b)/50+1)))
 		out = strconv.AppendInt(out, int64(n), 16)
-		if w.odds(0.1) {
+		if w.Odds(0.1) {
 			out = append(out, ";a=b"...)
 		}
 		out = append(append(append(out, "\r\n"...), b[:n]...), "\r\n"...)
 		b = b[n:]
 	}
 	out = append(out, "0\r\n"...)
-	if w.odds(0.2) {
+	if w.Odds(0.2) {
 		out = append(out, "X-Trailer: 1\r\n"...)
 	}
 	return append(out, "\r\n"...)
 }
 
 // bytes returns what the target sends for a request.
-func (a *answer) bytes(w *world, r *request) []byte {
+func (a *answer) bytes(w *World, r *request) []byte {
 	var out []byte
 	for range a.interims {
 		out = append(out,
