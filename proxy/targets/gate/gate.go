@@ -150,7 +150,7 @@ func (g *Gate) Limit() int { return g.places }
 func (g *Gate) Busy() bool { return g.room.waiting > queueSome }
 
 // Down reports whether the target refuses nearly everything.
-func (g *Gate) Down() bool { return g.state.Down }
+func (g *Gate) Down() bool { return g.state.Down || g.refused.row >= downRow }
 
 // State returns what the gate knows.
 func (g *Gate) State() State {
@@ -180,6 +180,7 @@ func (g *Gate) Answered(now time.Time, a *Answer) bool {
 		return false
 	}
 	g.resumes(now, a)
+	g.refused.count(a)
 	if g.slows(now, a) {
 		return true
 	}

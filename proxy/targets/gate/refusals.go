@@ -28,6 +28,8 @@ const (
 	// outage is the share of refusals above which the target is down. Any good answer means
 	// that the outage is over.
 	outage = .9
+	// So is one after downRow refusals in a row.
+	downRow = 50
 	// refusedFew is the share of refusals up to which they are forgotten.
 	refusedFew = .01
 	// tryMin and tryMax bound the time after which a limit that a few refusals keep down is raised
@@ -47,9 +49,17 @@ type refusals struct {
 	ignoredUntil time.Time
 	ignoredFor   time.Duration
 	clean        int           // windows in a row with hardly any refusal
+	row          int           // refusals in a row
 	kept         float64       // ceiling to be restored after a try; 0: none is under way
 	tried        time.Time     // when the last try, or the fall of the limit, began
 	tryAfter     time.Duration // from tried to the next; 0: tryMin
+}
+
+// count counts refusals in a row.
+func (f *refusals) count(a *Answer) {
+	if f.row++; !a.Refused {
+		f.row = 0
+	}
 }
 
 // follow moves the ceiling after an answer of a target that refuses requests: down by one

@@ -111,7 +111,7 @@ func TestFailsByItself(t *testing.T) {
 	for _, others := range []bool{true, false} {
 		g, now := answered(took)
 		limit := g.Limit()
-		for range 100 {
+		for range 2 * downRow {
 			now = now.Add(timeout)
 			if others {
 				g.Answered(now, &Answer{Sent: now.Add(-took), InFlight: 4})
