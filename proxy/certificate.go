@@ -71,7 +71,7 @@ func warnInvalid(e *service.Env, pair *certs.Pair, logged string) string {
 // followPair reads the certificate again when its files change, until ctx ends. logged is
 // the warning that was last logged.
 func followPair(ctx context.Context, e *service.Env, pair *certs.Pair, logged string) {
-	every.Pause(ctx.Done(), time.Second, func(time.Time) {
+	every.Interval(ctx.Done(), time.Second, func(time.Time) {
 		_ = checkPair(e, pair) // already logged
 		logged = warnInvalid(e, pair, logged)
 	})

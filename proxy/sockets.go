@@ -25,12 +25,12 @@ type sockets struct {
 	stopAdmin func()         // closes the admin port
 	decision  net.Listener   // nil without DECISION_PORT
 
-	taken *handover.Taken
+	taken *handover.Received
 }
 
 // takeOver requests the sockets of a running proxy, if TAKEOVER is set. It returns nil if no
 // proxy of this user runs. Then the port is opened, which fails if another program has it.
-func takeOver(ctx context.Context, e *service.Env, c *config.Config) (*handover.Taken, error) {
+func takeOver(ctx context.Context, e *service.Env, c *config.Config) (*handover.Received, error) {
 	if !c.Edge.Takeover {
 		return nil, nil
 	}
@@ -38,13 +38,13 @@ func takeOver(ctx context.Context, e *service.Env, c *config.Config) (*handover.
 	if err != nil {
 		return nil, err
 	}
-	taken, err := handover.Take(ctx, nameOf(port))
+	taken, err := handover.Receive(ctx, nameOf(port))
 	log := e.Logger("Proxy")
 	switch {
 	case errors.Is(err, handover.ErrNoOffer):
 		log.Info("No proxy to take the port over from", "port", port)
 		return nil, nil
-	case errors.Is(err, handover.ErrForeign):
+	case errors.Is(err, handover.ErrHeldByOther):
 		log.Warn("Not taking the port over", "port", port, "error", err)
 		return nil, nil
 	}
@@ -52,7 +52,7 @@ func takeOver(ctx context.Context, e *service.Env, c *config.Config) (*handover.
 }
 
 // openSockets opens the sockets that were not taken over.
-func openSockets(e *service.Env, c *config.Config, taken *handover.Taken) (*sockets, error) {
+func openSockets(e *service.Env, c *config.Config, taken *handover.Received) (*sockets, error) {
 	host, port, err := net.SplitHostPort(e.Addr)
 	if err != nil {
 		return nil, err

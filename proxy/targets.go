@@ -154,7 +154,7 @@ func (p *proxy) state() []byte {
 
 // inherit takes over the targets that were posted to the predecessor, and returns the
 // rest of its state.
-func (t *targets) inherit(e *service.Env, taken *handover.Taken) *admin.State {
+func (t *targets) inherit(e *service.Env, taken *handover.Received) *admin.State {
 	if taken == nil {
 		return new(admin.State)
 	}

@@ -26,7 +26,7 @@ type lockedCore struct {
 }
 
 func newMind(t core.Tuning) *lockedCore {
-	return &lockedCore{core: core.New(t), fits: metric.NewHistogram(metric.Latency())}
+	return &lockedCore{core: core.New(t), fits: metric.NewHistogram(metric.LatencyBuckets())}
 }
 
 // with calls f to read or change the core, with the lock held. f must not keep the core.

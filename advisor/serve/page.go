@@ -49,7 +49,7 @@ func (s *Server) servePage(w http.ResponseWriter, _ *http.Request) {
 		service.WriteError(w, http.StatusInternalServerError, err)
 		return
 	}
-	service.WritePage(w, service.LivePage, body)
+	service.WritePage(w, service.CSPLive, body)
 }
 
 // draw returns the page.

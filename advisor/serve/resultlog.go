@@ -74,7 +74,7 @@ func (v *resultLog) stores(sharers int) {
 
 // run logs once a second what was refused, until ctx ends.
 func (v *resultLog) run(ctx context.Context) {
-	every.Pause(ctx.Done(), voicePause, func(time.Time) { v.say() })
+	every.Interval(ctx.Done(), voicePause, func(time.Time) { v.say() })
 	v.say()
 }
 

@@ -62,7 +62,7 @@ func New(ctx context.Context, e *service.Env, cfg config.Config) (*Server, error
 	log := e.Logger("Advisor")
 	s := &Server{
 		env: e, cfg: cfg, log: log, mind: newMind(tuningOf(&cfg)), voice: &resultLog{log: log}, listener: l,
-		places: make(chan struct{}, postsMax), posts: metric.NewHistogram(metric.Decision()),
+		places: make(chan struct{}, postsMax), posts: metric.NewHistogram(metric.DecisionBuckets()),
 	}
 	if cfg.StateFile != "" {
 		if s.keeper, err = openKeeper(time.Now(), &cfg, s.mind, e.Logger("State")); err != nil {
@@ -105,7 +105,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	beside, stop := context.WithCancel(context.WithoutCancel(ctx)) // until the last answer is sent
 	s.others.Go(func() { s.voice.run(beside) })
 	if s.keeper != nil {
-		s.others.Go(func() { every.Pause(beside.Done(), keeperPause, s.keeper.look) })
+		s.others.Go(func() { every.Interval(beside.Done(), keeperPause, s.keeper.look) })
 	}
 	if s.events != nil {
 		s.others.Go(func() { s.events.Run(beside, s.follow) })

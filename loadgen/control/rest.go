@@ -145,7 +145,7 @@ func (r *Runs) finished() (*record.Result, error) {
 var livePage string
 
 func serveLive(w http.ResponseWriter, _ *http.Request) {
-	service.WritePage(w, service.LivePage, []byte(chart.Asking(livePage)))
+	service.WritePage(w, service.CSPLive, []byte(chart.GuardedPage(livePage)))
 }
 
 func (r *Runs) serveReport(w http.ResponseWriter, _ *http.Request) {
@@ -158,5 +158,5 @@ func (r *Runs) serveReport(w http.ResponseWriter, _ *http.Request) {
 		service.WriteError(w, service.StatusOf(err), err)
 		return
 	}
-	service.WritePage(w, service.StillPage, page)
+	service.WritePage(w, service.CSPStatic, page)
 }

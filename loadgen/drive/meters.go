@@ -28,8 +28,9 @@ func NewMeters(s *metric.Set, loops int) *Meters {
 	m := &Meters{loops: make([]meter, loops)}
 	var request, service, lag []*metric.Histogram
 	for i := range m.loops {
-		one := meter{request: metric.NewHistogram(metric.Latency()), service: metric.NewHistogram(metric.Latency()),
-			lag: metric.NewHistogram(metric.Decision())}
+		one := meter{request: metric.NewHistogram(metric.LatencyBuckets()),
+			service: metric.NewHistogram(metric.LatencyBuckets()),
+			lag:     metric.NewHistogram(metric.DecisionBuckets())}
 		m.loops[i] = one
 		request, service, lag = append(request, one.request), append(service, one.service), append(lag, one.lag)
 	}

@@ -27,7 +27,7 @@ func (b *builder) profile(w *ProfileConfig, length time.Duration) pace.Process {
 		return arrivals
 	}
 	p, err := b.shape(w, length)
-	b.Under("profile.params", err)
+	b.AddFaults("profile.params", err)
 	if p == nil {
 		return arrivals
 	}

@@ -67,7 +67,7 @@ const timeMax = 24 * time.Hour
 // methods of its parts do the same, and their complete methods check settings together.
 func (c *Config) Register(s *service.Settings) {
 	c.settings = s
-	d, noTarget := &c.data, s.While("TARGET_URL", noTargets)
+	d, noTarget := &c.data, s.IdleWhen("TARGET_URL", noTargets)
 	s.Add(service.Table{
 		{Name: "TARGET_URL", Default: "http://127.0.0.1:8081",
 			Value: service.Parsed(&c.Targets, "http://host:port or https://host:port, comma separated; none", ParseTargets),
@@ -117,7 +117,7 @@ func (c *Config) Register(s *service.Settings) {
 
 // registerBounds adds the settings of sizes and numbers of messages and connections.
 func (c *Config) registerBounds(s *service.Settings) {
-	d, noTarget := &c.data, s.While("TARGET_URL", noTargets)
+	d, noTarget := &c.data, s.IdleWhen("TARGET_URL", noTargets)
 	s.Add(service.Table{
 		{Name: "KEYS_MAX", Default: "10000000", Value: service.Int(&c.KeysMax, 1, 1<<31-1),
 			Help: "maximum number of keys in the simulated Redis"},
@@ -152,7 +152,7 @@ func (c *Config) registerBounds(s *service.Settings) {
 
 // registerTimes adds the settings of timeouts and ages.
 func (c *Config) registerTimes(s *service.Settings) {
-	d, noTarget := &c.data, s.While("TARGET_URL", noTargets)
+	d, noTarget := &c.data, s.IdleWhen("TARGET_URL", noTargets)
 	s.Add(service.Table{
 		{Name: "HEAD_TIMEOUT", Default: "10s", Value: service.Duration(&d.HeadTimeout, time.Millisecond, timeMax),
 			Help: "timeout for reading a whole request head; then 408"},

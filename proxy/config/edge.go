@@ -31,7 +31,7 @@ type Edge struct {
 }
 
 func (e *Edge) register(s *service.Settings, d *session.Settings, l *loop.Config) {
-	noTarget, noPort := s.While("TARGET_URL", noTargets), s.While("ADMIN_PORT", "0")
+	noTarget, noPort := s.IdleWhen("TARGET_URL", noTargets), s.IdleWhen("ADMIN_PORT", "0")
 	s.Add(service.Table{
 		{Name: "TLS_CERT", Value: service.Text(&e.CertFile),
 			Help: "PEM file of the certificate (chain) to serve with; read again when it changes; empty: no TLS"},
@@ -45,7 +45,7 @@ func (e *Edge) register(s *service.Settings, d *session.Settings, l *loop.Config
 			Help: "path requested from every target as an active health check; empty: health follows from requests only"},
 		{Name: "TARGET_HEALTH_INTERVAL", Default: "5s",
 			Value: service.Duration(&e.Roster.CheckInterval, 10*time.Millisecond, timeMax),
-			Idle:  s.While("TARGET_HEALTH_PATH", ""),
+			Idle:  s.IdleWhen("TARGET_HEALTH_PATH", ""),
 			Help:  "interval between two health checks; two failures in a row take a target out, two successes bring it back"},
 		{Name: "TARGET_DNS_INTERVAL", Default: "5s", Value: service.Duration(&e.Roster.LookupInterval, 0, timeMax),
 			Idle: noTarget,

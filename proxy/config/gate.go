@@ -12,14 +12,14 @@ import (
 )
 
 func registerGate(s *service.Settings, g *gates.Settings) {
-	noTarget := s.While("TARGET_URL", noTargets)
+	noTarget := s.IdleWhen("TARGET_URL", noTargets)
 	g.Wait, g.WaitMax = -1, -1
 	s.Add(service.Table{
 		{Name: "GATE", Default: "on", Value: service.Choice(&g.Mode, gate.Off, gate.Shadow, gate.On), Idle: noTarget,
 			Help: "bound the requests in flight to each target by how fast it answers; shadow: only count the requests that " +
 				"would have to wait"},
 	})
-	s.AddIdle(s.While("GATE", "off"), service.Table{
+	s.AddIdle(s.IdleWhen("GATE", "off"), service.Table{
 		{Name: "SLO_P95", Value: service.Duration(&g.SLO, time.Millisecond, time.Hour), Idle: noTarget,
 			Help: "95th percentile of the latency that clients expect; half of it bounds GATE_WAIT unless that is set, and " +
 				"the answer time up to which a gate does not limit a target"},

@@ -17,7 +17,7 @@ type http2Settings struct {
 
 // registerHTTP2 adds the settings of HTTP/2.
 func (c *Config) registerHTTP2(s *service.Settings) {
-	h, off := &c.http2, s.While("HTTP2", "off")
+	h, off := &c.http2, s.IdleWhen("HTTP2", "off")
 	s.Add(service.Table{
 		{Name: "HTTP2", Default: "off", Value: service.Word(&h.mode, "off, tls, all"),
 			Help: "HTTP/2 from clients: tls: over TLS, by ALPN; all: also without TLS, by prior knowledge"},

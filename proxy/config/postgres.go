@@ -16,7 +16,7 @@ type postgresSettings struct {
 }
 
 func (p *postgresSettings) register(s *service.Settings, unused func() string) {
-	noURL := s.While("POSTGRES_URL", "")
+	noURL := s.IdleWhen("POSTGRES_URL", "")
 	s.Add(service.Table{
 		{Name: "POSTGRES_URL", Value: service.Secret(&p.URL),
 			Help: "PostgreSQL 13 or later, instead of Redis: postgres://user:password@host:port/database?sslmode=verify-full; " +

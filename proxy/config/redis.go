@@ -53,7 +53,7 @@ func (r *redisSettings) register(s *service.Settings, unused func() string) {
 	})
 	s.Add(service.Table{
 		{Name: "REDIS_TIMEOUT", Default: "100ms", Value: service.Duration(&r.Timeout, time.Millisecond, 2*time.Second),
-			Idle: s.While("REDIS_HOST", ""), Help: "how long a request waits for a decision"},
+			Idle: s.IdleWhen("REDIS_HOST", ""), Help: "how long a request waits for a decision"},
 		{Name: "STORE_FAILURE_MODE", Default: "open",
 			Value: service.OneOf(&r.Failure, "open, local, closed", store.FailOpen, store.Local, store.Closed),
 			Help: "what happens while Redis, PostgreSQL or all masters are unavailable: open admits everything, local " +

@@ -88,7 +88,7 @@ func (e *Entry) Unsent() bool {
 
 // Client returns whose share the entry counts in. It is the zero Client if the entry is not from
 // a client.
-func (e *Entry) Client() share.Client { return share.Of(e.Remote.Addr()) }
+func (e *Entry) Client() share.Client { return share.ClientOf(e.Remote.Addr()) }
 
 // AtOnce returns how many entries of the line may be delivering at the same time.
 func (e *Entry) AtOnce() int {

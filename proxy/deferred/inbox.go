@@ -11,7 +11,7 @@ import (
 )
 
 // Bounds of the list. A put beyond them is answered NotStored. One client has a share of both, see
-// [share.Held.Admits]; beyond, its puts are answered Full.
+// [share.Usage.Admits]; beyond, its puts are answered Full.
 const (
 	inboxMost      = 16384
 	inboxBytesMost = 64 << 20
@@ -27,8 +27,8 @@ type Inbox[T any] struct {
 	mu      sync.Mutex
 	waiting []item[T]
 	bytes   int
-	puts    share.Held // waiting puts of clients
-	sizes   share.Held // their bytes
+	puts    share.Usage // waiting puts of clients
+	sizes   share.Usage // their bytes
 	storing map[Hash]struct{}
 	broken  error
 	closed  bool

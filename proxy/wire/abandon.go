@@ -37,8 +37,8 @@ type abandoned struct {
 //
 // Owned by its loop; all may be read by others.
 type abandonedBy struct {
-	share  share.Held // connections by client,
-	beyond share.Held // and those beyond its share, which count for it alone
+	share  share.Usage // connections by client,
+	beyond share.Usage // and those beyond its share, which count for it alone
 	all    atomic.Int64
 }
 
@@ -50,7 +50,7 @@ type abandonedBy struct {
 // not know. Where no gate limits requests, the connection is closed.
 func (u *upstreamConn) abandon(now time.Time, c *client, left *exchange.Abandoned) {
 	t := u.target
-	a := &abandoned{Abandoned: *left, client: share.Of(left.Client), answer: c.answer, route: c.route}
+	a := &abandoned{Abandoned: *left, client: share.ClientOf(left.Client), answer: c.answer, route: c.route}
 	a.learns = left.Status == 0 && !c.paced
 	t.server.line.Hand(&c.wait, &a.wait)
 	a.wait.Value.abandoned = u
@@ -89,9 +89,9 @@ func (t *target) refuses(by netip.Addr) bool {
 	if l.share.Total()+l.beyond.Total() == 0 || t.server.shared.cfg.Gate.Mode != gate.On {
 		return false
 	}
-	client := share.Of(by)
-	has := l.share.By(client)
-	return l.beyond.By(client) > 0 || has > 0 && 2*(has+1) > t.abandonedMax()
+	client := share.ClientOf(by)
+	has := l.share.Of(client)
+	return l.beyond.Of(client) > 0 || has > 0 && 2*(has+1) > t.abandonedMax()
 }
 
 // drop reads bytes of an answer that nobody waits for.

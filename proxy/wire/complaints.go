@@ -16,8 +16,8 @@ const complainEvery = time.Minute
 //
 // Owned by the goroutine of housekeeping.
 type complaints struct {
-	answers map[*roster.Target]*every.Sparse
-	loops   every.Sparse
+	answers map[*roster.Target]*every.Throttle
+	loops   every.Throttle
 }
 
 // noteGarbled keeps what was wrong with an answer for look.
@@ -29,17 +29,17 @@ func (t *target) noteGarbled(why error) {
 
 // look logs what has happened since the last call.
 func (c *complaints) look(now time.Time, f *Server) {
-	known := make(map[*roster.Target]*every.Sparse)
+	known := make(map[*roster.Target]*every.Throttle)
 	for _, s := range f.loops {
 		for spec, t := range *s.seen.Load() {
 			if known[spec] == nil {
-				known[spec] = cmp.Or(c.answers[spec], new(every.Sparse))
+				known[spec] = cmp.Or(c.answers[spec], new(every.Throttle))
 			}
 			why := t.garbled.Swap(nil)
 			if why == nil {
 				continue
 			}
-			if _, ok := known[spec].Take(now, complainEvery); ok {
+			if _, ok := known[spec].Allow(now, complainEvery); ok {
 				f.cfg.Log.Warn("The answer of a target is not valid HTTP, answered 502", "target", spec.URL, "address",
 					spec.Addr, "reason", *why)
 			}
@@ -49,7 +49,7 @@ func (c *complaints) look(now time.Time, f *Server) {
 	if f.looped.Load() == 0 {
 		return
 	}
-	if _, ok := c.loops.Take(now, complainEvery); ok {
+	if _, ok := c.loops.Allow(now, complainEvery); ok {
 		f.cfg.Log.Warn("Requests had passed this proxy before, answered 508: a target forwards to this proxy, or another "+
 			"proxy in the chain has the same VIA_NAME",
 			"name", f.cfg.Session.Pseudonym, "count", f.looped.Swap(0))

@@ -15,7 +15,7 @@ import (
 // Owned by the goroutine of housekeeping.
 type connectionsWatch struct {
 	refused uint64 // at the last look
-	log     every.Sparse
+	log     every.Throttle
 }
 
 // look logs what was refused since the last call, at most once a minute.
@@ -24,7 +24,7 @@ func (w *connectionsWatch) look(now time.Time, g *loop.Group, log *slog.Logger) 
 	if refused == w.refused {
 		return
 	}
-	if _, ok := w.log.Take(now, time.Minute); ok {
+	if _, ok := w.log.Allow(now, time.Minute); ok {
 		client, connections := g.Greediest()
 		log.Warn("Connections were refused because their client has most of MAX_CONNECTIONS: if it is a proxy, "+
 			"set TRUSTED_PROXIES",
@@ -38,7 +38,7 @@ func (w *connectionsWatch) look(now time.Time, g *loop.Group, log *slog.Logger) 
 func (c *client) shareConnections() {
 	if addr := c.x.ClientAddr(); addr != c.sharesAs {
 		c.sharesAs = addr
-		by := share.Of(addr)
+		by := share.ClientOf(addr)
 		c.wait.Of(by, by.Hash(c.server.shared.seed))
 	}
 }
@@ -46,11 +46,11 @@ func (c *client) shareConnections() {
 // A lackWarning warns that the proxy cannot connect to targets for lack of descriptors or ports.
 //
 // Safe for concurrent use, like its Sparse.
-type lackWarning struct{ log every.Sparse }
+type lackWarning struct{ log every.Throttle }
 
 // warn logs an error of a dial, at most once a minute.
 func (w *lackWarning) warn(now time.Time, err error, log *slog.Logger) {
-	if missed, ok := w.log.Take(now, time.Minute); ok {
+	if missed, ok := w.log.Allow(now, time.Minute); ok {
 		log.Warn("No descriptor or port is left to connect to targets: raise RLIMIT_NOFILE, or lower MAX_CONNECTIONS and "+
 			"TARGET_MAX_CONNECTIONS",
 			"error", err, "notLogged", missed)

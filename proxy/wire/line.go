@@ -36,7 +36,7 @@ func (s *loopServer) noteRoute(c *client, m *decide.Case) {
 	}
 	c.wait.Ranked(rank)
 	if m.Client != c.from {
-		c.from, c.fromHash = m.Client, share.Of(m.Client).Hash(s.shared.seed)
+		c.from, c.fromHash = m.Client, share.ClientOf(m.Client).Hash(s.shared.seed)
 	}
 	key := uint64(0)
 	for i := range m.Hits {

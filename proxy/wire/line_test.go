@@ -96,7 +96,7 @@ func (r *rig) apart(n int) (list []string) {
 	seen := map[uint64]bool{}
 	for i := 2; len(list) < n; i++ {
 		addr := fmt.Sprintf("127.0.0.%d", i)
-		if slot := share.Of(netip.MustParseAddr(addr)).Hash(r.seed) % 512; !seen[slot] {
+		if slot := share.ClientOf(netip.MustParseAddr(addr)).Hash(r.seed) % 512; !seen[slot] {
 			seen[slot] = true
 			list = append(list, addr)
 		}

@@ -22,9 +22,9 @@ func (f *Server) newMemory() *MemoryGuard {
 }
 
 // held returns how many bytes each client holds on all loops.
-func (f *Server) held() *share.Held {
-	sum := new(share.Held)
-	for _, held := range gather(f.loops, func(s *loopServer, _ time.Time) *share.Held { return s.held() }) {
+func (f *Server) held() *share.Usage {
+	sum := new(share.Usage)
+	for _, held := range gather(f.loops, func(s *loopServer, _ time.Time) *share.Usage { return s.held() }) {
 		for c, n := range held.All() {
 			sum.Add(c, n)
 		}
@@ -33,8 +33,8 @@ func (f *Server) held() *share.Held {
 }
 
 // held returns how many bytes each client holds on the loop.
-func (s *loopServer) held() *share.Held {
-	held := new(share.Held)
+func (s *loopServer) held() *share.Usage {
+	held := new(share.Usage)
 	s.connections(func(c *connection) { held.Add(c.shares(), c.bytes()+c.baseBytes()) })
 	return held
 }
@@ -50,7 +50,7 @@ func (s *loopServer) connections(f func(c *connection)) {
 
 // shares returns the client that what the connection holds is counted for: the client of its
 // request, or the peer until the head of that is complete.
-func (c *connection) shares() share.Client { return share.Of(c.x.ClientAddr()) }
+func (c *connection) shares() share.Client { return share.ClientOf(c.x.ClientAddr()) }
 
 // bytes returns the size of the buffers of the connection, and of those of the connection to
 // the target that it uses.

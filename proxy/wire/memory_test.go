@@ -32,7 +32,9 @@ func (r *rig) drip(ip string, fields string) *testkit.Conn {
 }
 
 // holds returns how many bytes a client holds at the proxy.
-func (r *rig) holds(ip string) int64 { return r.Server.held().By(share.Of(netip.MustParseAddr(ip))) }
+func (r *rig) holds(ip string) int64 {
+	return r.Server.held().Of(share.ClientOf(netip.MustParseAddr(ip)))
+}
 
 // Everything that the requests of a client take is counted for that client, in whatever state
 // they are, until it is given back: unfinished heads, bodies, and answers that it does not read.
@@ -75,7 +77,7 @@ func TestMemoryOfUnreadAnswers(t *testing.T) {
 	r.until("the answer is held", func() bool {
 		return r.holds("127.0.0.2") > 1<<20 && r.samples()["ratelimiter_upstream_in_flight"] == 0
 	})
-	unreads := share.Of(netip.MustParseAddr("127.0.0.2"))
+	unreads := share.ClientOf(netip.MustParseAddr("127.0.0.2"))
 	equal(t, "requests that are ended", r.Server.shedClients(map[share.Client]float64{unreads: 0}), 1)
 	r.until("nothing is held", func() bool { return r.holds("127.0.0.2") == 0 })
 	r.play(`unread -> cut; reads GET / -> 200`)

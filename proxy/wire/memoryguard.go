@@ -41,7 +41,7 @@ const (
 type MemoryGuard struct {
 	Budget int64 // bytes; 0: no bound
 	// Held returns what each client holds, in bytes.
-	Held func() *share.Held
+	Held func() *share.Usage
 	// Shed ends what clients hold beyond the given part of that. It returns how many requests
 	// and connections it has ended.
 	Shed func(keep map[share.Client]float64) (ended int)
@@ -55,8 +55,8 @@ type MemoryGuard struct {
 	refused atomic.Pointer[map[share.Client]bool] // clients whose requests must be refused; nil: none
 	near    bool                                  // the use was near the budget, and has not been enough below it since
 	short   bool                                  // at the last comparison it was memoryShort
-	nearLog every.Sparse
-	fullLog every.Sparse
+	nearLog every.Throttle
+	fullLog every.Throttle
 }
 
 // Refuses reports whether a new request of a client must be refused.
@@ -65,7 +65,7 @@ func (m *MemoryGuard) Refuses(client netip.Addr) bool {
 		return true
 	}
 	refused := m.refused.Load()
-	if refused == nil || !(*refused)[share.Of(client)] {
+	if refused == nil || !(*refused)[share.ClientOf(client)] {
 		return false
 	}
 	m.ClientRefusals.Add(1)
@@ -80,7 +80,7 @@ func (m *MemoryGuard) Watch(stop <-chan struct{}) {
 	before := debug.SetMemoryLimit(-1) // perhaps from GOMEMLIMIT
 	debug.SetMemoryLimit(min(before, int64(memoryTight*float64(m.Budget))))
 	defer debug.SetMemoryLimit(before)
-	every.Pause(stop, memoryStep, func(now time.Time) {
+	every.Interval(stop, memoryStep, func(now time.Time) {
 		used := InUse()
 		if m.near || used >= m.part(memoryNear) {
 			runtime.GC() // what was ended is garbage, and without requests nothing else may start a collection
@@ -112,7 +112,7 @@ func (m *MemoryGuard) judge(now time.Time, used int64) {
 	if m.short && (!enough || again) && !m.Shedding.Load() {
 		m.Shedding.Store(true)
 		m.Sheds.Add(1)
-		if more, ok := m.fullLog.Take(now, warnEvery); ok {
+		if more, ok := m.fullLog.Allow(now, warnEvery); ok {
 			m.Log.Warn("Memory budget is exceeded: all requests are refused", "usedBytes", used, "notLogged", more)
 		}
 	}
@@ -122,7 +122,7 @@ func (m *MemoryGuard) judge(now time.Time, used int64) {
 // does not, they are shed only if memory is short.
 func (m *MemoryGuard) shedClients(now time.Time, used int64) (enough bool) {
 	held := m.Held()
-	level, least := held.Level(used-m.part(memoryEnough)), m.Budget/clientParts
+	level, least := held.FairShare(used-m.part(memoryEnough)), m.Budget/clientParts
 	enough = level >= least
 	if !enough && !m.short {
 		return false
@@ -140,7 +140,7 @@ func (m *MemoryGuard) shedClients(now time.Time, used int64) (enough bool) {
 	m.refuse(keep)
 	ended := m.Shed(keep)
 	m.ClientSheds.Add(uint64(ended))
-	if more, ok := m.nearLog.Take(now, warnEvery); ok {
+	if more, ok := m.nearLog.Allow(now, warnEvery); ok {
 		most, bytes := held.Greediest()
 		m.Log.Warn("Memory is near the budget: requests of the clients that hold most were ended", "usedBytes", used,
 			"clients", len(keep), "ended", ended, "most", most, "mostBytes", bytes, "notLogged", more)

@@ -26,10 +26,10 @@ type budgetRig struct {
 
 func newRig(budget int64) *budgetRig {
 	r := &budgetRig{by: map[byte]int64{}}
-	r.MemoryGuard = MemoryGuard{Budget: budget, Log: r.log.Logger(), Held: func() *share.Held {
-		held := new(share.Held)
+	r.MemoryGuard = MemoryGuard{Budget: budget, Log: r.log.Logger(), Held: func() *share.Usage {
+		held := new(share.Usage)
 		for i, n := range r.by {
-			held.Add(share.Of(addr(i)), n)
+			held.Add(share.ClientOf(addr(i)), n)
 		}
 		return held
 	}, Shed: func(keep map[share.Client]float64) int {
@@ -72,13 +72,13 @@ func TestClientsThatHoldMost(t *testing.T) {
 		t.Errorf("below the mark %v are shed", shed)
 	}
 	// 300 too much: the first keeps 700
-	want := map[share.Client]float64{share.Of(addr(1)): .7}
+	want := map[share.Client]float64{share.ClientOf(addr(1)): .7}
 	if shed := m.compare(8800); !maps.Equal(shed, want) {
 		t.Errorf("at the mark %v are shed, want %v", shed, want)
 	}
 	// 820 too much, of 700 + 500: each keeps 190
 	m.by[1] = 700
-	want = map[share.Client]float64{share.Of(addr(1)): 190. / 700, share.Of(addr(2)): 190. / 500}
+	want = map[share.Client]float64{share.ClientOf(addr(1)): 190. / 700, share.ClientOf(addr(2)): 190. / 500}
 	if shed := m.compare(9320); !maps.Equal(shed, want) {
 		t.Errorf("later %v are shed, want %v", shed, want)
 	}
@@ -117,7 +117,7 @@ func TestNoClientHoldsMuch(t *testing.T) {
 		t.Errorf("before memory is short everybody is shed: %t, clients: %v", m.Shedding.Load(), m.shed)
 	}
 	m.compare(short)
-	if _, ok := m.shed[share.Of(addr(2))]; !m.Shedding.Load() || len(m.shed) != 1 || ok {
+	if _, ok := m.shed[share.ClientOf(addr(2))]; !m.Shedding.Load() || len(m.shed) != 1 || ok {
 		t.Errorf("everybody is shed: %t, clients: %v, want true and the first", m.Shedding.Load(), m.shed)
 	}
 	if !m.Refuses(addr(9)) {
@@ -143,7 +143,7 @@ func TestRefusedMax(t *testing.T) {
 	clients := func(from, n int) map[share.Client]float64 {
 		keep := map[share.Client]float64{}
 		for i := range n {
-			keep[share.Of(netip.AddrFrom4([4]byte{10, 1, byte((from + i) >> 8), byte(from + i)}))] = 0
+			keep[share.ClientOf(netip.AddrFrom4([4]byte{10, 1, byte((from + i) >> 8), byte(from + i)}))] = 0
 		}
 		return keep
 	}

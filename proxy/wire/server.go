@@ -135,7 +135,7 @@ func Start(cfg Config) (*Server, error) {
 	f.Gates = gates.New(gates.Config{Settings: cfg.Gate, Bounds: f.bounds(), Targets: f.Targets, Of: f.loops.gate,
 		Classes: &f.classes, Log: cfg.GateLog})
 	f.Targets.Set(cfg.Targets)
-	f.handlers = service.NewHandlerPool(cfg.Own(f), ownWorkers, ownWaitingMax).Apart("/deferred/", ownWaitingMax)
+	f.handlers = service.NewHandlerPool(cfg.Own(f), ownWorkers, ownWaitingMax).Dedicate("/deferred/", ownWaitingMax)
 	for _, ln := range cfg.Sockets {
 		f.lns = append(f.lns, f.listen(ln))
 	}
@@ -195,7 +195,7 @@ func (f *Server) housekeeping() {
 	var targets roster.Watch
 	var wrong complaints
 	var connections connectionsWatch
-	every.Pause(f.running.Done(), time.Second, func(now time.Time) {
+	every.Interval(f.running.Done(), time.Second, func(now time.Time) {
 		rules.Tick(now)
 		f.claims.warn(now, f.cfg.Log)
 		connections.look(now, f.group, f.cfg.Log)
@@ -320,12 +320,12 @@ func (s *loopServer) drain(now time.Time) {
 func (c *client) askOwn(now time.Time, r *exchange.OwnRequest) {
 	l, raw := c.server.loop, append(session.AppendRequest(nil, r.Request, ""), r.Body...)
 	remote, local := c.peer.addrs()
-	asked := c.server.shared.handlers.Ask(raw, service.Addrs{Remote: remote, Local: local, Client: r.From},
+	asked := c.server.shared.handlers.Submit(raw, service.Addrs{Remote: remote, Local: local, Client: r.From},
 		func(r service.Reply) {
 			l.Post(func(now time.Time) { c.answerOwn(now, r) })
 		})
 	if !asked {
-		c.answerOwn(now, service.Full())
+		c.answerOwn(now, service.Overloaded())
 	}
 }
 

@@ -99,12 +99,12 @@ func statusOf(o model.Outcome) int {
 }
 
 func (c *conn) askOwn(now time.Time) bool {
-	taken := c.shard.server.pool.Ask(c.shard.shared.Raw, service.Addrs{Remote: c.net.Remote(), Local: c.net.Local()},
+	taken := c.shard.server.pool.Submit(c.shard.shared.Raw, service.Addrs{Remote: c.net.Remote(), Local: c.net.Local()},
 		func(r service.Reply) {
 			c.shard.loop.Post(func(now time.Time) { c.reply(now, r) })
 		})
 	if !taken {
-		r := service.Full()
+		r := service.Overloaded()
 		c.session.HandleReply(now, r.Status, r.Fields, r.Body)
 	}
 	return !taken

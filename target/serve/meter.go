@@ -34,7 +34,7 @@ func (b *histograms) part(loop int, e session.Exchange) *metric.Histogram {
 	parts := b.parts[name]
 	if parts == nil {
 		for range b.loops {
-			parts = append(parts, metric.NewHistogram(metric.Latency()))
+			parts = append(parts, metric.NewHistogram(metric.LatencyBuckets()))
 		}
 		b.parts[name] = parts
 		b.set.Histogram(name, "Time from the first byte of a request to its answer.", parts...)

@@ -117,7 +117,8 @@ type shard struct {
 }
 
 func newShard(s *Server, l *loop.Loop) *shard {
-	r := &shard{server: s, loop: l, meter: newMeter(s.histograms, l.Index()), waits: metric.NewHistogram(metric.Latency())}
+	r := &shard{server: s, loop: l, meter: newMeter(s.histograms, l.Index()),
+		waits: metric.NewHistogram(metric.LatencyBuckets())}
 	r.alarm = l.NewAlarm(r.handleAlarm)
 	return r
 }

@@ -71,7 +71,7 @@ func While(pause time.Duration, do, play func()) {
 	over := make(chan struct{})
 	Parallel(2, func(i int) {
 		if i == 0 {
-			every.Pause(over, pause, func(time.Time) { do() })
+			every.Interval(over, pause, func(time.Time) { do() })
 			return
 		}
 		defer close(over)

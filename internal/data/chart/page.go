@@ -126,5 +126,5 @@ document.addEventListener("submit", e => {
 </script>
 `
 
-// Asking returns a Page whose script calls guarded for endpoints that may need the token.
-func Asking(body string) string { return head + asking + body }
+// GuardedPage returns a Page whose script calls guarded for endpoints that may need the token.
+func GuardedPage(body string) string { return head + asking + body }

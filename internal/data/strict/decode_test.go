@@ -262,7 +262,7 @@ func TestRawIsWrittenAsRead(t *testing.T) {
 func TestAt(t *testing.T) {
 	f := func(path string, err error, want string) {
 		t.Helper()
-		if have := fmt.Sprint(At(path, err)); have != want {
+		if have := fmt.Sprint(WithPath(path, err)); have != want {
 			t.Errorf("At(%q, %v) = %s, want %s", path, err, have, want)
 		}
 	}

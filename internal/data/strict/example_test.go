@@ -36,7 +36,7 @@ func ExampleRaw() {
 		RPS float64 `json:"rps"`
 	}
 	err := strict.Decode(profile.Params, &constant)
-	fmt.Println(strict.At("profile.params", err))
+	fmt.Println(strict.WithPath("profile.params", err))
 	// Output:
 	// profile.params.rsp: unknown field; allowed: rps
 }

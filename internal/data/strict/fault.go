@@ -50,9 +50,9 @@ func (f Faults) Unwrap() []error {
 	return all
 }
 
-// At returns err as an error about the part of a document at path: it prepends path to the path
+// WithPath returns err as an error about the part of a document at path: it prepends path to the path
 // of a Fault in err's tree, and any other error becomes the message. At of nil is nil.
-func At(path string, err error) error {
+func WithPath(path string, err error) error {
 	if err == nil {
 		return nil
 	}

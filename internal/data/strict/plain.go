@@ -40,8 +40,8 @@ func Plain(text []byte) []byte {
 	return plain
 }
 
-// PlainFloat returns f with at most 15 significant digits.
-func PlainFloat(f float64) float64 {
+// RoundFloat returns f with at most 15 significant digits.
+func RoundFloat(f float64) float64 {
 	plain, err := strconv.ParseFloat(strconv.FormatFloat(f, 'g', digitsMax, 64), 64)
 	if err != nil { // rounded up beyond the largest number
 		return f
@@ -73,7 +73,7 @@ func appendPlain(plain, number []byte) []byte {
 	if err != nil {
 		return append(plain, number...)
 	}
-	return AppendFloat(plain, PlainFloat(f))
+	return AppendFloat(plain, RoundFloat(f))
 }
 
 // AppendFloat appends a number, with an exponent only if it is very small or large.

@@ -58,8 +58,8 @@ func (r *Reader) mistyped(path string) bool {
 	return !whole && n != r.Root && (n.Kind == Bool || n.Kind == Number || n.Kind == Text)
 }
 
-// Under adds the faults in err, prepending path to their paths.
-func (r *Reader) Under(path string, err error) {
+// AddFaults adds the faults in err, prepending path to their paths.
+func (r *Reader) AddFaults(path string, err error) {
 	faults, ok := errors.AsType[Faults](err)
 	for _, f := range faults {
 		if r.further += f.further; f.further == 0 {

@@ -32,7 +32,7 @@ type Clients struct {
 	Shares func(peer netip.Addr) bool
 
 	mu     sync.Mutex
-	held   share.Held
+	held   share.Usage
 	silent list.List                   // of *Silent: connections on which nothing was received, the oldest first
 	own    map[share.Client]*list.List // those of each client, likewise; never empty
 }
@@ -74,14 +74,14 @@ func (a *Clients) Enter(peer netip.Addr, all, open int64) Refusal {
 		}
 		return Accepted
 	}
-	client := share.Of(peer)
+	client := share.ClientOf(peer)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	room := all + int64(a.silent.Len()-a.silentOf(client))
 	switch {
 	case open > all && a.silent.Len() == 0 || open > all+(all+replacingPart-1)/replacingPart:
 		return ByAll
-	case a.Most > 0 && a.held.By(client) >= int64(a.Most):
+	case a.Most > 0 && a.held.Of(client) >= int64(a.Most):
 		return ByMost
 	case a.Shares != nil && a.Shares(peer) && !a.held.AdmitsUntilShort(client, 1, room):
 		return ByShare
@@ -97,13 +97,13 @@ func (a *Clients) Leave(peer netip.Addr) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.held.Add(share.Of(peer), -1)
+	a.held.Add(share.ClientOf(peer), -1)
 }
 
 // Await records that nothing was received yet on a connection that has entered. end closes it; it is
 // called by EndSilent, at most once.
 func (a *Clients) Await(peer netip.Addr, end func()) *Silent {
-	s := &Silent{client: share.Of(peer), end: end}
+	s := &Silent{client: share.ClientOf(peer), end: end}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	own := a.own[s.client]
@@ -151,7 +151,7 @@ func (a *Clients) silentOf(c share.Client) int {
 // one of that client's own, so that the client does not end those of others one after the other.
 // It returns false if there is none.
 func (a *Clients) EndSilent(peer netip.Addr) bool {
-	s := a.takeSilent(share.Of(peer))
+	s := a.takeSilent(share.ClientOf(peer))
 	if s != nil {
 		s.end()
 	}

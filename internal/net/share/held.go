@@ -6,18 +6,18 @@ import (
 	"slices"
 )
 
-// A Held counts what each client holds of something that all share: places, bytes, entries.
+// A Usage counts what each client holds of something that all share: places, bytes, entries.
 // A client that holds nothing has no entry, so there are at most as many entries as there is
 // to hold. The zero value is ready to use.
 //
 // Owned by the owner of what is shared.
-type Held struct {
+type Usage struct {
 	by    map[Client]int64
 	total int64
 }
 
 // Add records that c holds n more, or -n less. A client never holds less than nothing.
-func (h *Held) Add(c Client, n int64) {
+func (h *Usage) Add(c Client, n int64) {
 	now := h.by[c] + n
 	switch {
 	case now < 0:
@@ -33,14 +33,14 @@ func (h *Held) Add(c Client, n int64) {
 	h.total += n
 }
 
-// By returns how much c holds.
-func (h *Held) By(c Client) int64 { return h.by[c] }
+// Of returns how much c holds.
+func (h *Usage) Of(c Client) int64 { return h.by[c] }
 
 // Total returns how much all clients hold.
-func (h *Held) Total() int64 { return h.total }
+func (h *Usage) Total() int64 { return h.total }
 
 // Clients returns how many clients hold something.
-func (h *Held) Clients() int { return len(h.by) }
+func (h *Usage) Clients() int { return len(h.by) }
 
 // Admits reports whether c may hold n more of capacity: if all holds stay within it, and if
 // what c then holds is no more than what is left for others. So one client takes at most a
@@ -49,7 +49,7 @@ func (h *Held) Clients() int { return len(h.by) }
 // Queue Length Thresholds for Shared-Memory Packet Switches", IEEE/ACM Transactions on
 // Networking 6(2), 1998, with α = 1). A client that holds nothing may take one while there
 // is any left.
-func (h *Held) Admits(c Client, n, capacity int64) bool {
+func (h *Usage) Admits(c Client, n, capacity int64) bool {
 	left := capacity - h.total - n
 	has := h.by[c]
 	return left >= 0 && (has+n <= left || has == 0 && n <= 1)
@@ -58,14 +58,14 @@ func (h *Held) Admits(c Client, n, capacity int64) bool {
 // AdmitsUntilShort is Admits for something that one client may use while others do not need it.
 // It admits every client as long as an eighth of the capacity, rounded down, is left after that.
 // What is left is for clients that hold less than that amount.
-func (h *Held) AdmitsUntilShort(c Client, n, capacity int64) bool {
+func (h *Usage) AdmitsUntilShort(c Client, n, capacity int64) bool {
 	left := capacity - h.total - n
 	return left >= 0 && left >= capacity/8 || h.Admits(c, n, capacity)
 }
 
 // Greediest returns the client that holds most, and how much. It is the zero Client with 0 if
 // nothing is held. Of clients that hold the same it returns any.
-func (h *Held) Greediest() (c Client, most int64) {
+func (h *Usage) Greediest() (c Client, most int64) {
 	for client, n := range h.by {
 		if n > most {
 			c, most = client, n
@@ -75,12 +75,12 @@ func (h *Held) Greediest() (c Client, most int64) {
 }
 
 // All yields the clients that hold something, in any order, and how much each holds.
-func (h *Held) All() iter.Seq2[Client, int64] { return maps.All(h.by) }
+func (h *Usage) All() iter.Seq2[Client, int64] { return maps.All(h.by) }
 
-// Level returns the most that each client may keep so that n is given back in total. A client
-// that holds more gives back the difference; one that holds less gives back nothing. Level is 0
+// FairShare returns the most that each client may keep so that n is given back in total. A client
+// that holds more gives back the difference; one that holds less gives back nothing. FairShare is 0
 // if all clients together hold less than n.
-func (h *Held) Level(n int64) int64 {
+func (h *Usage) FairShare(n int64) int64 {
 	held := slices.Sorted(maps.Values(h.by))
 	sum := int64(0)
 	for i := len(held) - 1; i >= 0; i-- {

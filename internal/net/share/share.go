@@ -20,9 +20,9 @@ type Client struct{ network netip.Addr }
 // nat64 is the well-known prefix of translated IPv4 addresses.
 var nat64 = netip.MustParsePrefix("64:ff9b::/96")
 
-// Plain returns an address without optional parts: an IPv4 address that is written as IPv6,
+// Canonical returns an address without optional parts: an IPv4 address that is written as IPv6,
 // mapped or behind NAT64, becomes that IPv4 address, and a zone is removed.
-func Plain(addr netip.Addr) netip.Addr {
+func Canonical(addr netip.Addr) netip.Addr {
 	addr = addr.Unmap()
 	if addr.Is4() {
 		return addr
@@ -34,10 +34,10 @@ func Plain(addr netip.Addr) netip.Addr {
 	return addr
 }
 
-// Of returns the client with an address. Behind trusted proxies that must be the last address
+// ClientOf returns the client with an address. Behind trusted proxies that must be the last address
 // that is not theirs, see decide.OriginOf.
-func Of(addr netip.Addr) Client {
-	addr = Plain(addr)
+func ClientOf(addr netip.Addr) Client {
+	addr = Canonical(addr)
 	switch {
 	case !addr.IsValid():
 		return Client{}

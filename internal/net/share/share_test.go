@@ -19,15 +19,15 @@ func TestOf(t *testing.T) {
 		"fe80::1%eth0":         "fe80::/64",
 		"::1":                  "::/64",
 	} {
-		c := Of(netip.MustParseAddr(in))
+		c := ClientOf(netip.MustParseAddr(in))
 		if c.String() != want {
 			t.Errorf("the client of %s is %s, want %s", in, c, want)
 		}
-		if again := Of(c.Addr()); again != c {
+		if again := ClientOf(c.Addr()); again != c {
 			t.Errorf("the client of %s is %s, and that of its address %s", in, c, again)
 		}
 	}
-	if c := Of(netip.Addr{}); c != (Client{}) || c.String() != "unknown" {
+	if c := ClientOf(netip.Addr{}); c != (Client{}) || c.String() != "unknown" {
 		t.Errorf("without an address the client is %s, want the zero one", c)
 	}
 }
@@ -41,18 +41,18 @@ func TestPlain(t *testing.T) {
 		"fe80::1%eth0":        "fe80::1",
 		"2001:db8::1":         "2001:db8::1",
 	} {
-		if got := Plain(netip.MustParseAddr(in)); got.String() != want {
+		if got := Canonical(netip.MustParseAddr(in)); got.String() != want {
 			t.Errorf("%s is %s, want %s", in, got, want)
 		}
 	}
-	if Plain(netip.Addr{}).IsValid() {
+	if Canonical(netip.Addr{}).IsValid() {
 		t.Error("no address is one")
 	}
 }
 
 func TestHash(t *testing.T) {
 	seed := maphash.MakeSeed()
-	hash := func(a string) uint64 { return Of(netip.MustParseAddr(a)).Hash(seed) }
+	hash := func(a string) uint64 { return ClientOf(netip.MustParseAddr(a)).Hash(seed) }
 	if one, other := hash("2001:db8::1"), hash("2001:db8::ffff:2"); one != other {
 		t.Errorf("two addresses of one /64 have the hashes %x and %x, want one", one, other)
 	}
@@ -61,13 +61,13 @@ func TestHash(t *testing.T) {
 	}
 }
 
-func client(i byte) Client { return Of(netip.AddrFrom4([4]byte{10, 0, 0, i})) }
+func client(i byte) Client { return ClientOf(netip.AddrFrom4([4]byte{10, 0, 0, i})) }
 
 // Clients that take all they may get the same, to within one, and leave as much for a further one.
 func TestAdmitsLeavesRoom(t *testing.T) {
 	const capacity = 1200
 	for k := range 20 {
-		var h Held
+		var h Usage
 		for again := true; again; {
 			again = false
 			for i := range k {
@@ -78,7 +78,7 @@ func TestAdmitsLeavesRoom(t *testing.T) {
 			}
 		}
 		for i := range k {
-			if got, want := h.By(client(byte(i))), int64(capacity/(k+1)); got < want-1 || got > want+1 {
+			if got, want := h.Of(client(byte(i))), int64(capacity/(k+1)); got < want-1 || got > want+1 {
 				t.Errorf("each of %d clients holds %d of %d, want %d", k, got, capacity, want)
 			}
 		}
@@ -90,7 +90,7 @@ func TestAdmitsLeavesRoom(t *testing.T) {
 
 func TestAdmitsBounds(t *testing.T) {
 	a, b := client(1), client(2)
-	var h Held
+	var h Usage
 	for _, step := range []struct {
 		c        Client
 		n        int64
@@ -114,7 +114,7 @@ func TestAdmitsBounds(t *testing.T) {
 // eight it gets all. Clients that come together share what they take.
 func TestAdmitsUntilShort(t *testing.T) {
 	for capacity, want := range map[int64]int64{0: 0, 1: 1, 7: 7, 8: 7, 15: 14, 16: 14, 100: 88, 1024: 896} {
-		var h Held
+		var h Usage
 		for h.AdmitsUntilShort(client(1), 1, capacity) {
 			h.Add(client(1), 1)
 		}
@@ -132,7 +132,7 @@ func TestAdmitsUntilShort(t *testing.T) {
 			t.Errorf("more than %d are admitted", capacity)
 		}
 	}
-	var h Held
+	var h Usage
 	for again := true; again; {
 		again = false
 		for i := range 3 {
@@ -143,7 +143,7 @@ func TestAdmitsUntilShort(t *testing.T) {
 		}
 	}
 	for i := range 3 {
-		if got := h.By(client(byte(i))); got < 233 || got > 267 {
+		if got := h.Of(client(byte(i))); got < 233 || got > 267 {
 			t.Errorf("one of three gets %d of 800, want a third of seven eighths, or of all", got)
 		}
 	}
@@ -152,7 +152,7 @@ func TestAdmitsUntilShort(t *testing.T) {
 // What is held is the sum of what was added, and clients without anything are forgotten.
 func TestHeldSums(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	var h Held
+	var h Usage
 	have := map[Client]int64{}
 	for range 10_000 {
 		c := client(byte(rng.IntN(20)))
@@ -167,8 +167,8 @@ func TestHeldSums(t *testing.T) {
 		if n > 0 {
 			clients++
 		}
-		if h.By(c) != n {
-			t.Errorf("%s holds %d, want %d", c, h.By(c), n)
+		if h.Of(c) != n {
+			t.Errorf("%s holds %d, want %d", c, h.Of(c), n)
 		}
 	}
 	if h.Total() != total || int64(h.Clients()) != clients {
@@ -177,7 +177,7 @@ func TestHeldSums(t *testing.T) {
 	if c, n := h.Greediest(); n != most || have[c] != most {
 		t.Errorf("the most is %d by %s, want %d", n, c, most)
 	}
-	if c, n := new(Held).Greediest(); c != (Client{}) || n != 0 {
+	if c, n := new(Usage).Greediest(); c != (Client{}) || n != 0 {
 		t.Errorf("of nothing %s holds most, %d", c, n)
 	}
 }
@@ -187,7 +187,7 @@ func TestHeldSums(t *testing.T) {
 func TestLevel(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for range 1000 {
-		var h Held
+		var h Usage
 		for i := range rng.IntN(8) {
 			h.Add(client(byte(i)), 1+rng.Int64N(50))
 		}
@@ -198,7 +198,7 @@ func TestLevel(t *testing.T) {
 			return n
 		}
 		n := 1 + rng.Int64N(100)
-		level := h.Level(n)
+		level := h.FairShare(n)
 		if h.Total() < n {
 			if level != 0 {
 				t.Errorf("all hold %d, and to give back %d each may keep %d, want 0", h.Total(), n, level)

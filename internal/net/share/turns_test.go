@@ -8,7 +8,7 @@ import (
 
 // Clients take turns, and the items of each are in order.
 func TestTurns(t *testing.T) {
-	q := NewTurns[string](100)
+	q := NewRoundRobin[string](100)
 	for i, c := range []byte{1, 1, 1, 2, 3, 3} {
 		q.Enter(client(c), fmt.Sprint(c, ".", i))
 	}
@@ -36,7 +36,7 @@ func TestTurns(t *testing.T) {
 // One client holds half of the queue at most, and a further one always finds room. What Next has
 // returned is held until Leave.
 func TestTurnsShares(t *testing.T) {
-	q := NewTurns[int](10)
+	q := NewRoundRobin[int](10)
 	fill := func(c byte, want int) {
 		t.Helper()
 		n := 0

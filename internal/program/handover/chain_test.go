@@ -54,7 +54,7 @@ func serve(name string) (*server, error) {
 	accept := func(_ time.Time, c *loop.Conn) loop.Handler { return echo{c} }
 	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
 	defer cancel()
-	taken, err := Take(ctx, name)
+	taken, err := Receive(ctx, name)
 	if err == nil {
 		s.ln = g.Serve(taken.Sockets[0], nil, accept)
 		err = taken.Ready()
@@ -205,7 +205,7 @@ func TestKilledProcessLeavesTheNameFree(t *testing.T) {
 	name := anyName()
 	old := startChild(t, name)
 	old.Kill()
-	if _, err := Take(t.Context(), name); !errors.Is(err, ErrNoOffer) {
+	if _, err := Receive(t.Context(), name); !errors.Is(err, ErrNoOffer) {
 		t.Fatalf("error %v, want that there is no offer", err)
 	}
 	f := socket(t)

@@ -8,7 +8,7 @@
 //
 //	offered, err := handover.Offer(name, sockets, state, taken)  // the old process, always
 //
-//	taken, err := handover.Take(ctx, name)              // the new process
+//	taken, err := handover.Receive(ctx, name)           // the new process
 //	… serve taken.Sockets, with taken.State …
 //	err = taken.Ready()                                 // calls taken() in the old process
 //	offered, err = handover.Offer(name, sockets, …)       // and so on
@@ -22,7 +22,7 @@
 // Nothing changes for the old process until a successor is ready. A successor that dies, does not
 // answer or belongs to another user is ignored. A user id that the kernel reports for all unknown
 // users (65534 in a user namespace) counts as another user's. Any user can hold the name. A
-// program that finds it held by another user starts without a take-over ([ErrForeign]). Each wait
+// program that finds it held by another user starts without a take-over ([ErrHeldByOther]). Each wait
 // is bounded. The name is in the abstract namespace: a killed process leaves no file behind, and
 // the successor finds the name free. Connections that the old process has accepted stay with it.
 //

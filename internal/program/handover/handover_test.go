@@ -44,11 +44,11 @@ func mustOffer(t *testing.T, name string, tm terms, taken func(), sockets ...sys
 	return o
 }
 
-func mustTake(t *testing.T, name string) *Taken {
+func mustTake(t *testing.T, name string) *Received {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
 	defer cancel()
-	taken := testkit.Must(Take(ctx, name))(t)
+	taken := testkit.Must(Receive(ctx, name))(t)
 	t.Cleanup(func() {
 		taken.Close()
 		for _, ln := range taken.Sockets {
@@ -132,7 +132,7 @@ func TestTakenMayCloseTheOffer(t *testing.T) {
 }
 
 func TestNobodyOffers(t *testing.T) {
-	if _, err := Take(t.Context(), anyName()); !errors.Is(err, ErrNoOffer) {
+	if _, err := Receive(t.Context(), anyName()); !errors.Is(err, ErrNoOffer) {
 		t.Fatalf("error %v, want that there is no offer", err)
 	}
 }
@@ -144,7 +144,7 @@ func TestWithdrawnOfferIsNone(t *testing.T) {
 	o := mustOffer(t, name, usual(), func() { t.Error("taken was called") }, f)
 	o.Close()
 	o.Close()
-	if _, err := Take(t.Context(), name); !errors.Is(err, ErrNoOffer) {
+	if _, err := Receive(t.Context(), name); !errors.Is(err, ErrNoOffer) {
 		t.Fatalf("error %v, want that there is no offer", err)
 	}
 	if after := openDescriptors(t); after > before {
@@ -255,7 +255,7 @@ func TestSuccessorThatDiesAtTheLastMomentChangesNothing(t *testing.T) {
 		t.Fatal("the old process was notified")
 	}
 	testkit.Eventually(t, "the sockets are offered", func() bool {
-		taken, err := Take(t.Context(), name)
+		taken, err := Receive(t.Context(), name)
 		if err != nil {
 			return false
 		}
@@ -291,11 +291,11 @@ func TestSuccessorsAreBounded(t *testing.T) {
 	name := anyName()
 	f := socket(t)
 	mustOffer(t, name, usual(), func() {}, f)
-	var all []*Taken
+	var all []*Received
 	for range successorsMax {
 		all = append(all, mustTake(t, name))
 	}
-	if _, err := Take(t.Context(), name); err == nil || errors.Is(err, ErrNoOffer) {
+	if _, err := Receive(t.Context(), name); err == nil || errors.Is(err, ErrNoOffer) {
 		t.Fatalf("one more than %d successors was told %v", successorsMax, err)
 	}
 	if err := all[successorsMax-1].Ready(); err != nil {
@@ -321,7 +321,7 @@ func TestOtherUsersGetNothing(t *testing.T) {
 	foreign := usual()
 	foreign.uid++
 	mustOffer(t, name, foreign, func() { t.Error("taken was called") }, f)
-	if taken, err := Take(t.Context(), name); err == nil {
+	if taken, err := Receive(t.Context(), name); err == nil {
 		t.Errorf("another user's process was given %v", taken.Sockets)
 	}
 	name = anyName()
@@ -362,7 +362,7 @@ func TestStuckOldProcessBlocksNobody(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := Take(ctx, name); !errors.Is(err, context.Canceled) {
+	if _, err := Receive(ctx, name); !errors.Is(err, context.Canceled) {
 		t.Errorf("after the caller has lost testkit.Patience: %v", err)
 	}
 	name = impostor(t, func(c *net.UnixConn) { // gives, but does not let go

@@ -57,7 +57,7 @@ func Name(port int) string { return "weir/proxy/" + strconv.Itoa(port) }
 func address(name string) *net.UnixAddr { return &net.UnixAddr{Name: "@" + name, Net: network} }
 
 // sameUser checks that the other side is a process of the user, as reported by the kernel
-// (unix(7), SO_PEERCRED). The error is ErrForeign if it is not.
+// (unix(7), SO_PEERCRED). The error is ErrHeldByOther if it is not.
 func sameUser(c *net.UnixConn, uid uint32) error {
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -73,7 +73,7 @@ func sameUser(c *net.UnixConn, uid uint32) error {
 		return fmt.Errorf("ask whose process it is: %w", err)
 	}
 	if !service.SameUser(cred.Uid, uid) {
-		return fmt.Errorf("%w: process %d is user %d's, this one is %s", ErrForeign, cred.Pid, cred.Uid, whose(uid))
+		return fmt.Errorf("%w: process %d is user %d's, this one is %s", ErrHeldByOther, cred.Pid, cred.Uid, whose(uid))
 	}
 	return nil
 }

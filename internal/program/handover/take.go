@@ -14,15 +14,15 @@ import (
 // ErrNoOffer means that no process offers its sockets under the name.
 var ErrNoOffer = errors.New("no process offers its sockets")
 
-// ErrForeign means that the name is held by a process of another user, or by one that is no
+// ErrHeldByOther means that the name is held by a process of another user, or by one that is no
 // proxy, so there are no sockets to take. Any user of the machine can hold a name.
-var ErrForeign = errors.New("the name is not held by a proxy of this user")
+var ErrHeldByOther = errors.New("the name is not held by a proxy of this user")
 
-// A Taken is what a successor has received: the sockets, on which the running process also
+// A Received is what a successor has received: the sockets, on which the running process also
 // accepts until Ready.
 //
 // Owned by its caller.
-type Taken struct {
+type Received struct {
 	// Sockets are in the order of the offer; their addresses identify them. They belong to the
 	// caller after Ready.
 	Sockets []net.Listener
@@ -35,15 +35,15 @@ type Taken struct {
 	conn  *net.UnixConn
 }
 
-// Take requests the sockets from the process that offers them under name, until ctx
+// Receive requests the sockets from the process that offers them under name, until ctx
 // ends, and for a few seconds at most. The error is ErrNoOffer if there is none, and
-// ErrForeign if the process that has the name is not one to take sockets from.
-func Take(ctx context.Context, name string) (*Taken, error) {
+// ErrHeldByOther if the process that has the name is not one to take sockets from.
+func Receive(ctx context.Context, name string) (*Received, error) {
 	return take(ctx, name, usual())
 }
 
-func take(ctx context.Context, name string, t terms) (*Taken, error) {
-	taken := &Taken{name: name, terms: t}
+func take(ctx context.Context, name string, t terms) (*Received, error) {
+	taken := &Received{name: name, terms: t}
 	err := taken.ask(ctx)
 	switch {
 	case errors.Is(err, unix.ECONNREFUSED):
@@ -58,7 +58,7 @@ func take(ctx context.Context, name string, t terms) (*Taken, error) {
 	return taken, nil
 }
 
-func (t *Taken) ask(ctx context.Context) error {
+func (t *Received) ask(ctx context.Context) error {
 	err := t.askFor(ctx, true)
 	if t.Sockets == nil || err == nil {
 		return err
@@ -69,12 +69,12 @@ func (t *Taken) ask(ctx context.Context) error {
 }
 
 // askFor requests the sockets, and the state if that is wanted too.
-func (t *Taken) askFor(ctx context.Context, state bool) error {
+func (t *Received) askFor(ctx context.Context, state bool) error {
 	ctx, cancel := context.WithTimeout(ctx, t.terms.step)
 	defer cancel()
 	c, err := new(net.Dialer).DialContext(ctx, network, address(t.name).Name)
 	if err != nil && ctx.Err() == nil && !errors.Is(err, unix.ECONNREFUSED) {
-		err = fmt.Errorf("%w: %w", ErrForeign, err) // usually one that accepts nothing
+		err = fmt.Errorf("%w: %w", ErrHeldByOther, err) // usually one that accepts nothing
 	}
 	if err != nil {
 		return err
@@ -98,7 +98,7 @@ func (t *Taken) askFor(ctx context.Context, state bool) error {
 // Ready tells the running process to stop accepting and to drain. Without an error, the
 // sockets belong to the caller alone, and the name is free for an offer. With an error, the
 // running process continues, or another successor was first, and the caller must Close.
-func (t *Taken) Ready() error {
+func (t *Received) Ready() error {
 	_ = t.conn.SetDeadline(time.Now().Add(t.terms.step))
 	_, err := t.conn.Write([]byte(saidReady))
 	if err == nil {
@@ -116,7 +116,7 @@ func (t *Taken) Ready() error {
 }
 
 // Close closes the sockets, unless Ready has succeeded. The running process continues.
-func (t *Taken) Close() {
+func (t *Received) Close() {
 	if t == nil || t.conn == nil {
 		return
 	}

@@ -56,16 +56,16 @@ func TestOverflowUser(t *testing.T) {
 func TestForeignHoldersOfTheName(t *testing.T) {
 	name := anyName()
 	full(t, name)
-	if _, err := Take(t.Context(), name); !errors.Is(err, ErrForeign) {
-		t.Errorf("held by a socket that accepts nothing: %v, want ErrForeign", err)
+	if _, err := Receive(t.Context(), name); !errors.Is(err, ErrHeldByOther) {
+		t.Errorf("held by a socket that accepts nothing: %v, want ErrHeldByOther", err)
 	}
 
 	name = anyName()
 	mustOffer(t, name, usual(), func() {}, socket(t))
 	other := usual()
 	other.uid++
-	if _, err := take(t.Context(), name, other); !errors.Is(err, ErrForeign) {
-		t.Errorf("held by another user: %v, want ErrForeign", err)
+	if _, err := take(t.Context(), name, other); !errors.Is(err, ErrHeldByOther) {
+		t.Errorf("held by another user: %v, want ErrHeldByOther", err)
 	}
 }
 

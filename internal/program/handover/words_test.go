@@ -56,7 +56,7 @@ func TestGarbledOffersAreRefused(t *testing.T) {
 			_, _, _ = c.WriteMsgUnix([]byte(g.said), rights, nil)
 		})
 		before := openDescriptors(t)
-		taken, err := Take(t.Context(), name)
+		taken, err := Receive(t.Context(), name)
 		if err == nil {
 			taken.Close()
 			t.Errorf("%s: taken", g.name)

@@ -144,9 +144,9 @@ func jsonAttr(_ []string, a slog.Attr) slog.Attr {
 	case slog.KindTime:
 		a.Value = slog.TimeValue(a.Value.Time().UTC())
 	case slog.KindDuration:
-		a.Value = slog.Float64Value(strict.PlainFloat(a.Value.Duration().Seconds()))
+		a.Value = slog.Float64Value(strict.RoundFloat(a.Value.Duration().Seconds()))
 	case slog.KindFloat64:
-		a.Value = slog.Float64Value(strict.PlainFloat(a.Value.Float64()))
+		a.Value = slog.Float64Value(strict.RoundFloat(a.Value.Float64()))
 	}
 	return a
 }

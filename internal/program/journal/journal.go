@@ -82,9 +82,9 @@ func (j *Journal) Reopen() error {
 	return nil
 }
 
-// Last returns the logger for errors that end the program. It writes to the file, and to
+// FatalLogger returns the logger for errors that end the program. It writes to the file, and to
 // stderr if lines are JSON.
-func (j *Journal) Last(format string, stderr io.Writer) *slog.Logger {
+func (j *Journal) FatalLogger(format string, stderr io.Writer) *slog.Logger {
 	out := new(tee)
 	if format == "json" {
 		out.writers = append(out.writers, stderr)

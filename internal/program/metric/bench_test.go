@@ -7,7 +7,7 @@ import (
 )
 
 func BenchmarkHistogramObserve(b *testing.B) {
-	h := NewHistogram(Latency())
+	h := NewHistogram(LatencyBuckets())
 	d := time.Duration(0)
 	b.ReportAllocs()
 	for b.Loop() {
@@ -39,7 +39,7 @@ func BenchmarkSetWrite(b *testing.B) {
 	s := New()
 	s.Runtime()
 	for _, rule := range []string{"a", "b", "c", "d"} {
-		s.Histogram("d_seconds"+Labels("rule", rule), "D.", NewHistogram(Latency()), NewHistogram(Latency()))
+		s.Histogram("d_seconds"+Labels("rule", rule), "D.", NewHistogram(LatencyBuckets()), NewHistogram(LatencyBuckets()))
 	}
 	b.ReportAllocs()
 	for b.Loop() {

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// Latency returns the bounds, in seconds, for waits of users: from 100 µs to 10 s in steps of 1,
+// LatencyBuckets returns the bounds, in seconds, for waits of users: from 100 µs to 10 s in steps of 1,
 // 2 and 5, and 25 ms.
-func Latency() []float64 {
+func LatencyBuckets() []float64 {
 	return []float64{
 		0.0001, 0.0002, 0.0005,
 		0.001, 0.002, 0.005,
@@ -21,9 +21,9 @@ func Latency() []float64 {
 	}
 }
 
-// Decision returns the bounds, in seconds, for operations that normally take microseconds: from
+// DecisionBuckets returns the bounds, in seconds, for operations that normally take microseconds: from
 // 1 µs to 1 s.
-func Decision() []float64 {
+func DecisionBuckets() []float64 {
 	return []float64{
 		0.000001, 0.000002, 0.000005,
 		0.00001, 0.00002, 0.00005,

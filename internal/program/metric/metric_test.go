@@ -64,7 +64,7 @@ func TestWriteRuntime(t *testing.T) {
 	s := New()
 	s.Runtime()
 	s.Counter("x_total", "Ours.", func() uint64 { return 1 })
-	s.Histogram("d_seconds", "Ours.", NewHistogram(Latency()))
+	s.Histogram("d_seconds", "Ours.", NewHistogram(LatencyBuckets()))
 	p := mustParse(t, s)
 	for name, kind := range map[string]string{
 		"go_goroutines": "gauge", "go_memstats_alloc_bytes": "gauge", "process_cpu_seconds_total": "counter",
@@ -122,7 +122,8 @@ func TestLabels(t *testing.T) {
 // look-up table must agree with a plain search at and around every bound and
 // every power of two.
 func TestHistogramBuckets(t *testing.T) {
-	for _, bounds := range [][]float64{Latency(), Decision(), {1e-9}, {1e-9, 2e-9, 3e-9, 4e-9}, {3600, 1e9}} {
+	for _, bounds := range [][]float64{LatencyBuckets(), DecisionBuckets(), {1e-9},
+		{1e-9, 2e-9, 3e-9, 4e-9}, {3600, 1e9}} {
 		probe := NewHistogram(bounds)
 		var durations []int64
 		for _, b := range probe.bounds {
@@ -155,7 +156,7 @@ func TestHistogramBuckets(t *testing.T) {
 
 func TestHistogramPartsAreSummed(t *testing.T) {
 	s := New()
-	a, b := NewHistogram(Latency()), NewHistogram(Latency())
+	a, b := NewHistogram(LatencyBuckets()), NewHistogram(LatencyBuckets())
 	s.Histogram("d_seconds", "Both.", a, b)
 	a.Observe(time.Millisecond)
 	b.Observe(time.Millisecond)
@@ -175,7 +176,7 @@ func TestHistogramPartsAreSummed(t *testing.T) {
 // instant.
 func TestWriteWhileObserved(t *testing.T) {
 	s := New()
-	h := NewHistogram(Latency())
+	h := NewHistogram(LatencyBuckets())
 	var c Counter
 	s.Histogram("d_seconds", "Durations.", h)
 	s.Counter("x_total", "Events.", c.Load)
@@ -288,7 +289,7 @@ func TestMaxReadBesideItsLoop(t *testing.T) {
 }
 
 func TestHotStepsDoNotAllocate(t *testing.T) {
-	h := NewHistogram(Latency())
+	h := NewHistogram(LatencyBuckets())
 	var m Max
 	var c Counter
 	now := time.Unix(1_768_840_200, 0)

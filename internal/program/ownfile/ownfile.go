@@ -73,9 +73,9 @@ func target(name string, trusts func(uid uint32) bool) (to string, err error) {
 	return string(text[:max(n, 0)]), err
 }
 
-// Keep gives an open file a mode. A file that belongs to neither root nor the program's user stays as
+// SetMode gives an open file a mode. A file that belongs to neither root nor the program's user stays as
 // it is, and is an error whatever its mode: another user may have put it there, and may read it.
-func Keep(f *os.File, mode fs.FileMode) error {
+func SetMode(f *os.File, mode fs.FileMode) error {
 	var stat unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &stat); err != nil {
 		return &fs.PathError{Op: "stat", Path: f.Name(), Err: err}

@@ -121,7 +121,7 @@ func TestKeep(t *testing.T) {
 			t.Errorf("it has mode %v, %v, want %v", info.Mode(), err, want)
 		}
 	}
-	if err := Keep(f, 0o600); err != nil {
+	if err := SetMode(f, 0o600); err != nil {
 		t.Error(err)
 	}
 	has(0o600)
@@ -129,7 +129,7 @@ func TestKeep(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, mode := range []fs.FileMode{0o600, 0o640} {
-		if err := Keep(f, mode); err == nil || !strings.Contains(err.Error(), "belongs to user 65534; allowed: ") {
+		if err := SetMode(f, mode); err == nil || !strings.Contains(err.Error(), "belongs to user 65534; allowed: ") {
 			t.Errorf("a file of another user, for mode %o: %v", mode, err)
 		}
 	}

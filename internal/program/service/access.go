@@ -14,9 +14,9 @@ type Endpoint struct {
 // resultPattern is the endpoint that answers with what a target has answered.
 const resultPattern = "GET /deferred/{id}/result"
 
-// Foreign reports whether the answer is content of clients or targets, which a browser may run
+// ServesUntrustedContent reports whether the answer is content of clients or targets, which a browser may run
 // as a page of this origin. Such an endpoint is not on a port for operators.
-func (e Endpoint) Foreign() bool { return e.Pattern == resultPattern }
+func (e Endpoint) ServesUntrustedContent() bool { return e.Pattern == resultPattern }
 
 // OwnEndpoints lists the own endpoints of all programs. An endpoint is guarded if it
 // starts, stops or changes something, including what was learned, or if it reveals clients,

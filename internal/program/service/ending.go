@@ -52,7 +52,7 @@ func (e *ending) report(line string, status int) {
 		fmt.Fprintf(e.stderr, "%s: %s\n", e.program.Name, line)
 	}
 	if e.journal != nil {
-		e.journal.Last(format, e.stderr).With(journal.ComponentKey, e.program.LogName).Error(line, "status", status)
+		e.journal.FatalLogger(format, e.stderr).With(journal.ComponentKey, e.program.LogName).Error(line, "status", status)
 	}
 }
 

@@ -177,9 +177,9 @@ func TestSettingsWithoutEffect(t *testing.T) {
 	p.Settings = func(s *Settings) {
 		own(s)
 		s.Add(Table{{Name: "STORE", Value: Text(new(string))}, {Name: "GATE", Default: "false", Value: Bool(new(bool))}})
-		s.AddIdle(s.While("STORE", ""), Table{{Name: "STORE_PASSWORD", Value: Secret(new(string))},
-			{Name: "STORE_PORT", Default: "6379", Value: Int(new(int), 1, 65535), Idle: s.While("GATE", "false")}})
-		s.Add(Table{{Name: "GATE_MIN", Default: "1", Value: Int(new(int), 0, 9), Idle: s.While("GATE", "false")}})
+		s.AddIdle(s.IdleWhen("STORE", ""), Table{{Name: "STORE_PASSWORD", Value: Secret(new(string))},
+			{Name: "STORE_PORT", Default: "6379", Value: Int(new(int), 1, 65535), Idle: s.IdleWhen("GATE", "false")}})
+		s.Add(Table{{Name: "GATE_MIN", Default: "1", Value: Int(new(int), 0, 9), Idle: s.IdleWhen("GATE", "false")}})
 	}
 	f := func(want []string, env ...string) {
 		t.Helper()

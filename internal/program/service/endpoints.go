@@ -79,8 +79,8 @@ func (o *Endpoints) HandleJSON(pattern string, h func(w http.ResponseWriter, r *
 // whose browser shows it.
 func (o *Endpoints) ForOperators() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if _, pattern := o.mux.Handler(r); o.known[pattern].Foreign() {
-			SetPolicy(w.Header(), "")
+		if _, pattern := o.mux.Handler(r); o.known[pattern].ServesUntrustedContent() {
+			SetCSP(w.Header(), "")
 			WriteError(w, http.StatusMisdirectedRequest, errors.New(
 				"this port is for operators and does not show what targets have answered; allowed: the same path on "+
 					"the port for clients"))
@@ -92,7 +92,7 @@ func (o *Endpoints) ForOperators() http.Handler {
 
 // ServeHTTP implements http.Handler.
 func (o *Endpoints) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	SetPolicy(w.Header(), "")
+	SetCSP(w.Header(), "")
 	own, pattern := o.mux.Handler(r)
 	if pattern != "" {
 		o.mux.ServeHTTP(w, r)

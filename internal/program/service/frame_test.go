@@ -33,7 +33,7 @@ func TestNothingCanBeFramed(t *testing.T) {
 		return all
 	}
 	h := NewEndpoints(env())
-	h.HandleFunc("GET /test/report", func(w http.ResponseWriter, _ *http.Request) { WritePage(w, StillPage, nil) })
+	h.HandleFunc("GET /test/report", func(w http.ResponseWriter, _ *http.Request) { WritePage(w, CSPStatic, nil) })
 	h.HandleFunc("GET /test/status", func(http.ResponseWriter, *http.Request) {})
 	h.HandleFunc("POST /reload", func(http.ResponseWriter, *http.Request) {})
 	for _, asked := range []string{"GET /test/report", "GET /test/status", "GET /test/status?x=1", "POST /test/status",
@@ -49,8 +49,8 @@ func TestNothingCanBeFramed(t *testing.T) {
 	for _, raw := range []string{"GET /actuator/health HTTP/1.1\r\nHost: x\r\n\r\n",
 		"GET /test/status HTTP/1.1\r\nHost: x\r\n\r\n", "nonsense"} {
 		answers := make(chan Reply, 1)
-		d.Ask([]byte(raw), Addrs{}, func(r Reply) { answers <- r })
+		d.Submit([]byte(raw), Addrs{}, func(r Reply) { answers <- r })
 		unframed(raw, testkit.Receive(t, answers, "the answer").Fields)
 	}
-	unframed("the answer of a full desk", Full().Fields)
+	unframed("the answer of a full pool", Overloaded().Fields)
 }

@@ -22,17 +22,17 @@ import (
 // are bounded, and so is the number of requests of one client. Health is answered immediately,
 // without a worker.
 //
-// Safe for concurrent use: it is immutable after Apart, and rooms are safe.
+// Safe for concurrent use: it is immutable after Dedicate, and rooms are safe.
 type HandlerPool struct {
-	own     *Endpoints
-	all     *room
-	apart   *room // for requests whose paths have the given prefix; see Apart
-	prefix  string
-	workers sync.WaitGroup
+	own       *Endpoints
+	all       *room
+	dedicated *room // for requests whose paths have the given prefix; see Dedicate
+	prefix    string
+	workers   sync.WaitGroup
 }
 
-// An ask is a request that waits for a worker.
-type ask struct {
+// A job is a request that waits for a worker.
+type job struct {
 	raw  []byte
 	from Addrs
 	done func(Reply)
@@ -49,9 +49,9 @@ type Addrs struct {
 // client returns whose share of the room the request takes.
 func (l Addrs) client() share.Client {
 	if l.Client.IsValid() {
-		return share.Of(l.Client)
+		return share.ClientOf(l.Client)
 	}
-	return share.Of(l.Remote.Addr())
+	return share.ClientOf(l.Remote.Addr())
 }
 
 // NewHandlerPool starts a HandlerPool with the given numbers of workers and of requests that may
@@ -64,20 +64,20 @@ func NewHandlerPool(own *Endpoints, workers, waiting int) *HandlerPool {
 	return d
 }
 
-// Apart gives requests whose paths begin with prefix a separate worker and a separate queue for the
-// given number of waiting requests. It must be called before Ask.
-func (d *HandlerPool) Apart(prefix string, waiting int) *HandlerPool {
-	d.prefix, d.apart = prefix, newRoom(1+waiting)
-	d.workers.Go(func() { d.work(d.apart) })
+// Dedicate gives requests whose paths begin with prefix a separate worker and a separate queue for the
+// given number of waiting requests. It must be called before Submit.
+func (d *HandlerPool) Dedicate(prefix string, waiting int) *HandlerPool {
+	d.prefix, d.dedicated = prefix, newRoom(1+waiting)
+	d.workers.Go(func() { d.work(d.dedicated) })
 	return d
 }
 
-// Ask accepts one request. raw is its head and its body according to Content-Length; it
-// is copied. done is called exactly once: for health by Ask itself, otherwise on a
-// worker's goroutine. Ask returns false, and done is never called, if too many requests wait, if the
+// Submit accepts one request. raw is its head and its body according to Content-Length; it
+// is copied. done is called exactly once: for health by Submit itself, otherwise on a
+// worker's goroutine. Submit returns false, and done is never called, if too many requests wait, if the
 // client has as many requests as it may have, or if the pool is closed. It does not block and may be
 // called from a loop.
-func (d *HandlerPool) Ask(raw []byte, from Addrs, done func(Reply)) bool {
+func (d *HandlerPool) Submit(raw []byte, from Addrs, done func(Reply)) bool {
 	path := pathOf(raw)
 	if bytes.HasPrefix(raw, []byte("GET ")) || bytes.HasPrefix(raw, []byte("HEAD ")) {
 		switch string(path) {
@@ -90,17 +90,17 @@ func (d *HandlerPool) Ask(raw []byte, from Addrs, done func(Reply)) bool {
 		}
 	}
 	to := d.all
-	if d.apart != nil && bytes.HasPrefix(path, []byte(d.prefix)) {
-		to = d.apart
+	if d.dedicated != nil && bytes.HasPrefix(path, []byte(d.prefix)) {
+		to = d.dedicated
 	}
-	return to.enter(ask{raw, from, done})
+	return to.enter(job{raw, from, done})
 }
 
 // Refused returns how many requests were refused because there was no room for them.
 func (d *HandlerPool) Refused() uint64 {
 	n := d.all.refusals()
-	if d.apart != nil {
-		n += d.apart.refusals()
+	if d.dedicated != nil {
+		n += d.dedicated.refusals()
 	}
 	return n
 }
@@ -116,8 +116,8 @@ func pathOf(raw []byte) []byte {
 // worker is done.
 func (d *HandlerPool) Close() {
 	d.all.close()
-	if d.apart != nil {
-		d.apart.close()
+	if d.dedicated != nil {
+		d.dedicated.close()
 	}
 	d.workers.Wait()
 }
@@ -131,7 +131,7 @@ func (d *HandlerPool) work(from *room) {
 }
 
 // answer runs the handler for one request.
-func (d *HandlerPool) answer(a ask) (reply Reply) {
+func (d *HandlerPool) answer(a job) (reply Reply) {
 	defer func() {
 		if v := recover(); v != nil {
 			log := slog.Default().With(journal.ComponentKey, "HandlerPool")
@@ -148,8 +148,8 @@ func (d *HandlerPool) answer(a ask) (reply Reply) {
 	return replyOf(func(w http.ResponseWriter) { d.own.ServeHTTP(w, r.WithContext(ctx)) })
 }
 
-// Full returns the answer to a request that Ask has not accepted.
-func Full() Reply {
+// Overloaded returns the answer to a request that Submit has not accepted.
+func Overloaded() Reply {
 	return replyOf(func(w http.ResponseWriter) {
 		w.Header().Set("Retry-After", "1")
 		WriteError(w, http.StatusServiceUnavailable, errors.New("too many concurrent requests to the own endpoints"))

@@ -27,7 +27,7 @@ func answerOf(t *testing.T, d *HandlerPool, raw string) Reply {
 	t.Helper()
 	replies := make(chan Reply, 1)
 	bytes := []byte(raw)
-	if !d.Ask(bytes, Addrs{Remote: netip.MustParseAddrPort("10.0.0.1:5")}, func(r Reply) { replies <- r }) {
+	if !d.Submit(bytes, Addrs{Remote: netip.MustParseAddrPort("10.0.0.1:5")}, func(r Reply) { replies <- r }) {
 		t.Fatalf("%q is refused", raw)
 	}
 	clear(bytes) // they are the loop's again
@@ -118,17 +118,17 @@ func TestHandlerPoolBounds(t *testing.T) {
 	raw := []byte("GET / HTTP/1.1\r\nHost: h\r\n\r\n")
 	done := func(Reply) { answered.Add(1) }
 	for i := range workers {
-		if !d.Ask(raw, another(i), done) {
+		if !d.Submit(raw, another(i), done) {
 			t.Fatal("refused with idle workers")
 		}
 		<-entered
 	}
 	for i := range waiting {
-		if !d.Ask(raw, another(workers+i), done) {
+		if !d.Submit(raw, another(workers+i), done) {
 			t.Fatalf("refused with %d waiting", i)
 		}
 	}
-	if d.Ask(raw, another(workers+waiting), done) {
+	if d.Submit(raw, another(workers+waiting), done) {
 		t.Error("taken on with all places taken")
 	}
 	var closing sync.WaitGroup
@@ -141,7 +141,7 @@ func TestHandlerPoolBounds(t *testing.T) {
 	if n := answered.Load(); n != workers+waiting {
 		t.Errorf("%d answered, want %d", n, workers+waiting)
 	}
-	if d.Ask(raw, Addrs{}, done) {
+	if d.Submit(raw, Addrs{}, done) {
 		t.Error("taken on after Close")
 	}
 	if n := d.Refused(); n != 2 {
@@ -162,9 +162,9 @@ func TestHandlerPoolAnswersHealthAtOnce(t *testing.T) {
 	defer d.Close()
 	defer close(release)
 	blocked := []byte("GET /blocked HTTP/1.1\r\nHost: h\r\n\r\n")
-	d.Ask(blocked, Addrs{}, func(Reply) {})
+	d.Submit(blocked, Addrs{}, func(Reply) {})
 	<-entered
-	if !d.Ask(blocked, another(1), func(Reply) {}) || d.Ask(blocked, another(2), func(Reply) {}) {
+	if !d.Submit(blocked, another(1), func(Reply) {}) || d.Submit(blocked, another(2), func(Reply) {}) {
 		t.Fatal("the places are not taken as they should be")
 	}
 	go func() { <-entered }()
@@ -181,7 +181,7 @@ func TestHandlerPoolAnswersHealthAtOnce(t *testing.T) {
 		{"GET /actuator/prometheus HTTP/1.1", 0},
 	} {
 		status := 0
-		if taken := d.Ask([]byte(test.line+"\r\nHost: h\r\n\r\n"), Addrs{},
+		if taken := d.Submit([]byte(test.line+"\r\nHost: h\r\n\r\n"), Addrs{},
 			func(r Reply) { status = r.Status }); taken != (test.want > 0) || status != test.want {
 			t.Errorf("%s: taken on: %t, answered %d at once, want %d", test.line, taken, status, test.want)
 		}
@@ -197,7 +197,7 @@ func TestHandlerPoolClosesUnderLoad(t *testing.T) {
 	for range 4 {
 		loops.Go(func() {
 			for i := range 200 {
-				if d.Ask([]byte("GET / HTTP/1.1\r\nHost: h\r\n\r\n"), Addrs{}, func(Reply) { answered.Add(1) }) {
+				if d.Submit([]byte("GET / HTTP/1.1\r\nHost: h\r\n\r\n"), Addrs{}, func(Reply) { answered.Add(1) }) {
 					taken.Add(1)
 				}
 				if i == 20 {
@@ -223,7 +223,7 @@ func BenchmarkHandlerPool(b *testing.B) {
 	done := func(r Reply) { replies <- r }
 	b.ReportAllocs()
 	for b.Loop() {
-		if d.Ask(raw, Addrs{}, done) {
+		if d.Submit(raw, Addrs{}, done) {
 			<-replies
 		}
 	}
@@ -238,10 +238,10 @@ func TestHandlerPoolApart(t *testing.T) {
 			<-held
 		}
 		fmt.Fprint(w, r.URL.Path)
-	}), 1, 1).Apart("/apart/", 1)
+	}), 1, 1).Dedicate("/apart/", 1)
 	answers := make(chan Reply, 2)
 	ask := func(client int) bool {
-		return d.Ask([]byte("GET /apart/1?a HTTP/1.1\r\nHost: x\r\n\r\n"), another(client), func(r Reply) { answers <- r })
+		return d.Submit([]byte("GET /apart/1?a HTTP/1.1\r\nHost: x\r\n\r\n"), another(client), func(r Reply) { answers <- r })
 	}
 	if !ask(1) {
 		t.Fatal("the first is refused")

@@ -63,7 +63,7 @@ func (h *Health) Component(name string, read func() any) {
 // follow queries the components repeatedly until stop is called, which waits for the last
 // query.
 func (h *Health) follow() (stop func()) {
-	return background(func(over <-chan struct{}) { every.Pause(over, healthPause, func(time.Time) { h.ask() }) })
+	return background(func(over <-chan struct{}) { every.Interval(over, healthPause, func(time.Time) { h.ask() }) })
 }
 
 func (h *Health) ask() {

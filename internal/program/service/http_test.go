@@ -274,7 +274,7 @@ func TestWriteJSONPlainly(t *testing.T) {
 func TestForOperators(t *testing.T) {
 	own := NewEndpoints(env())
 	for _, one := range OwnEndpoints() {
-		if one.Foreign() || one.Pattern == "GET /deferred/{id}" {
+		if one.ServesUntrustedContent() || one.Pattern == "GET /deferred/{id}" {
 			own.HandleFunc(one.Pattern,
 				func(w http.ResponseWriter, _ *http.Request) { WriteJSON(w, http.StatusOK, "from a target") })
 		}

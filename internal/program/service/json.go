@@ -98,25 +98,25 @@ func ReadJSON(w http.ResponseWriter, r *http.Request, into any) error {
 // Content security policies. A page may show what it contains; a live page may also run
 // its script and send requests to the program.
 const (
-	StillPage = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
-	LivePage  = StillPage + "; script-src 'unsafe-inline'; connect-src 'self'"
+	CSPStatic = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+	CSPLive   = CSPStatic + "; script-src 'unsafe-inline'; connect-src 'self'"
 )
 
-// WritePage answers with an HTML page that must not be cached. policy is StillPage or
-// LivePage.
+// WritePage answers with an HTML page that must not be cached. policy is CSPStatic or
+// CSPLive.
 func WritePage(w http.ResponseWriter, policy string, page []byte) {
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
-	SetPolicy(h, policy)
+	SetCSP(h, policy)
 	h.Set("Cache-Control", "no-store")
 	_, _ = w.Write(page) // the browser may have left
 }
 
-// SetPolicy sets the content security policy of an own answer, which may be empty. Whatever
+// SetCSP sets the content security policy of an own answer, which may be empty. Whatever
 // it is, no page may show the answer in a frame: a click there would be one on an own page
 // (Content Security Policy Level 3, section 6.4.2; RFC 7034 for older browsers), and browsers
 // do not guess another type than its Content-Type. Endpoints and HandlerPool set it for every answer.
-func SetPolicy(h http.Header, policy string) {
+func SetCSP(h http.Header, policy string) {
 	const unframed = "frame-ancestors 'none'"
 	if policy != "" {
 		policy += "; "

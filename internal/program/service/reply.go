@@ -31,7 +31,7 @@ type replyWriter struct {
 
 func newReplyWriter() *replyWriter {
 	w := &replyWriter{header: make(http.Header)}
-	SetPolicy(w.header, "")
+	SetCSP(w.header, "")
 	return w
 }
 
@@ -63,7 +63,7 @@ func replyOf(answer func(w http.ResponseWriter)) Reply {
 	answer(w)
 	w.WriteHeader(http.StatusOK)
 	if w.body.Len() > 0 && w.fields.Get("Content-Type") == "" {
-		w.fields.Set("Content-Type", Unknown) // never guessed: a guess could make a page of it
+		w.fields.Set("Content-Type", OctetStream) // never guessed: a guess could make a page of it
 	}
 	r := Reply{Status: w.status, Body: w.body.Bytes()}
 	for _, name := range framing {
@@ -87,8 +87,8 @@ func (r Reply) write(w http.ResponseWriter) {
 	_, _ = w.Write(r.Body) // the client may have left
 }
 
-// Unknown is the media type of content whose type is unknown (RFC 9110 section 8.3).
-const Unknown = "application/octet-stream"
+// OctetStream is the media type of content whose type is unknown (RFC 9110 section 8.3).
+const OctetStream = "application/octet-stream"
 
 // framing are the fields that are up to the sender of the reply.
 var framing = [...]string{"Content-Length", "Transfer-Encoding", "Trailer", "Connection", "Keep-Alive", "Upgrade"}

@@ -12,20 +12,20 @@ import (
 // Safe for concurrent use: mu guards everything.
 type room struct {
 	mu      sync.Mutex
-	arrived sync.Cond         // or closed
-	line    *share.Turns[ask] // those that wait or are being answered
+	arrived sync.Cond              // or closed
+	line    *share.RoundRobin[job] // those that wait or are being answered
 	refused uint64
 	closed  bool
 }
 
 func newRoom(capacity int) *room {
-	r := &room{line: share.NewTurns[ask](capacity)}
+	r := &room{line: share.NewRoundRobin[job](capacity)}
 	r.arrived.L = &r.mu
 	return r
 }
 
 // enter lets a request wait, whose bytes it copies, and reports whether it may.
-func (r *room) enter(a ask) bool {
+func (r *room) enter(a job) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed || !r.line.Admits(a.from.client()) {
@@ -40,7 +40,7 @@ func (r *room) enter(a ask) bool {
 
 // next waits for the next request to be answered. It returns false when the room is closed and
 // empty.
-func (r *room) next() (ask, bool) {
+func (r *room) next() (job, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for {
@@ -52,7 +52,7 @@ func (r *room) next() (ask, bool) {
 }
 
 // leave gives back the place of a request that has been answered.
-func (r *room) leave(a ask) {
+func (r *room) leave(a job) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.line.Leave(a.from.client())

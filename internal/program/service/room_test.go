@@ -7,8 +7,8 @@ import (
 )
 
 // by is a request of a client.
-func by(client string) ask {
-	return ask{raw: []byte(client), from: Addrs{Client: netip.MustParseAddr(client)}}
+func by(client string) job {
+	return job{raw: []byte(client), from: Addrs{Client: netip.MustParseAddr(client)}}
 }
 
 // One client holds half of a room at most, whichever addresses of its network it uses, and a

@@ -207,9 +207,9 @@ func (g *setting) resolve(env func(string) string) error {
 	return nil
 }
 
-// While is the Idle of settings that have no effect while another has the given value, where "" means
+// IdleWhen is the Idle of settings that have no effect while another has the given value, where "" means
 // unset.
-func (s *Settings) While(name, value string) func() string {
+func (s *Settings) IdleWhen(name, value string) func() string {
 	return func() string {
 		switch {
 		case s.Text(name) != value:

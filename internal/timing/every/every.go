@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Pause calls do once per pause until done is closed. If a call takes longer than a pause,
+// Interval calls do once per pause until done is closed. If a call takes longer than a pause,
 // the next follows immediately.
-func Pause(done <-chan struct{}, pause time.Duration, do func(now time.Time)) {
+func Interval(done <-chan struct{}, pause time.Duration, do func(now time.Time)) {
 	tick := time.NewTicker(pause)
 	defer tick.Stop()
 	for {
@@ -22,27 +22,27 @@ func Pause(done <-chan struct{}, pause time.Duration, do func(now time.Time)) {
 	}
 }
 
-// Ring wakes the goroutine that receives from bell, now or when it next receives. The capacity of
+// Notify wakes the goroutine that receives from bell, now or when it next receives. The capacity of
 // bell is 1, so that it wakes once for all that has rung before.
-func Ring(bell chan<- struct{}) {
+func Notify(bell chan<- struct{}) {
 	select {
 	case bell <- struct{}{}:
 	default:
 	}
 }
 
-// A Sparse limits log lines that every request could cause to one per interval, and counts the
+// A Throttle limits log lines that every request could cause to one per interval, and counts the
 // others. Its zero value lets the first line through.
 //
 // Safe for concurrent use: mu guards everything.
-type Sparse struct {
+type Throttle struct {
 	mu     sync.Mutex
 	last   time.Time
 	missed int
 }
 
-// Take reports whether a line may be written, and how many were not since the last one.
-func (s *Sparse) Take(now time.Time, interval time.Duration) (missed int, ok bool) {
+// Allow reports whether a line may be written, and how many were not since the last one.
+func (s *Throttle) Allow(now time.Time, interval time.Duration) (missed int, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.last.IsZero() && now.Sub(s.last) < interval {
@@ -54,7 +54,7 @@ func (s *Sparse) Take(now time.Time, interval time.Duration) (missed int, ok boo
 }
 
 // Reset lets the next line through immediately.
-func (s *Sparse) Reset() {
+func (s *Throttle) Reset() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.last, s.missed = time.Time{}, 0

@@ -9,7 +9,7 @@ import (
 func TestPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		done, began, calls := make(chan struct{}), time.Now(), 0
-		Pause(done, time.Second, func(now time.Time) {
+		Interval(done, time.Second, func(now time.Time) {
 			if calls++; now.Sub(began) != time.Duration(calls)*time.Second {
 				t.Errorf("call %d came after %v", calls, now.Sub(began))
 			}
@@ -24,7 +24,7 @@ func TestPause(t *testing.T) {
 }
 
 func TestSparse(t *testing.T) {
-	var s Sparse
+	var s Throttle
 	began := time.Unix(1e9, 0)
 	for _, step := range []struct {
 		at     time.Duration
@@ -38,7 +38,7 @@ func TestSparse(t *testing.T) {
 		if step.at == -1 {
 			s.Reset()
 		}
-		if missed, ok := s.Take(began.Add(step.at), time.Minute); missed != step.missed || ok != step.ok {
+		if missed, ok := s.Allow(began.Add(step.at), time.Minute); missed != step.missed || ok != step.ok {
 			t.Errorf("at %v: %d, %v, want %d, %v", step.at, missed, ok, step.missed, step.ok)
 		}
 	}

@@ -226,7 +226,7 @@ func (s *Session) failAt(now time.Time, status int, problem, path string) {
 	s.write(now, http1.Answer{Status: status, ContentType: "application/json", Body: append(body, '\n'), Extra: fields})
 }
 
-// policy are the fields that service.SetPolicy gives the other own answers.
+// policy are the fields that service.SetCSP gives the other own answers.
 const policy = "Content-Security-Policy: frame-ancestors 'none'\r\nX-Frame-Options: " +
 	"DENY\r\nX-Content-Type-Options: nosniff\r\n"
 

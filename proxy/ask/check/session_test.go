@@ -158,7 +158,7 @@ func TestRefusalsKeepTheConnection(t *testing.T) {
 // request, which a reverse proxy may forward to the client, have none.
 func TestPolicies(t *testing.T) {
 	want := make(http.Header)
-	service.SetPolicy(want, "")
+	service.SetCSP(want, "")
 	docs := &Documents{Named: map[string]store.Document{"d": {Version: 1, Body: []byte("{}")}}}
 	for question, own := range map[string]bool{
 		"GET /config/decisions/1": true, "GET /v1/documents/d": true, "GET /v1/documents/none": true,

@@ -118,7 +118,7 @@ func (c *Case) Open(s *Settings, counts *Counts, domains *descriptor.Domains) er
 	}
 	for i := range r.Descriptors {
 		if err := c.find(&r.Descriptors[i], &c.asked[i]); err != nil {
-			return strict.At(strict.Element("descriptors", i), err)
+			return strict.WithPath(strict.Element("descriptors", i), err)
 		}
 	}
 	c.replace()

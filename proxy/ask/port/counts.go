@@ -46,12 +46,12 @@ func (c *counts) register(set *metric.Set) {
 // Safe for concurrent use: its fields are.
 type undescribed struct {
 	requests metric.Counter
-	lines    every.Sparse
+	lines    every.Throttle
 }
 
 func (u *undescribed) note(now time.Time, cfg *Config, reason string) {
 	u.requests.Inc()
-	missed, ok := u.lines.Take(now, time.Minute)
+	missed, ok := u.lines.Allow(now, time.Minute)
 	if !ok || cfg.Log == nil {
 		return
 	}

@@ -38,7 +38,7 @@ type series struct {
 
 func newSeries() *series {
 	s := &series{domains: make(map[string]map[string]*envoy.Series), unknown: make(map[string]*atomic.Uint64),
-		times: metric.NewHistogram(metric.Latency())}
+		times: metric.NewHistogram(metric.LatencyBuckets())}
 	s.Series, s.NotFound = s.of, s.notFound
 	return s
 }

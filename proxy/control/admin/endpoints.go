@@ -179,7 +179,7 @@ func (l *Limits) postAlgorithm(w http.ResponseWriter, r *http.Request) (any, err
 	}
 	var algorithm limit.Algorithm
 	if err := algorithm.UnmarshalText([]byte(word)); err != nil {
-		return nil, strict.At("algorithm", err)
+		return nil, strict.WithPath("algorithm", err)
 	}
 	version, err := ifMatch(r)
 	if err != nil {

@@ -106,7 +106,7 @@ func (k *Keys) list(_ http.ResponseWriter, r *http.Request) (any, error) {
 		values, err := queryValues(r)
 		key, err := k.key(id, parts, values, err)
 		if err != nil {
-			return nil, strict.At("key", err)
+			return nil, strict.WithPath("key", err)
 		}
 		busiest.Entries, refused.Entries = only(busiest.Entries, key), only(refused.Entries, key)
 	}
@@ -217,7 +217,7 @@ func (k *Keys) edit(id string, values []*string, err error,
 	}
 	key, err := k.key(id, parts, values, err)
 	if err != nil {
-		return nil, strict.At("key", err)
+		return nil, strict.WithPath("key", err)
 	}
 	changed, err := change(id, key)
 	if err != nil {

@@ -55,7 +55,7 @@ func keyOf(parts []keys.Part, values []*string) (key []byte, err error) {
 			text, err = parts[i].Normal(text)
 		}
 		if err != nil {
-			return nil, strict.At("["+strconv.Itoa(i)+"]", err)
+			return nil, strict.WithPath("["+strconv.Itoa(i)+"]", err)
 		}
 		if parts[i].Secret() {
 			key = keys.AppendSecret(key, text)

@@ -16,7 +16,7 @@ func SplitLine(line string) (receiver string, c share.Client) {
 	receiver, client, _ := strings.Cut(line, " ")
 	address, _, _ := strings.Cut(client, "/")
 	addr, _ := netip.ParseAddr(address) // invalid: unknown
-	return receiver, share.Of(addr)
+	return receiver, share.ClientOf(addr)
 }
 
 // Places are the places for callbacks in progress at each receiver. Its clients share them: one
@@ -25,12 +25,12 @@ func SplitLine(line string) (receiver string, c share.Client) {
 // Owned by the owner of what is shared.
 type Places struct {
 	most int64
-	by   map[string]*share.Held // by receiver; those with callbacks in progress
+	by   map[string]*share.Usage // by receiver; those with callbacks in progress
 }
 
 // NewPlaces returns places for the given number of callbacks at each receiver.
 func NewPlaces(most int) *Places {
-	return &Places{most: int64(most), by: make(map[string]*share.Held)}
+	return &Places{most: int64(most), by: make(map[string]*share.Usage)}
 }
 
 // Take takes a place in a line, and reports whether there is one.
@@ -38,7 +38,7 @@ func (p *Places) Take(line string) bool {
 	receiver, c := SplitLine(line)
 	held := p.by[receiver]
 	if held == nil {
-		held = new(share.Held)
+		held = new(share.Usage)
 		p.by[receiver] = held
 	}
 	ok := held.Admits(c, 1, p.most)

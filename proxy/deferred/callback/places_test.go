@@ -15,11 +15,11 @@ func TestLines(t *testing.T) {
 		"192.0.2.1": "a.example:443 192.0.2.1", "2001:db8::1": "a.example:443 2001:db8::/64", "": "a.example:443 unknown",
 	} {
 		a, _ := netip.ParseAddr(addr)
-		line := callback.LineFor("a.example:443", share.Of(a))
+		line := callback.LineFor("a.example:443", share.ClientOf(a))
 		if line != want {
 			t.Errorf("the line of %q is %q, want %q", addr, line, want)
 		}
-		if receiver, c := callback.SplitLine(line); receiver != "a.example:443" || c != share.Of(a) {
+		if receiver, c := callback.SplitLine(line); receiver != "a.example:443" || c != share.ClientOf(a) {
 			t.Errorf("%q is split into %q and %s", line, receiver, c)
 		}
 	}

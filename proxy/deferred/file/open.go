@@ -182,7 +182,7 @@ func keepPrivate(path string) error {
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
 		return cmp.Or(err, errors.New("is not a regular file"))
 	}
-	return ownfile.Keep(f, fileMode)
+	return ownfile.SetMode(f, fileMode)
 }
 
 // prepare ensures that all pages of the file are readable, that it is written with the key, and

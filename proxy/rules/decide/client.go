@@ -54,5 +54,5 @@ func addrOf(node []byte) (a netip.Addr, ok bool) {
 	return PlainAddr(a), err == nil
 }
 
-// PlainAddr returns the address that a client is known by; see [share.Plain].
-func PlainAddr(a netip.Addr) netip.Addr { return share.Plain(a) }
+// PlainAddr returns the address that a client is known by; see [share.Canonical].
+func PlainAddr(a netip.Addr) netip.Addr { return share.Canonical(a) }

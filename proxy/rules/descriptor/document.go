@@ -145,7 +145,7 @@ func (r *judge) limit(n *strict.Node, path string, l *RateLimit) *Limit {
 	case n.Member("algorithm") != nil:
 		r.without(n, path, "with algorithm", "unit", "requests_per_unit")
 		made.Limit, err = limit.New(l.Config)
-		r.Under(path, err)
+		r.AddFaults(path, err)
 		r.Check(l.Algorithm == limit.Leaky, path+".algorithm",
 			"must be another one: leaky lets requests wait, and Envoy does not")
 		made.Shown.RequestsPerUnit, made.Shown.Unit = rls.Count(made.Limit.Permits()), rls.UnitOf(made.Limit.Window())
@@ -154,7 +154,7 @@ func (r *judge) limit(n *strict.Node, path string, l *RateLimit) *Limit {
 	r.theirs(n, path, l)
 	if l.Unit != rls.NoUnit && l.RequestsPerUnit != nil {
 		made.Limit, err = limit.NewFixed(*l.RequestsPerUnit, l.Unit.Window())
-		r.Under(path, err)
+		r.AddFaults(path, err)
 		made.Shown.RequestsPerUnit, made.Shown.Unit = rls.Count(*l.RequestsPerUnit), l.Unit
 	}
 	return made

@@ -47,7 +47,7 @@ func (p Part) normalAddress(text string) ([]byte, error) {
 		address = network.Addr()
 	}
 	bits := int(p.bits6)
-	if share.Plain(address).Is4() {
+	if share.Canonical(address).Is4() {
 		bits = int(p.bits4)
 	}
 	switch {
@@ -100,7 +100,7 @@ func CutPart(key []byte) (value, rest []byte) {
 var emptySecret = AppendSecret(nil, nil)
 
 // Identifies reports whether a key made of parts has a value that identifies one client, at least as
-// well as [share.Of] its address does: a field, a cookie, something secret, or an address. A path, a
+// well as [share.ClientOf] its address does: a field, a cookie, something secret, or an address. A path, a
 // method, a host or a parameter is usually that of many clients.
 func Identifies(parts []Part, key []byte) bool {
 	for i := range parts {
@@ -144,9 +144,9 @@ func AppendShown(dst, key []byte) []byte {
 }
 
 // AppendAddress appends the network that identifies a client, or the address if its whole
-// length does. An IPv4 address within IPv6 counts as the IPv4 address; see [share.Plain].
+// length does. An IPv4 address within IPv6 counts as the IPv4 address; see [share.Canonical].
 func (p Part) AppendAddress(dst []byte, a netip.Addr) []byte {
-	a = share.Plain(a)
+	a = share.Canonical(a)
 	bits := int(p.bits6)
 	if a.Is4() {
 		bits = int(p.bits4)

@@ -125,7 +125,7 @@ func (f fields) each(n *strict.Node, read func(field int, v *strict.Node) error)
 			continue
 		}
 		if err := read(field, &n.Kids[i]); err != nil {
-			return strict.At(strict.Member("", string(name)), err)
+			return strict.WithPath(strict.Member("", string(name)), err)
 		}
 	}
 	return nil
@@ -157,7 +157,7 @@ func elements(n *strict.Node, read func(one *strict.Node) error) error {
 	}
 	for i := range n.Kids {
 		if err := read(&n.Kids[i]); err != nil {
-			return strict.At(strict.Element("", i), err)
+			return strict.WithPath(strict.Element("", i), err)
 		}
 	}
 	return nil

@@ -129,7 +129,7 @@ func networkOf(p keys.Part, key, text string) (string, error) {
 	prefix, errPrefix := netip.ParsePrefix(text)
 	switch {
 	case err == nil && address.Zone() == "":
-		address = share.Plain(address)
+		address = share.Canonical(address)
 		prefix = netip.PrefixFrom(address, address.BitLen())
 	case errPrefix != nil:
 		return "", fmt.Errorf("must be an IP address, is %q", text)

@@ -111,12 +111,12 @@ func (j *judge) entry(d *descriptor.Entry) (part keys.Part) {
 	var err error
 	if d.Key != "" {
 		part, err = j.o.DescriptorKeys.part(d.Key)
-		j.Under(d.Path+".key", err)
+		j.AddFaults(d.Path+".key", err)
 	}
 	if d.Value != "" && part != (keys.Part{}) {
 		value, err := valueOf(part, d.Key, string(d.Value))
 		d.Value = strict.Word(value)
-		j.Under(d.Path+".value", err)
+		j.AddFaults(d.Path+".value", err)
 	}
 	j.Check(d.QuotaMode, d.Path+".quota_mode", "must be false: true is not supported")
 	j.Check(d.Limit != nil && len(d.Limit.Replaces) > 0, d.Path+".rate_limit.replaces",

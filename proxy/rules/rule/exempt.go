@@ -94,7 +94,7 @@ func (n *Network) UnmarshalText(text []byte) error {
 	switch {
 	case err != nil:
 		return fmt.Errorf("must be a network or an address such as 10.0.0.0/8 or 2001:db8::1, is %q", text)
-	case network.Addr().Is4In6() || network.Bits() >= 96 && share.Plain(network.Addr()) != network.Addr():
+	case network.Addr().Is4In6() || network.Bits() >= 96 && share.Canonical(network.Addr()) != network.Addr():
 		return fmt.Errorf("must be written as IPv4, because addresses are compared in that form, is %q", text)
 	}
 	n.Prefix = network.Masked()
@@ -103,7 +103,7 @@ func (n *Network) UnmarshalText(text []byte) error {
 
 // has reports whether one of the networks contains the address, or there are none.
 func has(networks []Network, a netip.Addr) bool {
-	a = share.Plain(a)
+	a = share.Canonical(a)
 	return networks == nil || slices.ContainsFunc(networks, func(n Network) bool { return n.Contains(a) })
 }
 

@@ -109,7 +109,7 @@ func (j *judge) id(n *strict.Node, c *compiled) {
 // a rule's or client's limit.
 func (j *judge) limit(n *strict.Node, path string, c limit.Config) limit.Limit {
 	l, err := limit.New(c)
-	j.Under(path, err)
+	j.AddFaults(path, err)
 	if err != nil {
 		return l
 	}
@@ -195,11 +195,11 @@ func (j *judge) match(of *strict.Node, c *compiled) {
 	var err error
 	if m.Path != "" {
 		c.pathOf, err = pattern.Path(m.Path)
-		j.Under(path+".path", err)
+		j.AddFaults(path+".path", err)
 	}
 	if m.Host != "" {
 		c.hostOf, err = pattern.Host(m.Host)
-		j.Under(path+".host", err)
+		j.AddFaults(path+".host", err)
 	}
 	for _, list := range []struct {
 		name  string
@@ -292,7 +292,7 @@ func (j *judge) soft(n *strict.Node, c *compiled) {
 	if c.limit.Algorithm() != 0 {
 		var err error
 		c.limit, err = c.limit.WithSoft(c.Soft)
-		j.Under(c.path+".soft", err)
+		j.AddFaults(c.path+".soft", err)
 	}
 }
 

@@ -45,14 +45,14 @@ func (j *judge) refusal(n *strict.Node, c *compiled) {
 		return
 	}
 	if err := refusal.CheckCount(len(fields.Kids)); err != nil {
-		j.Under(path, err)
+		j.AddFaults(path, err)
 		return
 	}
 	seen := make(map[string]bool, len(fields.Kids))
 	for _, field := range fields.Names {
 		name := string(field.Word)
 		lower := strings.ToLower(name)
-		j.Under(strict.Member(path, name), refusal.CheckField(name, string(r.Fields[name])))
+		j.AddFaults(strict.Member(path, name), refusal.CheckField(name, string(r.Fields[name])))
 		j.Check(seen[lower], strict.Member(path, name), "given twice, since field names are case-insensitive")
 		seen[lower] = true
 	}

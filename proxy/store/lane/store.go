@@ -43,8 +43,8 @@ type Store struct {
 	errUnavailable error
 	atStart        error // see Misconfigured
 
-	undecided        every.Sparse // log lines about keys
-	misconfiguration every.Sparse // log lines about the configuration
+	undecided        every.Throttle // log lines about keys
+	misconfiguration every.Throttle // log lines about the configuration
 
 	mu       sync.Mutex
 	lanes    []*Lane
@@ -199,7 +199,7 @@ func (s *Store) enter(refusal string, err error) {
 	s.refusal = refusal
 	s.mu.Unlock()
 	s.notifyLanes()
-	every.Ring(s.lost)
+	every.Notify(s.lost)
 }
 
 func modeText(m store.Mode) string {
@@ -211,7 +211,7 @@ func modeText(m store.Mode) string {
 
 // undecidable logs, at most once a minute, that a call cannot be decided.
 func (s *Store) undecidable(now time.Time, about string, err error) {
-	if more, ok := s.undecided.Take(now, time.Minute); ok {
+	if more, ok := s.undecided.Allow(now, time.Minute); ok {
 		s.cfg.Log.Warn(s.cfg.Title+" cannot decide about a key, its requests follow the failure mode", "counters", about,
 			"reason", err, "more", more)
 	}
@@ -219,7 +219,7 @@ func (s *Store) undecidable(now time.Time, about string, err error) {
 
 // reportMisconfigured logs, at most once a minute, that the store is misconfigured.
 func (s *Store) reportMisconfigured(now time.Time, fault error) {
-	if more, ok := s.misconfiguration.Take(now, time.Minute); ok {
+	if more, ok := s.misconfiguration.Allow(now, time.Minute); ok {
 		s.cfg.Log.Error(s.cfg.Title+" is misconfigured, staying in "+modeText(s.cfg.Failure)+" mode", "reason", fault,
 			"more", more)
 	}

@@ -36,7 +36,7 @@ type watched struct {
 }
 
 // look makes the watcher poll documents now.
-func (s *Store) look() { every.Ring(s.poll) }
+func (s *Store) look() { every.Notify(s.poll) }
 
 // keepReading polls the watched documents.
 func (s *Store) keepReading() {
@@ -102,7 +102,7 @@ func (s *Store) lookNow() error {
 // keepCounting polls the count of edits, over the connection of the decisions, so that an idle
 // proxy notices too that the store is unavailable. edits is the count at the start, or "".
 func (s *Store) keepCounting(edits string) {
-	every.Pause(s.stopping.Done(), pollPause, func(time.Time) {
+	every.Interval(s.stopping.Done(), pollPause, func(time.Time) {
 		count, err := exchange(s, "read the count of edits", s.backend.Edits)
 		if err == nil && count != edits {
 			edits = count

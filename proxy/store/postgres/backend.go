@@ -92,7 +92,7 @@ func (b *backend) Decide(ctx context.Context, batch *store.Batch) {
 		if _, err := b.take(ctx, call, clock, patience); err != nil {
 			b.counts.failed(err)
 			if codeOf(err) == codeLocked {
-				every.Ring(b.monitor.lock)
+				every.Notify(b.monitor.lock)
 			}
 			err = withAdvice(err)
 			call.fail(err)
@@ -303,7 +303,7 @@ func (b *backend) probe(ctx context.Context) error {
 
 // keepIdentifying looks up functions that are called by statements.
 func (b *backend) keepIdentifying(stopping context.Context) {
-	every.Pause(stopping.Done(), identifyPause, func(time.Time) {
+	every.Interval(stopping.Done(), identifyPause, func(time.Time) {
 		unknown := func(f function) bool { return b.oids[f].Load() == 0 }
 		if b.ready.Load() && (unknown(takeAny) || unknown(takeOne) || unknown(takeMany)) {
 			ctx, cancel := context.WithTimeout(stopping, identifyPause)

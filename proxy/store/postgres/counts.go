@@ -21,7 +21,7 @@ type counts struct {
 const otherErrors, noAnswer = "other", "none"
 
 func newCounts() *counts {
-	c := &counts{errors: make(map[string]*metric.Counter), exchanges: metric.NewHistogram(metric.Latency())}
+	c := &counts{errors: make(map[string]*metric.Counter), exchanges: metric.NewHistogram(metric.LatencyBuckets())}
 	for _, class := range []string{"08", "22", "23", "25", "28", "3D", "40", "42", "53", "55", "57", "58", "XX",
 		otherErrors, noAnswer} {
 		c.errors[class] = new(metric.Counter)

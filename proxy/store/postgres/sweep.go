@@ -18,7 +18,7 @@ const (
 // does. It uses the connection for documents, so that decisions do not wait for it.
 func (b *backend) keepSweeping(stopping context.Context, owner string) {
 	var next [2]int64
-	every.Pause(stopping.Done(), sweepPause, func(time.Time) {
+	every.Interval(stopping.Done(), sweepPause, func(time.Time) {
 		if !b.ready.Load() {
 			return
 		}

@@ -54,7 +54,7 @@ func open(cfg Config, scripts scripts) (*lane.Store, *client, error) {
 	}
 	cfg.Config = cfg.Config.WithDefaults()
 	cfg.dialTimeout = cmp.Or(cfg.dialTimeout, dialDefault)
-	c := &client{cfg: cfg, scripts: scripts, counts: counts{exchanges: metric.NewHistogram(metric.Latency())}}
+	c := &client{cfg: cfg, scripts: scripts, counts: counts{exchanges: metric.NewHistogram(metric.LatencyBuckets())}}
 	c.cfg.dialed = c.dialed
 	c.epochs, c.clusterEpochs = epochNames(cfg.KeyPrefix)
 	cfg.dialTimeout = store.DocumentTimeout(0)

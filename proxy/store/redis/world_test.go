@@ -181,7 +181,7 @@ func (c *Client) Stats() (n stats) {
 func (c *client) as(prefix string) *client {
 	cfg := c.cfg
 	cfg.KeyPrefix = prefix
-	other := &client{cfg: cfg, scripts: c.scripts, counts: counts{exchanges: metric.NewHistogram(metric.Latency())}}
+	other := &client{cfg: cfg, scripts: c.scripts, counts: counts{exchanges: metric.NewHistogram(metric.LatencyBuckets())}}
 	other.conn.Store(c.conn.Load())
 	return other
 }

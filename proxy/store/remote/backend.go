@@ -82,7 +82,7 @@ func newBackend(cfg Config) (*backend, error) {
 	transport := &http.Transport{TLSClientConfig: secure, DisableCompression: true, IdleConnTimeout: idleTimeout,
 		TLSHandshakeTimeout: cfg.Timeout, // a cancelled call does not cancel its handshake
 		DialContext:         (&net.Dialer{Timeout: cfg.Timeout}).DialContext}
-	b := &backend{cfg: cfg, transport: transport, exchanges: metric.NewHistogram(metric.Latency())}
+	b := &backend{cfg: cfg, transport: transport, exchanges: metric.NewHistogram(metric.LatencyBuckets())}
 	b.client = &http.Client{Transport: transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	for _, u := range cfg.URLs {

@@ -38,7 +38,7 @@ func NewStore(cfg Config) (*Store, error) {
 	}
 	s := &Store{table: table, began: time.Now(), stop: make(chan struct{})}
 	s.ended.Go(func() {
-		every.Pause(s.stop, time.Second, func(now time.Time) { s.table.Expire(s.steady(now), expireBudget) })
+		every.Interval(s.stop, time.Second, func(now time.Time) { s.table.Expire(s.steady(now), expireBudget) })
 	})
 	return s, nil
 }

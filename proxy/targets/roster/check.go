@@ -104,7 +104,7 @@ func (l *List) verdict(spec *Target) (v upstream.Verdict, cause string) {
 // checking checks all targets, once per interval, until ctx ends.
 func (l *List) checking(ctx context.Context) {
 	l.checkAll(ctx)
-	every.Pause(ctx.Done(), l.cfg.CheckInterval, func(time.Time) { l.checkAll(ctx) })
+	every.Interval(ctx.Done(), l.cfg.CheckInterval, func(time.Time) { l.checkAll(ctx) })
 }
 
 // checkAll checks every target.

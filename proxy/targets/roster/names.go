@@ -67,7 +67,7 @@ func (n *names) follow(declared []*Target) {
 		}
 	}
 	n.known = known
-	every.Ring(n.changed)
+	every.Notify(n.changed)
 }
 
 // expand replaces declared targets by one per address of their names.

@@ -74,7 +74,7 @@ func New(cfg Config) *List {
 // Run probes, checks and resolves targets until ctx ends.
 func (l *List) Run(ctx context.Context) {
 	var all sync.WaitGroup
-	all.Go(func() { every.Pause(ctx.Done(), probePause, func(time.Time) { l.probe() }) })
+	all.Go(func() { every.Interval(ctx.Done(), probePause, func(time.Time) { l.probe() }) })
 	if l.cfg.CheckPath != "" {
 		all.Go(func() { l.checking(ctx) })
 	}

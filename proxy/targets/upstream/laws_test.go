@@ -174,7 +174,7 @@ func TestStreams(t *testing.T) {
 // One client leaves places for streams to others, in whose name they are given back.
 func TestStreamsOfClients(t *testing.T) {
 	p := NewPool[int, int](20, 16, 4)
-	of := func(i byte) share.Client { return share.Of(netip.AddrFrom4([4]byte{10, 0, 0, i})) }
+	of := func(i byte) share.Client { return share.ClientOf(netip.AddrFrom4([4]byte{10, 0, 0, i})) }
 	var all []*Waiter[int]
 	for i, want := range []int{14, 1, 1, 0} {
 		got := 0

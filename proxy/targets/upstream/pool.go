@@ -26,9 +26,9 @@ type Pool[C comparable, W any] struct {
 
 	idle    []C
 	busy    int
-	streams share.Held // places taken by connections used for long
-	later   int        // of these, those that are only reserved
-	leaving []C        // to be closed, not lost yet
+	streams share.Usage // places taken by connections used for long
+	later   int         // of these, those that are only reserved
+	leaving []C         // to be closed, not lost yet
 	retired bool
 	dialing int
 	line    fifo[W]      // wait for any connection
@@ -98,7 +98,7 @@ func (p *Pool[C, W]) alone() int { return p.most - p.most/others }
 
 // mayHold reports whether w need not wait behind others. When only those connections are left
 // that a client leaves to others, its client must hold fewer than are left. A client that holds
-// none may have one, as with share.Held.
+// none may have one, as with share.Usage.
 func (p *Pool[C, W]) mayHold(w *Waiter[W]) bool {
 	has, held := int(p.holds[w.slot]), p.held()
 	return held < p.alone() || has == 0 || held+has+1 < p.most

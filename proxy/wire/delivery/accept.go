@@ -22,7 +22,7 @@ func (d *Dispatcher) Accept(now time.Time, k *exchange.DeferredRequest, from *ex
 		d.report(now, k.Rule.ID, deferred.Stored{Outcome: deferred.Unstored}, done)
 		return
 	}
-	ended, ok := d.intake.admit(now, share.Of(k.Client))
+	ended, ok := d.intake.admit(now, share.ClientOf(k.Client))
 	if !ok {
 		d.report(now, k.Rule.ID, deferred.Stored{Outcome: deferred.Full, Bound: deferred.BoundRate}, done)
 		return
@@ -64,7 +64,7 @@ func (d *Dispatcher) Accept(now time.Time, k *exchange.DeferredRequest, from *ex
 func requestOf(k *exchange.DeferredRequest) *deferred.Request {
 	r := &deferred.Request{Body: k.Body, Wishes: k.Wishes}
 	if !keys.Identifies(k.Rule.Key, k.Line) {
-		r.Sender = share.Of(k.Client).String()
+		r.Sender = share.ClientOf(k.Client).String()
 	}
 	r.Method, r.Target = k.MethodText(), k.Target()
 	return r
@@ -92,11 +92,11 @@ func (d *Dispatcher) report(now time.Time, rule string, s deferred.Stored, done 
 	switch {
 	case s.Outcome != deferred.Full:
 	case s.Bound == deferred.BoundRate:
-		if n, ok := d.rateLog.Take(now, time.Minute); ok {
+		if n, ok := d.rateLog.Allow(now, time.Minute); ok {
 			d.cfg.Log.Warn("DEFER_RATE is reached, refusing", "rule", rule, "rate", d.cfg.Rate, "others", n)
 		}
 	default:
-		if n, ok := d.fullLog.Take(now, time.Minute); ok {
+		if n, ok := d.fullLog.Allow(now, time.Minute); ok {
 			d.cfg.Log.Warn("Queue is full, refusing", "rule", rule, "bound", s.Bound, "waiting", d.waitingOf(rule), "others", n)
 		}
 	}

@@ -69,7 +69,7 @@ func (p *attempt) done(now time.Time, w *wire.Delivered) {
 		s.Result = resultOf(p.e, &w.Result)
 	}
 	if p.attempted(now, s, after) {
-		if n, ok := p.d.goneLog.Take(now, time.Second); ok {
+		if n, ok := p.d.goneLog.Allow(now, time.Second); ok {
 			p.d.cfg.Log.Warn("Gave up", "rule", p.e.Rule, "id", p.e.ID, "state", to, "attempts", a.N, "last",
 				lastOf(&s.Last), "others", n)
 		}

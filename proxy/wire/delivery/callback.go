@@ -167,7 +167,7 @@ func (p *attempt) call() {
 	}
 	if p.attempted(now, s, after) {
 		receiver, _ := callback.SplitLine(p.e.Line)
-		if n, ok := p.d.callLog.Take(now, time.Second); ok {
+		if n, ok := p.d.callLog.Allow(now, time.Second); ok {
 			p.d.cfg.Log.Warn("Gave up a callback", "host", receiver, "id", string(p.e.Head), "attempts", a.N, "last",
 				lastOf(&s.Last), "others", n)
 		}
@@ -190,7 +190,7 @@ func (d *Dispatcher) catchUp() {
 		}
 	}
 	look(since)
-	every.Pause(d.life.Done(), catchUpEvery, look)
+	every.Interval(d.life.Done(), catchUpEvery, look)
 }
 
 // unknown returns the number and size of the unknown entries.

@@ -30,8 +30,9 @@ type counts struct {
 }
 
 func newCounts() counts {
-	return counts{storing: metric.NewHistogram(metric.Latency()), waited: metric.NewHistogram(metric.Latency()),
-		mu: new(sync.Mutex), accepts: make(map[event]uint64), deliveries: make(map[event]uint64)}
+	return counts{storing: metric.NewHistogram(metric.LatencyBuckets()),
+		waited: metric.NewHistogram(metric.LatencyBuckets()),
+		mu:     new(sync.Mutex), accepts: make(map[event]uint64), deliveries: make(map[event]uint64)}
 }
 
 // add increments the count of e in m.

@@ -68,12 +68,12 @@ type Dispatcher struct {
 	lookUps lookUps
 	rules   atomic.Pointer[ruleIndex]
 	counts  counts
-	fullLog every.Sparse
-	rateLog every.Sparse
-	goneLog every.Sparse
-	callLog every.Sparse
-	openLog every.Sparse
-	siteLog every.Sparse
+	fullLog every.Throttle
+	rateLog every.Throttle
+	goneLog every.Throttle
+	callLog every.Throttle
+	openLog every.Throttle
+	siteLog every.Throttle
 
 	wake chan struct{} // capacity 1
 	stop context.CancelFunc
@@ -98,7 +98,7 @@ type Dispatcher struct {
 // New returns a Dispatcher. Its queue is open, unless a predecessor still uses it.
 func New(cfg Config) (*Dispatcher, error) {
 	d := &Dispatcher{cfg: cfg, intake: newIntake(cfg.Rate), counts: newCounts(), wake: make(chan struct{}, 1),
-		underWay: make(map[deferred.Lease]*attempt), places: places{by: make(map[string]*share.Held)},
+		underWay: make(map[deferred.Lease]*attempt), places: places{by: make(map[string]*share.Usage)},
 		calls: callback.NewPlaces(cfg.Hosts.Parallel())}
 	if d.cfg.callbacks == nil {
 		usual := deferred.Callbacks()
@@ -176,7 +176,7 @@ func (d *Dispatcher) Close(ctx context.Context) error {
 }
 
 // ring wakes run, so that it looks at the queue.
-func (d *Dispatcher) ring() { every.Ring(d.wake) }
+func (d *Dispatcher) ring() { every.Notify(d.wake) }
 
 // run claims and delivers entries until ctx ends.
 func (d *Dispatcher) run(ctx, claims context.Context) {
@@ -203,7 +203,7 @@ func (d *Dispatcher) claim(ctx, claims context.Context) time.Duration {
 			if errors.Is(err, deferred.ErrInUse) {
 				return retryEvery
 			}
-			if _, ok := d.openLog.Take(time.Now(), time.Minute); ok {
+			if _, ok := d.openLog.Allow(time.Now(), time.Minute); ok {
 				d.cfg.Log.Error("Queue cannot be opened, refusing instead", "reason", err)
 			}
 			return retryEvery

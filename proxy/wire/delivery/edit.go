@@ -42,7 +42,7 @@ func (d *Dispatcher) list(w http.ResponseWriter, r *http.Request) (any, error) {
 	var err error
 	if values.Has("state") {
 		if query.State, err = deferred.ParseState(values.Get("state")); err != nil {
-			return nil, strict.At("state", err)
+			return nil, strict.WithPath("state", err)
 		}
 	}
 	if query.Limit, err = service.IntQuery(r, "limit", pageUsual, deferred.ListMax); err != nil {
@@ -100,7 +100,7 @@ func actionOf(text string) (deferred.Action, error) {
 	case "drop":
 		return deferred.Drop, nil
 	}
-	return 0, strict.At("action", fmt.Errorf("must be one of retry, drop, is %q", text))
+	return 0, strict.WithPath("action", fmt.Errorf("must be one of retry, drop, is %q", text))
 }
 
 // orderOf reads an order. The error says why it is invalid.
@@ -135,7 +135,7 @@ func (d *Dispatcher) editMany(w http.ResponseWriter, r *http.Request) (any, erro
 		err = fmt.Errorf("must be done, failed, expired, unknown or cancelled, is %q", o.State)
 	}
 	if err != nil {
-		return nil, strict.At("state", err)
+		return nil, strict.WithPath("state", err)
 	}
 	n, err := d.opened().Edit(ctx, time.Now(), edit)
 	return d.changed(w, n, err)
@@ -156,7 +156,7 @@ func (d *Dispatcher) editOne(w http.ResponseWriter, r *http.Request) (any, error
 	}
 	id, err := deferred.ParseID(r.PathValue("id"))
 	if err != nil {
-		return nil, strict.At("id", err)
+		return nil, strict.WithPath("id", err)
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), askWithin)
 	defer cancel()

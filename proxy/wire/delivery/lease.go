@@ -31,7 +31,7 @@ const (
 // because it cannot be undone; its settlement will be refused.
 func (d *Dispatcher) renew() {
 	last := time.Now()
-	every.Pause(d.life.Done(), renewAgain, func(now time.Time) {
+	every.Interval(d.life.Done(), renewAgain, func(now time.Time) {
 		if now.Sub(last) >= renewEvery && d.renewed(d.life) {
 			last = now
 		}

@@ -21,7 +21,7 @@ const (
 // LookUp finds out whether an admitted request is stored already, and passes that to known. If the
 // queue does not answer in time, it is not. It is a [wire.LookUp].
 func (d *Dispatcher) LookUp(_ time.Time, k *exchange.DeferredRequest, known func(bool)) {
-	q, c := d.opened(), share.Of(k.Client)
+	q, c := d.opened(), share.ClientOf(k.Client)
 	if q == nil || k.Key == nil || !d.lookUps.begin(c) {
 		known(false)
 		return
@@ -51,7 +51,7 @@ func (d *Dispatcher) find(q deferred.Queue, scope deferred.Hash) bool {
 // Safe for concurrent use: mu guards all fields.
 type lookUps struct {
 	mu      sync.Mutex
-	held    share.Held
+	held    share.Usage
 	skipped uint64 // requests that were forwarded without being looked up
 }
 

@@ -61,7 +61,7 @@ func TestLookUp(t *testing.T) {
 	}
 	d.closes(t)
 	look("10.0.0.3", []byte("k"))
-	if testkit.Receive(t, results, "the answer after the end") || d.lookUps.held.By(rateClient(3)) != 0 {
+	if testkit.Receive(t, results, "the answer after the end") || d.lookUps.held.Of(rateClient(3)) != 0 {
 		t.Error("after the end a request is known, or stays counted")
 	}
 }

@@ -12,15 +12,15 @@ import (
 //
 // Owned by the owner of what is shared.
 type places struct {
-	all share.Held
-	by  map[string]*share.Held // by rule; those with deliveries in progress
+	all share.Usage
+	by  map[string]*share.Usage // by rule; those with deliveries in progress
 }
 
 // take takes a place, and reports whether there is one for the client.
 func (p *places) take(rule string, c share.Client) bool {
 	held := p.by[rule]
 	if held == nil {
-		held = new(share.Held)
+		held = new(share.Usage)
 	}
 	others := p.all.Total() - held.Total()
 	if !p.all.Admits(c, 1, underWayMax) || !held.Admits(c, 1, (underWayMax-others+1)/2) {

@@ -11,7 +11,7 @@ import (
 // and a further rule find one, and there are no more than underWayMax.
 func TestPlaces(t *testing.T) {
 	t.Parallel()
-	p := places{by: make(map[string]*share.Held)}
+	p := places{by: make(map[string]*share.Usage)}
 	takes := func(rule string, client, want int) {
 		t.Helper()
 		n := 0
@@ -41,8 +41,8 @@ func TestPlaces(t *testing.T) {
 		rule := fmt.Sprint("b", i)
 		for p.take(rule, rateClient(1)) {
 		}
-		if p.all.By(rateClient(1)) > underWayMax/2 {
-			t.Fatalf("a client has %d places", p.all.By(rateClient(1)))
+		if p.all.Of(rateClient(1)) > underWayMax/2 {
+			t.Fatalf("a client has %d places", p.all.Of(rateClient(1)))
 		}
 		for p.take(rule, rateClient(further)) {
 			further++
@@ -57,7 +57,7 @@ func TestPlaces(t *testing.T) {
 	for range underWayMax/4 - 1 {
 		p.leave("a", rateClient(1))
 	}
-	if p.by["a"].By(rateClient(1)) != 0 {
+	if p.by["a"].Of(rateClient(1)) != 0 {
 		t.Error("what was given back is held")
 	}
 }

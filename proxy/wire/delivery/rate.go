@@ -45,14 +45,14 @@ func (in *intake) admit(now time.Time, c share.Client) (ended func(deferred.Outc
 }
 
 // A rate gives at most perSecond permits within any second, and each client its share of them, see
-// [share.Held.Admits].
+// [share.Usage.Admits].
 //
 // Safe for concurrent use: mu guards the fields below it.
 type rate struct {
 	perSecond int64
 
 	mu    sync.Mutex
-	held  share.Held // permits of the last second
+	held  share.Usage // permits of the last second
 	slots [rateSlots]map[share.Client]int64
 	last  int64 // number of the latest slot, since the epoch
 }

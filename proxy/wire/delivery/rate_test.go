@@ -16,7 +16,7 @@ import (
 )
 
 func rateClient(i int) share.Client {
-	return share.Of(netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}))
+	return share.ClientOf(netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}))
 }
 
 // A rate gives no more permits within any second than it has, one client gets half of them, and what

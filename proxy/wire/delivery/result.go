@@ -50,7 +50,7 @@ func writeResult(w http.ResponseWriter, e *deferred.Entry, status int) {
 	}
 	if len(r.Body) > 0 {
 		if len(h["Content-Type"]) != 1 {
-			h.Set("Content-Type", service.Unknown)
+			h.Set("Content-Type", service.OctetStream)
 		}
 		if !shows(h.Get("Content-Type")) && !saves(h["Content-Disposition"]) {
 			h.Set("Content-Disposition", "attachment")
@@ -58,7 +58,7 @@ func writeResult(w http.ResponseWriter, e *deferred.Entry, status int) {
 	}
 	h.Set(stateField, e.State.String())
 	h.Set(statusField, fmt.Sprint(r.Status))
-	service.SetPolicy(h, sandbox)
+	service.SetCSP(h, sandbox)
 	if r.Truncated {
 		h.Set("X-Weir-Truncated", fmt.Sprint(r.Bytes))
 	}

@@ -141,7 +141,7 @@ func (d *Dispatcher) misplaced(host string) bool {
 	if !d.cfg.Sites.Others(host) {
 		return false
 	}
-	if n, ok := d.siteLog.Take(time.Now(), time.Minute); ok {
+	if n, ok := d.siteLog.Allow(time.Now(), time.Minute); ok {
 		d.cfg.Log.Warn("A client used the URL of another proxy in DEFER_ADVERTISE: this proxy's own must be the first",
 			"host", host, "others", n)
 	}

@@ -46,12 +46,14 @@ type verdict struct {
 }
 
 func newVerdict() verdict {
-	return verdict{time: metric.NewHistogram(metric.Latency()), decide: metric.NewHistogram(metric.Decision())}
+	return verdict{time: metric.NewHistogram(metric.LatencyBuckets()),
+		decide: metric.NewHistogram(metric.DecisionBuckets())}
 }
 
 // NewLoop returns what a loop counts, all of it zero.
 func NewLoop() *Loop {
-	return &Loop{forwarded: newVerdict(), rejected: newVerdict(), upstreamTime: metric.NewHistogram(metric.Latency())}
+	return &Loop{forwarded: newVerdict(), rejected: newVerdict(),
+		upstreamTime: metric.NewHistogram(metric.LatencyBuckets())}
 }
 
 // Decided records how long the limiter took to decide.
