@@ -29,15 +29,15 @@ func (p *proxy) connect() (store.Store, error) {
 	switch {
 	case c.UsesRemote():
 		shared, err = open(c.Remote, remote.New, func(cfg *remote.Config) {
-			cfg.Local, cfg.ShowKey, cfg.Log = local, keys.AppendShown, p.Logger("RemoteStore")
+			cfg.Local, cfg.ShowKey, cfg.Log = local, keys.AppendRedacted, p.Logger("RemoteStore")
 		})
 	case c.UsesPostgres():
 		shared, err = open(c.Postgres, postgres.New, func(cfg *postgres.Config) {
-			cfg.Local, cfg.ShowKey, cfg.Log = local, keys.AppendShown, p.Logger("PostgresClient")
+			cfg.Local, cfg.ShowKey, cfg.Log = local, keys.AppendRedacted, p.Logger("PostgresClient")
 		})
 	case c.UsesRedis():
 		shared, err = open(c.Redis, redis.New, func(cfg *redis.Config) {
-			cfg.Local, cfg.ShowKey, cfg.Log = local, keys.AppendShown, p.Logger("RedisClient")
+			cfg.Local, cfg.ShowKey, cfg.Log = local, keys.AppendRedacted, p.Logger("RedisClient")
 		})
 	default:
 		local.Register(p.Metrics)

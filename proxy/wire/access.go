@@ -127,7 +127,7 @@ func (c *client) wrote(now time.Time, o *exchange.Outcome) {
 		e.Status = cmp.Or(o.Begun, 499) // the status that nginx uses
 	}
 	if len(o.Key) > 0 {
-		a.key = keys.AppendShown(a.key[:0], o.Key)
+		a.key = keys.AppendRedacted(a.key[:0], o.Key)
 		e.Key = a.key
 	}
 	a.line = a.Format.Append(a.line[:0], e)

@@ -133,7 +133,7 @@ func (c *client) report(now time.Time, o *exchange.Outcome) {
 	c.learn(now, o)
 	s.counts.Report(now, o)
 	if o.Postponed {
-		s.tally.Postponed(o.Rule, o.Decision == exchange.Deferred)
+		s.tally.Deferred(o.Rule, o.Decision == exchange.Deferred)
 	}
 }
 

@@ -117,7 +117,7 @@ func (f *Server) micros(now time.Time) int64 { return now.Sub(f.began).Microseco
 
 // Start accepts on the sockets and serves until Drain.
 func Start(cfg Config) (*Server, error) {
-	cfg.Loop.Plain = refusal.Plain
+	cfg.Loop.Plain = refusal.HTTPOnTLSPort
 	cfg.Loop.Shares = func(peer netip.Addr) bool { return !cfg.Session.Trusts(peer) }
 	g, err := loop.Start(cfg.Loop)
 	if err != nil {
@@ -204,7 +204,7 @@ func (f *Server) housekeeping() {
 		slow.Look(now, f.Gates)
 		wrong.look(now, f)
 	})
-	rules.Last()
+	rules.Flush()
 }
 
 // Drain stops accepting, lets requests in flight finish, at most for the drain timeout or

@@ -43,11 +43,11 @@ func (ls loops) each(do func(s *loopServer, now time.Time)) {
 
 // Top returns the keys of a rule that were seen most and refused most lately, over all
 // loops.
-func (f *Server) Top(id string) (busiest, refused tally.View) {
-	var busy, no []tally.View
-	for _, v := range gather(f.loops, func(s *loopServer, now time.Time) [2]tally.View {
+func (f *Server) Top(id string) (busiest, refused tally.Ranking) {
+	var busy, no []tally.Ranking
+	for _, v := range gather(f.loops, func(s *loopServer, now time.Time) [2]tally.Ranking {
 		busiest, refused := s.tally.Keys(now, id)
-		return [2]tally.View{busiest, refused}
+		return [2]tally.Ranking{busiest, refused}
 	}) {
 		busy, no = append(busy, v[0]), append(no, v[1])
 	}

@@ -22,7 +22,7 @@ type checked struct {
 	deny   int // status of a refusal; 0: the refusal's own
 	policy *decide.Policy
 	client netip.Addr
-	reader decide.Reader
+	reader decide.Recipient
 	asked  []decide.Counted // with copied keys
 	keys   []byte
 	fields []byte // fields of the answer when its slot is due
@@ -64,11 +64,11 @@ func (s *Session) check(now time.Time, h *http1.Head) {
 	e, c, d := s.env, &s.checked, &s.env.described
 	accept, _ := h.Value(http1.FieldAccept)
 	c.client = d.client
-	c.policy, c.reader = e.Policy(), decide.Reader{Accept: refusal.ParseAccept(accept)}
+	c.policy, c.reader = e.Policy(), decide.Recipient{Accept: refusal.ParseAccept(accept)}
 	request := (*keys.Request)(&d.head)
 	preflight := e.PreflightsApart && rule.Preflight(request)
 	r := decide.Request{Described: request, Client: d.client, Preflight: preflight, MaxDelay: e.HoldMax}
-	if !e.matched.Open(c.policy, &r) {
+	if !e.matched.Begin(c.policy, &r) {
 		s.denyFor(now, 400, "the request can be read in several ways, and too many rules apply to them")
 		return
 	}
@@ -78,7 +78,7 @@ func (s *Session) check(now time.Time, h *http1.Head) {
 		s.allow(now, nil)
 		return
 	case m.Lacks != nil:
-		s.deny(now, e.Answers.Lack(m.Lacks, &c.reader))
+		s.deny(now, e.Answers.RefuseMissingKey(m.Lacks, &c.reader))
 		return
 	}
 	for i := range m.Shadows {

@@ -52,7 +52,7 @@ func (e *Env) takeLimited() *limited {
 
 // giveLimited returns the session's limited for reuse.
 func (e *Env) giveLimited(s *Session) {
-	if s.limited.Forget() && len(e.limited) < pendingKept {
+	if s.limited.Reset() && len(e.limited) < pendingKept {
 		e.limited = append(e.limited, s.limited)
 	}
 	s.limited = nil
@@ -71,7 +71,7 @@ func (s *Session) limit(now time.Time) {
 		err = c.Request.Read(&e.node)
 	}
 	if err == nil {
-		err = c.Open(&r.Settings, r.Counts, r.Domains())
+		err = c.Begin(&r.Settings, r.Counts, r.Domains())
 	}
 	if err != nil {
 		r.Failed(false)
@@ -95,7 +95,7 @@ func (s *Session) limitEnds(now time.Time) {
 func (s *Session) giveBack(now time.Time) {
 	l := s.limited
 	if l.gave == len(l.Gives) {
-		if s.askAll(now, l.Asks, l.Take) {
+		if s.askAll(now, l.Asks, l.AddAnswer) {
 			s.respond(now)
 		}
 		return
@@ -116,7 +116,7 @@ func (s *Session) respond(now time.Time) {
 		s.undecided(now, 500, "the rate limiter's store is unavailable")
 		return
 	}
-	l.Judge(now)
+	l.Respond(now)
 	e.body = rls.AppendResponse(e.body[:0], &l.Response)
 	status := 200
 	if l.Response.OverallCode == rls.OverLimit {

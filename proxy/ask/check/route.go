@@ -154,7 +154,7 @@ func (s *Session) handleAnswer(now time.Time, index int, ans *store.Answer) bool
 		}
 		return !s.gone
 	case routeJSON:
-		s.limited.Take(index, ans)
+		s.limited.AddAnswer(index, ans)
 	default:
 		if !s.gone {
 			s.part(index, ans)

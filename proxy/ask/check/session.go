@@ -51,7 +51,8 @@ type Session struct {
 // New returns the Session of a connection opened at now by the given address. verified says that
 // a trusted certificate was presented.
 func New(now time.Time, env *Env, from netip.Addr, verified bool) *Session {
-	return &Session{env: env, remote: decide.PlainAddr(from), verified: verified, cycle: cycle.New(now, &times, env.Head)}
+	return &Session{env: env, remote: decide.CanonicalAddr(from), verified: verified,
+		cycle: cycle.New(now, &times, env.Head)}
 }
 
 // Deadline returns when HandleExpired must be called; zero means never.

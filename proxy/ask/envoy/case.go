@@ -46,7 +46,7 @@ var (
 // Owned by its loop.
 type Case struct {
 	Request  rls.Request
-	Response rls.Response // after Judge; borrowed until Open
+	Response rls.Response // after Respond; borrowed until Begin
 
 	// Asks are the asks for the store.
 	Asks []store.Ask
@@ -93,9 +93,9 @@ type asked struct {
 	at           int64 // store.Answer.At
 }
 
-// Open begins to decide the request in c. domains is nil if none were ever loaded. The error is
+// Begin begins to decide the request in c. domains is nil if none were ever loaded. The error is
 // a [strict.Fault].
-func (c *Case) Open(s *Settings, counts *Counts, domains *descriptor.Domains) error {
+func (c *Case) Begin(s *Settings, counts *Counts, domains *descriptor.Domains) error {
 	c.settings, c.counts = s, counts
 	c.Asks, c.Gives, c.Apart, c.Closed = c.Asks[:0], c.Gives[:0], false, false
 	c.asked, c.counters, c.keys = c.asked[:0], c.counters[:0], c.keys[:0]
@@ -126,10 +126,10 @@ func (c *Case) Open(s *Settings, counts *Counts, domains *descriptor.Domains) er
 	return nil
 }
 
-// Forget drops what was borrowed, and reports whether the memory of c is small enough to be
+// Reset drops what was borrowed, and reports whether the memory of c is small enough to be
 // kept. Otherwise texts of a request would live as long as c, and memory for many entries
 // would add up.
-func (c *Case) Forget() (little bool) {
+func (c *Case) Reset() (little bool) {
 	r := &c.Request
 	little = len(r.Descriptors) <= keptMax && cap(c.keys) <= keptBytes
 	for i := range r.Descriptors {
@@ -293,8 +293,8 @@ func (a *asked) enforced(s *Settings) bool {
 	return a.limits() && !s.Quota && !a.limit.Shadow && !a.limit.Quota
 }
 
-// Take handles the store's answer to ask i.
-func (c *Case) Take(i int, ans *store.Answer) {
+// AddAnswer handles the store's answer to ask i.
+func (c *Case) AddAnswer(i int, ans *store.Answer) {
 	c.Closed = c.Closed || ans.Mode == store.Closed
 	for k := range c.asked {
 		a := &c.asked[k]

@@ -2,9 +2,9 @@
 // the asks for a store, and from the store's answers to a response. It is independent of
 // the encoding of messages and of connections.
 //
-//	rls.Request ─▶ Case.Open ─▶ Gives: keys that get hits back, before all else
-//	                        └─▶ Asks ─▶ a store ─▶ Case.Take, for each
-//	                                                    └─▶ Case.Judge ─▶ rls.Response
+//	rls.Request ─▶ Case.Begin ─▶ Gives: keys that get hits back, before all else
+//	                         └─▶ Asks ─▶ a store ─▶ Case.AddAnswer, for each
+//	                                                     └─▶ Case.Respond ─▶ rls.Response
 //
 // The semantics are those of envoyproxy/ratelimit, with these differences:
 //

@@ -71,7 +71,7 @@ func (w *world) ask(second int, body string) string {
 		w.t.Fatal(err)
 	}
 	now := time.Unix(int64(1_800_000_000+second), 0)
-	if err := w.c.Open(&w.settings, &w.counts, w.domains); err != nil {
+	if err := w.c.Begin(&w.settings, &w.counts, w.domains); err != nil {
 		return err.Error()
 	}
 	for _, g := range w.c.Gives {
@@ -87,11 +87,11 @@ func (w *world) ask(second int, body string) string {
 		default:
 			ans.Mode = w.mode
 		}
-		if w.c.Take(i, &ans); w.c.Closed {
+		if w.c.AddAnswer(i, &ans); w.c.Closed {
 			return "closed"
 		}
 	}
-	w.c.Judge(now)
+	w.c.Respond(now)
 	text := w.c.Response.OverallCode.String()
 	for _, s := range w.c.Response.Statuses {
 		text += " " + strings.TrimSuffix(s.Code.String(), "_LIMIT")
@@ -432,7 +432,7 @@ func TestForget(t *testing.T) {
 	} {
 		w.c = Case{}
 		w.ask(0, test.body)
-		if little := w.c.Forget(); little != test.little {
+		if little := w.c.Reset(); little != test.little {
 			t.Errorf("%.80s is little: %t", test.body, little)
 		}
 		for _, d := range w.c.Request.Descriptors {
@@ -459,14 +459,14 @@ func TestNothingIsAllocated(t *testing.T) {
 			var out []byte
 			if allocs := testing.AllocsPerRun(100, func() {
 				if w.node.Parse(text) != nil || w.c.Request.Read(&w.node) != nil ||
-					w.c.Open(&w.settings, &w.counts, w.domains) != nil {
+					w.c.Begin(&w.settings, &w.counts, w.domains) != nil {
 					t.Fatal("refused")
 				}
 				for i := range w.c.Asks {
 					w.table.Take(now, &w.c.Asks[i], &ans)
-					w.c.Take(i, &ans)
+					w.c.AddAnswer(i, &ans)
 				}
-				w.c.Judge(now)
+				w.c.Respond(now)
 				out = rls.AppendResponse(out[:0], &w.c.Response)
 			}); allocs > 0 {
 				t.Errorf("%s, families %d: %v allocations", one, families, allocs)
@@ -483,12 +483,12 @@ func BenchmarkCase(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		if w.node.Parse(text) != nil || w.c.Request.Read(&w.node) != nil ||
-			w.c.Open(&w.settings, &w.counts, w.domains) != nil {
+			w.c.Begin(&w.settings, &w.counts, w.domains) != nil {
 			b.Fatal("refused")
 		}
 		w.table.Take(now, &w.c.Asks[0], &ans)
-		w.c.Take(0, &ans)
-		w.c.Judge(now)
+		w.c.AddAnswer(0, &ans)
+		w.c.Respond(now)
 		out = rls.AppendResponse(out[:0], &w.c.Response)
 	}
 }

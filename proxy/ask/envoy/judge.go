@@ -13,9 +13,9 @@ import (
 	"weir/proxy/store"
 )
 
-// Judge makes the response after all calls of Take. The request must not change between Open
-// and Judge.
-func (c *Case) Judge(now time.Time) {
+// Respond makes the response after all calls of AddAnswer. The request must not change between Begin
+// and Respond.
+func (c *Case) Respond(now time.Time) {
 	r := &c.Response
 	*r = rls.Response{Statuses: r.Statuses[:0], Headers: r.Headers[:0], OverallCode: rls.OK}
 	over, quotas, overQuotas := false, 0, 0
@@ -66,7 +66,7 @@ func (a *asked) status(now time.Time) rls.Status {
 	case a.unlimited():
 		s.Remaining = math.MaxUint32
 	case a.known:
-		s.Limit, s.Remaining, s.UntilReset = a.limit.Shown, rls.Count(a.decision.Remaining), a.untilReset(now)
+		s.Limit, s.Remaining, s.UntilReset = a.limit.Shown, rls.ClampUint32(a.decision.Remaining), a.untilReset(now)
 		if !a.decision.Allowed && !a.limit.Shadow {
 			s.Code = rls.OverLimit
 		}
@@ -122,7 +122,7 @@ func (c *Case) describe(now time.Time, i int) {
 			t.refusal = decide.Refusal{Rule: &t.rule, Limit: l, Cost: a.hits, Key: c.keyOf(a), Decision: d}
 			id = c.Refused(now, &t.refusal)
 		}
-		answer := t.answers.Refuse(&t.verdict, id, &decide.Reader{})
+		answer := t.answers.Refuse(&t.verdict, id, &decide.Recipient{})
 		t.lines = append(t.lines[:0], answer.Extra...)
 		t.lines = http1.AppendField(t.lines, "Content-Type", answer.ContentType)
 		r.RawBody = answer.Body

@@ -21,7 +21,7 @@ import (
 // form that rules give them: see [keys.AppendPart].
 type KeyStore interface {
 	// Top returns the keys of a rule that were recently seen most, and refused most.
-	Top(rule string) (busiest, refused tally.View)
+	Top(rule string) (busiest, refused tally.Ranking)
 	// Forget makes a key as new, for all proxies, and reports whether that changed anything. The
 	// error means that the store is unavailable.
 	Forget(rule string, key []byte) (changed bool, err error)
@@ -125,7 +125,7 @@ func only(entries []tally.Entry, key []byte) []tally.Entry {
 }
 
 // listOf returns the first n keys of a view.
-func listOf(v tally.View, n int) keyList {
+func listOf(v tally.Ranking, n int) keyList {
 	l := keyList{Total: v.Total, Missed: v.Missed, Keys: make([]keySeen, 0, min(n, len(v.Entries)))}
 	for _, e := range v.Entries[:min(n, len(v.Entries))] {
 		l.Keys = append(l.Keys, keySeen{Key: valuesOf(e.Key), Cut: e.Bytes > len(e.Key), Count: e.Count, Error: e.Error})

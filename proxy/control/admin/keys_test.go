@@ -40,14 +40,16 @@ func mustRead(t testing.TB, text string) *rule.Set {
 
 // A keyLog is a KeyStore that records its calls.
 type keyLog struct {
-	board *tally.Board
+	board *tally.TopKeys
 	done  []string
 	away  bool
 }
 
 var errKeysAway = errors.New("redis is unavailable")
 
-func (l *keyLog) Top(rule string) (busiest, refused tally.View) { return l.board.View(epoch, rule) }
+func (l *keyLog) Top(rule string) (busiest, refused tally.Ranking) {
+	return l.board.Ranking(epoch, rule)
+}
 
 func (l *keyLog) Forget(rule string, key []byte) (bool, error) {
 	if l.away {
@@ -74,10 +76,10 @@ func keyHandler(t *testing.T, l *keyLog) http.Handler {
 }
 
 func TestKeysEdit(t *testing.T) {
-	l := &keyLog{board: tally.NewBoard(time.Minute, maphash.MakeSeed())}
+	l := &keyLog{board: tally.NewTopKeys(time.Minute, maphash.MakeSeed())}
 	l.board.SetRules([]string{"login"})
 	secret := keys.AppendSecret(nil, []byte("bearer topsecret"))
-	l.board.Touch(epoch, 0, secret, false)
+	l.board.Observe(epoch, 0, secret, false)
 	h := keyHandler(t, l)
 	for _, test := range []struct {
 		method, query, body string
@@ -177,11 +179,11 @@ func TestKeysEdit(t *testing.T) {
 // The busiest and the most refused keys are listed, up to a bound, in a form that can be read
 // back.
 func TestKeysList(t *testing.T) {
-	l := &keyLog{board: tally.NewBoard(time.Minute, maphash.MakeSeed())}
+	l := &keyLog{board: tally.NewTopKeys(time.Minute, maphash.MakeSeed())}
 	l.board.SetRules([]string{"per-partner", "both", "global", "login"})
 	touch := func(i int, key string, times int, refused bool) {
 		for range times {
-			l.board.Touch(epoch, i, []byte(key), refused)
+			l.board.Observe(epoch, i, []byte(key), refused)
 		}
 	}
 	touch(0, "4:acme", 3, false)

@@ -19,7 +19,7 @@ func (x *Exchange) ask(now time.Time, h *http1.Head) (ok bool) {
 	d := (*keys.Request)(h)
 	r := decide.Request{Described: d, Client: x.client, Trusted: x.Trusted, Preflight: e.Settings.PreflightsApart &&
 		rule.Preflight(d), Delivery: e.Delivery}
-	if !c.Open(x.verdict.Policy, &r) {
+	if !c.Begin(x.verdict.Policy, &r) {
 		x.answerError(now, 400, "the request can be read in several ways, and too many rules apply to them")
 		return false
 	}
@@ -74,7 +74,7 @@ func (x *Exchange) keepAsked(asked []decide.Counted) {
 func (x *Exchange) decided(now time.Time, ans *store.Answer, asked []decide.Counted) {
 	d := &x.env.decided
 	d.Policy, d.Asked, d.Answer = x.verdict.Policy, asked, ans
-	d.Postponed = ans.Granted == 0 && x.deferral != deferralNone && d.Postpones(x.deferral == deferralWanted)
+	d.Postponed = ans.Granted == 0 && x.deferral != deferralNone && d.Defers(x.deferral == deferralWanted)
 	x.env.fx.Decided = d
 	x.verdict.Judge(d)
 	o := &x.outcome
@@ -180,7 +180,7 @@ func (x *Exchange) HandleUnread(now time.Time, whole bool) {
 	case x.outcome.Decision == Undecided: // the last recipient of OPTIONS
 		x.finish(now, http1.Answer{Status: 200, Extra: append(x.answers(now).Extra, decide.Allow...)})
 	case x.verdict.Rule == nil:
-		x.finish(now, x.answers(now).Lack(x.env.matched.Lacks, x.asReader()))
+		x.finish(now, x.answers(now).RefuseMissingKey(x.env.matched.Lacks, x.asReader()))
 	case x.verdict.Mode == store.Closed:
 		x.finishError(now, 503, "the rate limiter's store is unavailable")
 	default:
@@ -207,8 +207,8 @@ func (x *Exchange) answers(now time.Time) *decide.Answers {
 }
 
 // asReader returns the client as the reader of an answer.
-func (x *Exchange) asReader() *decide.Reader {
-	x.env.reader = decide.Reader{Accept: x.wants, Origin: x.origin, RequestID: x.outcome.RequestID}
+func (x *Exchange) asReader() *decide.Recipient {
+	x.env.reader = decide.Recipient{Accept: x.wants, Origin: x.origin, RequestID: x.outcome.RequestID}
 	return &x.env.reader
 }
 

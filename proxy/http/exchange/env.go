@@ -122,7 +122,7 @@ type Env struct {
 	final    Response
 	fields   []byte // of responses
 	down, up pieces // of the response's and of the request's body
-	reader   decide.Reader
+	reader   decide.Recipient
 	answers  decide.Answers
 	date     http1.Date
 }

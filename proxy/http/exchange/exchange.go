@@ -112,7 +112,7 @@ const (
 // New returns an exchange that waits for a request of a client at remote; secure says that
 // the client uses TLS.
 func New(env *Env, remote netip.Addr, secure bool) Exchange {
-	remote = decide.PlainAddr(remote)
+	remote = decide.CanonicalAddr(remote)
 	return Exchange{env: env, Peer: Peer{Remote: remote, Secure: secure, Trusted: env.Settings.Trusts(remote)}}
 }
 

@@ -87,7 +87,8 @@ func (x *Exchange) withheld(f *http1.Field) bool {
 // mistake the field for one of the connection or for the request's id.
 func (x *Exchange) keepsOdd(name []byte) bool {
 	set := x.env.Settings
-	if !set.Underscores || set.RequestID && len(name) == len(decide.RequestIDField) && keys.Begins(name, "x-request-id") {
+	if !set.Underscores || set.RequestID && len(name) == len(decide.RequestIDField) &&
+		keys.HasPrefixFold(name, "x-request-id") {
 		return false
 	}
 	for _, c := range name {
@@ -96,7 +97,7 @@ func (x *Exchange) keepsOdd(name []byte) bool {
 		}
 	}
 	for id := http1.FieldOther + 1; id.Hop(); id++ {
-		if known := id.String(); len(known) == len(name) && keys.Begins(name, known) {
+		if known := id.String(); len(known) == len(name) && keys.HasPrefixFold(name, known) {
 			return false
 		}
 	}

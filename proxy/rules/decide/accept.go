@@ -20,7 +20,7 @@ type Acceptance struct {
 // the earliest time at which its limit would admit it if only its own line counted. If the same
 // request was stored before and is in a final state, it answers with the target's answer, or 409 if
 // there is none that is complete.
-func (a *Answers) Accept(now time.Time, p *Acceptance, v *Verdict, to *Reader) http1.Answer {
+func (a *Answers) Accept(now time.Time, p *Acceptance, v *Verdict, to *Recipient) http1.Answer {
 	s := p.Stored
 	if s.State == deferred.Done && s.Result != nil && !s.Result.Truncated {
 		return a.repeat(s.Result)

@@ -29,8 +29,8 @@ type Style struct {
 	Fields   []byte   // further field lines, also for every 503
 }
 
-// A Reader is the client that receives an answer. It is borrowed.
-type Reader struct {
+// A Recipient is the client that receives an answer. It is borrowed.
+type Recipient struct {
 	Accept    refusal.Accept // the forms that it accepts
 	Origin    []byte         // origin of the requesting page; nil: not to be exposed
 	RequestID []byte         // nil: none
@@ -61,7 +61,7 @@ type Failure struct {
 // Refuse answers a request that a verdict refuses, by default with 429 (RFC 6585 section
 // 4), with everything that a client needs to come back at the right time. id is the id of
 // the decision, or nil if none is kept.
-func (a *Answers) Refuse(v *Verdict, id []byte, to *Reader) http1.Answer {
+func (a *Answers) Refuse(v *Verdict, id []byte, to *Recipient) http1.Answer {
 	values := refusal.Values{Error: "rate limit exceeded", Rule: v.Rule.ID, Limit: v.State.Limit,
 		Remaining: v.State.Remaining, RetryAfter: -1, Decision: id}
 	body := append(a.body[:0], `{"error":"rate limit exceeded","rule":`...)
@@ -91,9 +91,9 @@ func (a *Answers) Refuse(v *Verdict, id []byte, to *Reader) http1.Answer {
 	return a.format(cmp.Or(v.Rule.Refusal.Status, a.Style.Status, 429), &v.Rule.Refusal, &values, to)
 }
 
-// Lack answers 400 to a request that a rule refuses because it lacks a part of the key.
+// RefuseMissingKey answers 400 to a request that a rule refuses because it lacks a part of the key.
 // Retrying would not help.
-func (a *Answers) Lack(h *rule.Hit, to *Reader) http1.Answer {
+func (a *Answers) RefuseMissingKey(h *rule.Hit, to *Recipient) http1.Answer {
 	a.body = h.AppendMissing(a.body[:0])
 	a.appendCORS(to)
 	return a.json(400)
@@ -101,7 +101,7 @@ func (a *Answers) Lack(h *rule.Hit, to *Reader) http1.Answer {
 
 // Fail answers with a small JSON body. If standing is not nil, fields of the given
 // families show the client's standing.
-func (a *Answers) Fail(f *Failure, standing *Verdict, families Families, to *Reader) http1.Answer {
+func (a *Answers) Fail(f *Failure, standing *Verdict, families Families, to *Recipient) http1.Answer {
 	body := append(a.body[:0], `{"error":"`...)
 	body = append(body, f.Reason...)
 	after := retrySeconds(f.RetryAfter)
@@ -137,7 +137,7 @@ func (a *Answers) json(status int) http1.Answer {
 // format gives a refusal the form that its client accepts and the fields that the operator
 // has configured. own is the configuration of the refusing rule, or nil. The body so far
 // is that for API clients.
-func (a *Answers) format(status int, own *rule.Refusal, v *refusal.Values, to *Reader) http1.Answer {
+func (a *Answers) format(status int, own *rule.Refusal, v *refusal.Values, to *Recipient) http1.Answer {
 	fields, template := a.Style.Fields, ""
 	if own != nil {
 		template = own.Template
@@ -165,7 +165,7 @@ func (a *Answers) format(status int, own *rule.Refusal, v *refusal.Values, to *R
 // appendCORS appends the fields that let a browser show a refusal to the page that made
 // the request (Fetch standard, section 3.3). Without them the page only sees a network
 // error. Pages of any origin may read it, but without Access-Control-Allow-Credentials.
-func (a *Answers) appendCORS(to *Reader) {
+func (a *Answers) appendCORS(to *Recipient) {
 	if to.Origin == nil {
 		return
 	}

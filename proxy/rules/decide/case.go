@@ -58,9 +58,9 @@ type Case struct {
 	scratch rule.Scratch
 }
 
-// Open starts with another request. It returns false if more rules could apply than can
+// Begin starts with another request. It returns false if more rules could apply than can
 // be decided together; nothing else is known about the request then.
-func (c *Case) Open(p *Policy, r *Request) bool {
+func (c *Case) Begin(p *Policy, r *Request) bool {
 	c.Policy, c.Client, c.Rank, c.Exempt = p, r.Client, 0, -1
 	c.Hits, c.Lacks, c.Shadows, c.Defers = nil, nil, c.Shadows[:0], false
 	c.Asked = append(c.Asked[:0], p.counted(r))

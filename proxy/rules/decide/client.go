@@ -51,8 +51,8 @@ func addrOf(node []byte) (a netip.Addr, ok bool) {
 		node = node[:first]
 	}
 	a, err := netip.ParseAddr(string(node))
-	return PlainAddr(a), err == nil
+	return CanonicalAddr(a), err == nil
 }
 
-// PlainAddr returns the address that a client is known by; see [share.Canonical].
-func PlainAddr(a netip.Addr) netip.Addr { return share.Canonical(a) }
+// CanonicalAddr returns the address that a client is known by; see [share.Canonical].
+func CanonicalAddr(a netip.Addr) netip.Addr { return share.Canonical(a) }

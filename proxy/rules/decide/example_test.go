@@ -18,7 +18,7 @@ func Example() {
 	policy := decide.NewPolicy(l)
 
 	var c decide.Case
-	c.Open(policy, &decide.Request{Described: &keys.Request{Method: http1.GET}})
+	c.Begin(policy, &decide.Request{Described: &keys.Request{Method: http1.GET}})
 	fmt.Println("asked about", c.Ask.Counters[0].Rule)
 
 	answer := store.Answer{Granted: 1,

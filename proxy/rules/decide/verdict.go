@@ -28,9 +28,9 @@ func (d *Decided) Judged(i int) (took, refused bool) {
 	return refused || d.Answer.Granted > 0, refused
 }
 
-// Postpones reports whether all rules that refused the request allow delivering it later,
+// Defers reports whether all rules that refused the request allow delivering it later,
 // given the client's preference, and the limits can admit it at all.
-func (d *Decided) Postpones(prefers bool) bool {
+func (d *Decided) Defers(prefers bool) bool {
 	for i := range d.Asked {
 		if _, refused := d.Judged(i); !refused {
 			continue

@@ -9,8 +9,8 @@ import (
 	"weir/proxy/rules/rls"
 )
 
-// Twice is the fault of an entry with the key and the value of one before it.
-const Twice = "is given twice: the same key and value in one list"
+// DuplicateEntry is the fault of an entry with the key and the value of one before it.
+const DuplicateEntry = "is given twice: the same key and value in one list"
 
 // A Document is a file as it is written.
 type Document struct {
@@ -148,14 +148,14 @@ func (r *judge) limit(n *strict.Node, path string, l *RateLimit) *Limit {
 		r.AddFaults(path, err)
 		r.Check(l.Algorithm == limit.Leaky, path+".algorithm",
 			"must be another one: leaky lets requests wait, and Envoy does not")
-		made.Shown.RequestsPerUnit, made.Shown.Unit = rls.Count(made.Limit.Permits()), rls.UnitOf(made.Limit.Window())
+		made.Shown.RequestsPerUnit, made.Shown.Unit = rls.ClampUint32(made.Limit.Permits()), rls.UnitOf(made.Limit.Window())
 		return made
 	}
 	r.theirs(n, path, l)
 	if l.Unit != rls.NoUnit && l.RequestsPerUnit != nil {
 		made.Limit, err = limit.NewFixed(*l.RequestsPerUnit, l.Unit.Window())
 		r.AddFaults(path, err)
-		made.Shown.RequestsPerUnit, made.Shown.Unit = rls.Count(*l.RequestsPerUnit), l.Unit
+		made.Shown.RequestsPerUnit, made.Shown.Unit = rls.ClampUint32(*l.RequestsPerUnit), l.Unit
 	}
 	return made
 }

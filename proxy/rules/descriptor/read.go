@@ -120,7 +120,7 @@ func (r *reader) add(path string, into levels, key string, one *node) {
 	}
 	switch {
 	case one.value == "" && at.bare != nil || at.exact[one.value] != nil:
-		r.Fault(path, Twice)
+		r.Fault(path, DuplicateEntry)
 	case one.value == "":
 		at.bare = one
 	default:

@@ -94,22 +94,22 @@ func (s *Claims) Has(name []byte) bool {
 func (s *Claims) finds(name []byte) bool {
 	if len(name) <= nameBytesMax {
 		for _, known := range s.byLength[len(name)] {
-			if Begins(name, known) {
+			if HasPrefixFold(name, known) {
 				return true
 			}
 		}
 	}
 	for _, prefix := range s.prefixes {
-		if len(name) >= len(prefix) && Begins(name, prefix) {
+		if len(name) >= len(prefix) && HasPrefixFold(name, prefix) {
 			return true
 		}
 	}
 	return false
 }
 
-// Begins reports whether a name begins with a folded one. It compares from the end, because
+// HasPrefixFold reports whether a name begins with a folded one. It compares from the end, because
 // many names begin with X-.
-func Begins(name []byte, known string) bool {
+func HasPrefixFold(name []byte, known string) bool {
 	for i := len(known) - 1; i >= 0; i-- {
 		if folded[name[i]] != known[i] {
 			return false

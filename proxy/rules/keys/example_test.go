@@ -14,7 +14,7 @@ func ExamplePart() {
 	request.Read(&part, &readings)
 	for _, r := range readings.All() {
 		fmt.Printf("%s %t %t\n", r.Text, r.Present, part.Secret())
-		fmt.Printf("%s\n", keys.AppendShown(nil, keys.AppendSecret(nil, r.Text)))
+		fmt.Printf("%s\n", keys.AppendRedacted(nil, keys.AppendSecret(nil, r.Text)))
 	}
 	_, err := keys.ParsePart("cookies:sid")
 	fmt.Println(err)

@@ -123,14 +123,14 @@ func (p *Part) identifies() bool {
 	return p.Source == Header || p.Secret()
 }
 
-// Shown returns a secret value in the form shown to people.
-func Shown(text []byte) string {
+// Redacted returns a secret value in the form shown to people.
+func Redacted(text []byte) string {
 	value, _ := CutPart(AppendSecret(nil, text))
 	return string(value)
 }
 
-// AppendShown appends a key in the form shown to people; see [CutPart].
-func AppendShown(dst, key []byte) []byte {
+// AppendRedacted appends a key in the form shown to people; see [CutPart].
+func AppendRedacted(dst, key []byte) []byte {
 	for len(key) > 0 {
 		value, rest := CutPart(key)
 		if key[0] == secretMark {

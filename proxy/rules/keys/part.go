@@ -104,8 +104,8 @@ func (p *Part) credentials() bool {
 		isOneOf(p.Name, "Authorization", "Proxy-Authorization")
 }
 
-// Respells reports whether [Part.Normal] may change a value of a field or a cookie.
-func (p Part) Respells() bool { return p.Source == Cookie || p.credentials() }
+// Normalizes reports whether [Part.Normal] may change a value of a field or a cookie.
+func (p Part) Normalizes() bool { return p.Source == Cookie || p.credentials() }
 
 func isOneOf(name string, names ...string) bool {
 	return slices.ContainsFunc(names, func(one string) bool { return strings.EqualFold(one, name) })

@@ -118,7 +118,7 @@ func (d *demander) pattern(p *Pattern, kind axisKind) {
 }
 
 func (d *demander) segment(kind axisKind, at int, s *Segment) {
-	if s.Wild == WildNot {
+	if s.Wild == WildNone {
 		d.add(kind, at, d.word(s.Text))
 	}
 }

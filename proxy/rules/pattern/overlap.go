@@ -114,7 +114,7 @@ func (q *search) pairs(rules []int, want int) []int {
 		}
 		var with []int
 		for _, other := range rules[i+1:] {
-			if q.left--; q.rules[r].Meets(&q.rules[other]) {
+			if q.left--; q.rules[r].Overlaps(&q.rules[other]) {
 				with = append(with, other)
 			}
 		}

@@ -31,16 +31,16 @@ type Pattern struct {
 // A Segment is one segment of a pattern.
 type Segment struct {
 	Wild Wild
-	Text string // if Wild is WildNot
+	Text string // if Wild is WildNone
 }
 
 // A Wild is a wildcard, or none.
 type Wild uint8
 
 const (
-	WildNot Wild = iota
-	WildOne      // *: one segment
-	WildAny      // **: any number of segments, including none
+	WildNone Wild = iota
+	WildOne       // *: one segment
+	WildAny       // **: any number of segments, including none
 )
 
 // segmentsMax bounds the segments of a pattern.
@@ -114,7 +114,7 @@ func parse(text string, separator byte) (*Pattern, error) {
 
 func (p *Pattern) summarise() {
 	fixed := 0
-	for fixed < len(p.segments) && p.segments[fixed].Wild == WildNot {
+	for fixed < len(p.segments) && p.segments[fixed].Wild == WildNone {
 		fixed++
 	}
 	for p.tail < len(p.segments) && p.segments[len(p.segments)-1-p.tail].Wild != WildAny {
@@ -153,8 +153,8 @@ func (p *Pattern) Segments() []Segment {
 	return p.segments
 }
 
-// Whole returns the text that the pattern matches, if it matches only one.
-func (p *Pattern) Whole() (text string, ok bool) {
+// Literal returns the text that the pattern matches, if it matches only one.
+func (p *Pattern) Literal() (text string, ok bool) {
 	if p == nil {
 		return "", false
 	}
@@ -170,8 +170,8 @@ func (p *Pattern) Prefix() string {
 	return p.literal
 }
 
-// Everything reports whether the pattern, which must not be nil, is /**.
-func (p *Pattern) Everything() bool { return p.prefix && p.literal == "" }
+// MatchesAll reports whether the pattern, which must not be nil, is /**.
+func (p *Pattern) MatchesAll() bool { return p.prefix && p.literal == "" }
 
 // walk matches segment by segment. For ** it tries increasing numbers of segments. It goes
 // back only to the latest ** (as with * in shells): an earlier ** need not match more,
@@ -232,8 +232,8 @@ func cut(text []byte, separator byte) (first, rest []byte) {
 	return text, nil
 }
 
-// Meets reports whether there is a text that both patterns match.
-func (p *Pattern) Meets(q *Pattern) bool {
+// Overlaps reports whether there is a text that both patterns match.
+func (p *Pattern) Overlaps(q *Pattern) bool {
 	if p == nil || q == nil {
 		return true
 	}

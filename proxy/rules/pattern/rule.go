@@ -26,8 +26,8 @@ type Words struct{ Values map[string]bool }
 
 func (w *Words) has(word string) bool { return w.Values[word] }
 
-// Meets reports whether both rules could apply to one request.
-func (r *Rule) Meets(other *Rule) bool {
+// Overlaps reports whether both rules could apply to one request.
+func (r *Rule) Overlaps(other *Rule) bool {
 	for i := range r.Conditions {
 		for k := range other.Conditions {
 			if !r.Conditions[i].meets(&other.Conditions[k]) {
@@ -35,7 +35,7 @@ func (r *Rule) Meets(other *Rule) bool {
 			}
 		}
 	}
-	return methodsMeet(r.Methods, other.Methods) && r.Path.Meets(other.Path) && r.Host.Meets(other.Host)
+	return methodsMeet(r.Methods, other.Methods) && r.Path.Overlaps(other.Path) && r.Host.Overlaps(other.Host)
 }
 
 func methodsMeet(a, b []string) bool {

@@ -6,9 +6,9 @@ import (
 	"weir/internal/net/http1"
 )
 
-// Plain returns the answer for a client that speaks HTTP without TLS to a port with TLS,
+// HTTPOnTLSPort returns the answer for a client that speaks HTTP without TLS to a port with TLS,
 // which first shows: the first bytes of a request line.
-func Plain(first [5]byte) []byte {
+func HTTPOnTLSPort(first [5]byte) []byte {
 	method, _, _ := bytes.Cut(first[:], []byte(" "))
 	for _, c := range method {
 		if c < 'A' || c > 'Z' {

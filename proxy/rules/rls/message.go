@@ -159,5 +159,5 @@ func UnitOf(window time.Duration) Unit {
 	return Unit(max(0, slices.IndexFunc(units[:], func(u unit) bool { return u.length == window })))
 }
 
-// Count returns n as the value of a uint32 field, limited to its range.
-func Count(n int64) uint32 { return uint32(min(max(n, 0), math.MaxUint32)) }
+// ClampUint32 returns n as the value of a uint32 field, limited to its range.
+func ClampUint32(n int64) uint32 { return uint32(min(max(n, 0), math.MaxUint32)) }

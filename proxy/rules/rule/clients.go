@@ -90,7 +90,7 @@ func (b *clientsBuilder) client(name strict.Name, n *strict.Node) {
 	word := string(name.Word)
 	told := word
 	if b.secret {
-		told = keys.Shown(name.Word)
+		told = keys.Redacted(name.Word)
 	}
 	b.Root, b.Base = n, strict.Member("", told)
 	switch {
@@ -208,7 +208,7 @@ func (c *Clients) add(name string, entry client) {
 // respell finds the clients whose names are written otherwise than keys have them, such as
 // Bearer x, which is bearer x in keys.
 func (j *judge) respell(c *compiled, s *Set) {
-	if !c.Clients || !c.Key[0].Respells() {
+	if !c.Clients || !c.Key[0].Normalizes() {
 		return
 	}
 	for i := range s.clients.entries {

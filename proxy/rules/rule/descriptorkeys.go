@@ -120,7 +120,7 @@ func shownOf(p keys.Part, text string) string {
 	if !p.Secret() {
 		return text
 	}
-	return keys.Shown([]byte(text))
+	return keys.Redacted([]byte(text))
 }
 
 // networkOf returns the normal form of an address or network that is a value of p.

@@ -50,7 +50,7 @@ func (j *judge) list(rules []compiled, entries []descriptor.Entry, above trail) 
 			continue
 		}
 		parts[i] = j.entry(d)
-		j.Check(seen[[2]string{d.Key, string(d.Value)}], d.Path, descriptor.Twice)
+		j.Check(seen[[2]string{d.Key, string(d.Value)}], d.Path, descriptor.DuplicateEntry)
 		seen[[2]string{d.Key, string(d.Value)}] = true
 		if values[d.Key] == nil {
 			values[d.Key] = &pattern.Words{Values: make(map[string]bool)}

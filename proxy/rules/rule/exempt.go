@@ -68,7 +68,7 @@ func (e Exemptions) Notes() (notes []string) {
 
 // note returns a warning if the exemption leaves no limits, otherwise "".
 func (e *exemption) note() string {
-	if e.methods != nil || e.path != nil && !e.path.Everything() {
+	if e.methods != nil || e.path != nil && !e.path.MatchesAll() {
 		return ""
 	}
 	if e.addresses == nil {

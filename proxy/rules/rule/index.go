@@ -66,7 +66,7 @@ func newIndex(rules []compiled) index {
 // places returns where a rule can be filed. If equally many rules share several places,
 // the first is used: in a descriptor file that of the most nested word.
 func (c *compiled) places() (places []place) {
-	if text, ok := c.pathOf.Whole(); ok {
+	if text, ok := c.pathOf.Literal(); ok {
 		places = append(places, place{placePath, 0, text})
 	}
 	for k := len(c.conditions) - 1; k >= 0; k-- {
@@ -74,7 +74,7 @@ func (c *compiled) places() (places []place) {
 			places = append(places, place{placeWord, d.Slot, d.Word})
 		}
 	}
-	if text, ok := c.hostOf.Whole(); ok {
+	if text, ok := c.hostOf.Literal(); ok {
 		places = append(places, place{placeHost, 0, text})
 	}
 	if text := c.pathOf.Prefix(); text != "" {

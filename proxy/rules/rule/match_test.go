@@ -114,7 +114,7 @@ func TestSecretsAreNotTold(t *testing.T) {
 		{key[:4+1+2], "2:/a11:" + shown[:11]},
 		{"-3:abc", "-3:abc"}, {"200:abc", "200:abc"}, {"odd", "odd"}, {"", ""},
 	} {
-		if got := string(keys.AppendShown(nil, []byte(test.key))); got != test.want {
+		if got := string(keys.AppendRedacted(nil, []byte(test.key))); got != test.want {
 			t.Errorf("%q is shown as %q, want %q", test.key, got, test.want)
 		}
 	}

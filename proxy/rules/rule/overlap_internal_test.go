@@ -141,7 +141,7 @@ func takesMethod(r *pattern.Rule, method string) bool {
 func allMeet(rules []pattern.Rule, group []int) bool {
 	for i, a := range group {
 		for _, b := range group[i+1:] {
-			if !rules[a].Meets(&rules[b]) {
+			if !rules[a].Overlaps(&rules[b]) {
 				return false
 			}
 		}

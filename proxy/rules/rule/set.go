@@ -241,7 +241,7 @@ func (s *Set) ClientKeys() (parts []keys.Part) {
 // nameOf returns the name of a client as it may be shown to people.
 func (s *Set) nameOf(client []byte) string {
 	if slices.ContainsFunc(s.ClientKeys(), keys.Part.Secret) {
-		return keys.Shown(client)
+		return keys.Redacted(client)
 	}
 	return string(client)
 }

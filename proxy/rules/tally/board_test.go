@@ -15,10 +15,10 @@ func ids(n int) (list []string) {
 }
 
 // tell describes what a board knows of a rule: "a=2 b=1 / b=1".
-func tell(b *Board, rule string) string {
-	busiest, refused := b.View(epoch, rule)
+func tell(b *TopKeys, rule string) string {
+	busiest, refused := b.Ranking(epoch, rule)
 	var words []string
-	for _, v := range []View{busiest, refused} {
+	for _, v := range []Ranking{busiest, refused} {
 		for _, e := range v.Entries {
 			words = append(words, fmt.Sprintf("%s=%d", e.Key, e.Count))
 		}
@@ -29,9 +29,9 @@ func tell(b *Board, rule string) string {
 
 // Rules are known by their ids, wherever they move to.
 func TestBoard(t *testing.T) {
-	b := NewBoard(time.Minute, seed)
+	b := NewTopKeys(time.Minute, seed)
 	b.SetRules([]string{"one", "two"})
-	touch := func(i int, key string, refused bool) { b.Touch(epoch, i, []byte(key), refused) }
+	touch := func(i int, key string, refused bool) { b.Observe(epoch, i, []byte(key), refused) }
 	touch(0, "a", false)
 	touch(0, "a", false)
 	touch(0, "b", true)
@@ -53,11 +53,11 @@ func TestBoard(t *testing.T) {
 // The counters of all rules together are bounded, and so is the number of rules
 // that have some.
 func TestBoardBound(t *testing.T) {
-	b := NewBoard(time.Minute, seed)
+	b := NewTopKeys(time.Minute, seed)
 	for _, n := range []int{1, 32, 33, 100, watchedMax, watchedMax + 1, 10_000} {
 		b.SetRules(ids(n))
 		for i := range n {
-			b.Touch(epoch, i, []byte("k"), true)
+			b.Observe(epoch, i, []byte("k"), true)
 		}
 		counters, seen := 0, 0
 		for _, w := range b.rules {

@@ -13,13 +13,13 @@ func Example() {
 	s := tally.NewSketch(8, time.Minute, maphash.MakeSeed())
 	now := time.Date(2026, 1, 19, 16, 30, 0, 0, time.UTC)
 	for i := range 1000 {
-		s.Touch(now, []byte("busy"))
-		s.Touch(now, fmt.Append(nil, "passer-by ", i))
+		s.Observe(now, []byte("busy"))
+		s.Observe(now, fmt.Append(nil, "passer-by ", i))
 		if i%2 == 0 {
-			s.Touch(now, []byte("half as busy"))
+			s.Observe(now, []byte("half as busy"))
 		}
 	}
-	for _, e := range s.View(now).Entries[:2] {
+	for _, e := range s.Ranking(now).Entries[:2] {
 		fmt.Printf("%s: %d, of which at most %d are others'\n", e.Key, e.Count, e.Error)
 	}
 	// Output:

@@ -13,7 +13,7 @@ import (
 // Owned by one goroutine.
 type Reporter struct {
 	tally   *Tally
-	logged  map[string]total // by rule, at the last call of Last
+	logged  map[string]total // by rule, at the last call of Flush
 	set     *rule.Set        // of inForce
 	inForce map[string]bool
 	since   map[string]time.Time // since when rules with counts have not been in force
@@ -24,14 +24,14 @@ func (t *Tally) NewReporter() *Reporter { return &Reporter{tally: t} }
 
 // Tick must be called once a second.
 func (h *Reporter) Tick(now time.Time) {
-	h.Last()
+	h.Flush()
 	h.drop(now)
 }
 
-// Last logs what each rule has refused since the last call, what was refused because the store
+// Flush logs what each rule has refused since the last call, what was refused because the store
 // is unavailable, and once per rule that requests without a part of its key share a limit. It
 // is also called at the end.
-func (h *Reporter) Last() {
+func (h *Reporter) Flush() {
 	log, logged := h.tally.log, h.logged
 	h.logged = h.tally.totals()
 	down := uint64(0)

@@ -74,7 +74,7 @@ func (w *shadowing) judged(now time.Time, ans *store.Answer) {
 	w.count.shadowed(ans)
 	// otherwise the rule may have another index now, or the store is unavailable
 	if b.set == w.set && len(ans.Decisions) > 0 {
-		b.board.Touch(now, w.index+1, w.key, ans.Granted == 0)
+		b.board.Observe(now, w.index+1, w.key, ans.Granted == 0)
 	}
 	w.set, w.count = nil, nil
 	if len(b.shadowings) < shadowingsKept && cap(w.key) <= shadowingKeyKept {

@@ -57,7 +57,7 @@ func TestShadowAllocates(t *testing.T) {
 	if c := b.byID["trial"]; c[shadowPass].Load() != 3 || c[shadowRefused].Load() != 998 {
 		t.Errorf("of the rule in shadow: %d and %d", c[shadowPass].Load(), c[shadowRefused].Load())
 	}
-	if busiest, _ := b.board.View(now, "trial"); len(busiest.Entries) != 1 ||
+	if busiest, _ := b.board.Ranking(now, "trial"); len(busiest.Entries) != 1 ||
 		string(busiest.Entries[0].Key) != "somebody" {
 		t.Errorf("the keys of the rule in shadow: %+v", busiest)
 	}

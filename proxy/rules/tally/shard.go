@@ -61,9 +61,9 @@ type Shard struct {
 	tally   *Tally
 	set     *rule.Set // of byIndex
 	byIndex []*count
-	board   *Board // of keys, by the same index
+	board   *TopKeys // of keys, by the same index
 
-	store      Asking
+	store      AskFunc
 	ask        store.Ask // memory for asks
 	answer     store.Answer
 	shadowings []*shadowing              // free ones
@@ -74,20 +74,20 @@ type Shard struct {
 	byID map[string]*count
 }
 
-// An Asking is [store.Lane.Ask] of the loop.
-type Asking func(now time.Time, ask *store.Ask, ans *store.Answer, done store.Done) bool
+// An AskFunc is [store.Lane.Ask] of the loop.
+type AskFunc func(now time.Time, ask *store.Ask, ans *store.Answer, done store.Done) bool
 
 // NewShard returns a shard for another loop. All shards are made before the first is used.
-func (t *Tally) NewShard(ask Asking) *Shard {
-	b := &Shard{tally: t, store: ask, byID: make(map[string]*count), board: NewBoard(KeysHalfLife, t.seed)}
+func (t *Tally) NewShard(ask AskFunc) *Shard {
+	b := &Shard{tally: t, store: ask, byID: make(map[string]*count), board: NewTopKeys(KeysHalfLife, t.seed)}
 	t.shards = append(t.shards, b)
 	return b
 }
 
 // Keys returns the keys of a rule that were recently seen most, and refused most. It is called
 // on the loop.
-func (b *Shard) Keys(now time.Time, id string) (busiest, refused View) {
-	return b.board.View(now, id)
+func (b *Shard) Keys(now time.Time, id string) (busiest, refused Ranking) {
+	return b.board.Ranking(now, id)
 }
 
 // of returns the count of the rule with an index in p; -1 is the global rule.
@@ -169,13 +169,13 @@ func (b *Shard) Judged(now time.Time, d *decide.Decided) {
 		}
 		c := b.of(p, asked[i].Index)
 		if asked[i].Index >= 0 { // the global rule has one key
-			b.board.Touch(now, asked[i].Index+1, asked[i].Key, refused)
+			b.board.Observe(now, asked[i].Index+1, asked[i].Key, refused)
 		}
 		if asked[i].Lacks {
 			c[shared].Inc()
 		}
 		switch {
-		case d.Postponed: // see Postponed
+		case d.Postponed: // see Deferred
 		case refused:
 			c[rejected].Inc()
 		default:
@@ -184,9 +184,9 @@ func (b *Shard) Judged(now time.Time, d *decide.Decided) {
 	}
 }
 
-// Postponed counts a request that was to be delivered later, for the rule of its line. stored
+// Deferred counts a request that was to be delivered later, for the rule of its line. stored
 // says whether it has been stored.
-func (b *Shard) Postponed(id string, stored bool) {
+func (b *Shard) Deferred(id string, stored bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	c := b.byID[id]

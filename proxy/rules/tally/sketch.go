@@ -28,8 +28,8 @@ const (
 // what was seen in the running half-life counts whole, in the one before by half,
 // and so on.
 //
-// Each loop has its own sketches. A [View] is a copy of one, and [Merge] combines
-// several. A [Board] has the sketches of a loop for all rules.
+// Each loop has its own sketches. A [Ranking] is a copy of one, and [Merge] combines
+// several. A [TopKeys] has the sketches of a loop for all rules.
 //
 // Owned by its loop.
 type Sketch struct {
@@ -64,7 +64,7 @@ type group struct {
 }
 
 // NewSketch returns a sketch of size counters, 1 to SizeMax, with about 200 bytes each. It allocates
-// all memory. Sketches whose views are merged must have the same seed.
+// all memory. Sketches whose rankings are merged must have the same seed.
 func NewSketch(size int, halfLife time.Duration, seed maphash.Seed) *Sketch {
 	if size < 1 || size > SizeMax || halfLife <= 0 {
 		panic(fmt.Sprintf("bug: sketch: %d counters, half-life %v", size, halfLife))
@@ -89,8 +89,8 @@ func NewSketch(size int, halfLife time.Duration, seed maphash.Seed) *Sketch {
 // Size returns the number of counters.
 func (s *Sketch) Size() int { return len(s.order) }
 
-// Touch counts that key was seen at now.
-func (s *Sketch) Touch(now time.Time, key []byte) {
+// Observe counts that key was seen at now.
+func (s *Sketch) Observe(now time.Time, key []byte) {
 	if !now.Before(s.due) {
 		s.decay(now)
 	}

@@ -36,7 +36,7 @@ func (m *model) touch(now time.Time, key string) {
 }
 
 // check fails unless the sketch keeps its promises and its memory is in order.
-func check(t *testing.T, what string, v View, m *model, size int) {
+func check(t *testing.T, what string, v Ranking, m *model, size int) {
 	t.Helper()
 	seen := make(map[string]bool)
 	for i, e := range v.Entries {
@@ -109,11 +109,11 @@ func TestLaws(t *testing.T) {
 				}
 				now = now.Add(pace)
 				key := fmt.Sprint(zipf.Uint64())
-				s.Touch(now, []byte(key))
+				s.Observe(now, []byte(key))
 				m.touch(now, key)
 			}
 			inOrder(t, s)
-			check(t, fmt.Sprintf("%d counters, round %d", size, round), s.View(now), m, size)
+			check(t, fmt.Sprintf("%d counters, round %d", size, round), s.Ranking(now), m, size)
 		}
 	}
 }
@@ -127,7 +127,7 @@ func TestMergeLaws(t *testing.T) {
 		sketches := make([]*Sketch, 1+rng.IntN(5))
 		for i := range sketches {
 			sketches[i] = NewSketch(size, time.Minute, seed)
-			sketches[i].Touch(epoch, nil) // their half-lives begin together
+			sketches[i].Observe(epoch, nil) // their half-lives begin together
 		}
 		m := new(model)
 		for range sketches {
@@ -137,12 +137,12 @@ func TestMergeLaws(t *testing.T) {
 		for range 3000 {
 			now = now.Add(100 * time.Millisecond)
 			key := fmt.Sprint(zipf.Uint64())
-			sketches[rng.IntN(len(sketches))].Touch(now, []byte(key))
+			sketches[rng.IntN(len(sketches))].Observe(now, []byte(key))
 			m.touch(now, key)
 		}
-		var views []View
+		var views []Ranking
 		for _, s := range sketches {
-			views = append(views, s.View(now))
+			views = append(views, s.Ranking(now))
 		}
 		check(t, fmt.Sprintf("%d sketches, round %d", len(sketches), round), Merge(views...), m, size)
 	}
@@ -152,7 +152,7 @@ func TestMergeLaws(t *testing.T) {
 func TestDecay(t *testing.T) {
 	s := NewSketch(4, time.Minute, seed)
 	for range 1000 {
-		s.Touch(epoch, []byte("past"))
+		s.Observe(epoch, []byte("past"))
 	}
 	for i, test := range []struct {
 		after time.Duration
@@ -160,7 +160,7 @@ func TestDecay(t *testing.T) {
 	}{{59 * time.Second, 1000}, {time.Minute, 500}, {2*time.Minute + time.Second, 250}, {9 * time.Minute, 1},
 		{10 * time.Minute, 0}, {1000 * time.Hour, 0}} {
 		got := int64(0)
-		if v := s.View(epoch.Add(test.after)); len(v.Entries) > 0 {
+		if v := s.Ranking(epoch.Add(test.after)); len(v.Entries) > 0 {
 			got = v.Entries[0].Count
 		}
 		if got != test.past {
@@ -177,22 +177,22 @@ func TestFlood(t *testing.T) {
 	i := 0
 	flood := func() {
 		i++
-		s.Touch(epoch, fmt.Appendf(fresh[:0], "fresh %d", i))
+		s.Observe(epoch, fmt.Appendf(fresh[:0], "fresh %d", i))
 		if i%20 == 0 {
-			s.Touch(epoch, []byte("busy"))
+			s.Observe(epoch, []byte("busy"))
 		}
 	}
 	for range 20_000 {
 		flood()
 	}
-	if top := s.View(epoch).Entries[0]; string(top.Key) != "busy" || top.Count < 1000 || top.Count-top.Error > 1000 {
+	if top := s.Ranking(epoch).Entries[0]; string(top.Key) != "busy" || top.Count < 1000 || top.Count-top.Error > 1000 {
 		t.Errorf("the busiest is %q with %d, off by at most %d; want busy with 1000", top.Key, top.Count, top.Error)
 	}
 	key := []byte("fresh again 0000")
 	if allocs := testing.AllocsPerRun(1000, func() {
 		i++
 		key[len(key)-1], key[len(key)-2] = byte(i), byte(i>>8)
-		s.Touch(epoch.Add(time.Duration(i)*time.Second), key)
+		s.Observe(epoch.Add(time.Duration(i)*time.Second), key)
 	}); allocs != 0 {
 		t.Errorf("a fresh key allocates %g times", allocs)
 	}
@@ -205,10 +205,10 @@ func TestKeys(t *testing.T) {
 	keys := []string{"", "\x00", long, long + "a", long + "b", long + "bb"}
 	for i, key := range keys {
 		for range len(keys) - i {
-			s.Touch(epoch, []byte(key))
+			s.Observe(epoch, []byte(key))
 		}
 	}
-	v := Merge(s.View(epoch), View{})
+	v := Merge(s.Ranking(epoch), Ranking{})
 	if len(v.Entries) != len(keys) {
 		t.Fatalf("%d keys became %d", len(keys), len(v.Entries))
 	}
@@ -223,9 +223,9 @@ func TestKeys(t *testing.T) {
 // A view is a value: what comes later does not change it.
 func TestViewIsValue(t *testing.T) {
 	s := NewSketch(1, time.Minute, seed)
-	s.Touch(epoch, []byte("one"))
-	v := s.View(epoch)
-	s.Touch(epoch, []byte("two"))
+	s.Observe(epoch, []byte("one"))
+	v := s.Ranking(epoch)
+	s.Observe(epoch, []byte("two"))
 	if e := v.Entries[0]; string(e.Key) != "one" || e.Count != 1 {
 		t.Errorf("the view became %q, %d", e.Key, e.Count)
 	}
@@ -265,7 +265,7 @@ func BenchmarkTouch(b *testing.B) {
 			s, now := NewSketch(512, time.Minute, seed), epoch
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
-				s.Touch(now, keys[i&(1<<16-1)])
+				s.Observe(now, keys[i&(1<<16-1)])
 			}
 		})
 	}

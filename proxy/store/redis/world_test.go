@@ -117,7 +117,7 @@ const timeoutMax = 2 * time.Second
 // config is that of a client of s which waits patiently: a machine that is busy
 // must not fail a test.
 func config(s *redistest.Server) Config {
-	return Config{Config: lane.Config{Timeout: timeoutMax, ShowKey: keys.AppendShown}, Addrs: []string{s.Addr()},
+	return Config{Config: lane.Config{Timeout: timeoutMax, ShowKey: keys.AppendRedacted}, Addrs: []string{s.Addr()},
 		dialTimeout: timeoutMax}
 }
 

@@ -180,7 +180,7 @@ func (d *Dispatcher) maySee(r *http.Request, e *deferred.Entry) bool {
 	if err != nil {
 		return false
 	}
-	client := decide.PlainAddr(peer.Addr())
+	client := decide.CanonicalAddr(peer.Addr())
 	trusted := d.cfg.Trusts(client)
 	var h http1.Head
 	head := e.Head

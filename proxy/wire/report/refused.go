@@ -55,7 +55,7 @@ type Recalled struct {
 // Explain returns the explanation of a stored refusal.
 func (r *Refused) Explain(id string) Recalled {
 	e := Recalled{ID: id, At: r.at.UTC(), Rule: r.rule, Mode: r.mode, Key: r.parts,
-		Counter:   strconv.QuoteToASCII(string(keys.AppendShown(nil, r.key[:r.keyBytes]))),
+		Counter:   strconv.QuoteToASCII(string(keys.AppendRedacted(nil, r.key[:r.keyBytes]))),
 		Algorithm: r.algorithm, Window: r.window.Seconds(), Cost: r.cost, Client: r.client,
 		Limit: r.Limit, Remaining: r.Remaining, ResetAfter: r.ResetAfter.Seconds(), Version: r.version,
 		RequestID: string(r.id[:r.idBytes])}

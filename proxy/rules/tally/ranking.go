@@ -8,7 +8,7 @@ import (
 )
 
 // An Entry is a key that was seen at least Count−Error times and less than Count+Rounding
-// times, with the Rounding of its View.
+// times, with the Rounding of its Ranking.
 //
 // Immutable after NewSketch.
 type Entry struct {
@@ -19,10 +19,10 @@ type Entry struct {
 	hash  uint64
 }
 
-// A View is a copy of one or several sketches at an instant.
+// A Ranking is a copy of one or several sketches at an instant.
 //
 // Immutable after NewSketch.
-type View struct {
+type Ranking struct {
 	Entries []Entry // the largest count first
 	// Total is how often all keys together were seen, minus less than Rounding because of
 	// halving.
@@ -33,15 +33,15 @@ type View struct {
 	Rounding int64 // number of sketches
 }
 
-// View returns a View at now, which shares no memory with the sketch. It is empty for nil.
-func (s *Sketch) View(now time.Time) View {
+// Ranking returns a Ranking at now, which shares no memory with the sketch. It is empty for nil.
+func (s *Sketch) Ranking(now time.Time) Ranking {
 	if s == nil {
-		return View{}
+		return Ranking{}
 	}
 	if !now.Before(s.due) {
 		s.decay(now)
 	}
-	v := View{Entries: make([]Entry, s.n), Total: s.total, Rounding: 1}
+	v := Ranking{Entries: make([]Entry, s.n), Total: s.total, Rounding: 1}
 	for place, i := range s.order[:s.n] {
 		c := &s.counters[i]
 		v.Entries[place] = Entry{Key: bytes.Clone(s.key(i)), Bytes: int(c.bytes), Count: s.count(i), Error: c.error,
@@ -55,7 +55,7 @@ func (s *Sketch) View(now time.Time) View {
 
 // Merge merges views of sketches with the same seed (Agarwal and others: Mergeable Summaries,
 // PODS 2012). A sketch without a key may have missed up to Missed occurrences of it.
-func Merge(views ...View) View {
+func Merge(rankings ...Ranking) Ranking {
 	type identity struct {
 		key   string
 		bytes int
@@ -63,11 +63,11 @@ func Merge(views ...View) View {
 	}
 	type sum struct {
 		Entry
-		missed int64 // sum of Missed of the views with the key
+		missed int64 // sum of Missed of the rankings with the key
 	}
-	var all View
+	var all Ranking
 	sums := make(map[identity]sum)
-	for _, v := range views {
+	for _, v := range rankings {
 		all.Total += v.Total
 		all.Missed += v.Missed
 		all.Rounding += v.Rounding
