@@ -29,14 +29,14 @@ type Defer struct {
 	Secret     callback.Secret // signs callbacks
 
 	queueURL
-	redis   redis.Config // of the queue in Redis
-	sites   deferred.Sites
-	setting string // setting that the URL of the queue in PostgreSQL comes from
-	schema  string
-	manual  bool // only an administrator creates the schema
-	keyFile string
-	key     []byte
-	secret  string
+	redis     redis.Config // of the queue in Redis
+	instances deferred.Instances
+	setting   string // setting that the URL of the queue in PostgreSQL comes from
+	schema    string
+	manual    bool // only an administrator creates the schema
+	keyFile   string
+	key       []byte
+	secret    string
 }
 
 // ownPaths are the prefixes of the proxy's own paths.
@@ -54,8 +54,8 @@ func (d *Defer) register(s *service.Settings) {
 			Value: service.Parsed(&d.Path, "a path other than / that begins and ends with /", deferPath),
 			Help:  "prefix of the paths at which clients see the state of a deferred request"},
 		{Name: "DEFER_ADVERTISE",
-			Value: service.Parsed(&d.sites, "http://host:port or https://host:port, comma separated, at most 64",
-				deferred.ParseSites),
+			Value: service.Parsed(&d.instances, "http://host:port or https://host:port, comma separated, at most 64",
+				deferred.ParseInstances),
 			Help: "URLs at which clients reach the proxies that each have their own queue file, this proxy's first: a proxy " +
 				"that is asked for a request of another redirects there (307)"},
 		{Name: "DEFER_MAX", Default: "100000", Value: service.Int(&d.Limits.Entries, 1, 10_000_000),
@@ -98,11 +98,11 @@ func deferPath(text string) (string, error) {
 }
 
 // Sites returns the proxies that have queue files of their own; nil: others have none.
-func (d *Defer) Sites() deferred.Sites {
+func (d *Defer) Sites() deferred.Instances {
 	if d.file == "" {
 		return nil
 	}
-	return d.sites
+	return d.instances
 }
 
 // Used reports whether a queue is configured.

@@ -39,10 +39,10 @@ func TestDeferKey(t *testing.T) {
 func TestDeferAdvertise(t *testing.T) {
 	const list = "http://a,http://b"
 	if s := must(t, "DEFER_URL", "file:/q", "DEFER_ADVERTISE", list).Defer.Sites(); len(s) != 2 {
-		t.Errorf("%d sites", len(s))
+		t.Errorf("%d instances", len(s))
 	}
 	if s := must(t, "DEFER_URL", "redis:", "REDIS_HOST", "h", "DEFER_ADVERTISE", list).Defer.Sites(); s != nil {
-		t.Errorf("a shared queue has the sites %v, want none", s)
+		t.Errorf("a shared queue has the instances %v, want none", s)
 	}
 	if _, err := parse("DEFER_URL", "file:/q", "DEFER_ADVERTISE", "a"); err == nil ||
 		!strings.Contains(err.Error(), `DEFER_ADVERTISE: "a" is not such a URL; allowed: http://host:port`) {

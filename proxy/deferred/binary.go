@@ -123,7 +123,7 @@ func ParseEntry(data []byte) (*Entry, error) {
 	e := &Entry{}
 	copy(e.ID[:], r.take(len(e.ID)))
 	flags := r.u8()
-	e.Order, e.State = Order(r.u8()), State(r.u8())
+	e.Order, e.State = LineOrder(r.u8()), State(r.u8())
 	e.Parallel, e.Attempts = int(r.u32()), int(r.u32())
 	for _, t := range [...]*time.Time{&e.Accepted, &e.Expires, &e.Due, &e.Last.At} {
 		*t = Instant(int64(r.u64()))

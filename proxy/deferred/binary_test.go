@@ -26,7 +26,7 @@ func entries() []*deferred.Entry {
 			Scope: deferred.Hash{3}, Fingerprint: deferred.Hash{4}, Head: []byte("head"),
 			Body: bytes.Repeat([]byte{0}, 5000), Callback: "https://x/",
 			State: deferred.Failed, Due: at.Add(time.Second), Attempts: 8,
-			Last: deferred.Last{At: at, Status: 503, Error: "no answer"},
+			Last: deferred.LastAttempt{At: at, Status: 503, Error: "no answer"},
 			Result: &deferred.Result{Status: 503, Head: []byte("HTTP/1.1 503 X\r\n\r\n"), Body: []byte("busy"),
 				Bytes: 1 << 40, Truncated: true},
 		},

@@ -33,7 +33,7 @@ func TestStates(t *testing.T) {
 			t.Errorf("%s is read as %s, %v", from, s, err)
 		}
 		for to := range deferred.State(deferred.StatesCount) {
-			if from.May(to) {
+			if from.CanBecome(to) {
 				ways[from.String()+" "+to.String()] = true
 			}
 		}

@@ -13,7 +13,7 @@
 //
 // No client has more than its share. Queues compare a digest of [Entry.Client]. A client has at
 // most a tenth of the entries and bytes. Its final entries count in these bytes and take at most
-// half of them ([Limits.Kept]). When another entry becomes final and exceeds that, the client's
+// half of them ([Limits.FinalBytesMax]). When another entry becomes final and exceeds that, the client's
 // oldest final entries are deleted.
 //
 // There are three queues because no one store exists in every installation: one proxy has a disk,

@@ -35,12 +35,12 @@ func ParseID(text string) (id ID, err error) {
 // A Hash is a SHA-256. The zero Hash means that there is none.
 type Hash [32]byte
 
-// An Order determines which entries of a line may be delivered at the same time.
-type Order uint8
+// A LineOrder determines which entries of a line may be delivered at the same time.
+type LineOrder uint8
 
 const (
-	OrderKey  Order = iota // one after another, in the order of acceptance
-	OrderNone              // several at a time, in any order
+	OrderKey  LineOrder = iota // one after another, in the order of acceptance
+	OrderNone                  // several at a time, in any order
 )
 
 // An Entry is a request that is delivered later, with its state and result. Its times are in
@@ -49,7 +49,7 @@ type Entry struct {
 	ID       ID
 	Rule     string // id of the rule in whose line it waits
 	Line     string // the rule's key; empty if the rule has one counter for all requests
-	Order    Order
+	Order    LineOrder
 	Parallel int // OrderNone: how many entries of the line may be delivered at the same time; at least 1
 
 	Accepted time.Time
@@ -72,7 +72,7 @@ type Entry struct {
 	State    State
 	Due      time.Time // waiting: not delivered before this time
 	Attempts int       // number of attempts that have ended, or were cut off by a crash
-	Last     Last
+	Last     LastAttempt
 	Result   *Result // the target's last answer; nil: none
 }
 
@@ -83,15 +83,15 @@ func (e *Entry) Keyed() bool { return e.Scope != Hash{} }
 // operator retried it: a retry resets Attempts, but not Last. Its Scope is free for another entry, and
 // once that is stored, it cannot be retried.
 func (e *Entry) Unsent() bool {
-	return (e.State == Expired || e.State == Cancelled) && e.Attempts == 0 && e.Last == (Last{})
+	return (e.State == Expired || e.State == Cancelled) && e.Attempts == 0 && e.Last == (LastAttempt{})
 }
 
 // Client returns whose share the entry counts in. It is the zero Client if the entry is not from
 // a client.
 func (e *Entry) Client() share.Client { return share.ClientOf(e.Remote.Addr()) }
 
-// AtOnce returns how many entries of the line may be delivering at the same time.
-func (e *Entry) AtOnce() int {
+// ParallelMax returns how many entries of the line may be delivering at the same time.
+func (e *Entry) ParallelMax() int {
 	if e.Order == OrderKey {
 		return 1
 	}
@@ -107,8 +107,8 @@ func (e *Entry) Size() int64 {
 // entryOverhead is about the size of an entry in a queue without its texts, in bytes.
 const entryOverhead = 256
 
-// Last is the outcome of the last attempt.
-type Last struct {
+// LastAttempt is the outcome of the last attempt.
+type LastAttempt struct {
 	At     time.Time
 	Status int    // of the target's answer; 0: none
 	Error  string // empty if there was an answer

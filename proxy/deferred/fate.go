@@ -18,8 +18,8 @@ const (
 // reports whether it was withdrawn.
 func (f *Fate) Withdraw() bool { return f.is.CompareAndSwap(undecided, withdrawn) }
 
-// GoesOn makes the delivery continue unless it was withdrawn, and reports whether it continues.
+// Commit makes the delivery continue unless it was withdrawn, and reports whether it continues.
 // It cannot be withdrawn afterwards.
-func (f *Fate) GoesOn() bool {
+func (f *Fate) Commit() bool {
 	return f.is.CompareAndSwap(undecided, goesOn) || f.is.Load() == goesOn
 }

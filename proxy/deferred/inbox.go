@@ -45,11 +45,11 @@ func NewInbox[T any]() *Inbox[T] {
 	return &Inbox[T]{wake: make(chan struct{}, 1), storing: make(map[Hash]struct{})}
 }
 
-// Wake returns a channel that receives after something was added, and after Ring.
+// Wake returns a channel that receives after something was added, and after Notify.
 func (b *Inbox[T]) Wake() <-chan struct{} { return b.wake }
 
-// Ring wakes the writer.
-func (b *Inbox[T]) Ring() {
+// Notify wakes the writer.
+func (b *Inbox[T]) Notify() {
 	select {
 	case b.wake <- struct{}{}:
 	default:
@@ -118,7 +118,7 @@ func (b *Inbox[T]) add(w item[T]) {
 	b.waiting = append(b.waiting, w)
 	b.bytes += w.bytes
 	b.hold(w, 1)
-	b.Ring()
+	b.Notify()
 }
 
 // hold counts an item n times in the share of its client.
@@ -139,11 +139,11 @@ func (b *Inbox[T]) Return(op T, bytes int) {
 }
 
 // All removes and returns all ops.
-func (b *Inbox[T]) All() []T { return b.Take(math.MaxInt, math.MaxInt) }
+func (b *Inbox[T]) All() []T { return b.Dequeue(math.MaxInt, math.MaxInt) }
 
-// Take removes and returns ops in the order in which they were added: at most that many ops and
+// Dequeue removes and returns ops in the order in which they were added: at most that many ops and
 // bytes, but at least one op.
-func (b *Inbox[T]) Take(most, bytesMost int) (ops []T) {
+func (b *Inbox[T]) Dequeue(most, bytesMost int) (ops []T) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	bytes := 0
@@ -160,18 +160,18 @@ func (b *Inbox[T]) Take(most, bytesMost int) (ops []T) {
 	return ops
 }
 
-// Break records why the queue cannot be written, and returns the previous reason.
-func (b *Inbox[T]) Break(why error) (before error) {
+// Fail records why the queue cannot be written, and returns the previous reason.
+func (b *Inbox[T]) Fail(why error) (before error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	before, b.broken = b.broken, why
 	return before
 }
 
-// Mend records that the queue can be written, and wakes the writer.
-func (b *Inbox[T]) Mend() {
-	_ = b.Break(nil) // the previous reason is known
-	b.Ring()
+// Recover records that the queue can be written, and wakes the writer.
+func (b *Inbox[T]) Recover() {
+	_ = b.Fail(nil) // the previous reason is known
+	b.Notify()
 }
 
 // Run calls write whenever something was added, and at each tick, until the box is closed. It also
@@ -181,7 +181,7 @@ func (b *Inbox[T]) Run(ticks <-chan time.Time, write, mend func()) {
 		select {
 		case <-b.wake:
 		case <-ticks:
-			if b.Broken() != nil {
+			if b.Failure() != nil {
 				mend()
 			}
 		}
@@ -194,15 +194,15 @@ func (b *Inbox[T]) Close() (first bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	first, b.closed = !b.closed, true
-	b.Ring()
+	b.Notify()
 	return first
 }
 
 // Closed reports whether the box is closed.
 func (b *Inbox[T]) Closed() bool { return b.Err() == ErrClosed }
 
-// Broken returns why the queue cannot be written, even if the box is closed, or nil.
-func (b *Inbox[T]) Broken() error {
+// Failure returns why the queue cannot be written, even if the box is closed, or nil.
+func (b *Inbox[T]) Failure() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.broken

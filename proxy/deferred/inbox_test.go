@@ -27,7 +27,7 @@ func TestTake(t *testing.T) {
 	}
 	b.Return(7, 0)
 	for _, want := range [][]int{{0, 1}, {2}, {3, 7}, nil} {
-		if got := b.Take(3, 4000); !slices.Equal(got, want) {
+		if got := b.Dequeue(3, 4000); !slices.Equal(got, want) {
 			t.Errorf("took %v, want %v", got, want)
 		}
 	}
@@ -62,10 +62,10 @@ func TestBounds(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		away := errors.New("away")
-		if b.Break(away) != nil || b.Err() != away || b.Put(0, p) || told.Err != away {
+		if b.Fail(away) != nil || b.Err() != away || b.Put(0, p) || told.Err != away {
 			t.Errorf("%s: broken: %v, told %v", name, b.Err(), told.Err)
 		}
-		if b.Mend(); b.Err() != nil || b.Closed() {
+		if b.Recover(); b.Err() != nil || b.Closed() {
 			t.Errorf("%s: mended: %v", name, b.Err())
 		}
 		if !b.Close() || b.Close() || b.Add(1, 0) != ErrClosed || b.Put(0, p) || told.Err != ErrClosed {
@@ -96,7 +96,7 @@ func TestShareOfClient(t *testing.T) {
 		if !b.Put(0, of("10.0.0.1:1")) {
 			t.Errorf("%s: another client finds no room: %s", name, told.Bound)
 		}
-		b.Take(2, math.MaxInt)
+		b.Dequeue(2, math.MaxInt)
 		if !b.Put(0, of("[2001:db8::2]:1")) {
 			t.Errorf("%s: there is no room when two are taken: %s", name, told.Bound)
 		}

@@ -72,8 +72,8 @@ const (
 	parallelMax = 1024 // entries at the head of a line that are considered
 )
 
-// CutOff is the Last.Error of a delivery whose lease has expired.
-const CutOff = "the delivery was cut off"
+// LeaseExpired is the Last.Error of a delivery whose lease has expired.
+const LeaseExpired = "the delivery was cut off"
 
 // Errors of the methods of a Queue.
 var (
@@ -96,8 +96,8 @@ type Limits struct {
 	// means 0.1. It is at least one entry. Lines of rules with one counter for all requests have no
 	// such bound, and entries in lines that are not from a client count for none. The share of a
 	// client includes the bytes of its final entries. When these take more than half of it, see
-	// Kept, the oldest of them are deleted before their time, but never the only one; those that are
-	// not from a client have one such bound in common.
+	// FinalBytesMax, the oldest of them are deleted before their time, but never the only one; those
+	// that are not from a client have one such bound in common.
 	Share float64
 	// DeadKeep is how long entries are kept that were cancelled, or that became Unknown because
 	// their leases expired.
@@ -107,8 +107,8 @@ type Limits struct {
 // shareDefault is the default of Limits.Share.
 const shareDefault = 0.1
 
-// Most returns the maximum number of entries and bytes of one client or line.
-func (l *Limits) Most() (entries, bytes int64) {
+// ShareMax returns the maximum number of entries and bytes of one client or line.
+func (l *Limits) ShareMax() (entries, bytes int64) {
 	share := cmp.Or(l.Share, shareDefault)
 	return max(1, int64(float64(l.Entries)*share)), int64(float64(l.Bytes) * share)
 }
@@ -119,9 +119,9 @@ const (
 	ScopeShared = "shared" // the queue is shared by all proxies that use it
 )
 
-// Kept returns the maximum number of bytes of the final entries of one client.
-func (l *Limits) Kept() int64 {
-	_, bytes := l.Most()
+// FinalBytesMax returns the maximum number of bytes of the final entries of one client.
+func (l *Limits) FinalBytesMax() int64 {
+	_, bytes := l.ShareMax()
 	return bytes / 2
 }
 
@@ -138,7 +138,7 @@ type Put struct {
 // Fresh returns the entry as it is first stored.
 func (p *Put) Fresh() Entry {
 	e := p.Entry
-	e.State, e.Attempts, e.Last, e.Result = Waiting, 0, Last{}, nil
+	e.State, e.Attempts, e.Last, e.Result = Waiting, 0, LastAttempt{}, nil
 	return e
 }
 
@@ -215,7 +215,7 @@ type Settlement struct {
 
 	Due     time.Time     // to Waiting: not delivered before this time
 	Attempt bool          // there was an attempt; a delivery refused by a limit is none
-	Last    Last          // zero: unchanged
+	Last    LastAttempt   // zero: unchanged
 	Result  *Result       // nil: unchanged
 	Keep    time.Duration // to a final state: how long the entry is kept, counted from now
 	// Done is called once: when the settlement is durable, with ErrLease, or with ErrClosed if it
@@ -225,7 +225,7 @@ type Settlement struct {
 
 // Check panics unless the settlement is possible for an entry that is delivering.
 func (s *Settlement) Check() {
-	if !Delivering.May(s.To) {
+	if !Delivering.CanBecome(s.To) {
 		panic("bug: an entry that is delivering cannot become " + s.To.String())
 	}
 }
@@ -287,8 +287,8 @@ type RuleStats struct {
 	Oldest time.Time // acceptance of the oldest entry that is waiting or delivering; zero: none
 }
 
-// Held returns how many entries are in lines, and how many are dead.
-func (s *Stats) Held() (open, dead int) {
+// Totals returns how many entries are in lines, and how many are dead.
+func (s *Stats) Totals() (open, dead int) {
 	for _, r := range s.Rules {
 		for state, c := range r.States {
 			switch s := State(state); {

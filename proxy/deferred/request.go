@@ -23,8 +23,8 @@ const (
 // keyBytesMax bounds an Idempotency-Key.
 const keyBytesMax = 255
 
-// Wants reports whether to store a refused request; prefers says whether its client prefers that.
-func (d *Defer) Wants(prefers bool) bool { return prefers || d.When == Always }
+// Stores reports whether to store a refused request; prefers says whether its client prefers that.
+func (d *Defer) Stores(prefers bool) bool { return prefers || d.When == Always }
 
 // Prefers reports whether the client prefers an asynchronous answer (RFC 7240 section 4.1).
 func Prefers(h *http1.Head) bool {
@@ -94,16 +94,18 @@ func unquoted(b []byte) []byte {
 	return text
 }
 
-// Wishes are what a client specifies for a stored request.
-type Wishes struct {
+// Options are what a client specifies for a stored request.
+type Options struct {
 	Key         []byte // the Idempotency-Key; nil: there is none
 	Credentials Hash   // of Authorization and Cookie, if there is a Key
 	Callback    string // the URL to which the outcome is reported; empty: none
 }
 
-// Wishes parses the fields of a request. Only hosts may be called back; nil means none. fault
+// ParseOptions parses the fields of a request. Only hosts may be called back; nil means none. fault
 // describes an invalid field, and is empty if there is none.
-func (d *Defer) Wishes(hosts *callback.Hosts, values func(name string) iter.Seq[[]byte]) (w Wishes, fault string) {
+func (d *Defer) ParseOptions(
+	hosts *callback.Hosts, values func(name string) iter.Seq[[]byte],
+) (w Options, fault string) {
 	var keys [][]byte
 	for key := range values(KeyField) {
 		keys = append(keys, key)
@@ -138,7 +140,7 @@ func credentials(values func(name string) iter.Seq[[]byte]) Hash {
 
 // Applied returns the value of Preference-Applied; async says whether the client prefers an
 // asynchronous answer.
-func (w *Wishes) Applied(async bool) string {
+func (w *Options) Applied(async bool) string {
 	switch {
 	case w.Callback == "" && async:
 		return "respond-async"
@@ -170,7 +172,7 @@ func (d *Defer) checkKey(values [][]byte) (fault string) {
 type Request struct {
 	Method, Target, Body []byte
 	Sender               string // the client, unless the rule's key identifies it
-	Wishes
+	Options
 }
 
 // Scope returns the scope of the Idempotency-Key: rule, client, method, path and credentials. The

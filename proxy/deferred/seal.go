@@ -16,8 +16,8 @@ import (
 // KeyBytes is the length of a key.
 const KeyBytes = 32
 
-// ErrSealed is the error of a value that was not encrypted with the key.
-var ErrSealed = errors.New("it is not encrypted with this key")
+// ErrWrongKey is the error of a value that was not encrypted with the key.
+var ErrWrongKey = errors.New("it is not encrypted with this key")
 
 // A Sealer encrypts values with AES-256-GCM; without a key it leaves them unchanged. A value that
 // was encrypted under one name cannot be decrypted under another.
@@ -58,18 +58,18 @@ func (s Sealer) Seal(plain []byte, name []byte) []byte {
 	return s.aead.Seal(out, out, plain, name)
 }
 
-// Open is the inverse of Seal. The error is ErrSealed.
+// Open is the inverse of Seal. The error is ErrWrongKey.
 func (s Sealer) Open(value []byte, name []byte) ([]byte, error) {
 	if s.aead == nil {
 		return value, nil
 	}
 	n := s.aead.NonceSize()
 	if len(value) < n {
-		return nil, ErrSealed
+		return nil, ErrWrongKey
 	}
 	plain, err := s.aead.Open(nil, value[:n], value[n:], name)
 	if err != nil {
-		return nil, ErrSealed
+		return nil, ErrWrongKey
 	}
 	return plain, nil
 }

@@ -33,7 +33,7 @@ func TestKeys(t *testing.T) {
 	one, _ := deferred.NewSealer(make([]byte, 32))
 	other, _ := deferred.NewSealer(bytes.Repeat([]byte{1}, 32))
 	for _, value := range [][]byte{nil, []byte("short"), other.Seal([]byte("text"), nil)} {
-		if _, err := one.Open(value, nil); !errors.Is(err, deferred.ErrSealed) {
+		if _, err := one.Open(value, nil); !errors.Is(err, deferred.ErrWrongKey) {
 			t.Errorf("%q is opened: %v", value, err)
 		}
 	}

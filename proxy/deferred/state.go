@@ -47,12 +47,12 @@ func (s State) Final() bool { return s >= Done && s < statesEnd }
 // Dead reports whether an operator may retry the entry.
 func (s State) Dead() bool { return s == Failed || s == Expired || s == Unknown }
 
-// May reports whether an entry may change from s to another state:
+// CanBecome reports whether an entry may change from s to another state:
 //
 //	waiting    ─▶ delivering, cancelled
 //	delivering ─▶ waiting (retried, refused, or its lease expired), done, failed, expired, unknown
 //	failed, expired, unknown ─▶ waiting (retried by an operator)
-func (s State) May(to State) bool {
+func (s State) CanBecome(to State) bool {
 	switch s {
 	case Waiting:
 		return to == Delivering || to == Cancelled

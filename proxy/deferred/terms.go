@@ -9,7 +9,7 @@ import (
 )
 
 // A Defer is the member defer of a rule: which refused requests are stored for later delivery, how
-// long they may wait, and the outcome of each attempt to deliver one. Omitted members have the values of [Usual].
+// long they may wait, and the outcome of each attempt to deliver one. Omitted members have the values of [Default].
 //
 // Immutable after New.
 type Defer struct {
@@ -54,8 +54,8 @@ const (
 	parallelUsual = 8
 )
 
-// Usual returns the meaning of `defer: {}`.
-func Usual() Defer {
+// Default returns the meaning of `defer: {}`.
+func Default() Defer {
 	return Defer{When: Prefer, Order: ByKey, Idempotency: Optional, For: 3600, PerKey: 1000, Reserve: 0.1, Attempts: 8,
 		Backoff: Backoff{First: 1, Factor: 2, Max: 300},
 		RetryOn: []int{408, 425, 429, 500, 502, 503, 504}, Result: ResultTerms{Keep: 3600, Bytes: 65536}}
@@ -64,7 +64,7 @@ func Usual() Defer {
 // ReadNode decodes the member of a rule.
 func (d *Defer) ReadNode(r *strict.Reader, n *strict.Node, path string) {
 	type plain Defer
-	*d = Usual()
+	*d = Default()
 	if !r.Decode(n, path, (*plain)(d)) {
 		return
 	}
@@ -102,18 +102,18 @@ func seconds(r *strict.Reader, path string, v, most float64) {
 	r.Check(v < 0.001 || v > most, path, "must be from 0.001 to %v seconds, is %v", most, v)
 }
 
-// Wait returns how long a request may wait.
-func (d *Defer) Wait() time.Duration { return span(d.For) }
+// WaitMax returns how long a request may wait.
+func (d *Defer) WaitMax() time.Duration { return span(d.For) }
 
-// Keep returns how long a result is kept.
-func (d *Defer) Keep() time.Duration { return span(d.Result.Keep) }
+// Retention returns how long a result is kept.
+func (d *Defer) Retention() time.Duration { return span(d.Result.Keep) }
 
-// Kept returns Reserve in thousandths.
-func (d *Defer) Kept() int64 { return int64(d.Reserve*1000 + 0.5) }
+// ReserveThousandths returns Reserve in thousandths.
+func (d *Defer) ReserveThousandths() int64 { return int64(d.Reserve*1000 + 0.5) }
 
-// Callbacks returns the terms for callbacks: five attempts within about an hour and a quarter,
+// ForCallbacks returns the terms for callbacks: five attempts within about an hour and a quarter,
 // with pauses of 5 s, 50 s, 8 min and 1 h.
-func Callbacks() Defer {
+func ForCallbacks() Defer {
 	return Defer{For: 24 * 3600, Attempts: 5, Backoff: Backoff{First: 5, Factor: 10, Max: 3600},
 		Result: ResultTerms{Keep: 3600}}
 }

@@ -33,7 +33,7 @@ func TestRead(t *testing.T) {
 	t.Parallel()
 	f := func(text string, want func(d *deferred.Defer)) {
 		t.Helper()
-		d := deferred.Usual()
+		d := deferred.Default()
 		want(&d)
 		if got, err := read(text); err != nil || !reflect.DeepEqual(got, d) {
 			t.Errorf("%s is read as %+v, %v; want %+v", text, got, err, d)
@@ -85,7 +85,7 @@ func TestFaults(t *testing.T) {
 // target.
 func TestJudge(t *testing.T) {
 	t.Parallel()
-	d := deferred.Usual()
+	d := deferred.Default()
 	d.Attempts = 3
 	f := func(a deferred.Attempt, to deferred.State, after time.Duration) {
 		t.Helper()
@@ -140,11 +140,11 @@ func TestPrefers(t *testing.T) {
 	f("Prefer: x=\"respond-async, respond-async\"\r\n", false)
 	f("Prefer: x=\"\\\", respond-async\r\n", false)
 	f("Prefer: x=\"\\\"\", respond-async\r\n", true)
-	d := deferred.Usual()
-	if d.Wants(false) || !d.Wants(true) {
+	d := deferred.Default()
+	if d.Stores(false) || !d.Stores(true) {
 		t.Error("with prefer it does not matter what the client prefers")
 	}
-	if d.When = deferred.Always; !d.Wants(false) {
+	if d.When = deferred.Always; !d.Stores(false) {
 		t.Error("with always the client has to ask")
 	}
 }
@@ -167,11 +167,11 @@ func fields(of map[string][]string) func(string) iter.Seq[[]byte] {
 func TestCallback(t *testing.T) {
 	t.Parallel()
 	hosts := testkit.Must(callback.ParseHosts("a.example"))(t)
-	with := deferred.Usual()
+	with := deferred.Default()
 	with.Callback = true
 	f := func(want, fault string, values ...string) {
 		t.Helper()
-		if w, got := with.Wishes(hosts, fields(map[string][]string{"Prefer": values})); w.Callback != want ||
+		if w, got := with.ParseOptions(hosts, fields(map[string][]string{"Prefer": values})); w.Callback != want ||
 			!strings.HasPrefix(got, fault) || fault == "" && got != "" {
 			t.Errorf("%q: %q, %q; want %q, %q", values, w.Callback, got, want, fault)
 		}
@@ -195,12 +195,12 @@ func TestCallback(t *testing.T) {
 	f("", "weir-callback has a host that is not listed", `weir-callback="https://b.example"`,
 		`weir-callback="https://a.example"`)
 
-	without := deferred.Usual()
+	without := deferred.Default()
 	values := fields(map[string][]string{"Prefer": {`weir-callback="http://x"`}})
-	if w, fault := without.Wishes(hosts, values); w.Callback != "" || fault != "" {
+	if w, fault := without.ParseOptions(hosts, values); w.Callback != "" || fault != "" {
 		t.Errorf("a rule without callbacks: %+v, %q", w, fault)
 	}
-	if w, fault := with.Wishes(nil, values); w.Callback != "" || fault != "" {
+	if w, fault := with.ParseOptions(nil, values); w.Callback != "" || fault != "" {
 		t.Errorf("a proxy without callbacks: %+v, %q", w, fault)
 	}
 	for _, applied := range []struct {
@@ -209,7 +209,7 @@ func TestCallback(t *testing.T) {
 		want     string
 	}{{"", false, ""}, {"", true, "respond-async"}, {url, false, "weir-callback"},
 		{url, true, "respond-async, weir-callback"}} {
-		w := deferred.Wishes{Callback: applied.callback}
+		w := deferred.Options{Callback: applied.callback}
 		if got := w.Applied(applied.async); got != applied.want {
 			t.Errorf("%+v: applied %q", applied, got)
 		}
@@ -218,11 +218,11 @@ func TestCallback(t *testing.T) {
 
 func TestCheckKey(t *testing.T) {
 	t.Parallel()
-	optional, required := deferred.Usual(), deferred.Usual()
+	optional, required := deferred.Default(), deferred.Default()
 	required.Idempotency = deferred.Required
 	f := func(d *deferred.Defer, want string, values ...string) {
 		t.Helper()
-		if w, got := d.Wishes(nil, fields(map[string][]string{"Idempotency-Key": values})); got != want || got == "" &&
+		if w, got := d.ParseOptions(nil, fields(map[string][]string{"Idempotency-Key": values})); got != want || got == "" &&
 			len(values) == 1 && string(w.Key) != values[0] {
 			t.Errorf("%q: %q, the key %q, want %q", values, got, w.Key, want)
 		}
@@ -245,7 +245,7 @@ func TestDigests(t *testing.T) {
 	t.Parallel()
 	request := func(method, target, body string) *deferred.Request {
 		return &deferred.Request{Method: []byte(method), Target: []byte(target), Body: []byte(body),
-			Wishes: deferred.Wishes{Key: []byte("k")}}
+			Options: deferred.Options{Key: []byte("k")}}
 	}
 	one := request("POST", "/a?b", "c")
 	if got, want := request("POST", "/a?d", "e").Scope("r", "l"), one.Scope("r", "l"); got != want {
@@ -277,16 +277,16 @@ func TestDigests(t *testing.T) {
 // The scope of a key holds for the same credentials only, and does not depend on other fields.
 func TestCredentials(t *testing.T) {
 	t.Parallel()
-	d := deferred.Usual()
+	d := deferred.Default()
 	f := func(more map[string][]string) deferred.Hash {
 		t.Helper()
 		all := map[string][]string{"Idempotency-Key": {"k"}}
 		maps.Copy(all, more)
-		w, fault := d.Wishes(nil, fields(all))
+		w, fault := d.ParseOptions(nil, fields(all))
 		if fault != "" {
 			t.Fatal(fault)
 		}
-		return (&deferred.Request{Method: []byte("POST"), Target: []byte("/"), Wishes: w}).Scope("r", "l")
+		return (&deferred.Request{Method: []byte("POST"), Target: []byte("/"), Options: w}).Scope("r", "l")
 	}
 	none := f(nil)
 	if have := f(map[string][]string{"Accept": {"a"}}); have != none {
@@ -312,7 +312,7 @@ func TestCredentials(t *testing.T) {
 // A callback is sent five times within an hour and a quarter, until its receiver takes it or is gone.
 func TestJudgeCallback(t *testing.T) {
 	t.Parallel()
-	d := deferred.Callbacks()
+	d := deferred.ForCallbacks()
 	f := func(n, status int, says time.Duration, to deferred.State, after time.Duration) {
 		t.Helper()
 		if got, pause := d.JudgeCallback(&deferred.Attempt{N: n, Status: status, RetryAfter: says}, 0.5); got != to ||
@@ -335,16 +335,16 @@ func TestJudgeCallback(t *testing.T) {
 }
 
 // However a client writes its preferences, what they name may be called back.
-func FuzzWishes(f *testing.F) {
+func FuzzOptions(f *testing.F) {
 	for _, list := range []string{"respond-async",
 		`weir-callback="https://a.example/x?a=1,2", respond-async;x="y,\\"z"`, `weir-callback="`, `",\`} {
 		f.Add(list)
 	}
 	hosts := testkit.Must(callback.ParseHosts("a.example"))(f)
-	d := deferred.Usual()
+	d := deferred.Default()
 	d.Callback = true
 	f.Fuzz(func(t *testing.T, list string) {
-		w, fault := d.Wishes(hosts, fields(map[string][]string{"Prefer": {list}}))
+		w, fault := d.ParseOptions(hosts, fields(map[string][]string{"Prefer": {list}}))
 		if w.Callback == "" {
 			return
 		}

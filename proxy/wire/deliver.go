@@ -185,7 +185,7 @@ func (k *carried) takes(now time.Time, u *upstreamConn, reused bool) bool {
 		u.conn.Abort()     // nothing is on it, and a reset leaves no port in TIME_WAIT
 		return false
 	}
-	if !k.Fate.GoesOn() {
+	if !k.Fate.Commit() {
 		k.use(now, u)
 		k.over = true
 		k.release(now, exchange.ReleaseDiscard, nil)
@@ -282,7 +282,7 @@ func (k *carried) finished(now time.Time) {
 	if !t.Refused && t.Fault == "" {
 		t.Result, t.After = k.answer.Result, k.answer.RetryAfter
 	}
-	if k.Fate.GoesOn() {
+	if k.Fate.Commit() {
 		k.Done(now, t)
 	}
 }

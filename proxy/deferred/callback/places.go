@@ -33,8 +33,8 @@ func NewPlaces(most int) *Places {
 	return &Places{most: int64(most), by: make(map[string]*share.Usage)}
 }
 
-// Take takes a place in a line, and reports whether there is one.
-func (p *Places) Take(line string) bool {
+// Acquire takes a place in a line, and reports whether there is one.
+func (p *Places) Acquire(line string) bool {
 	receiver, c := SplitLine(line)
 	held := p.by[receiver]
 	if held == nil {
@@ -48,8 +48,8 @@ func (p *Places) Take(line string) bool {
 	return ok
 }
 
-// Leave gives a place back.
-func (p *Places) Leave(line string) {
+// Release gives a place back.
+func (p *Places) Release(line string) {
 	receiver, c := SplitLine(line)
 	held := p.by[receiver]
 	held.Add(c, -1)

@@ -37,7 +37,7 @@ func TestPlaces(t *testing.T) {
 	takes := func(receiver string, client, want int) {
 		t.Helper()
 		n := 0
-		for p.Take(line(receiver, client)) {
+		for p.Acquire(line(receiver, client)) {
 			n++
 		}
 		if n != want {
@@ -53,11 +53,11 @@ func TestPlaces(t *testing.T) {
 	if got := p.Clients(line("a", 9)); got != 4 {
 		t.Errorf("%d clients have places, want 4", got)
 	}
-	p.Leave(line("a", 1))
+	p.Release(line("a", 1))
 	takes("a", 1, 0)
 	takes("a", 5, 1)
 	for range 4 {
-		p.Leave(line("b", 1))
+		p.Release(line("b", 1))
 	}
 	if got := p.Clients(line("b", 1)); got != 0 {
 		t.Errorf("%d clients have places after all were given back", got)

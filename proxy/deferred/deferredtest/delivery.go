@@ -14,12 +14,12 @@ func putRead(t *testing.T, p Place) {
 	e := keyed(w.entry("shop"), 1, 1)
 	e.Trusted = true
 	e.TLS, e.Callback, e.Order, e.Parallel = true, "https://x/", deferred.OrderNone, 8
-	e.State, e.Attempts, e.Last = deferred.Failed, 7, deferred.Last{Status: 500} // ignored
+	e.State, e.Attempts, e.Last = deferred.Failed, 7, deferred.LastAttempt{Status: 500} // ignored
 	w.accept(e)
 	for range 2 {
 		got, position := w.read(e.ID, deferred.Waiting)
 		want := e
-		want.State, want.Attempts, want.Last = deferred.Waiting, 0, deferred.Last{}
+		want.State, want.Attempts, want.Last = deferred.Waiting, 0, deferred.LastAttempt{}
 		if !alike(got, &want) || position != 1 {
 			t.Fatalf("read at %d\n%+v, put was\n%+v", position, got, &want)
 		}
@@ -106,7 +106,7 @@ func due(t *testing.T, p Place) {
 	}
 	w.pass(time.Second)
 	c = w.claims(e.ID)[e.ID]
-	last := deferred.Last{At: w.now, Status: 503}
+	last := deferred.LastAttempt{At: w.now, Status: 503}
 	w.settled(deferred.Settlement{Lease: c.Lease, To: deferred.Waiting, Due: w.now, Attempt: true, Last: last})
 	if c := w.claims(e.ID)[e.ID]; c.Entry.Attempts != 1 || c.Entry.Last != last {
 		t.Fatalf("claimed again after %d attempts, last %+v", c.Entry.Attempts, c.Entry.Last)
@@ -121,7 +121,7 @@ func endings(t *testing.T, p Place) {
 		c := w.claims(e.ID)[e.ID]
 		result := &deferred.Result{Status: 201, Head: []byte("HTTP/1.1 201 Created\r\n\r\n"), Body: []byte("made"),
 			Bytes: 1000, Truncated: true}
-		s := deferred.Settlement{Lease: c.Lease, To: to, Attempt: true, Last: deferred.Last{At: w.now, Status: 201},
+		s := deferred.Settlement{Lease: c.Lease, To: to, Attempt: true, Last: deferred.LastAttempt{At: w.now, Status: 201},
 			Result: result, Keep: time.Hour}
 		w.settled(s)
 		if err := w.settle(s); !errors.Is(err, deferred.ErrLease) {

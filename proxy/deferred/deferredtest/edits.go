@@ -30,7 +30,8 @@ func edits(t *testing.T, p Place) {
 	if _, position := w.read(third, deferred.Waiting); position != 2 {
 		t.Fatalf("behind one that is delivering: position %d", position)
 	}
-	w.settled(deferred.Settlement{Lease: c.Lease, To: deferred.Failed, Attempt: true, Last: deferred.Last{Status: 400},
+	w.settled(deferred.Settlement{Lease: c.Lease, To: deferred.Failed, Attempt: true,
+		Last: deferred.LastAttempt{Status: 400},
 		Keep: time.Hour})
 	w.pass(10 * time.Minute)
 	want(deferred.Retry, first, nil) // now behind the third
@@ -104,7 +105,8 @@ func cancelled(t *testing.T, p Place) {
 	before := w.q.Stats().Bytes
 	w.settled(deferred.Settlement{Lease: w.claim(1)[0].Lease, To: deferred.Waiting, Due: w.now.Add(time.Minute),
 		Attempt: true,
-		Last:    deferred.Last{At: w.now, Status: 503}, Result: &deferred.Result{Status: 503, Body: make([]byte, 50_000)}})
+		Last:    deferred.LastAttempt{At: w.now, Status: 503},
+		Result:  &deferred.Result{Status: 503, Body: make([]byte, 50_000)}})
 	kept := &deferred.Result{Head: []byte("POST /orders HTTP/1.1\r\n")}
 	if n, err := w.q.Edit(w.ctx, w.now, deferred.Edit{Action: deferred.Cancel, ID: e.ID, Result: kept}); n != 1 ||
 		err != nil {
@@ -224,7 +226,7 @@ func figures(t *testing.T, p Place) {
 	}
 	for id, c := range w.claims(ids[:3]...) {
 		if id == ids[2] {
-			w.settled(deferred.Settlement{Lease: c.Lease, To: deferred.Failed, Last: deferred.Last{Error: "no"},
+			w.settled(deferred.Settlement{Lease: c.Lease, To: deferred.Failed, Last: deferred.LastAttempt{Error: "no"},
 				Keep: time.Hour})
 		} else {
 			w.settled(deferred.Settlement{Lease: c.Lease, To: deferred.Waiting, Due: w.now.Add(time.Minute), Attempt: true})

@@ -107,8 +107,9 @@ func storedAnew(t *testing.T, p Place) {
 // place when it then expires or is cancelled.
 func sentBeforeRetry(t *testing.T, p Place) {
 	w := newWorld(t, p, roomy)
-	answered := deferred.Settlement{To: deferred.Failed, Attempt: true, Last: deferred.Last{At: start, Status: 500}}
-	unknown := deferred.Settlement{To: deferred.Unknown, Attempt: true, Last: deferred.Last{At: start, Error: "no answer"}}
+	answered := deferred.Settlement{To: deferred.Failed, Attempt: true, Last: deferred.LastAttempt{At: start, Status: 500}}
+	unknown := deferred.Settlement{To: deferred.Unknown, Attempt: true,
+		Last: deferred.LastAttempt{At: start, Error: "no answer"}}
 	expired := deferred.Settlement{To: deferred.Expired} // after a crash has cut the delivery off
 	var scope byte
 	for _, sent := range []deferred.Settlement{answered, unknown, expired} {

@@ -90,7 +90,7 @@ func finalShare(t *testing.T, p Place) {
 			}
 			ids = append(ids, w.ends(w.from("[2001:db8::1]:1", 4000), to, result))
 		}
-		if took, most := w.q.Stats().Bytes-base, narrow.Kept(); took > most {
+		if took, most := w.q.Stats().Bytes-base, narrow.FinalBytesMax(); took > most {
 			t.Errorf("%s: one client takes %d bytes, may take %d", to, took, most)
 		}
 		if !w.kept(ids[len(ids)-1]) || to != deferred.Cancelled && w.kept(ids[0]) {
@@ -123,7 +123,7 @@ func finalBound(t *testing.T, p Place) {
 	const client = "10.1.1.1:1"
 	first := w.ends(w.from(client, 1000), deferred.Failed, nil)
 	e, _ := w.read(first, deferred.Failed)
-	fit := int(narrow.Kept() / e.Size())
+	fit := int(narrow.FinalBytesMax() / e.Size())
 	ids := []deferred.ID{first}
 	for range fit - 1 {
 		ids = append(ids, w.ends(w.from(client, 1000), deferred.Failed, nil))

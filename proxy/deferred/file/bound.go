@@ -32,7 +32,7 @@ func (x *Index) Bound(limits *deferred.Limits, p *deferred.Put, sizes Sizes) def
 		return deferred.BoundBytes
 	}
 	var most portion
-	most.entries, most.bytes = limits.Most()
+	most.entries, most.bytes = limits.ShareMax()
 	if n := x.findClient(e.Client()); n != 0 {
 		if c := x.clients.at(n); most.exceeded(c.entries, c.bytes+sizes.Kept+size) {
 			return deferred.BoundShare

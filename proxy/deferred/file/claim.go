@@ -79,7 +79,7 @@ func (t *turn) claim(now time.Time, i uint32) (e *deferred.Entry, expired bool) 
 	e, err := t.whole(row, t.index.At(i).Seq)
 	if err != nil {
 		t.change(now, i, row, func() {
-			row.Last = deferred.Last{At: now, Error: "the request cannot be read from " + t.q.cfg.Path}
+			row.Last = deferred.LastAttempt{At: now, Error: "the request cannot be read from " + t.q.cfg.Path}
 			row.answered(nil)
 			row.request = 0
 		})
@@ -130,7 +130,7 @@ func (t *turn) setAside(i uint32, counted deferred.State) {
 // cutOff determines the state of an entry whose delivery was interrupted: the target may have
 // received it.
 func (t *turn) cutOff(now time.Time, i uint32, row *row) {
-	last := deferred.Last{At: now, Error: deferred.CutOff}
+	last := deferred.LastAttempt{At: now, Error: deferred.LeaseExpired}
 	if row.Keyed() {
 		t.change(now, i, row, func() {
 			row.State, row.Due, row.Last = deferred.Waiting, now, last

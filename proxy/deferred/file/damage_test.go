@@ -330,7 +330,7 @@ func TestExpiredUnreadable(t *testing.T) {
 		t.Errorf("settled: %v", err)
 	}
 	s := q.Stats()
-	if open, _ := s.Held(); open != 0 || s.Bytes != 0 || s.Rules[0].States != [deferred.StatesCount]deferred.Count{} ||
+	if open, _ := s.Totals(); open != 0 || s.Bytes != 0 || s.Rules[0].States != [deferred.StatesCount]deferred.Count{} ||
 		s.Unreadable != 1 {
 		t.Errorf("%+v is counted", s)
 	}

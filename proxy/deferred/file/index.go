@@ -146,7 +146,7 @@ func (x *Index) Add(e *deferred.Entry, size int64, seq uint64) (position int) {
 	}
 	it.Wake = wake(e)
 	l := x.lines.at(it.line)
-	l.parallel = int32(e.AtOnce())
+	l.parallel = int32(e.ParallelMax())
 	l.last++
 	it.nth, it.prev = l.last, l.tail
 	if l.tail != 0 {
@@ -212,7 +212,7 @@ func (x *Index) clientOf(c share.Client) uint32 {
 	return i
 }
 
-// Unlink removes item number i, whose entry so far is e, from its line. Named finds it until
+// Unlink removes item number i, whose entry so far is e, from its line. FindAny finds it until
 // Forget.
 func (x *Index) Unlink(i uint32, e *deferred.Entry) {
 	x.Count(e, int64(x.items.at(i).Size), -1)
@@ -263,8 +263,8 @@ func (x *Index) Forget(i uint32) {
 	x.items.remove(i)
 }
 
-// Named returns the number of the item with that ID, even if it is unlinked, or 0.
-func (x *Index) Named(id deferred.ID) uint32 { return x.byID[id] }
+// FindAny returns the number of the item with that ID, even if it is unlinked, or 0.
+func (x *Index) FindAny(id deferred.ID) uint32 { return x.byID[id] }
 
 // Scoped returns the number of an item whose entry probably has the scope, or 0.
 func (x *Index) Scoped(scope deferred.Hash) uint32 { return x.byScope[scopeOf(scope)] }

@@ -57,7 +57,7 @@ func (r records) oldest(client deferred.Digest, newest uint64) (seq uint64, id d
 func (t *turn) evict(e *deferred.Entry, newest uint64) {
 	client := t.seal.Client(e)
 	for range evictMax {
-		if t.kept(client) <= t.q.cfg.Limits.Kept() {
+		if t.kept(client) <= t.q.cfg.Limits.FinalBytesMax() {
 			return
 		}
 		seq, id, ok := t.oldest(client, newest)

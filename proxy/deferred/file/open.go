@@ -81,7 +81,7 @@ func open(now time.Time, cfg Config) (*Queue, error) {
 		debug.FreeOSMemory()
 	}
 	s := q.Stats()
-	waiting, dead := s.Held()
+	waiting, dead := s.Totals()
 	q.log.Info("Opened queue", "waiting", waiting, "dead", dead, "unreadable", s.Unreadable)
 	return q, nil
 }

@@ -21,7 +21,7 @@ func (q *Queue) Put(now time.Time, p *deferred.Put) {
 func (t *turn) store(now time.Time, p *deferred.Put) deferred.Stored {
 	t.see(now)
 	e := p.Fresh()
-	if t.index.Named(e.ID) != 0 || t.bucket(bucketIDs).Get(e.ID[:]) != nil {
+	if t.index.FindAny(e.ID) != 0 || t.bucket(bucketIDs).Get(e.ID[:]) != nil {
 		return deferred.NotStored(deferred.ErrTaken)
 	}
 	if e.Keyed() {
@@ -103,7 +103,7 @@ func (t *turn) see(now time.Time) {
 	if step := time.Duration(t.index.Seen-us) * time.Microsecond; step > stepMin {
 		t.q.log.Warn("Clock was set back; the remaining delays of waiting requests stay the same", "by",
 			step.Round(time.Second))
-		t.index.StepBack(us)
+		t.index.ShiftTimes(us)
 		t.stamp(us)
 	}
 	t.index.Seen = max(t.index.Seen, us)

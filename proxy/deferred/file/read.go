@@ -31,7 +31,7 @@ func (q *Queue) Read(_ context.Context, id deferred.ID) (e *deferred.Entry, posi
 	for range 2 { // an entry that is retried between the two lookups is found by the second
 		q.state.Lock()
 		var seq uint64
-		if i := q.index.Named(id); i != 0 {
+		if i := q.index.FindAny(id); i != 0 {
 			seq, position = q.index.At(i).Seq, q.index.Position(i)
 		}
 		q.state.Unlock()

@@ -74,9 +74,9 @@ func (x *Index) first(except []string) (first uint32) {
 	return first
 }
 
-// StepBack moves the times of all items when the clock was set back: what was due in some time
+// ShiftTimes moves the times of all items when the clock was set back: what was due in some time
 // from the latest time seen is due in the same time from now.
-func (x *Index) StepBack(now int64) {
+func (x *Index) ShiftTimes(now int64) {
 	for n := range x.allLines {
 		x.lines.at(n).served = 0
 		for i := x.lines.at(n).head; i != 0; i = x.items.at(i).next {

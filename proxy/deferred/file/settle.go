@@ -58,7 +58,7 @@ func (t *turn) settle(now time.Time, s *deferred.Settlement) error {
 		if s.Attempt {
 			row.Attempts++
 		}
-		if s.Last != (deferred.Last{}) {
+		if s.Last != (deferred.LastAttempt{}) {
 			row.Last = s.Last
 		}
 		if s.Result != nil {

@@ -33,7 +33,7 @@ type twin struct {
 func (w *twin) at(name string) (first int64, e *deferred.Entry) {
 	first = math.MaxInt64
 	for i, c := range w.lines[name] {
-		if i == w.lines[name][len(w.lines[name])-1].AtOnce() {
+		if i == w.lines[name][len(w.lines[name])-1].ParallelMax() {
 			break
 		}
 		if c.State == deferred.Waiting && wake(c) < first {
@@ -115,7 +115,7 @@ func (w *twin) pick(t *testing.T, x *Index, us int64) *deferred.Entry {
 			if e.ID != x.At(i).ID {
 				continue
 			}
-			if due, _ := w.at(name); due != first || k >= w.lines[name][len(w.lines[name])-1].AtOnce() ||
+			if due, _ := w.at(name); due != first || k >= w.lines[name][len(w.lines[name])-1].ParallelMax() ||
 				e.State != deferred.Waiting || wake(e) > us {
 				t.Fatalf("picked entry %d of line %s, which is due at %d, not the one at %d", k, name, due, first)
 			}

@@ -42,11 +42,11 @@ func (q *Queue) write() {
 // drain commits all pending ops. While the file cannot be written it refuses them: an op may
 // have been added by somebody who saw that it can.
 func (q *Queue) drain() {
-	if why := q.box.Broken(); why != nil {
+	if why := q.box.Failure(); why != nil {
 		q.refuse(q.box.All(), why)
 		return
 	}
-	for group := q.box.Take(groupMax, groupBytesMax); len(group) > 0; group = q.box.Take(groupMax, groupBytesMax) {
+	for group := q.box.Dequeue(groupMax, groupBytesMax); len(group) > 0; group = q.box.Dequeue(groupMax, groupBytesMax) {
 		if err := q.transact(func(t *turn) {
 			for _, o := range group {
 				o.run(t)
@@ -151,7 +151,7 @@ func (q *Queue) fail(group []*op, why error) {
 			q.doubtful = append(q.doubtful, o.put.Entry.ID)
 		}
 	}
-	_ = q.box.Break(why) // nothing is written while the box is broken
+	_ = q.box.Fail(why) // nothing is written while the box is broken
 	q.log.Error("Queue cannot be written, refusing instead", "reason", why)
 	q.refuse(append(group, q.box.All()...), why)
 }
@@ -178,7 +178,7 @@ func (q *Queue) repair() {
 		return
 	}
 	q.doubtful = nil
-	q.box.Mend()
+	q.box.Recover()
 	q.log.Info("Queue writes again")
 }
 

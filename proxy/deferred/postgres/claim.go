@@ -134,7 +134,7 @@ func (q *Queue) evict(now time.Time) {
 	mends := q.mendedTimes()
 	ctx, cancel := context.WithTimeout(q.ctx, q.cfg.silence)
 	defer cancel()
-	args := new(postgres.Args).Int8(q.at(now)).Int8(q.slot + 2).Int8(q.cfg.Limits.Kept())
+	args := new(postgres.Args).Int8(q.at(now)).Int8(q.slot + 2).Int8(q.cfg.Limits.FinalBytesMax())
 	f, _, err := q.write(ctx, "deferred_evict_1", args)
 	n := int64(0)
 	if err == nil {
@@ -245,7 +245,7 @@ func (q *Queue) giveUp(now time.Time, broken []damaged) {
 		q.mu.Unlock()
 		q.log.Warn("An entry that cannot be read was given up", "id", d.Lease.ID, "reason", d.reason)
 		q.Settle(now, &deferred.Settlement{Lease: d.Lease, To: deferred.Failed, Keep: q.cfg.Limits.DeadKeep,
-			Last: deferred.Last{At: now, Error: "the request cannot be read from the database"}})
+			Last: deferred.LastAttempt{At: now, Error: "the request cannot be read from the database"}})
 	}
 }
 

@@ -42,7 +42,7 @@ func (v *vault) request(e *deferred.Entry) []byte {
 	return v.seal.Seal(append(plain, e.Body...), requestOf(e.ID))
 }
 
-func (v *vault) last(id deferred.ID, last deferred.Last) []byte {
+func (v *vault) last(id deferred.ID, last deferred.LastAttempt) []byte {
 	if !last.At.IsZero() {
 		last.At = time.UnixMicro(v.clock.there(last.At))
 	}
@@ -97,7 +97,7 @@ func (v *vault) entry(r *row) (*deferred.Entry, error) {
 		e.Head, e.Body = append([]byte(nil), plain[4:n]...), append([]byte(nil), plain[n:]...)
 	}
 	if r.cut != 0 {
-		e.Last = deferred.Last{At: v.clock.here(r.cut), Error: deferred.CutOff} // the functions have its length
+		e.Last = deferred.LastAttempt{At: v.clock.here(r.cut), Error: deferred.LeaseExpired} // the functions have its length
 	}
 	return e, v.outcome(r, e)
 }

@@ -29,7 +29,7 @@ func sample(v *vault) (*deferred.Entry, *row) {
 	r := &row{id: e.ID, accepted: at.UnixMicro(), due: e.Due.UnixMicro(), expires: e.Expires.UnixMicro(),
 		about: v.about(e), request: v.request(e)}
 	e.State, e.Attempts = deferred.Failed, 2
-	e.Last = deferred.Last{At: at, Status: 500, Error: "no"}
+	e.Last = deferred.LastAttempt{At: at, Status: 500, Error: "no"}
 	e.Result = &deferred.Result{Status: 500, Head: []byte("h"), Body: []byte("b"), Bytes: 9, Truncated: true}
 	r.state, r.tries, r.last, r.result = int64(e.State), 2, v.last(e.ID, e.Last), v.result(e.ID, e.Result)
 	return e, r
@@ -49,8 +49,9 @@ func TestEntry(t *testing.T) {
 	}
 	r.cut = e.Accepted.UnixMicro()
 	r.last = nil
-	if got, err = v.entry(r); err != nil || got.Last != (deferred.Last{At: e.Accepted, Error: deferred.CutOff}) ||
-		len(deferred.CutOff) != 24 {
+	expired := deferred.LastAttempt{At: e.Accepted, Error: deferred.LeaseExpired}
+	if got, err = v.entry(r); err != nil || got.Last != expired ||
+		len(deferred.LeaseExpired) != 24 {
 		t.Errorf("cut off: %+v, %v", got.Last, err)
 	}
 	for name, spoil := range map[string]func(r *row){

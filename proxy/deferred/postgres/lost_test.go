@@ -108,13 +108,13 @@ func TestSettledOnce(t *testing.T) {
 		"IF n = 3 THEN RAISE EXCEPTION 'all' USING ERRCODE = '57P03'; END IF; RETURN NULL; END $$; "+
 		"CREATE TRIGGER fails BEFORE UPDATE ON weir.deferred EXECUTE FUNCTION weir.fails()")
 	var ends [4]atomic.Int64
-	_ = q.puts.Break(errors.New("held up")) // so that they make up one group
+	_ = q.puts.Fail(errors.New("held up")) // so that they make up one group
 	for i, c := range claimed {
 		q.Settle(time.Now(), &deferred.Settlement{Lease: c.Lease, To: deferred.Done, Keep: time.Hour,
 			Done: func(error) { ends[i].Add(1) }})
 	}
-	q.puts.Mend()
-	q.settles.Ring()
+	q.puts.Recover()
+	q.settles.Notify()
 	testkit.Eventually(t, "the last is settled", func() bool { return ends[3].Load() > 0 })
 	if n := s.Do("weir", "SELECT last_value FROM weir.n"); n != "4" {
 		t.Errorf("%s statements", n)

@@ -39,7 +39,7 @@ func (q *Queue) keepStoring() {
 }
 
 func (q *Queue) storeAll() {
-	for group := q.puts.Take(groupMax, groupBytesMax); len(group) > 0; group = q.puts.Take(groupMax, groupBytesMax) {
+	for group := q.puts.Dequeue(groupMax, groupBytesMax); len(group) > 0; group = q.puts.Dequeue(groupMax, groupBytesMax) {
 		q.store(group)
 	}
 }
@@ -119,7 +119,7 @@ func (q *Queue) stored(puts []*putting) (results []deferred.Stored, err error) {
 		q.gather(g, p)
 	}
 	limits := &q.cfg.Limits
-	entries, bytes := limits.Most()
+	entries, bytes := limits.ShareMax()
 	args := new(postgres.Args).Int8(q.at(puts[len(puts)-1].now)).Int8(q.slot).Bytes(q.mode).Int8s([]int64{
 		int64(limits.Entries), limits.Bytes, entries, bytes}).
 		Places(g.names).Texts(g.rules).Int8s(g.shared).Places(g.clients).Places(g.ids).Places(g.scopes).Places(g.prints).
@@ -173,7 +173,7 @@ func (q *Queue) gather(g *group, p *putting) {
 		append(g.prints, postgres.Place(names.Print))
 	g.numbers = append(g.numbers, g.lineAt[line], g.clientAt[client], q.clock.there(e.Accepted),
 		q.clock.there(e.Expires), q.clock.there(e.Due),
-		e.Size(), int64(len(e.Head)+len(e.Body)), int64(p.PerKey), int64(e.AtOnce()), bit(p.Follows))
+		e.Size(), int64(len(e.Head)+len(e.Body)), int64(p.PerKey), int64(e.ParallelMax()), bit(p.Follows))
 	g.abouts, g.requests = append(g.abouts, q.about(&e)), append(g.requests, q.request(&e))
 }
 

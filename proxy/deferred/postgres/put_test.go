@@ -47,7 +47,7 @@ func TestGroups(t *testing.T) {
 	}
 	again := openQueue(t, Config{URL: s.URL("weir", "weir")})
 	stats := again.Stats()
-	if waiting, _ := stats.Held(); waiting != n || stats.Err != nil {
+	if waiting, _ := stats.Totals(); waiting != n || stats.Err != nil {
 		t.Errorf("another proxy finds %d, %v", waiting, stats.Err)
 	}
 }

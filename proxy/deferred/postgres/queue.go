@@ -125,7 +125,7 @@ func open(cfg Config) (*Queue, error) {
 		q.fail(err)
 	} else {
 		s := q.Stats()
-		waiting, dead := s.Held()
+		waiting, dead := s.Totals()
 		q.log.Info("Opened queue", "waiting", waiting, "dead", dead, "durability", s.Durability)
 	}
 	q.writing.Go(q.keepStoring)
@@ -226,7 +226,7 @@ func (q *Queue) mendedTimes() int {
 
 // fail makes the queue unusable until mend succeeds.
 func (q *Queue) fail(err error) {
-	if q.puts.Break(err) == nil {
+	if q.puts.Fail(err) == nil {
 		q.log.Error("Queue cannot be written, refusing instead", "reason", err)
 	}
 }
@@ -239,10 +239,10 @@ func (q *Queue) mend() {
 	q.mu.Lock()
 	q.mends++
 	q.mu.Unlock()
-	q.puts.Mend()
+	q.puts.Recover()
 	q.log.Info("Queue writes again")
 	q.wakeAt.Store(math.MinInt64)
-	q.settles.Ring()
+	q.settles.Notify()
 }
 
 // Stats implements deferred.Queue.

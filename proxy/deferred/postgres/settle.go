@@ -74,7 +74,7 @@ func distinct(all []*settling) (group, rest []*settling) {
 // settle writes a group, and reports whether the group is finished.
 func (q *Queue) settle(group []*settling) bool {
 	mends := q.mendedTimes()
-	if q.puts.Broken() != nil {
+	if q.puts.Failure() != nil {
 		return false
 	}
 	held, err := q.settled(group)
@@ -103,7 +103,7 @@ func (q *Queue) settle(group []*settling) bool {
 	}
 	_ = q.failed(err, mends)
 	if q.puts.Err() == nil {
-		q.settles.Ring() // try again
+		q.settles.Notify() // try again
 	}
 	return false
 }
@@ -117,7 +117,7 @@ func (q *Queue) settled(group []*settling) (held []int64, err error) {
 		id := s.Lease.ID
 		var last, result, answer []byte
 		lastSize, answerSize := int64(-1), int64(-1)
-		if s.Last != (deferred.Last{}) {
+		if s.Last != (deferred.LastAttempt{}) {
 			last, lastSize = q.last(id, s.Last), int64(len(s.Last.Error))
 		}
 		if r := s.Result; r != nil {

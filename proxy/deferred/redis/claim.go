@@ -69,7 +69,7 @@ func (q *Queue) newClaim(now time.Time, n int, token string) (claim *ask, given 
 	given, q.lost = q.lost, nil
 	args := []string{decimal(max(0, n)), decimal(claimBytesMax), token, decimal(deferred.Micros(now)),
 		decimal(q.cfg.Limits.DeadKeep.Microseconds()),
-		decimal(q.cfg.Limits.Kept()), decimal(len(given))}
+		decimal(q.cfg.Limits.FinalBytesMax()), decimal(len(given))}
 	return &ask{script: q.scripts.claim, args: append(args, given...), until: true, writes: true}, given
 }
 
@@ -104,7 +104,7 @@ func (q *Queue) setAside(now time.Time, lease deferred.Lease, rule string, why e
 	q.mu.Unlock()
 	q.log.Warn("An entry cannot be read and is not delivered", "id", lease.ID, "reason", why)
 	q.Settle(now, &deferred.Settlement{Lease: lease, To: deferred.Failed, Keep: q.cfg.Limits.DeadKeep,
-		Last: deferred.Last{At: now, Error: "the request cannot be read from Redis"}})
+		Last: deferred.LastAttempt{At: now, Error: "the request cannot be read from Redis"}})
 }
 
 // Renew implements deferred.Queue.

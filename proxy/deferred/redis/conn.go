@@ -209,7 +209,7 @@ func (q *Queue) takeIn(known uint64, a *ask) {
 	if n < known || n == known && a.writes {
 		s := q.Stats()
 		if q.figures.restart(n) {
-			waiting, _ := s.Held()
+			waiting, _ := s.Totals()
 			q.log.Error("Redis has lost entries: it was emptied, or was restored to an earlier state", "held", waiting,
 				"durability", s.Durability)
 		}

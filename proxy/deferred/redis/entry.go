@@ -27,7 +27,7 @@ const (
 func (c codec) fixed(e *deferred.Entry) string {
 	f := *e
 	f.Accepted, f.Expires, f.Due = time.Time{}, time.Time{}, time.Time{}
-	f.State, f.Attempts, f.Last, f.Result, f.Head, f.Body = deferred.Waiting, 0, deferred.Last{}, nil, nil, nil
+	f.State, f.Attempts, f.Last, f.Result, f.Head, f.Body = deferred.Waiting, 0, deferred.LastAttempt{}, nil, nil, nil
 	return string(c.seal.SealPart(sealedFixed, e.ID, &f))
 }
 
@@ -59,7 +59,7 @@ func (c codec) entry(id deferred.ID, values any) (*deferred.Entry, error) {
 	state, seq := r.int(), r.int()
 	accepted, expires, due := r.time(), r.time(), r.time()
 	attempts := r.int()
-	last := deferred.Last{At: r.time(), Status: int(r.int()), Error: r.text()}
+	last := deferred.LastAttempt{At: r.time(), Status: int(r.int()), Error: r.text()}
 	answered := len(r.left) > 0 && r.left[0] != nil
 	result := &deferred.Result{Status: int(r.int()), Bytes: r.int(), Truncated: r.text() == "1"}
 	fixed := r.text()

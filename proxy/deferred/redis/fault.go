@@ -144,7 +144,7 @@ func durabilityOf(settings map[string]string) string {
 
 // broken records why the queue cannot be written.
 func (q *Queue) broken(f *fault) {
-	if known, ok := q.box.Break(f).(*fault); !ok || known.code != f.code {
+	if known, ok := q.box.Fail(f).(*fault); !ok || known.code != f.code {
 		q.log.Error("Queue cannot be written, refusing instead", "reason", f)
 	}
 }

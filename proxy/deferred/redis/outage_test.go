@@ -105,7 +105,7 @@ func TestKill(t *testing.T) {
 // entries is how many entries wait, as far as the queue knows.
 func entries(q *Queue) int {
 	s := q.Stats()
-	waiting, _ := s.Held()
+	waiting, _ := s.Totals()
 	return waiting
 }
 

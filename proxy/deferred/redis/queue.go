@@ -41,7 +41,7 @@ func Open(cfg Config) (*Queue, error) {
 		q.look(q.ctx)
 		q.readSettings(q.ctx)
 		s := q.Stats()
-		waiting, dead := s.Held()
+		waiting, dead := s.Totals()
 		q.log.Info("Opened queue", "waiting", waiting, "dead", dead, "durability", s.Durability)
 	}
 	q.ended.Go(q.write)

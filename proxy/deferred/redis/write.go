@@ -39,7 +39,7 @@ func (q *Queue) drain() {
 	if q.unavailable() == nil || q.box.Closed() {
 		q.writeAll()
 	}
-	if why := q.box.Broken(); why != nil && !q.box.Closed() { // then giveUp answers all
+	if why := q.box.Failure(); why != nil && !q.box.Closed() { // then giveUp answers all
 		q.refuse(q.box.All(), why)
 	}
 }
@@ -47,7 +47,7 @@ func (q *Queue) drain() {
 // writeAll writes what is pending, and reports whether all of it is written.
 func (q *Queue) writeAll() bool {
 	for q.ctx.Err() == nil {
-		group := q.box.Take(groupMax, groupBytesMax)
+		group := q.box.Dequeue(groupMax, groupBytesMax)
 		if len(group) == 0 {
 			return true
 		}
@@ -84,7 +84,7 @@ func (q *Queue) writeGroup(group []*op) bool {
 		isPut := o.put != nil
 		p := last[isPut]
 		if p == nil || len(p.ops) == callMax || p.bytes+o.bytes > callBytesMax {
-			p = &part{ask: ask{script: q.scripts.settle, writes: true, args: []string{decimal(q.cfg.Limits.Kept())}}}
+			p = &part{ask: ask{script: q.scripts.settle, writes: true, args: []string{decimal(q.cfg.Limits.FinalBytesMax())}}}
 			if isPut {
 				p.ask = ask{script: q.scripts.put, until: true, writes: true, args: q.putHead()}
 			}
@@ -112,7 +112,7 @@ func (q *Queue) writeGroup(group []*op) bool {
 // putHead returns the first arguments of put.lua, which are the bounds.
 func (q *Queue) putHead() []string {
 	l := &q.cfg.Limits
-	entries, bytes := l.Most()
+	entries, bytes := l.ShareMax()
 	return []string{decimal(l.Entries), decimal(l.Bytes), decimal(entries), decimal(bytes)}
 }
 
@@ -120,7 +120,7 @@ func (q *Queue) putHead() []string {
 func (q *Queue) appendPut(args []string, o *op) []string {
 	e := o.put.Fresh()
 	names := q.codec.seal.Names(&e)
-	return append(args, string(e.ID[:]), e.Rule, digest(names.Line), decimal(e.AtOnce()), digest(names.Client),
+	return append(args, string(e.ID[:]), e.Rule, digest(names.Line), decimal(e.ParallelMax()), digest(names.Client),
 		bit(e.Keyed()), bit(e.Line != ""),
 		decimal(e.Due.Sub(o.now).Microseconds()), decimal(e.Expires.Sub(o.now).Microseconds()),
 		decimal(deferred.Micros(e.Accepted)), decimal(deferred.Micros(e.Expires)), decimal(deferred.Micros(e.Due)),
@@ -147,7 +147,7 @@ func (q *Queue) appendSettle(args []string, o *op) []string {
 	o.again = true
 	return append(args, string(s.Lease.ID[:]), strconv.FormatUint(s.Lease.Token, 10), bit(again), decimal(int(s.To)),
 		decimal(s.Due.Sub(o.now).Microseconds()), decimal(deferred.Micros(s.Due)), bit(s.Attempt),
-		bit(s.Last != deferred.Last{}), decimal(deferred.Micros(s.Last.At)), decimal(s.Last.Status), s.Last.Error,
+		bit(s.Last != deferred.LastAttempt{}), decimal(deferred.Micros(s.Last.At)), decimal(s.Last.Status), s.Last.Error,
 		bit(s.Result != nil), decimal(r.Status), decimal(r.Bytes), bit(r.Truncated), decimal(r.Size()),
 		q.codec.result(s.Result, s.Lease.ID), decimal(s.Keep.Microseconds()))
 }
@@ -250,7 +250,7 @@ func (q *Queue) retry() {
 	if !q.writeAll() {
 		return
 	}
-	q.box.Mend()
+	q.box.Recover()
 	q.log.Info("Queue writes again")
 	q.look(q.ctx)
 	q.readSettings(q.ctx)

@@ -22,7 +22,7 @@ type DeferredRequest struct {
 	Client     netip.Addr    // the address of the client; behind trusted proxies not that of the peer
 	RetryAfter time.Duration // for the client, if it is not stored
 	*Request                 // as received, except Connection and X-Request-Id
-	deferred.Wishes
+	deferred.Options
 }
 
 // A deferral says whether a request may be delivered later if it is refused.
@@ -49,7 +49,7 @@ func (x *Exchange) mayDefer(h *http1.Head, c *decide.Case) {
 		may = deferralWanted
 	}
 	for i := range c.Asked {
-		if d := c.Asked[i].Rule.Defer; d != nil && d.Wants(wanted) {
+		if d := c.Asked[i].Rule.Defer; d != nil && d.Stores(wanted) {
 			x.deferral, x.later = may, i
 		}
 	}
@@ -74,7 +74,7 @@ func (x *Exchange) lookUp(now time.Time) {
 	k := &x.env.kept
 	*k = DeferredRequest{Rule: by.Rule, Line: by.Key, Client: x.client, Request: &x.kept}
 	var fault string
-	if k.Wishes, fault = x.wishesOf(by.Rule); fault != "" {
+	if k.Options, fault = x.wishesOf(by.Rule); fault != "" {
 		x.known(now, false) // a fault counts only if the request is to be stored
 		return
 	}
@@ -136,13 +136,13 @@ func (x *Exchange) beginDeferring(now time.Time) {
 }
 
 // wishes returns what the client wants for the stored request, and what is wrong with it.
-func (x *Exchange) wishes() (deferred.Wishes, string) { return x.wishesOf(x.verdict.Rule) }
+func (x *Exchange) wishes() (deferred.Options, string) { return x.wishesOf(x.verdict.Rule) }
 
 // wishesOf is wishes, for storing the request by a rule.
-func (x *Exchange) wishesOf(r *rule.Rule) (deferred.Wishes, string) {
+func (x *Exchange) wishesOf(r *rule.Rule) (deferred.Options, string) {
 	fields := x.kept.Fields()
 	values := func(name string) iter.Seq[[]byte] { return http1.Values(fields, name) }
-	return r.Defer.Wishes(x.env.Settings.Callbacks, values)
+	return r.Defer.ParseOptions(x.env.Settings.Callbacks, values)
 }
 
 // keepBody keeps a piece of the body.
@@ -162,7 +162,7 @@ func (x *Exchange) store() {
 	k := &x.env.kept
 	*k = DeferredRequest{Rule: x.verdict.Rule, Line: x.verdict.By.Key, Client: x.client,
 		RetryAfter: x.verdict.State.RetryAfter, Request: &x.kept}
-	k.Wishes, _ = x.wishes()
+	k.Options, _ = x.wishes()
 	x.env.fx.Store = k
 }
 

@@ -99,7 +99,7 @@ func (c *Case) count(r *Request) {
 		if d := h.Rule.Defer; d != nil {
 			c.Defers = true
 			if r.Delivery { // at most what leaves room for the request itself
-				counted.Reserve = max(counted.Reserve, min(h.Limit.Reserve(d.Kept()), h.Limit.Burst()-h.Cost))
+				counted.Reserve = max(counted.Reserve, min(h.Limit.Reserve(d.ReserveThousandths()), h.Limit.Burst()-h.Cost))
 			}
 		}
 		c.Asked = append(c.Asked, counted)

@@ -36,7 +36,7 @@ func (d *Decided) Defers(prefers bool) bool {
 			continue
 		}
 		terms := d.Asked[i].Rule.Defer
-		if terms == nil || !terms.Wants(prefers) || i >= len(d.Answer.Decisions) ||
+		if terms == nil || !terms.Stores(prefers) || i >= len(d.Answer.Decisions) ||
 			d.Answer.Decisions[i].RetryAfter == limit.Never {
 			return false
 		}

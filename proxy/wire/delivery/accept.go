@@ -29,14 +29,14 @@ func (d *Dispatcher) Accept(now time.Time, k *exchange.DeferredRequest, from *ex
 	}
 	t := k.Rule.Defer
 	p := &deferred.Put{PerKey: t.PerKey, Entry: deferred.Entry{
-		Rule: k.Rule.ID, Line: string(k.Line), Order: deferred.OrderKey, Accepted: now, Expires: now.Add(t.Wait()),
+		Rule: k.Rule.ID, Line: string(k.Line), Order: deferred.OrderKey, Accepted: now, Expires: now.Add(t.WaitMax()),
 		Due:    now.Add(k.RetryAfter),
 		Remote: netip.AddrPortFrom(k.Client, 0), TLS: from.Secure, Trusted: from.Trusted,
 		Head: session.AppendRequestFields(nil, k.Request, ""), Body: bytes.Clone(k.Body), Callback: k.Callback,
 	}}
 	e := &p.Entry
 	_, _ = rand.Read(e.ID[:]) // never fails
-	d.cfg.Sites.Mark(&e.ID)
+	d.cfg.Sites.Tag(&e.ID)
 	if t.Order == deferred.Unordered {
 		e.Order, e.Parallel = deferred.OrderNone, t.Parallel
 	}
@@ -62,7 +62,7 @@ func (d *Dispatcher) Accept(now time.Time, k *exchange.DeferredRequest, from *ex
 
 // requestOf returns the parts of a request that identify a repetition. They are borrowed.
 func requestOf(k *exchange.DeferredRequest) *deferred.Request {
-	r := &deferred.Request{Body: k.Body, Wishes: k.Wishes}
+	r := &deferred.Request{Body: k.Body, Options: k.Options}
 	if !keys.Identifies(k.Rule.Key, k.Line) {
 		r.Sender = share.ClientOf(k.Client).String()
 	}

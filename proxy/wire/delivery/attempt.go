@@ -64,7 +64,7 @@ func (p *attempt) done(now time.Time, w *wire.Delivered) {
 	a := deferred.Attempt{N: p.e.Attempts + 1, Sent: w.Sent, Status: w.Result.Status, RetryAfter: w.After,
 		Keyed: p.e.Keyed()}
 	to, after := p.terms.Judge(&a, rand.Float64())
-	s := &deferred.Settlement{To: to, Last: deferred.Last{At: now, Status: a.Status, Error: w.Fault}}
+	s := &deferred.Settlement{To: to, Last: deferred.LastAttempt{At: now, Status: a.Status, Error: w.Fault}}
 	if a.Status > 0 && to.Final() { // before, it would take room that its client may not have
 		s.Result = resultOf(p.e, &w.Result)
 	}
@@ -87,7 +87,7 @@ func (p *attempt) attempted(now time.Time, s *deferred.Settlement, after time.Du
 			s.Due = p.e.Expires
 		}
 	case deferred.Done:
-		s.Keep = p.terms.Keep()
+		s.Keep = p.terms.Retention()
 	default:
 		s.Keep, gaveUp = p.d.cfg.DeadKeep, true
 	}
@@ -95,7 +95,7 @@ func (p *attempt) attempted(now time.Time, s *deferred.Settlement, after time.Du
 }
 
 // lastOf returns the outcome of an attempt for the log: the status, or the error.
-func lastOf(l *deferred.Last) any {
+func lastOf(l *deferred.LastAttempt) any {
 	if l.Status > 0 {
 		return l.Status
 	}
@@ -129,7 +129,7 @@ func settled(e *deferred.Entry, s *deferred.Settlement) *deferred.Entry {
 	if s.Attempt {
 		after.Attempts++
 	}
-	if s.Last != (deferred.Last{}) {
+	if s.Last != (deferred.LastAttempt{}) {
 		after.Last = s.Last
 	}
 	if s.Result != nil {

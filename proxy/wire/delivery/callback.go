@@ -55,7 +55,7 @@ func (d *Dispatcher) callbackOf(now time.Time, e *deferred.Entry) *deferred.Put 
 	}
 	c := deferred.Entry{ID: callbackID(e), Rule: CallbackRule, Line: callback.LineFor(receiver, e.Client()),
 		Order: deferred.OrderNone, Parallel: max(1, d.cfg.Hosts.Parallel()/2), // a client never has more places
-		Accepted: now, Due: now, Expires: now.Add(t.Wait()), Head: []byte(e.ID.String()), Callback: e.Callback}
+		Accepted: now, Due: now, Expires: now.Add(t.WaitMax()), Head: []byte(e.ID.String()), Callback: e.Callback}
 	c.Body, _ = json.Marshal(shownOf(e, 0)) // cannot fail
 	c.Scope = sha256.Sum256(c.ID[:])        // unique, since the same body may be sent again
 	c.Fingerprint = c.Scope
@@ -138,7 +138,7 @@ func (d *Dispatcher) inBackground(run func()) bool {
 // Otherwise the callback waits, the longer the more clients have places there.
 func (d *Dispatcher) beginCall(p *attempt) {
 	d.mu.Lock()
-	ok, clients := d.calls.Take(p.e.Line), d.calls.Clients(p.e.Line)
+	ok, clients := d.calls.Acquire(p.e.Line), d.calls.Clients(p.e.Line)
 	d.mu.Unlock()
 	if !ok {
 		p.pause(time.Now(), clients)
@@ -148,7 +148,7 @@ func (d *Dispatcher) beginCall(p *attempt) {
 		p.call()
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		d.calls.Leave(p.e.Line)
+		d.calls.Release(p.e.Line)
 	})
 }
 
@@ -161,7 +161,7 @@ func (p *attempt) call() {
 	now := time.Now()
 	a := deferred.Attempt{N: p.e.Attempts + 1, Status: r.Status, RetryAfter: deferred.RetryAfter(now, r.RetryAfter)}
 	to, after := p.terms.JudgeCallback(&a, rand.Float64())
-	s := &deferred.Settlement{To: to, Last: deferred.Last{At: now, Status: r.Status}}
+	s := &deferred.Settlement{To: to, Last: deferred.LastAttempt{At: now, Status: r.Status}}
 	if r.Err != nil {
 		s.Last.Error = strings.ToValidUTF8(r.Err.Error()[:min(reasonBytesMax, len(r.Err.Error()))], "")
 	}

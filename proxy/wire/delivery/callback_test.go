@@ -103,7 +103,7 @@ func (c *calling) starts(status int, receivers ...*receiver) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	quick := deferred.Callbacks()
+	quick := deferred.ForCallbacks()
 	quick.Backoff = deferred.Backoff{First: 0.01, Factor: 1, Max: 0.01}
 	quick.Attempts = cmp.Or(c.tries, quick.Attempts)
 	p := policy(c.t, "rules: []\n")
@@ -118,7 +118,7 @@ func (c *calling) starts(status int, receivers ...*receiver) {
 	}
 	d := c.d
 	d.Start(func(w *wire.Delivery) {
-		if w.Fate.GoesOn() && status > 0 {
+		if w.Fate.Commit() && status > 0 {
 			w.Done(time.Now(), &wire.Delivered{Sent: true,
 				Result: deferred.Result{Status: status, Head: []byte("X-A: b\r\n"), Bytes: 2, Body: []byte("ok")}})
 		}

@@ -119,7 +119,7 @@ func TestCallbackWaitsForPlace(t *testing.T) {
 		}
 	}
 	take(func(line string) {
-		if !c.d.calls.Take(line) {
+		if !c.d.calls.Acquire(line) {
 			t.Errorf("%s has no place", line)
 		}
 	})
@@ -128,7 +128,7 @@ func TestCallbackWaitsForPlace(t *testing.T) {
 	c.d.announce(c.d.opened(), e)
 	refused := event{CallbackRule, "refused"}
 	testkit.Eventually(t, "it was given back", func() bool { return c.d.ended()[refused] > 0 })
-	take(c.d.calls.Leave)
+	take(c.d.calls.Release)
 	testkit.Receive(t, r.got, "the callback")
 	testkit.Eventually(t, "it is settled", func() bool {
 		e, _, err := c.d.opened().Read(t.Context(), callbackID(e))
@@ -156,7 +156,7 @@ func TestCallbackBesideFailingPath(t *testing.T) {
 		n++
 		e := &deferred.Entry{Rule: "orders", Accepted: time.Now(), Callback: url,
 			Remote: netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 0, byte(client)}), 1),
-			Last:   deferred.Last{At: time.Now(), Error: strings.Repeat("x", bytes)}}
+			Last:   deferred.LastAttempt{At: time.Now(), Error: strings.Repeat("x", bytes)}}
 		e.ID[0], e.ID[1] = byte(n), byte(n>>8)
 		return c.d.putNew(c.d.opened(), time.Now(), c.d.callbackOf(time.Now(), e))
 	}

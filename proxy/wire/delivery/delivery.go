@@ -46,11 +46,11 @@ type Config struct {
 	Trusts     func(netip.Addr) bool // whether an address is that of a trusted proxy, whose claims about the client count
 	Claims     *keys.Claims          // the fields with such claims; nil: the usual ones
 	DeadKeep   time.Duration
-	Path       string          // prefix of the status URLs for clients
-	Sites      deferred.Sites  // the proxies with queues of their own; nil: there is only one
-	Hosts      *callback.Hosts // hosts that may be called back; nil: none
-	Post       *Poster         // sends callbacks
-	Limits     deferred.Limits // those of the queue, which bound the callbacks that wait, too
+	Path       string             // prefix of the status URLs for clients
+	Sites      deferred.Instances // the proxies with queues of their own; nil: there is only one
+	Hosts      *callback.Hosts    // hosts that may be called back; nil: none
+	Post       *Poster            // sends callbacks
+	Limits     deferred.Limits    // those of the queue, which bound the callbacks that wait, too
 	Log        *slog.Logger
 
 	callbacks *deferred.Defer // replaced by tests
@@ -101,7 +101,7 @@ func New(cfg Config) (*Dispatcher, error) {
 		underWay: make(map[deferred.Lease]*attempt), places: places{by: make(map[string]*share.Usage)},
 		calls: callback.NewPlaces(cfg.Hosts.Parallel())}
 	if d.cfg.callbacks == nil {
-		usual := deferred.Callbacks()
+		usual := deferred.ForCallbacks()
 		d.cfg.callbacks = &usual
 	}
 	d.life, d.end = context.WithCancel(context.Background())
@@ -324,7 +324,7 @@ func (d *Dispatcher) termsOf(id string) *deferred.Defer {
 	if r := d.ruleOf(id); r != nil && r.Defer != nil {
 		return r.Defer
 	}
-	usual := deferred.Usual()
+	usual := deferred.Default()
 	return &usual
 }
 

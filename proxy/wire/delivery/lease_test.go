@@ -105,7 +105,7 @@ func dispatches(t *testing.T, q deferred.Queue) *Dispatcher {
 // lasts returns a start of deliveries that are answered after a time.
 func lasts(d time.Duration) func(w *wire.Delivery) {
 	return func(w *wire.Delivery) {
-		w.Fate.GoesOn()
+		w.Fate.Commit()
 		time.AfterFunc(d, func() { w.Done(time.Now(), answered()) })
 	}
 }
@@ -295,7 +295,7 @@ func TestClaimedAgain(t *testing.T) {
 			d := dispatches(t, q)
 			var deliveries []*wire.Delivery
 			d.Start(func(w *wire.Delivery) {
-				w.Fate.GoesOn()
+				w.Fate.Commit()
 				deliveries = append(deliveries, w)
 			})
 			synctest.Wait()
@@ -367,7 +367,7 @@ func TestLostLeaseDoesNotCount(t *testing.T) {
 					q.claims++ // by another proxy
 					q.mu.Unlock()
 				}
-				w.Fate.GoesOn()
+				w.Fate.Commit()
 				w.Done(time.Now(), answered())
 			})
 			synctest.Wait()

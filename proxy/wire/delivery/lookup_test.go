@@ -36,7 +36,7 @@ func TestLookUp(t *testing.T) {
 	look := func(addr string, key []byte) {
 		d.LookUp(time.Now(), &exchange.DeferredRequest{Rule: orders, Client: netip.MustParseAddr(addr),
 			Request: postRequest(),
-			Wishes:  deferred.Wishes{Key: key}}, func(known bool) { results <- known })
+			Options: deferred.Options{Key: key}}, func(known bool) { results <- known })
 	}
 	look("10.0.0.1", nil)
 	if testkit.Receive(t, results, "the answer without a key") {

@@ -89,7 +89,7 @@ func kill(t *testing.T, q deferred.Queue, errors ...string) {
 		settled := make(chan error, 1)
 		q.Settle(time.Now(), &deferred.Settlement{Lease: claimed[0].Lease, To: deferred.Failed, Attempt: true,
 			Keep: time.Hour,
-			Last: deferred.Last{At: time.Now(), Status: 503, Error: text}, Done: func(err error) { settled <- err }})
+			Last: deferred.LastAttempt{At: time.Now(), Status: 503, Error: text}, Done: func(err error) { settled <- err }})
 		if err := testkit.Receive(t, settled, "the settlement"); err != nil {
 			t.Fatal(err)
 		}

@@ -172,11 +172,11 @@ func TestRepeat(t *testing.T) {
 	send := func() deferred.Stored {
 		t.Helper()
 		return d.accepts(t, time.Now(), &exchange.DeferredRequest{Rule: orders, Line: []byte("a"),
-			Client: netip.MustParseAddr("10.0.0.1"),
-			Wishes: deferred.Wishes{Key: []byte("k")}})
+			Client:  netip.MustParseAddr("10.0.0.1"),
+			Options: deferred.Options{Key: []byte("k")}})
 	}
 	d.Start(func(w *wire.Delivery) {
-		w.Fate.GoesOn()
+		w.Fate.Commit()
 		w.Done(time.Now(), &wire.Delivered{Sent: true, Result: deferred.Result{Status: 201, Head: []byte("X-A: b\r\n"),
 			Body: []byte("made"), Bytes: 4}})
 	})

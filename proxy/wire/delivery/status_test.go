@@ -193,13 +193,13 @@ func TestOwnSiteIsNotFirst(t *testing.T) {
 	d, _ := dispatcher(t)
 	var log testkit.Records
 	var err error
-	if d.cfg.Sites, err = deferred.ParseSites("http://b.example,http://a.example"); err != nil {
+	if d.cfg.Sites, err = deferred.ParseInstances("http://b.example,http://a.example"); err != nil {
 		t.Fatal(err)
 	}
 	d.cfg.Log = log.Logger("Deferred")
-	other, _ := deferred.ParseSites("http://a.example")
+	other, _ := deferred.ParseInstances("http://a.example")
 	var id deferred.ID
-	other.Mark(&id)
+	other.Tag(&id)
 	for host, want := range map[string]int{"b.example": 307, "a.example": 404} {
 		r, w := httptest.NewRequest("GET", "http://"+host+"/deferred/"+id.String(), nil), httptest.NewRecorder()
 		r.SetPathValue("id", id.String())

@@ -9,23 +9,23 @@ import (
 	"strings"
 )
 
-// Sites are the URLs of proxies that each have a queue of their own, with this proxy's first. The
-// last bytes of an ID identify the proxy that has the entry. With nil Sites, IDs identify none.
+// Instances are the URLs of proxies that each have a queue of their own, with this proxy's first. The
+// last bytes of an ID identify the proxy that has the entry. With nil Instances, IDs identify none.
 //
-// Immutable after ParseSites.
-type Sites []site
+// Immutable after ParseInstances.
+type Instances []instance
 
-// A site is one of the proxies.
-type site struct {
+// An instance is one of the proxies.
+type instance struct {
 	url  string
 	mark [2]byte // the last bytes of its IDs
 }
 
-// sitesMax bounds Sites.
-const sitesMax = 64
+// instancesMax bounds Instances.
+const instancesMax = 64
 
-// ParseSites parses a comma-separated list of URLs.
-func ParseSites(text string) (s Sites, err error) {
+// ParseInstances parses a comma-separated list of URLs.
+func ParseInstances(text string) (s Instances, err error) {
 	marks := make(map[[2]byte]string)
 	for one := range strings.SplitSeq(text, ",") {
 		one = strings.TrimSuffix(strings.TrimSpace(one), "/")
@@ -39,34 +39,34 @@ func ParseSites(text string) (s Sites, err error) {
 			return nil, fmt.Errorf("%q cannot be distinguished from %q", one, other)
 		}
 		marks[mark] = one
-		s = append(s, site{one, mark})
+		s = append(s, instance{one, mark})
 	}
-	if len(s) > sitesMax {
+	if len(s) > instancesMax {
 		return nil, errors.New("has more than 64")
 	}
 	return s, nil
 }
 
-// Mark marks id as one of this proxy.
-func (s Sites) Mark(id *ID) {
+// Tag marks id as one of this proxy.
+func (s Instances) Tag(id *ID) {
 	if len(s) > 0 {
 		copy(id[len(id)-len(s[0].mark):], s[0].mark[:])
 	}
 }
 
-// Others reports whether the host of a request is that of another proxy's URL: then the URL of
+// IsOther reports whether the host of a request is that of another proxy's URL: then the URL of
 // this proxy is not the first in the list.
-func (s Sites) Others(host string) bool {
-	return slices.ContainsFunc(s[min(1, len(s)):], func(one site) bool {
+func (s Instances) IsOther(host string) bool {
+	return slices.ContainsFunc(s[min(1, len(s)):], func(one instance) bool {
 		scheme, own, _ := strings.Cut(one.url, "://")
 		port := map[string]string{"http": ":80", "https": ":443"}[scheme]
 		return host != "" && strings.EqualFold(strings.TrimSuffix(host, port), strings.TrimSuffix(own, port))
 	})
 }
 
-// Elsewhere returns the URL of the proxy that has the entry. It is empty if that is this proxy,
+// OtherURL returns the URL of the proxy that has the entry. It is empty if that is this proxy,
 // or unknown.
-func (s Sites) Elsewhere(id ID) string {
+func (s Instances) OtherURL(id ID) string {
 	for i, one := range s {
 		if [2]byte(id[len(id)-len(one.mark):]) == one.mark && i > 0 {
 			return one.url

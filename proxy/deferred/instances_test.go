@@ -14,38 +14,38 @@ import (
 func TestSites(t *testing.T) {
 	t.Parallel()
 	urls := []string{"http://10.0.0.1:8082", "https://b.example", "http://[::1]:8082"}
-	list := func(first int) deferred.Sites {
-		return testkit.Must(deferred.ParseSites(strings.Join(append(urls[first:len(urls):len(urls)], urls[:first]...),
+	list := func(first int) deferred.Instances {
+		return testkit.Must(deferred.ParseInstances(strings.Join(append(urls[first:len(urls):len(urls)], urls[:first]...),
 			", ")))(t)
 	}
 	for host, want := range map[string]bool{"": false, "10.0.0.1:8082": false, "10.0.0.1": false, ".example": false,
 		"b.example:81": false,
 		"b.example":    true, "B.example": true, "b.example:443": true, "b.example:80": false} {
-		if got := list(0).Others(host); got != want {
+		if got := list(0).IsOther(host); got != want {
 			t.Errorf("%q is another's: %v", host, got)
 		}
 	}
 	for made := range urls {
 		var id deferred.ID
 		_, _ = rand.Read(id[:]) // never fails
-		list(made).Mark(&id)
+		list(made).Tag(&id)
 		for asked := range urls {
 			want := urls[made]
 			if asked == made {
 				want = ""
 			}
-			if got := list(asked).Elsewhere(id); got != want {
+			if got := list(asked).OtherURL(id); got != want {
 				t.Errorf("%s sends who asks for an entry of %s to %q", urls[asked], urls[made], got)
 			}
 		}
 	}
 	var id, before deferred.ID
-	if deferred.Sites(nil).Mark(&id); id != before || deferred.Sites(nil).Elsewhere(id) != "" {
-		t.Errorf("without a list: got the id %x, elsewhere %q; want %x and nothing", id, deferred.Sites(nil).Elsewhere(id), before)
+	if deferred.Instances(nil).Tag(&id); id != before || deferred.Instances(nil).OtherURL(id) != "" {
+		t.Errorf("without a list: got the id %x, elsewhere %q; want %x and nothing", id, deferred.Instances(nil).OtherURL(id), before)
 	}
 }
 
-func TestParseSites(t *testing.T) {
+func TestParseInstances(t *testing.T) {
 	t.Parallel()
 	many := "http://a"
 	for n := range 64 {
@@ -58,7 +58,7 @@ func TestParseSites(t *testing.T) {
 		"http://a#x": "is not such a URL", "http://a,": "is not such a URL",
 		"http://a,http://a/": "cannot be distinguished from", many: "has more than 64",
 	} {
-		if _, err := deferred.ParseSites(text); (err == nil) != (fault == "") || err != nil &&
+		if _, err := deferred.ParseInstances(text); (err == nil) != (fault == "") || err != nil &&
 			!strings.Contains(err.Error(), fault) {
 			t.Errorf("%.40q: %v, want %q", text, err, fault)
 		}
