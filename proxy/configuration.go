@@ -62,7 +62,7 @@ func (p *proxy) keepConfiguration(ctx context.Context) (err error) {
 	}
 	p.policies = &admin.Policies{Limits: p.limits, Rules: p.rules}
 	p.limits.InMemory, p.rules.InMemory = !p.shared(), !p.shared()
-	p.limits.OnChange, p.rules.OnChange = s.Forgetful, s.Forgetful
+	p.limits.OnChange, p.rules.OnChange = s.ForgetRefusals, s.ForgetRefusals
 	p.limitFrom = p.impliedLimit()
 	p.limits.Share(ctx, s, syncPause)
 	p.rules.Share(ctx, s, syncPause)
@@ -89,7 +89,7 @@ func (p *proxy) impliedLimit() (from func() string) {
 		_ = p.limits.Default(cfg) // it is valid
 	}
 	p.rules.OnChange = func() {
-		p.store.Forgetful()
+		p.store.ForgetRefusals()
 		apply()
 	}
 	apply()

@@ -56,7 +56,7 @@ func (p *proxy) keepLimits(ctx context.Context) (*port.Limits, error) {
 	limits, err := port.NewLimits(files.Config, files.Merge, p.Logger("DecisionService"))
 	if err == nil && files.Config != "" {
 		p.OnReload(limits.Reload, "descriptors")
-		go limits.Follow(ctx, p.store.Forgetful)
+		go limits.Follow(ctx, p.store.ForgetRefusals)
 	}
 	return limits, err
 }

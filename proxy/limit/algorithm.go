@@ -58,8 +58,8 @@ func (a Algorithm) LongName() string { return algorithms[a.known()].long }
 // The caller must not modify the slice.
 func (a Algorithm) Fields() []string { return algorithms[a.known()].fields }
 
-// Uses returns those fields as text for messages.
-func (a Algorithm) Uses() string {
+// FieldsText returns those fields as text for messages.
+func (a Algorithm) FieldsText() string {
 	if a.Fields() == nil {
 		return "no numbers"
 	}

@@ -132,13 +132,13 @@ func (l *Limit) Overshoot() (permits int64, grace time.Duration) {
 	return l.overshoot, time.Duration(l.grace) * time.Microsecond
 }
 
-// Number returns what a [State] remembers of a limit besides its algorithm: the window in
+// WindowOrRate returns what a [State] remembers of a limit besides its algorithm: the window in
 // microseconds, or the fillRate in millionths of a permit per second.
-func (l *Limit) Number() int64 { return tagNumber(l.tag) }
+func (l *Limit) WindowOrRate() int64 { return tagNumber(l.tag) }
 
-// Parts returns the number of parts of a permit, and how many of them are regained per µs. For
+// PermitParts returns the number of parts of a permit, and how many of them are regained per µs. For
 // windows, where all permits are regained at once, the latter is 0.
-func (l *Limit) Parts() (permit, gain int64) { return l.quantum, l.gain }
+func (l *Limit) PermitParts() (permit, gain int64) { return l.quantum, l.gain }
 
 // Window returns the window, or 0 for token, leaky and off.
 func (l *Limit) Window() time.Duration { return time.Duration(l.window) * time.Microsecond }

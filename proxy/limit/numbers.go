@@ -5,21 +5,21 @@ import (
 	"time"
 )
 
-// Numbers are all the numbers of a limit, as integers, for passing a limit to another
+// Params are all the numbers of a limit, as integers, for passing a limit to another
 // program.
-type Numbers struct {
-	Algorithm Algorithm
-	Permits   int64         // see [Limit.Permits]
-	Burst     int64         // see [Limit.Burst]
-	Number    int64         // see [Limit.Number]
-	Overshoot int64         // see [Limit.Overshoot]
-	Grace     time.Duration // see [Limit.Overshoot]; whole microseconds
+type Params struct {
+	Algorithm    Algorithm
+	Permits      int64         // see [Limit.Permits]
+	Burst        int64         // see [Limit.Burst]
+	WindowOrRate int64         // see [Limit.WindowOrRate]
+	Overshoot    int64         // see [Limit.Overshoot]
+	Grace        time.Duration // see [Limit.Overshoot]; whole microseconds
 }
 
-// Numbers returns the numbers of the limit.
-func (l *Limit) Numbers() Numbers {
+// Params returns the numbers of the limit.
+func (l *Limit) Params() Params {
 	overshoot, grace := l.Overshoot()
-	return Numbers{Algorithm: l.algorithm, Permits: l.permits, Burst: l.burst, Number: l.Number(),
+	return Params{Algorithm: l.algorithm, Permits: l.permits, Burst: l.burst, WindowOrRate: l.WindowOrRate(),
 		Overshoot: overshoot, Grace: grace}
 }
 
@@ -28,14 +28,14 @@ func (l *Limit) Numbers() Numbers {
 var errNumbers = errors.New("no limit has these numbers")
 
 // Limit returns the limit that has these numbers. The error says why there is none.
-func (n Numbers) Limit() (Limit, error) {
+func (n Params) Limit() (Limit, error) {
 	l, err := n.hard()
 	if err != nil {
 		return Limit{}, err
 	}
 	grace := n.Grace.Microseconds()
 	switch {
-	case l.permits != n.Permits || l.burst != n.Burst || l.Number() != n.Number:
+	case l.permits != n.Permits || l.burst != n.Burst || l.WindowOrRate() != n.WindowOrRate:
 		return Limit{}, errNumbers
 	case n.Overshoot == 0 && n.Grace == 0:
 		return l, nil
@@ -48,16 +48,16 @@ func (n Numbers) Limit() (Limit, error) {
 }
 
 // hard returns the limit without its overshoot. Its numbers may differ from n.
-func (n Numbers) hard() (Limit, error) {
-	if n.Number < 0 || n.Number > exactMax {
+func (n Params) hard() (Limit, error) {
+	if n.WindowOrRate < 0 || n.WindowOrRate > exactMax {
 		return Limit{}, errNumbers
 	}
-	c := Config{Algorithm: n.Algorithm, Limit: n.Permits, Window: float64(n.Number) / second, Burst: n.Burst}
+	c := Config{Algorithm: n.Algorithm, Limit: n.Permits, Window: float64(n.WindowOrRate) / second, Burst: n.Burst}
 	switch n.Algorithm {
 	case Fixed, Sliding:
 		return newCounted(c)
 	case Token, Leaky:
-		return New(Config{Algorithm: n.Algorithm, Capacity: n.Permits, FillRate: float64(n.Number) / second})
+		return New(Config{Algorithm: n.Algorithm, Capacity: n.Permits, FillRate: float64(n.WindowOrRate) / second})
 	case SlidingLog, GCRA, Off:
 		return New(c)
 	}

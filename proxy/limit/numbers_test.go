@@ -20,9 +20,9 @@ func TestNumbers(t *testing.T) {
 		limittest.Must(limit.Config{Algorithm: limit.Token, Capacity: 3, FillRate: 0.1}),
 		limittest.Must(limit.Config{Algorithm: limit.Leaky, Capacity: 3, FillRate: 16.7}))
 	for _, l := range limits {
-		same, err := l.Numbers().Limit()
+		same, err := l.Params().Limit()
 		if err != nil || same != *l {
-			t.Errorf("%+v: %+v, %v, want %+v", l.Numbers(), same, err, *l)
+			t.Errorf("%+v: %+v, %v, want %+v", l.Params(), same, err, *l)
 		}
 	}
 }
@@ -30,21 +30,21 @@ func TestNumbers(t *testing.T) {
 // Numbers that no limit has are refused, whatever they are.
 func TestWrongNumbers(t *testing.T) {
 	l := limittest.Must(limit.Config{Algorithm: limit.Fixed, Limit: 5, Window: 60})
-	for name, change := range map[string]func(n *limit.Numbers){
-		"no algorithm":            func(n *limit.Numbers) { n.Algorithm = 0 },
-		"an unknown algorithm":    func(n *limit.Numbers) { n.Algorithm = 99 },
-		"negative permits":        func(n *limit.Numbers) { n.Permits, n.Burst = -1, -1 },
-		"another burst":           func(n *limit.Numbers) { n.Burst = 6 },
-		"no window":               func(n *limit.Numbers) { n.Number = 0 },
-		"a negative window":       func(n *limit.Numbers) { n.Number = -1 },
-		"a window without end":    func(n *limit.Numbers) { n.Number = 1 << 62 },
-		"overshoot without grace": func(n *limit.Numbers) { n.Overshoot = 1 },
-		"grace without overshoot": func(n *limit.Numbers) { n.Grace = time.Second },
-		"too much overshoot":      func(n *limit.Numbers) { n.Overshoot, n.Grace = 1<<62, time.Second },
-		"negative overshoot":      func(n *limit.Numbers) { n.Overshoot, n.Grace = -1, time.Second },
-		"half a microsecond":      func(n *limit.Numbers) { n.Overshoot, n.Grace = 1, 500 },
+	for name, change := range map[string]func(n *limit.Params){
+		"no algorithm":            func(n *limit.Params) { n.Algorithm = 0 },
+		"an unknown algorithm":    func(n *limit.Params) { n.Algorithm = 99 },
+		"negative permits":        func(n *limit.Params) { n.Permits, n.Burst = -1, -1 },
+		"another burst":           func(n *limit.Params) { n.Burst = 6 },
+		"no window":               func(n *limit.Params) { n.WindowOrRate = 0 },
+		"a negative window":       func(n *limit.Params) { n.WindowOrRate = -1 },
+		"a window without end":    func(n *limit.Params) { n.WindowOrRate = 1 << 62 },
+		"overshoot without grace": func(n *limit.Params) { n.Overshoot = 1 },
+		"grace without overshoot": func(n *limit.Params) { n.Grace = time.Second },
+		"too much overshoot":      func(n *limit.Params) { n.Overshoot, n.Grace = 1<<62, time.Second },
+		"negative overshoot":      func(n *limit.Params) { n.Overshoot, n.Grace = -1, time.Second },
+		"half a microsecond":      func(n *limit.Params) { n.Overshoot, n.Grace = 1, 500 },
 	} {
-		n := l.Numbers()
+		n := l.Params()
 		change(&n)
 		if got, err := n.Limit(); err == nil {
 			t.Errorf("%s: %+v is taken for %+v", name, n, got.Config())
@@ -53,10 +53,10 @@ func TestWrongNumbers(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 20000 {
 		random := func() int64 { return int64(r.Uint64() >> r.IntN(64)) }
-		n := limit.Numbers{Algorithm: limit.Algorithm(r.IntN(9)), Permits: random(), Number: random()}
+		n := limit.Params{Algorithm: limit.Algorithm(r.IntN(9)), Permits: random(), WindowOrRate: random()}
 		n.Burst = n.Permits
-		if got, err := n.Limit(); err == nil && got.Numbers() != n {
-			t.Fatalf("%+v became %+v", n, got.Numbers())
+		if got, err := n.Limit(); err == nil && got.Params() != n {
+			t.Fatalf("%+v became %+v", n, got.Params())
 		}
 	}
 }

@@ -70,10 +70,10 @@ func (l *Limit) FullAt(now int64, s *State) int64 {
 // Releases reports whether [Limit.Release] can give anything back.
 func (l *Limit) Releases() bool { return l.algorithm != Off && l.algorithm != SlidingLog }
 
-// Once returns a limit of one request per window of l, or for token and leaky in the time in
+// OncePerWindow returns a limit of one request per window of l, or for token and leaky in the time in
 // which an empty bucket is filled. For token and leaky all results have the same [Kind], so the
 // key's state survives a change of the limit.
-func (l *Limit) Once() Limit {
+func (l *Limit) OncePerWindow() Limit {
 	if l.rate > 0 {
 		return newRated(Token, 1, max(1, l.rate/max(1, l.burst)))
 	}

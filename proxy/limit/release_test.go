@@ -7,7 +7,7 @@ import (
 	"weir/proxy/limit/limittest"
 )
 
-// Of one window, or of the time in which a bucket is filled, Once admits one request.
+// Of one window, or of the time in which a bucket is filled, OncePerWindow admits one request.
 func TestOnce(t *testing.T) {
 	for _, test := range []struct {
 		of   limit.Config
@@ -26,7 +26,7 @@ func TestOnce(t *testing.T) {
 		{limit.Config{Algorithm: limit.Token, Capacity: 5, FillRate: 0.000001},
 			limit.Config{Algorithm: limit.Token, Capacity: 1, FillRate: 0.000001}},
 	} {
-		once := limittest.Must(test.of).Once()
+		once := limittest.Must(test.of).OncePerWindow()
 		if got := once.Config(); got != test.want {
 			t.Errorf("%+v: %+v, want %+v", test.of, got, test.want)
 		}

@@ -16,22 +16,22 @@ type State struct {
 	a   int64  // fixed: count; sliding: count of this window; token, gcra, leaky: parts ahead; sliding_log: count
 	// sliding: count of the previous window; gcra: the limit; token: instant from which at most the capacity is owed, or 0
 	b    int64
-	rest Rest
+	rest Extra
 }
 
-// A Rest is the part of a State that only some limits use: the log of [SlidingLog], and when
+// An Extra is the part of a State that only some limits use: the log of [SlidingLog], and when
 // a soft limit was exceeded. The zero value is empty.
-type Rest struct {
+type Extra struct {
 	log   *Log
 	began int64 // when overshoot began to be used; 0: it may be used
 	under int64 // instant from which the key is within its limit, as of when it was last exceeded
 }
 
-// Rest returns the part that [State.Put] leaves out.
-func (s *State) Rest() Rest { return s.rest }
+// Extra returns the part that [State.Put] leaves out.
+func (s *State) Extra() Extra { return s.rest }
 
-// SetRest puts back what [State.Rest] returned.
-func (s *State) SetRest(r Rest) { s.rest = r }
+// SetExtra puts back what [State.Extra] returned.
+func (s *State) SetExtra(r Extra) { s.rest = r }
 
 // Clone returns a copy that shares nothing with s.
 func (s *State) Clone() State {
@@ -66,12 +66,12 @@ func (s *State) back(now int64) State {
 	return b
 }
 
-// StateBytes is the encoded length of a State without its Rest.
+// StateBytes is the encoded length of a State without its Extra.
 const StateBytes = 32
 
-// Put writes s to b without its Rest, for stores that keep states as bytes: four
+// Put writes s to b without its Extra, for stores that keep states as bytes: four
 // little-endian 64-bit numbers in the order of the fields. The first holds the
-// [Algorithm] in its highest byte, and [Limit.Number] below it.
+// [Algorithm] in its highest byte, and [Limit.WindowOrRate] below it.
 func (s *State) Put(b *[StateBytes]byte) {
 	binary.LittleEndian.PutUint64(b[0:], s.tag)
 	binary.LittleEndian.PutUint64(b[8:], uint64(s.at))
@@ -85,12 +85,12 @@ func (s *State) Read(b *[StateBytes]byte) {
 	s.at = int64(binary.LittleEndian.Uint64(b[8:]))
 	s.a = int64(binary.LittleEndian.Uint64(b[16:]))
 	s.b = int64(binary.LittleEndian.Uint64(b[24:]))
-	s.rest = Rest{}
+	s.rest = Extra{}
 }
 
-// Is reports whether [State.Put] would write b. Every call that changes a State changes
+// EqualBytes reports whether [State.Put] would write b. Every call that changes a State changes
 // those bytes, too.
-func (s *State) Is(b *[StateBytes]byte) bool {
+func (s *State) EqualBytes(b *[StateBytes]byte) bool {
 	return s.tag == binary.LittleEndian.Uint64(b[0:]) &&
 		uint64(s.at) == binary.LittleEndian.Uint64(b[8:]) &&
 		uint64(s.a) == binary.LittleEndian.Uint64(b[16:]) &&
@@ -119,7 +119,7 @@ func (s *State) Append(dst []byte) []byte {
 	var b [StateBytes]byte
 	s.Put(&b)
 	dst = append(dst, b[:]...)
-	if s.rest == (Rest{}) && tagAlgorithm(s.tag) != SlidingLog {
+	if s.rest == (Extra{}) && tagAlgorithm(s.tag) != SlidingLog {
 		return dst
 	}
 	dst = binary.LittleEndian.AppendUint64(dst, uint64(s.rest.began))

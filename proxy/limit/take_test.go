@@ -199,7 +199,7 @@ func TestRetryAfterHoldsAcrossALimitChange(t *testing.T) {
 
 func TestLimitOfZeroRefusesEverything(t *testing.T) {
 	for _, a := range []limit.Algorithm{limit.Fixed, limit.Sliding} {
-		l := testkit.Must(limit.Numbers{Algorithm: a, Number: sec.Microseconds()}.Limit())(t)
+		l := testkit.Must(limit.Params{Algorithm: a, WindowOrRate: sec.Microseconds()}.Limit())(t)
 		var s limit.State
 		granted, d := l.Take(limittest.Epoch, &s, 1, 1)
 		if want := (limit.Decision{RetryAfter: limit.Never}); granted != 0 || d != want {

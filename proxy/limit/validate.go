@@ -80,9 +80,9 @@ func Fields() (names []string) {
 	return names
 }
 
-// Stray returns the names of the numbers that are set although the algorithm does not use
+// UnusedFields returns the names of the numbers that are set although the algorithm does not use
 // them.
-func (c Config) Stray() (names []string) {
+func (c Config) UnusedFields() (names []string) {
 	for _, n := range c.numbers() {
 		if n.value != 0 && !slices.Contains(c.Algorithm.Fields(), n.name) {
 			names = append(names, n.name)

@@ -8,16 +8,16 @@ import "time"
 // must not be called on loops. The error means that the store is unavailable or does not
 // answer in time, and that it is unknown whether the call has taken effect.
 type Store interface {
-	// NewLane returns a lane; post calls a function on its goroutine. Use lane.On for a loop: it
+	// NewLane returns a lane; post calls a function on its goroutine. Use lane.ForLoop for a loop: it
 	// also keeps the deadlines of asks.
 	NewLane(post func(func(now time.Time))) Lane
 	// Name returns the kind of store for health and metrics.
 	Name() string
 	// Mode returns how asks are currently answered: Exact, or the failure mode.
 	Mode() Mode
-	// Forgetful makes all lanes forget their remembered refusals. It is called after
+	// ForgetRefusals makes all lanes forget their remembered refusals. It is called after
 	// every change of rules or limits.
-	Forgetful()
+	ForgetRefusals()
 	// Epoch returns a number that changes whenever remembered refusals are forgotten, for whatever
 	// reason.
 	Epoch() uint64
@@ -49,11 +49,11 @@ type Store interface {
 // Documents are small values under names such as ratelimiter:config.
 type Documents interface {
 	// Read returns the named document. One that was never written has version 0 and no
-	// body; one that something other than a proxy has written has version Foreign. The
+	// body; one that something other than a proxy has written has version ForeignVersion. The
 	// caller must not modify the body.
 	Read(name string) (Document, error)
 	// CompareAndSet writes body, which must be JSON, as the named document if its version
-	// is still version: 0 for one never written, Foreign for one that something other
+	// is still version: 0 for one never written, ForeignVersion for one that something other
 	// than a proxy has written. It returns the document as it is afterwards, and whether
 	// it was written. The error may be a [SizeError].
 	CompareAndSet(name string, version int64, body []byte) (Document, bool, error)

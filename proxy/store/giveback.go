@@ -22,14 +22,14 @@ func GivesBack(counters []Counter) bool {
 // and mode are At and Mode of the answer that admitted it; r is borrowed. Each key may be
 // refunded one request per window, on all proxies together. Otherwise it could have as many
 // requests as its limit admits waiting for a target again and again. That is a separate limit,
-// [limit.Limit.Once], which the store keeps like others; a lane remembers its refusals. While the
+// [limit.Limit.OncePerWindow], which the store keeps like others; a lane remembers its refusals. While the
 // store is unavailable, a request that it has charged stays charged.
 func GiveBack(now time.Time, lane Lane, r *Release, mode Mode) {
 	c, at := &r.Counter, r.Instant
 	if at == 0 || !c.Limit.Releases() || c.Limit.Algorithm() == limit.Leaky {
 		return
 	}
-	kept, once := *c.Limit, c.Limit.Once()
+	kept, once := *c.Limit, c.Limit.OncePerWindow()
 	charged := Counter{Rule: c.Rule, Key: bytes.Clone(c.Key), Limit: &kept, Cost: c.Cost}
 	ask := Ask{Counters: []Counter{{Rule: c.Rule + givenBack, Key: charged.Key, Limit: &once, Cost: 1}}, N: 1}
 	done := func(now time.Time, ans *Answer) {

@@ -26,11 +26,11 @@ type Counter struct {
 // ExactMax bounds the numbers that a float64 represents exactly.
 const ExactMax = 1 << 53
 
-// Numbers returns the numbers of a counter for the functions inside databases that repeat the
+// Params returns the numbers of a counter for the functions inside databases that repeat the
 // arithmetic of package limit: algorithm, burst, number, cost, the limit of gcra, reserve, the longest
 // delay of leaky, overshoot, and grace; times are in µs. A cost or reserve that is never admitted is
 // replaced by one that a float64 can represent.
-func (c *Counter) Numbers() [9]int64 {
+func (c *Counter) Params() [9]int64 {
 	l := c.Limit
 	overshoot, grace := l.Overshoot()
 	most := l.Burst() + overshoot
@@ -40,7 +40,7 @@ func (c *Counter) Numbers() [9]int64 {
 		}
 		return permits
 	}
-	n := [...]int64{int64(l.Algorithm()), l.Burst(), l.Number(), held(c.Cost), 0, held(c.Reserve), 0, overshoot,
+	n := [...]int64{int64(l.Algorithm()), l.Burst(), l.WindowOrRate(), held(c.Cost), 0, held(c.Reserve), 0, overshoot,
 		grace.Microseconds()}
 	switch l.Algorithm() {
 	case limit.GCRA:
@@ -62,9 +62,9 @@ func (c *Counter) Ask(n int64) limit.Ask {
 type Ask struct {
 	Counters []Counter
 	N        int
-	// Traced asks for the states that the answer was computed from. Such an ask is not
+	// WantsPrior asks for the states that the answer was computed from. Such an ask is not
 	// answered from memory.
-	Traced bool
+	WantsPrior bool
 }
 
 // An Answer says how many of an ask's requests are admitted, and the decisions. A store
@@ -85,14 +85,14 @@ type Answer struct {
 	// At is when the store decided, by its clock, in µs since the epoch; the first of
 	// several instants. It is 0 if the store did not decide or all counters are off.
 	At int64
-	// Traces holds for each counter of a Traced ask what its decision was computed from.
+	// Prior holds for each counter of an ask that WantsPrior what its decision was computed from.
 	// It is empty if no store has decided.
-	Traces []Trace
+	Prior []PriorState
 }
 
-// A Trace is the state in which a store found the key of a counter. It allows computing
+// A PriorState is the state in which a store found the key of a counter. It allows computing
 // the decision about each of several requests elsewhere.
-type Trace struct {
+type PriorState struct {
 	At     int64       // time of the decision by the store's clock, in µs since the epoch; 0 if the limit is off
 	Before limit.State // shares nothing with the store
 }
@@ -162,8 +162,8 @@ type Document struct {
 	Version int64 // 1 when first written, one more with each change
 }
 
-// Foreign is the version of a document that something other than a proxy has written.
-const Foreign = -1
+// ForeignVersion is the version of a document that something other than a proxy has written.
+const ForeignVersion = -1
 
 // DocumentBytesMax is the size of the largest body that a store keeps.
 const DocumentBytesMax = 4 << 20

@@ -290,7 +290,7 @@ func newLoopServer(f *Server, l *loop.Loop, connsPerTarget int) *loopServer {
 	s.line.Among(f.lines, l.Index())
 	f.connsPerTarget += connsPerTarget
 	s.publish()
-	s.lane = lane.On(f.cfg.Store, l)
+	s.lane = lane.ForLoop(f.cfg.Store, l)
 	s.tally = f.Tally.NewShard(s.lane.Ask)
 	s.env = session.Env{Settings: &f.cfg.Session, Env: exchange.Env{Policy: f.cfg.Policy, Pages: f.cfg.Pages, Ask: s.ask,
 		Sheds: s.sheds != nil, Overloaded: f.memory.Refuses, Refused: s.refused, Random: s.refusals.Random()}}

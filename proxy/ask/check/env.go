@@ -97,7 +97,7 @@ type Env struct {
 	Close cycle.Close
 
 	head     http1.Head
-	question asks.Question
+	question asks.Batch
 	answer   store.Answer
 	pending  []*pending // for reuse
 	limited  []*limited // for reuse

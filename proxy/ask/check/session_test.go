@@ -28,7 +28,7 @@ func TestPartsKept(t *testing.T) {
 	env := &Env{
 		Access: &Access{Open: true}, Mode: func() store.Mode { return store.Exact }, Count: func(API, int) {},
 		Ask: func(_ time.Time, _ *store.Ask, ans *store.Answer, _ store.Done) bool {
-			*ans = store.Answer{Granted: 1, Traces: make([]store.Trace, 1)}
+			*ans = store.Answer{Granted: 1, Prior: make([]store.PriorState, 1)}
 			return true
 		},
 	}
@@ -42,7 +42,7 @@ func TestPartsKept(t *testing.T) {
 		for range test.asks {
 			groups = append(groups, &store.Group{N: 1, Counters: []store.Counter{{Rule: "r", Limit: &l, Cost: 1}}})
 		}
-		body := asks.AppendQuestion(nil, nil, groups)
+		body := asks.AppendBatch(nil, nil, groups)
 		for range 2 {
 			s.HandleData(now, fmt.Appendf(nil, "POST /v1/decide HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s",
 				len(body), body))
@@ -66,8 +66,8 @@ func TestAnswerIsBounded(t *testing.T) {
 	env := &Env{
 		Access: &Access{Open: true}, Mode: func() store.Mode { return store.Exact }, Count: func(API, int) {},
 		Ask: func(_ time.Time, _ *store.Ask, ans *store.Answer, _ store.Done) bool {
-			if *ans = (store.Answer{Granted: 1, Traces: make([]store.Trace, 1)}); n < 40 {
-				ans.Traces[0].Before = full
+			if *ans = (store.Answer{Granted: 1, Prior: make([]store.PriorState, 1)}); n < 40 {
+				ans.Prior[0].Before = full
 			}
 			n++
 			return true
@@ -77,7 +77,7 @@ func TestAnswerIsBounded(t *testing.T) {
 	for range 41 {
 		groups = append(groups, &store.Group{N: 1, Counters: []store.Counter{{Rule: "r", Limit: log, Cost: 1}}})
 	}
-	body := asks.AppendQuestion(nil, nil, groups)
+	body := asks.AppendBatch(nil, nil, groups)
 	New(time.Unix(1e9, 0), env, netip.Addr{}, false).HandleData(time.Unix(1e9, 0),
 		fmt.Appendf(nil, "POST /v1/decide HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(body), body))
 	_, answer, _ := bytes.Cut(env.Out, []byte("\r\n\r\n"))

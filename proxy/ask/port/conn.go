@@ -27,7 +27,7 @@ type side struct {
 }
 
 func newSide(p *Port, l *loop.Loop) *side {
-	r := &side{port: p, loop: l, lane: lane.On(p.cfg.Store, l), refusals: report.NewMemory[report.Refused](0)}
+	r := &side{port: p, loop: l, lane: lane.ForLoop(p.cfg.Store, l), refusals: report.NewMemory[report.Refused](0)}
 	r.dueAlarm = l.NewAlarm(r.expireEdits)
 	r.env = check.Env{
 		RateLimit: &check.RateLimit{Settings: p.cfg.RateLimit, Counts: &p.series.Counts, Domains: p.cfg.Limits.Domains,

@@ -46,7 +46,7 @@ func startWith(t *testing.T, cfg Config) *Port {
 func question(t *testing.T, n int) string {
 	l := testkit.Must(limit.NewFixed(5, 100*365*24*time.Hour))(t)
 	g := &store.Group{N: n, Counters: []store.Counter{{Rule: "r", Limit: &l, Cost: 1}}}
-	return string(asks.AppendQuestion(nil, nil, []*store.Group{g}))
+	return string(asks.AppendBatch(nil, nil, []*store.Group{g}))
 }
 
 // request is one with a token and a body.

@@ -244,7 +244,7 @@ func (a *Adaptive) conclude(now time.Time, u *update) {
 	var v rails.Verdict
 	err := u.err
 	if err == nil {
-		v, err = a.cfg.Settings.Judge(u.snapshot.Timestamp, rails.Position{Config: u.inForce.Policy.Limit.Config(),
+		v, err = a.cfg.Settings.Judge(u.snapshot.Timestamp, rails.Current{Config: u.inForce.Policy.Limit.Config(),
 			Switched: a.switched}, u.recommendation.Config)
 	}
 	_, invalid := errors.AsType[strict.Faults](err)
@@ -335,7 +335,7 @@ func (a *Adaptive) warnCap(v *rails.Verdict) {
 			unit = " at once"
 		}
 		a.cfg.Log.Warn("AI provided out-of-range value, using cap "+number.Decimal(v.Cap)+unit, "recommended",
-			rails.Number(v.Asked)+"/s")
+			rails.FormatRate(v.Asked)+"/s")
 	}
 	a.warnedCap = v.Cap
 }

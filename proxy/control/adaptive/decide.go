@@ -66,7 +66,7 @@ func decide(s situation, v *rails.Verdict) (Result, string) {
 // describe formats an update for the log.
 func describe(v *rails.Verdict, reason string) string {
 	algorithm, numbers, _ := strings.Cut(v.Config.String(), ", ")
-	text := fmt.Sprintf("%s, limit from %s/s to %s/s", algorithm, rails.Number(v.From), rails.Number(v.To))
+	text := fmt.Sprintf("%s, limit from %s/s to %s/s", algorithm, rails.FormatRate(v.From), rails.FormatRate(v.To))
 	if numbers != "" {
 		text += ", " + numbers
 	}

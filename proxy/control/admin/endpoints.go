@@ -104,12 +104,12 @@ func (l *Limits) post(w http.ResponseWriter, r *http.Request) (any, error) {
 
 // unused lists the numbers of a configuration that its algorithm does not use.
 func unused(c limit.Config) string {
-	stray := c.Stray()
+	stray := c.UnusedFields()
 	if stray == nil {
 		return ""
 	}
 	return fmt.Sprintf("without effect until the algorithm is switched: %s; algorithm %v uses %s",
-		strings.Join(stray, ", "), c.Algorithm, c.Algorithm.Uses())
+		strings.Join(stray, ", "), c.Algorithm, c.Algorithm.FieldsText())
 }
 
 // ignored are the unknown fields of a request, without those that the advisor's answers have.

@@ -19,8 +19,8 @@ type Rails struct {
 	Dwell    time.Duration // the shortest time between two switches of the algorithm
 }
 
-// A Position is the starting point of a recommendation.
-type Position struct {
+// A Current is the limit in force, from which a recommendation is judged.
+type Current struct {
 	Config   limit.Config // configuration in force; valid
 	Switched time.Time    // when its algorithm was put in force; zero: long ago
 }
@@ -64,9 +64,9 @@ func (v *Verdict) String() string {
 	for _, r := range v.Crossed {
 		switch r {
 		case Bounds:
-			words = append(words, fmt.Sprintf("%s/s is out of range", Number(v.Asked)))
+			words = append(words, fmt.Sprintf("%s/s is out of range", FormatRate(v.Asked)))
 		case Step:
-			words = append(words, "too large a step from "+Number(v.From)+"/s")
+			words = append(words, "too large a step from "+FormatRate(v.From)+"/s")
 		case Dwell:
 			words = append(words, fmt.Sprintf("too soon for another algorithm than %v", v.Config.Algorithm))
 		case Burst:
@@ -76,8 +76,8 @@ func (v *Verdict) String() string {
 	return strings.Join(words, "; ")
 }
 
-// Number formats a rate with at most two decimals.
-func Number(rate float64) string {
+// FormatRate formats a rate with at most two decimals.
+func FormatRate(rate float64) string {
 	if rate >= 10 {
 		return number.Decimal(math.Round(rate*10) / 10)
 	}
@@ -94,7 +94,7 @@ var (
 // Judge decides about a recommendation at now, by the clock of at.Switched. Computed numbers are
 // rounded to what can be represented exactly. The error is a [strict.Faults] if the
 // recommendation is not a valid limit. If there is an error, nothing is put in force.
-func (r Rails) Judge(now time.Time, at Position, wanted limit.Config) (Verdict, error) {
+func (r Rails) Judge(now time.Time, at Current, wanted limit.Config) (Verdict, error) {
 	lim, err := limit.New(wanted.Rounded())
 	if err != nil {
 		return Verdict{}, err

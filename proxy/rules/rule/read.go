@@ -115,7 +115,8 @@ func (j *judge) limit(n *strict.Node, path string, c limit.Config) limit.Limit {
 	}
 	for _, name := range limit.Fields() {
 		if given(n, name) && !slices.Contains(c.Algorithm.Fields(), name) {
-			j.Note(strict.Member(path, name), "has no effect with algorithm %v, which uses %s", c.Algorithm, c.Algorithm.Uses())
+			j.Note(strict.Member(path, name), "has no effect with algorithm %v, which uses %s",
+				c.Algorithm, c.Algorithm.FieldsText())
 		}
 	}
 	return l

@@ -28,9 +28,9 @@ func AppendHead(dst []byte, mode store.Mode, asks int) []byte {
 func AppendAnswer(dst []byte, ans *store.Answer) []byte {
 	dst = append(dst, byte(ans.Mode))
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(ans.Granted))
-	dst = append(dst, byte(len(ans.Traces)))
-	for i := range ans.Traces {
-		t := &ans.Traces[i]
+	dst = append(dst, byte(len(ans.Prior)))
+	for i := range ans.Prior {
+		t := &ans.Prior[i]
 		dst = binary.LittleEndian.AppendUint64(dst, uint64(t.At))
 		at := len(dst)
 		dst = t.Before.Append(binary.LittleEndian.AppendUint32(dst, 0))

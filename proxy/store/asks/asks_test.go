@@ -77,11 +77,11 @@ func same(a, b []store.Counter) bool {
 // What is asked arrives, and what is answered comes back as a store has decided it.
 func TestRoundTrip(t *testing.T) {
 	table := testkit.Must(simredis.New(simredis.Config{}))(t)
-	var q asks.Question
+	var q asks.Batch
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		releases, groups := batch(r)
-		if err := q.Parse(asks.AppendQuestion(nil, releases, groups)); err != nil {
+		if err := q.Parse(asks.AppendBatch(nil, releases, groups)); err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
 		if len(q.Asks) != len(groups) || len(q.Releases) != len(releases) {
@@ -96,7 +96,7 @@ func TestRoundTrip(t *testing.T) {
 		answer := asks.AppendHead(nil, store.Local, len(q.Asks))
 		var want []store.Answer
 		for i, ask := range q.Asks {
-			if ask.N != groups[i].N || !ask.Traced || !same(ask.Counters, limited(groups[i].Counters)) {
+			if ask.N != groups[i].N || !ask.WantsPrior || !same(ask.Counters, limited(groups[i].Counters)) {
 				t.Fatalf("seed %d: %+v arrives as %+v", seed, groups[i], ask)
 			}
 			var ans store.Answer
@@ -147,7 +147,7 @@ func compare(t *testing.T, g *store.Group, want *store.Answer) {
 func one() (question []byte, groups []*store.Group) {
 	g := &store.Group{N: 2, Counters: []store.Counter{{Rule: "r", Key: []byte("k"), Cost: 1,
 		Limit: limittest.Must(limit.Config{Algorithm: limit.Fixed, Limit: 5, Window: 60})}}}
-	return asks.AppendQuestion(nil, nil, []*store.Group{g}), []*store.Group{g}
+	return asks.AppendBatch(nil, nil, []*store.Group{g}), []*store.Group{g}
 }
 
 // A question that is not well-formed is refused with the offset of what is wrong.
@@ -182,14 +182,14 @@ func TestFaults(t *testing.T) {
 		"the same key twice": {two, 10 + len(whole) - 10, "another counter"},
 		"more releases":      {with(1, 1), 14, ""},
 	} {
-		var q asks.Question
+		var q asks.Batch
 		err := q.Parse(test.question)
 		fault, ok := errors.AsType[*asks.Fault](err)
 		if !ok || fault.Offset != test.offset && test.problem != "" || !strings.Contains(fault.Problem, test.problem) {
 			t.Errorf("%s: %v, want byte %d: … %s …", name, err, test.offset, test.problem)
 		}
 	}
-	var q asks.Question
+	var q asks.Batch
 	if err := q.Parse(with(0, 2)); !errors.Is(err, asks.VersionError(2)) {
 		t.Errorf("another version: %v", err)
 	}
@@ -199,7 +199,7 @@ func TestFaults(t *testing.T) {
 func TestWrongAnswers(t *testing.T) {
 	_, groups := one()
 	whole := asks.AppendHead(nil, store.Exact, 1)
-	whole = asks.AppendAnswer(whole, &store.Answer{Granted: 2, Traces: []store.Trace{{At: 1}}})
+	whole = asks.AppendAnswer(whole, &store.Answer{Granted: 2, Prior: []store.PriorState{{At: 1}}})
 	if _, err := asks.ParseAnswer(whole, groups); err != nil {
 		t.Fatal(err)
 	}
@@ -231,10 +231,10 @@ func TestWrongAnswers(t *testing.T) {
 func FuzzQuestion(f *testing.F) {
 	for seed := range uint64(20) {
 		releases, groups := batch(rand.New(rand.NewPCG(seed, 1)))
-		f.Add(asks.AppendQuestion(nil, releases, groups))
+		f.Add(asks.AppendBatch(nil, releases, groups))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		var q asks.Question
+		var q asks.Batch
 		if q.Parse(b) != nil {
 			return
 		}
@@ -242,7 +242,7 @@ func FuzzQuestion(f *testing.F) {
 		for _, ask := range q.Asks {
 			groups = append(groups, &store.Group{Counters: ask.Counters, N: ask.N})
 		}
-		if again := asks.AppendQuestion(nil, q.Releases, groups); !bytes.Equal(again, b) {
+		if again := asks.AppendBatch(nil, q.Releases, groups); !bytes.Equal(again, b) {
 			t.Errorf("%x is written as %x", b, again)
 		}
 	})
@@ -250,7 +250,7 @@ func FuzzQuestion(f *testing.F) {
 
 func FuzzAnswer(f *testing.F) {
 	f.Add(asks.AppendAnswer(asks.AppendHead(nil, store.Exact, 1),
-		&store.Answer{Granted: 2, Traces: []store.Trace{{At: 1}}}))
+		&store.Answer{Granted: 2, Prior: []store.PriorState{{At: 1}}}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		_, groups := one()
 		if _, err := asks.ParseAnswer(b, groups); err == nil && groups[0].Granted > 2 {
@@ -262,8 +262,8 @@ func FuzzAnswer(f *testing.F) {
 // Reading a question and writing its answer costs no memory but for the rules' names.
 func TestAllocations(t *testing.T) {
 	question, _ := one()
-	var q asks.Question
-	ans := store.Answer{Granted: 2, Traces: []store.Trace{{At: 1}}}
+	var q asks.Batch
+	ans := store.Answer{Granted: 2, Prior: []store.PriorState{{At: 1}}}
 	var out []byte
 	if n := testing.AllocsPerRun(100, func() {
 		if err := q.Parse(question); err != nil {
@@ -278,12 +278,12 @@ func TestAllocations(t *testing.T) {
 func Example() {
 	l, _ := limit.NewFixed(5, time.Minute)
 	g := &store.Group{N: 7, Counters: []store.Counter{{Rule: "global", Limit: &l, Cost: 1}}}
-	question := asks.AppendQuestion(nil, nil, []*store.Group{g})
+	question := asks.AppendBatch(nil, nil, []*store.Group{g})
 
-	var q asks.Question // at the master
+	var q asks.Batch // at the master
 	fmt.Println(q.Parse(question), q.Asks[0].N, q.Asks[0].Counters[0].Rule)
 	answer := asks.AppendHead(nil, store.Exact, 1)
-	answer = asks.AppendAnswer(answer, &store.Answer{Granted: 5, Traces: []store.Trace{{At: 1}}})
+	answer = asks.AppendAnswer(answer, &store.Answer{Granted: 5, Prior: []store.PriorState{{At: 1}}})
 
 	mode, err := asks.ParseAnswer(answer, []*store.Group{g})
 	fmt.Println(mode, err, g.Granted, binary.Size(answer))

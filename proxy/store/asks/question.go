@@ -47,8 +47,8 @@ func (v VersionError) Error() string {
 	return fmt.Sprintf("the message has version %d, and this program speaks version %d", byte(v), Version)
 }
 
-// AppendQuestion appends a batch.
-func AppendQuestion(dst []byte, releases []store.Release, groups []*store.Group) []byte {
+// AppendBatch appends a batch.
+func AppendBatch(dst []byte, releases []store.Release, groups []*store.Group) []byte {
 	dst = append(dst, Version)
 	dst = binary.LittleEndian.AppendUint16(dst, uint16(len(releases)))
 	for i := range releases {
@@ -75,19 +75,19 @@ func appendCounter(dst []byte, c *store.Counter) []byte {
 	dst = append(dst, c.Rule...)
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(c.Key)))
 	dst = append(dst, c.Key...)
-	n := c.Limit.Numbers()
+	n := c.Limit.Params()
 	dst = append(dst, byte(n.Algorithm))
-	for _, number := range [...]int64{n.Permits, n.Burst, n.Number, n.Overshoot, n.Grace.Microseconds(), c.Cost,
+	for _, number := range [...]int64{n.Permits, n.Burst, n.WindowOrRate, n.Overshoot, n.Grace.Microseconds(), c.Cost,
 		c.Reserve, c.MaxDelay.Microseconds()} {
 		dst = binary.LittleEndian.AppendUint64(dst, uint64(number))
 	}
 	return dst
 }
 
-// A Question is a parsed batch. It is reused.
+// A Batch is a batch as it was parsed. It is reused.
 //
 // Owned by its loop.
-type Question struct {
+type Batch struct {
 	Releases []store.Release
 	Asks     []store.Ask // Traced
 
@@ -96,9 +96,9 @@ type Question struct {
 	ends     []int // of the counters of each ask
 }
 
-// Parse parses the text of AppendQuestion. Keys are borrowed from b. The error is a *Fault or a
+// Parse parses the text of AppendBatch. Keys are borrowed from b. The error is a *Fault or a
 // VersionError.
-func (q *Question) Parse(b []byte) error {
+func (q *Batch) Parse(b []byte) error {
 	q.Releases, q.Asks, q.counters, q.limits, q.ends = q.Releases[:0], q.Asks[:0], q.counters[:0], q.limits[:0], q.ends[:0]
 	r := reader{b: b}
 	if v := r.u8(); r.fault == nil && v != Version {
@@ -126,7 +126,7 @@ func (q *Question) Parse(b []byte) error {
 	return nil
 }
 
-func (q *Question) ask(r *reader) {
+func (q *Batch) ask(r *reader) {
 	at := r.at
 	n := r.u32()
 	if n < 1 || n > NMax {
@@ -152,15 +152,15 @@ func (q *Question) ask(r *reader) {
 			}
 		}
 	}
-	q.Asks = append(q.Asks, store.Ask{N: n, Traced: true})
+	q.Asks = append(q.Asks, store.Ask{N: n, WantsPrior: true})
 	q.ends = append(q.ends, len(q.counters))
 }
 
-func (q *Question) counter(r *reader) {
+func (q *Batch) counter(r *reader) {
 	c := store.Counter{Rule: string(r.bytes(r.u16())), Key: r.bytes(r.u32())}
 	at := r.at
-	n := limit.Numbers{Algorithm: limit.Algorithm(r.u8())}
-	n.Permits, n.Burst, n.Number, n.Overshoot = r.number(), r.number(), r.number(), r.number()
+	n := limit.Params{Algorithm: limit.Algorithm(r.u8())}
+	n.Permits, n.Burst, n.WindowOrRate, n.Overshoot = r.number(), r.number(), r.number(), r.number()
 	n.Grace = r.span()
 	c.Cost, c.Reserve = r.number(), r.number()
 	c.MaxDelay = r.span()
@@ -179,7 +179,7 @@ func (q *Question) counter(r *reader) {
 }
 
 // join makes asks and releases refer to counters and limits, whose memory no longer moves.
-func (q *Question) join() {
+func (q *Batch) join() {
 	for i := range q.counters {
 		q.counters[i].Limit = &q.limits[i]
 	}

@@ -19,9 +19,9 @@ type Courier interface {
 	End(now, sent time.Time)
 }
 
-// On returns a lane of s for a loop, with an alarm for deadlines, and a courier if the backend
+// ForLoop returns a lane of s for a loop, with an alarm for deadlines, and a courier if the backend
 // has couriers.
-func On(s store.Store, l *loop.Loop) store.Lane {
+func ForLoop(s store.Store, l *loop.Loop) store.Lane {
 	if s, ok := s.(interface{ on(l *loop.Loop) store.Lane }); ok {
 		return s.on(l)
 	}

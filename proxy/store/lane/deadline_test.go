@@ -168,7 +168,7 @@ func TestOn(t *testing.T) {
 			t.Error("the store knows a lane without its courier")
 		}
 	}
-	l := On(s, g.Loops()[0]).(*Lane)
+	l := ForLoop(s, g.Loops()[0]).(*Lane)
 	if len(s.lanes) != 1 || l.courier == nil || l.alarm == nil {
 		t.Errorf("%d lanes, courier %v, alarm %v", len(s.lanes), l.courier, l.alarm)
 	}

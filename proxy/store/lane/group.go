@@ -41,7 +41,7 @@ func appendID(dst []byte, counters []store.Counter) []byte {
 			continue
 		}
 		dst = store.AppendKey(dst, c.Rule, c.Key)
-		for _, n := range c.Numbers() {
+		for _, n := range c.Params() {
 			dst = binary.AppendUvarint(dst, uint64(n))
 		}
 	}
@@ -85,7 +85,7 @@ func (g *group) answer(n int, traced bool, ans *store.Answer) {
 	for i := range g.Counters {
 		c := &g.Counters[i]
 		if traced {
-			ans.Traces = append(ans.Traces, store.Trace{At: g.At[i], Before: g.now[i].Clone()})
+			ans.Prior = append(ans.Prior, store.PriorState{At: g.At[i], Before: g.now[i].Clone()})
 		}
 		_, d := c.Limit.Decide(g.At[i], &g.now[i], c.Ask(int64(granted)))
 		if granted < n {

@@ -44,7 +44,7 @@ type Lane struct {
 	groups  []*group // likewise
 }
 
-// NewLane returns a lane whose owner calls Expire when Next says; see On for loops. post calls a
+// NewLane returns a lane whose owner calls Expire when Next says; see ForLoop for loops. post calls a
 // function on the lane's goroutine. NewLane starts the helpers that send the lane's batches.
 func (s *Store) NewLane(post func(func(now time.Time))) store.Lane {
 	l := s.newLane(post)
@@ -111,7 +111,7 @@ func (l *Lane) Ask(now time.Time, ask *store.Ask, ans *store.Answer, done store.
 		return true
 	}
 	l.id = appendID(l.id[:0], ask.Counters)
-	if !ask.Traced && l.refusals.answer(now, s.epoch.Load(), l.id, ans) {
+	if !ask.WantsPrior && l.refusals.answer(now, s.epoch.Load(), l.id, ans) {
 		s.counts.remembered.Add(requests(ask.Counters, ask.N))
 		return true
 	}
@@ -129,7 +129,7 @@ func (l *Lane) Ask(now time.Time, ask *store.Ask, ans *store.Answer, done store.
 		b.byID[g.id] = g
 	}
 	g.N += ask.N
-	b.waiters = append(b.waiters, waiter{group: g, n: ask.N, traced: ask.Traced, deadline: now.Add(s.cfg.Timeout),
+	b.waiters = append(b.waiters, waiter{group: g, n: ask.N, traced: ask.WantsPrior, deadline: now.Add(s.cfg.Timeout),
 		done: done})
 	l.waiting++
 	l.start(now)
@@ -138,7 +138,7 @@ func (l *Lane) Ask(now time.Time, ask *store.Ask, ans *store.Answer, done store.
 }
 
 // Next returns the earliest deadline of an ask, when Expire must be called; zero: none waits.
-// Lanes made by On call Expire themselves.
+// Lanes made by ForLoop call Expire themselves.
 func (l *Lane) Next() time.Time {
 	var first time.Time
 	for _, b := range l.unprocessed {
@@ -212,7 +212,7 @@ func (l *Lane) giveUp(now time.Time, b *batch) {
 		w.unsent = true
 		w.group.N -= w.n
 	}
-	l.without(now, &store.Ask{Counters: w.group.Counters, N: w.n, Traced: w.traced}, &l.answer)
+	l.without(now, &store.Ask{Counters: w.group.Counters, N: w.n, WantsPrior: w.traced}, &l.answer)
 	w.done(now, &l.answer)
 }
 

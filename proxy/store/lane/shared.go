@@ -12,7 +12,7 @@ import (
 // After an error the key may have been forgotten, while other proxies remember refusals;
 // then Forget can be called again.
 func (s *Store) Forget(rule string, key []byte) (bool, error) {
-	defer s.Forgetful()
+	defer s.ForgetRefusals()
 	return exchange(s, "forget a key of rule "+rule,
 		func(ctx context.Context) (bool, error) { return s.backend.Forget(ctx, rule, key) })
 }
@@ -27,7 +27,7 @@ func (s *Store) Add(rule string, key []byte, n int64) (bool, error) {
 	if n == 0 {
 		return false, nil
 	}
-	defer s.Forgetful()
+	defer s.ForgetRefusals()
 	return exchange(s, "give to a key of rule "+rule,
 		func(ctx context.Context) (bool, error) { return s.backend.Add(ctx, rule, key, n) })
 }

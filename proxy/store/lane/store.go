@@ -111,11 +111,11 @@ func (s *Store) Mode() store.Mode {
 	return store.Exact
 }
 
-// Forgetful makes all lanes forget their refusals. It is called after every change of rules or
+// ForgetRefusals makes all lanes forget their refusals. It is called after every change of rules or
 // limits.
-func (s *Store) Forgetful() { s.epoch.Add(1) }
+func (s *Store) ForgetRefusals() { s.epoch.Add(1) }
 
-// Epoch returns a number that changes with each Forgetful, and after edits and outages.
+// Epoch returns a number that changes with each ForgetRefusals, and after edits and outages.
 func (s *Store) Epoch() uint64 { return s.epoch.Load() }
 
 // without answers an ask by the failure mode. Only mode Local gives decisions.
@@ -227,7 +227,7 @@ func (s *Store) reportMisconfigured(now time.Time, fault error) {
 
 // notifyLanes notifies every lane that the mode has changed.
 func (s *Store) notifyLanes() {
-	s.Forgetful()
+	s.ForgetRefusals()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, l := range s.lanes {

@@ -106,7 +106,7 @@ func (s *Store) keepCounting(edits string) {
 		count, err := exchange(s, "read the count of edits", s.backend.Edits)
 		if err == nil && count != edits {
 			edits = count
-			s.Forgetful()
+			s.ForgetRefusals()
 		}
 	})
 }

@@ -244,11 +244,11 @@ func (st *stage) ask(name string, after time.Duration, n int, counters ...store.
 	keep := func(_ time.Time, ans *store.Answer) {
 		kept := *ans
 		kept.Decisions = append([]limit.Decision(nil), ans.Decisions...)
-		kept.Traces = append([]store.Trace(nil), ans.Traces...)
+		kept.Prior = append([]store.PriorState(nil), ans.Prior...)
 		st.got, st.names = append(st.got, kept), append(st.names, name)
 	}
 	at := st.start.Add(after)
-	if st.lane.Ask(at, &store.Ask{N: n, Counters: counters, Traced: st.traced}, &ans, keep) {
+	if st.lane.Ask(at, &store.Ask{N: n, Counters: counters, WantsPrior: st.traced}, &ans, keep) {
 		keep(at, &ans)
 		return true
 	}

@@ -97,7 +97,7 @@ func TestMigrateInUse(t *testing.T) {
 	used("after")
 	close(stopping)
 	all.Wait()
-	permit, _ := limits[1].Parts()
+	permit, _ := limits[1].PermitParts()
 	for i, counted := range []string{"a", fmt.Sprintf("(a + %d) / %d", permit-1, permit)} {
 		kept := s.Do("weir", fmt.Sprintf("SELECT %s FROM weir.keys WHERE expires > 0 AND tag >> 56 = %d", counted,
 			limits[i].Algorithm()))

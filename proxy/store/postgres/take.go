@@ -138,7 +138,7 @@ func (t *take) place(r *row) int64 {
 // give adds a release. For gcra the limit takes the place of the burst: settle_1 needs the limit,
 // and the burst only affects what is free, which a release of gcra does not use.
 func (t *take) give(r *store.Release) {
-	n := r.Counter.Numbers()
+	n := r.Counter.Params()
 	t.gives = append(t.gives, t.place(t.next()), cmp.Or(n[4], n[1]), n[2], n[3], r.Instant, n[8])
 }
 
@@ -160,7 +160,7 @@ func (t *take) ask(g *store.Group) {
 
 // appendCounter appends the arguments of take_1 for a counter.
 func appendCounter(numbers []int64, place int64, c *store.Counter) []int64 {
-	n := c.Numbers()
+	n := c.Params()
 	return append(append(numbers, place), n[:]...)
 }
 
@@ -192,7 +192,7 @@ func (t *take) askSingle(g *store.Group) bool {
 	case c.Cost < 1 || c.Cost > l.Burst()/n || c.Reserve > l.Burst()-n*c.Cost: // not all of the requests might be admitted
 		return false
 	}
-	permit, gain := l.Parts()
+	permit, gain := l.PermitParts()
 	room, charge, b := (l.Burst()-c.Reserve)*permit, n*c.Cost*permit, int64(0)
 	if algorithm == limit.GCRA {
 		b = gain
@@ -200,7 +200,7 @@ func (t *take) askSingle(g *store.Group) bool {
 	r := t.next()
 	t.singles, t.singleNames = append(t.singles, g), append(t.singleNames, r.name)
 	t.singleNumbers = appendCounter(append(t.singleNumbers, 1, n), 1, c)
-	t.charges = append(t.charges, int64(algorithm)<<56|l.Number(), b, charge, gain,
+	t.charges = append(t.charges, int64(algorithm)<<56|l.WindowOrRate(), b, charge, gain,
 		room-charge, store.ExactMax/gain+1, (charge+gain-1)/gain, room-c.Cost*permit)
 	return true
 }

@@ -65,7 +65,7 @@ const (
 
 // appendArgs appends the arguments of a counter, each followed by a space.
 func appendArgs(dst []byte, c *store.Counter) []byte {
-	args, n := c.Numbers(), counterArgs
+	args, n := c.Params(), counterArgs
 	if [moreArgs]int64(args[counterArgs:]) != [moreArgs]int64{} {
 		args[0] += moreMark
 		n += moreArgs
@@ -99,7 +99,7 @@ func (t *counterText) cut(text string) (rest string) {
 // appendGive appends the arguments of a counter for give.lua, which explains slot: of several
 // places in a queue it is that of the first.
 func appendGive(args []string, l *limit.Limit, permits, slot int64) []string {
-	n := (&store.Counter{Limit: l}).Numbers()
+	n := (&store.Counter{Limit: l}).Params()
 	for _, arg := range [...]int64{n[0], n[1], n[2], n[4], permits, slot, n[8]} {
 		args = append(args, strconv.FormatInt(arg, 10))
 	}

@@ -40,7 +40,7 @@ func TestRefusalsAreRemembered(t *testing.T) {
 		{"a limit that was raised", 1, func() store.Answer { return l.ask(1, counter("k", fixed(11))) }},
 		{"the old limit", 0, func() store.Answer { return l.ask(1, counter("k", ten)) }},
 		{"a look", 1, func() store.Answer { look := counter("k", ten); look.Cost = 0; return l.ask(1, look) }},
-		{"after Forgetful", 0, func() store.Answer { c.Forgetful(); return l.ask(1, counter("k", ten)) }},
+		{"after Forgetful", 0, func() store.Answer { c.ForgetRefusals(); return l.ask(1, counter("k", ten)) }},
 		{"a cost that never fits", 0, func() store.Answer { big := counter("k", ten); big.Cost = 11; return l.ask(1, big) }},
 		{"the same", 0, func() store.Answer { big := counter("k", ten); big.Cost = 11; return l.ask(1, big) }},
 	} {

@@ -101,7 +101,7 @@ func sizeOfGroup(g *store.Group) (n, states int) {
 // askOne asks one master to decide.
 func (b *backend) askOne(ctx context.Context, at int, q *store.Batch) error {
 	m := b.masters[at]
-	res, answer, err := b.call(ctx, m.url+"/v1/decide", asks.ContentType, asks.AppendQuestion(nil, q.Releases, q.Groups))
+	res, answer, err := b.call(ctx, m.url+"/v1/decide", asks.ContentType, asks.AppendBatch(nil, q.Releases, q.Groups))
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		err = u.Err // what follows names the master
 	}

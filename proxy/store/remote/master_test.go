@@ -47,7 +47,7 @@ func asked(c net.Conn) error {
 
 // all is the answer that grants the one request of a group without counters that are limited.
 func all() string {
-	ans := store.Answer{Granted: 1, Traces: make([]store.Trace, 1)}
+	ans := store.Answer{Granted: 1, Prior: make([]store.PriorState, 1)}
 	return string(asks.AppendAnswer(asks.AppendHead(nil, store.Exact, 1), &ans))
 }
 

@@ -346,7 +346,7 @@ func TestMasterRestarts(t *testing.T) {
 	s := testkit.Must(New(cfg))(t)
 	defer s.Close()
 	g := testkit.Must(loop.Start(loop.Config{Loops: 1}))(t)
-	l := lane.On(s, g.Loops()[0])
+	l := lane.ForLoop(s, g.Loops()[0])
 	defer l.Close()
 	defer g.Stop()
 	ask := func() store.Answer {
@@ -521,7 +521,7 @@ func TestMasterForgets(t *testing.T) {
 	c := store.Counter{Rule: prefix + "r", Key: []byte("k"), Limit: fixed(1), Cost: 1}
 	testkit.Eventually(t, "a refusal is remembered", func() bool { return ask(1, c).Mode == store.Cached })
 	tab.Forget(c.Rule, c.Key)
-	w.Forgetful()
+	w.ForgetRefusals()
 	testkit.Eventually(t, "it is admitted", func() bool {
 		ans := ask(1, c)
 		return ans.Mode == store.Exact &&

@@ -76,12 +76,12 @@ func (w *world) Mode() store.Mode { return store.Mode(w.mode.Load()) }
 func (w *world) NewLane(func(func(now time.Time))) store.Lane { return &onTheSpot{w} }
 
 func (w *world) Forget(rule string, key []byte) (bool, error) {
-	w.Forgetful()
+	w.ForgetRefusals()
 	return w.of(rule).Forget(rule, key), nil
 }
 
 func (w *world) Add(rule string, key []byte, n int64) (bool, error) {
-	w.Forgetful()
+	w.ForgetRefusals()
 	tab := w.of(rule)
 	return tab.Add(tab.clock.Now(), rule, key, n), nil
 }

@@ -166,12 +166,12 @@ func (g *group) decide(ask *store.Ask, ans *store.Answer) {
 		if c.stripe == &g.t.overflow { // an earlier counter may have changed the bucket
 			c.find(g.now, g.name(c), counter.Limit.Kind())
 		}
-		if ask.Traced {
-			trace := store.Trace{Before: c.state.Clone()}
+		if ask.WantsPrior {
+			trace := store.PriorState{Before: c.state.Clone()}
 			if c.stripe != nil { // else there is no limit
 				trace.At = g.now
 			}
-			ans.Traces = append(ans.Traces, trace)
+			ans.Prior = append(ans.Prior, trace)
 		}
 		_, d := counter.Limit.Decide(g.now, &c.state, counter.Ask(granted))
 		if granted < n {
@@ -201,7 +201,7 @@ func (g *group) ask(counters []store.Counter, i int, n int64) limit.Ask {
 
 // keep writes the state of a claim to the table if it has changed.
 func (g *group) keep(c *claim, d limit.Decision) {
-	if c.state.Is(&c.before) {
+	if c.state.EqualBytes(&c.before) {
 		if c.placed {
 			g.t.keys.Add(-1)
 		}

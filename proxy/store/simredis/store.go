@@ -59,23 +59,23 @@ func (s *Store) Name() string { return "simulated" }
 // Mode returns Exact.
 func (s *Store) Mode() store.Mode { return store.Exact }
 
-// Forgetful changes Epoch; the lanes remember no refusals.
-func (s *Store) Forgetful() { s.epoch.Add(1) }
+// ForgetRefusals changes Epoch; the lanes remember no refusals.
+func (s *Store) ForgetRefusals() { s.epoch.Add(1) }
 
-// Epoch returns a number that changes with each Forgetful and each edit.
+// Epoch returns a number that changes with each ForgetRefusals and each edit.
 func (s *Store) Epoch() uint64 { return s.epoch.Load() }
 
 // Forget calls [Table.Forget] and changes Epoch. The error is always nil.
 func (s *Store) Forget(rule string, key []byte) (bool, error) {
 	known := s.table.Forget(rule, key)
-	s.Forgetful()
+	s.ForgetRefusals()
 	return known, nil
 }
 
 // Add calls [Table.Add] at the current time and changes Epoch. The error is always nil.
 func (s *Store) Add(rule string, key []byte, n int64) (bool, error) {
 	changed := s.table.Add(s.steady(time.Now()), rule, key, n)
-	s.Forgetful()
+	s.ForgetRefusals()
 	return changed, nil
 }
 

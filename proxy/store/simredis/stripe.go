@@ -21,9 +21,9 @@ type stripe struct {
 	mu      sync.Mutex
 	index   []uint64 // hash<<32 | slot of the record plus 1; 0: empty
 	records arena
-	rests   map[uint32]limit.Rest // by slot, of the few records that have one
-	live    int                   // number of records
-	hand    int                   // place in the index where sweep continues
+	rests   map[uint32]limit.Extra // by slot, of the few records that have one
+	live    int                    // number of records
+	hand    int                    // place in the index where sweep continues
 }
 
 // find returns the record with that name and kind and its slot, or nil.
@@ -38,7 +38,7 @@ func (s *stripe) find(hash uint64, name []byte, kind limit.Kind) (r record, slot
 func (s *stripe) state(r record, slot uint32) (state limit.State) {
 	state.Read(r.bytes())
 	if r.hasRest() {
-		state.SetRest(s.rests[slot])
+		state.SetExtra(s.rests[slot])
 	}
 	return state
 }
@@ -47,10 +47,10 @@ func (s *stripe) state(r record, slot uint32) (state limit.State) {
 func (s *stripe) set(r record, slot uint32, state *limit.State, expires int64) {
 	state.Put(r.bytes())
 	order.PutUint64(r[atExpires:], uint64(expires))
-	switch rest := state.Rest(); {
-	case rest != limit.Rest{}:
+	switch rest := state.Extra(); {
+	case rest != limit.Extra{}:
 		if s.rests == nil {
-			s.rests = make(map[uint32]limit.Rest)
+			s.rests = make(map[uint32]limit.Extra)
 		}
 		s.rests[slot] = rest
 		r.setRest(true)

@@ -70,7 +70,7 @@ func New(cfg Config) (*Table, error) {
 // Take decides ask at now and writes the answer, with mode Exact, to ans; see package store.
 func (t *Table) Take(now time.Time, ask *store.Ask, ans *store.Answer) {
 	at := now.UnixMicro()
-	*ans = store.Answer{Decisions: ans.Decisions[:0], At: at, Traces: ans.Traces[:0]}
+	*ans = store.Answer{Decisions: ans.Decisions[:0], At: at, Prior: ans.Prior[:0]}
 	if len(ask.Counters) == 1 && ask.Counters[0].Limit.Algorithm() != limit.Off && t.takeKnown(at, ask, ans) {
 		return
 	}
@@ -92,11 +92,11 @@ func (t *Table) takeKnown(now int64, ask *store.Ask, ans *store.Answer) bool {
 		return false
 	}
 	state := s.state(r, slot)
-	if ask.Traced {
-		ans.Traces = append(ans.Traces, store.Trace{At: now, Before: state.Clone()})
+	if ask.WantsPrior {
+		ans.Prior = append(ans.Prior, store.PriorState{At: now, Before: state.Clone()})
 	}
 	granted, d := c.Limit.Decide(now, &state, c.Ask(int64(ask.N)))
-	if !state.Is(r.bytes()) {
+	if !state.EqualBytes(r.bytes()) {
 		s.set(r, slot, &state, now+d.TTL().Microseconds())
 	}
 	s.mu.Unlock()
