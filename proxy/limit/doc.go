@@ -37,7 +37,7 @@
 // An [Ask] may require that some permits are left ([Ask.Reserve]), so that lower classes
 // are refused first, and that the wait is short ([Ask.MaxDelay]). A soft limit may be
 // exceeded for a while ([Limit.WithSoft]). A request that was admitted and is given up
-// returns what it was charged, as far as that cannot admit too much ([Limit.Release]).
+// returns what it was charged, as far as that cannot admit too much ([Limit.Refund]).
 //
 // An algorithm consists of the meaning of its State and a few small functions. To add one, add a
 // file with these functions, its fields in [Config], and a case in each switch over the

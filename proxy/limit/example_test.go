@@ -54,7 +54,7 @@ func ExampleLimit_Decide() {
 		_, last = queue.Decide(now, &key, limit.Ask{Cost: 1, N: 1})
 		fmt.Println(last.Allowed, last.Delay)
 	}
-	fmt.Println(queue.Release(now+500_000, &key, 1, last.Slot))
+	fmt.Println(queue.Refund(now+500_000, &key, 1, last.Slot))
 	_, d := queue.Decide(now+500_000, &key, limit.Ask{Cost: 1, N: 1, MaxDelay: time.Second})
 	fmt.Println(d.Allowed, d.RetryAfter)
 	_, d = queue.Decide(now+500_000, &key, limit.Ask{Cost: 1, N: 1})

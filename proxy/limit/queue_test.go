@@ -98,7 +98,7 @@ func TestLeakyRateChange(t *testing.T) {
 func TestRelease(t *testing.T) {
 	l := limittest.Must(limit.Config{Algorithm: limit.Leaky, Capacity: 3, FillRate: 0.3})
 	var s limit.State
-	if l.Release(limittest.Epoch, &s, 1, limittest.Epoch) {
+	if l.Refund(limittest.Epoch, &s, 1, limittest.Epoch) {
 		t.Error("a key never seen gave a place back")
 	}
 	var slots []int64
@@ -112,17 +112,17 @@ func TestRelease(t *testing.T) {
 	before := s
 	for _, try := range [][2]int64{{1, slots[2]}, {2, slots[3]}, {0, slots[3]}, {1, 0}, {1 << 62, slots[3]},
 		{1, slots[3] + 1}} {
-		if l.Release(limittest.Epoch, &s, try[0], try[1]) || s != before {
+		if l.Refund(limittest.Epoch, &s, try[0], try[1]) || s != before {
 			t.Errorf("cost %d at %d gave a place back", try[0], try[1])
 		}
 	}
-	if !l.Release(limittest.Epoch+5, &s, 1, slots[3]) {
+	if !l.Refund(limittest.Epoch+5, &s, 1, slots[3]) {
 		t.Error("the last place was not given back")
 	}
 	if _, d := l.Take(limittest.Epoch+5, &s, 1, 1); d.Slot != slots[3] {
 		t.Errorf("the next leaves at %d, want %d", d.Slot, slots[3])
 	}
-	if l.Release(slots[3], &s, 1, slots[3]) {
+	if l.Refund(slots[3], &s, 1, slots[3]) {
 		t.Error("a place was given back whose slot has come")
 	}
 }

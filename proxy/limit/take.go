@@ -31,7 +31,7 @@ type Decision struct {
 	RetryAfter time.Duration // until this cost is admitted if no other ask takes permits; 0 if Allowed
 	ResetAfter time.Duration // until the key is as new; 0 if it is
 	Delay      time.Duration // leaky: until the booked slot, rounded up; 0 if none was booked
-	// leaky: instant of the slot by the decider's clock, µs since the epoch, for Release; 0 without a wait
+	// leaky: instant of the slot by the decider's clock, µs since the epoch, for Refund; 0 without a wait
 	Slot int64
 }
 

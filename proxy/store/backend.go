@@ -63,8 +63,8 @@ func DocumentTimeout(bytes int) time.Duration {
 //
 // Owned by the caller of Decide, which fills in the results.
 type Batch struct {
-	Groups   []*Group
-	Releases []Release
+	Groups  []*Group
+	Refunds []Refund
 }
 
 // A Group is N requests that wait for the same counters.
@@ -81,9 +81,9 @@ type Group struct {
 	Before  [CountersMax]limit.State // by counter, the state of the key before the decision
 }
 
-// A Release gives back what a request was charged; see [limit.Limit.Release]. There is none for a
+// A Refund gives back what a request was charged; see [limit.Limit.Refund]. There is none for a
 // limit that does not release.
-type Release struct {
+type Refund struct {
 	Counter Counter
 	Instant int64 // of the charge by the store's clock; leaky: of the slot that was booked
 }

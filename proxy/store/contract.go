@@ -66,11 +66,11 @@ type Lane interface {
 	// Ask asks the store to decide. If it returns true, ans holds the answer. Otherwise
 	// done is called once, later, on the loop.
 	Ask(now time.Time, ask *Ask, ans *Answer, done Done) bool
-	// Release gives back what a request was charged and has not used; see
-	// limit.Limit.Release. instant is Answer.At of the answer of that mode; for leaky it is
+	// Refund gives back what a request was charged and has not used; see
+	// limit.Limit.Refund. instant is Answer.At of the answer of that mode; for leaky it is
 	// limit.Decision.Slot. It is called at most once for a request. There is no answer. If
 	// the release is lost, the request stays charged.
-	Release(now time.Time, c *Counter, instant int64, mode Mode)
+	Refund(now time.Time, c *Counter, instant int64, mode Mode)
 	// Close waits until pending calls have returned. Waiting asks get no answer. It is
 	// called after the loop has ended, or on it.
 	Close()

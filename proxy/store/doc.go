@@ -10,10 +10,10 @@
 // suite in store/storetest checks that for every store.
 //
 // A counter may be a queue (leaky). An admitted request has then booked a place in it, and waits
-// for [Answer.Delay] until its slot is due. If its client disconnects before that, Release gives
+// for [Answer.Delay] until its slot is due. If its client disconnects before that, Refund gives
 // the place back if it is the last one. Other places stay booked, because the slots of later
-// requests do not change. Release also gives back what other counters were charged for a request
-// that is not sent to a target; see [limit.Limit.Release].
+// requests do not change. Refund also gives back what other counters were charged for a request
+// that is not sent to a target; see [limit.Limit.Refund].
 //
 // A fault that only an operator can repair (user, password, rights, database, another program) is
 // a [MisconfiguredError] in every store. It makes a program that starts exit. A backend

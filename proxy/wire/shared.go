@@ -35,9 +35,9 @@ func (s *loopServer) leave(now time.Time, l *exchange.Refund) {
 		c := &l.Asked[i]
 		switch {
 		case l.At != 0:
-			store.GiveBack(now, s.lane, &store.Release{Counter: c.Counter, Instant: l.At}, l.Mode)
+			store.RefundTo(now, s.lane, &store.Refund{Counter: c.Counter, Instant: l.At}, l.Mode)
 		case c.Slot != 0:
-			s.lane.Release(now, &c.Counter, c.Slot, l.Mode)
+			s.lane.Refund(now, &c.Counter, c.Slot, l.Mode)
 		}
 	}
 }

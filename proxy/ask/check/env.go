@@ -54,8 +54,8 @@ type Env struct {
 	// Ask asks the store. It returns true if it has answered; otherwise done is called
 	// later.
 	Ask func(now time.Time, ask *store.Ask, ans *store.Answer, done store.Done) bool
-	// Release gives back what a request was charged in the given mode; see [store.Lane].
-	Release func(now time.Time, c *store.Counter, instant int64, mode store.Mode)
+	// Refund gives back what a request was charged in the given mode; see [store.Lane].
+	Refund func(now time.Time, c *store.Counter, instant int64, mode store.Mode)
 	// Mode returns how the store currently answers.
 	Mode func() store.Mode
 	// Documents returns the documents last read, or nil before that.

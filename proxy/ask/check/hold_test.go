@@ -23,7 +23,7 @@ func queueing(t *testing.T, hold time.Duration) *Env {
 	env.Policy = func() *decide.Policy { return policy }
 	env.Refused = func(time.Time, *decide.Refusal) []byte { return []byte("id") }
 	env.Answered = func(time.Time, *Session) {}
-	env.Release = func(time.Time, *store.Counter, int64, store.Mode) { t.Error("a place is given back") }
+	env.Refund = func(time.Time, *store.Counter, int64, store.Mode) { t.Error("a place is given back") }
 	env.Ask = func(now time.Time, ask *store.Ask, ans *store.Answer, _ store.Done) bool {
 		c := &ask.Counters[0]
 		granted, d := c.Limit.Decide(now.UnixMicro(), &queue, c.Ask(1))

@@ -94,13 +94,13 @@ func (s *Session) limitEnds(now time.Time) {
 // giveBack gives back hits, one key after another, and then asks the store.
 func (s *Session) giveBack(now time.Time) {
 	l := s.limited
-	if l.gave == len(l.Gives) {
+	if l.gave == len(l.Refunds) {
 		if s.askAll(now, l.Asks, l.AddAnswer) {
 			s.respond(now)
 		}
 		return
 	}
-	g := &l.Gives[l.gave]
+	g := &l.Refunds[l.gave]
 	l.gave++
 	if !s.env.Edit(now, s, &Edit{Rule: g.Rule, Key: bytes.Clone(g.Key), Add: g.N, turn: s.turn}) {
 		s.undecided(now, 503, "too many edits are waiting")

@@ -98,9 +98,9 @@ func (s *Session) decide(now time.Time) {
 		s.failAt(now, status, err.Error(), path)
 		return
 	}
-	for i := range q.Releases {
-		r := &q.Releases[i]
-		e.Release(now, &r.Counter, r.Instant, store.Exact)
+	for i := range q.Refunds {
+		r := &q.Refunds[i]
+		e.Refund(now, &r.Counter, r.Instant, store.Exact)
 	}
 	s.parts = slices.Grow(s.parts[:cap(s.parts)], max(0, len(q.Asks)-cap(s.parts)))[:len(q.Asks)]
 	s.size = 0

@@ -50,8 +50,8 @@ type Case struct {
 
 	// Asks are the asks for the store.
 	Asks []store.Ask
-	// Gives are the keys to which hits are given back.
-	Gives []Give
+	// Refunds are the keys to which hits are given back.
+	Refunds []Refund
 	// Refused copies and remembers a refusal, and returns its id; nil: refusals have no ids.
 	Refused func(now time.Time, r *decide.Refusal) (id []byte)
 	// Apart says that the request has more limits than can be decided together.
@@ -69,8 +69,8 @@ type Case struct {
 	fields   clientFields
 }
 
-// A Give is a number of hits to give back to a key.
-type Give struct {
+// A Refund is a number of hits to give back to a key.
+type Refund struct {
 	Rule string
 	Key  []byte // borrowed
 	N    int64
@@ -97,7 +97,7 @@ type asked struct {
 // a [strict.Fault].
 func (c *Case) Begin(s *Settings, counts *Counts, domains *descriptor.Domains) error {
 	c.settings, c.counts = s, counts
-	c.Asks, c.Gives, c.Apart, c.Closed = c.Asks[:0], c.Gives[:0], false, false
+	c.Asks, c.Refunds, c.Apart, c.Closed = c.Asks[:0], c.Refunds[:0], false, false
 	c.asked, c.counters, c.keys = c.asked[:0], c.counters[:0], c.keys[:0]
 	r := &c.Request
 	switch {
@@ -211,7 +211,7 @@ func (c *Case) ask() {
 			enforced++
 		}
 		if a.limits() && c.Request.Descriptors[i].Negative && a.hits > 0 {
-			c.Gives = append(c.Gives, Give{a.limit.Rule, c.keyOf(a), a.hits})
+			c.Refunds = append(c.Refunds, Refund{a.limit.Rule, c.keyOf(a), a.hits})
 			a.hits = 0
 		} else {
 			a.stops = a.hits == 0 && !c.settings.Together

@@ -74,7 +74,7 @@ func (w *world) ask(second int, body string) string {
 	if err := w.c.Begin(&w.settings, &w.counts, w.domains); err != nil {
 		return err.Error()
 	}
-	for _, g := range w.c.Gives {
+	for _, g := range w.c.Refunds {
 		w.table.Add(now, g.Rule, g.Key, g.N)
 	}
 	for i := range w.c.Asks {

@@ -33,7 +33,7 @@ func newSide(p *Port, l *loop.Loop) *side {
 		RateLimit: &check.RateLimit{Settings: p.cfg.RateLimit, Counts: &p.series.Counts, Domains: p.cfg.Limits.Domains,
 			Failed: p.series.failed, Took: p.series.took, Apart: p.series.apart.Inc},
 		Access: &p.cfg.Access, Head: &p.cfg.Head, Mode: p.cfg.Store.Mode, Documents: p.documents.current.Load,
-		Ask: r.lane.Ask, Release: r.lane.Release, Edit: r.edit, Refused: r.refused, Count: p.counts.count,
+		Ask: r.lane.Ask, Refund: r.lane.Refund, Edit: r.edit, Refused: r.refused, Count: p.counts.count,
 		Healthy: func() bool { return !p.draining.Load() && p.cfg.Healthy() },
 		Policy:  p.cfg.Policy, Trusted: p.cfg.Trusts, PreflightsApart: p.cfg.PreflightsApart,
 		Answers:          decide.Answers{Style: &p.cfg.Style, Pages: p.cfg.Pages},

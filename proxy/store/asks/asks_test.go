@@ -20,7 +20,7 @@ import (
 )
 
 // batch is a random one. Some counters are off, and none of a group alone.
-func batch(r *rand.Rand) (releases []store.Release, groups []*store.Group) {
+func batch(r *rand.Rand) (releases []store.Refund, groups []*store.Group) {
 	limits := limittest.Limits()
 	counter := func(rule int) store.Counter {
 		l := limits[r.IntN(len(limits))]
@@ -33,7 +33,7 @@ func batch(r *rand.Rand) (releases []store.Release, groups []*store.Group) {
 			MaxDelay: one.MaxDelay}
 	}
 	for range r.IntN(3) {
-		releases = append(releases, store.Release{Counter: counter(0), Instant: r.Int64N(1 << 53)})
+		releases = append(releases, store.Refund{Counter: counter(0), Instant: r.Int64N(1 << 53)})
 	}
 	off := limittest.Must(limit.Config{Algorithm: limit.Off})
 	for range r.IntN(6) {
@@ -84,11 +84,11 @@ func TestRoundTrip(t *testing.T) {
 		if err := q.Parse(asks.AppendBatch(nil, releases, groups)); err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
-		if len(q.Asks) != len(groups) || len(q.Releases) != len(releases) {
-			t.Fatalf("seed %d: %d asks and %d releases of %d and %d arrive", seed, len(q.Asks), len(q.Releases), len(groups),
+		if len(q.Asks) != len(groups) || len(q.Refunds) != len(releases) {
+			t.Fatalf("seed %d: %d asks and %d releases of %d and %d arrive", seed, len(q.Asks), len(q.Refunds), len(groups),
 				len(releases))
 		}
-		for i, r := range q.Releases {
+		for i, r := range q.Refunds {
 			if r.Instant != releases[i].Instant || !same([]store.Counter{r.Counter}, []store.Counter{releases[i].Counter}) {
 				t.Errorf("seed %d: %+v arrives as %+v", seed, releases[i], r)
 			}
@@ -242,7 +242,7 @@ func FuzzQuestion(f *testing.F) {
 		for _, ask := range q.Asks {
 			groups = append(groups, &store.Group{Counters: ask.Counters, N: ask.N})
 		}
-		if again := asks.AppendBatch(nil, q.Releases, groups); !bytes.Equal(again, b) {
+		if again := asks.AppendBatch(nil, q.Refunds, groups); !bytes.Equal(again, b) {
 			t.Errorf("%x is written as %x", b, again)
 		}
 	})

@@ -48,7 +48,7 @@ func (v VersionError) Error() string {
 }
 
 // AppendBatch appends a batch.
-func AppendBatch(dst []byte, releases []store.Release, groups []*store.Group) []byte {
+func AppendBatch(dst []byte, releases []store.Refund, groups []*store.Group) []byte {
 	dst = append(dst, Version)
 	dst = binary.LittleEndian.AppendUint16(dst, uint16(len(releases)))
 	for i := range releases {
@@ -88,8 +88,8 @@ func appendCounter(dst []byte, c *store.Counter) []byte {
 //
 // Owned by its loop.
 type Batch struct {
-	Releases []store.Release
-	Asks     []store.Ask // Traced
+	Refunds []store.Refund
+	Asks    []store.Ask // Traced
 
 	counters []store.Counter
 	limits   []limit.Limit
@@ -99,7 +99,7 @@ type Batch struct {
 // Parse parses the text of AppendBatch. Keys are borrowed from b. The error is a *Fault or a
 // VersionError.
 func (q *Batch) Parse(b []byte) error {
-	q.Releases, q.Asks, q.counters, q.limits, q.ends = q.Releases[:0], q.Asks[:0], q.counters[:0], q.limits[:0], q.ends[:0]
+	q.Refunds, q.Asks, q.counters, q.limits, q.ends = q.Refunds[:0], q.Asks[:0], q.counters[:0], q.limits[:0], q.ends[:0]
 	r := reader{b: b}
 	if v := r.u8(); r.fault == nil && v != Version {
 		return VersionError(v)
@@ -110,7 +110,7 @@ func (q *Batch) Parse(b []byte) error {
 		if r.fault != nil {
 			return r.fault
 		}
-		q.Releases = append(q.Releases, store.Release{Instant: instant})
+		q.Refunds = append(q.Refunds, store.Refund{Instant: instant})
 	}
 	for range r.u16() {
 		q.ask(&r)
@@ -183,10 +183,10 @@ func (q *Batch) join() {
 	for i := range q.counters {
 		q.counters[i].Limit = &q.limits[i]
 	}
-	for i := range q.Releases {
-		q.Releases[i].Counter = q.counters[i]
+	for i := range q.Refunds {
+		q.Refunds[i].Counter = q.counters[i]
 	}
-	from := len(q.Releases)
+	from := len(q.Refunds)
 	for i, end := range q.ends {
 		q.Asks[i].Counters = q.counters[from:end:end]
 		from = end

@@ -40,8 +40,8 @@ func (b *batch) due() time.Time { return b.waiters[b.next].deadline }
 func (b *batch) clear() {
 	clear(b.waiters)
 	clear(b.byID)
-	clear(b.Releases)
-	b.Groups, b.Releases = b.Groups[:0], b.Releases[:0]
+	clear(b.Refunds)
+	b.Groups, b.Refunds = b.Groups[:0], b.Refunds[:0]
 	b.groups, b.waiters, b.next = b.groups[:0], b.waiters[:0], 0
 	b.started, b.inFlight, b.behind = false, false, nil
 	b.done.Store(false)

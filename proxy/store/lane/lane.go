@@ -185,7 +185,7 @@ func (l *Lane) expireQueue(now time.Time) {
 		switch {
 		case b.pending() > 0:
 			return
-		case len(b.Releases) > 0:
+		case len(b.Refunds) > 0:
 			i++ // it is sent for its releases
 		default:
 			l.queue = slices.Delete(l.queue, i, i+1)
@@ -237,7 +237,7 @@ func (l *Lane) modeChanged(now time.Time) {
 
 // gathering returns the batch that new asks join.
 func (l *Lane) gathering() *batch {
-	if n := len(l.queue); n > 0 && len(l.queue[n-1].groups) < batchMax && len(l.queue[n-1].Releases) < batchMax {
+	if n := len(l.queue); n > 0 && len(l.queue[n-1].groups) < batchMax && len(l.queue[n-1].Refunds) < batchMax {
 		return l.queue[n-1]
 	}
 	b := l.newBatch()

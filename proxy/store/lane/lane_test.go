@@ -113,7 +113,7 @@ func TestGiveBackIsNotCounted(t *testing.T) {
 	t.Parallel()
 	st := newStage(t, newFake(), func(cfg *Config) { cfg.WaitingMax = 1 })
 	gives := func() {
-		store.GiveBack(st.start, st.lane, &store.Release{Counter: counter("a", fixed(5)), Instant: 1}, store.Exact)
+		store.RefundTo(st.start, st.lane, &store.Refund{Counter: counter("a", fixed(5)), Instant: 1}, store.Exact)
 	}
 	for range 2 { // the second is refused
 		gives()
@@ -127,7 +127,7 @@ func TestGiveBackIsNotCounted(t *testing.T) {
 	gives()
 	st.lane.Expire(st.start.Add(time.Hour))
 	st.f.set(func(f *fake) { f.fault = errLate })
-	store.GiveBack(st.start, st.lane, &store.Release{Counter: counter("b", fixed(5)), Instant: 1}, store.Exact)
+	store.RefundTo(st.start, st.lane, &store.Refund{Counter: counter("b", fixed(5)), Instant: 1}, store.Exact)
 	st.land(0)
 	n := &st.s.counts
 	for what, counted := range map[string]uint64{"decisions": n.decisions.Load(), "remembered": n.remembered.Load(),
@@ -327,7 +327,7 @@ func TestReleasesOutliveAsks(t *testing.T) {
 	st.ask("under way", 0, 1, counter("k", fixed(5)))
 	st.ask("a", 0, 1, counter("k", fixed(5)))
 	for range 1 + batchMax { // the last begins another batch
-		st.lane.Release(st.start, &q, 5, store.Exact)
+		st.lane.Refund(st.start, &q, 5, store.Exact)
 	}
 	st.ask("b", 0, 1, counter("k", fixed(5)))
 	st.lane.Expire(st.start.Add(timeoutMax))
@@ -335,7 +335,7 @@ func TestReleasesOutliveAsks(t *testing.T) {
 		t.Errorf("%d of 3 late asks answered, %d batches left, want the 2 that give back", len(st.got), len(st.lane.queue))
 	}
 	for range releasesMax * batchMax {
-		st.lane.Release(st.start, &q, 5, store.Exact)
+		st.lane.Refund(st.start, &q, 5, store.Exact)
 	}
 	if n := st.s.counts.unreleased.Load(); len(st.lane.queue) != releasesMax || n == 0 {
 		t.Errorf("%d batches wait, %d places stayed booked, want at most %d batches", len(st.lane.queue), n, releasesMax)

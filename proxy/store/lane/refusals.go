@@ -14,7 +14,7 @@ type refusal struct {
 	decisions []limit.Decision
 	tightest  int
 	keys      []*refusing
-	spare     bool // the ask was one of store.GiveBack
+	spare     bool // the ask was one of store.RefundTo
 }
 
 // ended reports whether the refusal must no longer be used.
@@ -150,7 +150,7 @@ func (r *refusals) note(now time.Time, b *batch, g *group) {
 		r.remove(g.id, &old)
 	}
 	known := refusal{until: until, landed: b.landed, decisions: ans.Decisions, tightest: ans.Tightest,
-		spare: store.GivesBack(g.Counters)}
+		spare: store.IsRefund(g.Counters)}
 	for i := range g.Counters {
 		if c := &g.Counters[i]; !ans.Decisions[i].Allowed {
 			known.keys = append(known.keys, r.refusing(c))

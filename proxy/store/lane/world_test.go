@@ -112,11 +112,11 @@ func (f *fake) Decide(ctx context.Context, b *store.Batch) {
 		f.calls["canceled"]++
 		err = ctx.Err()
 	}
-	f.calls["release"] += len(b.Releases)
+	f.calls["release"] += len(b.Refunds)
 	f.groups = append(f.groups, len(b.Groups))
-	for _, r := range b.Releases {
+	for _, r := range b.Refunds {
 		c := &r.Counter
-		c.Limit.Release(f.clock(), f.state(c), c.Cost, r.Instant)
+		c.Limit.Refund(f.clock(), f.state(c), c.Cost, r.Instant)
 	}
 	for _, g := range b.Groups {
 		if g.Err = err; err == nil {

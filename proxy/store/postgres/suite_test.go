@@ -84,8 +84,8 @@ func opener(b *backend) storetest.Open {
 				}
 				storetest.Answered(g, ans)
 			},
-			Release: func(c *store.Counter, slot int64) bool {
-				call := takes(cfg.KeyPrefix, &store.Batch{Releases: []store.Release{{Counter: *c, Instant: slot}}})[0]
+			Refund: func(c *store.Counter, slot int64) bool {
+				call := takes(cfg.KeyPrefix, &store.Batch{Refunds: []store.Refund{{Counter: *c, Instant: slot}}})[0]
 				r := testkit.Must(b.take(background, call, cfg.clock(), 0))(t)
 				return r.given == 1
 			},

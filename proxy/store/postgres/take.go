@@ -76,7 +76,7 @@ func newTake(prefix string) *take {
 
 // takes distributes a batch over as few calls as possible, in order.
 func takes(prefix string, b *store.Batch) (all []*take) {
-	releases, groups := b.Releases, b.Groups
+	releases, groups := b.Refunds, b.Groups
 	for len(releases)+len(groups) > 0 || all == nil {
 		t, r, g := newTake(prefix), 0, 0
 		for ; r < len(releases) && t.count < callCountersMax; r++ {
@@ -137,7 +137,7 @@ func (t *take) place(r *row) int64 {
 
 // give adds a release. For gcra the limit takes the place of the burst: settle_1 needs the limit,
 // and the burst only affects what is free, which a release of gcra does not use.
-func (t *take) give(r *store.Release) {
+func (t *take) give(r *store.Refund) {
 	n := r.Counter.Params()
 	t.gives = append(t.gives, t.place(t.next()), cmp.Or(n[4], n[1]), n[2], n[3], r.Instant, n[8])
 }

@@ -207,12 +207,12 @@ type history struct {
 	limits  []func() *limit.Limit // of each rule: some limit of its kind
 	rules   []*limit.Limit
 	states  map[string]*limit.State
-	charged []store.Release // by the last batch
-	slow    bool            // pauses are of minutes
-	back    bool            // the clock is also turned back; then limits do not change
-	crowds  bool            // now and then hundreds ask at once
-	seen    map[string]int  // what take_many_1 has returned
-	keys    int             // of each rule; then there are many groups, most of them of one counter
+	charged []store.Refund // by the last batch
+	slow    bool           // pauses are of minutes
+	back    bool           // the clock is also turned back; then limits do not change
+	crowds  bool           // now and then hundreds ask at once
+	seen    map[string]int // what take_many_1 has returned
+	keys    int            // of each rule; then there are many groups, most of them of one counter
 }
 
 // pause is how long until the next batch: often nothing, at times long.
@@ -276,7 +276,7 @@ func (h *history) batch() *store.Batch {
 		b.Groups = append(b.Groups, g)
 	}
 	for i := 0; i < len(h.charged) && i < 3; i++ {
-		b.Releases = append(b.Releases, h.charged[len(h.charged)-1-i])
+		b.Refunds = append(b.Refunds, h.charged[len(h.charged)-1-i])
 	}
 	h.charged = nil
 	return b
@@ -302,8 +302,8 @@ func (h *history) state(c *store.Counter) *limit.State {
 func (h *history) check(t *testing.T, about string, now int64, b *store.Batch, given int64) {
 	t.Helper()
 	want := int64(0)
-	for _, r := range b.Releases {
-		if r.Counter.Limit.Release(now, h.state(&r.Counter), r.Counter.Cost, r.Instant) {
+	for _, r := range b.Refunds {
+		if r.Counter.Limit.Refund(now, h.state(&r.Counter), r.Counter.Cost, r.Instant) {
 			want++
 		}
 	}
@@ -348,11 +348,11 @@ func (h *history) compare(t *testing.T, about string, now int64, g *store.Group,
 		t.Fatalf("%s, counter %d: %+v, want %+v: %s", about, i, got, want, describe(g))
 	}
 	switch l := c.Limit; {
-	case g.Granted == 0 || !l.Releases():
+	case g.Granted == 0 || !l.Refunds():
 	case l.Algorithm() != limit.Leaky:
-		h.charged = append(h.charged, store.Release{Counter: *c, Instant: g.At[i]})
+		h.charged = append(h.charged, store.Refund{Counter: *c, Instant: g.At[i]})
 	case want.Slot > 0:
-		h.charged = append(h.charged, store.Release{Counter: *c, Instant: want.Slot})
+		h.charged = append(h.charged, store.Refund{Counter: *c, Instant: want.Slot})
 	}
 }
 

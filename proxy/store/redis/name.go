@@ -107,7 +107,7 @@ func appendGive(args []string, l *limit.Limit, permits, slot int64) []string {
 }
 
 // releaseArgs returns the arguments of a release for give.lua.
-func releaseArgs(r *store.Release) []string {
+func releaseArgs(r *store.Refund) []string {
 	c := &r.Counter
 	if c.Limit.Algorithm() == limit.Leaky {
 		return appendGive([]string{"-1"}, c.Limit, c.Cost, r.Instant)

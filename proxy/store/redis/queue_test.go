@@ -150,7 +150,7 @@ func TestOffIsNotAsked(t *testing.T) {
 
 // release gives a place back on the loop.
 func (l *loop) release(c store.Counter, slot int64, mode store.Mode) {
-	l.post(func(now time.Time) { l.lane.Release(now, &c, slot, mode) })
+	l.post(func(now time.Time) { l.lane.Refund(now, &c, slot, mode) })
 }
 
 // Places are given back from the last on, together with what is asked meanwhile, and
@@ -195,7 +195,7 @@ func TestLaneReleases(t *testing.T) {
 	answers := make(chan store.Answer, 1)
 	l.post(func(now time.Time) {
 		q, ans := hourly("k"), store.Answer{}
-		l.lane.Release(now, &q, last, store.Exact)
+		l.lane.Refund(now, &q, last, store.Exact)
 		l.lane.Ask(now, &store.Ask{N: 1, Counters: []store.Counter{q}}, &ans, func(_ time.Time, ans *store.Answer) {
 			answers <- store.Answer{Granted: ans.Granted, Decisions: append([]limit.Decision(nil), ans.Decisions...)}
 		})
@@ -236,8 +236,8 @@ func TestLaneGivesBackOnce(t *testing.T) {
 	c := newClient(t, config(redistest.Start(t)))
 	lanes := [2]*loop{newLoop(t, c), newLoop(t, c)}
 	giveBack := func(l *loop, key string, at int64, mode store.Mode) {
-		charged := store.Release{Counter: counter(key, fixed(5)), Instant: at}
-		l.post(func(now time.Time) { store.GiveBack(now, l.lane, &charged, mode) })
+		charged := store.Refund{Counter: counter(key, fixed(5)), Instant: at}
+		l.post(func(now time.Time) { store.RefundTo(now, l.lane, &charged, mode) })
 	}
 	left := func(key string) int64 {
 		look := counter(key, fixed(5))

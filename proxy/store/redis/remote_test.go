@@ -32,10 +32,10 @@ func direct(t testing.TB) remote {
 	c := newClocked(t, redistest.Start(t), clockInArgument)
 	tell := func(_ string, now time.Time) []string { return []string{strconv.FormatInt(now.UnixMicro(), 10)} }
 	release := func(prefix string, now time.Time, counter *store.Counter, instant int64) bool {
-		if !counter.Limit.Releases() {
+		if !counter.Limit.Refunds() {
 			return false // the lane does not tell
 		}
-		args := append(releaseArgs(&store.Release{Counter: *counter, Instant: instant}), tell(prefix, now)...)
+		args := append(releaseArgs(&store.Refund{Counter: *counter, Instant: instant}), tell(prefix, now)...)
 		reply, err := c.back.do(&call{script: c.back.scripts.give,
 			keys: []string{string(appendName(nil, prefix, counter))}, args: args})
 		if err != nil {
@@ -150,7 +150,7 @@ func opener(t testing.TB, how func(testing.TB) remote) storetest.Open {
 			Advance: clock.Advance,
 		}
 		if r.release != nil {
-			opened.Release = func(c *store.Counter, instant int64) bool { return r.release(prefix, clock.Now(), c, instant) }
+			opened.Refund = func(c *store.Counter, instant int64) bool { return r.release(prefix, clock.Now(), c, instant) }
 		}
 		return opened
 	}

@@ -103,7 +103,7 @@ func exerciseKeys(t *testing.T, c *Client, l *loop, one store.Counter) {
 		}
 		if ans.Mode == store.Exact {
 			slot := ans.Decisions[0].Slot
-			l.post(func(now time.Time) { l.lane.Release(now, &one, slot, store.Exact) })
+			l.post(func(now time.Time) { l.lane.Refund(now, &one, slot, store.Exact) })
 		}
 	}
 	if _, err := c.Add(one.Rule, one.Key, 1); err != nil {

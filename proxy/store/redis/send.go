@@ -146,7 +146,7 @@ func (a *asked) first() string {
 // Without a Cluster there is one round.
 func (s *sender) take(b *store.Batch) {
 	s.describe(b.Groups)
-	rounds := min(1, len(b.Releases))
+	rounds := min(1, len(b.Refunds))
 	for i := range s.asked {
 		rounds = max(rounds, len(s.asked[i].parts))
 	}
@@ -155,8 +155,8 @@ func (s *sender) take(b *store.Batch) {
 		s.start()
 		var kinds []limit.Kind
 		if round == 0 { // before the asks, which may use the released places
-			for i := range b.Releases {
-				s.release(&b.Releases[i])
+			for i := range b.Refunds {
+				s.release(&b.Refunds[i])
 			}
 			if kinds = s.c.noted.due(now, b.Groups); len(kinds) > 0 {
 				s.calls = append(s.calls, s.c.noteKinds(kinds))
@@ -196,7 +196,7 @@ func (s *sender) start() {
 }
 
 // release adds the call that carries out a release.
-func (s *sender) release(r *store.Release) {
+func (s *sender) release(r *store.Refund) {
 	c := &r.Counter
 	s.calls = append(s.calls, call{
 		script: s.c.scripts.give,

@@ -30,11 +30,11 @@ func (b *backend) Decide(ctx context.Context, batch *store.Batch) {
 func cut(rest *store.Batch) (q store.Batch) {
 	var r room
 	n := 0
-	for n < len(rest.Releases) && r.take(sizeOf(&rest.Releases[n].Counter), 0) {
+	for n < len(rest.Refunds) && r.take(sizeOf(&rest.Refunds[n].Counter), 0) {
 		n++
 	}
-	q.Releases, rest.Releases = rest.Releases[:n], rest.Releases[n:]
-	if len(rest.Releases) > 0 {
+	q.Refunds, rest.Refunds = rest.Refunds[:n], rest.Refunds[n:]
+	if len(rest.Refunds) > 0 {
 		return q
 	}
 	for len(rest.Groups) > 0 && settled(rest.Groups[0]) {
@@ -48,7 +48,7 @@ func cut(rest *store.Batch) (q store.Batch) {
 	return q
 }
 
-func empty(q *store.Batch) bool { return len(q.Releases)+len(q.Groups) == 0 }
+func empty(q *store.Batch) bool { return len(q.Refunds)+len(q.Groups) == 0 }
 
 // room has upper bounds on the sizes of a question and of the states in its answer.
 type room struct{ question, states int }
@@ -101,7 +101,7 @@ func sizeOfGroup(g *store.Group) (n, states int) {
 // askOne asks one master to decide.
 func (b *backend) askOne(ctx context.Context, at int, q *store.Batch) error {
 	m := b.masters[at]
-	res, answer, err := b.call(ctx, m.url+"/v1/decide", asks.ContentType, asks.AppendBatch(nil, q.Releases, q.Groups))
+	res, answer, err := b.call(ctx, m.url+"/v1/decide", asks.ContentType, asks.AppendBatch(nil, q.Refunds, q.Groups))
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		err = u.Err // what follows names the master
 	}

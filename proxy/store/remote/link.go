@@ -34,7 +34,7 @@ type link struct {
 func (l *link) ask(c *call) {
 	k := l.k
 	l.call, c.link = c, l
-	k.question = asks.AppendBatch(k.question[:0], c.q.Releases, c.q.Groups)
+	k.question = asks.AppendBatch(k.question[:0], c.q.Refunds, c.q.Groups)
 	k.out = k.b.masters[l.at].appendRequest(k.out[:0], k.question)
 	l.net.Write(k.out)
 	k.question, k.out = spare(k.question), spare(k.out)

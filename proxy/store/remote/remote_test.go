@@ -124,9 +124,9 @@ func TestBatchBesideFaults(t *testing.T) {
 	batch := &store.Batch{Groups: []*store.Group{long, longest, apart}}
 	leaky := testkit.Must(limit.New(limit.Config{Algorithm: limit.Leaky, Capacity: 1, FillRate: 0.001}))(t)
 	for range 40 {
-		r := store.Release{Counter: one(1, prefix+"queue", &leaky).Counters[0], Instant: 1}
+		r := store.Refund{Counter: one(1, prefix+"queue", &leaky).Counters[0], Instant: 1}
 		r.Counter.Key = make([]byte, 60_000)
-		batch.Releases = append(batch.Releases, r)
+		batch.Refunds = append(batch.Refunds, r)
 	}
 	b.ask(batch)
 	if f := b.Classify(long.Err); f.Class != store.ItemFault {
@@ -145,9 +145,9 @@ func TestRelease(t *testing.T) {
 	t.Parallel()
 	b, prefix := mastered(t)
 	l := testkit.Must(limit.New(limit.Config{Algorithm: limit.Leaky, Capacity: 1, FillRate: 0.001}))(t)
-	ask := func(releases ...store.Release) (int, int64) {
+	ask := func(releases ...store.Refund) (int, int64) {
 		g := one(2, prefix+"queue", &l)
-		b.ask(&store.Batch{Groups: []*store.Group{g}, Releases: releases})
+		b.ask(&store.Batch{Groups: []*store.Group{g}, Refunds: releases})
 		if g.Err != nil {
 			t.Fatal(g.Err)
 		}
@@ -162,7 +162,7 @@ func TestRelease(t *testing.T) {
 	if granted, _ = ask(); granted != 0 {
 		t.Fatalf("%d are granted beyond the queue", granted)
 	}
-	if granted, _ = ask(store.Release{Counter: one(1, prefix+"queue", &l).Counters[0], Instant: slot}); granted != 1 {
+	if granted, _ = ask(store.Refund{Counter: one(1, prefix+"queue", &l).Counters[0], Instant: slot}); granted != 1 {
 		t.Errorf("%d are granted of the place that was given back", granted)
 	}
 }

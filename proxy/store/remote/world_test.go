@@ -99,9 +99,9 @@ func (l *onTheSpot) Ask(_ time.Time, ask *store.Ask, ans *store.Answer, _ store.
 	return true
 }
 
-func (l *onTheSpot) Release(_ time.Time, c *store.Counter, slot int64, _ store.Mode) {
+func (l *onTheSpot) Refund(_ time.Time, c *store.Counter, slot int64, _ store.Mode) {
 	tab := l.w.of(c.Rule)
-	tab.released.Store(tab.Table.Release(tab.clock.Now(), c, slot))
+	tab.released.Store(tab.Table.Refund(tab.clock.Now(), c, slot))
 }
 
 func (l *onTheSpot) Close() {}
@@ -219,10 +219,10 @@ func opener(t testing.TB) storetest.Open {
 				}
 				storetest.Answered(g, ans)
 			},
-			Release: func(c *store.Counter, slot int64) bool {
-				r := store.Release{Counter: *c, Instant: slot}
+			Refund: func(c *store.Counter, slot int64) bool {
+				r := store.Refund{Counter: *c, Instant: slot}
 				r.Counter.Rule = prefix + c.Rule
-				b.ask(&store.Batch{Releases: []store.Release{r}})
+				b.ask(&store.Batch{Refunds: []store.Refund{r}})
 				return tab.released.Load()
 			},
 			Add: func(rule string, key []byte, n int64) bool {

@@ -98,13 +98,13 @@ func TestReleaseWithoutAKey(t *testing.T) {
 	table := newTable(t, Config{})
 	queue := store.Counter{Rule: "r", Key: []byte("k"),
 		Limit: limittest.Must(limit.Config{Algorithm: limit.Leaky, Capacity: 3, FillRate: 1}), Cost: 1}
-	if table.Release(epoch, &queue, limittest.Epoch) {
+	if table.Refund(epoch, &queue, limittest.Epoch) {
 		t.Error("a key that was never seen gave a place back")
 	}
 	ask, ans := store.Ask{N: 2, Counters: []store.Counter{queue}}, store.Answer{}
 	table.Take(epoch, &ask, &ans)
-	if slot := ans.Decision().Slot; table.Release(epoch.Add(time.Hour), &queue, slot) ||
-		!table.Release(epoch, &queue, slot) {
+	if slot := ans.Decision().Slot; table.Refund(epoch.Add(time.Hour), &queue, slot) ||
+		!table.Refund(epoch, &queue, slot) {
 		t.Error("a place is given back while the key is there")
 	}
 }

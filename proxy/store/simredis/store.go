@@ -139,15 +139,15 @@ type lane struct {
 // Ask implements [store.Lane]. It always returns true.
 func (l *lane) Ask(now time.Time, ask *store.Ask, ans *store.Answer, _ store.Done) bool {
 	l.store.table.Take(l.store.steady(now), ask, ans)
-	if !store.GivesBack(ask.Counters) {
+	if !store.IsRefund(ask.Counters) {
 		l.decisions.Inc()
 	}
 	return true
 }
 
-// Release implements [store.Lane]; see [Table.Release].
-func (l *lane) Release(now time.Time, c *store.Counter, instant int64, _ store.Mode) {
-	l.store.table.Release(l.store.steady(now), c, instant)
+// Refund implements [store.Lane]; see [Table.Refund].
+func (l *lane) Refund(now time.Time, c *store.Counter, instant int64, _ store.Mode) {
+	l.store.table.Refund(l.store.steady(now), c, instant)
 }
 
 func (l *lane) Close() {}

@@ -105,9 +105,9 @@ func (t *Table) takeKnown(now int64, ask *store.Ask, ans *store.Answer) bool {
 	return true
 }
 
-// Release gives back what a request was charged; see [limit.Limit.Release]. What was charged to
+// Refund gives back what a request was charged; see [limit.Limit.Refund]. What was charged to
 // an overflow bucket stays charged. It reports whether anything was given back.
-func (t *Table) Release(now time.Time, c *store.Counter, instant int64) bool {
+func (t *Table) Refund(now time.Time, c *store.Counter, instant int64) bool {
 	var space [store.KeyBytesMax]byte
 	name := store.AppendKey(space[:0], c.Rule, c.Key)
 	hash := maphash.Bytes(t.seed, name)
@@ -119,7 +119,7 @@ func (t *Table) Release(now time.Time, c *store.Counter, instant int64) bool {
 		return false
 	}
 	state := s.state(r, at)
-	if !c.Limit.Release(now.UnixMicro(), &state, c.Cost, instant) {
+	if !c.Limit.Refund(now.UnixMicro(), &state, c.Cost, instant) {
 		return false
 	}
 	s.set(r, at, &state, r.expires())

@@ -45,10 +45,10 @@ func Differential(t *testing.T, openA, openB Open, seeds uint64) {
 			if !reflect.DeepEqual(got, want) {
 				t.Fatalf("seed %d, step %d, %v:\n got %+v\nwant %+v", seed, i, step, got, want)
 			}
-			if a.Release != nil && b.Release != nil && i%2 == 0 {
+			if a.Refund != nil && b.Refund != nil && i%2 == 0 {
 				step.giveBack(t, a, b, want.Decisions)
 			}
-			if a.Release != nil && b.Release != nil {
+			if a.Refund != nil && b.Refund != nil {
 				charged.add(step.ask.Counters, &want)
 				charged.giveBack(t, r, a, b)
 			}
@@ -80,7 +80,7 @@ func (s step) giveBack(t *testing.T, a, b Store, decisions []limit.Decision) {
 		if d.Slot == 0 {
 			continue
 		}
-		if got, want := a.Release(&counters[i], d.Slot), b.Release(&counters[i], d.Slot); got != want || !want {
+		if got, want := a.Refund(&counters[i], d.Slot), b.Refund(&counters[i], d.Slot); got != want || !want {
 			t.Fatalf("the last place of %+v, %+v: given back %v and %v", counters[i], d, got, want)
 		}
 	}

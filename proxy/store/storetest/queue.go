@@ -65,17 +65,17 @@ func release(t *testing.T, open Open) {
 		return s, slots
 	}
 	s, slots := start()
-	if s.Release(&queue, slots[2]) || s.Release(&queue, slots[3]+1) || s.Release(&queue, 0) {
+	if s.Refund(&queue, slots[2]) || s.Refund(&queue, slots[3]+1) || s.Refund(&queue, 0) {
 		t.Error("a place before the last was given back")
 	}
-	if !s.Release(&queue, slots[3]) || s.Release(&queue, slots[3]) {
+	if !s.Refund(&queue, slots[3]) || s.Refund(&queue, slots[3]) {
 		t.Error("the last place was not given back once")
 	}
 	if again := book(s); again != slots[3] {
 		t.Errorf("after the last was given back the next leaves at %d, want %d", again, slots[3])
 	}
 	s.Advance(1500 * time.Millisecond)
-	if !s.Release(&queue, slots[3]) || !s.Release(&queue, slots[2]) || s.Release(&queue, slots[1]) {
+	if !s.Refund(&queue, slots[3]) || !s.Refund(&queue, slots[2]) || s.Refund(&queue, slots[1]) {
 		t.Error("those that wait still may give back from the last on, those that have left may not")
 	}
 	if again := book(s); again != slots[2] {
@@ -89,12 +89,12 @@ func release(t *testing.T, open Open) {
 	counts := queue
 	counts.Limit = limittest.Must(limit.Config{Algorithm: limit.Token, Capacity: 3, FillRate: 1})
 	for _, c := range []store.Counter{dear, other, moved, counts} {
-		if s.Release(&c, slots[3]) {
+		if s.Refund(&c, slots[3]) {
 			t.Errorf("%+v gave a place back that was another's", c)
 		}
 	}
 	s.Advance(3 * time.Second)
-	if s.Release(&queue, slots[3]) {
+	if s.Refund(&queue, slots[3]) {
 		t.Error("a place was given back whose slot has come")
 	}
 }

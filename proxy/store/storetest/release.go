@@ -11,14 +11,14 @@ import (
 )
 
 // charges are requests that were charged and may be given back later.
-type charges []store.Release
+type charges []store.Refund
 
 // add adds those of an answer, each counter of the request apart. Places in queues are given back by
 // their slots.
 func (c *charges) add(counters []store.Counter, ans *store.Answer) {
 	for i := range counters {
-		if l := counters[i].Limit; ans.Granted > 0 && l.Releases() && l.Algorithm() != limit.Leaky {
-			*c = append(*c, store.Release{Counter: counters[i], Instant: ans.At})
+		if l := counters[i].Limit; ans.Granted > 0 && l.Refunds() && l.Algorithm() != limit.Leaky {
+			*c = append(*c, store.Refund{Counter: counters[i], Instant: ans.At})
 		}
 	}
 }
@@ -30,7 +30,7 @@ func (c *charges) giveBack(t *testing.T, r *rand.Rand, a, b Store) {
 		one := (*c)[i]
 		(*c)[i] = (*c)[last]
 		*c = (*c)[:last]
-		if got, want := a.Release(&one.Counter, one.Instant), b.Release(&one.Counter, one.Instant); got != want {
+		if got, want := a.Refund(&one.Counter, one.Instant), b.Refund(&one.Counter, one.Instant); got != want {
 			t.Fatalf("%+v: given back %v and %v", one, got, want)
 		}
 	}
@@ -96,7 +96,7 @@ func uncharge(t *testing.T, open Open) {
 			}
 			s.Advance(test.after)
 			c.Cost = test.cost
-			if got := s.Release(&c, windowBegin+test.late.Microseconds()); got == test.fails {
+			if got := s.Refund(&c, windowBegin+test.late.Microseconds()); got == test.fails {
 				t.Errorf("%s: given back %v", name, got)
 			}
 			c.Cost = 0
@@ -124,7 +124,7 @@ func unchargeOthers(t *testing.T, s Store) {
 		others = append(others, c)
 	}
 	for _, c := range others {
-		if s.Release(&c, windowBegin) {
+		if s.Refund(&c, windowBegin) {
 			t.Errorf("%q, %+v gave back what another was charged", c.Key, c.Limit.Config())
 		}
 	}
@@ -141,7 +141,7 @@ func unchargeChanged(t *testing.T, s Store) {
 	s.ask(4, c)
 	s.ask(1, faster) // refused, and adopts
 	s.ask(1, c)
-	if s.Release(&c, windowBegin) || s.Release(&faster, windowBegin) {
+	if s.Refund(&c, windowBegin) || s.Refund(&faster, windowBegin) {
 		t.Error("given back though the key was kept at another rate meanwhile")
 	}
 }
@@ -174,7 +174,7 @@ func (k *sending) play(r *rand.Rand, s Store) {
 		n := len(k.requests)
 		one := &k.requests[n-1-r.IntN(min(3, n))]
 		c.Cost = one.cost
-		if one.sent && s.Release(&c, one.at) {
+		if one.sent && s.Refund(&c, one.at) {
 			k.gave++
 		}
 		one.sent = false

@@ -15,9 +15,9 @@ import (
 type Store struct {
 	// Take decides an ask at Now. It is safe for concurrent use.
 	Take func(ask *store.Ask, ans *store.Answer)
-	// Release gives back what was charged at an instant, or a place in a queue, and reports whether
+	// Refund gives back what was charged at an instant, or a place in a queue, and reports whether
 	// it did.
-	Release func(c *store.Counter, instant int64) bool
+	Refund func(c *store.Counter, instant int64) bool
 	// Add gives a key n permits at Now under all kinds of limits, and reports whether it could use
 	// any.
 	Add func(rule string, key []byte, n int64) bool
@@ -77,7 +77,7 @@ func (c *Clock) Advance(d time.Duration) {
 // A Table is a store to which the time is passed, such as the simulated Redis.
 type Table interface {
 	Take(now time.Time, ask *store.Ask, ans *store.Answer)
-	Release(now time.Time, c *store.Counter, instant int64) bool
+	Refund(now time.Time, c *store.Counter, instant int64) bool
 	Add(now time.Time, rule string, key []byte, n int64) bool
 	Forget(rule string, key []byte) bool
 }
@@ -87,7 +87,7 @@ func Timed(table Table) Store {
 	clock := NewClock()
 	return Store{
 		Take:    func(ask *store.Ask, ans *store.Answer) { table.Take(clock.Now(), ask, ans) },
-		Release: func(c *store.Counter, instant int64) bool { return table.Release(clock.Now(), c, instant) },
+		Refund:  func(c *store.Counter, instant int64) bool { return table.Refund(clock.Now(), c, instant) },
 		Add:     func(rule string, key []byte, n int64) bool { return table.Add(clock.Now(), rule, key, n) },
 		Forget:  func(rule string, key []byte) { table.Forget(rule, key) },
 		Now:     clock.Now,

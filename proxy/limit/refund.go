@@ -1,6 +1,6 @@
 package limit
 
-// Release gives back what a request of cost permits was charged and has not used. It must
+// Refund gives back what a request of cost permits was charged and has not used. It must
 // be called at most once for a request. It reports whether anything was given back.
 //
 // For leaky, instant is the slot that the request has booked. Its place is given back if
@@ -17,8 +17,8 @@ package limit
 // nothing. So the key never has more than if the request had not been made. Nothing is
 // given back if the rate has changed since. A sliding_log gives back nothing, since the
 // entries behind that of the request would have to be rewritten.
-func (l *Limit) Release(now int64, s *State, cost, instant int64) bool {
-	if !l.Releases() || s.tag != l.tag || cost < 1 || cost > l.burst+l.overshoot {
+func (l *Limit) Refund(now int64, s *State, cost, instant int64) bool {
+	if !l.Refunds() || s.tag != l.tag || cost < 1 || cost > l.burst+l.overshoot {
 		return false
 	}
 	var v view
@@ -67,8 +67,8 @@ func (l *Limit) FullAt(now int64, s *State) int64 {
 	return at
 }
 
-// Releases reports whether [Limit.Release] can give anything back.
-func (l *Limit) Releases() bool { return l.algorithm != Off && l.algorithm != SlidingLog }
+// Refunds reports whether [Limit.Refund] can give anything back.
+func (l *Limit) Refunds() bool { return l.algorithm != Off && l.algorithm != SlidingLog }
 
 // OncePerWindow returns a limit of one request per window of l, or for token and leaky in the time in
 // which an empty bucket is filled. For token and leaky all results have the same [Kind], so the

@@ -22,16 +22,16 @@ func unlimited(ask *store.Ask, ans *store.Answer) bool {
 	return true
 }
 
-// Release gives back what a request was charged with the next batch; see [store.Lane]. It is
+// Refund gives back what a request was charged with the next batch; see [store.Lane]. It is
 // sent only once. If too many batches wait, the request stays charged. Remembered refusals are
 // kept.
-func (l *Lane) Release(now time.Time, c *store.Counter, instant int64, mode store.Mode) {
+func (l *Lane) Refund(now time.Time, c *store.Counter, instant int64, mode store.Mode) {
 	s := l.store
 	switch {
-	case instant == 0 || !c.Limit.Releases():
+	case instant == 0 || !c.Limit.Refunds():
 		return
 	case mode == store.Local:
-		l.local.Release(now, c, instant, store.Exact)
+		l.local.Refund(now, c, instant, store.Exact)
 		return
 	case mode != store.Exact:
 		return
@@ -40,9 +40,9 @@ func (l *Lane) Release(now time.Time, c *store.Counter, instant int64, mode stor
 		return
 	}
 	b, kept := l.gathering(), *c.Limit
-	r := store.Release{Counter: *c, Instant: instant}
+	r := store.Refund{Counter: *c, Instant: instant}
 	r.Counter.Key, r.Counter.Limit = bytes.Clone(c.Key), &kept
-	b.Releases = append(b.Releases, r)
+	b.Refunds = append(b.Refunds, r)
 	l.start(now)
 	l.arm()
 }

@@ -12,21 +12,21 @@ import (
 // rule has a space.
 const givenBack = " given back"
 
-// GivesBack reports whether an ask with these counters is one of [GiveBack], which is about no
+// IsRefund reports whether an ask with these counters is one of [RefundTo], which is about no
 // request.
-func GivesBack(counters []Counter) bool {
+func IsRefund(counters []Counter) bool {
 	return len(counters) == 1 && strings.HasSuffix(counters[0].Rule, givenBack)
 }
 
-// GiveBack refunds the charge of a request that was admitted and not sent to a target. r.Instant
+// RefundTo refunds the charge of a request that was admitted and not sent to a target. r.Instant
 // and mode are At and Mode of the answer that admitted it; r is borrowed. Each key may be
 // refunded one request per window, on all proxies together. Otherwise it could have as many
 // requests as its limit admits waiting for a target again and again. That is a separate limit,
 // [limit.Limit.OncePerWindow], which the store keeps like others; a lane remembers its refusals. While the
 // store is unavailable, a request that it has charged stays charged.
-func GiveBack(now time.Time, lane Lane, r *Release, mode Mode) {
+func RefundTo(now time.Time, lane Lane, r *Refund, mode Mode) {
 	c, at := &r.Counter, r.Instant
-	if at == 0 || !c.Limit.Releases() || c.Limit.Algorithm() == limit.Leaky {
+	if at == 0 || !c.Limit.Refunds() || c.Limit.Algorithm() == limit.Leaky {
 		return
 	}
 	kept, once := *c.Limit, c.Limit.OncePerWindow()
@@ -34,7 +34,7 @@ func GiveBack(now time.Time, lane Lane, r *Release, mode Mode) {
 	ask := Ask{Counters: []Counter{{Rule: c.Rule + givenBack, Key: charged.Key, Limit: &once, Cost: 1}}, N: 1}
 	done := func(now time.Time, ans *Answer) {
 		if ans.Granted == 1 && ans.Mode == mode {
-			lane.Release(now, &charged, at, mode)
+			lane.Refund(now, &charged, at, mode)
 		}
 	}
 	var ans Answer
