@@ -27,7 +27,7 @@ func run(ctx context.Context, e *service.Env, c *config.Config) error {
 	for _, note := range c.Notes {
 		e.Logger("Proxy").Warn(note)
 	}
-	if t, found := c.Itself(e.Addr); found {
+	if t, found := c.SelfTarget(e.Addr); found {
 		e.Logger("Proxy").Warn("TARGET_URL contains this proxy itself: requests for it are answered 508", "target", t.URL)
 	}
 	e.Guard.Fronted, c.Adaptive.Token = c.TrustsLoopback(), cmp.Or(c.Adaptive.Token, e.Guard.Token)

@@ -46,7 +46,7 @@ func (p *proxy) connect() (store.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := c.StoreStart(shared.Misconfigured()); err != nil {
+	if err := c.StoreStartError(shared.Misconfigured()); err != nil {
 		shared.Close()
 		return nil, err
 	}

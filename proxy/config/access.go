@@ -6,15 +6,15 @@ import (
 	"weir/proxy/wire/accesslog"
 )
 
-// Access has the settings of the access log and of request ids.
-type Access struct {
+// AccessLog has the settings of the access log and of request ids.
+type AccessLog struct {
 	File    string // ACCESS_LOG; empty: none
 	Format  accesslog.Format
 	Refused bool
 	Sample  float64
 }
 
-func (a *Access) register(s *service.Settings, d *session.Settings) {
+func (a *AccessLog) register(s *service.Settings, d *session.Settings) {
 	s.Add(service.Table{
 		{Name: "ACCESS_LOG", Value: service.Text(&a.File),
 			Help: "where to write a line for each request except those to own endpoints: stdout, or a file, which is opened " +

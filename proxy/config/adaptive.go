@@ -73,12 +73,12 @@ func advisorURL(text string) (string, error) {
 func (a *Adaptive) complete(s *service.Settings) error {
 	return errors.Join(
 		s.FaultIf(a.Min > a.Max, "LIMIT_MIN_RPS", "is more than LIMIT_MAX_RPS, "+s.Text("LIMIT_MAX_RPS"), "at most that"),
-		s.FaultIf(a.Pause() < adaptivePauseMin, "ADAPTIVE_TIME_SCALE",
-			fmt.Sprintf("makes an interval of %v as short as %v", a.Interval, a.Pause()),
+		s.FaultIf(a.SnapshotInterval() < adaptivePauseMin, "ADAPTIVE_TIME_SCALE",
+			fmt.Sprintf("makes an interval of %v as short as %v", a.Interval, a.SnapshotInterval()),
 			fmt.Sprintf("a value that leaves at least %v", adaptivePauseMin)))
 }
 
-// Pause returns the real time between two snapshots.
-func (a *Adaptive) Pause() time.Duration {
+// SnapshotInterval returns the real time between two snapshots.
+func (a *Adaptive) SnapshotInterval() time.Duration {
 	return time.Duration(float64(a.Interval) / a.Scale)
 }

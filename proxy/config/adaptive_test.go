@@ -23,11 +23,11 @@ func TestAdaptive(t *testing.T) {
 		"LIMIT_MIN_RPS", "1", "LIMIT_MAX_RPS", "10", "LIMIT_MAX_STEP", "1.5", "ALGORITHM_MIN_DWELL", "0s",
 		"ADAPTIVE_STALE_AFTER", "5",
 		"ADAPTIVE_TIME_SCALE", "60").Adaptive
-	if got != want || got.Pause() != time.Second {
-		t.Errorf("as set %+v, a pause of %v", got, got.Pause())
+	if got != want || got.SnapshotInterval() != time.Second {
+		t.Errorf("as set %+v, a pause of %v", got, got.SnapshotInterval())
 	}
 	if c := must(t, "LIMIT_MIN_RPS", "7", "LIMIT_MAX_RPS", "7", "ADAPTIVE_UPDATE_INTERVAL", "1s",
-		"ADAPTIVE_TIME_SCALE", "100").Adaptive; c.Pause() != adaptivePauseMin {
+		"ADAPTIVE_TIME_SCALE", "100").Adaptive; c.SnapshotInterval() != adaptivePauseMin {
 		t.Errorf("at the bounds: %+v", c)
 	}
 }

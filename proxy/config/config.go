@@ -53,7 +53,7 @@ type Config struct {
 	Edge      Edge
 	Rules     Rules
 	Templates string // REFUSAL_TEMPLATES; empty: none
-	Access    Access
+	Access    AccessLog
 	Adaptive  Adaptive
 	Decision  Decision
 	RateLimit RateLimit

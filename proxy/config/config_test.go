@@ -265,7 +265,7 @@ func TestMistakesAreNoted(t *testing.T) {
 		{"0.0.0.0:8082", "http://127.0.0.1:8081,http://192.0.2.1:8082,http://other:8082", ""},
 		{"0.0.0.0:0", "http://127.0.0.1:8082", ""},
 	} {
-		if got, found := must(t, "TARGET_URL", test.targets).Itself(test.addr); got.URL != test.want ||
+		if got, found := must(t, "TARGET_URL", test.targets).SelfTarget(test.addr); got.URL != test.want ||
 			found != (test.want != "") {
 			t.Errorf("of %s, %s is itself %q (%t), want %q", test.targets, test.addr, got.URL, found, test.want)
 		}

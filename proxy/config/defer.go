@@ -97,8 +97,8 @@ func deferPath(text string) (string, error) {
 	return text, nil
 }
 
-// Sites returns the proxies that have queue files of their own; nil: others have none.
-func (d *Defer) Sites() deferred.Instances {
+// Instances returns the proxies that have queue files of their own; nil: others have none.
+func (d *Defer) Instances() deferred.Instances {
 	if d.file == "" {
 		return nil
 	}

@@ -63,9 +63,9 @@ func (c *Config) noteOrigin() {
 	}
 }
 
-// Itself returns the target that is the proxy which listens on addr, if there is one: it would
+// SelfTarget returns the target that is the proxy which listens on addr, if there is one: it would
 // answer each request 508 (Loop Detected).
-func (c *Config) Itself(addr string) (t Target, found bool) {
+func (c *Config) SelfTarget(addr string) (t Target, found bool) {
 	bind, port, err := net.SplitHostPort(addr)
 	if err != nil || port == "0" {
 		return Target{}, false

@@ -64,9 +64,9 @@ func (r *redisSettings) register(s *service.Settings, unused func() string) {
 	})
 }
 
-// StoreStart returns the error that ends the start for an error of the store, with the
+// StoreStartError returns the error that ends the start for an error of the store, with the
 // settings to look at. It returns nil if the proxy may start.
-func (c *Config) StoreStart(err error) error {
+func (c *Config) StoreStartError(err error) error {
 	fault, ok := errors.AsType[*store.MisconfiguredError](err)
 	if !ok || c.redis.start == "anyway" {
 		return nil

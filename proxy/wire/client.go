@@ -59,12 +59,12 @@ type client struct {
 	upstream *upstreamConn             // the one the exchange holds
 	own      *upstreamConn             // reserved for the client's next request; serves no other client
 	at       *upstream.Target[*target] // target chosen for the exchange
-	mark     upstream.Mark             // health of at when it was chosen
+	mark     upstream.Generation       // health of at when it was chosen
 	tried    upstream.Tried            // the targets that the exchange has tried
 	wait     upstream.Waiter[occupant] // place in the line of at
 	closed   bool                      // the client connection has closed, or the delivery has ended
 
-	route   uint16      // route of the exchange; see route.Loop
+	route   uint16      // route of the exchange; see route.LoopTable
 	class   uint8       // its priority class; see gates.Classes
 	answer  gate.Answer // what is known about the target's answer
 	long    bool        // the exchange may hold its connection for long
@@ -191,7 +191,7 @@ func (c *client) choose(now time.Time) bool {
 		c.x.HandleExhausted(now, len(g.Targets()) > 1, g.RetryAfter(now))
 		return false
 	}
-	c.mark = c.at.Mark()
+	c.mark = c.at.Generation()
 	return true
 }
 

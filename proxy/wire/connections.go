@@ -39,7 +39,7 @@ func (c *client) shareConnections() {
 	if addr := c.x.ClientAddr(); addr != c.sharesAs {
 		c.sharesAs = addr
 		by := share.ClientOf(addr)
-		c.wait.Of(by, by.Hash(c.server.shared.seed))
+		c.wait.SetClient(by, by.Hash(c.server.shared.seed))
 	}
 }
 

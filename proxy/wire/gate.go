@@ -87,13 +87,13 @@ func (c *client) likely() int { return c.server.routes.Likely(c.route, c.x.Metho
 // gate's limit rises.
 func (s *loopServer) lengthen(now time.Time) {
 	long, places := s.long[:0], 0
-	for w, had := range s.line.Held(now, s.shared.cfg.Gate.Wait) {
+	for w, had := range s.line.LongHeld(now, s.shared.cfg.Gate.Wait) {
 		if u, class := w.Value.on(); u != nil && u.target.gate.Long(class, had) {
 			long = append(long, w)
 		}
 	}
 	first := s.line.First(now)
-	for at := range s.targets.Open(now) {
+	for at := range s.targets.Available(now) {
 		t := at.Value
 		places += t.gate.Limit()
 		if first != nil && t.bounded() && t.gate.Free() <= 0 {

@@ -28,7 +28,7 @@ import (
 func TestGateSheds(t *testing.T) {
 	r := holding(t, gatedFor(gate.On, 5*time.Millisecond))
 	r.play(`a GET /two -> 503 Retry-After=* X-Weir-Reason=gate ~"reason":"gate"`)
-	var d report.RecalledShed
+	var d report.ShedExplanation
 	body, a := r.last("a").body, r.last("a")
 	r.playf(`a GET /config/decisions/%s -> 200`, a.res.Header.Get("X-Weir-Decision"))
 	a.decode(&d)
@@ -59,14 +59,14 @@ func TestGateWaits(t *testing.T) {
 // A client that leaves before the answer says nothing about the target: however long it
 // has waited, its patience is no answer time.
 func TestGateLearnsNothingFromClientsThatLeave(t *testing.T) {
-	tg := &target{server: &loopServer{shared: new(Server), routes: new(route.Table).NewLoop()}, gate: new(gates.Gate)}
+	tg := &target{server: &loopServer{shared: new(Server), routes: new(route.Table).NewLoopTable()}, gate: new(gates.Gate)}
 	tg.begin()
 	for i := range 1000 {
 		now := time.Unix(1, 0).Add(time.Duration(i) * 10 * time.Millisecond)
 		sent := now.Add(-time.Second)
 		tg.learnt(now, &client{answer: gate.Answer{InFlight: 1}}, &exchange.Outcome{Sent: sent, Complete: sent})
 	}
-	equal(t, "what the gate takes for the answer time", tg.gate.Look().Median, 0)
+	equal(t, "what the gate takes for the answer time", tg.gate.State().Median, 0)
 }
 
 // The gate learns from the answers to uploads that have waited for places, and from answers that nobody
@@ -78,8 +78,8 @@ func TestGateLearnsFromAnswers(t *testing.T) {
 			`target answers; until upstream_abandoned=0`,
 	} {
 		r := serveWith(t, gated(16), holds, "EVENT_LOOPS", "1", "BODY_BUFFER_BYTES", "1KiB")
-		if r.play(script); r.gate().Look().Median == 0 {
-			t.Errorf("after twelve answers %s the gate is %+v", name, r.gate().Look())
+		if r.play(script); r.gate().State().Median == 0 {
+			t.Errorf("after twelve answers %s the gate is %+v", name, r.gate().State())
 		}
 	}
 }
@@ -153,7 +153,7 @@ func TestUsage(t *testing.T) {
 	for at = range f.loops.of(f.Targets.All()[0]) {
 		break
 	}
-	at.server.counts = report.NewLoop()
+	at.server.counts = report.NewLoopCounters()
 	now := time.Unix(1_000_000, 0)
 	f.began = now
 	at.spend(now)
@@ -270,7 +270,7 @@ func gateRequest() (next func(), g *gates.Gate) {
 func TestGateAllocs(t *testing.T) {
 	next, g := gateRequest()
 	equal(t, "allocations for a request", testing.AllocsPerRun(100_000, next), 0)
-	if g.Look().Median == 0 {
+	if g.State().Median == 0 {
 		t.Error("the gate has judged no answers")
 	}
 }

@@ -26,7 +26,7 @@ func crowd() *Server {
 	f.Targets.Set([]*roster.Target{spec})
 	g := new(gates.Gate)
 	for range 2 {
-		s := &loopServer{shared: f, loop: new(loop.Loop), connsPerTarget: 100, routes: f.routes.NewLoop()}
+		s := &loopServer{shared: f, loop: new(loop.Loop), connsPerTarget: 100, routes: f.routes.NewLoopTable()}
 		t := &target{server: s, spec: spec, gate: g, pool: upstream.NewPool[*upstreamConn, occupant](100, 100, 100)}
 		s.targets = upstream.NewGroup[*target](upstream.P2C, 0, inFlightOf, rand.New(rand.NewPCG(1, 2)))
 		t.at = s.targets.Add(t)
@@ -95,13 +95,13 @@ func TestGateKnowsKindsOfRequests(t *testing.T) {
 					}
 					took := time.Duration(float64(k.took) * (.5 + rng.ExpFloat64()/2))
 					if i == 30_000 {
-						cuts = tg.gate.Look().Cuts[gate.Latency]
+						cuts = tg.gate.State().Cuts[gate.Latency]
 					}
 					o := outcome(now, took, k.status)
 					o.Method = k.method
 					tg.learnt(now, &client{route: k.route, answer: gate.Answer{InFlight: tg.gate.Limit(), Full: true}}, o)
 				}
-				if n := tg.gate.Look().Cuts[gate.Latency] - cuts; n > 0 {
+				if n := tg.gate.State().Cuts[gate.Latency] - cuts; n > 0 {
 					t.Errorf("seed %d: %d cuts, %+v", seed, n, f.Gates.Report("", 1).Targets[0])
 				}
 			}
@@ -121,15 +121,16 @@ func TestGateLearnsNothingFromTheEndOfStreams(t *testing.T) {
 		}
 	}
 	answer(5000, 10*time.Millisecond)
-	before := tg.gate.Look()
+	before := tg.gate.State()
 	stream = true
 	answer(5000, time.Minute)
-	if after := tg.gate.Look(); after.Limit != before.Limit || after.Median != before.Median || after.Cuts != before.Cuts {
+	if after := tg.gate.State(); after.Limit != before.Limit ||
+		after.Median != before.Median || after.Cuts != before.Cuts {
 		t.Errorf("the gate was %+v and is %+v", before, after)
 	}
 	stream = false
 	// the first ones seem to be those of a standstill
-	if answer(20_000, time.Minute); tg.gate.Look().Median == before.Median {
+	if answer(20_000, time.Minute); tg.gate.State().Median == before.Median {
 		t.Error("the gate learns nothing from other answers either")
 	}
 }
@@ -143,7 +144,7 @@ func TestGateLearnsWhenStreamsBegin(t *testing.T) {
 		c.silence()
 	}, "TARGET_STREAM_SHARE", "1", "EVENT_LOOPS", "1")
 	r.play(`a*40 GET / -> reads "HTTP/1.1 200"`)
-	look := (*r.loops[0].seen.Load())[r.Targets.All()[0]].gate.Look()
+	look := (*r.loops[0].seen.Load())[r.Targets.All()[0]].gate.State()
 	if look.Median == 0 || look.Limit == r.connsPerTarget {
 		t.Errorf("after 40 answers that have begun the gate is %+v", look)
 	}
@@ -177,7 +178,7 @@ func TestGateTellsRefusalsFromOutages(t *testing.T) {
 	answer := func(n, status int) {
 		for range n {
 			now = now.Add(time.Millisecond)
-			c.at, c.mark, c.answer = tg.at, tg.at.Mark(), gate.Answer{InFlight: 10}
+			c.at, c.mark, c.answer = tg.at, tg.at.Generation(), gate.Answer{InFlight: 10}
 			c.learn(now, outcome(now, 10*time.Millisecond, status))
 		}
 	}
@@ -200,9 +201,9 @@ func TestGateCountsStreamsOnce(t *testing.T) {
 		}
 	}, "EVENT_LOOPS", "1")
 	r.play(`a*6 GET / -> 200`) // the gate knows nothing before the eighth
-	equal(t, "median after six answers", r.gate().Look().Median, time.Duration(0))
+	equal(t, "median after six answers", r.gate().State().Median, time.Duration(0))
 	r.play(`b*6 GET / -> 200`)
-	if r.gate().Look().Median == 0 {
+	if r.gate().State().Median == 0 {
 		t.Error("after twelve answers there is no median")
 	}
 }
@@ -220,7 +221,7 @@ func TestGateBlamesNoTargetForStreams(t *testing.T) {
 		}
 		tg.learnt(now, &client{answer: gate.Answer{InFlight: 10}}, o)
 	}
-	if look := tg.gate.Look(); look.Cuts != [gate.Reasons]uint64{} || look.Down || look.Median == 0 {
+	if look := tg.gate.State(); look.Cuts != [gate.Reasons]uint64{} || look.Down || look.Median == 0 {
 		t.Errorf("the gate is %+v", look)
 	}
 }
@@ -248,7 +249,7 @@ func TestGateLearnsWhileOthersWaitForConnections(t *testing.T) {
 		took := time.Duration(i) * 5 * time.Millisecond
 		tg.learnt(now.Add(took), &waits[i], outcome(now.Add(took), took, 200))
 	}
-	if tg.gate.Look().Median == 0 {
+	if tg.gate.State().Median == 0 {
 		t.Error("ten answers to the first requests taught the gate nothing")
 	}
 }

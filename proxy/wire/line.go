@@ -28,7 +28,7 @@ func (s *loopServer) matched(now time.Time, c *client, m *decide.Case) {
 func (s *loopServer) noteRoute(c *client, m *decide.Case) {
 	c.route, c.class = 0, gates.ClassDefault
 	if len(m.Hits) > 0 {
-		c.route, c.class = s.routes.Of(m.Policy.Rules, m.Hits), s.classes.Of(m.Policy.Rules, m.Rank, m.Hits)
+		c.route, c.class = s.routes.NumberOf(m.Policy.Rules, m.Hits), s.classes.ClassOf(m.Policy.Rules, m.Rank, m.Hits)
 	}
 	rank := min(m.Rank, upstream.Background-1)
 	if c.peer.background() {
@@ -45,7 +45,7 @@ func (s *loopServer) noteRoute(c *client, m *decide.Case) {
 			break
 		}
 	}
-	c.wait.For(c.fromHash, key, uint8(c.route))
+	c.wait.SetHashes(c.fromHash, key, uint8(c.route))
 }
 
 // binds reports whether the gate's limit is below the number of connections. Otherwise
@@ -114,8 +114,8 @@ func (t *target) rival(rank int) (r *target) {
 func (t *target) room() bool { return !t.bounded() || t.free() > 0 }
 
 // look returns what the line has to know of the usable targets.
-func (s *loopServer) look(now time.Time) (l upstream.Look) {
-	for at := range s.targets.Open(now) {
+func (s *loopServer) look(now time.Time) (l upstream.Availability) {
+	for at := range s.targets.Available(now) {
 		l.Free += max(0, at.Value.free())
 		l.Busy = l.Busy || at.Value.gate.Scarce()
 	}
@@ -163,7 +163,7 @@ func (c *client) await(now time.Time) {
 	t.waits(now, 1)
 	// other loops now report free places; one may have become free since the target was chosen
 	if c.server.line.Publish() {
-		for at := range c.server.targets.Open(now) {
+		for at := range c.server.targets.Available(now) {
 			if at.Value.places() > 0 {
 				at.Value.freed()
 			}
@@ -265,7 +265,7 @@ func (t *target) serveNext(now time.Time) {
 	}
 	for served := true; !s.line.Idle() && t.free() > 0; {
 		rank := upstream.Ranks
-		if served && s.targets.Takes(now, t.at) {
+		if served && s.targets.Accepts(now, t.at) {
 			rank = s.line.Rank()
 		}
 		if r := t.rival(rank); r != nil {
@@ -348,7 +348,7 @@ func (c *client) placed(now time.Time, t *target) {
 	default:
 		t.begin()
 		c.server.targets.Assign(now, t.at, &c.tried)
-		c.at, c.mark = t.at, t.at.Mark()
+		c.at, c.mark = t.at, t.at.Generation()
 		c.enter(now, false)
 	}
 }
@@ -367,7 +367,7 @@ func (s *loopServer) lookAfterLine(now time.Time) {
 			s.lineLooks = false
 			s.line.Publish()
 			s.lengthen(now)
-			for at := range s.targets.Open(now) {
+			for at := range s.targets.Available(now) {
 				at.Value.serveNext(now)
 			}
 			s.lookAfterLine(now)

@@ -200,8 +200,8 @@ func (f *Server) housekeeping() {
 		f.claims.warn(now, f.cfg.Log)
 		connections.look(now, f.group, f.cfg.Log)
 		warnDiffering(now, f.cfg.Log, &f.differing)
-		targets.Look(now, f.Targets)
-		slow.Look(now, f.Gates)
+		targets.Poll(now, f.Targets)
+		slow.Poll(now, f.Gates)
 		wrong.look(now, f)
 	})
 	rules.Flush()
@@ -255,14 +255,14 @@ type loopServer struct {
 	seen      atomic.Pointer[map[*roster.Target]*target] // the loop's targets, for other goroutines
 	draining  bool
 	tally     *tally.Shard
-	counts    *report.Loop
-	routes    *route.Loop        // routes of requests, for gates
+	counts    *report.LoopCounters
+	routes    *route.LoopTable   // routes of requests, for gates
 	classes   *gates.LoopClasses // priority classes of requests, for metrics
-	refusals  *report.Memory[report.Refused]
-	sheds     *report.Memory[report.Shed] // nil if no gate sheds
-	access    *accessSide                 // nil if there is no access log
-	head      http1.Head                  // of an answer, while it is read
-	up        []byte                      // what is being sent to a target
+	refusals  *report.RecentDecisions[report.Refused]
+	sheds     *report.RecentDecisions[report.Shed] // nil if no gate sheds
+	access    *accessSide                          // nil if there is no access log
+	head      http1.Head                           // of an answer, while it is read
+	up        []byte                               // what is being sent to a target
 
 	connsPerTarget, waitersMax int
 
@@ -275,19 +275,19 @@ type loopServer struct {
 }
 
 func newLoopServer(f *Server, l *loop.Loop, connsPerTarget int) *loopServer {
-	s := &loopServer{shared: f, classes: f.classes.NewLoop(), routes: f.routes.NewLoop(), loop: l,
-		counts: report.NewLoop(), refusals: report.NewMemory[report.Refused](f.cfg.DecisionsPerLoop),
+	s := &loopServer{shared: f, classes: f.classes.NewLoop(), routes: f.routes.NewLoopTable(), loop: l,
+		counts: report.NewLoopCounters(), refusals: report.NewRecentDecisions[report.Refused](f.cfg.DecisionsPerLoop),
 		connsPerTarget: connsPerTarget, waitersMax: cmp.Or(f.cfg.WaitersPerLoop, waitersMax)}
 	probeMax := f.cfg.Session.TargetTimeout + f.cfg.Session.ConnectTimeout
 	if f.cfg.Gate.Mode == gate.On {
-		s.sheds = report.NewMemory[report.Shed](f.cfg.DecisionsPerLoop)
+		s.sheds = report.NewRecentDecisions[report.Shed](f.cfg.DecisionsPerLoop)
 	}
 	s.targets = upstream.NewGroup(f.cfg.Balance, probeMax, inFlightOf,
 		rand.New(rand.NewPCG(uint64(l.Index()), cmp.Or(f.cfg.Seed, rand.Uint64()))))
 	s.targets.Bound((*target).room)
 	s.line = upstream.NewLine[occupant](s.waitersMax, s.look)
 	s.line.Waits(f.cfg.Gate.WaitMax, cmp.Or(f.cfg.Gate.SLO, upstream.Tolerable))
-	s.line.Among(f.lines, l.Index())
+	s.line.JoinLines(f.lines, l.Index())
 	f.connsPerTarget += connsPerTarget
 	s.publish()
 	s.lane = lane.ForLoop(f.cfg.Store, l)

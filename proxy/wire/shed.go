@@ -9,10 +9,10 @@ import (
 
 // refused remembers a refusal and returns its id. The id is valid until the next call.
 func (s *loopServer) refused(now time.Time, refusal *decide.Refusal) []byte {
-	return s.refusals.Note(func(r *report.Refused) { r.Keep(now, refusal) })
+	return s.refusals.Record(func(r *report.Refused) { r.Record(now, refusal) })
 }
 
-// Recall returns the [report.Recalled] refusal or [report.RecalledShed] shedding whose
+// Recall returns the [report.Explanation] refusal or [report.ShedExplanation] shedding whose
 // decision id a client was sent.
 func (f *Server) Recall(id string) (any, bool) {
 	for _, s := range f.loops {
@@ -34,11 +34,11 @@ func (f *Server) Recall(id string) (any, bool) {
 func (c *client) shed(now time.Time) {
 	t := c.at.Value
 	t.gate.Shed[c.class].Add(1)
-	id := c.server.sheds.Note(func(d *report.Shed) {
+	id := c.server.sheds.Record(func(d *report.Shed) {
 		*d = report.Shed{At: now, Target: t.spec, Client: c.x.Remote, Class: c.class,
 			InFlight: t.gate.InFlight(), Waiting: int(t.gate.Waiting.Load()), Waited: c.waited,
 			RequestID: string(c.x.RequestID())}
-		d.SetLook(t.gate.Look())
+		d.SetGate(t.gate.State())
 	})
 	c.notice.gaveUp = t.spec.Addr
 	c.leave()

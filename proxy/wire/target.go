@@ -29,14 +29,14 @@ type target struct {
 
 	roster.View
 
-	gate     *gates.Gate // shared by all loops
-	late     gates.Late  // answers not yet reported to the gate
-	reported gate.Use    // the loop's use as last reported to the gate
-	part     int         // the loop's places of the gate's limit
-	partOf   int         // the gate's limit from which part was computed
-	waiting  int         // exchanges that chose this target and wait for a place
-	bound    []*client   // those of them that have a connection to it, in the order of arrival
-	left     abandonedBy // requests at the target whose clients have disconnected
+	gate     *gates.Gate   // shared by all loops
+	late     gates.Pending // answers not yet reported to the gate
+	reported gate.Use      // the loop's use as last reported to the gate
+	part     int           // the loop's places of the gate's limit
+	partOf   int           // the gate's limit from which part was computed
+	waiting  int           // exchanges that chose this target and wait for a place
+	bound    []*client     // those of them that have a connection to it, in the order of arrival
+	left     abandonedBy   // requests at the target whose clients have disconnected
 	serve    func(now time.Time)
 	called   atomic.Bool // serve is scheduled
 
@@ -50,13 +50,13 @@ func inFlightOf(t *target) int { return t.pool.InFlight() }
 
 // dial starts one connect, which the pool has already counted.
 func (t *target) dial() {
-	mark := t.at.Mark()
+	mark := t.at.Generation()
 	dialled := func(now time.Time, conn *loop.Conn, err error) loop.Handler { return t.dialled(now, mark, conn, err) }
 	t.server.loop.Dial(t.spec.Addr, t.server.shared.cfg.Session.ConnectTimeout, t.spec.Secure, dialled)
 }
 
 // dialled handles the end of a connect.
-func (t *target) dialled(now time.Time, mark upstream.Mark, conn *loop.Conn, err error) loop.Handler {
+func (t *target) dialled(now time.Time, mark upstream.Generation, conn *loop.Conn, err error) loop.Handler {
 	if err != nil {
 		t.dialFailed(now, mark, err)
 		return nil
@@ -72,7 +72,7 @@ func (t *target) dialled(now time.Time, mark upstream.Mark, conn *loop.Conn, err
 }
 
 // dialFailed reports a failed dial to the requests that wait for the connection.
-func (t *target) dialFailed(now time.Time, mark upstream.Mark, err error) {
+func (t *target) dialFailed(now time.Time, mark upstream.Generation, err error) {
 	why := dialFault(err)
 	if why == exchange.FaultResources {
 		t.server.shared.lacks.warn(now, err, t.server.shared.cfg.Log)
@@ -109,7 +109,7 @@ func dialFault(err error) exchange.Fault {
 
 // answered reports the end of an exchange begun at mark to the target's health: with the
 // target's status, or with the proxy's own status because of a fault.
-func (t *target) answered(now time.Time, mark upstream.Mark, status int, fault exchange.Fault) {
+func (t *target) answered(now time.Time, mark upstream.Generation, status int, fault exchange.Fault) {
 	before := t.at.Ejections()
 	t.at.Answered(now, mark, status)
 	if t.at.Ejections() != before {

@@ -47,8 +47,8 @@ func (u *usage) add(o usage) {
 
 func newDoor(start time.Time, now float64) *proxy {
 	d := &proxy{start: start, at: now, gate: gate.New(gate.Config{Max: connections})}
-	d.line = upstream.NewLine[*visit](lineMax, func(time.Time) upstream.Look {
-		return upstream.Look{Free: d.gate.Limit() - d.inFlight, Busy: d.gate.Busy()}
+	d.line = upstream.NewLine[*visit](lineMax, func(time.Time) upstream.Availability {
+		return upstream.Availability{Free: d.gate.Limit() - d.inFlight, Busy: d.gate.Busy()}
 	})
 	return d
 }

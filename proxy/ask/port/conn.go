@@ -22,12 +22,13 @@ type side struct {
 	lane     store.Lane
 	dues     []due // deadlines of edits, earliest first
 	dueAlarm *loop.Alarm
-	refusals *report.Memory[report.Refused]
+	refusals *report.RecentDecisions[report.Refused]
 	draining bool
 }
 
 func newSide(p *Port, l *loop.Loop) *side {
-	r := &side{port: p, loop: l, lane: lane.ForLoop(p.cfg.Store, l), refusals: report.NewMemory[report.Refused](0)}
+	r := &side{port: p, loop: l, lane: lane.ForLoop(p.cfg.Store, l),
+		refusals: report.NewRecentDecisions[report.Refused](0)}
 	r.dueAlarm = l.NewAlarm(r.expireEdits)
 	r.env = check.Env{
 		RateLimit: &check.RateLimit{Settings: p.cfg.RateLimit, Counts: &p.series.Counts, Domains: p.cfg.Limits.Domains,
@@ -46,7 +47,7 @@ func newSide(p *Port, l *loop.Loop) *side {
 
 // refused remembers a refusal and returns its id, valid until the next call.
 func (r *side) refused(now time.Time, refusal *decide.Refusal) []byte {
-	return r.refusals.Note(func(place *report.Refused) { place.Keep(now, refusal) })
+	return r.refusals.Record(func(place *report.Refused) { place.Record(now, refusal) })
 }
 
 // undescribed notes a request that cannot be described.

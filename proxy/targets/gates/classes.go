@@ -73,8 +73,8 @@ type LoopClasses struct {
 	byRank []uint8
 }
 
-// Of returns the number of the class of a request to which the given rules of a set apply.
-func (c *LoopClasses) Of(set *rule.Set, rank int, hits []rule.Hit) uint8 {
+// ClassOf returns the number of the class of a request to which the given rules of a set apply.
+func (c *LoopClasses) ClassOf(set *rule.Set, rank int, hits []rule.Hit) uint8 {
 	if !slices.ContainsFunc(hits, func(h rule.Hit) bool { return h.Rule.Priority.Classes != nil }) {
 		return ClassDefault
 	}

@@ -15,7 +15,7 @@ func TestPriorityClasses(t *testing.T) {
 	var names Classes
 	c := names.NewLoop()
 	name := func(set *rule.Set, rank int, ids ...string) string {
-		n := c.Of(set, rank, ruletest.Hits(set, ids...))
+		n := c.ClassOf(set, rank, ruletest.Hits(set, ids...))
 		return names.list()[n]
 	}
 	set := ruletest.Set(t, "id: plain", "id: tiers, priority: {classes: {gold: 0, silver: 0.2}, default: silver}")
@@ -52,7 +52,7 @@ func TestPriorityClasses(t *testing.T) {
 			"id: r, priority: {classes: {a%d: 0, b%d: 0.1, c%d: 0.2, d%d: 0.3}, default: a%d}", round, round, round, round,
 			round))
 		for rank := range 4 {
-			if n := c.Of(set, rank, ruletest.Hits(set, "r")); n >= ClassesMax {
+			if n := c.ClassOf(set, rank, ruletest.Hits(set, "r")); n >= ClassesMax {
 				t.Fatalf("class %d", n)
 			}
 		}
@@ -62,7 +62,7 @@ func TestPriorityClasses(t *testing.T) {
 		list[classOthers] != "other" {
 		t.Errorf("the classes are %q", list)
 	}
-	if n := testing.AllocsPerRun(100, func() { c.Of(set, 0, nil) }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { c.ClassOf(set, 0, nil) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }

@@ -51,10 +51,10 @@ func (g *Gate) Bound(most int) {
 // lateMost bounds the answers that a loop keeps for later.
 const lateMost = 16
 
-// Late are the answers that a loop has not recorded yet, because another loop was recording one.
+// Pending are the answers that a loop has not recorded yet, because another loop was recording one.
 //
 // Owned by its loop.
-type Late []late
+type Pending []late
 
 // A late is an answer that was to be recorded earlier.
 type late struct {
@@ -64,7 +64,7 @@ type late struct {
 
 // Answered records an answer. If another loop is recording one, the answer is kept until the
 // loop's next call, so that loops do not wait for each other.
-func (g *Gate) Answered(now time.Time, a *gate.Answer, kept *Late) {
+func (g *Gate) Answered(now time.Time, a *gate.Answer, kept *Pending) {
 	a.Crowded, a.Alone = g.Free() <= 0, g.InFlight() <= 1
 	if !g.mu.TryLock() {
 		if len(*kept) < lateMost {
@@ -118,8 +118,8 @@ func (g *Gate) Long(class int, took time.Duration) bool {
 	return usual > 0 && !g.Busy() && took > gate.LongTimes*usual
 }
 
-// Look returns the state of the gate. It is zero if no request was sent to the target yet.
-func (g *Gate) Look() (l gate.State) {
+// State returns the state of the gate. It is zero if no request was sent to the target yet.
+func (g *Gate) State() (l gate.State) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.machine != nil {

@@ -32,7 +32,7 @@ func (g *Gates) state(spec *roster.Target) (st state) {
 	}
 	if of.Limit() > 0 {
 		b := g.Bounds()
-		st.State, st.least, st.most = of.Look(), b.Min, b.Max
+		st.State, st.least, st.most = of.State(), b.Min, b.Max
 	}
 	return st
 }

@@ -96,7 +96,7 @@ func TestMemoryOfManyGates(t *testing.T) {
 	if each := (heap() - before) / targets; each > most {
 		t.Errorf("a gate takes %d bytes, may take %d", each, most)
 	}
-	if all[targets-1].Look().Cuts[gate.Errors] == 0 {
+	if all[targets-1].State().Cuts[gate.Errors] == 0 {
 		t.Error("the last gate has learned nothing")
 	}
 }
@@ -112,7 +112,7 @@ func heap() int64 {
 // learn has a gate learn from answers after 10 ms, and then from refusals.
 func learn(g *Gate) {
 	g.Begin(New(Config{Bounds: gate.Config{Min: 4}}), 0)
-	now, late := time.Unix(7, 0), Late(nil)
+	now, late := time.Unix(7, 0), Pending(nil)
 	for i := range 600 {
 		now = now.Add(time.Millisecond)
 		g.Answered(now, &gate.Answer{Sent: now.Add(-10 * time.Millisecond), Refused: i > 500, Full: true, InFlight: 8}, &late)
@@ -127,7 +127,7 @@ func TestGateOfManyLoops(t *testing.T) {
 	var running sync.WaitGroup
 	for range loops {
 		running.Go(func() {
-			var late Late
+			var late Pending
 			has := gate.Use{}
 			for i := range each {
 				g.Begin(all, 0)
@@ -137,7 +137,7 @@ func TestGateOfManyLoops(t *testing.T) {
 				now := time.Unix(7, int64(i)*int64(time.Millisecond))
 				g.Answered(now, &gate.Answer{Sent: now.Add(-time.Duration(i%20) * time.Millisecond), Full: true,
 					InFlight: 1 + i%64}, &late)
-				if l := g.Look(); l.Limit < 2 || l.Limit > 64 || g.Limit() < 2 || g.Limit() > 64 {
+				if l := g.State(); l.Limit < 2 || l.Limit > 64 || g.Limit() < 2 || g.Limit() > 64 {
 					t.Errorf("the limit is %d, shown as %d", l.Limit, g.Limit())
 					return
 				}
@@ -150,7 +150,7 @@ func TestGateOfManyLoops(t *testing.T) {
 		})
 	}
 	running.Wait()
-	if g.Look().Median == 0 {
+	if g.State().Median == 0 {
 		t.Error("the gate has judged nothing")
 	}
 	if _, atTarget := g.Now(); g.Taken() != 0 || g.InFlight() != 0 || atTarget != 0 {
@@ -180,13 +180,13 @@ func TestAdvisedBound(t *testing.T) {
 	}
 	other.Begin(g, 0)
 	learn(of)
-	if before := of.Look(); other.Limit() != 30 || before.Limit > 30 {
+	if before := of.State(); other.Limit() != 30 || before.Limit > 30 {
 		t.Errorf("the limits are %d and %d", other.Limit(), before.Limit)
 	}
-	before := of.Look()
+	before := of.State()
 	g.Advise(25)
 	g.Advise(0)
-	if after := of.Look(); fmt.Sprint(after) != fmt.Sprint(before) {
+	if after := of.State(); fmt.Sprint(after) != fmt.Sprint(before) {
 		t.Errorf("the gate knows %+v, before the bound changed %+v", after, before)
 	}
 	first, last := "INFO Gate - The advisor bounds the limits of all targets max=20 was=50",

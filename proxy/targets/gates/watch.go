@@ -39,8 +39,8 @@ type watched struct {
 	shed      uint64    // requests shed before the bad time
 }
 
-// Look looks at all gates. It is called once a second.
-func (w *Watch) Look(now time.Time, g *Gates) {
+// Poll looks at all gates. It is called once a second.
+func (w *Watch) Poll(now time.Time, g *Gates) {
 	if g.cfg.Mode == gate.Off {
 		return
 	}

@@ -124,7 +124,7 @@ func (l *List) lookAll(ctx context.Context) {
 // look resolves a name. The families are queried separately, so that the failure of one
 // does not remove the other's addresses. The error is for the log; it is nil if there is
 // an address.
-func (n *names) look(ctx context.Context, host string) (a upstream.Answer, err error) {
+func (n *names) look(ctx context.Context, host string) (a upstream.Resolution, err error) {
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
 	var six []netip.Addr
@@ -174,7 +174,7 @@ func routed(addrs []netip.Addr) []netip.Addr {
 }
 
 // looked stores the result of a lookup, and makes its addresses the targets.
-func (l *List) looked(host string, a upstream.Answer, err error) {
+func (l *List) looked(host string, a upstream.Resolution, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n := l.names.known[host]

@@ -101,7 +101,7 @@ func TestNames(t *testing.T) {
 		{[]netip.Addr{netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")}, nil, "[10.0.0.1:80 10.0.0.2:80]"},
 		{nil, errors.New("timeout"), "[10.0.0.1:80 10.0.0.2:80]"},
 	} {
-		l.looked("svc.test", upstream.Answer{Addrs: step.found, Unknown4: step.err != nil, Unknown6: step.err != nil},
+		l.looked("svc.test", upstream.Resolution{Addrs: step.found, Unknown4: step.err != nil, Unknown6: step.err != nil},
 			step.err)
 		if got := fmt.Sprint(addrs()); got != step.want {
 			t.Errorf("after %v, %v: %s, want %s", step.found, step.err, got, step.want)

@@ -53,8 +53,8 @@ type loggedState struct {
 	since time.Time // when it was logged
 }
 
-// Look logs what has changed since the last call, at most one line per target.
-func (w *Watch) Look(now time.Time, l *List) {
+// Poll logs what has changed since the last call, at most one line per target.
+func (w *Watch) Poll(now time.Time, l *List) {
 	logged := make(map[*Target]loggedState)
 	for _, spec := range l.All() {
 		logged[spec] = w.note(now, l.cfg.Log.With("target", spec.URL, "address", spec.Addr), w.logged[spec], l.state(spec))

@@ -24,10 +24,10 @@ type Table struct {
 	seen   int // answers since all counts were halved
 }
 
-// A Loop is what one loop knows of a Table.
+// A LoopTable is what one loop knows of a Table.
 //
 // Owned by its loop.
-type Loop struct {
+type LoopTable struct {
 	table   *Table
 	set     *rule.Set                     // the set that byIndex belongs to
 	byIndex []route                       // by index of its rules
@@ -74,11 +74,11 @@ const (
 	notModified = 304
 )
 
-// NewLoop returns a Loop of t.
-func (t *Table) NewLoop() *Loop { return &Loop{table: t} }
+// NewLoopTable returns a LoopTable of t.
+func (t *Table) NewLoopTable() *LoopTable { return &LoopTable{table: t} }
 
-// Of returns the route number of a request to which the given rules of a set apply.
-func (l *Loop) Of(set *rule.Set, hits []rule.Hit) uint16 {
+// NumberOf returns the route number of a request to which the given rules of a set apply.
+func (l *LoopTable) NumberOf(set *rule.Set, hits []rule.Hit) uint16 {
 	if len(hits) == 0 {
 		return 0
 	}
@@ -171,7 +171,7 @@ func weight(m *rule.Match) uint16 {
 }
 
 // Class returns the class of an answer on a route.
-func (l *Loop) Class(number uint16, m http1.Method, status int) int {
+func (l *LoopTable) Class(number uint16, m http1.Method, status int) int {
 	i := int(number)*kinds + kindOf(m, status)
 	p := &l.told[i]
 	p.seen++
@@ -183,7 +183,7 @@ func (l *Loop) Class(number uint16, m http1.Method, status int) int {
 
 // Likely returns the class that an answer on a route is likely to have, as far as the loop knows
 // it. It counts nothing.
-func (l *Loop) Likely(number uint16, m http1.Method) int {
+func (l *LoopTable) Likely(number uint16, m http1.Method) int {
 	return int(l.told[int(number)*kinds+kindOf(m, 0)].class)
 }
 

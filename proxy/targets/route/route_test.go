@@ -19,7 +19,7 @@ func TestRoutes(t *testing.T) {
 		"id: host, match: {host: a.example}",
 		"id: api, match: {path: /api/**}", "id: report, match: {path: /api/report}"
 	set := ruletest.Set(t, plain, plan, host, api, report)
-	r := new(Table).NewLoop()
+	r := new(Table).NewLoopTable()
 	for _, test := range []struct {
 		ids  string
 		same string // the one that names the route
@@ -27,15 +27,16 @@ func TestRoutes(t *testing.T) {
 		{"", ""}, {"plain", ""}, {"plain plan", "plan"}, {"plan host", "host"}, {"host api", "api"},
 		{"plain plan host api report", "report"},
 	} {
-		got, want := r.Of(set, ruletest.Hits(set, strings.Fields(test.ids)...)), r.Of(set, ruletest.Hits(set, test.same))
+		got := r.NumberOf(set, ruletest.Hits(set, strings.Fields(test.ids)...))
+		want := r.NumberOf(set, ruletest.Hits(set, test.same))
 		if got != want || (got == 0) != (test.same == "") {
 			t.Errorf("%q: route %d, want %d, that of %q", test.ids, got, want, test.same)
 		}
 	}
-	before := r.Of(set, ruletest.Hits(set, "api"))
+	before := r.NumberOf(set, ruletest.Hits(set, "api"))
 	shorter := ruletest.Set(t, "id: new, match: {path: /new}", "id: api, match: {path: /v2/**}")
-	if after, other := r.Of(shorter, ruletest.Hits(shorter, "api")),
-		r.Of(shorter, ruletest.Hits(shorter, "new")); after != before || other == before || other == 0 {
+	if after, other := r.NumberOf(shorter, ruletest.Hits(shorter, "api")),
+		r.NumberOf(shorter, ruletest.Hits(shorter, "new")); after != before || other == before || other == 0 {
 		t.Errorf("api was route %d and is %d; a new rule is %d", before, after, other)
 	}
 }
@@ -50,11 +51,11 @@ func TestRouteClasses(t *testing.T) {
 	}
 	set := ruletest.Set(t, lines...)
 	for seed := range uint64(20) {
-		r := new(Table).NewLoop()
+		r := new(Table).NewLoopTable()
 		rng := rand.New(rand.NewPCG(seed, 1))
 		numbers := make([]uint16, len(ids))
 		for i, id := range ids {
-			numbers[i] = r.Of(set, ruletest.Hits(set, id))
+			numbers[i] = r.NumberOf(set, ruletest.Hits(set, id))
 			r.Class(numbers[i], http1.GET, 200) // each once
 		}
 		busy := rng.Perm(routesMax)[:8]
@@ -80,7 +81,7 @@ func TestRouteClasses(t *testing.T) {
 
 // Queries about a resource, and changes of it, are in other classes than reading it.
 func TestRouteKinds(t *testing.T) {
-	r := new(Table).NewLoop()
+	r := new(Table).NewLoopTable()
 	reads, writes, asks := r.Class(0, http1.GET, 200), r.Class(0, http1.POST, 200), r.Class(0, http1.HEAD, 200)
 	if reads == writes || writes == asks || reads == asks {
 		t.Errorf("GET, POST and HEAD have the classes %d, %d, %d", reads, writes, asks)
@@ -102,14 +103,14 @@ func TestRouteKinds(t *testing.T) {
 
 // Rules that come and go leave no class behind that can no longer be used.
 func TestRoutesOfNewRules(t *testing.T) {
-	r := new(Table).NewLoop()
+	r := new(Table).NewLoopTable()
 	for round := range 100 {
 		var lines []string
 		for i := range 300 {
 			lines = append(lines, fmt.Sprintf("id: r%d-%d, match: {path: /%d}", round, i, i))
 		}
 		set := ruletest.Set(t, lines...)
-		first := r.Of(set, ruletest.Hits(set, fmt.Sprintf("r%d-0", round)))
+		first := r.NumberOf(set, ruletest.Hits(set, fmt.Sprintf("r%d-0", round)))
 		if first == 0 {
 			t.Fatalf("round %d: the first rule has no route", round)
 		}
@@ -124,10 +125,10 @@ func TestLoopsAgree(t *testing.T) {
 	before := ruletest.Set(t, "id: a, match: {path: /a}", "id: b, match: {path: /b}")
 	after := ruletest.Set(t, "id: c, match: {path: /c}", "id: b, match: {path: /b}")
 	var table Table
-	first, second := table.NewLoop(), table.NewLoop()
-	classes := func(l *Loop, set *rule.Set, ids ...string) (list []int) {
+	first, second := table.NewLoopTable(), table.NewLoopTable()
+	classes := func(l *LoopTable, set *rule.Set, ids ...string) (list []int) {
 		for _, id := range ids {
-			list = append(list, l.Class(l.Of(set, ruletest.Hits(set, id)), http1.GET, 200))
+			list = append(list, l.Class(l.NumberOf(set, ruletest.Hits(set, id)), http1.GET, 200))
 		}
 		return list
 	}
@@ -142,7 +143,7 @@ func TestLoopsAgree(t *testing.T) {
 	}
 	// What one loop is asked often takes the class of what another was asked once.
 	var table2 Table
-	first, second = table2.NewLoop(), table2.NewLoop()
+	first, second = table2.NewLoopTable(), table2.NewLoopTable()
 	for n := range uint16(gate.Classes) {
 		first.Class(n, http1.GET, 200)
 	}
@@ -164,9 +165,9 @@ func TestLoopsAgree(t *testing.T) {
 func TestRoutesDoNotAllocate(t *testing.T) {
 	set := ruletest.Set(t, "id: a, match: {path: /a}", "id: b, match: {path: /b}")
 	hits := ruletest.Hits(set, "a", "b")
-	r := new(Table).NewLoop()
-	r.Class(r.Of(set, hits), http1.GET, 200)
-	if n := testing.AllocsPerRun(1000, func() { r.Class(r.Of(set, hits), http1.GET, 200) }); n != 0 {
+	r := new(Table).NewLoopTable()
+	r.Class(r.NumberOf(set, hits), http1.GET, 200)
+	if n := testing.AllocsPerRun(1000, func() { r.Class(r.NumberOf(set, hits), http1.GET, 200) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }

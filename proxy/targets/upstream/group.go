@@ -152,14 +152,14 @@ func (g *Group[T]) choose(a *ask[T]) *Target[T] {
 	return t
 }
 
-// Takes reports whether t accepts a request that waits for a place at any target; see
+// Accepts reports whether t accepts a request that waits for a place at any target; see
 // Assign.
-func (g *Group[T]) Takes(now time.Time, t *Target[T]) bool {
+func (g *Group[T]) Accepts(now time.Time, t *Target[T]) bool {
 	return !t.retired && (t.ready(now) || t.usable() && !g.anyReady(now))
 }
 
-// Open yields the targets that accept requests.
-func (g *Group[T]) Open(now time.Time) iter.Seq[*Target[T]] {
+// Available yields the targets that accept requests.
+func (g *Group[T]) Available(now time.Time) iter.Seq[*Target[T]] {
 	return func(yield func(*Target[T]) bool) {
 		anyReady := g.anyReady(now)
 		for _, t := range g.targets {

@@ -47,10 +47,10 @@ func (s Status) String() string {
 	return [...]string{"up", "ejected", "probing", "down", "draining"}[s]
 }
 
-// A Mark is a point in a target's history. Outcomes of requests and connects that began
+// A Generation is a period of a target's history. Outcomes of requests and connects that began
 // before the target was ejected, probed or restored are ignored: a hundred connects that
 // fail when a target dies count as one failure.
-type Mark uint32
+type Generation uint32
 
 // Health is one target's state as one loop sees it. It records the outcomes of
 // requests and connects. Time comes from the arguments only; an ejection ends without a call.
@@ -64,9 +64,9 @@ type Mark uint32
 //
 // Owned by its loop.
 type Health struct {
-	probeMax time.Duration // see NewGroup
-	chance   *rand.Rand
-	mark     Mark
+	probeMax   time.Duration // see NewGroup
+	chance     *rand.Rand
+	generation Generation
 
 	gatewayErrors int       // in a row
 	serverErrors  int       // in a row
@@ -85,9 +85,9 @@ type Health struct {
 	retired bool
 }
 
-// Mark returns the current mark. Take it right after Choose for a request, and before a
+// Generation returns the current generation. Take it right after Choose for a request, and before a
 // connect begins. It is passed back with the outcome.
-func (h *Health) Mark() Mark { return h.mark }
+func (h *Health) Generation() Generation { return h.generation }
 
 // Ejections returns how often the target has been ejected.
 func (h *Health) Ejections() uint64 { return h.ejections }
@@ -119,7 +119,7 @@ func (h *Health) ready(now time.Time) bool {
 func (h *Health) chosen(now time.Time) {
 	if h.out && h.ready(now) {
 		h.probe = now.Add(h.probeMax)
-		h.mark++
+		h.generation++
 	}
 }
 
@@ -131,20 +131,20 @@ func (h *Health) Connected(now time.Time) {
 	}
 }
 
-// ConnectFailed records a connect, begun at mark, that failed because of the target, not
+// ConnectFailed records a connect, begun at generation, that failed because of the target, not
 // for lack of our own descriptors.
-func (h *Health) ConnectFailed(now time.Time, mark Mark) {
-	if mark == h.mark {
+func (h *Health) ConnectFailed(now time.Time, generation Generation) {
+	if generation == h.generation {
 		h.eject(now, true)
 	}
 }
 
-// Answered records the status of the final answer to a request chosen at mark: the
+// Answered records the status of the final answer to a request chosen at generation: the
 // target's, or the proxy's own 502 or 504 if the target closed early, sent an invalid
 // response or was too slow. A kept-alive connection that was found closed does not count,
 // nor does a failed connect.
-func (h *Health) Answered(now time.Time, mark Mark, status int) {
-	if mark != h.mark {
+func (h *Health) Answered(now time.Time, generation Generation, status int) {
+	if generation != h.generation {
 		return
 	}
 	if status < 500 {
@@ -176,11 +176,11 @@ func (h *Health) Answered(now time.Time, mark Mark, status int) {
 	}
 }
 
-// Abandoned records that a request chosen at mark ended without information about the
+// Abandoned records that a request chosen at generation ended without information about the
 // target: the client disconnected, or the proxy had no room. Each chosen request must end
 // in Answered or Abandoned; both together are harmless.
-func (h *Health) Abandoned(mark Mark) {
-	if mark == h.mark {
+func (h *Health) Abandoned(generation Generation) {
+	if generation == h.generation {
 		h.probe = time.Time{}
 	}
 }
@@ -216,9 +216,9 @@ func (h *Health) restore(now time.Time) {
 	h.begin()
 }
 
-// begin starts a new period, which invalidates marks.
+// begin starts a new generation.
 func (h *Health) begin() {
-	h.mark++
+	h.generation++
 	h.probe = time.Time{}
 	h.gatewayErrors, h.serverErrors = 0, 0
 }

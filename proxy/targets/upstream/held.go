@@ -118,10 +118,10 @@ func (l *Line[W]) link(w *Waiter[W]) {
 // Overtaken reports whether w has a place, and was overtaken by many that got theirs later.
 func (l *Line[W]) Overtaken(w *Waiter[W]) bool { return w.placed && l.gives >= w.overtaken }
 
-// Held yields those that have had a place for at least the given time and were overtaken. Only the
+// LongHeld yields those that have had a place for at least the given time and were overtaken. Only the
 // one that is yielded may give its place back meanwhile, or
 // be lengthened.
-func (l *Line[W]) Held(now time.Time, least time.Duration) iter.Seq2[*Waiter[W], time.Duration] {
+func (l *Line[W]) LongHeld(now time.Time, least time.Duration) iter.Seq2[*Waiter[W], time.Duration] {
 	return func(yield func(*Waiter[W], time.Duration) bool) {
 		at := instant(now)
 		for w := l.oldest; w != nil; {

@@ -12,7 +12,7 @@ import (
 // a visit is a request of a client on a route.
 func visit(client uint64, route uint8) *upstream.Waiter[int] {
 	w := new(upstream.Waiter[int])
-	w.For(client, 0, route)
+	w.SetHashes(client, 0, route)
 	return w
 }
 
@@ -85,7 +85,7 @@ func TestOvertaken(t *testing.T) {
 		slow = append(slow, w)
 	}
 	held := func(least time.Duration) (list []int) {
-		for w, had := range l.Held(now, least) {
+		for w, had := range l.LongHeld(now, least) {
 			if had < least {
 				t.Errorf("%d had its place for %v, want %v", w.Value, had, least)
 			}
@@ -137,7 +137,7 @@ func TestNewKeysAreBehindRegularOnes(t *testing.T) {
 	of := func(client, key uint64) *upstream.Waiter[int] {
 		w := new(upstream.Waiter[int])
 		w.Value = int(key)
-		w.For(client, key, 0)
+		w.SetHashes(client, key, 0)
 		return w
 	}
 	l, now := upstream.NewLine[int](100, plenty), time.Unix(1, 0)
@@ -173,8 +173,8 @@ func TestIdleLoopsAreForgotten(t *testing.T) {
 	lines := upstream.NewLines(2)
 	taken := 0
 	here, there := upstream.NewLine[int](10, look(func() int { return 16 - taken })), upstream.NewLine[int](10, plenty)
-	here.Among(lines, 0)
-	there.Among(lines, 1)
+	here.JoinLines(lines, 0)
+	there.JoinLines(lines, 1)
 	now := quick(there, time.Unix(1, 0), 1, 2, 3)
 	now = quick(here, now, 4).Add(time.Hour)
 	for here.Admits(now, visit(100, 0)) && taken < 16 {

@@ -88,8 +88,8 @@ func (w *world) windDown() {
 		w.want(f != waits, "waiter %d still waits at the end", i)
 	}
 	w.want(w.pool.InFlight() == 0, "in flight at the end: %d", w.pool.InFlight())
-	w.want(w.pool.Open() <= w.most, "%d connections stay, at most %d are allowed", w.pool.Open(), w.most)
-	w.want(!w.retired || w.empty(), "a retired pool is not empty at the end: %d open", w.pool.Open())
+	w.want(w.pool.Size() <= w.most, "%d connections stay, at most %d are allowed", w.pool.Size(), w.most)
+	w.want(!w.retired || w.empty(), "a retired pool is not empty at the end: %d open", w.pool.Size())
 }
 
 // A fresh connection takes the place of one that has just failed, so it may exceed the bound by
@@ -100,7 +100,7 @@ func TestFreshGoesBeyondTheBound(t *testing.T) {
 	w.dialled()
 	w.acquire(true)  // the one connection has failed
 	w.acquire(false) // and somebody else comes
-	w.want(w.pool.Open() == 1 && w.pool.Connecting() == 1, "open %d, connecting %d", w.pool.Open(), w.pool.Connecting())
+	w.want(w.pool.Size() == 1 && w.pool.Connecting() == 1, "open %d, connecting %d", w.pool.Size(), w.pool.Connecting())
 	w.lost(&w.busy, 0)
 	w.dialled()
 	w.want(w.fates[1] == served && w.fates[2] == waits, "the fresh one is %s, the other %s", w.fates[1], w.fates[2])
@@ -126,7 +126,7 @@ func TestBeyondTheBoundLeaves(t *testing.T) {
 	w.lost(&w.leaving, 0)
 	w.release(0)
 	w.check()
-	w.want(w.pool.Idle() == 1 && w.pool.Open() == 1, "idle %d of %d", w.pool.Idle(), w.pool.Open())
+	w.want(w.pool.Idle() == 1 && w.pool.Size() == 1, "idle %d of %d", w.pool.Idle(), w.pool.Size())
 }
 
 // Requests that wait when a pool is retired must not be lost: one gets the connection that is
@@ -147,7 +147,7 @@ func TestRetiredServesWhoWaits(t *testing.T) {
 	w.check()
 	w.want(w.pool.Leaving(2) && !w.empty(), "the last connection is leaving: %t", w.pool.Leaving(2))
 	w.lost(&w.leaving, 0)
-	w.want(w.empty(), "the pool is not empty: %d open", w.pool.Open())
+	w.want(w.empty(), "the pool is not empty: %d open", w.pool.Size())
 }
 
 // So many places for streams are there, and each is given back once.
@@ -180,7 +180,7 @@ func TestStreamsOfClients(t *testing.T) {
 		got := 0
 		for range 20 {
 			w := new(Waiter[int])
-			w.Of(of(byte(i)), 0)
+			w.SetClient(of(byte(i)), 0)
 			if !p.Stream(w) {
 				break
 			}
@@ -192,7 +192,7 @@ func TestStreamsOfClients(t *testing.T) {
 		}
 	}
 	for _, w := range all {
-		w.Of(of(9), 0) // of the next request
+		w.SetClient(of(9), 0) // of the next request
 		p.End(w)
 	}
 	if p.Streams() != 0 {
@@ -208,7 +208,7 @@ func TestOneClientLeavesConnections(t *testing.T) {
 	p, conns := NewPool[int, int](most, most, waitMax), 0
 	acquire := func(client uint64) (w *Waiter[int], g Grant) {
 		w = new(Waiter[int])
-		w.Of(share.Client{}, client)
+		w.SetClient(share.Client{}, client)
 		if _, g = p.Acquire(w, false); g == WaitAndDial {
 			conns++
 			if next := p.Dialled(conns); next != nil {
@@ -248,7 +248,7 @@ func TestOneClientLeavesConnections(t *testing.T) {
 func TestHandedConnectionCounts(t *testing.T) {
 	p := NewPool[int, int](8, 8, 8)
 	var from, to Waiter[int]
-	from.Of(share.Client{}, 5)
+	from.SetClient(share.Client{}, 5)
 	p.Acquire(&from, false)
 	p.Dialled(1)
 	from.Hand(&to)

@@ -76,7 +76,7 @@ type Line[W any] struct {
 	routed          bool // there is more than one route
 	keys            keys
 	waits           [lineClients]int32 // waiters of each client
-	look            func(now time.Time) Look
+	look            func(now time.Time) Availability
 
 	oldest, newest *Waiter[W] // those that have a place, in the order of Take, but not for long
 	placed         int        // how many these are
@@ -130,16 +130,16 @@ func (b *band[W]) queueOf(w *Waiter[W]) *queue {
 	return &b.queues[0]
 }
 
-// A Look is what a Line has to know of the targets.
-type Look struct {
+// An Availability is what a Line has to know of the targets.
+type Availability struct {
 	Free int  // places at all of them
 	Busy bool // at one of them requests wait for others to be served
 }
 
 // NewLine returns a Line for at most most waiters. look is called at most ten times a second.
-func NewLine[W any](most int, look func(now time.Time) Look) *Line[W] {
+func NewLine[W any](most int, look func(now time.Time) Availability) *Line[W] {
 	l := &Line[W]{most: most, look: look, tolerable: Tolerable}
-	l.Among(NewLines(1), 0)
+	l.JoinLines(NewLines(1), 0)
 	return l
 }
 

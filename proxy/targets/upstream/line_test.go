@@ -15,11 +15,11 @@ import (
 const usual = 10 * time.Millisecond
 
 // plenty is how many places are free, if it does not matter.
-func plenty(time.Time) upstream.Look { return upstream.Look{Free: 1000} }
+func plenty(time.Time) upstream.Availability { return upstream.Availability{Free: 1000} }
 
 // look is a function that says how many places are free.
-func look(free func() int) func(time.Time) upstream.Look {
-	return func(time.Time) upstream.Look { return upstream.Look{Free: free()} }
+func look(free func() int) func(time.Time) upstream.Availability {
+	return func(time.Time) upstream.Availability { return upstream.Availability{Free: free()} }
 }
 
 // A standing is what the model knows of a waiter.
@@ -74,7 +74,7 @@ func TestLineHistories(t *testing.T) {
 		const most = 12
 		l, m, now := upstream.NewLine[int](most, plenty), model{held: map[uint8]int{}}, time.Unix(1, 0)
 		last := standing{w: new(upstream.Waiter[int]), key: 1, rank: upstream.Ranks - 1}
-		last.w.For(1, 0, 0)
+		last.w.SetHashes(1, 0, 0)
 		last.w.Ranked(last.rank)
 		l.Join(now, last.w)
 		m.waits = append(m.waits, last)
@@ -84,7 +84,7 @@ func TestLineHistories(t *testing.T) {
 			switch n := r.IntN(10); {
 			case n < 4 && len(m.waits) < most:
 				s := standing{w: &upstream.Waiter[int]{Value: i}, key: uint8(r.IntN(5) * 60), rank: r.IntN(3)}
-				s.w.For(uint64(s.key), 0, 0)
+				s.w.SetHashes(uint64(s.key), 0, 0)
 				s.w.Ranked(s.rank)
 				if out := l.Join(now, s.w); out != nil {
 					t.Fatalf("seed %d: %d of %d wait, and one is turned away", seed, len(m.waits), most)
@@ -144,7 +144,7 @@ func TestLineFull(t *testing.T) {
 		{9, 0, 1}, // and they give way to a higher rank
 	} {
 		w := &upstream.Waiter[int]{Value: i}
-		w.For(step.key, 0, 0)
+		w.SetHashes(step.key, 0, 0)
 		w.Ranked(step.rank)
 		got := -1
 		if out := l.Join(now, w); out != nil {
@@ -176,7 +176,7 @@ func unfair(free int) (l *upstream.Line[int], now time.Time) {
 
 func waiterFor(key uint64, rank int) *upstream.Waiter[int] {
 	w := new(upstream.Waiter[int])
-	w.For(key, 0, 0)
+	w.SetHashes(key, 0, 0)
 	w.Ranked(rank)
 	return w
 }
@@ -324,7 +324,7 @@ func TestLineAllocatesNothing(t *testing.T) {
 	var w [10]upstream.Waiter[int]
 	steps := func() {
 		for i := range w {
-			w[i].For(uint64(i), 0, 0)
+			w[i].SetHashes(uint64(i), 0, 0)
 			w[i].Ranked(i)
 			l.Join(now, &w[i])
 		}
@@ -347,7 +347,7 @@ func BenchmarkLine(b *testing.B) {
 			l, now := upstream.NewLine[int](4096, plenty), time.Unix(1, 0)
 			w := make([]upstream.Waiter[int], 1000)
 			for i := range w {
-				w[i].For(uint64(i)%keys, 0, 0)
+				w[i].SetHashes(uint64(i)%keys, 0, 0)
 				w[i].Ranked(0)
 				l.Join(now, &w[i])
 			}
@@ -394,9 +394,9 @@ func ExampleGroup() {
 
 	var tried upstream.Tried
 	first := g.Choose(now, &tried)
-	first.ConnectFailed(now, first.Mark())
+	first.ConnectFailed(now, first.Generation())
 	second := g.Choose(now, &tried)
-	second.Answered(now, second.Mark(), 200)
+	second.Answered(now, second.Generation(), 200)
 	fmt.Println(first.Value, first.Status(now), second.Value, second.Status(now))
 
 	now = now.Add(1250 * time.Millisecond)
@@ -412,7 +412,7 @@ func ExampleMembers() {
 	old, next := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")
 	members := upstream.NewMembers(128)
 	for _, addr := range []netip.Addr{old, next, next} {
-		members.Answered(upstream.Answer{Addrs: []netip.Addr{addr}})
+		members.Answered(upstream.Resolution{Addrs: []netip.Addr{addr}})
 		fmt.Println(members.Addrs())
 	}
 	// Output:

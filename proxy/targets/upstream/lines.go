@@ -30,8 +30,8 @@ type demand struct {
 // NewLines returns the shared state of the given number of lines.
 func NewLines(loops int) *Lines { return &Lines{loops: make([]demand, loops)} }
 
-// Among makes the new line one of several.
-func (l *Line[W]) Among(of *Lines, loop int) {
+// JoinLines makes the new line one of several.
+func (l *Line[W]) JoinLines(of *Lines, loop int) {
 	l.of, l.loop, l.own = of, loop, &of.loops[loop]
 	clients, routes := make([][]holding, len(of.loops)), make([][]holding, len(of.loops))
 	for i := range of.loops {

@@ -39,10 +39,10 @@ func TestLinesTakeTurns(t *testing.T) {
 			var all [3]*upstream.Line[int]
 			for loop := range all {
 				all[loop] = upstream.NewLine[int](10, plenty)
-				all[loop].Among(lines, loop)
+				all[loop].JoinLines(lines, loop)
 				if rank := test.asks[loop]; rank > 0 {
 					w := new(upstream.Waiter[int])
-					w.For(1, 0, 0)
+					w.SetHashes(1, 0, 0)
 					w.Ranked(rank - 1)
 					all[loop].Join(now, w)
 				}
@@ -70,7 +70,7 @@ func TestLinesWithoutPlacesTakeTurns(t *testing.T) {
 	var all [3]*upstream.Line[int]
 	for loop := range all {
 		all[loop] = upstream.NewLine[int](10, plenty)
-		all[loop].Among(lines, loop)
+		all[loop].JoinLines(lines, loop)
 		for range 3 {
 			all[loop].Join(now, new(upstream.Waiter[int]))
 		}
@@ -99,8 +99,8 @@ func TestLinesWithoutPlacesTakeTurns(t *testing.T) {
 func TestLinesAskNoLonger(t *testing.T) {
 	lines, now := upstream.NewLines(2), time.Unix(1, 0)
 	here, there := upstream.NewLine[int](10, plenty), upstream.NewLine[int](10, plenty)
-	here.Among(lines, 0)
-	there.Among(lines, 1)
+	here.JoinLines(lines, 0)
+	there.JoinLines(lines, 1)
 	var w upstream.Waiter[int]
 	for _, end := range []func(){func() { there.Leave(now, &w) }, func() { there.Next(now) }} {
 		there.Join(now, &w)
@@ -124,9 +124,9 @@ func TestHand(t *testing.T) {
 	p := upstream.NewPool[int, int](4, 2, 4)
 	lines := upstream.NewLines(1)
 	l := upstream.NewLine[int](4, look(func() int { return 0 }))
-	l.Among(lines, 0)
+	l.JoinLines(lines, 0)
 	from, to := upstream.Waiter[int]{Value: 1}, upstream.Waiter[int]{Value: 2}
-	from.For(7, 0, 0)
+	from.SetHashes(7, 0, 0)
 	from.Ranked(3)
 	for range 2 { // the second time from takes others
 		if !p.Stream(&from) {

@@ -9,15 +9,15 @@ import (
 // servers that rotate or truncate their answers omit one now and then.
 const absentMax = 2
 
-// An Answer is the result of one lookup of a name. If the lookup of a family failed, its
+// A Resolution is the result of one lookup of a name. If the lookup of a family failed, its
 // addresses are unknown: neither present nor missing.
-type Answer struct {
+type Resolution struct {
 	Addrs    []netip.Addr
 	Unknown4 bool
 	Unknown6 bool
 }
 
-func (a *Answer) unknown(addr netip.Addr) bool {
+func (a *Resolution) unknown(addr netip.Addr) bool {
 	if addr.Is4() {
 		return a.Unknown4
 	}
@@ -45,7 +45,7 @@ func NewMembers(most int) *Members { return &Members{most: most} }
 
 // Answered records an answer. It reports whether the addresses have changed, and how many
 // exceeded the bound.
-func (m *Members) Answered(a Answer) (changed bool, refused int) {
+func (m *Members) Answered(a Resolution) (changed bool, refused int) {
 	if len(a.Addrs) == 0 {
 		return false, 0
 	}

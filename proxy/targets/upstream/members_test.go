@@ -45,7 +45,7 @@ func TestMembers(t *testing.T) {
 		m := NewMembers(test.most)
 		for i, row := range test.rows {
 			said, want, _ := strings.Cut(row, " →")
-			a := Answer{Unknown4: strings.Contains(said, "!4"), Unknown6: strings.Contains(said, "!6")}
+			a := Resolution{Unknown4: strings.Contains(said, "!4"), Unknown6: strings.Contains(said, "!6")}
 			a.Addrs = addrs(strings.NewReplacer("-", "", "!4", "", "!6", "").Replace(said))
 			before := m.Addrs()
 			changed, refused := m.Answered(a)
@@ -79,7 +79,7 @@ func TestMembersLaws(t *testing.T) {
 		}
 		var last, beforeLast []netip.Addr
 		for range 60 {
-			var a Answer
+			var a Resolution
 			for range r.IntN(6) {
 				a.Addrs = append(a.Addrs, netip.AddrFrom4([4]byte{10, 0, 0, byte(r.IntN(12))}))
 			}

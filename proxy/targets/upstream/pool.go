@@ -278,7 +278,7 @@ func remove[C comparable](list *[]C, c C) bool {
 // no dial in progress, and there is room for one. A waiter for a fresh connection gets one
 // beyond the bound: it takes the place of the one that failed, or that the caller closes.
 func (p *Pool[C, W]) dialMore() bool {
-	room := p.Open()+p.dialing < p.most
+	room := p.Size()+p.dialing < p.most
 	wanted := p.line.count + p.fresh.count + min(p.behind.count, max(0, p.alone()-p.held()))
 	if p.dialing >= p.fresh.count && (p.dialing >= wanted || !room) {
 		return false
@@ -294,8 +294,8 @@ func (p *Pool[C, W]) Cancel(w *Waiter[W]) {
 	}
 }
 
-// Open returns the number of connections: idle, busy and leaving.
-func (p *Pool[C, W]) Open() int { return p.Usable() + len(p.leaving) }
+// Size returns the number of connections: idle, busy and leaving.
+func (p *Pool[C, W]) Size() int { return p.Usable() + len(p.leaving) }
 
 // Usable returns the number of connections that are idle or busy.
 func (p *Pool[C, W]) Usable() int { return len(p.idle) + p.busy }

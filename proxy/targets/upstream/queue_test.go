@@ -22,7 +22,7 @@ func newPasser() *passer { return newPasserOf(upstream.NewLines(1), 0) }
 // newPasserOf returns a passer whose line is one of several.
 func newPasserOf(lines *upstream.Lines, loop int) *passer {
 	p := &passer{Line: upstream.NewLine[int](1000, plenty), now: time.Unix(1, 0)}
-	p.Among(lines, loop)
+	p.JoinLines(lines, loop)
 	for range 10 {
 		w := p.waiter()
 		p.Take(p.now, w, usual)

@@ -38,7 +38,7 @@ func share(seed uint64, places, loops int, sources []source) []float64 {
 	among, lines := upstream.NewLines(loops), make([]*upstream.Line[*asker], loops)
 	for i := range lines {
 		lines[i] = upstream.NewLine[*asker](4096, look(func() int { return places - taken }))
-		lines[i].Among(among, i)
+		lines[i].JoinLines(among, i)
 	}
 	open := func(int) bool { return true }
 	served := make([]float64, len(sources))
@@ -84,7 +84,7 @@ func share(seed uint64, places, loops int, sources []source) []float64 {
 		s := &sources[from]
 		a := &asker{from: from, on: lines[r.IntN(loops)]}
 		a.Value = a
-		a.For(uint64(from)<<6+r.Uint64N(s.keys), 0, 0)
+		a.SetHashes(uint64(from)<<6+r.Uint64N(s.keys), 0, 0)
 		a.Ranked(s.rank)
 		if taken < places && a.on.Rival(s.rank, open) < 0 && a.on.Admits(clock(), &a.Waiter) {
 			serve(a)

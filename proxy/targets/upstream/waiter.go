@@ -12,7 +12,7 @@ type Waiter[W any] struct {
 
 	next, prev *Waiter[W]
 	line       *fifo[W]
-	client     share.Client // see Of
+	client     share.Client // see SetClient
 	slot       uint16       // of client
 	holds      bool         // counts in Pool.holds,
 	holdsIn    uint16       // in this slot
@@ -45,15 +45,15 @@ type who struct {
 	mark   uint32 // of the key, within the client; 0: there is none
 }
 
-// Of sets the client that the request counts for, and a hash of it.
-func (w *Waiter[W]) Of(client share.Client, hash uint64) {
+// SetClient sets the client that the request counts for, and a hash of it.
+func (w *Waiter[W]) SetClient(client share.Client, hash uint64) {
 	w.client, w.slot = client, uint16(hash%slots)
 }
 
-// For sets the hashes of the client that the request is counted under and of its key, 0 if it has
+// SetHashes sets the hashes of the client that the request is counted under and of its key, 0 if it has
 // none, and the number of its route. A key belongs to a client: equal keys of two clients are two
 // keys.
-func (w *Waiter[W]) For(client, key uint64, route uint8) {
+func (w *Waiter[W]) SetHashes(client, key uint64, route uint8) {
 	w.who = who{client: uint16(client % lineClients), route: route}
 	if key != 0 {
 		w.who.mark = max(1, uint32((key+client*hashOdd)*hashOdd>>32))

@@ -56,7 +56,7 @@ func (w *world) acquire(fresh bool) {
 	if w.r != nil {
 		client = max(0, w.r.IntN(3+worldClients)-3)
 	}
-	waiter.Of(share.Client{}, uint64(client))
+	waiter.SetClient(share.Client{}, uint64(client))
 	left, has := w.most-w.held()-1, w.has[client]
 	behind := !fresh && left < w.most/8 && has > 0 && has+1 > left
 	c, grant := w.pool.Acquire(waiter, fresh)
@@ -264,7 +264,7 @@ func (w *world) check() {
 	w.want(p.Busy() == len(w.busy), "busy: %d, in the books %d", p.Busy(), len(w.busy))
 	w.want(p.Connecting() == w.dialing, "connecting: %d, in the books %d", p.Connecting(), w.dialing)
 	open := len(w.idle) + len(w.busy) + len(w.leaving)
-	w.want(p.Open() == open, "open: %d, in the books %d", p.Open(), open)
+	w.want(p.Size() == open, "open: %d, in the books %d", p.Size(), open)
 	w.want(len(w.idle) <= w.most, "%d idle, at most %d are allowed", len(w.idle), w.most)
 	w.want(len(w.idle) == 0 || !w.retired, "%d idle in a retired pool", len(w.idle))
 	for c := 1; c <= w.conns; c++ {
@@ -279,13 +279,13 @@ func (w *world) check() {
 	w.want(w.empty() == (open+w.dialing+len(w.line)+len(w.fresh)+len(w.behind) == 0), "empty: %t", w.empty())
 	w.want(!w.lacking(), "somebody waits without a dial although there is room")
 	w.want(len(w.idle) == 0 || len(w.line) == 0, "somebody waits while a connection is idle")
-	w.want(w.extra || p.Open()+p.Connecting() <= w.most, "%d connections, at most %d are allowed",
-		p.Open()+p.Connecting(), w.most)
+	w.want(w.extra || p.Size()+p.Connecting() <= w.most, "%d connections, at most %d are allowed",
+		p.Size()+p.Connecting(), w.most)
 }
 
 // empty reports whether the pool has no connections, dials or waiters.
 func (w *world) empty() bool {
-	return w.pool.Open()+w.pool.Connecting()+w.pool.Waiting() == 0
+	return w.pool.Size()+w.pool.Connecting()+w.pool.Waiting() == 0
 }
 
 func (w *world) want(holds bool, format string, args ...any) {

@@ -10,10 +10,10 @@ import (
 // statusMax is beyond the largest status that is counted.
 const statusMax = 600
 
-// A Loop is what one loop counts. Nothing else writes to it, so an atomic add never waits.
+// A LoopCounters is what one loop counts. Nothing else writes to it, so an atomic add never waits.
 //
 // Safe for concurrent use: its loop writes, anybody may read.
-type Loop struct {
+type LoopCounters struct {
 	GateWould   metric.Counter // exchanges that would have waited for a place in shadow mode
 	Aged        metric.Counter // targets' connections that have had their time
 	Disbelieved metric.Counter // fields that say whose request it is, of others than trusted proxies
@@ -50,14 +50,14 @@ func newVerdict() verdict {
 		decide: metric.NewHistogram(metric.DecisionBuckets())}
 }
 
-// NewLoop returns what a loop counts, all of it zero.
-func NewLoop() *Loop {
-	return &Loop{forwarded: newVerdict(), rejected: newVerdict(),
+// NewLoopCounters returns what a loop counts, all of it zero.
+func NewLoopCounters() *LoopCounters {
+	return &LoopCounters{forwarded: newVerdict(), rejected: newVerdict(),
 		upstreamTime: metric.NewHistogram(metric.LatencyBuckets())}
 }
 
 // Decided records how long the limiter took to decide.
-func (c *Loop) Decided(now time.Time, took time.Duration, admitted bool) {
+func (c *LoopCounters) Decided(now time.Time, took time.Duration, admitted bool) {
 	v := &c.rejected
 	if admitted {
 		v = &c.forwarded
@@ -67,7 +67,7 @@ func (c *Loop) Decided(now time.Time, took time.Duration, admitted bool) {
 }
 
 // Report counts a request that has ended.
-func (c *Loop) Report(now time.Time, o *exchange.Outcome) {
+func (c *LoopCounters) Report(now time.Time, o *exchange.Outcome) {
 	switch o.Decision {
 	case exchange.Forwarded:
 		if o.Fault == exchange.FaultGate {
@@ -76,7 +76,7 @@ func (c *Loop) Report(now time.Time, o *exchange.Outcome) {
 		c.forwarded.requests.Inc()
 		c.byAlgorithm[o.Algorithm].Inc()
 		c.forwarded.time.Observe(now.Sub(o.Began))
-		c.Traffic.Over(now, o)
+		c.Traffic.Finished(now, o)
 	case exchange.Deferred:
 		c.deferred.Inc()
 		c.byAlgorithm[o.Algorithm].Inc()
@@ -104,13 +104,13 @@ func (c *Loop) Report(now time.Time, o *exchange.Outcome) {
 }
 
 // Delivered counts a delivery that was made. Its arrival was counted when it was stored.
-func (c *Loop) Delivered(now time.Time, o *exchange.Outcome) {
+func (c *LoopCounters) Delivered(now time.Time, o *exchange.Outcome) {
 	c.Traffic.Delivered(now, o)
 	c.answered(now, o)
 }
 
 // answered counts how a target has answered.
-func (c *Loop) answered(now time.Time, o *exchange.Outcome) {
+func (c *LoopCounters) answered(now time.Time, o *exchange.Outcome) {
 	if o.Fault != exchange.FaultNone {
 		c.faults[o.Fault].Inc()
 	} else if !o.Sent.IsZero() && o.Status > 0 {

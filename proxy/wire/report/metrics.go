@@ -12,13 +12,13 @@ import (
 
 // A Source says which of the metrics there are.
 type Source struct {
-	Loops     []*Loop
+	Loops     []*LoopCounters
 	Deferring bool // refused requests are stored
 	Gated     bool // there are gates
 }
 
 // sum adds one count over all loops.
-func (s *Source) sum(of func(c *Loop) uint64) (n uint64) {
+func (s *Source) sum(of func(c *LoopCounters) uint64) (n uint64) {
 	for _, c := range s.Loops {
 		n += of(c)
 	}
@@ -27,49 +27,50 @@ func (s *Source) sum(of func(c *Loop) uint64) (n uint64) {
 
 // Register adds the metrics to set.
 func (s *Source) Register(set *metric.Set) {
-	counter := func(name, help string, of func(c *Loop) uint64) {
+	counter := func(name, help string, of func(c *LoopCounters) uint64) {
 		set.Counter(name, help, func() uint64 { return s.sum(of) })
 	}
 	const requests = "requests that reached a decision, except those that a gate shed"
 	counter(`ratelimiter_requests_total{decision="forwarded"}`, requests,
-		func(c *Loop) uint64 { return c.forwarded.requests.Load() })
+		func(c *LoopCounters) uint64 { return c.forwarded.requests.Load() })
 	counter(`ratelimiter_requests_total{decision="rejected"}`, requests,
-		func(c *Loop) uint64 { return c.rejected.requests.Load() })
+		func(c *LoopCounters) uint64 { return c.rejected.requests.Load() })
 	if s.Deferring {
 		counter(`ratelimiter_requests_total{decision="deferred"}`, requests,
-			func(c *Loop) uint64 { return c.deferred.Load() })
+			func(c *LoopCounters) uint64 { return c.deferred.Load() })
 	}
 	for _, a := range limit.Algorithms() {
 		counter(`ratelimiter_requests_by_algorithm_total`+metric.Labels("algorithm", a.String()),
-			"requests by the algorithm of the rule that decided", func(c *Loop) uint64 { return c.byAlgorithm[a].Load() })
+			"requests by the algorithm of the rule that decided",
+			func(c *LoopCounters) uint64 { return c.byAlgorithm[a].Load() })
 	}
 	s.registerTimes(set)
 	set.Counters("ratelimiter_responses_total", "answers to clients by status code", s.responses)
 	counter("ratelimiter_requests_abandoned_total", "requests that were decided and whose client left before the answer",
-		func(c *Loop) uint64 { return c.abandoned.Load() })
+		func(c *LoopCounters) uint64 { return c.abandoned.Load() })
 	const dropped = "fields of requests that the target does not see"
 	counter(`ratelimiter_dropped_fields_total{reason="untrusted"}`, dropped,
-		func(c *Loop) uint64 { return c.Disbelieved.Load() })
-	counter(`ratelimiter_dropped_fields_total{reason="name"}`, dropped, func(c *Loop) uint64 { return c.oddFields.Load() })
+		func(c *LoopCounters) uint64 { return c.Disbelieved.Load() })
+	counter(`ratelimiter_dropped_fields_total{reason="name"}`, dropped, func(c *LoopCounters) uint64 { return c.oddFields.Load() })
 	counter("ratelimiter_dropped_trailers_total", "trailer sections of requests and answers that were not passed on",
-		func(c *Loop) uint64 { return c.trailers.Load() })
+		func(c *LoopCounters) uint64 { return c.trailers.Load() })
 	set.Counters("ratelimiter_requests_by_method_total", "answers to clients by method and status code", s.byMethod)
 	counter("ratelimiter_client_connections_spent_total",
 		"connections closed after CONNECTION_MAX_REQUESTS or CONNECTION_MAX_AGE",
-		func(c *Loop) uint64 { return c.spent.Load() })
+		func(c *LoopCounters) uint64 { return c.spent.Load() })
 	counter("ratelimiter_upstream_connections_aged_total", "connections to targets closed after TARGET_CONNECTION_MAX_AGE",
-		func(c *Loop) uint64 { return c.Aged.Load() })
+		func(c *LoopCounters) uint64 { return c.Aged.Load() })
 	counter("ratelimiter_upstream_abandoned_total", "requests whose client disconnected while the target worked on them",
-		func(c *Loop) uint64 { return c.Abandoned.Load() })
+		func(c *LoopCounters) uint64 { return c.Abandoned.Load() })
 	counter("ratelimiter_upstream_abandoned_beyond_share_total",
 		"of these, those beyond the share of their client, whose connections are closed without a gate",
-		func(c *Loop) uint64 { return c.AbandonedBeyond.Load() })
+		func(c *LoopCounters) uint64 { return c.AbandonedBeyond.Load() })
 	counter("ratelimiter_upstream_abandoned_timeouts_total",
 		"of these, those that were not answered within TARGET_TIMEOUT",
-		func(c *Loop) uint64 { return c.AbandonedLate.Load() })
+		func(c *LoopCounters) uint64 { return c.AbandonedLate.Load() })
 	if s.Gated {
 		counter("ratelimiter_gate_would_wait_total", "requests that would have waited with GATE=on; counted with GATE=shadow",
-			func(c *Loop) uint64 { return c.GateWould.Load() })
+			func(c *LoopCounters) uint64 { return c.GateWould.Load() })
 	}
 	for k := exchange.FaultNone + 1; int(k) < exchange.Faults; k++ {
 		name, help := "ratelimiter_upstream_errors_total", "requests that a target did not answer"
@@ -77,15 +78,15 @@ func (s *Source) Register(set *metric.Set) {
 			name, help = "ratelimiter_upstream_shed_total",
 				"requests that were not sent to a target, because the proxy had no place for them"
 		}
-		counter(name+metric.Labels("kind", k.String()), help, func(c *Loop) uint64 { return c.faults[k].Load() })
+		counter(name+metric.Labels("kind", k.String()), help, func(c *LoopCounters) uint64 { return c.faults[k].Load() })
 	}
 	counter("ratelimiter_upstream_retries_total", "requests sent once more on a fresh connection",
-		func(c *Loop) uint64 { return c.retries.Load() })
+		func(c *LoopCounters) uint64 { return c.retries.Load() })
 }
 
 // registerTimes adds the histograms and maxima.
 func (s *Source) registerTimes(set *metric.Set) {
-	parts := func(of func(c *Loop) *metric.Histogram) (hs []*metric.Histogram) {
+	parts := func(of func(c *LoopCounters) *metric.Histogram) (hs []*metric.Histogram) {
 		for _, c := range s.Loops {
 			hs = append(hs, of(c))
 		}
@@ -93,9 +94,9 @@ func (s *Source) registerTimes(set *metric.Set) {
 	}
 	for labels, of := range verdicts {
 		set.Histogram("ratelimiter_request_duration_seconds"+labels, "from the first byte read to the last byte written",
-			parts(func(c *Loop) *metric.Histogram { return of(c).time })...)
+			parts(func(c *LoopCounters) *metric.Histogram { return of(c).time })...)
 		set.Histogram("ratelimiter_decision_duration_seconds"+labels, "how long passing the limiter took",
-			parts(func(c *Loop) *metric.Histogram { return of(c).decide })...)
+			parts(func(c *LoopCounters) *metric.Histogram { return of(c).decide })...)
 		set.Gauge("ratelimiter_decision_duration_seconds_max"+labels,
 			"the longest that passing the limiter took in the last minute", func() float64 {
 				var most time.Duration
@@ -107,18 +108,18 @@ func (s *Source) registerTimes(set *metric.Set) {
 	}
 	set.Histogram("ratelimiter_upstream_response_duration_seconds",
 		"from sending a request to the target to its complete answer",
-		parts(func(c *Loop) *metric.Histogram { return c.upstreamTime })...)
+		parts(func(c *LoopCounters) *metric.Histogram { return c.upstreamTime })...)
 }
 
 // verdicts yields the labels of the decisions that are timed.
-func verdicts(yield func(labels string, of func(c *Loop) *verdict) bool) {
-	_ = yield(`{decision="forwarded"}`, func(c *Loop) *verdict { return &c.forwarded }) &&
-		yield(`{decision="rejected"}`, func(c *Loop) *verdict { return &c.rejected })
+func verdicts(yield func(labels string, of func(c *LoopCounters) *verdict) bool) {
+	_ = yield(`{decision="forwarded"}`, func(c *LoopCounters) *verdict { return &c.forwarded }) &&
+		yield(`{decision="rejected"}`, func(c *LoopCounters) *verdict { return &c.rejected })
 }
 
 func (s *Source) responses(add func(labels string, n uint64)) {
 	for status := range statusMax {
-		n := s.sum(func(c *Loop) (n uint64) {
+		n := s.sum(func(c *LoopCounters) (n uint64) {
 			for m := range c.byMethodStatus {
 				n += c.byMethodStatus[m][status].Load()
 			}
@@ -131,9 +132,9 @@ func (s *Source) responses(add func(labels string, n uint64)) {
 }
 
 func (s *Source) byMethod(add func(labels string, n uint64)) {
-	for m := range len(Loop{}.byMethodStatus) {
+	for m := range len(LoopCounters{}.byMethodStatus) {
 		for status := range statusMax {
-			if n := s.sum(func(c *Loop) uint64 { return c.byMethodStatus[m][status].Load() }); n > 0 {
+			if n := s.sum(func(c *LoopCounters) uint64 { return c.byMethodStatus[m][status].Load() }); n > 0 {
 				add(metric.Labels("method", methodLabel(http1.Method(m)), "code", strconv.Itoa(status)), n)
 			}
 		}

@@ -16,11 +16,11 @@ const sizeDefault = 4096
 // another client's decision from its own.
 type decisionID [12]byte
 
-// A Memory keeps the latest decisions of one kind (D) of one loop, so that a decision id
+// A RecentDecisions keeps the latest decisions of one kind (D) of one loop, so that a decision id
 // that a client reports can be explained.
 //
 // Safe for concurrent use: the loop writes, own endpoints read, mu guards.
-type Memory[D any] struct {
+type RecentDecisions[D any] struct {
 	random *mathrand.ChaCha8 // of its loop; seeded once by the system, so that a decision makes no system call
 
 	mu   sync.Mutex
@@ -30,19 +30,19 @@ type Memory[D any] struct {
 	text []byte // of the newest id
 }
 
-// NewMemory returns a memory of the given size; 0: 4,096 decisions.
-func NewMemory[D any](size int) *Memory[D] {
+// NewRecentDecisions returns a memory of the given size; 0: 4,096 decisions.
+func NewRecentDecisions[D any](size int) *RecentDecisions[D] {
 	if size <= 0 {
 		size = sizeDefault
 	}
 	var seed [32]byte
 	_, _ = rand.Read(seed[:]) // never fails
-	return &Memory[D]{random: mathrand.NewChaCha8(seed), ids: make([]decisionID, 0, size), ring: make([]D, size)}
+	return &RecentDecisions[D]{random: mathrand.NewChaCha8(seed), ids: make([]decisionID, 0, size), ring: make([]D, size)}
 }
 
-// Note stores a decision, which put writes over an older one, and returns its id, valid
+// Record stores a decision, which put writes over an older one, and returns its id, valid
 // until the next call.
-func (r *Memory[D]) Note(put func(place *D)) []byte {
+func (r *RecentDecisions[D]) Record(put func(place *D)) []byte {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.next == len(r.ids) && len(r.ids) < len(r.ring) {
@@ -59,7 +59,7 @@ func (r *Memory[D]) Note(put func(place *D)) []byte {
 
 // Find returns the decision with the given id, if it is one of this loop's and not
 // overwritten yet.
-func (r *Memory[D]) Find(text string) (d D, ok bool) {
+func (r *RecentDecisions[D]) Find(text string) (d D, ok bool) {
 	var id decisionID
 	if len(text) != hex.EncodedLen(len(id)) {
 		return d, false
@@ -77,4 +77,4 @@ func (r *Memory[D]) Find(text string) (d D, ok bool) {
 }
 
 // Random returns the source of ids, for other uses on its loop.
-func (r *Memory[D]) Random() *mathrand.ChaCha8 { return r.random }
+func (r *RecentDecisions[D]) Random() *mathrand.ChaCha8 { return r.random }

@@ -15,12 +15,12 @@ import (
 )
 
 // A refuser remembers refusals.
-type refuser struct{ *Memory[Refused] }
+type refuser struct{ *RecentDecisions[Refused] }
 
-func newRefuser(size int) refuser { return refuser{NewMemory[Refused](size)} }
+func newRefuser(size int) refuser { return refuser{NewRecentDecisions[Refused](size)} }
 
 func (m refuser) refused(now time.Time, refusal *decide.Refusal) []byte {
-	return m.Note(func(r *Refused) { r.Keep(now, refusal) })
+	return m.Record(func(r *Refused) { r.Record(now, refusal) })
 }
 
 // newRefusal is a refusal that costs n.
@@ -98,13 +98,13 @@ func TestRecallDoesNotAllocate(t *testing.T) {
 
 // The explanation of a shed request has what was recorded, with the last cut if there was one.
 func TestShed(t *testing.T) {
-	m := NewMemory[Shed](2)
+	m := NewRecentDecisions[Shed](2)
 	cuts := []gate.Cut{{At: time.Unix(5, 0), From: 9, To: 7}, {At: time.Unix(6, 0), From: 7, To: 3}}
 	for n := range cuts {
-		id := string(m.Note(func(d *Shed) {
+		id := string(m.Record(func(d *Shed) {
 			*d = Shed{At: time.Unix(7, 0), Target: &roster.Target{URL: "http://a:80", Addr: "10.0.0.1:80"}, InFlight: 3,
 				Waiting: 2, Waited: time.Second}
-			d.SetLook(gate.State{Limit: 3, Median: 20 * time.Millisecond, Last: cuts[:2*n]})
+			d.SetGate(gate.State{Limit: 3, Median: 20 * time.Millisecond, Last: cuts[:2*n]})
 		}))
 		d, ok := m.Find(id)
 		e := d.Explain(id, new(gates.Classes))

@@ -31,9 +31,9 @@ type Refused struct {
 	limit.Decision
 }
 
-// Recalled is the JSON form of a refusal at GET /config/decisions/<id>. Times are in
+// Explanation is the JSON form of a refusal at GET /config/decisions/<id>. Times are in
 // seconds.
-type Recalled struct {
+type Explanation struct {
 	ID         string          `json:"id"`
 	At         time.Time       `json:"at"`
 	Rule       string          `json:"rule"`
@@ -53,8 +53,8 @@ type Recalled struct {
 }
 
 // Explain returns the explanation of a stored refusal.
-func (r *Refused) Explain(id string) Recalled {
-	e := Recalled{ID: id, At: r.at.UTC(), Rule: r.rule, Mode: r.mode, Key: r.parts,
+func (r *Refused) Explain(id string) Explanation {
+	e := Explanation{ID: id, At: r.at.UTC(), Rule: r.rule, Mode: r.mode, Key: r.parts,
 		Counter:   strconv.QuoteToASCII(string(keys.AppendRedacted(nil, r.key[:r.keyBytes]))),
 		Algorithm: r.algorithm, Window: r.window.Seconds(), Cost: r.cost, Client: r.client,
 		Limit: r.Limit, Remaining: r.Remaining, ResetAfter: r.ResetAfter.Seconds(), Version: r.version,
@@ -66,8 +66,8 @@ func (r *Refused) Explain(id string) Recalled {
 	return e
 }
 
-// Keep stores a refusal without allocating.
-func (r *Refused) Keep(now time.Time, refusal *decide.Refusal) {
+// Record stores a refusal without allocating.
+func (r *Refused) Record(now time.Time, refusal *decide.Refusal) {
 	r.at, r.Decision = now, refusal.Decision
 	r.rule, r.mode, r.parts = refusal.Rule.ID, refusal.Rule.Mode, refusal.Rule.Key
 	r.algorithm, r.window = refusal.Limit.Algorithm(), refusal.Limit.Window()

@@ -24,17 +24,17 @@ type Shed struct {
 	last             gate.Cut // zero if there was none
 }
 
-// SetLook stores the state of the gate. It does not refer to memory of l.
-func (d *Shed) SetLook(l gate.State) {
+// SetGate stores the state of the gate. It does not refer to memory of l.
+func (d *Shed) SetGate(l gate.State) {
 	d.limit, d.baseline, d.median, d.last = l.Limit, l.Baseline, l.Median, gate.Cut{}
 	if n := len(l.Last); n > 0 {
 		d.last = l.Last[n-1]
 	}
 }
 
-// A RecalledShed is the JSON form of a request shed by a gate at GET
+// A ShedExplanation is the JSON form of a request shed by a gate at GET
 // /config/decisions/<id>, with the state of the gate at that time. Times are in seconds.
-type RecalledShed struct {
+type ShedExplanation struct {
 	ID       string     `json:"id"`
 	At       time.Time  `json:"at"`
 	Reason   string     `json:"reason"` // gate
@@ -54,8 +54,8 @@ type RecalledShed struct {
 }
 
 // Explain returns the explanation of a stored decision.
-func (d *Shed) Explain(id string, classes *gates.Classes) RecalledShed {
-	e := RecalledShed{ID: id, At: d.At.UTC(), Reason: "gate", URL: d.Target.URL, Address: d.Target.Addr,
+func (d *Shed) Explain(id string, classes *gates.Classes) ShedExplanation {
+	e := ShedExplanation{ID: id, At: d.At.UTC(), Reason: "gate", URL: d.Target.URL, Address: d.Target.Addr,
 		Client: d.Client, Class: classes.Name(d.Class),
 		Limit: d.limit, InFlight: d.InFlight, Waiting: d.Waiting,
 		Waited: d.Waited.Seconds(), Baseline: d.baseline.Seconds(), Median: d.median.Seconds(), RequestID: d.RequestID}

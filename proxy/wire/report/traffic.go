@@ -148,15 +148,15 @@ func (c *Counter) Decided(admitted bool) {
 // Delivered counts a stored request that was forwarded, and its outcome.
 func (c *Counter) Delivered(now time.Time, o *exchange.Outcome) {
 	c.delivered.Inc()
-	c.Over(now, o)
+	c.Finished(now, o)
 }
 
 // waitedLong is how long a client must wait before its disconnect counts as a failure of the
 // target. Otherwise clients could make a target look slow by disconnecting early.
 const waitedLong = time.Second
 
-// Over counts the outcome of a request that was admitted or delivered.
-func (c *Counter) Over(now time.Time, o *exchange.Outcome) {
+// Finished counts the outcome of a request that was admitted or delivered.
+func (c *Counter) Finished(now time.Time, o *exchange.Outcome) {
 	if o.Fault == exchange.FaultGate {
 		return // the request was not sent to the target
 	}

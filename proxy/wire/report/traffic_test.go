@@ -103,7 +103,7 @@ func TestTrafficOver(t *testing.T) {
 		{"left before it was sent", exchange.Outcome{}, "0 0 -"},
 	} {
 		var c Counter
-		c.Over(now, &test.o)
+		c.Finished(now, &test.o)
 		timed := "-"
 		for _, ms := range []int{0, 1, 2, 3, 9, 10, 1000, 9000, 60_000} {
 			if c.times[timesSlot(time.Duration(ms)*time.Millisecond)].Load() > 0 {
@@ -120,7 +120,7 @@ func TestTrafficOver(t *testing.T) {
 func TestTrafficAllocates(t *testing.T) {
 	var c Counter
 	o := exchange.Outcome{Status: 200, Relayed: true, Complete: time.Unix(1000, 0), Answered: time.Unix(1001, 0)}
-	if n := testing.AllocsPerRun(1000, func() { c.Decided(true); c.Over(time.Unix(1001, 0), &o) }); n != 0 {
+	if n := testing.AllocsPerRun(1000, func() { c.Decided(true); c.Finished(time.Unix(1001, 0), &o) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }

@@ -94,7 +94,7 @@ func (r *run) newLane(s *side, among *upstream.Lines) *lane {
 	l := &lane{side: s}
 	l.line = upstream.NewLine[*request](lineMost, l.look)
 	l.line.Waits(cmp.Or(r.w.Most, gate.WaitMax), cmp.Or(r.w.SLO, upstream.Tolerable))
-	l.line.Among(among, len(s.lanes))
+	l.line.JoinLines(among, len(s.lanes))
 	l.group = upstream.NewGroup(upstream.P2C, 0, func(v *view) int { return v.places.InFlight() }, r.chance)
 	l.group.Bound(func(v *view) bool { return v.vacant() > 0 })
 	for _, p := range s.ports {
@@ -118,16 +118,16 @@ func (v *view) vacant() int {
 
 // vacant is how many places are free at all targets.
 func (l *lane) vacant(now time.Time) (n int) {
-	for at := range l.group.Open(now) {
+	for at := range l.group.Available(now) {
 		n += max(0, at.Value.vacant())
 	}
 	return n
 }
 
 // look is what the line has to know of the targets.
-func (l *lane) look(now time.Time) (s upstream.Look) {
+func (l *lane) look(now time.Time) (s upstream.Availability) {
 	s.Free = l.vacant(now)
-	for at := range l.group.Open(now) {
+	for at := range l.group.Available(now) {
 		s.Busy = s.Busy || at.Value.places.Scarce()
 	}
 	return s
@@ -157,7 +157,7 @@ func (r *run) lane() *lane {
 // that is out of use.
 func (r *run) choose(q *request) {
 	t := q.on.group.Choose(r.clock(), &q.tried)
-	q.at, q.mark = t.Value, t.Mark()
+	q.at, q.mark = t.Value, t.Generation()
 }
 
 // healthy tells the lane how a target has answered. The last one is never taken out of use.
@@ -180,7 +180,7 @@ func (r *run) admit(v *view) {
 	l := v.lane
 	for served := true; !l.line.Idle() && v.vacant() > 0; {
 		rank := upstream.Ranks
-		if served && l.group.Takes(r.clock(), v.Target) {
+		if served && l.group.Accepts(r.clock(), v.Target) {
 			rank = l.line.Rank()
 		}
 		if rival := l.line.Rival(rank, v.open); rival >= 0 {
@@ -194,7 +194,7 @@ func (r *run) admit(v *view) {
 		if served = w != nil; served {
 			q := w.Value
 			l.group.Assign(r.clock(), v.Target, &q.tried)
-			q.at, q.mark = v, v.Mark()
+			q.at, q.mark = v, v.Generation()
 			r.send(q, true)
 		}
 	}
@@ -211,7 +211,7 @@ func (r *run) admitAny(l *lane) {
 // wait.
 func (l *lane) lengthen(now time.Time, wait time.Duration) {
 	long := l.long[:0]
-	for w, had := range l.line.Held(now, wait) {
+	for w, had := range l.line.LongHeld(now, wait) {
 		if q := w.Value; q.at.long(q.class, had) {
 			long = append(long, q)
 		}

@@ -22,7 +22,7 @@ type request struct {
 	on            *lane
 	at            *view // of the target that it was sent to, or was meant for
 	tried         upstream.Tried
-	mark          upstream.Mark
+	mark          upstream.Generation
 	gone          bool // its client has left
 	long          bool // it has had its place for much longer than usual
 	answer        gate.Answer

@@ -49,9 +49,9 @@ func (r *run) kind(q *request) (slower float64) {
 	q.class = s.Class
 	of := uint64(q.source)<<6 + r.rng.Uint64N(uint64(max(1, s.Keys)))
 	if s.Within {
-		q.wait.For(0, of, s.Route)
+		q.wait.SetHashes(0, of, s.Route)
 	} else {
-		q.wait.For(of, 0, s.Route)
+		q.wait.SetHashes(of, 0, s.Route)
 	}
 	q.wait.Ranked(s.Rank)
 	return s.SlowBy
