@@ -44,7 +44,7 @@ func (p *inWorld) Check() {
 
 // checkPlaces holds the law of places: those who have one are at a target, or wait for a connection to it.
 func (p *inWorld) checkPlaces(s *loopServer) {
-	for w := range s.line.Held(p.w.Now(), 0) {
+	for w := range s.line.LongHeld(p.w.Now(), 0) {
 		switch h := w.Value; {
 		case h.abandoned != nil:
 			if h.abandoned.abandoned == nil {
@@ -105,14 +105,14 @@ func (p *inWorld) checkTarget(t *target, conns []*upstreamConn, waiting, held in
 		}
 	}
 	pool := t.pool
-	if pool.Open() != len(conns) || pool.InFlight()-pool.Busy() != waiting || pool.Idle() > idle || t.waiting != held {
+	if pool.Size() != len(conns) || pool.InFlight()-pool.Busy() != waiting || pool.Idle() > idle || t.waiting != held {
 		p.w.Fail("%s: the pool says %d open, %d idle, %d waiting, %d waiting for a place; there are %d, %d, %d, %d",
-			t.spec.Addr, pool.Open(), pool.Idle(), pool.InFlight()-pool.Busy(), t.waiting, len(conns), idle, waiting, held)
+			t.spec.Addr, pool.Size(), pool.Idle(), pool.InFlight()-pool.Busy(), t.waiting, len(conns), idle, waiting, held)
 	}
 	if slices.ContainsFunc(t.bound, func(c *client) bool { return c.bound() != t }) {
 		p.w.Fail("%s: one waits for a place there that is not bound to a connection to it", t.spec.Addr)
 	}
-	if waiting > 0 && pool.Connecting() == 0 && pool.Open() == 0 {
+	if waiting > 0 && pool.Connecting() == 0 && pool.Size() == 0 {
 		p.w.Fail("%s: %d wait, and nothing is under way for them", t.spec.Addr, waiting)
 	}
 }
@@ -121,10 +121,10 @@ func (p *inWorld) checkTarget(t *target, conns []*upstreamConn, waiting, held in
 func (p *inWorld) Rest() {
 	for _, t := range p.targets {
 		pool := t.pool
-		if pool.Open()+pool.Connecting()+pool.Waiting() > 0 || pool.Streams() > 0 || t.waiting > 0 || len(t.bound) > 0 ||
+		if pool.Size()+pool.Connecting()+pool.Waiting() > 0 || pool.Streams() > 0 || t.waiting > 0 || len(t.bound) > 0 ||
 			t.left.all.Load() > 0 {
 			p.w.Fail("%s: %d connections, %d connects, %d in flight, %d streams, %d waiting for a place, %d abandoned are left",
-				t.spec.Addr, pool.Open(), pool.Connecting(), pool.InFlight(), pool.Streams(), t.waiting, t.left.all.Load())
+				t.spec.Addr, pool.Size(), pool.Connecting(), pool.InFlight(), pool.Streams(), t.waiting, t.left.all.Load())
 		}
 		if n, waits := t.gate.InFlight(), t.gate.Waiting.Load(); n != 0 || waits != 0 {
 			p.w.Fail("%s: the gate counts %d in flight, %d waiting when there are none", t.spec.Addr, n, waits)

@@ -93,7 +93,7 @@ func (c *client) store(now time.Time, k *exchange.DeferredRequest) {
 func (c *client) lookUp(now time.Time, k *exchange.DeferredRequest) {
 	c.server.shared.cfg.LookUp(now, k, func(known bool) {
 		c.server.loop.Post(func(now time.Time) {
-			c.x.HandleKnown(now, known)
+			c.x.HandleLookUp(now, known)
 			c.apply(now)
 		})
 	})
@@ -125,7 +125,7 @@ func (c *client) decidedForDelivery(now time.Time, ans *store.Answer) {
 	if ans.Mode == store.FailOpen && c.server.local != nil {
 		ans.Granted, ans.Decisions, ans.Mode = 0, ans.Decisions[:0], store.Closed
 	}
-	c.x.HandleAnswer(now, ans)
+	c.x.HandleDecision(now, ans)
 	c.apply(now)
 }
 

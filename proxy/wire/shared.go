@@ -25,7 +25,7 @@ func (s *loopServer) ask(now time.Time, x *exchange.Exchange, ask *store.Ask, an
 // decided passes the store's answer to the session that waits for it.
 func (c *client) decided(now time.Time, ans *store.Answer) {
 	c.server.counts.Decided(now, time.Since(c.server.shared.began)-c.asked, ans.Granted > 0)
-	c.x.HandleAnswer(now, ans)
+	c.x.HandleDecision(now, ans)
 	c.apply(now)
 }
 

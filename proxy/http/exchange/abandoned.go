@@ -39,8 +39,8 @@ const (
 	AbandonedClose                     // it cannot
 )
 
-// HandleAnswerHead handles the head of an answer, which may be an interim one.
-func (x *Abandoned) HandleAnswerHead(h *http1.Head) {
+// HandleResponseHead handles the head of an answer, which may be an interim one.
+func (x *Abandoned) HandleResponseHead(h *http1.Head) {
 	if h.Status < 200 {
 		return
 	}

@@ -126,9 +126,9 @@ func (c *stored) wants(t *testing.T, status int, body string) {
 // answers has the target answer with a head and pieces of a body.
 func (c *stored) answers(t *testing.T, h http1.Head, pieces ...string) {
 	c.x.HandleFirstByte()
-	c.x.HandleAnswerHead(c.now, &h)
+	c.x.HandleResponseHead(c.now, &h)
 	for _, p := range pieces {
-		c.x.HandleAnswerBody([]byte(p))
+		c.x.HandleResponseBody([]byte(p))
 		c.x.HandlePause(c.now)
 		c.feed(t)
 	}
@@ -151,8 +151,8 @@ func TestStoredRequest(t *testing.T) {
 			t.Errorf("the target is sent %+v, body %q, all %t", f, c.upload, c.uploaded)
 		}
 		c.answers(t, http1.Head{Status: 201, Framing: http1.BodyLength, Length: 3, KeepAlive: true}, "ye")
-		c.x.HandleAnswerBody([]byte("s"))
-		c.x.HandleAnswerEnd(c.now, false, true)
+		c.x.HandleResponseBody([]byte("s"))
+		c.x.HandleResponseEnd(c.now, false, true)
 		c.feed(t)
 		c.wants(t, 201, "yes")
 		if c.fx.Release != exchange.ReleaseKeep || c.fx.Report == nil || c.fx.Report.Decision != exchange.Forwarded {
@@ -168,7 +168,7 @@ func TestStoredRequest(t *testing.T) {
 		if c.x.Reads() || c.x.Refused() {
 			t.Fatal("it goes on undecided")
 		}
-		c.x.HandleAnswer(c.now, granted)
+		c.x.HandleDecision(c.now, granted)
 		if c.feed(t); c.fx.Acquire != exchange.AcquireAny {
 			t.Fatalf("effects %+v", c.fx)
 		}
@@ -178,7 +178,7 @@ func TestStoredRequest(t *testing.T) {
 	})
 	t.Run("refused later", func(t *testing.T) {
 		c := newStored(t, small, nil)
-		c.x.HandleAnswer(c.now, refused)
+		c.x.HandleDecision(c.now, refused)
 		c.feed(t)
 		c.wants(t, 429, `{"error":"rate limit exceeded","rule":"global","reason":"the limit can never hold this request's cost","decision":"d-1"}`+"\n")
 	})
@@ -216,7 +216,7 @@ func TestStoredRequest(t *testing.T) {
 	})
 	t.Run("given up", func(t *testing.T) {
 		c := newStored(t, small, granted)
-		c.x.HandleLeft()
+		c.x.HandleClientClosed()
 		c.feed(t)
 		if c.fx.Acquire != exchange.AcquireCancel || c.fx.Report == nil || c.response.Status > 0 || !c.x.Idle() {
 			t.Errorf("effects %+v, answer %+v", c.fx, c.response)

@@ -152,9 +152,9 @@ func (x *Exchange) refundLate(ans *store.Answer) {
 	x.left = nil
 }
 
-// HandleAnswer handles the store's answer that Env.Ask did not return immediately. It is
+// HandleDecision handles the store's answer that Env.Ask did not return immediately. It is
 // called even if the client has disconnected.
-func (x *Exchange) HandleAnswer(now time.Time, ans *store.Answer) {
+func (x *Exchange) HandleDecision(now time.Time, ans *store.Answer) {
 	x.env.Begin()
 	if x.request != requestAsked {
 		x.refundLate(ans)

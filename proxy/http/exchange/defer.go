@@ -81,9 +81,9 @@ func (x *Exchange) lookUp(now time.Time) {
 	x.env.fx.LookUp = k
 }
 
-// HandleKnown handles the result of looking the request up. If it is stored already, its charge
+// HandleLookUp handles the result of looking the request up. If it is stored already, its charge
 // is refunded, and it continues like a refused request: storing it finds the stored one.
-func (x *Exchange) HandleKnown(now time.Time, known bool) {
+func (x *Exchange) HandleLookUp(now time.Time, known bool) {
 	x.env.Begin()
 	if x.request == requestLooking { // otherwise its client has disconnected
 		x.known(now, known)

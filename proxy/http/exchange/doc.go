@@ -13,8 +13,8 @@
 // for the target, pieces of its body and their end; and a [Response] for the client, pieces of
 // its body and their end. The carrier of each side writes them in the form of its protocol. Only
 // the carrier decides what depends on the protocol: the coding of a body, and whether a
-// connection is kept. The carrier of the target reads the answer, and calls HandleAnswerHead,
-// HandleAnswerBody and HandleAnswerEnd, or HandlePause when no more has arrived.
+// connection is kept. The carrier of the target reads the answer, and calls HandleResponseHead,
+// HandleResponseBody and HandleResponseEnd, or HandlePause when no more has arrived.
 //
 // A request, its upstream connection and its answer each have their own states, which change only
 // along the tables in docs/design/008-exchanges-and-carriers.md. A change that is not in them is

@@ -27,7 +27,7 @@ type Effects struct {
 	Refund *Refund
 	// Store is a refused request to be stored: HandleDeferred follows.
 	Store *DeferredRequest
-	// LookUp is an admitted request to be looked up in the queue, without its body: HandleKnown
+	// LookUp is an admitted request to be looked up in the queue, without its body: HandleLookUp
 	// follows.
 	LookUp *DeferredRequest
 	// Report is the outcome of a request that was answered, or given up after a decision.

@@ -83,7 +83,7 @@ type Env struct {
 	// Pages are the templates of refusals in force; nil: refusals are JSON.
 	Pages *atomic.Pointer[refusal.Pages]
 	// Ask asks the store to decide. If it returns true, ans holds the answer; otherwise
-	// HandleAnswer follows.
+	// HandleDecision follows.
 	Ask func(now time.Time, x *Exchange, ask *store.Ask, ans *store.Answer) bool
 	// Defers says that refused requests may be stored, see Effects.Store, and others looked up, see
 	// Effects.LookUp.

@@ -165,8 +165,8 @@ func (x *Exchange) HandleExpired(now time.Time) {
 	}
 }
 
-// HandleLeft handles the disconnect of the client.
-func (x *Exchange) HandleLeft() {
+// HandleClientClosed handles the disconnect of the client.
+func (x *Exchange) HandleClientClosed() {
 	x.env.Begin()
 	switch x.request {
 	case requestAsked:

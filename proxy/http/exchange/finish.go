@@ -7,9 +7,9 @@ import (
 	"weir/proxy/rules/decide"
 )
 
-// HandleUnreadable handles bytes that are not a valid request, or not a valid rest of one.
+// HandleBadRequest handles bytes that are not a valid request, or not a valid rest of one.
 // began is when the first byte arrived. The carrier cannot find the next request.
-func (x *Exchange) HandleUnreadable(now, began time.Time, err error) {
+func (x *Exchange) HandleBadRequest(now, began time.Time, err error) {
 	x.outcome.Began = began
 	reason := "the request is malformed"
 	if e, ok := err.(*http1.Error); ok {

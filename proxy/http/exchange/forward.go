@@ -26,7 +26,7 @@ func (x *Exchange) HandleHead(now time.Time, h *http1.Head, began time.Time) {
 		x.env.fx.Seen = &x.env.seen
 	}
 	if err := h.Check(); err != nil {
-		x.HandleUnreadable(now, began, err)
+		x.HandleBadRequest(now, began, err)
 		return
 	}
 	if x.outcome.Own {

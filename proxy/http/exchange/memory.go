@@ -28,7 +28,7 @@ func (x *Exchange) Memory() int64 {
 }
 
 // HandleShortage says that the exchange must free its memory. It reports whether it has
-// answered; otherwise the carrier ends it by HandleLeft, because its answer has begun or
+// answered; otherwise the carrier ends it by HandleClientClosed, because its answer has begun or
 // others still work on the request.
 func (x *Exchange) HandleShortage(now time.Time) bool {
 	x.env.Begin()

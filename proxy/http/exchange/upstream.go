@@ -139,9 +139,9 @@ func (x *Exchange) HandleFirstByte() {
 	}
 }
 
-// HandleGarbled handles an answer that is not valid; why is nil if the reason is unknown. A
+// HandleBadResponse handles an answer that is not valid; why is nil if the reason is unknown. A
 // collected part of the answer is dropped.
-func (x *Exchange) HandleGarbled(now time.Time, why error) {
+func (x *Exchange) HandleBadResponse(now time.Time, why error) {
 	x.outcome.Garbled = why
 	x.answerFault(now, FaultGarbled)
 }
@@ -151,7 +151,7 @@ func (x *Exchange) HandleGarbled(now time.Time, why error) {
 func (x *Exchange) HandleSwitch(now time.Time, h *http1.Head) {
 	asked := x.forward.Upgrade
 	if err := h.CheckSwitch([]byte(asked)); asked == "" || err != nil {
-		x.HandleGarbled(now, err)
+		x.HandleBadResponse(now, err)
 		return
 	}
 	protocol, _ := h.Value(http1.FieldUpgrade)
@@ -260,9 +260,9 @@ func (x *Exchange) beginResponse(now time.Time, h *http1.Head) *Response {
 	return r
 }
 
-// HandleAnswerHead handles the head of an answer. An interim one is passed on at once (RFC 9110 section
+// HandleResponseHead handles the head of an answer. An interim one is passed on at once (RFC 9110 section
 // 15.2), except 100, which the proxy sends itself.
-func (x *Exchange) HandleAnswerHead(now time.Time, h *http1.Head) {
+func (x *Exchange) HandleResponseHead(now time.Time, h *http1.Head) {
 	start := len(x.env.fields)
 	if h.Status == 100 || h.Status == 101 { // HandleSwitch follows
 		return
@@ -306,16 +306,16 @@ func (x *Exchange) appendAnswerFields(now time.Time, dst []byte, h *http1.Head) 
 	return x.appendVia(x.appendRequestID(dst), h.Minor)
 }
 
-// HandleAnswerBody handles a piece of the answer's body. It is borrowed until the effects were carried
+// HandleResponseBody handles a piece of the answer's body. It is borrowed until the effects were carried
 // out.
-func (x *Exchange) HandleAnswerBody(p []byte) {
+func (x *Exchange) HandleResponseBody(p []byte) {
 	x.outcome.Bytes += int64(len(p))
 	x.env.down.add(&x.env.fx.Body, p)
 }
 
-// HandleAnswerEnd ends an exchange whose answer is complete. trailer says that it had a trailer section,
+// HandleResponseEnd ends an exchange whose answer is complete. trailer says that it had a trailer section,
 // and clean that nothing followed it, so that its connection can be used again.
-func (x *Exchange) HandleAnswerEnd(now time.Time, trailer, clean bool) {
+func (x *Exchange) HandleResponseEnd(now time.Time, trailer, clean bool) {
 	if trailer { // it is not passed on
 		x.outcome.Trailers++
 	}
@@ -350,7 +350,7 @@ func (x *Exchange) HandleUpstreamClosed(now time.Time, complete bool) {
 		x.replay = replayDone
 		x.acquire(now, AcquireFresh)
 	case complete && x.answer >= answerCollecting:
-		x.HandleAnswerEnd(now, false, false)
+		x.HandleResponseEnd(now, false, false)
 	default:
 		x.answerFault(now, FaultClosed)
 	}

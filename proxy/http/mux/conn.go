@@ -109,7 +109,7 @@ func (c *Conn) handle(now time.Time, ev *http2.Event) *Stream {
 		return s
 	case http2.BadHead:
 		s := c.open(ev)
-		s.Exchange.HandleUnreadable(now, now, ev.Err)
+		s.Exchange.HandleBadRequest(now, now, ev.Err)
 		return s
 	}
 	s := c.streams[ev.Stream]

@@ -87,7 +87,7 @@ func (s *Stream) handleReset() {
 // leave ends the exchange in favour of nobody.
 func (s *Stream) leave() {
 	s.body, s.queue, s.stallBy = nil, nil, time.Time{}
-	s.Exchange.HandleLeft()
+	s.Exchange.HandleClientClosed()
 }
 
 // HandleUpstream handles bytes from the upstream connection, see [session.Upstream.Handle].

@@ -140,7 +140,7 @@ func (p *gauntlet) decide() {
 	if p.asked {
 		p.asked = false
 		ans := answerFor(p.limit, 1)
-		p.s.Exchange.HandleAnswer(p.now, &ans)
+		p.s.Exchange.HandleDecision(p.now, &ans)
 		p.after()
 	}
 }

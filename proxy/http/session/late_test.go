@@ -41,7 +41,7 @@ func TestNoAllocationForLateAnswers(t *testing.T) {
 		if n := testing.AllocsPerRun(200, func() {
 			b.s.HandleClient(b.now, request)
 			b.s.Effects(b.now)
-			b.s.Exchange.HandleAnswer(b.now, &ans)
+			b.s.Exchange.HandleDecision(b.now, &ans)
 			fx := b.s.Effects(b.now)
 			if !fx.Wake.IsZero() {
 				b.s.Exchange.HandleWake(b.now)
@@ -85,7 +85,7 @@ func TestBodyOfLateRefusal(t *testing.T) {
 		other.Effects(b.now)
 		b.s.Effects(b.now)
 		refuse := func(s *both, after time.Duration) *Effects {
-			s.Exchange.HandleAnswer(b.now, &store.Answer{Decisions: []limit.Decision{{Limit: 1, RetryAfter: after}}})
+			s.Exchange.HandleDecision(b.now, &store.Answer{Decisions: []limit.Decision{{Limit: 1, RetryAfter: after}}})
 			fx := s.Effects(b.now)
 			return &fx
 		}

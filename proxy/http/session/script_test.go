@@ -213,7 +213,7 @@ func (p *player) play(line string) {
 		p.s.Exchange.HandleDeferred(p.now, p.stored(arg))
 		p.after()
 	case "known":
-		p.s.Exchange.HandleKnown(p.now, parsed(p, arg, strconv.ParseBool))
+		p.s.Exchange.HandleLookUp(p.now, parsed(p, arg, strconv.ParseBool))
 		p.effects()
 		p.feed()
 	case "rate":
@@ -236,7 +236,7 @@ func (p *player) play(line string) {
 	case "decided":
 		ans := answerFor(cmp.Or(arg, "allow"), p.counters)
 		ans.At = chargedAt
-		p.s.Exchange.HandleAnswer(p.now, &ans)
+		p.s.Exchange.HandleDecision(p.now, &ans)
 		p.effects()
 		p.feed()
 	case "acquired":

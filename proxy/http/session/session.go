@@ -145,7 +145,7 @@ func (s *Session) read(now time.Time, b []byte) int {
 		}
 		ev, err := s.reader.Next(b[n:], &s.env.head)
 		if err != nil {
-			s.Exchange.HandleUnreadable(now, s.began, err)
+			s.Exchange.HandleBadRequest(now, s.began, err)
 			return n
 		}
 		n += ev.N
@@ -238,7 +238,7 @@ func (s *Session) HandleExpired(now time.Time) {
 		s.close(CloseDrained) // the last answer may not be sent completely
 	case s.Exchange.Idle():
 		s.env.Begin()
-		s.Exchange.HandleUnreadable(now, s.began, errHeadLate)
+		s.Exchange.HandleBadRequest(now, s.began, errHeadLate)
 	default:
 		s.Exchange.HandleExpired(now)
 	}
@@ -266,7 +266,7 @@ func (s *Session) HandleShortage(now time.Time) {
 	case s.idle():
 		s.close(CloseDrained)
 	case s.state == stateExchanges && s.Exchange.Idle():
-		s.Exchange.HandleUnreadable(now, s.began, errShortage)
+		s.Exchange.HandleBadRequest(now, s.began, errShortage)
 	case s.state == stateTunnel || !s.Exchange.HandleShortage(now):
 		s.HandleClosed(now)
 		s.closing = CloseAbort
@@ -282,7 +282,7 @@ func (s *Session) HandleClosed(time.Time) {
 		s.env.Begin()
 		s.Exchange.EndTunnel(exchange.ReleaseEnd) // what it sent before its end is still forwarded
 	} else {
-		s.Exchange.HandleLeft()
+		s.Exchange.HandleClientClosed()
 	}
 	s.state = stateClosing
 	s.deadline = time.Time{}

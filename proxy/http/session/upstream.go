@@ -85,7 +85,7 @@ func (u *Upstream) Handle(now time.Time, x *exchange.Exchange, b []byte) (n int)
 	for {
 		ev, err := u.reader.Next(b[n:], u.head)
 		if err != nil {
-			x.HandleGarbled(now, err)
+			x.HandleBadResponse(now, err)
 			return n
 		}
 		n += ev.N
@@ -94,11 +94,11 @@ func (u *Upstream) Handle(now time.Time, x *exchange.Exchange, b []byte) (n int)
 			x.HandlePause(now)
 			return n
 		case http1.HeadDone:
-			x.HandleAnswerHead(now, u.head)
+			x.HandleResponseHead(now, u.head)
 		case http1.Data:
-			x.HandleAnswerBody(ev.Data)
+			x.HandleResponseBody(ev.Data)
 		case http1.End:
-			x.HandleAnswerEnd(now, ev.Trailer, n == len(b))
+			x.HandleResponseEnd(now, ev.Trailer, n == len(b))
 			return n
 		case http1.Upgraded:
 			x.HandleSwitch(now, u.head)
@@ -136,7 +136,7 @@ func (u *Upstream) HandleAbandoned(x *exchange.Abandoned, b []byte) (n int, end 
 		n += ev.N
 		switch {
 		case ev.Kind == http1.HeadDone:
-			x.HandleAnswerHead(u.head)
+			x.HandleResponseHead(u.head)
 		case ev.Kind == http1.NeedMore && !x.Long:
 			return n, AbandonedNone
 		case ev.Kind == http1.End && x.Reusable && n == len(b):

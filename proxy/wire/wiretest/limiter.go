@@ -80,7 +80,7 @@ func (l *lane) Ask(now time.Time, ask *store.Ask, ans *store.Answer, done store.
 		return true
 	}
 	f.deciding = true
-	copied := store.Ask{N: ask.N, Traced: ask.Traced, Counters: slices.Clone(ask.Counters)}
+	copied := store.Ask{N: ask.N, WantsPrior: ask.WantsPrior, Counters: slices.Clone(ask.Counters)}
 	for i := range copied.Counters {
 		copied.Counters[i].Key = slices.Clone(copied.Counters[i].Key)
 	}
