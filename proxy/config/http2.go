@@ -9,6 +9,10 @@ import (
 // queueMax is how much of a response a stream of HTTP/2 keeps while its client makes no room.
 const queueMax = 64 << 10
 
+// streamWindow is how much of a request's body may be received and not passed on, the default of
+// [http2.Limits].
+const streamWindow = 64 << 10
+
 // http2Settings are the settings of HTTP/2.
 type http2Settings struct {
 	http2.Limits
@@ -35,7 +39,8 @@ func (c *Config) registerHTTP2(s *service.Settings) {
 func (c *Config) HTTP2() mux.Settings {
 	h := mux.Settings{HTTP2: c.http2.Limits, HeadTimeout: c.data.HeadTimeout, IdleTimeout: c.data.IdleTimeout,
 		StallTimeout: c.loop.WriteStall, DrainGrace: c.data.DrainGrace, QueueMax: queueMax}
-	h.HTTP2.Head = c.data.Head
+	h.HTTP2.Head, h.RequestsMax, h.AgeMax = c.data.Head, c.data.RequestsMax, c.data.AgeMax
+	h.HTTP2.ConnWindow = h.HTTP2.Streams * streamWindow // an upload that is not read does not stop others
 	return h
 }
 

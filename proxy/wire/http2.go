@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"weir/internal/net/loop"
+	"weir/internal/net/share"
 	"weir/internal/program/metric"
 	"weir/proxy/http/mux"
 	"weir/proxy/http/session"
@@ -76,12 +77,18 @@ type http2Conn struct {
 	server   *loopServer
 	conn     *loop.Conn
 	m        *mux.Conn
+	accepted time.Time
 	deadline time.Time // as armed
+	reading  bool      // within Data, which tends to the connection at its end
 }
+
+// unsentMax is how much may be unsent for the client while more of its frames are read. Responses without
+// bodies are sent regardless of what is unsent.
+const unsentMax = 512 << 10
 
 // acceptHTTP2 handles a new connection of HTTP/2.
 func (s *loopServer) acceptHTTP2(now time.Time, conn *loop.Conn) loop.Handler {
-	h := &http2Conn{server: s, conn: conn}
+	h := &http2Conn{server: s, conn: conn, accepted: now}
 	h.m = mux.New(now, &s.muxes, conn.Remote().Addr(), conn.Secure(), h.opened)
 	conn.SetDuplex(true) // windows must be credited also while the client does not read
 	s.http2.connections.Add(1)
@@ -102,14 +109,15 @@ func (c *connection) become(now time.Time, b []byte) int {
 
 // opened makes the client of a new stream.
 func (h *http2Conn) opened(m *mux.Stream) {
-	s := &http2Stream{of: h}
+	s := &http2Stream{of: h, m: m}
 	s.begin(h.server, s, m, &m.Exchange)
 	h.server.http2.streams.Add(1)
 }
 
 // Data passes bytes on, stream by stream.
 func (h *http2Conn) Data(now time.Time, b []byte) (n int) {
-	for {
+	h.reading = true
+	for h.conn.Unsent() <= unsentMax { // the rest is read when Writable is called
 		read, m := h.m.HandleClient(now, b[n:])
 		n += read
 		if m == nil {
@@ -117,22 +125,38 @@ func (h *http2Conn) Data(now time.Time, b []byte) (n int) {
 		}
 		m.Exchange.Owner.(*client).apply(now)
 	}
+	h.reading = false
 	h.settle(now)
 	return n
 }
 
-// settle sends what waits, and closes the connection when it has ended.
+// settle sends what waits in streams, and tends to the connection. It is not called while effects of a
+// stream are carried out.
 func (h *http2Conn) settle(now time.Time) {
-	frames, resumed := h.m.Flush(now)
-	h.write(frames)
-	for _, m := range resumed {
-		c := m.Exchange.Owner.(*client)
-		c.apply(now)
-		if c.upstream != nil {
-			c.upstream.conn.Pump()
+	if h.m.Failed() {
+		h.end(now)
+	}
+	for more := true; more && !h.conn.Full(); {
+		frames, resumed := h.m.Flush(now)
+		more = len(frames) > 0
+		h.write(frames)
+		for _, m := range resumed {
+			c := m.Exchange.Owner.(*client)
+			c.apply(now)
+			if c.upstream != nil {
+				c.upstream.conn.Pump()
+			}
 		}
 	}
-	if h.conn.Unsent() == 0 || h.m.Ended() {
+	h.tend(now)
+}
+
+// tend answers and credits what was read, closes the connection when it has ended, and sets its deadline.
+func (h *http2Conn) tend(now time.Time) {
+	if h.m.Spent() {
+		h.write(h.m.HandleDrain(now))
+	}
+	if !h.conn.Full() || h.m.Ended() { // otherwise Writable is called
 		h.write(h.m.Control())
 	}
 	if h.m.Ended() {
@@ -164,6 +188,7 @@ func (h *http2Conn) Expired(now time.Time) {
 func (h *http2Conn) Writable(now time.Time) {
 	h.m.HandleFull(false)
 	h.settle(now)
+	h.conn.Pump()
 }
 
 // End handles that the client sends no more: it can neither open streams nor make room.
@@ -171,8 +196,15 @@ func (h *http2Conn) End(now time.Time, _ int) { h.conn.Close() }
 
 // Closed ends all streams.
 func (h *http2Conn) Closed(now time.Time, _ error) {
-	h.m.HandleClosed(func(m *mux.Stream) { m.Exchange.Owner.(*client).apply(now) })
+	h.end(now)
 	h.server.http2.connections.Add(-1)
+}
+
+// end ends all streams.
+func (h *http2Conn) end(now time.Time) {
+	h.reading = true // nothing is left to tend to
+	h.m.HandleClosed(func(m *mux.Stream) { m.Exchange.Owner.(*client).apply(now) })
+	h.reading = false
 }
 
 // drain accepts no more streams after a while.
@@ -187,6 +219,7 @@ func (h *http2Conn) drain(now time.Time) {
 type http2Stream struct {
 	client
 	of    *http2Conn
+	m     *mux.Stream
 	rings *loop.Alarm // at the stream's deadline; made when first needed
 	over  bool
 }
@@ -202,7 +235,13 @@ func (s *http2Stream) read(*session.Effects)                     {}
 func (s *http2Stream) takes(time.Time, *upstreamConn, bool) bool { return true }
 
 func (s *http2Stream) setDeadline(at time.Time) {
-	if s.rings == nil {
+	switch {
+	case at.IsZero() && s.rings == nil:
+		return
+	case at.IsZero():
+		s.rings.Stop()
+		return
+	case s.rings == nil:
 		s.rings = s.server.loop.NewAlarm(func(now time.Time) {
 			if !s.closed {
 				s.expired(now)
@@ -215,6 +254,9 @@ func (s *http2Stream) setDeadline(at time.Time) {
 
 // settled ends a stream that is over.
 func (s *http2Stream) settled(now time.Time) (more bool) {
+	if !s.of.reading {
+		defer s.of.tend(now)
+	}
 	if !s.over {
 		s.arm()
 		return false
@@ -231,4 +273,29 @@ func (s *http2Stream) settled(now time.Time) (more bool) {
 	s.disown()
 	s.server.http2.streams.Add(-1)
 	return false
+}
+
+func (h *http2Conn) shares() share.Client { return share.ClientOf(h.conn.Remote().Addr()) }
+func (h *http2Conn) bytes() int64         { return h.conn.Buffered() }
+func (h *http2Conn) heldSince() time.Time { return h.accepted }
+func (h *http2Conn) shedHeld(time.Time)   { h.conn.Abort() }
+
+func (h *http2Conn) baseBytes() int64 {
+	return baseBytes(h.conn, h.server.shared.cfg.Session.Trusts(h.conn.Remote().Addr()))
+}
+
+// streamBaseBytes is about the size of the values of a stream, in bytes.
+const streamBaseBytes = 2 << 10
+
+func (s *http2Stream) bytes() int64         { return s.client.bytes() + s.m.Memory() }
+func (s *http2Stream) baseBytes() int64     { return streamBaseBytes }
+func (s *http2Stream) heldSince() time.Time { return s.m.Began() }
+
+// shedHeld ends the stream, unless that has happened with its connection.
+func (s *http2Stream) shedHeld(now time.Time) {
+	if !s.closed {
+		s.m.HandleShortage(now)
+		s.apply(now)
+		s.of.settle(now)
+	}
 }

@@ -337,3 +337,74 @@ func TestHTTP2OverTLS(t *testing.T) {
 		}
 	}
 }
+
+// ends reads frames until the connection ends, and returns the codes of GOAWAY.
+func (c *rawClient) ends() (codes []string) {
+	c.t.Helper()
+	for {
+		f, err := c.framer.ReadFrame()
+		if err != nil {
+			return codes
+		}
+		if g, ok := f.(*xnet.GoAwayFrame); ok {
+			codes = append(codes, g.ErrCode.String())
+		}
+	}
+}
+
+// The client is credited for a body that waits until its request's turn in a queue comes.
+func TestHTTP2UploadWaits(t *testing.T) {
+	t.Parallel()
+	r := startHTTP2(t, func(w http.ResponseWriter, q *http.Request) {
+		n, _ := io.Copy(io.Discard, q.Body)
+		_, _ = fmt.Fprint(w, n)
+	}, "RATE_LIMIT_ALGORITHM", "leaky", "RATE_LIMIT_CAPACITY", "10", "RATE_LIMIT_FILL_RATE", "4")
+	client, answers := http2Client(t), make(chan string, 3)
+	for range 3 {
+		go func() {
+			body := strings.NewReader(strings.Repeat("x", 300_000))
+			a, err := client.Post("http://"+r.Addr().String()+"/", "text/plain", body)
+			if err != nil {
+				answers <- err.Error()
+				return
+			}
+			got, _ := io.ReadAll(a.Body)
+			answers <- string(got)
+		}()
+	}
+	for range 3 {
+		if got := testkit.Receive(t, answers, "the answer to an upload"); got != "300000" {
+			t.Errorf("the target got %s bytes", got)
+		}
+	}
+}
+
+// A connection without requests is closed after IDLE_TIMEOUT, also if its last answer came later than
+// anything from the client.
+func TestHTTP2IdleTimeout(t *testing.T) {
+	t.Parallel()
+	r := startHTTP2(t, func(http.ResponseWriter, *http.Request) {}, "IDLE_TIMEOUT", "200ms")
+	c := r.rawHTTP2(65535)
+	if status, _ := c.response(c.get("/")); status != "200" {
+		t.Errorf("status %s", status)
+	}
+	if got := fmt.Sprint(c.ends()); got != "[NO_ERROR]" {
+		t.Errorf("GOAWAY with %s, want [NO_ERROR]", got)
+	}
+}
+
+// A connection ends with its last request when it has had as many as it may.
+func TestHTTP2MaxRequests(t *testing.T) {
+	t.Parallel()
+	r := startHTTP2(t, func(http.ResponseWriter, *http.Request) {}, "CONNECTION_MAX_REQUESTS", "2", "DRAIN_GRACE", "50ms")
+	c := r.rawHTTP2(65535)
+	for range 2 {
+		if status, _ := c.response(c.get("/")); status != "200" {
+			t.Errorf("status %s", status)
+		}
+	}
+	// the first GOAWAY came before the last response
+	if got := fmt.Sprint(c.ends()); got != "[NO_ERROR]" {
+		t.Errorf("the last GOAWAY is %s, want [NO_ERROR]", got)
+	}
+}

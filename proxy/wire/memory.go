@@ -35,27 +35,46 @@ func (f *Server) held() *share.Usage {
 // held returns how many bytes each client holds on the loop.
 func (s *loopServer) held() *share.Usage {
 	held := new(share.Usage)
-	s.connections(func(c *connection) { held.Add(c.shares(), c.bytes()+c.baseBytes()) })
+	s.holders(func(h memoryHolder) { held.Add(h.shares(), h.bytes()+h.baseBytes()) })
 	return held
 }
 
-// connections calls f for every client's connection of the loop.
-func (s *loopServer) connections(f func(c *connection)) {
+// A memoryHolder holds memory for a client: a connection, or a stream of HTTP/2.
+type memoryHolder interface {
+	shares() share.Client
+	bytes() int64     // of buffers
+	baseBytes() int64 // without buffers
+	heldSince() time.Time
+	shedHeld(now time.Time) // ends it
+}
+
+// holders calls f for every memoryHolder of the loop.
+func (s *loopServer) holders(f func(h memoryHolder)) {
 	s.loop.Each(func(_ *loop.Conn, h loop.Handler) {
-		if c, ok := h.(*connection); ok {
-			f(c)
+		switch h := h.(type) {
+		case *connection:
+			f(h)
+		case *http2Conn:
+			f(h)
+			for m := range h.m.Streams {
+				f(m.Exchange.Owner.(*client).peer.(*http2Stream))
+			}
 		}
 	})
 }
 
-// shares returns the client that what the connection holds is counted for: the client of its
+// shares returns the client that what the exchange holds is counted for: the client of its
 // request, or the peer until the head of that is complete.
-func (c *connection) shares() share.Client { return share.ClientOf(c.x.ClientAddr()) }
+func (c *client) shares() share.Client { return share.ClientOf(c.x.ClientAddr()) }
 
 // bytes returns the size of the buffers of the connection, and of those of the connection to
 // the target that it uses.
-func (c *connection) bytes() int64 {
-	n := c.x.Memory() + c.conn.Buffered()
+func (c *connection) bytes() int64 { return c.client.bytes() + c.conn.Buffered() }
+
+// bytes returns the size of the buffers of the exchange, and of those of the connection to the target
+// that it uses.
+func (c *client) bytes() int64 {
+	n := c.x.Memory()
 	for _, u := range [...]*upstreamConn{c.upstream, c.own} {
 		if u != nil {
 			n += u.conn.Buffered()
@@ -66,20 +85,24 @@ func (c *connection) bytes() int64 {
 
 // baseBytes returns the size of the connection without buffers. The connections of a trusted
 // proxy belong to no client between requests.
-func (c *connection) baseBytes() int64 {
+func (c *connection) baseBytes() int64 { return baseBytes(c.conn, c.x.Trusted) }
+
+func baseBytes(conn *loop.Conn, trusted bool) int64 {
 	switch {
-	case c.x.Trusted:
+	case trusted:
 		return 0
-	case c.conn.Secure():
+	case conn.Secure():
 		return secureBytes
 	}
 	return plainBytes
 }
 
-// A heldConn is a connection of a client to be shed, with its weight: buffered bytes times
+func (c *connection) heldSince() time.Time { return c.s.Began() }
+
+// A heldConn is what holds memory for a client to be shed, with its weight: buffered bytes times
 // seconds.
 type heldConn struct {
-	c      *connection
+	c      memoryHolder
 	bytes  int64
 	weight float64
 	began  time.Time
@@ -97,12 +120,12 @@ func (f *Server) shedClients(keep map[share.Client]float64) (ended int) {
 // shedClients does so on one loop.
 func (s *loopServer) shedClients(now time.Time, keep map[share.Client]float64) (ended int) {
 	of := make(map[share.Client][]heldConn, len(keep))
-	s.connections(func(c *connection) {
+	s.holders(func(c memoryHolder) {
 		by := c.shares()
 		if _, ok := keep[by]; !ok {
 			return
 		}
-		buffered, began := c.bytes(), c.s.Began()
+		buffered, began := c.bytes(), c.heldSince()
 		of[by] = append(of[by], heldConn{c, buffered + c.baseBytes(), float64(buffered) * now.Sub(began).Seconds(), began})
 	})
 	for by, list := range of {

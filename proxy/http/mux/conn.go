@@ -18,6 +18,8 @@ type Settings struct {
 	StallTimeout time.Duration // for a client to make room for more of a response
 	DrainGrace   time.Duration // how long new streams are accepted when draining
 	QueueMax     int           // bytes of a response that a stream keeps; beyond, its exchange reads no more
+	RequestsMax  int           // of a connection; 0: no limit
+	AgeMax       time.Duration // of a connection; 0: no limit
 }
 
 // An Env is what the connections of one loop share.
@@ -49,14 +51,21 @@ type Conn struct {
 	drainBy   time.Time // when no more streams are accepted; zero: not yet
 	announced bool      // that it accepts no more streams, soon
 	ending    bool      // it accepts no more streams
+	requests  int       // so far
+	spent     bool      // it has reached RequestsMax or AgeMax
+	endBy     time.Time // when it reaches AgeMax; zero: never
 	failed    bool      // by an error of the connection
 }
 
 // New returns the state of a new connection from remote; secure says that it uses TLS. opened is called
 // for each stream before its request is handled.
 func New(now time.Time, env *Env, remote netip.Addr, secure bool, opened func(s *Stream)) *Conn {
-	return &Conn{env: env, http2: http2.New(http2.Server, &env.Settings.HTTP2, now), remote: remote, secure: secure,
+	c := &Conn{env: env, http2: http2.New(http2.Server, &env.Settings.HTTP2, now), remote: remote, secure: secure,
 		opened: opened, streams: make(map[uint32]*Stream), partial: now, idleBy: now.Add(env.Settings.IdleTimeout)}
+	if age := env.Settings.AgeMax; age > 0 {
+		c.endBy = now.Add(age)
+	}
+	return c
 }
 
 // preface is what a client sends first (RFC 9113 3.4).
@@ -75,7 +84,9 @@ func Preface(b []byte) (begins, whole bool) {
 func (c *Conn) HandleClient(now time.Time, b []byte) (n int, s *Stream) {
 	for s == nil && !c.failed {
 		ev, err := c.http2.Next(now, b[n:], &c.env.head)
-		n += ev.N
+		if n += ev.N; ev.N > 0 {
+			c.partial = time.Time{}
+		}
 		if err != nil {
 			c.failed = true
 			break
@@ -103,17 +114,20 @@ func (c *Conn) awaits(now time.Time, partial bool) {
 func (c *Conn) handle(now time.Time, ev *http2.Event) *Stream {
 	switch ev.Kind {
 	case http2.HeadDone:
-		s := c.open(ev)
+		s := c.open(now, ev)
 		s.Exchange.HandleHead(now, &c.env.head.Head, now)
 		s.resume(now)
 		return s
 	case http2.BadHead:
-		s := c.open(ev)
+		s := c.open(now, ev)
 		s.Exchange.HandleBadRequest(now, now, ev.Err)
 		return s
 	}
 	s := c.streams[ev.Stream]
 	if s == nil {
+		if ev.Kind == http2.Data { // of a stream that has ended here
+			c.http2.Consumed(ev.Stream, len(ev.Data))
+		}
 		return nil
 	}
 	switch ev.Kind {
@@ -131,11 +145,14 @@ func (c *Conn) handle(now time.Time, ev *http2.Event) *Stream {
 }
 
 // open opens the stream of a request.
-func (c *Conn) open(ev *http2.Event) *Stream {
-	s := &Stream{conn: c, id: ev.Stream, received: ev.EndStream}
+func (c *Conn) open(now time.Time, ev *http2.Event) *Stream {
+	s := &Stream{conn: c, id: ev.Stream, began: now, received: ev.EndStream}
 	s.Exchange = exchange.New(c.env.Exchange, c.remote, c.secure)
 	s.Exchange.HTTP2 = true
 	c.streams[s.id] = s
+	c.requests++
+	c.spent = c.spent || c.env.Settings.RequestsMax > 0 && c.requests >= c.env.Settings.RequestsMax ||
+		!c.endBy.IsZero() && !now.Before(c.endBy)
 	c.idleBy = time.Time{}
 	c.opened(s)
 	c.env.Exchange.Begin()
@@ -154,12 +171,16 @@ func (c *Conn) Control() []byte {
 // streams.
 func (c *Conn) HandleFull(full bool) { c.full = full }
 
-// Flush returns what streams have kept and may be sent now. It is borrowed like Control's. resumed has the
-// streams whose exchanges go on reading the target's answers, and those that have ended.
+// flushMax bounds what one call of Flush returns, but for the last stream's part.
+const flushMax = 64 << 10
+
+// Flush returns a part of what streams have kept and may be sent now; nothing: there is no more. It is
+// borrowed like Control's. resumed has the streams whose exchanges go on reading the target's answers, and
+// those that have ended.
 func (c *Conn) Flush(now time.Time) (frames []byte, resumed []*Stream) {
 	c.env.frames = c.env.frames[:0]
 	for _, s := range c.streams {
-		if c.full {
+		if c.full || len(c.env.frames) >= flushMax {
 			break
 		}
 		if len(s.queue) > 0 && s.flush(now) {
@@ -168,6 +189,13 @@ func (c *Conn) Flush(now time.Time) (frames []byte, resumed []*Stream) {
 	}
 	return c.env.frames, resumed
 }
+
+// Failed reports whether an error has ended the connection: HandleClosed is then to be called.
+func (c *Conn) Failed() bool { return c.failed }
+
+// Spent reports whether the connection has reached its number of requests or its age: HandleDrain is then
+// to be called.
+func (c *Conn) Spent() bool { return c.spent && !c.announced && !c.failed }
 
 // Streams yields the open streams. They may be closed meanwhile.
 func (c *Conn) Streams(yield func(*Stream) bool) {

@@ -274,3 +274,30 @@ func TestStalls(t *testing.T) {
 		t.Errorf("end %s, released %t, after a stall", r.end, u.left)
 	}
 }
+
+// The end of a response is sent even if the connection accepts no more data for the moment.
+func TestEndWhileFull(t *testing.T) {
+	w := newWorld(t, 0)
+	id := w.request("GET", "/", "", true)
+	w.answers(w.next[0], "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nsome\r\n")
+	w.conn.HandleFull(true)
+	w.answers(w.next[0], "0\r\n\r\n")
+	w.wants(id, 200, "some", "complete")
+}
+
+// A response that ends before its request, after it had to wait for room, resets the stream without an
+// error, and nothing of it is left.
+func TestEndBeforeRequest(t *testing.T) {
+	w := newWorld(t, 0)
+	id := w.request("POST", "/", string(bytes.Repeat([]byte("u"), 100)), false)
+	body := string(bytes.Repeat([]byte("x"), 70_000))
+	w.answers(w.next[0], fmt.Sprintf(ok, len(body), body))
+	w.client.Consumed(id, 65535)
+	w.run()
+	if r := w.got[id]; r.status != 200 || r.body.String() != body || r.end != "NO_ERROR" {
+		t.Errorf("%d, %d bytes, end %s, want 200, %d, NO_ERROR", r.status, r.body.Len(), r.end, len(body))
+	}
+	for m := range w.conn.Streams {
+		t.Errorf("stream %p is left", m)
+	}
+}

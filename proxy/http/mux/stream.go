@@ -19,10 +19,11 @@ type Stream struct {
 
 	conn     *Conn
 	id       uint32
-	body     []byte // received, and not yet read by the exchange
-	received bool   // all of the request has been received
-	trailers bool   // and it has trailers
-	read     bool   // the exchange has got the end of the request
+	began    time.Time // when the head of the request was read
+	body     []byte    // received, and not yet read by the exchange
+	received bool      // all of the request has been received
+	trailers bool      // and it has trailers
+	read     bool      // the exchange has got the end of the request
 
 	queue    []byte    // of the response's body, that there was no room for
 	complete bool      // the response ends with it
@@ -69,7 +70,11 @@ func (s *Stream) Deadline() time.Time {
 // HandleExpired is called when the Deadline has passed. A client that makes no room for too long loses
 // the stream.
 func (s *Stream) HandleExpired(now time.Time) {
-	if !s.stallBy.IsZero() && !now.Before(s.stallBy) {
+	switch stalls := !s.stallBy.IsZero() && !now.Before(s.stallBy); {
+	case stalls && s.conn.full: // the connection as a whole has a timeout of its own
+		s.stallBy = now.Add(s.conn.env.Settings.StallTimeout)
+		return
+	case stalls:
 		s.stallBy = time.Time{}
 		s.cut = true
 		s.leave()
@@ -110,6 +115,12 @@ func (s *Stream) HandleUpstreamEnd(_ time.Time, unread int) (open bool) {
 // HandleTargetFull reports whether the upstream connection currently accepts no data.
 func (s *Stream) HandleTargetFull(now time.Time, full bool) { s.Exchange.HandleTargetFull(now, full) }
 
+// Memory returns how many bytes the stream keeps besides its exchange.
+func (s *Stream) Memory() int64 { return int64(cap(s.body) + cap(s.queue)) }
+
+// Began returns when the head of the request was read.
+func (s *Stream) Began() time.Time { return s.began }
+
 // HandleShortage ends the stream because the proxy is short of memory: by a response, or else by a reset.
 func (s *Stream) HandleShortage(now time.Time) {
 	if !s.Exchange.HandleShortage(now) {
@@ -128,9 +139,11 @@ func (s *Stream) MoveEffects(now time.Time, fx *session.Effects) {
 	how, _ := x.End()
 	s.cut = s.cut || how == exchange.EndCut
 	frames := s.conn.env.frames[:0]
-	if !s.closed && !s.gone {
-		frames = s.appendResponse(frames, fx)
-		frames = s.appendBody(now, frames, fx.Body, fx.Complete)
+	if !s.gone && !s.told {
+		if !s.closed {
+			frames = s.appendResponse(frames, fx)
+			frames = s.appendBody(now, frames, fx.Body, fx.Complete)
+		}
 		frames = s.appendEnd(frames)
 	}
 	s.conn.env.frames, fx.Client = frames, frames
@@ -175,7 +188,7 @@ func (s *Stream) appendBody(now time.Time, dst, p []byte, complete bool) []byte 
 	if s.closed || s.cut || len(p) == 0 && !complete {
 		return dst
 	}
-	if len(s.queue) == 0 && !s.conn.full {
+	if len(s.queue) == 0 && (!s.conn.full || len(p) == 0) { // the end alone takes only the head of a frame
 		n := 0
 		dst, n = s.conn.http2.AppendData(dst, s.id, p, s.complete)
 		p = p[n:]
@@ -198,6 +211,9 @@ func (s *Stream) keep(now time.Time, p []byte) {
 	}
 }
 
+// progressMin is how many bytes a client must make room for at once so that it is not stalling.
+const progressMin = 1 << 10
+
 // flush sends what was kept, as far as there is room. It reports whether the owner must carry out effects: the
 // exchange reads the answer again, or the stream has ended.
 func (s *Stream) flush(now time.Time) (resumed bool) {
@@ -206,12 +222,13 @@ func (s *Stream) flush(now time.Time) (resumed bool) {
 	if n == 0 {
 		return false
 	}
-	s.queue = append(s.queue[:0], s.queue[n:]...)
-	s.stallBy = now.Add(env.Settings.StallTimeout)
-	if len(s.queue) > 0 {
+	if s.queue = s.queue[n:]; len(s.queue) > 0 {
+		if n >= progressMin {
+			s.stallBy = now.Add(env.Settings.StallTimeout)
+		}
 		return false
 	}
-	s.stallBy = time.Time{}
+	s.queue, s.stallBy = nil, time.Time{}
 	s.finish(s.complete)
 	if full, _ := s.Exchange.Full(); full {
 		s.Exchange.HandleClientFull(now, false)
