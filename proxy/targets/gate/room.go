@@ -79,6 +79,9 @@ func (g *Gate) leaveRoom(now time.Time, r *reading) {
 func (g *Gate) giveWay(now time.Time, r *reading) {
 	g.keep(now, r)
 	g.set(g.limit + (1.1*r.mean+1-g.limit)/2)
+	if g.queued(now) > queueStands {
+		g.room.most = r.mean
+	}
 }
 
 // queued returns how long there may have been a queue.
