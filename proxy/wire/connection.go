@@ -91,7 +91,11 @@ func (c *connection) addrs() (remote, local netip.AddrPort) { return c.conn.Remo
 func (c *connection) background() bool                      { return false }
 func (c *connection) setDeadline(at time.Time)              { c.conn.SetDeadline(at) }
 
-func (c *connection) note(now time.Time, fx *session.Effects)   { c.noteLive(now, fx) }
+func (c *connection) note(now time.Time, fx *session.Effects) {
+	c.conn.SetIncomplete(c.s.Incomplete())
+	c.noteLive(now, fx)
+}
+
 func (c *connection) takes(time.Time, *upstreamConn, bool) bool { return true }
 
 // noteLive counts the decisions and outcomes of requests whose clients wait.
@@ -151,7 +155,6 @@ func (c *connection) write(now time.Time, b []byte) {
 // end passes on that the other side of a tunnel has finished sending, and closes the connection in the
 // way that the session requests.
 func (c *connection) end(fx *session.Effects) {
-	c.conn.SetIncomplete(c.s.Incomplete())
 	if fx.EndClient {
 		c.conn.CloseWrite()
 	}

@@ -272,6 +272,7 @@ func (k *carried) finished(now time.Time) {
 		k.alarm.Stop()
 	}
 	k.s.HandleClosed(now)
+	k.s.MoveEffects(now, new(session.Effects)) // nobody waits for them
 	k.disown()
 	t := &k.result
 	if t.Refused && k.denied > 0 && k.denied <= k.HoldMax && !k.server.draining {

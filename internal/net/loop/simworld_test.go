@@ -175,6 +175,7 @@ func (w *simWorld) until(d time.Duration) {
 	w.After(d, func() { over = true })
 	for w.err == nil && !over {
 		w.Step()
+		synctest.Wait() // a listener's goroutine may be in the middle of counting a connection
 		w.check()
 	}
 }

@@ -30,15 +30,6 @@ type Abandoned struct {
 	Long     bool       // the body is larger, or of unknown length
 }
 
-// An AbandonedEnd says how the answer has ended, and what to do with the connection.
-type AbandonedEnd uint8
-
-const (
-	AbandonedNone  AbandonedEnd = iota // it has not ended
-	AbandonedKeep                      // the connection can be used again
-	AbandonedClose                     // it cannot
-)
-
 // HandleResponseHead handles the head of an answer, which may be an interim one.
 func (x *Abandoned) HandleResponseHead(h *http1.Head) {
 	if h.Status < 200 {

@@ -125,7 +125,7 @@ func (c *stored) wants(t *testing.T, status int, body string) {
 
 // answers has the target answer with a head and pieces of a body.
 func (c *stored) answers(t *testing.T, h http1.Head, pieces ...string) {
-	c.x.HandleFirstByte()
+	c.x.HandleBytes()
 	c.x.HandleResponseHead(c.now, &h)
 	for _, p := range pieces {
 		c.x.HandleResponseBody([]byte(p))

@@ -42,6 +42,9 @@ func (x *Exchange) answerFault(now time.Time, why Fault) {
 // section 8).
 func (x *Exchange) abortResponse(now time.Time, status int, reason string) {
 	x.releaseUpstream(ReleaseDiscard)
+	if fx := &x.env.fx; fx.Forward != nil { // it was about to be sent
+		fx.Forward, fx.Upload, fx.Uploaded = nil, nil, false
+	}
 	if x.answer != answerRelaying {
 		x.outcome.Relayed = false // the target's answer is dropped
 		x.env.fx.Body = nil

@@ -49,7 +49,7 @@ func (x *Exchange) HandleHead(now time.Time, h *http1.Head, began time.Time) {
 	if x.request != requestRefused && x.request != requestDeferring {
 		x.beginForward(h, forwards)
 	}
-	if x.request != requestRefused && x.deferral != deferralNone {
+	if x.request != requestRefused && x.request != requestCollecting && x.deferral != deferralNone {
 		x.keepHead(h)
 	}
 	x.proceed(now)

@@ -131,12 +131,16 @@ func (x *Exchange) HandleExhausted(now time.Time, several bool, after time.Durat
 	x.answerFault(now, FaultNoTarget)
 }
 
-// HandleFirstByte says that the answer has begun to arrive.
-func (x *Exchange) HandleFirstByte() {
+// HandleBytes says that bytes of the answer have arrived. It reports whether they are read now.
+func (x *Exchange) HandleBytes() bool {
 	x.env.Begin()
+	if !x.Held() || x.Holds() {
+		return false
+	}
 	if x.answer == answerWaiting {
 		x.answer.become(answerHead)
 	}
+	return true
 }
 
 // HandleBadResponse handles an answer that is not valid; why is nil if the reason is unknown. A
@@ -155,9 +159,10 @@ func (x *Exchange) HandleSwitch(now time.Time, h *http1.Head) {
 		return
 	}
 	protocol, _ := h.Value(http1.FieldUpgrade)
+	start := len(x.env.fields) // those before are of interim responses
 	r := x.beginResponse(now, h)
 	x.env.fields = x.appendLimits(x.env.fields)
-	r.Fields, r.Upgrade = x.env.fields, protocol
+	r.Fields, r.Upgrade = x.env.fields[start:], protocol
 	x.env.fx.Response = r
 	x.outcome.Status, x.outcome.Relayed, x.outcome.Answered = 101, true, now
 	x.report()
@@ -255,7 +260,7 @@ func (x *Exchange) passOn() {
 // are at the end of those in env.
 func (x *Exchange) beginResponse(now time.Time, h *http1.Head) *Response {
 	r := &x.env.final
-	r.Status, r.Reason, r.Framing, r.Length, r.ContentType, r.Upgrade = h.Status, h.Reason, h.Framing, h.Length, "", nil
+	*r = Response{Status: h.Status, Reason: h.Reason, Framing: h.Framing, Length: h.Length}
 	x.env.fields = x.appendAnswerFields(now, x.env.fields, h)
 	return r
 }
@@ -288,7 +293,9 @@ func (x *Exchange) HandleResponseHead(now time.Time, h *http1.Head) {
 
 // appendAnswerFields appends the fields of an answer, except those of its connection and framing.
 func (x *Exchange) appendAnswerFields(now time.Time, dst []byte, h *http1.Head) []byte {
-	x.theirs = x.verdict.Tighter(h)
+	if h.Status >= 200 {
+		x.theirs = x.verdict.Tighter(h)
+	}
 	dated, ours := h.Status < 200, x.families()
 	for i := range h.Fields {
 		f := &h.Fields[i]

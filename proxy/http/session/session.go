@@ -229,6 +229,7 @@ func (s *Session) skipRefused(now time.Time, b []byte) (n int) {
 
 // HandleExpired is called when the Deadline has passed.
 func (s *Session) HandleExpired(now time.Time) {
+	s.env.Begin()
 	switch {
 	case s.state == stateTunnel:
 		s.env.Begin()

@@ -78,10 +78,9 @@ func AppendRequestFields(dst []byte, r *exchange.Request, host string) []byte {
 // are more bytes than the answer has, the connection is discarded. While the client accepts no data, a
 // relayed answer is not consumed, and the owner passes the bytes again later.
 func (u *Upstream) Handle(now time.Time, x *exchange.Exchange, b []byte) (n int) {
-	if !x.Held() || x.Holds() {
+	if !x.HandleBytes() {
 		return 0
 	}
-	x.HandleFirstByte()
 	for {
 		ev, err := u.reader.Next(b[n:], u.head)
 		if err != nil {
