@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 	"strconv"
 	"sync/atomic"
+	"testing/synctest"
 	"time"
 
 	"weir/internal/net/loop/looptest"
@@ -144,6 +145,7 @@ func (w *World) play(events int) {
 func (w *World) step() {
 	w.Tally.Events++
 	w.Step()
+	synctest.Wait() // a listener's goroutine may be in the middle of something
 	for addr, f := range w.fronts {
 		if f.caller.conn.Closed && !f.accepted { // it could not be accepted
 			delete(w.fronts, addr)
