@@ -27,6 +27,7 @@ type world struct {
 	client  *http2.Conn
 	toProxy []byte // sent by the client and not read
 	grants  int    // requests that the limit still admits
+	dials   bool   // connections to targets come later
 
 	open map[*mux.Stream]*target
 	got  map[uint32]*response
@@ -54,7 +55,7 @@ func newWorld(t *testing.T, window int) *world {
 	policy := decide.NewPolicy(mustFixed(t))
 	ex := &exchange.Env{
 		Settings: &exchange.Settings{BufferBytesMax: 64, BodyTimeout: time.Minute, TargetTimeout: time.Minute,
-			StreamTimeout: time.Minute, Pseudonym: "weir", PreserveHost: true},
+			StreamTimeout: time.Minute, Pseudonym: "weir", PreserveHost: true, BodyBytesMax: 1000},
 		Policy: func() *decide.Policy { return policy },
 		Ask: func(_ time.Time, _ *exchange.Exchange, _ *store.Ask, ans *store.Answer) bool {
 			d := limit.Decision{Allowed: w.grants > 0, Limit: 10}
@@ -139,6 +140,8 @@ func (w *world) apply(m *mux.Stream) {
 				m.Exchange.HandleStream(w.now, true)
 			case fx.Admit:
 				m.Exchange.HandleAdmitted(w.now)
+			case w.dials:
+				w.next, more = append(w.next, u), false
 			default:
 				w.next = append(w.next, u)
 				m.Exchange.HandleAcquired(w.now, false)
@@ -299,5 +302,23 @@ func TestEndBeforeRequest(t *testing.T) {
 	}
 	for m := range w.conn.Streams {
 		t.Errorf("stream %p is left", m)
+	}
+}
+
+// Nothing is sent of a request that turns out to be too large when its connection comes.
+func TestTooLargeWhileDialling(t *testing.T) {
+	w := newWorld(t, 0)
+	w.dials = true
+	id := w.request("POST", "/", strings.Repeat("u", 100), false)
+	out, _ := w.client.AppendData(nil, id, bytes.Repeat([]byte("v"), 1000), false)
+	w.toProxy = append(w.toProxy, out...)
+	w.run()
+	u := w.next[0]
+	u.m.Exchange.HandleAcquired(w.now, false)
+	w.apply(u.m)
+	w.run()
+	if r := w.got[id]; r.status != 413 || r.end != "NO_ERROR" || len(u.sent) > 0 || !u.left {
+		t.Errorf("status %d, end %s, want 413 and NO_ERROR; the target is sent %q, released %t", r.status, r.end,
+			u.sent, u.left)
 	}
 }
