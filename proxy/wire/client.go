@@ -103,14 +103,14 @@ func (c *client) expired(now time.Time) {
 
 // apply carries out the session's effects until there are none left.
 func (c *client) apply(now time.Time) {
-	var fx session.Effects
+	fx := c.server.takeEffects()
 	for more := true; more; {
-		c.carrier.MoveEffects(now, &fx)
-		c.note(now, &fx)
+		c.carrier.MoveEffects(now, fx)
+		c.note(now, fx)
 		if len(fx.Client) > 0 {
 			c.peer.write(now, fx.Client)
 		}
-		c.send(now, &fx)
+		c.send(now, fx)
 		if fx.EndUpstream && c.upstream != nil {
 			c.upstream.conn.CloseWrite()
 		}
@@ -123,19 +123,32 @@ func (c *client) apply(now time.Time) {
 		if !fx.Wake.IsZero() {
 			c.wake(fx.Wake)
 		}
-		c.peer.end(&fx)
+		c.peer.end(fx)
 		if fx.Stream {
 			c.x.HandleStream(now, c.stream(now))
 		}
 		if fx.Acquire != exchange.AcquireNone {
-			c.acquire(now, &fx)
+			c.acquire(now, fx)
 		}
 		if fx.Admit {
 			c.complete(now)
 		}
-		c.peer.read(&fx)
+		c.peer.read(fx)
 		more = fx.Stream || fx.Acquire != exchange.AcquireNone || fx.Admit || fx.Own != nil || c.peer.settled(now)
 	}
+	c.server.effects = append(c.server.effects, fx)
+}
+
+// takeEffects returns memory for effects, which would otherwise be allocated for each call: it is passed
+// to interfaces. Clients are served while effects of others are carried out, so one is not enough.
+func (s *loopServer) takeEffects() *session.Effects {
+	last := len(s.effects) - 1
+	if last < 0 {
+		return new(session.Effects)
+	}
+	fx := s.effects[last]
+	s.effects = s.effects[:last]
+	return fx
 }
 
 // note counts and keeps what the session reports.

@@ -263,6 +263,7 @@ type loopServer struct {
 	access    *accessSide                          // nil if there is no access log
 	head      http1.Head                           // of an answer, while it is read
 	up        []byte                               // what is being sent to a target
+	effects   []*session.Effects                   // free, see takeEffects
 
 	connsPerTarget, waitersMax int
 
