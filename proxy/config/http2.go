@@ -39,7 +39,7 @@ func (c *Config) registerHTTP2(s *service.Settings) {
 func (c *Config) HTTP2() mux.Settings {
 	h := mux.Settings{HTTP2: c.http2.Limits, HeadTimeout: c.data.HeadTimeout, IdleTimeout: c.data.IdleTimeout,
 		StallTimeout: c.loop.WriteStall, DrainGrace: c.data.DrainGrace, QueueMax: queueMax}
-	h.HTTP2.Head, h.RequestsMax, h.AgeMax = c.data.Head, c.data.RequestsMax, c.data.AgeMax
+	h.HTTP2.Head, h.RequestsMax = c.data.Head, c.data.RequestsMax
 	h.HTTP2.ConnWindow = h.HTTP2.Streams * streamWindow // an upload that is not read does not stop others
 	return h
 }

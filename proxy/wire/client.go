@@ -12,7 +12,7 @@ import (
 	"weir/proxy/targets/upstream"
 )
 
-// A peer is the other end of a client: a connection, or a delivery.
+// A peer is the other end of a client: a connection, a stream of HTTP/2, or a delivery.
 type peer interface {
 	// addrs returns the addresses of both ends.
 	addrs() (remote, local netip.AddrPort)
@@ -35,7 +35,7 @@ type peer interface {
 	settled(now time.Time) (more bool)
 }
 
-// A carrier is what an exchange is carried by: a session, or a stream.
+// A carrier feeds an exchange and moves its effects: a session, or a stream of HTTP/2.
 type carrier interface {
 	Deadline() time.Time
 	HandleExpired(now time.Time)
@@ -139,8 +139,8 @@ func (c *client) apply(now time.Time) {
 	c.server.effects = append(c.server.effects, fx)
 }
 
-// takeEffects returns memory for effects, which would otherwise be allocated for each call: it is passed
-// to interfaces. Clients are served while effects of others are carried out, so one is not enough.
+// takeEffects returns memory for effects. As they are passed to interfaces, each call would otherwise
+// allocate it. While effects of one client are carried out those of others are too, so one is not enough.
 func (s *loopServer) takeEffects() *session.Effects {
 	last := len(s.effects) - 1
 	if last < 0 {
@@ -160,6 +160,16 @@ func (c *client) note(now time.Time, fx *session.Effects) {
 		c.server.leave(now, fx.Refund)
 	}
 	c.peer.note(now, fx)
+}
+
+// close ends the client, and stops its alarms and those of its peer.
+func (c *client) close(alarms ...*loop.Alarm) {
+	c.closed = true
+	for _, a := range append(alarms, c.alarm) {
+		if a != nil {
+			a.Stop()
+		}
+	}
 }
 
 // wake sets the alarm for the time at which the session's queue slot is due.

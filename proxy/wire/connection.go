@@ -4,9 +4,9 @@ import (
 	"net/netip"
 	"time"
 
+	"weir/internal/net/http2"
 	"weir/internal/net/loop"
 	"weir/proxy/http/exchange"
-	"weir/proxy/http/mux"
 	"weir/proxy/http/session"
 )
 
@@ -42,7 +42,7 @@ func (s *loopServer) accept(now time.Time, conn *loop.Conn) loop.Handler {
 // Data passes bytes on to the session.
 func (c *connection) Data(now time.Time, b []byte) int {
 	if c.sniffs {
-		switch begins, whole := mux.Preface(b); {
+		switch begins, whole := http2.Preface(b); {
 		case whole:
 			return c.become(now, b)
 		case begins:
@@ -76,12 +76,7 @@ func (c *connection) Writable(now time.Time) {
 
 // Closed ends what is in progress.
 func (c *connection) Closed(now time.Time, _ error) {
-	c.closed = true
-	for _, a := range [...]*loop.Alarm{c.alarm, c.probes} {
-		if a != nil {
-			a.Stop()
-		}
-	}
+	c.close(c.probes)
 	c.s.HandleClosed(now)
 	c.apply(now)
 	c.disown()

@@ -142,7 +142,7 @@ type carried struct {
 	client
 	*Delivery
 	s      *session.Session
-	rings  *loop.Alarm // at the session's deadline
+	expiry *loop.Alarm // rings at the session's deadline
 	in     []byte      // part of the request that the session has not read
 	unread bool        // the session has asked to read in
 	over   bool
@@ -156,7 +156,7 @@ func (s *loopServer) deliver(now time.Time, d *Delivery) {
 	k := &carried{Delivery: d, in: d.Request, unread: true, s: session.New(now, &s.deliveries, d.Remote, d.Secure),
 		answer: deferred.NewAnswer(&s.shared.cfg.Session.ResponseHead, d.BytesMax)}
 	k.begin(s, k, k.s, &k.s.Exchange)
-	k.rings = s.loop.NewAlarm(func(now time.Time) {
+	k.expiry = s.loop.NewAlarm(func(now time.Time) {
 		if !k.closed {
 			k.expired(now)
 		}
@@ -172,7 +172,7 @@ func (k *carried) addrs() (remote, local netip.AddrPort) {
 	return netip.AddrPortFrom(k.Remote, 0), netip.AddrPort{}
 }
 func (k *carried) background() bool              { return true }
-func (k *carried) setDeadline(at time.Time)      { k.rings.Set(at) }
+func (k *carried) setDeadline(at time.Time)      { k.expiry.Set(at) }
 func (k *carried) write(now time.Time, b []byte) { k.answer.Write(now, b) }
 func (k *carried) end(*session.Effects)          {}
 func (k *carried) read(fx *session.Effects)      { k.unread = k.unread || fx.Read }
@@ -266,11 +266,7 @@ func (k *carried) finished(now time.Time) {
 	if k.closed {
 		return
 	}
-	k.closed = true
-	k.rings.Stop()
-	if k.alarm != nil {
-		k.alarm.Stop()
-	}
+	k.close(k.expiry)
 	k.s.HandleClosed(now)
 	k.s.MoveEffects(now, new(session.Effects)) // nobody waits for them
 	k.disown()

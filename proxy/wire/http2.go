@@ -79,7 +79,7 @@ type http2Conn struct {
 	m        *mux.Conn
 	accepted time.Time
 	deadline time.Time // as armed
-	reading  bool      // within Data, which tends to the connection at its end
+	reading  bool      // within Data, which calls flush at its end
 }
 
 // unsentMax is how much may be unsent for the client while more of its frames are read. Responses without
@@ -95,7 +95,7 @@ func (s *loopServer) acceptHTTP2(now time.Time, conn *loop.Conn) loop.Handler {
 	if s.draining {
 		h.drain(now)
 	}
-	h.settle(now)
+	h.flush(now)
 	return h
 }
 
@@ -126,13 +126,13 @@ func (h *http2Conn) Data(now time.Time, b []byte) (n int) {
 		m.Exchange.Owner.(*client).apply(now)
 	}
 	h.reading = false
-	h.settle(now)
+	h.flush(now)
 	return n
 }
 
-// settle sends what waits in streams, and tends to the connection. It is not called while effects of a
-// stream are carried out.
-func (h *http2Conn) settle(now time.Time) {
+// flush sends what streams have kept, and updates the connection. It must not be called while effects of a
+// stream are carried out, because it carries out those of others.
+func (h *http2Conn) flush(now time.Time) {
 	if h.m.Failed() {
 		h.end(now)
 	}
@@ -148,11 +148,12 @@ func (h *http2Conn) settle(now time.Time) {
 			}
 		}
 	}
-	h.tend(now)
+	h.update(now)
 }
 
-// tend answers and credits what was read, closes the connection when it has ended, and sets its deadline.
-func (h *http2Conn) tend(now time.Time) {
+// update sends the frames that answer and credit what was read, closes the connection when it has ended,
+// and sets its deadline.
+func (h *http2Conn) update(now time.Time) {
 	if h.m.Spent() {
 		h.write(h.m.HandleDrain(now))
 	}
@@ -181,13 +182,13 @@ func (h *http2Conn) write(frames []byte) {
 func (h *http2Conn) Expired(now time.Time) {
 	h.deadline = time.Time{}
 	h.write(h.m.HandleExpired(now))
-	h.settle(now)
+	h.flush(now)
 }
 
 // Writable continues to send.
 func (h *http2Conn) Writable(now time.Time) {
 	h.m.HandleFull(false)
-	h.settle(now)
+	h.flush(now)
 	h.conn.Pump()
 }
 
@@ -202,7 +203,7 @@ func (h *http2Conn) Closed(now time.Time, _ error) {
 
 // end ends all streams.
 func (h *http2Conn) end(now time.Time) {
-	h.reading = true // nothing is left to tend to
+	h.reading = true // there is nothing to update
 	h.m.HandleClosed(func(m *mux.Stream) { m.Exchange.Owner.(*client).apply(now) })
 	h.reading = false
 }
@@ -210,7 +211,7 @@ func (h *http2Conn) end(now time.Time) {
 // drain accepts no more streams after a while.
 func (h *http2Conn) drain(now time.Time) {
 	h.write(h.m.HandleDrain(now))
-	h.settle(now)
+	h.flush(now)
 }
 
 // An http2Stream is the client of a stream.
@@ -218,10 +219,10 @@ func (h *http2Conn) drain(now time.Time) {
 // Owned by its loop.
 type http2Stream struct {
 	client
-	of    *http2Conn
-	m     *mux.Stream
-	rings *loop.Alarm // at the stream's deadline; made when first needed
-	over  bool
+	of     *http2Conn
+	m      *mux.Stream
+	expiry *loop.Alarm // rings at the stream's deadline; made when first needed
+	ended  bool        // there are no further effects
 }
 
 func (s *http2Stream) addrs() (remote, local netip.AddrPort) {
@@ -230,46 +231,41 @@ func (s *http2Stream) addrs() (remote, local netip.AddrPort) {
 func (s *http2Stream) background() bool                          { return false }
 func (s *http2Stream) note(now time.Time, fx *session.Effects)   { s.noteLive(now, fx) }
 func (s *http2Stream) write(_ time.Time, frames []byte)          { s.of.write(frames) }
-func (s *http2Stream) end(fx *session.Effects)                   { s.over = s.over || fx.Close != session.CloseNone }
+func (s *http2Stream) end(fx *session.Effects)                   { s.ended = s.ended || fx.Close != session.CloseNone }
 func (s *http2Stream) read(*session.Effects)                     {}
 func (s *http2Stream) takes(time.Time, *upstreamConn, bool) bool { return true }
 
 func (s *http2Stream) setDeadline(at time.Time) {
 	switch {
-	case at.IsZero() && s.rings == nil:
+	case at.IsZero() && s.expiry == nil:
 		return
 	case at.IsZero():
-		s.rings.Stop()
+		s.expiry.Stop()
 		return
-	case s.rings == nil:
-		s.rings = s.server.loop.NewAlarm(func(now time.Time) {
+	case s.expiry == nil:
+		s.expiry = s.server.loop.NewAlarm(func(now time.Time) {
 			if !s.closed {
 				s.expired(now)
-				s.of.settle(now)
+				s.of.flush(now)
 			}
 		})
 	}
-	s.rings.Set(at)
+	s.expiry.Set(at)
 }
 
-// settled ends a stream that is over.
+// settled ends a stream that has ended.
 func (s *http2Stream) settled(now time.Time) (more bool) {
 	if !s.of.reading {
-		defer s.of.tend(now)
+		defer s.of.update(now)
 	}
-	if !s.over {
+	if !s.ended {
 		s.arm()
 		return false
 	}
 	if s.closed {
 		return false
 	}
-	s.closed = true
-	for _, a := range [...]*loop.Alarm{s.alarm, s.rings} {
-		if a != nil {
-			a.Stop()
-		}
-	}
+	s.close(s.expiry)
 	s.disown()
 	s.server.http2.streams.Add(-1)
 	return false
@@ -296,6 +292,6 @@ func (s *http2Stream) shedHeld(now time.Time) {
 	if !s.closed {
 		s.m.HandleShortage(now)
 		s.apply(now)
-		s.of.settle(now)
+		s.of.flush(now)
 	}
 }

@@ -295,7 +295,7 @@ func newLoopServer(f *Server, l *loop.Loop, connsPerTarget int) *loopServer {
 	s.tally = f.Tally.NewShard(s.lane.Ask)
 	s.env = session.Env{Settings: &f.cfg.Session, Env: exchange.Env{Policy: f.cfg.Policy, Pages: f.cfg.Pages, Ask: s.ask,
 		Sheds: s.sheds != nil, Overloaded: f.memory.Refuses, Refused: s.refused, Random: s.refusals.Random()}}
-	s.muxes = mux.Env{Exchange: &s.env.Env, Settings: &f.cfg.HTTP2.Settings}
+	s.muxes = mux.Env{Exchange: &s.env.Env, Settings: &f.cfg.HTTP2.Settings, EndOf: s.env.EndOf}
 	s.env.Env.Settings = &s.env.Settings.Settings
 	s.setDeferring()
 	if w := f.cfg.Access.Writer; w != nil {

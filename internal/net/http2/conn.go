@@ -230,6 +230,13 @@ func (c *Conn) readFrame(f frame, b []byte, h *Head) (ev Event, ok bool, err *Er
 	return ev, true, err
 }
 
+// Preface reports whether a connection that begins with b may be one of HTTP/2, and whether all of the
+// client's connection preface is there (RFC 9113 3.4).
+func Preface(b []byte) (begins, whole bool) {
+	n := min(len(b), len(preface))
+	return string(b[:n]) == preface[:n], n == len(preface) && string(b[:n]) == preface
+}
+
 // readPreface compares b with the preface of a client.
 func (c *Conn) readPreface(b []byte) (Event, *Error) {
 	rest := preface[c.prefaced:]

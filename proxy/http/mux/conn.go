@@ -19,7 +19,6 @@ type Settings struct {
 	DrainGrace   time.Duration // how long new streams are accepted when draining
 	QueueMax     int           // bytes of a response that a stream keeps; beyond, its exchange reads no more
 	RequestsMax  int           // of a connection; 0: no limit
-	AgeMax       time.Duration // of a connection; 0: no limit
 }
 
 // An Env is what the connections of one loop share.
@@ -28,6 +27,8 @@ type Settings struct {
 type Env struct {
 	Exchange *exchange.Env // of the exchanges of streams
 	Settings *Settings
+	// EndOf returns when a connection accepted now reaches its maximum age; zero means never.
+	EndOf func(now time.Time) time.Time
 
 	head   http2.Head
 	fields []byte // scratch: the fields of a response
@@ -52,30 +53,17 @@ type Conn struct {
 	announced bool      // that it accepts no more streams, soon
 	ending    bool      // it accepts no more streams
 	requests  int       // so far
-	spent     bool      // it has reached RequestsMax or AgeMax
-	endBy     time.Time // when it reaches AgeMax; zero: never
+	spent     bool      // it has reached RequestsMax or its maximum age
+	endBy     time.Time // when it reaches its maximum age; zero: never
 	failed    bool      // by an error of the connection
 }
 
 // New returns the state of a new connection from remote; secure says that it uses TLS. opened is called
 // for each stream before its request is handled.
 func New(now time.Time, env *Env, remote netip.Addr, secure bool, opened func(s *Stream)) *Conn {
-	c := &Conn{env: env, http2: http2.New(http2.Server, &env.Settings.HTTP2, now), remote: remote, secure: secure,
-		opened: opened, streams: make(map[uint32]*Stream), partial: now, idleBy: now.Add(env.Settings.IdleTimeout)}
-	if age := env.Settings.AgeMax; age > 0 {
-		c.endBy = now.Add(age)
-	}
-	return c
-}
-
-// preface is what a client sends first (RFC 9113 3.4).
-const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-
-// Preface reports whether a connection that begins with b may be one of HTTP/2, and whether all of its
-// preface is there.
-func Preface(b []byte) (begins, whole bool) {
-	n := min(len(b), len(preface))
-	return string(b[:n]) == preface[:n], string(b[:n]) == preface
+	return &Conn{env: env, http2: http2.New(http2.Server, &env.Settings.HTTP2, now), remote: remote, secure: secure,
+		opened: opened, streams: make(map[uint32]*Stream), partial: now, idleBy: now.Add(env.Settings.IdleTimeout),
+		endBy: env.EndOf(now)}
 }
 
 // HandleClient handles bytes from the client, which begin with the first one that was not consumed, and

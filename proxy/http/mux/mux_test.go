@@ -65,8 +65,12 @@ func newWorld(t *testing.T, window int) *world {
 		},
 		Refused: func(time.Time, *decide.Refusal) []byte { return []byte("d-1") },
 	}
-	w.env = mux.Env{Exchange: ex, Settings: &mux.Settings{HeadTimeout: time.Minute, IdleTimeout: time.Minute,
-		StallTimeout: 10 * time.Second, DrainGrace: time.Second, QueueMax: 1000}}
+	w.env = mux.Env{
+		Exchange: ex,
+		EndOf:    func(time.Time) time.Time { return time.Time{} },
+		Settings: &mux.Settings{HeadTimeout: time.Minute, IdleTimeout: time.Minute, StallTimeout: 10 * time.Second,
+			DrainGrace: time.Second, QueueMax: 1000},
+	}
 	w.conn = mux.New(w.now, &w.env, netip.MustParseAddr("192.0.2.7"), false, func(m *mux.Stream) {
 		u := &target{m: m, http: session.NewUpstream(&http1.Limits{}, new(http1.Head))}
 		w.open[m] = u

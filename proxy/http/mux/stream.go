@@ -29,9 +29,9 @@ type Stream struct {
 	complete bool      // the response ends with it
 	stallBy  time.Time // when the client must have made room; zero: it need not
 	cut      bool      // the response is cut short
-	gone     bool      // the client has reset the stream, or has disconnected
-	closed   bool      // nothing is sent or received any more
-	told     bool      // the owner knows that
+	reset    bool      // the client has reset the stream, or has disconnected
+	closed   bool      // the end of the response was sent
+	ended    bool      // the owner has the effect that the stream has ended
 }
 
 // receive takes a piece of the body, or its end.
@@ -85,7 +85,7 @@ func (s *Stream) HandleExpired(now time.Time) {
 
 // handleReset handles that the client has reset the stream.
 func (s *Stream) handleReset() {
-	s.gone = true
+	s.reset = true
 	s.leave()
 }
 
@@ -139,7 +139,7 @@ func (s *Stream) MoveEffects(now time.Time, fx *session.Effects) {
 	how, _ := x.End()
 	s.cut = s.cut || how == exchange.EndCut
 	frames := s.conn.env.frames[:0]
-	if !s.gone && !s.told {
+	if !s.reset && !s.ended {
 		if !s.closed {
 			frames = s.appendResponse(frames, fx)
 			frames = s.appendBody(now, frames, fx.Body, fx.Complete)
@@ -147,8 +147,8 @@ func (s *Stream) MoveEffects(now time.Time, fx *session.Effects) {
 		frames = s.appendEnd(frames)
 	}
 	s.conn.env.frames, fx.Client = frames, frames
-	if (s.closed || s.gone) && !s.told {
-		s.told, s.closed = true, true
+	if (s.closed || s.reset) && !s.ended {
+		s.ended = true
 		s.conn.remove(now, s)
 		fx.Close = session.CloseDrained
 	}
@@ -175,12 +175,9 @@ func (s *Stream) appendResponse(dst []byte, fx *session.Effects) []byte {
 	ends := fx.Complete && len(fx.Body) == 0
 	dst, err := s.conn.http2.AppendResponse(dst, s.id, r.Status, f, ends)
 	s.cut = s.cut || err != nil // more fields than the client accepts
-	s.finish(ends && err == nil)
+	s.closed = ends && err == nil
 	return dst
 }
-
-// finish records that the end of the response was sent.
-func (s *Stream) finish(ends bool) { s.closed = s.closed || ends }
 
 // appendBody appends a piece of the response's body as far as there is room, and keeps the rest.
 func (s *Stream) appendBody(now time.Time, dst, p []byte, complete bool) []byte {
@@ -192,7 +189,7 @@ func (s *Stream) appendBody(now time.Time, dst, p []byte, complete bool) []byte 
 		n := 0
 		dst, n = s.conn.http2.AppendData(dst, s.id, p, s.complete)
 		p = p[n:]
-		s.finish(s.complete && len(p) == 0)
+		s.closed = s.complete && len(p) == 0
 	}
 	if len(p) > 0 {
 		s.keep(now, p)
@@ -229,7 +226,7 @@ func (s *Stream) flush(now time.Time) (resumed bool) {
 		return false
 	}
 	s.queue, s.stallBy = nil, time.Time{}
-	s.finish(s.complete)
+	s.closed = s.complete
 	if full, _ := s.Exchange.Full(); full {
 		s.Exchange.HandleClientFull(now, false)
 		return true

@@ -19,7 +19,7 @@ import (
 // still, and a target that answers at once.
 type bench struct {
 	env   Env
-	s     *both
+	s     *pair
 	now   time.Time
 	state limit.State
 
@@ -52,7 +52,7 @@ func newBench(tb testing.TB, permits int64) *bench {
 		Refused: func(time.Time, *decide.Refusal) []byte { return id },
 	}}
 	b.env.Pages.Store(pages)
-	b.s = newBoth(b.now, &b.env, netip.MustParseAddr("192.0.2.7"), false)
+	b.s = newPair(b.now, &b.env, netip.MustParseAddr("192.0.2.7"), false)
 	return b
 }
 

@@ -59,7 +59,7 @@ func TestUploadKeepsForm(t *testing.T) {
 	b.s.Effects(b.now)
 	b.s.HandleClient(b.now, []byte("0123456789"))
 	b.s.Effects(b.now)
-	other := newBoth(b.now, b.s.env, b.s.Exchange.Remote, false)
+	other := newPair(b.now, b.s.env, b.s.Exchange.Remote, false)
 	other.HandleClient(b.now, []byte("GET / HTTP/1.1\r\nHost: x\r\nAccept: text/html\r\n\r\n"))
 	other.Effects(b.now)
 	b.s.HandleUpstream(b.now, []byte("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n0123456789"))

@@ -70,7 +70,7 @@ type gauntlet struct {
 	t              *testing.T
 	now            time.Time
 	env            Env
-	s              *both
+	s              *pair
 	client, target []byte
 	arrived, done  int    // of client
 	loan           []byte // what was lent to the last call
@@ -104,7 +104,7 @@ func newGauntlet(t *testing.T, client, target []byte) *gauntlet {
 		},
 		Refused: func(time.Time, *decide.Refusal) []byte { return []byte("d-1") },
 	}}
-	p.s = newBoth(p.now, &p.env, netip.MustParseAddr("192.0.2.7"), false)
+	p.s = newPair(p.now, &p.env, netip.MustParseAddr("192.0.2.7"), false)
 	return p
 }
 

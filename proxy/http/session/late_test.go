@@ -78,13 +78,13 @@ func TestBodyOfLateRefusal(t *testing.T) {
 	} {
 		b := newBench(t, 2)
 		b.env.Ask = func(time.Time, *exchange.Exchange, *store.Ask, *store.Answer) bool { return false }
-		other := newBoth(b.now, &b.env, b.s.Exchange.Remote, false)
+		other := newPair(b.now, &b.env, b.s.Exchange.Remote, false)
 		sent := []byte(test.sent + test.rest)
 		n := b.s.HandleClient(b.now, sent)
 		other.HandleClient(b.now, sent)
 		other.Effects(b.now)
 		b.s.Effects(b.now)
-		refuse := func(s *both, after time.Duration) *Effects {
+		refuse := func(s *pair, after time.Duration) *Effects {
 			s.Exchange.HandleDecision(b.now, &store.Answer{Decisions: []limit.Decision{{Limit: 1, RetryAfter: after}}})
 			fx := s.Effects(b.now)
 			return &fx

@@ -20,7 +20,7 @@ func seenBy(t *testing.T, from netip.Addr, fields string) (seen string, disbelie
 	t.Helper()
 	b := newBench(t, 1<<32)
 	b.env.Settings.Underscores = true
-	b.s = newBoth(b.now, &b.env, from, false)
+	b.s = newPair(b.now, &b.env, from, false)
 	b.s.HandleClient(b.now, []byte("GET / HTTP/1.1\r\nHost: x\r\n"+fields+"\r\n"))
 	disbelieved = b.s.Effects(b.now).Claims
 	b.s.Exchange.HandleAcquired(b.now, true)
@@ -151,7 +151,7 @@ func TestMoreClaims(t *testing.T) {
 		}
 	}
 	// What belongs to one connection never passes, whoever sends it.
-	b.s = newBoth(b.now, &b.env, friend, false)
+	b.s = newPair(b.now, &b.env, friend, false)
 	b.s.HandleClient(b.now, []byte("GET / HTTP/1.1\r\nHost: x\r\nConnection: X-Remote-User\r\nX-Remote-User: a\r\n\r\n"))
 	b.s.Exchange.HandleAcquired(b.now, true)
 	if sent := string(b.s.Effects(b.now).Upstream); strings.Contains(sent, "Connection") ||
@@ -190,7 +190,7 @@ func TestStoredRequestID(t *testing.T) {
 	for client, trusted := range map[netip.Addr]bool{netip.MustParseAddr("192.0.2.7"): false, friend: true} {
 		p := newStoring(t)
 		p.env.Defers = true
-		s := newBoth(p.now, &p.env, client, false)
+		s := newPair(p.now, &p.env, client, false)
 		s.HandleClient(p.now, []byte("POST / HTTP/1.1\r\nHost: x\r\nX-Request-Id: forged\r\n\r\n"))
 		id := string(s.Exchange.RequestID())
 		if head := string(s.Effects(p.now).Store.Fields()); strings.Count(head, "X-Request-Id:") != 1 ||
@@ -204,7 +204,7 @@ func TestStoredRequestID(t *testing.T) {
 func TestStoredRequestIDIsTheLast(t *testing.T) {
 	p := newStoring(t)
 	p.env.Delivery, p.limit = true, "allow"
-	s := newBoth(p.now, &p.env, netip.MustParseAddr("192.0.2.7"), false)
+	s := newPair(p.now, &p.env, netip.MustParseAddr("192.0.2.7"), false)
 	s.HandleClient(p.now,
 		[]byte("POST / HTTP/1.1\r\nHost: x\r\nX-Request-Id: forged\r\nX-Request-Id: own\r\nContent-Length: 0\r\n\r\n"))
 	if id := string(s.Exchange.RequestID()); id != "own" {

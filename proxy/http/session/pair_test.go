@@ -7,27 +7,27 @@ import (
 	"weir/internal/net/http1"
 )
 
-// A both is a session with its upstream connections, as a rim has them.
-type both struct {
+// A pair is HTTP/1.1 on both sides: a session, and an upstream connection.
+type pair struct {
 	*Session
 	up   Upstream
 	sent []byte // what goes to the target
 }
 
-func newBoth(now time.Time, env *Env, remote netip.Addr, secure bool) *both {
-	return &both{Session: New(now, env, remote, secure), up: NewUpstream(&env.Settings.ResponseHead, new(http1.Head))}
+func newPair(now time.Time, env *Env, remote netip.Addr, secure bool) *pair {
+	return &pair{Session: New(now, env, remote, secure), up: NewUpstream(&env.Settings.ResponseHead, new(http1.Head))}
 }
 
-func (b *both) HandleUpstream(now time.Time, in []byte) int {
+func (b *pair) HandleUpstream(now time.Time, in []byte) int {
 	return b.Session.HandleUpstream(now, &b.up, in)
 }
 
-func (b *both) HandleUpstreamClosed(now time.Time, err error) {
+func (b *pair) HandleUpstreamClosed(now time.Time, err error) {
 	b.Session.HandleUpstreamClosed(now, &b.up, err)
 }
 
 // MoveEffects has all that is sent on the upstream connection in Upstream.
-func (b *both) MoveEffects(now time.Time, fx *Effects) {
+func (b *pair) MoveEffects(now time.Time, fx *Effects) {
 	b.Session.MoveEffects(now, fx)
 	if fx.Forward != nil || len(fx.Upload) > 0 || fx.Uploaded {
 		b.sent = b.up.Append(b.sent[:0], &fx.Effects, "target:8081")
@@ -36,7 +36,7 @@ func (b *both) MoveEffects(now time.Time, fx *Effects) {
 }
 
 // Effects are those to be moved.
-func (b *both) Effects(now time.Time) (fx Effects) {
+func (b *pair) Effects(now time.Time) (fx Effects) {
 	b.MoveEffects(now, &fx)
 	return fx
 }

@@ -81,7 +81,7 @@ type player struct {
 	start   time.Time
 	limit   string
 	env     Env
-	s       *both
+	s       *pair
 	unread  []byte // of the client
 	waiting []byte // of the target
 	log     strings.Builder
@@ -126,7 +126,7 @@ func newPlayer() *player {
 		Sheds:   true,
 		Refused: func(time.Time, *decide.Refusal) []byte { return []byte("d-1") },
 	}}
-	p.s = newBoth(p.now, &p.env, netip.MustParseAddr("192.0.2.7"), false)
+	p.s = newPair(p.now, &p.env, netip.MustParseAddr("192.0.2.7"), false)
 	return p
 }
 
@@ -224,7 +224,7 @@ func (p *player) play(line string) {
 		p.env.Settings.RequestsMax = parsed(p, arg, strconv.Atoi)
 	case "age":
 		p.env.Settings.AgeMax = parsed(p, arg, time.ParseDuration)
-		p.s.endBy = p.env.endOf(p.now)
+		p.s.endBy = p.env.EndOf(p.now)
 	case "shed":
 		p.env.Overloaded = func(netip.Addr) bool { return true }
 	case "shortage":

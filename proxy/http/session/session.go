@@ -40,7 +40,7 @@ type Env struct {
 	Settings     *Settings
 
 	head     http1.Head
-	accepted uint64 // number of connections, for endOf
+	accepted uint64 // number of connections, for EndOf
 	client   []byte // what is sent to the client, until the next Handle call
 }
 
@@ -98,7 +98,7 @@ func New(now time.Time, env *Env, remote netip.Addr, secure bool) *Session {
 		reader: http1.NewRequestReader(&env.Settings.Head)}
 	s.deadline = now.Add(env.Settings.IdleTimeout)
 	s.idleBy = s.deadline
-	s.endBy = env.endOf(now)
+	s.endBy = env.EndOf(now)
 	return s
 }
 
@@ -352,10 +352,10 @@ func (s *Session) spend(now time.Time) {
 	s.spent = most > 0 && s.requests >= most || !s.endBy.IsZero() && !now.Before(s.endBy)
 }
 
-// endOf returns when a connection accepted now reaches its maximum age; zero means never. The
+// EndOf returns when a connection accepted now reaches its maximum age; zero means never. The
 // reductions of successive connections are spread evenly, like the fractional parts of the
 // multiples of an irrational number (Weyl, 1916).
-func (e *Env) endOf(now time.Time) time.Time {
+func (e *Env) EndOf(now time.Time) time.Time {
 	age := e.Settings.AgeMax
 	if age <= 0 {
 		return time.Time{}

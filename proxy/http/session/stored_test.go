@@ -49,7 +49,7 @@ func FuzzStored(f *testing.F) {
 	f.Fuzz(func(t *testing.T, client []byte, trusted bool) {
 		p := newStoring(t)
 		p.env.Settings.Head, p.env.Defers = storedLimits, true
-		s := newBoth(p.now, &p.env, p.s.Exchange.Remote, false)
+		s := newPair(p.now, &p.env, p.s.Exchange.Remote, false)
 		s.Exchange.Trusted = trusted
 		for before := -1; before != len(client); {
 			before = len(client)
@@ -78,7 +78,7 @@ func newStoring(t *testing.T) *player {
 }
 
 // deliver delivers the request that a session stores.
-func deliver(t *testing.T, k *exchange.DeferredRequest, from *both) {
+func deliver(t *testing.T, k *exchange.DeferredRequest, from *pair) {
 	p := newStoring(t)
 	p.env.Random = rand.NewChaCha8([32]byte{1})
 	p.env.Settings.Head, p.env.Delivery = StoredHead(), true
@@ -91,7 +91,7 @@ func deliver(t *testing.T, k *exchange.DeferredRequest, from *both) {
 	raw := AppendRequestFields(nil, k.Request, "")
 	raw = http1.AppendHeadEnd(http1.AppendFieldInt(raw, "Content-Length", int64(len(k.Body))))
 	raw = append(raw, k.Body...)
-	s := newBoth(p.now, &p.env, k.Client, false)
+	s := newPair(p.now, &p.env, k.Client, false)
 	s.Exchange.Trusted = from.Exchange.Trusted
 	for in := raw; ; {
 		n := s.HandleClient(p.now, in)
