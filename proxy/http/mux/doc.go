@@ -1,14 +1,16 @@
 // Package mux is HTTP/2 on a client's connection (RFC 9113): its streams carry exchanges.
 //
-// A [Conn] reads the connection. Each request opens a [Stream], which has an exchange and is drained by
-// MoveEffects, as a session is. What several streams send at the same time shares the connection:
-// HEADERS are sent at once; a body is sent as far as the windows of the client allow, and what is left
-// is kept in the stream, up to [Settings].QueueMax, from which on the exchange reads no more of the
-// target's answer.
+// A [Conn] reads the connection. Each request opens a [Stream], which has an exchange and whose owner
+// moves its effects, as those of a session.
 //
-// A body is read while the exchange reads it. Otherwise it is kept in the stream and the client is not
-// credited, so that it stops at its window. A stream that is reset, or whose response ends before its
-// request, tells only its own exchange.
+// HEADERS are sent at once. A body is sent as far as the client's windows and the connection allow. The
+// stream keeps the rest; if that exceeds [Settings].QueueMax, the exchange pauses reading the target's
+// answer until the rest has been sent. The owner calls Flush when there may be room again.
+//
+// While the exchange does not read the body of a request, the stream keeps what arrives, and the client is
+// not credited, so that it stops at its window.
+//
+// If a stream is reset, or its response ends before its request does, other streams are not affected.
 //
 // It uses no sockets, clocks or goroutines.
 package mux
