@@ -191,7 +191,7 @@ func (c *client) send(now time.Time, fx *session.Effects) {
 	switch {
 	case fx.Forward != nil || len(fx.Upload) > 0 || fx.Uploaded:
 		s := c.server
-		s.up = c.upstream.http.Append(s.up[:0], &fx.Effects, c.upstream.target.spec.Host)
+		s.up = c.upstream.http.Append(s.up[:0], fx.Effects, c.upstream.target.spec.Host)
 		c.upstream.write(now, s.up)
 	case len(fx.Upstream) > 0:
 		c.upstream.write(now, fx.Upstream)

@@ -18,28 +18,19 @@ func fieldLine(b []byte, at int, f *Field) (next int, flt fault) {
 	if class >= classEnd {
 		return 0, nameFault(line)
 	}
-	i := n + 2
-	plain := i < len(line) && line[n+1] == ' ' && line[i] > ' '
-	if !plain {
-		for i = n + 1; i < len(line) && (line[i] == ' ' || line[i] == '\t'); {
-			i++
-		}
-	}
-	cr := i + nextControl(line[i:])
+	cr := n + 1 + nextControl(line[n+1:])
 	if cr < len(line) && line[cr] == '\t' {
-		cr = i + controlAt(line[i:])
+		cr = n + 1 + controlAt(line[n+1:])
 	}
 	if cr+1 >= len(line) || line[cr] != '\r' || line[cr+1] != '\n' {
 		return 0, noFault
 	}
-	end := cr
-	for end > i && (line[end-1] == ' ' || line[end-1] == '\t') {
-		end--
-		plain = false
-	}
-	f.Name, f.Value, f.line = line[:n:n], line[i:end:end], nil
-	if plain {
-		f.line = line[:cr+2]
+	f.Name, f.Value, f.line = line[:n:n], line[n+1:cr:cr], nil
+	if v := f.Value; len(v) > 1 && v[0] == ' ' && v[1] > ' ' && v[len(v)-1] > ' ' {
+		f.Value, f.line = v[1:], line[:cr+2]
+	} else {
+		v = bytes.Trim(v, " \t")
+		f.Value = v[:len(v):len(v)]
 	}
 	f.ID, f.Hop, f.Odd = id, id.Hop(), class != classWord
 	return at + cr + 2, noFault

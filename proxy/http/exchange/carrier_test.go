@@ -101,7 +101,7 @@ func (c *stored) feed(t *testing.T) {
 
 // collect collects the effects, and returns them.
 func (c *stored) collect() (fx exchange.Effects) {
-	c.x.MoveEffects(&fx)
+	fx = *c.x.MoveEffects(nil)
 	if fx.Response != nil {
 		c.response = *fx.Response
 	}

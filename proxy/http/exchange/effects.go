@@ -128,9 +128,16 @@ func (x *Exchange) Ended() bool { return x.end != EndNone }
 // Response returns the response that is about to be passed on, or nil.
 func (x *Exchange) Response() *Response { return x.env.fx.Response }
 
-// MoveEffects moves the effects of the last Handle call to fx.
-func (x *Exchange) MoveEffects(fx *Effects) {
-	*fx = x.env.fx
+// MoveEffects returns the effects of the last Handle call. The memory of old, which the caller has carried
+// out, is for those of the next ones; nil: it has none.
+func (x *Exchange) MoveEffects(old *Effects) *Effects {
+	if old == nil {
+		old = new(Effects)
+	} else {
+		*old = Effects{}
+	}
+	fx := x.env.fx
 	fx.Duplex = x.uploads()
-	x.env.fx, x.env.begun = Effects{}, false
+	x.env.fx, x.env.begun = old, false
+	return fx
 }

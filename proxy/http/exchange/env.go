@@ -116,8 +116,8 @@ type Env struct {
 	spares  [][]decide.Counted
 	free    [][]byte // buffers of exchanges that have ended
 
-	fx    Effects // of the last call, until MoveEffects
-	begun bool    // there may be some
+	fx    *Effects // of the last call, until MoveEffects; made with the first exchange
+	begun bool     // there may be some
 	// What they point to:
 	final    Response
 	fields   []byte // of responses
@@ -177,7 +177,7 @@ const (
 // exchange.
 func (e *Env) Begin() {
 	if e.begun {
-		e.fx = Effects{}
+		*e.fx = Effects{}
 	}
 	e.begun, e.fields = true, e.fields[:0]
 }

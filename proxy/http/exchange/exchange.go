@@ -18,8 +18,10 @@ type Peer struct {
 	HTTP2  bool       // the client uses HTTP/2
 	// Trusted: the client is a trusted proxy, see [Settings.Trusts].
 	Trusted bool
-	// Private: the client's exchanges use upstream connections that serve no other client;
-	// see noticeLogin.
+	// Private: the client's exchanges use an upstream connection that serves no other client, and closes
+	// with the client's. NTLM and Negotiate authenticate a connection, not a request: a target attributes
+	// later requests on it to the same user. So this is set from the first exchange that offers such
+	// authentication on. Fields of proxy authentication do not matter, because they are never forwarded.
 	Private bool
 }
 
@@ -113,6 +115,9 @@ const (
 // the client uses TLS.
 func New(env *Env, remote netip.Addr, secure bool) Exchange {
 	remote = decide.CanonicalAddr(remote)
+	if env.fx == nil {
+		env.fx = new(Effects)
+	}
 	return Exchange{env: env, Peer: Peer{Remote: remote, Secure: secure, Trusted: env.Settings.Trusts(remote)}}
 }
 

@@ -42,7 +42,7 @@ func (x *Exchange) answerFault(now time.Time, why Fault) {
 // section 8).
 func (x *Exchange) abortResponse(now time.Time, status int, reason string) {
 	x.releaseUpstream(ReleaseDiscard)
-	if fx := &x.env.fx; fx.Forward != nil { // it was about to be sent
+	if fx := x.env.fx; fx.Forward != nil { // it was about to be sent
 		fx.Forward, fx.Upload, fx.Uploaded = nil, nil, false
 	}
 	if x.answer != answerRelaying {

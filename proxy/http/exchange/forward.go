@@ -125,7 +125,9 @@ func (x *Exchange) appendFields(dst []byte, h *http1.Head, forwards int) []byte 
 		if x.withheld(f) || x.replacesID(f) || f.ID == http1.FieldExpect || f.ID == http1.FieldMaxForwards && forwards > 0 {
 			continue
 		}
-		x.noticeLogin(f)
+		if http1.OffersLogin(f) {
+			x.Private = true
+		}
 		dst = http1.AppendFieldLine(dst, f)
 	}
 	if forwards > 0 {

@@ -299,7 +299,9 @@ func (x *Exchange) appendAnswerFields(now time.Time, dst []byte, h *http1.Head) 
 	dated, ours := h.Status < 200, x.families()
 	for i := range h.Fields {
 		f := &h.Fields[i]
-		x.noticeLogin(f)
+		if http1.OffersLogin(f) {
+			x.Private = true
+		}
 		if f.Hop || x.replacesID(f) || f.ID == http1.FieldOther && x.verdict.Replaces(f.Name, ours) {
 			continue
 		}

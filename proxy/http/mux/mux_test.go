@@ -136,7 +136,7 @@ func (w *world) apply(m *mux.Stream) {
 		var fx session.Effects
 		m.MoveEffects(w.now, &fx)
 		w.read(fx.Client)
-		u.sent = u.http.Append(u.sent, &fx.Effects, "target")
+		u.sent = u.http.Append(u.sent, fx.Effects, "target")
 		u.left = u.left || fx.Release != exchange.ReleaseNone || fx.Acquire == exchange.AcquireCancel
 		if more = fx.Acquire == exchange.AcquireAny || fx.Stream || fx.Admit; more {
 			switch {

@@ -134,7 +134,7 @@ func (s *Stream) HandleShortage(now time.Time) {
 func (s *Stream) MoveEffects(now time.Time, fx *session.Effects) {
 	s.resume(now)
 	x := &s.Exchange
-	x.MoveEffects(&fx.Effects)
+	fx.Effects = x.MoveEffects(fx.Effects)
 	fx.Upstream, fx.EndUpstream, fx.EndClient, fx.Read, fx.Close = nil, false, false, false, session.CloseNone
 	how, _ := x.End()
 	s.cut = s.cut || how == exchange.EndCut

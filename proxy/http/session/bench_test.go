@@ -22,6 +22,7 @@ type bench struct {
 	s     *pair
 	now   time.Time
 	state limit.State
+	fx    Effects
 
 	shadows int
 }
@@ -60,16 +61,16 @@ func newBench(tb testing.TB, permits int64) *bench {
 // begins with want.
 func (b *bench) exchange(tb testing.TB, request, answer []byte, want string) {
 	b.s.HandleClient(b.now, request)
-	var fx Effects
-	b.s.MoveEffects(b.now, &fx)
+	fx := &b.fx
+	b.s.MoveEffects(b.now, fx)
 	b.shadows += len(fx.Matched.Shadows)
 	if fx.Acquire != exchange.AcquireNone {
 		b.s.Exchange.HandleAcquired(b.now, true)
-		if b.s.MoveEffects(b.now, &fx); len(fx.Upstream) == 0 {
+		if b.s.MoveEffects(b.now, fx); len(fx.Upstream) == 0 {
 			tb.Fatal("nothing goes to the target")
 		}
 		b.s.HandleUpstream(b.now, answer)
-		b.s.MoveEffects(b.now, &fx)
+		b.s.MoveEffects(b.now, fx)
 	}
 	if len(fx.Client) < len(want) || string(fx.Client[:len(want)]) != want || fx.Close != CloseNone {
 		tb.Fatalf("to the client: %q, close %d", fx.Client, fx.Close)

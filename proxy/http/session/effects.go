@@ -10,7 +10,7 @@ import (
 // and those that Client has in the form of HTTP/1.1, then these. Slices are borrowed until the next
 // Handle call on any session of the same Env, and may be parts of the bytes that were handled.
 type Effects struct {
-	exchange.Effects
+	*exchange.Effects
 	// Client is sent to the client: the responses of the exchange, or bytes of a tunnel. Upstream are
 	// those for its other end.
 	Client, Upstream []byte
@@ -48,11 +48,11 @@ func (s *Session) MoveEffects(now time.Time, fx *Effects) {
 	if s.Exchange.Ended() {
 		s.settle()
 	}
-	s.Exchange.MoveEffects(&fx.Effects)
+	fx.Effects = s.Exchange.MoveEffects(fx.Effects)
 	fx.Upstream, fx.Client = s.up, s.down
 	switch {
 	case fx.Response != nil || len(fx.Interim) > 0 || s.coding == codingChunks && (len(fx.Body) > 0 || fx.Complete):
-		s.env.client = append(s.appendResponses(s.env.client[:0], &fx.Effects), s.down...)
+		s.env.client = append(s.appendResponses(s.env.client[:0], fx.Effects), s.down...)
 		fx.Client = s.env.client
 	case len(fx.Body) > 0:
 		fx.Client = fx.Body

@@ -39,19 +39,20 @@ func TestNoAllocationForLateAnswers(t *testing.T) {
 		ans := store.Answer{Granted: x.granted, Decisions: []limit.Decision{taken, x.decision}, Tightest: 1}
 		request, answer := []byte(exchanges[0].request), []byte(exchanges[0].answer)
 		if n := testing.AllocsPerRun(200, func() {
+			fx := &b.fx
 			b.s.HandleClient(b.now, request)
-			b.s.Effects(b.now)
+			b.s.MoveEffects(b.now, fx)
 			b.s.Exchange.HandleDecision(b.now, &ans)
-			fx := b.s.Effects(b.now)
+			b.s.MoveEffects(b.now, fx)
 			if !fx.Wake.IsZero() {
 				b.s.Exchange.HandleWake(b.now)
-				fx = b.s.Effects(b.now)
+				b.s.MoveEffects(b.now, fx)
 			}
 			if fx.Acquire != exchange.AcquireNone {
 				b.s.Exchange.HandleAcquired(b.now, true)
-				b.s.Effects(b.now)
+				b.s.MoveEffects(b.now, fx)
 				b.s.HandleUpstream(b.now, answer)
-				fx = b.s.Effects(b.now)
+				b.s.MoveEffects(b.now, fx)
 			}
 			if len(fx.Client) < len(x.want) || string(fx.Client[:len(x.want)]) != x.want || fx.Close != CloseNone {
 				t.Fatalf("%s: to the client %q, close %d", x.name, fx.Client, fx.Close)

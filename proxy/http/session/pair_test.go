@@ -30,7 +30,7 @@ func (b *pair) HandleUpstreamClosed(now time.Time, err error) {
 func (b *pair) MoveEffects(now time.Time, fx *Effects) {
 	b.Session.MoveEffects(now, fx)
 	if fx.Forward != nil || len(fx.Upload) > 0 || fx.Uploaded {
-		b.sent = b.up.Append(b.sent[:0], &fx.Effects, "target:8081")
+		b.sent = b.up.Append(b.sent[:0], fx.Effects, "target:8081")
 		fx.Upstream = b.sent
 	}
 }
