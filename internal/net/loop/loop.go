@@ -26,6 +26,7 @@ type Loop struct {
 	epoch  time.Time
 
 	now     time.Time    // of the turn
+	read    time.Time    // when both clocks were last read
 	depth   int          // nesting of turns: gnet calls back during Write and Close
 	closing []*Conn      // closed, and their Handlers not notified yet
 	pumps   []*Conn      // to be fed
