@@ -223,4 +223,11 @@ func TestDocument(t *testing.T) {
 	f("", "`proxy/limit`, `rules`")
 	f("ARCHITECTURE.md: the table of folders has proxy/gone, which does not exist", "`proxy/limit`, `gone`")
 	f("ARCHITECTURE.md: the table of folders has loadgen, which does not exist", "`loadgen`")
+	name := func(want, text string) {
+		t.Helper()
+		expect(t, want, "ARCHITECTURE.md: "+text, code("proxy/limit", "type A struct{}\nfunc (A) HandleIt() {}"))
+	}
+	name("", "PostgreSQL\n```\nA.HandleIt ─▶ HandleIt\n```\n")
+	name("ARCHITECTURE.md: HandleThat is not in the source", "```\nA.HandleIt ─▶ HandleThat\n```\n")
+	name("ARCHITECTURE.md: Gone is not in the source", "`A.Gone`")
 }

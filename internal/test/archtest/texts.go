@@ -2,6 +2,7 @@ package archtest
 
 import (
 	"fmt"
+	"go/ast"
 	"path"
 	"regexp"
 	"strings"
@@ -24,7 +25,7 @@ func (r *repository) checkReferences(f *file) {
 var unfinished = regexp.MustCompile(`\b(TO` + `DO|FIX` + `ME|X` + `XX|HA` + `CK)\b`)
 
 // checkText checks that nothing is left unfinished, that no file contains a path of this machine,
-// and that ARCHITECTURE.md lists folders that exist.
+// and that ARCHITECTURE.md has folders and Go names that exist.
 func (r *repository) checkText(f *file, places []string) {
 	for i, line := range strings.Split(f.content, "\n") {
 		at := fmt.Sprintf("%s:%d", f.name, i+1)
@@ -39,6 +40,32 @@ func (r *repository) checkText(f *file, places []string) {
 	}
 	if f.name == "ARCHITECTURE.md" {
 		r.checkFolders(f)
+		r.checkNames(f)
+	}
+}
+
+// coded matches what a text shows as code, and goName in it Go names of two words or after a dot.
+var coded = regexp.MustCompile("(?s)```.*?```|`[^`]+`")
+var goName = regexp.MustCompile(`\.[A-Z]\w+|\b[A-Za-z]+[a-z][A-Z]\w*`)
+
+// checkNames checks that the Go names in a text are in the source.
+func (r *repository) checkNames(f *file) {
+	exists := make(map[string]bool)
+	for _, source := range r.files {
+		if source.syntax != nil {
+			ast.Inspect(source.syntax, func(n ast.Node) bool {
+				if id, ok := n.(*ast.Ident); ok {
+					exists[id.Name] = true
+				}
+				return true
+			})
+		}
+	}
+	code := strings.Join(coded.FindAllString(f.content, -1), "\n")
+	for _, name := range goName.FindAllString(code, -1) {
+		if name = strings.TrimPrefix(name, "."); !exists[name] {
+			r.report(f.name, "%s is not in the source", name)
+		}
 	}
 }
 
