@@ -71,10 +71,25 @@ func New(cfg Config) (*Table, error) {
 func (t *Table) Take(now time.Time, ask *store.Ask, ans *store.Answer) {
 	at := now.UnixMicro()
 	*ans = store.Answer{Decisions: ans.Decisions[:0], At: at, Prior: ans.Prior[:0]}
-	if len(ask.Counters) == 1 && ask.Counters[0].Limit.Algorithm() != limit.Off && t.takeKnown(at, ask, ans) {
-		return
+	switch {
+	case len(ask.Counters) != 1:
+		t.takeGroup(at, ask, ans)
+	case ask.Counters[0].Limit.Algorithm() == limit.Off:
+		takeOff(at, ask, ans)
+	case !t.takeKnown(at, ask, ans):
+		t.takeGroup(at, ask, ans)
 	}
-	t.takeGroup(at, ask, ans)
+}
+
+// takeOff decides an ask with one counter, which has no limit.
+func takeOff(now int64, ask *store.Ask, ans *store.Answer) {
+	c, none := &ask.Counters[0], limit.State{}
+	ans.At = 0
+	if ask.WantsPrior {
+		ans.Prior = append(ans.Prior, store.PriorState{})
+	}
+	granted, d := c.Limit.Decide(now, &none, c.Ask(int64(ask.N)))
+	ans.Granted, ans.Decisions = int(granted), append(ans.Decisions, d)
 }
 
 // takeKnown decides an ask with one counter whose key is in the table, which is the most frequent
