@@ -268,9 +268,12 @@ func (d *division) admits(i int, in room) bool {
 	if d.count == 0 || d.usual == 0 {
 		return true
 	}
-	h := d.held(i)
 	others := d.total - d.means[i]
-	if others < lineLeast || h.slowness(d.takes) <= lineSlow*max(1, d.usual) {
+	if others < lineLeast {
+		return true
+	}
+	h := d.held(i)
+	if h.slowness(d.takes) <= lineSlow*max(1, d.usual) {
 		return true
 	}
 	has := h.n
