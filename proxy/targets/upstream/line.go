@@ -275,10 +275,13 @@ func (l *Line[W]) weigh(now time.Time) {
 // shared reports whether the client and the route of w may have one more place.
 func (l *Line[W]) shared(now time.Time, w *Waiter[W]) bool {
 	l.weigh(now)
-	all, since := float64(l.all), now.Sub(l.busyAt)
-	in := room{busy: since >= 0 && since < lineMemory}
-	if since >= 0 && since < lineBusy {
-		all = min(all, l.busyAll)
+	all, in := float64(l.all), room{}
+	if !l.busyAt.IsZero() { // a duration since then would be computed the long way
+		since := now.Sub(l.busyAt)
+		in.busy = since >= 0 && since < lineMemory
+		if since >= 0 && since < lineBusy {
+			all = min(all, l.busyAll)
+		}
 	}
 	in.places = all - math.Sqrt(all)
 	return l.clients.admits(int(w.who.client), in) && l.routes.admits(int(w.who.route), in)
