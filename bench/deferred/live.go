@@ -21,17 +21,15 @@ const (
 // rules of one proxy, because two processes differ by more than the goal.
 func (l *lab) live() {
 	r := l.Rig(rig.Topology{Proxy: l.settings("live", plenty+", defer: {when: always}", plenty)})
-	methods := [...]string{"POST", "PUT"}
-	runs := rig.Turns(rounds, len(methods), func(i int) float64 {
-		c := rig.Contestant{Name: methods[i], Wrk: rig.Wrk{URL: r.URL(0), Script: fmt.Sprintf(script, methods[i])},
+	sides := result.Map([]string{"POST", "PUT"}, func(method string) rig.Contestant {
+		return rig.Contestant{Name: method, Wrk: rig.Wrk{URL: r.URL(0), Script: fmt.Sprintf(script, method)},
 			Process: r.Proxies[0]}
-		return c.Sample(l.Ctx, connections, spell).CPU
 	})
-	micros := func(v float64) float64 { return v }
-	ratio := result.RatioOf(runs[0], runs[1], micros)
+	runs := l.Contest(sides, rounds, connections, spell)
+	ratio := result.RatioOf(runs[0], runs[1], rig.CPUEach)
 	l.Heading("Live requests")
 	l.Note("wrk sends 1 KiB, %d turns of %v. CPU time per request: %.2f µs under a rule without defer, %.2f µs under a "+
 		"rule with defer and an empty queue. Ratio of the turns: %s",
-		rounds, spell, result.MedianOf(runs[1], micros), result.MedianOf(runs[0], micros), ratio.Ratio(3))
+		rounds, spell, result.MedianOf(runs[1], rig.CPUEach), result.MedianOf(runs[0], rig.CPUEach), ratio.Ratio(3))
 	l.AtMost(l.where()+"live: CPU time per request with defer, relative to without", ratio.Median, costMax)
 }

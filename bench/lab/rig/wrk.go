@@ -125,6 +125,11 @@ func RedisEach(s Sample) float64 { return s.Redis }
 func Commands(s Sample) float64  { return s.Commands }
 func Resident(s Sample) float64  { return s.Resident }
 
+// Contest loads each of all for a span per round, in turn, and returns the runs of each.
+func (l *Lab) Contest(all []Contestant, rounds, connections int, span time.Duration) [][]Sample {
+	return Turns(rounds, len(all), func(i int) Sample { return all[i].Sample(l.Ctx, connections, span) })
+}
+
 // Sample loads the contestant for a span.
 func (c *Contestant) Sample(ctx context.Context, connections int, span time.Duration) (s Sample) {
 	In(c.Name, func() { s = c.sample(ctx, connections, span) })

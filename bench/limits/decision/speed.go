@@ -34,11 +34,10 @@ func (l *lab) speed() {
 	l.Note("wrk posts to /json over %d connections, %d turns of %v. Weir has one event loop; envoyproxy/ratelimit uses "+
 		"all cores.", connections, rounds, spell)
 	for _, users := range []int{1, 1000} {
-		runs := rig.Turns(rounds, len(all), func(i int) rig.Sample {
+		for i := range all {
 			all[i].Wrk.Script = fmt.Sprintf(script, "%s", users)
-			return all[i].Sample(l.Ctx, connections, spell)
-		})
-		l.judge(all, runs, users)
+		}
+		l.judge(all, l.Contest(all, rounds, connections, spell), users)
 	}
 }
 

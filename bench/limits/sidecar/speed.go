@@ -28,10 +28,6 @@ func (l *lab) speed() {
 	l.AtMost("the program in an image in MB", float64(stripped(rig.Must(rig.Binary("proxy"))))/1e6, 25)
 }
 
-func (l *lab) run(all []rig.Contestant, connections int) [][]rig.Sample {
-	return rig.Turns(rounds, len(all), func(i int) rig.Sample { return all[i].Sample(l.Ctx, connections, spell) })
-}
-
 // forwarding compares the cost of asking a master with that of a limit in Redis.
 func (l *lab) forwarding() {
 	target := l.target()
@@ -42,7 +38,7 @@ func (l *lab) forwarding() {
 	wrk := func(addr string) rig.Wrk { return rig.Wrk{URL: "http://" + addr + "/api/test"} }
 	all := []rig.Contestant{{Name: "target", Wrk: wrk(target)},
 		{Name: "limit in Redis", Wrk: wrk(sharedAddr), Process: shared}, {Name: "sidecar", Wrk: wrk(addr), Process: s}}
-	many, one := l.run(all, connections), l.run(all, 1)
+	many, one := l.Contest(all, rounds, connections, spell), l.Contest(all, rounds, 1, spell)
 	t := result.NewTable(fmt.Sprintf(" | requests/s, %d connections | p50 µs, one connection | added µs | resident MB",
 		connections))
 	direct := result.MedianOf(one[0], rig.P50)
@@ -68,7 +64,7 @@ func (l *lab) checks() {
 		{Name: "refused by /check", Wrk: rig.Wrk{URL: "http://" + m.Addr + "/check/path/api/test", Header: client},
 			Refuses: true},
 	}
-	runs := l.run(all, connections)
+	runs := l.Contest(all, rounds, connections, spell)
 	t := result.NewTable(" | answers/s")
 	for i, c := range all {
 		t.Add("%s | %.0f", c.Name, result.MedianOf(runs[i], rig.PerSecond))

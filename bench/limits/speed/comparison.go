@@ -35,7 +35,7 @@ func (c comparison) play(l *lab) {
 			all[i].Sample(l.Ctx, n, time.Second)
 		}
 	}
-	c.show(l, all, l.turns(all, n))
+	c.show(l, all, l.Contest(all, l.rounds, n, l.span))
 }
 
 // forwarding compares the cost of forwarding, with a number of loops or workers.

@@ -58,10 +58,6 @@ func (l *lab) open(sides ...side) []rig.Contestant {
 	return all
 }
 
-func (l *lab) turns(all []rig.Contestant, connections int) [][]rig.Sample {
-	return rig.Turns(l.rounds, len(all), func(i int) rig.Sample { return all[i].Sample(l.Ctx, connections, l.span) })
-}
-
 // medianOf and ratioOf format cells of tables: the median of a figure, and the spread of our
 // ratios to a peer.
 func medianOf(runs []rig.Sample, digits int, of func(rig.Sample) float64) string {

@@ -15,7 +15,7 @@ func (l *lab) byConnections() {
 	l.Head("connections", peer+" /s", ours+" /s", "ratio (min … max)", peer+" CPU µs", ours+" CPU µs",
 		"ratio (min … max)")
 	for _, n := range []int{1, 16, 256, 1024} {
-		runs := l.turns(all, n)
+		runs := l.Contest(all, l.rounds, n, l.span)
 		theirs, mine := runs[0], runs[1]
 		l.Row(fmt.Sprint(n), medianOf(theirs, 0, rig.PerSecond), medianOf(mine, 0, rig.PerSecond),
 			ratioOf(mine, theirs, rig.PerSecond),
