@@ -3,6 +3,7 @@ package remote
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -63,7 +64,7 @@ func (p *probe) run(ctx context.Context) {
 	again := time.NewTicker(probePause)
 	defer again.Stop()
 	var settled <-chan time.Time
-	for p.ask(ctx); p.open(); {
+	for p.ask(ctx); slices.Contains(p.done[:p.best], false); { // a master before the best one may still answer
 		select {
 		case <-ctx.Done():
 			return
@@ -79,16 +80,6 @@ func (p *probe) run(ctx context.Context) {
 			}
 		}
 	}
-}
-
-// open reports whether a master before the best one may still answer.
-func (p *probe) open() bool {
-	for _, done := range p.done[:p.best] {
-		if !done {
-			return true
-		}
-	}
-	return false
 }
 
 // ask asks the masters before the best one.
