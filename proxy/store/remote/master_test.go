@@ -107,9 +107,8 @@ func TestFormsOfAnswers(t *testing.T) {
 // A master that accepts no connection leaves time for the next one.
 func TestNextMaster(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	prefix, _ := w.open(t)
-	cfg := config(startMaster(t, w, "127.0.0.1:0"))
+	_, prefix, m := startWorld(t)
+	cfg := config(m)
 	cfg.URLs = append([]string{"https://" + testkit.Listen(t).Addr().String()}, cfg.URLs...)
 	s := openSidecar(t, cfg)
 	g := one(1, prefix+"r", fixed(5))

@@ -212,9 +212,7 @@ func TestDocuments(t *testing.T) {
 // A sidecar without rights, or with another version, gets an error that says so.
 func TestRights(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	prefix, _ := w.open(t)
-	m := startMaster(t, w, "127.0.0.1:0")
+	_, prefix, m := startWorld(t)
 	for token, want := range map[string]struct {
 		decide, edit store.Class
 	}{
@@ -285,9 +283,8 @@ func TestWrongMasters(t *testing.T) {
 // A master whose own store is unavailable is none.
 func TestMasterWithoutStore(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	prefix, _ := w.open(t)
-	b := openSidecar(t, config(startMaster(t, w, "127.0.0.1:0")))
+	w, prefix, m := startWorld(t)
+	b := openSidecar(t, config(m))
 	w.mode.Store(uint32(store.FailOpen))
 	g := b.decide(one(1, prefix+"r", fixed(5)))
 	if f := b.Classify(g.Err); f.Class != store.OutageFault || f.Code != "failopen" || f.Permanent != nil {
@@ -305,15 +302,13 @@ func TestMasterWithoutStore(t *testing.T) {
 // Masters are tried in order; what one of them has been sent goes to no other.
 func TestOrder(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	prefix, _ := w.open(t)
+	_, prefix, m := startWorld(t)
 	var reached atomic.Int64
 	breaks := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		reached.Add(1)
 		panic(http.ErrAbortHandler)
 	}))
 	defer breaks.Close()
-	m := startMaster(t, w, "127.0.0.1:0")
 	cfg := config(m)
 	cfg.URLs = append([]string{"http://" + testkit.FreeAddr(t)}, cfg.URLs...)
 	b := openSidecar(t, cfg)
@@ -426,9 +421,8 @@ func relayed(t testing.TB, to func() string) *relay.Relay {
 // leads to the same program for as long as it is kept.
 func TestBalancedMasters(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	prefix, _ := w.open(t)
-	good, other := startMaster(t, w, "127.0.0.1:0"), answers(t, 200, "<html>")
+	_, prefix, good := startWorld(t)
+	other := answers(t, 200, "<html>")
 	var connections atomic.Int32
 	balancer := relayed(t, func() string {
 		if connections.Add(1) == 1 {
@@ -454,9 +448,7 @@ func TestBalancedMasters(t *testing.T) {
 // Masters that do not answer do not delay finding those that do, and are asked again.
 func TestProbeOfSilentMasters(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	prefix, _ := w.open(t)
-	good := startMaster(t, w, "127.0.0.1:0")
+	_, prefix, good := startWorld(t)
 	silent := testkit.Listen(t) // accepts nothing, and so says nothing
 	var connections atomic.Int32
 	later := relayed(t, func() string {

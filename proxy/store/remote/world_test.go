@@ -149,12 +149,19 @@ func config(masters ...served) Config {
 	return cfg
 }
 
+// startWorld starts a master over a world, which has a table.
+func startWorld(t testing.TB) (w *world, prefix string, m served) {
+	t.Helper()
+	w = newWorld(t)
+	prefix, _ = w.open(t)
+	return w, prefix, startMaster(t, w, "127.0.0.1:0")
+}
+
 // mastered is a sidecar with a master, and the prefix of a table there.
 func mastered(t testing.TB) (s *sidecar, prefix string) {
 	t.Helper()
-	w := newWorld(t)
-	prefix, _ = w.open(t)
-	return openSidecar(t, config(startMaster(t, w, "127.0.0.1:0"))), prefix
+	_, prefix, m := startWorld(t)
+	return openSidecar(t, config(m)), prefix
 }
 
 // A sidecar is a backend and its courier on a loop.
