@@ -50,10 +50,6 @@ th:first-child,td:first-child{text-align:left;padding-left:0}
 </style>
 `
 
-// Page returns an HTML page in the common style. body begins with the title and additions to
-// the style sheet, and ends with </html>.
-func Page(body string) string { return head + body }
-
 // A Figure is a highlighted number of a page. As an alias it can be written without field names.
 type Figure = struct{ Name, Value, Note, Tone string }
 
@@ -64,12 +60,13 @@ const figures = `{{define "figures"}}<dl class="figures">
 {{- end}}
 </dl>{{end}}`
 
-// Fill returns the Page of a template that is executed with data. It may use the template
+// Fill returns an HTML page in the common style, of a template that is executed with data. body begins
+// with the title and additions to the style sheet, and ends with </html>. It may use the template
 // "figures", the formats of package number, svg to draw a Chart, and funcs.
 func Fill(body string, funcs template.FuncMap, data any) ([]byte, error) {
 	kit := template.FuncMap{"svg": svg,
 		"thousands": number.Thousands, "rate": number.Rate, "percent": number.Percent, "span": number.Span}
-	t, err := template.New("page").Funcs(kit).Funcs(funcs).Parse(Page(body) + figures)
+	t, err := template.New("page").Funcs(kit).Funcs(funcs).Parse(head + body + figures)
 	if err != nil {
 		return nil, fmt.Errorf("parse page: %w", err)
 	}
@@ -126,5 +123,6 @@ document.addEventListener("submit", e => {
 </script>
 `
 
-// GuardedPage returns a Page whose script calls guarded for endpoints that may need the token.
+// GuardedPage returns a page in the common style, of a body as of Fill that is no template. Its script
+// calls guarded for endpoints that may need the token.
 func GuardedPage(body string) string { return head + asking + body }
