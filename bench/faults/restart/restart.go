@@ -140,6 +140,7 @@ type exchange struct {
 	via    string // the proxy that carried it
 	took   time.Duration
 	across bool // the proxy was replaced meanwhile
+	fault  fault
 	err    error
 }
 
@@ -159,14 +160,10 @@ func (r *run) note(k *kind, x exchange) {
 		}
 		return
 	}
-	f := wrong
-	if failed, ok := x.err.(*failure); ok { //nolint:errorlint // as exchange returns it
-		f = failed.fault
-	}
-	t.faults[f]++
+	t.faults[x.fault]++
 	if len(r.details) < detailsMax {
-		r.details = append(r.details, fmt.Sprintf("%s, generation %d, after %v: %v", k.name, r.generation.Load(),
-			x.took.Round(time.Millisecond), x.err))
+		r.details = append(r.details, fmt.Sprintf("%s, generation %d, after %v: %v: %v", k.name, r.generation.Load(),
+			x.took.Round(time.Millisecond), x.fault, x.err))
 	}
 }
 

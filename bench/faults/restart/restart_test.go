@@ -2,7 +2,6 @@ package restart
 
 import (
 	"bufio"
-	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -66,7 +65,7 @@ func TestExchanges(t *testing.T) {
 		}
 		all.Go(func() {
 			w := newWorker(t, k, srv.Listener.Addr().String())
-			if _, err := w.exchange(); err != nil {
+			if _, _, err := w.exchange(); err != nil {
 				t.Errorf("%s: %v", k.name, err)
 			}
 			if open := w.conn != nil; open == k.fresh {
@@ -95,11 +94,7 @@ func TestFaults(t *testing.T) {
 			_, _ = io.WriteString(conn, c.answer)
 			_ = conn.Close()
 		})
-		_, err := newWorker(t, kinds()[0], addr).exchange()
-		got := none
-		if f, ok := errors.AsType[*failure](err); ok {
-			got = f.fault
-		}
+		_, got, err := newWorker(t, kinds()[0], addr).exchange()
 		if got != c.want || (err == nil) != (c.want == none) {
 			t.Errorf("%s is %v (%v), want %v", c.name, got, err, c.want)
 		}
@@ -108,9 +103,9 @@ func TestFaults(t *testing.T) {
 
 func TestRefused(t *testing.T) {
 	addr := testkit.FreeAddr(t)
-	_, err := newWorker(t, kinds()[0], addr).exchange()
-	if f, ok := errors.AsType[*failure](err); !ok || f.fault != refused {
-		t.Errorf("where nobody listens: %v", err)
+	_, f, err := newWorker(t, kinds()[0], addr).exchange()
+	if f != refused || err == nil {
+		t.Errorf("where nobody listens: %v (%v), want refused", f, err)
 	}
 }
 
@@ -119,7 +114,7 @@ func TestClosedWhileIdle(t *testing.T) {
 	srv := httptest.NewServer(rig.Misbehaviour())
 	defer srv.Close()
 	w := newWorker(t, kinds()[0], srv.Listener.Addr().String())
-	if _, err := w.exchange(); err != nil {
+	if _, _, err := w.exchange(); err != nil {
 		t.Fatal(err)
 	}
 	if closed, unasked := look(w.conn); closed || unasked {
@@ -127,7 +122,7 @@ func TestClosedWhileIdle(t *testing.T) {
 	}
 	srv.CloseClientConnections()
 	testkit.Eventually(t, "the closed connection looks closed", func() bool { closed, _ := look(w.conn); return closed })
-	if _, err := w.exchange(); err != nil || w.run.idleClosed.Load() != 1 {
+	if _, _, err := w.exchange(); err != nil || w.run.idleClosed.Load() != 1 {
 		t.Errorf("afterwards: %v, %d found closed", err, w.run.idleClosed.Load())
 	}
 }
@@ -143,9 +138,9 @@ func TestUnasked(t *testing.T) {
 		t.Fatal(err)
 	}
 	testkit.Eventually(t, "what was sent shows", func() bool { _, unasked := look(w.conn); return unasked })
-	_, err := w.exchange()
-	if f, ok := errors.AsType[*failure](err); !ok || f.fault != wrong {
-		t.Errorf("got %v", err)
+	_, f, err := w.exchange()
+	if f != wrong || err == nil {
+		t.Errorf("got %v (%v), want wrong", f, err)
 	}
 }
 
@@ -175,10 +170,10 @@ func TestNote(t *testing.T) {
 		exchange
 		generation int64
 	}{
-		{exchange{"1.1 proxy-2", time.Second, false, nil}, 2},
-		{exchange{"1.1 proxy-3", time.Second, true, nil}, 3},
-		{exchange{"1.1 proxy-2", 2 * time.Second, true, nil}, 3}, // an exchange that took longer
-		{exchange{err: &failure{cut, io.ErrUnexpectedEOF}}, 3},
+		{exchange{"1.1 proxy-2", time.Second, false, none, nil}, 2},
+		{exchange{"1.1 proxy-3", time.Second, true, none, nil}, 3},
+		{exchange{"1.1 proxy-2", 2 * time.Second, true, none, nil}, 3}, // an exchange that took longer
+		{exchange{fault: cut, err: io.ErrUnexpectedEOF}, 3},
 	} {
 		if w.run.note(w.kind, x.exchange); w.run.generation.Load() != x.generation {
 			t.Errorf("after %+v the newest proxy that has answered is %d, want %d", x.exchange, w.run.generation.Load(),

@@ -70,7 +70,7 @@ func kinds() []kind {
 	}
 }
 
-// A fault classifies the failure of an exchange.
+// A fault classifies the error of an exchange.
 type fault int
 
 const (
@@ -83,14 +83,6 @@ const (
 )
 
 func (f fault) String() string { return [...]string{"none", "refused", "reset", "cut", "wrong"}[f] }
-
-// A failure is a fault with its cause.
-type failure struct {
-	fault fault
-	err   error
-}
-
-func (f *failure) Error() string { return f.fault.String() + ": " + f.err.Error() }
 
 // A worker plays exchanges of one kind, one after another.
 //
@@ -106,8 +98,8 @@ type worker struct {
 func (w *worker) work(ctx context.Context) {
 	for rig.Wait(ctx, w.pause/2+rand.N(w.pause+1)) == nil {
 		began, generation := time.Now(), w.run.generation.Load()
-		via, err := w.exchange()
-		w.run.note(w.kind, exchange{via, time.Since(began), w.run.generation.Load() != generation, err})
+		via, f, err := w.exchange()
+		w.run.note(w.kind, exchange{via, time.Since(began), w.run.generation.Load() != generation, f, err})
 	}
 	w.hangUp()
 }
@@ -119,13 +111,14 @@ func (w *worker) hangUp() {
 	}
 }
 
-// exchange sends a request and reads the answer. via names the proxy that carried it.
-func (w *worker) exchange() (via string, err error) {
+// exchange sends a request and reads the answer. via names the proxy that carried it, and f classifies
+// the error.
+func (w *worker) exchange() (via string, f fault, err error) {
 	if w.conn != nil {
 		switch closed, unasked := look(w.conn); {
 		case unasked:
 			w.hangUp()
-			return "", &failure{wrong, errors.New("an unsolicited answer")}
+			return "", wrong, errors.New("an unsolicited answer")
 		case closed:
 			w.hangUp() // not a failure, as nothing was sent
 			w.run.idleClosed.Add(1)
@@ -134,38 +127,38 @@ func (w *worker) exchange() (via string, err error) {
 	if w.conn == nil {
 		if w.conn, err = net.DialTimeout("tcp", w.run.addr, patience); err != nil {
 			w.conn = nil
-			return "", &failure{refused, err}
+			return "", refused, err
 		}
 		w.in = bufio.NewReader(patient{w.conn})
 	}
-	via, open, err := w.ask()
+	via, open, f, err := w.ask()
 	if err != nil || !open || w.fresh {
 		w.hangUp()
 	}
-	return via, err
+	return via, f, err
 }
 
 // ask plays one exchange on the connection. open says whether the connection can be used again.
-func (w *worker) ask() (via string, open bool, err error) {
+func (w *worker) ask() (via string, open bool, f fault, err error) {
 	if err := w.request().Write(patient{w.conn}); err != nil {
-		return "", false, &failure{reset, err}
+		return "", false, reset, err
 	}
 	resp, err := http.ReadResponse(w.in, nil)
 	if err != nil {
-		return "", false, &failure{reset, err}
+		return "", false, reset, err
 	}
 	if resp.StatusCode != http.StatusOK {
 		text, _ := io.ReadAll(io.LimitReader(resp.Body, 200))
-		return "", false, &failure{wrong, fmt.Errorf("%s: %s", resp.Status, text)}
+		return "", false, wrong, fmt.Errorf("%s: %s", resp.Status, text)
 	}
 	got, err := io.ReadAll(&paced{Reader: resp.Body})
 	if err != nil {
-		return "", false, &failure{cut, err}
+		return "", false, cut, err
 	}
 	if err := differs(string(got), w.want); err != nil {
-		return "", false, &failure{wrong, err}
+		return "", false, wrong, err
 	}
-	return resp.Header.Get("X-Via"), !resp.Close, nil
+	return resp.Header.Get("X-Via"), !resp.Close, none, nil
 }
 
 func (k *kind) request() *http.Request {
