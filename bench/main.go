@@ -18,8 +18,8 @@ import (
 
 // order and protection hold the settings of scenario and protect.
 var (
-	order      scenario.Order
-	protection protect.Order
+	order      scenario.Options
+	protection protect.Options
 )
 
 func register(s *service.Settings) {

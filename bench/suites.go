@@ -72,12 +72,12 @@ func parts(commands ...string) (list []suite.Part) {
 }
 
 // scenarios returns cases of scenarios as a part.
-func scenarios(o scenario.Order) suite.Part { return suite.Part{Name: "scenario", Run: o.Play} }
+func scenarios(o scenario.Options) suite.Part { return suite.Part{Name: "scenario", Run: o.Play} }
 
 // quick takes three minutes.
 func quick(dir string) []suite.Part {
 	cases := scenario.Matrix([]string{"bursts"}, []string{"off", "token"}, []string{"simulated"}, []bool{false, true})
-	return append(parts("speed quick"), scenarios(scenario.Order{Cases: cases, Compress: 180, Dir: dir}))
+	return append(parts("speed quick"), scenarios(scenario.Options{Cases: cases, Compress: 180, Dir: dir}))
 }
 
 // usual takes twenty minutes.
@@ -92,12 +92,12 @@ func usual(dir string) []suite.Part {
 	cases = append(cases, scenario.Matrix([]string{"bursts"}, []string{"fixed"}, []string{"redis"}, off)...)
 	cases = append(cases, scenario.Matrix([]string{"failure"}, []string{"off", "token"}, []string{"redis"}, both)...)
 	return slices.Concat(parts("speed usual", "micro", "rules 1"),
-		[]suite.Part{scenarios(scenario.Order{Cases: cases, Compress: 120, Dir: dir})}, parts("advisor quick"))
+		[]suite.Part{scenarios(scenario.Options{Cases: cases, Compress: 120, Dir: dir})}, parts("advisor quick"))
 }
 
 // all returns every experiment, with the full matrix of scenarios.
 func all(dir string) []suite.Part {
-	whole := scenario.Order{Cases: scenario.All(), Compress: 60, Dir: dir}
+	whole := scenario.Options{Cases: scenario.All(), Compress: 60, Dir: dir}
 	return slices.Concat(parts("speed all", "micro 1s", "rules", "accuracy", "outage", "redis", "restart", "chaos",
 		"attack", "pacing"),
 		[]suite.Part{scenarios(whole)}, parts("advisor all", "postgres 1", "sidecar", "decision", "deferred", "protect"))

@@ -30,7 +30,7 @@ func (p *proxy) decide(ctx context.Context) error {
 	set := c.Session()
 	p.port, err = port.Start(port.Config{
 		Socket: p.socks.decision, Secure: secure, Loop: c.DecisionLoop(), Head: c.Decision.Head, Store: p.store,
-		Documents: []string{admin.ConfigName, admin.RulesName}, Quiet: !p.shared(),
+		Documents: []string{admin.ConfigName, admin.RulesName}, Local: !p.shared(),
 		Limit: func() []byte { return p.limits.Active().AppendJSON(nil) },
 		Access: port.Access{Token: c.Decision.Token, Edit: e.Guard.Token, EditOpen: e.Guard.Open,
 			Local: c.Decision.Local(), Open: c.Decision.Open,

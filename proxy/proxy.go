@@ -26,7 +26,7 @@ type proxy struct {
 	targets   *targets
 	templates *admin.Templates
 	socks     *sockets
-	port      *port.Port           // nil without DECISION_PORT
+	port      *port.Server         // nil without DECISION_PORT
 	deferral  *delivery.Dispatcher // nil without DEFER_URL
 	limitFrom func() string        // says where the limit of the settings comes from
 	finish    time.Duration        // how long deliveries may take to finish when the proxy ends

@@ -39,13 +39,13 @@ const (
 	baseClimb = 0.01             // per hour: a base that rises faster would treat an overload as normal
 )
 
-// A Guard is the state of an episode of trouble.
-type Guard struct {
-	State string  `json:"state"`
-	Rest  bool    `json:"rest,omitempty"` // the last snapshot had a cut, so this one shows the earlier queue
-	Trial Trouble `json:"trial"`          // at the first cut
-	Last  Trouble `json:"last"`           // at the last cut
-	Fault Fault   `json:"fault"`
+// An Episode is a time of trouble, from the first bad snapshot until its fault is over.
+type Episode struct {
+	State    string  `json:"state"`
+	Skip     bool    `json:"rest,omitempty"` // the last snapshot had a cut, so this one shows the earlier queue
+	FirstCut Trouble `json:"trial"`          // at the first cut
+	Last     Trouble `json:"last"`           // at the last cut
+	Fault    Fault   `json:"fault"`
 }
 
 // Trouble is what a bad snapshot showed. The zero value means none.
@@ -58,7 +58,7 @@ type Trouble struct {
 }
 
 // over ends the episode.
-func (g *Guard) over() { g.Rest, g.Trial, g.Last = false, Trouble{}, Trouble{} }
+func (g *Episode) over() { g.Skip, g.FirstCut, g.Last = false, Trouble{}, Trouble{} }
 
 // A Fault is errors that limits do not reduce: as many requests fail when fewer are
 // admitted. While it is active, that share of errors is ignored, and nothing is learned
@@ -111,9 +111,9 @@ func (p *Policy) severity(r reading) string {
 func (p *Policy) protect(r reading, o Outlook, t *target) {
 	g := &p.st.Guard
 	switch {
-	case g.Rest && g.State != stateOK && r.Errors < hopeless && r.p95 <= 1.2*g.Last.P95 &&
+	case g.Skip && g.State != stateOK && r.Errors < hopeless && r.p95 <= 1.2*g.Last.P95 &&
 		r.Errors <= 1.2*g.Last.Errors+0.05:
-		g.Rest = false
+		g.Skip = false
 		t.because(Recovering)
 	case g.State == stateBad:
 		p.cut(r, t)
@@ -151,8 +151,8 @@ func (p *Policy) cut(r reading, t *target) {
 	g := &p.st.Guard
 	now := Trouble{r.At, r.rate, r.Forwarded, r.p95, r.Errors}
 	switch {
-	case g.Trial.At.IsZero():
-		g.Trial = now
+	case g.FirstCut.At.IsZero():
+		g.FirstCut = now
 	case p.isFault(r):
 		g.Fault = Fault{Active: true, Since: r.At, Errors: r.Errors}
 		p.giveBack(r, t)
@@ -162,7 +162,7 @@ func (p *Policy) cut(r reading, t *target) {
 		p.giveBack(r, t)
 		return
 	}
-	g.Rest, g.Last = !r.calm, now
+	g.Skip, g.Last = !r.calm, now
 	t.because(Overload)
 	takes := drain * min(r.rate, r.Forwarded, p.st.Capacity.Q50)
 	if r.calm { // it refuses excess load: what it answers is its capacity
@@ -177,10 +177,10 @@ func (p *Policy) cut(r reading, t *target) {
 // giveBack restores the limit from before the first cut, and drops what the cuts taught.
 func (p *Policy) giveBack(r reading, t *target) {
 	g := &p.st.Guard
-	t.rate = min(max(r.rate, g.Trial.Rate), r.rate*restore)
+	t.rate = min(max(r.rate, g.FirstCut.Rate), r.rate*restore)
 	t.because(BackendFault)
 	p.st.Belief = Belief{}
-	if takes := max(p.st.Proven, g.Trial.Admitted); takes > 0 {
+	if takes := max(p.st.Proven, g.FirstCut.Admitted); takes > 0 {
 		p.st.Belief = Belief{math.Log(takes), hintSpread * hintSpread}
 	}
 	g.over()
@@ -190,7 +190,7 @@ func (p *Policy) giveBack(r reading, t *target) {
 // admitted. If a target refuses excess load, the number of good answers stays and the
 // share of errors falls; if it is faulty, the share stays.
 func (p *Policy) isFault(r reading) bool {
-	b := &p.st.Guard.Trial
+	b := &p.st.Guard.FirstCut
 	overload := max(0, 1-b.Admitted*(1-b.Errors)/max(r.Forwarded, 1e-9))
 	return b.Errors > badErrors && r.Errors > badErrors && r.calm &&
 		r.Forwarded <= trialCut*b.Admitted && r.Errors > (b.Errors+overload)/2
@@ -199,7 +199,7 @@ func (p *Policy) isFault(r reading) bool {
 // isSlow reports whether answers take as long although far fewer requests are admitted,
 // for the second time: then the target has become slow.
 func (p *Policy) isSlow(r reading) bool {
-	b := &p.st.Guard.Trial
+	b := &p.st.Guard.FirstCut
 	return max(r.Forwarded, p.st.Guard.Last.Admitted) <= trialDeep*b.Admitted && b.P95 > p.SLO() && r.p95 >= unmoved*b.P95
 }
 

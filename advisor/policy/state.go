@@ -23,7 +23,7 @@ type State struct {
 	AtWork   float64 `json:"atWork"`
 	Employed int     `json:"employed"` // snapshots that AtWork is from
 	Full     float64 `json:"full"`     // seconds for which a gate has recently held back much
-	Guard    Guard   `json:"guard"`
+	Guard    Episode `json:"guard"`
 	Advised  Limit   `json:"advised"` // the newest recommendation
 	Belief   Belief  `json:"belief"`
 }

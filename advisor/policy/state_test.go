@@ -47,11 +47,11 @@ func TestRestoreRefuses(t *testing.T) {
 func TestAGapEndsWhatWasGoingOn(t *testing.T) {
 	p, i := watched(with(160))
 	p.Advise(seen(i, func(s *Snapshot) { s.P95 = 2 * time.Second; s.Errors = 0.5 }), Outlook{})
-	if p.State().Guard.Trial.At.IsZero() {
+	if p.State().Guard.FirstCut.At.IsZero() {
 		t.Fatal("an overload is no episode")
 	}
 	p.Advise(seen(i+60, func(s *Snapshot) { s.P95 = 500 * time.Millisecond }), Outlook{})
-	if g := p.State().Guard; g.Trial.At.Equal(seen(i, nil).At) {
+	if g := p.State().Guard; g.FirstCut.At.Equal(seen(i, nil).At) {
 		t.Errorf("an hour later the episode goes on: %+v", g)
 	}
 }

@@ -10,20 +10,20 @@ import (
 
 // A believed is the JSON of GET /v1/state. Times are in seconds.
 type believed struct {
-	Newest         *time.Time    `json:"newest"`
-	Rounds         uint64        `json:"rounds"`
-	HistorySpan    float64       `json:"historySpan"`
-	Recommendation *advised      `json:"recommendation"`
-	InForce        *policy.Limit `json:"inForce"`
-	Capacity       capacityJSON  `json:"capacity"`
-	Guard          policy.Guard  `json:"guard"`
-	Base           float64       `json:"baseLatency"` // p95 at low load
-	Forecast       []mixtureJSON `json:"forecast"`
-	Shifts         []core.Shift  `json:"shifts"`
-	Instances      []core.Proxy  `json:"instances"`
-	Changes        []core.Change `json:"changes"` // the newest first
-	Jumps          uint64        `json:"jumps"`
-	Unshared       int           `json:"unshared,omitempty"` // proxies with stores of their own, if there are several
+	Newest         *time.Time     `json:"newest"`
+	Rounds         uint64         `json:"rounds"`
+	HistorySpan    float64        `json:"historySpan"`
+	Recommendation *advised       `json:"recommendation"`
+	InForce        *policy.Limit  `json:"inForce"`
+	Capacity       capacityJSON   `json:"capacity"`
+	Guard          policy.Episode `json:"guard"`
+	Base           float64        `json:"baseLatency"` // p95 at low load
+	Forecast       []mixtureJSON  `json:"forecast"`
+	Shifts         []core.Shift   `json:"shifts"`
+	Instances      []core.Proxy   `json:"instances"`
+	Changes        []core.Change  `json:"changes"` // the newest first
+	Jumps          uint64         `json:"jumps"`
+	Unshared       int            `json:"unshared,omitempty"` // proxies with stores of their own, if there are several
 }
 
 // A capacityJSON is the estimate of the target's capacity; without quantiles it is

@@ -31,7 +31,7 @@ func (a *Adaptive) register(s *service.Settings) {
 		{Name: "ADAPTIVE_MODE", Default: "false", Value: service.Word(&a.Mode, "false, true, shadow"),
 			Help: "true: apply the advisor's recommendations; shadow: only log and count what would be applied"},
 	})
-	s.AddIdle(s.IdleWhen("ADAPTIVE_MODE", "false"), service.Table{
+	s.AddWithNoEffect(s.NoEffectWhen("ADAPTIVE_MODE", "false"), service.Table{
 		{Name: "ADVISOR_URL", Default: "http://127.0.0.1:8084",
 			Value: service.Parsed(&a.URL, "http://host:port or https://host:port, with or without a path", advisorURL),
 			Help:  "base URL of the advisor"},

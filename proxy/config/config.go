@@ -67,17 +67,17 @@ const timeMax = 24 * time.Hour
 // methods of its parts do the same, and their complete methods check settings together.
 func (c *Config) Register(s *service.Settings) {
 	c.settings = s
-	d, noTarget := &c.data, s.IdleWhen("TARGET_URL", noTargets)
+	d, noTarget := &c.data, s.NoEffectWhen("TARGET_URL", noTargets)
 	s.Add(service.Table{
 		{Name: "TARGET_URL", Default: "http://127.0.0.1:8081",
 			Value: service.Parsed(&c.Targets, "http://host:port or https://host:port, comma separated; none", ParseTargets),
 			Help: "base URLs of the targets, comma separated, without path; none: forward nothing, for a master that only " +
 				"decides"},
 		{Name: "TARGET_BALANCE", Default: "p2c",
-			Value: service.Choice(&c.Balance, upstream.P2C, upstream.RoundRobin, upstream.LeastInFlight), Idle: noTarget,
+			Value: service.Choice(&c.Balance, upstream.P2C, upstream.RoundRobin, upstream.LeastInFlight), NoEffect: noTarget,
 			Help: "how requests are distributed over several targets"},
 		{Name: "HOST_HEADER", Default: "preserve", Value: service.OneOf(&d.PreserveHost, "preserve, target", true, false),
-			Idle: noTarget, Help: "Host sent to the target: the client's or the target's own"},
+			NoEffect: noTarget, Help: "Host sent to the target: the client's or the target's own"},
 		{Name: "UNDERSCORED_FIELDS", Default: "drop", Value: service.OneOf(&d.Underscores, "drop, keep", false, true),
 			Help: "what to do with request fields that have _ in their names (nginx: underscores_in_headers); those that a " +
 				"target could take for connection fields or untrusted claims are always dropped"},
@@ -117,7 +117,7 @@ func (c *Config) Register(s *service.Settings) {
 
 // registerBounds adds the settings of sizes and numbers of messages and connections.
 func (c *Config) registerBounds(s *service.Settings) {
-	d, noTarget := &c.data, s.IdleWhen("TARGET_URL", noTargets)
+	d, noTarget := &c.data, s.NoEffectWhen("TARGET_URL", noTargets)
 	s.Add(service.Table{
 		{Name: "KEYS_MAX", Default: "10000000", Value: service.Int(&c.KeysMax, 1, 1<<31-1),
 			Help: "maximum number of keys in the simulated Redis"},
@@ -128,9 +128,9 @@ func (c *Config) registerBounds(s *service.Settings) {
 		{Name: "MAX_CONNECTIONS", Default: "0", Value: service.Int(&c.loop.ConnectionsMax, 0, 1<<24),
 			Help: "maximum number of client connections; one client leaves an eighth for others, unless it is in " +
 				"TRUSTED_PROXIES; 0: half of RLIMIT_NOFILE"},
-		{Name: "TARGET_MAX_CONNECTIONS", Default: "1024", Value: service.Int(&c.TargetConnsMax, 1, 1<<20), Idle: noTarget,
+		{Name: "TARGET_MAX_CONNECTIONS", Default: "1024", Value: service.Int(&c.TargetConnsMax, 1, 1<<20), NoEffect: noTarget,
 			Help: "maximum number of connections to each target, of which one client leaves an eighth for others"},
-		{Name: "TARGET_STREAM_SHARE", Default: "0.9", Value: service.Float(&c.StreamShare, 0.01, 1), Idle: noTarget,
+		{Name: "TARGET_STREAM_SHARE", Default: "0.9", Value: service.Float(&c.StreamShare, 0.01, 1), NoEffect: noTarget,
 			Help: "share of TARGET_MAX_CONNECTIONS that tunnels, streamed bodies and authenticated connections (NTLM, " +
 				"Negotiate) may take, at least one, and of which one client leaves an eighth for others; beyond: 503"},
 		{Name: "HEAD_MAX_BYTES", Default: "16KiB", Value: service.Bytes(&d.Head.HeadBytes, 1<<10, 1<<20),
@@ -152,7 +152,7 @@ func (c *Config) registerBounds(s *service.Settings) {
 
 // registerTimes adds the settings of timeouts and ages.
 func (c *Config) registerTimes(s *service.Settings) {
-	d, noTarget := &c.data, s.IdleWhen("TARGET_URL", noTargets)
+	d, noTarget := &c.data, s.NoEffectWhen("TARGET_URL", noTargets)
 	s.Add(service.Table{
 		{Name: "HEAD_TIMEOUT", Default: "10s", Value: service.Duration(&d.HeadTimeout, time.Millisecond, timeMax),
 			Help: "timeout for reading a whole request head; then 408"},
@@ -168,17 +168,17 @@ func (c *Config) registerTimes(s *service.Settings) {
 		{Name: "WRITE_TIMEOUT", Default: "15s", Value: service.Duration(&c.loop.WriteStall, time.Millisecond, timeMax),
 			Help: "how long a client may accept no byte of its answer"},
 		{Name: "TARGET_CONNECT_TIMEOUT", Default: "1s", Value: service.Duration(&d.ConnectTimeout, time.Millisecond, timeMax),
-			Idle: noTarget, Help: "timeout for connecting to a target; then 504"},
-		{Name: "TARGET_WAIT_TIMEOUT", Default: "1s", Value: service.Duration(&d.WaitTimeout, 0, timeMax), Idle: noTarget,
+			NoEffect: noTarget, Help: "timeout for connecting to a target; then 504"},
+		{Name: "TARGET_WAIT_TIMEOUT", Default: "1s", Value: service.Duration(&d.WaitTimeout, 0, timeMax), NoEffect: noTarget,
 			Help: "how long a request waits for a connection while all TARGET_MAX_CONNECTIONS are in use; then 503"},
 		{Name: "TARGET_TIMEOUT", Default: "10s", Value: service.Duration(&d.TargetTimeout, time.Millisecond, timeMax),
-			Idle: noTarget,
+			NoEffect: noTarget,
 			Help: "timeout from sending a request to the head of the target's answer, and between two pieces of the answer; " +
 				"then 504; an answer that takes longer in total is streamed"},
 		{Name: "TARGET_IDLE_TIMEOUT", Default: "30s", Value: service.Duration(&c.TargetIdle, time.Millisecond, timeMax),
-			Idle: noTarget, Help: "how long a connection to a target may be idle; keep it below the target's own idle timeout"},
+			NoEffect: noTarget, Help: "how long a connection to a target may be idle; keep it below the target's own idle timeout"},
 		{Name: "TARGET_CONNECTION_MAX_AGE", Default: "5m", Value: service.Duration(&c.TargetAge, 0, 30*timeMax),
-			Idle: noTarget,
+			NoEffect: noTarget,
 			Help: "maximum age of a connection to a target, reduced at random by up to a quarter; an older one is not reused, " +
 				"so that new instances behind one address get their share; 0: no limit"},
 		{Name: "DRAIN_TIMEOUT", Default: "30s", Value: service.Duration(&c.DrainTimeout, 0, timeMax),

@@ -37,7 +37,7 @@ func (d *Decision) register(s *service.Settings) {
 		{Name: "DECISION_PORT", Default: "0", Value: service.Int(&d.Port, 0, 65535),
 			Help: "port on which sidecars and other proxies request decisions (8083 in examples); 0: none"},
 	})
-	s.AddIdle(s.IdleWhen("DECISION_PORT", "0"), service.Table{
+	s.AddWithNoEffect(s.NoEffectWhen("DECISION_PORT", "0"), service.Table{
 		{Name: "DECISION_BIND", Default: "127.0.0.1", Value: service.Text(&d.Bind),
 			Help: "address that DECISION_PORT listens on; one that is not a loopback address needs DECISION_TOKEN, " +
 				"DECISION_TLS_CLIENT_CA or DECISION_OPEN"},

@@ -45,11 +45,11 @@ var ownPaths = []string{"/config/", "/actuator/", "/metrics", "/reload"}
 func (d *Defer) register(s *service.Settings) {
 	s.Add(service.Table{
 		{Name: "DEFER_URL", Value: service.Parsed(&d.queueURL, deferURLs, parseQueueURL),
-			Idle: s.IdleWhen("TARGET_URL", noTargets),
+			NoEffect: s.NoEffectWhen("TARGET_URL", noTargets),
 			Help: "queue of refused requests that rules with defer deliver later: a file of one proxy, or Redis or PostgreSQL " +
 				"shared by several; none: rules must not have defer"},
 	})
-	s.AddIdle(s.IdleWhen("DEFER_URL", ""), service.Table{
+	s.AddWithNoEffect(s.NoEffectWhen("DEFER_URL", ""), service.Table{
 		{Name: "DEFER_PATH", Default: "/deferred/",
 			Value: service.Parsed(&d.Path, "a path other than / that begins and ends with /", deferPath),
 			Help:  "prefix of the paths at which clients see the state of a deferred request"},
@@ -79,8 +79,9 @@ func (d *Defer) register(s *service.Settings) {
 			Help: "hosts that clients may name in callback URLs, for rules with callback: true; none: no callbacks"},
 	})
 	s.Add(service.Table{
-		{Name: "DEFER_CALLBACK_SECRET", Value: service.Secret(&d.secret), Idle: s.IdleWhen("DEFER_CALLBACK_HOSTS", ""),
-			Help: "secret that signs callbacks (Standard Webhooks): " + callback.SecretAllowed},
+		{Name: "DEFER_CALLBACK_SECRET", Value: service.Secret(&d.secret),
+			NoEffect: s.NoEffectWhen("DEFER_CALLBACK_HOSTS", ""),
+			Help:     "secret that signs callbacks (Standard Webhooks): " + callback.SecretAllowed},
 	})
 }
 

@@ -21,16 +21,16 @@ type http2Settings struct {
 
 // registerHTTP2 adds the settings of HTTP/2.
 func (c *Config) registerHTTP2(s *service.Settings) {
-	h, off := &c.http2, s.IdleWhen("HTTP2", "off")
+	h, off := &c.http2, s.NoEffectWhen("HTTP2", "off")
 	s.Add(service.Table{
 		{Name: "HTTP2", Default: "off", Value: service.Word(&h.mode, "off, tls, all"),
 			Help: "HTTP/2 from clients: tls: over TLS, by ALPN; all: also without TLS, by prior knowledge"},
-		{Name: "HTTP2_STREAMS_MAX", Default: "128", Value: service.Int(&h.Streams, 1, 1<<16), Idle: off,
+		{Name: "HTTP2_STREAMS_MAX", Default: "128", Value: service.Int(&h.Streams, 1, 1<<16), NoEffect: off,
 			Help: "maximum number of requests in progress on one connection; beyond: REFUSED_STREAM"},
-		{Name: "HTTP2_GLITCHES_BURST", Default: "100", Value: service.Int(&h.GlitchBurst, 1, 1<<20), Idle: off,
+		{Name: "HTTP2_GLITCHES_BURST", Default: "100", Value: service.Int(&h.GlitchBurst, 1, 1<<20), NoEffect: off,
 			Help: "how many glitches a connection may have at once: resets of requests in progress, control frames beyond need " +
 				"and other things that are allowed once in a while; beyond: ENHANCE_YOUR_CALM, and the connection closes"},
-		{Name: "HTTP2_GLITCHES_RATE", Default: "33", Value: service.Float(&h.GlitchRate, 0.001, 1e6), Idle: off,
+		{Name: "HTTP2_GLITCHES_RATE", Default: "33", Value: service.Float(&h.GlitchRate, 0.001, 1e6), NoEffect: off,
 			Help: "and how many per second in the long run"},
 	})
 }

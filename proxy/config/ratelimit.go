@@ -17,11 +17,11 @@ type RateLimit struct {
 func (r *RateLimit) register(s *service.Settings) {
 	d := &r.settings
 	s.Add(service.Table{
-		{Name: "RATELIMIT_CONFIG", Value: service.Text(&r.Config), Idle: s.IdleWhen("DECISION_PORT", "0"),
+		{Name: "RATELIMIT_CONFIG", Value: service.Text(&r.Config), NoEffect: s.NoEffectWhen("DECISION_PORT", "0"),
 			Help: "configuration file of envoyproxy/ratelimit, or folder of such files (.yaml, .yml, .json), for POST /json " +
 				"on DECISION_PORT; read again when it changes"},
 	})
-	s.AddIdle(s.IdleWhen("RATELIMIT_CONFIG", ""), service.Table{
+	s.AddWithNoEffect(s.NoEffectWhen("RATELIMIT_CONFIG", ""), service.Table{
 		{Name: "MERGE_DOMAIN_CONFIG", Default: "false", Value: service.Bool(&r.Merge),
 			Help: "true: several files of RATELIMIT_CONFIG may have the same domain"},
 		{Name: "RATELIMIT_CHARGE", Default: "together",

@@ -28,7 +28,7 @@ func (r *redisSettings) register(s *service.Settings, unused func() string) {
 			Help: "host of Redis, or a comma-separated list of host:port: nodes of a Cluster, or Sentinels; empty: use the " +
 				"simulated Redis"},
 	})
-	s.AddIdle(unused, service.Table{
+	s.AddWithNoEffect(unused, service.Table{
 		{Name: "REDIS_PORT", Default: "6379", Value: service.Int(&r.port, 1, 65535),
 			Help: "port of Redis if REDIS_HOST has none"},
 		{Name: "REDIS_USERNAME", Value: service.Text(&r.Username), Help: "user name for Redis (ACL)"},
@@ -53,7 +53,7 @@ func (r *redisSettings) register(s *service.Settings, unused func() string) {
 	})
 	s.Add(service.Table{
 		{Name: "REDIS_TIMEOUT", Default: "100ms", Value: service.Duration(&r.Timeout, time.Millisecond, 2*time.Second),
-			Idle: s.IdleWhen("REDIS_HOST", ""), Help: "how long a request waits for a decision"},
+			NoEffect: s.NoEffectWhen("REDIS_HOST", ""), Help: "how long a request waits for a decision"},
 		{Name: "STORE_FAILURE_MODE", Default: "open",
 			Value: service.OneOf(&r.Failure, "open, local, closed", store.FailOpen, store.Local, store.Closed),
 			Help: "what happens while Redis, PostgreSQL or all masters are unavailable: open admits everything, local " +

@@ -16,7 +16,7 @@ func registerRemote(s *service.Settings, r *remote.Config) {
 			Help: "decision ports of master proxies, comma separated, in the order in which they are tried; this proxy is " +
 				"their sidecar, and limits are kept there instead of in Redis; several masters must share Redis or PostgreSQL"},
 	})
-	s.AddIdle(s.IdleWhen("REMOTE_URL", ""), service.Table{
+	s.AddWithNoEffect(s.NoEffectWhen("REMOTE_URL", ""), service.Table{
 		{Name: "REMOTE_TIMEOUT", Default: "100ms", Value: service.Duration(&r.Timeout, time.Millisecond, 2*time.Second),
 			Help: "how long a request waits for a master's decision"},
 		{Name: "REMOTE_TOKEN", Value: service.Token(&r.Token),

@@ -50,7 +50,7 @@ func AppendEntry(out []byte, e *Entry) []byte {
 	remote, _ := e.Remote.MarshalBinary() // cannot fail
 	out = appendField(out, remote)
 	out = appendField(out, e.Rule)
-	out = appendField(out, e.Line)
+	out = appendField(out, e.LineKey)
 	out = appendField(out, e.Callback)
 	out = appendField(out, e.Last.Error)
 	out = binary.BigEndian.AppendUint16(out, uint16(e.Last.Status))
@@ -129,7 +129,7 @@ func ParseEntry(data []byte) (*Entry, error) {
 		*t = Instant(int64(r.u64()))
 	}
 	r.remote(&e.Remote)
-	e.Rule, e.Line, e.Callback, e.Last.Error = r.text(), r.text(), r.text(), r.text()
+	e.Rule, e.LineKey, e.Callback, e.Last.Error = r.text(), r.text(), r.text(), r.text()
 	e.Last.Status = int(r.u16())
 	e.Head, e.Body = r.bytes(), r.bytes()
 	if flags&flagHashes != 0 {

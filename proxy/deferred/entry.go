@@ -48,7 +48,7 @@ const (
 type Entry struct {
 	ID       ID
 	Rule     string // id of the rule in whose line it waits
-	Line     string // the rule's key; empty if the rule has one counter for all requests
+	LineKey  string // the rule's key; empty if the rule has one counter for all requests
 	Order    LineOrder
 	Parallel int // OrderNone: how many entries of the line may be delivered at the same time; at least 1
 
@@ -58,10 +58,9 @@ type Entry struct {
 	TLS      bool           // the client's connection used TLS
 	Trusted  bool           // the request was sent by a trusted proxy
 
-	// Scope is the hash of the rule, the client, its credentials, method, path and Idempotency-Key,
-	// see terms.Request. Without an
-	// Idempotency-Key it is zero, and the entry is never delivered again after it may have reached
-	// the target. Fingerprint is the hash of method, target and body.
+	// Scope is the hash of the rule, the client, its credentials, method, path and Idempotency-Key.
+	// Without an Idempotency-Key it is zero, and the entry is never delivered again after it may have
+	// reached the target. Fingerprint is the hash of method, target and body.
 	Scope       Hash
 	Fingerprint Hash
 
@@ -100,7 +99,7 @@ func (e *Entry) ParallelMax() int {
 
 // Size returns the number of bytes for which the entry counts in the bounds of a queue.
 func (e *Entry) Size() int64 {
-	n := len(e.Rule) + len(e.Line) + len(e.Head) + len(e.Body) + len(e.Callback) + len(e.Last.Error) + entryOverhead
+	n := len(e.Rule) + len(e.LineKey) + len(e.Head) + len(e.Body) + len(e.Callback) + len(e.Last.Error) + entryOverhead
 	return int64(n) + e.Result.Size()
 }
 

@@ -94,10 +94,10 @@ type Digest [16]byte
 
 // Digests are the parts of an entry that a queue compares.
 type Digests struct {
-	Line   Digest
-	Client Digest // zero: the entry is not from a client
-	Scope  Digest // zero: it has no Idempotency-Key; then Print is zero too
-	Print  Digest
+	LineKey Digest
+	Client  Digest // zero: the entry is not from a client
+	Scope   Digest // zero: it has no Idempotency-Key; then Print is zero too
+	Print   Digest
 }
 
 // Client returns the name of an entry's client.
@@ -115,7 +115,7 @@ func (s Sealer) Scope(scope Hash) Digest { return s.Digest("scope", string(scope
 
 // Names returns the digests of an entry.
 func (s Sealer) Names(e *Entry) (n Digests) {
-	n.Line = s.Digest("line", e.Rule, e.Line)
+	n.LineKey = s.Digest("line", e.Rule, e.LineKey)
 	n.Client = s.Client(e)
 	if e.Keyed() {
 		n.Scope, n.Print = s.Scope(e.Scope), s.Digest("print", string(e.Fingerprint[:]))

@@ -40,7 +40,7 @@ type Delivery struct {
 	Once bool
 	// Done is called once, on an event loop, unless the delivery was withdrawn.
 	Done func(now time.Time, d *Delivered)
-	Fate deferred.Fate
+	Fate deferred.CommitGuard
 }
 
 // A Delivered is the result of a Delivery.

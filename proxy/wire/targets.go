@@ -78,7 +78,7 @@ func (s *loopServer) addTarget(now time.Time, spec *roster.Target, g *gates.Gate
 	t := &target{server: s, spec: spec, gate: g, pool: upstream.NewPool[*upstreamConn, occupant](s.connsPerTarget,
 		streams, s.waitersMax)}
 	if spec.Secure != nil {
-		s.shared.group.ExpectSecure()
+		s.shared.group.ReserveTLSOut()
 	}
 	t.at = s.targets.Add(t)
 	t.serve = t.serveLine

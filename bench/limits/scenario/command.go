@@ -16,8 +16,8 @@ import (
 // ResultsDir is the default of RESULTS_DIR: the records that this repository keeps.
 const ResultsDir = "bench/results"
 
-// An Order holds the settings of the experiment.
-type Order struct {
+// Options are the settings of the experiment.
+type Options struct {
 	Algorithms, Stores []string
 	Advisors           []bool
 	Compress           float64
@@ -26,7 +26,7 @@ type Order struct {
 }
 
 // Register adds the settings to s. When s has been parsed, o holds them.
-func (o *Order) Register(s *service.Settings) {
+func (o *Options) Register(s *service.Settings) {
 	s.Add(service.Table{
 		{Name: "COMPRESS", Default: strconv.Itoa(compressUsual), Value: service.Float(&o.Compress, 1, 3600),
 			Help: "with scenario: factor by which time is compressed; rates are not changed"},
@@ -69,7 +69,7 @@ func All() []Case { return Matrix(nil, algorithms, stores, []bool{false, true}) 
 const compressUsual = 120
 
 // Play plays the named scenarios, or all, prints tables, and writes a page and plots to a folder.
-func (o *Order) Play(l *rig.Lab, args []string) {
+func (o *Options) Play(l *rig.Lab, args []string) {
 	args = slices.DeleteFunc(args, func(name string) bool { return name == "all" })
 	for _, name := range args {
 		if find(name) == nil {
@@ -106,7 +106,7 @@ func (o *Order) Play(l *rig.Lab, args []string) {
 const tries = 2
 
 // playAll plays the cases of a scenario and prints which are skipped and why.
-func (o *Order) playAll(l *rig.Lab, s *Scenario, cases []Case) (runs []*Run) {
+func (o *Options) playAll(l *rig.Lab, s *Scenario, cases []Case) (runs []*Run) {
 	for i, c := range cases {
 		if c.Scenario != s.Name {
 			continue

@@ -226,19 +226,19 @@ func TestReportAndPage(t *testing.T) {
 
 func TestPlayRefuses(t *testing.T) {
 	for _, c := range []struct {
-		order Order
+		order Options
 		names []string
 		want  string
 	}{
-		{Order{Algorithms: algorithms, Stores: stores, Advisors: []bool{false}, Compress: 1}, []string{"storm"},
+		{Options{Algorithms: algorithms, Stores: stores, Advisors: []bool{false}, Compress: 1}, []string{"storm"},
 			`no scenario "storm"`},
-		{Order{Algorithms: []string{"token"}, Stores: []string{"simulated"}, Advisors: []bool{false}, Compress: 1},
+		{Options{Algorithms: []string{"token"}, Stores: []string{"simulated"}, Advisors: []bool{false}, Compress: 1},
 			[]string{"failure"}, "nothing to play"},
 	} {
 		_, err := rigtest.Play(t, func(l *rig.Lab) { c.order.Play(l, c.names) })
 		resulttest.Exits(t, c.want, err, 2, c.want)
 	}
-	var o Order
+	var o Options
 	s := service.NewSettings("bench")
 	o.Register(s)
 	_, err := s.Parse([]string{"-algorithm", "fixed,best"}, func(string) string { return "" })

@@ -25,8 +25,8 @@ func demo(of *rig.Lab, shorter float64) {
 			os.RemoveAll(dir)
 		}
 	}()
-	o := &Order{Dir: dir, Only: pictured + ",none,gate", Rounds: 1, Shorter: shorter}
-	l := &lab{Order: o, out: of.Report, file: filepath.Join(dir, RunsFile), live: true}
+	o := &Options{Dir: dir, Only: pictured + ",none,gate", Rounds: 1, Shorter: shorter}
+	l := &lab{Options: o, out: of.Report, file: filepath.Join(dir, RunsFile), live: true}
 	s := &rig.Must(o.chosen())[0]
 	from, to, _ := s.bad()
 	fmt.Fprintf(of, "Weir demo: a target that can serve %.0f requests per second receives %.0f, "+

@@ -18,13 +18,14 @@ import (
 
 // The demo fails if the gate does not protect the target, unless the machine was too busy.
 func TestDemoJudges(t *testing.T) {
-	sit := testkit.Must((&Order{Only: pictured + ",none,gate", Rounds: 1, Shorter: 1}).chosen())(t)[0]
+	sit := testkit.Must((&Options{Only: pictured + ",none,gate", Rounds: 1, Shorter: 1}).chosen())(t)[0]
 	conclude := func(with, without int, verdict record.Verdict) error {
 		run := func(side string, inTime int) Run {
 			return Run{Situation: sit.Name, Side: side, Round: 1, Shorter: 1, Verdict: verdict, Reasons: []string{"stalled"},
 				Score: Score{Requests: 1000, InTime: inTime, Ideal: 1000}}
 		}
-		l := &lab{Order: &Order{Shorter: 1}, out: new(result.Report), runs: []Run{run("none", without), run("gate", with)}}
+		l := &lab{Options: &Options{Shorter: 1}, out: new(result.Report),
+			runs: []Run{run("none", without), run("gate", with)}}
 		return l.contrast(&sit)
 	}
 	for _, c := range []struct{ with, without int }{{950, 300}, {1000, 999}} {

@@ -21,8 +21,8 @@ import (
 	"weir/loadgen/record"
 )
 
-// An Order holds the settings of the experiment.
-type Order struct {
+// Options are the settings of the experiment.
+type Options struct {
 	Dir     string // for the recorded runs and the plot
 	Rounds  int    // 0 for the number of each situation
 	Only    string // names of situations and sides; empty for all
@@ -30,7 +30,7 @@ type Order struct {
 }
 
 // Register adds the settings to s. When s has been parsed, o holds them.
-func (o *Order) Register(s *service.Settings) {
+func (o *Options) Register(s *service.Settings) {
 	s.Add(service.Table{
 		{Name: "ROUNDS", Default: "0", Value: service.Int(&o.Rounds, 0, 100),
 			Help: "with protect: rounds; 0: five for the first five situations, three for the others"},
@@ -65,11 +65,11 @@ const setUpTime = 1500 * time.Millisecond
 
 // Run plays the runs of this commit that are not recorded yet, prints the tables and draws the
 // plot. If ctx ends it, the next call resumes.
-func (o *Order) Run(of *rig.Lab, args []string) {
+func (o *Options) Run(of *rig.Lab, args []string) {
 	if len(args) > 0 {
 		rig.Misused("protect takes no argument %q; use -rounds and -only", args)
 	}
-	l := &lab{Order: o, out: of.Report, tools: of.Dir, commit: result.Commit(), file: filepath.Join(o.Dir, RunsFile)}
+	l := &lab{Options: o, out: of.Report, tools: of.Dir, commit: result.Commit(), file: filepath.Join(o.Dir, RunsFile)}
 	situations := rig.Must(o.chosen())
 	l.skip(of.Ctx, situations)
 	l.resume()
@@ -82,7 +82,7 @@ func (o *Order) Run(of *rig.Lab, args []string) {
 }
 
 // chosen returns the situations with the sides and rounds that the order selects.
-func (o *Order) chosen() (list []Situation, err error) {
+func (o *Options) chosen() (list []Situation, err error) {
 	situations := result.Map(Situations(), func(s Situation) string { return s.Name })
 	sides := result.Map(Sides(), func(s Side) string { return s.Name })
 	words := strings.FieldsFunc(o.Only, func(r rune) bool { return r == ',' || r == ' ' })
@@ -114,7 +114,7 @@ func (o *Order) chosen() (list []Situation, err error) {
 //
 // Safe for concurrent use: mu guards the runs, the file and out.
 type lab struct {
-	*Order
+	*Options
 	out           *result.Report
 	tools, commit string
 	file          string

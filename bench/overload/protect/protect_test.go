@@ -59,19 +59,19 @@ func TestMissedGoals(t *testing.T) {
 		"one: behind the gate 0.985 of the ideal, behind failsafe 0.996":     {good, run("failsafe", 9960, 0, 0.1)},
 		"one: behind the gate 0.985 of the ideal, behind haproxy 1.000":      {good, run("haproxy", 10_000, 0, 0.1)},
 	} {
-		l := &lab{Order: new(Order), runs: runs}
+		l := &lab{Options: new(Options), runs: runs}
 		if got := strings.Join(l.missed(sit), "; "); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
-	if got := (&lab{Order: new(Order)}).missed(sit); got != nil {
+	if got := (&lab{Options: new(Options)}).missed(sit); got != nil {
 		t.Errorf("without a run of the gate: %q", got)
 	}
 }
 
 // The whole takes no longer than it may, and begins with what the goals name.
 func TestSituations(t *testing.T) {
-	l := &lab{Order: &Order{Shorter: 1}}
+	l := &lab{Options: &Options{Shorter: 1}}
 	list := testkit.Must(l.chosen())(t)
 	turns, left := l.turns(list)
 	if left > 135*time.Minute || len(turns) != 5*(7+4*4)+3*(11*4+1) {
@@ -123,9 +123,9 @@ func TestBounds(t *testing.T) {
 
 // Who runs before whom changes from round to round, and is the same after a stop.
 func TestOrderOfSides(t *testing.T) {
-	o := &Order{Only: "half", Rounds: 5, Shorter: 1}
+	o := &Options{Only: "half", Rounds: 5, Shorter: 1}
 	list := testkit.Must(o.chosen())(t)
-	all, _ := (&lab{Order: o}).turns(list)
+	all, _ := (&lab{Options: o}).turns(list)
 	before := make(map[string]map[string]bool) // by side, those that ran just before it
 	for i, turn := range all[1:] {
 		side := turn.sides[0]
@@ -139,7 +139,7 @@ func TestOrderOfSides(t *testing.T) {
 			t.Errorf("in five rounds %s runs only after %v", side, others)
 		}
 	}
-	stopped := &lab{Order: o}
+	stopped := &lab{Options: o}
 	for _, turn := range all[:10] {
 		stopped.runs = append(stopped.runs, Run{Shorter: 1, Situation: "half", Side: turn.sides[0], Round: turn.round})
 	}
@@ -161,7 +161,7 @@ func TestChosen(t *testing.T) {
 		"steady,limit":     "",
 		"half,steady,none": "half: none; steady: none",
 	} {
-		list, err := (&Order{Only: only, Shorter: 1}).chosen()
+		list, err := (&Options{Only: only, Shorter: 1}).chosen()
 		var got []string
 		for _, sit := range list {
 			got = append(got, sit.Name+": "+strings.Join(sit.Sides, " "))
@@ -171,7 +171,7 @@ func TestChosen(t *testing.T) {
 		}
 	}
 	var wrong *service.SettingError
-	if _, err := (&Order{Only: "half,gait"}).chosen(); !errors.As(err, &wrong) ||
+	if _, err := (&Options{Only: "half,gait"}).chosen(); !errors.As(err, &wrong) ||
 		!strings.Contains(err.Error(), `"gait"; allowed: half, most`) {
 		t.Errorf("a wrong word: %v", err)
 	}
@@ -180,9 +180,9 @@ func TestChosen(t *testing.T) {
 // Runs that were finished are not played again; those of another commit are, and
 // a line that was cut off is passed over.
 func TestGoesOn(t *testing.T) {
-	o := &Order{Dir: t.TempDir(), Only: "half,none,gate", Rounds: 2, Shorter: 1}
+	o := &Options{Dir: t.TempDir(), Only: "half,none,gate", Rounds: 2, Shorter: 1}
 	file := filepath.Join(o.Dir, RunsFile)
-	l := &lab{Order: o, out: new(result.Report), commit: "c", file: file}
+	l := &lab{Options: o, out: new(result.Report), commit: "c", file: file}
 	list := testkit.Must(l.chosen())(t)
 	quick := 0.5
 	for _, r := range []Run{{Commit: "c", Shorter: 1, Situation: "half", Side: "none", Round: 1,
@@ -195,7 +195,7 @@ func TestGoesOn(t *testing.T) {
 	if err := os.WriteFile(file, append(text, `{"commit":"c","sid`...), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	again := &lab{Order: o, out: new(result.Report), commit: "c", file: file}
+	again := &lab{Options: o, out: new(result.Report), commit: "c", file: file}
 	again.resume()
 	turns, _ := again.turns(list)
 	if len(turns) != 3 || turns[0].sides[0] != "gate" || turns[1].round != 2 {
@@ -204,7 +204,7 @@ func TestGoesOn(t *testing.T) {
 	if r := again.runs[0]; r.InTime != 7 || *r.Protected != 0.5 {
 		t.Errorf("a run came back as %+v", r)
 	}
-	changed := &lab{Order: o, commit: "c+", file: file}
+	changed := &lab{Options: o, commit: "c+", file: file}
 	changed.keep(Run{Commit: "c+", Shorter: 1, Situation: "half", Side: "gate", Round: 1})
 	if changed.resume(); len(changed.runs) != 0 {
 		t.Errorf("with changes that are not committed %d runs are taken up", len(changed.runs))
@@ -219,7 +219,7 @@ func TestGoesOn(t *testing.T) {
 func TestPlays(t *testing.T) {
 	rigtest.Build(t, "proxy", "target", "loadgen")
 	dir := t.TempDir()
-	o := &Order{Dir: dir, Only: "varied,restart,flush,retries,none,gate", Rounds: 1, Shorter: 20}
+	o := &Options{Dir: dir, Only: "varied,restart,flush,retries,none,gate", Rounds: 1, Shorter: 20}
 	var record *result.Record
 	_, err := rigtest.Play(t, func(l *rig.Lab) {
 		record = l.Record(time.Now(), nil)

@@ -215,11 +215,11 @@ func (p *Places) Begin(most int) {
 // Most returns the bound.
 func (p *Places) Most() int64 { return p.most.Load() }
 
-// ExpectIn records that accepted connections use TLS.
-func (p *Places) ExpectIn() { p.expect(&p.secureIn) }
+// ReserveTLSIn records that accepted connections use TLS.
+func (p *Places) ReserveTLSIn() { p.expect(&p.secureIn) }
 
-// ExpectOut records that dialled connections use TLS.
-func (p *Places) ExpectOut() { p.expect(&p.secureOut) }
+// ReserveTLSOut records that dialled connections use TLS.
+func (p *Places) ReserveTLSOut() { p.expect(&p.secureOut) }
 
 func (p *Places) expect(side *atomic.Bool) {
 	if side.Load() {

@@ -184,9 +184,9 @@ func TestConnectionsMaxDefaultReckonsWithTLS(t *testing.T) {
 		want int64
 	}{
 		{"one in, one out", func() {}, free / 2},
-		{"TLS in", func() { p.ExpectIn() }, free / 4},
-		{"TLS in, again", func() { p.ExpectIn() }, free / 4},
-		{"TLS on both sides", func() { p.ExpectOut() }, free / 6},
+		{"TLS in", func() { p.ReserveTLSIn() }, free / 4},
+		{"TLS in, again", func() { p.ReserveTLSIn() }, free / 4},
+		{"TLS on both sides", func() { p.ReserveTLSOut() }, free / 6},
 	} {
 		step.does()
 		if got := p.Most(); got != step.want {
@@ -195,7 +195,7 @@ func TestConnectionsMaxDefaultReckonsWithTLS(t *testing.T) {
 	}
 	var set Places
 	set.Begin(1000)
-	set.ExpectIn()
+	set.ReserveTLSIn()
 	if got := set.Most(); got != 1000 {
 		t.Errorf("a setting of 1000 became %d", got)
 	}

@@ -75,9 +75,9 @@ func Start(cfg Config) (*Group, error) {
 	return g, nil
 }
 
-// ExpectSecure reserves descriptors for accepted connections of which each has a dialled one with
+// ReserveTLSOut reserves descriptors for accepted connections of which each has a dialled one with
 // TLS: Config.ConnectionsMax is then smaller, unless it is set.
-func (g *Group) ExpectSecure() { g.places.ExpectOut() }
+func (g *Group) ReserveTLSOut() { g.places.ReserveTLSOut() }
 
 func withDefaults(cfg Config) Config {
 	cfg.Loops = cmp.Or(cfg.Loops, runtime.GOMAXPROCS(0))

@@ -51,7 +51,7 @@ type Listener struct {
 func (g *Group) Serve(ln net.Listener, secure *tls.Config, accept AcceptFunc) *Listener {
 	l := &Listener{g: g, ln: ln, accept: accept, secure: secure, enrolling: make(chan *registration, enrollingMax)}
 	if secure != nil {
-		g.places.ExpectIn()
+		g.places.ReserveTLSIn()
 	}
 	l.reserve, _ = os.Open(os.DevNull)
 	l.ended.Go(l.run)

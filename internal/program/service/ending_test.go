@@ -177,9 +177,9 @@ func TestSettingsWithoutEffect(t *testing.T) {
 	p.Settings = func(s *Settings) {
 		own(s)
 		s.Add(Table{{Name: "STORE", Value: Text(new(string))}, {Name: "GATE", Default: "false", Value: Bool(new(bool))}})
-		s.AddIdle(s.IdleWhen("STORE", ""), Table{{Name: "STORE_PASSWORD", Value: Secret(new(string))},
-			{Name: "STORE_PORT", Default: "6379", Value: Int(new(int), 1, 65535), Idle: s.IdleWhen("GATE", "false")}})
-		s.Add(Table{{Name: "GATE_MIN", Default: "1", Value: Int(new(int), 0, 9), Idle: s.IdleWhen("GATE", "false")}})
+		s.AddWithNoEffect(s.NoEffectWhen("STORE", ""), Table{{Name: "STORE_PASSWORD", Value: Secret(new(string))},
+			{Name: "STORE_PORT", Default: "6379", Value: Int(new(int), 1, 65535), NoEffect: s.NoEffectWhen("GATE", "false")}})
+		s.Add(Table{{Name: "GATE_MIN", Default: "1", Value: Int(new(int), 0, 9), NoEffect: s.NoEffectWhen("GATE", "false")}})
 	}
 	f := func(want []string, env ...string) {
 		t.Helper()

@@ -186,7 +186,7 @@ func run(p Program, proc process) int {
 	slog.SetLogLoggerLevel(slog.LevelDebug)
 	log.Info("Started", append([]any{"version", Version()}, settings.changed()...)...)
 	settings.warnMisspelt(log, proc.environ)
-	settings.warnIdle(log)
+	settings.warnNoEffect(log)
 	e.Guard = &Guard{Token: c.token, Open: c.open, Log: e.Logger("Admin")}
 	if c.open {
 		e.Guard.Log.Warn("ADMIN_OPEN is set: everybody who can reach the own endpoints may use all of them")

@@ -33,9 +33,9 @@ type Setting struct {
 	Default string // as text; empty: none, and Value keeps what it has
 	Value   Value  // where the value is stored, and what is allowed
 	Help    string // its meaning
-	// Idle returns why the setting has no effect, such as "with GATE=off", or "" if it has one. Settings
+	// NoEffect returns why the setting has no effect, such as "with GATE=off", or "" if it has one. Settings
 	// that are changed all the same are named in a warning at the start. nil: it always has an effect.
-	Idle func() string
+	NoEffect func() string
 	// Commands are those with which the setting is allowed; nil: it always is.
 	Commands []string
 	// Alone is the flag that the setting's own stands for if it has no value; empty: it needs one.
@@ -207,9 +207,9 @@ func (g *setting) resolve(env func(string) string) error {
 	return nil
 }
 
-// IdleWhen is the Idle of settings that have no effect while another has the given value, where "" means
+// NoEffectWhen is the NoEffect of settings that have none while another has the given value, where "" means
 // unset.
-func (s *Settings) IdleWhen(name, value string) func() string {
+func (s *Settings) NoEffectWhen(name, value string) func() string {
 	return func() string {
 		switch {
 		case s.Text(name) != value:
@@ -221,8 +221,8 @@ func (s *Settings) IdleWhen(name, value string) func() string {
 	}
 }
 
-// warnIdle warns about settings that differ from their defaults without effect.
-func (s *Settings) warnIdle(log *slog.Logger) {
+// warnNoEffect warns about settings that differ from their defaults without effect.
+func (s *Settings) warnNoEffect(log *slog.Logger) {
 	for _, g := range s.list {
 		for _, idle := range g.idle {
 			if why := idle(); why != "" && g.text != g.Default {
@@ -307,10 +307,10 @@ func (s *Settings) FaultIf(wrong bool, name, problem, allowed string) error {
 
 // Add registers settings. Their values are set to the defaults at once, and to what is given in Parse.
 // A name that there is already, or a default that is not allowed, panics.
-func (s *Settings) Add(rows Table) { s.AddIdle(nil, rows) }
+func (s *Settings) Add(rows Table) { s.AddWithNoEffect(nil, rows) }
 
-// AddIdle is Add for settings that, in addition to their own, have one Idle in common.
-func (s *Settings) AddIdle(idle func() string, rows Table) {
+// AddWithNoEffect is Add for settings that, in addition to their own, have one NoEffect in common.
+func (s *Settings) AddWithNoEffect(noEffect func() string, rows Table) {
 	for _, row := range rows {
 		if s.find(row.Name) != nil {
 			panic("bug: setting " + row.Name + " is registered twice")
@@ -322,7 +322,7 @@ func (s *Settings) AddIdle(idle func() string, rows Table) {
 			}
 			row.Default = text
 		}
-		own := slices.DeleteFunc([]func() string{row.Idle, idle}, func(f func() string) bool { return f == nil })
+		own := slices.DeleteFunc([]func() string{row.NoEffect, noEffect}, func(f func() string) bool { return f == nil })
 		s.list = append(s.list, &setting{Setting: row, idle: own})
 	}
 }

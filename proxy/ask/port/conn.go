@@ -16,7 +16,7 @@ import (
 //
 // Owned by its loop.
 type side struct {
-	port     *Port
+	port     *Server
 	loop     *loop.Loop
 	env      check.Env
 	lane     store.Lane
@@ -26,7 +26,7 @@ type side struct {
 	draining bool
 }
 
-func newSide(p *Port, l *loop.Loop) *side {
+func newSide(p *Server, l *loop.Loop) *side {
 	r := &side{port: p, loop: l, lane: lane.ForLoop(p.cfg.Store, l),
 		refusals: report.NewRecentDecisions[report.Refused](0)}
 	r.dueAlarm = l.NewAlarm(r.expireEdits)

@@ -39,7 +39,7 @@ type documents struct {
 // begin follows the documents of the configuration.
 func (d *documents) begin(cfg *Config) {
 	d.cfg, d.run, d.known = cfg, rand.Text(), make(map[string]store.Document)
-	if cfg.Quiet {
+	if cfg.Local {
 		return
 	}
 	for _, name := range cfg.Documents {
@@ -52,7 +52,7 @@ func (d *documents) keep(stop <-chan struct{}) {
 	tick := time.NewTicker(showPause)
 	defer tick.Stop()
 	names := d.cfg.Documents
-	if !d.cfg.Quiet {
+	if !d.cfg.Local {
 		names = nil
 	}
 	for {

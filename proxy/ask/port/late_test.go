@@ -26,7 +26,7 @@ func (s *stuck) Add(rule string, key []byte, n int64) (bool, error) {
 }
 
 // startStuck starts a port over such a store, which end lets go on and ends.
-func startStuck(t *testing.T, timeout time.Duration) (p *Port, s *stuck, end func()) {
+func startStuck(t *testing.T, timeout time.Duration) (p *Server, s *stuck, end func()) {
 	t.Helper()
 	memory := testkit.Must(simredis.NewStore(simredis.Config{}))(t)
 	s = &stuck{slow: slow{Store: memory}, hold: make(chan struct{})}

@@ -48,7 +48,7 @@ func write(t *testing.T, folder, name, text string) {
 }
 
 // shopPort is a port with these limits over a simulated Redis.
-func shopPort(t *testing.T) (*Port, *simredis.Store) {
+func shopPort(t *testing.T) (*Server, *simredis.Store) {
 	t.Helper()
 	s := testkit.Must(simredis.NewStore(simredis.Config{}))(t)
 	t.Cleanup(s.Close)
@@ -117,7 +117,7 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-func scrape(t *testing.T, p *Port) map[string]float64 {
+func scrape(t *testing.T, p *Server) map[string]float64 {
 	t.Helper()
 	set := metric.New()
 	p.Register(set)

@@ -52,7 +52,7 @@ type Config struct {
 	Documents []string // names of the documents provided
 	// Limit returns the content of a further document, LimitName, which is not in the store; nil: there is none.
 	Limit   func() []byte
-	Quiet   bool // the store reports no changes: documents are in this process
+	Local   bool // documents are in this process: the store reports no changes
 	Access  Access
 	Head    http1.Limits // of requests
 	Healthy func() bool
@@ -79,10 +79,10 @@ type Config struct {
 	DrainTimeout time.Duration
 }
 
-// A Port is the running decision port.
+// A Server serves the decision port.
 //
 // Safe for concurrent use: its fields are immutable, atomic or owned by loops.
-type Port struct {
+type Server struct {
 	cfg       Config
 	group     *loop.Group
 	listener  *loop.Listener
@@ -99,13 +99,13 @@ type Port struct {
 }
 
 // Start accepts connections until Drain.
-func Start(cfg Config) (*Port, error) {
+func Start(cfg Config) (*Server, error) {
 	cfg.EditTimeout = cmp.Or(cfg.EditTimeout, editTimeout)
 	g, err := loop.Start(cfg.Loop)
 	if err != nil {
 		return nil, err
 	}
-	p := &Port{cfg: cfg, group: g, edits: make(chan edit, editsMax), stop: make(chan struct{}), series: newSeries()}
+	p := &Server{cfg: cfg, group: g, edits: make(chan edit, editsMax), stop: make(chan struct{}), series: newSeries()}
 	p.documents.begin(&p.cfg)
 	for _, l := range g.Loops() {
 		p.sides = append(p.sides, newSide(p, l))
@@ -119,14 +119,14 @@ func Start(cfg Config) (*Port, error) {
 }
 
 // Addr returns the listening address.
-func (p *Port) Addr() net.Addr { return p.listener.Addr() }
+func (p *Server) Addr() net.Addr { return p.listener.Addr() }
 
 // Socket returns the listening socket, for a successor.
-func (p *Port) Socket() syscall.Conn { return p.listener }
+func (p *Server) Socket() syscall.Conn { return p.listener }
 
 // Drain stops accepting, lets requests in flight finish, at most for the drain timeout or
 // until ctx ends, and stops the loops. It returns how many connections it had to cut.
-func (p *Port) Drain(ctx context.Context) (cut int) {
+func (p *Server) Drain(ctx context.Context) (cut int) {
 	p.draining.Store(true)
 	p.listener.Close()
 	for _, r := range p.sides {
@@ -143,7 +143,7 @@ func (p *Port) Drain(ctx context.Context) (cut int) {
 }
 
 // Recall returns the refusal whose decision id an asker was sent.
-func (p *Port) Recall(id string) (any, bool) {
+func (p *Server) Recall(id string) (any, bool) {
 	for _, r := range p.sides {
 		if found, ok := r.refusals.Find(id); ok {
 			return found.Explain(id), true
@@ -153,7 +153,7 @@ func (p *Port) Recall(id string) (any, bool) {
 }
 
 // Register adds the port's metrics to set.
-func (p *Port) Register(set *metric.Set) {
+func (p *Server) Register(set *metric.Set) {
 	p.counts.register(set)
 	p.odd.register(set)
 	p.series.register(set)
@@ -175,7 +175,7 @@ type edit struct {
 
 // keepEditing executes edits one after another, except those whose exchanges have been answered
 // without them.
-func (p *Port) keepEditing() {
+func (p *Server) keepEditing() {
 	for {
 		select {
 		case <-p.stop:
@@ -194,7 +194,7 @@ func (p *Port) keepEditing() {
 	}
 }
 
-func (p *Port) edit(e *check.Edit) (bool, error) {
+func (p *Server) edit(e *check.Edit) (bool, error) {
 	if e.Add == 0 {
 		return p.cfg.Store.Forget(e.Rule, e.Key)
 	}

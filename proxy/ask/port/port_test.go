@@ -19,7 +19,7 @@ import (
 
 // start starts a port over a simulated Redis, whose idle connections outlive the beginning
 // of a drain by grace.
-func start(t *testing.T, grace time.Duration) *Port {
+func start(t *testing.T, grace time.Duration) *Server {
 	t.Helper()
 	s := testkit.Must(simredis.NewStore(simredis.Config{}))(t)
 	t.Cleanup(s.Close)
@@ -27,16 +27,16 @@ func start(t *testing.T, grace time.Duration) *Port {
 }
 
 // startOn starts a port over a store, with limits for /json.
-func startOn(t *testing.T, s store.Store, grace time.Duration, limits *Limits) *Port {
+func startOn(t *testing.T, s store.Store, grace time.Duration, limits *Limits) *Server {
 	t.Helper()
 	return startWith(t, Config{Limits: limits, Store: s, DrainGrace: grace})
 }
 
 // startWith starts a port; cfg has what tests differ in.
-func startWith(t *testing.T, cfg Config) *Port {
+func startWith(t *testing.T, cfg Config) *Server {
 	t.Helper()
 	socket := testkit.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
-	cfg.Socket, cfg.Loop, cfg.Quiet, cfg.Documents = socket, loop.Config{Loops: 1}, true, []string{"d"}
+	cfg.Socket, cfg.Loop, cfg.Local, cfg.Documents = socket, loop.Config{Loops: 1}, true, []string{"d"}
 	cfg.RateLimit, cfg.Access = envoy.Settings{Together: true, NearRatio: 0.8}, Access{Token: "secret", Edit: "admin"}
 	cfg.Healthy, cfg.DrainTimeout = func() bool { return true }, testkit.Patience
 	return testkit.Must(Start(cfg))(t)
@@ -169,7 +169,7 @@ func TestPipelineOfDocuments(t *testing.T) {
 }
 
 // on asks a side on its loop.
-func on[T any](p *Port, ask func(now time.Time, r *side) T) T {
+func on[T any](p *Server, ask func(now time.Time, r *side) T) T {
 	answer := make(chan T, 1)
 	r := p.sides[0]
 	r.loop.Post(func(now time.Time) {

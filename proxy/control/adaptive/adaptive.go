@@ -240,7 +240,7 @@ func (a *Adaptive) open(now time.Time) *update {
 
 // conclude handles an answer, and records the result.
 func (a *Adaptive) conclude(now time.Time, u *update) {
-	line := Line{At: now.UTC(), Snapshot: u.snapshot, Recommendation: u.recommendation, Candidate: a.tried()}
+	line := Record{At: now.UTC(), Snapshot: u.snapshot, Recommendation: u.recommendation, Candidate: a.tried()}
 	var v rails.Verdict
 	err := u.err
 	if err == nil {
@@ -264,7 +264,7 @@ func (a *Adaptive) conclude(now time.Time, u *update) {
 }
 
 // follow handles a recommendation that the guard allows.
-func (a *Adaptive) follow(now time.Time, u *update, v *rails.Verdict, line *Line) {
+func (a *Adaptive) follow(now time.Time, u *update, v *rails.Verdict, line *Record) {
 	in := a.cfg.Limits.Active()
 	s := situation{shadow: a.shadow(), leader: a.lease.held(now), taken: a.lease.taken, pinned: in.Pinned,
 		mode: a.cfg.Store.Mode()}
@@ -289,7 +289,7 @@ func (a *Adaptive) follow(now time.Time, u *update, v *rails.Verdict, line *Line
 
 // apply puts a recommendation in force, if the configuration under which the snapshot was
 // taken still is.
-func (a *Adaptive) apply(now time.Time, u *update, v *rails.Verdict, line *Line) {
+func (a *Adaptive) apply(now time.Time, u *update, v *rails.Verdict, line *Record) {
 	next, err := a.cfg.Limits.Apply(now, admin.Change{Config: v.Config, Source: admin.SourceAdvisor,
 		IfMatch: u.inForce.Version, Basis: u.inForce, StoredOnly: true})
 	switch {

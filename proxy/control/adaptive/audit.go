@@ -14,10 +14,10 @@ import (
 // linesMax bounds the remembered updates.
 const linesMax = 100
 
-// A Line is the record of one update.
+// A Record is what is kept of one update.
 //
 // Immutable after New.
-type Line struct {
+type Record struct {
 	At             time.Time       `json:"at"` // by the real clock
 	Result         Result          `json:"result"`
 	Reason         string          `json:"reason,omitempty"` // why it was not applied, or not unchanged
@@ -79,11 +79,11 @@ type public struct {
 	predicted float64
 	success   time.Time // of the last usable recommendation
 	next      time.Time // real time of the next turn
-	lines     []Line    // oldest first
+	lines     []Record  // oldest first
 }
 
 // note adds a line. When the list is full it is copied, so that readers can keep the old one.
-func (p *public) note(l Line) {
+func (p *public) note(l Record) {
 	if len(p.lines) >= linesMax {
 		p.lines = slices.Clone(p.lines[len(p.lines)-linesMax+1:])
 	}
@@ -121,15 +121,15 @@ type answer struct {
 	Result         *Result         `json:"result,omitempty"`         // of the last update
 	Reason         string          `json:"reason,omitempty"`
 	// mode shadow: the candidate on trial, with its counts since the trial began
-	Candidate *trial `json:"candidate,omitempty"`
-	Updates   []Line `json:"updates"` // latest first
+	Candidate *trial   `json:"candidate,omitempty"`
+	Updates   []Record `json:"updates"` // latest first
 }
 
 // answer returns the audit.
 func (a *Adaptive) answer() answer {
 	s, p := &a.cfg.Settings, a.read()
 	out := answer{Mode: s.Mode, Leader: p.leader, Stale: p.stale, Failures: p.failures,
-		Updates: make([]Line, 0, len(p.lines))}
+		Updates: make([]Record, 0, len(p.lines))}
 	if a.off() {
 		return out
 	}

@@ -166,7 +166,7 @@ func (r *rig) ask() *update {
 }
 
 // turn plays a whole turn and returns what is remembered of it.
-func (r *rig) turn() Line {
+func (r *rig) turn() Record {
 	r.conclude(r.now, r.ask())
 	lines := r.read().lines
 	return lines[len(lines)-1]

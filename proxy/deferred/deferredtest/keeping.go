@@ -135,7 +135,7 @@ func sentBeforeRetry(t *testing.T, p Place) {
 			if known, err := w.q.Known(w.ctx, e.Scope); err != nil || !known {
 				t.Errorf("%s, retried and %s: it is known: %t, %v", sent.To, last, known, err)
 			}
-			again := keyed(w.entry(e.Line), scope, 1)
+			again := keyed(w.entry(e.LineKey), scope, 1)
 			if s := w.put(again, 0); s.Outcome != deferred.Duplicate || s.ID != id || s.State != last {
 				t.Errorf("%s, retried and %s: the same again is %s of %s, %s", sent.To, last, s.Outcome, s.ID, s.State)
 				_ = w.edit(deferred.Cancel, again.ID)

@@ -171,16 +171,16 @@ func (d *deliveries) deliver(t testing.TB, q deferred.Queue, n int) (own int) {
 // be claimed when this one is settled.
 func (d *deliveries) sent(t testing.TB, e *deferred.Entry) {
 	d.mu.Lock()
-	if d.underWay[e.Line] {
-		t.Errorf("two of line %s are delivered at a time", e.Line)
+	if d.underWay[e.LineKey] {
+		t.Errorf("two of line %s are delivered at a time", e.LineKey)
 	}
-	d.underWay[e.Line] = true
+	d.underWay[e.LineKey] = true
 	d.mu.Unlock()
 	time.Sleep(time.Millisecond) // of the target
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.underWay[e.Line] = false
-	d.orders[e.Line] = append(d.orders[e.Line], e.ID)
+	d.underWay[e.LineKey] = false
+	d.orders[e.LineKey] = append(d.orders[e.LineKey], e.ID)
 	d.n++
 }
 

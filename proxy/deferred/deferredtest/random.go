@@ -78,8 +78,8 @@ func (h *history) took(c deferred.Claimed) {
 		h.t.Fatalf("%s is claimed again without a key", e.ID)
 	}
 	for _, other := range h.held {
-		if other.Entry.Line == e.Line && other.until.After(h.now) {
-			h.t.Fatalf("two of line %s are delivering", e.Line)
+		if other.Entry.LineKey == e.LineKey && other.until.After(h.now) {
+			h.t.Fatalf("two of line %s are delivering", e.LineKey)
 		}
 	}
 	for _, earlier := range h.accepted {
@@ -87,7 +87,7 @@ func (h *history) took(c deferred.Claimed) {
 			break
 		}
 		got, _, err := h.q.Read(h.ctx, earlier.ID)
-		if earlier.Line == e.Line && err == nil && !got.State.Final() {
+		if earlier.LineKey == e.LineKey && err == nil && !got.State.Final() {
 			h.t.Fatalf("%s has overtaken %s", e.ID, earlier.ID)
 		}
 	}

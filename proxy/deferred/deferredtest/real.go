@@ -17,7 +17,7 @@ var Roomy = deferred.Limits{Entries: 1 << 20, Bytes: 8 << 30, Share: 1, DeadKeep
 func Order(line string) deferred.Entry {
 	now := time.Now().UTC().Truncate(time.Microsecond)
 	e := deferred.Entry{
-		Rule: "orders", Line: line, Parallel: 1, Accepted: now, Due: now, Expires: now.Add(time.Hour),
+		Rule: "orders", LineKey: line, Parallel: 1, Accepted: now, Due: now, Expires: now.Add(time.Hour),
 		Remote: netip.MustParseAddrPort("10.0.0.1:80"), Head: []byte("POST / HTTP/1.1\r\n\r\n"),
 		Body: []byte("order of " + line),
 	}

@@ -78,7 +78,7 @@ func (w *world) set(now time.Time) {
 func (w *world) entry(line string) deferred.Entry {
 	w.serial++
 	e := deferred.Entry{
-		Rule: "orders", Line: line, Parallel: 1, Accepted: w.now, Due: w.now, Expires: w.now.Add(time.Hour),
+		Rule: "orders", LineKey: line, Parallel: 1, Accepted: w.now, Due: w.now, Expires: w.now.Add(time.Hour),
 		Remote: netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, byte(w.serial >> 8), byte(w.serial)}), 4711),
 		Head:   []byte("POST /orders HTTP/1.1\r\nHost: x\r\n\r\n"), Body: fmt.Appendf(nil, "order %d", w.serial),
 	}

@@ -24,7 +24,7 @@ import (
 func benchEntry(n int) deferred.Entry {
 	now := time.Now()
 	e := deferred.Entry{
-		Rule: "orders", Line: "shop " + strconv.Itoa(n), Parallel: 1, Accepted: now, Due: now.Add(time.Hour),
+		Rule: "orders", LineKey: "shop " + strconv.Itoa(n), Parallel: 1, Accepted: now, Due: now.Add(time.Hour),
 		Expires: now.Add(2 * time.Hour),
 		Remote:  netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, byte(n >> 16), byte(n >> 8), byte(n)}), 4711),
 		Head:    []byte("POST /orders HTTP/1.1\r\nHost: shop.example\r\nContent-Type: application/json\r\n\r\n"),

@@ -78,7 +78,7 @@ func readable(t *testing.T, q *Queue, entries []deferred.Entry) (n int) {
 		if err != nil {
 			continue
 		}
-		if n++; !bytes.Equal(got.Body, e.Body) || got.Line != e.Line || got.Scope != e.Scope {
+		if n++; !bytes.Equal(got.Body, e.Body) || got.LineKey != e.LineKey || got.Scope != e.Scope {
 			t.Errorf("%s is read as another", e.ID)
 		}
 	}

@@ -13,7 +13,7 @@ func Example() {
 	x := file.New()
 	at := time.Date(2026, 11, 23, 6, 0, 0, 0, time.UTC)
 	for seq, shop := range []string{"a", "a", "b"} {
-		e := &deferred.Entry{ID: deferred.ID{byte(seq)}, Rule: "orders", Line: shop, Accepted: at, Due: at,
+		e := &deferred.Entry{ID: deferred.ID{byte(seq)}, Rule: "orders", LineKey: shop, Accepted: at, Due: at,
 			Expires: at.Add(time.Hour)}
 		fmt.Println(shop, "is accepted at position", x.Add(e, 100, uint64(seq)))
 	}

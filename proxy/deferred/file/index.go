@@ -175,7 +175,7 @@ func lineKey(rule, key string) brief {
 }
 
 // findLine returns the number of e's line, or 0.
-func (x *Index) findLine(e *deferred.Entry) uint32 { return x.byLine[lineKey(e.Rule, e.Line)] }
+func (x *Index) findLine(e *deferred.Entry) uint32 { return x.byLine[lineKey(e.Rule, e.LineKey)] }
 
 // findClient returns the number of a client, or 0.
 func (x *Index) findClient(c share.Client) uint32 {
@@ -186,11 +186,11 @@ func (x *Index) findClient(c share.Client) uint32 {
 }
 
 func (x *Index) lineOf(e *deferred.Entry) uint32 {
-	key := lineKey(e.Rule, e.Line)
+	key := lineKey(e.Rule, e.LineKey)
 	i := x.byLine[key]
 	if i == 0 {
 		i = x.lines.add()
-		*x.lines.at(i) = line{key: key, rule: x.rule(e.Rule), keyed: e.Line != ""}
+		*x.lines.at(i) = line{key: key, rule: x.rule(e.Rule), keyed: e.LineKey != ""}
 		x.byLine[key] = i
 	}
 	return i

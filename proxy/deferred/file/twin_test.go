@@ -17,7 +17,8 @@ func at(us int64) time.Time { return time.UnixMicro(1_000_000 + us) }
 // entry returns an entry of a line that is due.
 func entry(n int, line string) *deferred.Entry {
 	return &deferred.Entry{
-		ID: deferred.ID{byte(n >> 8), byte(n), 1}, Rule: "orders", Line: line, Scope: deferred.Hash{byte(n >> 8), byte(n), 1},
+		ID: deferred.ID{byte(n >> 8), byte(n), 1}, Rule: "orders", LineKey: line,
+		Scope:    deferred.Hash{byte(n >> 8), byte(n), 1},
 		Accepted: at(0), Due: at(0), Expires: at(1_000_000),
 		Remote: netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 0, byte(n % 7)}), 1),
 	}
@@ -66,13 +67,13 @@ func TestPick(t *testing.T) {
 				}
 			case n < 4:
 				e := entry(seq, fmt.Sprint(rng.IntN(5)))
-				if e.Due = at(now + rng.Int64N(30)); e.Line == "0" {
+				if e.Due = at(now + rng.Int64N(30)); e.LineKey == "0" {
 					e.Order, e.Parallel = deferred.OrderNone, 3
 				}
 				seq++
-				w.lines[e.Line] = append(w.lines[e.Line], e)
-				if got := x.Add(e, 100, uint64(seq)); got != len(w.lines[e.Line]) {
-					t.Fatalf("seed %d: position %d, not %d", seed, got, len(w.lines[e.Line]))
+				w.lines[e.LineKey] = append(w.lines[e.LineKey], e)
+				if got := x.Add(e, 100, uint64(seq)); got != len(w.lines[e.LineKey]) {
+					t.Fatalf("seed %d: position %d, not %d", seed, got, len(w.lines[e.LineKey]))
 				}
 			case n < 8:
 				if e := w.pick(t, x, us); e != nil {
@@ -164,21 +165,21 @@ func (w *twin) waiting(rng *rand.Rand) *deferred.Entry {
 func (w *twin) settle(x *Index, e *deferred.Entry, us int64, gone bool) {
 	i := x.Find(e.ID)
 	if !gone {
-		w.served[e.Line] = us
+		w.served[e.LineKey] = us
 		x.Count(e, 100, -1)
 		e.State, e.Due = deferred.Waiting, time.UnixMicro(us+50)
 		x.Update(us, i, e, 100)
 		return
 	}
-	line := w.lines[e.Line]
+	line := w.lines[e.LineKey]
 	for k := range line {
 		if line[k] == e {
-			w.lines[e.Line] = append(line[:k:k], line[k+1:]...)
+			w.lines[e.LineKey] = append(line[:k:k], line[k+1:]...)
 			break // the others have moved
 		}
 	}
-	if len(w.lines[e.Line]) == 0 {
-		delete(w.served, e.Line)
+	if len(w.lines[e.LineKey]) == 0 {
+		delete(w.served, e.LineKey)
 	}
 	x.Unlink(i, e)
 	x.Forget(i)

@@ -274,14 +274,14 @@ func (q *Queue) Renew(ctx context.Context, now time.Time, leases []deferred.Leas
 	if err := q.puts.Err(); err != nil {
 		return nil, err
 	}
-	var ids []postgres.Place
+	var ids []postgres.UUID
 	var tokens []int64
 	for _, l := range leases {
-		ids, tokens = append(ids, postgres.Place(l.ID)), append(tokens, int64(l.Token))
+		ids, tokens = append(ids, postgres.UUID(l.ID)), append(tokens, int64(l.Token))
 	}
 	mends := q.mendedTimes()
 	f, _, err := q.write(ctx, "deferred_renew_1",
-		new(postgres.Args).Int8(q.at(now)).Int8(deferred.LeaseFor.Microseconds()).Places(ids).Int8s(tokens))
+		new(postgres.Args).Int8(q.at(now)).Int8(deferred.LeaseFor.Microseconds()).UUIDs(ids).Int8s(tokens))
 	if err != nil {
 		if ctx.Err() == nil {
 			err = q.failed(err, mends)

@@ -63,7 +63,7 @@ type row struct {
 
 // readRow reads a deferred_entry_1; ok is false when there is none.
 func readRow(f *postgres.Fields) (r row, ok bool, err error) {
-	r.id = f.Place()
+	r.id = f.UUID()
 	r.seq, r.state, r.accepted, r.expires, r.due, r.tries = f.Int8(), f.Int8(), f.Int8(), f.Int8(), f.Int8(), f.Int8()
 	r.token, r.cut = f.Int8(), f.Int8()
 	r.about, r.request, r.last, r.result = f.Bytes(), f.Bytes(), f.Bytes(), f.Bytes()

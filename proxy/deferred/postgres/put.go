@@ -99,22 +99,22 @@ func (q *Queue) doubt(group []*putting) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, p := range group {
-		q.doubtful = append(q.doubtful, postgres.Place(p.Entry.ID))
+		q.doubtful = append(q.doubtful, postgres.UUID(p.Entry.ID))
 	}
 }
 
 // A group is the arguments of deferred_put_1.
 type group struct {
-	names, clients, ids, scopes, prints []postgres.Place
+	names, clients, ids, scopes, prints []postgres.UUID
 	rules                               []string
 	shared, numbers                     []int64
 	abouts, requests                    [][]byte
-	lineAt, clientAt                    map[postgres.Place]int64 // indexes, from 1
+	lineAt, clientAt                    map[postgres.UUID]int64 // indexes, from 1
 }
 
 // stored stores a group, and returns the result of each put.
 func (q *Queue) stored(puts []*putting) (results []deferred.Stored, err error) {
-	g := &group{lineAt: make(map[postgres.Place]int64), clientAt: make(map[postgres.Place]int64)}
+	g := &group{lineAt: make(map[postgres.UUID]int64), clientAt: make(map[postgres.UUID]int64)}
 	for _, p := range puts {
 		q.gather(g, p)
 	}
@@ -122,7 +122,7 @@ func (q *Queue) stored(puts []*putting) (results []deferred.Stored, err error) {
 	entries, bytes := limits.ShareMax()
 	args := new(postgres.Args).Int8(q.at(puts[len(puts)-1].now)).Int8(q.slot).Bytes(q.mode).Int8s([]int64{
 		int64(limits.Entries), limits.Bytes, entries, bytes}).
-		Places(g.names).Texts(g.rules).Int8s(g.shared).Places(g.clients).Places(g.ids).Places(g.scopes).Places(g.prints).
+		UUIDs(g.names).Texts(g.rules).Int8s(g.shared).UUIDs(g.clients).UUIDs(g.ids).UUIDs(g.scopes).UUIDs(g.prints).
 		Int8s(g.numbers).BytesList(g.abouts).BytesList(g.requests)
 	f, err := q.insist(q.ctx, "deferred_put_1", args)
 	if err != nil {
@@ -160,17 +160,17 @@ func (q *Queue) insist(ctx context.Context, function string, args *postgres.Args
 func (q *Queue) gather(g *group, p *putting) {
 	e := p.Fresh()
 	names := q.seal.Names(&e)
-	line, client := postgres.Place(names.Line), postgres.Place(names.Client)
+	line, client := postgres.UUID(names.LineKey), postgres.UUID(names.Client)
 	if g.lineAt[line] == 0 {
-		g.names, g.rules, g.shared = append(g.names, line), append(g.rules, e.Rule), append(g.shared, bit(e.Line == ""))
+		g.names, g.rules, g.shared = append(g.names, line), append(g.rules, e.Rule), append(g.shared, bit(e.LineKey == ""))
 		g.lineAt[line] = int64(len(g.names))
 	}
-	if client != (postgres.Place{}) && g.clientAt[client] == 0 {
+	if client != (postgres.UUID{}) && g.clientAt[client] == 0 {
 		g.clients = append(g.clients, client)
 		g.clientAt[client] = int64(len(g.clients))
 	}
-	g.ids, g.scopes, g.prints = append(g.ids, postgres.Place(e.ID)), append(g.scopes, postgres.Place(names.Scope)),
-		append(g.prints, postgres.Place(names.Print))
+	g.ids, g.scopes, g.prints = append(g.ids, postgres.UUID(e.ID)), append(g.scopes, postgres.UUID(names.Scope)),
+		append(g.prints, postgres.UUID(names.Print))
 	g.numbers = append(g.numbers, g.lineAt[line], g.clientAt[client], q.clock.there(e.Accepted),
 		q.clock.there(e.Expires), q.clock.there(e.Due),
 		e.Size(), int64(len(e.Head)+len(e.Body)), int64(p.PerKey), int64(e.ParallelMax()), bit(p.Follows))
@@ -186,7 +186,7 @@ func bit(is bool) int64 {
 }
 
 func (q *Queue) outcomeOf(p *putting, r *postgres.Fields) deferred.Stored {
-	s := deferred.Stored{Outcome: deferred.Outcome(r.Int8()), Bound: deferred.Bound(r.Int8()), ID: r.Place(),
+	s := deferred.Stored{Outcome: deferred.Outcome(r.Int8()), Bound: deferred.Bound(r.Int8()), ID: r.UUID(),
 		State:    deferred.State(r.Int8()),
 		Position: int(r.Int8())}
 	due, expires := r.Int8(), r.Int8()
@@ -207,7 +207,7 @@ func (q *Queue) outcomeOf(p *putting, r *postgres.Fields) deferred.Stored {
 // withdraw removes entries that were answered Unstored and may be stored.
 func (q *Queue) withdraw() error {
 	for some := range slices.Chunk(q.doubtful, groupMax) {
-		f, err := q.insist(q.ctx, "deferred_bar_1", new(postgres.Args).Int8(0).Int8(barredFor.Microseconds()).Places(some))
+		f, err := q.insist(q.ctx, "deferred_bar_1", new(postgres.Args).Int8(0).Int8(barredFor.Microseconds()).UUIDs(some))
 		if err == nil && f.Int8() > 0 {
 			_, err = q.edit(q.ctx, time.Now(), edit{action: actionWithdraw, ids: some})
 		}

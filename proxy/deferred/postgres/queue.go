@@ -62,8 +62,8 @@ type Queue struct {
 	wakeAt  atomic.Int64 // µs: when a claim has to ask the server
 
 	mu       sync.Mutex
-	mends    int              // how often the queue was made usable again
-	doubtful []postgres.Place // puts that were answered Unstored and may be stored; changed by keepStoring
+	mends    int             // how often the queue was made usable again
+	doubtful []postgres.UUID // puts that were answered Unstored and may be stored; changed by keepStoring
 	stats    deferred.Stats
 	except   []string // rules that the last claim excluded
 	lost     []lostClaim

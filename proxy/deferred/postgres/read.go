@@ -24,7 +24,7 @@ func (q *Queue) ask(ctx context.Context, function string, args *postgres.Args) (
 
 // Read implements deferred.Queue.
 func (q *Queue) Read(ctx context.Context, id deferred.ID) (*deferred.Entry, int, error) {
-	f, err := q.ask(ctx, "deferred_read_1", new(postgres.Args).Place(postgres.Place(id)))
+	f, err := q.ask(ctx, "deferred_read_1", new(postgres.Args).UUID(postgres.UUID(id)))
 	if err != nil {
 		return nil, 0, fmt.Errorf("read entry %s: %w", id, err)
 	}
@@ -52,7 +52,7 @@ func (q *Queue) Known(ctx context.Context, scope deferred.Hash) (bool, error) {
 	if err := q.puts.Err(); err != nil {
 		return false, err
 	}
-	f, err := q.ask(ctx, "deferred_known_1", new(postgres.Args).Place(postgres.Place(q.seal.Scope(scope))))
+	f, err := q.ask(ctx, "deferred_known_1", new(postgres.Args).UUID(postgres.UUID(q.seal.Scope(scope))))
 	if err != nil {
 		return false, err
 	}
@@ -97,7 +97,7 @@ const actionWithdraw = 3
 // An edit is the arguments of deferred_edit_2.
 type edit struct {
 	action       int64
-	ids          []postgres.Place
+	ids          []postgres.UUID
 	rule         string
 	state        deferred.State
 	brief, whole []byte // of the result of what is cancelled
@@ -108,7 +108,7 @@ type edit struct {
 func (q *Queue) edit(ctx context.Context, now time.Time, e edit) (n [2]int64, err error) {
 	f, err := q.insist(ctx, "deferred_edit_2",
 		new(postgres.Args).Int8(q.at(now)).Int8(q.slot+2).Int8(e.action).Int8(q.cfg.Limits.DeadKeep.Microseconds()).
-			Places(e.ids).Text(e.rule).Int8(int64(e.state)).Int8(deferred.ListMax).Bytes(e.brief).Bytes(e.whole).Int8(e.size))
+			UUIDs(e.ids).Text(e.rule).Int8(int64(e.state)).Int8(deferred.ListMax).Bytes(e.brief).Bytes(e.whole).Int8(e.size))
 	if err != nil {
 		return n, err
 	}
@@ -124,7 +124,7 @@ func (q *Queue) Edit(ctx context.Context, now time.Time, e deferred.Edit) (int, 
 	}
 	one := edit{action: int64(e.Action), rule: e.Rule, state: e.State}
 	if e.ID != (deferred.ID{}) {
-		one.ids = []postgres.Place{postgres.Place(e.ID)}
+		one.ids = []postgres.UUID{postgres.UUID(e.ID)}
 		if r := e.Result; r != nil {
 			one.brief, one.whole, one.size = q.result(e.ID, r.Brief()), q.result(e.ID, r), r.Size()
 		}

@@ -110,7 +110,7 @@ func (q *Queue) settle(group []*settling) bool {
 
 // settled writes a group, and returns the result of deferred_settle_1 for each.
 func (q *Queue) settled(group []*settling) (held []int64, err error) {
-	var ids []postgres.Place
+	var ids []postgres.UUID
 	var tokens, numbers []int64
 	var lasts, results, answers [][]byte
 	for _, s := range group {
@@ -123,13 +123,13 @@ func (q *Queue) settled(group []*settling) (held []int64, err error) {
 		if r := s.Result; r != nil {
 			result, answer, answerSize = q.result(id, r.Brief()), q.result(id, r), r.Size()
 		}
-		ids, tokens = append(ids, postgres.Place(id)), append(tokens, int64(s.Lease.Token))
+		ids, tokens = append(ids, postgres.UUID(id)), append(tokens, int64(s.Lease.Token))
 		numbers = append(numbers, int64(s.To), q.clock.there(s.Due), bit(s.Attempt), lastSize, answerSize,
 			s.Keep.Microseconds())
 		lasts, results, answers = append(lasts, last), append(results, result), append(answers, answer)
 	}
 	f, err := q.insist(q.ctx, "deferred_settle_1",
-		new(postgres.Args).Int8(q.at(group[len(group)-1].now)).Int8(q.slot+1).Places(ids).Int8s(tokens).
+		new(postgres.Args).Int8(q.at(group[len(group)-1].now)).Int8(q.slot+1).UUIDs(ids).Int8s(tokens).
 			Int8s(numbers).BytesList(lasts).BytesList(results).BytesList(answers))
 	if err != nil {
 		return nil, err

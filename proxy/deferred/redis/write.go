@@ -120,8 +120,8 @@ func (q *Queue) putHead() []string {
 func (q *Queue) appendPut(args []string, o *op) []string {
 	e := o.put.Fresh()
 	names := q.codec.seal.Names(&e)
-	return append(args, string(e.ID[:]), e.Rule, digest(names.Line), decimal(e.ParallelMax()), digest(names.Client),
-		bit(e.Keyed()), bit(e.Line != ""),
+	return append(args, string(e.ID[:]), e.Rule, digest(names.LineKey), decimal(e.ParallelMax()), digest(names.Client),
+		bit(e.Keyed()), bit(e.LineKey != ""),
 		decimal(e.Due.Sub(o.now).Microseconds()), decimal(e.Expires.Sub(o.now).Microseconds()),
 		decimal(deferred.Micros(e.Accepted)), decimal(deferred.Micros(e.Expires)), decimal(deferred.Micros(e.Due)),
 		decimal(e.Size()), decimal(len(e.Head)+len(e.Body)), digest(names.Scope), digest(names.Print),

@@ -28,7 +28,7 @@ type batch struct {
 	sent     time.Time           // by the clock of the sender
 	landed   time.Time           // likewise, when its answer arrived
 	land     func(now time.Time) // handles the answer from a helper
-	carried  func(now time.Time) // likewise from the courier
+	carried  func(now time.Time) // likewise from the loop client
 }
 
 // pending returns how many asks have no answer yet.

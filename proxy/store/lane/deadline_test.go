@@ -11,26 +11,26 @@ import (
 	"weir/proxy/store"
 )
 
-// A quietCourier hears nothing until a batch's time is over.
-type quietCourier struct{ under []quiet }
+// A quietClient hears nothing until a batch's time is over.
+type quietClient struct{ under []quiet }
 
-// quiet is a batch that a quietCourier has sent.
+// quiet is a batch that a quietClient has sent.
 type quiet struct {
 	batch *store.Batch
 	until time.Time
 	done  func(now time.Time)
 }
 
-func (c *quietCourier) Send(_ time.Time, b *store.Batch, until time.Time, done func(now time.Time)) {
+func (c *quietClient) Send(_ time.Time, b *store.Batch, until time.Time, done func(now time.Time)) {
 	c.under = append(c.under, quiet{b, until, done})
 }
 
-func (c *quietCourier) Fetch(time.Time) {}
+func (c *quietClient) Fetch(time.Time) {}
 
-func (c *quietCourier) End(now, _ time.Time) { c.expire(now, now.Add(timeoutMax)) }
+func (c *quietClient) End(now, _ time.Time) { c.expire(now, now.Add(timeoutMax)) }
 
 // next is when the first batch is over; zero: there is none.
-func (c *quietCourier) next() (at time.Time) {
+func (c *quietClient) next() (at time.Time) {
 	if len(c.under) > 0 {
 		at = c.under[0].until
 	}
@@ -38,7 +38,7 @@ func (c *quietCourier) next() (at time.Time) {
 }
 
 // expire ends the batches whose time is over by the time end.
-func (c *quietCourier) expire(now, end time.Time) {
+func (c *quietClient) expire(now, end time.Time) {
 	for len(c.under) > 0 && !c.under[0].until.After(end) {
 		q := c.under[0]
 		c.under = c.under[1:]
@@ -51,7 +51,7 @@ func (c *quietCourier) expire(now, end time.Time) {
 
 // In virtual time, with a loop that is woken when it wants to be: while the store is silent each
 // ask is answered at its deadline, not before and not later, whether it was sent by a helper or
-// by a courier or not at all; or earlier, once the store is known to be silent.
+// by a loop client or not at all; or earlier, once the store is known to be silent.
 func TestDeadlines(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(40) {
@@ -62,20 +62,20 @@ func TestDeadlines(t *testing.T) {
 		misses := 1 + r.IntN(20)
 		st := newStage(t, f, func(cfg *Config) { cfg.InFlight, cfg.Misses = 1+r.IntN(3), misses })
 		f.set(func(f *fake) { f.fault = errLate }) // the prober does not find it
-		courier := new(quietCourier)
+		loopClient := new(quietClient)
 		if seed%2 > 0 {
-			st.lane.courier = courier
+			st.lane.loopClient = loopClient
 		}
 		now, end := st.start, st.start.Add(3*timeoutMax)
 		asked, answered, late := 0, 0, 0
 		for arrival := now; now.Before(end) || answered < asked; {
 			now = arrival
-			for _, at := range [...]time.Time{st.lane.Next(), courier.next()} {
+			for _, at := range [...]time.Time{st.lane.Next(), loopClient.next()} {
 				if !at.IsZero() && at.Before(now) {
 					now = at
 				}
 			}
-			courier.expire(now, now)
+			loopClient.expire(now, now)
 			st.lane.Expire(now)
 			for len(st.posted) > 0 {
 				(<-st.posted)(now)
@@ -113,9 +113,9 @@ func TestDeadlines(t *testing.T) {
 	}
 }
 
-// A fetching courier has answers that wait for their turn.
+// A fetching loop client has answers that wait for their turn.
 type fetching struct {
-	quietCourier
+	quietClient
 	f *fake
 }
 
@@ -134,7 +134,7 @@ func TestArrivedAnswers(t *testing.T) {
 	t.Parallel()
 	f := newFake()
 	st := newStage(t, f, nil)
-	st.lane.courier = &fetching{f: f}
+	st.lane.loopClient = &fetching{f: f}
 	st.ask("a", 0, 7, counter("k", fixed(5)))
 	st.lane.Expire(st.start.Add(timeoutMax - 1))
 	if got := st.outcomes(); got != "" {
@@ -146,31 +146,31 @@ func TestArrivedAnswers(t *testing.T) {
 	}
 }
 
-// withCouriers is a backend with silent couriers that looks at the store when it makes one.
-type withCouriers struct {
+// withLoopClients is a backend with silent loop clients that looks at the store when it makes one.
+type withLoopClients struct {
 	*fake
 	look func()
 }
 
-func (b *withCouriers) NewCourier(*loop.Loop) Courier {
+func (b *withLoopClients) NewLoopClient(*loop.Loop) LoopClient {
 	b.look()
-	return new(quietCourier)
+	return new(quietClient)
 }
 
 // The store knows a lane of a loop only when it is complete: from then on other goroutines read it.
 func TestOn(t *testing.T) {
 	t.Parallel()
 	g := testkit.Must(loop.Start(loop.Config{Loops: 1}))(t)
-	b := &withCouriers{fake: newFake()}
+	b := &withLoopClients{fake: newFake()}
 	s := New(b, Config{Name: "fake", Title: "Fake", Timeout: timeoutMax, InFlight: 1, Log: slog.New(slog.DiscardHandler)})
 	b.look = func() {
 		if len(s.lanes) > 0 {
-			t.Error("the store knows a lane without its courier")
+			t.Error("the store knows a lane without its loopClient")
 		}
 	}
 	l := ForLoop(s, g.Loops()[0]).(*Lane)
-	if len(s.lanes) != 1 || l.courier == nil || l.alarm == nil {
-		t.Errorf("%d lanes, courier %v, alarm %v", len(s.lanes), l.courier, l.alarm)
+	if len(s.lanes) != 1 || l.loopClient == nil || l.alarm == nil {
+		t.Errorf("%d lanes, loopClient %v, alarm %v", len(s.lanes), l.loopClient, l.alarm)
 	}
 	g.Stop()
 	close(b.over)

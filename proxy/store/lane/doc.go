@@ -7,7 +7,7 @@
 // the lane is in flight are collected. Asks for the same counters form one group with the number
 // of waiting requests, and one call of the backend decides all groups of a batch. So the work of
 // the store grows with batches and keys, not with requests. A few helper goroutines per lane send
-// the batches, and wake the loop once per answer. If the backend has a [Courier], the courier
+// the batches, and wake the loop once per answer. If the backend has a [LoopClient], the loop client
 // sends them on the loop instead. The backend returns the states before its decisions. From
 // these, package limit repeats the decisions on the loop, request by request, so that each
 // request gets the decision that it would have got alone. If the backend locks keys

@@ -36,12 +36,12 @@ type Lane struct {
 
 	lastSize int // asks of the batch sent last
 
-	alarm   *loop.Alarm // of the deadlines; nil: the caller calls Expire
-	courier Courier     // nil: the helpers send
-	work    chan *batch // to the helpers; its capacity is InFlight
-	helpers sync.WaitGroup
-	batches []*batch // for reuse
-	groups  []*group // likewise
+	alarm      *loop.Alarm // of the deadlines; nil: the caller calls Expire
+	loopClient LoopClient  // nil: the helpers send
+	work       chan *batch // to the helpers; its capacity is InFlight
+	helpers    sync.WaitGroup
+	batches    []*batch // for reuse
+	groups     []*group // likewise
 }
 
 // NewLane returns a lane whose owner calls Expire when Next says; see ForLoop for loops. post calls a
@@ -161,8 +161,8 @@ func (l *Lane) Next() time.Time {
 // arrived, but whose wake-up has not, take precedence, so that a busy loop does not admit
 // requests unlimited.
 func (l *Lane) Expire(now time.Time) {
-	if at := l.Next(); l.courier != nil && !at.IsZero() && !at.After(now) {
-		l.courier.Fetch(now)
+	if at := l.Next(); l.loopClient != nil && !at.IsZero() && !at.After(now) {
+		l.loopClient.Fetch(now)
 	}
 	for i := 0; i < len(l.unprocessed); {
 		if b := l.unprocessed[i]; b.done.Load() {
@@ -255,8 +255,8 @@ func (l *Lane) start(now time.Time) {
 		l.inFlight++
 		l.lastSize = len(b.waiters)
 		b.load(now)
-		if l.courier != nil {
-			l.courier.Send(now, &b.Batch, now.Add(l.store.cfg.Timeout), b.carried)
+		if l.loopClient != nil {
+			l.loopClient.Send(now, &b.Batch, now.Add(l.store.cfg.Timeout), b.carried)
 		} else {
 			l.work <- b
 		}

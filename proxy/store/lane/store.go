@@ -179,8 +179,8 @@ func (s *Store) endBatches(now time.Time) {
 	s.endSilent()
 	s.batches, s.endSilent = context.WithCancel(s.stopping)
 	for _, l := range s.lanes {
-		if l.courier != nil {
-			l.post(func(late time.Time) { l.courier.End(late, now) })
+		if l.loopClient != nil {
+			l.post(func(late time.Time) { l.loopClient.End(late, now) })
 		}
 	}
 }

@@ -68,16 +68,16 @@ func (a *Args) BytesList(values [][]byte) *Args {
 	}))
 }
 
-// A Place is 16 bytes, sent as a uuid.
-type Place = [16]byte
+// A UUID is 16 bytes, sent as a uuid.
+type UUID = [16]byte
 
-// Place adds a uuid.
-func (a *Args) Place(v Place) *Args { return a.add(oidUUID, v[:]) }
+// UUID adds a uuid.
+func (a *Args) UUID(v UUID) *Args { return a.add(oidUUID, v[:]) }
 
-// Places adds a uuid[], in which the zero Place is null.
-func (a *Args) Places(values []Place) *Args {
-	return a.add(oidUUIDArray, arrayOf(oidUUID, 16*len(values), values, func(dst []byte, v Place) []byte {
-		if v == (Place{}) {
+// UUIDs adds a uuid[], in which the zero UUID is null.
+func (a *Args) UUIDs(values []UUID) *Args {
+	return a.add(oidUUIDArray, arrayOf(oidUUID, 16*len(values), values, func(dst []byte, v UUID) []byte {
+		if v == (UUID{}) {
 			return nil
 		}
 		return append(dst, v[:]...)
@@ -132,8 +132,8 @@ func (f *Fields) Int8s() []int64 { return elements(f, parseInt8) }
 // Bool reads a bool; a null is false.
 func (f *Fields) Bool() bool { b := f.Bytes(); return len(b) == 1 && b[0] == 1 }
 
-// Place reads a uuid; a null is zero.
-func (f *Fields) Place() (p Place) {
+// UUID reads a uuid; a null is zero.
+func (f *Fields) UUID() (p UUID) {
 	if b := f.Bytes(); len(b) > 0 && copy(p[:], b) != len(p) {
 		f.Err = errForm
 	}

@@ -34,7 +34,7 @@ LANGUAGE sql AS $$ SELECT a, b, c, d, e, f, (SELECT array_agg(ROW(n, v)::weir.pa
 	c := newClient(t, s.URL("weir", "weir"))
 	args := func(values [][]byte) *Args {
 		return new(Args).Int8(-7).Int8s([]int64{1, 2}).Bool(true).Text("").Bytes([]byte{0,
-			1}).Place(Place{9}).BytesList(values).Places([]Place{{1}, {}}).Texts([]string{"x"})
+			1}).UUID(UUID{9}).BytesList(values).UUIDs([]UUID{{1}, {}}).Texts([]string{"x"})
 	}
 	f := NewFields(testkit.Must(c.Call(background, "echo", args([][]byte{{5}, nil, {}})))(t))
 	if n := f.Int8(); n != -7 {
@@ -43,8 +43,8 @@ LANGUAGE sql AS $$ SELECT a, b, c, d, e, f, (SELECT array_agg(ROW(n, v)::weir.pa
 	if v := f.Int8s(); !slices.Equal(v, []int64{1, 2}) {
 		t.Errorf("int8[] %v", v)
 	}
-	values := fmt.Sprintln(f.Bool(), f.Bytes(), f.Bytes(), f.Place())
-	if want := fmt.Sprintln(true, []byte{}, []byte{0, 1}, Place{9}); values != want {
+	values := fmt.Sprintln(f.Bool(), f.Bytes(), f.Bytes(), f.UUID())
+	if want := fmt.Sprintln(true, []byte{}, []byte{0, 1}, UUID{9}); values != want {
 		t.Errorf("the values are %s, want %s", values, want)
 	}
 	var got [][]byte

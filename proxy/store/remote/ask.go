@@ -15,7 +15,7 @@ import (
 )
 
 // Decide asks the current master, for lanes without a loop; see [store.Backend]. Lanes of loops
-// have a courier.
+// have a loop client.
 func (b *backend) Decide(ctx context.Context, batch *store.Batch) {
 	rest := *batch
 	for q := cut(&rest); !empty(&q); q = cut(&rest) {

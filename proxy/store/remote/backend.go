@@ -98,7 +98,7 @@ type backend struct {
 	cfg       Config
 	masters   []*master
 	transport *http.Transport
-	client    *http.Client  // for everything but the questions of couriers
+	client    *http.Client  // for everything but the questions of loop clients
 	current   atomic.Int32  // index of the master that is asked first
 	failures  atomic.Uint64 // questions after which idle connections are not used again
 

@@ -17,7 +17,7 @@ import (
 //
 // Owned by its loop.
 type link struct {
-	k        *courier
+	k        *loopClient
 	net      *loop.Conn
 	at       int    // index of the master
 	failures uint64 // value of the backend's failures when it was dialled; if that has changed, the link is not used

@@ -108,7 +108,7 @@ func (l *onTheSpot) Close() {}
 
 // A served is a decision port that the test ends, or its end.
 type served struct {
-	*port.Port
+	*port.Server
 	stop func()
 }
 
@@ -128,7 +128,7 @@ func startSecure(t testing.TB, s store.Store, addr string, secure *tls.Config) s
 		return err == nil
 	})
 	p, err := port.Start(port.Config{
-		Socket: socket, Secure: secure, Loop: loop.Config{Loops: 2}, Store: s, Quiet: true,
+		Socket: socket, Secure: secure, Loop: loop.Config{Loops: 2}, Store: s, Local: true,
 		Documents: []string{"ratelimiter:config", "ratelimiter:rules"},
 		Access:    check.Access{Token: "secret", Edit: "admin"}, Healthy: func() bool { return true },
 	})
@@ -164,11 +164,11 @@ func mastered(t testing.TB) (s *sidecar, prefix string) {
 	return openSidecar(t, config(m)), prefix
 }
 
-// A sidecar is a backend and its courier on a loop.
+// A sidecar is a backend and its loop client on a loop.
 type sidecar struct {
 	*backend
-	courier *courier
-	group   *loop.Group
+	loopClient *loopClient
+	group      *loop.Group
 }
 
 // openSidecar returns one that the test closes, and waits patiently.
@@ -179,7 +179,7 @@ func openSidecar(t testing.TB, cfg Config) *sidecar {
 	s := &sidecar{backend: testkit.Must(newBackend(cfg))(t), group: g}
 	s.cfg.Timeout = patience
 	t.Cleanup(s.Close)
-	s.on(func(time.Time) { s.courier = s.NewCourier(g.Loops()[0]).(*courier) })
+	s.on(func(time.Time) { s.loopClient = s.NewLoopClient(g.Loops()[0]).(*loopClient) })
 	return s
 }
 
@@ -203,7 +203,7 @@ func (s *sidecar) decide(g *store.Group) *store.Group {
 func (s *sidecar) send(batch *store.Batch, timeout time.Duration) <-chan struct{} {
 	done := make(chan struct{}, 1)
 	s.group.Loops()[0].Post(func(now time.Time) {
-		s.courier.Send(now, batch, now.Add(timeout), func(time.Time) { done <- struct{}{} })
+		s.loopClient.Send(now, batch, now.Add(timeout), func(time.Time) { done <- struct{}{} })
 	})
 	return done
 }
@@ -270,6 +270,6 @@ func one(n int, rule string, l *limit.Limit) *store.Group {
 
 // idle is the number of idle connections.
 func (s *sidecar) idle() (n int) {
-	s.on(func(time.Time) { n = len(s.courier.idle) })
+	s.on(func(time.Time) { n = len(s.loopClient.idle) })
 	return n
 }

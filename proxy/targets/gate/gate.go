@@ -79,7 +79,7 @@ type State struct {
 	Last     []Cut // the last cutsKept, oldest first; shared, not to be changed
 }
 
-// cutsKept is how many cuts a Look has.
+// cutsKept is how many cuts are kept.
 const cutsKept = 8
 
 // A Cut is a fall of the limit.
@@ -171,9 +171,9 @@ type Answer struct {
 	Alone    bool          // no other request has a place then, streams apart
 }
 
-// Answered records an answer, when it comes or later. It reports whether the limit and the Look
-// may have changed. Streamed uploads and tunnels must not be recorded, since their duration
-// depends on the client.
+// Answered records an answer, when it comes or later. It reports whether the limit, or the facts that
+// the metrics show, may have changed. Streamed uploads and tunnels must not be recorded, since their
+// duration depends on the client.
 func (g *Gate) Answered(now time.Time, a *Answer) bool {
 	w, took := &g.window, now.Sub(a.Sent)-a.Ago
 	if took < 0 || g.fails(now, a) {

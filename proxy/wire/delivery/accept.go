@@ -29,7 +29,7 @@ func (d *Dispatcher) Accept(now time.Time, k *exchange.DeferredRequest, from *ex
 	}
 	t := k.Rule.Defer
 	p := &deferred.Put{PerKey: t.PerKey, Entry: deferred.Entry{
-		Rule: k.Rule.ID, Line: string(k.Line), Order: deferred.OrderKey, Accepted: now, Expires: now.Add(t.WaitMax()),
+		Rule: k.Rule.ID, LineKey: string(k.Line), Order: deferred.OrderKey, Accepted: now, Expires: now.Add(t.WaitMax()),
 		Due:    now.Add(k.RetryAfter),
 		Remote: netip.AddrPortFrom(k.Client, 0), TLS: from.Secure, Trusted: from.Trusted,
 		Head: session.AppendRequestFields(nil, k.Request, ""), Body: bytes.Clone(k.Body), Callback: k.Callback,
@@ -42,7 +42,7 @@ func (d *Dispatcher) Accept(now time.Time, k *exchange.DeferredRequest, from *ex
 	}
 	if k.Key != nil {
 		r := requestOf(k)
-		e.Scope, e.Fingerprint = r.Scope(e.Rule, e.Line), r.Fingerprint()
+		e.Scope, e.Fingerprint = r.Scope(e.Rule, e.LineKey), r.Fingerprint()
 	}
 	began := time.Now()
 	p.Done = func(s deferred.Stored) {

@@ -53,7 +53,7 @@ func (d *Dispatcher) callbackOf(now time.Time, e *deferred.Entry) *deferred.Put 
 	if err != nil { // the list has changed since, and the attempts fail with that reason
 		receiver = "none"
 	}
-	c := deferred.Entry{ID: callbackID(e), Rule: CallbackRule, Line: callback.LineFor(receiver, e.Client()),
+	c := deferred.Entry{ID: callbackID(e), Rule: CallbackRule, LineKey: callback.LineFor(receiver, e.Client()),
 		Order: deferred.OrderNone, Parallel: max(1, d.cfg.Hosts.Parallel()/2), // a client never has more places
 		Accepted: now, Due: now, Expires: now.Add(t.WaitMax()), Head: []byte(e.ID.String()), Callback: e.Callback}
 	c.Body, _ = json.Marshal(shownOf(e, 0)) // cannot fail
@@ -138,7 +138,7 @@ func (d *Dispatcher) inBackground(run func()) bool {
 // Otherwise the callback waits, the longer the more clients have places there.
 func (d *Dispatcher) beginCall(p *attempt) {
 	d.mu.Lock()
-	ok, clients := d.calls.Acquire(p.e.Line), d.calls.Clients(p.e.Line)
+	ok, clients := d.calls.Acquire(p.e.LineKey), d.calls.Clients(p.e.LineKey)
 	d.mu.Unlock()
 	if !ok {
 		p.pause(time.Now(), clients)
@@ -148,7 +148,7 @@ func (d *Dispatcher) beginCall(p *attempt) {
 		p.call()
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		d.calls.Release(p.e.Line)
+		d.calls.Release(p.e.LineKey)
 	})
 }
 
@@ -166,7 +166,7 @@ func (p *attempt) call() {
 		s.Last.Error = strings.ToValidUTF8(r.Err.Error()[:min(reasonBytesMax, len(r.Err.Error()))], "")
 	}
 	if p.attempted(now, s, after) {
-		receiver, _ := callback.SplitLine(p.e.Line)
+		receiver, _ := callback.SplitLine(p.e.LineKey)
 		if n, ok := p.d.callLog.Allow(now, time.Second); ok {
 			p.d.cfg.Log.Warn("Gave up a callback", "host", receiver, "id", string(p.e.Head), "attempts", a.N, "last",
 				lastOf(&s.Last), "others", n)

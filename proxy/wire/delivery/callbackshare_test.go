@@ -184,7 +184,7 @@ func TestCallbackBesideFailingPath(t *testing.T) {
 		t.Errorf("%d callbacks wait, want 100", got)
 	}
 	if receiver, _ := callback.SplitLine(c.d.callbackOf(time.Now(),
-		&deferred.Entry{Callback: url}).Entry.Line); receiver != r.Listener.Addr().String() {
+		&deferred.Entry{Callback: url}).Entry.LineKey); receiver != r.Listener.Addr().String() {
 		t.Errorf("the receiver is %s", receiver)
 	}
 }

@@ -39,7 +39,7 @@ func (d *Dispatcher) stock(t *testing.T, rule, line string) deferred.ID {
 func (d *Dispatcher) stockAs(t *testing.T, method, rule, line string) deferred.ID {
 	t.Helper()
 	return d.stockFrom(t, netip.MustParseAddr("10.0.0.1"),
-		deferred.Entry{Rule: rule, Line: line, Head: []byte(method + " / HTTP/1.1\r\nHost: x\r\n")})
+		deferred.Entry{Rule: rule, LineKey: line, Head: []byte(method + " / HTTP/1.1\r\nHost: x\r\n")})
 }
 
 // stockFrom stores a request of a client.

@@ -20,7 +20,7 @@ func TestRulesShareWhatIsUnderWay(t *testing.T) {
 	for i := range underWayMax + 50 {
 		for _, rule := range dead {
 			d.stockFrom(t, rateClient(i).Addr(),
-				deferred.Entry{Rule: rule, Line: fmt.Sprint(i), Head: []byte("POST / HTTP/1.1\r\n")})
+				deferred.Entry{Rule: rule, LineKey: fmt.Sprint(i), Head: []byte("POST / HTTP/1.1\r\n")})
 		}
 	}
 	alive := make(chan *wire.Delivery, 100)
@@ -31,7 +31,7 @@ func TestRulesShareWhatIsUnderWay(t *testing.T) {
 	})
 	testkit.Eventually(t, "deliveries are under way", func() bool { return d.busyWith("") >= underWayMax/2 })
 	for i := range 50 {
-		d.stockFrom(t, rateClient(1000+i).Addr(), deferred.Entry{Rule: "alive", Line: fmt.Sprint(i),
+		d.stockFrom(t, rateClient(1000+i).Addr(), deferred.Entry{Rule: "alive", LineKey: fmt.Sprint(i),
 			Head: []byte("PUT / HTTP/1.1\r\n")})
 		testkit.Receive(t, alive, "the delivery of a rule whose target answers").Done(time.Now(),
 			&wire.Delivered{Refused: true, After: time.Hour})
@@ -64,7 +64,7 @@ func TestClientsShareWhatIsUnderWay(t *testing.T) {
 	testkit.Eventually(t, "the client has its share", func() bool { return d.busyWith("orders") >= underWayMax/4 })
 	for i := range 20 {
 		head := []byte("POST / HTTP/1.1\r\nHost: x\r\n")
-		d.stockFrom(t, rateClient(1000+i).Addr(), deferred.Entry{Rule: "orders", Line: fmt.Sprint("other", i), Head: head})
+		d.stockFrom(t, rateClient(1000+i).Addr(), deferred.Entry{Rule: "orders", LineKey: fmt.Sprint("other", i), Head: head})
 		testkit.Receive(t, others, "the delivery of another client")
 	}
 	d.stops(t)

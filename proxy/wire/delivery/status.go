@@ -169,7 +169,7 @@ var errNone = errors.New("there is no such request, or it is no longer kept")
 // maySee reports whether a request comes from the client that an entry belongs to: sent to the
 // entry's path, it would be counted under the same key of the same rule.
 func (d *Dispatcher) maySee(r *http.Request, e *deferred.Entry) bool {
-	if !d.cfg.SameClient || e.Line == "" {
+	if !d.cfg.SameClient || e.LineKey == "" {
 		return true
 	}
 	set := d.cfg.Policy().Rules
@@ -198,7 +198,7 @@ func (d *Dispatcher) maySee(r *http.Request, e *deferred.Entry) bool {
 	}
 	var x rule.Scratch
 	for _, hit := range set.Match((*keys.Request)(&h), client, &x) {
-		if hit.Rule.ID == e.Rule && string(hit.Key) == e.Line {
+		if hit.Rule.ID == e.Rule && string(hit.Key) == e.LineKey {
 			return true
 		}
 	}

@@ -49,7 +49,8 @@ func TestMaySee(t *testing.T) {
 			r.Header.Set("X-Forwarded-For", "192.0.2.7")
 		}
 		if got := d.maySee(r,
-			&deferred.Entry{Rule: rule, Line: line, Head: []byte(head + " HTTP/1.1\r\nHost: x\r\nX-Shop: a\r\n")}); got != want {
+			&deferred.Entry{Rule: rule, LineKey: line,
+				Head: []byte(head + " HTTP/1.1\r\nHost: x\r\nX-Shop: a\r\n")}); got != want {
 			t.Errorf("%s %s by %s of %s, %s: %v", rule, line, shop, remote, target, got)
 		}
 	}
@@ -181,7 +182,7 @@ func TestMaySeeLarge(t *testing.T) {
 	r.Header.Set("X-Shop", "a")
 	r.Header.Set("Cookie", strings.Repeat("c", 15<<10))
 	head := "POST /" + strings.Repeat("p", 15<<10) + " HTTP/1.1\r\nHost: x\r\nX-Shop: a\r\n"
-	if !d.maySee(r, &deferred.Entry{Rule: "shops", Line: "1:a", Head: []byte(head)}) {
+	if !d.maySee(r, &deferred.Entry{Rule: "shops", LineKey: "1:a", Head: []byte(head)}) {
 		t.Error("the client cannot see its request")
 	}
 }

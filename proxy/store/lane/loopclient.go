@@ -7,9 +7,9 @@ import (
 	"weir/proxy/store"
 )
 
-// A Courier sends the batches of one lane to the backend on the lane's loop, instead of helpers,
+// A LoopClient sends the batches of one lane to the backend on the lane's loop, instead of helpers,
 // so that no goroutine is woken.
-type Courier interface {
+type LoopClient interface {
 	// Send sends b, which must be decided by until, and calls done later, once.
 	Send(now time.Time, b *store.Batch, until time.Time, done func(now time.Time))
 	// Fetch calls done for batches whose answers have already arrived.
@@ -19,8 +19,8 @@ type Courier interface {
 	End(now, sent time.Time)
 }
 
-// ForLoop returns a lane of s for a loop, with an alarm for deadlines, and a courier if the backend
-// has couriers.
+// ForLoop returns a lane of s for a loop, with an alarm for deadlines, and a loop client if the backend
+// has loop clients.
 func ForLoop(s store.Store, l *loop.Loop) store.Lane {
 	if s, ok := s.(interface{ on(l *loop.Loop) store.Lane }); ok {
 		return s.on(l)
@@ -31,8 +31,8 @@ func ForLoop(s store.Store, l *loop.Loop) store.Lane {
 func (s *Store) on(l *loop.Loop) store.Lane {
 	made := s.newLane(l.Post)
 	made.alarm = l.NewAlarm(made.ring)
-	if b, ok := s.backend.(interface{ NewCourier(l *loop.Loop) Courier }); ok {
-		made.courier = b.NewCourier(l)
+	if b, ok := s.backend.(interface{ NewLoopClient(l *loop.Loop) LoopClient }); ok {
+		made.loopClient = b.NewLoopClient(l)
 	} else {
 		made.startHelpers()
 	}
@@ -55,7 +55,7 @@ func (l *Lane) ring(now time.Time) {
 	l.arm()
 }
 
-// carried is called when the courier has finished with the batch.
+// carried is called when the loop client has finished with the batch.
 func (l *Lane) carried(now time.Time, b *batch) {
 	b.landed = now
 	b.judge(l.store)

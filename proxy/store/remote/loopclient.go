@@ -13,10 +13,10 @@ import (
 	"weir/proxy/store/lane"
 )
 
-// A courier asks masters on the loop of a lane, over connections of that loop.
+// A loop client asks masters on the loop of a lane, over connections of that loop.
 //
 // Owned by its loop.
-type courier struct {
+type loopClient struct {
 	b     *backend
 	loop  *loop.Loop
 	alarm *loop.Alarm
@@ -26,13 +26,13 @@ type courier struct {
 	question, out []byte
 }
 
-func (b *backend) NewCourier(l *loop.Loop) lane.Courier {
-	k := &courier{b: b, loop: l}
+func (b *backend) NewLoopClient(l *loop.Loop) lane.LoopClient {
+	k := &loopClient{b: b, loop: l}
 	k.alarm = l.NewAlarm(k.expire)
 	return k
 }
 
-func (k *courier) Send(now time.Time, batch *store.Batch, until time.Time, done func(now time.Time)) {
+func (k *loopClient) Send(now time.Time, batch *store.Batch, until time.Time, done func(now time.Time)) {
 	c := &call{k: k, rest: *batch, sent: now, until: until, done: done}
 	if !c.next(now) {
 		k.loop.Post(done)
@@ -42,7 +42,7 @@ func (k *courier) Send(now time.Time, batch *store.Batch, until time.Time, done 
 	k.alarm.Set(k.calls[0].until)
 }
 
-func (k *courier) Fetch(time.Time) {
+func (k *loopClient) Fetch(time.Time) {
 	for _, c := range slices.Clone(k.calls) {
 		if c.link != nil {
 			c.link.net.Fetch()
@@ -51,7 +51,7 @@ func (k *courier) Fetch(time.Time) {
 }
 
 // expire ends the batches that were not answered in time.
-func (k *courier) expire(now time.Time) {
+func (k *loopClient) expire(now time.Time) {
 	k.Fetch(now)
 	for len(k.calls) > 0 && !k.calls[0].until.After(now) {
 		k.calls[0].stop(now, context.DeadlineExceeded)
@@ -61,14 +61,14 @@ func (k *courier) expire(now time.Time) {
 	}
 }
 
-func (k *courier) End(now, sent time.Time) {
+func (k *loopClient) End(now, sent time.Time) {
 	for len(k.calls) > 0 && !k.calls[0].sent.After(sent) {
 		k.calls[0].stop(now, context.Canceled)
 	}
 }
 
 // take returns an idle link to a master, or nil. It closes links that must no longer be used.
-func (k *courier) take(now time.Time, at int) *link {
+func (k *loopClient) take(now time.Time, at int) *link {
 	for n := len(k.idle); n > 0; n = len(k.idle) {
 		l := k.idle[n-1]
 		k.idle[n-1], k.idle = nil, k.idle[:n-1]
@@ -81,7 +81,7 @@ func (k *courier) take(now time.Time, at int) *link {
 }
 
 // keep keeps a link for the next question, unless there are enough.
-func (k *courier) keep(now time.Time, l *link) {
+func (k *loopClient) keep(now time.Time, l *link) {
 	if len(k.idle) >= k.b.cfg.InFlight {
 		l.net.Close()
 		return
@@ -95,7 +95,7 @@ func (k *courier) keep(now time.Time, l *link) {
 //
 // Owned by its loop.
 type call struct {
-	k           *courier
+	k           *loopClient
 	rest        store.Batch // not asked yet
 	sent, until time.Time
 	done        func(now time.Time) // nil: it has ended

@@ -19,7 +19,7 @@ import (
 
 // A master that says nothing is waited for until the deadline, and the next one is asked then;
 // or until the store is known to be silent.
-func TestCourierOfSilentMaster(t *testing.T) {
+func TestLoopClientOfSilentMaster(t *testing.T) {
 	t.Parallel()
 	var questions atomic.Int32
 	silent := listen(t, func(c net.Conn) {
@@ -32,7 +32,7 @@ func TestCourierOfSilentMaster(t *testing.T) {
 	batch := &store.Batch{Groups: []*store.Group{g}}
 	testkit.Receive(t, s.send(batch, time.Second), "the end") // half of it is for connecting
 	links := s.idle()
-	s.on(func(time.Time) { links += len(s.courier.calls) })
+	s.on(func(time.Time) { links += len(s.loopClient.calls) })
 	if !errors.Is(g.Err, context.DeadlineExceeded) || s.current.Load() != 1 || links > 0 {
 		t.Errorf("%v, then master %d; %d connections", g.Err, s.current.Load(), links)
 	}
@@ -43,9 +43,9 @@ func TestCourierOfSilentMaster(t *testing.T) {
 	ended := s.send(batch, patience)
 	testkit.Eventually(t, "it is asked", func() bool { return questions.Load() == 2 })
 	s.on(func(now time.Time) {
-		s.courier.End(now, now.Add(-time.Hour)) // told late, of what was sent before
-		links = len(s.courier.calls)
-		s.courier.End(now, now)
+		s.loopClient.End(now, now.Add(-time.Hour)) // told late, of what was sent before
+		links = len(s.loopClient.calls)
+		s.loopClient.End(now, now)
 	})
 	testkit.Receive(t, ended, "the end")
 	if !errors.Is(g.Err, context.Canceled) || s.current.Load() != 0 || links != 1 {
@@ -54,7 +54,7 @@ func TestCourierOfSilentMaster(t *testing.T) {
 }
 
 // When its loop ends, what was asked has no answer, which says nothing about the master.
-func TestCourierOfEndingLoop(t *testing.T) {
+func TestLoopClientOfEndingLoop(t *testing.T) {
 	t.Parallel()
 	questions := make(chan net.Conn, 1)
 	s := openSidecar(t, Config{URLs: []string{listen(t, func(c net.Conn) {
@@ -73,7 +73,7 @@ func TestCourierOfEndingLoop(t *testing.T) {
 }
 
 // What no master can or need be asked about has its result later, too.
-func TestCourierAsksNobody(t *testing.T) {
+func TestLoopClientAsksNobody(t *testing.T) {
 	t.Parallel()
 	s := openSidecar(t, Config{URLs: []string{"http://" + testkit.FreeAddr(t)}})
 	long, many := one(1, "r", fixed(5)), one(asks.NMax+1, "r", fixed(5))
@@ -93,7 +93,7 @@ func TestCourierAsksNobody(t *testing.T) {
 
 // A connection is not used if its master has closed it or sent unrequested bytes, if a question
 // has failed elsewhere, if it was idle for long, or if it leads to another master.
-func TestCourierConnections(t *testing.T) {
+func TestLoopClientConnections(t *testing.T) {
 	t.Parallel()
 	for name, spoil := range map[string]func(s *sidecar, server net.Conn){
 		"closed": func(_ *sidecar, server net.Conn) { server.Close() },
@@ -102,7 +102,7 @@ func TestCourierConnections(t *testing.T) {
 		},
 		"failed": func(s *sidecar, _ net.Conn) { s.heard(io.ErrUnexpectedEOF) },
 		"idle for long": func(s *sidecar, _ net.Conn) {
-			s.on(func(now time.Time) { s.courier.idle[0].used = now.Add(-idleTimeout) })
+			s.on(func(now time.Time) { s.loopClient.idle[0].used = now.Add(-idleTimeout) })
 		},
 		"another": func(s *sidecar, _ net.Conn) { s.current.Store(1) },
 	} {
@@ -124,7 +124,7 @@ func TestCourierConnections(t *testing.T) {
 
 // A master that closes every connection is unavailable: only an idle connection may have been closed
 // for another reason than the question.
-func TestCourierOfClosingMaster(t *testing.T) {
+func TestLoopClientOfClosingMaster(t *testing.T) {
 	t.Parallel()
 	var connections atomic.Int32
 	s := openSidecar(t, Config{URLs: []string{listen(t, func(c net.Conn) {
@@ -138,7 +138,7 @@ func TestCourierOfClosingMaster(t *testing.T) {
 }
 
 // Of the connections of batches in flight no more are kept than a lane needs.
-func TestCourierKeepsFewConnections(t *testing.T) {
+func TestLoopClientKeepsFewConnections(t *testing.T) {
 	t.Parallel()
 	servers := make(chan net.Conn, 3)
 	s := openSidecar(t, Config{URLs: []string{granting(t, func(c net.Conn) { servers <- c })}})
@@ -146,7 +146,7 @@ func TestCourierKeepsFewConnections(t *testing.T) {
 	s.on(func(now time.Time) {
 		for range cap(servers) {
 			batch := &store.Batch{Groups: []*store.Group{one(1, "r", fixed(5))}}
-			s.courier.Send(now, batch, now.Add(patience), func(time.Time) { answers <- batch.Groups[0].Err == nil })
+			s.loopClient.Send(now, batch, now.Add(patience), func(time.Time) { answers <- batch.Groups[0].Err == nil })
 		}
 	})
 	for range cap(servers) {
@@ -161,19 +161,19 @@ func TestCourierKeepsFewConnections(t *testing.T) {
 }
 
 // An answer that has arrived while the loop was busy is taken, though its time is over.
-func TestCourierOfBusyLoop(t *testing.T) {
+func TestLoopClientOfBusyLoop(t *testing.T) {
 	t.Parallel()
 	s, prefix := mastered(t)
 	g := s.decide(one(1, prefix+"r", fixed(5)))
 	s.on(func(now time.Time) {
 		answered := false
 		batch := &store.Batch{Groups: []*store.Group{g}}
-		s.courier.Send(now, batch, now.Add(time.Nanosecond), func(time.Time) { answered = true })
+		s.loopClient.Send(now, batch, now.Add(time.Nanosecond), func(time.Time) { answered = true })
 		testkit.Eventually(t, "it arrives in this turn", func() bool {
-			s.courier.Fetch(now)
+			s.loopClient.Fetch(now)
 			return answered
 		})
-		s.courier.expire(now.Add(time.Second))
+		s.loopClient.expire(now.Add(time.Second))
 	})
 	if g.Err != nil || g.Granted != 1 {
 		t.Errorf("%v, %d granted", g.Err, g.Granted)
@@ -182,7 +182,7 @@ func TestCourierOfBusyLoop(t *testing.T) {
 
 // A question is asked again if its master had closed the connection before it arrived, also when
 // the loop has not noticed that yet; and never when the master may have read it.
-func TestCourierAsksAgain(t *testing.T) {
+func TestLoopClientAsksAgain(t *testing.T) {
 	t.Parallel()
 	pair := testkit.SelfSigned(time.Now().Add(time.Hour), "127.0.0.1")
 	authority, _ := testkit.WritePair(t, pair)
@@ -228,7 +228,7 @@ func TestCourierAsksAgain(t *testing.T) {
 				done := make(chan struct{})
 				ended = done
 				batch := &store.Batch{Groups: []*store.Group{g}}
-				s.courier.Send(now, batch, now.Add(patience), func(time.Time) { close(done) })
+				s.loopClient.Send(now, batch, now.Add(patience), func(time.Time) { close(done) })
 			})
 			if test.reads {
 				if err := asked(first.plain); err != nil {
