@@ -9,6 +9,13 @@ import (
 	"weir/target/session"
 )
 
+// A requester waits for the outcome of a request in the model. It is a conn.
+type requester interface {
+	on() *shard
+	// finish handles the end of the request in the model, on the loop of the shard.
+	finish(now time.Time, d model.Done[requester])
+}
+
 // A conn applies the effects of one session. It implements loop.Handler.
 //
 // Owned by its loop.
@@ -16,7 +23,7 @@ type conn struct {
 	shard   *shard
 	net     *loop.Conn
 	session *session.Session
-	ticket  model.Ticket[*conn] // of the request in the model
+	ticket  model.Ticket[requester] // of the request in the model
 	closed  bool
 }
 
@@ -42,72 +49,43 @@ func (c *conn) Expired(now time.Time) {
 
 func (c *conn) Closed(time.Time, error) {
 	c.closed = true
-	if c.ticket != (model.Ticket[*conn]{}) {
-		c.shard.server.station.cancel(c.ticket)
-	}
+	c.shard.server.station.cancel(c.ticket)
 }
+
+func (c *conn) drain(now time.Time) {
+	c.session.HandleDrain(now)
+	c.flush()
+}
+
+func (c *conn) on() *shard { return c.shard }
 
 // serve starts to answer the session's request, and reports whether it was answered at once.
 func (c *conn) serve(now time.Time) bool {
 	switch c.shard.shared.Ask {
 	case session.AskService:
-		return c.askService(now)
+		status, done := c.shard.ask(now, c, &c.ticket)
+		if done {
+			c.session.HandleAnswer(now, status)
+		}
+		return done
 	case session.AskOwn:
-		return c.askOwn(now)
+		r, done := c.shard.askOwn(c.shard.shared.Raw, c.net, c.reply)
+		if done {
+			c.session.HandleReply(now, r.Status, r.Fields, r.Body)
+		}
+		return done
 	}
 	return false
 }
 
-func (c *conn) askService(now time.Time) bool {
-	station := c.shard.server.station
-	if station.plain.Load() {
-		c.session.HandleAnswer(now, 200)
-		return true
-	}
-	outcome := station.arrive(now, c)
-	if !outcome.Final() {
-		return false
-	}
-	if outcome != model.Refused {
-		c.shard.waits.Observe(0)
-	}
-	c.session.HandleAnswer(now, statusOf(outcome))
-	return true
-}
-
-// finish handles the end of the request in the model.
-func (c *conn) finish(now time.Time, d model.Done[*conn]) {
+func (c *conn) finish(now time.Time, d model.Done[requester]) {
 	c.shard.waits.Observe(d.Wait)
-	c.ticket = model.Ticket[*conn]{}
+	c.ticket = model.Ticket[requester]{}
 	if c.closed {
 		return // closed before the outcome came
 	}
 	c.session.HandleAnswer(now, statusOf(d.Outcome))
 	c.answered()
-}
-
-func statusOf(o model.Outcome) int {
-	switch o {
-	case model.Served:
-		return 200
-	case model.Failed:
-		return 500
-	case model.Refused, model.TimedOut:
-		return 503
-	}
-	panic("bug: a request that is " + o.String() + " has no status")
-}
-
-func (c *conn) askOwn(now time.Time) bool {
-	taken := c.shard.server.pool.Submit(c.shard.shared.Raw, service.Addrs{Remote: c.net.Remote(), Local: c.net.Local()},
-		func(r service.Reply) {
-			c.shard.loop.Post(func(now time.Time) { c.reply(now, r) })
-		})
-	if !taken {
-		r := service.Overloaded()
-		c.session.HandleReply(now, r.Status, r.Fields, r.Body)
-	}
-	return !taken
 }
 
 func (c *conn) reply(now time.Time, r service.Reply) {
@@ -126,12 +104,4 @@ func (c *conn) answered() {
 	}
 }
 
-func (c *conn) flush() {
-	shared := &c.shard.shared
-	c.shard.meter.count(shared.Answered) // before the write: an answer that was received has been counted
-	if len(shared.Out) > 0 {
-		c.net.Write(shared.Out)
-	}
-	shared.Close.Apply(c.net, c.session.Deadline())
-	shared.Reset()
-}
+func (c *conn) flush() { c.shard.flush(c.net, c.session.Deadline()) }

@@ -10,13 +10,19 @@ import (
 	"weir/target/model"
 )
 
-// onLoop calls f with every open connection, on its loop, and waits for that.
+// onLoop calls f with every open connection of HTTP/1.1, on its loop, and waits for that.
 func (r *rig) onLoop(f func(now time.Time, c *conn)) {
+	r.t.Helper()
+	r.onHandlers(func(now time.Time, h loop.Handler) { f(now, h.(*conn)) })
+}
+
+// onHandlers calls f with the Handler of every open connection, on its loop, and waits for that.
+func (r *rig) onHandlers(f func(now time.Time, h loop.Handler)) {
 	r.t.Helper()
 	done := make(chan struct{})
 	for _, shard := range r.shards {
 		shard.loop.Post(func(now time.Time) {
-			shard.loop.Each(func(_ *loop.Conn, h loop.Handler) { f(now, h.(*conn)) })
+			shard.loop.Each(func(_ *loop.Conn, h loop.Handler) { f(now, h) })
 			done <- struct{}{}
 		})
 	}

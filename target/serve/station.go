@@ -8,6 +8,7 @@ import (
 
 	"weir/internal/net/loop"
 	"weir/internal/program/metric"
+	"weir/internal/program/service"
 	"weir/target/model"
 	"weir/target/session"
 )
@@ -24,12 +25,12 @@ type station struct {
 	plain atomic.Bool // every request is served at once, without the model
 
 	mu    sync.Mutex
-	model *model.Model[*conn]
+	model *model.Model[requester]
 	armed time.Time // zero: no alarm is set
 }
 
 func newStation(now time.Time, cfg model.Config, seed uint64) (*station, error) {
-	m, err := model.New[*conn](now, cfg, rand.New(rand.NewPCG(seed, 0)))
+	m, err := model.New[requester](now, cfg, rand.New(rand.NewPCG(seed, 0)))
 	if err != nil {
 		return nil, err
 	}
@@ -38,25 +39,28 @@ func newStation(now time.Time, cfg model.Config, seed uint64) (*station, error) 
 	return st, nil
 }
 
-// arrive passes the request of c to the model. If the outcome is not final, expire returns the
-// final one.
-func (st *station) arrive(now time.Time, c *conn) model.Outcome {
+// arrive passes the request of who to the model. If the outcome is not final, expire returns the
+// final one, and ticket is the one for cancel.
+func (st *station) arrive(now time.Time, who requester, ticket *model.Ticket[requester]) (outcome model.Outcome) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	ticket, outcome := st.model.Arrive(now, c)
-	c.ticket = ticket
-	st.arm(c.shard)
+	*ticket, outcome = st.model.Arrive(now, who)
+	st.arm(who.on())
 	return outcome
 }
 
-func (st *station) cancel(t model.Ticket[*conn]) {
+// cancel gives up a request, if t is the ticket of one.
+func (st *station) cancel(t model.Ticket[requester]) {
+	if t == (model.Ticket[requester]{}) {
+		return
+	}
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	st.model.Cancel(t)
 }
 
 // expire appends the requests that have ended by now to done. r is the calling shard.
-func (st *station) expire(now time.Time, r *shard, done []model.Done[*conn]) []model.Done[*conn] {
+func (st *station) expire(now time.Time, r *shard, done []model.Done[requester]) []model.Done[requester] {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if !st.armed.After(now) {
@@ -112,8 +116,8 @@ type shard struct {
 	alarm  *loop.Alarm
 	shared session.Shared
 	meter  meter
-	waits  *metric.Histogram   // for a worker
-	ended  []model.Done[*conn] // reused by handleAlarm
+	waits  *metric.Histogram       // for a worker
+	ended  []model.Done[requester] // reused by handleAlarm
 }
 
 func newShard(s *Server, l *loop.Loop) *shard {
@@ -127,7 +131,7 @@ func newShard(s *Server, l *loop.Loop) *shard {
 func (r *shard) handleAlarm(now time.Time) {
 	r.ended = r.server.station.expire(now, r, r.ended[:0])
 	for _, d := range r.ended {
-		if to := d.Who.shard; to == r {
+		if to := d.Who.on(); to == r {
 			d.Who.finish(now, d)
 		} else {
 			to.loop.Post(func(now time.Time) { d.Who.finish(now, d) })
@@ -136,10 +140,58 @@ func (r *shard) handleAlarm(now time.Time) {
 	clear(r.ended) // release the connections
 }
 
-func (r *shard) drain(now time.Time) {
-	r.loop.Each(func(_ *loop.Conn, h loop.Handler) {
-		c := h.(*conn)
-		c.session.HandleDrain(now)
-		c.flush()
+// ask passes the request of who to the service. If its outcome is known at once it returns the status of
+// the answer; otherwise who.finish is called later.
+func (r *shard) ask(now time.Time, who requester, ticket *model.Ticket[requester]) (status int, done bool) {
+	station := r.server.station
+	if station.plain.Load() {
+		return 200, true
+	}
+	outcome := station.arrive(now, who, ticket)
+	if !outcome.Final() {
+		return 0, false
+	}
+	if outcome != model.Refused {
+		r.waits.Observe(0)
+	}
+	return statusOf(outcome), true
+}
+
+func statusOf(o model.Outcome) int {
+	switch o {
+	case model.Served:
+		return 200
+	case model.Failed:
+		return 500
+	case model.Refused, model.TimedOut:
+		return 503
+	}
+	panic("bug: a request that is " + o.String() + " has no status")
+}
+
+// askOwn passes a request to the own endpoints. If there are too many it returns the answer; otherwise
+// reply is called later.
+func (r *shard) askOwn(raw []byte, lc *loop.Conn, reply func(now time.Time, r service.Reply)) (over service.Reply,
+	done bool) {
+	taken := r.server.pool.Submit(raw, service.Addrs{Remote: lc.Remote(), Local: lc.Local()}, func(own service.Reply) {
+		r.loop.Post(func(now time.Time) { reply(now, own) })
 	})
+	if taken {
+		return service.Reply{}, false
+	}
+	return service.Overloaded(), true
+}
+
+// flush applies the effects on a connection with that deadline.
+func (r *shard) flush(lc *loop.Conn, deadline time.Time) {
+	r.meter.count(r.shared.Answered) // before the write: an answer that was received has been counted
+	if len(r.shared.Out) > 0 {
+		lc.Write(r.shared.Out)
+	}
+	r.shared.Close.Apply(lc, deadline)
+	r.shared.Reset()
+}
+
+func (r *shard) drain(now time.Time) {
+	r.loop.Each(func(_ *loop.Conn, h loop.Handler) { h.(interface{ drain(time.Time) }).drain(now) })
 }
