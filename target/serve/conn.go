@@ -3,13 +3,14 @@ package serve
 import (
 	"time"
 
+	"weir/internal/net/http2"
 	"weir/internal/net/loop"
 	"weir/internal/program/service"
 	"weir/target/model"
 	"weir/target/session"
 )
 
-// A requester waits for the outcome of a request in the model. It is a conn.
+// A requester waits for the outcome of a request in the model. It is a conn or a stream.
 type requester interface {
 	on() *shard
 	// finish handles the end of the request in the model, on the loop of the shard.
@@ -23,17 +24,27 @@ type conn struct {
 	shard   *shard
 	net     *loop.Conn
 	session *session.Session
+	sniffs  bool                    // nothing was read, and it may be a connection of HTTP/2
 	ticket  model.Ticket[requester] // of the request in the model
 	closed  bool
 }
 
 func newConn(now time.Time, r *shard, lc *loop.Conn) *conn {
-	c := &conn{shard: r, net: lc, session: session.New(now, &r.shared)}
+	c := &conn{shard: r, net: lc, session: session.New(now, &r.shared), sniffs: true}
 	lc.SetDeadline(c.session.Deadline())
 	return c
 }
 
 func (c *conn) Data(now time.Time, b []byte) int {
+	if c.sniffs {
+		switch begins, whole := http2.Preface(b); {
+		case whole:
+			return newHTTP2Conn(now, c.shard, c.net).Data(now, b)
+		case begins:
+			return 0
+		}
+		c.sniffs = false
+	}
 	n := c.session.HandleData(now, b)
 	for c.serve(now) {
 		n += c.session.HandleData(now, b[n:])

@@ -8,6 +8,9 @@
 //	         └──── posted answer ◀──────────────────── alarm of some loop
 //	         └──── posted reply ◀── handlers ◀── ask the own endpoints
 //
+// A connection that begins with the preface of HTTP/2 becomes an http2Conn, whose streams ask the same
+// way.
+//
 // A shard is the state of one loop. The station is the simulated service that all shards share.
 // While the service has no limits, only an atomic flag is read, and no loop waits for another.
 // Otherwise each arrival takes the lock for a few hundred nanoseconds. Requests that the model has

@@ -59,16 +59,23 @@ type meter struct {
 	histograms *histograms
 	loop       int
 	kinds      map[session.Exchange]*metric.Histogram // by an exchange without its time
+	protocols  *[2]metric.Counter                     // exchanges of HTTP/1.1 and of HTTP/2
 }
 
 func newMeter(h *histograms, loop int) meter {
-	return meter{histograms: h, loop: loop, kinds: make(map[session.Exchange]*metric.Histogram)}
+	return meter{histograms: h, loop: loop, kinds: make(map[session.Exchange]*metric.Histogram),
+		protocols: new([2]metric.Counter)}
 }
 
 func (m *meter) count(exchanges []session.Exchange) {
 	for _, e := range exchanges {
+		protocol := &m.protocols[0]
+		if e.HTTP2 {
+			protocol = &m.protocols[1]
+		}
+		protocol.Inc()
 		took := e.Took
-		e.Took = 0
+		e.Took, e.HTTP2 = 0, false
 		h := m.kinds[e]
 		if h == nil {
 			h = m.histograms.part(m.loop, e)

@@ -113,6 +113,15 @@ func (s *Server) registerMetrics() {
 	set.Gauge("target_workers_busy", "Requests being served.", func() float64 { busy, _ := s.station.load(); return busy })
 	set.Gauge("target_queue_length", "Requests waiting for a worker.",
 		func() float64 { _, waiting := s.station.load(); return waiting })
+	for i, protocol := range [...]string{"http1", "h2c"} {
+		set.Counter("target_requests_by_protocol_total"+metric.Labels("protocol", protocol), "Answered requests.",
+			func() (n uint64) {
+				for _, r := range s.shards {
+					n += r.meter.protocols[i].Load()
+				}
+				return n
+			})
+	}
 	var waits []*metric.Histogram
 	for _, r := range s.shards {
 		waits = append(waits, r.waits)

@@ -22,5 +22,8 @@
 // with 408. The idle timeout is longer than that of usual client pools, so that clients close
 // first and no request is lost to a concurrent close.
 //
+// An HTTP2 is the same for a connection of HTTP/2, whose streams ask and are answered independently of
+// each other. It has no timeout for the body of one request.
+//
 // The package does no input or output and reads no clock.
 package session

@@ -38,7 +38,7 @@ func (s *Session) Unread() bool { return s.cycle.More() }
 // HandleData processes b, the bytes received and not yet read, and returns how many it has read.
 // It stops at the end of a request whose answer Ask requests.
 func (s *Session) HandleData(now time.Time, b []byte) int {
-	return s.cycle.HandleData(now, b, &s.sh.head, s.handle)
+	return s.cycle.HandleData(now, b, &s.sh.head.Head, s.handle)
 }
 
 func (s *Session) handle(now time.Time, event http1.Event, err error) {
@@ -60,7 +60,7 @@ func (s *Session) handle(now time.Time, event http1.Event, err error) {
 }
 
 func (s *Session) handleHead(now time.Time) {
-	h := &s.sh.head
+	h := &s.sh.head.Head
 	s.method, s.place = h.Method, placeOf(h.Path)
 	switch {
 	case h.Expect == http1.ExpectOther:
@@ -153,15 +153,19 @@ func (s *Session) refuse(now time.Time, status int) {
 	s.answer(now, status)
 }
 
-// answer sends a short answer, whose body is "OK" or the reason phrase.
+// answer sends a short answer.
 func (s *Session) answer(now time.Time, status int) {
-	text := okBody
-	if status != 200 {
-		text = http1.ReasonPhrase(status)
-	}
-	s.sh.body = append(s.sh.body[:0], text...)
+	s.sh.body = append(s.sh.body[:0], shortBody(status)...)
 	s.sh.extra = s.sh.extra[:0]
 	s.write(now, http1.Answer{Status: status, ContentType: okType, Body: s.sh.body})
+}
+
+// shortBody returns the body of an answer that says no more than its status.
+func shortBody(status int) string {
+	if status == 200 {
+		return okBody
+	}
+	return http1.ReasonPhrase(status)
 }
 
 // write appends an answer, with the fields in the Shared's extra.

@@ -5,6 +5,7 @@ import (
 
 	"weir/internal/net/cycle"
 	"weir/internal/net/http1"
+	"weir/internal/net/http2"
 )
 
 // An Ask is the answer that a Session waits for.
@@ -52,6 +53,7 @@ type Exchange struct {
 	Status int
 	Method http1.Method
 	Place  Place
+	HTTP2  bool // not HTTP/1.1
 }
 
 // A Shared is shared by the sessions of one loop: the effects of the Session called last, and
@@ -68,7 +70,12 @@ type Shared struct {
 	Close    cycle.Close // how to close the connection after Out was sent
 	Answered []Exchange  // completed by Out
 
-	head  http1.Head
+	// Asking are the streams of the HTTP2 that need answers, by HandleAnswer or HandleReply. Those that
+	// do not Ask any more have ended.
+	Asking []*Stream
+	Left   []*Stream // their answers are not needed any more
+
+	head  http2.Head
 	body  []byte // of the answer under construction
 	extra []byte // fields of the answer under construction
 	clock http1.Date
@@ -87,6 +94,9 @@ func (sh *Shared) Reset() {
 	}
 	sh.Ask, sh.Raw, sh.Close = AskNone, nil, cycle.CloseNone
 	sh.Answered = sh.Answered[:0]
+	clear(sh.Asking) // release the streams
+	clear(sh.Left)
+	sh.Asking, sh.Left = sh.Asking[:0], sh.Left[:0]
 }
 
 // okBody and okType are the body and the type of a successful answer.
