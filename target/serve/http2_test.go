@@ -3,6 +3,7 @@ package serve
 import (
 	"bytes"
 	"net/http"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -50,11 +51,12 @@ func (c *framed) must(err error) {
 	}
 }
 
-// open opens a stream with a request.
-func (c *framed) open(end bool, fields ...string) uint32 {
+// open opens a stream with a request, by POST if it has a body.
+func (c *framed) open(end bool, path string, fields ...string) uint32 {
 	c.t.Helper()
 	c.block.Reset()
-	fields = append([]string{":method", "GET", ":scheme", "http", ":path", "/api/test", ":authority", "x"}, fields...)
+	method := map[bool]string{true: "GET", false: "POST"}[end]
+	fields = append([]string{":method", method, ":scheme", "http", ":path", path, ":authority", "x"}, fields...)
 	for i := 0; i < len(fields); i += 2 {
 		c.must(c.hpack.WriteField(hpack.HeaderField{Name: fields[i], Value: fields[i+1]}))
 	}
@@ -119,21 +121,21 @@ func TestHTTP2(t *testing.T) {
 func TestStreamsShareTheCapacity(t *testing.T) {
 	r := start(t, model.Config{Delay: forever, Workers: 1, Queue: 2, QueueTimeout: forever})
 	c := r.framed()
-	busy := c.open(true)
+	busy := c.open(true, "/api/test")
 	r.inside(1, 0)
-	waiting := c.open(true)
+	waiting := c.open(true, "/api/test")
 	r.inside(1, 1)
 	r.dial().Send(get)
 	r.inside(1, 2)
-	if status := c.status(c.open(true)); status != "503" {
+	if status := c.status(c.open(true, "/api/test")); status != "503" {
 		t.Errorf("beyond the queue: %s, want 503", status)
 	}
 	c.must(c.WriteRSTStream(waiting, xnet.ErrCodeCancel))
 	r.inside(1, 1)
-	waiting = c.open(true)
+	waiting = c.open(true, "/api/test")
 	r.inside(1, 2)
 	r.change(t, func(m model.Config) model.Config { m.Workers, m.Delay = 0, 0; return m })
-	if a, b := c.status(waiting), c.status(c.open(true)); a != "200" || b != "200" {
+	if a, b := c.status(waiting), c.status(c.open(true, "/api/test")); a != "200" || b != "200" {
 		t.Errorf("%s and %s when there are workers, want 200", a, b)
 	}
 	c.must(c.WriteRSTStream(busy, xnet.ErrCodeCancel))
@@ -160,7 +162,7 @@ func TestHTTP2ConnectionEnds(t *testing.T) {
 	r := start(t, model.Config{Delay: forever, Workers: 1, Queue: 9, QueueTimeout: forever})
 	c := r.framed()
 	for range 4 {
-		c.open(true)
+		c.open(true, "/api/test")
 	}
 	r.inside(1, 3)
 	c.conn.Close()
@@ -172,7 +174,7 @@ func TestResponseWaitsForRoom(t *testing.T) {
 	r := start(t, model.Default())
 	c := r.framed()
 	c.must(c.WriteSettings(xnet.Setting{ID: xnet.SettingInitialWindowSize, Val: 1}))
-	id := c.open(true)
+	id := c.open(true, "/api/test")
 	if status, data := c.status(id), frameOf[*xnet.DataFrame](c, id); status != "200" || string(data.Data()) != "O" {
 		t.Errorf("%s, %q", status, data.Data())
 	}
@@ -212,11 +214,11 @@ func TestHTTP2Deadlines(t *testing.T) {
 	r.until("closed", func() bool { partial.conn.Close(); return r.group.Stats().Open.Load() == 0 })
 
 	asked := r.framed()
-	asked.open(true)
+	asked.open(true, "/api/test")
 	r.inside(1, 0)
 	expire(time.Hour)
 	r.change(t, func(m model.Config) model.Config { m.Workers, m.Delay = 0, 0; return m })
-	if status := asked.status(asked.open(true)); status != "200" {
+	if status := asked.status(asked.open(true, "/api/test")); status != "200" {
 		t.Errorf("after a long answer: %s", status)
 	}
 }
@@ -240,9 +242,9 @@ func TestDrainOfHTTP2(t *testing.T) {
 	r := startDrainable(t, Config{Loops: 2, Seed: 1, DrainTimeout: forever,
 		Model: model.Config{Delay: forever, Workers: 1, Queue: 9, QueueTimeout: forever}})
 	idle, c := r.framed(), r.framed()
-	running := c.open(true)
+	running := c.open(true, "/api/test")
 	r.inside(1, 0)
-	waiting := c.open(true)
+	waiting := c.open(true, "/api/test")
 	r.inside(1, 1)
 	done := r.drain()
 	frameOf[*xnet.GoAwayFrame](idle, 0)
@@ -257,4 +259,14 @@ func TestDrainOfHTTP2(t *testing.T) {
 	}
 	c.conn.Close()
 	r.ended(done)
+}
+
+// libnghttp2 agrees.
+func TestH2load(t *testing.T) {
+	r := start(t, model.Default())
+	out, err := exec.CommandContext(t.Context(), testkit.Installed(t, "h2load"), "-c", "4", "-m", "100", "-n", "4000",
+		r.url("/api/test")).CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "status codes: 4000 2xx") {
+		t.Errorf("h2load: %v\n%s", err, out)
+	}
 }

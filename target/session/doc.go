@@ -23,7 +23,8 @@
 // first and no request is lost to a concurrent close.
 //
 // An HTTP2 is the same for a connection of HTTP/2, whose streams ask and are answered independently of
-// each other. It has no timeout for the body of one request.
+// each other. It has no timeout for the body of one request. A stream may be a gRPC call, which asks for
+// each message of an echo.
 //
 // The package does no input or output and reads no clock.
 package session

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"time"
@@ -92,7 +93,7 @@ func (c *HTTP2) handle(now time.Time, ev *http2.Event) {
 		c.begin(now, ev).refuse(now, http1.StatusOf(ev.Err))
 		return
 	case http2.RoomGrew, http2.Settings:
-		c.flush()
+		c.flush(now)
 		return
 	}
 	i, ok := c.find(ev.Stream)
@@ -136,10 +137,13 @@ func (c *HTTP2) remove(i int) {
 }
 
 // flush sends what there was no room for.
-func (c *HTTP2) flush() {
+func (c *HTTP2) flush(now time.Time) {
 	for _, s := range slices.Clone(c.streams) { // some end
-		if len(s.unsent) > 0 && c.http2.Room(s.id) > 0 {
-			s.send(s.unsent)
+		if len(s.unsent) == 0 || c.http2.Room(s.id) == 0 {
+			continue
+		}
+		if s.send(s.unsent); s.echo != nil {
+			s.next(now)
 		}
 	}
 }
@@ -189,7 +193,8 @@ type Stream struct {
 	place  Place
 	ask    Ask         // the answer that it waits for
 	own    *ownRequest // being received
-	unsent []byte      // of the response, which ends with it
+	echo   *echo       // of a gRPC call
+	unsent []byte      // of the response, which ends with it unless there is an echo
 	closed bool        // it has ended
 }
 
@@ -211,6 +216,12 @@ func (s *Stream) handleHead(now time.Time) {
 		return
 	case s.place == Own:
 		s.own = newOwnRequest(h)
+	case s.place == EchoUnary || s.place == EchoStream:
+		if kind, _ := h.Value(http1.FieldContentType); !bytes.HasPrefix(kind, []byte(grpcType)) {
+			s.refuse(now, 415)
+			return
+		}
+		s.echo = &echo{unary: s.place == EchoUnary}
 	}
 	if h.Expect == http1.ExpectContinue && h.Framing != http1.BodyNone {
 		s.respond(100, nil, false)
@@ -218,6 +229,11 @@ func (s *Stream) handleHead(now time.Time) {
 }
 
 func (s *Stream) handleBody(now time.Time, p []byte) {
+	if e := s.echo; e != nil {
+		e.in, e.held = append(e.in, p...), e.held+len(p)
+		s.next(now)
+		return
+	}
 	s.conn.http2.Consumed(s.id, len(p))
 	if s.place != Own {
 		return // only own endpoints use the body
@@ -233,6 +249,9 @@ func (s *Stream) handleEnd(now time.Time) {
 		s.askFor(AskService)
 	case Own:
 		s.askFor(AskOwn)
+	case EchoUnary, EchoStream:
+		s.echo.received = true
+		s.next(now)
 	default:
 		s.answer(now, 404)
 	}
@@ -257,7 +276,11 @@ func (s *Stream) answerCame() {
 // answered.
 func (s *Stream) HandleAnswer(now time.Time, status int) {
 	s.answerCame()
-	s.answer(now, status)
+	if s.echo != nil {
+		s.answerMessage(now, status)
+	} else {
+		s.answer(now, status)
+	}
 }
 
 // HandleReply answers the request of AskOwn, see Session.HandleReply.
@@ -313,15 +336,14 @@ func (s *Stream) respond(status int, fields []byte, ends bool) (open bool) {
 	return !ends
 }
 
-// send sends the body of the response, or keeps what there is no room for.
+// send sends a part of the body of the response, or keeps what there is no room for. Without an echo it is
+// the last part.
 func (s *Stream) send(p []byte) {
 	c, n := s.conn, 0
-	if c.sh.Out, n = c.http2.AppendData(c.sh.Out, s.id, p, true); n == len(p) {
-		s.unsent = nil
+	c.sh.Out, n = c.http2.AppendData(c.sh.Out, s.id, p, s.echo == nil)
+	if s.unsent = append(s.unsent[:0], p[n:]...); len(s.unsent) == 0 && s.echo == nil {
 		s.end()
-		return
 	}
-	s.unsent = append(s.unsent[:0], p[n:]...)
 }
 
 // end ends the stream after its response. If the request is not complete the rest is not wanted

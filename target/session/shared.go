@@ -21,13 +21,22 @@ const (
 type Place uint8
 
 const (
-	Elsewhere Place = iota // unknown: 404
-	Service                // the simulated service, /api/test
-	Own                    // own endpoints: model, metrics, health
+	Elsewhere  Place = iota // unknown: 404
+	Service                 // the simulated service, /api/test
+	Own                     // own endpoints: model, metrics, health
+	EchoUnary               // the simulated service as a gRPC call with one message; only HTTP/2 has it
+	EchoStream              // the same with a stream of messages
 )
 
 // String returns the value of the label uri.
-func (p Place) String() string { return [...]string{"other", "/api/test", "own"}[p] }
+func (p Place) String() string {
+	return [...]string{"other", "/api/test", "own", pathUnary, pathStream}[p]
+}
+
+const (
+	pathUnary  = "/weir.Echo/Unary"
+	pathStream = "/weir.Echo/Stream"
+)
 
 // placeOf returns the place of a path. Paths are compared as sent: one with needless escapes is
 // another resource.
@@ -37,6 +46,10 @@ func placeOf(path []byte) Place {
 		return Service
 	case "/model", "/metrics":
 		return Own
+	case pathUnary:
+		return EchoUnary
+	case pathStream:
+		return EchoStream
 	}
 	const actuator = "/actuator/"
 	if len(path) > len(actuator) && string(path[:len(actuator)]) == actuator {
