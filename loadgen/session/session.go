@@ -1,5 +1,5 @@
 // Package session is the client side of one connection of the load generator: its current exchange
-// and the outcome of that.
+// and the outcome of that. With HTTP/2 there are several at a time, see HTTP2.
 //
 // A Session is a state machine without sockets and clock. Its Handle methods report that a request
 // was sent, that bytes arrived, that the deadline passed or that the connection was closed. They
@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"weir/internal/net/http1"
+	"weir/internal/net/http2"
 	"weir/loadgen/record"
 )
 
@@ -31,7 +32,46 @@ type Terms struct {
 	Method    http1.Method
 	KeepAlive bool          // the connection is reused after an answer
 	Timeout   time.Duration // from sending to the last byte of the answer
-	Head      http1.Head
+	Head      http2.Head
+
+	// With HTTP/2:
+	Scheme  string      // of the requests
+	Streams int         // in progress on a connection, at most
+	Ended   []*Exchange // since the last Recycle
+
+	spare []*Exchange
+}
+
+// exchange returns a new Exchange.
+func (t *Terms) exchange() *Exchange {
+	n := len(t.spare)
+	if n == 0 {
+		return &Exchange{}
+	}
+	x := t.spare[n-1]
+	t.spare = t.spare[:n-1]
+	*x = Exchange{unsent: x.unsent[:0]}
+	return x
+}
+
+// sparesMax bounds the exchanges that are kept for use again.
+const sparesMax = 1024
+
+// Recycle empties Ended, whose exchanges must not be used any more.
+func (t *Terms) Recycle() {
+	for i, x := range t.Ended {
+		if len(t.spare) < sparesMax {
+			t.spare = append(t.spare, x)
+		}
+		t.Ended[i] = nil
+	}
+	t.Ended = t.Ended[:0]
+}
+
+// mayRepeat reports whether a request that was sent at start may not have been processed if the connection
+// ends now.
+func (t *Terms) mayRepeat(now, start time.Time) bool {
+	return t.Method.Idempotent() && now.Sub(start) < crossing
 }
 
 // A state is the state of a connection's exchange.
@@ -112,7 +152,7 @@ func (s *Session) HandleData(now time.Time, b []byte) (n int, e Effects) {
 		s.state = stateReading
 	}
 	for {
-		ev, err := s.reader.Next(b[n:], &s.terms.Head)
+		ev, err := s.reader.Next(b[n:], &s.terms.Head.Head)
 		if err != nil {
 			return len(b), s.fail(now, record.BadResponse)
 		}
@@ -121,14 +161,20 @@ func (s *Session) HandleData(now time.Time, b []byte) (n int, e Effects) {
 		case http1.NeedMore:
 			return n, Effects{}
 		case http1.HeadDone:
-			s.out.Status, s.keep = s.terms.Head.Status, s.terms.Head.KeepAlive
-			s.out.Gate = s.out.Status == 503 && byGate(&s.terms.Head)
+			s.keep = s.terms.Head.KeepAlive
+			answeredBy(&s.out, &s.terms.Head.Head)
 		case http1.Upgraded:
 			return len(b), s.fail(now, record.BadResponse)
 		case http1.End:
 			return len(b), s.answered(now, n == len(b))
 		}
 	}
+}
+
+// answeredBy records the head of an answer.
+func answeredBy(o *record.Outcome, h *http1.Head) {
+	o.Status = h.Status
+	o.Gate = o.Status == 503 && byGate(h)
 }
 
 // byGate reports whether a gate of Weir gave the answer. Its body says so too, unless a template
@@ -160,7 +206,7 @@ func (s *Session) HandleClosed(now time.Time, orderly bool) Effects {
 		s.state = stateOver
 		return Effects{}
 	}
-	if s.state == stateWaiting && !s.last && s.terms.Method.Idempotent() && now.Sub(s.out.Start) < crossing {
+	if s.state == stateWaiting && !s.last && s.terms.mayRepeat(now, s.out.Start) {
 		// The target closed an idle connection before the request arrived (RFC 9112 sections
 		// 9.3.1 and 9.5): it may be sent again. If the target closes later, the request has
 		// failed.
