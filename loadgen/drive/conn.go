@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/internal/net/loop"
+	"weir/loadgen/plan"
 	"weir/loadgen/record"
 	"weir/loadgen/session"
 )
@@ -19,21 +20,37 @@ import (
 // nor sent more requests than scheduled.
 const idleLong = time.Second
 
+// A link is a connection of a sender.
+//
+// Owned by its loop.
+type link struct {
+	sender *sender
+	conn   *loop.Conn
+	place  int       // in sender.idle, or -1
+	used   bool      // a request was sent on it
+	since  time.Time // when it was opened or became idle last
+}
+
+func (l *link) base() *link { return l }
+
+// A carrier sends requests on its link, while that is in sender.idle.
+type carrier interface {
+	base() *link
+	send(now time.Time, a arrival, request []byte)
+}
+
 // A conn connects a session to its connection. It is the loop's Handler.
 //
 // Owned by its loop.
 type conn struct {
-	sender  *sender
-	conn    *loop.Conn
+	link
 	session session.Session
-	index   uint64    // the arrival whose request was sent last
-	sent    uint8     // how often it was sent
-	place   int       // in sender.idle, or -1
-	used    bool      // a request was sent on it
-	since   time.Time // when it was opened or became idle last
+	index   uint64 // the arrival whose request was sent last
+	sent    uint8  // how often it was sent
 }
 
 func (c *conn) send(now time.Time, a arrival, request []byte) {
+	c.sender.dropIdle(c)
 	last := a.sent+1 >= sentMax || !c.used && now.Sub(c.since) < idleLong
 	c.index, c.sent, c.used = a.index, a.sent+1, true
 	c.session.HandleSent(now, a.due, last)
@@ -68,26 +85,32 @@ func (s *sender) apply(now time.Time, c *conn, e session.Effects) {
 	if s.over {
 		return
 	}
-	switch {
-	case e.Done:
-		s.busy--
-		s.outcome(c.session.Outcome())
-	case e.Again && s.stopped:
-		s.busy--
-		s.tally.Abandoned++
-	case e.Again: // on another connection
-		s.busy--
-		s.tally.Retried++
-		s.again = append(s.again, arrival{c.session.Due(), c.index, c.sent})
+	if e.Done || e.Again {
+		s.ended(c.session.Outcome(), e.Again, c.index, c.sent)
 	}
 	switch {
 	case e.Close:
 		s.dropIdle(c)
 		c.conn.Close()
 	case e.Done:
-		s.putIdle(now, c)
+		c.since = now
+		s.putIdle(c)
 	}
 	s.turn(now)
+}
+
+// ended handles the end of a request that was sent that often: with an outcome, or, with again, without one.
+func (s *sender) ended(o *record.Outcome, again bool, index uint64, sent uint8) {
+	s.busy--
+	switch {
+	case !again:
+		s.outcome(o)
+	case s.stopped:
+		s.tally.Abandoned++
+	default: // on another connection
+		s.tally.Retried++
+		s.again = append(s.again, arrival{o.Due, index, sent})
+	}
 }
 
 // maybeReplace opens a connection in place of one that the target closed when idle, so that the
@@ -98,31 +121,37 @@ func (s *sender) maybeReplace(now time.Time) {
 	}
 }
 
-func (s *sender) putIdle(now time.Time, c *conn) {
-	c.since = now
-	c.place = len(s.idle)
+// putIdle adds a carrier on which a request can be sent.
+func (s *sender) putIdle(c carrier) {
+	c.base().place = len(s.idle)
 	s.idle = append(s.idle, c)
 }
 
-func (s *sender) takeIdle() *conn {
-	if len(s.idle) == 0 {
+// nextIdle returns the carrier for the next request, or nil. Of connections of HTTP/1.1 it is the one used last,
+// so that few are in use. Those of HTTP/2 are used in turn, so that all share the load.
+func (s *sender) nextIdle() carrier {
+	n := len(s.idle)
+	switch {
+	case n == 0:
 		return nil
+	case s.run.plan.Protocol == plan.HTTP1:
+		return s.idle[n-1]
 	}
-	c := s.idle[len(s.idle)-1]
-	s.dropIdle(c)
-	return c
+	s.turns++
+	return s.idle[s.turns%n]
 }
 
-func (s *sender) dropIdle(c *conn) {
-	if c.place < 0 {
+func (s *sender) dropIdle(c carrier) {
+	l := c.base()
+	if l.place < 0 {
 		return
 	}
 	last := s.idle[len(s.idle)-1]
-	s.idle[c.place] = last
-	last.place = c.place
+	s.idle[l.place] = last
+	last.base().place = l.place
 	s.idle[len(s.idle)-1] = nil
 	s.idle = s.idle[:len(s.idle)-1]
-	c.place = -1
+	l.place = -1
 }
 
 func (s *sender) dial(n int) {
@@ -137,17 +166,30 @@ func (s *sender) dialled(now time.Time, lc *loop.Conn, err error) loop.Handler {
 		return nil
 	}
 	if err != nil {
-		s.dialFailed(now, err)
-		s.maybeWarm()
-		s.turn(now)
+		s.notOpened(now, err)
 		return nil
 	}
+	if s.run.plan.Protocol != plan.HTTP1 {
+		return s.greet(now, lc)
+	}
 	c := s.opened(now, lc)
-	s.putIdle(now, c)
+	s.putIdle(c)
+	s.welcome(now)
+	return c
+}
+
+// welcome goes on after a connection that is to be kept was opened.
+func (s *sender) welcome(now time.Time) {
 	s.maybeReplace(now) // if many were closed at once, not all could be dialled at once
 	s.maybeWarm()
 	s.turn(now)
-	return c
+}
+
+// notOpened handles that a connection that was to be kept could not be opened.
+func (s *sender) notOpened(now time.Time, err error) {
+	s.dialFailed(now, err)
+	s.maybeWarm()
+	s.turn(now)
 }
 
 // dialledFor returns what handles the end of the dial, begun at start, of a connection for one
@@ -179,10 +221,14 @@ func (s *sender) outcome(o *record.Outcome) {
 }
 
 func (s *sender) opened(now time.Time, lc *loop.Conn) *conn {
+	s.countOpened()
+	return &conn{link: link{sender: s, conn: lc, place: -1, since: now}, session: session.New(&s.terms)}
+}
+
+func (s *sender) countOpened() {
 	s.pool.Opened()
 	s.tally.Opened++
 	s.peak = max(s.peak, s.pool.Open())
-	return &conn{sender: s, conn: lc, session: session.New(&s.terms), place: -1, since: now}
 }
 
 // dialFailed handles requests that wait for a connection after a failed dial. Where

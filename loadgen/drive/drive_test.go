@@ -26,6 +26,7 @@ type bench struct {
 	meters  *Meters
 	loops   int
 	age     time.Duration // how long requests may wait
+	caFile  string
 	log     testkit.Log
 }
 
@@ -46,7 +47,9 @@ type test struct {
 	URL         string         `json:"limiterUrl"`
 	Duration    float64        `json:"duration"`
 	Profile     map[string]any `json:"profile"`
+	Protocol    string         `json:"protocol,omitempty"`
 	Concurrency int            `json:"concurrency,omitempty"`
+	Streams     int            `json:"streams,omitempty"`
 	PerThread   int            `json:"requestsPerThread,omitempty"`
 	StartAt     string         `json:"startAt,omitempty"`
 	Shard       map[string]int `json:"shard,omitempty"`
@@ -74,7 +77,8 @@ func planOf(t *testing.T, c test) *plan.Plan {
 
 func (b *bench) start(c test) *Run {
 	b.t.Helper()
-	r, err := Start("t1", planOf(b.t, c), Settings{Loops: b.loops, Meters: b.meters, Logger: b.logger, queueAge: b.age})
+	r, err := Start("t1", planOf(b.t, c), Settings{Loops: b.loops, Meters: b.meters, Logger: b.logger, CAFile: b.caFile,
+		queueAge: b.age})
 	if err != nil {
 		b.t.Fatalf("start: %v", err)
 	}

@@ -122,6 +122,9 @@ func Start(id string, p *plan.Plan, s Settings) (*Run, error) {
 		if r.secure, err = certs.Client(s.CAFile, p.Host); err != nil {
 			return nil, err
 		}
+		if p.Protocol == plan.H2 {
+			r.secure.NextProtos = []string{"h2"}
+		}
 	}
 	if r.addr, err = findAddress(p); err != nil {
 		return nil, err
@@ -185,7 +188,7 @@ func (r *Run) size(i int) session.Size {
 	case r.plan.Connections > 0:
 		size.Start = size.Max
 	default:
-		size.Start = session.Connections(rateMax(r.plan) / float64(r.loops))
+		size.Start = (session.Connections(rateMax(r.plan)/float64(r.loops)) + r.plan.Streams - 1) / r.plan.Streams
 	}
 	return size
 }

@@ -54,7 +54,9 @@ type sender struct {
 	again   []arrival // to be sent again, before others
 	scratch []byte    // the request rendered last
 	pool    session.Pool
-	idle    []*conn // the connection used last is used next, so that few connections are in use
+	idle    []carrier    // on which a request can be sent, see nextIdle
+	turns   int          // counts in nextIdle
+	unsent  []*http2Conn // that have frames to send, at the end of the turn
 	busy    int
 	peak    int
 	warmed  bool // the first connections are open, and the run was notified
@@ -77,8 +79,9 @@ type sender struct {
 func newSender(r *Run, l *loop.Loop, size session.Size) *sender {
 	s := &sender{
 		run: r, loop: l, meter: &r.settings.Meters.loops[l.Index()], tally: record.NewTally(),
-		terms: session.Terms{Method: r.plan.Method, KeepAlive: r.plan.KeepAlive, Timeout: r.plan.Timeout},
-		lane:  r.plan.Schedule.Lane(l.Index(), r.loops), pool: session.NewPool(size),
+		terms: session.Terms{Method: r.plan.Method, KeepAlive: r.plan.KeepAlive, Timeout: r.plan.Timeout,
+			Scheme: map[bool]string{false: "http", true: "https"}[r.plan.Secure], Streams: r.plan.Streams},
+		lane: r.plan.Schedule.Lane(l.Index(), r.loops), pool: session.NewPool(size),
 	}
 	s.tally.Keep = r.settings.Outcomes != nil
 	s.onward = func(now time.Time) {
@@ -115,6 +118,11 @@ func (s *sender) begin(now, start time.Time) {
 // turn sends what is due. It is called when the alarm rings and at the end of every
 // event: the loop is awake anyway, and the busier it is the better it keeps the schedule.
 func (s *sender) turn(now time.Time) {
+	s.sendDue(now)
+	s.flush()
+}
+
+func (s *sender) sendDue(now time.Time) {
 	if !s.started || s.over {
 		return
 	}
@@ -174,7 +182,7 @@ func (s *sender) launch(now time.Time, a arrival) (time.Time, bool) {
 		s.loop.Dial(s.run.addr, s.terms.Timeout, s.run.secure, s.dialledFor(now, a))
 		return now, true
 	}
-	c := s.takeIdle()
+	c := s.nextIdle()
 	if c == nil {
 		return now, false
 	}
@@ -182,7 +190,7 @@ func (s *sender) launch(now time.Time, a arrival) (time.Time, bool) {
 	request := s.request(a)
 	now = time.Now()
 	if a.sent == 0 {
-		s.note(now, a.due, !c.used)
+		s.note(now, a.due, !c.base().used)
 	}
 	s.busy++
 	c.send(now, a, request)
@@ -219,8 +227,14 @@ func (s *sender) starve(now time.Time) {
 		s.refuse(now, record.QueueFull)
 	}
 	if s.terms.KeepAlive && !s.pool.Full() {
-		s.dial(s.pool.Dial(now, s.waiting(now)))
+		s.dial(s.pool.Dial(now, s.connections(s.waiting(now))))
 	}
+}
+
+// connections returns how many connections have a stream for each of so many requests.
+func (s *sender) connections(requests uint64) uint64 {
+	streams := uint64(s.terms.Streams)
+	return (requests + streams - 1) / streams
 }
 
 // waiting returns how many requests are due and not sent.

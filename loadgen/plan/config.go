@@ -23,7 +23,9 @@ type Config struct {
 	LimiterURL     string            `json:"limiterUrl"`
 	Duration       float64           `json:"duration"` // seconds
 	Profile        ProfileConfig     `json:"profile"`
+	Protocol       string            `json:"protocol"`
 	Concurrency    int               `json:"concurrency"`
+	Streams        int               `json:"streams"`
 	Seed           int64             `json:"seed"`
 	Shard          pace.Shard        `json:"shard"`
 	StartAt        string            `json:"startAt"`
@@ -72,7 +74,7 @@ func (b *builder) has(names ...string) bool {
 func read(data []byte, folder string) (*builder, error) {
 	b := &builder{folder: folder, Reader: strict.Reader{Root: new(strict.Node), Nulls: true, Over: true}}
 	d := &b.document
-	d.Duration, d.Shard.Of, d.Thresholds = math.NaN(), 1, map[string]string{}
+	d.Duration, d.Protocol, d.Shard.Of, d.Thresholds = math.NaN(), HTTP1.String(), 1, map[string]string{}
 	d.RequestOptions = RequestOptions{
 		Method: "GET", Headers: map[string]string{}, Query: map[string]string{}, Timeout: timeoutDefault.Seconds(),
 		KeepAlive: true,

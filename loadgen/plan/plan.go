@@ -6,10 +6,12 @@
 package plan
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"weir/internal/data/strict"
@@ -24,6 +26,8 @@ const (
 	durationMin       = time.Millisecond
 	durationMax       = 7 * 24 * time.Hour
 	concurrencyMax    = 60_000 // what the loops let wait to be dialled at a time
+	streamsMax        = 10_000 // far more than targets allow
+	streamsDefault    = 100    // targets should allow as many (RFC 9113 section 6.5.2)
 	timeoutMin        = time.Millisecond
 	timeoutMax        = 5 * time.Minute
 	timeoutDefault    = 5 * time.Second
@@ -52,11 +56,13 @@ type Plan struct {
 	Port      string
 	Secure    bool // by TLS: limiterUrl is https
 	Method    http1.Method
-	Request   Request
+	Protocol  Protocol
+	Request   Request // in the form of HTTP/1.1
 	KeepAlive bool
 	Timeout   time.Duration // of a request, from sending to the last byte
 
 	Connections int // 0: as many as it takes
+	Streams     int // requests in progress on a connection, at most; with HTTP/1.1 1
 	Thresholds  []record.Threshold
 }
 
@@ -105,6 +111,7 @@ func (b *builder) build() {
 	b.startAt(c.StartAt)
 	b.thresholds(c.Thresholds)
 	b.options(&c.RequestOptions)
+	b.protocol(c)
 	p.Request = b.request(host, target)
 	if p.Connections = c.Concurrency; c.Concurrency < 0 || c.Concurrency > concurrencyMax {
 		b.Fault("concurrency", "must be from 0 (chosen) to %d, is %d", concurrencyMax, c.Concurrency)
@@ -116,6 +123,42 @@ func (b *builder) build() {
 		Profile: p.Profile, Length: length, Arrivals: arrivals, Seed: c.Seed, Shard: c.Shard,
 	})
 	p.ScheduleHash = p.hash(arrivals, length)
+}
+
+// A Protocol is what requests are sent with.
+type Protocol uint8
+
+const (
+	HTTP1 Protocol = iota // HTTP/1.1
+	H2C                   // HTTP/2 without TLS, by prior knowledge
+	H2                    // HTTP/2 over TLS, by ALPN
+)
+
+// String returns the protocol as configurations have it.
+func (p Protocol) String() string { return [...]string{"http1", "h2c", "h2"}[p] }
+
+// protocol parses how requests are sent, after the target and the options.
+func (b *builder) protocol(c *Config) {
+	p := b.plan
+	p.Streams = 1
+	i := slices.IndexFunc([]Protocol{HTTP1, H2C, H2}, func(p Protocol) bool { return p.String() == c.Protocol })
+	if i < 0 {
+		b.Fault("protocol", "must be http1, h2c or h2, is %q", c.Protocol)
+		return
+	}
+	switch p.Protocol = Protocol(i); {
+	case p.Protocol == HTTP1:
+		b.Check(c.Streams != 0, "streams", "must be 0 with HTTP/1.1, which has one request at a time on a connection")
+		return
+	case c.Streams < 0 || c.Streams > streamsMax:
+		b.Fault("streams", "must be from 0 (%d) to %d, is %d", streamsDefault, streamsMax, c.Streams)
+	case p.Protocol == H2C && p.Secure:
+		b.Fault("protocol", "must be h2 for an https URL, is h2c")
+	case p.Protocol == H2 && !p.Secure && p.Host != "":
+		b.Fault("protocol", "must be h2c for an http URL, is h2")
+	}
+	b.Check(!p.KeepAlive, "requestOptions.keepAlive", "must be true with HTTP/2")
+	p.Streams = cmp.Or(c.Streams, streamsDefault)
 }
 
 // hash returns the digest of everything that all shards of a schedule must agree on: the

@@ -104,6 +104,15 @@ func TestRefused(t *testing.T) {
 		{with("concurrency", "-1"), "concurrency", "from 0 (chosen) to 60000"},
 		{with("concurrency", "60001"), "concurrency", "from 0 (chosen) to 60000"},
 		{with("concurrency", "1.5"), "concurrency", "must be"},
+		{with("protocol", `"HTTP/2"`), "protocol", `must be http1, h2c or h2, is "HTTP/2"`},
+		{with("protocol", `""`), "protocol", `must be http1, h2c or h2, is ""`},
+		{with("protocol", `"h2"`), "protocol", "must be h2c for an http URL, is h2"},
+		{with("protocol", `"h2c"`, "limiterUrl", `"https://a/"`), "protocol", "must be h2 for an https URL, is h2c"},
+		{with("streams", "1"), "streams", "must be 0 with HTTP/1.1"},
+		{with("protocol", `"h2c"`, "streams", "-1"), "streams", "must be from 0 (100) to 10000, is -1"},
+		{with("protocol", `"h2c"`, "streams", "10001"), "streams", "must be from 0 (100) to 10000, is 10001"},
+		{with("protocol", `"h2c"`, "requestOptions", `{"keepAlive":false}`), "requestOptions.keepAlive",
+			"must be true with HTTP/2"},
 		{with("shard", `{"index":0}`), "shard.of", "is missing"},
 		{with("shard", `{"of":2}`), "shard.index", "is missing"},
 		{with("shard", `{}`), "shard.index", "is missing"},
@@ -173,7 +182,7 @@ func TestAllFaultsAreTold(t *testing.T) {
 		`line 3: concurrency: must be a whole number, is 1.5; ` +
 		`line 6: profile.params.baseRps: must be a number, is "many"; ` +
 		`line 7: profile.params.spikeRps: given twice; ` +
-		`line 10: rate: unknown field; allowed: config, limiterUrl, duration, profile, concurrency, seed, shard, startAt, thresholds, requestOptions, requestsPerThread`
+		`line 10: rate: unknown field; allowed: config, limiterUrl, duration, profile, protocol, concurrency, streams, seed, shard, startAt, thresholds, requestOptions, requestsPerThread`
 	if fmt.Sprint(err) != want {
 		t.Errorf("faults:\n got %v\nwant %s", err, want)
 	}

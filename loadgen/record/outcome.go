@@ -57,7 +57,7 @@ const (
 	TLSFailed      // connected, but the handshake failed; the log says why
 	Reset          // before the answer was complete
 	Timeout        // no complete answer within the timeout
-	BadResponse    // not HTTP/1.1
+	BadResponse    // not HTTP
 	Closed         // by the target, before the answer was complete
 	QueueFull      // never sent, as it waited too long for a free connection
 
