@@ -117,6 +117,19 @@ func TestOutcomesOfHTTP2(t *testing.T) {
 		}, options: map[string]any{"headers": map[string]string{"X-N": "{{counter}}"},
 			"query": map[string]string{"n": "{{counter}}"}}, want: "30 0 0"},
 		"a large answer": {handle: func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, long) }, want: "30 0 0"},
+		"a call": {handle: func(w http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body)
+			status := "0"
+			if r.Method != "POST" || r.Header.Get("Content-Type") != "application/grpc" || r.Header.Get("TE") != "trailers" ||
+				len(body) < 8 || !strings.HasPrefix(string(body), "\x00\x00\x00\x00"+string(rune(len(body)-5))+"no ") {
+				status = "3"
+			}
+			w.Header().Set("Content-Type", "application/grpc")
+			w.Header().Set(http.TrailerPrefix+"Grpc-Status", status)
+			_, _ = w.Write(body)
+		}, options: map[string]any{"grpc": true, "body": "no {{counter}}"}, want: "30 0 0"},
+		"a refused call": {handle: func(w http.ResponseWriter, r *http.Request) { w.Header().Set("Grpc-Status", "8") },
+			options: map[string]any{"grpc": true}, want: "0 30 0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

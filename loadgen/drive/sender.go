@@ -80,7 +80,7 @@ func newSender(r *Run, l *loop.Loop, size session.Size) *sender {
 	s := &sender{
 		run: r, loop: l, meter: &r.settings.Meters.loops[l.Index()], tally: record.NewTally(),
 		terms: session.Terms{Method: r.plan.Method, KeepAlive: r.plan.KeepAlive, Timeout: r.plan.Timeout,
-			Scheme: map[bool]string{false: "http", true: "https"}[r.plan.Secure], Streams: r.plan.Streams},
+			Scheme: map[bool]string{false: "http", true: "https"}[r.plan.Secure], Streams: r.plan.Streams, GRPC: r.plan.GRPC},
 		lane: r.plan.Schedule.Lane(l.Index(), r.loops), pool: session.NewPool(size),
 	}
 	s.tally.Keep = r.settings.Outcomes != nil

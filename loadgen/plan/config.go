@@ -48,6 +48,7 @@ type RequestOptions struct {
 	Body      string            `json:"body"`
 	Timeout   float64           `json:"timeout"` // seconds
 	KeepAlive bool              `json:"keepAlive"`
+	GRPC      bool              `json:"grpc"`
 }
 
 // A document is what users may write: a Config, or the name of one.

@@ -59,6 +59,7 @@ type Plan struct {
 	Protocol  Protocol
 	Request   Request // in the form of HTTP/1.1
 	KeepAlive bool
+	GRPC      bool          // requests are unary calls of gRPC
 	Timeout   time.Duration // of a request, from sending to the last byte
 
 	Connections int // 0: as many as it takes
@@ -149,6 +150,7 @@ func (b *builder) protocol(c *Config) {
 	switch p.Protocol = Protocol(i); {
 	case p.Protocol == HTTP1:
 		b.Check(c.Streams != 0, "streams", "must be 0 with HTTP/1.1, which has one request at a time on a connection")
+		b.Check(p.GRPC, "requestOptions.grpc", "needs protocol h2c or h2")
 		return
 	case c.Streams < 0 || c.Streams > streamsMax:
 		b.Fault("streams", "must be from 0 (%d) to %d, is %d", streamsDefault, streamsMax, c.Streams)

@@ -113,6 +113,9 @@ func TestRefused(t *testing.T) {
 		{with("protocol", `"h2c"`, "streams", "10001"), "streams", "must be from 0 (100) to 10000, is 10001"},
 		{with("protocol", `"h2c"`, "requestOptions", `{"keepAlive":false}`), "requestOptions.keepAlive",
 			"must be true with HTTP/2"},
+		{options(`"grpc":true`), "requestOptions.grpc", "needs protocol h2c or h2"},
+		{with("protocol", `"h2c"`, "requestOptions", `{"grpc":true,"method":"GET"}`), "requestOptions.method",
+			`must be POST with gRPC, is "GET"`},
 		{with("shard", `{"index":0}`), "shard.of", "is missing"},
 		{with("shard", `{"of":2}`), "shard.index", "is missing"},
 		{with("shard", `{}`), "shard.index", "is missing"},
@@ -267,6 +270,11 @@ func TestRequestBytes(t *testing.T) {
 		{
 			with("limiterUrl", `"http://a"`, "requestOptions", `{"method":"PUT"}`),
 			"PUT / HTTP/1.1\r\nHost: a\r\n" + fields + "Content-Length: 0\r\n\r\n",
+		},
+		{
+			with("limiterUrl", `"http://a/s/M"`, "protocol", `"h2c"`, "requestOptions", `{"grpc":true,"body":"\n\u0001{{counter}}"}`),
+			"POST /s/M HTTP/1.1\r\nHost: a\r\nUser-Agent: weir-loadgen\r\nContent-Type: application/grpc\r\n" +
+				"TE: trailers\r\n\r\n\x00\x00\x00\x00\x03\n\x011",
 		},
 	} {
 		if got := string(parse(t, c.config).Request.Render(new([]byte), 0)); got != c.want {

@@ -16,6 +16,11 @@ import (
 
 // options parses the requestOptions that are not sent as they are.
 func (b *builder) options(o *RequestOptions) {
+	b.plan.GRPC = o.GRPC
+	if o.GRPC && !b.has("requestOptions", "method") {
+		o.Method = "POST"
+	}
+	b.Check(o.GRPC && o.Method != "POST", "requestOptions.method", "must be POST with gRPC, is %q", o.Method)
 	b.plan.KeepAlive, b.plan.Timeout = o.KeepAlive, b.seconds("requestOptions.timeout", o.Timeout, timeoutMin, timeoutMax)
 	m := http1.MethodOf([]byte(o.Method))
 	if m == http1.MethodOther || m == http1.CONNECT {
@@ -36,12 +41,18 @@ func (b *builder) request(host string, target []segment) Request {
 	if !o.KeepAlive {
 		h.text("Connection: close\r\n")
 	}
-	if o.Body != "" || o.Method == "POST" || o.Method == "PUT" || o.Method == "PATCH" {
+	if !o.GRPC && (o.Body != "" || o.Method == "POST" || o.Method == "PUT" || o.Method == "PATCH") {
 		h.text("Content-Length: ")
 		h.add([]segment{{kind: segmentLength}})
 		h.text("\r\n")
 	}
+	if o.GRPC {
+		h.text("TE: trailers\r\n")
+	}
 	h.text("\r\n")
+	if o.GRPC {
+		h.add([]segment{{kind: segmentPrefix}})
+	}
 	r := Request{head: h.segments, body: b.compile("requestOptions.body", o.Body), seed: uint64(b.plan.Config.Seed)}
 	if !changes(r.head) && !changes(r.body) {
 		r.whole = r.append(nil, 0)
@@ -83,7 +94,11 @@ func hasQuery(target []segment) bool {
 // framing are written by the generator.
 func (b *builder) headers(h *head, w map[string]string, host string) {
 	names := sortedKeys(w)
-	for _, usual := range [][2]string{{"Host", host}, {"User-Agent", "weir-loadgen"}, {"Accept", "*/*"}} {
+	last := [2]string{"Accept", "*/*"}
+	if b.plan.GRPC {
+		last = [2]string{"Content-Type", "application/grpc"}
+	}
+	for _, usual := range [][2]string{{"Host", host}, {"User-Agent", "weir-loadgen"}, last} {
 		if !slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(name, usual[0]) }) {
 			h.text(usual[0] + ": " + usual[1] + "\r\n")
 		}

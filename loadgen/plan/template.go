@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math/bits"
 	"slices"
@@ -28,6 +29,7 @@ const (
 	segmentRandom              // a whole number within bounds
 	segmentPick                // one of several texts
 	segmentLength              // the length of the request's body
+	segmentPrefix              // what precedes the body as a message of gRPC
 )
 
 // A templateError says what is wrong with a template.
@@ -282,9 +284,12 @@ func (r *Request) Render(scratch *[]byte, index uint64) []byte {
 func (r *Request) append(dst []byte, index uint64) []byte {
 	draws := mix(r.seed + mix(index))
 	for i := range r.head {
-		if s := &r.head[i]; s.kind == segmentLength {
+		switch s := &r.head[i]; s.kind {
+		case segmentLength:
 			dst = strconv.AppendInt(dst, int64(r.bodySize(index, draws)), 10)
-		} else {
+		case segmentPrefix: // not compressed, and its length
+			dst = binary.BigEndian.AppendUint32(append(dst, 0), uint32(r.bodySize(index, draws)))
+		default:
 			dst = s.append(dst, index, draws)
 		}
 	}
@@ -305,8 +310,7 @@ func (r *Request) bodySize(index, draws uint64) int {
 // changes reports whether segments differ from request to request.
 func changes(segments []segment) bool {
 	return slices.ContainsFunc(segments, func(s segment) bool {
-		return s.kind != segmentLiteral &&
-			s.kind != segmentLength
+		return s.kind != segmentLiteral && s.kind != segmentLength && s.kind != segmentPrefix
 	})
 }
 

@@ -187,7 +187,9 @@ func (c *HTTP2) handle(now time.Time, ev *http2.Event) {
 		if !ev.EndStream {
 			return
 		}
-		x.Outcome.Done = now
+		if x.Outcome.Done = now; c.terms.GRPC && x.Outcome.Status == 200 && !calledBy(&x.Outcome, ev, &c.terms.Head.Head) {
+			x.fail(now, record.BadResponse)
+		}
 		c.Out = c.http2.AppendReset(c.Out, x.id, http2.Cancel) // if the target does not need the rest of the request
 	}
 	c.end(i)

@@ -186,6 +186,43 @@ func TestOutcomesOfHTTP2(t *testing.T) {
 	}
 }
 
+// grpc-status decides what became of a call.
+func TestCalls(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		does func(p *target)
+		want string
+	}{
+		{"ok", func(p *target) {
+			p.head(1, false, ":status", "200").data(1, false, "m").head(1, true, "grpc-status", "0")
+		},
+			"0 success 200"},
+		{"refused", func(p *target) { p.head(1, true, ":status", "200", "grpc-status", "8") }, "0 rate_limited 429"},
+		{"unavailable", func(p *target) { p.head(1, true, ":status", "200", "grpc-status", "14") },
+			"0 error 503 http_5xx"},
+		{"shed", func(p *target) {
+			p.head(1, true, ":status", "200", "grpc-status", "14", "x-weir-reason", "gate")
+		}, "0 shed 503"},
+		{"an unknown code", func(p *target) { p.head(1, true, ":status", "200", "grpc-status", "17") },
+			"0 error 500 http_5xx"},
+		{"no number", func(p *target) { p.head(1, true, ":status", "200", "grpc-status", "ok") },
+			"0 error 0 bad_response"},
+		{"no trailers", func(p *target) { p.head(1, false, ":status", "200").data(1, true, "m") },
+			"0 error 0 bad_response"},
+		{"no call", func(p *target) { p.head(1, true, ":status", "429") }, "0 rate_limited 429"},
+	} {
+		terms, p := newTerms(), newTarget()
+		terms.GRPC = true
+		s := opened(terms, p)
+		s.HandleSent(at(0), at(0), []byte(upload), false, false)
+		c.does(p)
+		s.HandleData(at(1), p.Bytes())
+		if got := outcomes(terms); got != c.want {
+			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		}
+	}
+}
+
 // Each request has its time, and a late answer to one that has ended is ignored.
 func TestTimeoutsOfHTTP2(t *testing.T) {
 	terms, p := newTerms(), newTarget()

@@ -37,6 +37,7 @@ type Terms struct {
 	// With HTTP/2:
 	Scheme  string      // of the requests
 	Streams int         // in progress on a connection, at most
+	GRPC    bool        // requests are unary calls of gRPC
 	Ended   []*Exchange // since the last Recycle
 
 	spare []*Exchange
