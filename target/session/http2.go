@@ -105,6 +105,9 @@ func (c *HTTP2) handle(now time.Time, ev *http2.Event) {
 	case ev.Kind == http2.Reset:
 		c.remove(i)
 		return
+	case s.answered: // the rest of the request is not wanted
+		c.http2.Consumed(s.id, len(ev.Data))
+		return
 	case ev.Kind == http2.Data:
 		s.handleBody(now, ev.Data)
 	}
@@ -186,16 +189,17 @@ func (c *HTTP2) close() {
 type Stream struct {
 	Owner any // the caller's
 
-	conn   *HTTP2
-	id     uint32
-	began  time.Time
-	method http1.Method
-	place  Place
-	ask    Ask         // the answer that it waits for
-	own    *ownRequest // being received
-	echo   *echo       // of a gRPC call
-	unsent []byte      // of the response, which ends with it unless there is an echo
-	closed bool        // it has ended
+	conn     *HTTP2
+	id       uint32
+	began    time.Time
+	method   http1.Method
+	place    Place
+	ask      Ask         // the answer that it waits for
+	own      *ownRequest // being received
+	echo     *echo       // of a gRPC call
+	unsent   []byte      // of the response, which ends with it unless there is an echo
+	answered bool        // all of the response is in Out or unsent
+	closed   bool        // it has ended
 }
 
 // Ask returns which part must answer the request now, if any.
@@ -317,6 +321,7 @@ func (s *Stream) finish(now time.Time, status int, body []byte) {
 		body = nil
 	}
 	s.count(now, status)
+	s.answered = true
 	if s.respond(status, sh.extra, len(body) == 0) && len(body) > 0 {
 		s.send(body)
 	}
