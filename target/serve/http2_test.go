@@ -169,6 +169,21 @@ func TestHTTP2ConnectionEnds(t *testing.T) {
 	r.until("nothing waits", func() bool { _, waiting := r.station.load(); return waiting == 0 })
 }
 
+// Clients that lose patience with many requests are no attack: their connections stay, as experiments with an
+// overloaded service need them.
+func TestManyResets(t *testing.T) {
+	r := start(t, model.Config{Delay: forever, Workers: 1, Queue: 1, QueueTimeout: forever})
+	c := r.framed()
+	c.open(true, "/api/test")
+	r.inside(1, 0)
+	for range 500 {
+		c.must(c.WriteRSTStream(c.open(true, "/api/test"), xnet.ErrCodeCancel))
+	}
+	if status := c.status(c.open(true, "/nowhere")); status != "404" {
+		t.Errorf("then a request is answered %s", status)
+	}
+}
+
 // A response waits until the client makes room for it.
 func TestResponseWaitsForRoom(t *testing.T) {
 	r := start(t, model.Default())

@@ -31,10 +31,14 @@ type HTTP2 struct {
 	over    bool      // nothing more is read or sent
 }
 
+// limits of a connection. Glitches are only counted: in experiments clients reset many requests of a service that
+// is slow, without being attackers.
+var limits = http2.Limits{GlitchBurst: -1}
+
 // NewHTTP2 returns the state of a connection on which nothing was received before now. open returns
 // the zero Stream, or one that only has its Owner, for a request.
 func NewHTTP2(now time.Time, sh *Shared, open func() *Stream) *HTTP2 {
-	return &HTTP2{sh: sh, http2: http2.New(http2.Server, nil, now), open: open, until: now.Add(times.Idle)}
+	return &HTTP2{sh: sh, http2: http2.New(http2.Server, &limits, now), open: open, until: now.Add(times.Idle)}
 }
 
 // Deadline returns when HandleExpired must be called; zero means never.
