@@ -33,6 +33,7 @@ type Load struct {
 	Rate          int // requests per second
 	For           time.Duration
 	Steps         []Step        // rates one after the other; none: Rate for For
+	Protocol      string        // as in a plan; empty: the generator's default
 	Connections   int           // 0: the generator's default
 	Loops         int           // event loops; 0: the generator's default
 	From          time.Time     // when the generator is started; zero: at once
@@ -195,6 +196,9 @@ func (l Load) plan() map[string]any {
 		"shard": map[string]int{"index": l.Shard, "of": max(1, l.Shards)}, "requestOptions": options}
 	if !l.StartAt.IsZero() {
 		p["startAt"] = l.StartAt.UTC().Format(time.RFC3339Nano)
+	}
+	if l.Protocol != "" {
+		p["protocol"] = l.Protocol
 	}
 	if l.Timeout > 0 {
 		options["timeout"] = l.Timeout.Seconds()

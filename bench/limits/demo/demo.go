@@ -1,5 +1,5 @@
 // Package demo shows what Weir does in half a minute: a load below and far above a limit, with
-// each algorithm and with measurements.
+// each algorithm, with HTTP/2, and with measurements.
 package demo
 
 import (
@@ -29,9 +29,10 @@ const tries = 4
 // phases returns the phases in order; the algorithm is switched between them.
 func phases() (ps []phase) {
 	for _, a := range []string{"fixed", "sliding", "token"} {
-		ps = append(ps, phase{algorithm: a, rate: 500, seconds: 3}, phase{algorithm: a, rate: 5000, seconds: 5})
+		ps = append(ps, phase{protocol: "http1", algorithm: a, rate: 500, seconds: 3},
+			phase{protocol: "http1", algorithm: a, rate: 5000, seconds: 5})
 	}
-	return ps
+	return append(ps, phase{protocol: "h2c", algorithm: "fixed", rate: 5000, seconds: 5})
 }
 
 // Run plays the demo. It misses an expectation if a figure is wrong.
@@ -48,7 +49,7 @@ func playAll(l *rig.Lab, all []phase) {
 		Target: []string{fmt.Sprintf("TARGET_WORKERS=%d", targetWorkers), "TARGET_DELAY=" + targetDelay.String()},
 		// Windows admit bursts that overload the target, and the gate would shed part of them.
 		// The figures should show the limit alone.
-		Proxy: []string{"GATE=off", "RATE_LIMIT_ALGORITHM=fixed", fmt.Sprintf("RATE_LIMIT_LIMIT=%d", limit),
+		Proxy: []string{"GATE=off", "HTTP2=all", "RATE_LIMIT_ALGORITHM=fixed", fmt.Sprintf("RATE_LIMIT_LIMIT=%d", limit),
 			"RATE_LIMIT_WINDOW=1",
 			fmt.Sprintf("RATE_LIMIT_CAPACITY=%d", limit), fmt.Sprintf("RATE_LIMIT_FILL_RATE=%d", limit)},
 	})
@@ -63,7 +64,8 @@ func playAll(l *rig.Lab, all []phase) {
 			})
 			fmt.Fprintf(l, "  POST /config/algorithm {\"algorithm\":%q}: switched\n", algorithm)
 		}
-		fmt.Fprintf(l, "▶ %d of %d: %s, %d requests/s for %d s\n", i+1, len(all), p.algorithm, p.rate, p.seconds)
+		fmt.Fprintf(l, "▶ %d of %d: %s, %d requests/s by %s for %d s\n", i+1, len(all), p.algorithm, p.rate, p.protocol,
+			p.seconds)
 		p.play(l, r)
 	}
 }
@@ -71,8 +73,8 @@ func playAll(l *rig.Lab, all []phase) {
 func (p *phase) play(l *rig.Lab, r *rig.Rig) {
 	for try := 1; ; try++ {
 		before := l.Scrape(r.TargetAddr)
-		p.load = l.Load(rig.Load{URL: r.URL(0), Rate: p.rate, For: time.Duration(p.seconds) * time.Second,
-			Progress: l})[0]
+		p.load = l.Load(rig.Load{URL: r.URL(0), Protocol: p.protocol, Rate: p.rate,
+			For: time.Duration(p.seconds) * time.Second, Progress: l})[0]
 		after := l.Scrape(r.TargetAddr)
 		grown := func(name string) float64 { return after.Since(before, name, `uri="/api/test"`, `status="200"`) }
 		served := grown("http_server_requests_seconds_count")
@@ -108,7 +110,7 @@ func (p *phase) problem() string {
 
 func show(lab *rig.Lab, all []phase) {
 	table := result.NewTable(
-		"algorithm|load/s|sent|admitted|refused|refused %|expected %|p50 ms|p95 ms|p99 ms|429 p99|target saw|its ms||")
+		"algorithm|protocol|load/s|sent|admitted|refused|refused %|expected %|p50 ms|p95 ms|p99 ms|429 p99|target saw|its ms||")
 	for i := range all {
 		p := &all[i]
 		l, lat := p.load, p.load.LatencySuccess
@@ -119,10 +121,9 @@ func show(lab *rig.Lab, all []phase) {
 		if p.problem() != "" {
 			mark = "✗"
 		}
-		table.Add("%s|%d|%d|%d|%d|%.1f|%s|%.1f|%.1f|%.1f|%s|%d|%.1f|%s|%s", p.algorithm, p.rate, l.Sent, l.Success,
-			l.RateLimited,
-			share(l.RateLimited, l.Sent), p.expectedShare(), 1e3*lat.P50, 1e3*lat.P95, 1e3*lat.P99, refusals, p.served,
-			1e3*p.busyTime, p.bar(), mark)
+		table.Add("%s|%s|%d|%d|%d|%d|%.1f|%s|%.1f|%.1f|%.1f|%s|%d|%.1f|%s|%s", p.algorithm, p.protocol, p.rate,
+			l.Sent, l.Success, l.RateLimited, share(l.RateLimited, l.Sent), p.expectedShare(),
+			1e3*lat.P50, 1e3*lat.P95, 1e3*lat.P99, refusals, p.served, 1e3*p.busyTime, p.bar(), mark)
 	}
 	fmt.Fprintf(lab, "\nWhat the load generator sent, what the proxy admitted, and what the target received\n\n%s%s",
 		table.Text(), explanation)

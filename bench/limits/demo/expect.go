@@ -8,6 +8,7 @@ import (
 
 // A phase is a load with an algorithm, and its result.
 type phase struct {
+	protocol  string // as in a plan of the load generator
 	algorithm string
 	rate      int // requests per second
 	seconds   int
