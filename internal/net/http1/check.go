@@ -33,9 +33,15 @@ func (h *Head) hostsAgree() bool {
 	if h.Target[len("http")]|0x20 == 's' {
 		usual = "443"
 	}
-	name, port := splitPort(h.Host, usual)
-	fieldName, fieldPort := splitPort(field, usual)
-	return EqualFold(name, fieldName) && string(port) == string(fieldPort)
+	return SameHost(h.Host, field, usual)
+}
+
+// SameHost reports whether a and b have the same host and port. usual is the port of a host without one
+// (RFC 3986 6.2.3).
+func SameHost(a, b []byte, usual string) bool {
+	aName, aPort := splitPort(a, usual)
+	bName, bPort := splitPort(b, usual)
+	return EqualFold(aName, bName) && string(aPort) == string(bPort)
 }
 
 // splitPort splits a valid host into name and port. port is empty if it is missing or equal to

@@ -23,6 +23,7 @@ const (
 	pseudoAuthority
 	pseudoPath
 	pseudoStatus
+	hostField // is none, but recorded with them: a Host field that says the same as :authority
 )
 
 // A Head is the head that was read last. One Head may be used by all Conns of a loop. It is valid until it is used
@@ -40,8 +41,9 @@ type Head struct {
 	// size and count are those of the fields so far, in the measure of RFC 9113 6.5.2.
 	size, count         int
 	bytesMax, fieldsMax int
-	seen                uint8 // pseudo-header fields
-	regular             bool  // a field that is none was seen
+	seen                uint8  // pseudo-header fields
+	port                string // that the scheme implies
+	regular             bool   // a field that is none was seen
 	cookies             int
 	large               bool   // beyond the bounds: what follows is only counted
 	malformed, fatal    *Error // the first faults: of the stream, of the connection
@@ -85,7 +87,12 @@ func (h *Head) addPseudo(name, value string) *Error {
 	h.seen |= which
 	switch which {
 	case pseudoScheme:
-		if v := h.keep(value); !http1.EqualFold(v, "http") && !http1.EqualFold(v, "https") {
+		switch v := h.keep(value); {
+		case http1.EqualFold(v, "http"):
+			h.port = "80"
+		case http1.EqualFold(v, "https"):
+			h.port = "443"
+		default:
 			return errPseudo
 		}
 	case pseudoAuthority:
@@ -111,10 +118,13 @@ func (h *Head) addField(name, value string) *Error {
 	case id == http1.FieldCookie:
 		h.cookies++
 	case id == http1.FieldHost && h.seen&pseudoAuthority != 0:
-		if !http1.EqualFold(v, h.Fields[0].Value) {
+		if !http1.SameHost(v, h.Fields[0].Value, h.port) {
 			return errHosts
 		}
-		h.Fields = h.Fields[:len(h.Fields)-1]
+		if h.seen&hostField == 0 { // a second one stays, and is refused as in HTTP/1.1
+			h.Fields = h.Fields[:len(h.Fields)-1]
+		}
+		h.seen |= hostField
 	}
 	return nil
 }

@@ -243,6 +243,9 @@ var streamFaults = []row{
 	{"two Host fields", func(w *wire) {
 		w.head(1, true, ":method", "GET", ":scheme", "http", ":path", "/", "host", "a", "host", "a")
 	}, "bad 1 400 end"},
+	{"two Host fields beside :authority", func(w *wire) {
+		w.head(1, true, request("GET", "/", "host", "a.test", "host", "a.test")...)
+	}, "bad 1 400 end"},
 	{"a method that is no token", func(w *wire) { w.head(1, true, request("G T", "/")...) }, "bad 1 400 end"},
 	{"an empty method", func(w *wire) { w.head(1, true, request("", "/")...) }, "bad 1 400 end"},
 	{"a space in the target", func(w *wire) { w.head(1, true, request("GET", "/a HTTP/1.1")...) }, "bad 1 400 end"},
