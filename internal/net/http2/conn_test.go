@@ -104,7 +104,9 @@ var connectionFaults = []row{
 		"PROTOCOL_ERROR"},
 	{"DATA without the length of its padding", func(w *wire) {
 		w.head(1, false, request("POST", "/")...).raw(0, 8, 1, "")
-	}, "PROTOCOL_ERROR"},
+	}, "FRAME_SIZE_ERROR"},
+	{"HEADERS without the length of their padding", func(w *wire) { w.raw(xnet.FrameHeaders, 0xc, 1, "") },
+		"FRAME_SIZE_ERROR"},
 	{"padding as long as HEADERS", func(w *wire) { w.raw(xnet.FrameHeaders, 0xc, 1, "\x03ab") }, "PROTOCOL_ERROR"},
 	{"HEADERS on stream 0", func(w *wire) { w.get(0) }, "PROTOCOL_ERROR"},
 	{"HEADERS on an even stream", func(w *wire) { w.get(2) }, "PROTOCOL_ERROR"},

@@ -70,6 +70,8 @@ func parseFrame(b []byte) (f frame, ok bool) {
 func (f frame) check() *Error {
 	size, stream := f.length <= frameBytesMax, f.id != 0
 	switch f.kind {
+	case frameData, frameHeaders:
+		size = size && (f.length > 0 || !f.has(flagPadded))
 	case framePriority:
 		size = f.length == 5
 	case frameReset:

@@ -87,7 +87,7 @@ func (c *Conn) formOf(s *stream, id uint32) (blockForm, *Error) {
 // fragment returns the part of the field block in a HEADERS frame with the payload p (RFC 9113 6.2).
 func fragment(f frame, p []byte) ([]byte, *Error) {
 	if f.has(flagPadded) {
-		if len(p) == 0 || int(p[0]) >= len(p) {
+		if int(p[0]) >= len(p) {
 			return nil, errPadding
 		}
 		p = p[1 : len(p)-int(p[0])]
