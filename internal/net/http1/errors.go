@@ -24,8 +24,10 @@ func StatusOf(err error) int {
 	return 500
 }
 
-// HeadTooLarge returns the *Error of a request whose head is too large, for readers of other versions.
-func HeadTooLarge() error { return &requestErrors[faultHeadTooLarge] }
+// HeadTooLarge and TooManyFields return the *Error of a request whose head is too large, for readers of
+// other versions.
+func HeadTooLarge() error  { return &requestErrors[faultHeadTooLarge] }
+func TooManyFields() error { return &requestErrors[faultTooManyFields] }
 
 // A fault is the index of an Error. The reading functions return it because a byte is cheaper
 // than an interface, and a Reader stores it.

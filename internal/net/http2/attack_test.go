@@ -45,6 +45,10 @@ var attacks = []attack{
 		w.head(id(i), true, request("GET", "/", slices10("x", strings.Repeat("y", 2500))...)...)
 		_ = w.WriteRSTStream(id(i), xnet.ErrCodeCancel)
 	}, calm, http2.GlitchFields},
+	{"heads that are decoded and too large", func(w *wire, i int) {
+		w.head(id(i), true, request("GET", "/", "x", strings.Repeat("y", 17_000))...)
+		_ = w.WriteRSTStream(id(i), xnet.ErrCodeCancel)
+	}, calm, http2.GlitchFields},
 	{"empty CONTINUATION", func(w *wire, i int) {
 		b := w.fields(request("GET", "/")...)
 		w.raw(xnet.FrameHeaders, xnet.FlagHeadersEndStream, id(i), string(b))

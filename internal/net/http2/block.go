@@ -45,7 +45,7 @@ type Head struct {
 	port                string // that the scheme implies
 	regular             bool   // a field that is none was seen
 	cookies             int
-	large               bool   // beyond the bounds: what follows is only counted
+	large               error  // beyond the bounds: what follows is only counted
 	malformed, fatal    *Error // the first faults: of the stream, of the connection
 }
 

@@ -137,8 +137,10 @@ func (c *Conn) emit(f hpack.HeaderField) {
 		h.fatal = errNameEmpty
 	case h.size > 2*h.bytesMax:
 		h.fatal = errBomb
-	case h.size > h.bytesMax || h.count > h.fieldsMax:
-		h.large = true
+	case h.size > h.bytesMax:
+		h.large = http1.HeadTooLarge()
+	case h.count > h.fieldsMax:
+		h.large = http1.TooManyFields()
 	case h.malformed != nil:
 	case f.Name[0] == ':':
 		h.malformed = h.addPseudo(f.Name, f.Value)
@@ -164,8 +166,8 @@ func (c *Conn) request(id uint32, ended bool, h *Head) (Event, *Error) {
 		c.out = appendGoAway(c.out, id, NoError, "")
 	}
 	ev := Event{Kind: HeadDone, EndStream: ended, Stream: id}
-	if h.large {
-		ev.Err = http1.HeadTooLarge()
+	if h.large != nil {
+		ev.Err = h.large
 	} else if err := h.finishRequest(); err != nil {
 		return c.resetStream(id, err, GlitchOwnReset)
 	} else {
@@ -181,7 +183,7 @@ func (c *Conn) request(id uint32, ended bool, h *Head) (Event, *Error) {
 		return ev, nil
 	}
 	ev.Kind, s.dropped = BadHead, true
-	if h.large {
+	if status := http1.StatusOf(ev.Err); status == 414 || status == 431 {
 		return ev, c.glitch(GlitchFields)
 	}
 	return ev, nil
@@ -202,7 +204,7 @@ func (c *Conn) response(s *stream, ended bool, h *Head) (Event, *Error) {
 	interim := h.Status < 200
 	var fault *Error
 	switch {
-	case h.large:
+	case h.large != nil:
 		fault = errLarge
 	case h.malformed != nil:
 		fault = h.malformed
@@ -233,7 +235,7 @@ func (c *Conn) trailers(s *stream, ended bool, h *Head) (Event, *Error) {
 	switch {
 	case !ended:
 		return c.resetStream(s.id, errTrailers, GlitchOwnReset)
-	case h.large:
+	case h.large != nil:
 		return c.resetStream(s.id, errLarge, GlitchFields)
 	case h.malformed != nil:
 		return c.resetStream(s.id, h.malformed, GlitchOwnReset)
