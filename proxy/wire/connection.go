@@ -45,8 +45,10 @@ func (c *connection) Data(now time.Time, b []byte) int {
 		switch begins, whole := http2.Preface(b); {
 		case whole:
 			return c.become(now, b)
-		case begins:
-			return 0
+		case begins: // "P" may also begin a request: its head must be complete in time
+			n := c.s.HandleClient(now, b[:1])
+			c.apply(now)
+			return n
 		}
 		c.sniffs = false
 	}

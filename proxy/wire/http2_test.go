@@ -393,6 +393,23 @@ func TestHTTP2IdleTimeout(t *testing.T) {
 	}
 }
 
+// A client has HEAD_TIMEOUT for the preface, however much of it has been received.
+func TestHTTP2SlowPreface(t *testing.T) {
+	t.Parallel()
+	r := startHTTP2(t, func(http.ResponseWriter, *http.Request) {}, "HEAD_TIMEOUT", "200ms")
+	for _, part := range []string{"P", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r"} {
+		c := r.dial()
+		c.Send(part)
+		c.Status(408)
+		c.Closed()
+	}
+	c := r.dial()
+	c.Send("P")
+	r.until("part of the preface is read", func() bool { return r.samples()["ratelimiter_client_connections"] > 0 })
+	c.Send("RI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + "\x00\x00\x00\x04\x00\x00\x00\x00\x00")
+	r.until("it is a connection of HTTP/2", func() bool { return r.samples()["ratelimiter_http2_connections"] == 1 })
+}
+
 // A connection ends with its last request when it has had as many as it may.
 func TestHTTP2MaxRequests(t *testing.T) {
 	t.Parallel()
