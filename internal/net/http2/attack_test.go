@@ -85,6 +85,12 @@ var attacks = []attack{
 		}
 		w.data(1, false, "")
 	}, control, http2.GlitchControl},
+	{"DATA with more padding than data", func(w *wire, i int) {
+		if i == 0 {
+			w.head(1, false, request("POST", "/")...)
+		}
+		_ = w.WriteDataPadded(1, false, []byte("x"), make([]byte, 255))
+	}, control, http2.GlitchControl},
 	{"HEADERS on a stream that we have reset", func(w *wire, i int) {
 		if i == 0 {
 			w.head(1, false, request("POST", "")...)

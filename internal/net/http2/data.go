@@ -29,7 +29,7 @@ func (c *Conn) dataFrame(f frame, p []byte) (Event, *Error) {
 	}
 	c.recv -= f.length
 	c.body = body{open: true, ends: f.has(flagEndStream), id: f.id, left: data, padding: padding}
-	if data == 0 && !c.body.ends {
+	if data <= padding && !c.body.ends { // empty, or mostly padding, as chunks with little data in HTTP/1.1
 		if err := c.control(); err != nil {
 			return Event{}, err
 		}

@@ -10,8 +10,8 @@ const (
 	GlitchReset Glitch = iota
 	// GlitchOwnReset: the client made us reset a stream, by a malformed message (CVE-2025-8671).
 	GlitchOwnReset
-	// GlitchControl: more frames that carry no message than controlBurst and controlEarned allow (CVE-2019-9512 and
-	// others).
+	// GlitchControl: more frames that carry no message, or less of one than padding, than controlBurst and
+	// controlEarned allow (CVE-2019-9512 and others).
 	GlitchControl
 	// GlitchContinuation: a CONTINUATION frame without content (CVE-2024-27316).
 	GlitchContinuation
