@@ -43,7 +43,8 @@ func experiments() []experiment {
 		{"speed", "[quick|usual|all] proxy, target and load generator compared with nginx, HAProxy and wrk: ratios within " +
 			"one run (up to ten minutes)", speed.Run},
 		{"attack", "[NAME…] attacks during good traffic: their effect on it, their cost, and when attackers are " +
-			"disconnected; attacks on what clients share, beside a good client (nine minutes)", attack.Run},
+			"disconnected; attacks on what clients share, beside a good client; http2 plays those by HTTP/2 (18 minutes)",
+			attack.Run},
 		{"chaos", "[EXCHANGES] a million exchanges with resets, half closes, tunnels, splits, slow peers and restarts of " +
 			"the target (three minutes)", chaos.Run},
 		{"restart", "[TIMES] replaces the proxy twenty times under load: failures of clients (a minute)", restart.Run},

@@ -1,5 +1,6 @@
 // Package attack attacks a proxy that also serves good traffic, and measures the effect
-// on the good traffic, the cost of an attacker, and how soon the proxy gets rid of it.
+// on the good traffic, the cost of an attacker, and how soon the proxy gets rid of it. Attackers
+// by HTTP/2 (http2.go) send what has been published, and floods of what costs them nothing.
 // Other attacks try to take more than their share of what all clients share (shares.go);
 // of these only the effect on a good client is measured.
 //
@@ -14,6 +15,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -39,6 +41,7 @@ type scene struct {
 	base     time.Duration // length of the baseline
 	stored   bool          // only good requests that the limit refuses count, which must be delivered later
 	attacks  []attack
+	bounded  bool // the proxy's memory may grow only as row.memoryMax says
 }
 
 // Run plays the named attacks, or all, and prints tables. It misses an expectation if the effect on
@@ -64,7 +67,7 @@ func Run(l *rig.Lab, names []string) {
 			}})
 		}
 	}
-	chosen := rig.Choose("attack", parts, names)
+	chosen := rig.Choose("attack", parts, expand(names, parts))
 	l.Note("Up to %d attackers from %d addresses. Pacing: at most %d connections opened and %d pieces sent per second; "+
 		"large messages less often, by their size.",
 		most, addresses, fastOpens, most*int(time.Second/time.Millisecond)/int(everyPiece/time.Millisecond))
@@ -74,8 +77,26 @@ func Run(l *rig.Lab, names []string) {
 	show(l, rows)
 }
 
+// expand replaces the name of the attacks by HTTP/2 by theirs.
+func expand(names []string, all []rig.Part) (list []string) {
+	var ofGroup []string
+	for _, p := range all {
+		if strings.HasPrefix(p.Name, groupPrefix) {
+			ofGroup = append(ofGroup, p.Name)
+		}
+	}
+	for _, name := range names {
+		if name == group {
+			list = append(list, ofGroup...)
+		} else {
+			list = append(list, name)
+		}
+	}
+	return list
+}
+
 // scenes returns all attacks for up to most attackers at the same time.
-func scenes(most int) []scene { return append([]scene{costs(most)}, shares()...) }
+func scenes(most int) []scene { return append([]scene{costs(most), overHTTP2()}, shares()...) }
 
 // attackers returns how many attackers are possible: the proxy keeps a descriptor for the target
 // in addition to each client's, and the good traffic needs some.

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -38,6 +39,7 @@ func TestReport(t *testing.T) {
 	}{
 		{"a success", func(*row) {}, "", ""},
 		{"a failure", func(r *row) { r.load.Success-- }, "1 of 5000 good requests failed", ""},
+		{"memory", func(r *row) { r.scene.bounded, r.usage.RSSPeak = true, 200<<20 }, "grew by 190 MiB, more than 132", ""},
 		{"nothing sent", func(r *row) { r.load.Sent, r.load.Success = 0, 0 }, "no good request was sent", ""},
 		{"one stays", func(r *row) { r.left = 1 }, "1 attackers were left", ""},
 		{"a fault", func(r *row) { r.panics = 1 }, "1 faults", ""},
@@ -101,11 +103,18 @@ func TestAttacks(t *testing.T) {
 				a.name != "flood" {
 				t.Errorf("attack %q is there twice or lacks something", a.name)
 			}
-			if (a.goal > 0) != (i > 0) || a.goal > 0 && !s.good.Outcomes {
+			if (a.goal > 0) != (i > 1) || a.goal > 0 && !s.good.Outcomes {
 				t.Errorf("attack %q on a share has no goal, or the outcomes of the good client are not recorded", a.name)
 			}
 			seen[a.name] = true
 		}
+	}
+}
+
+func TestExpand(t *testing.T) {
+	all := []rig.Part{{Name: "idle"}, {Name: "h2-ping"}, {Name: "flood"}, {Name: "h2-goaway"}}
+	if got := expand([]string{"idle", group}, all); !slices.Equal(got, []string{"idle", "h2-ping", "h2-goaway"}) {
+		t.Errorf("expanded to %q", got)
 	}
 }
 

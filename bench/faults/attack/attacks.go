@@ -20,12 +20,16 @@ func costs(most int) scene {
 	const span = 10 * time.Second
 	return scene{
 		target: separate, base: span,
-		settings: []string{"HEAD_TIMEOUT=5s", "BODY_TIMEOUT=5s", "IDLE_TIMEOUT=5s", "WRITE_TIMEOUT=5s",
-			"TARGET_TIMEOUT=5s", "STREAM_TIMEOUT=5s",
-			"RATE_LIMIT_LIMIT=1000000000"},
-		good:    rig.Load{URL: "/api/test", Rate: 500, For: span, Connections: 16},
-		attacks: slices.Concat(slow(most), bombs(), targets()),
+		settings: timeouts(),
+		good:     rig.Load{URL: "/api/test", Rate: 500, For: span, Connections: 16},
+		attacks:  slices.Concat(slow(most), bombs(), targets()),
 	}
+}
+
+// timeouts returns the settings for attackers that hold connections.
+func timeouts() []string {
+	return []string{"HEAD_TIMEOUT=5s", "BODY_TIMEOUT=5s", "IDLE_TIMEOUT=5s", "WRITE_TIMEOUT=5s",
+		"TARGET_TIMEOUT=5s", "STREAM_TIMEOUT=5s", "RATE_LIMIT_LIMIT=1000000000"}
 }
 
 // An attack describes what attackers do and how many there are.
@@ -40,6 +44,7 @@ type attack struct {
 	life        time.Duration     // how long the proxy may keep a connection; zero: any time
 	from        int               // number of addresses of the attackers; 0: addresses
 	lead        time.Duration     // how long before the good traffic the attackers come; 0: they come later than that
+	streams     int               // responses in progress on each connection; see row.memoryMax
 	goal        float64           // least success of the good client relative to the baseline; 0: no good request may fail
 }
 

@@ -23,6 +23,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/bench/lab/rig"
+	"weir/internal/net/http2"
 )
 
 // addresses is the number of addresses in 127.1.0.0/16 that attackers use.
@@ -60,10 +61,11 @@ type tally struct {
 	strange int // answers that are not HTTP
 	last    time.Time
 	answers map[int]int // by status
+	goAways map[http2.Code]int
 }
 
 func newFleet(a *attack, addr string) *fleet {
-	return &fleet{attack: a, addr: addr, tally: tally{answers: make(map[int]int)}}
+	return &fleet{attack: a, addr: addr, tally: tally{answers: make(map[int]int), goAways: make(map[http2.Code]int)}}
 }
 
 // open opens connections until opening ends. The attackers on them end with attackers at the
@@ -137,7 +139,7 @@ func (f *fleet) snapshot() tally {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	t := f.tally
-	t.answers = maps.Clone(f.answers)
+	t.answers, t.goAways = maps.Clone(f.answers), maps.Clone(f.goAways)
 	return t
 }
 
@@ -234,6 +236,9 @@ func (t *tally) summary() string {
 			word = "closed"
 		}
 		words = append(words, fmt.Sprintf("%s×%d", word, t.answers[status]))
+	}
+	for _, code := range slices.Sorted(maps.Keys(t.goAways)) {
+		words = append(words, fmt.Sprintf("%s×%d", code, t.goAways[code]))
 	}
 	if t.strange > 0 {
 		words = append(words, fmt.Sprintf("no HTTP×%d", t.strange))

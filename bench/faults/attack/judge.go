@@ -3,6 +3,7 @@ package attack
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -69,6 +70,22 @@ func (r *row) perConnection() int64 {
 	return max(0, r.usage.RSSPeak-r.usage.RSSBefore) / int64(r.most)
 }
 
+// The memory of the proxy may grow by what its heap needs anyway, by a mebibyte for each attacker, and by half of one
+// for each response in progress.
+const (
+	heapGrowth       = 32 << 20
+	attackerBytesMax = 1 << 20
+	responseBytesMax = 512 << 10
+)
+
+// memoryMax returns by how much the proxy's memory may grow, in bytes.
+func (r *row) memoryMax() int64 {
+	if !r.scene.bounded {
+		return math.MaxInt64
+	}
+	return heapGrowth + int64(r.most)*(attackerBytesMax+responseBytesMax*int64(r.attack.streams))
+}
+
 func (r *row) expect(e *result.Expectations) {
 	say := func(wrong bool, format string, args ...any) {
 		e.Never(wrong, "%s: "+format, append([]any{r.attack.name}, args...)...)
@@ -85,6 +102,8 @@ func (r *row) expect(e *result.Expectations) {
 	say(r.left > 0 && r.attack.goal == 0,
 		"%d attackers were left %.1f s after the last one connected; their timeout is %.0f s", r.left, r.gone.Seconds(),
 		r.attack.life.Seconds())
+	grown := r.usage.RSSPeak - r.usage.RSSBefore
+	say(grown > r.memoryMax(), "the proxy's memory grew by %d MiB, more than %d", grown>>20, r.memoryMax()>>20)
 	say(r.panics > 0, "%d faults of the proxy", r.panics)
 	say(r.silent != "", "no metrics afterwards: %s", r.silent)
 	say(r.canary != "", "a request after the attack was not answered: %s", r.canary)
