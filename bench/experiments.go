@@ -45,8 +45,8 @@ func experiments() []experiment {
 		{"attack", "[NAME…] attacks during good traffic: their effect on it, their cost, and when attackers are " +
 			"disconnected; attacks on what clients share, beside a good client; http2 plays those by HTTP/2 (18 minutes)",
 			attack.Run},
-		{"chaos", "[EXCHANGES] a million exchanges with resets, half closes, tunnels, splits, slow peers and restarts of " +
-			"the target (three minutes)", chaos.Run},
+		{"chaos", "[EXCHANGES] a million exchanges, a third by HTTP/2, with resets, half closes, tunnels, splits, slow " +
+			"peers and restarts of the target (three minutes)", chaos.Run},
 		{"restart", "[TIMES] replaces the proxy twenty times under load: failures of clients (a minute)", restart.Run},
 		{"rules", "[SECONDS] the cost of ten rules, two of which match: CPU per request relative to the global " +
 			"limit alone (a minute)", speed.Rules},

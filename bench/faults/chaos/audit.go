@@ -51,6 +51,10 @@ func (b *counts) audit(e *result.Expectations) {
 	for _, status := range []int{101, 200, 429, 502} {
 		e.Never(b.clients.byStatus[status] == 0, "the run did not cover answers with %d", status)
 	}
+	for _, protocol := range []string{"http1", "h2c"} {
+		e.Never(count("ratelimiter_requests_by_protocol_total", `protocol="`+protocol+`"`) == 0,
+			"the run did not cover %s", protocol)
+	}
 	e.Never(retries == 0 || b.clients.cut == 0 || b.clients.lost == 0,
 		"the run did not cover every case: %d repeated, %d cut, %d not waited for", retries, b.clients.cut, b.clients.lost)
 }

@@ -1,7 +1,7 @@
-// Package chaos runs many clients through a proxy to a target that misbehaves and is
-// restarted now and then, while the limit is changed. Every request has a unique id that
-// the answer repeats, so an answer sent to the wrong client is detected. At the end the
-// counts of clients, proxy and target must agree, and the proxy must hold no more
+// Package chaos runs many clients, a third of which use HTTP/2, through a proxy to a target
+// that misbehaves and is restarted now and then, while the limit is changed. Every request has
+// a unique id that the answer repeats, so an answer sent to the wrong client is detected. At
+// the end the counts of clients, proxy and target must agree, and the proxy must hold no more
 // resources than before.
 package chaos
 
@@ -37,7 +37,7 @@ const (
 // proxy returns to the baseline.
 var settings = []string{
 	"RATE_LIMIT_LIMIT=1000000000", "RATE_LIMIT_WINDOW=3153600000", "TARGET_IDLE_TIMEOUT=2s", "DRAIN_GRACE=100ms",
-	"WRITE_TIMEOUT=3s", "TUNNEL_TIMEOUT=10s",
+	"WRITE_TIMEOUT=3s", "TUNNEL_TIMEOUT=10s", "HTTP2=all",
 	"GATE_WAIT=1m", // the target is slow on purpose, which should not shed requests
 }
 
@@ -68,7 +68,7 @@ func Run(l *rig.Lab, args []string) {
 	r.proxy = l.StartApart(0, append([]string{"TARGET_URL=http://" + r.target.addr}, settings...)...)
 	for i := range clients {
 		r.clients = append(r.clients,
-			&client{run: r, number: i, mayLeave: i%4 == 0, r: rand.New(rand.NewPCG(seed, uint64(i)))})
+			&client{run: r, number: i, mayLeave: i%4 == 0, http2: i%3 == 0, r: rand.New(rand.NewPCG(seed, uint64(i)))})
 	}
 	r.play(l, n)
 }

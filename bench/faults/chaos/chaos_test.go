@@ -113,8 +113,10 @@ func agreeing() *counts {
 		`ratelimiter_requests_total{decision="forwarded"}`: 1000, `ratelimiter_requests_total{decision="rejected"}`: 100,
 		`ratelimiter_responses_total{code="200"}`: 894, `ratelimiter_responses_total{code="101"}`: 1,
 		`ratelimiter_responses_total{code="429"}`: 100, `ratelimiter_responses_total{code="502"}`: 95,
-		`ratelimiter_upstream_errors_total{kind="eof"}`: 95,
-		"ratelimiter_requests_abandoned_total":          10, "ratelimiter_upstream_retries_total": 5,
+		`ratelimiter_upstream_errors_total{kind="eof"}`:            95,
+		`ratelimiter_requests_by_protocol_total{protocol="http1"}`: 700,
+		`ratelimiter_requests_by_protocol_total{protocol="h2c"}`:   400,
+		"ratelimiter_requests_abandoned_total":                     10, "ratelimiter_upstream_retries_total": 5,
 	}}
 	t := &b.clients
 	t.byStatus[101], t.byStatus[200], t.byStatus[429], t.byStatus[502], t.lost, t.cut = 1, 889, 100, 95, 20, 3

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"weir/bench/lab/rig"
+	"weir/internal/net/http2"
 )
 
 // patience bounds every wait of a client.
@@ -28,10 +29,12 @@ type client struct {
 	*run
 	number   int
 	mayLeave bool // may disconnect at any time
+	http2    bool // uses HTTP/2, without tunnels
 	asked    int  // requests so far
 	r        *rand.Rand
 	conn     net.Conn
 	in       *bufio.Reader
+	streams  *streams // of an HTTP/2 connection
 	out      []byte
 	tally    tally
 }
@@ -51,7 +54,7 @@ func (c *client) talk(n int) (err error) {
 		}
 	}
 	open, before := false, c.asked
-	if c.r.IntN(tunnelOneIn) == 0 {
+	if !c.http2 && c.r.IntN(tunnelOneIn) == 0 {
 		err = c.tunnel()
 	} else {
 		var batch [4]request
@@ -60,7 +63,11 @@ func (c *client) talk(n int) (err error) {
 			requests[i] = newRequest(c.r, c.number, c.asked)
 			c.asked++
 		}
-		open, err = c.exchange(requests)
+		if c.http2 {
+			open, err = c.exchangeStreams(requests)
+		} else {
+			open, err = c.exchange(requests)
+		}
 	}
 	c.exchanges.Add(int64(c.asked - before))
 	if err != nil {
@@ -77,7 +84,9 @@ func (c *client) connect() (err error) {
 	if c.conn, err = d.DialContext(c.ctx, "tcp", c.proxy.Addr); err != nil {
 		return err
 	}
-	c.in = bufio.NewReader(c.conn)
+	if c.in = bufio.NewReader(c.conn); c.http2 {
+		c.streams = &streams{http2: http2.New(http2.Client, nil, time.Now())}
+	}
 	return nil
 }
 
@@ -195,20 +204,14 @@ func (c *client) read(q *request, troubled func() bool) (open bool, err error) {
 	}
 	switch {
 	case !q.may(res.StatusCode, troubled()):
-		return false, fmt.Errorf("answered %d %.200q, allowed %v", res.StatusCode, body, q.statuses)
+		return false, c.judge(q, res.StatusCode, body, troubled)
 	case err != nil && res.StatusCode == 200 && (q.cut || troubled()) && !errors.Is(err, os.ErrDeadlineExceeded):
 		c.tally.cut++
 		return false, nil
 	case err != nil:
 		return false, fmt.Errorf("the answer is truncated: %w", err)
-	case res.StatusCode != 200:
-		return !res.Close, nil
-	case q.cut:
-		return false, errors.New("a truncated answer looks complete")
-	case !q.answers(body):
-		return false, fmt.Errorf("got the answer to another request: %.200q", body)
 	}
-	return !res.Close, nil
+	return !res.Close, c.judge(q, res.StatusCode, body, troubled)
 }
 
 // final reads the head of the final answer, skipping interim ones.
