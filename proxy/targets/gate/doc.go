@@ -36,8 +36,9 @@
 // Where answer times hardly vary, the quantiles do not tell the two apart. Then the gate
 // checks the effect of a cut: the answers per second before it, times what an answer takes now,
 // are how many requests are worked on, and the limit rises to that number plus its square root. If
-// then some answers take much longer than most, as after a cache was flushed, those may wait though
-// most do not: the limit rises by its square root at most, and only after many answers.
+// some answers take much longer, as after a cache was flushed, but others are as quick as ever, there
+// is no queue in which all wait. The limit does not fall, however many take longer. But those may
+// wait: it rises by its square root at most, and only after many answers.
 //
 // # Refusals
 //

@@ -21,7 +21,8 @@ const (
 	// times as slow as it was, as one whose processors are shared would.
 	startGrowth, startMost, startSlow = 1.6, .15, 1.3
 	// Where answer times hardly varied when calm, they are mixed when they take mixedTimes as long on
-	// average as waiting and slowness of all of them explain: some may wait although the median does not.
+	// average as waiting and slowness of all of them explain, and the quickest less than twice as long as
+	// then. Some may wait, but there is no queue in which all do.
 	mixedTimes = 2
 	// part is how much of the way to its new value the limit goes in one window, so that an
 	// estimate that is wrong by chance does not move it all the way.
@@ -138,9 +139,12 @@ func (g *Gate) read(span time.Duration) reading {
 	} else {
 		g.slower = min(g.slower, r.mid/g.baseline.mid)
 		wait = r.mid - g.slower*g.baseline.mid
+		all, calm := max(0, r.low-g.slower*g.baseline.low), g.slower*g.baseline.mean
+		if !g.baseline.wide() && all < g.slower*g.baseline.low && r.shape.mean > mixedTimes*(all+calm) {
+			r.mixed, wait = true, all
+		}
 	}
 	wait = max(0, wait)
-	r.mixed = !g.baseline.wide() && r.shape.mean > mixedTimes*(wait+g.slower*g.baseline.mean)
 	g.state.Waiting = wait / max(r.shape.mean, wait)
 	wait *= max(0, min(float64(g.real(r.mid))/float64(g.brisk)-1, 1))
 	r.waiting = wait / max(r.shape.mean, wait)
