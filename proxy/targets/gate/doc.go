@@ -38,7 +38,7 @@
 // are how many requests are worked on, and the limit rises to that number plus its square root. If
 // some answers take much longer, as after a cache was flushed, but others are as quick as ever, there
 // is no queue in which all wait. The limit does not fall, however many take longer. But those may
-// wait: it rises by its square root at most, and only after many answers.
+// wait: it rises by half its square root at most, and only after many answers.
 //
 // # Refusals
 //

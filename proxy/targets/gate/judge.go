@@ -213,11 +213,11 @@ func (g *Gate) grow(_ time.Time, r *reading) {
 	g.moveTo(g.limit+part*(max(to, min(growth*g.limit, max(most, g.limit)))-g.limit), r)
 }
 
-// growSlowly raises a limit that binds by its square root, since not all requests may be as quick as
-// most.
+// growSlowly raises a limit that binds by half its square root, since not all requests may be as quick
+// as most.
 func (g *Gate) growSlowly(_ time.Time, r *reading) {
 	_, most := g.aim(r)
-	g.moveTo(min(g.limit+math.Sqrt(g.limit), max(most, g.limit)), r)
+	g.moveTo(min(g.limit+math.Sqrt(g.limit)/2, max(most, g.limit)), r)
 }
 
 // approach moves a limit that binds to the number that is worked on plus its square root.

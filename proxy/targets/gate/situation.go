@@ -42,7 +42,7 @@ var moves = [...]move{
 	{fullBriefly, nil, "a short queue passes by itself"},
 	{fullOverloaded, (*Gate).reduce, "the limit falls to what is worked on plus its square root"},
 	{fullSlower, (*Gate).restore, "the limit is restored: the target takes longer, but as many at a time"},
-	{fullMixed, (*Gate).growSlowly, "the limit grows by its square root, as those that take longer may wait"},
+	{fullMixed, (*Gate).growSlowly, "the limit grows by half its square root, as those that take longer may wait"},
 	{fullStarting, (*Gate).growFirst, "the limit grows fast, as it is not known yet how many the target takes"},
 	{fullCalm, (*Gate).grow, "the limit grows, as the target may take more"},
 	{fullBusy, (*Gate).approach, "the limit approaches what is worked on plus its square root"},
