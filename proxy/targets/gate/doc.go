@@ -83,7 +83,7 @@
 // distribution of answer times does not distinguish that from a target that has become slower.
 // The limit grows with them, until a probe brings as many answers per second with half as many in
 // flight. Then the limit stays near that number. Every probe halves it, so this takes some
-// seconds.
+// seconds. The same is done while some answers take much longer than others.
 //
 // # Needless refusals
 //

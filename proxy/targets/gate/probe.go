@@ -29,6 +29,7 @@ type probe struct {
 	limit  float64   // to be restored; 0: no probe is under way
 	slower float64   // Gate.slower when the probe began
 	rate   float64   // answers per second then
+	mixed  bool      // some answers took much longer than others then
 	all    bool      // every gate that binds probes at the same time
 }
 
@@ -61,7 +62,7 @@ func (g *Gate) probeLimit(r *reading) float64 {
 
 // beginProbe begins a probe.
 func (g *Gate) beginProbe(_ time.Time, r *reading) {
-	g.probe.limit, g.probe.slower, g.probe.rate = g.limit, g.slower, r.little()
+	g.probe.limit, g.probe.slower, g.probe.rate, g.probe.mixed = g.limit, g.slower, r.little(), r.mixed
 	g.set(g.probeLimit(r))
 }
 

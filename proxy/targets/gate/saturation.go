@@ -6,8 +6,8 @@ const (
 	// If a probe finds at least saturatedPart of the answers per second that came before it, although
 	// half as many are in flight, the limit stays near that number: saturatedRoom times it.
 	saturatedPart, saturatedRoom = .8, 1.3
-	// saturatedSlower is how much slower the target must seem to be. Less does little harm, and by
-	// chance a probe often finds as many answers.
+	// saturatedSlower is how much slower the target must seem to be, unless some answers take much longer
+	// than others. Less does little harm, and by chance a probe often finds as many answers.
 	saturatedSlower = 2.5
 	// Many in flight are more than saturatedMany times as many as when answer times were calm.
 	saturatedMany = 3
@@ -19,7 +19,7 @@ const (
 // saturation is how many requests in flight keep a target busy that has no queue. Where processors
 // are shared by all requests, every answer time grows with the number in flight, as if the target
 // had become slower, and the limit would follow without end. What distinguishes it: with fewer in
-// flight, as many answers come.
+// flight, as many answers come. The same holds where only some of the requests wait.
 type saturation struct {
 	most   float64 // in flight; 0: not known
 	before float64 // answers per second before the probe
@@ -29,8 +29,8 @@ type saturation struct {
 // probed learns from a probe that ends. It reports whether the limit stays near that number.
 func (g *Gate) probed(r *reading) bool {
 	p := &g.probe
-	if r.little() < saturatedPart*p.rate || p.slower < saturatedSlower || p.limit <= saturatedMany*g.baseline.few ||
-		g.baseline.known < knownStep {
+	if r.little() < saturatedPart*p.rate || p.slower < saturatedSlower && !p.mixed ||
+		p.limit <= saturatedMany*g.baseline.few || g.baseline.known < knownStep {
 		return false
 	}
 	g.saturation = saturation{most: saturatedRoom * r.mean, before: p.rate}

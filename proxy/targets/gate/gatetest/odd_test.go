@@ -136,3 +136,34 @@ func TestFlush(t *testing.T) {
 		}
 	}
 }
+
+// When a target's cache is flushed that is too large to be full again soon, about half of the requests
+// wait for workers for as long as the load lasts. The limit does not rise without end.
+func TestColdCache(t *testing.T) {
+	for _, c := range []struct {
+		workers       int
+		load          float64
+		keys          int
+		takes, inTime time.Duration
+		want          float64
+	}{
+		{8, 2000, 1e6, 10 * ms, 100 * ms, .73},
+		{4, 300, 1e5, 40 * ms, 250 * ms, .67},
+		{32, 2000, 1e6, 40 * ms, 250 * ms, .78},
+	} {
+		t.Run(fmt.Sprintf("%d workers, %v", c.workers, c.takes), func(t *testing.T) {
+			t.Parallel()
+			sum, worlds := 0., 3*many
+			for seed := range worlds {
+				w := usual()
+				w.Seed, w.Workers, w.Service, w.InTime, w.Trip, w.Cache = seed, c.workers, c.takes, c.inTime, ms/10, c.keys
+				w.Length, w.Stages = 26*sec, []gatetest.Stage{{Load: c.load}, {From: 8 * sec, Flush: true}}
+				r := gatetest.Play(w)
+				sum += float64(r.InTime) / float64(r.Offered)
+			}
+			if mean := sum / float64(worlds); mean < c.want {
+				t.Errorf("%.4f of the requests were answered in time, want %.2f", mean, c.want)
+			}
+		})
+	}
+}
