@@ -223,3 +223,56 @@ func TestStoredRequest(t *testing.T) {
 		}
 	})
 }
+
+// A request that the target has not processed is sent once more whatever its method, and the limiter is
+// not asked again; one that it may have processed is not.
+func TestStreamReset(t *testing.T) {
+	const post = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nok"
+	sent := func() *stored {
+		c := newStored(t, post, granted)
+		c.x.HandleAcquired(c.now, true)
+		c.feed(t)
+		return c
+	}
+	t.Run("not processed", func(t *testing.T) {
+		c := sent()
+		c.x.HandleUpstreamReset(c.now, true)
+		if c.feed(t); c.fx.Acquire != exchange.AcquireFresh || c.fx.Release != exchange.ReleaseDiscard ||
+			c.fx.Decided != nil || c.complete {
+			t.Fatalf("effects %+v", c.fx)
+		}
+		c.upload = ""
+		c.x.HandleAcquired(c.now, false)
+		if c.feed(t); c.upload != "ok" || !c.uploaded {
+			t.Errorf("the target is sent body %q, all %t", c.upload, c.uploaded)
+		}
+		c.x.HandleUpstreamReset(c.now, true)
+		c.feed(t)
+		c.wants(t, 503, `{"error":"the target has refused the request without processing it"}`+"\n")
+		if o := c.fx.Report; o == nil || !o.Sent.IsZero() || !o.Retried {
+			t.Errorf("outcome %+v", o)
+		}
+	})
+	t.Run("perhaps processed", func(t *testing.T) {
+		c := sent()
+		c.x.HandleUpstreamReset(c.now, false)
+		c.feed(t)
+		c.wants(t, 502, `{"error":"the target closed the connection before its answer was complete"}`+"\n")
+	})
+	t.Run("after a part of the answer", func(t *testing.T) {
+		c := sent()
+		c.answers(t, http1.Head{Status: 200, Framing: http1.BodyLength, Length: 3, KeepAlive: true}, "ye")
+		c.x.HandleUpstreamReset(c.now, true)
+		c.feed(t)
+		c.wants(t, 502, `{"error":"the target closed the connection before its answer was complete"}`+"\n")
+	})
+	t.Run("head too large", func(t *testing.T) {
+		c := sent()
+		c.x.HandleHeadTooLarge(c.now)
+		c.feed(t)
+		c.wants(t, 431, `{"error":"the target accepts no request with so large a head"}`+"\n")
+		if c.fx.Release != exchange.ReleaseDiscard {
+			t.Errorf("effects %+v", c.fx)
+		}
+	})
+}

@@ -154,6 +154,9 @@ func (x *Exchange) Unsent() bool {
 	return x.request == requestWithheld || !x.Idle() && !x.Held() && x.request != requestStreaming
 }
 
+// Upgrades reports whether the request asks for another protocol, to which the target may switch.
+func (x *Exchange) Upgrades() bool { return x.forward.Upgrade != "" }
+
 // Full reports which sides currently accept no data.
 func (x *Exchange) Full() (client, target bool) { return x.clientFull, x.targetFull }
 

@@ -17,6 +17,9 @@ const (
 	FaultTimeout           // no answer in time, or no further piece of it
 	FaultGarbled           // the answer is not valid HTTP
 	FaultNoTarget          // no target can be reached
+	FaultUnprocessed       // it has refused the stream of the request twice, without processing it
+	FaultHead              // it accepts no head of that size; nothing was sent
+	FaultUpgrade           // it is used by HTTP/2, which has no upgrades; nothing was sent
 	faultCount
 )
 
@@ -39,10 +42,13 @@ var faults = [Faults]struct {
 	FaultStreams:     {"streams", 503, "all connections to the target that may carry tunnels and streams are taken"},
 	FaultUnstreamed: {"unstreamed", 502,
 		"the target's answer can only be streamed, and all connections that may carry streams are taken"},
-	FaultClosed:   {"closed", 502, "the target closed the connection before its answer was complete"},
-	FaultTimeout:  {"timeout", 504, "the target did not answer in time"},
-	FaultGarbled:  {"bad_response", 502, "the target's answer is not valid HTTP"},
-	FaultNoTarget: {"no_target", 503, "no target can be reached"},
+	FaultClosed:      {"closed", 502, "the target closed the connection before its answer was complete"},
+	FaultTimeout:     {"timeout", 504, "the target did not answer in time"},
+	FaultGarbled:     {"bad_response", 502, "the target's answer is not valid HTTP"},
+	FaultNoTarget:    {"no_target", 503, "no target can be reached"},
+	FaultUnprocessed: {"unprocessed", 503, "the target has refused the request without processing it"},
+	FaultHead:        {"head_too_large", 431, "the target accepts no request with so large a head"},
+	FaultUpgrade:     {"upgrade", 501, "the target is used by HTTP/2, which has no upgrades"},
 }
 
 // String returns the fault's name in metrics.

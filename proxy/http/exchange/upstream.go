@@ -341,26 +341,3 @@ func (x *Exchange) HandleResponseEnd(now time.Time, trailer, clean bool) {
 	x.releaseUpstream(how)
 	x.afterAnswer(now, x.received.status)
 }
-
-// HandleUpstreamClosed handles the close of the upstream connection; complete says that it is the end of
-// an answer without a length. Before the first byte of an answer, on a reused connection, it means that
-// the target had closed the idle connection when the request arrived; then the request is sent again
-// once, if all of it is still there (RFC 9112 section 9.3.1).
-func (x *Exchange) HandleUpstreamClosed(now time.Time, complete bool) {
-	x.env.Begin()
-	if !x.upstream.held() {
-		return
-	}
-	again := x.upstream == upstreamReused && x.answer == answerWaiting && x.replay == replayOnce &&
-		x.request == requestWhole && x.forward.exists()
-	x.upstream.become(upstreamNone)
-	switch {
-	case again:
-		x.replay = replayDone
-		x.acquire(now, AcquireFresh)
-	case complete && x.answer >= answerCollecting:
-		x.HandleResponseEnd(now, false, false)
-	default:
-		x.answerFault(now, FaultClosed)
-	}
-}
