@@ -89,7 +89,7 @@ func TestWrongSettings(t *testing.T) {
 		line      string
 	}{
 		{[]string{"TARGET_URL", "gopher://x"}, nil,
-			`proxy: TARGET_URL: "gopher://x" does not begin with http:// or https://; allowed: http://host:port or https://host:port, comma separated; none`},
+			`proxy: TARGET_URL: "gopher://x" does not begin with http://, https://, h2c:// or h2://; allowed: http://host:port, comma separated, also with https, h2c or h2; none`},
 		{nil, []string{"-event-loops", "0"}, `proxy: EVENT_LOOPS: "0" is out of range; allowed: 1 … 1024`},
 		{[]string{"RATE_LIMIT_WINDOW", "0.0000015"}, nil,
 			`proxy: RATE_LIMIT_WINDOW: "0.0000015" must be whole microseconds (6 decimals)`},

@@ -36,7 +36,7 @@ func (p *proxy) serve(ctx context.Context, access wire.Access) error {
 	w.GateLog = p.Logger("Gate")
 	w.Balance, w.TargetConnsMax, w.StreamShare = c.Balance, c.TargetConnsMax, c.StreamShare
 	w.Gate = c.Gate
-	w.TargetIdle, w.TargetAge = c.TargetIdle, c.TargetAge
+	w.TargetIdle, w.TargetAge, w.TargetHTTP2 = c.TargetIdle, c.TargetAge, c.TargetHTTP2()
 	w.MemoryBudget = c.Edge.MemoryBudget
 	w.Roster = c.Edge.Roster
 	if len(c.Targets) > 0 {

@@ -23,16 +23,23 @@ import (
 type targets struct {
 	caFile, name string          // of https targets; see certs.Client
 	settings     []config.Target // of TARGET_URL
+	usesHTTP2    func(t *config.Target) bool
 
 	mu     sync.Mutex
-	posted []config.Target        // from the last POST /config/targets; if empty, settings apply
-	trust  *x509.CertPool         // of CAFile; nil: the system's
-	secure map[string]*tls.Config // with that trust, by the name in the certificate
+	posted []config.Target      // from the last POST /config/targets; if empty, settings apply
+	trust  *x509.CertPool       // of CAFile; nil: the system's
+	secure map[peer]*tls.Config // with that trust
+}
+
+// A peer is whom a target is expected to be: the name in its certificate, and whether it is offered HTTP/2.
+type peer struct {
+	name  string
+	http2 bool
 }
 
 // newTargets reads the authorities that https targets are verified with.
 func newTargets(c *config.Config) (*targets, error) {
-	t := &targets{caFile: c.Edge.CAFile, name: c.Edge.ServerName, settings: c.Targets}
+	t := &targets{caFile: c.Edge.CAFile, name: c.Edge.ServerName, settings: c.Targets, usesHTTP2: c.UsesHTTP2}
 	if err := t.readTrust(); err != nil {
 		return nil, fileFault("TARGET_CA_FILE", t.caFile, err)
 	}
@@ -42,12 +49,12 @@ func newTargets(c *config.Config) (*targets, error) {
 // readTrust reads the authorities again. The caller holds mu, or t is not shared yet.
 func (t *targets) readTrust() error {
 	if t.caFile == "" {
-		t.secure = make(map[string]*tls.Config)
+		t.secure = make(map[peer]*tls.Config)
 		return nil
 	}
 	trust, err := certs.Pool(t.caFile)
 	if err == nil && !trust.Equal(t.trust) {
-		t.trust, t.secure = trust, make(map[string]*tls.Config)
+		t.trust, t.secure = trust, make(map[peer]*tls.Config)
 	}
 	return err
 }
@@ -55,9 +62,9 @@ func (t *targets) readTrust() error {
 // make returns the targets of a list. The caller holds mu, or t is not shared yet.
 func (t *targets) make(list []config.Target) (made []*roster.Target, err error) {
 	for _, one := range list {
-		w := &roster.Target{URL: one.URL, Addr: one.Addr, Host: one.Host}
+		w := &roster.Target{URL: one.URL, Addr: one.Addr, Host: one.Host, HTTP2: t.usesHTTP2(&one)}
 		if one.Secure {
-			if w.Secure, err = t.secured(cmp.Or(t.name, one.Name)); err != nil {
+			if w.Secure, err = t.secured(peer{cmp.Or(t.name, one.Name), w.HTTP2}); err != nil {
 				return nil, err
 			}
 		}
@@ -66,17 +73,20 @@ func (t *targets) make(list []config.Target) (made []*roster.Target, err error) 
 	return made, nil
 }
 
-// secured returns the TLS configuration of the targets whose certificate has a name. They share
-// it until the authorities change. The caller holds mu, or t is not shared yet.
-func (t *targets) secured(name string) (secure *tls.Config, err error) {
-	if t.secure[name] == nil {
-		if secure, err = certs.Client("", name); err != nil {
+// secured returns the TLS configuration of the targets that are expected to be p. They share it until the
+// authorities change. The caller holds mu, or t is not shared yet.
+func (t *targets) secured(p peer) (secure *tls.Config, err error) {
+	if t.secure[p] == nil {
+		if secure, err = certs.Client("", p.name); err != nil {
 			return nil, err
 		}
 		secure.RootCAs = t.trust
-		t.secure[name] = secure
+		if p.http2 {
+			secure.NextProtos = []string{"h2", "http/1.1"}
+		}
+		t.secure[p] = secure
 	}
-	return t.secure[name], nil
+	return t.secure[p], nil
 }
 
 // reload reads the authorities again. If they have changed, existing upstream connections

@@ -70,7 +70,7 @@ func (c *Config) Register(s *service.Settings) {
 	d, noTarget := &c.data, s.NoEffectWhen("TARGET_URL", noTargets)
 	s.Add(service.Table{
 		{Name: "TARGET_URL", Default: "http://127.0.0.1:8081",
-			Value: service.Parsed(&c.Targets, "http://host:port or https://host:port, comma separated; none", ParseTargets),
+			Value: service.Parsed(&c.Targets, "http://host:port, comma separated, also with https, h2c or h2; none", ParseTargets),
 			Help: "base URLs of the targets, comma separated, without path; none: forward nothing, for a master that only " +
 				"decides"},
 		{Name: "TARGET_BALANCE", Default: "p2c",
@@ -104,6 +104,7 @@ func (c *Config) Register(s *service.Settings) {
 	c.registerBounds(s)
 	c.registerTimes(s)
 	c.registerHTTP2(s)
+	c.registerTargetProtocol(s)
 	c.registerRefusal(s)
 	c.Access.register(s, d)
 	registerGate(s, &c.Gate)

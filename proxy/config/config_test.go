@@ -98,7 +98,7 @@ var wrong = []struct {
 	name, value string
 	sentence    string // a part of the error, besides name and value
 }{
-	{"TARGET_URL", "ftp://target", "does not begin with http:// or https://; allowed: http://host:port"},
+	{"TARGET_URL", "ftp://target", "does not begin with http://, https://, h2c:// or h2://; allowed: http://host:port"},
 	{"TARGET_URL", "http://a:80,http://a", `"http://a:80" is listed twice`},
 	{"TARGET_URL", "target:8081", "allowed: http://host:port"},
 	{"TARGET_URL", "http://", "is not a URL"},
@@ -341,11 +341,13 @@ func TestTargetParts(t *testing.T) {
 		url  string
 		want Target
 	}{
-		{"http://a", Target{"http://a:80", "a:80", "a", "a", false}},
-		{"http://a:81/", Target{"http://a:81", "a:81", "a:81", "a", false}},
-		{"https://a", Target{"https://a:443", "a:443", "a", "a", true}},
-		{"https://a:80", Target{"https://a:80", "a:80", "a:80", "a", true}},
-		{"https://[::1]", Target{"https://[::1]:443", "[::1]:443", "[::1]", "::1", true}},
+		{"http://a", Target{"http://a:80", "a:80", "a", "a", false, false}},
+		{"http://a:81/", Target{"http://a:81", "a:81", "a:81", "a", false, false}},
+		{"https://a", Target{"https://a:443", "a:443", "a", "a", true, false}},
+		{"https://a:80", Target{"https://a:80", "a:80", "a:80", "a", true, false}},
+		{"https://[::1]", Target{"https://[::1]:443", "[::1]:443", "[::1]", "::1", true, false}},
+		{"h2c://a", Target{"h2c://a:80", "a:80", "a", "a", false, true}},
+		{"h2://a", Target{"h2://a:443", "a:443", "a", "a", true, true}},
 	} {
 		if got, err := parseTarget(test.url); err != nil || got != test.want {
 			t.Errorf("%s: %+v, %v; want %+v", test.url, got, err, test.want)
@@ -406,6 +408,26 @@ func TestConnectionsBeyondDescriptors(t *testing.T) {
 	for most, want := range map[int]int{0: 0, free: 0, free + 1: 1} {
 		if c := must(t, "MAX_CONNECTIONS", strconv.Itoa(most)); len(c.Notes) != want {
 			t.Errorf("MAX_CONNECTIONS=%d: noted %q, want %d notes", most, c.Notes, want)
+		}
+	}
+}
+
+// TARGET_PROTOCOL applies to targets of its kind, and the scheme of a target to that one.
+func TestTargetProtocol(t *testing.T) {
+	const all = "http://a,https://b,h2c://c,h2://d"
+	for word, want := range map[string]string{"http1": "c:80 d:443", "h2c": "a:80 c:80 d:443", "h2": "b:443 c:80 d:443"} {
+		var got []Target
+		c := must(t, "TARGET_URL", all, "TARGET_PROTOCOL", word, "TARGET_STREAMS_MAX", "7")
+		for _, one := range c.Targets {
+			if c.UsesHTTP2(&one) {
+				got = append(got, one)
+			}
+		}
+		if addrs(got) != want {
+			t.Errorf("%s: HTTP/2 to %s, want %s", word, addrs(got), want)
+		}
+		if h := c.TargetHTTP2(); h.StreamsMax != 7 || h.HTTP2.ConnWindow != 7*streamWindow || h.HTTP2.GlitchBurst >= 0 {
+			t.Errorf("%+v", h)
 		}
 	}
 }

@@ -1,6 +1,8 @@
 package config
 
 import (
+	"time"
+
 	"weir/internal/net/http2"
 	"weir/internal/program/service"
 	"weir/proxy/http/mux"
@@ -16,7 +18,9 @@ const streamWindow = 64 << 10
 // http2Settings are the settings of HTTP/2.
 type http2Settings struct {
 	http2.Limits
-	mode string
+	mode       string
+	target     string // TARGET_PROTOCOL
+	streamsMax int    // to a target
 }
 
 // registerHTTP2 adds the settings of HTTP/2.
@@ -33,6 +37,31 @@ func (c *Config) registerHTTP2(s *service.Settings) {
 		{Name: "HTTP2_GLITCHES_RATE", Default: "33", Value: service.Float(&h.GlitchRate, 0.001, 1e6), NoEffect: off,
 			Help: "and how many per second in the long run"},
 	})
+}
+
+// registerTargetProtocol adds the settings of HTTP/2 to targets.
+func (c *Config) registerTargetProtocol(s *service.Settings) {
+	h, noTarget := &c.http2, s.NoEffectWhen("TARGET_URL", noTargets)
+	s.Add(service.Table{
+		{Name: "TARGET_PROTOCOL", Default: "http1", Value: service.Word(&h.target, "http1, h2c, h2"), NoEffect: noTarget,
+			Help: "protocol to targets: h2c: HTTP/2 without TLS for those with http://; h2: HTTP/2 for those with https://, " +
+				"or HTTP/1.1 if ALPN does not agree on it; h2c:// and h2:// in TARGET_URL say so for one target"},
+		{Name: "TARGET_STREAMS_MAX", Default: "100", Value: service.Int(&h.streamsMax, 1, 1<<16), NoEffect: noTarget,
+			Help: "maximum number of requests in progress on one HTTP/2 connection to a target, which may allow fewer; beyond: " +
+				"a further connection"},
+	})
+}
+
+// targetSilence is how long a target with requests in progress may send nothing on a connection of HTTP/2
+// before it is sent a PING, and then until the connection is given up.
+const targetSilence = 10 * time.Second
+
+// TargetHTTP2 returns the settings of HTTP/2 to targets. Glitches of targets are only counted: they send a
+// WINDOW_UPDATE as often as they like.
+func (c *Config) TargetHTTP2() mux.UpstreamSettings {
+	return mux.UpstreamSettings{StreamsMax: c.http2.streamsMax, SilenceTimeout: targetSilence,
+		StallTimeout: c.loop.WriteStall, QueueMax: queueMax,
+		HTTP2: http2.Limits{Head: c.data.ResponseHead, GlitchBurst: -1, ConnWindow: c.http2.streamsMax * streamWindow}}
 }
 
 // HTTP2 returns the settings of HTTP/2 from clients.

@@ -49,6 +49,10 @@ func (c *client) seek(now time.Time, fresh bool) {
 // exchange has a place at the target.
 func (c *client) enter(now time.Time, fresh bool) {
 	t := c.at.Value
+	if t.http2() && c.x.Upgrades() {
+		c.unavailable(now, exchange.FaultUpgrade)
+		return
+	}
 	if c.long && !c.hold(t) {
 		c.unavailable(now, exchange.FaultStreams)
 		return
@@ -67,7 +71,7 @@ func (c *client) enter(now time.Time, fresh bool) {
 		c.x.HandleWaits(now)
 		t.note(now)
 	case upstream.WaitAndDial:
-		t.dial()
+		t.dial(now, c)
 		t.note(now)
 	case upstream.Full:
 		c.unavailable(now, exchange.FaultBusy)

@@ -110,7 +110,7 @@ func (c *client) apply(now time.Time) {
 		if len(fx.Client) > 0 {
 			c.peer.write(now, fx.Client)
 		}
-		c.send(now, fx)
+		failed := c.send(now, fx)
 		if fx.EndUpstream && c.upstream != nil {
 			c.upstream.conn.CloseWrite()
 		}
@@ -134,7 +134,7 @@ func (c *client) apply(now time.Time) {
 			c.complete(now)
 		}
 		c.peer.read(fx)
-		more = fx.Stream || fx.Acquire != exchange.AcquireNone || fx.Admit || fx.Own != nil || c.peer.settled(now)
+		more = failed || fx.Stream || fx.Acquire != exchange.AcquireNone || fx.Admit || fx.Own != nil || c.peer.settled(now)
 	}
 	c.server.effects = append(c.server.effects, fx)
 }
@@ -186,16 +186,15 @@ func (c *client) wake(at time.Time) {
 	c.alarm.Set(at)
 }
 
-// send sends to the target.
-func (c *client) send(now time.Time, fx *session.Effects) {
+// send sends to the target; see upstreamConn.send.
+func (c *client) send(now time.Time, fx *session.Effects) (more bool) {
 	switch {
 	case fx.Forward != nil || len(fx.Upload) > 0 || fx.Uploaded:
-		s := c.server
-		s.up = c.upstream.http.Append(s.up[:0], fx.Effects, c.upstream.target.spec.Host)
-		c.upstream.write(now, s.up)
+		return c.upstream.send(now, fx.Effects)
 	case len(fx.Upstream) > 0:
 		c.upstream.write(now, fx.Upstream)
 	}
+	return false
 }
 
 // arm sets the peer's deadline to the session's.

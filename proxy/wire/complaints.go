@@ -16,8 +16,9 @@ const complainEvery = time.Minute
 //
 // Owned by the goroutine of housekeeping.
 type complaints struct {
-	answers map[*roster.Target]*every.Throttle
-	loops   every.Throttle
+	answers  map[*roster.Target]*every.Throttle
+	declined map[*roster.Target]bool
+	loops    every.Throttle
 }
 
 // noteGarbled keeps what was wrong with an answer for look.
@@ -29,12 +30,13 @@ func (t *target) noteGarbled(why error) {
 
 // look logs what has happened since the last call.
 func (c *complaints) look(now time.Time, f *Server) {
-	known := make(map[*roster.Target]*every.Throttle)
+	known, declined := make(map[*roster.Target]*every.Throttle), make(map[*roster.Target]bool)
 	for _, s := range f.loops {
 		for spec, t := range *s.seen.Load() {
 			if known[spec] == nil {
 				known[spec] = cmp.Or(c.answers[spec], new(every.Throttle))
 			}
+			declined[spec] = declined[spec] || t.declined.Load()
 			why := t.garbled.Swap(nil)
 			if why == nil {
 				continue
@@ -45,7 +47,12 @@ func (c *complaints) look(now time.Time, f *Server) {
 			}
 		}
 	}
-	c.answers = known
+	for spec, is := range declined {
+		if is && !c.declined[spec] {
+			f.cfg.Log.Warn("Target does not speak h2, using HTTP/1.1", "target", spec.URL, "address", spec.Addr)
+		}
+	}
+	c.answers, c.declined = known, declined
 	if f.looped.Load() == 0 {
 		return
 	}

@@ -72,7 +72,7 @@ func (c *connection) Writable(now time.Time) {
 	c.s.HandleClientFull(now, false)
 	c.apply(now)
 	if c.upstream != nil {
-		c.upstream.conn.Pump()
+		c.upstream.pump()
 	}
 }
 

@@ -178,9 +178,10 @@ func (k *carried) end(*session.Effects)          {}
 func (k *carried) read(fx *session.Effects)      { k.unread = k.unread || fx.Read }
 
 // takes refuses a connection that was used before if the request may be sent only once: the target may
-// be closing it. Nothing is sent if the delivery was withdrawn.
+// be closing it. With HTTP/2 it says then which requests it has not processed. Nothing is sent if the
+// delivery was withdrawn.
 func (k *carried) takes(now time.Time, u *upstreamConn, reused bool) bool {
-	if reused && k.Once {
+	if reused && k.Once && u.of == nil {
 		k.enter(now, true) // in the place of u, which may still be open when the new one is
 		u.conn.Abort()     // nothing is on it, and a reset leaves no port in TIME_WAIT
 		return false

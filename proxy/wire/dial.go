@@ -13,30 +13,88 @@ import (
 	"weir/proxy/targets/upstream"
 )
 
-// dial starts one connect, which the pool has already counted.
-func (t *target) dial() {
-	mark := t.at.Generation()
-	dialled := func(now time.Time, conn *loop.Conn, err error) loop.Handler { return t.dialled(now, mark, conn, err) }
-	t.server.loop.Dial(t.spec.Addr, t.server.shared.cfg.Session.ConnectTimeout, t.spec.Secure, dialled)
+// A pool asks for a dial when a request needs a connection. With HTTP/1.1 that is a connect. With HTTP/2
+// it is a stream of a connection that has one free, or else a connect, which serves as many requests as
+// the connection has streams.
+
+// dials are what a target's pool has asked for.
+//
+// Owned by its loop.
+type dials struct {
+	lenders    []*lender // connections of HTTP/2
+	connecting int       // connects in progress
+	owed       int       // dials that wait for one of them, or for a stream to become free
+	plain      bool      // the target has chosen HTTP/1.1
+	streams    int       // of a connection of HTTP/2, as far as is known
+}
+
+// http2 reports whether requests are sent by HTTP/2.
+func (t *target) http2() bool { return t.spec.HTTP2 && !t.plain }
+
+// perConnect returns how many dials one connect is for.
+func (t *target) perConnect() int {
+	if t.http2() {
+		return t.streams
+	}
+	return 1
+}
+
+// dial carries out one dial, which the pool has already counted. If it is for by at once, the caller
+// carries out the effects of by.
+func (t *target) dial(now time.Time, by *client) {
+	if h := t.least(now); h != nil {
+		t.lend(now, h, by)
+		return
+	}
+	t.owed++
+	t.connect()
+}
+
+// connect starts the connects that are needed for the dials owed.
+func (t *target) connect() {
+	for t.connecting*t.perConnect() < t.owed {
+		t.connecting++
+		mark := t.at.Generation()
+		dialled := func(now time.Time, conn *loop.Conn, err error) loop.Handler { return t.dialled(now, mark, conn, err) }
+		t.server.loop.Dial(t.spec.Addr, t.server.shared.cfg.Session.ConnectTimeout, t.spec.Secure, dialled)
+	}
 }
 
 // dialled handles the end of a connect.
 func (t *target) dialled(now time.Time, mark upstream.Generation, conn *loop.Conn, err error) loop.Handler {
-	if err != nil {
+	switch {
+	case err != nil:
 		t.dialFailed(now, mark, err)
 		return nil
+	case t.spec.HTTP2 && (t.spec.Secure == nil || conn.Protocol() == "h2"):
+		return t.greet(now, mark, conn)
 	}
-	t.Failed.Store(false)
-	t.at.Connected(now)
+	if t.spec.HTTP2 {
+		t.plain = true
+		t.declined.Store(true)
+	}
+	t.connected(now)
+	if t.owed == 0 { // streams have become free meanwhile
+		return nil
+	}
+	t.owed--
 	u := &upstreamConn{target: t, conn: conn, endBy: t.server.endOf(now),
 		http: session.NewUpstream(&t.server.env.Settings.ResponseHead, &t.server.head)}
 	u.pass(now, t.pool.Dialled(u), false)
+	t.connect()
 	t.note(now)
 	t.serveNext(now) // the target may have been unavailable
 	return u
 }
 
-// dialFailed reports a failed dial to the requests that wait for the connection.
+// connected records that a connect has succeeded.
+func (t *target) connected(now time.Time) {
+	t.connecting--
+	t.Failed.Store(false)
+	t.at.Connected(now)
+}
+
+// dialFailed reports a failed connect to the requests that wait for the connection.
 func (t *target) dialFailed(now time.Time, mark upstream.Generation, err error) {
 	why := dialFault(err)
 	if why == exchange.FaultResources {
@@ -46,13 +104,17 @@ func (t *target) dialFailed(now time.Time, mark upstream.Generation, err error) 
 		t.Fail(now, roster.Cause(err))
 		t.at.ConnectFailed(now, mark)
 	}
-	w, again := t.pool.DialFailed()
-	if again {
-		t.dial()
-	}
-	if w != nil {
-		w.Value.unavailable(now, why)
-		w.Value.apply(now)
+	t.connecting--
+	for n := t.owed - t.connecting*t.perConnect(); n > 0; n-- {
+		t.owed--
+		w, again := t.pool.DialFailed()
+		if again {
+			t.dial(now, nil)
+		}
+		if w != nil {
+			w.Value.unavailable(now, why)
+			w.Value.apply(now)
+		}
 	}
 	t.serveNext(now)
 	t.note(now)

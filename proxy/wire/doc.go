@@ -22,6 +22,13 @@
 // gate, and need no free connection. If it is their turn while only another target has a place,
 // they get the next place of their own target.
 //
+// # HTTP/2 to targets
+//
+// A pool knows a stream of HTTP/2 as a connection for one exchange, which it gets by a dial and loses when
+// the exchange ends. So pools, gates and lines count exchanges with either version. A dial needs no connect
+// if a connection, a lender, has a stream free. The stream of a client that disconnects is cancelled, and
+// its place is free at once.
+//
 // # Clients that disconnect
 //
 // A target usually continues to work on a request whose client has disconnected. So once the

@@ -20,6 +20,11 @@ func (c *client) release(now time.Time, how exchange.Release, left *exchange.Aba
 	if c.gateBy {
 		c.stopWaiting(now)
 	}
+	if u.of != nil { // the client's next request needs no stream of its own
+		u.target.over(now, &c.wait)
+		u.giveBack(now)
+		return
+	}
 	if how == exchange.ReleasePrivate {
 		c.keep(now, u)
 		return

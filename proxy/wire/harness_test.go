@@ -122,8 +122,8 @@ func startWith(t *testing.T, tweak func(c *Config), targets string, env ...strin
 	loops.Panicked = func(v any, stack []byte) { t.Errorf("the proxy panicked: %v\n%s", v, stack) }
 	cfg := Config{
 		Loop: loops, Session: c.Session(), HTTP2: HTTP2{Settings: c.HTTP2()},
-		Targets: targetsOf(c.Targets), Balance: c.Balance, TargetConnsMax: c.TargetConnsMax, StreamShare: c.StreamShare,
-		TargetIdle: c.TargetIdle, TargetAge: c.TargetAge,
+		Targets: targetsOf(c), Balance: c.Balance, TargetConnsMax: c.TargetConnsMax, StreamShare: c.StreamShare,
+		TargetIdle: c.TargetIdle, TargetAge: c.TargetAge, TargetHTTP2: c.TargetHTTP2(),
 		Roster: c.Edge.Roster, DrainTimeout: c.DrainTimeout,
 		Policy: (&admin.Policies{Limits: r.limits, Rules: r.rules}).Policy, Store: local,
 		Gate: c.Gate,
@@ -149,9 +149,9 @@ func startWith(t *testing.T, tweak func(c *Config), targets string, env ...strin
 }
 
 // targetsOf are the settings' targets, without TLS.
-func targetsOf(list []config.Target) (targets []*roster.Target) {
-	for _, t := range list {
-		targets = append(targets, &roster.Target{URL: t.URL, Addr: t.Addr, Host: t.Host})
+func targetsOf(c *config.Config) (targets []*roster.Target) {
+	for _, t := range c.Targets {
+		targets = append(targets, &roster.Target{URL: t.URL, Addr: t.Addr, Host: t.Host, HTTP2: c.UsesHTTP2(&t)})
 	}
 	return targets
 }

@@ -144,7 +144,7 @@ func (h *http2Conn) flush(now time.Time) {
 			c := m.Exchange.Owner.(*client)
 			c.apply(now)
 			if c.upstream != nil {
-				c.upstream.conn.Pump()
+				c.upstream.pump()
 			}
 		}
 	}

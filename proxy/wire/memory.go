@@ -77,7 +77,7 @@ func (c *client) bytes() int64 {
 	n := c.x.Memory()
 	for _, u := range [...]*upstreamConn{c.upstream, c.own} {
 		if u != nil {
-			n += u.conn.Buffered()
+			n += u.bytes()
 		}
 	}
 	return n

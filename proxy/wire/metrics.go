@@ -68,6 +68,10 @@ func (f *Server) registerUpstream(set *metric.Set) {
 	gauge("ratelimiter_upstream_streams",
 		"connections to targets that carry tunnels and streams, or are private to a client that has "+
 			"logged in over them", func(t *target) int64 { return t.Streams.Load() })
+	gauge("ratelimiter_upstream_http2_connections", "connections to targets that use HTTP/2",
+		func(t *target) int64 { return t.lending.Load() })
+	gauge("ratelimiter_upstream_http2_streams", "requests in progress on them",
+		func(t *target) int64 { return t.lent.Load() })
 	gauge("ratelimiter_upstream_abandoned", "requests at the targets whose clients have disconnected",
 		func(t *target) int64 { return t.left.all.Load() })
 	f.Gates.Register(set)

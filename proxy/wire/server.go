@@ -57,6 +57,7 @@ type Config struct {
 	TargetConnsMax int     // connections to each target over all loops; each loop has at least one
 	StreamShare    float64 // share of TargetConnsMax that tunnels and streams may take
 	Gate           gates.Settings
+	TargetHTTP2    mux.UpstreamSettings
 	TargetIdle     time.Duration // how long an idle connection is kept
 	// age beyond which a connection is not reused, reduced by up to a quarter at random; 0 means any
 	TargetAge    time.Duration
@@ -264,12 +265,14 @@ type loopServer struct {
 	head      http1.Head                           // of an answer, while it is read
 	up        []byte                               // what is being sent to a target
 	effects   []*session.Effects                   // free, see takeEffects
+	streams   []*upstreamConn                      // free, see takeStream
 
 	connsPerTarget, waitersMax int
 
 	lane       store.Lane
-	deliveries session.Env // for deliveries of stored requests
-	muxes      mux.Env     // for connections of HTTP/2
+	deliveries session.Env     // for deliveries of stored requests
+	muxes      mux.Env         // for connections of HTTP/2 from clients,
+	lending    mux.UpstreamEnv // and to targets
 	http2      http2Counts
 	protocols  [protocols]metric.Counter // finished requests by protocol
 	local      store.Lane                // nil if there are no deliveries
@@ -296,6 +299,7 @@ func newLoopServer(f *Server, l *loop.Loop, connsPerTarget int) *loopServer {
 	s.env = session.Env{Settings: &f.cfg.Session, Env: exchange.Env{Policy: f.cfg.Policy, Pages: f.cfg.Pages, Ask: s.ask,
 		Sheds: s.sheds != nil, Overloaded: f.memory.Refuses, Refused: s.refused, Random: s.refusals.Random()}}
 	s.muxes = mux.Env{Exchange: &s.env.Env, Settings: &f.cfg.HTTP2.Settings, EndOf: s.env.EndOf}
+	s.lending.Settings = &f.cfg.TargetHTTP2
 	s.env.Env.Settings = &s.env.Settings.Settings
 	s.setDeferring()
 	if w := f.cfg.Access.Writer; w != nil {

@@ -3,11 +3,13 @@ package wire
 import (
 	"io"
 	"math/rand/v2"
+	"slices"
 	"sync/atomic"
 	"time"
 
 	"weir/internal/net/loop"
 	"weir/proxy/http/exchange"
+	"weir/proxy/http/mux"
 	"weir/proxy/http/session"
 	"weir/proxy/targets/gate"
 	"weir/proxy/targets/gates"
@@ -22,7 +24,8 @@ type target struct {
 	server *loopServer
 	spec   *roster.Target
 	at     *upstream.Target[*target] // entry in the loop's group
-	pool   *upstream.Pool[*upstreamConn, occupant]
+	dials
+	pool *upstream.Pool[*upstreamConn, occupant]
 
 	roster.View
 
@@ -38,6 +41,10 @@ type target struct {
 	called   atomic.Bool // serve is scheduled
 
 	garbled atomic.Pointer[error] // what was wrong with an answer since housekeeping looked, or nil
+
+	lending  atomic.Int64 // number of connections of HTTP/2
+	lent     atomic.Int64 // number of requests on them
+	declined atomic.Bool  // the target has chosen HTTP/1.1 instead of HTTP/2
 
 	since atomic.Int64 // time of the last change of the numbers, see micros; 0: never
 }
@@ -103,16 +110,22 @@ func (t *target) retire(now time.Time) {
 	for _, u := range t.pool.Retire() {
 		u.conn.Close()
 	}
+	for _, h := range slices.Clone(t.lenders) {
+		h.retire()
+	}
 	t.note(now)
 }
 
-// An upstreamConn is one connection to a target.
+// An upstreamConn carries one exchange at a time to a target: a connection of HTTP/1.1, or a stream of one
+// of HTTP/2.
 //
 // Owned by its loop.
 type upstreamConn struct {
 	target *target
-	conn   *loop.Conn
+	conn   *loop.Conn // with HTTP/1.1
 	http   session.Upstream
+	of     *lender // with HTTP/2, like stream; else nil
+	stream mux.UpstreamStream
 	owner  *client   // client whose exchange it carries, or to whom it is private; nil: idle or abandoned
 	ended  bool      // the target has closed its sending side
 	endBy  time.Time // not reused from then on; zero means never
@@ -157,6 +170,34 @@ func (u *upstreamConn) End(now time.Time, unread int) {
 	u.conn.Close()
 }
 
+// send sends a part of a request to the target. It reports whether the exchange has effects because of that.
+func (u *upstreamConn) send(now time.Time, fx *exchange.Effects) (more bool) {
+	if u.of != nil {
+		return u.of.send(now, u, fx)
+	}
+	s := u.target.server
+	s.up = u.http.Append(s.up[:0], fx, u.target.spec.Host)
+	u.write(now, s.up)
+	return false
+}
+
+// pump passes on what is unread of an answer, after the current call.
+func (u *upstreamConn) pump() {
+	if u.of != nil {
+		u.of.pump()
+		return
+	}
+	u.conn.Pump()
+}
+
+// bytes returns the size of the buffers of the connection, or of the stream.
+func (u *upstreamConn) bytes() int64 {
+	if u.of != nil {
+		return u.stream.Memory()
+	}
+	return u.conn.Buffered()
+}
+
 // write sends to the target, and pauses reading from the client when the target does not
 // keep up.
 func (u *upstreamConn) write(now time.Time, b []byte) {
@@ -195,7 +236,7 @@ func (u *upstreamConn) Expired(now time.Time) {
 func (u *upstreamConn) Closed(now time.Time, err error) {
 	t := u.target
 	if t.pool.Lost(u) {
-		t.dial()
+		t.dial(now, nil)
 	}
 	defer t.serveNext(now)
 	c := u.owner

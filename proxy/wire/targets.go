@@ -80,6 +80,7 @@ func (s *loopServer) addTarget(now time.Time, spec *roster.Target, g *gates.Gate
 	if spec.Secure != nil {
 		s.shared.group.ReserveTLSOut()
 	}
+	t.dials.streams = max(1, s.shared.cfg.TargetHTTP2.StreamsMax)
 	t.at = s.targets.Add(t)
 	t.serve = t.serveLine
 	t.note(now)

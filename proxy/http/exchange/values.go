@@ -91,7 +91,7 @@ type OwnRequest struct {
 // A Response is the head of a response for the client. All of it is borrowed.
 type Response struct {
 	Status int
-	Reason []byte // nil: the registered one
+	Reason []byte // empty: the registered one
 	// ContentType is that of a response of the proxy's own; empty: none, or it is among the Fields.
 	ContentType string
 	Fields      []byte // without those of the connection and the framing

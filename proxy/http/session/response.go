@@ -77,7 +77,7 @@ func (s *Session) appendHead(dst []byte, r *exchange.Response) []byte {
 
 // appendStatus appends the status line of a response.
 func appendStatus(dst []byte, r *exchange.Response) []byte {
-	if r.Reason == nil {
+	if len(r.Reason) == 0 { // HTTP/2 has none
 		return http1.AppendStatusLine(dst, r.Status, http1.ReasonPhrase(r.Status))
 	}
 	return http1.AppendStatusLine(dst, r.Status, r.Reason)

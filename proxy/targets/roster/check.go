@@ -134,7 +134,7 @@ func (l *List) check(ctx context.Context, spec *Target) error {
 	}
 	req.Host = spec.Host
 	req.Header.Set("User-Agent", "weir-check")
-	tr := &http.Transport{TLSClientConfig: spec.Secure, DisableKeepAlives: true}
+	tr := &http.Transport{TLSClientConfig: spec.Secure, DisableKeepAlives: true, Protocols: spec.protocols()}
 	res, err := tr.RoundTrip(req)
 	if err != nil {
 		return err

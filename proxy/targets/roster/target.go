@@ -3,6 +3,7 @@ package roster
 import (
 	"crypto/tls"
 	"net"
+	"net/http"
 	"net/netip"
 	"strings"
 	"sync/atomic"
@@ -14,10 +15,20 @@ import (
 //
 // Immutable.
 type Target struct {
-	URL    string      // http://host:port or https://host:port
+	URL    string      // http://host:port, or https, h2c or h2
 	Addr   string      // host:port to connect to; the host of a resolved target is an address
 	Host   string      // value of the Host field
 	Secure *tls.Config // for https, with the name that the certificate must have; nil: no TLS
+	HTTP2  bool        // it is used by HTTP/2; with TLS only if it is chosen by ALPN
+}
+
+// protocols returns what the target is asked by.
+func (t *Target) protocols() *http.Protocols {
+	p := new(http.Protocols)
+	p.SetHTTP1(!t.HTTP2 || t.Secure != nil)
+	p.SetHTTP2(t.HTTP2)
+	p.SetUnencryptedHTTP2(t.HTTP2)
+	return p
 }
 
 // An identity identifies a target across two lists.
