@@ -12,6 +12,7 @@ import (
 	xnet "golang.org/x/net/http2"
 
 	"weir/internal/test/testkit"
+	"weir/proxy/targets/roster"
 )
 
 // asked sends requests, each by a client of its own, and returns those, in the order of the target's
@@ -267,4 +268,54 @@ func TestTargetStalls(t *testing.T) {
 	if err != nil || res.StatusCode != 502 {
 		t.Errorf("the upload: %+v, %v", res, err)
 	}
+}
+
+// Connections that are idle, old or of a target that has left the list end without harm to requests.
+func TestTargetConnectionsEnd(t *testing.T) {
+	t.Parallel()
+	t.Run("idle", func(t *testing.T) {
+		t.Parallel()
+		s := newRawTarget(t)
+		r := startWith(t, one, s.url(), "TARGET_IDLE_TIMEOUT", "50ms")
+		clients, q := r.asked(s, 1, "GET")
+		for range 2 {
+			q[0].answer("200", "", true)
+			clients[0].Status(200)
+			s.sees("end")
+			clients[0].Send(get)
+			q[0] = s.request()
+		}
+	})
+	t.Run("old", func(t *testing.T) {
+		t.Parallel()
+		addr := h2cTarget(t, echo)
+		r := start(t, "h2c://"+addr, "TARGET_CONNECTION_MAX_AGE", "50ms")
+		_, end := r.load(8, func(_ int, c *testkit.Conn) bool {
+			c.Send("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nbody")
+			a, body := c.Answer("POST")
+			if a.StatusCode != 200 || body != "bodybodybody" {
+				t.Errorf("%d %q", a.StatusCode, body)
+			}
+			return a.StatusCode == 200
+		})
+		r.until("connections became old", func() bool {
+			return r.samples()["ratelimiter_upstream_connections_aged_total"] >= 4
+		})
+		end()
+	})
+	t.Run("of a target that has left", func(t *testing.T) {
+		t.Parallel()
+		s, other := newRawTarget(t), newRawTarget(t)
+		r := startWith(t, one, s.url())
+		clients, q := r.asked(s, 2, "GET")
+		r.Targets.Set([]*roster.Target{{URL: other.url(), Addr: other.addr, Host: other.addr, HTTP2: true}})
+		for i, c := range clients {
+			q[i].answer("200", "", true)
+			c.Status(200)
+		}
+		s.sees("end")
+		clients[0].Send(get)
+		other.request().answer("200", "", true)
+		clients[0].Status(200)
+	})
 }

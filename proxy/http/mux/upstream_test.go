@@ -334,3 +334,32 @@ func TestUpstreamGoAway(t *testing.T) {
 		t.Errorf("answered %t, the connection has ended %t", first.ended, w.up.Ended())
 	}
 }
+
+// Whatever a target sends, no exchange gets two answers, and each ends when its connection does.
+func FuzzUpstream(f *testing.F) {
+	f.Add([]byte("\x00\x00\x01\x01\x05\x00\x00\x00\x01\x88"), uint8(3))
+	f.Add([]byte("\x00\x00\x01\x01\x04\x00\x00\x00\x03\x88\x00\x00\x02\x00\x01\x00\x00\x00\x03ok"), uint8(200))
+	f.Add([]byte("\x00\x00\x04\x03\x00\x00\x00\x00\x01\x00\x00\x00\x07"), uint8(0))
+	f.Add([]byte("\x00\x00\x08\x07\x00\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00"), uint8(9))
+	f.Fuzz(func(t *testing.T, b []byte, cut uint8) {
+		w := newUpWorld(t, 0)
+		all := []*caller{w.call("/1", -1), w.call("/2", 100), w.call("/3", 70_000)}
+		w.fromIt = append(w.fromIt, b...)
+		w.hear(min(len(w.fromIt), int(cut)))
+		w.hear(len(w.fromIt))
+		for _, c := range all {
+			if c.lent {
+				c.lent = false
+				c.x.HandleUpstreamClosed(w.now, false)
+				w.apply(c)
+				c.stream.Return()
+			}
+			if c.ended == c.again && !c.x.Idle() {
+				t.Errorf("ended %t, sent again %t: %s", c.ended, c.again, &c.x)
+			}
+		}
+		if w.up.Lent() != 0 {
+			t.Errorf("%d streams are lent", w.up.Lent())
+		}
+	})
+}
