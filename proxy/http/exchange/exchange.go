@@ -64,6 +64,8 @@ type progress struct {
 	answerBy   time.Time
 	retryAfter time.Duration // of a 503; zero: soon
 	received   received
+
+	AnswerHTTP2 bool // the carrier of the target uses HTTP/2
 }
 
 // A limiting is what an exchange knows of its limits.

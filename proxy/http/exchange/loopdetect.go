@@ -33,23 +33,23 @@ func names(value []byte, pseudonym string) bool {
 // appendPassage appends the field by which this proxy recognizes a request that has passed
 // it: Via, or CDN-Loop (RFC 8586).
 func (x *Exchange) appendPassage(dst []byte, minor int) []byte {
-	if x.HTTP2 && x.env.Settings.Via {
-		return append(append(append(dst, "Via: 2.0 "...), x.env.Settings.Pseudonym...), "\r\n"...)
-	}
 	if x.env.Settings.Via {
-		return x.appendVia(dst, minor)
+		return x.appendVia(dst, x.HTTP2, minor)
 	}
 	return http1.AppendField(dst, "CDN-Loop", x.env.Settings.Pseudonym)
 }
 
-// appendVia appends the proxy's Via for a message received as HTTP/1.minor, unless Via is
+// appendVia appends the proxy's Via for a message received by HTTP/2 or as HTTP/1.minor, unless Via is
 // off (RFC 9110 section 7.6.3).
-func (x *Exchange) appendVia(dst []byte, minor int) []byte {
+func (x *Exchange) appendVia(dst []byte, http2 bool, minor int) []byte {
 	if !x.env.Settings.Via {
 		return dst
 	}
-	dst = append(dst, "Via: 1."...)
-	dst = append(dst, '0'+byte(minor), ' ')
+	major := byte('1')
+	if http2 {
+		major, minor = '2', 0
+	}
+	dst = append(append(dst, "Via: "...), major, '.', '0'+byte(minor), ' ')
 	dst = append(dst, x.env.Settings.Pseudonym...)
 	return append(dst, "\r\n"...)
 }

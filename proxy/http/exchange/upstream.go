@@ -312,7 +312,7 @@ func (x *Exchange) appendAnswerFields(now time.Time, dst []byte, h *http1.Head) 
 		date, _ := x.env.date.At(now)
 		dst = append(dst, date...)
 	}
-	return x.appendVia(x.appendRequestID(dst), h.Minor)
+	return x.appendVia(x.appendRequestID(dst), x.AnswerHTTP2, h.Minor)
 }
 
 // HandleResponseBody handles a piece of the answer's body. It is borrowed until the effects were carried

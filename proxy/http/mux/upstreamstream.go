@@ -132,7 +132,7 @@ func (s *UpstreamStream) unqueue() {
 func (s *UpstreamStream) handle(now time.Time, ev *http2.Event) {
 	switch ev.Kind {
 	case http2.HeadDone:
-		s.conn.served = true
+		s.conn.served, s.x.AnswerHTTP2 = true, true
 		s.x.HandleResponseHead(now, &s.conn.env.head.Head)
 	case http2.Data:
 		if !s.reads || len(s.body) > 0 {
