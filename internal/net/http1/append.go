@@ -83,9 +83,11 @@ func AppendChunk(dst, p []byte) []byte {
 	return append(dst, "\r\n"...)
 }
 
-// AppendLastChunk appends the chunk that ends a body, and an empty trailer
-// section.
-func AppendLastChunk(dst []byte) []byte { return append(dst, "0\r\n\r\n"...) }
+// AppendLastChunk appends the chunk that ends a body, and the trailer section, of which trailers are the
+// field lines.
+func AppendLastChunk(dst, trailers []byte) []byte {
+	return append(append(append(dst, "0\r\n"...), trailers...), "\r\n"...)
+}
 
 // An Answer is a small, complete response of the proxy itself.
 type Answer struct {

@@ -29,7 +29,8 @@ func TestAppend(t *testing.T) {
 		{"head end", http1.AppendHeadEnd([]byte("x")), "x\r\n"},
 		{"chunk", http1.AppendChunk(nil, bytes.Repeat([]byte("x"), 18)), "12\r\n" + strings.Repeat("x", 18) + "\r\n"},
 		{"empty chunk", http1.AppendChunk([]byte("x"), nil), "x"},
-		{"last chunk", http1.AppendLastChunk(nil), "0\r\n\r\n"},
+		{"last chunk", http1.AppendLastChunk(nil, nil), "0\r\n\r\n"},
+		{"trailers", http1.AppendLastChunk(nil, []byte("A: b\r\n")), "0\r\nA: b\r\n\r\n"},
 		{"answer", http1.AppendAnswer(nil, http1.Answer{Status: 429, ContentType: "text/plain", Body: []byte("no"),
 			Extra: []byte("A: b\r\n"), Close: true}),
 			"HTTP/1.1 429 Too Many Requests\r\nContent-Type: text/plain\r\nContent-Length: 2\r\nA: " +
@@ -96,7 +97,7 @@ func TestParsingUndoesAppending(t *testing.T) {
 			out = http1.AppendHeadEnd(http1.AppendField(out, "Transfer-Encoding", "chunked"))
 			half := rnd.IntN(len(body) + 1)
 			out = http1.AppendChunk(http1.AppendChunk(out, []byte(body[:half])), []byte(body[half:]))
-			out = http1.AppendLastChunk(out)
+			out = http1.AppendLastChunk(out, nil)
 		} else {
 			out = http1.AppendHeadEnd(http1.AppendFieldInt(out, "Content-Length", int64(len(body))))
 			out = append(out, body...)
@@ -142,7 +143,7 @@ func TestAppendingDoesNotAllocate(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() {
 		dst = http1.AppendAnswer(dst[:0], answer)
 		dst = http1.AppendStatusLine(dst, 200, body)
-		dst = http1.AppendLastChunk(http1.AppendChunk(dst, body))
+		dst = http1.AppendLastChunk(http1.AppendChunk(dst, body), nil)
 		dst = http1.AppendFieldInt(dst, "Content-Length", 1<<40)
 	}); n != 0 {
 		t.Errorf("%v allocations", n)

@@ -37,7 +37,7 @@ func (r *Reader) chunked(b []byte) (Event, error) {
 		n += size
 	}
 	if r.state == stateTrailer {
-		return r.trailer(b, n)
+		return r.trailers(b, n)
 	}
 	if n == len(b) {
 		return Event{N: n}, nil
@@ -65,7 +65,7 @@ func (r *Reader) chunkLine(b []byte) (n int, f fault) {
 		return 0, faultChunkExtension
 	}
 	if size == 0 {
-		r.state, r.left = stateTrailer, trailerBytesMax
+		r.state = stateTrailer
 		return n, noFault
 	}
 	r.state, r.left = stateChunkData, size
@@ -156,30 +156,4 @@ func skipQuoted(b []byte) (rest []byte, n int) {
 		}
 	}
 	return b, 0
-}
-
-// trailer reads the trailer section from b[n:] (RFC 9112 7.1.2). Its lines must follow the rules
-// of fields and are dropped: no trailer field is ever merged into a head, whatever its name.
-func (r *Reader) trailer(b []byte, n int) (Event, error) {
-	for {
-		size, f := scanLine(b[n:], int(r.seen), int(r.left), faultTrailerTooLarge)
-		if f != noFault {
-			return r.fail(f)
-		}
-		if size == 0 {
-			r.seen = int32(len(b) - n)
-			return Event{N: n}, nil
-		}
-		r.seen = 0
-		r.left -= int64(size)
-		if size == len("\r\n") {
-			r.begin()
-			return Event{Kind: End, N: n + size, Trailer: r.left+int64(size) < trailerBytesMax}, nil
-		}
-		var line Field
-		if _, f := fieldLine(b[n:n+size], 0, &line); f != noFault {
-			return r.fail(f)
-		}
-		n += size
-	}
 }

@@ -1,9 +1,11 @@
 package http1_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
+	"weir/internal/net/http1"
 	"weir/internal/net/http1/http1test"
 	"weir/internal/test/testkit"
 )
@@ -77,7 +79,7 @@ func TestChunkEnds(t *testing.T) {
 }
 
 // TestTrailers sees that trailers are held to the rules of fields and have no
-// effect, least of all on framing.
+// effect, least of all on framing, and are apart from the fields of the head.
 func TestTrailers(t *testing.T) {
 	for _, c := range []struct{ lines, reason string }{
 		{"", ""}, {"A: b\r\n", ""}, {"A:\r\nB: \t\r\n", ""},
@@ -92,8 +94,51 @@ func TestTrailers(t *testing.T) {
 		if reason(got.Err) != c.reason {
 			t.Errorf("%q: %v, want %q", c.lines, got.Err, c.reason)
 		}
-		if c.reason == "" && (len(got.Messages) != 2 || len(got.Messages[0].Head.Fields) != 2 || !got.Idle) {
+		if c.reason == "" && (len(got.Messages) != 2 || len(got.Messages[0].Head.Fields) != 2 || !got.Idle ||
+			got.Messages[0].Trailers != c.lines) {
 			t.Errorf("%q: %s", c.lines, got)
+		}
+	}
+}
+
+// TestTooManyTrailers sees that a section with more fields than a head may have is dropped.
+func TestTooManyTrailers(t *testing.T) {
+	for n, want := range map[int]int{20: 20, 21: 0} {
+		m, err := readOne(t, http1test.Conversation{Limits: &http1.Limits{Fields: 4}},
+			teHead+"0\r\n"+strings.Repeat("A: b\r\n", n)+"\r\n")
+		if got := strings.Count(m.Trailers, "\n"); err != nil || !m.Complete || got != want {
+			t.Errorf("of %d trailers there are %d, %v", n, got, err)
+		}
+	}
+}
+
+// TestMayBeTrailer names fields that pass in trailers, and those that do not.
+func TestMayBeTrailer(t *testing.T) {
+	for name, want := range map[string]bool{"grpc-status": true, "Grpc-Message": true, "Server-Timing": true,
+		"Content-Digest": true, "X-A": true, "If": true,
+		"Content-Length": false, "Transfer-Encoding": false, "Host": false, "Connection": false, "TE": false,
+		"Trailer": false, "Authorization": false, "Cookie": false, "Set-Cookie": false, "WWW-Authenticate": false,
+		"Content-Type": false, "Content-Encoding": false, "content-range": false, "Cache-Control": false,
+		"If-Match": false, "Range": false, "Expect": false, "Max-Forwards": false, "Location": false, "Date": false,
+		"Retry-After": false, "Via": false, "X-Forwarded-For": false, "X-Request-Id": false, "X_A": true} {
+		for f := range http1.FieldLines([]byte(name + ": b\r\n")) {
+			if got := f.MayBeTrailer(); got != want {
+				t.Errorf("%s: %t", name, got)
+			}
+		}
+	}
+}
+
+// TestTakesTrailers says which requests accept trailers.
+func TestTakesTrailers(t *testing.T) {
+	for fields, want := range map[string]bool{"": false, "TE: trailers\r\n": true, "TE: gzip;q=0.5 , Trailers\r\n": true,
+		"TE: gzip\r\nte:trailers\r\n": true, "TE: trailers2\r\n": false, "TE:\r\n": false} {
+		for minor, want := range []bool{false, want} {
+			in := fmt.Sprintf("GET / HTTP/1.%d\r\nHost: a\r\n%s\r\n", minor, fields)
+			m, err := readOne(t, http1test.Conversation{}, in)
+			if err != nil || m.Head.TakesTrailers() != want {
+				t.Errorf("%q: %t, %v", in, m.Head.TakesTrailers(), err)
+			}
 		}
 	}
 }

@@ -15,8 +15,8 @@
 //	            └ 101, 2xx to CONNECT: Upgraded for ever
 //
 // After NeedMore, append newly received bytes to the unread ones and call Next again. A
-// head is read as a whole; bytes of a body may be read even with NeedMore. How the input is
-// split only changes the boundaries of Data.
+// head or trailer section is read as a whole; bytes of a body may be read even with
+// NeedMore. How the input is split only changes the boundaries of Data.
 //
 // All slices returned, including those in the Head, are parts of the input, and the
 // Head is used again for the next message: copy what must be kept.
@@ -42,7 +42,7 @@
 //	field values with bytes above 0x7f                      RFC 9110 5.5
 //	Content-Length with leading zeros                       RFC 9110 8.6
 //	chunk extensions, ignored                               7.1.1
-//	trailers, checked and dropped                           7.1.2
+//	trailers, checked and apart from the head               7.1.2
 //	interim responses                                       RFC 9110 15.2
 //	bodies that end with the connection                     6.3 (8)
 //

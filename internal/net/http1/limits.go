@@ -8,13 +8,14 @@ import (
 // Limits are the bounds of a Reader that programs may set. Zero fields mean the defaults. A larger
 // HeadBytes than math.MaxInt32 and larger Fields than math.MaxUint16 are reduced to these values.
 type Limits struct {
-	// HeadBytes bounds a head: start line, field lines and the empty line, including line ends.
+	// HeadBytes bounds a head: start line, field lines and the empty line, including line ends;
+	// and in the same way a trailer section.
 	// Fields that proxies add do not count, up to 4 KiB: Via, X-Forwarded-For, -Host and -Proto,
 	// Date, RateLimit and similar ones. Default 16 KiB (RFC 9112 3 recommends at least 8000 for a
 	// request line); beyond: 414 for a request line, otherwise 431.
 	HeadBytes int
 	// Fields bounds the field lines of a head, without up to 16 that proxies add. Default 100;
-	// beyond: 431.
+	// beyond: 431. A trailer section beyond it is dropped.
 	Fields int
 }
 
@@ -33,8 +34,6 @@ const (
 	chunkLineBytesMax = 256
 	// chunkWasteBytesMax bounds the waste of chunk framing in one body, see waste; beyond: 400.
 	chunkWasteBytesMax = 16 << 10
-	// trailerBytesMax bounds a trailer section, including line ends; beyond: 431.
-	trailerBytesMax = 16 << 10
 )
 
 // Bounds returns the bounds of a head that apply while it is read: they include the room for fields

@@ -97,12 +97,12 @@ func TestLimits(t *testing.T) {
 			chunked + x("1;"+x("a", 140)+"\r\nx\r\n", 129) + "0\r\n\r\n",
 			400, "too much chunk framing for too little data"},
 		{"trailer", http1.Limits{}, false,
-			chunked + "0\r\nA: " + x("a", 10) + "\r\nB: " + x("b", 16<<10-22) + "\r\n\r\n",
-			chunked + "0\r\nA: " + x("a", 10) + "\r\nB: " + x("b", 16<<10-21) + "\r\n\r\n",
+			chunked + "0\r\nA: " + x("a", 10) + "\r\nB: " + x("b", 20<<10-22) + "\r\n\r\n",
+			chunked + "0\r\nA: " + x("a", 10) + "\r\nB: " + x("b", 20<<10-21) + "\r\n\r\n",
 			431, "the trailer section is too large"},
 		{"trailer by a line", http1.Limits{}, false,
-			chunked + "0\r\nA: " + x("a", 16<<10-7) + "\r\n\r\n",
-			chunked + "0\r\nA: " + x("a", 16<<10-6) + "\r\n\r\n",
+			chunked + "0\r\nA: " + x("a", 20<<10-7) + "\r\n\r\n",
+			chunked + "0\r\nA: " + x("a", 20<<10-6) + "\r\n\r\n",
 			431, "the trailer section is too large"},
 	} {
 		talk := http1test.Conversation{Limits: &c.limits, Response: c.response}

@@ -10,7 +10,7 @@ const (
 	stateChunkLine               // a chunk-size line
 	stateChunkData               // left bytes of chunk data
 	stateChunkEnd                // the CRLF after chunk data
-	stateTrailer                 // a trailer line or the end of the body; at most left further bytes
+	stateTrailer                 // a trailer section, or more of it
 	stateEnd                     // nothing: the message is complete, and End must still be returned
 	stateUpgraded                // another protocol
 	stateFailed                  // nothing: no more input is read
@@ -22,12 +22,11 @@ const (
 //
 // Owned by its loop.
 type Reader struct {
-	// left is the number of remaining bytes: of the body, of the chunk, or that the trailer
-	// section may still have.
+	// left is the number of remaining bytes of the body or of the chunk.
 	left int64
-	// In a head, lineAt is where the first incomplete line begins. seen is how many bytes of the
-	// head, chunk line or trailer line have been checked, so that slow input costs no more than
-	// fast input.
+	// In a head or trailer section, lineAt is where the first incomplete line begins. seen is how
+	// many bytes of it, or of a chunk line, have been checked, so that slow input costs no more
+	// than fast input.
 	lineAt, seen int32
 	// wasted is the waste of chunk framing so far.
 	wasted       int32

@@ -108,8 +108,8 @@ func TestReaderSteps(t *testing.T) {
 			{in: "\r\n2\r\nefg", kind: http1.Data, n: 7, data: "ef", state: "chunk end, in body"},
 			{in: "\r\n", n: 2, state: "chunk size, in body"},
 			{in: "0\r\nA", n: 3, state: "trailer, in body"},
-			{in: "A: b\r\nC: d\r\n\r", n: 12, state: "trailer, in body"},
-			{in: "\r\nGET", kind: http1.End, n: 2, state: "head, idle"},
+			{in: "A: b\r\nC: d\r\n\r", state: "trailer, in body"},
+			{in: "A: b\r\nC: d\r\n\r\nGET", kind: http1.End, n: 14, data: "A: b\r\nC: d\r\n", state: "head, idle"},
 		})
 	})
 	t.Run("chunks at once", func(t *testing.T) {

@@ -35,7 +35,7 @@ func (u *Upstream) Append(dst []byte, fx *exchange.Effects, host string) []byte 
 	}
 	dst = u.appendBody(dst, fx.Upload)
 	if fx.Uploaded && u.chunked {
-		dst = http1.AppendLastChunk(dst)
+		dst = http1.AppendLastChunk(dst, nil)
 	}
 	return dst
 }

@@ -48,6 +48,8 @@ type Message struct {
 	Head http1.Head
 	// Body is the part of the body that was read.
 	Body string
+	// Trailers are the lines of the trailer section.
+	Trailers string
 	// Complete says that End was returned, or that the message is an interim response or
 	// the last one before another protocol.
 	Complete bool
@@ -178,6 +180,7 @@ func (f *feeder) take(ev http1.Event) {
 		f.last().Body += string(ev.Data)
 	case http1.End:
 		f.last().Complete = true
+		f.last().Trailers = string(ev.Data)
 		f.end()
 	case http1.Upgraded:
 		f.last().Complete = true
@@ -255,8 +258,8 @@ func (m *Message) String() string {
 	for _, f := range h.Fields {
 		fmt.Fprintf(&s, " %q=%q/%d/%t", f.Name, f.Value, f.ID, f.Hop)
 	}
-	fmt.Fprintf(&s, "; framing %d length %d keepAlive %t expect %d upgrade %t; body %q complete %t",
-		h.Framing, h.Length, h.KeepAlive, h.Expect, h.Upgrade, shorten(m.Body), m.Complete)
+	fmt.Fprintf(&s, "; framing %d length %d keepAlive %t expect %d upgrade %t; body %q trailers %q complete %t",
+		h.Framing, h.Length, h.KeepAlive, h.Expect, h.Upgrade, shorten(m.Body), m.Trailers, m.Complete)
 	return s.String()
 }
 
