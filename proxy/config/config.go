@@ -81,6 +81,10 @@ func (c *Config) Register(s *service.Settings) {
 		{Name: "UNDERSCORED_FIELDS", Default: "drop", Value: service.OneOf(&d.Underscores, "drop, keep", false, true),
 			Help: "what to do with request fields that have _ in their names (nginx: underscores_in_headers); those that a " +
 				"target could take for connection fields or untrusted claims are always dropped"},
+		{Name: "TRAILERS", Default: "pass", Value: service.OneOf(&d.DropTrailers, "pass, drop", false, true),
+			NoEffect: noTarget,
+			Help: "what to do with trailers of requests and answers; to clients of HTTP/1.1 only those that send TE: trailers get " +
+				"them; gRPC needs them"},
 	})
 	registerOrigin(s, d)
 	c.registerLimit(s)

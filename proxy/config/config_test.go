@@ -130,6 +130,7 @@ var wrong = []struct {
 	{"RATE_LIMIT_CAPACITY", "-1", "is out of range; allowed: 1 … "},
 	{"RATE_LIMIT_FILL_RATE", "0", "is out of range; allowed: "},
 	{"UNDERSCORED_FIELDS", "yes", "allowed: drop, keep"},
+	{"TRAILERS", "on", "allowed: pass, drop"},
 	{"RATE_LIMIT_HEADERS", "all", "allowed: off, legacy, standard, both, envoy"},
 	{"KEYS_MAX", "0", "is out of range; allowed: 1 … 2147483647"},
 	{"EVENT_LOOPS", "0", "is out of range; allowed: 1 … 1024"},

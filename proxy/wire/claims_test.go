@@ -134,22 +134,6 @@ func TestUnderscoredFields(t *testing.T) {
 	}
 }
 
-// Trailers stay behind, both ways, and are counted.
-func TestTrailersAreCounted(t *testing.T) {
-	r := start(t, newTarget(t, each(func(c *targetConn, s *seen) {
-		trailer := ""
-		if s.target() == "/trailer" {
-			trailer = "A: b\r\n"
-		}
-		c.say("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n" + trailer + "\r\n")
-	})).url())
-	for i, test := range [][2]string{{"/", ""}, {"/", `A: b\r\n`}, {"/trailer", ""}, {"/trailer", `A: b\r\nC: d\r\n`}} {
-		r.playf(`POST %s Transfer-Encoding=chunked part="1\r\na\r\n0\r\n%s\r\n"
-			client -> 200 ="ok"
-			metrics dropped_trailers_total=%d`, test[0], test[1], []int{0, 1, 2, 4}[i])
-	}
-}
-
 // What is wrong with the answers of a target is logged, once a minute for each target.
 func TestGarbledAnswersAreLogged(t *testing.T) {
 	t.Parallel()

@@ -132,10 +132,11 @@ type targetConn struct {
 
 // A seen is a request as the target sees it.
 type seen struct {
-	head http1.Head
-	raw  string // the head's bytes
-	body string
-	conn int64
+	head     http1.Head
+	raw      string // the head's bytes
+	body     string
+	trailers string
+	conn     int64
 }
 
 func (s *seen) method() string { return string(s.head.MethodText) }
@@ -169,7 +170,7 @@ func (c *targetConn) next() *seen {
 		}
 		c.unread = c.unread[ev.N:]
 		if ev.Kind == http1.End {
-			s.body = body.String()
+			s.body, s.trailers = body.String(), string(ev.Data)
 			if s.target() != "/health" {
 				c.at.served.Add(1)
 			}
@@ -284,6 +285,8 @@ func faultsOf(raw string) error {
 			return fmt.Errorf("Content-Length %q", value)
 		case name == "transfer-encoding" && value != "chunked":
 			return fmt.Errorf("Transfer-Encoding %q", value)
+		case name == "connection" && value == "TE":
+			counts[name]--
 		case name == "connection" && value != "upgrade" || name == "upgrade" && !strings.EqualFold(value, "websocket"):
 			return fmt.Errorf("%s %q", name, value)
 		}

@@ -80,7 +80,7 @@ func sawAll(t *testing.T, all *wiretest.Tally) {
 	for _, what := range []string{
 		"answers of targets", "answers of the proxy's own", "answers cut off", "requests refused",
 		"requests stored", "requests stored whose client had left", "requests not stored", "requests sent again",
-		"tunnels", "streams", "sides that took nothing", "logins", "private connections", "requests given back",
+		"tunnels", "streams", "trailers", "sides that took nothing", "logins", "private connections", "requests given back",
 		"waits for a place", "last pieces that waited", "requests whose client left the target to work",
 		"connections used again after their client left"} {
 		if n := all.Seen[what]; n < 10 {

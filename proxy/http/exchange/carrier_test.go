@@ -80,7 +80,7 @@ func (c *stored) feed(t *testing.T) {
 		}
 		c.request = c.request[ev.N:]
 		if ev.Kind == http1.End {
-			c.x.HandleBodyEnd(c.now, ev.Trailer)
+			c.x.HandleBodyEnd(c.now)
 		} else {
 			c.x.HandleBody(c.now, ev.Data)
 		}
@@ -152,7 +152,7 @@ func TestStoredRequest(t *testing.T) {
 		}
 		c.answers(t, http1.Head{Status: 201, Framing: http1.BodyLength, Length: 3, KeepAlive: true}, "ye")
 		c.x.HandleResponseBody([]byte("s"))
-		c.x.HandleResponseEnd(c.now, false, true)
+		c.x.HandleResponseEnd(c.now, true)
 		c.feed(t)
 		c.wants(t, 201, "yes")
 		if c.fx.Release != exchange.ReleaseKeep || c.fx.Report == nil || c.fx.Report.Decision != exchange.Forwarded {

@@ -33,16 +33,20 @@ type Effects struct {
 	// Report is the outcome of a request that was answered, or given up after a decision.
 	Report *Outcome
 	// Interim are interim responses (RFC 9110 section 15.2). Response is the head of the final one, or
-	// that of a switch of protocols, and Body a piece of its body: the last one if it is Complete.
+	// that of a switch of protocols, and Body a piece of its body: the last one if it is Complete, which
+	// Trailers may follow, a list of field lines.
 	Interim  []Response
 	Response *Response
 	Body     []byte
+	Trailers []byte
 	Complete bool
 	// Forward is the request to be sent on the upstream connection held, with what has been received of
-	// its body. Upload is a further piece of that, and Uploaded says that its end is reached.
-	Forward  *Request
-	Upload   []byte
-	Uploaded bool
+	// its body. Upload is a further piece of that, and Uploaded says that its end is reached, which
+	// UploadTrailers may follow.
+	Forward        *Request
+	Upload         []byte
+	UploadTrailers []byte
+	Uploaded       bool
 	// Release says what to do with the upstream connection held. With ReleaseAbandon, Abandoned
 	// is what is left of the exchange; copy it.
 	Release   Release

@@ -34,6 +34,8 @@ type Settings struct {
 	TargetTimeout time.Duration
 	StreamTimeout time.Duration // for the next piece of a streamed answer, or the next byte of a half-closed tunnel
 
+	// DropTrailers says that no trailers are passed on.
+	DropTrailers bool
 	// PreserveHost forwards the client's Host. A request without one, as allowed before
 	// HTTP/1.1, gets that of the target.
 	PreserveHost bool
@@ -145,7 +147,7 @@ type Outcome struct {
 	Looped    bool      // the request has passed this proxy before
 	Retried   bool
 	OddFields int    // request fields dropped for their names
-	Trailers  int    // dropped trailer sections of request and answer
+	Trailers  int    // trailer sections of request and answer that were dropped, at least in part
 	Own       bool   // it was for an own endpoint
 	Bytes     int64  // received of the answer's body
 	RequestID []byte // nil: it has none; borrowed, like the next two

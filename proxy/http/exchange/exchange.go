@@ -51,7 +51,9 @@ type progress struct {
 	outcome Outcome
 	client  netip.Addr     // address of the client; behind trusted proxies not Remote
 	wants   refusal.Accept // the form of a refusal
-	origin  []byte         // of the requesting page; nil: none, or refusals do not repeat it
+	// takesTrailers: the client has said that it takes trailers.
+	takesTrailers bool
+	origin        []byte // of the requesting page; nil: none, or refusals do not repeat it
 	limiting
 	body    body
 	forward Request // the request for the target or an own endpoint
@@ -86,6 +88,7 @@ type body struct {
 	length    int64 // as announced; 0: there is no body, -1: unknown
 	collected int64
 	last      []byte    // the last piece of a body that is passed on as it arrives, until it may be sent
+	trailers  []byte    // for the target
 	by        time.Time // deadline for the next piece
 	rateBy    time.Time // deadline for enough rateBytes
 	rateBytes int64
@@ -253,6 +256,7 @@ func (x *Exchange) reset() {
 	x.forward.drop(x.env)
 	x.kept.drop(x.env)
 	x.env.give(x.body.last)
+	x.env.give(x.body.trailers)
 	x.env.give(x.received.head)
 	x.env.give(x.received.body)
 	x.env.give(x.origin)

@@ -17,6 +17,7 @@ func (x *Exchange) HandleHead(now time.Time, h *http1.Head, began time.Time) {
 	}
 	accept, _ := h.Value(http1.FieldAccept)
 	x.wants = refusal.ParseAccept(accept)
+	x.takesTrailers = h.TakesTrailers()
 	own := x.env.Settings.ownOf(h.Path)
 	x.outcome.Own = own != ownNone
 	x.keepRequestID(h)
@@ -96,6 +97,7 @@ func (x *Exchange) beginForward(h *http1.Head, forwards int) {
 	}
 	m.begin(x.env.take(), h, host)
 	m.Upgrade = string(x.asksUpgrade(h))
+	m.TakesTrailers = x.takesTrailers && m.Upgrade == "" && !x.env.Settings.DropTrailers
 	m.Head = x.appendFields(m.Head, h, forwards)
 	if h.Method.Idempotent() && m.Upgrade == "" && !x.env.Delivery { // for stored requests package deferred decides
 		x.replay = replayOnce

@@ -18,7 +18,7 @@ func (x *Exchange) HandleUpstreamClosed(now time.Time, complete bool) {
 		x.replay = replayDone
 		x.acquire(now, AcquireFresh)
 	case complete && x.answer >= answerCollecting:
-		x.HandleResponseEnd(now, false, false)
+		x.HandleResponseEnd(now, false)
 	default:
 		x.answerFault(now, FaultClosed)
 	}

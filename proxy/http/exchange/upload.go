@@ -121,11 +121,8 @@ func (x *Exchange) stream(now time.Time) {
 // uploads reports whether the request's body is passed on to the target as it arrives.
 func (x *Exchange) uploads() bool { return x.request == requestStreaming && x.upstream.held() }
 
-// HandleBodyEnd handles the end of the request, perhaps with a trailer section.
-func (x *Exchange) HandleBodyEnd(now time.Time, trailer bool) {
-	if trailer { // it is not passed on
-		x.outcome.Trailers++
-	}
+// HandleBodyEnd handles the end of the request.
+func (x *Exchange) HandleBodyEnd(now time.Time) {
 	if x.request == requestDeferring {
 		x.store()
 		return
@@ -162,7 +159,7 @@ func (x *Exchange) withhold(now time.Time) {
 func (x *Exchange) sendLast(now time.Time) {
 	x.request.become(requestWhole)
 	x.env.up.add(&x.env.fx.Upload, x.body.last)
-	x.env.fx.Uploaded = true
+	x.env.fx.Uploaded, x.env.fx.UploadTrailers = true, x.body.trailers
 	x.env.give(x.body.last)
 	x.body.last = nil
 	x.outcome.Complete = now

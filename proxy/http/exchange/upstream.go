@@ -71,7 +71,7 @@ func (x *Exchange) HandleAcquired(now time.Time, reused bool) bool {
 		x.awaitBody(now)
 		return true
 	}
-	x.env.fx.Uploaded, x.outcome.Complete = true, now
+	x.env.fx.Uploaded, x.env.fx.UploadTrailers, x.outcome.Complete = true, x.body.trailers, now
 	x.awaitAnswer(now)
 	return true
 }
@@ -322,12 +322,9 @@ func (x *Exchange) HandleResponseBody(p []byte) {
 	x.env.down.add(&x.env.fx.Body, p)
 }
 
-// HandleResponseEnd ends an exchange whose answer is complete. trailer says that it had a trailer section,
-// and clean that nothing followed it, so that its connection can be used again.
-func (x *Exchange) HandleResponseEnd(now time.Time, trailer, clean bool) {
-	if trailer { // it is not passed on
-		x.outcome.Trailers++
-	}
+// HandleResponseEnd ends an exchange whose answer is complete. clean says that nothing followed it, so that its
+// connection can be used again.
+func (x *Exchange) HandleResponseEnd(now time.Time, clean bool) {
 	if x.answer != answerRelaying {
 		x.passOn()
 	}

@@ -17,7 +17,9 @@ type Request struct {
 	Framing http1.Framing
 	Length  int64
 	Upgrade string // the protocols to which the target may switch; empty: none
-	Body    []byte // what has been received of it; nil: nothing
+	// TakesTrailers is to be told to the target by TE: the client has said so (RFC 9110 10.1.4).
+	TakesTrailers bool
+	Body          []byte // what has been received of it; nil: nothing
 	// Head has the request line, the Host and the fields in the form of HTTP/1.1, so that such a carrier
 	// copies it. It is without the fields of the connection and the framing.
 	Head                       []byte

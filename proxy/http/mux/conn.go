@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"time"
 
+	"weir/internal/net/http1"
 	"weir/internal/net/http2"
 	"weir/proxy/http/exchange"
 )
@@ -120,10 +121,14 @@ func (c *Conn) handle(now time.Time, ev *http2.Event) *Stream {
 	}
 	switch ev.Kind {
 	case http2.Data:
-		s.receive(ev.Data, ev.EndStream, false)
+		s.receive(ev.Data, ev.EndStream)
 		return s
 	case http2.Trailers:
-		s.receive(nil, true, true)
+		s.receive(nil, true)
+		s.trailers = []byte{}
+		for i := range c.env.head.Fields {
+			s.trailers = http1.AppendFieldLine(s.trailers, &c.env.head.Fields[i])
+		}
 		return s
 	case http2.Reset:
 		s.handleReset()

@@ -44,9 +44,10 @@ type target struct {
 
 // A response is what the client has received on a stream.
 type response struct {
-	status int
-	body   bytes.Buffer
-	end    string // how it has ended
+	status   int
+	body     bytes.Buffer
+	trailers string
+	end      string // how it has ended
 }
 
 func newWorld(t *testing.T, window int) *world {
@@ -175,6 +176,10 @@ func (w *world) read(frames []byte) {
 			r.status = head.Status
 		case http2.Data:
 			r.body.Write(ev.Data)
+		case http2.Trailers:
+			for i := range head.Fields {
+				r.trailers += string(http1.AppendFieldLine(nil, &head.Fields[i]))
+			}
 		case http2.Reset:
 			r.end = ev.Code.String()
 		}
@@ -306,6 +311,26 @@ func TestEndBeforeRequest(t *testing.T) {
 	}
 	for m := range w.conn.Streams {
 		t.Errorf("stream %p is left", m)
+	}
+}
+
+// Trailers follow the body, also if it had to wait for room.
+func TestTrailers(t *testing.T) {
+	for _, size := range []int{0, 1000, 66_000} {
+		w := newWorld(t, 0)
+		id := w.request("GET", "/", "", true)
+		body := strings.Repeat("x", size)
+		w.answers(w.next[0], "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+		for at := 0; at < size; at += 1000 {
+			w.answers(w.next[0], fmt.Sprintf("3e8\r\n%s\r\n", body[at:at+1000]))
+		}
+		w.answers(w.next[0], "0\r\nGrpc-Status: 0\r\nHost: y\r\n\r\n")
+		w.client.Consumed(id, 65535)
+		w.run()
+		w.wants(id, 200, body, "complete")
+		if got := w.got[id].trailers; got != "grpc-status: 0\r\n" {
+			t.Errorf("after %d bytes: trailers %q", size, got)
+		}
 	}
 }
 

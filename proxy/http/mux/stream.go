@@ -22,11 +22,12 @@ type Stream struct {
 	began    time.Time // when the head of the request was read
 	body     []byte    // received, and not yet read by the exchange
 	received bool      // all of the request has been received
-	trailers bool      // and it has trailers
+	trailers []byte    // field lines after the body; nil: none
 	read     bool      // the exchange has got the end of the request
 
 	queue    []byte    // of the response's body, that there was no room for
-	complete bool      // the response ends with it
+	complete bool      // the response ends with it,
+	trailing []byte    // or with these trailers after it
 	stallBy  time.Time // when the client must have made room; zero: it need not
 	cut      bool      // the response is cut short
 	reset    bool      // the client has reset the stream, or has disconnected
@@ -35,10 +36,10 @@ type Stream struct {
 }
 
 // receive takes a piece of the body, or its end.
-func (s *Stream) receive(p []byte, end, trailers bool) {
+func (s *Stream) receive(p []byte, end bool) {
 	s.conn.env.Exchange.Begin()
 	s.body = append(s.body, p...)
-	s.received, s.trailers = s.received || end, s.trailers || trailers
+	s.received = s.received || end
 }
 
 // resume gives the exchange what it reads.
@@ -54,7 +55,10 @@ func (s *Stream) resume(now time.Time) {
 	}
 	if s.received && !s.read && len(s.body) == 0 && x.Reads() {
 		s.read = true
-		x.HandleBodyEnd(now, s.trailers)
+		if s.trailers != nil {
+			x.HandleTrailers(s.trailers)
+		}
+		x.HandleBodyEnd(now)
 	}
 }
 
@@ -91,7 +95,7 @@ func (s *Stream) handleReset() {
 
 // leave ends the exchange in favour of nobody.
 func (s *Stream) leave() {
-	s.body, s.queue, s.stallBy = nil, nil, time.Time{}
+	s.body, s.trailers, s.queue, s.trailing, s.stallBy = nil, nil, nil, nil, time.Time{}
 	s.Exchange.HandleClientClosed()
 }
 
@@ -116,7 +120,9 @@ func (s *Stream) HandleUpstreamEnd(_ time.Time, unread int) (open bool) {
 func (s *Stream) HandleTargetFull(now time.Time, full bool) { s.Exchange.HandleTargetFull(now, full) }
 
 // Memory returns how many bytes the stream keeps besides its exchange.
-func (s *Stream) Memory() int64 { return int64(cap(s.body) + cap(s.queue)) }
+func (s *Stream) Memory() int64 {
+	return int64(cap(s.body) + cap(s.trailers) + cap(s.queue) + cap(s.trailing))
+}
 
 // Began returns when the head of the request was read.
 func (s *Stream) Began() time.Time { return s.began }
@@ -142,6 +148,7 @@ func (s *Stream) MoveEffects(now time.Time, fx *session.Effects) {
 	if !s.reset && !s.ended {
 		if !s.closed {
 			frames = s.appendResponse(frames, fx)
+			s.trailing = append(s.trailing, fx.Trailers...) // the body may have to wait for room
 			frames = s.appendBody(now, frames, fx.Body, fx.Complete)
 		}
 		frames = s.appendEnd(frames)
@@ -172,7 +179,7 @@ func (s *Stream) appendResponse(dst []byte, fx *session.Effects) []byte {
 	}
 	f = append(f, r.Fields...)
 	s.conn.env.fields = f
-	ends := fx.Complete && len(fx.Body) == 0
+	ends := fx.Complete && len(fx.Body) == 0 && len(fx.Trailers) == 0
 	dst, err := s.conn.http2.AppendResponse(dst, s.id, r.Status, f, ends)
 	s.cut = s.cut || err != nil // more fields than the client accepts
 	s.closed = ends && err == nil
@@ -187,9 +194,8 @@ func (s *Stream) appendBody(now time.Time, dst, p []byte, complete bool) []byte 
 	}
 	if len(s.queue) == 0 && (!s.conn.full || len(p) == 0) { // the end alone takes only the head of a frame
 		n := 0
-		dst, n = s.conn.http2.AppendData(dst, s.id, p, s.complete)
+		dst, n = s.appendData(dst, p)
 		p = p[n:]
-		s.closed = s.complete && len(p) == 0
 	}
 	if len(p) > 0 {
 		s.keep(now, p)
@@ -215,7 +221,7 @@ const progressMin = 1 << 10
 // exchange reads the answer again, or the stream has ended.
 func (s *Stream) flush(now time.Time) (resumed bool) {
 	env, n := s.conn.env, 0
-	env.frames, n = s.conn.http2.AppendData(env.frames, s.id, s.queue, s.complete)
+	env.frames, n = s.appendData(env.frames, s.queue)
 	if n == 0 {
 		return false
 	}
@@ -226,12 +232,25 @@ func (s *Stream) flush(now time.Time) (resumed bool) {
 		return false
 	}
 	s.queue, s.stallBy = nil, time.Time{}
-	s.closed = s.complete
 	if full, _ := s.Exchange.Full(); full {
 		s.Exchange.HandleClientFull(now, false)
 		return true
 	}
-	return s.closed
+	return s.closed || s.cut
+}
+
+// appendData appends as much of p as there is room for, and the end of the response if that is complete with p. It
+// returns how much of p that is.
+func (s *Stream) appendData(dst, p []byte) (out []byte, n int) {
+	out, n = s.conn.http2.AppendData(dst, s.id, p, s.complete && len(s.trailing) == 0)
+	if s.complete && n == len(p) {
+		var err error
+		if len(s.trailing) > 0 {
+			out, err = s.conn.http2.AppendTrailers(out, s.id, s.trailing)
+		}
+		s.closed, s.cut = err == nil, err != nil // more fields than the client accepts
+	}
+	return out, n
 }
 
 // appendEnd ends the stream if the response is cut short, or complete while the request is not (RFC 9113

@@ -101,7 +101,7 @@ func (w *upWorld) apply(c *caller) {
 				c.body = c.body[n:]
 			} else {
 				c.read = true
-				c.x.HandleBodyEnd(w.now, false)
+				c.x.HandleBodyEnd(w.now)
 			}
 		}
 		fx := c.x.MoveEffects(nil)

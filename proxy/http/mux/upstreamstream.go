@@ -177,7 +177,10 @@ func (s *UpstreamStream) pass(now time.Time) {
 	}
 	if s.peerEnded && !s.ended {
 		s.ended = true
-		s.x.HandleResponseEnd(now, s.trailers, true)
+		if s.trailers {
+			s.x.HandleResponseTrailers(nil) // they are dropped
+		}
+		s.x.HandleResponseEnd(now, true)
 	}
 }
 

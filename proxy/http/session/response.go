@@ -30,7 +30,7 @@ func (s *Session) appendResponses(dst []byte, fx *exchange.Effects) []byte {
 	}
 	dst = http1.AppendChunk(dst, fx.Body)
 	if fx.Complete {
-		dst = http1.AppendLastChunk(dst, nil)
+		dst = http1.AppendLastChunk(dst, fx.Trailers)
 	}
 	return dst
 }

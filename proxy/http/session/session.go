@@ -165,7 +165,10 @@ func (s *Session) read(now time.Time, b []byte) int {
 		case http1.Data:
 			s.Exchange.HandleBody(now, ev.Data)
 		case http1.End:
-			s.Exchange.HandleBodyEnd(now, ev.Trailer)
+			if ev.Trailer {
+				s.Exchange.HandleTrailers(ev.Data)
+			}
+			s.Exchange.HandleBodyEnd(now)
 		}
 	}
 	return n

@@ -35,7 +35,7 @@ func (u *Upstream) Append(dst []byte, fx *exchange.Effects, host string) []byte 
 	}
 	dst = u.appendBody(dst, fx.Upload)
 	if fx.Uploaded && u.chunked {
-		dst = http1.AppendLastChunk(dst, nil)
+		dst = http1.AppendLastChunk(dst, fx.UploadTrailers)
 	}
 	return dst
 }
@@ -54,6 +54,9 @@ func AppendRequest(dst []byte, r *exchange.Request, host string) []byte {
 	if r.Upgrade != "" {
 		dst = append(dst, "Connection: upgrade\r\n"...)
 		dst = http1.AppendField(dst, "Upgrade", r.Upgrade)
+	}
+	if r.TakesTrailers {
+		dst = append(dst, "Connection: TE\r\nTE: trailers\r\n"...)
 	}
 	switch {
 	case r.Framing == http1.BodyChunked:
@@ -97,7 +100,10 @@ func (u *Upstream) Handle(now time.Time, x *exchange.Exchange, b []byte) (n int)
 		case http1.Data:
 			x.HandleResponseBody(ev.Data)
 		case http1.End:
-			x.HandleResponseEnd(now, ev.Trailer, n == len(b))
+			if ev.Trailer {
+				x.HandleResponseTrailers(ev.Data)
+			}
+			x.HandleResponseEnd(now, n == len(b))
 			return n
 		case http1.Upgraded:
 			x.HandleSwitch(now, u.head)

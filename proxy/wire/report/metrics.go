@@ -52,7 +52,7 @@ func (s *Source) Register(set *metric.Set) {
 	counter(`ratelimiter_dropped_fields_total{reason="untrusted"}`, dropped,
 		func(c *LoopCounters) uint64 { return c.Disbelieved.Load() })
 	counter(`ratelimiter_dropped_fields_total{reason="name"}`, dropped, func(c *LoopCounters) uint64 { return c.oddFields.Load() })
-	counter("ratelimiter_dropped_trailers_total", "trailer sections of requests and answers that were not passed on",
+	counter("ratelimiter_dropped_trailers_total", "trailer sections of requests and answers that were not passed on, at least in part",
 		func(c *LoopCounters) uint64 { return c.trailers.Load() })
 	set.Counters("ratelimiter_requests_by_method_total", "answers to clients by method and status code", s.byMethod)
 	counter("ratelimiter_client_connections_spent_total",

@@ -134,6 +134,9 @@ func (c *caller) Body(b []byte) error {
 
 // Whole judges a complete answer.
 func (c *caller) Whole() error {
+	if c.reader.Trailers != "" { // no caller says that it takes them
+		return fmt.Errorf("an answer ends with the trailers %q", c.reader.Trailers)
+	}
 	r := c.plan[c.answered]
 	c.answered++
 	if c.answered < len(c.plan) && c.plan[c.answered].never || r.last {

@@ -244,6 +244,9 @@ func (r *request) bytes(w *World) (head, body []byte) {
 	return []byte(h.String()), content
 }
 
+// trailer is what some messages in chunks end with.
+const trailer = "X-Trailer: 1\r\n"
+
 // chunked splits b into chunks.
 func (w *World) chunked(b []byte) []byte {
 	var out []byte
@@ -259,7 +262,7 @@ func (w *World) chunked(b []byte) []byte {
 	}
 	out = append(out, "0\r\n"...)
 	if w.Odds(0.2) {
-		out = append(out, "X-Trailer: 1\r\n"...)
+		out = append(out, trailer...)
 	}
 	return append(out, "\r\n"...)
 }

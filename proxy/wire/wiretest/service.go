@@ -202,6 +202,13 @@ func (sv *service) Whole() error {
 	if sv.got > bufferMax {
 		sv.w.Saw("streams")
 	}
+	switch sv.reader.Trailers {
+	case "":
+	case trailer:
+		sv.w.Saw("trailers")
+	default:
+		return fmt.Errorf("request %d ends with the trailers %q", sv.r.id, sv.reader.Trailers)
+	}
 	sv.reading = false
 	if sv.begun {
 		sv.maybeOver()

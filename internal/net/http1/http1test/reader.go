@@ -59,7 +59,8 @@ const (
 type Reader struct {
 	Sink     Sink
 	Response bool
-	Bodyless bool // set by the Sink at a head: an answer to HEAD
+	Bodyless bool   // set by the Sink at a head: an answer to HEAD
+	Trailers string // lines of the trailer section of the message that is whole
 
 	state readerState
 	lines []byte
@@ -162,9 +163,10 @@ func (r *Reader) line() error {
 		}
 		r.state = readChunkLine
 	case readTrailer:
-		if len(r.lines) != 2 {
-			return fmt.Errorf("a trailer %q", r.lines)
+		if end := bytes.HasSuffix(r.lines, []byte("\r\n\r\n")); !end && len(r.lines) != 2 {
+			return r.tooLong()
 		}
+		r.Trailers = string(r.lines[:len(r.lines)-2])
 		r.lines, r.state = r.lines[:0], readHead
 		return r.Sink.Whole()
 	}
@@ -175,6 +177,7 @@ func (r *Reader) line() error {
 // headDone parses a head and determines its framing.
 func (r *Reader) headDone(text string) error {
 	h := &Head{}
+	r.Trailers = ""
 	lines := strings.Split(strings.TrimSuffix(text, "\r\n\r\n"), "\r\n")
 	h.Line = lines[0]
 	for _, line := range lines[1:] {
