@@ -55,7 +55,7 @@ var requestSteps = []step[request]{
 	{requestLooking, "it is not stored", requestCollecting},
 	{requestLooking, "it is stored already", requestDeferring},
 	{requestCollecting, "all of it has been received", requestWhole},
-	{requestCollecting, "it is too large to be collected", requestStreaming},
+	{requestCollecting, "it is too large to be collected, or pauses", requestStreaming},
 	{requestStreaming, "all of it has been received", requestWithheld},
 	{requestWithheld, "the target has a place, or answers already", requestWhole},
 	{requestDeferring, "all of it has been received", requestStoring},

@@ -4,7 +4,7 @@ import (
 	"time"
 )
 
-// A body that is too large to be collected is streamed: the request is sent with the part
+// A body that is too large to be collected, or open, is streamed: the request is sent with the part
 // received so far, and further pieces follow. While the target accepts no data the client is
 // not read, so that TCP slows it down.
 //
@@ -37,9 +37,26 @@ func (x *Exchange) awaitBody(now time.Time) {
 		return
 	}
 	set := x.env.Settings
+	if x.body.open {
+		x.awaitEither(now)
+		return
+	}
 	x.body.by = now.Add(set.BodyTimeout)
 	if set.BodyRateMin > 0 && x.body.rateBy.IsZero() {
 		x.body.rateBy, x.body.rateBytes = now.Add(rateSpan), 0
+	}
+	x.rearm()
+}
+
+// awaitEither sets the deadlines of the next piece in both directions, since either side may be silent
+// while the other one sends.
+func (x *Exchange) awaitEither(now time.Time) {
+	by := now.Add(x.env.Settings.StreamTimeout)
+	if x.uploads() && !x.targetFull {
+		x.body.by = by
+	}
+	if x.answer == answerRelaying && !x.clientFull {
+		x.answerBy = by
 	}
 	x.rearm()
 }
@@ -101,6 +118,16 @@ func (x *Exchange) HandleBody(now time.Time, p []byte) {
 	default:
 		x.sent()
 		x.env.up.add(&x.env.fx.Upload, p)
+	}
+}
+
+// HandleBodyPause says that what was received of a body of unknown length was handled, and the rest may come
+// only after a part of the answer, as in calls of gRPC that stream in both directions. So it is not
+// collected.
+func (x *Exchange) HandleBodyPause(now time.Time) {
+	if x.request == requestCollecting && x.body.length < 0 && !x.outcome.Own {
+		x.body.open, x.body.rateBy = true, time.Time{}
+		x.stream(now)
 	}
 }
 
@@ -205,6 +232,10 @@ func (x *Exchange) awaitRelayed(now time.Time) {
 	x.answerBy = time.Time{} // the target is not at fault
 	if !x.clientFull {
 		x.answerBy = now.Add(x.env.Settings.StreamTimeout)
+	}
+	if x.body.open {
+		x.awaitEither(now)
+		return
 	}
 	x.rearm()
 }

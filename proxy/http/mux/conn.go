@@ -46,6 +46,7 @@ type Conn struct {
 	secure  bool
 	opened  func(s *Stream)
 	streams map[uint32]*Stream
+	begun   []*Stream // of which only a part of the request was among the bytes so far
 
 	full      bool      // the connection accepts no more data
 	partial   time.Time // since when a frame is incomplete; zero: none is
@@ -82,6 +83,7 @@ func (c *Conn) HandleClient(now time.Time, b []byte) (n int, s *Stream) {
 		}
 		if ev.Kind == http2.NeedMore {
 			c.awaits(now, n < len(b))
+			s = c.pause()
 			break
 		}
 		s = c.handle(now, &ev)
@@ -99,11 +101,29 @@ func (c *Conn) awaits(now time.Time, partial bool) {
 	}
 }
 
+// pause returns the next stream of which the rest of the request is not among the bytes received. What was
+// received is then passed on.
+func (c *Conn) pause() *Stream {
+	for n := len(c.begun) - 1; n >= 0; n-- {
+		s := c.begun[n]
+		c.begun[n], c.begun = nil, c.begun[:n]
+		if !s.received && !s.ended {
+			s.paused = true
+			c.env.Exchange.Begin()
+			return s
+		}
+	}
+	return nil
+}
+
 // handle handles an event, and returns the stream that has effects.
 func (c *Conn) handle(now time.Time, ev *http2.Event) *Stream {
 	switch ev.Kind {
 	case http2.HeadDone:
 		s := c.open(now, ev)
+		if !s.received {
+			c.begun = append(c.begun, s)
+		}
 		s.Exchange.HandleHead(now, &c.env.head.Head, now)
 		s.resume(now)
 		return s

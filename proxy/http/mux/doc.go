@@ -8,6 +8,9 @@
 // stream keeps the rest; if that exceeds [Settings].QueueMax, the exchange pauses reading the target's
 // answer until the rest has been sent. The owner calls Flush when there may be room again.
 //
+// A body of unknown length that does not come at once with its head is not collected, since the client may
+// wait for a part of the response before it sends the rest.
+//
 // While the exchange does not read the body of a request, the stream keeps what arrives, and the client is
 // not credited, so that it stops at its window.
 //

@@ -314,6 +314,65 @@ func TestEndBeforeRequest(t *testing.T) {
 	}
 }
 
+// A request of unknown length and its answer flow at the same time.
+func TestBothWays(t *testing.T) {
+	w := newWorld(t, 0)
+	id := w.request("POST", "/", "a", false)
+	u := w.next[0]
+	sends := func(p string, end bool) {
+		out, _ := w.client.AppendData(nil, id, []byte(p), end)
+		w.toProxy = append(w.toProxy, out...)
+		w.run()
+	}
+	if !strings.HasSuffix(string(u.sent), "\r\n\r\n1\r\na\r\n") {
+		t.Fatalf("the target is sent %q", u.sent)
+	}
+	w.answers(u, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+	for _, p := range []string{"b", "c"} {
+		w.answers(u, "1\r\n"+p+"\r\n")
+		u.sent = nil
+		if sends(p, false); string(u.sent) != "1\r\n"+p+"\r\n" {
+			t.Errorf("the target is sent %q after %s", u.sent, p)
+		}
+	}
+	u.sent = nil
+	if sends("d", true); string(u.sent) != "1\r\nd\r\n0\r\n\r\n" {
+		t.Errorf("the target is sent %q at the end", u.sent)
+	}
+	w.answers(u, "0\r\nA: b\r\n\r\n")
+	w.wants(id, 200, "bc", "complete")
+}
+
+// A stream that is open in both directions ends when neither side has sent anything for too long.
+func TestBothSilent(t *testing.T) {
+	w := newWorld(t, 0)
+	id := w.request("POST", "/", "", false)
+	u, begun := w.next[0], w.now
+	for i := range 8 {
+		w.now = w.now.Add(50 * time.Second)
+		if at := u.m.Deadline(); !at.After(w.now) {
+			t.Fatalf("after %v the deadline has passed for %v", w.now.Sub(begun), w.now.Sub(at))
+		}
+		switch {
+		case i == 1:
+			w.answers(u, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+		case i > 4:
+			w.answers(u, "1\r\nx\r\n")
+		default:
+			out, _ := w.client.AppendData(nil, id, []byte("y"), false)
+			w.toProxy = append(w.toProxy, out...)
+			w.run()
+		}
+	}
+	w.now = w.now.Add(time.Minute)
+	if at := u.m.Deadline(); !at.Equal(w.now) {
+		t.Errorf("the deadline is %v away", at.Sub(w.now))
+	}
+	u.m.HandleExpired(w.now)
+	w.apply(u.m)
+	w.wants(id, 200, "xxx", "INTERNAL_ERROR")
+}
+
 // Trailers follow the body, also if it had to wait for room.
 func TestTrailers(t *testing.T) {
 	for _, size := range []int{0, 1000, 66_000} {

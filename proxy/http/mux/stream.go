@@ -22,6 +22,7 @@ type Stream struct {
 	began    time.Time // when the head of the request was read
 	body     []byte    // received, and not yet read by the exchange
 	received bool      // all of the request has been received
+	paused   bool      // the client has sent nothing more of it for a moment
 	trailers []byte    // field lines after the body; nil: none
 	read     bool      // the exchange has got the end of the request
 
@@ -52,6 +53,9 @@ func (s *Stream) resume(now time.Time) {
 		x.HandleBody(now, s.body)
 		s.conn.http2.Consumed(s.id, len(s.body))
 		s.body = s.body[:0]
+	}
+	if s.paused && !s.received && len(s.body) == 0 {
+		x.HandleBodyPause(now)
 	}
 	if s.received && !s.read && len(s.body) == 0 && x.Reads() {
 		s.read = true
