@@ -117,7 +117,7 @@ func (c *Conn) endBlock(dst []byte, start int, id uint32, size int, end bool) ([
 		return dst[:start], ErrFieldsTooLarge
 	}
 	c.sizeUpdated = true
-	c.earn()
+	c.earn(0)
 	f := frame{kind: frameHeaders, id: id}
 	if end {
 		f.flags = flagEndStream
@@ -136,8 +136,10 @@ func (c *Conn) endBlock(dst []byte, start int, id uint32, size int, end bool) ([
 	return dst, nil
 }
 
-// earn allows the peer some frames in answer to one that is sent.
-func (c *Conn) earn() { c.earned = min(c.earned+controlEarned, earnedMax) }
+// earn allows the peer some frames in answer to one with that many bytes of data that is sent.
+func (c *Conn) earn(data int) {
+	c.earned = min(c.earned+controlEarned+uint16(2*(data/refreshBytes)), earnedMax)
+}
 
 // Room returns how many bytes of a body AppendData would append now, by the windows of the stream and of the
 // connection (RFC 9113 5.2). It is 0 before the head is sent.
@@ -166,7 +168,7 @@ func (c *Conn) AppendData(dst []byte, id uint32, p []byte, end bool) (out []byte
 		}
 		dst = append(appendFrame(dst, f), rest[:f.length]...)
 		rest = rest[f.length:]
-		c.earn()
+		c.earn(f.length)
 	}
 	s.send -= n
 	c.send -= n

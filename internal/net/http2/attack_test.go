@@ -272,6 +272,32 @@ func TestAnswersAreFree(t *testing.T) {
 	}
 }
 
+// So is what Go's client sends when it has not read for a while: both windows for each 4 KiB of many frames.
+func TestUpdatesOfLargeFramesAreFree(t *testing.T) {
+	c := http2.New(http2.Server, nil, epoch)
+	w := from(http2.Client)
+	_ = w.WriteWindowUpdate(0, 1<<30)
+	const streams, size = 100, 64 << 10
+	for i := range streams {
+		w.get(id(i))
+	}
+	read(c, [][]byte{w.Bytes()})
+	w.Reset()
+	var out []byte
+	for i := range streams {
+		out, _ = c.AppendResponse(out[:0], id(i), 200, nil, false)
+		out, _ = c.AppendData(out, id(i), make([]byte, size), false)
+		for range size / (4 << 10) {
+			_ = w.WriteWindowUpdate(0, 4<<10)
+			_ = w.WriteWindowUpdate(id(i), 4<<10)
+		}
+	}
+	got := read(c, [][]byte{w.Bytes()})
+	if n := c.Glitches(); got.err != nil || n != [len(n)]uint32{} {
+		t.Errorf("%v, glitches %v", got.err, n)
+	}
+}
+
 // A client may end an upload whose response is complete.
 func TestResetOfAnswered(t *testing.T) {
 	c := http2.New(http2.Server, nil, epoch)

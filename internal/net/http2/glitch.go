@@ -44,10 +44,12 @@ const (
 	controlInterval = time.Second / 10
 	// controlEarned is how many such frames each HEADERS or DATA frame that we send allows in addition: it may be
 	// answered by a WINDOW_UPDATE for its stream, one for the connection, and a PING that measures the round trip, as
-	// gRPC does.
+	// gRPC does. Each further refreshBytes of data allow two more, because clients update both windows when they have
+	// read as little as that.
 	controlEarned = 3
-	// earnedMax bounds what is allowed in this way and has not been used.
-	earnedMax = 1024
+	refreshBytes  = 4 << 10
+	// earnedMax bounds what is allowed in this way and has not been used: by 16 MiB that a client has not read.
+	earnedMax = 8 << 10
 )
 
 // A bucket allows burst events at once, and one more after each interval. It keeps the time at which it will be full
