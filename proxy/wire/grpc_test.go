@@ -116,3 +116,71 @@ func TestGRPCStream(t *testing.T) {
 		t.Errorf("the end: %v, trailer %v", err, s.Trailer())
 	}
 }
+
+// refused makes a call that is refused by the proxy, and returns its status and the metadata of its end.
+func refused(t *testing.T, c *grpc.ClientConn, ctx context.Context, method string) (*status.Status, metadata.MD) {
+	t.Helper()
+	var header, trailer metadata.MD
+	_, err := call(ctx, c, method, "m", grpc.Header(&header), grpc.Trailer(&trailer))
+	return status.Convert(err), metadata.Join(header, trailer)
+}
+
+// A refusal by a limit tells the client when to call again, and keeps its status in metrics.
+func TestGRPCLimit(t *testing.T) {
+	t.Parallel()
+	r, c := startGRPC(t, "RATE_LIMIT_LIMIT", "1", "RATE_LIMIT_WINDOW", "60")
+	if _, err := call(t.Context(), c, "/test.Calls/Echo", "m"); err != nil {
+		t.Fatal(err)
+	}
+	got, md := refused(t, c, t.Context(), "/test.Calls/Echo")
+	if got.Code() != codes.ResourceExhausted || got.Message() != "rate limit exceeded" {
+		t.Errorf("refused with %v", got)
+	}
+	after := r.number(strings.Join(md["grpc-retry-pushback-ms"], ","))
+	if after <= 0 || after > 60_000 || fmt.Sprint(md["x-ratelimit-remaining"]) != "[0]" ||
+		len(md["x-weir-decision"]) != 1 || fmt.Sprint(md["content-type"]) != "[application/grpc]" ||
+		md["content-length"] != nil {
+		t.Errorf("metadata %v", md)
+	}
+	r.play(`metrics responses.429=1 rejected=1`)
+}
+
+// What a rule matches of a call: its path and its metadata.
+func TestGRPCRules(t *testing.T) {
+	t.Parallel()
+	r, c := startGRPC(t, "RULES_FILE", ruleFile(t, `rules:
+  - id: echo
+    match: {methods: [POST], path: /test.Calls/Echo, headers: {x-plan: free}}
+    key: [header:x-tenant]
+    limit: {algorithm: fixed, limit: 1, window: 3600}`))
+	for _, test := range []struct {
+		method, plan, tenant string
+		code                 codes.Code
+	}{
+		{"Echo", "free", "a", codes.OK}, {"Echo", "free", "a", codes.ResourceExhausted}, {"Echo", "free", "b", codes.OK},
+		{"Echo", "paid", "a", codes.OK}, {"Other", "free", "a", codes.OK}, {"Echo", "free", "b", codes.ResourceExhausted},
+	} {
+		ctx := metadata.AppendToOutgoingContext(t.Context(), "x-plan", test.plan, "x-tenant", test.tenant)
+		if got, _ := refused(t, c, ctx, "/test.Calls/"+test.method); got.Code() != test.code {
+			t.Errorf("%+v: %v", test, got)
+		}
+	}
+	r.play(`metrics echo.rejected=2 echo.forwarded=2`)
+}
+
+// Failures of the proxy have statuses of gRPC too.
+func TestGRPCFailures(t *testing.T) {
+	t.Parallel()
+	down := testkit.FreeAddr(t)
+	r := startWith(t, func(c *Config) { c.HTTP2.PriorKnowledge = true }, "http://"+down, "HTTP2", "all")
+	if got, md := refused(t, r.grpcClient(), t.Context(), "/test.Calls/Echo"); got.Code() != codes.Unavailable ||
+		got.Message() != "the target refuses connections" || md["grpc-retry-pushback-ms"] != nil {
+		t.Errorf("without a target: %v, %v", got, md)
+	}
+	r = startWith(t, func(c *Config) { c.HTTP2.PriorKnowledge = true }, newTarget(t, holds).url(),
+		"HTTP2", "all", "TARGET_TIMEOUT", "50ms")
+	if got, _ := refused(t, r.grpcClient(), t.Context(), "/held/Echo"); got.Code() != codes.DeadlineExceeded ||
+		got.Message() != "the target did not answer in time" {
+		t.Errorf("a target that does not answer: %v", got)
+	}
+}

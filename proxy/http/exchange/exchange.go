@@ -53,6 +53,7 @@ type progress struct {
 	wants   refusal.Accept // the form of a refusal
 	// takesTrailers: the client has said that it takes trailers.
 	takesTrailers bool
+	grpc          bool   // it is a call of gRPC
 	origin        []byte // of the requesting page; nil: none, or refusals do not repeat it
 	limiting
 	body    body

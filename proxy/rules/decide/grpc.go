@@ -1,0 +1,86 @@
+package decide
+
+import (
+	"bytes"
+	"time"
+
+	"weir/internal/net/http1"
+	"weir/proxy/limit"
+)
+
+// The statuses of gRPC that the proxy answers with.
+const (
+	grpcUnknown           = 2
+	grpcDeadlineExceeded  = 4
+	grpcPermissionDenied  = 7
+	grpcResourceExhausted = 8
+	grpcUnimplemented     = 12
+	grpcInternal          = 13
+	grpcUnavailable       = 14
+	grpcUnauthenticated   = 16
+)
+
+// grpcStatus returns the status of gRPC for one of HTTP (gRPC, doc/http-grpc-status-mapping.md). A body that is too
+// large and time that has passed have statuses of their own there.
+func grpcStatus(status int) int64 {
+	switch status {
+	case 400, 431:
+		return grpcInternal
+	case 401:
+		return grpcUnauthenticated
+	case 403:
+		return grpcPermissionDenied
+	case 404, 405:
+		return grpcUnimplemented
+	case 408, 504:
+		return grpcDeadlineExceeded
+	case 413:
+		return grpcResourceExhausted
+	case 429, 502, 503:
+		return grpcUnavailable
+	}
+	return grpcUnknown
+}
+
+// IsGRPC reports whether a Content-Type is that of gRPC over HTTP/2, not of gRPC-Web.
+func IsGRPC(contentType []byte) bool {
+	const kind = "application/grpc"
+	n := len(kind)
+	return len(contentType) >= n && http1.EqualFold(contentType[:n], kind) &&
+		(len(contentType) == n || bytes.IndexByte([]byte("+; \t"), contentType[n]) >= 0)
+}
+
+// A callEnd says how a call of gRPC ends by an answer.
+type callEnd struct {
+	status  int64
+	message string
+	after   time.Duration // when to call again; 0: unknown, limit.Never: never
+}
+
+// EndCall returns the answer that was written last in the form of gRPC, whose clients understand no other: a call
+// that ends without a message, with status and fields in the head (gRPC, doc/PROTOCOL-HTTP2.md).
+func (a *Answers) EndCall(answer http1.Answer) http1.Answer {
+	end := &a.end
+	dst := http1.AppendFieldInt(answer.Extra, "Grpc-Status", end.status)
+	dst = append(appendPercent(append(dst, "Grpc-Message: "...), end.message), "\r\n"...)
+	switch {
+	case end.after == limit.Never:
+		dst = http1.AppendFieldInt(dst, "Grpc-Retry-Pushback-Ms", -1)
+	case end.after > 0:
+		dst = http1.AppendFieldInt(dst, "Grpc-Retry-Pushback-Ms", int64((end.after-1)/time.Millisecond)+1)
+	}
+	return http1.Answer{Status: 200, ContentType: "application/grpc", Extra: dst}
+}
+
+// appendPercent appends a message in which all but printable ASCII characters are encoded, and the percent sign.
+func appendPercent(dst []byte, message string) []byte {
+	for i := range len(message) {
+		if c := message[i]; c < ' ' || c > '~' || c == '%' {
+			const digits = "0123456789ABCDEF"
+			dst = append(dst, '%', digits[c>>4], digits[c&15])
+		} else {
+			dst = append(dst, c)
+		}
+	}
+	return dst
+}

@@ -1,0 +1,47 @@
+package decide
+
+import (
+	"testing"
+	"time"
+
+	"weir/internal/net/http1"
+	"weir/proxy/limit"
+)
+
+func TestIsGRPC(t *testing.T) {
+	for kind, want := range map[string]bool{"application/grpc": true, "application/grpc+proto": true,
+		"Application/GRPC;a=b": true, "application/grpc-web": false, "application/grpcs": false, "application/json": false,
+		"": false, "application/grp": false} {
+		if got := IsGRPC([]byte(kind)); got != want {
+			t.Errorf("%q: %t", kind, got)
+		}
+	}
+}
+
+// Answers in the form of gRPC have status and fields in the head.
+func TestEndCall(t *testing.T) {
+	a := Answers{Style: new(Style)}
+	for _, test := range []struct {
+		failure Failure
+		want    string
+	}{
+		{Failure{Status: 503, Reason: "no"}, "14\r\nGrpc-Message: no\r\n"},
+		{Failure{Status: 503, Reason: "no", RetryAfter: 1500 * time.Microsecond},
+			"14\r\nGrpc-Message: no\r\nGrpc-Retry-Pushback-Ms: 2\r\n"},
+		{Failure{Status: 429, Reason: "no", RetryAfter: limit.Never},
+			"14\r\nGrpc-Message: no\r\nGrpc-Retry-Pushback-Ms: -1\r\n"},
+		{Failure{Status: 504, Reason: "100 % ü\n"}, "4\r\nGrpc-Message: 100 %25 %C3%BC%0A\r\n"},
+		{Failure{Status: 502}, "14\r\nGrpc-Message: \r\n"}, {Failure{Status: 400}, "13\r\nGrpc-Message: \r\n"},
+		{Failure{Status: 401}, "16\r\nGrpc-Message: \r\n"}, {Failure{Status: 403}, "7\r\nGrpc-Message: \r\n"},
+		{Failure{Status: 404}, "12\r\nGrpc-Message: \r\n"}, {Failure{Status: 413}, "8\r\nGrpc-Message: \r\n"},
+		{Failure{Status: 508}, "2\r\nGrpc-Message: \r\n"},
+	} {
+		a.Extra = a.Extra[:0]
+		a.Fail(&test.failure, nil, 0, &Recipient{})
+		got := a.EndCall(http1.Answer{Status: test.failure.Status, Body: []byte("{}")})
+		if got.Status != 200 || got.ContentType != "application/grpc" || len(got.Body) > 0 ||
+			string(got.Extra) != "Grpc-Status: "+test.want {
+			t.Errorf("%+v: %d %s %q %q", test.failure, got.Status, got.ContentType, got.Extra, got.Body)
+		}
+	}
+}
