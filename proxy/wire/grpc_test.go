@@ -184,3 +184,29 @@ func TestGRPCFailures(t *testing.T) {
 		t.Errorf("a target that does not answer: %v", got)
 	}
 }
+
+// Grpc-Timeout bounds the wait at the proxy, for a target and for a turn in a queue. The target is not to
+// blame, and goes on working.
+func TestGRPCTimeout(t *testing.T) {
+	t.Parallel()
+	const ended = ` -> 200 Grpc-Status=4 Grpc-Message="the time that the client waits has passed" Content-Length=0 ` +
+		`Content-Type=application/grpc =""`
+	const called = `c POST /held Content-Type=application/grpc Grpc-Timeout=50m body=m`
+	t.Run("target", func(t *testing.T) {
+		serve(t, holds, "EVENT_LOOPS", "1").play(called + ` + ` + ended + `
+			target gets /held; until upstream_abandoned=1; metrics responses.504=1 errors.timeout=0
+			target answers; until upstream_abandoned=0; c GET / -> 200; target opened 1`)
+	})
+	t.Run("queue", func(t *testing.T) {
+		serve(t, holds, "RATE_LIMIT_ALGORITHM", "leaky", "RATE_LIMIT_CAPACITY", "10", "RATE_LIMIT_FILL_RATE", "0.001").
+			play(`GET / -> 200` + "\n" + called + ended + `
+				target gets /; target gets nothing`)
+	})
+	t.Run("place", func(t *testing.T) {
+		serve(t, holds, "TARGET_MAX_CONNECTIONS", "1", "EVENT_LOOPS", "1").play(`a GET /held; target gets /held` + "\n" + called + ended + `
+			target answers all; a -> 200; target gets nothing`)
+	})
+	t.Run("invalid", func(t *testing.T) {
+		serve(t, echoes).play(`POST / Content-Type=application/grpc Grpc-Timeout=50s body=m -> 200 echo Grpc-Status=`)
+	})
+}

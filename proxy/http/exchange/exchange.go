@@ -53,8 +53,9 @@ type progress struct {
 	wants   refusal.Accept // the form of a refusal
 	// takesTrailers: the client has said that it takes trailers.
 	takesTrailers bool
-	grpc          bool   // it is a call of gRPC
-	origin        []byte // of the requesting page; nil: none, or refusals do not repeat it
+	grpc          bool      // it is a call of gRPC,
+	callBy        time.Time // which the client ends then; zero: never
+	origin        []byte    // of the requesting page; nil: none, or refusals do not repeat it
 	limiting
 	body    body
 	forward Request // the request for the target or an own endpoint
@@ -129,7 +130,12 @@ func New(env *Env, remote netip.Addr, secure bool) Exchange {
 }
 
 // Deadline returns when HandleExpired must be called; zero means never.
-func (x *Exchange) Deadline() time.Time { return x.deadline }
+func (x *Exchange) Deadline() time.Time {
+	if x.callWaits() && (x.deadline.IsZero() || x.callBy.Before(x.deadline)) {
+		return x.callBy
+	}
+	return x.deadline
+}
 
 // Idle reports whether there is no request.
 func (x *Exchange) Idle() bool { return x.request == requestNone }
@@ -171,6 +177,8 @@ func (x *Exchange) Full() (client, target bool) { return x.clientFull, x.targetF
 func (x *Exchange) HandleExpired(now time.Time) {
 	x.env.Begin()
 	switch {
+	case x.callWaits() && !now.Before(x.callBy):
+		x.callLate(now)
 	case x.upstream == upstreamWanted:
 		x.acquireLate(now)
 	case x.upstream.held() && !x.answerBy.IsZero() && !now.Before(x.answerBy):

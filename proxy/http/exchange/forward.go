@@ -20,7 +20,7 @@ func (x *Exchange) HandleHead(now time.Time, h *http1.Head, began time.Time) {
 	x.takesTrailers = h.TakesTrailers()
 	own := x.env.Settings.ownOf(h.Path)
 	x.outcome.Own = own != ownNone
-	x.noticeCall(h)
+	x.noticeCall(now, h)
 	x.keepRequestID(h)
 	x.keepOrigin(h)
 	if !x.outcome.Own {

@@ -1,17 +1,53 @@
 package exchange
 
 import (
+	"time"
+
 	"weir/internal/net/http1"
 	"weir/proxy/rules/decide"
 )
 
-// A call of gRPC is a request like others. Only what the proxy itself answers has another form.
+// A call of gRPC is a request like others. Only what the proxy itself answers has another form, and the client
+// says how long it waits.
 
-// noticeCall records whether the request is a call of gRPC.
-func (x *Exchange) noticeCall(h *http1.Head) {
+// noticeCall records whether the request is a call of gRPC, and until when its client waits.
+func (x *Exchange) noticeCall(now time.Time, h *http1.Head) {
 	if h.Method != http1.POST || x.outcome.Own {
 		return
 	}
 	kind, _ := h.Value(http1.FieldContentType)
-	x.grpc = decide.IsGRPC(kind)
+	if x.grpc = decide.IsGRPC(kind); !x.grpc {
+		return
+	}
+	value, _ := h.Field("grpc-timeout")
+	if timeout, ok := decide.GRPCTimeout(value); ok {
+		x.callBy = now.Add(timeout)
+	}
+}
+
+// callWaits reports whether the client of a call with a timeout waits for the head of an answer. The time for
+// which others are asked about the call is short.
+func (x *Exchange) callWaits() bool {
+	if x.callBy.IsZero() || x.answer > answerHead {
+		return false
+	}
+	switch x.request {
+	case requestQueued, requestCollecting, requestStreaming, requestWhole, requestWithheld:
+		return true
+	}
+	return false
+}
+
+// callLate ends a call whose client waits no longer. That says nothing about the target, which goes on working on
+// a call that is complete, as if the client had disconnected.
+func (x *Exchange) callLate(now time.Time) {
+	if x.request == requestQueued {
+		x.refund(x.asked, x.verdict.Mode, 0)
+	}
+	if x.upstream == upstreamWanted {
+		x.env.fx.Acquire = AcquireCancel
+	}
+	x.unread = x.InBody()
+	x.releaseUpstream(x.abandon())
+	x.abortResponse(now, 504, "the time that the client waits has passed")
 }

@@ -50,6 +50,40 @@ func IsGRPC(contentType []byte) bool {
 		(len(contentType) == n || bytes.IndexByte([]byte("+; \t"), contentType[n]) >= 0)
 }
 
+// GRPCTimeout parses the value of a Grpc-Timeout field: how long the client waits for the end of the call,
+// at most a year.
+func GRPCTimeout(value []byte) (d time.Duration, ok bool) {
+	const digitsMax, timeoutMax = 8, 365 * 24 * time.Hour
+	n := len(value) - 1
+	if n < 1 || n > digitsMax {
+		return 0, false
+	}
+	for _, c := range value[:n] {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		d = d*10 + time.Duration(c-'0')
+	}
+	var unit time.Duration
+	switch value[n] {
+	case 'H':
+		unit = time.Hour
+	case 'M':
+		unit = time.Minute
+	case 'S':
+		unit = time.Second
+	case 'm':
+		unit = time.Millisecond
+	case 'u':
+		unit = time.Microsecond
+	case 'n':
+		unit = time.Nanosecond
+	default:
+		return 0, false
+	}
+	return min(d, timeoutMax/unit) * unit, d > 0
+}
+
 // A callEnd says how a call of gRPC ends by an answer.
 type callEnd struct {
 	status  int64

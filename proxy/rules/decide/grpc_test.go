@@ -18,6 +18,17 @@ func TestIsGRPC(t *testing.T) {
 	}
 }
 
+func TestGRPCTimeout(t *testing.T) {
+	const year = 365 * 24 * time.Hour
+	for value, want := range map[string]time.Duration{"1H": time.Hour, "2M": 2 * time.Minute, "3S": 3 * time.Second,
+		"40m": 40 * time.Millisecond, "5u": 5 * time.Microsecond, "006n": 6, "99999999H": year, "99999999n": 99999999,
+		"": 0, "1": 0, "S": 0, "0S": 0, "1s": 0, "-1S": 0, "+1S": 0, "1.5S": 0, "100000000n": 0, "1 S": 0, "1SS": 0} {
+		if got, ok := GRPCTimeout([]byte(value)); ok != (want > 0) || ok && got != want {
+			t.Errorf("%q: %v, %t; want %v", value, got, ok, want)
+		}
+	}
+}
+
 // Answers in the form of gRPC have status and fields in the head.
 func TestEndCall(t *testing.T) {
 	a := Answers{Style: new(Style)}
