@@ -123,7 +123,12 @@ type rawClient struct {
 // rawHTTP2 connects to the proxy, with an initial window for each stream.
 func (r *rig) rawHTTP2(window uint32) *rawClient {
 	r.t.Helper()
-	conn := r.dial()
+	return r.rawHTTP2On(r.dial(), window)
+}
+
+// rawHTTP2On is rawHTTP2 on a connection.
+func (r *rig) rawHTTP2On(conn *testkit.Conn, window uint32) *rawClient {
+	r.t.Helper()
 	conn.Send(xnet.ClientPreface)
 	c := &rawClient{t: r.t, framer: xnet.NewFramer(conn.Conn, conn.Conn), next: 1}
 	c.hpack = hpack.NewEncoder(&c.head)

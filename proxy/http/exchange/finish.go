@@ -18,6 +18,12 @@ func (x *Exchange) HandleBadRequest(now, began time.Time, err error) {
 	x.answerError(now, http1.StatusOf(err), reason)
 }
 
+// HandleBadHead is HandleBadRequest for a head that is not valid, of which the method is known.
+func (x *Exchange) HandleBadHead(now time.Time, method http1.Method, err error) {
+	x.outcome.Method = method
+	x.HandleBadRequest(now, now, err)
+}
+
 // answerError answers with an error of the proxy itself. Part of the request may be unread.
 func (x *Exchange) answerError(now time.Time, status int, reason string) {
 	x.unread = true

@@ -129,7 +129,7 @@ func (c *Conn) handle(now time.Time, ev *http2.Event) *Stream {
 		return s
 	case http2.BadHead:
 		s := c.open(now, ev)
-		s.Exchange.HandleBadRequest(now, now, ev.Err)
+		s.Exchange.HandleBadHead(now, http1.MethodOf(c.env.head.MethodText), ev.Err)
 		return s
 	}
 	s := c.streams[ev.Stream]

@@ -1,0 +1,48 @@
+package wire
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	xnet "golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+)
+
+// request opens a stream with a request with these fields besides the usual ones.
+func (c *rawClient) request(method, path string, end bool, fields ...string) uint32 {
+	c.t.Helper()
+	c.head.Reset()
+	fields = append([]string{":method", method, ":scheme", "http", ":authority", "x", ":path", path}, fields...)
+	for i := 0; i < len(fields); i += 2 {
+		c.must(c.hpack.WriteField(hpack.HeaderField{Name: fields[i], Value: fields[i+1]}))
+	}
+	id := c.next
+	c.next += 2
+	c.must(c.framer.WriteHeaders(xnet.HeadersFrameParam{StreamID: id, BlockFragment: c.head.Bytes(), EndStream: end,
+		EndHeaders: true}))
+	return id
+}
+
+// The answer to HEAD has no body, also if the head cannot be read.
+func TestHTTP2BadHead(t *testing.T) {
+	t.Parallel()
+	r := startHTTP2(t, func(http.ResponseWriter, *http.Request) {}, "HEAD_MAX_BYTES", "1024")
+	c := r.rawHTTP2(65535)
+	large := strings.Repeat("a", 6000)
+	for _, test := range []struct {
+		method, path string
+		fields       []string
+		status       string
+	}{
+		{"HEAD", "/", []string{"a", large}, "431"}, {"HEAD", "/%zz", nil, "400"},
+		{"HEAD", "/", []string{"content-length", "x"}, "400"},
+	} {
+		if status, n := c.response(c.request(test.method, test.path, true, test.fields...)); status != test.status || n > 0 {
+			t.Errorf("%s %s: %s with %d bytes", test.method, test.path, status, n)
+		}
+		if status, n := c.response(c.request("GET", test.path, true, test.fields...)); status != test.status || n == 0 {
+			t.Errorf("GET %s: %s with %d bytes", test.path, status, n)
+		}
+	}
+}
