@@ -24,6 +24,19 @@ func (c *rawClient) request(method, path string, end bool, fields ...string) uin
 	return id
 }
 
+// Part of the preface must be followed by the rest within HEAD_TIMEOUT.
+func TestHTTP2PartialPreface(t *testing.T) {
+	t.Parallel()
+	r := startHTTP2(t, func(http.ResponseWriter, *http.Request) {}, "HEAD_TIMEOUT", "50ms", "IDLE_TIMEOUT", "1h")
+	for _, n := range []int{1, 10, len(xnet.ClientPreface) - 1} {
+		c := r.dial()
+		c.Send(xnet.ClientPreface[:n])
+		if a, err := http.ReadResponse(c.In, nil); err != nil || a.StatusCode != 408 {
+			t.Errorf("after %d bytes: %v, %v", n, a, err)
+		}
+	}
+}
+
 // The answer to HEAD has no body, also if the head cannot be read.
 func TestHTTP2BadHead(t *testing.T) {
 	t.Parallel()
