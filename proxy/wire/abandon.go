@@ -7,6 +7,7 @@ import (
 
 	"weir/internal/net/share"
 	"weir/proxy/http/exchange"
+	"weir/proxy/http/mux"
 	"weir/proxy/http/session"
 	"weir/proxy/targets/gate"
 	"weir/proxy/targets/upstream"
@@ -27,6 +28,7 @@ type abandoned struct {
 	exchange.Abandoned
 	wait   upstream.Waiter[occupant] // has the place at the target
 	client share.Client
+	of     *mux.Conn   // of the stream that has ended, if it was one of HTTP/2
 	beyond bool        // beyond the share of the client
 	learns bool        // the gate learns from the answer
 	answer gate.Answer // see client, like route
@@ -52,6 +54,10 @@ func (u *upstreamConn) abandon(now time.Time, c *client, left *exchange.Abandone
 	t := u.target
 	a := &abandoned{Abandoned: *left, client: share.ClientOf(left.Client), answer: c.answer, route: c.route}
 	a.learns = left.Status == 0 && !c.paced
+	if s, ok := c.peer.(*http2Stream); ok {
+		a.of = s.of.m
+		a.of.Works(1)
+	}
 	t.server.line.Hand(&c.wait, &a.wait)
 	a.wait.Value.abandoned = u
 	u.abandoned, u.timed = a, false
@@ -147,6 +153,9 @@ func (u *upstreamConn) forget(now time.Time) {
 	}
 	t := u.target
 	u.abandoned = nil
+	if a.of != nil {
+		a.of.Works(-1)
+	}
 	t.over(now, &a.wait)
 	t.left.add(a, -1)
 }

@@ -7,6 +7,8 @@ import (
 
 	xnet "golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
+
+	"weir/internal/test/testkit"
 )
 
 // request opens a stream with a request with these fields besides the usual ones.
@@ -22,6 +24,36 @@ func (c *rawClient) request(method, path string, end bool, fields ...string) uin
 	c.must(c.framer.WriteHeaders(xnet.HeadersFrameParam{StreamID: id, BlockFragment: c.head.Bytes(), EndStream: end,
 		EndHeaders: true}))
 	return id
+}
+
+// A stream that was reset counts as open until the target has ended its work for it.
+func TestHTTP2ResetStreamsCount(t *testing.T) {
+	t.Parallel()
+	at, release := make(chan string, 10), make(chan struct{})
+	r := startHTTP2(t, func(_ http.ResponseWriter, q *http.Request) {
+		if at <- q.URL.Path; q.URL.Path != "/free" {
+			<-release
+		}
+	}, "HTTP2_STREAMS_MAX", "2")
+	c := r.rawHTTP2(65535)
+	first := c.get("/1")
+	testkit.Receive(t, at, "the first request")
+	c.must(c.framer.WriteRSTStream(first, xnet.ErrCodeCancel))
+	second := c.get("/2")
+	testkit.Receive(t, at, "the second request")
+	if status, _ := c.response(c.get("/3")); status != xnet.ErrCodeRefusedStream.String() {
+		t.Errorf("beside a stream that is open and one that was reset: %s", status)
+	}
+	close(release)
+	if status, _ := c.response(second); status != "200" {
+		t.Errorf("the second request: %s", status)
+	}
+	r.until("the target has ended its work", func() bool { return r.samples()["ratelimiter_upstream_abandoned"] == 0 })
+	c.get("/free")
+	testkit.Receive(t, at, "a request in place of the first")
+	if status, _ := c.response(c.get("/free")); status != "200" {
+		t.Errorf("the last request: %s", status)
+	}
 }
 
 // Part of the preface must be followed by the rest within HEAD_TIMEOUT.

@@ -55,6 +55,7 @@ type Conn struct {
 	announced bool      // that it accepts no more streams, soon
 	ending    bool      // it accepts no more streams
 	requests  int       // so far
+	working   int       // streams that have ended, and whose targets work on; see Works
 	spent     bool      // it has reached RequestsMax or its maximum age
 	endBy     time.Time // when it reaches its maximum age; zero: never
 	failed    bool      // by an error of the connection
@@ -170,6 +171,14 @@ func (c *Conn) open(now time.Time, ev *http2.Event) *Stream {
 	c.opened(s)
 	c.env.Exchange.Begin()
 	return s
+}
+
+// Works says that the target of a stream that has ended works on for it, or, with -1, no longer. Meanwhile the
+// stream counts as open, so that a client that resets its requests does not get more work done than others
+// (CVE-2023-44487).
+func (c *Conn) Works(n int) {
+	c.working += n
+	c.http2.SetWorking(c.working)
 }
 
 // Control returns the frames by which the connection answers and credits what was read. They are borrowed
