@@ -193,7 +193,16 @@ func (h *http2Conn) Writable(now time.Time) {
 }
 
 // End handles that the client sends no more: it can neither open streams nor make room.
-func (h *http2Conn) End(now time.Time, _ int) { h.conn.Close() }
+func (h *http2Conn) End(now time.Time, unread int) {
+	if unread > 0 && h.conn.Unsent() > unsentMax {
+		return // they are read first
+	}
+	h.reading = true
+	frames := h.m.HandleClientEnd(func(m *mux.Stream) { m.Exchange.Owner.(*client).apply(now) })
+	h.reading = false
+	h.write(frames)
+	h.flush(now)
+}
 
 // Closed ends all streams.
 func (h *http2Conn) Closed(now time.Time, _ error) {

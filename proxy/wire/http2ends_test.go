@@ -1,6 +1,8 @@
 package wire
 
 import (
+	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -54,6 +56,49 @@ func TestHTTP2ResetStreamsCount(t *testing.T) {
 	if status, _ := c.response(c.get("/free")); status != "200" {
 		t.Errorf("the last request: %s", status)
 	}
+}
+
+// What a client has asked for is answered although it has ended its half of the connection, which then closes.
+// A request of which a part is missing is not.
+func TestHTTP2ClientEnds(t *testing.T) {
+	t.Parallel()
+	at, release := make(chan string, 10), make(chan struct{})
+	r := startHTTP2(t, func(w http.ResponseWriter, q *http.Request) {
+		at <- q.URL.Path
+		<-release
+		_, _ = io.WriteString(w, strings.Repeat("x", 10_000))
+	})
+	conn := r.dial()
+	c := r.rawHTTP2On(conn, 65535)
+	whole, part := c.get("/whole"), c.request("POST", "/part", false, "content-length", "10")
+	testkit.Receive(t, at, "the request")
+	c.must(conn.Conn.(*net.TCPConn).CloseWrite())
+	if status, _ := c.response(part); status != xnet.ErrCodeInternal.String() {
+		t.Errorf("a request that cannot be completed: %s", status)
+	}
+	close(release)
+	if status, n := c.response(whole); status != "200" || n != 10_000 {
+		t.Errorf("status %s with %d bytes", status, n)
+	}
+	if _, err := c.framer.ReadFrame(); err != io.EOF {
+		t.Errorf("the connection goes on: %v", err)
+	}
+}
+
+// A client that disconnects does not wait for its answers.
+func TestHTTP2ClientCloses(t *testing.T) {
+	t.Parallel()
+	at, release := make(chan string, 10), make(chan struct{})
+	r := startHTTP2(t, func(_ http.ResponseWriter, q *http.Request) {
+		at <- q.URL.Path
+		<-release
+	})
+	defer close(release)
+	conn := r.dial()
+	r.rawHTTP2On(conn, 65535).get("/")
+	testkit.Receive(t, at, "the request")
+	_ = conn.Close()
+	r.until("the client is missed", func() bool { return r.samples()["ratelimiter_http2_connections"] == 0 })
 }
 
 // Part of the preface must be followed by the rest within HEAD_TIMEOUT.

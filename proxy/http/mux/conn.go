@@ -284,6 +284,23 @@ func (c *Conn) end() {
 	}
 }
 
+// HandleClientEnd handles that the client sends no more. Streams whose requests are complete are answered, as far as
+// there is room; the effects of others, which are reset, are to be carried out one by one, by f. It returns a
+// frame to be sent, borrowed like Control's: if the client has not only ended its half, that shows it.
+func (c *Conn) HandleClientEnd(f func(s *Stream)) []byte {
+	for _, s := range c.streams {
+		if !s.received {
+			s.abort()
+			f(s)
+		}
+	}
+	c.ending, c.partial, c.idleBy, c.drainBy = true, time.Time{}, time.Time{}, time.Time{}
+	if c.env.frames = c.env.frames[:0]; len(c.streams) > 0 {
+		c.env.frames = c.http2.AppendPing(c.env.frames)
+	}
+	return c.env.frames
+}
+
 // HandleClosed handles the end of the connection: all streams have ended with it. Their effects are to be
 // carried out one by one, by f.
 func (c *Conn) HandleClosed(f func(s *Stream)) {

@@ -84,8 +84,7 @@ func (s *Stream) HandleExpired(now time.Time) {
 		return
 	case stalls:
 		s.stallBy = time.Time{}
-		s.cut = true
-		s.leave()
+		s.abort()
 		return
 	}
 	s.Exchange.HandleExpired(now)
@@ -94,6 +93,12 @@ func (s *Stream) HandleExpired(now time.Time) {
 // handleReset handles that the client has reset the stream.
 func (s *Stream) handleReset() {
 	s.reset = true
+	s.leave()
+}
+
+// abort cuts the response short, by a reset of the stream.
+func (s *Stream) abort() {
+	s.cut = true
 	s.leave()
 }
 
@@ -134,8 +139,7 @@ func (s *Stream) Began() time.Time { return s.began }
 // HandleShortage ends the stream because the proxy is short of memory: by a response, or else by a reset.
 func (s *Stream) HandleShortage(now time.Time) {
 	if !s.Exchange.HandleShortage(now) {
-		s.cut = true
-		s.leave()
+		s.abort()
 	}
 }
 
