@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -90,6 +91,25 @@ func TestGRPCUnary(t *testing.T) {
 	if _, err := call(t.Context(), c, "/test.Calls/Fail", "m"); status.Code(err) != codes.NotFound ||
 		status.Convert(err).Message() != "100 % of üs" {
 		t.Errorf("a call that fails: %v", err)
+	}
+}
+
+// A server of gRPC that is reached by HTTP/2 gets calls as they are.
+func TestGRPCToHTTP2(t *testing.T) {
+	t.Parallel()
+	server := grpc.NewServer(grpc.ForceServerCodec(textCodec{}), grpc.UnknownServiceHandler(calls))
+	l := testkit.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
+	go func() { _ = server.Serve(l) }()
+	t.Cleanup(server.Stop)
+	r := startWith(t, func(c *Config) { c.HTTP2.PriorKnowledge = true }, "h2c://"+l.Addr().String(), "HTTP2", "all")
+	c := r.grpcClient()
+	for _, size := range []int{0, 10, 200_000} {
+		var trailer metadata.MD
+		message := strings.Repeat("m", size)
+		got, err := call(t.Context(), c, "/test.Calls/Echo", message, grpc.Trailer(&trailer))
+		if err != nil || got != message || fmt.Sprint(trailer["messages"]) != "[1]" {
+			t.Errorf("a message of %d bytes: %v, answer of %d, trailer %v", size, err, len(got), trailer)
+		}
 	}
 }
 

@@ -24,14 +24,15 @@ type UpstreamStream struct {
 	id   uint32 // 0: it is not open
 
 	queue    []byte // of the request's body, that there was no room for
-	complete bool   // the request ends with it
+	complete bool   // the request ends with it,
+	trailing []byte // or with these trailers after it
 	queues   bool   // it, or the end of the request, has to be sent
 	stallBy  time.Time
 
 	reads     bool   // the exchange reads the answer now
 	body      []byte // of that, what it has not read
 	peerEnded bool   // the answer ends with it
-	trailers  bool   // and has trailers
+	trailers  []byte // field lines after it; nil: none
 	ended     bool   // the exchange has got the end of the answer, or of the stream
 }
 
@@ -39,9 +40,10 @@ type UpstreamStream struct {
 // stream was not opened because the target does not accept another one.
 func (s *UpstreamStream) Append(now time.Time, dst []byte, x *exchange.Exchange, fx *exchange.Effects,
 	host string) (out []byte, err error) {
+	s.trailing = append(s.trailing, fx.UploadTrailers...)
 	if r := fx.Forward; r != nil {
 		s.x = x
-		ends := fx.Uploaded && len(r.Body)+len(fx.Upload) == 0
+		ends := fx.Uploaded && len(r.Body)+len(fx.Upload)+len(fx.UploadTrailers) == 0
 		if dst, err = s.open(dst, r, host, ends); err != nil || ends {
 			return dst, err
 		}
@@ -59,6 +61,9 @@ func (s *UpstreamStream) open(dst []byte, r *exchange.Request, host string, ends
 	f := c.env.fields[:0]
 	if r.Framing != http1.BodyChunked && r.Length >= 0 {
 		f = http1.AppendFieldInt(f, "Content-Length", r.Length)
+	}
+	if r.TakesTrailers {
+		f = append(f, "TE: trailers\r\n"...)
 	}
 	c.env.fields = append(f, r.Fields()...)
 	head := http2.Request{Method: r.MethodText(), Scheme: c.scheme, Authority: r.Host(), Path: r.Target(),
@@ -85,7 +90,7 @@ func (s *UpstreamStream) appendBody(now time.Time, dst, p []byte, complete bool)
 	sent := false
 	if !s.queues && (!c.full || len(p) == 0) { // the end alone takes only the head of a frame
 		n := 0
-		dst, n = c.http2.AppendData(dst, s.id, p, complete)
+		dst, n = s.appendData(dst, p)
 		p = p[n:]
 		sent = len(p) == 0
 	}
@@ -95,6 +100,20 @@ func (s *UpstreamStream) appendBody(now time.Time, dst, p []byte, complete bool)
 	}
 	s.queue = append(s.queue, p...)
 	return dst
+}
+
+// appendData appends as much of p as there is room for, and the end of the request if that is complete with p. It
+// returns how much of p that is. Trailers that are too large for the target are dropped.
+func (s *UpstreamStream) appendData(dst, p []byte) (out []byte, n int) {
+	out, n = s.conn.http2.AppendData(dst, s.id, p, s.complete && len(s.trailing) == 0)
+	if s.complete && n == len(p) && len(s.trailing) > 0 {
+		var err error
+		if out, err = s.conn.http2.AppendTrailers(out, s.id, s.trailing); err != nil {
+			out, _ = s.conn.http2.AppendData(out, s.id, nil, true)
+		}
+		s.trailing = nil
+	}
+	return out, n
 }
 
 // Full reports whether the stream keeps so much of the request that the exchange is to read no more.
@@ -109,7 +128,7 @@ func (s *UpstreamStream) Whole() bool { return s.peerEnded }
 // on with its request.
 func (s *UpstreamStream) flush(now time.Time) (resumed bool) {
 	env, n := s.conn.env, 0
-	env.frames, n = s.conn.http2.AppendData(env.frames, s.id, s.queue, s.complete)
+	env.frames, n = s.appendData(env.frames, s.queue)
 	if s.queue = s.queue[n:]; len(s.queue) > 0 {
 		if n >= progressMin {
 			s.stallBy = now.Add(env.Settings.StallTimeout)
@@ -142,7 +161,10 @@ func (s *UpstreamStream) handle(now time.Time, ev *http2.Event) {
 		s.x.HandleResponseBody(ev.Data)
 		s.conn.http2.Consumed(s.id, len(ev.Data))
 	case http2.Trailers:
-		s.trailers = true
+		s.trailers = []byte{}
+		for i := range s.conn.env.head.Fields {
+			s.trailers = http1.AppendFieldLine(s.trailers, &s.conn.env.head.Fields[i])
+		}
 	}
 	if s.peerEnded = s.peerEnded || ev.EndStream; s.reads {
 		s.pass(now)
@@ -177,8 +199,8 @@ func (s *UpstreamStream) pass(now time.Time) {
 	}
 	if s.peerEnded && !s.ended {
 		s.ended = true
-		if s.trailers {
-			s.x.HandleResponseTrailers(nil) // they are dropped
+		if s.trailers != nil {
+			s.x.HandleResponseTrailers(s.trailers)
 		}
 		s.x.HandleResponseEnd(now, true)
 	}
@@ -198,7 +220,7 @@ func (s *UpstreamStream) Return() []byte {
 	if cap(s.body) > bodyKept {
 		s.body = nil
 	}
-	s.x = nil
+	s.x, s.trailers, s.trailing = nil, nil, nil
 	return c.env.frames
 }
 
