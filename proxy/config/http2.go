@@ -19,6 +19,7 @@ const streamWindow = 64 << 10
 type http2Settings struct {
 	http2.Limits
 	mode       string
+	requests   int    // of one connection
 	target     string // TARGET_PROTOCOL
 	streamsMax int    // to a target
 }
@@ -31,6 +32,8 @@ func (c *Config) registerHTTP2(s *service.Settings) {
 			Help: "HTTP/2 from clients: tls: over TLS, by ALPN; all: also without TLS, by prior knowledge"},
 		{Name: "HTTP2_STREAMS_MAX", Default: "128", Value: service.Int(&h.Streams, 1, 1<<16), NoEffect: off,
 			Help: "maximum number of requests in progress on one connection; beyond: REFUSED_STREAM"},
+		{Name: "HTTP2_REQUESTS_MAX", Default: "1000000", Value: service.Int(&h.requests, 0, 1<<29), NoEffect: off,
+			Help: "maximum number of requests on one connection of HTTP/2, instead of CONNECTION_MAX_REQUESTS; 0: no limit"},
 		{Name: "HTTP2_GLITCHES_BURST", Default: "100", Value: service.Int(&h.GlitchBurst, 1, 1<<20), NoEffect: off,
 			Help: "how many glitches a connection may have at once: resets of requests in progress, control frames beyond need " +
 				"and other things that are allowed once in a while; beyond: ENHANCE_YOUR_CALM, and the connection closes"},
@@ -68,7 +71,7 @@ func (c *Config) TargetHTTP2() mux.UpstreamSettings {
 func (c *Config) HTTP2() mux.Settings {
 	h := mux.Settings{HTTP2: c.http2.Limits, HeadTimeout: c.data.HeadTimeout, IdleTimeout: c.data.IdleTimeout,
 		StallTimeout: c.loop.WriteStall, DrainGrace: c.data.DrainGrace, QueueMax: queueMax}
-	h.HTTP2.Head, h.RequestsMax = c.data.Head, c.data.RequestsMax
+	h.HTTP2.Head, h.RequestsMax = c.data.Head, c.http2.requests
 	h.HTTP2.ConnWindow = h.HTTP2.Streams * streamWindow // an upload that is not read does not stop others
 	return h
 }
