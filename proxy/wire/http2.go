@@ -107,9 +107,14 @@ func (c *connection) become(now time.Time, b []byte) int {
 	return h.Data(now, b)
 }
 
-// opened makes the client of a new stream.
+// opened makes the client of a new stream, or reuses that of a recycled one with its alarms and functions.
 func (h *http2Conn) opened(m *mux.Stream) {
-	s := &http2Stream{of: h, m: m}
+	s := new(http2Stream)
+	if c, ok := m.Exchange.Owner.(*client); ok {
+		s = c.peer.(*http2Stream)
+		*c = client{alarm: c.alarm, answered: c.answered}
+	}
+	s.of, s.m, s.ended = h, m, false
 	s.begin(h.server, s, m, &m.Exchange)
 	h.server.http2.streams.Add(1)
 }
@@ -277,6 +282,7 @@ func (s *http2Stream) settled(now time.Time) (more bool) {
 	s.close(s.expiry)
 	s.disown()
 	s.server.http2.streams.Add(-1)
+	s.m.Recycle()
 	return false
 }
 

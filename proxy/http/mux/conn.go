@@ -31,6 +31,7 @@ type Env struct {
 	// EndOf returns when a connection accepted now reaches its maximum age; zero means never.
 	EndOf func(now time.Time) time.Time
 
+	spares []*Stream // see Recycle
 	head   http2.Head
 	fields []byte // scratch: the fields of a response
 	frames []byte // what is sent to a client, until the next call
@@ -62,7 +63,7 @@ type Conn struct {
 }
 
 // New returns the state of a new connection from remote; secure says that it uses TLS. opened is called
-// for each stream before its request is handled.
+// for each stream before its request is handled; one that was recycled still has the Owner of its exchange.
 func New(now time.Time, env *Env, remote netip.Addr, secure bool, opened func(s *Stream)) *Conn {
 	return &Conn{env: env, http2: http2.New(http2.Server, &env.Settings.HTTP2, now), remote: remote, secure: secure,
 		opened: opened, streams: make(map[uint32]*Stream), partial: now, idleBy: now.Add(env.Settings.IdleTimeout),
@@ -108,7 +109,7 @@ func (c *Conn) pause() *Stream {
 	for n := len(c.begun) - 1; n >= 0; n-- {
 		s := c.begun[n]
 		c.begun[n], c.begun = nil, c.begun[:n]
-		if !s.received && !s.ended {
+		if s != nil && !s.received && !s.ended {
 			s.paused = true
 			c.env.Exchange.Begin()
 			return s
@@ -158,11 +159,28 @@ func (c *Conn) handle(now time.Time, ev *http2.Event) *Stream {
 	return nil // RoomGrew, Settings: see Flush
 }
 
+// sparesMax bounds the streams of a loop that wait to be used again, and spareBytesMax the memory of each
+// for bodies.
+const sparesMax, spareBytesMax = 256, 4 << 10
+
+// spare returns a stream to be used again, or a new one.
+func (e *Env) spare() *Stream {
+	last := len(e.spares) - 1
+	if last < 0 {
+		return new(Stream)
+	}
+	s := e.spares[last]
+	e.spares = e.spares[:last]
+	return s
+}
+
 // open opens the stream of a request.
 func (c *Conn) open(now time.Time, ev *http2.Event) *Stream {
-	s := &Stream{conn: c, id: ev.Stream, began: now, received: ev.EndStream}
+	s := c.env.spare()
+	owner := s.Exchange.Owner
+	*s = Stream{conn: c, id: ev.Stream, began: now, received: ev.EndStream, body: s.body[:0], queue: s.queue[:0]}
 	s.Exchange = exchange.New(c.env.Exchange, c.remote, c.secure)
-	s.Exchange.HTTP2 = true
+	s.Exchange.HTTP2, s.Exchange.Owner = true, owner
 	c.streams[s.id] = s
 	c.requests++
 	c.spent = c.spent || c.env.Settings.RequestsMax > 0 && c.requests >= c.env.Settings.RequestsMax ||

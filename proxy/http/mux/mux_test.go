@@ -152,6 +152,9 @@ func (w *world) apply(m *mux.Stream) {
 				m.Exchange.HandleAcquired(w.now, false)
 			}
 		}
+		if fx.Close != session.CloseNone {
+			m.Recycle()
+		}
 	}
 }
 
@@ -221,6 +224,25 @@ func TestStreams(t *testing.T) {
 	w.answers(w.next[0], fmt.Sprintf(ok, 3, "one"))
 	w.wants(first, 200, "one", "complete")
 	w.wants(second, 200, "two", "complete")
+}
+
+// A stream that was answered is used again, one that was reset is not: something may still come for it.
+func TestRecycle(t *testing.T) {
+	w := newWorld(t, 0)
+	w.request("POST", "/1", "body", true)
+	w.answers(w.next[0], fmt.Sprintf(ok, 3, "one"))
+	again := w.request("GET", "/2", "", true)
+	if w.next[1].m != w.next[0].m {
+		t.Error("a stream that was answered is not used again")
+	}
+	w.toProxy = w.client.AppendReset(w.toProxy, again, http2.Cancel)
+	w.run()
+	last := w.request("GET", "/3", "", true)
+	if w.next[2].m == w.next[1].m {
+		t.Error("a stream that was reset is used again")
+	}
+	w.answers(w.next[2], fmt.Sprintf(ok, 5, "three"))
+	w.wants(last, 200, "three", "complete")
 }
 
 // A refused request gets its answer, and the rest of its body is not read.

@@ -1,6 +1,7 @@
 package mux
 
 import (
+	"slices"
 	"time"
 
 	"weir/internal/net/http1"
@@ -34,6 +35,21 @@ type Stream struct {
 	reset    bool      // the client has reset the stream, or has disconnected
 	closed   bool      // the end of the response was sent
 	ended    bool      // the owner has the effect that the stream has ended
+	answered bool      // the exchange has ended with a complete response
+}
+
+// Recycle makes a stream whose end the owner has handled available for a later request, with its Owner.
+// As on a connection of HTTP/1.1 that goes on, nothing comes late of a request that was received and answered.
+func (s *Stream) Recycle() {
+	e := s.conn.env
+	if !s.answered || !s.received || s.reset || s.cut || len(e.spares) >= sparesMax ||
+		cap(s.body) > spareBytesMax || cap(s.queue) > spareBytesMax {
+		return
+	}
+	if i := slices.Index(s.conn.begun, s); i >= 0 {
+		s.conn.begun[i] = nil
+	}
+	e.spares = append(e.spares, s)
 }
 
 // receive takes a piece of the body, or its end.
@@ -151,6 +167,7 @@ func (s *Stream) MoveEffects(now time.Time, fx *session.Effects) {
 	fx.Effects = x.MoveEffects(fx.Effects)
 	fx.Upstream, fx.EndUpstream, fx.EndClient, fx.Read, fx.Close = nil, false, false, false, session.CloseNone
 	how, _ := x.End()
+	s.answered = s.answered || how == exchange.EndAnswered
 	s.cut = s.cut || how == exchange.EndCut
 	frames := s.conn.env.frames[:0]
 	if !s.reset && !s.ended {
