@@ -31,6 +31,7 @@ func newHTTP2Conn(now time.Time, r *shard, lc *loop.Conn) *http2Conn {
 }
 
 func (c *http2Conn) Data(now time.Time, b []byte) int {
+	defer c.shard.shared.Reset()
 	n := c.session.HandleData(now, b)
 	c.apply(now)
 	return n
@@ -52,9 +53,10 @@ func (c *http2Conn) drain(now time.Time) {
 	c.apply(now)
 }
 
-// apply applies the effects.
+// apply applies the effects. After a panic those that are left are forgotten: they are of this connection only.
 func (c *http2Conn) apply(now time.Time) {
 	shared := &c.shard.shared
+	defer shared.Reset()
 	for i := 0; i < len(shared.Asking); i++ { // an answer may be followed by the next question
 		shared.Asking[i].Owner.(*stream).serve(now)
 	}

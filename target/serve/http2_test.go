@@ -2,6 +2,8 @@ package serve
 
 import (
 	"bytes"
+	"errors"
+	"io"
 	"net/http"
 	"os/exec"
 	"strings"
@@ -11,9 +13,11 @@ import (
 	xnet "golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 
+	"weir/internal/net/http1"
 	"weir/internal/net/loop"
 	"weir/internal/test/testkit"
 	"weir/target/model"
+	"weir/target/session"
 )
 
 // http2 makes the client of the rig speak HTTP/2 with prior knowledge.
@@ -139,8 +143,7 @@ func TestStreamsShareTheCapacity(t *testing.T) {
 		t.Errorf("%s and %s when there are workers, want 200", a, b)
 	}
 	c.must(c.WriteRSTStream(busy, xnet.ErrCodeCancel))
-	c.must(c.WritePing(false, [8]byte{}))
-	frameOf[*xnet.PingFrame](c, 0)
+	c.ping()
 	r.onHTTP2(func(_ time.Time, c *http2Conn) {
 		if n := len(c.session.Streams()); n != 0 {
 			t.Errorf("%d streams are left", n)
@@ -197,6 +200,83 @@ func TestResponseWaitsForRoom(t *testing.T) {
 	if data := frameOf[*xnet.DataFrame](c, id); string(data.Data()) != "K" || !data.StreamEnded() {
 		t.Errorf("then %v", data)
 	}
+}
+
+// So does the refusal of a request whose body is too large. What follows of it is not read, even if that is its end.
+func TestRefusalWaitsForRoom(t *testing.T) {
+	r := start(t, model.Default())
+	c := r.framed()
+	c.must(c.WriteSettings(xnet.Setting{ID: xnet.SettingInitialWindowSize, Val: 0}))
+	id := c.open(false, "/model")
+	c.upload(id, 1<<20)
+	c.must(c.WriteData(id, true, []byte("x")))
+	if status := c.status(id); status != "413" {
+		t.Errorf("a body that is too large: %s", status)
+	}
+	c.must(c.WriteWindowUpdate(id, 100))
+	if f := frameOf[*xnet.DataFrame](c, id); string(f.Data()) != http1.ReasonPhrase(413) || !f.StreamEnded() {
+		t.Errorf("then %v", f)
+	}
+}
+
+// upload sends n bytes of the body of a request, as the target makes room for them.
+func (c *framed) upload(id uint32, n int) {
+	c.t.Helper()
+	for room := 65535; n > 0; {
+		for room == 0 {
+			room += int(frameOf[*xnet.WindowUpdateFrame](c, id).Increment)
+		}
+		piece := min(n, room, 16<<10)
+		c.must(c.WriteData(id, false, make([]byte, piece)))
+		n, room = n-piece, room-piece
+	}
+}
+
+// A panic ends its connection, and leaves nothing for the other ones of the loop.
+func TestPanicOfHTTP2(t *testing.T) {
+	for name, open := range map[string]func(sh *session.Shared) *session.Stream{
+		"reading":   func(sh *session.Shared) *session.Stream { sh.Out = append(sh.Out, "unsent"...); panic("of a test") },
+		"answering": func(*session.Shared) *session.Stream { return &session.Stream{} }, // without an owner
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := startWith(t, Config{Model: model.Default(), Loops: 1, DrainTimeout: testkit.Patience, Seed: 1})
+			broken := r.framed()
+			broken.ping()
+			r.onHTTP2(func(now time.Time, c *http2Conn) {
+				sh := &c.shard.shared
+				c.session = session.NewHTTP2(now, sh, func() *session.Stream { return open(sh) })
+			})
+			other := r.framed()
+			other.ping()
+			broken.conn.Send(xnet.ClientPreface)
+			broken.must(broken.WriteSettings())
+			broken.open(true, "/api/test")
+			broken.ended()
+			id := other.open(true, "/api/test")
+			if f, err := other.ReadFrame(); err != nil || f.Header().Type != xnet.FrameHeaders || f.Header().StreamID != id {
+				t.Errorf("another connection receives %v, %v", f, err)
+			}
+		})
+	}
+}
+
+// ended reads until the target closes the connection.
+func (c *framed) ended() {
+	c.t.Helper()
+	for {
+		if _, err := c.ReadFrame(); errors.Is(err, io.EOF) {
+			return
+		} else if err != nil {
+			c.t.Fatal(err)
+		}
+	}
+}
+
+// ping waits until the target has answered all that was sent.
+func (c *framed) ping() {
+	c.t.Helper()
+	c.must(c.WritePing(false, [8]byte{}))
+	frameOf[*xnet.PingFrame](c, 0)
 }
 
 func TestHTTP2Deadlines(t *testing.T) {

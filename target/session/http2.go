@@ -115,7 +115,7 @@ func (c *HTTP2) handle(now time.Time, ev *http2.Event) {
 	case ev.Kind == http2.Data:
 		s.handleBody(now, ev.Data)
 	}
-	if ev.EndStream && !s.closed {
+	if ev.EndStream && !s.closed && !s.answered {
 		s.handleEnd(now)
 	}
 }
