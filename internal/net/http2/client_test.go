@@ -134,6 +134,21 @@ func TestStreamsOfServer(t *testing.T) {
 	}
 }
 
+// A server that does not say how many streams it allows has no limit, which later settings do not change.
+func TestNoLimitOfStreams(t *testing.T) {
+	c := newClient(2)
+	read(c, [][]byte{from(http2.Server).Bytes()})
+	if n := c.Free(); n != 1<<31-3 {
+		t.Errorf("there may be %d more streams", n)
+	}
+	w := from(http2.Server, xnet.Setting{ID: xnet.SettingMaxConcurrentStreams, Val: 3})
+	_ = w.WriteSettings()
+	read(c, [][]byte{w.Bytes()})
+	if n := c.Free(); n != 1 {
+		t.Errorf("then there may be %d more streams, want 1", n)
+	}
+}
+
 // The peer's limit on field lists is obeyed, and what is not sent changes nothing.
 func TestListTooLarge(t *testing.T) {
 	c := newClient(0)

@@ -33,7 +33,9 @@ func (c *Conn) settingsFrame(f frame, p []byte) (Event, *Error) {
 	if f.has(flagAck) {
 		return Event{}, c.control()
 	}
-	c.settled = true
+	if !c.settled {
+		c.settled, c.peerStreams = true, idMax // without the setting there is no limit
+	}
 	if err := c.control(); err != nil {
 		return Event{}, err
 	}
