@@ -33,7 +33,8 @@ type Exchange struct {
 //
 //   - A request that a GOAWAY or REFUSED_STREAM of the target excludes was not processed, and is sent again
 //     on any method (RFC 9113 section 8.7). After GOAWAY the connection ends with its last exchange.
-//   - A timeout ends only its stream.
+//   - A timeout ends only its stream. But if nothing was received since that was opened, the target may have gone
+//     without a sign, and the connection ends with its last exchange.
 //   - The end of the connection without GOAWAY is that of HTTP/1.1, see Session.HandleClosed.
 //
 // Owned by its loop.
@@ -46,6 +47,7 @@ type HTTP2 struct {
 	ready     bool        // the target has sent its settings
 	spent     bool        // no more requests can be sent
 	over      bool        // the connection should be closed
+	heard     time.Time   // when something was received last
 }
 
 // limits of a connection: heads and windows as usual, and no bound on what a target may do that is strange,
@@ -54,7 +56,7 @@ var limits = http2.Limits{GlitchBurst: -1}
 
 // NewHTTP2 returns the state of a connection that was opened at now.
 func NewHTTP2(now time.Time, t *Terms) *HTTP2 {
-	c := &HTTP2{terms: t, http2: http2.New(http2.Client, &limits, now)}
+	c := &HTTP2{terms: t, http2: http2.New(http2.Client, &limits, now), heard: now}
 	c.Out = c.http2.AppendControl(c.Out)
 	return c
 }
@@ -131,6 +133,7 @@ func (c *HTTP2) sendBody(x *Exchange, body []byte) {
 
 // HandleData processes b, the bytes received and not yet read, and returns how many it has read.
 func (c *HTTP2) HandleData(now time.Time, b []byte) (n int) {
+	c.heard = now
 	for !c.over {
 		ev, err := c.http2.Next(now, b[n:], &c.terms.Head)
 		n += ev.N
@@ -215,6 +218,7 @@ func (c *HTTP2) HandleExpired(now time.Time) {
 	for len(c.exchanges) > 0 && !now.Before(c.Deadline()) {
 		x := c.exchanges[0]
 		c.Out = c.http2.AppendReset(c.Out, x.id, http2.Cancel)
+		c.spent = c.spent || !c.heard.After(x.Outcome.Start)
 		x.fail(now, record.Timeout)
 		c.end(0)
 	}

@@ -249,6 +249,34 @@ func TestTimeoutsOfHTTP2(t *testing.T) {
 	}
 }
 
+// A target from which nothing has come since a request was sent may have gone without a sign, so after the timeout
+// of that no more are sent on the connection. Those in progress keep their time.
+func TestSilentConnection(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		heard int // ms
+		free  bool
+	}{{"silent", 0, false}, {"heard before it was sent", 100, false}, {"heard since", 101, true}} {
+		terms, p := newTerms(), newTarget()
+		s := opened(terms, p)
+		_ = p.WritePing(true, [8]byte{})
+		if c.heard > 0 {
+			s.HandleData(at(c.heard), p.Bytes())
+		}
+		p.Reset()
+		s.HandleSent(at(100), at(0), []byte(request), false, false)
+		s.HandleSent(at(200), at(0), []byte(request), false, false).Index = 1
+		s.HandleExpired(at(1100))
+		if s.Free() != c.free || s.Over() {
+			t.Errorf("%s: free %t, want %t; over %t", c.name, s.Free(), c.free, s.Over())
+		}
+		s.HandleData(at(1150), p.head(3, true, ":status", "200").Bytes())
+		if got := outcomes(terms); got != "0 error 0 timeout, 1 success 200" || s.Over() == c.free {
+			t.Errorf("%s: %s, over %t", c.name, got, s.Over())
+		}
+	}
+}
+
 // A request is repeated after the end of a connection that was idle, if nothing says that it has arrived.
 func TestEndOfHTTP2(t *testing.T) {
 	for _, c := range []struct {
