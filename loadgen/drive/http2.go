@@ -26,6 +26,7 @@ type http2Conn struct {
 	crosses bool  // it was idle for long, and nothing was received since
 	armed   bool  // a deadline is set
 	queued  bool  // in sender.unsent
+	leaving bool  // gets no more requests, and has given up its place in the pool
 }
 
 var (
@@ -113,7 +114,12 @@ func (c *http2Conn) Closed(now time.Time, err error) {
 	}
 	idle := c.session.InFlight() == 0
 	s.dropIdle(c)
-	s.pool.Closed()
+	if c.leaving {
+		s.pool.Left()
+	} else {
+		s.pool.Closed()
+		c.leaving = true
+	}
 	if idle && now.Sub(c.since) >= idleLong {
 		s.maybeReplace(now)
 	}
@@ -157,6 +163,9 @@ func (c *http2Conn) update(now time.Time) {
 		c.since = now
 	}
 	s.terms.Recycle()
+	if c.session.Spent() && !c.leaving {
+		c.leaving = s.pool.Leaving()
+	}
 	switch free := c.session.Free(); {
 	case free && c.place < 0:
 		s.putIdle(c)

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -191,6 +192,44 @@ func TestGoAway(t *testing.T) {
 	if r.Errors != 0 || r.Success != 500 || s.accepted.Load() < 5 || r.Connections.Peak > 2 {
 		t.Errorf("%d of 500 succeeded over %d connections, at most %d, errors %v", r.Success, s.accepted.Load(),
 			r.Connections.Peak, r.ErrorsByReason)
+	}
+}
+
+// A connection that accepts no more requests, after GOAWAY or because the target has gone without a sign, gives its
+// place to another one at once, though requests on it are in progress.
+func TestConnectionsInUseAreReplaced(t *testing.T) {
+	for name, c := range map[string]struct {
+		first   http.HandlerFunc // on the first connection, until a request comes on another
+		timeout float64
+		lost    bool
+	}{
+		"GOAWAY": {func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Connection", "close")
+			w.(http.Flusher).Flush()
+		}, 60, false},
+		"silent": {func(http.ResponseWriter, *http.Request) {}, 0.3, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var first atomic.Value
+			second := make(chan struct{})
+			release := sync.OnceFunc(func() { close(second) })
+			b, s := newBench(t), newHTTP2Target(t, func(w http.ResponseWriter, r *http.Request) {
+				if first.CompareAndSwap(nil, r.RemoteAddr); first.Load() != r.RemoteAddr {
+					release()
+					return
+				}
+				c.first(w, r)
+				<-second
+			})
+			s.Start()
+			config := loadHTTP2(s, 50, 1)
+			config.Concurrency, config.Streams, config.Options = 1, 100, map[string]any{"timeout": c.timeout}
+			r := b.run(config)
+			if s.accepted.Load() != 2 || r.Connections.Peak != 1 || (r.Success < 50) != c.lost || r.Success < 10 {
+				t.Errorf("%d of 50 succeeded over %d connections, errors %v", r.Success, s.accepted.Load(), r.ErrorsByReason)
+			}
+		})
 	}
 }
 

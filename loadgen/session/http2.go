@@ -67,6 +67,9 @@ func (c *HTTP2) Ready() bool { return c.ready }
 // Over reports whether the connection should be closed, after Out was sent.
 func (c *HTTP2) Over() bool { return c.over }
 
+// Spent reports whether the connection gets no more requests, and ends with those in progress.
+func (c *HTTP2) Spent() bool { return c.spent }
+
 // InFlight returns the number of exchanges in progress.
 func (c *HTTP2) InFlight() int { return len(c.exchanges) }
 

@@ -46,8 +46,9 @@ func Connections(rate float64) int {
 // Owned by its loop.
 type Pool struct {
 	size    Size
-	open    int
+	open    int // that are not leaving
 	dialing int
+	leaving int // that get no more requests, and whose place others may take
 
 	peak    int       // of open and dialing
 	grown   time.Time // when the dials started so far would be due at one per growthStep
@@ -58,7 +59,7 @@ type Pool struct {
 // NewPool returns a Pool without connections.
 func NewPool(size Size) Pool { return Pool{size: size} }
 
-// Open returns the number of open connections.
+// Open returns the number of open connections, without those that are leaving.
 func (p *Pool) Open() int { return p.open }
 
 // Full reports whether no more connections can be dialled before one is closed.
@@ -129,5 +130,19 @@ func (p *Pool) Failed(now time.Time) {
 	p.notYet = now.Add(p.backoff)
 }
 
-// Closed handles the end of an open connection.
+// Closed handles the end of an open connection that is not leaving.
 func (p *Pool) Closed() { p.open-- }
+
+// Leaving handles that an open connection gets no more requests, and reports whether it is leaving now: another may
+// be opened in its place before it is closed. As many may be leaving as may be open; beyond, it keeps its place.
+func (p *Pool) Leaving() bool {
+	if p.leaving >= p.size.Max {
+		return false
+	}
+	p.open--
+	p.leaving++
+	return true
+}
+
+// Left handles the end of a connection that is leaving.
+func (p *Pool) Left() { p.leaving-- }

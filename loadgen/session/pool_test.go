@@ -156,3 +156,26 @@ func TestConnections(t *testing.T) {
 		}
 	}
 }
+
+// A connection that is leaving gives its place to another one, if not too many are.
+func TestPoolLeaving(t *testing.T) {
+	now := time.Unix(0, 0)
+	p := NewPool(Size{Max: 2, Dials: 64, Grow: true})
+	open := func() (n int) {
+		n = p.Dial(now, 9)
+		for range n {
+			p.Opened()
+		}
+		return n
+	}
+	open()
+	for i, want := range []bool{true, true, false} {
+		if got := p.Leaving(); got != want || open() != map[bool]int{true: 1}[want] || p.Open() != 2 {
+			t.Errorf("%d are leaving: another leaves: %t, %d are open", i, got, p.Open())
+		}
+	}
+	p.Left()
+	if !p.Leaving() || p.Open() != 1 || p.Lost() {
+		t.Errorf("when one has left no other may leave; %d are open", p.Open())
+	}
+}
