@@ -24,11 +24,12 @@ const idleLong = time.Second
 //
 // Owned by its loop.
 type link struct {
-	sender *sender
-	conn   *loop.Conn
-	place  int       // in sender.idle, or -1
-	used   bool      // a request was sent on it
-	since  time.Time // when it was opened or became idle last
+	sender   *sender
+	conn     *loop.Conn
+	place    int       // in sender.idle, or -1
+	opened   time.Time // zero: it is not yet
+	since    time.Time // when it was opened or became idle last
+	requests int       // that were sent on it
 }
 
 func (l *link) base() *link { return l }
@@ -51,8 +52,9 @@ type conn struct {
 
 func (c *conn) send(now time.Time, a arrival, request []byte) {
 	c.sender.dropIdle(c)
-	last := a.sent+1 >= sentMax || !c.used && now.Sub(c.since) < idleLong
-	c.index, c.sent, c.used = a.index, a.sent+1, true
+	last := a.sent+1 >= sentMax || c.requests == 0 && now.Sub(c.since) < idleLong
+	c.index, c.sent = a.index, a.sent+1
+	c.requests++
 	c.session.HandleSent(now, a.due, last)
 	c.conn.SetDeadline(c.session.Deadline())
 	c.conn.Write(request)
@@ -222,7 +224,7 @@ func (s *sender) outcome(o *record.Outcome) {
 
 func (s *sender) opened(now time.Time, lc *loop.Conn) *conn {
 	s.countOpened()
-	return &conn{link: link{sender: s, conn: lc, place: -1, since: now}, session: session.New(&s.terms)}
+	return &conn{link: link{sender: s, conn: lc, place: -1, opened: now, since: now}, session: session.New(&s.terms)}
 }
 
 func (s *sender) countOpened() {

@@ -13,7 +13,8 @@ import (
 	"weir/loadgen/session"
 )
 
-// An http2Conn connects the session of a connection of HTTP/2 to its connection. It is the loop's Handler.
+// An http2Conn connects the session of a connection of HTTP/2 to its connection. It is the loop's Handler. The
+// connection is open when the target has sent its settings.
 //
 // The frames of all requests that are sent in one turn of the loop are written together, at its end.
 //
@@ -21,7 +22,6 @@ import (
 type http2Conn struct {
 	link
 	session *session.HTTP2
-	opened  bool  // the target has sent its settings, from when on the connection counts as open
 	fault   error // why it was given up before
 	crosses bool  // it was idle for long, and nothing was received since
 	armed   bool  // a deadline is set
@@ -41,7 +41,7 @@ func (s *sender) greet(now time.Time, lc *loop.Conn) loop.Handler {
 		s.notOpened(now, errNoALPN)
 		return nil
 	}
-	c := &http2Conn{link: link{sender: s, conn: lc, place: -1, since: now}, session: session.NewHTTP2(now, &s.terms)}
+	c := &http2Conn{link: link{sender: s, conn: lc, place: -1}, session: session.NewHTTP2(now, &s.terms)}
 	lc.SetDeadline(now.Add(s.terms.Timeout))
 	c.write()
 	return c
@@ -51,7 +51,7 @@ func (c *http2Conn) send(now time.Time, a arrival, request []byte) {
 	if c.session.InFlight() == 0 {
 		c.crosses = now.Sub(c.since) >= idleLong
 	}
-	c.used = true
+	c.requests++
 	x := c.session.HandleSent(now, a.due, request, a.sent+1 >= sentMax, c.crosses)
 	x.Index, x.Sent = a.index, a.sent+1
 	c.update(now)
@@ -93,7 +93,7 @@ func (c *http2Conn) Data(now time.Time, b []byte) int {
 
 func (c *http2Conn) Expired(now time.Time) {
 	c.armed = false
-	if !c.opened {
+	if c.opened.IsZero() {
 		c.fault = os.ErrDeadlineExceeded
 		c.conn.Close()
 		return
@@ -108,7 +108,7 @@ func (c *http2Conn) Closed(now time.Time, err error) {
 	if s.over {
 		return
 	}
-	if !c.opened {
+	if c.opened.IsZero() {
 		s.notOpened(now, fmt.Errorf("start HTTP/2: %w", cmp.Or(c.fault, err, errNoHTTP2)))
 		return
 	}
@@ -134,12 +134,12 @@ func (c *http2Conn) apply(now time.Time) {
 		return
 	}
 	switch {
-	case c.opened:
+	case !c.opened.IsZero():
 		c.update(now)
 	case c.session.Over():
 		c.fault = errNoHTTP2
 	case c.session.Ready():
-		c.opened, c.since = true, now
+		c.opened, c.since = now, now
 		c.conn.SetDeadline(time.Time{})
 		s.countOpened()
 		c.update(now)

@@ -233,6 +233,45 @@ func TestConnectionsInUseAreReplaced(t *testing.T) {
 	}
 }
 
+// A lateListener accepts its second connection when that may be.
+type lateListener struct {
+	net.Listener
+	accepted int
+	second   chan struct{}
+}
+
+func (l *lateListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if l.accepted++; l.accepted == 2 {
+		<-l.second
+	}
+	return c, err
+}
+
+// Requests that wait for a connection wait for a dial, not for a busy one, as many as it has streams.
+func TestDialLagOfHTTP2(t *testing.T) {
+	t.Parallel()
+	var first atomic.Bool
+	b, s := newBench(t), newHTTP2Target(t, func(w http.ResponseWriter, _ *http.Request) {
+		if first.CompareAndSwap(false, true) {
+			w.Header().Set("Connection", "close") // GOAWAY
+		}
+	})
+	late := &lateListener{Listener: s.Listener, second: make(chan struct{})}
+	s.Listener = late
+	s.Start()
+	config := loadHTTP2(s, 100, 0.2)
+	config.Concurrency, config.Streams = 1, 10
+	run := b.start(config)
+	testkit.Eventually(t, "the schedule has ended", func() bool { return run.Status().Phase == "finishing" })
+	close(late.second)
+	r := b.finish(run)
+	if r.Success != 20 || r.DialLag.Count != 10 || r.BusyLag.Count < 5 || r.BusyLag.Count > 9 {
+		t.Errorf("%d of 20 succeeded, %d waited for a dial, %d for a busy connection, errors %v", r.Success, r.DialLag.Count,
+			r.BusyLag.Count, r.ErrorsByReason)
+	}
+}
+
 // A target that closes idle connections costs no request.
 func TestIdleHTTP2ConnectionsAreReplaced(t *testing.T) {
 	t.Parallel()

@@ -190,7 +190,8 @@ func (s *sender) launch(now time.Time, a arrival) (time.Time, bool) {
 	request := s.request(a)
 	now = time.Now()
 	if a.sent == 0 {
-		s.note(now, a.due, !c.base().used)
+		l := c.base()
+		s.note(now, a.due, a.due.Before(l.opened) && l.requests < s.terms.Streams)
 	}
 	s.busy++
 	c.send(now, a, request)
@@ -202,8 +203,7 @@ func (s *sender) request(a arrival) []byte {
 	return s.run.plan.Request.Render(&s.scratch, a.index)
 }
 
-// note counts a request that is started now; fresh says that it is the first one on its
-// connection, for which it may have waited.
+// note counts a request that is started now; fresh says that it has waited for a connection to be opened.
 func (s *sender) note(now, due time.Time, fresh bool) {
 	lag, pacerLag := now.Sub(due), s.blame.PacerLag(now, due)
 	s.tally.Start(lag, pacerLag, now.Sub(s.end), fresh)

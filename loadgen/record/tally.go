@@ -97,8 +97,8 @@ func NewTally() *Tally {
 }
 
 // Start counts a request that was sent with a lag, of which pacerLag is due to the generator. For
-// the rest it waited for a busy connection, or, if fresh, as the first one on its connection for the
-// dial. sinceEnd is the time since the end of the schedule, negative before it.
+// the rest it waited for a busy connection, or, if fresh, for one that was being opened. sinceEnd is
+// the time since the end of the schedule, negative before it.
 func (t *Tally) Start(lag, pacerLag, sinceEnd time.Duration, fresh bool) {
 	t.Started++
 	if pacerLag > CatchUp {
