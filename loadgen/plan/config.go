@@ -42,13 +42,14 @@ type ProfileConfig struct {
 
 // RequestOptions describe the requests.
 type RequestOptions struct {
-	Method    string            `json:"method"`
-	Headers   map[string]string `json:"headers"`
-	Query     map[string]string `json:"query"`
-	Body      string            `json:"body"`
-	Timeout   float64           `json:"timeout"` // seconds
-	KeepAlive bool              `json:"keepAlive"`
-	GRPC      bool              `json:"grpc"`
+	Method     string            `json:"method"`
+	Headers    map[string]string `json:"headers"`
+	Query      map[string]string `json:"query"`
+	Body       string            `json:"body"`
+	BodyBase64 string            `json:"bodyBase64"`
+	Timeout    float64           `json:"timeout"` // seconds
+	KeepAlive  bool              `json:"keepAlive"`
+	GRPC       bool              `json:"grpc"`
 }
 
 // A document is what users may write: a Config, or the name of one.

@@ -32,8 +32,10 @@ func (c Config) Masked() Config {
 			o.Headers[name] = hidden
 		}
 	}
-	if o.Body != "" {
-		o.Body = hidden
+	for _, body := range []*string{&o.Body, &o.BodyBase64} {
+		if *body != "" {
+			*body = hidden
+		}
 	}
 	return c
 }

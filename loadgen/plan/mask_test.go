@@ -51,6 +51,13 @@ func TestMasked(t *testing.T) {
 	}
 }
 
+func TestMaskedBytes(t *testing.T) {
+	o := parse(t, options(`"method":"POST","bodyBase64":"AAAA"`)).Config.Masked().RequestOptions
+	if o.Body != "" || o.BodyBase64 != "***" {
+		t.Errorf("the body is shown as %q and %q", o.Body, o.BodyBase64)
+	}
+}
+
 // Errors are logged, so they contain no values either.
 func TestFaultsAreMasked(t *testing.T) {
 	for _, config := range []string{

@@ -116,6 +116,11 @@ func TestRefused(t *testing.T) {
 		{options(`"grpc":true`), "requestOptions.grpc", "needs protocol h2c or h2"},
 		{with("protocol", `"h2c"`, "requestOptions", `{"grpc":true,"method":"GET"}`), "requestOptions.method",
 			`must be POST with gRPC, is "GET"`},
+		{options(`"method":"TRACE","bodyBase64":"AA=="`), "requestOptions.bodyBase64", "must be empty: TRACE has none"},
+		{options(`"method":"POST","bodyBase64":"AA"`), "requestOptions.bodyBase64",
+			"must be base64 with padding: illegal base64 data"},
+		{options(`"method":"POST","body":"a","bodyBase64":"AA=="`), "requestOptions.bodyBase64",
+			"must be empty: there is requestOptions.body"},
 		{with("shard", `{"index":0}`), "shard.of", "is missing"},
 		{with("shard", `{"of":2}`), "shard.index", "is missing"},
 		{with("shard", `{}`), "shard.index", "is missing"},
@@ -275,6 +280,15 @@ func TestRequestBytes(t *testing.T) {
 			with("limiterUrl", `"http://a/s/M"`, "protocol", `"h2c"`, "requestOptions", `{"grpc":true,"body":"\n\u0001{{counter}}"}`),
 			"POST /s/M HTTP/1.1\r\nHost: a\r\nUser-Agent: weir-loadgen\r\nContent-Type: application/grpc\r\n" +
 				"TE: trailers\r\n\r\n\x00\x00\x00\x00\x03\n\x011",
+		},
+		{
+			with("limiterUrl", `"http://a/s/M"`, "protocol", `"h2c"`, "requestOptions", `{"grpc":true,"bodyBase64":"CICAew=="}`),
+			"POST /s/M HTTP/1.1\r\nHost: a\r\nUser-Agent: weir-loadgen\r\nContent-Type: application/grpc\r\n" +
+				"TE: trailers\r\n\r\n\x00\x00\x00\x00\x04\x08\x80\x80{",
+		},
+		{
+			with("limiterUrl", `"http://a"`, "requestOptions", `{"method":"DELETE","bodyBase64":"e3tjb3VudGVyfX0="}`),
+			"DELETE / HTTP/1.1\r\nHost: a\r\n" + fields + "Content-Length: 11\r\n\r\n{{counter}}",
 		},
 	} {
 		if got := string(parse(t, c.config).Request.Render(new([]byte), 0)); got != c.want {

@@ -3,6 +3,7 @@ package plan
 import (
 	"bytes"
 	"cmp"
+	"encoding/base64"
 	"errors"
 	"net/url"
 	"slices"
@@ -27,6 +28,7 @@ func (b *builder) options(o *RequestOptions) {
 		b.Fault("requestOptions.method", "must be GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS or TRACE, is %q", o.Method)
 	}
 	b.Check(m == http1.TRACE && o.Body != "", "requestOptions.body", "must be empty: TRACE has none")
+	b.Check(m == http1.TRACE && o.BodyBase64 != "", "requestOptions.bodyBase64", "must be empty: TRACE has none")
 	b.plan.Method = m
 }
 
@@ -41,7 +43,8 @@ func (b *builder) request(host string, target []segment) Request {
 	if !o.KeepAlive {
 		h.text("Connection: close\r\n")
 	}
-	if !o.GRPC && (o.Body != "" || o.Method == "POST" || o.Method == "PUT" || o.Method == "PATCH") {
+	body := b.body(o)
+	if !o.GRPC && (len(body) > 0 || o.Method == "POST" || o.Method == "PUT" || o.Method == "PATCH") {
 		h.text("Content-Length: ")
 		h.add([]segment{{kind: segmentLength}})
 		h.text("\r\n")
@@ -53,11 +56,23 @@ func (b *builder) request(host string, target []segment) Request {
 	if o.GRPC {
 		h.add([]segment{{kind: segmentPrefix}})
 	}
-	r := Request{head: h.segments, body: b.compile("requestOptions.body", o.Body), seed: uint64(b.plan.Config.Seed)}
+	r := Request{head: h.segments, body: body, seed: uint64(b.plan.Config.Seed)}
 	if !changes(r.head) && !changes(r.body) {
 		r.whole = r.append(nil, 0)
 	}
 	return r
+}
+
+// body returns the body: a text with templates, or any bytes.
+func (b *builder) body(o *RequestOptions) []segment {
+	const path = "requestOptions.bodyBase64"
+	if o.BodyBase64 == "" {
+		return b.compile("requestOptions.body", o.Body)
+	}
+	b.Check(o.Body != "", path, "must be empty: there is requestOptions.body")
+	p, err := base64.StdEncoding.DecodeString(o.BodyBase64)
+	b.Check(err != nil, path, "must be base64 with padding: %v", err)
+	return []segment{{text: p}}
 }
 
 func (b *builder) compile(path, text string) []segment {
