@@ -77,11 +77,17 @@ func (s *sender) flush() {
 }
 
 func (c *http2Conn) write() {
+	if !c.conn.Full() || c.session.Over() { // otherwise Writable is called
+		c.session.AppendControl()
+	}
 	if len(c.session.Out) > 0 {
 		c.conn.Write(c.session.Out)
 		c.session.Out = c.session.Out[:0]
 	}
 }
+
+// Writable implements loop.Writable.
+func (c *http2Conn) Writable(time.Time) { c.write() }
 
 func (c *http2Conn) Data(now time.Time, b []byte) int {
 	n := c.session.HandleData(now, b)

@@ -1,6 +1,7 @@
 package drive
 
 import (
+	"bytes"
 	"encoding/pem"
 	"fmt"
 	"io"
@@ -14,6 +15,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	xnet "golang.org/x/net/http2"
 
 	"weir/internal/test/testkit"
 )
@@ -310,6 +313,34 @@ func TestNoHTTP2(t *testing.T) {
 			}
 			testkit.Contains(t, b.log.String(), c.says)
 		})
+	}
+}
+
+// A target that sends what must be answered, and does not read the answers, is given up. Otherwise they would fill the
+// memory.
+func TestFloodOfHTTP2(t *testing.T) {
+	const bytesMax = 64 << 20
+	var flood bytes.Buffer
+	frames := xnet.NewFramer(&flood, nil)
+	for range 4096 {
+		_ = frames.WritePing(false, [8]byte{})
+		_ = frames.WriteRawFrame(0xfa, 0, 0, make([]byte, 8)) // so that the answers to one read are not too many
+	}
+	var whole atomic.Int64
+	b, s := against(t, func(c *served) {
+		_ = c.Conn.(*net.TCPConn).SetReadBuffer(4 << 10)
+		_ = xnet.NewFramer(c, nil).WriteSettings()
+		for n := 0; n < bytesMax; n += flood.Len() {
+			if _, err := c.Write(flood.Bytes()); err != nil {
+				return
+			}
+		}
+		whole.Add(1)
+	})
+	config := load(s.addr, 10, 0.2)
+	config.Protocol, config.Concurrency = "h2c", 1
+	if r := b.run(config); whole.Load() > 0 || r.Errors != 2 {
+		t.Errorf("%d of %d floods are read to their end; errors %v", whole.Load(), s.accepted.Load(), r.ErrorsByReason)
 	}
 }
 

@@ -57,9 +57,13 @@ var limits = http2.Limits{GlitchBurst: -1}
 // NewHTTP2 returns the state of a connection that was opened at now.
 func NewHTTP2(now time.Time, t *Terms) *HTTP2 {
 	c := &HTTP2{terms: t, http2: http2.New(http2.Client, &limits, now), heard: now}
-	c.Out = c.http2.AppendControl(c.Out)
+	c.AppendControl()
 	return c
 }
+
+// AppendControl puts into Out what answers the frames received. It must be called before Out is sent, but not while
+// much is unsent: what is not put there is bounded, and beyond the connection ends.
+func (c *HTTP2) AppendControl() { c.Out = c.http2.AppendControl(c.Out) }
 
 // Ready reports whether the target has sent its settings, so that it speaks HTTP/2.
 func (c *HTTP2) Ready() bool { return c.ready }
@@ -148,7 +152,6 @@ func (c *HTTP2) HandleData(now time.Time, b []byte) (n int) {
 			c.handle(now, &ev)
 		}
 	}
-	c.Out = c.http2.AppendControl(c.Out)
 	if c.over {
 		return len(b)
 	}

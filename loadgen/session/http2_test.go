@@ -83,6 +83,7 @@ func opened(terms *Terms, p *target) *HTTP2 {
 	c := NewHTTP2(at(0), terms)
 	c.HandleData(at(0), p.Bytes())
 	p.Reset()
+	c.AppendControl()
 	c.Out = c.Out[:0]
 	return c
 }
