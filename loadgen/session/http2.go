@@ -196,7 +196,7 @@ func (c *HTTP2) handle(now time.Time, ev *http2.Event) {
 		if !ev.EndStream {
 			return
 		}
-		if x.Outcome.Done = now; c.terms.GRPC && x.Outcome.Status == 200 && !calledBy(&x.Outcome, ev, &c.terms.Head.Head) {
+		if x.Outcome.Done = now; c.terms.GRPC && x.Outcome.Status < 400 && !calledBy(&x.Outcome, ev, &c.terms.Head.Head) {
 			x.fail(now, record.BadResponse)
 		}
 		c.Out = c.http2.AppendReset(c.Out, x.id, http2.Cancel) // if the target does not need the rest of the request

@@ -211,6 +211,9 @@ func TestCalls(t *testing.T) {
 		{"no trailers", func(p *target) { p.head(1, false, ":status", "200").data(1, true, "m") },
 			"0 error 0 bad_response"},
 		{"no call", func(p *target) { p.head(1, true, ":status", "429") }, "0 rate_limited 429"},
+		{"no call, shed", func(p *target) { p.head(1, true, ":status", "503", "x-weir-reason", "gate") }, "0 shed 503"},
+		{"no call, 204", func(p *target) { p.head(1, true, ":status", "204") }, "0 error 0 bad_response"},
+		{"no call, 302", func(p *target) { p.head(1, true, ":status", "302") }, "0 error 0 bad_response"},
 	} {
 		terms, p := newTerms(), newTarget()
 		terms.GRPC = true
