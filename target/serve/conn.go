@@ -40,8 +40,10 @@ func (c *conn) Data(now time.Time, b []byte) int {
 		switch begins, whole := http2.Preface(b); {
 		case whole:
 			return newHTTP2Conn(now, c.shard, c.net).Data(now, b)
-		case begins:
-			return 0
+		case begins: // "P" may also begin a request, whose head must be complete in time
+			n := c.session.HandleData(now, b[:1])
+			c.flush()
+			return n
 		}
 		c.sniffs = false
 	}

@@ -50,17 +50,20 @@ func TestIdleConnectionIsClosed(t *testing.T) {
 	r.until("gone", func() bool { return r.group.Stats().Open.Load() == 0 })
 }
 
+// So is the preface of HTTP/2.
 func TestSlowHeadIsRefused(t *testing.T) {
-	r := start(t, model.Default())
-	w := r.dial()
-	w.Send("GET /api/test HTTP/1.1\r\n")
-	r.until("the head has its own deadline", func() bool {
-		left := r.deadline()
-		return left > 0 && left <= 10*time.Second
-	})
-	r.onLoop(func(now time.Time, c *conn) { c.Expired(now.Add(10 * time.Second)) })
-	w.Status(408)
-	w.Closed()
+	for _, part := range []string{"GET /api/test HTTP/1.1\r\n", "P", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r"} {
+		r := start(t, model.Default())
+		w := r.dial()
+		w.Send(part)
+		r.until("the head has its own deadline", func() bool {
+			left := r.deadline()
+			return left > 0 && left <= 10*time.Second
+		})
+		r.onLoop(func(now time.Time, c *conn) { c.Expired(now.Add(10 * time.Second)) })
+		w.Status(408)
+		w.Closed()
+	}
 }
 
 // An answer gives the connection the deadline of an idle one.

@@ -16,7 +16,7 @@ import (
 // independently of each other: see Shared.Asking.
 //
 // A connection on which nothing arrives for the idle timeout is closed, unless a stream waits for its
-// answer. So is one whose client does not send the rest of a frame in time.
+// answer. So is one whose client does not send the rest of a frame in time after the one before.
 //
 // Owned by its loop.
 type HTTP2 struct {
@@ -64,10 +64,10 @@ func (c *HTTP2) HandleData(now time.Time, b []byte) (n int) {
 	if c.over {
 		return len(b) // closing discards it
 	}
-	switch {
-	case n == len(b):
+	if n > 0 {
 		c.partial = false
-	case !c.partial:
+	}
+	if n < len(b) && !c.partial {
 		c.partial, c.until = true, now.Add(times.Head)
 	}
 	return n

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"testing"
+	"time"
 
 	xnet "golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
@@ -111,6 +112,32 @@ func TestHTTP2InPieces(t *testing.T) {
 	for n := 1; n < 300; n++ {
 		if _, answered := play(t, spoken(), n, false); answered < 5 || answered > 6 {
 			t.Errorf("in pieces of %d bytes %d requests are answered", n, answered)
+		}
+	}
+}
+
+// A client has the time for the rest of a frame from the last frame that was complete.
+func TestDeadlineOfFrame(t *testing.T) {
+	var sh Shared
+	var frames bytes.Buffer
+	c := NewHTTP2(epoch, &sh, func() *Stream { return &Stream{} })
+	frames.WriteString(xnet.ClientPreface)
+	f := xnet.NewFramer(&frames, nil)
+	_ = f.WriteSettings()
+	for range 2 {
+		_ = f.WritePing(false, [8]byte{})
+	}
+	all := frames.Bytes()
+	read, second := 0, len(all)-17 // where the second PING begins
+	for i, step := range []struct{ seconds, received, left int }{
+		{0, second - 17, 75}, {1, second - 12, 10}, {2, second - 10, 9}, {8, second + 1, 10}, {9, second + 2, 9},
+		{12, len(all), 75},
+	} {
+		now := epoch.Add(time.Duration(step.seconds) * time.Second)
+		read += c.HandleData(now, all[read:step.received])
+		c.HandleTurn(now)
+		if left := c.Deadline().Sub(now); left != time.Duration(step.left)*time.Second {
+			t.Errorf("step %d: the deadline is in %v, want %d s", i, left, step.left)
 		}
 	}
 }
