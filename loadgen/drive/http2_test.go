@@ -301,7 +301,7 @@ func TestNoHTTP2(t *testing.T) {
 	}{
 		"HTTP/1.1": {answerAll(ok), "connect_failed", "start HTTP/2: the target does not speak HTTP/2"},
 		"closes":   {func(*served) {}, "connect_failed", "start HTTP/2: "},
-		"silent":   {func(c *served) { _, _ = io.Copy(io.Discard, c) }, "connect_timeout", ""},
+		"silent":   {func(c *served) { _, _ = io.Copy(io.Discard, c) }, "connect_timeout", "Request errors: connect timeout"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b, s := against(t, c.each)

@@ -297,7 +297,9 @@ func TestHTTP2Deadlines(t *testing.T) {
 	if f := frameOf[*xnet.GoAwayFrame](idle, 0); f.ErrCode != xnet.ErrCodeNo {
 		t.Errorf("an idle connection ends by %v", f)
 	}
-	r.until("closed", func() bool { idle.conn.Close(); return r.group.Stats().Open.Load() == 0 })
+	idle.ended()
+	idle.conn.Close()
+	r.until("closed", func() bool { return r.group.Stats().Open.Load() == 0 })
 
 	partial := r.framed()
 	partial.conn.Send("\x00\x00\x08")
@@ -306,7 +308,9 @@ func TestHTTP2Deadlines(t *testing.T) {
 	if f := frameOf[*xnet.GoAwayFrame](partial, 0); f.ErrCode != xnet.ErrCodeEnhanceYourCalm {
 		t.Errorf("a slow frame ends the connection by %v", f)
 	}
-	r.until("closed", func() bool { partial.conn.Close(); return r.group.Stats().Open.Load() == 0 })
+	partial.ended()
+	partial.conn.Close()
+	r.until("closed", func() bool { return r.group.Stats().Open.Load() == 0 })
 
 	asked := r.framed()
 	asked.open(true, "/api/test")
@@ -343,6 +347,7 @@ func TestDrainOfHTTP2(t *testing.T) {
 	r.inside(1, 1)
 	done := r.drain()
 	frameOf[*xnet.GoAwayFrame](idle, 0)
+	idle.ended()
 	idle.conn.Close()
 	if last := frameOf[*xnet.GoAwayFrame](c, 0).LastStreamID; last != waiting {
 		t.Errorf("streams up to %d are answered, want %d", last, waiting)
@@ -352,6 +357,7 @@ func TestDrainOfHTTP2(t *testing.T) {
 	if status := c.status(waiting); status != "200" {
 		t.Errorf("the last answer is %s", status)
 	}
+	c.ended()
 	c.conn.Close()
 	r.ended(done)
 }
