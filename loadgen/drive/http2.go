@@ -31,6 +31,7 @@ type http2Conn struct {
 
 var (
 	errNoHTTP2 = errors.New("the target does not speak HTTP/2")
+	errEnded   = errors.New("the connection ended with the target's first frames")
 	errNoALPN  = errors.New("the target does not offer HTTP/2 over TLS (ALPN h2)")
 )
 
@@ -142,6 +143,8 @@ func (c *http2Conn) apply(now time.Time) {
 	switch {
 	case !c.opened.IsZero():
 		c.update(now)
+	case c.session.Over() && c.session.Ready():
+		c.fault = errEnded
 	case c.session.Over():
 		c.fault = errNoHTTP2
 	case c.session.Ready():

@@ -292,7 +292,7 @@ func TestIdleHTTP2ConnectionsAreReplaced(t *testing.T) {
 	}
 }
 
-// A target that does not speak HTTP/2 cannot be connected to.
+// A target that does not speak HTTP/2, or accepts no stream, cannot be connected to.
 func TestNoHTTP2(t *testing.T) {
 	for name, c := range map[string]struct {
 		each   func(c *served)
@@ -300,8 +300,16 @@ func TestNoHTTP2(t *testing.T) {
 		says   string
 	}{
 		"HTTP/1.1": {answerAll(ok), "connect_failed", "start HTTP/2: the target does not speak HTTP/2"},
-		"closes":   {func(*served) {}, "connect_failed", "start HTTP/2: "},
-		"silent":   {func(c *served) { _, _ = io.Copy(io.Discard, c) }, "connect_timeout", "Request errors: connect timeout"},
+		"goes away": {func(c *served) {
+			var out bytes.Buffer
+			f := xnet.NewFramer(&out, nil)
+			_ = f.WriteSettings()
+			_ = f.WriteGoAway(0, xnet.ErrCodeNo, nil)
+			_, _ = c.Write(out.Bytes())
+			_, _ = io.Copy(io.Discard, c)
+		}, "connect_failed", "start HTTP/2: the connection ended with the target's first frames"},
+		"closes": {func(*served) {}, "connect_failed", "start HTTP/2: "},
+		"silent": {func(c *served) { _, _ = io.Copy(io.Discard, c) }, "connect_timeout", "Request errors: connect timeout"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b, s := against(t, c.each)
