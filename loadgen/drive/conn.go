@@ -218,7 +218,11 @@ func (s *sender) dialledFor(start time.Time, a arrival) loop.DialFunc {
 }
 
 func (s *sender) outcome(o *record.Outcome) {
-	s.tally.Finish(o, s.end)
+	if o.Reason == record.HeadTooLarge {
+		s.tally.Unconnect(o, s.end)
+	} else {
+		s.tally.Finish(o, s.end)
+	}
 	s.meter.finished(o)
 }
 

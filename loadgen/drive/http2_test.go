@@ -352,6 +352,20 @@ func TestFloodOfHTTP2(t *testing.T) {
 	}
 }
 
+// A request with more fields than the target accepts is not sent.
+func TestHeadIsTooLarge(t *testing.T) {
+	b, s := against(t, func(c *served) {
+		_ = xnet.NewFramer(c, nil).WriteSettings(xnet.Setting{ID: xnet.SettingMaxHeaderListSize, Val: 100})
+		_, _ = io.Copy(io.Discard, c)
+	})
+	config := load(s.addr, 100, 0.2)
+	config.Protocol, config.Concurrency = "h2c", 1
+	if r := b.run(config); r.Sent != 0 || r.Unconnected != 20 || r.ErrorsByReason["head_too_large"] != 20 ||
+		r.ServiceTime.Count != 0 || s.accepted.Load() != 1 {
+		t.Errorf("%d were sent, %d not, errors %v", r.Sent, r.Unconnected, r.ErrorsByReason)
+	}
+}
+
 // Over TLS the protocol is agreed on by ALPN.
 func TestHTTP2OverTLS(t *testing.T) {
 	for name, c := range map[string]struct {

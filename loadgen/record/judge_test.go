@@ -53,7 +53,7 @@ func TestJudgeNamesTheCause(t *testing.T) {
 			"requests later than planned": {Due: 1, Started: 1, LagP99: 0.05, Dialled: true},
 		"the generator stalled: 5 requests missed their " +
 			"time by more than 10 ms": {Due: 100, Started: 100, Late: 5},
-		"5 requests were not sent, because connecting failed: the target " +
+		"5 requests were not sent, because connecting failed or their heads are too large: the target " +
 			"saw fewer than planned": {Due: 1000, Started: 1000, Unconnected: 5},
 		"0.50 % of the due requests were not sent in time": {Due: 1000, Started: 995},
 		"only 50.00 % of the due requests were sent in time: the target was too slow for the available connections, or " +

@@ -60,6 +60,7 @@ const (
 	BadResponse    // not HTTP
 	Closed         // by the target, before the answer was complete
 	QueueFull      // never sent, as it waited too long for a free connection
+	HeadTooLarge   // never sent, as its head has more than the target accepts by HTTP/2
 
 	Reasons = iota // their number
 )
@@ -68,7 +69,7 @@ const (
 func (r Reason) String() string {
 	return [Reasons]string{
 		"", "http_4xx", "http_5xx", "connect_refused", "connect_timeout", "connect_failed", "tls_failed",
-		"reset", "timeout", "bad_response", "closed", "queue_full",
+		"reset", "timeout", "bad_response", "closed", "queue_full", "head_too_large",
 	}[r]
 }
 
@@ -77,7 +78,7 @@ func (r Reason) Words() string {
 	return [Reasons]string{
 		"", "HTTP status 4xx", "HTTP status 5xx", "connection refused", "connect timeout", "connect failed",
 		"TLS handshake failed",
-		"connection reset", "timeout", "bad response", "connection closed", "queue full",
+		"connection reset", "timeout", "bad response", "connection closed", "queue full", "request head too large",
 	}[r]
 }
 

@@ -46,9 +46,9 @@ type Result struct {
 	Shards       []Shard `json:"shards"` // of the generators
 	Peaks        []Peak  `json:"peaks"`  // of the schedule, not of the sent requests
 
-	// Due requests were Sent, Unconnected because connecting failed, Dropped after waiting too long
-	// for a connection, or left Unsent by a stop. All but the last have Completed, except for those
-	// Abandoned by a stop. Completed is the sum of Success, RateLimited, Shed and Errors.
+	// Due requests were Sent, Unconnected because connecting failed or their heads are too large,
+	// Dropped after waiting too long for a connection, or left Unsent by a stop. All but the last have
+	// Completed, except for those Abandoned by a stop. Completed is the sum of Success, RateLimited, Shed and Errors.
 	Due         uint64 `json:"requestsDue"`
 	Sent        uint64 `json:"requestsSent"`
 	Unconnected uint64 `json:"unconnected"`

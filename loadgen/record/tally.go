@@ -20,7 +20,7 @@ const (
 // Counts are the counters of a Tally.
 type Counts struct {
 	Started     uint64 // sent, or attempted without getting a connection
-	Unconnected uint64 // of these, not sent, because connecting failed
+	Unconnected uint64 // of these, not sent, because connecting failed or their heads are too large
 	SentLate    uint64 // missed their time: a pacer lag beyond CatchUp
 	SentBehind  uint64 // later than CatchUp after the end of the schedule
 	Retried     uint64 // sent again because a kept connection had been closed
@@ -118,7 +118,8 @@ func (t *Tally) Start(lag, pacerLag, sinceEnd time.Duration, fresh bool) {
 	}
 }
 
-// Unconnect counts a started request that was not sent, because connecting failed, and its outcome.
+// Unconnect counts a started request that was not sent, because connecting failed or its head is too large, and its
+// outcome.
 func (t *Tally) Unconnect(o *Outcome, end time.Time) {
 	t.Unconnected++
 	t.Finish(o, end)

@@ -45,7 +45,7 @@ const (
 type Evidence struct {
 	Due                 uint64  // requests due up to CatchUp ago
 	Started             uint64  // of these, no later than CatchUp after the end of the schedule
-	Unconnected         uint64  // of these, not sent, because connecting failed
+	Unconnected         uint64  // of these, not sent, because connecting failed or their heads are too large
 	Late                uint64  // requests with a pacer lag beyond CatchUp
 	PacerLagP99, LagP99 float64 // seconds
 	Dialled             bool    // requests that waited for a connection mostly waited for a new one
@@ -107,7 +107,8 @@ func (e Evidence) Judge() (Verdict, []string) {
 	}
 	if float64(e.Unconnected) > rateErrorValid*float64(e.Due) {
 		degraded = append(degraded, fmt.Sprintf(
-			"%d requests were not sent, because connecting failed: the target saw fewer than planned", e.Unconnected))
+			"%d requests were not sent, because connecting failed or their heads are too large: the target saw fewer than "+
+				"planned", e.Unconnected))
 	}
 	switch {
 	case len(invalid) > 0:

@@ -76,7 +76,7 @@ func word(v record.Verdict) string { return strings.ToLower(string(v)) }
 func requests(b *strings.Builder, r *record.Result) {
 	sent := number.Thousands(r.Sent) + " sent"
 	if r.Unconnected > 0 {
-		sent += ", " + number.Thousands(r.Unconnected) + " not (connecting failed)"
+		sent += ", " + number.Thousands(r.Unconnected) + " not (see errors)"
 	}
 	row(b, "Requests", "%s due, %s, %s answered per second", number.Thousands(r.Due), sent, number.Rate(r.Throughput))
 	row(b, "  success", "%s", share(r, r.Success))

@@ -100,7 +100,8 @@ func (c *HTTP2) HandleSent(now, due time.Time, request []byte, last, crosses boo
 	var err error
 	c.Out, x.id, err = c.http2.AppendRequest(c.Out, &r, len(body) == 0)
 	if err != nil { // more fields than the target accepts
-		x.fail(now, record.Reset)
+		x.fail(now, record.HeadTooLarge)
+		x.Outcome.Start = time.Time{}
 		c.terms.Ended = append(c.terms.Ended, x)
 		return x
 	}

@@ -319,7 +319,10 @@ func TestFieldsBeyondSettings(t *testing.T) {
 	terms, p := newTerms(), newTarget(xnet.Setting{ID: xnet.SettingMaxHeaderListSize, Val: 10})
 	c := opened(terms, p)
 	c.HandleSent(at(0), at(0), []byte(request), false, false)
-	if got := outcomes(terms); got != "0 error 0 reset" || c.InFlight() != 0 || len(c.Out) > 0 {
+	if got := outcomes(terms); got != "0 error 0 head_too_large" || c.InFlight() != 0 || len(c.Out) > 0 {
 		t.Errorf("%s; sent %s", got, frames(c.Out))
+	}
+	if o := terms.Ended[0].Outcome; !o.Start.IsZero() {
+		t.Errorf("it was sent at %v", o.Start)
 	}
 }
