@@ -25,7 +25,8 @@ type Exchange struct {
 	last    bool   // the request is not sent again
 	crosses bool   // the target may be closing the connection for idleness
 	begun   bool   // a part of the answer has arrived
-	unsent  []byte // of the body
+	unsent  []byte // of the body, in kept
+	kept    []byte
 }
 
 // An HTTP2 is the state of one connection of HTTP/2, whose streams are exchanges. What has ended is put into
@@ -134,9 +135,15 @@ func split(request []byte) (r http2.Request, body []byte) {
 
 // sendBody sends as much of the body as there is room for, and keeps the rest.
 func (c *HTTP2) sendBody(x *Exchange, body []byte) {
+	x.kept = append(x.kept[:0], c.sendSome(x, body)...)
+	x.unsent = x.kept
+}
+
+// sendSome sends as much of p as there is room for, and returns the rest.
+func (c *HTTP2) sendSome(x *Exchange, p []byte) (rest []byte) {
 	n := 0
-	c.Out, n = c.http2.AppendData(c.Out, x.id, body, true)
-	x.unsent = append(x.unsent[:0], body[n:]...)
+	c.Out, n = c.http2.AppendData(c.Out, x.id, p, true)
+	return p[n:]
 }
 
 // HandleData processes b, the bytes received and not yet read, and returns how many it has read.
@@ -166,7 +173,7 @@ func (c *HTTP2) handle(now time.Time, ev *http2.Event) {
 		c.ready = c.ready || ev.Kind == http2.Settings
 		for _, x := range c.exchanges {
 			if len(x.unsent) > 0 {
-				c.sendBody(x, x.unsent)
+				x.unsent = c.sendSome(x, x.unsent)
 			}
 		}
 		return

@@ -136,6 +136,39 @@ func TestRequestsOfHTTP2(t *testing.T) {
 	}
 }
 
+// A body is sent in order, however little room the target makes for it, and the memory of a large one is not kept.
+func TestBodyInPieces(t *testing.T) {
+	terms, p := newTerms(), newTarget(xnet.Setting{ID: xnet.SettingInitialWindowSize, Val: 0})
+	c := opened(terms, p)
+	body := make([]byte, bodyBytesKept+1000)
+	for i := range body {
+		body[i] = byte(i % 251)
+	}
+	c.HandleSent(at(0), at(0), append([]byte("POST /a HTTP/1.1\r\nHost: x\r\n\r\n"), body...), false, false)
+	c.Out = nil
+	for i := uint32(1); i < 300; i++ {
+		_ = p.WriteWindowUpdate(1, i)
+	}
+	c.HandleData(at(0), p.Bytes())
+	var sent []byte
+	for f := xnet.NewFramer(nil, bytes.NewReader(c.Out)); ; {
+		frame, err := f.ReadFrame()
+		if err != nil {
+			break
+		}
+		sent = append(sent, frame.(*xnet.DataFrame).Data()...)
+	}
+	if !bytes.Equal(sent, body) {
+		t.Errorf("%d bytes are sent, want %d", len(sent), len(body))
+	}
+	p.Reset()
+	c.HandleData(at(1), p.head(1, true, ":status", "200").Bytes())
+	terms.Recycle()
+	if n := cap(terms.exchange().kept); n > bodyBytesKept {
+		t.Errorf("%d bytes are kept", n)
+	}
+}
+
 // What a target does becomes the outcome of each of three requests, the first of which is repeated no more.
 func TestOutcomesOfHTTP2(t *testing.T) {
 	for _, c := range []struct {

@@ -51,16 +51,22 @@ func (t *Terms) exchange() *Exchange {
 	}
 	x := t.spare[n-1]
 	t.spare = t.spare[:n-1]
-	*x = Exchange{unsent: x.unsent[:0]}
+	*x = Exchange{kept: x.kept[:0]}
 	return x
 }
 
-// sparesMax bounds the exchanges that are kept for use again.
-const sparesMax = 1024
+// sparesMax bounds the exchanges that are kept for use again, bodyBytesKept the memory of each for a body.
+const (
+	sparesMax     = 1024
+	bodyBytesKept = 16 << 10
+)
 
 // Recycle empties Ended, whose exchanges must not be used any more.
 func (t *Terms) Recycle() {
 	for i, x := range t.Ended {
+		if cap(x.kept) > bodyBytesKept {
+			x.kept = nil
+		}
 		if len(t.spare) < sparesMax {
 			t.spare = append(t.spare, x)
 		}

@@ -149,7 +149,7 @@ func (c *HTTP2) flush(now time.Time) {
 		if len(s.unsent) == 0 || c.http2.Room(s.id) == 0 {
 			continue
 		}
-		if s.send(s.unsent); s.echo != nil {
+		if s.unsent = s.sendSome(s.unsent); s.echo != nil {
 			s.next(now)
 		}
 	}
@@ -345,14 +345,17 @@ func (s *Stream) respond(status int, fields []byte, ends bool) (open bool) {
 	return !ends
 }
 
-// send sends a part of the body of the response, or keeps what there is no room for. Without an echo it is
-// the last part.
-func (s *Stream) send(p []byte) {
+// send sends a part of the body of the response, or keeps what there is no room for.
+func (s *Stream) send(p []byte) { s.unsent = append(s.unsent[:0], s.sendSome(p)...) }
+
+// sendSome sends as much of p as there is room for, and returns the rest. Without an echo p is the last part.
+func (s *Stream) sendSome(p []byte) (rest []byte) {
 	c, n := s.conn, 0
 	c.sh.Out, n = c.http2.AppendData(c.sh.Out, s.id, p, s.echo == nil)
-	if s.unsent = append(s.unsent[:0], p[n:]...); len(s.unsent) == 0 && s.echo == nil {
+	if n == len(p) && s.echo == nil {
 		s.end()
 	}
+	return p[n:]
 }
 
 // end ends the stream after its response. If the request is not complete the rest is not wanted
