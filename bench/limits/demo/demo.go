@@ -146,8 +146,8 @@ func judge(l *rig.Lab, all []phase) {
 	for i := range all {
 		p := &all[i]
 		problem := p.problem()
-		l.Never(problem != "", "%s at %d/s: %s (the generator's verdict on itself: %s)", p.algorithm, p.rate, problem,
-			p.load.Verdict)
+		l.Never(problem != "", "%s at %d/s by %s: %s (the generator's verdict on itself: %s)", p.algorithm, p.rate, p.protocol,
+			problem, p.load.Verdict)
 		if problem != "" {
 			wrong = append(wrong, p.load)
 		}
