@@ -109,7 +109,7 @@ func (s *sender) ended(o *record.Outcome, again bool, index uint64, sent uint8) 
 		s.outcome(o)
 	case s.stopped:
 		s.tally.Abandoned++
-	default: // on another connection
+	default: // on another connection, or another stream
 		s.tally.Retried++
 		s.again = append(s.again, arrival{o.Due, index, sent})
 	}

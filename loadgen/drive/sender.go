@@ -29,18 +29,19 @@ const (
 type arrival struct {
 	due   time.Time
 	index uint64 // in the schedule of all shards
-	sent  uint8  // times that its request was sent, on connections that turned out to be closed
+	sent  uint8  // times that its request was sent, and not processed by the target
 }
 
 // sentMax bounds how often one request is sent. Connections that were idle equally long
-// are closed at the same time, so the next one may be closed, too.
+// are closed at the same time, so the next one may be closed, too, and a target may refuse
+// any number of streams.
 const sentMax = 4
 
 // A sender sends one loop's share of the schedule.
 //
 // Requests that are due and cannot be sent, because all connections are busy, stay on the
 // lane, which is the queue. So waiting costs no memory, however many wait and however
-// long. Only requests that came back from a closed connection are kept separately.
+// long. Only requests that the target did not process are kept separately.
 //
 // Owned by its loop.
 type sender struct {
@@ -254,7 +255,7 @@ func (s *sender) refuse(now time.Time, r record.Reason) {
 	case a.sent == 0 && r != record.QueueFull: // it has waited for the connection that failed
 		s.note(now, a.due, true)
 		s.tally.Unconnect(&o, s.end)
-	case a.sent > 0 && r == record.QueueFull:
+	case a.sent > 0 && r == record.QueueFull: // it was sent, and then closed or refused by the target
 		o.Reason = record.Closed
 		fallthrough
 	default:

@@ -55,9 +55,9 @@ const (
 	ConnectTimeout // no connection within the timeout of a request
 	ConnectFailed  // for another reason, which the log names, such as too few ports or descriptors
 	TLSFailed      // connected, but the handshake failed; the log says why
-	Reset          // before the answer was complete
+	Reset          // the connection or the stream, before the answer was complete
 	Timeout        // no complete answer within the timeout
-	BadResponse    // not HTTP
+	BadResponse    // not HTTP, or to a gRPC call without its status
 	Closed         // by the target, before the answer was complete
 	QueueFull      // never sent, as it waited too long for a free connection
 	HeadTooLarge   // never sent, as its head has more than the target accepts by HTTP/2

@@ -60,7 +60,7 @@ type Result struct {
 	Shed        uint64 `json:"shed"` // by a gate, because the target was overloaded
 	Errors      uint64 `json:"errors"`
 	Abandoned   uint64 `json:"abandoned"`
-	Retried     uint64 `json:"retried"` // sent again after a kept connection turned out closed
+	Retried     uint64 `json:"retried"` // sent again because the target had closed an idle connection, or not processed them
 
 	ErrorsByReason map[string]uint64 `json:"errorsByReason"`
 	StatusCodes    map[string]uint64 `json:"statusCodes"`

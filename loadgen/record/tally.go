@@ -23,7 +23,7 @@ type Counts struct {
 	Unconnected uint64 // of these, not sent, because connecting failed or their heads are too large
 	SentLate    uint64 // missed their time: a pacer lag beyond CatchUp
 	SentBehind  uint64 // later than CatchUp after the end of the schedule
-	Retried     uint64 // sent again because a kept connection had been closed
+	Retried     uint64 // sent again because the target had closed an idle connection, or not processed them
 	Abandoned   uint64 // started and cut off without an outcome
 	Unsent      uint64 // due but not sent when the run was stopped
 	InSpan      uint64 // answered before the end of the schedule

@@ -43,7 +43,7 @@ func TestPage(t *testing.T) {
 		"troubled": {troubled(), []string{`badge invalid" id="verdict">Generator: invalid`,
 			`badge failing" id="health">Target failing: 2.2 % answered, 80.0 % rate limited, 4.4 % shed, 13.3 % failed<`,
 			"after 45.2 s", "shards 0, 2 of 3", "queue_full",
-			"sent again on another connection",
+			"sent again, because the target",
 			"The last connection that failed: dial tcp 10.0.0.1:8082", "Answers by status"}, nil},
 		"refused": {refused(),
 			[]string{`badge refusing" id="health">Target refusing: 0.0 % answered, 100.0 % rate limited<`,

@@ -103,7 +103,7 @@ func extras(r *record.Result) (sentences []string) {
 		count uint64
 		text  string
 	}{
-		{r.Retried, "sent again on another connection, because the target had closed an idle one"},
+		{r.Retried, "sent again, because the target had closed an idle connection or not processed them"},
 		{r.SentLate, missed},
 		{r.Unsent, "due when the test was stopped, not sent"},
 		{r.Abandoned, "without an answer when the test was stopped"},
