@@ -124,19 +124,26 @@ func (c *client) apply(now time.Time) {
 			c.wake(fx.Wake)
 		}
 		c.peer.end(fx)
-		if fx.Stream {
-			c.x.HandleStream(now, c.stream(now))
-		}
-		if fx.Acquire != exchange.AcquireNone {
-			c.acquire(now, fx)
-		}
-		if fx.Admit {
-			c.complete(now)
+		if !failed { // otherwise the exchange has ended, or asks for another connection
+			c.request(now, fx)
 		}
 		c.peer.read(fx)
 		more = failed || fx.Stream || fx.Acquire != exchange.AcquireNone || fx.Admit || fx.Own != nil || c.peer.settled(now)
 	}
 	c.server.effects = append(c.server.effects, fx)
+}
+
+// request carries out what the session requests of the target or its places.
+func (c *client) request(now time.Time, fx *session.Effects) {
+	if fx.Stream {
+		c.x.HandleStream(now, c.stream(now))
+	}
+	if fx.Acquire != exchange.AcquireNone {
+		c.acquire(now, fx)
+	}
+	if fx.Admit {
+		c.complete(now)
+	}
 }
 
 // takeEffects returns memory for effects. As they are passed to interfaces, each call would otherwise

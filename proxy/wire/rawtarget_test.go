@@ -21,6 +21,7 @@ type rawTarget struct {
 	settings []xnet.Setting
 	requests chan *rawRequest // in the order in which they came, of all connections
 	frames   chan string      // other frames that end or check something
+	greets   <-chan struct{}  // the settings are not sent before it is closed; nil: at once
 }
 
 // A rawRequest is one that the target has got.
@@ -42,7 +43,13 @@ type rawServed struct {
 }
 
 func newRawTarget(t *testing.T, settings ...xnet.Setting) *rawTarget {
-	s := &rawTarget{t: t, settings: settings, requests: make(chan *rawRequest, 1000), frames: make(chan string, 1000)}
+	return newLateTarget(t, nil, settings...)
+}
+
+// newLateTarget is newRawTarget for a target that sends no settings before greets is closed.
+func newLateTarget(t *testing.T, greets <-chan struct{}, settings ...xnet.Setting) *rawTarget {
+	s := &rawTarget{t: t, settings: settings, requests: make(chan *rawRequest, 1000), frames: make(chan string, 1000),
+		greets: greets}
 	s.addr = testkit.Serve(t, func(conn net.Conn) { go s.serve(conn) })
 	return s
 }
@@ -55,6 +62,9 @@ func (s *rawTarget) serve(conn net.Conn) {
 	c.framer.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
 	if _, err := io.ReadFull(conn, make([]byte, len(xnet.ClientPreface))); err != nil {
 		return
+	}
+	if s.greets != nil {
+		<-s.greets
 	}
 	c.write(func(f *xnet.Framer) error { return f.WriteSettings(s.settings...) })
 	for {
