@@ -46,6 +46,9 @@ const (
 // errNotHTTP2 is the error of a connect to a target that does not begin with the settings of HTTP/2.
 var errNotHTTP2 = errors.New("the target does not speak HTTP/2")
 
+// errNoStreams is the error of a connect to a target that allows no streams, or closes the connection at once.
+var errNoStreams = errors.New("the target accepts no streams of HTTP/2")
+
 // greet begins HTTP/2 on a new connection. The connect ends when the target has sent its settings.
 func (t *target) greet(now time.Time, mark upstream.Generation, conn *loop.Conn) loop.Handler {
 	h := &lender{target: t, conn: conn, m: mux.NewUpstream(now, &t.server.lending, conn.Secure()), mark: mark,
@@ -203,14 +206,18 @@ func (h *lender) Data(now time.Time, b []byte) (n int) {
 	return n
 }
 
-// begin lends the streams of a connection whose target has sent its settings.
+// begin lends the streams of a connection whose target has sent its settings. Without any the connect has failed.
 func (h *lender) begin(now time.Time) {
 	t := h.target
+	if h.m.Free() == 0 {
+		h.close()
+		return
+	}
 	h.ready, t.plain = true, false
 	t.connected(now)
 	t.lenders = append(t.lenders, h)
 	t.lending.Store(int64(len(t.lenders)))
-	t.dials.streams = max(1, h.m.Free())
+	t.dials.streams = h.m.Free()
 	h.arm(now)
 	t.lendOwed(now)
 	t.connect()
@@ -346,6 +353,8 @@ func (h *lender) connectError(err error) error {
 	switch {
 	case h.late:
 		return os.ErrDeadlineExceeded
+	case h.m.Err() == nil && h.m.Ready():
+		return errNoStreams
 	case h.m.Err() != nil, err == nil, errors.Is(err, io.EOF):
 		return errNotHTTP2
 	}

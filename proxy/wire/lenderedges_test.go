@@ -1,10 +1,15 @@
 package wire
 
 import (
+	"io"
+	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	xnet "golang.org/x/net/http2"
+
+	"weir/internal/test/testkit"
 )
 
 // A head that is too large for the target is refused also if the rest of the request has arrived meanwhile.
@@ -32,4 +37,40 @@ func TestTargetHeadTooLargeOfUpload(t *testing.T) {
 		t.Errorf("status %s", status)
 	}
 	r.until("none is in flight", func() bool { return r.samples()["ratelimiter_upstream_in_flight"] == 0 })
+}
+
+// A target that accepts no streams from the start cannot be reached. It is not connected to again and again.
+func TestTargetWithoutStreams(t *testing.T) {
+	t.Parallel()
+	for name, write := range map[string]func(f *xnet.Framer) error{
+		"none allowed": func(f *xnet.Framer) error {
+			return f.WriteSettings(xnet.Setting{ID: xnet.SettingMaxConcurrentStreams, Val: 0})
+		},
+		"going away": func(f *xnet.Framer) error {
+			if err := f.WriteSettings(); err != nil {
+				return err
+			}
+			return f.WriteGoAway(0, xnet.ErrCodeNo, nil)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var conns atomic.Int64
+			addr := testkit.Serve(t, func(c net.Conn) {
+				conns.Add(1)
+				go func() {
+					defer c.Close()
+					var frames strings.Builder
+					_ = write(xnet.NewFramer(&frames, nil)) // a buffer takes everything
+					_, _ = io.WriteString(c, frames.String())
+					_, _ = io.Copy(io.Discard, c) // until the proxy closes
+				}()
+			})
+			r := startWith(t, one, "h2c://"+addr)
+			r.dial().Ask(get, 502)
+			if n := conns.Load(); n != 1 {
+				t.Errorf("%d connections were made for one request", n)
+			}
+		})
+	}
 }
