@@ -238,7 +238,9 @@ func (h *lender) update(now time.Time) {
 			c.apply(now)
 		}
 	}
-	h.write(h.m.Control())
+	if !h.conn.Full() || h.m.Ended() { // otherwise Writable is called
+		h.write(h.m.Control())
+	}
 	if h.m.Ended() {
 		h.close()
 	}
