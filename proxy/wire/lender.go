@@ -124,7 +124,9 @@ func (u *upstreamConn) giveBack(now time.Time) {
 	t.lendOwed(now)
 	h.rest(now)
 	t.note(now)
-	t.serveNext(now)
+	if len(t.bound) > 0 || !t.server.line.Idle() {
+		t.freed() // later: the exchange may need the place for another stream
+	}
 }
 
 // rest records that the connection may have no streams from now on.

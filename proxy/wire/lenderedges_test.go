@@ -74,3 +74,28 @@ func TestTargetWithoutStreams(t *testing.T) {
 		})
 	}
 }
+
+// A stream that the target refuses keeps its place at the gate for the request when it is sent once more.
+func TestTargetRefusesStreamsBehindGate(t *testing.T) {
+	t.Parallel()
+	s := newRawTarget(t)
+	r := startWith(t, func(c *Config) { one(c); gated(2)(c) }, s.url())
+	clients, q := r.asked(s, 2, "POST")
+	waits := r.dial()
+	waits.Send(request("/waits"))
+	r.waiting(3)
+	q[0].reset(xnet.ErrCodeRefusedStream)
+	again := s.request()
+	if again.path != "/0" {
+		t.Fatalf("%s is sent beyond the limit of the gate, or in place of the request that was refused", again.path)
+	}
+	again.answer("200", "", true)
+	clients[0].Status(200)
+	last := s.request()
+	last.answer("200", last.path, true)
+	if _, body := waits.Status(200); body != "/waits" {
+		t.Errorf("the waiter got %q", body)
+	}
+	q[1].answer("200", "", true)
+	clients[1].Status(200)
+}
