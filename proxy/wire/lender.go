@@ -343,6 +343,9 @@ func (h *lender) Closed(now time.Time, err error) {
 		}
 		u := c.upstream
 		c.upstream = nil
+		if c.gateBy {
+			c.stopWaiting(now)
+		}
 		t.over(now, &c.wait)
 		u.giveBack(now)
 		x.HandleUpstreamClosed(now, false)

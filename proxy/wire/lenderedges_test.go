@@ -99,3 +99,27 @@ func TestTargetRefusesStreamsBehindGate(t *testing.T) {
 	q[1].answer("200", "", true)
 	clients[1].Status(200)
 }
+
+// An upload whose last piece waits for a place ends with its connection, and does not get the place of a
+// request that ends with it too.
+func TestTargetDiesBehindGate(t *testing.T) {
+	t.Parallel()
+	s := newRawTarget(t)
+	r := startWith(t, func(c *Config) { one(c); gated(1)(c) }, s.url(), "BODY_BUFFER_BYTES", "1024")
+	clients, q := r.asked(s, 1, "POST")
+	up := r.dial()
+	up.Send("POST /up HTTP/1.1\r\nHost: x\r\nContent-Length: 2000\r\n\r\n" + strings.Repeat("x", 2000))
+	s.request()
+	r.waiting(3)
+	testkit.Reset(q[0].of.Conn)
+	clients[0].Status(502)
+	up.Status(502)
+	if log := r.log.String(); strings.Contains(log, "bug:") {
+		t.Error(log)
+	}
+	next := r.dial()
+	next.Send(get)
+	s.request().answer("200", "", true)
+	next.Status(200)
+	r.until("none is in flight", func() bool { return r.samples()["ratelimiter_upstream_in_flight"] == 0 })
+}
