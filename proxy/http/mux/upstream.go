@@ -124,7 +124,12 @@ func (c *Upstream) Handle(now time.Time, b []byte) (n int, x *exchange.Exchange)
 			continue
 		}
 		if ev.Kind == http2.Reset {
-			return n, c.streams[ev.Stream].end(now, &ev)
+			reset := c.streams[ev.Stream]
+			if !reset.peerEnded {
+				return n, reset.end(now, &ev)
+			}
+			reset.sendNoMore()
+			continue
 		}
 		if s == nil {
 			s = c.streams[ev.Stream]
@@ -225,7 +230,7 @@ func (c *Upstream) HandleTick(now time.Time) (frames []byte, stalled []*exchange
 	}
 	if c.queued > 0 {
 		for _, s := range c.streams {
-			if s.queues && !now.Before(s.stallBy) {
+			if s.queues && !s.peerEnded && !now.Before(s.stallBy) {
 				stalled = append(stalled, s.x)
 			}
 		}

@@ -40,6 +40,7 @@ type caller struct {
 	status int
 	got    bytes.Buffer
 	ended  bool
+	how    exchange.End
 	again  bool // the exchange wants another stream
 }
 
@@ -120,7 +121,7 @@ func (w *upWorld) apply(c *caller) {
 			}
 		}
 		if how, _ := c.x.End(); how != exchange.EndNone {
-			c.ended = true
+			c.ended, c.how = true, how
 		}
 		if fx.Release != exchange.ReleaseNone && c.lent {
 			c.lent = false
@@ -316,6 +317,47 @@ func TestUpstreamReturn(t *testing.T) {
 	w.reply(3)
 	if w.run(); !other.ended || other.status != 200 || w.up.Lent() != 0 {
 		t.Errorf("ended %t with %d, %d streams are lent", other.ended, other.status, w.up.Lent())
+	}
+}
+
+// A target that has answered need not read the rest of the request: it may reset the stream without error, or
+// read nothing. The client gets all of the answer, however late it reads it (RFC 9113 section 8.1).
+func TestUpstreamAnswersEarly(t *testing.T) {
+	for _, resets := range []bool{true, false} {
+		w := newUpWorld(t, 0)
+		c := w.call("/1", 200_000)
+		w.serve(len(w.toTarget))
+		w.fromIt = nil // the target makes no room
+		must := func(b []byte, err error) {
+			if w.fromIt = b; err != nil {
+				t.Fatal(err)
+			}
+		}
+		must(w.target.AppendResponse(w.fromIt, 1, 200, nil, false))
+		w.hear(len(w.fromIt))
+		if !c.x.Relays() {
+			t.Fatalf("the answer is not passed on: %s", &c.x)
+		}
+		c.x.HandleClientFull(w.now, true)
+		w.apply(c)
+		w.fromIt, _ = w.target.AppendData(w.fromIt, 1, []byte("answer"), true)
+		if resets {
+			w.fromIt = w.target.AppendReset(w.fromIt, 1, http2.NoError)
+		}
+		w.hear(len(w.fromIt))
+		w.now = w.now.Add(time.Minute)
+		if _, stalled := w.up.HandleTick(w.now); c.ended || len(stalled) > 0 {
+			t.Errorf("resets %t: ended %t, %d stalled before the client has read the answer", resets, c.ended, len(stalled))
+		}
+		c.x.HandleClientFull(w.now, false)
+		w.apply(c)
+		if w.up.Resume(w.now) != &c.x {
+			t.Fatalf("resets %t: nothing to read", resets)
+		}
+		if w.apply(c); c.how != exchange.EndAnswered || c.got.String() != "answer" || w.up.Lent() != 0 || w.up.Free() != 100 {
+			t.Errorf("resets %t: ended %d with %q, %d streams are lent, %d free", resets, c.how, c.got.String(), w.up.Lent(),
+				w.up.Free())
+		}
 	}
 }
 

@@ -147,6 +147,12 @@ func (s *UpstreamStream) unqueue() {
 	}
 }
 
+// sendNoMore drops the rest of the request, which a target that has answered does not want (RFC 9113 section 8.1).
+func (s *UpstreamStream) sendNoMore() {
+	s.unqueue()
+	s.complete = true
+}
+
 // handle handles an event of the stream.
 func (s *UpstreamStream) handle(now time.Time, ev *http2.Event) {
 	switch ev.Kind {
