@@ -301,6 +301,7 @@ func (h *lender) send(now time.Time, u *upstreamConn, fx *exchange.Effects) (mor
 func (h *lender) Writable(now time.Time) {
 	h.m.HandleFull(false)
 	h.update(now)
+	h.target.lendOwed(now)
 }
 
 // pump continues with answers whose clients accept more, after the current call.

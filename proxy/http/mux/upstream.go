@@ -76,7 +76,7 @@ func (c *Upstream) Served() bool { return c.served }
 // Free returns how many streams may be lent now, and Lent how many are. The target's limit may fall below
 // what is lent.
 func (c *Upstream) Free() int {
-	if !c.ready || c.ending || c.err != nil {
+	if !c.ready || c.ending || c.full || c.err != nil {
 		return 0
 	}
 	return max(0, min(c.env.Settings.StreamsMax-c.lent, c.http2.Free()-(c.lent-len(c.streams))))
@@ -169,7 +169,7 @@ func (c *Upstream) Control() []byte {
 }
 
 // HandleFull reports whether the connection accepts no more data. Meanwhile bodies are kept in their
-// streams.
+// streams, no stream is free, and none stalls.
 func (c *Upstream) HandleFull(full bool) { c.full = full }
 
 // Flush returns a part of what streams have kept and may be sent now; nothing: there is no more. It is
@@ -230,7 +230,11 @@ func (c *Upstream) HandleTick(now time.Time) (frames []byte, stalled []*exchange
 	}
 	if c.queued > 0 {
 		for _, s := range c.streams {
-			if s.queues && !s.peerEnded && !now.Before(s.stallBy) {
+			switch {
+			case !s.queues || s.peerEnded:
+			case c.full: // no stream is to blame
+				s.stallBy = now.Add(c.env.Settings.StallTimeout)
+			case !now.Before(s.stallBy):
 				stalled = append(stalled, s.x)
 			}
 		}

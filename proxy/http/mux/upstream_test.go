@@ -361,6 +361,28 @@ func TestUpstreamAnswersEarly(t *testing.T) {
 	}
 }
 
+// A connection that accepts no more gets no further requests, and no stream is to blame for that.
+func TestUpstreamFull(t *testing.T) {
+	w := newUpWorld(t, 0)
+	w.env.Settings.SilenceTimeout = time.Hour
+	w.call("/1", 200_000)
+	w.up.HandleFull(true)
+	if w.up.Free() != 0 {
+		t.Errorf("%d streams are free", w.up.Free())
+	}
+	for i, after := range []time.Duration{14 * time.Second, time.Second, 14 * time.Second, time.Second} {
+		w.now = w.now.Add(after)
+		_, stalled := w.up.HandleTick(w.now)
+		if want := i / 3; len(stalled) != want {
+			t.Errorf("step %d: %d streams stall, want %d", i, len(stalled), want)
+		}
+		w.up.HandleFull(i == 0)
+	}
+	if w.up.Free() != 99 {
+		t.Errorf("%d streams are free", w.up.Free())
+	}
+}
+
 // GOAWAY returns the requests that were not processed, and the connection ends with the others.
 func TestUpstreamGoAway(t *testing.T) {
 	w := newUpWorld(t, 0)
