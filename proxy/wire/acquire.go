@@ -49,7 +49,7 @@ func (c *client) seek(now time.Time, fresh bool) {
 // exchange has a place at the target.
 func (c *client) enter(now time.Time, fresh bool) {
 	t := c.at.Value
-	if t.http2() && c.x.Upgrades() {
+	if t.http2() && (t.spec.Secure == nil || len(t.lenders) > 0) && c.x.Upgrades() { // otherwise ALPN decides
 		c.unavailable(now, exchange.FaultUpgrade)
 		return
 	}

@@ -78,6 +78,10 @@ func (t *target) lend(now time.Time, h *lender, by *client) {
 	switch w := t.pool.Dialled(u); {
 	case w == nil:
 		u.giveBack(now)
+	case w.Value.x.Upgrades(): // it was not known that the target uses HTTP/2
+		w.Value.unavailable(now, exchange.FaultUpgrade)
+		u.giveBack(now)
+		w.Value.apply(now)
 	case w.Value.client == by:
 		by.serve(now, u, h.m.Served())
 	default:

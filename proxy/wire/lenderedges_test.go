@@ -3,6 +3,7 @@ package wire
 import (
 	"io"
 	"net"
+	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	xnet "golang.org/x/net/http2"
 
 	"weir/internal/test/testkit"
+	"weir/proxy/targets/roster"
 )
 
 // A head that is too large for the target is refused also if the rest of the request has arrived meanwhile.
@@ -122,4 +124,29 @@ func TestTargetDiesBehindGate(t *testing.T) {
 	s.request().answer("200", "", true)
 	next.Status(200)
 	r.until("none is in flight", func() bool { return r.samples()["ratelimiter_upstream_in_flight"] == 0 })
+}
+
+// An upgrade is possible if the target, by ALPN, turns out to use HTTP/1.1.
+func TestTargetUpgradeALPN(t *testing.T) {
+	t.Parallel()
+	for http2, want := range map[bool]int{true: 501, false: 101} {
+		upgrade := func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Connection", "Upgrade")
+			w.Header().Set("Upgrade", "websocket")
+			w.WriteHeader(101)
+		}
+		r := startWith(t, func(c *Config) {
+			one(c)
+			c.Targets = []*roster.Target{secureTarget(t, upgrade, http2)}
+		}, "http://x")
+		for range 2 {
+			c := r.dial()
+			c.Send("GET / HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n")
+			if a, err := http.ReadResponse(c.In, nil); err != nil || a.StatusCode != want {
+				t.Errorf("HTTP/2 %t: %v, %v, want %d", http2, a, err, want)
+			}
+			c.Close()
+		}
+		r.until("none is in flight", func() bool { return r.samples()["ratelimiter_upstream_in_flight"] == 0 })
+	}
 }
