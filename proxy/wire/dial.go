@@ -105,7 +105,8 @@ func (t *target) dialFailed(now time.Time, mark upstream.Generation, err error) 
 		t.at.ConnectFailed(now, mark)
 	}
 	t.connecting--
-	for n := t.owed - t.connecting*t.perConnect(); n > 0; n-- {
+	t.lendOwed(now)
+	for n := t.owed - t.connecting*t.perConnect(); n > 0 && t.owed > 0; n-- {
 		t.owed--
 		w, again := t.pool.DialFailed()
 		if again {

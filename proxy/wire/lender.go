@@ -209,6 +209,7 @@ func (h *lender) Data(now time.Time, b []byte) (n int) {
 		h.begin(now)
 	}
 	h.update(now)
+	h.target.lendOwed(now) // the target may allow more streams
 	return n
 }
 

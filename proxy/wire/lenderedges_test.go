@@ -150,3 +150,24 @@ func TestTargetUpgradeALPN(t *testing.T) {
 		r.until("none is in flight", func() bool { return r.samples()["ratelimiter_upstream_in_flight"] == 0 })
 	}
 }
+
+// A request that waits for another connection gets a stream of the first one when the target allows more.
+func TestTargetAllowsMoreStreams(t *testing.T) {
+	t.Parallel()
+	greets := make(chan struct{}, 1)
+	greets <- struct{}{}
+	s := newLateTarget(t, greets, xnet.Setting{ID: xnet.SettingMaxConcurrentStreams, Val: 1})
+	r := startWith(t, one, s.url())
+	clients, q := r.asked(s, 1, "GET")
+	waits := r.dial()
+	waits.Send(request("/waits"))
+	r.waiting(2)
+	q[0].of.write(func(f *xnet.Framer) error {
+		return f.WriteSettings(xnet.Setting{ID: xnet.SettingMaxConcurrentStreams, Val: 2})
+	})
+	s.request().answer("200", "", true)
+	waits.Status(200)
+	q[0].answer("200", "", true)
+	clients[0].Status(200)
+	close(greets)
+}
