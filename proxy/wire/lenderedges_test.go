@@ -126,6 +126,21 @@ func TestTargetDiesBehindGate(t *testing.T) {
 	r.until("none is in flight", func() bool { return r.samples()["ratelimiter_upstream_in_flight"] == 0 })
 }
 
+// A request that was lost with a connection may have been processed, also if the target refuses it afterwards.
+func TestTargetDiesThenRefuses(t *testing.T) {
+	t.Parallel()
+	s := newRawTarget(t)
+	r := startWith(t, one, s.url())
+	c := r.dial()
+	c.Send(get)
+	s.request().answer("200", "", true)
+	c.Status(200)
+	c.Send(get)
+	testkit.Reset(s.request().of.Conn)
+	s.request().reset(xnet.ErrCodeRefusedStream)
+	c.Status(502)
+}
+
 // An upgrade is possible if the target, by ALPN, turns out to use HTTP/1.1.
 func TestTargetUpgradeALPN(t *testing.T) {
 	t.Parallel()

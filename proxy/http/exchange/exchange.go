@@ -114,9 +114,10 @@ type received struct {
 type replay uint8
 
 const (
-	replayNever replay = iota
-	replayOnce         // it is idempotent
-	replayDone         // it has been sent again
+	replayNever  replay = iota
+	replayOnce          // it is idempotent
+	replayDone          // it has been sent again, after the target had refused it unprocessed
+	replayUnsure        // likewise, but after its connection was lost: the target may have processed it
 )
 
 // New returns an exchange that waits for a request of a client at remote; secure says that

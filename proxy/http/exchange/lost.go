@@ -15,7 +15,7 @@ func (x *Exchange) HandleUpstreamClosed(now time.Time, complete bool) {
 	x.upstream.become(upstreamNone)
 	switch {
 	case again:
-		x.replay = replayDone
+		x.replay = replayUnsure
 		x.acquire(now, AcquireFresh)
 	case complete && x.answer >= answerCollecting:
 		x.HandleResponseEnd(now, false)
@@ -38,7 +38,7 @@ func (x *Exchange) HandleUpstreamReset(now time.Time, unprocessed bool) {
 	case !x.upstream.held():
 	case !unprocessed || x.answer > answerHead:
 		x.answerFault(now, FaultClosed)
-	case x.replay != replayDone && x.whole():
+	case x.replay < replayDone && x.whole():
 		x.outcome.Sent, x.outcome.Complete = time.Time{}, time.Time{}
 		x.replay = replayDone
 		x.releaseUpstream(ReleaseDiscard)
@@ -57,8 +57,11 @@ func (x *Exchange) HandleHeadTooLarge(now time.Time) {
 	}
 }
 
-// answerUnsent answers in place of a target that has not processed the request.
+// answerUnsent answers in place of a target that has not processed the request, unless it may have done so when
+// the request was sent before.
 func (x *Exchange) answerUnsent(now time.Time, why Fault) {
-	x.outcome.Sent, x.outcome.Complete = time.Time{}, time.Time{}
+	if x.replay != replayUnsure {
+		x.outcome.Sent, x.outcome.Complete = time.Time{}, time.Time{}
+	}
 	x.answerFault(now, why)
 }
