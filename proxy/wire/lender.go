@@ -227,6 +227,9 @@ func (h *lender) begin(now time.Time) {
 	t.dials.streams = h.m.Free()
 	h.arm(now)
 	t.lendOwed(now)
+	if t.at.Status(now) == upstream.Draining { // it has left the list during the connect
+		h.retire()
+	}
 	t.connect()
 	t.note(now)
 	t.serveNext(now)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	xnet "golang.org/x/net/http2"
 
@@ -185,4 +186,26 @@ func TestTargetAllowsMoreStreams(t *testing.T) {
 	q[0].answer("200", "", true)
 	clients[0].Status(200)
 	close(greets)
+}
+
+// A connection that is made for a target that has left the list meanwhile ends after its requests.
+func TestTargetLeavesDuringConnect(t *testing.T) {
+	t.Parallel()
+	greets := make(chan struct{})
+	s, other := newLateTarget(t, greets), newRawTarget(t)
+	r := startWith(t, one, s.url())
+	c := r.dial()
+	c.Send(get)
+	r.waiting(1)
+	r.Targets.Set([]*roster.Target{{URL: other.url(), Addr: other.addr, Host: other.addr, HTTP2: true}})
+	r.until("the target has left", func() bool {
+		left := gather(r.loops, func(s *loopServer, _ time.Time) bool {
+			return s.targets.Targets()[0].Value.spec.Addr == other.addr
+		})
+		return len(left) == 1 && left[0]
+	})
+	close(greets)
+	s.request().answer("200", "", true)
+	c.Status(200)
+	s.sees("end")
 }
