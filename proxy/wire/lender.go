@@ -204,6 +204,10 @@ func (h *lender) Data(now time.Time, b []byte) (n int) {
 			break
 		}
 		x.Owner.(*client).apply(now)
+		if h.m.Ended() { // the rest concerns nobody
+			n = len(b)
+			break
+		}
 	}
 	if !h.ready && h.m.Ready() {
 		h.begin(now)

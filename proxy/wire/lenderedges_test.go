@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"io"
 	"net"
 	"net/http"
@@ -208,4 +209,32 @@ func TestTargetLeavesDuringConnect(t *testing.T) {
 	s.request().answer("200", "", true)
 	c.Status(200)
 	s.sees("end")
+}
+
+// What follows the last answer of a connection that the target closes is not read.
+func TestTargetSendsMoreAfterTheEnd(t *testing.T) {
+	t.Parallel()
+	s := newRawTarget(t)
+	r := startWith(t, one, s.url())
+	clients, q := r.asked(s, 1, "GET")
+	var b bytes.Buffer
+	f := xnet.NewFramer(&b, nil)
+	f.AllowIllegalWrites = true
+	answer := xnet.HeadersFrameParam{StreamID: q[0].id, BlockFragment: []byte("\x88"), EndHeaders: true, EndStream: true}
+	for _, err := range []error{f.WriteGoAway(q[0].id, xnet.ErrCodeNo, nil), f.WriteHeaders(answer),
+		f.WriteData(0, true, nil)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, _ = q[0].of.Write(b.Bytes()) // in one piece; the proxy may have closed the connection
+	clients[0].Status(200)
+	s.sees("end")
+	for _, fault := range gather(r.loops, func(s *loopServer, _ time.Time) *error {
+		return s.targets.Targets()[0].Value.garbled.Load()
+	}) {
+		if fault != nil {
+			t.Errorf("an error after the end of a connection is reported: %v", *fault)
+		}
+	}
 }
