@@ -73,7 +73,7 @@ func (t *target) least(now time.Time) (least *lender) {
 func (t *target) lend(now time.Time, h *lender, by *client) {
 	u := t.server.takeStream()
 	u.target, u.of = t, h
-	h.m.Lend(&u.stream)
+	h.m.Lend(now, &u.stream)
 	t.lent.Add(1)
 	switch w := t.pool.Dialled(u); {
 	case w == nil:

@@ -85,9 +85,12 @@ func (c *Upstream) Free() int {
 func (c *Upstream) Lent() int { return c.lent }
 
 // Lend makes s a stream for one exchange, until Return. There must be a free one.
-func (c *Upstream) Lend(s *UpstreamStream) {
+func (c *Upstream) Lend(now time.Time, s *UpstreamStream) {
 	if c.Free() == 0 {
 		panic("bug: more streams are lent than a target accepts")
+	}
+	if c.lent == 0 { // that nothing was received before is no silence
+		c.heard = now
 	}
 	c.lent++
 	*s = UpstreamStream{conn: c, body: s.body[:0]}

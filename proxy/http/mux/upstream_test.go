@@ -134,7 +134,7 @@ func (w *upWorld) apply(c *caller) {
 			c.x.HandleAdmitted(w.now)
 		case fx.Acquire == exchange.AcquireAny:
 			c.lent, more = true, true
-			w.up.Lend(&c.stream)
+			w.up.Lend(w.now, &c.stream)
 			c.x.HandleAcquired(w.now, w.up.Served())
 		case fx.Acquire != exchange.AcquireNone:
 			c.again = true
@@ -300,6 +300,16 @@ func TestUpstreamSilence(t *testing.T) {
 	}
 	if !w.up.Ended() || w.up.Free() != 0 {
 		t.Errorf("ended %t, %d streams are free", w.up.Ended(), w.up.Free())
+	}
+}
+
+// A connection without requests need not be heard of.
+func TestUpstreamSilenceBeforeRequest(t *testing.T) {
+	w := newUpWorld(t, 0)
+	w.now = w.now.Add(time.Hour)
+	w.call("/", -1)
+	if frames, _ := w.up.HandleTick(w.now); len(frames) > 0 {
+		t.Errorf("%q is sent to a target that has just got a request", frames)
 	}
 }
 
