@@ -65,7 +65,7 @@ func (t *Targets) post(w http.ResponseWriter, r *http.Request) (any, error) {
 	}
 	if i, err := t.Replace(asked.Targets); err != nil {
 		return nil, strict.Fault{Path: fmt.Sprintf("targets[%d]", i),
-			Message: err.Error() + "; allowed: http://host:port or https://host:port"}
+			Message: err.Error() + "; allowed: http://host:port, also with https, h2c or h2"}
 	}
 	return t.answer(), nil
 }

@@ -73,7 +73,7 @@ func TestTargetsFaults(t *testing.T) {
 		{`{"targets":"http://a:1"}`, 400, `"path":"targets"`},
 		{`{"targets":["http://a:1",7]}`, 400, `"path":"targets[1]"`},
 		{`{"targets":["http://a:1","bad"]}`, 400, `"path":"targets[1]"`},
-		{`{"targets":["http://a:1","bad"]}`, 400, `it is bad; allowed: http://host:port or https://host:port`},
+		{`{"targets":["http://a:1","bad"]}`, 400, `it is bad; allowed: http://host:port, also with https, h2c or h2`},
 		{`{"targets":["http://a:1"],"extra":1}`, 400, `extra`},
 		{`nonsense`, 400, `"error"`},
 		{many(1000), 200, `http://t999:1`},
