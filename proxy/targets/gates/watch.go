@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"maps"
 	"math"
+	"strings"
 	"time"
 
 	"weir/proxy/targets/gate"
@@ -114,7 +115,7 @@ func (w *Watch) line(log func(string, ...any), message string, spec *roster.Targ
 		return
 	}
 	about := []any{"target", spec.URL}
-	if spec.URL != "http://"+spec.Addr && spec.URL != "https://"+spec.Addr {
+	if !strings.HasSuffix(spec.URL, "://"+spec.Addr) {
 		about = append(about, "address", spec.Addr)
 	}
 	about = append(about, values...)

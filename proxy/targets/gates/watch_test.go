@@ -35,7 +35,7 @@ func played(shadow bool, seconds func(second int, note func(spec *roster.Target,
 // however many cuts there are.
 func TestWatch(t *testing.T) {
 	const ms = time.Millisecond
-	spec := &roster.Target{URL: "http://a:80", Addr: "a:80"}
+	spec := &roster.Target{URL: "h2c://a:80", Addr: "a:80"}
 	other := &roster.Target{URL: "http://b:80", Addr: "10.0.0.2:80"}
 	usual := state{State: gate.State{Limit: 31, Baseline: 9 * ms, Median: 9*ms + 123456}, least: 4, inFlight: 8}
 	cut := func(g state, limit int, latency, errors, shed uint64) state {
@@ -60,9 +60,9 @@ func TestWatch(t *testing.T) {
 		{name: "slow, much slower, back", play: []state{usual, cut(usual, 12, 3, 0, 0), cut(usual, 11, 5, 0, 40),
 			cut(usual, 6, 7, 0, 90), back(cut(usual, 0, 7, 0, 90))},
 			want: []string{
-				`WARN Target is slower than usual, fewer requests at a time target=http://a:80 limit=12 was=31 p50=48ms baseline=9ms`,
-				`WARN Target is slower than usual, fewer requests at a time target=http://a:80 limit=6 was=11 p50=48ms baseline=9ms`,
-				`INFO Target is back target=http://a:80 limit=30 p50=9ms baseline=9ms shed=90 after=7s`,
+				`WARN Target is slower than usual, fewer requests at a time target=h2c://a:80 limit=12 was=31 p50=48ms baseline=9ms`,
+				`WARN Target is slower than usual, fewer requests at a time target=h2c://a:80 limit=6 was=11 p50=48ms baseline=9ms`,
+				`INFO Target is back target=h2c://a:80 limit=30 p50=9ms baseline=9ms shed=90 after=7s`,
 			}},
 		{name: "one address of a name, in shadow", shadow: true, spec: other,
 			play: []state{usual, cut(usual, 12, 1, 0, 0), back(cut(usual, 0, 1, 0, 0))},
@@ -71,21 +71,21 @@ func TestWatch(t *testing.T) {
 				`INFO Target is back target=http://b:80 address=10.0.0.2:80 limit=30 p50=9ms baseline=9ms shed=0 after=5s mode=shadow`,
 			}},
 		{name: "still more in flight than in shadow would be", shadow: true, play: []state{usual, cut(usual, 4, 1, 0, 0)},
-			want: []string{`WARN Target is slower than usual, fewer requests at a time target=http://a:80 limit=4 was=31 p50=48ms baseline=9ms mode=shadow`}},
+			want: []string{`WARN Target is slower than usual, fewer requests at a time target=h2c://a:80 limit=4 was=31 p50=48ms baseline=9ms mode=shadow`}},
 		{name: "refuses everything",
 			play: []state{usual, {State: gate.State{Limit: 19, Median: 9 * ms, Baseline: 9 * ms,
 				Cuts: [gate.Reasons]uint64{0, 1}, Down: true}, least: 4}},
 			want: []string{
-				`WARN Target refuses requests, fewer requests at a time target=http://a:80 limit=19 was=31 p50=9ms baseline=9ms`}},
+				`WARN Target refuses requests, fewer requests at a time target=h2c://a:80 limit=19 was=31 p50=9ms baseline=9ms`}},
 		{name: "refuses", play: []state{usual, cut(usual, 20, 0, 1, 2), cut(usual, 20, 0, 1, 4), cut(usual, 20, 0, 1, 6)},
 			want: []string{
-				`WARN Target refuses requests, fewer requests at a time target=http://a:80 limit=20 was=31 p50=48ms baseline=9ms`,
-				`INFO Target is back target=http://a:80 limit=20 p50=48ms baseline=9ms shed=6 after=7s`,
+				`WARN Target refuses requests, fewer requests at a time target=h2c://a:80 limit=20 was=31 p50=48ms baseline=9ms`,
+				`INFO Target is back target=h2c://a:80 limit=20 p50=48ms baseline=9ms shed=6 after=7s`,
 			}},
 		{name: "sheds without a cut", play: []state{usual, cut(usual, 31, 0, 0, 2)},
 			want: []string{
-				`WARN Target cannot take all requests, the rest is shed target=http://a:80 limit=31 was=31 p50=48ms baseline=9ms`,
-				`INFO Target is back target=http://a:80 limit=31 p50=48ms baseline=9ms shed=2 after=5s`,
+				`WARN Target cannot take all requests, the rest is shed target=h2c://a:80 limit=31 was=31 p50=48ms baseline=9ms`,
+				`INFO Target is back target=h2c://a:80 limit=31 p50=48ms baseline=9ms shed=2 after=5s`,
 			}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
