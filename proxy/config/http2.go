@@ -1,6 +1,7 @@
 package config
 
 import (
+	"strings"
 	"time"
 
 	"weir/internal/net/http2"
@@ -28,7 +29,7 @@ type http2Settings struct {
 func (c *Config) registerHTTP2(s *service.Settings) {
 	h, off := &c.http2, s.NoEffectWhen("HTTP2", "off")
 	s.Add(service.Table{
-		{Name: "HTTP2", Default: "off", Value: service.Word(&h.mode, "off, tls, all"),
+		{Name: "HTTP2", Default: "off", Value: service.Word(&h.mode, "off, tls, all"), NoEffect: c.noTLS(s),
 			Help: "HTTP/2 from clients: tls: over TLS, by ALPN; all: also without TLS, by prior knowledge"},
 		{Name: "HTTP2_STREAMS_MAX", Default: "128", Value: service.Int(&h.Streams, 1, 1<<16), NoEffect: off,
 			Help: "maximum number of requests in progress on one connection; beyond: REFUSED_STREAM"},
@@ -42,14 +43,40 @@ func (c *Config) registerHTTP2(s *service.Settings) {
 	})
 }
 
+// noTLS says why HTTP2=tls has no effect.
+func (c *Config) noTLS(s *service.Settings) func() string {
+	return func() string {
+		if c.http2.mode == "tls" && s.Text("TLS_CERT") == "" {
+			return "without TLS_CERT, and HTTP2=all accepts HTTP/2 without TLS too"
+		}
+		return ""
+	}
+}
+
 // registerTargetProtocol adds the settings of HTTP/2 to targets.
 func (c *Config) registerTargetProtocol(s *service.Settings) {
 	h, noTarget := &c.http2, s.NoEffectWhen("TARGET_URL", noTargets)
+	with := func(scheme string) bool { return strings.Contains(s.Text("TARGET_URL"), scheme) }
+	noScheme := func() string {
+		switch protocol := s.Text("TARGET_PROTOCOL"); {
+		case protocol == "h2c" && !with("http://"):
+			return "while no target has http://"
+		case protocol == "h2" && !with("https://"):
+			return "while no target has https://"
+		}
+		return noTarget()
+	}
+	noHTTP2 := func() string {
+		if s.Text("TARGET_PROTOCOL") == "http1" && !with("h2c://") && !with("h2://") {
+			return "while no target gets HTTP/2"
+		}
+		return noTarget()
+	}
 	s.Add(service.Table{
-		{Name: "TARGET_PROTOCOL", Default: "http1", Value: service.Word(&h.target, "http1, h2c, h2"), NoEffect: noTarget,
+		{Name: "TARGET_PROTOCOL", Default: "http1", Value: service.Word(&h.target, "http1, h2c, h2"), NoEffect: noScheme,
 			Help: "protocol to targets: h2c: HTTP/2 without TLS for those with http://; h2: HTTP/2 for those with https://, " +
 				"or HTTP/1.1 if ALPN does not agree on it; h2c:// and h2:// in TARGET_URL say so for one target"},
-		{Name: "TARGET_STREAMS_MAX", Default: "100", Value: service.Int(&h.streamsMax, 1, 1<<16), NoEffect: noTarget,
+		{Name: "TARGET_STREAMS_MAX", Default: "100", Value: service.Int(&h.streamsMax, 1, 1<<16), NoEffect: noHTTP2,
 			Help: "maximum number of requests in progress on one HTTP/2 connection to a target, which may allow fewer; beyond: " +
 				"a further connection"},
 	})
