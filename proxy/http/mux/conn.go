@@ -2,6 +2,7 @@ package mux
 
 import (
 	"net/netip"
+	"slices"
 	"time"
 
 	"weir/internal/net/http1"
@@ -328,6 +329,8 @@ func (c *Conn) HandleClosed(f func(s *Stream)) {
 		s.handleReset()
 		f(s)
 	}
+	// else they would keep the connection in memory
+	c.env.spares = slices.DeleteFunc(c.env.spares, func(s *Stream) bool { return s.conn == c })
 }
 
 // remove forgets a stream that has ended.

@@ -237,12 +237,21 @@ func TestRecycle(t *testing.T) {
 	}
 	w.toProxy = w.client.AppendReset(w.toProxy, again, http2.Cancel)
 	w.run()
-	last := w.request("GET", "/3", "", true)
+	short := w.request("GET", "/3", "", true)
 	if w.next[2].m == w.next[1].m {
 		t.Error("a stream that was reset is used again")
 	}
-	w.answers(w.next[2], fmt.Sprintf(ok, 5, "three"))
-	w.wants(last, 200, "three", "complete")
+	w.next[2].m.HandleShortage(w.now)
+	w.apply(w.next[2].m)
+	if w.got[short].status != 502 { // it was sent
+		t.Errorf("status %d, want 502", w.got[short].status)
+	}
+	last := w.request("GET", "/4", "", true)
+	if w.next[3].m == w.next[2].m {
+		t.Error("a stream that was ended for lack of memory is used again")
+	}
+	w.answers(w.next[3], fmt.Sprintf(ok, 4, "four"))
+	w.wants(last, 200, "four", "complete")
 }
 
 // A refused request gets its answer, and the rest of its body is not read.

@@ -36,13 +36,14 @@ type Stream struct {
 	closed   bool      // the end of the response was sent
 	ended    bool      // the owner has the effect that the stream has ended
 	answered bool      // the exchange has ended with a complete response
+	short    bool      // it was ended for lack of memory, and what it waits for may still come
 }
 
 // Recycle makes a stream whose end the owner has handled available for a later request, with its Owner.
-// As on a connection of HTTP/1.1 that goes on, nothing comes late of a request that was received and answered.
+// As on a connection of HTTP/1.1 that goes on, nothing comes late for a request that was received and answered.
 func (s *Stream) Recycle() {
 	e := s.conn.env
-	if !s.answered || !s.received || s.reset || s.cut || len(e.spares) >= sparesMax ||
+	if !s.answered || !s.received || s.reset || s.cut || s.short || len(e.spares) >= sparesMax ||
 		cap(s.body) > spareBytesMax || cap(s.queue) > spareBytesMax {
 		return
 	}
@@ -154,6 +155,7 @@ func (s *Stream) Began() time.Time { return s.began }
 
 // HandleShortage ends the stream because the proxy is short of memory: by a response, or else by a reset.
 func (s *Stream) HandleShortage(now time.Time) {
+	s.short = true
 	if !s.Exchange.HandleShortage(now) {
 		s.abort()
 	}

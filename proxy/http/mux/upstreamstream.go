@@ -234,4 +234,6 @@ func (s *UpstreamStream) Return() []byte {
 const bodyKept = 4 << 10
 
 // Memory returns how many bytes the stream keeps.
-func (s *UpstreamStream) Memory() int64 { return int64(cap(s.body) + cap(s.queue)) }
+func (s *UpstreamStream) Memory() int64 {
+	return int64(cap(s.body) + cap(s.trailers) + cap(s.queue) + cap(s.trailing))
+}
