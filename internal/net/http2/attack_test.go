@@ -334,6 +334,9 @@ func TestWorking(t *testing.T) {
 	if got := read(c, [][]byte{w.Bytes()}); !slices.Equal(got.out, []string{"RST_STREAM 9 REFUSED_STREAM"}) {
 		t.Error(got)
 	}
+	if n := c.Glitches()[http2.GlitchRefused]; n > 0 { // the client cannot know what is worked on
+		t.Errorf("%d glitches, want 0", n)
+	}
 }
 
 // Identifiers are not used up: before that the client is told to open another connection.

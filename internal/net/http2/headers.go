@@ -159,8 +159,12 @@ func (c *Conn) request(id uint32, ended bool, h *Head) (Event, *Error) {
 	switch {
 	case id > c.goAwayLast:
 		return Event{}, c.control() // it may have been sent before GOAWAY arrived
-	case c.Streams() >= c.limits.Streams:
+	case len(c.streams) >= c.limits.Streams:
 		return c.resetStream(id, errTooMany, GlitchRefused)
+	case c.Streams() >= c.limits.Streams: // the client cannot know what is still being worked on
+		c.out = appendWord(c.out, frameReset, id, uint32(errTooMany.Code))
+		c.noteReset(id)
+		return Event{}, c.control()
 	case id >= openMax && c.goAwayLast == idMax:
 		c.goAwayLast = id
 		c.out = appendGoAway(c.out, id, NoError, "")
