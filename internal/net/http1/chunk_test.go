@@ -120,7 +120,9 @@ func TestMayBeTrailer(t *testing.T) {
 		"Trailer": false, "Authorization": false, "Cookie": false, "Set-Cookie": false, "WWW-Authenticate": false,
 		"Content-Type": false, "Content-Encoding": false, "content-range": false, "Cache-Control": false,
 		"If-Match": false, "Range": false, "Expect": false, "Max-Forwards": false, "Location": false, "Date": false,
-		"Retry-After": false, "Via": false, "X-Forwarded-For": false, "X-Request-Id": false, "X_A": true} {
+		"Retry-After": false, "Via": false, "X-Forwarded-For": false, "X-Request-Id": false, "X_A": true,
+		"Content-Location": false, "Accept-Language": false, "Access-Control-Allow-Origin": false,
+		"Proxy-Authentication-Info": false, "X-HTTP-Method-Override": false} {
 		for f := range http1.FieldLines([]byte(name + ": b\r\n")) {
 			if got := f.MayBeTrailer(); got != want {
 				t.Errorf("%s: %t", name, got)

@@ -33,14 +33,24 @@ func (r *Reader) trailers(b []byte, n int) (Event, error) {
 }
 
 // notInTrailers are the names, in lower case, of fields without an ID that have no meaning in trailers.
-var notInTrailers = [...]string{"age", "cache-control", "content-range", "expires", "pragma", "range", "realm", "vary"}
+var notInTrailers = [...]string{"age", "authentication-info", "cache-control", "content-disposition",
+	"content-language", "content-location", "content-range", "expires", "pragma", "range", "realm", "vary",
+	"x-http-method", "x-http-method-override", "x-method-override"}
+
+// neverTrailers are how the names of such fields begin.
+var neverTrailers = [...]string{"accept-", "access-control-", "if-", "proxy-"}
 
 // MayBeTrailer reports whether the field may be passed on in a trailer section. Not those with an ID and
 // others of framing, routing, authentication, controls and content, which must be known before the body (RFC
 // 9110 6.5.1).
 func (f *Field) MayBeTrailer() bool {
-	if f.ID != FieldOther || f.Hop || len(f.Name) > 3 && EqualFold(f.Name[:3], "if-") {
+	if f.ID != FieldOther || f.Hop {
 		return false
+	}
+	for _, start := range neverTrailers {
+		if len(f.Name) > len(start) && EqualFold(f.Name[:len(start)], start) {
+			return false
+		}
 	}
 	for _, name := range notInTrailers {
 		if EqualFold(f.Name, name) {

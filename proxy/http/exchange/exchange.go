@@ -182,6 +182,8 @@ func (x *Exchange) HandleExpired(now time.Time) {
 		x.callLate(now)
 	case x.upstream == upstreamWanted:
 		x.acquireLate(now)
+	case x.body.open && x.answer == answerRelaying && !x.body.by.IsZero() && !now.Before(x.body.by):
+		x.bodyLate(now) // neither side says anything, which is not the target's fault
 	case x.upstream.held() && !x.answerBy.IsZero() && !now.Before(x.answerBy):
 		x.answerLate(now)
 	case x.request == requestCollecting || x.request == requestStreaming || x.request == requestDeferring:

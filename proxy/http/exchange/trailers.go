@@ -30,11 +30,13 @@ func (x *Exchange) HandleResponseTrailers(lines []byte) {
 	x.env.fx.Trailers = x.env.fields[start:]
 }
 
-// appendTrailers appends the trailers that are passed on. Claims about the origin are not, whoever sends them.
+// appendTrailers appends the trailers that are passed on. Claims about the origin are not, whoever sends them,
+// nor are limits of a target that would contradict ours.
 func (x *Exchange) appendTrailers(dst, lines []byte, request bool) []byte {
 	claims, dropped := x.env.Settings.claims(), 0
 	for f := range http1.FieldLines(lines) {
-		if !f.MayBeTrailer() || claims.Has(f.Name) || request && f.Odd && !x.keepsOdd(f.Name) {
+		if !f.MayBeTrailer() || claims.Has(f.Name) || request && f.Odd && !x.keepsOdd(f.Name) ||
+			!request && x.verdict.Replaces(f.Name, x.families()) {
 			dropped = 1
 			continue
 		}
