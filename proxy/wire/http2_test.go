@@ -70,16 +70,24 @@ func TestHTTP2Requests(t *testing.T) {
 // Many streams of one connection are answered each with its own.
 func TestHTTP2Streams(t *testing.T) {
 	t.Parallel()
-	r := startHTTP2(t, func(w http.ResponseWriter, q *http.Request) {
-		body, _ := io.ReadAll(q.Body) // a server of HTTP/1.1 reads nothing more when it has begun to answer
-		_, _ = w.Write(append(body, q.URL.Path...))
-	})
-	client := http2Client(t)
+	r, client := startHTTP2(t, echoBody), http2Client(t)
+	postAll(t, r, func() *http.Client { return client })
+}
+
+// echoBody answers with the body and the path of the request.
+func echoBody(w http.ResponseWriter, q *http.Request) {
+	body, _ := io.ReadAll(q.Body) // a server of HTTP/1.1 reads nothing more when it has begun to answer
+	_, _ = w.Write(append(body, q.URL.Path...))
+}
+
+// postAll sends 200 requests with bodies at the same time to targets that answer by echoBody.
+func postAll(t *testing.T, r *rig, client func() *http.Client) {
+	t.Helper()
 	var all sync.WaitGroup
 	for i := range 200 {
 		all.Go(func() {
 			body := strings.Repeat("b", i*1000)
-			a, err := client.Post(fmt.Sprintf("http://%s/%d", r.Addr(), i), "text/plain", strings.NewReader(body))
+			a, err := client().Post(fmt.Sprintf("http://%s/%d", r.Addr(), i), "text/plain", strings.NewReader(body))
 			if err != nil {
 				t.Errorf("request %d: %v", i, err)
 				return

@@ -23,27 +23,10 @@ func TestTargetHTTP2Streams(t *testing.T) {
 	var conns sync.Map
 	addr := h2cTarget(t, func(w http.ResponseWriter, q *http.Request) {
 		conns.Store(q.RemoteAddr, true)
-		body, _ := io.ReadAll(q.Body)
-		_, _ = w.Write(append(body, q.URL.Path...))
+		echoBody(w, q)
 	})
 	r := start(t, "h2c://"+addr, "TARGET_STREAMS_MAX", "10")
-	var all sync.WaitGroup
-	for i := range 200 {
-		all.Go(func() {
-			client := &http.Client{Transport: new(http.Transport)}
-			body := strings.Repeat("b", i*1000)
-			a, err := client.Post(fmt.Sprintf("http://%s/%d", r.Addr(), i), "text/plain", strings.NewReader(body))
-			if err != nil {
-				t.Errorf("request %d: %v", i, err)
-				return
-			}
-			got, err := io.ReadAll(a.Body)
-			if want := body + fmt.Sprintf("/%d", i); err != nil || string(got) != want {
-				t.Errorf("request %d: %v, %d bytes, want %d", i, err, len(got), len(want))
-			}
-		})
-	}
-	all.Wait()
+	postAll(t, r, func() *http.Client { return &http.Client{Transport: new(http.Transport)} })
 	n := 0
 	conns.Range(func(any, any) bool { n++; return true })
 	if n == 0 || n > 40 {

@@ -214,17 +214,12 @@ func (s *Stream) Raw() []byte { return s.own.raw() }
 
 func (s *Stream) handleHead(now time.Time) {
 	h := &s.conn.sh.head.Head
-	s.method, s.place = h.Method, placeOf(h.Path)
-	switch {
-	case h.Expect == http1.ExpectOther:
-		s.refuse(now, 417)
+	status := 0
+	if s.method, s.place, s.own, status = begin(h); status != 0 {
+		s.refuse(now, status)
 		return
-	case s.place == Own && h.Length > ownBodyMax:
-		s.refuse(now, 413)
-		return
-	case s.place == Own:
-		s.own = newOwnRequest(h)
-	case s.place == EchoUnary || s.place == EchoStream:
+	}
+	if s.place == EchoUnary || s.place == EchoStream {
 		if kind, _ := h.Value(http1.FieldContentType); !bytes.HasPrefix(kind, []byte(grpcType)) {
 			s.refuse(now, 415)
 			return

@@ -61,16 +61,10 @@ func (s *Session) handle(now time.Time, event http1.Event, err error) {
 
 func (s *Session) handleHead(now time.Time) {
 	h := &s.sh.head.Head
-	s.method, s.place = h.Method, placeOf(h.Path)
-	switch {
-	case h.Expect == http1.ExpectOther:
-		s.refuse(now, 417)
+	status := 0
+	if s.method, s.place, s.own, status = begin(h); status != 0 {
+		s.refuse(now, status)
 		return
-	case s.place == Own && h.Length > ownBodyMax:
-		s.refuse(now, 413)
-		return
-	case s.place == Own:
-		s.own = newOwnRequest(h)
 	}
 	s.sh.Out = s.cycle.AppendContinue(s.sh.Out, h)
 }

@@ -58,6 +58,19 @@ func placeOf(path []byte) Place {
 	return Elsewhere
 }
 
+// begin returns what a head says about its request, or the status by which it is refused.
+func begin(h *http1.Head) (method http1.Method, place Place, own *ownRequest, status int) {
+	switch place = placeOf(h.Path); {
+	case h.Expect == http1.ExpectOther:
+		status = 417
+	case place == Own && h.Length > ownBodyMax:
+		status = 413
+	case place == Own:
+		own = newOwnRequest(h)
+	}
+	return h.Method, place, own, status
+}
+
 // An Exchange is one request and its answer, to be counted.
 type Exchange struct {
 	// Took is the time from the first byte of the request to its answer. Both times are those of
