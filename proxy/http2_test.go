@@ -2,7 +2,7 @@ package main
 
 import "testing"
 
-// Settings of HTTP/2 that have no effect are told.
+// A warning names HTTP/2 settings that have no effect.
 func TestHTTP2WithoutEffect(t *testing.T) {
 	for want, env := range map[string][]string{
 		"HTTP2 has no effect without TLS_CERT":                         {"HTTP2", "tls"},

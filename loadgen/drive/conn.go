@@ -101,7 +101,8 @@ func (s *sender) apply(now time.Time, c *conn, e session.Effects) {
 	s.turn(now)
 }
 
-// ended handles the end of a request that was sent that often: with an outcome, or, with again, without one.
+// ended handles the end of a request that has been sent sent times. If again is true, it has no outcome and
+// should be sent again.
 func (s *sender) ended(o *record.Outcome, again bool, index uint64, sent uint8) {
 	s.busy--
 	switch {

@@ -34,9 +34,9 @@ type Exchange struct {
 //
 //   - A request that a GOAWAY or REFUSED_STREAM of the target excludes was not processed, and is sent again
 //     on any method (RFC 9113 section 8.7). After GOAWAY the connection ends with its last exchange.
-//   - A timeout ends only its stream. But if nothing was received since that was opened, the target may have gone
-//     without a sign, and the connection ends with its last exchange.
-//   - The end of the connection without GOAWAY is that of HTTP/1.1, see Session.HandleClosed.
+//   - A timeout ends only its stream. But if nothing was received since the stream was opened, the connection may
+//     be dead: no more requests are sent on it, and it ends with its last exchange.
+//   - The end of the connection without GOAWAY is handled as with HTTP/1.1, see Session.HandleClosed.
 //
 // Owned by its loop.
 type HTTP2 struct {
@@ -62,8 +62,8 @@ func NewHTTP2(now time.Time, t *Terms) *HTTP2 {
 	return c
 }
 
-// AppendControl puts into Out what answers the frames received. It must be called before Out is sent, but not while
-// much is unsent: what is not put there is bounded, and beyond the connection ends.
+// AppendControl appends to Out the frames that answer those received. It must be called before Out is sent, but
+// not while much is unsent: pending answers are bounded, and a target that causes more loses its connection.
 func (c *HTTP2) AppendControl() { c.Out = c.http2.AppendControl(c.Out) }
 
 // Ready reports whether the target has sent its settings, so that it speaks HTTP/2.

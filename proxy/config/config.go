@@ -83,8 +83,8 @@ func (c *Config) Register(s *service.Settings) {
 				"target could take for connection fields or untrusted claims are always dropped"},
 		{Name: "TRAILERS", Default: "pass", Value: service.OneOf(&d.DropTrailers, "pass, drop", false, true),
 			NoEffect: noTarget,
-			Help: "what to do with trailers of requests and answers; to clients of HTTP/1.1 only those that send TE: trailers get " +
-				"them; gRPC needs them"},
+			Help: "whether trailers of requests and answers are passed on; clients of HTTP/1.1 get them only if they send " +
+				"TE: trailers; gRPC needs them"},
 	})
 	registerOrigin(s, d)
 	c.registerLimit(s)

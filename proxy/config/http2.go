@@ -75,7 +75,7 @@ func (c *Config) registerTargetProtocol(s *service.Settings) {
 	s.Add(service.Table{
 		{Name: "TARGET_PROTOCOL", Default: "http1", Value: service.Word(&h.target, "http1, h2c, h2"), NoEffect: noScheme,
 			Help: "protocol to targets: h2c: HTTP/2 without TLS for those with http://; h2: HTTP/2 for those with https://, " +
-				"or HTTP/1.1 if ALPN does not agree on it; h2c:// and h2:// in TARGET_URL say so for one target"},
+				"or HTTP/1.1 if ALPN does not select h2; h2c:// and h2:// in TARGET_URL select it for one target"},
 		{Name: "TARGET_STREAMS_MAX", Default: "100", Value: service.Int(&h.streamsMax, 1, 1<<16), NoEffect: noHTTP2,
 			Help: "maximum number of requests in progress on one HTTP/2 connection to a target, which may allow fewer; beyond: " +
 				"a further connection"},

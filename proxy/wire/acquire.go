@@ -9,7 +9,8 @@ import (
 )
 
 // acquire gets a connection to a target, or cancels the wait for one. A request of which the client
-// has not sent all needs no place at the target: the target does not work on it yet, see complete.
+// has not sent all needs no place at the target, which usually does not work on it yet, see complete. If it does,
+// as on the messages of a gRPC stream, TARGET_STREAM_SHARE bounds such requests.
 func (c *client) acquire(now time.Time, fx *session.Effects) {
 	fresh := fx.Acquire == exchange.AcquireFresh
 	switch fx.Acquire {

@@ -13,9 +13,9 @@ import (
 	"weir/proxy/targets/upstream"
 )
 
-// A pool asks for a dial when a request needs a connection. With HTTP/1.1 that is a connect. With HTTP/2
-// it is a stream of a connection that has one free, or else a connect, which serves as many requests as
-// the connection has streams.
+// A pool asks for a dial when a request needs a connection. With HTTP/1.1 a dial is a connect. With HTTP/2
+// a dial takes a free stream of an open connection. If there is none, it waits for a connect, which serves
+// as many dials as the new connection has streams.
 
 // dials are what a target's pool has asked for.
 //

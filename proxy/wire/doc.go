@@ -24,9 +24,9 @@
 //
 // # HTTP/2 to targets
 //
-// A pool knows a stream of HTTP/2 as a connection for one exchange, which it gets by a dial and loses when
-// the exchange ends. So pools, gates and lines count exchanges with either version. A dial needs no connect
-// if a connection, a lender, has a stream free. The stream of a client that disconnects is cancelled, and
+// To a pool, an HTTP/2 stream is a connection that a dial opens, and that closes after one exchange. So pools,
+// gates and lines count exchanges with either version. A dial needs no connect if an HTTP/2 connection (a
+// lender) has a free stream. The stream of a client that disconnects is cancelled, and
 // its place is free at once.
 //
 // # Clients that disconnect

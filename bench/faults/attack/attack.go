@@ -1,6 +1,6 @@
 // Package attack attacks a proxy that also serves good traffic, and measures the effect
-// on the good traffic, the cost of an attacker, and how soon the proxy gets rid of it. Attackers
-// by HTTP/2 (http2.go) send what has been published, and floods of what costs them nothing.
+// on the good traffic, the cost of an attacker, and how soon the proxy gets rid of it. HTTP/2
+// attackers (http2.go) use published attacks, and floods of frames that cost the sender nothing.
 // Other attacks try to take more than their share of what all clients share (shares.go);
 // of these only the effect on a good client is measured.
 //
@@ -77,7 +77,7 @@ func Run(l *rig.Lab, names []string) {
 	show(l, rows)
 }
 
-// expand replaces the name of the attacks by HTTP/2 by theirs.
+// expand replaces the name of the group of HTTP/2 attacks by the names of its attacks.
 func expand(names []string, all []rig.Part) (list []string) {
 	var ofGroup []string
 	for _, p := range all {

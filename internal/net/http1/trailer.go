@@ -40,9 +40,9 @@ var notInTrailers = [...]string{"age", "authentication-info", "cache-control", "
 // neverTrailers are how the names of such fields begin.
 var neverTrailers = [...]string{"accept-", "access-control-", "if-", "proxy-"}
 
-// MayBeTrailer reports whether the field may be passed on in a trailer section. Not those with an ID and
-// others of framing, routing, authentication, controls and content, which must be known before the body (RFC
-// 9110 6.5.1).
+// MayBeTrailer reports whether the field may be passed on in a trailer section. Fields with an ID, and other
+// fields for framing, routing, authentication, controls and content, may not: they must be known before the
+// body (RFC 9110 6.5.1).
 func (f *Field) MayBeTrailer() bool {
 	if f.ID != FieldOther || f.Hop {
 		return false

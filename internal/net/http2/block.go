@@ -23,7 +23,7 @@ const (
 	pseudoAuthority
 	pseudoPath
 	pseudoStatus
-	hostField // is none, but recorded with them: a Host field that says the same as :authority
+	hostField // not a pseudo-header field, but recorded here: a Host field that agrees with :authority
 )
 
 // A Head is the head that was read last. One Head may be used by all Conns of a loop. It is valid until it is used

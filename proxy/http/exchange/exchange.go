@@ -53,8 +53,8 @@ type progress struct {
 	wants   refusal.Accept // the form of a refusal
 	// takesTrailers: the client has said that it takes trailers.
 	takesTrailers bool
-	grpc          bool      // it is a call of gRPC,
-	callBy        time.Time // which the client ends then; zero: never
+	grpc          bool      // the request is a gRPC call
+	callBy        time.Time // when the client of the call stops waiting; zero: never
 	origin        []byte    // of the requesting page; nil: none, or refusals do not repeat it
 	limiting
 	body    body

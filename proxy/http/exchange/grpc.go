@@ -25,8 +25,8 @@ func (x *Exchange) noticeCall(now time.Time, h *http1.Head) {
 	}
 }
 
-// callWaits reports whether the client of a call with a timeout waits for the head of an answer. The time for
-// which others are asked about the call is short.
+// callWaits reports whether callBy applies now: the head of the answer has not arrived. While the limiter or the
+// store is asked, it does not apply, because that has a short timeout of its own.
 func (x *Exchange) callWaits() bool {
 	if x.callBy.IsZero() || x.answer > answerHead {
 		return false

@@ -2,9 +2,9 @@ package exchange
 
 import "weir/internal/net/http1"
 
-// Trailers are passed on without a Trailer field that announces them, since many senders do not send one. A
-// target gets them if the body is sent without a length, and a client if it takes them; those of stored requests
-// and of requests to own endpoints are dropped.
+// Trailers are passed on even if no Trailer field announces them, since many senders do not send one. A target
+// gets them if the request's body has no length. A client gets them if it uses HTTP/2, or sends TE: trailers and
+// the answer is chunked. Trailers of stored requests and of requests to own endpoints are dropped.
 
 // HandleTrailers handles the trailer section of the request, before HandleBodyEnd. lines are its field lines, or
 // nil if it must be dropped.

@@ -1,5 +1,4 @@
-// Package mux is HTTP/2 on the connection of a client or to a target (RFC 9113): its streams carry
-// exchanges.
+// Package mux carries exchanges on the streams of HTTP/2 connections (RFC 9113), from clients or to targets.
 //
 // A [Conn] reads the connection. Each request opens a [Stream], which has an exchange and whose owner
 // moves its effects, as those of a session.
@@ -17,9 +16,10 @@
 // If a stream is reset, or its response ends before its request does, other streams are not affected.
 //
 // An [Upstream] is a connection to a target. It lends streams, each an [UpstreamStream] for one exchange. The
-// stream keeps what the target makes no room for, and stops the exchange's reading of the request likewise. An
-// answer that the client does not read is kept up to the window of its stream, and the target is credited when
-// it was passed on, so it delays no other answer. An exchange that ends before its answer resets its stream.
+// stream keeps what exceeds the target's windows; if that exceeds QueueMax, the exchange pauses reading the
+// request. An answer that the client does not read is kept up to the window of its stream. The target is
+// credited for it only when it is passed on, so a slow client delays no other answer. An exchange that ends before
+// its answer resets its stream.
 //
 // It uses no sockets, clocks or goroutines.
 package mux

@@ -37,8 +37,9 @@
 // checks the effect of a cut: the answers per second before it, times what an answer takes now,
 // are how many requests are worked on, and the limit rises to that number plus its square root. If
 // some answers take much longer, as after a cache was flushed, but others are as quick as ever, there
-// is no queue in which all wait. The limit does not fall, however many take longer. But those may
-// wait: it rises by half its square root at most, and only after many answers.
+// is no queue in which all requests wait. Then the limit does not fall, however many answers take
+// longer. It rises slowly, by at most half its square root and only after many answers, because the
+// slow requests may be waiting.
 //
 // # Refusals
 //

@@ -20,9 +20,9 @@ const (
 	// deviation reaches startMost, waiting does not count (see brisk), or the target seems startSlow
 	// times as slow as it was, as one whose processors are shared would.
 	startGrowth, startMost, startSlow = 1.6, .15, 1.3
-	// Where answer times hardly varied when calm, they are mixed when they take mixedTimes as long on
-	// average as waiting and slowness of all of them explain, and the quickest less than twice as long as
-	// then. Some may wait, but there is no queue in which all do.
+	// If answer times hardly varied when the target was calm, they are mixed when the average is mixedTimes
+	// as long as waiting and slowness common to all explain, and the quickest take less than twice as long
+	// as they did when calm. Some requests may wait, but there is no queue in which all do.
 	mixedTimes = 2
 	// part is how much of the way to its new value the limit goes in one window, so that an
 	// estimate that is wrong by chance does not move it all the way.
