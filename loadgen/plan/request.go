@@ -44,13 +44,13 @@ func (b *builder) request(host string, target []segment) Request {
 		h.text("Connection: close\r\n")
 	}
 	body := b.body(o)
-	if !o.GRPC && (len(body) > 0 || o.Method == "POST" || o.Method == "PUT" || o.Method == "PATCH") {
+	switch {
+	case o.GRPC:
+		h.text("TE: trailers\r\n")
+	case len(body) > 0 || o.Method == "POST" || o.Method == "PUT" || o.Method == "PATCH":
 		h.text("Content-Length: ")
 		h.add([]segment{{kind: segmentLength}})
 		h.text("\r\n")
-	}
-	if o.GRPC {
-		h.text("TE: trailers\r\n")
 	}
 	h.text("\r\n")
 	if o.GRPC {

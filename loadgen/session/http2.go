@@ -47,7 +47,6 @@ type HTTP2 struct {
 	exchanges []*Exchange // in progress, in the order in which they were sent
 	ready     bool        // the target has sent its settings
 	spent     bool        // no more requests can be sent
-	over      bool        // the connection should be closed
 	heard     time.Time   // when something was received last
 }
 
@@ -70,7 +69,7 @@ func (c *HTTP2) AppendControl() { c.Out = c.http2.AppendControl(c.Out) }
 func (c *HTTP2) Ready() bool { return c.ready }
 
 // Over reports whether the connection should be closed, after Out was sent.
-func (c *HTTP2) Over() bool { return c.over }
+func (c *HTTP2) Over() bool { return c.spent && len(c.exchanges) == 0 }
 
 // Spent reports whether the connection gets no more requests, and ends with those in progress.
 func (c *HTTP2) Spent() bool { return c.spent }
@@ -109,7 +108,8 @@ func (c *HTTP2) HandleSent(now, due time.Time, request []byte, last, crosses boo
 	c.spent = c.spent || x.id >= idsMax
 	c.exchanges = append(c.exchanges, x)
 	if len(body) > 0 {
-		c.sendBody(x, body)
+		x.kept = append(x.kept[:0], c.sendSome(x, body)...)
+		x.unsent = x.kept
 	}
 	return x
 }
@@ -133,12 +133,6 @@ func split(request []byte) (r http2.Request, body []byte) {
 	return r, body
 }
 
-// sendBody sends as much of the body as there is room for, and keeps the rest.
-func (c *HTTP2) sendBody(x *Exchange, body []byte) {
-	x.kept = append(x.kept[:0], c.sendSome(x, body)...)
-	x.unsent = x.kept
-}
-
 // sendSome sends as much of p as there is room for, and returns the rest.
 func (c *HTTP2) sendSome(x *Exchange, p []byte) (rest []byte) {
 	n := 0
@@ -149,22 +143,19 @@ func (c *HTTP2) sendSome(x *Exchange, p []byte) (rest []byte) {
 // HandleData processes b, the bytes received and not yet read, and returns how many it has read.
 func (c *HTTP2) HandleData(now time.Time, b []byte) (n int) {
 	c.heard = now
-	for !c.over {
+	for !c.Over() {
 		ev, err := c.http2.Next(now, b[n:], &c.terms.Head)
 		n += ev.N
-		if err != nil {
+		switch {
+		case err != nil:
 			c.endAll(func(x *Exchange) { x.fail(now, record.BadResponse) })
-		} else if ev.Kind == http2.NeedMore {
-			break
-		} else {
+		case ev.Kind == http2.NeedMore:
+			return n
+		default:
 			c.handle(now, &ev)
 		}
 	}
-	if c.over {
-		return len(b)
-	}
-	c.over = c.spent && len(c.exchanges) == 0
-	return n
+	return len(b)
 }
 
 func (c *HTTP2) handle(now time.Time, ev *http2.Event) {
@@ -220,7 +211,7 @@ func (c *HTTP2) end(i int) {
 
 // endAll ends the connection with all its exchanges, to each of which it applies f.
 func (c *HTTP2) endAll(f func(x *Exchange)) {
-	c.over, c.spent = true, true
+	c.spent = true
 	for len(c.exchanges) > 0 {
 		f(c.exchanges[0])
 		c.end(0)
@@ -236,7 +227,6 @@ func (c *HTTP2) HandleExpired(now time.Time) {
 		x.fail(now, record.Timeout)
 		c.end(0)
 	}
-	c.over = c.over || c.spent && len(c.exchanges) == 0
 }
 
 // HandleClosed handles the end of the connection: orderly if either side closed it, otherwise broken.

@@ -272,17 +272,15 @@ func (s *http2Stream) settled(now time.Time) (more bool) {
 	if !s.of.reading {
 		defer s.of.update(now)
 	}
-	if !s.ended {
+	switch {
+	case !s.ended:
 		s.arm()
-		return false
+	case !s.closed:
+		s.close(s.expiry)
+		s.disown()
+		s.server.http2.streams.Add(-1)
+		s.m.Recycle()
 	}
-	if s.closed {
-		return false
-	}
-	s.close(s.expiry)
-	s.disown()
-	s.server.http2.streams.Add(-1)
-	s.m.Recycle()
 	return false
 }
 

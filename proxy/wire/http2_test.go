@@ -152,24 +152,31 @@ func (c *rawClient) must(err error) {
 	}
 }
 
-// open opens a stream with a request, and returns its identifier.
-func (c *rawClient) open(path string) (id uint32, err error) {
+// open opens a stream with a request with these fields besides the usual ones, and returns its identifier.
+func (c *rawClient) open(method, path string, end bool, fields ...string) (id uint32, err error) {
 	c.head.Reset()
-	for _, f := range [][2]string{{":method", "GET"}, {":scheme", "http"}, {":authority", "x"}, {":path", path}} {
-		_ = c.hpack.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]}) // a buffer takes everything
+	fields = append([]string{":method", method, ":scheme", "http", ":authority", "x", ":path", path}, fields...)
+	for i := 0; i < len(fields); i += 2 {
+		_ = c.hpack.WriteField(hpack.HeaderField{Name: fields[i], Value: fields[i+1]}) // a buffer takes everything
 	}
 	id = c.next
 	c.next += 2
-	return id, c.framer.WriteHeaders(xnet.HeadersFrameParam{StreamID: id, BlockFragment: c.head.Bytes(), EndStream: true,
+	return id, c.framer.WriteHeaders(xnet.HeadersFrameParam{StreamID: id, BlockFragment: c.head.Bytes(), EndStream: end,
 		EndHeaders: true})
 }
 
-// get is open for a connection that does not end.
-func (c *rawClient) get(path string) uint32 {
+// request is open on a connection that does not end.
+func (c *rawClient) request(method, path string, end bool, fields ...string) uint32 {
 	c.t.Helper()
-	id, err := c.open(path)
+	id, err := c.open(method, path, end, fields...)
 	c.must(err)
 	return id
+}
+
+// get requests a path.
+func (c *rawClient) get(path string) uint32 {
+	c.t.Helper()
+	return c.request("GET", path, true)
 }
 
 // response reads frames until a stream ends, and returns its status and how many bytes of its body came. What
@@ -255,7 +262,7 @@ func TestHTTP2RapidReset(t *testing.T) {
 	c := r.rawHTTP2(65535)
 	go func() {
 		for range 2000 {
-			id, err := c.open("/")
+			id, err := c.open("GET", "/", true)
 			if err != nil || c.framer.WriteRSTStream(id, xnet.ErrCodeCancel) != nil {
 				return
 			}

@@ -8,25 +8,9 @@ import (
 	"testing"
 
 	xnet "golang.org/x/net/http2"
-	"golang.org/x/net/http2/hpack"
 
 	"weir/internal/test/testkit"
 )
-
-// request opens a stream with a request with these fields besides the usual ones.
-func (c *rawClient) request(method, path string, end bool, fields ...string) uint32 {
-	c.t.Helper()
-	c.head.Reset()
-	fields = append([]string{":method", method, ":scheme", "http", ":authority", "x", ":path", path}, fields...)
-	for i := 0; i < len(fields); i += 2 {
-		c.must(c.hpack.WriteField(hpack.HeaderField{Name: fields[i], Value: fields[i+1]}))
-	}
-	id := c.next
-	c.next += 2
-	c.must(c.framer.WriteHeaders(xnet.HeadersFrameParam{StreamID: id, BlockFragment: c.head.Bytes(), EndStream: end,
-		EndHeaders: true}))
-	return id
-}
 
 // A stream that was reset counts as open until the target has ended its work for it.
 func TestHTTP2ResetStreamsCount(t *testing.T) {

@@ -148,16 +148,22 @@ func (c *Conn) handle(now time.Time, ev *http2.Event) *Stream {
 		return s
 	case http2.Trailers:
 		s.receive(nil, true)
-		s.trailers = []byte{}
-		for i := range c.env.head.Fields {
-			s.trailers = http1.AppendFieldLine(s.trailers, &c.env.head.Fields[i])
-		}
+		s.trailers = trailersOf(&c.env.head)
 		return s
 	case http2.Reset:
 		s.handleReset()
 		return s
 	}
 	return nil // RoomGrew, Settings: see Flush
+}
+
+// trailersOf returns the lines of trailers that were read; not nil.
+func trailersOf(h *http2.Head) []byte {
+	lines := []byte{}
+	for i := range h.Fields {
+		lines = http1.AppendFieldLine(lines, &h.Fields[i])
+	}
+	return lines
 }
 
 // sparesMax bounds the streams of a loop that wait to be used again, and spareBytesMax the memory of each

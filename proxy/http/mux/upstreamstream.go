@@ -167,10 +167,7 @@ func (s *UpstreamStream) handle(now time.Time, ev *http2.Event) {
 		s.x.HandleResponseBody(ev.Data)
 		s.conn.http2.Consumed(s.id, len(ev.Data))
 	case http2.Trailers:
-		s.trailers = []byte{}
-		for i := range s.conn.env.head.Fields {
-			s.trailers = http1.AppendFieldLine(s.trailers, &s.conn.env.head.Fields[i])
-		}
+		s.trailers = trailersOf(&s.conn.env.head)
 	}
 	if s.peerEnded = s.peerEnded || ev.EndStream; s.reads {
 		s.pass(now)

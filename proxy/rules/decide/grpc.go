@@ -2,6 +2,7 @@ package decide
 
 import (
 	"bytes"
+	"strconv"
 	"time"
 
 	"weir/internal/net/http1"
@@ -50,6 +51,10 @@ func IsGRPC(contentType []byte) bool {
 		(len(contentType) == n || bytes.IndexByte([]byte("+; \t"), contentType[n]) >= 0)
 }
 
+// grpcUnits are the units of a Grpc-Timeout.
+var grpcUnits = map[byte]time.Duration{'H': time.Hour, 'M': time.Minute, 'S': time.Second,
+	'm': time.Millisecond, 'u': time.Microsecond, 'n': time.Nanosecond}
+
 // GRPCTimeout parses the value of a Grpc-Timeout field: how long the client waits for the end of the call,
 // at most a year.
 func GRPCTimeout(value []byte) (d time.Duration, ok bool) {
@@ -58,30 +63,12 @@ func GRPCTimeout(value []byte) (d time.Duration, ok bool) {
 	if n < 1 || n > digitsMax {
 		return 0, false
 	}
-	for _, c := range value[:n] {
-		if c < '0' || c > '9' {
-			return 0, false
-		}
-		d = d*10 + time.Duration(c-'0')
-	}
-	var unit time.Duration
-	switch value[n] {
-	case 'H':
-		unit = time.Hour
-	case 'M':
-		unit = time.Minute
-	case 'S':
-		unit = time.Second
-	case 'm':
-		unit = time.Millisecond
-	case 'u':
-		unit = time.Microsecond
-	case 'n':
-		unit = time.Nanosecond
-	default:
+	unit := grpcUnits[value[n]]
+	count, err := strconv.ParseUint(string(value[:n]), 10, 32)
+	if err != nil || count == 0 || unit == 0 {
 		return 0, false
 	}
-	return min(d, timeoutMax/unit) * unit, d > 0
+	return min(time.Duration(count), timeoutMax/unit) * unit, true
 }
 
 // A callEnd says how a call of gRPC ends by an answer.
