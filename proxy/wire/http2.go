@@ -177,10 +177,17 @@ func (h *http2Conn) update(now time.Time) {
 
 // write sends frames.
 func (h *http2Conn) write(frames []byte) {
-	if len(frames) > 0 {
-		h.conn.Write(frames)
-		h.m.HandleFull(h.conn.Full())
+	if len(frames) == 0 {
+		return
 	}
+	switch open := h.m.Open(); {
+	case open == 0: // nothing more comes soon
+		h.conn.SetBatch(loop.BatchTurn)
+	case open >= batchFrom:
+		h.conn.SetBatch(loop.BatchRound)
+	}
+	h.conn.Write(frames)
+	h.m.HandleFull(h.conn.Full())
 }
 
 // Expired passes the deadline on.

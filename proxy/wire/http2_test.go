@@ -203,6 +203,34 @@ func (c *rawClient) response(id uint32) (status string, n int) {
 	}
 }
 
+// The answers to requests that come together are sent together, unless they wait for a target.
+func TestHTTP2RefusalsTogether(t *testing.T) {
+	t.Parallel()
+	r := startHTTP2(t, func(http.ResponseWriter, *http.Request) {}, "RATE_LIMIT_LIMIT", "1")
+	conn := r.dial()
+	c := r.rawHTTP2On(conn, 65535)
+	if status, _ := c.response(c.get("/")); status != "200" {
+		t.Errorf("the first request: %s", status)
+	}
+	var out bytes.Buffer
+	c.framer = xnet.NewFramer(&out, nil)
+	for range 20 {
+		c.get("/")
+	}
+	conn.Send(out.String())
+	got := make([]byte, 64<<10)
+	got = got[:testkit.Must(conn.Conn.Read(got))(t)]
+	answers, in := 0, xnet.NewFramer(nil, bytes.NewReader(got))
+	for f, err := in.ReadFrame(); err == nil; f, err = in.ReadFrame() {
+		if f.Header().Flags.Has(xnet.FlagDataEndStream) {
+			answers++
+		}
+	}
+	if answers != 20 {
+		t.Errorf("%d of 20 answers came at once", answers)
+	}
+}
+
 // A client that makes no room for a response holds up neither other streams of its connection nor more than a
 // part of the target's answer.
 func TestHTTP2Window(t *testing.T) {

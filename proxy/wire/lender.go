@@ -29,19 +29,11 @@ type lender struct {
 	rested time.Time // when it last had no streams
 	tickBy time.Time // the deadline as set
 	posted bool      // resume is scheduled
-
-	out    []byte // frames that are not written yet
-	queued bool   // flush is scheduled
-	flush  func(now time.Time)
 }
 
-const (
-	// From batchFrom streams on, frames are written together at the end of a turn of the loop: with fewer,
-	// to wake the loop costs more than to write.
-	batchFrom = 4
-	// batchMax is how many bytes are kept for that.
-	batchMax = 64 << 10
-)
+// From batchFrom open streams on, what is sent on a connection of HTTP/2 is collected for a round of the loop:
+// with fewer, to wake the loop costs more than to write.
+const batchFrom = 4
 
 // errNotHTTP2 is the error of a connect to a target that does not begin with the settings of HTTP/2.
 var errNotHTTP2 = errors.New("the target does not speak HTTP/2")
@@ -53,7 +45,6 @@ var errNoStreams = errors.New("the target accepts no streams of HTTP/2")
 func (t *target) greet(now time.Time, mark upstream.Generation, conn *loop.Conn) loop.Handler {
 	h := &lender{target: t, conn: conn, m: mux.NewUpstream(now, &t.server.lending, conn.Secure()), mark: mark,
 		endBy: t.server.endOf(now), rested: now}
-	h.flush = func(time.Time) { h.flushOut() }
 	conn.Write(h.m.Control())
 	conn.SetDeadline(now.Add(t.server.shared.cfg.Session.ConnectTimeout))
 	return h
@@ -138,7 +129,7 @@ func (h *lender) rest(now time.Time) {
 	switch {
 	case h.m.Lent() > 0 || h.closed:
 	case h.m.Ended():
-		h.close()
+		h.conn.CloseDrained()
 	default:
 		h.rested = now
 		h.arm(now)
@@ -148,7 +139,7 @@ func (h *lender) rest(now time.Time) {
 // retire lends nothing more, and closes the connection when all streams are given back.
 func (h *lender) retire() {
 	if h.m.HandleRetired(); h.m.Ended() {
-		h.close()
+		h.conn.CloseDrained()
 	}
 }
 
@@ -221,7 +212,7 @@ func (h *lender) Data(now time.Time, b []byte) (n int) {
 func (h *lender) begin(now time.Time) {
 	t := h.target
 	if h.m.Free() == 0 {
-		h.close()
+		h.conn.CloseDrained()
 		return
 	}
 	h.ready, t.plain = true, false
@@ -256,40 +247,22 @@ func (h *lender) update(now time.Time) {
 		h.write(h.m.Control())
 	}
 	if h.m.Ended() {
-		h.close()
+		h.conn.CloseDrained()
 	}
 }
 
-// write sends frames, perhaps at the end of the turn.
+// write sends frames.
 func (h *lender) write(frames []byte) {
-	h.out = append(h.out, frames...)
-	switch {
-	case len(h.out) == 0 || h.queued && len(h.out) < batchMax:
-	case h.m.Lent() < batchFrom || len(h.out) >= batchMax:
-		h.flushOut()
-	default:
-		h.queued = true
-		h.target.server.loop.Post(h.flush)
-	}
-}
-
-// flushOut writes the frames that are not written yet.
-func (h *lender) flushOut() {
-	h.queued = false
-	if len(h.out) == 0 {
+	if len(frames) == 0 {
 		return
 	}
-	h.conn.Write(h.out)
-	h.m.HandleFull(h.conn.Full())
-	if h.out = h.out[:0]; cap(h.out) > 2*batchMax {
-		h.out = nil
+	batch := loop.BatchTurn
+	if h.m.Lent() >= batchFrom {
+		batch = loop.BatchRound
 	}
-}
-
-// close closes the connection after what was written.
-func (h *lender) close() {
-	h.flushOut()
-	h.conn.CloseDrained()
+	h.conn.SetBatch(batch)
+	h.conn.Write(frames)
+	h.m.HandleFull(h.conn.Full())
 }
 
 // send sends a part of a request on the stream u; see upstreamConn.send.

@@ -70,6 +70,9 @@ func (c *Conn) end(how ending) {
 		c.loop.deadlines.Clear(&c.deadline)
 	}
 	c.ending = how
+	if c.batched() && how != endingReset {
+		c.sendBatch()
+	}
 	c.conclude()
 }
 

@@ -49,6 +49,9 @@ type Conn struct {
 	blocked  bool // not fed because of unsent bytes
 	full     bool // see Full
 	unacked  bool // see Unacked
+	inTurn   bool // in Loop.turnBatch
+	inRound  bool // in Loop.roundBatch
+	batch    Batch
 
 	incomplete bool // see SetIncomplete
 

@@ -26,6 +26,8 @@
 //     plaintext between crypto/tls and the loop; a close_notify is the end of one
 //     direction, a bare end of the TCP connection is an error. They count as open until the
 //     last byte is sent.
+//   - Conn.SetBatch collects what is written, for a turn or until the other ready connections had
+//     theirs; the order with closes and half closes is that of the calls.
 //   - A panic in a Handler closes its connection and is counted; the loop continues.
 //   - Deadlines are coarse (one step of the wheel) and cheap. Alarms are precise (tens of
 //     microseconds): one locked thread sleeps until an absolute time of the kernel, because

@@ -103,7 +103,7 @@ func (l *Loop) enter() time.Time {
 }
 
 // leave ends a turn: it notifies the Handlers of connections that ended during it, feeds those
-// that asked for more, rings alarms that are due, and sets the clock.
+// that asked for more, rings alarms that are due, sends what was collected, and sets the clock.
 func (l *Loop) leave(now time.Time) {
 	if l.depth == 1 {
 		l.settle(now)
@@ -112,6 +112,9 @@ func (l *Loop) leave(now time.Time) {
 				l.ring(now, at)
 				l.settle(now)
 			}
+		}
+		for l.endTurn() {
+			l.settle(now)
 		}
 		l.rearm()
 	}

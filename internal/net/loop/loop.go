@@ -39,8 +39,12 @@ type Loop struct {
 	alarms    alarms
 	watched   []*Conn // connections with unsent bytes
 	watchAt   time.Duration
-	spares    [][]byte      // free buffers for unsent bytes
-	armed     time.Duration // time last given to the clock
+	spares    [][]byte // free buffers for unsent bytes
+
+	turnBatch  []*Conn // connections that have collected in this turn,
+	roundBatch []*Conn // and until the end of the round; see batch.go
+
+	armed time.Duration // time last given to the clock
 
 	mu     sync.Mutex
 	posted []func(now time.Time)
@@ -97,6 +101,8 @@ func (l *Loop) turn(context.Context) error {
 	if at >= l.watchAt {
 		l.watch(now)
 	}
+	l.settle(now)
+	l.endRound()    // gnet runs wake-ups after the other events that it has found
 	l.armed = never // the clock has cleared the time
 	l.leave(now)
 	return nil

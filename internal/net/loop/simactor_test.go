@@ -184,11 +184,13 @@ func (a *simActor) act(p float64) {
 }
 
 func (a *simActor) write(n int) {
+	w := a.w
 	b := simBytes(a.wrote, n)
 	if c := a.c; c.state != stateClosed && a.intent == endingNone && c.sending == sendingOpen {
 		a.wrote += n
 	}
-	a.note("writes %d", n)
+	a.c.SetBatch(Batch(w.IntN(int(BatchRound) + 1)))
+	a.note("writes %d, batch %d", n, a.c.batch)
 	was := a.inside
 	a.inside = true
 	a.c.Write(b)

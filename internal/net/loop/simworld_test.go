@@ -228,7 +228,8 @@ func (w *simWorld) checkEmpty() {
 		}
 	})
 	w.CheckEmpty()
-	if l := w.l; len(l.conns) > 0 || len(l.watched) > 0 || len(l.pumps) > 0 || len(l.closing) > 0 {
+	if l := w.l; len(l.conns) > 0 || len(l.watched) > 0 || len(l.pumps) > 0 || len(l.closing) > 0 ||
+		len(l.turnBatch) > 0 || len(l.roundBatch) > 0 {
 		w.failed(nil, "the loop still holds connections")
 	}
 	if n := w.g.stats.Open.Load(); n != 0 {

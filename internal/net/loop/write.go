@@ -36,15 +36,20 @@ type Writable interface {
 	Writable(now time.Time)
 }
 
-// Write sends b, or keeps a copy of what cannot be sent immediately. It never calls the Handler
-// and reports no errors: for a broken connection Closed follows, after what the peer has
-// sent. After CloseWrite, Close, CloseDrained and CloseLinger it does nothing.
+// Write sends b, or keeps a copy of what is to be sent later (see SetBatch) or cannot be sent now.
+// It never calls the Handler and reports no errors: for a broken connection Closed follows, after
+// what the peer has sent. After CloseWrite, Close, CloseDrained and CloseLinger it does nothing.
 func (c *Conn) Write(b []byte) {
 	if c.state == stateClosed || c.ending != endingNone || c.sending != sendingOpen {
 		return
 	}
-	if c.state != stateEnrolling && c.Unsent() == 0 {
-		b = b[c.send(b):]
+	if c.state != stateEnrolling && !c.collects(len(b)) {
+		if c.batched() {
+			c.flush()
+		}
+		if c.Unsent() == 0 && c.sending == sendingOpen {
+			b = b[c.send(b):]
+		}
 	}
 	if len(b) == 0 || c.sending == sendingBroken {
 		return
@@ -57,7 +62,9 @@ func (c *Conn) Write(b []byte) {
 	}
 	c.out = append(c.out, b...)
 	c.full = c.full || c.Unsent() > c.loop.g.cfg.OutboundMax
-	c.watch()
+	if c.full || !c.batched() {
+		c.watch()
+	}
 }
 
 // Unsent returns how many written bytes have not been sent.

@@ -244,6 +244,9 @@ func (c *Conn) Failed() bool { return c.failed }
 // to be called.
 func (c *Conn) Spent() bool { return c.spent && !c.announced && !c.failed }
 
+// Open returns how many streams are open.
+func (c *Conn) Open() int { return len(c.streams) }
+
 // Streams yields the open streams. They may be closed meanwhile.
 func (c *Conn) Streams(yield func(*Stream) bool) {
 	for _, s := range c.streams {
