@@ -169,10 +169,10 @@ func (c *client) note(now time.Time, fx *session.Effects) {
 	c.peer.note(now, fx)
 }
 
-// close ends the client, and stops its alarms and those of its peer.
-func (c *client) close(alarms ...*loop.Alarm) {
+// close ends the client, and stops its alarm and that of its peer.
+func (c *client) close(alarm *loop.Alarm) {
 	c.closed = true
-	for _, a := range append(alarms, c.alarm) {
+	for _, a := range [...]*loop.Alarm{alarm, c.alarm} {
 		if a != nil {
 			a.Stop()
 		}

@@ -109,10 +109,14 @@ func (c *connection) become(now time.Time, b []byte) int {
 
 // opened makes the client of a new stream, or reuses that of a recycled one with its alarms and functions.
 func (h *http2Conn) opened(m *mux.Stream) {
-	s := new(http2Stream)
+	var s *http2Stream
 	if c, ok := m.Exchange.Owner.(*client); ok {
 		s = c.peer.(*http2Stream)
-		*c = client{alarm: c.alarm, answered: c.answered}
+		alarm, answered := c.alarm, c.answered
+		*c = client{} // in place: a value with fields would be copied
+		c.alarm, c.answered = alarm, answered
+	} else {
+		s = new(http2Stream)
 	}
 	s.of, s.m, s.ended = h, m, false
 	s.begin(h.server, s, m, &m.Exchange)

@@ -123,12 +123,11 @@ func appendFields(dst, lines []byte, request bool) (out []byte, size int) {
 
 // appendLower appends a name as a string literal in lower case.
 func appendLower(dst, name []byte) []byte {
-	dst = appendInt(dst, 0, 7, len(name))
-	for _, c := range name {
-		if c >= 'A' && c <= 'Z' {
-			c |= 0x20
+	dst = appendText(dst, name)
+	for i, c := range dst[len(dst)-len(name):] {
+		if 'A' <= c && c <= 'Z' {
+			dst[len(dst)-len(name)+i] = c | 0x20
 		}
-		dst = append(dst, c)
 	}
 	return dst
 }

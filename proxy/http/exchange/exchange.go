@@ -130,6 +130,17 @@ func New(env *Env, remote netip.Addr, secure bool) Exchange {
 	return Exchange{env: env, Peer: Peer{Remote: remote, Secure: secure, Trusted: env.Settings.Trusts(remote)}}
 }
 
+// Renew makes x, which is the zero value or has ended, one that waits for a request of p, with the Owner of x.
+func (x *Exchange) Renew(env *Env, p *Peer) {
+	owner, from := x.Owner, x.from
+	if x.Remote != p.Remote {
+		from = from[:0]
+	}
+	*x = Exchange{} // in place: a value with fields would be copied
+	x.env, x.Peer, x.from = env, *p, from
+	x.Owner = owner
+}
+
 // Deadline returns when HandleExpired must be called; zero means never.
 func (x *Exchange) Deadline() time.Time {
 	if x.callWaits() && (x.deadline.IsZero() || x.callBy.Before(x.deadline)) {

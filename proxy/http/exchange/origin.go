@@ -114,8 +114,8 @@ func (x *Exchange) appendOrigin(dst []byte, h *http1.Head) []byte {
 		_, proto = h.Value(http1.FieldXForwardedProto)
 		_, host = h.Value(http1.FieldXForwardedHost)
 	} else {
-		if x.from == nil {
-			x.from = append(appendAddr([]byte("X-Forwarded-For: "), x.Remote), "\r\n"...)
+		if len(x.from) == 0 {
+			x.from = append(appendAddr(append(x.from, "X-Forwarded-For: "...), x.Remote), "\r\n"...)
 		}
 		dst = append(dst, x.from...)
 	}

@@ -44,8 +44,7 @@ type Env struct {
 type Conn struct {
 	env     *Env
 	http2   *http2.Conn
-	remote  netip.Addr
-	secure  bool
+	peer    exchange.Peer // of its exchanges
 	opened  func(s *Stream)
 	streams map[uint32]*Stream
 	begun   []*Stream // of which only a part of the request was among the bytes so far
@@ -66,9 +65,10 @@ type Conn struct {
 // New returns the state of a new connection from remote; secure says that it uses TLS. opened is called
 // for each stream before its request is handled; one that was recycled still has the Owner of its exchange.
 func New(now time.Time, env *Env, remote netip.Addr, secure bool, opened func(s *Stream)) *Conn {
-	return &Conn{env: env, http2: http2.New(http2.Server, &env.Settings.HTTP2, now), remote: remote, secure: secure,
-		opened: opened, streams: make(map[uint32]*Stream), partial: now, idleBy: now.Add(env.Settings.IdleTimeout),
-		endBy: env.EndOf(now)}
+	peer := exchange.New(env.Exchange, remote, secure).Peer
+	peer.HTTP2 = true
+	return &Conn{env: env, http2: http2.New(http2.Server, &env.Settings.HTTP2, now), peer: peer, opened: opened,
+		streams: make(map[uint32]*Stream), partial: now, idleBy: now.Add(env.Settings.IdleTimeout), endBy: env.EndOf(now)}
 }
 
 // HandleClient handles bytes from the client, which begin with the first one that was not consumed, and
@@ -184,10 +184,8 @@ func (e *Env) spare() *Stream {
 // open opens the stream of a request.
 func (c *Conn) open(now time.Time, ev *http2.Event) *Stream {
 	s := c.env.spare()
-	owner := s.Exchange.Owner
-	*s = Stream{conn: c, id: ev.Stream, began: now, received: ev.EndStream, body: s.body[:0], queue: s.queue[:0]}
-	s.Exchange = exchange.New(c.env.Exchange, c.remote, c.secure)
-	s.Exchange.HTTP2, s.Exchange.Owner = true, owner
+	s.Exchange.Renew(c.env.Exchange, &c.peer)
+	s.state = state{conn: c, id: ev.Stream, began: now, received: ev.EndStream, body: s.body[:0], queue: s.queue[:0]}
 	c.streams[s.id] = s
 	c.requests++
 	c.spent = c.spent || c.env.Settings.RequestsMax > 0 && c.requests >= c.env.Settings.RequestsMax ||

@@ -17,7 +17,11 @@ type Stream struct {
 	// Exchange is that of the stream's request. The owner calls its methods, except those that the stream
 	// has too, and then MoveEffects.
 	Exchange exchange.Exchange
+	state
+}
 
+// A state is what is known about a stream besides its exchange.
+type state struct {
 	conn     *Conn
 	id       uint32
 	began    time.Time // when the head of the request was read
