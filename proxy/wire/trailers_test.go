@@ -23,6 +23,7 @@ var sections = []struct {
 	{"Content-Length: 9\r\nTransfer-Encoding: chunked\r\nX-A: 1\r\nHost: y\r\nTrailer: X-A\r\nConnection: close\r\n", "X-A:1", 1},
 	{"Authorization: a\r\nCookie: a\r\nSet-Cookie: a\r\nWWW-Authenticate: a\r\nContent-Type: a\r\nCache-Control: a\r\n", "", 1},
 	{"X-Forwarded-For: 6.6.6.6\r\nForwarded: for=6.6.6.6\r\nX-Real-IP: 6.6.6.6\r\nVia: 1.1 a\r\nX-Request-Id: a\r\n", "", 1},
+	{"X-Hop: 1\r\nX-Hops: 2\r\n", "X-Hops:2", 1},
 }
 
 // inOrder returns trailers in one line, by name.
@@ -68,13 +69,14 @@ func TestTrailerFields(t *testing.T) {
 	r := start(t, newTarget(t, each(func(c *targetConn, s *seen) {
 		got <- s.trailers
 		i := int(s.target()[1] - '0')
-		c.say("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n" + sections[i].lines + "\r\n")
+		c.say("HTTP/1.1 200 OK\r\nConnection: keep-alive, x-hop\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n" +
+			sections[i].lines + "\r\n")
 	})).url())
 	dropped := 0
 	for i, test := range sections {
 		c := r.dial()
-		c.Send(fmt.Sprintf("POST /%d HTTP/1.1\r\nHost: x\r\nTE: trailers\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n%s\r\n",
-			i, test.lines))
+		c.Send(fmt.Sprintf("POST /%d HTTP/1.1\r\nHost: x\r\nTE: trailers\r\nConnection: te\r\n"+
+			"Connection: , x-hop\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n%s\r\n", i, test.lines))
 		a := testkit.Must(http.ReadResponse(c.In, nil))(t)
 		body, err := io.ReadAll(a.Body)
 		if err != nil || string(body) != "ok" || inOrder(a.Trailer) != test.want {
@@ -91,6 +93,38 @@ func TestTrailerFields(t *testing.T) {
 		dropped += 2 * test.dropped
 		r.metrics("dropped_trailers_total=%d", dropped)
 	}
+}
+
+// Targets may merge trailers into the head. So those do not pass that would look there like fields at which rules
+// look.
+func TestTrailersSeenByRules(t *testing.T) {
+	t.Parallel()
+	r := startHTTP2(t, func(w http.ResponseWriter, q *http.Request) {
+		_, _ = io.Copy(io.Discard, q.Body)
+		fmt.Fprint(w, inOrder(q.Trailer))
+	}, "UNDERSCORED_FIELDS", "keep", "RULES_FILE", ruleFile(t, `rules:
+- {id: a, key: [header:X-Key], match: {headers: {X-Plan: pro}},
+   limit: {algorithm: fixed, limit: 9, window: C}, cost: {header: X-Cost, max: 9}}
+- {id: b, key: [ip],
+   limit: {algorithm: fixed, limit: 9, window: C},
+   priority: {header: X-Class, classes: {high: 0, low: 0.1}, default: low}}
+- {id: c, key: [secret:header:x-client], limit: {algorithm: fixed, limit: 9, window: C}}
+`))
+	h1 := &http.Client{Transport: new(http.Transport)}
+	t.Cleanup(h1.CloseIdleConnections)
+	for _, client := range []*http.Client{h1, http2Client(t)} {
+		q := testkit.Must(http.NewRequest("POST", "http://"+r.Addr().String()+"/", io.NopCloser(strings.NewReader("x"))))(t)
+		q.Trailer = http.Header{"X-Keys": {"passes"}}
+		for _, name := range []string{"X-Key", "X_Key", "X-Plan", "X-Cost", "X-Class", "X-Client"} {
+			q.Trailer.Set(name, "1")
+		}
+		a := testkit.Must(client.Do(q))(t)
+		got, err := io.ReadAll(a.Body)
+		if err != nil || string(got) != "X-Keys:passes" {
+			t.Errorf("HTTP/%d: %v, the target gets %q", a.ProtoMajor, err, got)
+		}
+	}
+	r.metrics("dropped_trailers_total=2")
 }
 
 // Trailers do not pass with TRAILERS=drop, nor to a client that has not said that it takes them, and are

@@ -71,15 +71,15 @@ func (h *Head) CheckSwitch(asked []byte) error {
 	}
 	for protocols != nil {
 		var protocol []byte
-		if protocol, protocols = cutList(protocols); !listHas(asked, protocol) {
+		if protocol, protocols = cutList(protocols); !ListHas(asked, protocol) {
 			return &responseErrors[faultSwitch]
 		}
 	}
 	return nil
 }
 
-// listHas reports whether element is in a comma-separated list, ignoring case.
-func listHas(list, element []byte) bool {
+// ListHas reports whether element is in a comma-separated list, ignoring case.
+func ListHas(list, element []byte) bool {
 	for list != nil {
 		var e []byte
 		if e, list = cutList(list); EqualFold(e, element) {

@@ -60,10 +60,30 @@ func (f *Field) MayBeTrailer() bool {
 	return true
 }
 
+// AppendHopNames appends a comma-separated list of the names in the Connection fields, without those that cannot be of
+// trailers that are passed on anyway.
+func (h *Head) AppendHopNames(dst []byte) []byte {
+	for i := range h.Fields {
+		if h.Fields[i].ID != FieldConnection {
+			continue
+		}
+		for rest := h.Fields[i].Value; rest != nil; {
+			var name []byte
+			if name, rest = cutList(rest); len(name) == 0 || EqualFold(name, "close") {
+				continue
+			}
+			if id, _ := fieldIDOf(name); id == FieldOther {
+				dst = append(append(dst, name...), ',')
+			}
+		}
+	}
+	return dst
+}
+
 // TakesTrailers reports whether the sender of a request accepts trailers in its response (RFC 9110 10.1.4).
 func (h *Head) TakesTrailers() bool {
 	for i := range h.Fields {
-		if f := &h.Fields[i]; f.ID == FieldTE && h.Minor > 0 && listHas(f.Value, []byte("trailers")) {
+		if f := &h.Fields[i]; f.ID == FieldTE && h.Minor > 0 && ListHas(f.Value, []byte("trailers")) {
 			return true
 		}
 	}

@@ -92,6 +92,7 @@ type body struct {
 	collected int64
 	last      []byte    // the last piece of a body that is passed on as it arrives, until it may be sent
 	trailers  []byte    // for the target
+	hops      []byte    // names of trailers that are not, see http1.Head.AppendHopNames
 	by        time.Time // deadline for the next piece
 	rateBy    time.Time // deadline for enough rateBytes
 	rateBytes int64
@@ -108,6 +109,7 @@ type received struct {
 
 	framing http1.Framing // see Response
 	length  int64
+	hops    []byte // see body
 }
 
 // A replay says whether a request may be sent again.

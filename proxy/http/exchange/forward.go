@@ -15,6 +15,9 @@ func (x *Exchange) HandleHead(now time.Time, h *http1.Head, began time.Time) {
 	if h.Framing != http1.BodyNone {
 		x.body.length, x.body.expected = h.Length, h.Expect == http1.ExpectContinue
 	}
+	if h.Framing == http1.BodyChunked {
+		x.body.hops = h.AppendHopNames(nil)
+	}
 	accept, _ := h.Value(http1.FieldAccept)
 	x.wants = refusal.ParseAccept(accept)
 	x.takesTrailers = h.TakesTrailers()

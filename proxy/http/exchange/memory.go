@@ -23,8 +23,8 @@ func (x *Exchange) ClientAddr() netip.Addr {
 
 // Memory returns how many bytes the exchange keeps of its request and its answer.
 func (x *Exchange) Memory() int64 {
-	n := x.forward.bytes() + x.kept.bytes() + cap(x.body.last) + cap(x.body.trailers)
-	n += cap(x.received.head) + cap(x.received.body)
+	n := x.forward.bytes() + x.kept.bytes() + cap(x.body.last) + cap(x.body.trailers) + cap(x.body.hops)
+	n += cap(x.received.head) + cap(x.received.body) + cap(x.received.hops)
 	return int64(n + cap(x.keys) + cap(x.origin) + cap(x.from))
 }
 

@@ -14,7 +14,7 @@ func (x *Exchange) HandleTrailers(lines []byte) {
 		x.outcome.Trailers++
 		return
 	}
-	x.body.trailers = x.appendTrailers(x.env.take(), lines, true)
+	x.body.trailers = x.appendTrailers(x.env.take(), lines, x.body.hops, x.seenByRules)
 }
 
 // HandleResponseTrailers handles the trailer section of the answer, before HandleResponseEnd. lines are as for
@@ -26,17 +26,16 @@ func (x *Exchange) HandleResponseTrailers(lines []byte) {
 		return
 	}
 	start := len(x.env.fields)
-	x.env.fields = x.appendTrailers(x.env.fields, lines, false)
+	x.env.fields = x.appendTrailers(x.env.fields, lines, x.received.hops, x.replacedLimit)
 	x.env.fx.Trailers = x.env.fields[start:]
 }
 
-// appendTrailers appends the trailers that are passed on. Claims about the origin are not, whoever sends them,
-// nor are limits of a target that would contradict ours.
-func (x *Exchange) appendTrailers(dst, lines []byte, request bool) []byte {
+// appendTrailers appends the trailers that are passed on: without those that the sender's Connection names (hops), or
+// that not drops. Claims about the origin are not passed on, whoever sends them.
+func (x *Exchange) appendTrailers(dst, lines, hops []byte, not func(f *http1.Field) bool) []byte {
 	claims, dropped := x.env.Settings.claims(), 0
 	for f := range http1.FieldLines(lines) {
-		if !f.MayBeTrailer() || claims.Has(f.Name) || request && f.Odd && !x.keepsOdd(f.Name) ||
-			!request && x.verdict.Replaces(f.Name, x.families()) {
+		if !f.MayBeTrailer() || claims.Has(f.Name) || http1.ListHas(hops, f.Name) || not(&f) {
 			dropped = 1
 			continue
 		}
@@ -44,4 +43,15 @@ func (x *Exchange) appendTrailers(dst, lines []byte, request bool) []byte {
 	}
 	x.outcome.Trailers += dropped
 	return dst
+}
+
+// seenByRules reports whether a target that merges trailers into the head, as some do, would find there what rules
+// did not see, or a field of another name.
+func (x *Exchange) seenByRules(f *http1.Field) bool {
+	return f.Odd && !x.keepsOdd(f.Name) || x.verdict.Policy.Rules.HasField(f.Name)
+}
+
+// replacedLimit reports whether a field of a target's own limits would contradict ours.
+func (x *Exchange) replacedLimit(f *http1.Field) bool {
+	return x.verdict.Replaces(f.Name, x.families())
 }

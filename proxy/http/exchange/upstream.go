@@ -281,6 +281,9 @@ func (x *Exchange) HandleResponseHead(now time.Time, h *http1.Head) {
 	x.answer.become(answerCollecting)
 	x.outcome.Relayed, x.outcome.Answered = true, now
 	x.received = received{status: h.Status, size: h.Size(), framing: h.Framing, length: h.Length}
+	if h.Framing == http1.BodyChunked {
+		x.received.hops = h.AppendHopNames(nil)
+	}
 	if h.KeepAlive {
 		x.received.after = ReleaseKeep
 	}

@@ -52,6 +52,11 @@ func (r *Request) readField(p *Part, v *Readings) (exact bool) {
 	return exact
 }
 
+// IsField reports whether some targets take a field of that name for the one of the part.
+func (p *Part) IsField(name []byte) bool {
+	return p.Source == Header && len(name) == len(p.Name) && looksLike(name, p.Name)
+}
+
 // looksLike compares names of one length from the end, because many begin with X-.
 func looksLike(name []byte, other string) bool {
 	for i := len(name) - 1; i >= 0; i-- {

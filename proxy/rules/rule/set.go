@@ -276,6 +276,11 @@ func (j *judge) clientLimits(c *compiled, clients *Clients, softened map[limit.S
 	}
 }
 
+// HasField reports whether a rule looks at the field of that name, or at one for which some targets take it.
+func (s *Set) HasField(name []byte) bool {
+	return s != nil && slices.ContainsFunc(s.parts, func(p keys.Part) bool { return p.IsField(name) })
+}
+
 // Len returns the number of rules, including the built-in one for clients, without those
 // that exempt.
 func (s *Set) Len() int { return len(s.rules) }
