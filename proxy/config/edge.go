@@ -68,8 +68,8 @@ func (e *Edge) register(s *service.Settings, d *session.Settings, l *loop.Config
 			Help: "maximum number of connections from one client address (IPv6: /64); 0: no limit, since a load balancer may " +
 				"carry all clients"},
 		{Name: "BODY_MIN_RATE", Default: "240", Value: service.Bytes(&d.BodyRateMin, 0, 1<<30),
-			Help: "minimum rate of a request's body over 10 s, in bytes per second; below: 408; 0: no limit; not for bodies " +
-				"by HTTP/2 without a length that pause, for which STREAM_TIMEOUT holds"},
+			Help: "minimum rate of a request's body over 10 s, in bytes per second; below: 408; 0: no limit; for a body by " +
+				"HTTP/2 without a length only until its answer is passed on, then STREAM_TIMEOUT holds"},
 		{Name: "STREAM_TIMEOUT", Default: "60s", Value: service.Duration(&d.StreamTimeout, time.Millisecond, timeMax),
 			Help: "timeout between two pieces of a streamed answer, and between two bytes of a half-closed tunnel"},
 		{Name: "TUNNEL_TIMEOUT", Default: "1h", Value: service.Duration(&d.TunnelTimeout, time.Millisecond, 30*timeMax),

@@ -9,8 +9,8 @@ import (
 )
 
 // acquire gets a connection to a target, or cancels the wait for one. A request of which the client
-// has not sent all needs no place at the target, which usually does not work on it yet, see complete. If it does,
-// as on the messages of a gRPC stream, TARGET_STREAM_SHARE bounds such requests.
+// has not sent all needs no place at the target, which does not work on it yet, see complete. Calls of gRPC do, until
+// their answers begin.
 func (c *client) acquire(now time.Time, fx *session.Effects) {
 	fresh := fx.Acquire == exchange.AcquireFresh
 	switch fx.Acquire {

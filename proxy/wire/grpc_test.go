@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	xnet "golang.org/x/net/http2"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
@@ -229,4 +230,40 @@ func TestGRPCTimeout(t *testing.T) {
 	t.Run("invalid", func(t *testing.T) {
 		serve(t, echoes).play(`POST / Content-Type=application/grpc Grpc-Timeout=50s body=m -> 200 echo Grpc-Status=`)
 	})
+}
+
+// A call whose client has not ended its messages takes a place at the gate, because the target may work on those that
+// came, and is a stream when its answer has begun. Other uploads need a place only for their last piece.
+func TestGRPCStreamHasPlace(t *testing.T) {
+	t.Parallel()
+	s := newRawTarget(t)
+	r := startWith(t, func(c *Config) { one(c); gated(1)(c); c.HTTP2.PriorKnowledge = true }, s.url(), "HTTP2", "all")
+	c := r.rawHTTP2(65535)
+	first := c.request("POST", "/upload", false)
+	upload := s.request()
+	second := c.request("POST", "/call", false, "content-type", "application/grpc")
+	call := s.request()
+	if upload.path != "/upload" || call.path != "/call" {
+		t.Fatalf("the target gets %s and %s", upload.path, call.path)
+	}
+	third := c.request("POST", "/waits", false, "content-type", "application/grpc")
+	r.waiting(3)
+	c.must(c.framer.WriteData(first, true, nil))
+	r.waiting(4) // the upload twice
+	call.answer("200", "", false)
+	waits := s.request() // in the place of the call, before the end of the upload
+	if waits.path != "/waits" {
+		t.Fatalf("the target gets %s", waits.path)
+	}
+	waits.answer("200", "waited", true)
+	c.must(c.framer.WriteData(third, true, nil))
+	if status, n := c.response(third); status != "200" || n != len("waited") {
+		t.Errorf("%s with %d bytes", status, n)
+	}
+	upload.answer("200", "", true)
+	call.of.write(func(f *xnet.Framer) error { return f.WriteData(call.id, true, []byte("message")) })
+	c.must(c.framer.WriteData(second, true, nil))
+	if _, n := c.response(second); n != len("message") {
+		t.Errorf("of the answer to the call %d bytes came", n)
+	}
 }

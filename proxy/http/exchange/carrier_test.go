@@ -28,6 +28,7 @@ type stored struct {
 	body     string // of the answer
 	complete bool
 	end      exchange.End
+	admits   bool             // a place was asked for
 	fx       exchange.Effects // those of all calls that are no bytes
 }
 
@@ -71,7 +72,10 @@ func (c *stored) feed(t *testing.T) {
 		c.x.HandleUnread(c.now, true)
 	}
 	if c.x.Held() && c.x.Reads() {
-		c.collect() // the head of a request whose body follows
+		if c.collect().Stream { // otherwise it may be the head of a request whose body follows
+			c.x.HandleStream(c.now, true)
+			c.collect()
+		}
 	}
 	for c.x.Reads() {
 		ev, err := c.reader.Next(c.request, &c.head)
@@ -79,6 +83,10 @@ func (c *stored) feed(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.request = c.request[ev.N:]
+		if ev.Kind == http1.NeedMore {
+			c.x.HandleBodyPause(c.now)
+			break
+		}
 		if ev.Kind == http1.End {
 			c.x.HandleBodyEnd(c.now)
 		} else {
@@ -94,6 +102,7 @@ func (c *stored) feed(t *testing.T) {
 		c.x.HandleStream(c.now, true)
 		c.feed(t)
 	case fx.Admit:
+		c.admits = true
 		c.x.HandleAdmitted(c.now)
 		c.feed(t)
 	}
@@ -275,4 +284,68 @@ func TestStreamReset(t *testing.T) {
 			t.Errorf("effects %+v", c.fx)
 		}
 	})
+}
+
+// A body that pauses is bounded like others until the answer is passed on. Only on a call of gRPC does the target work
+// before the end of the body, so it needs a place from the start.
+func TestBodyPause(t *testing.T) {
+	for kind, grpc := range map[string]bool{"text/plain": false, "application/grpc": true} {
+		paused := func(t *testing.T) *stored {
+			c := newStored(t, "POST / HTTP/1.1\r\nHost: x\r\nContent-Type: "+kind+
+				"\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n", granted)
+			if c.fx.Acquire != exchange.AcquireAny || !c.fx.Long || c.fx.Partial == grpc {
+				t.Fatalf("effects %+v", c.fx)
+			}
+			c.env.Settings.BodyRateMin, c.env.Settings.BodyTimeout = 1, 4*time.Second
+			c.x.HandleAcquired(c.now, false)
+			c.feed(t)
+			return c
+		}
+		// sends sends a piece of the body, or its end, after so long.
+		sends := func(t *testing.T, c *stored, after time.Duration, chunk string) {
+			c.now = c.now.Add(after)
+			c.request = append(c.request, chunk...)
+			c.feed(t)
+		}
+		left := func(c *stored) time.Duration { return c.x.Deadline().Sub(c.now) }
+		t.Run(kind+", slow", func(t *testing.T) {
+			c := paused(t)
+			for range 3 {
+				if got := left(c); got != 4*time.Second {
+					t.Errorf("%v left for the next piece", got)
+				}
+				sends(t, c, 3*time.Second, "1\r\nb\r\n")
+			}
+			if got := left(c); got != time.Second {
+				t.Errorf("%v left for enough of them", got)
+			}
+			c.now = c.x.Deadline()
+			c.x.HandleExpired(c.now)
+			c.feed(t)
+			if r := c.fx.Report; r == nil || r.Status != 408 || r.Fault != exchange.FaultNone || !c.complete {
+				t.Errorf("outcome %+v", r)
+			}
+		})
+		t.Run(kind+", answered", func(t *testing.T) {
+			c := paused(t)
+			c.env.Settings.StreamTimeout = time.Minute
+			c.answers(t, http1.Head{Status: 200, Framing: http1.BodyChunked, Length: -1}, "y")
+			if got := left(c); got != time.Minute || !c.x.Relays() {
+				t.Errorf("%v left, relays %t", got, c.x.Relays())
+			}
+			sends(t, c, 59*time.Second, "1\r\nb\r\n")
+			if sends(t, c, time.Second, "0\r\n\r\n"); c.upload != "ab" || !c.uploaded || c.fx.Admit {
+				t.Errorf("the target is sent %q, all %t", c.upload, c.uploaded)
+			}
+			c.x.HandleResponseEnd(c.now, true)
+			c.feed(t)
+			c.wants(t, 200, "y")
+		})
+		t.Run(kind+", ended", func(t *testing.T) {
+			c := paused(t)
+			if sends(t, c, time.Second, "0\r\n\r\n"); !c.uploaded || c.admits == grpc || left(c) != time.Second {
+				t.Errorf("all sent %t, asked for a place %t, %v left", c.uploaded, c.admits, left(c))
+			}
+		})
+	}
 }

@@ -53,7 +53,8 @@ type Effects struct {
 	Abandoned *Abandoned
 	// Acquire requests an upstream connection: HandleAcquired, HandleUnavailable or
 	// HandleExhausted follows. Long says that the exchange may hold it for long: as a tunnel,
-	// because it is private, or, with Partial, because the client has not sent all of the request.
+	// because it is private, or because the client has not sent all of the request. With Partial
+	// the target does not work on that yet.
 	Acquire Acquire
 	Long    bool
 	Partial bool

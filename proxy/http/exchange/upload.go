@@ -9,7 +9,8 @@ import (
 // not read, so that TCP slows it down.
 //
 // The client sets the pace, so the exchange is a stream. But when the target has all of the request it
-// works on it as on any other. Therefore the last piece is withheld until the target has a place.
+// works on it as on any other. Therefore the last piece is withheld until the target has a place. On a call of
+// gRPC the target works earlier, so that has a place before its head is sent, and is a stream when the answer is.
 
 // rateSpan is the time over which BodyRateMin is measured.
 const rateSpan = 10 * time.Second
@@ -37,7 +38,7 @@ func (x *Exchange) awaitBody(now time.Time) {
 		return
 	}
 	set := x.env.Settings
-	if x.body.open {
+	if x.body.open && x.answer == answerRelaying {
 		x.awaitEither(now)
 		return
 	}
@@ -52,10 +53,11 @@ func (x *Exchange) awaitBody(now time.Time) {
 // while the other one sends.
 func (x *Exchange) awaitEither(now time.Time) {
 	by := now.Add(x.env.Settings.StreamTimeout)
+	x.body.rateBy = time.Time{}
 	if x.uploads() && !x.targetFull {
 		x.body.by = by
 	}
-	if x.answer == answerRelaying && !x.clientFull {
+	if !x.clientFull {
 		x.answerBy = by
 	}
 	x.rearm()
@@ -125,11 +127,23 @@ func (x *Exchange) HandleBody(now time.Time, p []byte) {
 // only after a part of the answer, as in calls of gRPC that stream in both directions. So it is not
 // collected.
 func (x *Exchange) HandleBodyPause(now time.Time) {
-	if x.request == requestCollecting && x.body.length < 0 && !x.outcome.Own {
-		x.body.open, x.body.rateBy = true, time.Time{}
+	if x.body.open || x.body.length >= 0 || x.outcome.Own {
+		return
+	}
+	switch x.request {
+	case requestCollecting:
+		x.body.open = true
 		x.stream(now)
+	case requestStreaming:
+		if x.body.open = true; x.answer == answerRelaying {
+			x.awaitRelayed(now)
+		}
 	}
 }
+
+// interacts reports whether the target may work on the request before the end of its body: on the messages of a
+// call of gRPC. So the request has a place from the start.
+func (x *Exchange) interacts() bool { return x.grpc && x.body.length < 0 }
 
 // sent frees the part of a streamed request that was sent.
 func (x *Exchange) sent() {
@@ -174,7 +188,7 @@ func (x *Exchange) withhold(now time.Time) {
 	x.request.become(requestWithheld)
 	x.sent()
 	x.bodyPaused()
-	if x.answer == answerRelaying {
+	if x.interacts() || x.answer == answerRelaying {
 		x.sendLast(now)
 		return
 	}
@@ -182,7 +196,7 @@ func (x *Exchange) withhold(now time.Time) {
 	x.awaitAnswer(now)
 }
 
-// sendLast sends the last piece of a streamed request.
+// sendLast sends the last piece of a streamed request. If the head of the answer came early, its body is still due.
 func (x *Exchange) sendLast(now time.Time) {
 	x.request.become(requestWhole)
 	x.env.up.add(&x.env.fx.Upload, x.body.last)
@@ -190,16 +204,16 @@ func (x *Exchange) sendLast(now time.Time) {
 	x.env.give(x.body.last)
 	x.body.last = nil
 	x.outcome.Complete = now
+	if x.answer != answerRelaying {
+		x.awaitAnswer(now)
+	}
 }
 
 // HandleAdmitted says that the target has a place for the request, whose last piece is sent.
 func (x *Exchange) HandleAdmitted(now time.Time) {
 	x.env.Begin()
-	if x.request != requestWithheld {
-		return
-	}
-	if x.sendLast(now); x.answer != answerRelaying {
-		x.awaitAnswer(now) // if its head came early, its body is still due
+	if x.request == requestWithheld {
+		x.sendLast(now)
 	}
 }
 

@@ -9,8 +9,9 @@ import (
 // acquire requests a connection to a target. TargetTimeout covers all attempts to connect.
 func (x *Exchange) acquire(now time.Time, how Acquire) {
 	x.upstream.become(upstreamWanted)
-	x.env.fx.Acquire, x.env.fx.Partial = how, x.request == requestStreaming
-	x.env.fx.Long = x.Private || x.env.fx.Partial || x.forward.Upgrade != ""
+	streams := x.request == requestStreaming
+	x.env.fx.Acquire, x.env.fx.Partial = how, streams && !x.interacts()
+	x.env.fx.Long = x.Private || streams || x.forward.Upgrade != ""
 	if x.answerBy.IsZero() {
 		x.answerBy = now.Add(x.env.Settings.TargetTimeout)
 	}
