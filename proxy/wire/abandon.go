@@ -46,11 +46,21 @@ type abandonedBy struct {
 
 // abandon makes u read the answer to a request of c that nobody waits for. left is what is left of
 // the exchange.
+func (u *upstreamConn) abandon(now time.Time, c *client, left *exchange.Abandoned) {
+	a := u.keepPlace(now, c, left)
+	u.conn.SetDeadline(a.By)
+	if a.beyond && u.target.server.shared.cfg.Gate.Mode != gate.On {
+		u.conn.Close()
+	}
+	u.target.note(now)
+}
+
+// keepPlace makes u keep the place of a request of c.
 //
 // One client leaves behind at most a half of the connections that all may. Beyond that its new
 // requests are refused: the target goes on working when the connection is closed, but its gate would
 // not know. Where no gate limits requests, the connection is closed.
-func (u *upstreamConn) abandon(now time.Time, c *client, left *exchange.Abandoned) {
+func (u *upstreamConn) keepPlace(now time.Time, c *client, left *exchange.Abandoned) *abandoned {
 	t := u.target
 	a := &abandoned{Abandoned: *left, client: share.ClientOf(left.Client), answer: c.answer, route: c.route}
 	a.learns = left.Status == 0 && !c.paced
@@ -64,14 +74,45 @@ func (u *upstreamConn) abandon(now time.Time, c *client, left *exchange.Abandone
 	a.beyond = !t.left.share.Admits(a.client, 1, t.abandonedMax())
 	t.left.add(a, 1)
 	t.server.counts.Abandoned.Inc()
-	u.conn.SetDeadline(a.By)
 	if a.beyond {
 		t.server.counts.AbandonedBeyond.Inc()
-		if t.server.shared.cfg.Gate.Mode != gate.On {
-			u.conn.Close()
-		}
 	}
+	return a
+}
+
+// cancel resets the stream of a request of c that nobody waits for. The target may work on regardless, and does not
+// tell. So the place is kept for twice as long as such requests usually take, or, while that is not known,
+// until the answer would be overdue. cancel returns false, and does nothing, if that time has passed, or if no gate
+// limits requests.
+func (u *upstreamConn) cancel(now time.Time, c *client, left *exchange.Abandoned) bool {
+	t, s, from, by := u.target, u.target.server, left.Sent, left.By
+	if from.IsZero() { // it may have got a message just now
+		from, by = now, now.Add(s.shared.cfg.Session.TargetTimeout)
+	}
+	usual := t.gate.Usual(s.routes.Likely(c.route, left.Method))
+	if end := from.Add(2 * usual); usual > 0 && end.Before(by) {
+		by = end
+	}
+	if s.shared.cfg.Gate.Mode != gate.On || !now.Before(by) {
+		return false
+	}
+	u.owner = nil
+	u.keepPlace(now, c, left).learns = false
+	if u.works == nil {
+		u.works = s.loop.NewAlarm(func(now time.Time) {
+			t := u.target
+			u.forget(now)
+			u.vacate(now)
+			t.note(now)
+			t.serveNext(now)
+		})
+	}
+	u.works.Set(by)
+	h := u.endStream()
+	t.lendOwed(now)
+	h.rest(now)
 	t.note(now)
+	return true
 }
 
 // add counts n more abandoned exchanges like a.

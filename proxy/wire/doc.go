@@ -26,8 +26,8 @@
 //
 // To a pool, an HTTP/2 stream is a connection that a dial opens, and that closes after one exchange. So pools,
 // gates and lines count exchanges with either version. A dial needs no connect if an HTTP/2 connection (a
-// lender) has a free stream. The stream of a client that disconnects is cancelled, and
-// its place is free at once.
+// lender) has a free stream. The stream of a client that disconnects is cancelled; with a gate its place stays
+// taken for an estimated time, see upstreamConn.cancel.
 //
 // # Clients that disconnect
 //

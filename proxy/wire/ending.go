@@ -21,6 +21,9 @@ func (c *client) release(now time.Time, how exchange.Release, left *exchange.Aba
 		c.stopWaiting(now)
 	}
 	if u.of != nil { // the client's next request needs no stream of its own
+		if how == exchange.ReleaseAbandon && u.cancel(now, c, left) {
+			return
+		}
 		u.target.over(now, &c.wait)
 		u.giveBack(now)
 		return
@@ -34,7 +37,7 @@ func (c *client) release(now time.Time, how exchange.Release, left *exchange.Aba
 		return
 	}
 	u.owner = nil
-	if how == exchange.ReleaseAbandon && u.conn.Unsent() == 0 {
+	if how == exchange.ReleaseAbandon && u.conn.Unsent() == 0 && !left.Sent.IsZero() {
 		u.abandon(now, c, left)
 		return
 	}

@@ -107,20 +107,34 @@ func (s *loopServer) takeStream() *upstreamConn {
 
 // giveBack ends a stream that was lent, which may be one of the next exchange's from now on.
 func (u *upstreamConn) giveBack(now time.Time) {
-	t, h := u.target, u.of
-	h.write(u.stream.Return())
-	again := t.pool.Lost(u)
-	t.lent.Add(-1)
-	*u = upstreamConn{stream: u.stream}
-	t.server.streams = append(t.server.streams, u)
-	if again {
-		t.dial(now, nil)
-	}
+	t := u.target
+	h := u.endStream()
+	u.vacate(now)
 	t.lendOwed(now)
 	h.rest(now)
 	t.note(now)
 	if len(t.bound) > 0 || !t.server.line.Idle() {
 		t.freed() // later: the exchange may need the place for another stream
+	}
+}
+
+// endStream ends a stream that was lent, without giving its place back, and returns its connection.
+func (u *upstreamConn) endStream() *lender {
+	h := u.of
+	h.write(u.stream.Return())
+	u.target.lent.Add(-1)
+	u.of = nil
+	return h
+}
+
+// vacate gives the place of a stream that has ended back.
+func (u *upstreamConn) vacate(now time.Time) {
+	t := u.target
+	again := t.pool.Lost(u)
+	*u = upstreamConn{stream: u.stream, works: u.works}
+	t.server.streams = append(t.server.streams, u)
+	if again {
+		t.dial(now, nil)
 	}
 }
 

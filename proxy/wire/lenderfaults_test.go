@@ -198,6 +198,37 @@ func TestTargetStreamCancelled(t *testing.T) {
 	r.until("one is in flight", func() bool { return r.samples()["ratelimiter_upstream_in_flight"] == 1 })
 }
 
+// A stream that was cancelled keeps the place of its request at the gate, or clients could give the target any amount
+// of work by requests that they reset: for twice as long as such requests take, or, while that is not known, until
+// the answer would be overdue.
+func TestTargetStreamCancelledKeepsPlace(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"text/plain", "application/grpc"} { // of which all is sent, or a message
+		s := newRawTarget(t)
+		r := startWith(t, func(c *Config) { one(c); gated(1)(c); c.HTTP2.PriorKnowledge = true }, s.url(), "HTTP2", "all")
+		c := r.rawHTTP2(65535)
+		first := c.request("POST", "/1", kind == "text/plain", "content-type", kind)
+		q := s.request()
+		c.must(c.framer.WriteRSTStream(first, xnet.ErrCodeCancel))
+		s.sees(fmt.Sprintf("reset %d CANCEL", q.id))
+		c.get("/2")
+		r.waiting(2)
+		r.metrics("upstream_abandoned=1 upstream_http2_streams=0 gate_in_flight%s=1", r.Targets.Labels(r.Targets.All()[0]))
+	}
+	s := newRawTarget(t)
+	r := startWith(t, func(c *Config) { one(c); gated(1)(c) }, s.url())
+	c := r.dial()
+	for range 100 {
+		c.Send(get)
+		s.request().answer("200", "", true)
+		c.Status(200)
+	}
+	c.Send(get)
+	s.request()
+	c.Reset()
+	r.until("no place is taken", func() bool { return r.samples()["ratelimiter_upstream_in_flight"] == 0 })
+}
+
 // A target that does not speak HTTP/2 cannot be reached.
 func TestTargetNotHTTP2(t *testing.T) {
 	t.Parallel()

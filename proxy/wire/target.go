@@ -132,7 +132,8 @@ type upstreamConn struct {
 	rested time.Time // when it became idle, now or the last time
 	timed  bool      // its deadline is set
 
-	abandoned *abandoned // what is left of an exchange whose client has disconnected, or nil
+	abandoned *abandoned  // what is left of an exchange whose client has disconnected, or nil
+	works     *loop.Alarm // rings when the target is likely to have stopped working on one that was cancelled
 }
 
 // holder returns the client whose exchange is on the connection, or nil.

@@ -22,8 +22,8 @@ import (
 type Abandoned struct {
 	Method   http1.Method
 	Client   netip.Addr // of the client that has disconnected
-	Sent     time.Time  // when all of the request had been sent
-	By       time.Time  // until when the answer is awaited
+	Sent     time.Time  // when all of the request had been sent; zero: it has not been
+	By       time.Time  // until when the answer is awaited; zero if not all of the request had been sent
 	Status   int        // of the answer; 0: its head has not been received
 	Reusable bool       // the connection can be used again after the answer
 	SizeMax  int64      // of bodies that are read to their end

@@ -233,12 +233,13 @@ func (x *Exchange) HandleClientClosed() {
 }
 
 // abandon returns what to do with the upstream connection of an exchange whose client has
-// disconnected. The target goes on working on a request that is complete. It cannot execute one of
-// which a part is missing, and a stream ends with its client.
+// disconnected. The target goes on working on a request that is complete, or on the messages of a call. It
+// cannot execute other requests of which a part is missing, and a stream ends with its client.
 func (x *Exchange) abandon() Release {
 	a := &x.received
 	collects := x.answer <= answerHead || x.answer == answerCollecting && a.size <= x.env.Settings.BufferBytesMax
-	if x.request != requestWhole || !x.upstream.held() || !collects {
+	works := x.request == requestWhole || x.request == requestStreaming && x.interacts()
+	if !works || !x.upstream.held() || !collects {
 		return ReleaseDiscard
 	}
 	x.env.rest = Abandoned{Method: x.outcome.Method, Client: x.client, Sent: x.outcome.Complete, By: x.answerBy,
