@@ -2,6 +2,7 @@ package exchange_test
 
 import (
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -347,5 +348,37 @@ func TestBodyPause(t *testing.T) {
 				t.Errorf("all sent %t, asked for a place %t, %v left", c.uploaded, c.admits, left(c))
 			}
 		})
+	}
+}
+
+// A target that counts down the time that the client of a call waits, too, resets the stream when that has passed.
+// Whoever is first, the client is told the same.
+func TestCallResetTooLate(t *testing.T) {
+	const called = "POST / HTTP/1.1\r\nHost: x\r\nContent-Type: application/grpc\r\nGrpc-Timeout: 50m\r\n" +
+		"Content-Length: 2\r\n\r\nok"
+	sent := func() *stored {
+		c := newStored(t, called, granted)
+		c.x.HandleAcquired(c.now, false)
+		c.feed(t)
+		return c
+	}
+	reset := func(c *stored, after time.Duration) *exchange.Outcome {
+		c.now = c.now.Add(after)
+		c.x.HandleUpstreamReset(c.now, false)
+		c.feed(t)
+		return c.fx.Report
+	}
+	for after, want := range map[time.Duration]string{49 * time.Millisecond: "14", 50 * time.Millisecond: "4"} {
+		c := sent()
+		o := reset(c, after)
+		if got := string(c.response.Fields); !strings.Contains(got, "Grpc-Status: "+want+"\r\n") ||
+			o == nil || (o.Fault == exchange.FaultNone) != (want == "4") || c.fx.Release != exchange.ReleaseDiscard {
+			t.Errorf("after %v: %q, outcome %+v", after, got, o)
+		}
+		c = sent()
+		c.answers(t, http1.Head{Status: 200, Framing: http1.BodyUntilClose, Length: -1}, "part")
+		if reset(c, after); c.end != exchange.EndCut && want == "14" || c.end != exchange.EndLate && want == "4" {
+			t.Errorf("within the answer after %v: end %d", after, c.end)
+		}
 	}
 }

@@ -118,6 +118,7 @@ const (
 	EndNone     End = iota // it has not ended
 	EndAnswered            // with a complete response
 	EndCut                 // part of the response was passed on; the client must notice that the rest is missing
+	EndLate                // likewise, and the client waits no longer
 	EndTunnel              // the protocol was switched: the carrier copies bytes until EndTunnel
 )
 

@@ -191,7 +191,7 @@ func (x *Exchange) Full() (client, target bool) { return x.clientFull, x.targetF
 func (x *Exchange) HandleExpired(now time.Time) {
 	x.env.Begin()
 	switch {
-	case x.callWaits() && !now.Before(x.callBy):
+	case x.callWaits() && x.callOver(now):
 		x.callLate(now)
 	case x.upstream == upstreamWanted:
 		x.acquireLate(now)

@@ -58,7 +58,11 @@ func (x *Exchange) abortResponse(now time.Time, status int, reason string) {
 		return
 	}
 	x.outcome.Status = x.received.status
-	x.endAs(now, EndCut)
+	end := EndCut
+	if x.callOver(now) {
+		end = EndLate
+	}
+	x.endAs(now, end)
 }
 
 // finishError answers with an error of the proxy itself.

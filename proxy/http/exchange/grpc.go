@@ -38,6 +38,16 @@ func (x *Exchange) callWaits() bool {
 	return false
 }
 
+// callOver reports whether the client of a call waits no longer.
+func (x *Exchange) callOver(now time.Time) bool { return !x.callBy.IsZero() && !now.Before(x.callBy) }
+
+// endLateCall ends a call whose client waits no longer. The target may have been first to do so: it counts down the
+// same time.
+func (x *Exchange) endLateCall(now time.Time) {
+	x.unread = x.InBody()
+	x.abortResponse(now, 504, "the time that the client waits has passed")
+}
+
 // callLate ends a call whose client waits no longer. That says nothing about the target, which goes on working on
 // a call that is complete, as if the client had disconnected.
 func (x *Exchange) callLate(now time.Time) {
@@ -47,7 +57,6 @@ func (x *Exchange) callLate(now time.Time) {
 	if x.upstream == upstreamWanted {
 		x.env.fx.Acquire = AcquireCancel
 	}
-	x.unread = x.InBody()
 	x.releaseUpstream(x.abandon())
-	x.abortResponse(now, 504, "the time that the client waits has passed")
+	x.endLateCall(now)
 }

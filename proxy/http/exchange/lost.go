@@ -36,6 +36,8 @@ func (x *Exchange) HandleUpstreamReset(now time.Time, unprocessed bool) {
 	x.env.Begin()
 	switch {
 	case !x.upstream.held():
+	case x.callOver(now):
+		x.endLateCall(now)
 	case !unprocessed || x.answer > answerHead:
 		x.answerFault(now, FaultClosed)
 	case x.replay < replayDone && x.whole():

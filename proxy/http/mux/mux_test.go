@@ -404,6 +404,24 @@ func TestBothSilent(t *testing.T) {
 	w.wants(id, 200, "xxx", "INTERNAL_ERROR")
 }
 
+// A response that is cut short because the client of a call waits no longer is cancelled, as by a server of gRPC.
+func TestCallCutLate(t *testing.T) {
+	w := newWorld(t, 0)
+	out, id, err := w.client.AppendRequest(nil, &http2.Request{Method: []byte("POST"), Scheme: "http", Path: []byte("/"),
+		Authority: []byte("x"), Fields: []byte("Content-Type: application/grpc\r\nGrpc-Timeout: 1S\r\n")}, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.got[id], w.toProxy = new(response), append(w.client.AppendControl(nil), out...)
+	w.run()
+	u := w.next[0]
+	w.answers(u, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nxyz\r\n")
+	w.now = w.now.Add(time.Second)
+	u.m.Exchange.HandleUpstreamReset(w.now, false)
+	w.apply(u.m)
+	w.wants(id, 200, "xyz", "CANCEL")
+}
+
 // Trailers follow the body, also if it had to wait for room.
 func TestTrailers(t *testing.T) {
 	for _, size := range []int{0, 1000, 66_000} {

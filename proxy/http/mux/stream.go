@@ -36,6 +36,7 @@ type state struct {
 	trailing []byte    // or with these trailers after it
 	stallBy  time.Time // when the client must have made room; zero: it need not
 	cut      bool      // the response is cut short
+	late     bool      // likewise, because the client of a call waits no longer
 	reset    bool      // the client has reset the stream, or has disconnected
 	closed   bool      // the end of the response was sent
 	ended    bool      // the owner has the effect that the stream has ended
@@ -174,7 +175,8 @@ func (s *Stream) MoveEffects(now time.Time, fx *session.Effects) {
 	fx.Upstream, fx.EndUpstream, fx.EndClient, fx.Read, fx.Close = nil, false, false, false, session.CloseNone
 	how, _ := x.End()
 	s.answered = s.answered || how == exchange.EndAnswered
-	s.cut = s.cut || how == exchange.EndCut
+	s.late = s.late || how == exchange.EndLate
+	s.cut = s.cut || s.late || how == exchange.EndCut
 	frames := s.conn.env.frames[:0]
 	if !s.reset && !s.ended {
 		if !s.closed {
@@ -288,6 +290,9 @@ func (s *Stream) appendData(dst, p []byte) (out []byte, n int) {
 // 8.1).
 func (s *Stream) appendEnd(dst []byte) []byte {
 	switch {
+	case s.late: // which is DEADLINE_EXCEEDED in gRPC
+		s.closed = true
+		return s.conn.http2.AppendReset(dst, s.id, http2.Cancel)
 	case s.cut:
 		s.closed = true
 		return s.conn.http2.AppendReset(dst, s.id, http2.InternalError)
