@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -38,15 +37,7 @@ func builtSpec(t *testing.T) string {
 	if path, err := exec.LookPath("h2spec"); err == nil {
 		return path
 	}
-	path := filepath.Join(t.TempDir(), "h2spec")
-	const name = "github.com/summerwind/h2spec/cmd/h2spec"
-	out, err := exec.Command("go", "build", "-C", "h2spec", "-o", path, name).CombinedOutput()
-	if err != nil && os.Getenv("CI") == "true" {
-		t.Fatalf("h2spec cannot be built: %v\n%s", err, out)
-	} else if err != nil {
-		t.Skipf("h2spec cannot be built: %v\n%s", err, out)
-	}
-	return path
+	return filepath.Join(testkit.Built(t, "h2spec", "github.com/summerwind/h2spec/cmd/h2spec"), "h2spec")
 }
 
 func TestH2spec(t *testing.T) {

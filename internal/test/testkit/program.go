@@ -77,6 +77,22 @@ func Missing(t testing.TB, err error) {
 	t.Skipf("%v: make tools installs it", err)
 }
 
+// Built builds programs from the modules that a folder's go.mod names, and returns their folder. If that fails, the
+// test is skipped; on a machine for continuous integration it fails.
+func Built(t testing.TB, folder string, packages ...string) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	args := append([]string{"build", "-C", folder, "-o", dir + string(filepath.Separator)}, packages...)
+	if out, err := exec.CommandContext(t.Context(), "go", args...).CombinedOutput(); err != nil {
+		report := t.Skipf
+		if os.Getenv("CI") == "true" {
+			report = t.Fatalf
+		}
+		report("go %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return dir
+}
+
 // Unmapped makes a command run in a user namespace that maps no user, where each user id is
 // reported as 65534. The test is skipped if this machine allows none.
 func Unmapped(t testing.TB, cmd *exec.Cmd) {
