@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"weir/internal/program/service"
+	"weir/internal/test/testkit"
 	"weir/target/model"
 )
 
@@ -51,5 +52,12 @@ func TestWrongSettings(t *testing.T) {
 			!strings.Contains(err.Error(), "allowed: ") {
 			t.Errorf("%s: %v, want an error with name, value and what is allowed", env, err)
 		}
+	}
+}
+
+func TestWrongCertificate(t *testing.T) {
+	_, err := Start(newEnv(t, new(testkit.Log)), Config{Model: model.Default(), CertFile: "/no/such"})
+	if err == nil || !strings.HasPrefix(err.Error(), `TLS_CERT: "/no/such" cannot be used: `) {
+		t.Errorf("without the files: %v", err)
 	}
 }

@@ -3,6 +3,7 @@ package serve
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -13,6 +14,7 @@ import (
 
 	"weir/internal/net/admit"
 	"weir/internal/net/loop"
+	"weir/internal/program/certs"
 	"weir/internal/program/metric"
 	"weir/internal/program/service"
 	"weir/target/model"
@@ -57,6 +59,10 @@ func Start(e *service.Env, cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("set up the model: %w", err)
 	}
+	secure, err := cfg.secure()
+	if err != nil {
+		return nil, err
+	}
 	s := &Server{env: e, cfg: cfg, station: station}
 	log := e.Logger("Target")
 	s.group, err = loop.Start(loop.Config{
@@ -81,7 +87,7 @@ func Start(e *service.Env, cfg Config) (*Server, error) {
 		s.pool.Close()
 		return nil, err
 	}
-	s.listener = s.group.Serve(ln, nil, s.accept)
+	s.listener = s.group.Serve(ln, secure, s.accept)
 	e.Health.SetReady(true)
 	return s, nil
 }
@@ -113,7 +119,11 @@ func (s *Server) registerMetrics() {
 	set.Gauge("target_workers_busy", "Requests being served.", func() float64 { busy, _ := s.station.load(); return busy })
 	set.Gauge("target_queue_length", "Requests waiting for a worker.",
 		func() float64 { _, waiting := s.station.load(); return waiting })
-	for i, protocol := range [...]string{"http1", "h2c"} {
+	protocols := [...]string{"http1", "h2c"}
+	if s.cfg.CertFile != "" {
+		protocols[1] = "h2"
+	}
+	for i, protocol := range protocols {
 		set.Counter("target_requests_by_protocol_total"+metric.Labels("protocol", protocol), "Answered requests.",
 			func() (n uint64) {
 				for _, r := range s.shards {
@@ -137,6 +147,21 @@ type Config struct {
 	Loops        int           // event loops; 0: one per processor
 	DrainTimeout time.Duration // how long requests in progress may take when the program ends; longer ones are cut
 	Seed         uint64        // of the model's random numbers; 0: a new one at every start
+
+	CertFile, KeyFile string // of the certificate to serve with; empty: no TLS
+}
+
+// secure returns the configuration of TLS, or nil without a certificate.
+func (c *Config) secure() (*tls.Config, error) {
+	if c.CertFile == "" && c.KeyFile == "" {
+		return nil, nil
+	}
+	pair, err := certs.Load(c.CertFile, c.KeyFile)
+	if err != nil {
+		return nil, &service.SettingError{Name: "TLS_CERT", Value: c.CertFile, Problem: "cannot be used: " + err.Error(),
+			Allowed: "a PEM certificate and, in TLS_KEY, its key"}
+	}
+	return pair.HTTP2(), nil
 }
 
 // Default returns the Config of a program without settings.
@@ -167,6 +192,9 @@ func (c *Config) Register(s *service.Settings) {
 			Value: service.Int(&c.Loops, 1, 1024),
 			Help: "number of event loops; default: GOMAXPROCS, which is the number of processors or the container's CPU limit " +
 				"(rounded up, at least 2)"},
+		{Name: "TLS_CERT", Value: service.Text(&c.CertFile),
+			Help: "PEM file of the certificate (chain) to serve with; empty: no TLS"},
+		{Name: "TLS_KEY", Value: service.Text(&c.KeyFile), Help: "PEM file of its key"},
 		{Name: "DRAIN_TIMEOUT", Default: c.DrainTimeout.String(), Value: service.Duration(&c.DrainTimeout, 0, time.Hour),
 			Help: "how long requests in progress may take after SIGTERM"},
 	})
