@@ -53,7 +53,7 @@ func Visit(t *testing.T, address string, budget time.Duration) (dom, log string)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, find(t), "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
-		"--user-data-dir="+profile(t), "--enable-logging=stderr",
+		"--ignore-certificate-errors", "--user-data-dir="+profile(t), "--enable-logging=stderr",
 		"--virtual-time-budget="+strconv.FormatInt(budget.Milliseconds(), 10), "--dump-dom", address)
 	// Its child processes may outlive it, so the whole process group is killed. Output goes
 	// to files, because a pipe would stay open until the last of them ends.
