@@ -190,7 +190,7 @@ func FuzzRead(f *testing.F) {
 }
 
 func BenchmarkRead(b *testing.B) {
-	body := []byte(`{"domain":"bench","descriptors":[{"entries":[{"key":"remote_address","value":"192.0.2.7"}]}]}`)
+	body, _ := oneAsk(b)
 	var n strict.Node
 	var r Request
 	b.ReportAllocs()
