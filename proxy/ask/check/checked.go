@@ -96,7 +96,7 @@ func (s *Session) check(now time.Time, h *http1.Head) {
 	}
 	s.keep(m.Asked)
 	s.waits = 1
-	s.cycle.Wait()
+	s.wait()
 }
 
 // describe reads the request that h describes, and reports whether there is one. Otherwise the question is

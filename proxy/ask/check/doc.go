@@ -14,7 +14,8 @@
 //	75 s     10 s     10 s      –
 //
 // If the store answers an ask later, the ask's Done is called on the loop. It ends the exchange
-// and then calls Env.Answered. The store bounds how long that takes.
+// and then calls Env.Answered. The store bounds how long that takes, and Env.EditTimeout if a key
+// is edited.
 //
 // The same sessions answer /check/…, where a request describes another one. They make a request
 // head from the description, decide it by [decide.Case] like a request on the data path, and

@@ -17,12 +17,23 @@ func (s *Session) edit(now time.Time) {
 		s.faulty(now, err)
 		return
 	}
-	e.turn = s.turn
-	if !s.env.Edit(now, s, e) {
+	if !s.startEdit(now, e) {
 		s.fail(now, 503, "too many edits are waiting")
-		return
 	}
-	s.cycle.Wait()
+}
+
+// startEdit starts an edit of the exchange, which ends at the latest EditTimeout after its first one. It reports
+// false if too many edits wait.
+func (s *Session) startEdit(now time.Time, e *Edit) bool {
+	if s.late.IsZero() {
+		s.late = now.Add(s.env.EditTimeout)
+	}
+	e.turn, e.Until = s.turn, s.late
+	if !s.env.Edit(now, s, e) {
+		return false
+	}
+	s.wait()
+	return true
 }
 
 // readEdit parses an edit in JSON. The error is a [strict.Fault].
@@ -51,29 +62,28 @@ func readEdit(body []byte) (*Edit, error) {
 	return e, nil
 }
 
-// HandleLate ends an exchange whose edits take too long, and reports whether there is an
-// answer to send. Later results of its edits are dropped.
-func (s *Session) HandleLate(now time.Time) bool {
-	if s.gone || s.cycle.State != cycle.Asked {
-		return false
-	}
-	s.turn++
-	s.waits = 0
+// handleLate ends an exchange that has waited too long.
+func (s *Session) handleLate(now time.Time) {
+	const problem = "the rate limiter's store has not answered in time"
+	s.forgetAsked()
 	if s.route == routeJSON {
-		s.undecided(now, 500, storeLate)
+		s.undecided(now, 500, problem)
 	} else {
-		s.fail(now, 503, storeLate)
+		s.fail(now, 503, problem)
 	}
-	return true
 }
 
-const storeLate = "the rate limiter's store has not answered in time"
+// forgetAsked forgets the asks and edits of the exchange: what comes of them later changes nothing.
+func (s *Session) forgetAsked() {
+	s.turn++
+	s.waits = 0
+}
 
 // HandleEdited handles the result of an edit: whether the key has changed, or why that is
 // unknown. It reports whether there is an answer to send.
 func (s *Session) HandleEdited(now time.Time, e *Edit, changed bool, err error) bool {
 	switch {
-	case s.gone || e.turn != s.turn:
+	case e.turn != s.turn:
 		return false
 	case s.route == routeJSON && err != nil:
 		s.undecided(now, 500, err.Error())

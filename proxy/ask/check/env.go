@@ -25,6 +25,8 @@ type Edit struct {
 	Rule string
 	Key  []byte
 	Add  int64 // 0: it is forgotten
+	// Until is when its exchange is answered without it.
+	Until time.Time
 
 	turn uint32 // turn of the Session
 }
@@ -60,10 +62,11 @@ type Env struct {
 	Mode func() store.Mode
 	// Documents returns the documents last read, or nil before that.
 	Documents func() *Documents
-	// Edit starts an edit of a key. Later HandleEdited is called, or HandleLate if it
-	// takes too long, counted from the first edit of an exchange. It returns false if too
+	// Edit starts an edit of a key. Later HandleEdited is called. It returns false if too
 	// many edits wait.
 	Edit func(now time.Time, s *Session, e *Edit) bool
+	// EditTimeout is how long an exchange with edits waits, counted from its first one.
+	EditTimeout time.Duration
 	// Policy returns the policy for described requests.
 	Policy func() *decide.Policy
 	// RateLimit has what Envoy's rate limit service needs for decisions.

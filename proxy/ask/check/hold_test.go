@@ -78,7 +78,7 @@ func TestAbandonedQuestionsStayCharged(t *testing.T) {
 	env := queueing(t, 250*time.Millisecond)
 	put(now, env)
 	s, answer := put(now, env)
-	if s.HandleClosed(); answer != "" {
+	if s.HandleClosed(now); answer != "" {
 		t.Fatalf("the second: %q", answer)
 	}
 	if _, answer := put(now, env); !strings.HasPrefix(answer, "HTTP/1.1 429 ") {
@@ -92,7 +92,7 @@ func TestAbandonedQuestionsStayCharged(t *testing.T) {
 	}
 	now = now.Add(time.Hour)
 	s, _ = put(now, env)
-	s.HandleClosed()
+	s.HandleClosed(now)
 	var ans store.Answer
 	c := store.Counter{Limit: &env.Policy().Limit, Cost: 1}
 	for range 2 { // the second takes a place

@@ -102,11 +102,9 @@ func (s *Session) giveBack(now time.Time) {
 	}
 	g := &l.Refunds[l.gave]
 	l.gave++
-	if !s.env.Edit(now, s, &Edit{Rule: g.Rule, Key: bytes.Clone(g.Key), Add: g.N, turn: s.turn}) {
+	if !s.startEdit(now, &Edit{Rule: g.Rule, Key: bytes.Clone(g.Key), Add: g.N}) {
 		s.undecided(now, 503, "too many edits are waiting")
-		return
 	}
-	s.cycle.Wait()
 }
 
 // respond answers a request that was decided.

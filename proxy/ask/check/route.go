@@ -124,7 +124,7 @@ func (s *Session) askAll(now time.Time, asks []store.Ask, take func(index int, a
 		}
 	}
 	if s.waits > 0 {
-		s.cycle.Wait()
+		s.wait()
 	}
 	return s.waits == 0
 }
@@ -149,29 +149,22 @@ func (s *Session) handleAnswer(now time.Time, index int, ans *store.Answer) bool
 	s.waits--
 	switch s.route {
 	case routeCheck:
-		if !s.gone {
-			s.judge(now, ans)
-		}
-		return !s.gone
+		s.judge(now, ans)
+		return true
 	case routeJSON:
 		s.limited.AddAnswer(index, ans)
 	default:
-		if !s.gone {
-			s.part(index, ans)
-		}
+		s.part(index, ans)
 	}
 	switch {
 	case s.waits > 0:
 		return false
-	case s.gone && s.route == routeJSON:
-		s.limitEnds(now)
-	case s.gone:
 	case s.route == routeJSON:
 		s.respond(now)
 	default:
 		s.decided(now)
 	}
-	return !s.gone
+	return true
 }
 
 // part encodes the answer to one of several asks. Logs of keys are large: an ask whose

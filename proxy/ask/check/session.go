@@ -33,7 +33,6 @@ type Session struct {
 	rights rights
 	name   string // name of the requested document
 	body   []byte
-	gone   bool // the connection is closed
 
 	remote   netip.Addr
 	verified bool // by a client certificate
@@ -42,10 +41,11 @@ type Session struct {
 
 	limited *limited // the current request to Envoy's rate limit service
 
-	waits int      // asks without an answer
-	turn  uint32   // changes with each HandleLate: earlier asks and edits are ignored
-	parts [][]byte // encoded answers of all asks
-	size  int      // total size of parts
+	waits int       // asks without an answer
+	late  time.Time // when the exchange no longer waits for asks and edits; zero: it waits as long as the store does
+	turn  uint32    // changes when asks and edits are forgotten: what comes of them later is ignored
+	parts [][]byte  // encoded answers of all asks
+	size  int       // total size of parts
 }
 
 // New returns the Session of a connection opened at now by the given address. verified says that
@@ -96,7 +96,7 @@ func (s *Session) handle(now time.Time, event http1.Event, err error) {
 // handleHead handles the request's head in the Env.
 func (s *Session) handleHead(now time.Time) {
 	h := &s.env.head
-	s.body = s.body[:0]
+	s.body, s.late = s.body[:0], time.Time{}
 	s.find(h)
 	authorization, _ := h.Value(http1.FieldAuthorization)
 	s.rights, s.tokened = s.env.Access.of(authorization, s.verified)
@@ -175,6 +175,9 @@ func (s *Session) HandleExpired(now time.Time) {
 	case s.held:
 		s.allow(now, s.checked.fields)
 		s.env.Answered(now, s)
+	case s.cycle.State == cycle.Asked:
+		s.handleLate(now)
+		s.env.Answered(now, s)
 	default:
 		s.refuse(now, 408, "the request did not arrive in time")
 	}
@@ -191,7 +194,18 @@ func (s *Session) HandleDrain(now time.Time) {
 
 // HandleClosed ends the session after its connection has closed. Later answers are
 // dropped. What was charged stays charged.
-func (s *Session) HandleClosed() { s.gone = true }
+func (s *Session) HandleClosed(now time.Time) {
+	s.forgetAsked()
+	if s.limited != nil {
+		s.limitEnds(now)
+	}
+}
+
+// wait makes the exchange wait for the store.
+func (s *Session) wait() {
+	s.cycle.Wait()
+	s.cycle.Until = s.late
+}
 
 // refuse answers a request that is not read to its end, and closes the connection.
 func (s *Session) refuse(now time.Time, status int, problem string) {

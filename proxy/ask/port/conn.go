@@ -1,7 +1,6 @@
 package port
 
 import (
-	"slices"
 	"time"
 
 	"weir/internal/net/loop"
@@ -20,8 +19,6 @@ type side struct {
 	loop     *loop.Loop
 	env      check.Env
 	lane     store.Lane
-	dues     []due // deadlines of edits, earliest first
-	dueAlarm *loop.Alarm
 	refusals *report.RecentDecisions[report.Refused]
 	draining bool
 }
@@ -29,12 +26,11 @@ type side struct {
 func newSide(p *Server, l *loop.Loop) *side {
 	r := &side{port: p, loop: l, lane: lane.ForLoop(p.cfg.Store, l),
 		refusals: report.NewRecentDecisions[report.Refused](0)}
-	r.dueAlarm = l.NewAlarm(r.expireEdits)
 	r.env = check.Env{
 		RateLimit: &check.RateLimit{Settings: p.cfg.RateLimit, Counts: &p.series.Counts, Domains: p.cfg.Limits.Domains,
 			Failed: p.series.failed, Took: p.series.took, Apart: p.series.apart.Inc},
 		Access: &p.cfg.Access, Head: &p.cfg.Head, Mode: p.cfg.Store.Mode, Documents: p.documents.current.Load,
-		Ask: r.lane.Ask, Refund: r.lane.Refund, Edit: r.edit, Refused: r.refused, Count: p.counts.count,
+		Ask: r.lane.Ask, Refund: r.lane.Refund, Edit: r.edit, EditTimeout: p.cfg.EditTimeout, Refused: r.refused, Count: p.counts.count,
 		Healthy: func() bool { return !p.draining.Load() && p.cfg.Healthy() },
 		Policy:  p.cfg.Policy, Trusted: p.cfg.Trusts, PreflightsApart: p.cfg.PreflightsApart,
 		Answers:          decide.Answers{Style: &p.cfg.Style, Pages: p.cfg.Pages},
@@ -53,44 +49,13 @@ func (r *side) refused(now time.Time, refusal *decide.Refusal) []byte {
 // undescribed notes a request that cannot be described.
 func (r *side) undescribed(now time.Time, reason string) { r.port.odd.note(now, &r.port.cfg, reason) }
 
-// edit starts an edit of a key. The exchange is answered at its deadline, which counts
-// from its first edit.
-func (r *side) edit(now time.Time, s *check.Session, e *check.Edit) bool {
-	c := s.Owner.(*conn)
-	until := c.due
-	if until.IsZero() {
-		until = now.Add(r.port.cfg.EditTimeout)
-	}
+// edit starts an edit of a key.
+func (r *side) edit(_ time.Time, s *check.Session, e *check.Edit) bool {
 	select {
-	case r.port.edits <- edit{r, s, e, until}:
+	case r.port.edits <- edit{r, s, e}:
+		return true
 	default:
 		return false
-	}
-	if c.due.IsZero() {
-		c.due, r.dues = until, append(r.dues, due{c, until})
-		r.dueAlarm.Set(r.dues[0].at)
-	}
-	return true
-}
-
-// A due is the deadline of an exchange with edits.
-type due struct {
-	conn *conn
-	at   time.Time
-}
-
-// expireEdits answers exchanges whose deadline has passed.
-func (r *side) expireEdits(now time.Time) {
-	over := 0
-	for ; over < len(r.dues) && !r.dues[over].at.After(now); over++ {
-		d := r.dues[over]
-		if d.conn.due.Equal(d.at) && d.conn.session.HandleLate(now) {
-			d.conn.answered()
-		}
-	}
-	r.dues = slices.Delete(r.dues, 0, over)
-	if len(r.dues) > 0 {
-		r.dueAlarm.Set(r.dues[0].at)
 	}
 }
 
@@ -121,7 +86,6 @@ type conn struct {
 	side    *side
 	net     *loop.Conn
 	session *check.Session
-	due     time.Time // deadline of the current exchange; zero: it has no edits
 }
 
 // Data implements loop.Handler.
@@ -141,11 +105,10 @@ func (c *conn) Expired(now time.Time) {
 }
 
 // Closed implements loop.Handler.
-func (c *conn) Closed(time.Time, error) { c.session.HandleClosed() }
+func (c *conn) Closed(now time.Time, _ error) { c.session.HandleClosed(now) }
 
 // answered applies the effects of an answer that came later, and continues reading.
 func (c *conn) answered() {
-	c.due = time.Time{}
 	c.flush()
 	if c.session.Unread() {
 		c.net.Pump()

@@ -170,7 +170,6 @@ type edit struct {
 	side    *side
 	session *check.Session
 	edit    *check.Edit
-	until   time.Time // when its exchange is answered without it
 }
 
 // keepEditing executes edits one after another, except those whose exchanges have been answered
@@ -181,7 +180,7 @@ func (p *Server) keepEditing() {
 		case <-p.stop:
 			return
 		case e := <-p.edits:
-			if !time.Now().Before(e.until) {
+			if !time.Now().Before(e.edit.Until) {
 				continue
 			}
 			changed, err := p.edit(e.edit)
