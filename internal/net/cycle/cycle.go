@@ -109,7 +109,7 @@ func (c *Cycle) HandleData(now time.Time, b []byte, h *http1.Head, handle func(t
 			c.Unread = false // the rest is part of a head or of a chunk line
 			return n
 		case event.Kind == http1.HeadDone:
-			c.begin(now, h)
+			c.Begin(now, h)
 		}
 		handle(now, event, err)
 		c.Faulty = nil
@@ -131,7 +131,8 @@ func (c *Cycle) pause(now time.Time) {
 	}
 }
 
-func (c *Cycle) begin(now time.Time, h *http1.Head) {
+// Begin begins the request with the head h. HandleData calls it.
+func (c *Cycle) Begin(now time.Time, h *http1.Head) {
 	if c.State == Idle {
 		c.Began = now
 	}

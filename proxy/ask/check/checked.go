@@ -39,11 +39,16 @@ func (s *Session) renew() *checked {
 	return c
 }
 
-// describing reports whether a malformed head is that of a question, whose checked it then begins.
-func (s *Session) describing(head []byte) bool {
+// targetOf returns the target of a malformed head.
+func targetOf(head []byte) []byte {
 	line, _, _ := bytes.Cut(bytes.TrimLeft(head, "\r\n"), []byte("\r\n"))
 	_, target, _ := bytes.Cut(line, []byte(" "))
 	target, _, _ = bytes.Cut(target, []byte(" "))
+	return target
+}
+
+// describing reports whether a malformed head with that target is that of a question, whose checked it then begins.
+func (s *Session) describing(target []byte) bool {
 	path, query, _ := bytes.Cut(target, []byte("?"))
 	f, known := formOf(path)
 	if known {

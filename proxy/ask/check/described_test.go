@@ -177,13 +177,13 @@ func TestCheckAllocates(t *testing.T) {
 }
 
 // granting returns the Env of a store that grants every request.
-func granting(t *testing.T) *Env {
+func granting(t testing.TB) *Env {
 	l := testkit.Must(limit.NewFixed(1<<40, time.Hour))(t)
 	policy := decide.NewPolicy(l)
 	granted := store.Answer{Granted: 1, Decisions: []limit.Decision{{Allowed: true, Limit: 1 << 40, Remaining: 1}}}
 	return &Env{Access: &Access{Open: true}, Policy: func() *decide.Policy { return policy },
 		Trusted: func(netip.Addr) bool { return false },
-		Count:   func(API, int) {}, Undescribed: func(time.Time, string) {}, Answers: decide.Answers{
+		Count:   func(API, int, Protocol) {}, Undescribed: func(time.Time, string) {}, Answers: decide.Answers{
 			Style: &decide.Style{Families: decide.Legacy | decide.Standard}},
 		Ask: func(_ time.Time, _ *store.Ask, ans *store.Answer, _ store.Done) bool {
 			*ans = granted

@@ -1,5 +1,6 @@
 // Package check is one connection of the decision port as a state machine. Its input is the bytes
-// of requests; its output is asks to the store and the bytes of responses.
+// of requests; its output is asks to the store and the bytes of responses. A connection of HTTP/1.1
+// is a [Session], one of HTTP/2 a [Mux] with a Session for each stream.
 //
 // A Session handles events and leaves the effects to apply in the Env of its loop:
 //
@@ -8,7 +9,7 @@
 //	 HandleEdited ─▶ │         │ ─▶ Env.Out   bytes to send
 //	  HandleDrain ─▶ └─────────┘ ─▶ Env.Close how to close, if at all
 //
-// Responses are in the order of the requests: while one waits, no further byte is read.
+// Responses of HTTP/1.1 are in the order of the requests: while one waits, no further byte is read.
 //
 //	idle ──▶ head ──▶ body ──▶ asked ──▶ idle    or, after the last answer, closing
 //	75 s     10 s     10 s      –
@@ -20,4 +21,8 @@
 // The same sessions answer /check/…, where a request describes another one. They make a request
 // head from the description, decide it by [decide.Case] like a request on the data path, and
 // write the refusal by [decide.Answers].
+//
+// Calls of gRPC are requests over HTTP/2 whose bodies are messages, and whose errors have codes: those of
+// Envoy's rate limit service are decided like the same request as JSON, and those of the health service
+// tell whether the port accepts requests.
 package check

@@ -25,9 +25,10 @@ func (s *Session) edit(now time.Time) {
 // startEdit starts an edit of the exchange, which ends at the latest EditTimeout after its first one. It reports
 // false if too many edits wait.
 func (s *Session) startEdit(now time.Time, e *Edit) bool {
-	if s.late.IsZero() {
-		s.late = now.Add(s.env.EditTimeout)
+	if s.edits == 0 {
+		s.late = earlier(s.late, now.Add(s.env.EditTimeout))
 	}
+	s.edits++
 	e.turn, e.Until = s.turn, s.late
 	if !s.env.Edit(now, s, e) {
 		return false
@@ -66,9 +67,12 @@ func readEdit(body []byte) (*Edit, error) {
 func (s *Session) handleLate(now time.Time) {
 	const problem = "the rate limiter's store has not answered in time"
 	s.forgetAsked()
-	if s.route == routeJSON {
+	switch {
+	case s.call.reached(now):
+		s.undecided(now, 504, problem)
+	case s.limited != nil:
 		s.undecided(now, 500, problem)
-	} else {
+	default:
 		s.fail(now, 503, problem)
 	}
 }
@@ -76,6 +80,7 @@ func (s *Session) handleLate(now time.Time) {
 // forgetAsked forgets the asks and edits of the exchange: what comes of them later changes nothing.
 func (s *Session) forgetAsked() {
 	s.turn++
+	s.stale += s.waits
 	s.waits = 0
 }
 
@@ -85,10 +90,10 @@ func (s *Session) HandleEdited(now time.Time, e *Edit, changed bool, err error) 
 	switch {
 	case e.turn != s.turn:
 		return false
-	case s.route == routeJSON && err != nil:
+	case s.limited != nil && err != nil:
 		s.undecided(now, 500, err.Error())
 		return true
-	case s.route == routeJSON:
+	case s.limited != nil:
 		s.giveBack(now)
 		return s.cycle.State != cycle.Asked
 	case err != nil:

@@ -7,6 +7,7 @@ import (
 	"weir/internal/data/strict"
 	"weir/internal/net/cycle"
 	"weir/internal/net/http1"
+	"weir/internal/net/http2"
 	"weir/proxy/rules/decide"
 	"weir/proxy/store"
 	"weir/proxy/store/asks"
@@ -39,11 +40,24 @@ const (
 	Remote            // for sidecars
 	Check             // for other proxies
 	JSON              // for Envoy's rate limit service
-	APIs
+	GRPC              // likewise, and for health checks: counted by code, not by status
 )
 
 // String returns the value of the label api.
-func (a API) String() string { return [...]string{"other", "remote", "check", "json"}[a] }
+func (a API) String() string { return [...]string{"other", "remote", "check", "json", "grpc"}[a] }
+
+// A Protocol is what an asker uses.
+type Protocol uint8
+
+const (
+	HTTP1 Protocol = iota
+	H2             // HTTP/2 over TLS
+	H2C            // HTTP/2 without TLS
+	Protocols
+)
+
+// String returns the value of the label protocol.
+func (p Protocol) String() string { return [...]string{"http1", "h2", "h2c"}[p] }
 
 // An Env is what the sessions of one loop share: callbacks to the rim, the effects of the
 // session called last, and memory that only one session needs at a time.
@@ -92,8 +106,17 @@ type Env struct {
 	DrainGrace time.Duration
 	// Answered is called after an exchange that waited has ended.
 	Answered func(now time.Time, s *Session)
-	// Count counts an answer.
-	Count func(api API, status int)
+	// Count counts an answer, by its status, or with GRPC by its Code.
+	Count func(api API, status int, p Protocol)
+
+	// HTTP2 bounds connections of HTTP/2.
+	HTTP2 http2.Limits
+	// EndOf returns when a connection of HTTP/2 accepted now reaches its maximum age; zero means never. Its streams
+	// may go on for AgeGrace.
+	EndOf    func(now time.Time) time.Time
+	AgeGrace time.Duration
+	// Cut counts a stream that is ended because the asker makes no room for the answer.
+	Cut func()
 
 	// Out is to be sent, and then the connection closed as Close says.
 	Out   []byte
@@ -104,6 +127,8 @@ type Env struct {
 	answer   store.Answer
 	pending  []*pending // for reuse
 	limited  []*limited // for reuse
+	streams  []*Session // for reuse
+	heads    http2.Head
 	node     strict.Node
 
 	described described
@@ -113,6 +138,7 @@ type Env struct {
 	shadow    store.Ask
 	body      []byte // of the answer under construction
 	extra     []byte // its fields, until it is written
+	fields    []byte // those of one of HTTP/2
 	date      http1.Date
 }
 
@@ -165,7 +191,10 @@ func (e *Env) give(p *pending) {
 func (p *pending) answered(now time.Time, ans *store.Answer) {
 	s, index, stale := p.session, p.index, p.turn != p.session.turn
 	p.env.give(p)
-	if !stale && s.handleAnswer(now, index, ans) {
+	switch {
+	case stale:
+		s.answeredStale()
+	case s.handleAnswer(now, index, ans):
 		p.env.Answered(now, s)
 	}
 }

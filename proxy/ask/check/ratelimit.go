@@ -66,10 +66,7 @@ func (s *Session) limit(now time.Time) {
 	c := &s.limited.Case
 	c.Refused = e.Refused
 	r := e.RateLimit
-	err := e.node.Parse(s.body)
-	if err == nil {
-		err = c.Request.Read(&e.node)
-	}
+	err := s.readLimited(&c.Request)
 	if err == nil {
 		err = c.Begin(&r.Settings, r.Counts, r.Domains())
 	}
@@ -83,6 +80,18 @@ func (s *Session) limit(now time.Time) {
 		r.Apart()
 	}
 	s.giveBack(now)
+}
+
+// readLimited reads the request in the body.
+func (s *Session) readLimited(r *rls.Request) error {
+	if s.call.is {
+		return r.ReadProto(s.body[messageHead:])
+	}
+	err := s.env.node.Parse(s.body)
+	if err == nil {
+		err = r.Read(&s.env.node)
+	}
+	return err
 }
 
 // limitEnds ends a request of Envoy's rate limit service.
@@ -115,6 +124,12 @@ func (s *Session) respond(now time.Time) {
 		return
 	}
 	l.Respond(now)
+	if s.call.is {
+		e.body = rls.AppendProto(beginMessage(e.body), &l.Response)
+		s.limitEnds(now)
+		s.reply(now)
+		return
+	}
 	e.body = rls.AppendResponse(e.body[:0], &l.Response)
 	status := 200
 	if l.Response.OverallCode == rls.OverLimit {
@@ -126,7 +141,9 @@ func (s *Session) respond(now time.Time) {
 
 // undecided answers a request that the store did not decide.
 func (s *Session) undecided(now time.Time, status int, problem string) {
-	s.env.RateLimit.Failed(true)
-	s.limitEnds(now)
+	if s.limited != nil {
+		s.env.RateLimit.Failed(true)
+		s.limitEnds(now)
+	}
 	s.fail(now, status, problem)
 }

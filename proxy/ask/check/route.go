@@ -15,14 +15,17 @@ import (
 type route uint8
 
 const (
-	routeNone     route = iota // nothing: 404
-	routeHealth                // for load balancers
-	routeCheck                 // a described request
-	routeJSON                  // a request of Envoy's rate limit service
-	routeDecide                // asks of a sidecar
-	routeMarks                 // marks of documents and edits
-	routeDocument              // one document
-	routeEdit                  // an edit of a key
+	routeNone        route = iota // nothing: 404
+	routeHealth                   // for load balancers
+	routeCheck                    // a described request
+	routeJSON                     // a request of Envoy's rate limit service
+	routeDecide                   // asks of a sidecar
+	routeMarks                    // marks of documents and edits
+	routeDocument                 // one document
+	routeEdit                     // an edit of a key
+	routeLimit                    // a call of Envoy's rate limit service
+	routeHealthCheck              // a call of gRPC's health service
+	routeHealthWatch              // one that lasts
 )
 
 // routes describes the routes.
@@ -40,10 +43,19 @@ var routes = [...]struct {
 	routeMarks:    {"/v1/marks", http1.GET, Remote, 0},
 	routeDocument: {"/v1/documents/", http1.GET, Remote, 0},
 	routeEdit:     {"/v1/edit", http1.POST, Remote, editBytesMax},
+	routeLimit: {"/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit", http1.POST, GRPC,
+		messageHead + jsonBytesMax},
+	routeHealthCheck: {"/grpc.health.v1.Health/Check", http1.POST, GRPC, messageHead + serviceBytesMax},
+	routeHealthWatch: {"/grpc.health.v1.Health/Watch", http1.POST, GRPC, messageHead + serviceBytesMax},
 }
 
 func (r route) wants() http1.Method { return routes[r].method }
 func (r route) api() API            { return routes[r].api }
+
+// health reports whether the route is for everybody.
+func (r route) health() bool {
+	return r == routeHealth || r == routeHealthCheck || r == routeHealthWatch
+}
 
 // find sets the route of a request.
 func (s *Session) find(h *http1.Head) {
@@ -53,6 +65,9 @@ func (s *Session) find(h *http1.Head) {
 		if n := len(path); len(h.Path) >= n && string(h.Path[:n]) == path && (len(h.Path) == n || path[n-1] == '/') {
 			s.route = r
 		}
+	}
+	if s.call.is && s.route.api() != GRPC {
+		s.route = routeNone
 	}
 	if s.route == routeDocument {
 		s.name = string(h.Path[len(routes[routeDocument].path):])
@@ -67,8 +82,13 @@ func (s *Session) handleEnd(now time.Time) {
 	case s.route == routeCheck: // answered when its head was read
 	case s.route == routeHealth:
 		s.health(now)
-	case s.route == routeJSON:
+	case s.call.is && !s.hasMessage(now):
+	case s.route == routeJSON || s.route == routeLimit:
 		s.limit(now)
+	case s.route == routeHealthCheck:
+		s.checkHealth(now)
+	case s.route == routeHealthWatch:
+		s.watchHealth(now)
 	case s.route == routeDecide:
 		s.decide(now)
 	case s.route == routeEdit:
@@ -151,7 +171,7 @@ func (s *Session) handleAnswer(now time.Time, index int, ans *store.Answer) bool
 	case routeCheck:
 		s.judge(now, ans)
 		return true
-	case routeJSON:
+	case routeJSON, routeLimit:
 		s.limited.AddAnswer(index, ans)
 	default:
 		s.part(index, ans)
@@ -159,7 +179,7 @@ func (s *Session) handleAnswer(now time.Time, index int, ans *store.Answer) bool
 	switch {
 	case s.waits > 0:
 		return false
-	case s.route == routeJSON:
+	case s.limited != nil:
 		s.respond(now)
 	default:
 		s.decided(now)

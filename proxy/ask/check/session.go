@@ -19,15 +19,17 @@ var times = cycle.Times{Idle: 75 * time.Second, Head: 10 * time.Second, Body: 10
 // editBytesMax bounds the body of an edit; beyond: 413.
 const editBytesMax = 64 << 10
 
-// A Session is the state of one connection; see the package comment. The caller applies
-// the effects in its Env after every call, before it calls another Session of the loop.
+// A Session is the state of one connection of HTTP/1.1, or of one stream of HTTP/2; see the package comment. The
+// caller applies the effects in its Env after every call, before it calls another Session of the loop.
 //
 // Owned by its loop.
 type Session struct {
 	Owner any // set by the rim
 
 	env    *Env
-	cycle  cycle.Cycle
+	cycle  cycle.Cycle // of a stream only its state and its deadline
+	stream stream
+	call   call
 	held   bool // the answer is held until a slot in a queue is due
 	route  route
 	rights rights
@@ -41,7 +43,9 @@ type Session struct {
 
 	limited *limited // the current request to Envoy's rate limit service
 
+	edits int       // edits of the exchange so far
 	waits int       // asks without an answer
+	stale int       // those that were forgotten before
 	late  time.Time // when the exchange no longer waits for asks and edits; zero: it waits as long as the store does
 	turn  uint32    // changes when asks and edits are forgotten: what comes of them later is ignored
 	parts [][]byte  // encoded answers of all asks
@@ -76,14 +80,14 @@ func (s *Session) HandleData(now time.Time, b []byte) int {
 // handle handles an event of the request reader.
 func (s *Session) handle(now time.Time, event http1.Event, err error) {
 	switch {
-	case err != nil && s.describing(s.cycle.Faulty):
+	case err != nil && s.describing(targetOf(s.cycle.Faulty)):
 		s.cycle.Refuse(now)
 		s.undescribed(now, http1.StatusOf(err), "the head of the question is too large or malformed")
 	case err != nil:
 		s.route = routeNone
 		s.refuse(now, http1.StatusOf(err), "the request is malformed")
 	case event.Kind == http1.HeadDone:
-		s.handleHead(now)
+		s.handleHead(now, &s.env.head)
 	case event.Kind == http1.Data:
 		s.handleBody(now, event.Data)
 	case event.Kind == http1.End:
@@ -93,10 +97,9 @@ func (s *Session) handle(now time.Time, event http1.Event, err error) {
 	}
 }
 
-// handleHead handles the request's head in the Env.
-func (s *Session) handleHead(now time.Time) {
-	h := &s.env.head
-	s.body, s.late = s.body[:0], time.Time{}
+// handleHead handles the request's head.
+func (s *Session) handleHead(now time.Time, h *http1.Head) {
+	s.body, s.late, s.edits = s.body[:0], s.call.by, 0
 	s.find(h)
 	authorization, _ := h.Value(http1.FieldAuthorization)
 	s.rights, s.tokened = s.env.Access.of(authorization, s.verified)
@@ -116,7 +119,9 @@ func (s *Session) handleHead(now time.Time) {
 		s.refuse(now, status, problem)
 		return
 	}
-	s.env.Out = s.cycle.AppendContinue(s.env.Out, h)
+	if s.stream.mux == nil {
+		s.env.Out = s.cycle.AppendContinue(s.env.Out, h)
+	}
 }
 
 // admit returns the status and the reason if the request is refused without reading its
@@ -131,10 +136,12 @@ func (s *Session) admit(h *http1.Head) (status int, problem string) {
 			status = 403
 		}
 		return status, problem
-	case s.route != routeNone && s.route != routeHealth && s.rights == nothing:
+	case s.route != routeNone && !s.route.health() && s.rights == nothing:
 		return 401, "needs Authorization: Bearer with the DECISION_TOKEN of this proxy, or a certificate that its " +
 			"DECISION_TLS_CLIENT_CA trusts"
-	case (s.route.api() == Remote || s.route == routeJSON) && !s.tokened && s.env.Access.page(h):
+	case s.route.api() == GRPC && !s.call.is:
+		return 415, "the Content-Type must be application/grpc, over HTTP/2"
+	case (s.route.api() == Remote || s.route == routeJSON) && s.protocol() != H2C && !s.tokened && s.env.Access.page(h):
 		return 401, "was made by a web page, or for a host that is not a loopback name: set DECISION_TOKEN here, and " +
 			"REMOTE_TOKEN at the sidecar"
 	case s.route == routeEdit && s.rights != editing:
@@ -163,6 +170,9 @@ func (s *Session) handleBody(now time.Time, piece []byte) {
 		return
 	}
 	s.body = append(s.body, piece...)
+	if s.stream.mux != nil {
+		s.stream.mux.held += len(piece)
+	}
 }
 
 // HandleExpired handles a Deadline that has passed at now. Called earlier, it does
@@ -172,6 +182,8 @@ func (s *Session) HandleExpired(now time.Time) {
 	case !s.cycle.Expired(now):
 	case s.cycle.State == cycle.Idle:
 		s.env.Close = s.cycle.Close()
+	case s.call.watches:
+		s.watch(now)
 	case s.held:
 		s.allow(now, s.checked.fields)
 		s.env.Answered(now, s)
@@ -195,6 +207,7 @@ func (s *Session) HandleDrain(now time.Time) {
 // HandleClosed ends the session after its connection has closed. Later answers are
 // dropped. What was charged stays charged.
 func (s *Session) HandleClosed(now time.Time) {
+	s.held = false
 	s.forgetAsked()
 	if s.limited != nil {
 		s.limitEnds(now)
@@ -225,6 +238,10 @@ func (s *Session) faulty(now time.Time, err error) {
 
 // failAt answers with an error about a part of the request.
 func (s *Session) failAt(now time.Time, status int, problem, path string) {
+	if s.call.is {
+		s.failCall(now, codeOf(status), strict.Fault{Path: path, Message: problem}.Error())
+		return
+	}
 	fields := s.env.extra[:0]
 	switch status {
 	case 503:
@@ -258,13 +275,31 @@ func (s *Session) send(now time.Time, a http1.Answer) {
 	e := s.env
 	date, _ := e.date.At(now)
 	a.Extra = append(append(e.extra[:0], a.Extra...), date...)
+	api := s.route.api()
+	if api == GRPC {
+		api = Other // but not a call
+	}
+	e.Count(api, a.Status, s.protocol())
+	s.held = false
+	if m := s.stream.mux; m != nil {
+		a.Head, e.extra = s.cycle.OnlyHead, a.Extra
+		m.answer(now, s, a)
+		return
+	}
+	s.releaseBody()
 	e.Out, e.extra = s.cycle.AppendAnswer(e.Out, a)
-	e.Count(s.route.api(), a.Status)
-	if cap(s.body) > bodyBytesKept {
+	e.Close = s.cycle.End(now)
+	s.cycle.Full = len(e.Out) > outMax
+}
+
+// releaseBody frees most of the memory of a body that is not used any more.
+func (s *Session) releaseBody() {
+	if s.stream.mux != nil {
+		s.stream.mux.held -= len(s.body)
+	}
+	if s.body = s.body[:0]; cap(s.body) > bodyBytesKept {
 		s.body = nil
 	}
-	s.held, e.Close = false, s.cycle.End(now)
-	s.cycle.Full = len(e.Out) > outMax
 }
 
 // outMax is how much a call of HandleData answers before it leaves further requests unread:

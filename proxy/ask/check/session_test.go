@@ -26,7 +26,7 @@ import (
 func TestPartsKept(t *testing.T) {
 	l := testkit.Must(limit.NewFixed(5, time.Hour))(t)
 	env := &Env{
-		Access: &Access{Open: true}, Mode: func() store.Mode { return store.Exact }, Count: func(API, int) {},
+		Access: &Access{Open: true}, Mode: func() store.Mode { return store.Exact }, Count: func(API, int, Protocol) {},
 		Ask: func(_ time.Time, _ *store.Ask, ans *store.Answer, _ store.Done) bool {
 			*ans = store.Answer{Granted: 1, Prior: make([]store.PriorState, 1)}
 			return true
@@ -64,7 +64,7 @@ func TestAnswerIsBounded(t *testing.T) {
 	}
 	n := 0
 	env := &Env{
-		Access: &Access{Open: true}, Mode: func() store.Mode { return store.Exact }, Count: func(API, int) {},
+		Access: &Access{Open: true}, Mode: func() store.Mode { return store.Exact }, Count: func(API, int, Protocol) {},
 		Ask: func(_ time.Time, _ *store.Ask, ans *store.Answer, _ store.Done) bool {
 			if *ans = (store.Answer{Granted: 1, Prior: make([]store.PriorState, 1)}); n < 40 {
 				ans.Prior[0].Before = full
@@ -100,7 +100,8 @@ func TestAnswerIsBounded(t *testing.T) {
 // than a few answers take: short requests have large answers.
 func TestPipelineIsBounded(t *testing.T) {
 	docs := &Documents{Named: map[string]store.Document{"d": {Version: 1, Body: make([]byte, 100<<10)}}}
-	env := &Env{Access: &Access{Open: true}, Documents: func() *Documents { return docs }, Count: func(API, int) {}}
+	env := &Env{Access: &Access{Open: true}, Documents: func() *Documents { return docs },
+		Count: func(API, int, Protocol) {}}
 	now := time.Unix(1e9, 0)
 	const requests = 100
 	left := bytes.Repeat([]byte("GET /v1/documents/d HTTP/1.1\r\nHost: x\r\n\r\n"), requests)
@@ -262,7 +263,8 @@ func TestCheckWithBody(t *testing.T) {
 	var later store.Done
 	env := &Env{Access: &Access{Open: true}, Policy: func() *decide.Policy { return policy },
 		Trusted: func(netip.Addr) bool { return false },
-		Count:   func(API, int) {}, Answers: decide.Answers{Style: new(decide.Style)}, Answered: func(time.Time, *Session) {}}
+		Count:   func(API, int, Protocol) {}, Answers: decide.Answers{Style: new(decide.Style)},
+		Answered: func(time.Time, *Session) {}}
 	granted := &store.Answer{Granted: 1, Decisions: []limit.Decision{{Allowed: true, Limit: 5, Remaining: 4}}}
 	now := time.Unix(1e9, 0)
 	for _, at := range []string{"at once", "later"} {

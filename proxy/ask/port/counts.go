@@ -17,10 +17,18 @@ var statuses = [...]int{200, 204, 400, 401, 403, 404, 405, 409, 413, 429, 500, 5
 //
 // Safe for concurrent use: atomic words.
 type counts struct {
-	answers [check.APIs][len(statuses) + 1]metric.Counter // the last counts any other status
+	answers   [check.GRPC][len(statuses) + 1]metric.Counter // the last counts any other status
+	calls     [check.Codes]metric.Counter                   // those of gRPC, instead
+	protocols [check.Protocols]metric.Counter
+	cut       metric.Counter
 }
 
-func (c *counts) count(api check.API, status int) {
+func (c *counts) count(api check.API, status int, p check.Protocol) {
+	c.protocols[p].Inc()
+	if api == check.GRPC {
+		c.calls[status].Inc()
+		return
+	}
 	i := slices.Index(statuses[:], status)
 	if i < 0 {
 		i = len(statuses)
@@ -29,14 +37,23 @@ func (c *counts) count(api check.API, status int) {
 }
 
 func (c *counts) register(set *metric.Set) {
-	for api := range check.APIs {
+	const name, help = "ratelimiter_check_requests_total", "answers of the decision port, by part and status"
+	for code := range check.Code(check.Codes) {
+		set.Counter(name+metric.Labels("api", check.GRPC.String(), "code", code.String()), help, c.calls[code].Load)
+	}
+	for p := range check.Protocols {
+		set.Counter("ratelimiter_check_requests_by_protocol_total"+metric.Labels("protocol", p.String()),
+			"answers of the decision port, by protocol", c.protocols[p].Load)
+	}
+	set.Counter("ratelimiter_check_streams_cut_total",
+		"streams of the decision port that were ended because the asker made no room for the answer", c.cut.Load)
+	for api := range check.GRPC {
 		for i := range c.answers[api] {
 			code := "other"
 			if i < len(statuses) {
 				code = strconv.Itoa(statuses[i])
 			}
-			set.Counter("ratelimiter_check_requests_total"+metric.Labels("api", api.String(), "code", code),
-				"answers of the decision port, by part and status", c.answers[api][i].Load)
+			set.Counter(name+metric.Labels("api", api.String(), "code", code), help, c.answers[api][i].Load)
 		}
 	}
 }

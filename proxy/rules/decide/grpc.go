@@ -82,8 +82,7 @@ type callEnd struct {
 // that ends without a message, with status and fields in the head (gRPC, doc/PROTOCOL-HTTP2.md).
 func (a *Answers) EndCall(answer http1.Answer) http1.Answer {
 	end := &a.end
-	dst := http1.AppendFieldInt(answer.Extra, "Grpc-Status", end.status)
-	dst = append(appendPercent(append(dst, "Grpc-Message: "...), end.message), "\r\n"...)
+	dst := AppendCallEnd(answer.Extra, end.status, end.message)
 	switch {
 	case end.after == limit.Never:
 		dst = http1.AppendFieldInt(dst, "Grpc-Retry-Pushback-Ms", -1)
@@ -91,6 +90,12 @@ func (a *Answers) EndCall(answer http1.Answer) http1.Answer {
 		dst = http1.AppendFieldInt(dst, "Grpc-Retry-Pushback-Ms", int64((end.after-1)/time.Millisecond)+1)
 	}
 	return http1.Answer{Status: 200, ContentType: "application/grpc", Extra: dst}
+}
+
+// AppendCallEnd appends the fields of the end of a call.
+func AppendCallEnd(dst []byte, status int64, message string) []byte {
+	dst = http1.AppendFieldInt(dst, "Grpc-Status", status)
+	return append(appendPercent(append(dst, "Grpc-Message: "...), message), "\r\n"...)
 }
 
 // appendPercent appends a message in which all but printable ASCII characters are encoded, and the percent sign.

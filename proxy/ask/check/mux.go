@@ -1,0 +1,363 @@
+package check
+
+import (
+	"net/netip"
+	"slices"
+	"time"
+
+	"weir/internal/net/cycle"
+	"weir/internal/net/http1"
+	"weir/internal/net/http2"
+	"weir/proxy/rules/decide"
+)
+
+// Bounds of a connection of HTTP/2, which carries many askers.
+const (
+	// muxIdle is longer than most clients keep a connection without streams.
+	muxIdle = 15 * time.Minute
+	// muxHeldMax bounds the bytes of bodies, and of answers for which the asker makes no room; beyond, the stream that
+	// needs more is ended.
+	muxHeldMax = 4 << 20
+	// streamsKept bounds the Sessions of streams that are kept for reuse.
+	streamsKept = 256
+)
+
+// A Mux is the state of one connection of HTTP/2, with a Session for each of its streams. The caller applies the
+// effects in its Env after every call, before it calls another Mux or Session of the loop.
+//
+//	HandleData ─▶ open ─▶ Session.handleHead … handleEnd ─▶ answer ─▶ settle ─▶ the Session is used again
+//	                              └─▶ Env.Ask …  Env.Answered ─▶ HandleAnswered ─┘
+//
+// Before it ends, because of its age, because it is idle or because the program ends, it says so twice, as RFC 9113
+// section 6.8 describes: between the two GOAWAY a PING makes a round trip, so that no request is lost.
+//
+// Owned by its loop.
+type Mux struct {
+	Owner any // set by the rim: the Owner of the Sessions
+
+	env      *Env
+	http2    *http2.Conn
+	remote   netip.Addr
+	verified bool
+	secure   bool
+	streams  []*Session // open, by their identifiers
+	held     int        // see muxHeldMax
+	working  int        // streams that have ended and still wait for the store
+
+	until     time.Time // when HandleExpired looks for what is due; zero: never
+	partial   time.Time // since when a frame is incomplete; zero: none is
+	idle      time.Time // since when there are no streams; zero: there are some
+	endBy     time.Time // when its maximum age is reached; zero: never
+	drainBy   time.Time // when no more streams are accepted; zero: not yet
+	cutBy     time.Time // when streams end at the latest; zero: never
+	announced bool      // that no more streams will be accepted
+	ending    bool      // no more streams are accepted
+	failed    bool      // an error has ended the connection
+	full      bool      // see Full
+}
+
+// NewMux returns the Mux of a connection opened at now by the given address. secure says that it uses TLS, and
+// verified that a trusted certificate was presented.
+func NewMux(now time.Time, env *Env, from netip.Addr, secure, verified bool) *Mux {
+	m := &Mux{env: env, http2: http2.New(http2.Server, &env.HTTP2, now), remote: decide.CanonicalAddr(from),
+		secure: secure, verified: verified, partial: now, idle: now, endBy: env.EndOf(now)}
+	m.wake(now.Add(times.Head))
+	m.wake(m.endBy)
+	return m
+}
+
+// wake makes HandleExpired look at a time for what is due; zero is no time.
+func (m *Mux) wake(at time.Time) { m.until = earlier(m.until, at) }
+
+// earlier returns the earlier one of two deadlines; zero is none.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// Deadline returns when HandleExpired must be called; zero means never.
+func (m *Mux) Deadline() time.Time { return m.until }
+
+// Full reports whether HandleData has left bytes unread because enough is to be sent. They must be passed again.
+func (m *Mux) Full() bool { return m.full }
+
+// Control sends the frames by which the connection answers and credits what was read. It is called when what was
+// sent before has been written, so that an asker that reads nothing cannot make it grow.
+func (m *Mux) Control() { m.env.Out = m.http2.AppendControl(m.env.Out) }
+
+// Ended reports whether the connection must be closed when all has been sent.
+func (m *Mux) Ended() bool { return m.failed || m.ending && len(m.streams) == 0 }
+
+// HandleData processes b, the bytes received and not yet read, and returns how many it has read.
+func (m *Mux) HandleData(now time.Time, b []byte) (n int) {
+	for m.full = false; !m.failed && !m.full; m.full = len(m.env.Out) > outMax {
+		ev, err := m.http2.Next(now, b[n:], &m.env.heads)
+		if n += ev.N; ev.N > 0 {
+			m.partial = time.Time{}
+		}
+		switch {
+		case err != nil:
+			m.fail(now)
+		case ev.Kind == http2.NeedMore:
+			m.await(now, n < len(b))
+			return n
+		default:
+			m.handle(now, &ev)
+		}
+	}
+	return n
+}
+
+// await notes whether a part of a frame has been received.
+func (m *Mux) await(now time.Time, partial bool) {
+	switch {
+	case !partial:
+		m.partial = time.Time{}
+	case m.partial.IsZero():
+		m.partial = now
+		m.wake(now.Add(times.Head))
+	}
+}
+
+func (m *Mux) handle(now time.Time, ev *http2.Event) {
+	s := m.find(ev.Stream)
+	switch ev.Kind {
+	case http2.HeadDone, http2.BadHead:
+		s = m.open(now, ev)
+		if ev.Kind == http2.BadHead {
+			s.handleBadHead(now, m.env.heads.Target, ev.Err)
+		} else {
+			m.handleHead(now, s)
+		}
+	case http2.Data:
+		m.http2.Consumed(ev.Stream, len(ev.Data)) // Sessions bound bodies
+		if s != nil && !s.stream.answered {
+			m.take(now, s, ev.Data)
+		}
+	case http2.Reset:
+		if s != nil {
+			m.remove(now, s)
+		}
+		return
+	case http2.RoomGrew, http2.Settings:
+		m.flush(now)
+		return
+	case http2.Pong:
+		if m.announced {
+			m.end(now)
+		}
+		return
+	}
+	if s == nil {
+		return
+	}
+	if ev.EndStream {
+		s.stream.received = true
+		if !s.stream.answered && s.cycle.State == cycle.Body {
+			s.handleEnd(now)
+		}
+	}
+	m.settle(now, s)
+}
+
+func (m *Mux) find(id uint32) *Session {
+	for i := len(m.streams) - 1; i >= 0; i-- {
+		if s := m.streams[i]; s.stream.id == id {
+			return s
+		}
+	}
+	return nil
+}
+
+// open opens the stream of a request.
+func (m *Mux) open(now time.Time, ev *http2.Event) *Session {
+	e := m.env
+	var s *Session
+	if n := len(e.streams); n > 0 {
+		s, e.streams = e.streams[n-1], e.streams[:n-1]
+		*s = Session{body: s.body[:0], checked: s.checked, turn: s.turn, parts: s.parts,
+			stream: stream{queue: s.stream.queue[:0]}}
+	} else {
+		s = new(Session)
+	}
+	s.Owner, s.env, s.remote, s.verified = m.Owner, e, m.remote, m.verified
+	s.cycle = cycle.New(now, &times, nil)
+	s.stream.mux, s.stream.id = m, ev.Stream
+	m.streams = append(m.streams, s)
+	m.idle = time.Time{}
+	return s
+}
+
+// handleHead handles the head of the request of s.
+func (m *Mux) handleHead(now time.Time, s *Session) {
+	h := &m.env.heads.Head
+	s.cycle.Begin(now, h)
+	s.noticeCall(now, h)
+	s.cycle.Until = earlier(s.cycle.Until, s.call.by)
+	s.handleHead(now, h)
+	if h.Expect == http1.ExpectContinue && !s.stream.answered && s.cycle.State == cycle.Body {
+		m.env.Out, _ = m.http2.AppendResponse(m.env.Out, s.stream.id, 100, nil, false)
+	}
+}
+
+// take takes a piece of the body of s.
+func (m *Mux) take(now time.Time, s *Session, piece []byte) {
+	if m.held+len(piece) > muxHeldMax {
+		m.cut(now, s)
+		return
+	}
+	s.handleBody(now, piece)
+}
+
+// HandleAnswered handles that the exchange of s has ended after it had waited.
+func (m *Mux) HandleAnswered(now time.Time, s *Session) { m.settle(now, s) }
+
+// settle ends the stream of s if its answer has been sent, and otherwise notes its deadline.
+func (m *Mux) settle(now time.Time, s *Session) {
+	switch {
+	case !s.stream.closed:
+		m.wake(s.cycle.Until)
+		return
+	case !s.stream.received: // RFC 9113 section 8.1
+		m.env.Out = m.http2.AppendReset(m.env.Out, s.stream.id, http2.NoError)
+	}
+	m.remove(now, s)
+}
+
+// remove forgets a stream that has ended.
+func (m *Mux) remove(now time.Time, s *Session) {
+	i := slices.Index(m.streams, s)
+	if i < 0 {
+		return // of a stream that was cut
+	}
+	m.streams = slices.Delete(m.streams, i, i+1)
+	m.held -= len(s.stream.queue)
+	s.releaseBody()
+	s.HandleClosed(now)
+	if len(m.streams) == 0 {
+		m.idle = now
+		m.wake(now.Add(muxIdle))
+	}
+	e := m.env
+	switch {
+	case s.stale > 0: // it counts as open: an asker that gives up does not get more done than others
+		m.work(1)
+	case len(e.streams) < streamsKept && cap(s.stream.queue) <= bodyBytesKept:
+		e.streams = append(e.streams, s)
+	}
+}
+
+func (m *Mux) work(n int) {
+	m.working += n
+	m.http2.SetWorking(m.working)
+}
+
+// answeredStale handles the answer to an ask that was forgotten.
+func (s *Session) answeredStale() {
+	if s.stale--; s.stale == 0 && s.stream.mux != nil {
+		s.stream.mux.work(-1)
+	}
+}
+
+// HandleExpired handles a Deadline that has passed at now.
+func (m *Mux) HandleExpired(now time.Time) {
+	if m.until.IsZero() || now.Before(m.until) {
+		return
+	}
+	m.until = time.Time{}
+	due := func(at time.Time) bool {
+		if at.IsZero() || now.Before(at) {
+			m.wake(at)
+			return false
+		}
+		return true
+	}
+	for i := len(m.streams) - 1; i >= 0; i-- {
+		if s := m.streams[i]; due(s.cycle.Until) {
+			m.expire(now, s)
+		}
+	}
+	switch {
+	case !m.partial.IsZero() && due(m.partial.Add(times.Head)):
+		m.env.Out = m.http2.AppendGoAway(m.env.Out, true, http2.EnhanceYourCalm)
+		m.fail(now)
+		return
+	case due(m.cutBy):
+		m.fail(now)
+		return
+	}
+	if due(m.drainBy) {
+		m.drainBy = time.Time{}
+		m.end(now)
+	}
+	if !m.idle.IsZero() && due(m.idle.Add(muxIdle)) || due(m.endBy) {
+		m.announce(now, m.env.AgeGrace)
+	}
+}
+
+// expire handles the deadline of a stream.
+func (m *Mux) expire(now time.Time, s *Session) {
+	if len(s.stream.queue) > 0 {
+		m.cut(now, s)
+		return
+	}
+	s.HandleExpired(now)
+	m.settle(now, s)
+}
+
+// HandleDrain starts closing the connection because the program is about to end.
+func (m *Mux) HandleDrain(now time.Time) {
+	m.announce(now, 0)
+	for i := len(m.streams) - 1; i >= 0; i-- {
+		if s := m.streams[i]; s.call.watches {
+			s.watch(now)
+		}
+	}
+}
+
+// announce starts closing the connection; its streams end at the latest after grace, unless that is 0.
+func (m *Mux) announce(now time.Time, grace time.Duration) {
+	if m.announced || m.failed {
+		return
+	}
+	m.announced, m.endBy, m.drainBy = true, time.Time{}, now.Add(max(m.env.DrainGrace, time.Second))
+	if grace > 0 {
+		m.cutBy = now.Add(grace)
+	}
+	m.wake(m.drainBy)
+	m.wake(m.cutBy)
+	m.env.Out = m.http2.AppendPing(m.http2.AppendGoAway(m.env.Out, false, http2.NoError))
+}
+
+// end accepts no more streams. Those that watch would have no end.
+func (m *Mux) end(now time.Time) {
+	if m.ending || m.failed {
+		return
+	}
+	m.ending, m.drainBy = true, time.Time{}
+	m.env.Out = m.http2.AppendGoAway(m.env.Out, true, http2.NoError)
+	for i := len(m.streams) - 1; i >= 0; i-- {
+		if s := m.streams[i]; s.call.watches {
+			s.endWatch(now, codeUnavailable)
+			m.settle(now, s)
+		}
+	}
+}
+
+// fail ends the connection because of an error, after what is to be sent.
+func (m *Mux) fail(now time.Time) {
+	m.failed = true
+	m.env.Out = m.http2.AppendControl(m.env.Out)
+	m.HandleClosed(now)
+}
+
+// HandleClosed ends all streams after the connection has closed.
+func (m *Mux) HandleClosed(now time.Time) {
+	m.failed = true
+	for len(m.streams) > 0 {
+		m.remove(now, m.streams[len(m.streams)-1])
+	}
+	m.until = time.Time{}
+}

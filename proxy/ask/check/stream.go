@@ -1,0 +1,139 @@
+package check
+
+import (
+	"time"
+
+	"weir/internal/net/cycle"
+	"weir/internal/net/http1"
+	"weir/internal/net/http2"
+)
+
+// A stream is what a Session of HTTP/2 has besides.
+type stream struct {
+	mux      *Mux // nil: it is one of HTTP/1.1
+	id       uint32
+	received bool   // all of the request
+	answered bool   // the answer has begun
+	queue    []byte // of the answer, that there is no room for
+	complete bool   // the answer ends with it,
+	trailers string // or with these field lines after it
+	closed   bool   // the end of the answer was sent, or the stream was reset
+}
+
+// protocol returns what the asker uses.
+func (s *Session) protocol() Protocol {
+	switch m := s.stream.mux; {
+	case m == nil:
+		return HTTP1
+	case m.secure:
+		return H2
+	}
+	return H2C
+}
+
+// handleBadHead handles a malformed head with that target.
+func (s *Session) handleBadHead(now time.Time, target []byte, err error) {
+	if s.describing(target) {
+		s.undescribed(now, http1.StatusOf(err), "the head of the question is too large or malformed")
+		return
+	}
+	s.route = routeNone
+	s.fail(now, http1.StatusOf(err), "the request is malformed")
+}
+
+// answer sends an answer on the stream of s. Its fields may be in the Env's extra.
+func (m *Mux) answer(now time.Time, s *Session, a http1.Answer) {
+	e, st := m.env, &s.stream
+	s.releaseBody()
+	st.answered = true
+	s.cycle.State, s.cycle.Until = cycle.Closing, time.Time{}
+	f := e.fields[:0]
+	if a.ContentType != "" {
+		f = http1.AppendField(f, "Content-Type", a.ContentType)
+	}
+	if !a.Bodiless() && !s.call.is {
+		f = http1.AppendFieldInt(f, "Content-Length", int64(len(a.Body)))
+	}
+	e.fields = append(f, a.Extra...)
+	ends := a.Bodiless() || a.Head || len(a.Body) == 0
+	var err error
+	if e.Out, err = m.http2.AppendResponse(e.Out, st.id, a.Status, e.fields, ends); err != nil {
+		m.reset(s, http2.InternalError) // more fields than the asker accepts
+		return
+	}
+	st.closed = ends
+	if !ends {
+		m.write(now, s, a.Body, true)
+	}
+}
+
+// write sends a piece of an answer as far as there is room, and keeps the rest. complete says that it is the last one.
+func (m *Mux) write(now time.Time, s *Session, p []byte, complete bool) {
+	st := &s.stream
+	st.complete = complete
+	n := 0
+	if len(st.queue) == 0 {
+		n = m.push(s, p)
+	}
+	if n == len(p) {
+		return
+	}
+	if m.held+len(p)-n > muxHeldMax {
+		m.cut(now, s)
+		return
+	}
+	m.held += len(p) - n
+	st.queue = append(st.queue, p[n:]...)
+	s.cycle.Until = now.Add(times.Body)
+}
+
+// push sends as much of p as there is room for, and the end of the answer if that is complete with p.
+func (m *Mux) push(s *Session, p []byte) (n int) {
+	e, st := m.env, &s.stream
+	e.Out, n = m.http2.AppendData(e.Out, st.id, p, st.complete && st.trailers == "")
+	if !st.complete || n < len(p) {
+		return n
+	}
+	st.closed = true
+	if st.trailers != "" {
+		e.fields = append(e.fields[:0], st.trailers...)
+		e.Out, _ = m.http2.AppendTrailers(e.Out, st.id, e.fields) // a few bytes, which every asker accepts
+	}
+	return n
+}
+
+// flush sends what was kept, as far as there is room.
+func (m *Mux) flush(now time.Time) {
+	for i := len(m.streams) - 1; i >= 0; i-- {
+		s := m.streams[i]
+		st := &s.stream
+		if len(st.queue) == 0 {
+			continue
+		}
+		if n := m.push(s, st.queue); n > 0 {
+			m.held -= n
+			st.queue = append(st.queue[:0], st.queue[n:]...)
+			s.cycle.Until = time.Time{}
+			switch {
+			case len(st.queue) > 0:
+				s.cycle.Until = now.Add(times.Body)
+			case s.call.watches:
+				s.cycle.Until = now
+			}
+			m.settle(now, s)
+		}
+	}
+}
+
+// cut ends a stream that needs more memory than there is, or whose asker makes no room for too long.
+func (m *Mux) cut(now time.Time, s *Session) {
+	m.env.Cut()
+	m.reset(s, http2.EnhanceYourCalm)
+	m.settle(now, s)
+}
+
+// reset ends a stream without an answer, or before its end.
+func (m *Mux) reset(s *Session, code http2.Code) {
+	m.env.Out = m.http2.AppendReset(m.env.Out, s.stream.id, code)
+	s.stream.answered, s.stream.closed, s.stream.received = true, true, true
+}
