@@ -203,7 +203,7 @@ var waits = map[string][]struct {
 }{
 	"caddy": {{"Caddyfile", `response_header_timeout (\S+)`, 0}},
 	"envoy": {{"envoy.yaml", `cluster: weir, timeout: (\S+)\}`, 0},
-		{"ratelimit.yaml", `\}, body, (\d+)\)`, time.Millisecond}},
+		{"ratelimit.yaml", `timeout: (\S+)`, 0}},
 	"haproxy": {{"weir.lua", `timeout = (\d+)`, time.Millisecond}},
 	"nginx":   {{"nginx.conf", `proxy_read_timeout (\S+);`, 0}},
 	"traefik": {{"traefik.yaml", `it waits for (\S+), which cannot be set`, 0}},

@@ -37,7 +37,8 @@ func (p *proxy) decide(ctx context.Context) error {
 			Port: c.Decision.Port, Secure: secure != nil, Verified: c.Decision.ClientCAFile != "" && !c.Decision.Open},
 		Policy: p.policies.Policy, Trusts: set.Trusts, PreflightsApart: set.PreflightsApart, HoldMax: c.Decision.HoldMax,
 		AdmitUndescribed: c.Decision.AdmitUndescribed, Log: e.Logger("DecisionService"), Style: set.Style,
-		Pages:  p.templates.Pages(),
+		Pages: p.templates.Pages(),
+		HTTP2: c.Decision.HTTP2(), Age: c.Decision.Age, AgeGrace: c.Decision.AgeGrace,
 		Limits: limits, RateLimit: c.RateLimit.Settings(set.Style.Families),
 		Healthy: e.Health.Ready, EditTimeout: c.StoreTimeout(), DrainGrace: set.DrainGrace, DrainTimeout: c.DrainTimeout,
 	})
@@ -69,7 +70,7 @@ func secureDecisions(ctx context.Context, e *service.Env, c *config.Config) (*tl
 	case pair == nil:
 		return nil, err
 	case c.Decision.ClientCAFile == "":
-		return pair.Config(), nil
+		return pair.HTTP2(), nil
 	}
 	secure, err := pair.Verifying(c.Decision.ClientCAFile)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"weir/internal/net/http1"
+	"weir/internal/net/http2"
 	"weir/internal/program/service"
 )
 
@@ -24,6 +25,14 @@ type Decision struct {
 	AdmitUndescribed bool
 
 	HoldMax time.Duration // how long leaky limits may hold an answer of /check
+
+	Age, AgeGrace time.Duration // of a connection of HTTP/2, see port.Config
+}
+
+// HTTP2 returns the bounds of a connection of HTTP/2. Glitches are bounded loosely: when the store stalls, an asker
+// gives up many calls at once.
+func (d *Decision) HTTP2() http2.Limits {
+	return http2.Limits{Head: d.Head, GlitchBurst: 10_000, GlitchRate: 1000}
 }
 
 // Local reports whether the port is reachable only from this machine.
@@ -55,6 +64,11 @@ func (d *Decision) register(s *service.Settings) {
 		{Name: "DECISION_HOLD_MAX", Default: "250ms", Value: service.Duration(&d.HoldMax, time.Millisecond, 10*time.Second),
 			Help: "how long /check holds an answer until a request's slot in a leaky limit is due; one whose slot is later is " +
 				"refused; keep it below the asker's timeout, after which the asker admits the request"},
+		{Name: "GRPC_MAX_CONNECTION_AGE", Default: "24h", Value: service.Duration(&d.Age, 0, 365*24*time.Hour),
+			Help: "how old a connection of HTTP/2 to DECISION_PORT becomes, give or take a tenth, so that askers connect anew " +
+				"and a balancer in front spreads them; no request is lost; 0: no limit"},
+		{Name: "GRPC_MAX_CONNECTION_AGE_GRACE", Default: "1h", Value: service.Duration(&d.AgeGrace, 0, 365*24*time.Hour),
+			Help: "how long the calls on a connection that old may go on; 0: until they end"},
 		{Name: "DECISION_HEAD_MAX_BYTES", Default: "64KiB", Value: service.Bytes(&d.Head.HeadBytes, 1<<10, 1<<20),
 			Help: "maximum size of the head of a question, which has the fields of the described request; beyond: " +
 				"DECISION_UNDESCRIBED"},

@@ -18,8 +18,8 @@ func (r *RateLimit) register(s *service.Settings) {
 	d := &r.settings
 	s.Add(service.Table{
 		{Name: "RATELIMIT_CONFIG", Value: service.Text(&r.Config), NoEffect: s.NoEffectWhen("DECISION_PORT", "0"),
-			Help: "configuration file of envoyproxy/ratelimit, or folder of such files (.yaml, .yml, .json), for POST /json " +
-				"on DECISION_PORT; read again when it changes"},
+			Help: "configuration file of envoyproxy/ratelimit, or folder of such files (.yaml, .yml, .json), for gRPC and " +
+				"POST /json on DECISION_PORT; read again when it changes"},
 	})
 	s.AddWithNoEffect(s.NoEffectWhen("RATELIMIT_CONFIG", ""), service.Table{
 		{Name: "MERGE_DOMAIN_CONFIG", Default: "false", Value: service.Bool(&r.Merge),

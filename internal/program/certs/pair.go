@@ -74,14 +74,14 @@ func (p *Pair) HTTP2() *tls.Config {
 	return cfg
 }
 
-// Verifying returns Config for clients that may present a certificate, which must be signed
+// Verifying returns HTTP2 for clients that may present a certificate, which must be signed
 // by one of the authorities in caFile.
 func (p *Pair) Verifying(caFile string) (*tls.Config, error) {
 	authorities, err := Pool(caFile)
 	if err != nil {
 		return nil, err
 	}
-	cfg := p.config.Clone()
+	cfg := p.HTTP2()
 	cfg.ClientCAs, cfg.ClientAuth = authorities, tls.VerifyClientCertIfGiven
 	return cfg, nil
 }

@@ -1,8 +1,10 @@
 package port
 
 import (
+	"math"
 	"time"
 
+	"weir/internal/net/http2"
 	"weir/internal/net/loop"
 	"weir/proxy/ask/check"
 	"weir/proxy/rules/decide"
@@ -21,6 +23,7 @@ type side struct {
 	lane     store.Lane
 	refusals *report.RecentDecisions[report.Refused]
 	draining bool
+	accepted uint64 // connections of HTTP/2, for endOf
 }
 
 func newSide(p *Server, l *loop.Loop) *side {
@@ -30,13 +33,15 @@ func newSide(p *Server, l *loop.Loop) *side {
 		RateLimit: &check.RateLimit{Settings: p.cfg.RateLimit, Counts: &p.series.Counts, Domains: p.cfg.Limits.Domains,
 			Failed: p.series.failed, Took: p.series.took, Apart: p.series.apart.Inc},
 		Access: &p.cfg.Access, Head: &p.cfg.Head, Mode: p.cfg.Store.Mode, Documents: p.documents.current.Load,
-		Ask: r.lane.Ask, Refund: r.lane.Refund, Edit: r.edit, EditTimeout: p.cfg.EditTimeout, Refused: r.refused, Count: p.counts.count,
+		Ask: r.lane.Ask, Refund: r.lane.Refund, Edit: r.edit, EditTimeout: p.cfg.EditTimeout,
+		Refused: r.refused, Count: p.counts.count, Cut: p.counts.cut.Inc,
+		HTTP2: p.cfg.HTTP2, EndOf: r.endOf, AgeGrace: p.cfg.AgeGrace,
 		Healthy: func() bool { return !p.draining.Load() && p.cfg.Healthy() },
 		Policy:  p.cfg.Policy, Trusted: p.cfg.Trusts, PreflightsApart: p.cfg.PreflightsApart,
 		Answers:          decide.Answers{Style: &p.cfg.Style, Pages: p.cfg.Pages},
 		AdmitUndescribed: p.cfg.AdmitUndescribed, Undescribed: r.undescribed,
 		HoldMax: p.cfg.HoldMax, DrainGrace: p.cfg.DrainGrace,
-		Answered: func(_ time.Time, s *check.Session) { s.Owner.(*conn).answered() },
+		Answered: func(now time.Time, s *check.Session) { s.Owner.(owner).answered(now, s) },
 	}
 	return r
 }
@@ -59,8 +64,28 @@ func (r *side) edit(_ time.Time, s *check.Session, e *check.Edit) bool {
 	}
 }
 
+// ageSpread is by how much the maximum ages of connections differ, as a part of the configured one, so that a balancer
+// in front does not have to spread all of them at once.
+const ageSpread = 0.1
+
+// endOf returns when a connection of HTTP/2 reaches its maximum age. Those of successive connections are spread evenly,
+// like the fractional parts of the multiples of an irrational number (Weyl, 1916).
+func (r *side) endOf(now time.Time) time.Time {
+	age := r.port.cfg.Age
+	if age <= 0 {
+		return time.Time{}
+	}
+	r.accepted++
+	_, part := math.Modf(float64(r.accepted) * math.Phi)
+	return now.Add(age + time.Duration((2*part-1)*ageSpread*float64(age)))
+}
+
 func (r *side) accept(now time.Time, lc *loop.Conn) loop.Handler {
-	c := &conn{side: r, net: lc, session: check.New(now, &r.env, lc.Remote().Addr(), lc.Verified())}
+	if lc.Protocol() == "h2" {
+		return r.acceptHTTP2(now, lc)
+	}
+	c := &conn{side: r, net: lc, session: check.New(now, &r.env, lc.Remote().Addr(), lc.Verified()),
+		sniffs: !lc.Secure()}
 	c.session.Owner = c
 	if r.draining {
 		c.session.HandleDrain(now)
@@ -72,11 +97,14 @@ func (r *side) accept(now time.Time, lc *loop.Conn) loop.Handler {
 func (r *side) drain(now time.Time) {
 	r.draining = true
 	r.loop.Each(func(_ *loop.Conn, h loop.Handler) {
-		if c, ok := h.(*conn); ok {
-			c.session.HandleDrain(now)
-			c.flush()
-		}
+		h.(owner).drain(now)
 	})
+}
+
+// An owner is what owns the sessions of a connection.
+type owner interface {
+	answered(now time.Time, s *check.Session)
+	drain(now time.Time)
 }
 
 // A conn applies the effects of one session. It implements loop.Handler.
@@ -86,10 +114,23 @@ type conn struct {
 	side    *side
 	net     *loop.Conn
 	session *check.Session
+	sniffs  bool // it may turn out to be one of HTTP/2, by prior knowledge (RFC 9113 section 3.3)
 }
 
 // Data implements loop.Handler.
 func (c *conn) Data(now time.Time, b []byte) int {
+	if c.sniffs {
+		switch begins, whole := http2.Preface(b); {
+		case whole:
+			h := c.side.acceptHTTP2(now, c.net)
+			c.net.SetHandler(h)
+			return h.Data(now, b)
+		case begins: // "P" may also begin a request: its head must be complete in time
+			b = b[:1]
+		default:
+			c.sniffs = false
+		}
+	}
 	n := c.session.HandleData(now, b)
 	c.flush()
 	if c.session.Full() {
@@ -108,11 +149,16 @@ func (c *conn) Expired(now time.Time) {
 func (c *conn) Closed(now time.Time, _ error) { c.session.HandleClosed(now) }
 
 // answered applies the effects of an answer that came later, and continues reading.
-func (c *conn) answered() {
+func (c *conn) answered(time.Time, *check.Session) {
 	c.flush()
 	if c.session.Unread() {
 		c.net.Pump()
 	}
+}
+
+func (c *conn) drain(now time.Time) {
+	c.session.HandleDrain(now)
+	c.flush()
 }
 
 // flush applies the effects.

@@ -155,19 +155,24 @@ func TestSeriesAreBounded(t *testing.T) {
 	}
 }
 
-// slow is a store whose answers come when the test lets them.
+// slow is a store whose answers come when the test lets them, or in a later turn of the loop.
 type slow struct {
 	store.Store
-	lane *slowLane
+	turns bool // in a later turn
+	lane  *slowLane
 }
 
 type slowLane struct {
 	store.Lane
 	waiting []func(now time.Time)
+	post    func(func(now time.Time)) // nil: when the test lets it
 }
 
 func (s *slow) NewLane(post func(func(now time.Time))) store.Lane {
 	s.lane = &slowLane{Lane: s.Store.NewLane(post)}
+	if s.turns {
+		s.lane.post = post
+	}
 	return s.lane
 }
 
@@ -178,11 +183,17 @@ func (l *slowLane) Ask(now time.Time, ask *store.Ask, ans *store.Answer, done st
 		c.Key = bytes.Clone(c.Key)
 		counters[i] = c
 	}
-	l.waiting = append(l.waiting, func(now time.Time) {
+	n := ask.N
+	answer := func(now time.Time) {
 		var ans store.Answer
-		l.Lane.Ask(now, &store.Ask{Counters: counters, N: ask.N}, &ans, done)
+		l.Lane.Ask(now, &store.Ask{Counters: counters, N: n}, &ans, done)
 		done(now, &ans)
-	})
+	}
+	if l.post != nil {
+		l.post(answer)
+	} else {
+		l.waiting = append(l.waiting, answer)
+	}
 	return false
 }
 

@@ -26,6 +26,7 @@ import (
 	"time"
 
 	"weir/internal/net/http1"
+	"weir/internal/net/http2"
 	"weir/internal/net/loop"
 	"weir/internal/program/metric"
 	"weir/proxy/ask/check"
@@ -70,6 +71,10 @@ type Config struct {
 	HoldMax          time.Duration // how long leaky limits may hold the answer to a described request
 	Style            decide.Style
 	Pages            *atomic.Pointer[refusal.Pages] // nil: refusals are JSON
+
+	HTTP2    http2.Limits  // of connections
+	Age      time.Duration // maximum age of a connection of HTTP/2, about; 0: none
+	AgeGrace time.Duration // how long its streams may go on then; 0: until they end
 
 	DrainGrace time.Duration // how long idle connections stay open in Drain
 	// Limits are those of Envoy's rate limit service, and RateLimit its settings.
@@ -186,7 +191,7 @@ func (p *Server) keepEditing() {
 			changed, err := p.edit(e.edit)
 			e.side.loop.Post(func(now time.Time) {
 				if e.session.HandleEdited(now, e.edit, changed, err) {
-					e.session.Owner.(*conn).answered()
+					e.side.env.Answered(now, e.session)
 				}
 			})
 		}
