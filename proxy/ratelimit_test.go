@@ -16,6 +16,11 @@ import (
 	"testing"
 	"time"
 
+	service "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/protobuf/encoding/protojson"
+
 	"weir/internal/test/testkit"
 	"weir/proxy/ask/port"
 	"weir/proxy/store/redis/redistest"
@@ -25,7 +30,9 @@ import (
 // and the same Redis.
 type twins struct {
 	t          *testing.T
-	peer, weir string // URLs of /json
+	peer, weir string // URLs of /json, or addresses for gRPC
+	calls      map[string]*grpc.ClientConn
+	byGRPC     *twins // the same two
 }
 
 // startTwins builds envoyproxy/ratelimit and starts both.
@@ -46,10 +53,11 @@ func startTwins(t *testing.T, files map[string]string) *twins {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("envoyproxy/ratelimit cannot be built: %v\n%s", err, out)
 	}
-	peer := testkit.Endpoint{T: t, Addr: testkit.FreeAddr(t)}
+	peer, calls := testkit.Endpoint{T: t, Addr: testkit.FreeAddr(t)}, testkit.FreeAddr(t)
+	_, callPort, _ := strings.Cut(calls, ":")
 	cmd := exec.Command(program)
 	cmd.Env = append(os.Environ(), "HOST=127.0.0.1", "GRPC_HOST=127.0.0.1", "DEBUG_HOST=127.0.0.1",
-		"PORT="+peer.Port(), "GRPC_PORT="+testkit.FreePort(t), "DEBUG_PORT="+testkit.FreePort(t),
+		"PORT="+peer.Port(), "GRPC_PORT="+callPort, "DEBUG_PORT="+testkit.FreePort(t),
 		"USE_STATSD=false", "DISABLE_STATS=true", "REDIS_SOCKET_TYPE=tcp", "REDIS_URL="+redis.Addr(), "RUNTIME_ROOT="+root,
 		"RUNTIME_SUBDIRECTORY=limits", "RUNTIME_WATCH_ROOT=false",
 		"LIMIT_RESPONSE_HEADERS_ENABLED=true", "RESPONSE_DYNAMIC_METADATA=true", "EXPIRATION_JITTER_MAX_SECONDS=0",
@@ -58,10 +66,17 @@ func startTwins(t *testing.T, files map[string]string) *twins {
 	_, at := startDecider(t, append(inRedis(redis), "RATELIMIT_CONFIG", folder, "RATELIMIT_CHARGE", "independent",
 		"STORE_FAILURE_MODE", "closed", "RATE_LIMIT_HEADERS", "envoy", "RESPONSE_DYNAMIC_METADATA", "true")...)
 	peer.Await("GET /healthcheck", 200, "")
-	return &twins{t: t, peer: "http://" + peer.Addr + "/json", weir: "http://" + at.Addr + "/json"}
+	p := &twins{t: t, peer: "http://" + peer.Addr + "/json", weir: "http://" + at.Addr + "/json"}
+	p.byGRPC = &twins{t: t, peer: calls, weir: at.Addr, calls: make(map[string]*grpc.ClientConn)}
+	for _, addr := range []string{calls, at.Addr} {
+		c := testkit.Must(grpc.NewClient(addr, grpc.WithTransportCredentials(insecure.NewCredentials())))(t)
+		t.Cleanup(func() { _ = c.Close() })
+		p.byGRPC.calls[addr] = c
+	}
+	return p
 }
 
-// A said is an answer of /json.
+// A said is an answer of /json, or by gRPC.
 type said struct {
 	Status      int `json:"-"`
 	OverallCode string
@@ -77,6 +92,9 @@ type said struct {
 
 func (p *twins) post(url, body string) (s said) {
 	p.t.Helper()
+	if c := p.calls[url]; c != nil {
+		return p.call(c, body)
+	}
 	res := testkit.Must(http.Post(url, "application/json", strings.NewReader(body)))(p.t)
 	defer res.Body.Close()
 	text := testkit.Must(io.ReadAll(res.Body))(p.t)
@@ -85,6 +103,27 @@ func (p *twins) post(url, body string) (s said) {
 		if err := json.Unmarshal(text, &s); err != nil {
 			p.t.Fatalf("%s: %v", text, err)
 		}
+	}
+	return s
+}
+
+// call asks by gRPC. The statuses are those of /json.
+func (p *twins) call(c *grpc.ClientConn, body string) (s said) {
+	p.t.Helper()
+	q := new(service.RateLimitRequest)
+	if err := protojson.Unmarshal([]byte(body), q); err != nil {
+		p.t.Fatalf("%s: %v", body, err)
+	}
+	answer, err := service.NewRateLimitServiceClient(c).ShouldRateLimit(p.t.Context(), q)
+	if err != nil {
+		s.Status = 400
+		return s
+	}
+	if err := json.Unmarshal(testkit.Must(protojson.Marshal(answer))(p.t), &s); err != nil {
+		p.t.Fatalf("%v: %v", answer, err)
+	}
+	if s.Status = 200; answer.OverallCode == service.RateLimitResponse_OVER_LIMIT {
+		s.Status = 429
 	}
 	return s
 }
@@ -356,7 +395,11 @@ func (p *twins) random(t *testing.T) {
 		for i := range requests {
 			requests[i] = d.request()
 		}
-		for attempt := 0; !p.compare(fmt.Sprintf("s%d-%d", seed, attempt), requests, window, codes); attempt++ {
+		by := p
+		if seed%2 == 1 {
+			by = p.byGRPC
+		}
+		for attempt := 0; !by.compare(fmt.Sprintf("s%d-%d", seed, attempt), requests, window, codes); attempt++ {
 			if attempt == ratelimitAttempts-1 {
 				t.Fatalf("seed %d: a window has ended during each of %d attempts", seed, ratelimitAttempts)
 			}
