@@ -18,6 +18,7 @@ func (c *client) acquire(now time.Time, fx *session.Effects) {
 		if c.at != nil {
 			c.cancel(now)
 		}
+		c.postponed = false
 		return
 	case exchange.AcquireAny:
 		c.tried, c.answer.Full, c.waited = upstream.Tried{}, false, 0
@@ -25,7 +26,9 @@ func (c *client) acquire(now time.Time, fx *session.Effects) {
 		c.shareConnections()
 		c.chooseOwn(now)
 	}
-	c.seek(now, fresh)
+	if s, ok := c.peer.(*http2Stream); fresh || !ok || !s.of.postpone(s) {
+		c.seek(now, fresh)
+	}
 }
 
 // seek gets a connection to the target of the client's private connection, or else to a chosen one, or

@@ -70,18 +70,19 @@ type client struct {
 	long    bool        // the exchange may hold its connection for long
 	partial bool        // part of the request has not been sent
 	// the client determines how long the exchange takes, so far: the gate learns nothing from its end
-	paced    bool
-	from     netip.Addr    // address under which the last request was counted
-	fromHash uint64        // hash of from
-	sharesAs netip.Addr    // address of the client that wait counts for
-	gateBy   bool          // waits for a place, at any target or that of its connection, until the alarm rings
-	parked   bool          // has left the line meanwhile, see park
-	lineAt   time.Time     // start of that wait
-	waited   time.Duration // time spent waiting for a place before lineAt
-	notice   notice        // the current request; used with an access log
-	alarm    *loop.Alarm   // rings when a queue slot is due; made when first needed
-	asked    time.Duration // when the store was asked, since shared.began: without a wall clock
-	answered store.Done    // receives the store's answer; made once
+	paced     bool
+	from      netip.Addr    // address under which the last request was counted
+	fromHash  uint64        // hash of from
+	sharesAs  netip.Addr    // address of the client that wait counts for
+	gateBy    bool          // waits for a place, at any target or that of its connection, until the alarm rings
+	parked    bool          // has left the line meanwhile, see park
+	postponed bool          // gets a connection later, see http2Conn.postpone
+	lineAt    time.Time     // start of that wait
+	waited    time.Duration // time spent waiting for a place before lineAt
+	notice    notice        // the current request; used with an access log
+	alarm     *loop.Alarm   // rings when a queue slot is due; made when first needed
+	asked     time.Duration // when the store was asked, since shared.began: without a wall clock
+	answered  store.Done    // receives the store's answer; made once
 }
 
 // begin makes c the client of a new carrier with its exchange, and of its peer.

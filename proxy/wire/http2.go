@@ -80,6 +80,9 @@ type http2Conn struct {
 	accepted time.Time
 	deadline time.Time // as armed
 	reading  bool      // within Data, which calls flush at its end
+
+	postpones bool           // connections to targets are sought when all that has arrived was read
+	postponed []*http2Stream // those that need one, or did before they ended
 }
 
 // unsentMax is how much may be unsent for the client while more of its frames are read. Responses without
@@ -123,9 +126,33 @@ func (h *http2Conn) opened(m *mux.Stream) {
 	h.server.http2.streams.Add(1)
 }
 
+// postpone reports whether s gets a connection to a target later: what follows may reset it, and then the target
+// need not work for it (CVE-2023-44487, CVE-2025-8671).
+func (h *http2Conn) postpone(s *http2Stream) bool {
+	if h.postpones {
+		s.postponed = true
+		h.postponed = append(h.postponed, s)
+	}
+	return h.postpones
+}
+
+// begin gets connections for the streams that were postponed.
+func (h *http2Conn) begin(now time.Time) {
+	h.postpones = false
+	for _, s := range h.postponed {
+		if s.postponed { // it may be listed twice, since streams are used again
+			s.postponed = false
+			s.seek(now, false)
+			s.apply(now)
+		}
+	}
+	clear(h.postponed)
+	h.postponed = h.postponed[:0]
+}
+
 // Data passes bytes on, stream by stream.
 func (h *http2Conn) Data(now time.Time, b []byte) (n int) {
-	h.reading = true
+	h.reading, h.postpones = true, true
 	for h.conn.Unsent() <= unsentMax { // the rest is read when Writable is called
 		read, m := h.m.HandleClient(now, b[n:])
 		n += read
@@ -134,6 +161,7 @@ func (h *http2Conn) Data(now time.Time, b []byte) (n int) {
 		}
 		m.Exchange.Owner.(*client).apply(now)
 	}
+	h.begin(now)
 	h.reading = false
 	h.flush(now)
 	return n

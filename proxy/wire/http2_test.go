@@ -313,6 +313,38 @@ func TestHTTP2RapidReset(t *testing.T) {
 	}
 }
 
+// The target does not get requests that were reset, by the client or because of it, when they were read.
+func TestHTTP2ResetAtOnce(t *testing.T) {
+	t.Parallel()
+	at := make(chan string, 100)
+	r := startHTTP2(t, func(_ http.ResponseWriter, q *http.Request) { at <- q.URL.Path }, "RATE_LIMIT_LIMIT", "22")
+	conn := r.dial()
+	c := r.rawHTTP2On(conn, 65535)
+	var out bytes.Buffer
+	decoder := c.framer.ReadMetaHeaders
+	c.framer = xnet.NewFramer(&out, conn.Conn)
+	c.framer.ReadMetaHeaders = decoder
+	for range 2 { // the second time a connection to the target is idle
+		out.Reset()
+		for range 5 {
+			c.must(c.framer.WriteRSTStream(c.get("/reset"), xnet.ErrCodeCancel))
+			c.must(c.framer.WriteRawFrame(xnet.FrameWindowUpdate, 0, c.get("/overflow"), []byte("\x7f\xff\xff\xff")))
+		}
+		last := c.get("/")
+		conn.Send(out.String())
+		if status, _ := c.response(last); status != "200" {
+			t.Errorf("beside streams that were reset: %s", status)
+		}
+		if path := testkit.Receive(t, at, "a request"); path != "/" || len(at) > 0 {
+			t.Errorf("the target got %s and %d more requests", path, len(at))
+		}
+	}
+	c = r.rawHTTP2(65535)
+	if status, _ := c.response(c.get("/")); status != "429" {
+		t.Errorf("%s: requests that were reset are not charged", status)
+	}
+}
+
 // A connection that drains announces it, and completes what is in progress.
 func TestHTTP2Drain(t *testing.T) {
 	t.Parallel()
