@@ -9,8 +9,9 @@ import (
 	"weir/proxy/http/mux"
 )
 
-// queueMax is how much of a response a stream of HTTP/2 keeps while its client makes no room.
-const queueMax = 64 << 10
+// A stream of HTTP/2 that keeps more than this of a request or a response, because the other side makes no room,
+// reads no more. Responses are read in pieces of up to 64 KiB, so one piece is enough.
+const requestQueueMax, responseQueueMax = 64 << 10, 16 << 10
 
 // streamWindow is how much of a request's body may be received and not passed on, the default of
 // [http2.Limits].
@@ -90,14 +91,14 @@ const targetSilence = 10 * time.Second
 // WINDOW_UPDATE as often as they like.
 func (c *Config) TargetHTTP2() mux.UpstreamSettings {
 	return mux.UpstreamSettings{StreamsMax: c.http2.streamsMax, SilenceTimeout: targetSilence,
-		StallTimeout: c.loop.WriteStall, QueueMax: queueMax,
+		StallTimeout: c.loop.WriteStall, QueueMax: requestQueueMax,
 		HTTP2: http2.Limits{Head: c.data.ResponseHead, GlitchBurst: -1, ConnWindow: c.http2.streamsMax * streamWindow}}
 }
 
 // HTTP2 returns the settings of HTTP/2 from clients.
 func (c *Config) HTTP2() mux.Settings {
 	h := mux.Settings{HTTP2: c.http2.Limits, HeadTimeout: c.data.HeadTimeout, IdleTimeout: c.data.IdleTimeout,
-		StallTimeout: c.loop.WriteStall, DrainGrace: c.data.DrainGrace, QueueMax: queueMax}
+		StallTimeout: c.loop.WriteStall, DrainGrace: c.data.DrainGrace, QueueMax: responseQueueMax}
 	h.HTTP2.Head, h.RequestsMax = c.data.Head, c.http2.requests
 	h.HTTP2.ConnWindow = h.HTTP2.Streams * streamWindow // an upload that is not read does not stop others
 	return h

@@ -253,6 +253,28 @@ func TestHTTP2Window(t *testing.T) {
 	}
 }
 
+// A client that makes no room for many responses holds little memory: of each response a piece in the stream, and
+// what had arrived before reading from the target was paused.
+func TestHTTP2NoRoom(t *testing.T) {
+	t.Parallel()
+	const streams, size, each = 128, 4 << 20, 192 << 10
+	r := startHTTP2(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, size)) })
+	c := r.rawHTTP2(0)
+	var last uint32
+	for range streams {
+		last = c.get("/")
+	}
+	r.until("all are paused", func() bool { return r.group.Stats().Paused.Load() == streams })
+	if n := r.Server.held().Total(); n > streams*each {
+		t.Errorf("%d KiB are held for %d responses, want at most %d for each", n>>10, streams, each>>10)
+	}
+	c.must(c.framer.WriteWindowUpdate(0, size))
+	c.must(c.framer.WriteWindowUpdate(last, size))
+	if _, n := c.response(last); n != size {
+		t.Errorf("%d bytes of %d came when there was room", n, size)
+	}
+}
+
 // A stream that is reset ends only its own exchange, and its request stays charged.
 func TestHTTP2Reset(t *testing.T) {
 	t.Parallel()

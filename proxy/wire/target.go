@@ -157,6 +157,9 @@ func (u *upstreamConn) Data(now time.Time, b []byte) int {
 	}
 	n := c.carrier.HandleUpstream(now, &u.http, b)
 	c.apply(now)
+	if n < len(b) && c.x.HTTP2 && c.x.Holds() { // a client may have many such streams
+		u.conn.SetHeld(true)
+	}
 	return n
 }
 
@@ -188,6 +191,7 @@ func (u *upstreamConn) pump() {
 		u.of.pump()
 		return
 	}
+	u.conn.SetHeld(false)
 	u.conn.Pump()
 }
 

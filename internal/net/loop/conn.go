@@ -48,6 +48,7 @@ type Conn struct {
 	watching bool // in Loop.watched
 	blocked  bool // not fed because of unsent bytes
 	full     bool // see Full
+	held     bool // see SetHeld
 	unacked  bool // see Unacked
 	inTurn   bool // in Loop.turnBatch
 	inRound  bool // in Loop.roundBatch
@@ -137,6 +138,18 @@ func (c *Conn) makeHandler(now time.Time) bool {
 	return c.state != stateClosed
 }
 
+// SetHeld says whether the Handler reads nothing for a while. Reading is then paused when anything is unread, not only
+// beyond Config.InboundMax. When the Handler reads again it sets it to false and calls Pump.
+func (c *Conn) SetHeld(held bool) { c.held = held }
+
+// inboundMax returns how many bytes may be unread.
+func (c *Conn) inboundMax() int {
+	if c.held {
+		return 0
+	}
+	return c.loop.g.cfg.InboundMax
+}
+
 // feed passes unread bytes to the Handler, and enforces the bounds.
 func (c *Conn) feed(now time.Time) {
 	switch {
@@ -163,12 +176,12 @@ func (c *Conn) feed(now time.Time) {
 	case c.state == stateOpen:
 		// If the peer is gone, the bytes that the kernel holds are read to the end, which
 		// has the reason.
-		if most := c.loop.g.cfg.InboundMax; had > most && c.sending != sendingBroken && c.unread() > most {
+		if most := c.inboundMax(); had > most && c.sending != sendingBroken && c.unread() > most {
 			c.pause()
 		}
 	case c.blocked:
 	case c.paused():
-		if len(c.saved) <= c.loop.g.cfg.InboundMax/2 {
+		if len(c.saved) <= c.inboundMax()/2 {
 			c.resume()
 		}
 	default:

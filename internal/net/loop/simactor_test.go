@@ -173,6 +173,7 @@ func (a *simActor) act(p float64) {
 		c.SetDeadline(c.loop.now.Add(w.Within(time.Second)))
 	case n < 80:
 		c.SetDuplex(w.Odds(0.8))
+		c.SetHeld(w.Odds(0.3))
 	case n < 85:
 		a.note("CloseWrite")
 		c.CloseWrite()
