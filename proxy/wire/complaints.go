@@ -19,6 +19,7 @@ type complaints struct {
 	answers  map[*roster.Target]*every.Throttle
 	declined map[*roster.Target]bool
 	loops    every.Throttle
+	http2    complaintsHTTP2
 }
 
 // noteGarbled keeps what was wrong with an answer for look.
@@ -53,6 +54,7 @@ func (c *complaints) look(now time.Time, f *Server) {
 		}
 	}
 	c.answers, c.declined = known, declined
+	c.http2.look(now, f.loops, f.cfg.Log)
 	if f.looped.Load() == 0 {
 		return
 	}

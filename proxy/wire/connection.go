@@ -30,7 +30,7 @@ func (s *loopServer) accept(now time.Time, conn *loop.Conn) loop.Handler {
 		return s.acceptHTTP2(now, conn)
 	}
 	c := &connection{conn: conn, s: session.New(now, &s.env, conn.Remote().Addr(), conn.Secure()),
-		sniffs: s.shared.cfg.HTTP2.PriorKnowledge && !conn.Secure()}
+		sniffs: !conn.Secure()}
 	c.begin(s, c, c.s, &c.s.Exchange)
 	if s.draining {
 		c.s.HandleDrain(now)
@@ -43,8 +43,10 @@ func (s *loopServer) accept(now time.Time, conn *loop.Conn) loop.Handler {
 func (c *connection) Data(now time.Time, b []byte) int {
 	if c.sniffs {
 		switch begins, whole := http2.Preface(b); {
-		case whole:
+		case whole && c.server.shared.cfg.HTTP2.PriorKnowledge:
 			return c.become(now, b)
+		case whole:
+			c.server.http2.refused.Inc()
 		case begins: // "P" may also begin a request: its head must be complete in time
 			n := c.s.HandleClient(now, b[:1])
 			c.apply(now)

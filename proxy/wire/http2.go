@@ -2,12 +2,11 @@ package wire
 
 import (
 	"net/netip"
-	"sync/atomic"
 	"time"
 
+	"weir/internal/net/http2"
 	"weir/internal/net/loop"
 	"weir/internal/net/share"
-	"weir/internal/program/metric"
 	"weir/proxy/http/mux"
 	"weir/proxy/http/session"
 )
@@ -41,35 +40,6 @@ func (c *client) protocol() protocol {
 	return protocolH2C
 }
 
-// http2Counts are numbers of one loop.
-type http2Counts struct{ connections, streams atomic.Int64 }
-
-// registerHTTP2 adds the gauges of HTTP/2.
-func (f *Server) registerHTTP2(set *metric.Set) {
-	gauge := func(name, help string, of func(c *http2Counts) *atomic.Int64) {
-		set.Gauge(name, help, func() float64 {
-			n := int64(0)
-			for _, s := range f.loops {
-				n += of(&s.http2).Load()
-			}
-			return float64(n)
-		})
-	}
-	for p := range protocols {
-		set.Counter("ratelimiter_requests_by_protocol_total"+metric.Labels("protocol", p.String()),
-			"finished requests of clients by protocol", func() (n uint64) {
-				for _, s := range f.loops {
-					n += s.protocols[p].Load()
-				}
-				return n
-			})
-	}
-	gauge("ratelimiter_http2_connections", "open connections of clients that use HTTP/2",
-		func(c *http2Counts) *atomic.Int64 { return &c.connections })
-	gauge("ratelimiter_http2_streams", "requests in progress on them",
-		func(c *http2Counts) *atomic.Int64 { return &c.streams })
-}
-
 // An http2Conn is a client's connection of HTTP/2.
 //
 // Owned by its loop.
@@ -83,6 +53,9 @@ type http2Conn struct {
 
 	postpones bool           // connections to targets are sought when all that has arrived was read
 	postponed []*http2Stream // those that need one, or did before they ended
+
+	glitches [http2.GlitchKinds]uint32 // that are counted
+	ended    bool                      // this is counted
 }
 
 // unsentMax is how much may be unsent for the client while more of its frames are read. Responses without
@@ -191,6 +164,7 @@ func (h *http2Conn) flush(now time.Time) {
 // update sends the frames that answer and credit what was read, closes the connection when it has ended,
 // and sets its deadline.
 func (h *http2Conn) update(now time.Time) {
+	h.countGlitches()
 	if h.m.Spent() {
 		h.write(h.m.HandleDrain(now))
 	}
@@ -198,6 +172,7 @@ func (h *http2Conn) update(now time.Time) {
 		h.write(h.m.Control())
 	}
 	if h.m.Ended() {
+		h.countClosed()
 		h.conn.CloseLinger()
 		return
 	}

@@ -527,3 +527,55 @@ func TestHTTP2MaxRequests(t *testing.T) {
 		t.Errorf("the last GOAWAY is %s, want [NO_ERROR]", got)
 	}
 }
+
+// How connections are closed is counted, and the log says so of those that are closed for abuse.
+func TestHTTP2Closed(t *testing.T) {
+	t.Parallel() // the log is written once a second
+	r := startHTTP2(t, func(_ http.ResponseWriter, q *http.Request) {
+		if q.URL.Path == "/reset" {
+			<-q.Context().Done()
+		}
+	}, "HTTP2_GLITCHES_BURST", "3", "HTTP2_GLITCHES_RATE", "0.001", "HTTP2_REQUESTS_MAX", "1")
+	for reason, send := range map[string]func(c *rawClient){
+		"calm": func(c *rawClient) {
+			for range 4 { // beyond HTTP2_REQUESTS_MAX requests are accepted for a while
+				id, _ := c.open("GET", "/reset", true)
+				_ = c.framer.WriteRSTStream(id, xnet.ErrCodeCancel)
+			}
+		},
+		"protocol":    func(c *rawClient) { c.must(c.framer.WriteRSTStream(7, xnet.ErrCodeCancel)) },
+		"flow":        func(c *rawClient) { c.must(c.framer.WriteWindowUpdate(0, 1<<31-1)) },
+		"frame_size":  func(c *rawClient) { c.must(c.framer.WriteRawFrame(xnet.FramePing, 0, 0, []byte("a"))) },
+		"compression": func(c *rawClient) { c.must(c.framer.WriteRawFrame(xnet.FrameHeaders, 5, 1, []byte{0x80})) },
+		"goaway":      func(c *rawClient) { c.get("/") },
+	} {
+		c := r.rawHTTP2(65535)
+		send(c)
+		r.until("it is counted: "+reason, func() bool {
+			return r.samples()[`ratelimiter_http2_closed_total{reason="`+reason+`"}`] == 1
+		})
+	}
+	ends := r.dial()
+	r.rawHTTP2On(ends, 65535)
+	_ = ends.Conn.(*net.TCPConn).CloseWrite()
+	_, _ = io.Copy(io.Discard, ends.Conn)
+	r.metrics(`http2_glitches_total{kind="reset"}=4 http2_closed_total{reason="goaway"}=1`)
+	r.until("it is logged", func() bool {
+		return strings.Contains(r.log.String(), `Connections of HTTP/2 closed for abuse`)
+	})
+	if log := r.log.String(); !strings.Contains(log, "glitches: reset") || !strings.Contains(log, "client=127.0.0.1") {
+		t.Error(log)
+	}
+}
+
+// A client that is refused because it begins with HTTP/2 is counted, and the log names the setting.
+func TestHTTP2Refused(t *testing.T) {
+	t.Parallel() // the log is written once a second
+	r := start(t, newTarget(t, echoes).url())
+	c := r.dial()
+	c.Send(xnet.ClientPreface)
+	c.Status(505)
+	r.metrics("http2_refused_total=1")
+	r.until("it is logged", func() bool { return strings.Contains(r.log.String(), "HTTP2=all accepts that") })
+	r.play("GET / -> 200")
+}

@@ -71,7 +71,7 @@ type Conn struct {
 
 	calm, controls bucket
 	earned         uint16
-	glitches       [glitchCount]uint32
+	glitches       [GlitchKinds]uint32
 }
 
 // New returns a Conn that begins at now, with the limits of l, nil means the defaults. The connection preface is in

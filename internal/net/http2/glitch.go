@@ -20,10 +20,11 @@ const (
 	// GlitchRefused: a stream beyond Limits.Streams.
 	GlitchRefused
 
-	glitchCount
+	// GlitchKinds is the number of kinds.
+	GlitchKinds
 )
 
-var glitchNames = [glitchCount]string{"reset", "our_reset", "control", "continuation", "fields", "refused"}
+var glitchNames = [GlitchKinds]string{"reset", "our_reset", "control", "continuation", "fields", "refused"}
 
 // String returns the kind in a word.
 func (g Glitch) String() string { return glitchNames[g] }
@@ -31,7 +32,7 @@ func (g Glitch) String() string { return glitchNames[g] }
 // calmErrors are the errors of a connection with too many glitches, by the kind of the last one.
 var calmErrors = tooMany()
 
-func tooMany() (errs [glitchCount]Error) {
+func tooMany() (errs [GlitchKinds]Error) {
 	for kind, name := range glitchNames {
 		errs[kind] = Error{EnhanceYourCalm, "too many glitches: " + name}
 	}
@@ -67,7 +68,7 @@ func (b *bucket) take(now time.Duration, burst int, interval time.Duration) bool
 }
 
 // Glitches returns how many glitches of each kind there were.
-func (c *Conn) Glitches() (n [glitchCount]uint32) { return c.glitches }
+func (c *Conn) Glitches() (n [GlitchKinds]uint32) { return c.glitches }
 
 // glitch counts a glitch, of a client only: a server sends what it does on streams that we have opened. The error
 // ends the connection: there were too many.

@@ -1,6 +1,7 @@
 package mux
 
 import (
+	"errors"
 	"net/netip"
 	"slices"
 	"time"
@@ -53,13 +54,14 @@ type Conn struct {
 	partial   time.Time // since when a frame is incomplete; zero: none is
 	idleBy    time.Time // when a connection without streams is closed
 	drainBy   time.Time // when no more streams are accepted; zero: not yet
-	announced bool      // that it accepts no more streams, soon
+	announced bool      // that it accepts no more streams, soon or already
 	ending    bool      // it accepts no more streams
 	requests  int       // so far
 	working   int       // streams that have ended, and whose targets work on; see Works
 	spent     bool      // it has reached RequestsMax or its maximum age
 	endBy     time.Time // when it reaches its maximum age; zero: never
 	failed    bool      // by an error of the connection
+	err       error     // why it has failed; nil: the client has disconnected
 }
 
 // New returns the state of a new connection from remote; secure says that it uses TLS. opened is called
@@ -81,7 +83,7 @@ func (c *Conn) HandleClient(now time.Time, b []byte) (n int, s *Stream) {
 			c.partial = time.Time{}
 		}
 		if err != nil {
-			c.failed = true
+			c.failed, c.err = true, err
 			break
 		}
 		if ev.Kind == http2.NeedMore {
@@ -235,6 +237,18 @@ func (c *Conn) Flush(now time.Time) (frames []byte, resumed []*Stream) {
 	return c.env.frames, resumed
 }
 
+// ErrSlow is the error of a connection on which a frame was not complete in time.
+var ErrSlow = errors.New("a frame was not complete in time")
+
+// Err returns the error that has ended the connection, or nil: an [http2.Error] or ErrSlow.
+func (c *Conn) Err() error { return c.err }
+
+// Announced reports whether the client was told that the connection accepts no more streams.
+func (c *Conn) Announced() bool { return c.announced }
+
+// Glitches returns how many glitches of each kind there were.
+func (c *Conn) Glitches() [http2.GlitchKinds]uint32 { return c.http2.Glitches() }
+
 // Failed reports whether an error has ended the connection: HandleClosed is then to be called.
 func (c *Conn) Failed() bool { return c.failed }
 
@@ -282,7 +296,7 @@ func (c *Conn) HandleExpired(now time.Time) []byte {
 	reached := func(at time.Time) bool { return !at.IsZero() && !now.Before(at) }
 	switch {
 	case reached(c.headBy()):
-		c.partial, c.failed = time.Time{}, true
+		c.partial, c.failed, c.err = time.Time{}, true, ErrSlow
 		c.env.frames = c.http2.AppendGoAway(c.env.frames, true, http2.EnhanceYourCalm)
 	case reached(c.idleBy) || reached(c.drainBy):
 		c.end()
@@ -305,7 +319,7 @@ func (c *Conn) HandleDrain(now time.Time) []byte {
 func (c *Conn) end() {
 	c.idleBy, c.drainBy = time.Time{}, time.Time{}
 	if !c.ending {
-		c.ending = true
+		c.ending, c.announced = true, true
 		c.env.frames = c.http2.AppendGoAway(c.env.frames, true, http2.NoError)
 	}
 }

@@ -1,0 +1,170 @@
+package wire
+
+import (
+	"cmp"
+	"log/slog"
+	"net/netip"
+	"sync/atomic"
+	"time"
+
+	"weir/internal/net/http2"
+	"weir/internal/program/metric"
+	"weir/internal/timing/every"
+)
+
+// http2Counts are numbers of one loop.
+//
+// Safe for concurrent use: its loop writes, anybody may read.
+type http2Counts struct {
+	connections, streams atomic.Int64
+	refused              metric.Counter // connections that begin with the preface, which is not accepted
+	glitches             [http2.GlitchKinds]metric.Counter
+	closed               [closeReasons]metric.Counter
+	abuse                atomic.Pointer[abuse] // the last one, or nil
+}
+
+// An abuse is why a connection was closed, and whose it was.
+type abuse struct {
+	why    error
+	client netip.Addr
+}
+
+// A closeReason says why the proxy closed a connection of HTTP/2.
+type closeReason uint8
+
+const (
+	closeCalm closeReason = iota
+	closeProtocol
+	closeCompression
+	closeFlow
+	closeFrameSize
+	closeTimeout
+	closeGoAway // without an error, after GOAWAY
+	closeReasons
+)
+
+func (r closeReason) String() string {
+	return [...]string{"calm", "protocol", "compression", "flow", "frame_size", "timeout", "goaway"}[r]
+}
+
+// closeReasonOf returns the reason of a connection that an error has ended.
+func closeReasonOf(err error) closeReason {
+	fault, ok := err.(*http2.Error)
+	if !ok {
+		return closeTimeout
+	}
+	switch fault.Code {
+	case http2.EnhanceYourCalm:
+		return closeCalm
+	case http2.CompressionError:
+		return closeCompression
+	case http2.FlowControlError:
+		return closeFlow
+	case http2.FrameSizeError:
+		return closeFrameSize
+	}
+	return closeProtocol
+}
+
+// countClosed counts that the proxy closes the connection, once.
+func (h *http2Conn) countClosed() {
+	n, reason, err := &h.server.http2, closeGoAway, h.m.Err()
+	if h.ended || err == nil && !h.m.Announced() { // the client has ended it
+		return
+	}
+	h.ended = true
+	if err != nil {
+		reason = closeReasonOf(err)
+	}
+	if reason == closeCalm {
+		n.abuse.Store(&abuse{err, h.conn.Remote().Addr()})
+	}
+	n.closed[reason].Inc()
+}
+
+// countGlitches counts the new glitches.
+func (h *http2Conn) countGlitches() {
+	if all := h.m.Glitches(); all != h.glitches {
+		for kind, n := range all {
+			h.server.http2.glitches[kind].Add(uint64(n - h.glitches[kind]))
+		}
+		h.glitches = all
+	}
+}
+
+// sum adds one count over all loops.
+func (ls loops) sum(of func(c *http2Counts) *metric.Counter) (n uint64) {
+	for _, s := range ls {
+		n += of(&s.http2).Load()
+	}
+	return n
+}
+
+// registerHTTP2 adds the gauges of HTTP/2.
+func (f *Server) registerHTTP2(set *metric.Set) {
+	gauge := func(name, help string, of func(c *http2Counts) *atomic.Int64) {
+		set.Gauge(name, help, func() float64 {
+			n := int64(0)
+			for _, s := range f.loops {
+				n += of(&s.http2).Load()
+			}
+			return float64(n)
+		})
+	}
+	for p := range protocols {
+		set.Counter("ratelimiter_requests_by_protocol_total"+metric.Labels("protocol", p.String()),
+			"finished requests of clients by protocol", func() (n uint64) {
+				for _, s := range f.loops {
+					n += s.protocols[p].Load()
+				}
+				return n
+			})
+	}
+	counter := func(name, help string, of func(c *http2Counts) *metric.Counter) {
+		set.Counter(name, help, func() uint64 { return f.loops.sum(of) })
+	}
+	for kind := range http2.GlitchKinds {
+		counter("ratelimiter_http2_glitches_total"+metric.Labels("kind", kind.String()),
+			"what clients did that is allowed only once in a while",
+			func(c *http2Counts) *metric.Counter { return &c.glitches[kind] })
+	}
+	for reason := range closeReasons {
+		counter("ratelimiter_http2_closed_total"+metric.Labels("reason", reason.String()),
+			"connections of HTTP/2 that the proxy has closed",
+			func(c *http2Counts) *metric.Counter { return &c.closed[reason] })
+	}
+	counter("ratelimiter_http2_refused_total", "connections of HTTP/2 without TLS, which HTTP2=all would accept",
+		func(c *http2Counts) *metric.Counter { return &c.refused })
+	gauge("ratelimiter_http2_connections", "open connections of clients that use HTTP/2",
+		func(c *http2Counts) *atomic.Int64 { return &c.connections })
+	gauge("ratelimiter_http2_streams", "requests in progress on them",
+		func(c *http2Counts) *atomic.Int64 { return &c.streams })
+}
+
+// complaintsHTTP2 log what clients of HTTP/2 do wrong, or may not do.
+//
+// Owned by the goroutine of housekeeping.
+type complaintsHTTP2 struct {
+	refusals, abuses every.Throttle
+	refused, abused  uint64 // those that are logged
+}
+
+// look logs what has happened since the last call.
+func (c *complaintsHTTP2) look(now time.Time, ls loops, log *slog.Logger) {
+	if n := ls.sum(func(c *http2Counts) *metric.Counter { return &c.refused }); n > c.refused {
+		if _, ok := c.refusals.Allow(now, complainEvery); ok {
+			log.Warn("Clients begin with HTTP/2 without TLS, answered 505: HTTP2=all accepts that", "count", n-c.refused)
+			c.refused = n
+		}
+	}
+	if n := ls.sum(func(c *http2Counts) *metric.Counter { return &c.closed[closeCalm] }); n > c.abused {
+		if _, ok := c.abuses.Allow(now, complainEvery); ok {
+			var last *abuse
+			for _, s := range ls {
+				last = cmp.Or(s.http2.abuse.Load(), last)
+			}
+			log.Warn("Connections of HTTP/2 closed for abuse", "count", n-c.abused, "reason", last.why, "client", last.client)
+			c.abused = n
+		}
+	}
+}
