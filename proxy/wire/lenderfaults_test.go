@@ -62,7 +62,7 @@ func TestTargetGoAway(t *testing.T) {
 	c.Ask(get, 429) // nothing was charged twice
 }
 
-// A request that is refused is sent once more, not twice.
+// A request that is refused is sent three times more, not four times.
 func TestTargetRefusesStreams(t *testing.T) {
 	t.Parallel()
 	s := newRawTarget(t)
@@ -72,10 +72,12 @@ func TestTargetRefusesStreams(t *testing.T) {
 	again := s.request()
 	again.answer("201", "", true)
 	q[0].reset(xnet.ErrCodeRefusedStream)
-	s.request().reset(xnet.ErrCodeRefusedStream)
+	for range 3 {
+		s.request().reset(xnet.ErrCodeRefusedStream)
+	}
 	clients[1].Status(201)
 	if _, body := clients[0].Status(503); !strings.Contains(body, "without processing") {
-		t.Errorf("refused twice: %s", body)
+		t.Errorf("refused four times: %s", body)
 	}
 	r.until("none is in flight", func() bool { return r.samples()["ratelimiter_upstream_in_flight"] == 0 })
 }

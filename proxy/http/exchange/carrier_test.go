@@ -234,8 +234,8 @@ func TestStoredRequest(t *testing.T) {
 	})
 }
 
-// A request that the target has not processed is sent once more whatever its method, and the limiter is
-// not asked again; one that it may have processed is not.
+// A request that the target has not processed is sent up to three times more whatever its method, and the limiter
+// is not asked again; one that it may have processed is not.
 func TestStreamReset(t *testing.T) {
 	const post = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nok"
 	sent := func() *stored {
@@ -246,15 +246,17 @@ func TestStreamReset(t *testing.T) {
 	}
 	t.Run("not processed", func(t *testing.T) {
 		c := sent()
-		c.x.HandleUpstreamReset(c.now, true)
-		if c.feed(t); c.fx.Acquire != exchange.AcquireFresh || c.fx.Release != exchange.ReleaseDiscard ||
-			c.fx.Decided != nil || c.complete {
-			t.Fatalf("effects %+v", c.fx)
-		}
-		c.upload = ""
-		c.x.HandleAcquired(c.now, false)
-		if c.feed(t); c.upload != "ok" || !c.uploaded {
-			t.Errorf("the target is sent body %q, all %t", c.upload, c.uploaded)
+		for range 3 {
+			c.x.HandleUpstreamReset(c.now, true)
+			if c.feed(t); c.fx.Acquire != exchange.AcquireFresh || c.fx.Release != exchange.ReleaseDiscard ||
+				c.fx.Decided != nil || c.complete {
+				t.Fatalf("effects %+v", c.fx)
+			}
+			c.upload, c.uploaded = "", false
+			c.x.HandleAcquired(c.now, false)
+			if c.feed(t); c.upload != "ok" || !c.uploaded {
+				t.Errorf("the target is sent body %q, all %t", c.upload, c.uploaded)
+			}
 		}
 		c.x.HandleUpstreamReset(c.now, true)
 		c.feed(t)

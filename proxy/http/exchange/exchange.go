@@ -63,6 +63,7 @@ type progress struct {
 	unread  bool    // part of the request may be unread
 
 	replay     replay
+	refused    uint8 // how often the target has refused the request unprocessed
 	failed     Fault // why the previous target could not be reached
 	targetFull bool  // the upstream connection currently accepts no data
 	answerBy   time.Time
@@ -118,7 +119,7 @@ type replay uint8
 const (
 	replayNever  replay = iota
 	replayOnce          // it is idempotent
-	replayDone          // it has been sent again, after the target had refused it unprocessed
+	replayDone          // it has been sent again, because the target had refused it unprocessed
 	replayUnsure        // likewise, but after its connection was lost: the target may have processed it
 )
 

@@ -17,7 +17,7 @@ const (
 	FaultTimeout           // no answer in time, or no further piece of it
 	FaultGarbled           // the answer is not valid HTTP
 	FaultNoTarget          // no target can be reached
-	FaultUnprocessed       // it has refused the stream of the request twice, without processing it
+	FaultUnprocessed       // it has refused the stream of the request, again and again, without processing it
 	FaultHead              // it accepts no head of that size; nothing was sent
 	FaultUpgrade           // it is used by HTTP/2, which has no upgrades; nothing was sent
 	faultCount

@@ -29,9 +29,13 @@ func (x *Exchange) whole() bool {
 	return x.answer == answerWaiting && x.request == requestWhole && x.forward.exists()
 }
 
+// refusedMax is how often a request is sent again that the target has not processed; then 503.
+const refusedMax = 3
+
 // HandleUpstreamReset handles that the target ends the stream of the exchange before its answer is
-// complete. If the target says that it has not processed the request, that is sent again once, if all of
-// it is still there (RFC 9113 section 8.7).
+// complete. If the target says that it has not processed the request, that is sent again, if all of it is
+// still there (RFC 9113 section 8.7). A target that ends its connections after a number of requests may do so
+// with several of those on which the request is sent.
 func (x *Exchange) HandleUpstreamReset(now time.Time, unprocessed bool) {
 	x.env.Begin()
 	switch {
@@ -40,7 +44,8 @@ func (x *Exchange) HandleUpstreamReset(now time.Time, unprocessed bool) {
 		x.endLateCall(now)
 	case !unprocessed || x.answer > answerHead:
 		x.answerFault(now, FaultClosed)
-	case x.replay < replayDone && x.whole():
+	case x.replay < replayUnsure && x.refused < refusedMax && x.whole():
+		x.refused++
 		x.outcome.Sent, x.outcome.Complete = time.Time{}, time.Time{}
 		x.replay = replayDone
 		x.releaseUpstream(ReleaseDiscard)
