@@ -15,11 +15,11 @@ type counts struct {
 	clients tally
 	proxy   rig.Samples
 
-	seen, served, malformed int64 // by the target
+	seen, seenHTTP2, served, malformed int64 // by the target
 }
 
 // statuses are the statuses that may occur.
-var statuses = []int{101, 200, 429, 502, 503}
+var statuses = []int{101, 200, 429, 501, 502, 503}
 
 // audit expects that the counts agree, and that enough different things happened.
 func (b *counts) audit(e *result.Expectations) {
@@ -48,9 +48,11 @@ func (b *counts) audit(e *result.Expectations) {
 	whole := int64(b.clients.byStatus[200] - b.clients.cut)
 	e.Never(whole > b.served, "clients read %d whole answers, the target sent %d", whole, b.served)
 	e.Never(count("ratelimiter_panics_total") > 0, "%d faults of the proxy", count("ratelimiter_panics_total"))
-	for _, status := range []int{101, 200, 429, 502} {
+	for _, status := range []int{101, 200, 429, 501, 502} {
 		e.Never(b.clients.byStatus[status] == 0, "the run did not cover answers with %d", status)
 	}
+	e.Never(b.seenHTTP2 == 0 || b.seenHTTP2 == b.seen, "the run did not cover both protocols of the target: %d of %d by HTTP/2",
+		b.seenHTTP2, b.seen)
 	for _, protocol := range []string{"http1", "h2c"} {
 		e.Never(count("ratelimiter_requests_by_protocol_total", `protocol="`+protocol+`"`) == 0,
 			"the run did not cover %s", protocol)

@@ -1,8 +1,8 @@
 // Package chaos runs many clients, a third of which use HTTP/2, through a proxy to a target
-// that misbehaves and is restarted now and then, while the limit is changed. Every request has
-// a unique id that the answer repeats, so an answer sent to the wrong client is detected. At
-// the end the counts of clients, proxy and target must agree, and the proxy must hold no more
-// resources than before.
+// that misbehaves, is reached by HTTP/1.1 and by HTTP/2, and is restarted now and then, while
+// the limit is changed. Every request has a unique id that the answer repeats, so an answer sent
+// to the wrong client is detected. At the end the counts of clients, proxy and target must
+// agree, and the proxy must hold no more resources than before.
 package chaos
 
 import (
@@ -62,10 +62,11 @@ func Run(l *rig.Lab, args []string) {
 	n := rig.Number{What: "exchanges", Usual: exchangesUsual, Least: exchangesLeast, Most: math.MaxInt32}.Read(args)
 	ctx, cancel := context.WithCancel(l.Ctx)
 	r := &run{ctx: ctx, giveUp: cancel, restarts: max(1, restarts*n/exchangesUsual),
-		target: &target{addr: "127.0.0.1:0", wasReset: make(map[string]bool)}}
+		target: &target{addrs: [2]string{"127.0.0.1:0", "127.0.0.1:0"}, wasReset: make(map[string]bool)}}
 	rig.Check(r.target.listen())
-	l.Keep(func() { r.target.sockets.Stop() }) // those after the last restart
-	r.proxy = l.StartApart(0, append([]string{"TARGET_URL=http://" + r.target.addr}, settings...)...)
+	l.Keep(r.target.stop) // what was started by the last restart
+	urls := "TARGET_URL=http://" + r.target.addrs[0] + ",h2c://" + r.target.addrs[1]
+	r.proxy = l.StartApart(0, append([]string{urls}, settings...)...)
 	for i := range clients {
 		r.clients = append(r.clients,
 			&client{run: r, number: i, mayLeave: i%4 == 0, http2: i%3 == 0, r: rand.New(rand.NewPCG(seed, uint64(i)))})
@@ -202,7 +203,7 @@ func (r *run) printProgress(out io.Writer, n int, after time.Duration) {
 
 func (r *run) collect() *counts {
 	b := &counts{proxy: rig.Must(rig.Scrape(r.ctx, r.proxy.Admin)), seen: r.target.seen.Load(),
-		served: r.target.served.Load(), malformed: r.target.malformed.Load()}
+		seenHTTP2: r.target.seenHTTP2.Load(), served: r.target.served.Load(), malformed: r.target.malformed.Load()}
 	for _, c := range r.clients {
 		for status, n := range c.tally.byStatus {
 			b.clients.byStatus[status] += n
@@ -216,15 +217,15 @@ func (r *run) collect() *counts {
 func (r *run) report(l *rig.Lab, b *counts, h [2]resources, took time.Duration) {
 	l.Note("%d exchanges in %.0f s", r.exchanges.Load(), took.Seconds())
 	t, sum := &b.clients, b.proxy.Sum
-	l.Head("clients read", "200", "of them cut", "tunnels", "429", "502", "503", "not waited for")
-	l.Add("| %d | %d | %d | %d | %d | %d | %d", t.byStatus[200], t.cut, t.byStatus[101], t.byStatus[429],
-		t.byStatus[502], t.byStatus[503], t.lost)
+	l.Head("clients read", "200", "of them cut", "tunnels", "429", "501", "502", "503", "not waited for")
+	l.Add("| %d | %d | %d | %d | %d | %d | %d | %d", t.byStatus[200], t.cut, t.byStatus[101], t.byStatus[429],
+		t.byStatus[501], t.byStatus[502], t.byStatus[503], t.lost)
 	l.Head("proxy", "forwarded", "rejected", "abandoned", "repeated", "failed at the target", "answered", "target saw",
-		"served", "clients paused", "stalled")
-	l.Add("| %.0f | %.0f | %.0f | %.0f | %.0f | %v | %d | %d | %.0f | %.0f",
+		"by HTTP/2", "served", "clients paused", "stalled")
+	l.Add("| %.0f | %.0f | %.0f | %.0f | %.0f | %v | %d | %d | %d | %.0f | %.0f",
 		sum("ratelimiter_requests_total", `decision="forwarded"`), sum("ratelimiter_requests_total", `decision="rejected"`),
 		sum("ratelimiter_requests_abandoned_total"), sum("ratelimiter_upstream_retries_total"),
-		sum("ratelimiter_upstream_errors_total"), b.answered(), b.seen, b.served,
+		sum("ratelimiter_upstream_errors_total"), b.answered(), b.seen, b.seenHTTP2, b.served,
 		sum("ratelimiter_client_pauses_total"), sum("ratelimiter_client_stalls_total"))
 	l.Head("the proxy holds", "descriptors", "goroutines", "clients' connections", "to the target", "RSS MB")
 	for i, when := range []string{"in the baseline", "at the end"} {

@@ -83,6 +83,7 @@ func answerTo(q *request) []byte {
 
 func TestMay(t *testing.T) {
 	ok, cut := request{statuses: []int{200}}, request{cut: true}
+	streamed := request{statuses: []int{200}, chunked: true, body: []byte("x")}
 	for _, c := range []struct {
 		q        *request
 		status   int
@@ -90,7 +91,7 @@ func TestMay(t *testing.T) {
 		want     bool
 	}{
 		{&ok, 200, false, true}, {&ok, 429, false, true}, {&ok, 502, false, false}, {&ok, 502, true, true},
-		{&ok, 503, true, true},
+		{&ok, 503, true, true}, {&ok, 503, false, false}, {&streamed, 503, false, true}, {&streamed, 502, false, false},
 		{&ok, 500, true, false}, {&cut, 200, false, true}, {&cut, 502, false, false},
 	} {
 		if got := c.q.may(c.status, c.troubled); got != c.want {
@@ -109,17 +110,19 @@ func TestLittleChaos(t *testing.T) {
 }
 
 func agreeing() *counts {
-	b := &counts{seen: 1005, served: 900, proxy: rig.Samples{
+	b := &counts{seen: 1005, seenHTTP2: 500, served: 900, proxy: rig.Samples{
 		`ratelimiter_requests_total{decision="forwarded"}`: 1000, `ratelimiter_requests_total{decision="rejected"}`: 100,
 		`ratelimiter_responses_total{code="200"}`: 894, `ratelimiter_responses_total{code="101"}`: 1,
-		`ratelimiter_responses_total{code="429"}`: 100, `ratelimiter_responses_total{code="502"}`: 95,
+		`ratelimiter_responses_total{code="429"}`: 100, `ratelimiter_responses_total{code="502"}`: 94,
+		`ratelimiter_responses_total{code="501"}`:                  1,
 		`ratelimiter_upstream_errors_total{kind="eof"}`:            95,
 		`ratelimiter_requests_by_protocol_total{protocol="http1"}`: 700,
 		`ratelimiter_requests_by_protocol_total{protocol="h2c"}`:   400,
 		"ratelimiter_requests_abandoned_total":                     10, "ratelimiter_upstream_retries_total": 5,
 	}}
 	t := &b.clients
-	t.byStatus[101], t.byStatus[200], t.byStatus[429], t.byStatus[502], t.lost, t.cut = 1, 889, 100, 95, 20, 3
+	t.byStatus[101], t.byStatus[200], t.byStatus[429], t.byStatus[501], t.byStatus[502] = 1, 889, 100, 1, 94
+	t.lost, t.cut = 20, 3
 	return b
 }
 
@@ -143,6 +146,7 @@ func TestAudit(t *testing.T) {
 		{"two requests of one", func(b *counts) { b.malformed = 1 }, "not requests"},
 		{"answers made up", func(b *counts) { b.served = 885 }, "886 whole answers"},
 		{"a fault", func(b *counts) { b.proxy["ratelimiter_panics_total"] = 1 }, "1 faults"},
+		{"HTTP/1.1 only", func(b *counts) { b.seenHTTP2 = 0 }, "both protocols"},
 		{"no chaos", func(b *counts) { b.clients.lost = 0; b.clients.byStatus[200] = 894 }, "the run did not cover"},
 	} {
 		b := agreeing()

@@ -117,8 +117,9 @@ func (q *request) answers(body []byte) bool {
 }
 
 // may reports whether status is a possible answer to q; troubled says that the target was
-// restarted meanwhile.
+// restarted meanwhile. A target with HTTP/2 may end its connection without processing a request
+// that cannot be sent again, because the client sends the body as it is sent to the target.
 func (q *request) may(status int, troubled bool) bool {
 	return status == 429 || slices.Contains(q.statuses, status) || q.cut && status == 200 || troubled &&
-		(status == 502 || status == 503)
+		(status == 502 || status == 503) || status == 503 && q.chunked && len(q.body) > 0
 }

@@ -20,14 +20,16 @@ import (
 // slowPiece is the pause between pieces of a slow peer.
 const slowPiece = 5 * time.Millisecond
 
-// A target answers with the behaviour named in the path. Requests are parsed by net/http, so
-// the proxy's output is checked by another parser than its own.
+// A target answers with the behaviour named in the path, by HTTP/1.1 at one address and by HTTP/2 at another. Requests
+// are parsed by net/http, so the proxy's output is checked by another parser than its own.
 //
 // Safe for concurrent use: counters are atomic, mu guards what follows it.
 type target struct {
-	addr      string
-	sockets   *rig.Sockets // belongs to the goroutine that restarts the target
+	addrs     [2]string    // of HTTP/1.1 and HTTP/2
+	sockets   *rig.Sockets // belongs to the goroutine that restarts the target, like
+	http2     *http.Server // its part with HTTP/2
 	seen      atomic.Int64 // requests
+	seenHTTP2 atomic.Int64 // those of them by HTTP/2
 	served    atomic.Int64 // complete answers
 	malformed atomic.Int64 // messages that are not requests
 	restarts  atomic.Int64
@@ -38,12 +40,22 @@ type target struct {
 }
 
 func (t *target) listen() error {
-	ln, err := net.Listen("tcp", t.addr)
-	if err != nil {
-		return err
+	var lns [2]net.Listener
+	for i := range lns {
+		ln, err := net.Listen("tcp", t.addrs[i])
+		if err != nil {
+			return err
+		}
+		lns[i], t.addrs[i] = ln, ln.Addr().String()
 	}
-	t.addr, t.sockets = ln.Addr().String(), rig.Accept(ln, t.serve)
+	t.sockets, t.http2 = rig.Accept(lns[0], t.serve), t.serveHTTP2(lns[1])
 	return nil
+}
+
+// stop closes all connections.
+func (t *target) stop() {
+	_ = t.http2.Close()
+	t.sockets.Stop()
 }
 
 // downtime is the time that a restart takes, aftermath how long it may have effects.
@@ -56,7 +68,7 @@ const (
 func (t *target) restart(ctx context.Context) error {
 	t.settled.Store(1<<63 - 1)
 	t.restarts.Add(1)
-	t.sockets.Stop()
+	t.stop()
 	_ = rig.Wait(ctx, downtime)
 	err := t.listen()
 	t.settled.Store(time.Now().Add(aftermath).UnixNano())
@@ -88,16 +100,22 @@ func (t *target) one(c net.Conn, in *bufio.Reader, sum hash.Hash32) bool {
 		return false // the client disconnected in the middle
 	}
 	t.seen.Add(1)
-	behaviour, _, _ := strings.Cut(r.URL.Path[1:], "/")
-	if behaviour == "once" && !t.first(r.URL.Path) {
-		behaviour = "ok"
-	}
+	behaviour := t.behaviour(r)
 	if behaviour == "echoes" || behaviour == "stalls" {
 		t.switched(c, in, behaviour)
 		return false
 	}
 	p := &reply{target: t, conn: c, head: r.Method == http.MethodHead, body: echo(r.Method, r.URL.Path, n, sum.Sum32())}
 	return p.in(behaviour)
+}
+
+// behaviour returns how to answer.
+func (t *target) behaviour(r *http.Request) string {
+	behaviour, _, _ := strings.Cut(r.URL.Path[1:], "/")
+	if behaviour == "once" && !t.first(r.URL.Path) {
+		return "ok"
+	}
+	return behaviour
 }
 
 func (t *target) first(path string) bool {

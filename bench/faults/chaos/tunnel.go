@@ -45,7 +45,7 @@ func (c *client) tunnel() error {
 		c.tally.byStatus[res.StatusCode]++
 		if res.StatusCode == http.StatusSwitchingProtocols {
 			err = end()
-		} else if q := (request{}); !q.may(res.StatusCode, troubled()) {
+		} else if q := (request{statuses: []int{501}}); !q.may(res.StatusCode, troubled()) { // there is none by HTTP/2
 			err = fmt.Errorf("answered %d", res.StatusCode)
 		}
 	}
