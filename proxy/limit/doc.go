@@ -10,8 +10,8 @@
 //
 // Instants are microseconds since the Unix epoch. For a key, time never runs backwards: a call
 // counts as made at max(the state's instant, now), so a clock that steps back creates no permits.
-// If it steps back by more than the key takes to recover, for example because it had been wrong
-// before, the state counts as one of now, and the key recovers no later than one that was charged
+// If it steps back by more than the key takes to recover, with what it owes, for example because it
+// had been wrong before, the state counts as one of now, and the key recovers no later than one that was charged
 // now. RetryAfter and ResetAfter count from the now of the caller.
 //
 // # Algorithms
@@ -36,8 +36,9 @@
 //
 // An [Ask] may require that some permits are left ([Ask.Reserve]), so that lower classes
 // are refused first, and that the wait is short ([Ask.MaxDelay]). A soft limit may be
-// exceeded for a while ([Limit.WithSoft]). A request that was admitted and is given up
-// returns what it was charged, as far as that cannot admit too much ([Limit.Refund]).
+// exceeded for a while ([Limit.WithSoft]). A cost that is known only when a request has been
+// served is charged even beyond the limit ([Ask.Debt]). A request that was admitted and is given
+// up returns what it was charged, as far as that cannot admit too much ([Limit.Refund]).
 //
 // An algorithm consists of the meaning of its State and a few small functions. To add one, add a
 // file with these functions, its fields in [Config], and a case in each switch over the

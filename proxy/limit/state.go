@@ -105,11 +105,11 @@ const (
 )
 
 // BytesMax is the most that [State.Append] appends of a key under l that was not kept under
-// a larger limit before.
-func (l *Limit) BytesMax() int {
+// a larger limit before, and has no more debt than that.
+func (l *Limit) BytesMax(debt int64) int {
 	n := StateBytes + softBytes
 	if l.algorithm == SlidingLog {
-		n += entryBytes * int(l.burst+l.overshoot)
+		n += entryBytes * int(max(debt, l.burst+l.overshoot))
 	}
 	return n
 }

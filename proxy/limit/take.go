@@ -15,6 +15,9 @@ type Ask struct {
 	// MaxDelay bounds, for leaky, how long a request waits for its slot, in whole
 	// microseconds. 0 means the length of the queue.
 	MaxDelay time.Duration
+	// Debt says, if it is not 0, that refused requests are charged as well, until so many permits are
+	// taken in all, and that a look is refused when a request of cost 1 would be. See [Limit.Debt].
+	Debt int64
 }
 
 // Never is the RetryAfter of a cost that the limit can never admit.
@@ -26,6 +29,7 @@ const longest = Never - time.Microsecond
 // A Decision says whether the ask was admitted, and how many permits the key has left.
 type Decision struct {
 	Allowed    bool
+	Clipped    bool          // less was charged than asked for, because of Ask.Debt
 	Remaining  int64         // whole permits left at now, without overshoot and reserve
 	Limit      int64         // the most that Remaining can be, or more; see Limit.Quota
 	RetryAfter time.Duration // until this cost is admitted if no other ask takes permits; 0 if Allowed
@@ -63,14 +67,14 @@ type view struct {
 	adopted bool  // the State was kept at another rate and must be written back
 	soft    bool  // overshoot may be used
 	start   int64 // fixed, sliding: when the window began
-	free    int64 // parts left; negative if the limit was lowered below what was taken, or exceeded
+	free    int64 // parts left; negative if the limit was lowered below what was taken, or exceeded, or with debt
 	first   int   // sliding_log: the first entry that counts
 }
 
 // Take makes n asks of cost permits each at now. The result is exactly that of n calls
 // with one ask each: the first granted of them are admitted, and d is the decision about
-// the last. A refused ask consumes nothing and leaves s unchanged. A cost of 0 only
-// looks: it is always admitted.
+// the last. A refused ask consumes nothing and leaves s unchanged, unless it has [Ask.Debt]. A cost
+// of 0 only looks: without debt it is always admitted.
 //
 // The limit may differ from the one that s was kept under. If only amounts changed, what
 // was consumed stays consumed: fixed, sliding and sliding_log keep their counts, token
@@ -86,7 +90,8 @@ func (l *Limit) Take(now int64, s *State, cost, n int64) (granted int64, d Decis
 	return l.Decide(now, s, Ask{Cost: cost, N: n})
 }
 
-// Decide is [Limit.Take] for a whole [Ask]. Remaining excludes overshoot and reserve.
+// Decide is [Limit.Take] for a whole [Ask]. Remaining excludes overshoot and reserve. Of an ask with
+// debt, Allowed is about the state before the last request, and the numbers about that after it.
 func (l *Limit) Decide(now int64, s *State, ask Ask) (granted int64, d Decision) {
 	if ask.Cost < 0 || ask.N < 0 || ask.Reserve < 0 {
 		panic("bug: limit: a negative cost, reserve or number of asks")
@@ -97,8 +102,12 @@ func (l *Limit) Decide(now int64, s *State, ask Ask) (granted int64, d Decision)
 	var v view
 	l.settleBack(now, s, &v)
 	granted = l.room(&v, &ask)
-	if granted > 0 && ask.Cost > 0 {
-		l.charge(&v, granted*ask.Cost)
+	parts := granted * ask.Cost * l.quantum
+	if ask.Debt > 0 {
+		parts, d.Clipped = l.owed(&v, &ask)
+	}
+	if parts > 0 {
+		l.charge(&v, parts)
 		v.adopted = true
 		if l.algorithm == Leaky && granted == ask.N {
 			l.book(now, &v, ask.Cost, &d)
@@ -172,9 +181,9 @@ func (l *Limit) settle(now int64, s *State, v *view) {
 }
 
 // settleBack is settle for a clock that may have been set back: a state that is further ahead of
-// now than the key takes to recover counts from now.
+// now than the key takes to recover, with what it owes, counts from now.
 func (l *Limit) settleBack(now int64, s *State, v *view) {
-	if s.at <= now || s.at-now <= l.recovery() {
+	if s.at <= now || s.at-now <= l.recoveryOf(s) {
 		l.settle(now, s, v)
 		return
 	}
@@ -186,7 +195,10 @@ func (l *Limit) settleBack(now int64, s *State, v *view) {
 // room returns how many requests can be admitted.
 func (l *Limit) room(v *view, ask *Ask) int64 {
 	if ask.Cost == 0 {
-		return ask.N
+		if ask.Debt == 0 || l.room(v, &Ask{Cost: 1, N: 1, Reserve: ask.Reserve, MaxDelay: ask.MaxDelay}) == 1 {
+			return ask.N
+		}
+		return 0
 	}
 	most, free := l.burst, v.free
 	if v.soft {
@@ -211,13 +223,13 @@ func (l *Limit) room(v *view, ask *Ask) int64 {
 	return min(n, quotient(free, cost))
 }
 
-// charge takes permits. There must be room for them.
-func (l *Limit) charge(v *view, permits int64) {
+// charge takes parts. Without debt there must be room for them.
+func (l *Limit) charge(v *view, parts int64) {
 	if l.algorithm == SlidingLog {
-		l.chargeLog(v, permits)
+		l.chargeLog(v, parts)
 	} else {
-		v.a += permits * l.quantum
-		v.free -= permits * l.quantum
+		v.a += parts
+		v.free -= parts
 		if l.algorithm == Token {
 			v.b = 0
 		}
@@ -255,7 +267,7 @@ func (l *Limit) readyAt(v *view, ask *Ask) int64 {
 	if delay := ask.MaxDelay.Microseconds(); l.algorithm == Leaky && delay > 0 {
 		patient = l.patientAt(v, delay)
 	}
-	need := ask.Cost + ask.Reserve
+	need := max(ask.Cost, 1) + ask.Reserve
 	hard := int64(math.MaxInt64)
 	if need <= l.burst {
 		hard = max(patient, l.freeAt(v, need*l.quantum))
@@ -303,7 +315,7 @@ func (l *Limit) decide(now int64, v *view, ask *Ask, d *Decision) {
 	}
 	switch {
 	case d.Allowed:
-	case ask.Cost > l.burst+l.overshoot-ask.Reserve:
+	case max(ask.Cost, 1) > l.burst+l.overshoot-ask.Reserve:
 		d.RetryAfter = Never
 	default:
 		d.RetryAfter = span(now, l.readyAt(v, ask))

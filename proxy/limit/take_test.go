@@ -237,6 +237,12 @@ func TestExtremes(t *testing.T) {
 				t.Errorf("%v, ask %d:\n got %d, %+v\nwant %d, %+v", c, i, granted, d, wantGranted, want)
 			}
 		}
+		late := limit.Ask{Cost: l.Burst() + 1, N: 3, Debt: l.Debt(100)}
+		granted, d := l.Decide(limittest.Epoch+1<<50, &s, late)
+		wantGranted, want := m.Take(limittest.Epoch+1<<50, l, late)
+		if granted != wantGranted || d != want || late.Debt > most {
+			t.Errorf("%v, with debt:\n got %d, %+v\nwant %d, %+v", c, granted, d, wantGranted, want)
+		}
 	}
 }
 

@@ -21,6 +21,7 @@ type Counter struct {
 	Cost     int64         // ≥ 1; or 0 to charge nothing
 	Reserve  int64         // permits that must be left; see [limit.Ask]
 	MaxDelay time.Duration // leaky: the longest wait, whole microseconds; 0: the length of the queue
+	Debt     int64         // not 0: charged even if a counter of the ask refuses; see [limit.Ask]
 }
 
 // ExactMax bounds the numbers that a float64 represents exactly.
@@ -28,12 +29,12 @@ const ExactMax = 1 << 53
 
 // Params returns the numbers of a counter for the functions inside databases that repeat the
 // arithmetic of package limit: algorithm, burst, number, cost, the limit of gcra, reserve, the longest
-// delay of leaky, overshoot, and grace; times are in µs. A cost or reserve that is never admitted is
-// replaced by one that a float64 can represent.
-func (c *Counter) Params() [9]int64 {
+// delay of leaky, overshoot, grace, and debt; times are in µs. A cost or reserve that is never admitted
+// is replaced by one that a float64 can represent.
+func (c *Counter) Params() [10]int64 {
 	l := c.Limit
 	overshoot, grace := l.Overshoot()
-	most := l.Burst() + overshoot
+	most := max(l.Burst()+overshoot, c.Debt)
 	held := func(permits int64) int64 {
 		if permits > most {
 			return 2*most + 2
@@ -41,7 +42,7 @@ func (c *Counter) Params() [9]int64 {
 		return permits
 	}
 	n := [...]int64{int64(l.Algorithm()), l.Burst(), l.WindowOrRate(), held(c.Cost), 0, held(c.Reserve), 0, overshoot,
-		grace.Microseconds()}
+		grace.Microseconds(), c.Debt}
 	switch l.Algorithm() {
 	case limit.GCRA:
 		n[4] = l.Permits()
@@ -53,7 +54,21 @@ func (c *Counter) Params() [9]int64 {
 
 // Ask returns the ask of n requests about the counter's key.
 func (c *Counter) Ask(n int64) limit.Ask {
-	return limit.Ask{Cost: c.Cost, N: n, Reserve: c.Reserve, MaxDelay: c.MaxDelay}
+	return limit.Ask{Cost: c.Cost, N: n, Reserve: c.Reserve, MaxDelay: c.MaxDelay, Debt: c.Debt}
+}
+
+// Decide decides n requests of which the counters of their ask admit the first granted, and returns
+// the decision about the last.
+func (c *Counter) Decide(now int64, s *limit.State, n, granted int64) limit.Decision {
+	charged := granted
+	if c.Debt > 0 {
+		charged = n
+	}
+	_, d := c.Limit.Decide(now, s, c.Ask(charged))
+	if charged < n {
+		d = c.Limit.Preview(now, s, c.Ask(1))
+	}
+	return d
 }
 
 // An Ask is N ≥ 1 requests that wait for the same 1 to [CountersMax] counters.

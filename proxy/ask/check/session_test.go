@@ -91,7 +91,7 @@ func TestAnswerIsBounded(t *testing.T) {
 			decided++
 		}
 	}
-	if want := asks.AnswerBytesMax / log.BytesMax(); decided != want || groups[40].Err != nil {
+	if want := asks.AnswerBytesMax / log.BytesMax(0); decided != want || groups[40].Err != nil {
 		t.Errorf("%d large ones are decided, want %d; the small one: %v", decided, want, groups[40].Err)
 	}
 }

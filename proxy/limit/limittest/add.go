@@ -100,6 +100,7 @@ func (s Subject) adds(t *testing.T) {
 // addsTo tests State.Add with one history, mostly under the first of the limits.
 func (s Subject) addsTo(t *testing.T, seed int, limits []*limit.Limit) {
 	w, m := newWalk(uint64(seed), s.Forward, limits...), new(Model)
+	w.debts = seed%2 == 1
 	take, add := s.Given()
 	for step := range 60 {
 		under := limits[0]

@@ -105,6 +105,7 @@ type walk struct {
 	latest  int64
 	back    int64 // how far behind latest the clock may be: no further than a key takes to recover
 	forward bool  // the clock never steps back
+	debts   bool  // some asks have debt
 }
 
 // newWalk returns the walk of a seed for histories under some limits.
@@ -148,7 +149,11 @@ func (w *walk) step(l *limit.Limit) Step {
 		}
 	}
 	w.latest = max(w.latest, w.now)
-	return Step{Now: w.now, Limit: l, Ask: RandomAsk(w.Rand, l)}
+	s := Step{Now: w.now, Limit: l, Ask: RandomAsk(w.Rand, l)}
+	if w.debts && w.IntN(3) == 0 {
+		s.Debt = l.Debt(w.Int64N(4))
+	}
+	return s
 }
 
 // RandomAsk returns a random ask, mostly with a small cost and without conditions.

@@ -56,7 +56,10 @@ func Run(t *testing.T, s Subject) {
 	law("ResetAfter is exact", s.resets)
 	law("Reserve is left", s.reserves)
 	law("a queue is in order and at a constant rate", s.queues)
+	law("a charge with debt counts in full", s.debts)
+	law("debt admits a cost for each request in flight", s.flights)
 	if s.Given != nil {
+		law("Add takes back a charge with debt", s.restores)
 		law("Add agrees with the model", s.adds)
 		law("Add admits as many more", s.gains)
 	}
@@ -69,9 +72,16 @@ func Run(t *testing.T, s Subject) {
 
 // histories calls check with random histories of every limit.
 func (s Subject) histories(t *testing.T, steps int, check func(t *testing.T, h []Step)) {
+	s.random(t, steps, false, check)
+}
+
+// random is like histories. With debts, some asks of every second history have debt.
+func (s Subject) random(t *testing.T, steps int, debts bool, check func(t *testing.T, h []Step)) {
 	for _, l := range Limits() {
 		for seed := range s.Seeds {
-			check(t, newWalk(uint64(seed), s.Forward, l).history(l, steps))
+			w := newWalk(uint64(seed), s.Forward, l)
+			w.debts = debts && seed%2 == 1
+			check(t, w.history(l, steps))
 			if t.Failed() {
 				t.Fatalf("limit %v, seed %d", l.Config(), seed)
 			}
@@ -88,7 +98,7 @@ func (take Take) replay(h []Step) (answers []Answer) {
 }
 
 func (s Subject) model(t *testing.T) {
-	s.histories(t, 60, s.agrees)
+	s.random(t, 60, true, s.agrees)
 }
 
 // changes switches between limits of the same kind and of different kinds. What a key has
@@ -101,6 +111,7 @@ func (s Subject) changes(t *testing.T) {
 	for i, limits := range families() {
 		for seed := range s.Seeds {
 			w := newWalk(uint64(seed), s.Forward, limits...)
+			w.debts = seed%2 == 1
 			var h []Step
 			for range 80 {
 				h = append(h, w.step(limits[w.IntN(1+w.IntN(len(limits)))]))
@@ -198,7 +209,7 @@ func (s Subject) refusals(t *testing.T) {
 }
 
 func (s Subject) singles(t *testing.T) {
-	s.histories(t, 60, func(t *testing.T, h []Step) {
+	s.random(t, 60, true, func(t *testing.T, h []Step) {
 		single := s.Fresh()
 		for i, got := range s.Fresh().replay(h) {
 			var want Answer
@@ -218,7 +229,7 @@ func (s Subject) singles(t *testing.T) {
 
 // looks tests that an ask of cost 0 before every step does not change the answers.
 func (s Subject) looks(t *testing.T) {
-	s.histories(t, 60, func(t *testing.T, h []Step) {
+	s.random(t, 60, true, func(t *testing.T, h []Step) {
 		want := s.Fresh().replay(h)
 		take := s.Fresh()
 		for i, step := range h {
@@ -237,7 +248,7 @@ func (s Subject) looks(t *testing.T) {
 // forks calls check after each step of a history, with a function that returns a key with
 // the same history so far.
 func (s Subject) forks(t *testing.T, check func(step Step, a Answer, fork func() Take)) {
-	s.histories(t, 25, func(t *testing.T, h []Step) {
+	s.random(t, 25, true, func(t *testing.T, h []Step) {
 		if s.Forked != nil {
 			take, fork := s.Forked()
 			for i := range h {

@@ -84,15 +84,15 @@ func (m *model) one(now int64, c terms, ask limit.Ask) limit.Decision {
 		m.forgive(t, c)
 	}
 	d := limit.Decision{Allowed: m.admits(t, c, ask), Limit: max(permits(c.Config), burst(c.Config))}
-	if d.Allowed && ask.Cost > 0 {
-		if c.Algorithm == limit.Leaky {
-			wait := m.wait(t, c)
-			d.Delay = time.Duration(t-now+wait) * time.Microsecond
-			if wait > 0 {
-				d.Slot = t + wait
-			}
+	if d.Allowed && ask.Cost > 0 && c.Algorithm == limit.Leaky {
+		wait := m.wait(t, c)
+		d.Delay = time.Duration(t-now+wait) * time.Microsecond
+		if wait > 0 {
+			d.Slot = t + wait
 		}
-		m.spend(t, c, ask.Cost)
+	}
+	if (d.Allowed || ask.Debt > 0) && ask.Cost > 0 {
+		d.Clipped = m.spend(t, c, ask)
 	}
 	d.Remaining = max(0, min(burst(c.Config), m.free(t, c))-ask.Reserve)
 	if !m.isNew(t, c) {
@@ -106,7 +106,7 @@ func (m *model) one(now int64, c terms, ask limit.Ask) limit.Decision {
 
 // admits reports whether a request is admitted at t.
 func (m *model) admits(t int64, c terms, ask limit.Ask) bool {
-	if ask.Cost == 0 {
+	if ask.Cost == 0 && ask.Debt == 0 {
 		return true
 	}
 	most, free := burst(c.Config), m.free(t, c)
@@ -114,7 +114,7 @@ func (m *model) admits(t int64, c terms, ask limit.Ask) bool {
 		most, free = most+c.overshoot, free+c.overshoot
 	}
 	patient := c.Algorithm != limit.Leaky || ask.MaxDelay == 0 || m.wait(t, c) <= ask.MaxDelay.Microseconds()
-	need := product(ask.Cost, 1)
+	need := big.NewInt(max(ask.Cost, 1))
 	need.Add(need, big.NewInt(ask.Reserve))
 	return need.Cmp(big.NewInt(min(most, free))) <= 0 && patient
 }
@@ -177,13 +177,29 @@ func inParts(units *big.Int, rate float64) *big.Int {
 	return parts.Mul(parts, part)
 }
 
-func (m *model) spend(t int64, c terms, cost int64) {
+// spend takes what an ask costs, or as much of it as its debt permits.
+func (m *model) spend(t int64, c terms, ask limit.Ask) (clipped bool) {
+	cost := ask.Cost
 	switch c.Algorithm {
 	case limit.Token, limit.GCRA, limit.Leaky:
-		m.ahead = m.lead(t, c.Config)
-		m.ahead.Add(m.ahead, product(cost, interval(c.Config)))
+		lead := m.lead(t, c.Config)
+		ahead := new(big.Int).Add(lead, product(cost, interval(c.Config)))
+		most := product(ask.Debt+places(c.Config)-burst(c.Config), interval(c.Config))
+		if ask.Debt > 0 && ahead.Cmp(most) > 0 {
+			ahead, clipped = greater(lead, most), true
+		}
+		if ahead.Cmp(lead) == 0 {
+			return clipped
+		}
+		m.ahead = ahead
 		m.clear = 0
 	default:
+		if left := max(0, ask.Debt-m.used(t, c.Config)); ask.Debt > 0 && cost > left {
+			cost, clipped = left, true
+		}
+		if cost == 0 {
+			return clipped
+		}
 		window := micros(c.Window)
 		m.log = slices.DeleteFunc(m.log, func(s spent) bool { return s.at < t-2*window })
 		m.log = append(m.log, spent{t, cost})
@@ -197,6 +213,7 @@ func (m *model) spend(t int64, c terms, cost int64) {
 		m.under = t
 		m.under = t + m.first(t, t, c, func(at int64) bool { return m.free(at, c) >= 0 }).Microseconds()
 	}
+	return clipped
 }
 
 // free returns how many whole permits may be taken at t.

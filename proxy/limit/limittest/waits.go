@@ -169,6 +169,32 @@ func Returns(t *testing.T, fresh func() Take) {
 		for _, ahead := range []int64{2*most + 1, 1000 * most} {
 			fresh().returns(t, l, ahead, most)
 		}
+		if a := l.Algorithm(); overshoot == 0 && (a == limit.Token || a == limit.GCRA || a == limit.Leaky) {
+			fresh().owes(t, l)
+		}
+	}
+}
+
+// owes turns the clock of a key in debt to and fro: the debt is not regained more than once. Only a
+// clock that was further ahead than that takes is not believed.
+func (take Take) owes(t *testing.T, l *limit.Limit) {
+	debt := 20 * l.Burst()
+	owed := int64(float64(debt) / l.Rate() * 1e6)
+	now := Epoch + turnover(l)/3
+	take(now+owed/2, l, limit.Ask{Cost: debt, N: 1, Debt: l.Debt(100)})
+	look := limit.Ask{N: 1, Debt: l.Debt(100)}
+	for range 8 {
+		take(now, l, look)
+		take(now+owed/2, l, look)
+	}
+	_, d := take(now+owed/2, l, look)
+	if wait := d.RetryAfter.Microseconds(); wait < owed-2*turnover(l) {
+		t.Errorf("%v, a clock that was %d µs ahead for a while: RetryAfter %v, want at least %d µs", l.Config(), owed/2,
+			d.RetryAfter, owed-2*turnover(l))
+	}
+	take(now+100*owed, l, limit.Ask{Cost: debt, N: 1, Debt: l.Debt(100)})
+	if _, d := take(now, l, look); d.Allowed || d.RetryAfter.Microseconds() > owed+turnover(l) {
+		t.Errorf("%v, a clock that was far ahead: %+v, want a RetryAfter up to %d µs", l.Config(), d, owed+turnover(l))
 	}
 }
 

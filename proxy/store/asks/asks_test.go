@@ -29,8 +29,12 @@ func batch(r *rand.Rand) (releases []store.Refund, groups []*store.Group) {
 		for i := range key {
 			key[i] = byte(r.Uint32())
 		}
-		return store.Counter{Rule: fmt.Sprint("rule", rule), Key: key, Limit: l, Cost: one.Cost, Reserve: one.Reserve,
+		c := store.Counter{Rule: fmt.Sprint("rule", rule), Key: key, Limit: l, Cost: one.Cost, Reserve: one.Reserve,
 			MaxDelay: one.MaxDelay}
+		if r.IntN(4) == 0 {
+			c.Debt = l.Debt(r.Int64N(200))
+		}
+		return c
 	}
 	for range r.IntN(3) {
 		releases = append(releases, store.Refund{Counter: counter(0), Instant: r.Int64N(1 << 53)})
@@ -131,10 +135,7 @@ func compare(t *testing.T, g *store.Group, want *store.Answer) {
 		if c.Limit.Algorithm() == limit.Off {
 			continue
 		}
-		_, d := c.Limit.Decide(g.At[i], &s, c.Ask(int64(g.Granted)))
-		if g.Granted < g.N {
-			d = c.Limit.Preview(g.At[i], &s, c.Ask(1))
-		}
+		d := c.Decide(g.At[i], &s, int64(g.N), int64(g.Granted))
 		if d != want.Decisions[at] {
 			t.Fatalf("%v: %+v is worked out, want %+v", c.Limit.Config(), d, want.Decisions[at])
 		}
@@ -178,6 +179,8 @@ func TestFaults(t *testing.T) {
 		"no algorithm":       {with(18, 0), 18, "no limit"},
 		"off":                {with(18, byte(limit.Off)), 18, ""},
 		"negative permits":   {with(26, 255), 19, "must be 0 to"},
+		"no debt":            {append(with(18, byte(limit.Fixed)|1<<7), make([]byte, 8)...), 83, "must be a debt of 5 to"},
+		"debt is missing":    {with(18, byte(limit.Fixed)|1<<7), 83, "too early"},
 		"permits and burst":  {with(19, 6), 18, "no limit"},
 		"the same key twice": {two, 10 + len(whole) - 10, "another counter"},
 		"more releases":      {with(1, 1), 14, ""},

@@ -26,6 +26,8 @@ const (
 	// RuleBytesMax bounds the id of a rule. It also bounds the numbers of asks and releases,
 	// of which QuestionBytesMax permits fewer.
 	RuleBytesMax = 1<<16 - 1
+	// debtMark is added to the algorithm of a counter with debt.
+	debtMark = 1 << 7
 	// spanMax bounds durations in microseconds, so that they fit into a time.Duration.
 	spanMax = math.MaxInt64 / int64(time.Microsecond)
 )
@@ -76,10 +78,17 @@ func appendCounter(dst []byte, c *store.Counter) []byte {
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(c.Key)))
 	dst = append(dst, c.Key...)
 	n := c.Limit.Params()
-	dst = append(dst, byte(n.Algorithm))
+	algorithm := byte(n.Algorithm)
+	if c.Debt > 0 {
+		algorithm |= debtMark
+	}
+	dst = append(dst, algorithm)
 	for _, number := range [...]int64{n.Permits, n.Burst, n.WindowOrRate, n.Overshoot, n.Grace.Microseconds(), c.Cost,
 		c.Reserve, c.MaxDelay.Microseconds()} {
 		dst = binary.LittleEndian.AppendUint64(dst, uint64(number))
+	}
+	if c.Debt > 0 {
+		dst = binary.LittleEndian.AppendUint64(dst, uint64(c.Debt))
 	}
 	return dst
 }
@@ -159,11 +168,16 @@ func (q *Batch) ask(r *reader) {
 func (q *Batch) counter(r *reader) {
 	c := store.Counter{Rule: string(r.bytes(r.u16())), Key: r.bytes(r.u32())}
 	at := r.at
-	n := limit.Params{Algorithm: limit.Algorithm(r.u8())}
+	algorithm := r.u8()
+	n := limit.Params{Algorithm: limit.Algorithm(algorithm &^ debtMark)}
 	n.Permits, n.Burst, n.WindowOrRate, n.Overshoot = r.number(), r.number(), r.number(), r.number()
 	n.Grace = r.span()
 	c.Cost, c.Reserve = r.number(), r.number()
 	c.MaxDelay = r.span()
+	owes := r.at
+	if algorithm&debtMark != 0 {
+		c.Debt = r.number()
+	}
 	if r.fault != nil {
 		return
 	}
@@ -173,6 +187,8 @@ func (q *Batch) counter(r *reader) {
 		r.fail(at, err.Error())
 	case n.Algorithm == limit.Off:
 		r.fail(at, "a limit that is off is not sent")
+	case algorithm&debtMark != 0 && (c.Debt < l.Debt(0) || c.Debt > l.DebtMax()):
+		r.fail(owes, fmt.Sprintf("must be a debt of %d to %d", l.Debt(0), l.DebtMax()))
 	}
 	q.limits = append(q.limits, l)
 	q.counters = append(q.counters, c)

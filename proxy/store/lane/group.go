@@ -87,11 +87,7 @@ func (g *group) answer(n int, traced bool, ans *store.Answer) {
 		if traced {
 			ans.Prior = append(ans.Prior, store.PriorState{At: g.At[i], Before: g.now[i].Clone()})
 		}
-		_, d := c.Limit.Decide(g.At[i], &g.now[i], c.Ask(int64(granted)))
-		if granted < n {
-			d = c.Limit.Preview(g.At[i], &g.now[i], c.Ask(1))
-		}
-		ans.Decisions = append(ans.Decisions, d)
+		ans.Decisions = append(ans.Decisions, c.Decide(g.At[i], &g.now[i], int64(n), int64(granted)))
 	}
 	ans.Tightest = store.Tightest(g.Counters, ans.Decisions)
 }
@@ -101,8 +97,7 @@ func (g *group) skip(n int) {
 	granted := min(n, g.left)
 	g.left -= granted
 	for i := range g.Counters {
-		c := &g.Counters[i]
-		c.Limit.Decide(g.At[i], &g.now[i], c.Ask(int64(granted)))
+		g.Counters[i].Decide(g.At[i], &g.now[i], int64(n), int64(granted))
 	}
 }
 

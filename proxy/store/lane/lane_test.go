@@ -169,8 +169,11 @@ func TestSeeds(t *testing.T) {
 				ask := store.Ask{N: 1 + r.IntN(3)}
 				for _, rule := range r.Perm(4)[:1+r.IntN(2)] {
 					l := limits[(rule+int(seed))%len(limits)]
-					ask.Counters = append(ask.Counters, store.Counter{Rule: fmt.Sprint(rule), Key: []byte{byte(r.IntN(2))},
-						Limit: l, Cost: 1})
+					c := store.Counter{Rule: fmt.Sprint(rule), Key: []byte{byte(r.IntN(2))}, Limit: l, Cost: 1}
+					if seed%3 == 0 && rule == 0 {
+						c.Cost, c.Debt = r.Int64N(5), l.Debt(1)
+					}
+					ask.Counters = append(ask.Counters, c)
 				}
 				asks = append(asks, ask)
 				st.ask(fmt.Sprint(asked), 0, ask.N, ask.Counters...)

@@ -1,6 +1,7 @@
 package lane
 
 import (
+	"slices"
 	"time"
 
 	"weir/proxy/limit"
@@ -38,8 +39,9 @@ type refusing struct {
 // are not charged. What this lane charges is known, and ends the memory. What other lanes and
 // proxies charge is not, so a refusal is remembered for a share of its time to retry. Limits and
 // costs are part of a group's id, so a raised limit is asked about at once. All refusals are
-// forgotten in a new epoch. At the bound those that have ended or are spare are removed; if there
-// are none, new refusals are not remembered.
+// forgotten in a new epoch. The refusal of an ask that is charged nevertheless is not remembered. At
+// the bound those that have ended or are spare are removed; if there are none, new refusals are not
+// remembered.
 //
 // Owned by its lane.
 type refusals struct {
@@ -110,20 +112,23 @@ func (r *refusals) remember(now time.Time, epoch uint64, b *batch) {
 		return
 	}
 	for _, g := range b.groups {
-		if len(r.byKey) > 0 && (g.Err != nil || g.Granted > 0) {
-			r.charged(g.Counters)
+		if len(r.byKey) > 0 {
+			r.charged(g)
 		}
-		if g.Err == nil && g.Granted < g.N && b.epoch == epoch {
+		if g.Err == nil && g.Granted < g.N && b.epoch == epoch && !slices.ContainsFunc(g.Counters, late) {
 			r.note(now, b, g)
 		}
 	}
 }
 
+// late reports whether a counter is charged even if its ask is refused.
+func late(c store.Counter) bool { return c.Debt > 0 && c.Cost > 0 }
+
 // charged ends the refusals by keys that are charged, or, after an error, may be.
-func (r *refusals) charged(counters []store.Counter) {
-	for i := range counters {
-		c := &counters[i]
-		if c.Cost == 0 || c.Limit.Algorithm() == limit.Off {
+func (r *refusals) charged(g *group) {
+	for i := range g.Counters {
+		c := &g.Counters[i]
+		if c.Cost == 0 || c.Limit.Algorithm() == limit.Off || g.Err == nil && g.Granted == 0 && c.Debt == 0 {
 			continue
 		}
 		r.name = store.AppendKey(r.name[:0], c.Rule, c.Key)

@@ -68,6 +68,11 @@ func TestRefusalsEnd(t *testing.T) {
 	}
 	loose, look := counter("loose", fixed(1000)), of("k", 0, 0)
 	loose.Rule = "global"
+	late := func(cost int64) store.Counter {
+		c := of("k", cost, 0)
+		c.Debt = bucket.Debt(9)
+		return c
+	}
 	type ask struct {
 		name  string
 		after time.Duration
@@ -93,6 +98,12 @@ func TestRefusalsEnd(t *testing.T) {
 			{"refused", 0, false, 0, []store.Counter{of("k", 8, 0), loose}},
 			{"alone", 0, true, 1, []store.Counter{of("k", 1, 0)}},
 			{"refused", 0, true, 0, []store.Counter{of("k", 8, 0), loose}}},
+		"charges with debt": {{"look", 0, true, 1, []store.Counter{late(0)}}, {"late", 0, true, 0, []store.Counter{late(11)}},
+			{"look", 0, true, 0, []store.Counter{late(0)}}, {"look", 0, false, 0, []store.Counter{late(0)}},
+			{"late", 0, true, 0, []store.Counter{late(8)}}, {"late", 0, true, 0, []store.Counter{late(8)}},
+			{"look", 0, true, 0, []store.Counter{late(0), loose}}, {"look", 0, false, 0, []store.Counter{late(0), loose}},
+			{"look", 17*s + 999*time.Millisecond, false, 0, []store.Counter{late(0), loose}}, // 180 s
+			{"look", 18 * s, true, 0, []store.Counter{late(0)}}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			st := newStage(t, newFake(), nil)

@@ -139,7 +139,7 @@ func (f *fake) decide(g *store.Group) {
 	}
 	for i := range g.Counters {
 		c := &g.Counters[i]
-		c.Limit.Decide(g.At[i], f.state(c), c.Ask(int64(g.Granted)))
+		c.Decide(g.At[i], f.state(c), int64(g.N), int64(g.Granted))
 	}
 }
 

@@ -76,7 +76,7 @@ func settled(g *store.Group) bool {
 }
 
 // counterBytes is an upper bound on the encoded size of a counter without its rule and key.
-const counterBytes = 80
+const counterBytes = 88
 
 // sizeOf returns an upper bound on the encoded size of a counter. For a counter that fits no
 // question, it is larger than a question may be.
@@ -92,7 +92,7 @@ func sizeOf(c *store.Counter) int {
 func sizeOfGroup(g *store.Group) (n, states int) {
 	for i := range g.Counters {
 		if c := &g.Counters[i]; c.Limit.Algorithm() != limit.Off {
-			n, states = n+sizeOf(c), states+c.Limit.BytesMax()
+			n, states = n+sizeOf(c), states+c.Limit.BytesMax(c.Debt)
 		}
 	}
 	return n, states

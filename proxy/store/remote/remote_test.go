@@ -76,7 +76,7 @@ func TestLargeAnswers(t *testing.T) {
 		}
 	}
 	if calls, want := b.commands.Load(), uint64(3); calls != want {
-		t.Errorf("%d calls, want %d of at most %d states", calls, want, asks.AnswerBytesMax/log.BytesMax())
+		t.Errorf("%d calls, want %d of at most %d states", calls, want, asks.AnswerBytesMax/log.BytesMax(0))
 	}
 }
 

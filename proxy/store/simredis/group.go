@@ -173,8 +173,8 @@ func (g *group) decide(ask *store.Ask, ans *store.Answer) {
 			}
 			ans.Prior = append(ans.Prior, trace)
 		}
-		_, d := counter.Limit.Decide(g.now, &c.state, counter.Ask(granted))
-		if granted < n {
+		d := counter.Decide(g.now, &c.state, n, granted)
+		if granted < n && c.stripe == &g.t.overflow && counter.Debt == 0 {
 			d = counter.Limit.Preview(g.now, &c.state, g.ask(ask.Counters, i, 1))
 		}
 		ans.Decisions = append(ans.Decisions, d)

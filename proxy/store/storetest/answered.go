@@ -9,11 +9,7 @@ func Answered(g *store.Group, ans *store.Answer) {
 	for i := range g.Counters {
 		ans.At = max(ans.At, g.At[i])
 		c, s := &g.Counters[i], g.Before[i].Clone()
-		_, d := c.Limit.Decide(g.At[i], &s, c.Ask(int64(g.Granted)))
-		if g.Granted < g.N {
-			d = c.Limit.Preview(g.At[i], &s, c.Ask(1))
-		}
-		ans.Decisions = append(ans.Decisions, d)
+		ans.Decisions = append(ans.Decisions, c.Decide(g.At[i], &s, int64(g.N), int64(g.Granted)))
 	}
 	ans.Tightest = store.Tightest(g.Counters, ans.Decisions)
 }

@@ -146,6 +146,8 @@ func counter(r *rand.Rand, rule int, l *limit.Limit) store.Counter {
 		c.Reserve = l.Reserve(r.Int64N(700))
 	case 1:
 		c.MaxDelay = time.Duration(r.Int64N(2_000_000)) * time.Microsecond
+	case 2:
+		c.Debt = l.Debt(r.Int64N(3))
 	}
 	return c
 }

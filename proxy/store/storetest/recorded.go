@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -17,8 +18,8 @@ const (
 	sec = time.Second
 )
 
-// A record is an ask about the counters in group, each written as rule, key and cost. want has
-// the expected decisions in the same order.
+// A record is an ask about the counters in group, each written as rule, key and cost, and with debt
+// if a ! follows. want has the expected decisions in the same order.
 type record struct {
 	at       time.Duration
 	group    []string
@@ -70,7 +71,16 @@ func counterOf(text string, limits map[string]*limit.Limit) (c store.Counter) {
 		panic(fmt.Sprintf("bug: storetest: counter %q: %v", text, err))
 	}
 	c.Key, c.Limit = []byte(key), limits[c.Rule]
+	if strings.HasSuffix(text, "!") {
+		c.Debt = c.Limit.Debt(2)
+	}
 	return c
+}
+
+// clipped returns d of an ask that was not charged in full.
+func clipped(d limit.Decision) limit.Decision {
+	d.Clipped = true
+	return d
 }
 
 // late returns the decision of an admitted request that waits for its slot.
@@ -128,6 +138,7 @@ func histories() map[string][]record {
 		},
 	}
 	maps.Copy(all, pacedHistories())
+	maps.Copy(all, lateHistories())
 	return all
 }
 
@@ -161,6 +172,37 @@ func pacedHistories() map[string][]record {
 			{at: 34 * sec, group: []string{"soft - 1"}, n: 7, granted: 4, want: []limit.Decision{no(0, 4, 1*sec, 6*sec)}},
 			// within the limit for 15 s
 			{at: 35 * sec, group: []string{"soft - 1"}, n: 7, granted: 2, want: []limit.Decision{no(0, 4, 5*sec, 20*sec)}},
+		},
+	}
+}
+
+// lateHistories are those of costs that are known when a request has been served.
+func lateHistories() map[string][]record {
+	return map[string][]record{
+		"a late charge counts in full": {
+			{at: 1 * sec, group: []string{"global - 0!"}, n: 2, granted: 2, want: []limit.Decision{yes(5, 5, 0)}},
+			{at: 1 * sec, group: []string{"global - 3!"}, n: 1, granted: 1, want: []limit.Decision{yes(2, 5, 9*sec)}},
+			{at: 1 * sec, group: []string{"global - 8!"}, n: 1, want: []limit.Decision{no(0, 5, limit.Never, 9*sec)}},
+			{at: 1 * sec, group: []string{"global - 0!"}, n: 2, want: []limit.Decision{no(0, 5, 9*sec, 9*sec)}},
+			{at: 1 * sec, group: []string{"global - 0"}, n: 1, granted: 1, want: []limit.Decision{yes(0, 5, 9*sec)}},
+			{at: 10 * sec, group: []string{"global - 0!"}, n: 1, granted: 1, want: []limit.Decision{yes(5, 5, 0)}},
+		},
+		"what is charged late is charged even if another refuses": {
+			{at: 1 * sec, group: []string{"global - 5"}, n: 1, granted: 1, want: []limit.Decision{yes(0, 5, 9*sec)}},
+			{at: 2 * sec, group: []string{"global - 1", "client ann 1!"}, n: 3, tightest: 0,
+				want: []limit.Decision{no(0, 5, 8*sec, 8*sec), no(0, 2, 4*sec, 6*sec)}},
+			{at: 2 * sec, group: []string{"path / 2", "client ann 0!"}, n: 1, tightest: 1,
+				want: []limit.Decision{yes(4, 4, 0), no(0, 2, 4*sec, 6*sec)}},
+			{at: 6 * sec, group: []string{"path / 2", "client ann 0!"}, n: 1, granted: 1,
+				want: []limit.Decision{yes(2, 4, 4*sec+us), yes(1, 2, 2*sec)}},
+		},
+		"debt has an end": {
+			{at: 0, group: []string{"client ann 5!"}, n: 1, want: []limit.Decision{no(0, 2, limit.Never, 10*sec)}},
+			{at: 0, group: []string{"client ann 2!"}, n: 3, want: []limit.Decision{clipped(no(0, 2, 12*sec, 12*sec))}},
+			{at: 10 * sec, group: []string{"client ann 1"}, n: 1, granted: 1, want: []limit.Decision{yes(0, 2, 4*sec)}},
+			{at: 10 * sec, group: []string{"log - 4!"}, n: 1, want: []limit.Decision{no(0, 3, limit.Never, 10*sec)}},
+			{at: 12 * sec, group: []string{"log - 1!"}, n: 9, want: []limit.Decision{clipped(no(0, 3, 10*sec, 10*sec))}},
+			{at: 20 * sec, group: []string{"log - 1!"}, n: 1, want: []limit.Decision{no(0, 3, 2*sec, 10*sec)}},
 		},
 	}
 }

@@ -14,11 +14,14 @@ import (
 
 // retries repeats refused asks after RetryAfter.
 func retries(t *testing.T, open Open) {
-	soft := func(c store.Counter) bool { overshoot, _ := c.Limit.Overshoot(); return overshoot > 0 }
+	moving := func(c store.Counter) bool { // it admits less when its grace is over, or after the refused ask
+		overshoot, _ := c.Limit.Overshoot()
+		return overshoot > 0 || c.Debt > 0 && c.Cost > 0
+	}
 	for seed := range uint64(10) {
 		s := open(t)
 		for i, step := range history(seed, 40) {
-			counters := slices.DeleteFunc(slices.Clone(step.ask.Counters), soft) // it admits less when its grace is over
+			counters := slices.DeleteFunc(slices.Clone(step.ask.Counters), moving)
 			if len(counters) == 0 {
 				continue
 			}

@@ -170,7 +170,7 @@ func (s *naive) one(now int64, counters []store.Counter, ans *store.Answer) (all
 	ans.Decisions = make([]limit.Decision, len(counters))
 	for i, c := range counters {
 		one := c.Ask(1)
-		if !allowed && admits[i] {
+		if !allowed && admits[i] && c.Debt == 0 {
 			one.Cost = 0 // changes nothing
 		}
 		_, ans.Decisions[i] = models[i].Take(now, c.Limit, one)

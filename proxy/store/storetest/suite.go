@@ -49,7 +49,7 @@ func takes(s Store) limittest.Take {
 	return func(now int64, l *limit.Limit, ask limit.Ask) (int64, limit.Decision) {
 		s.at(now)
 		c := store.Counter{Rule: "law", Key: []byte("key"), Limit: l, Cost: ask.Cost, Reserve: ask.Reserve,
-			MaxDelay: ask.MaxDelay}
+			MaxDelay: ask.MaxDelay, Debt: ask.Debt}
 		ans := s.ask(int(ask.N), c)
 		return int64(ans.Granted), ans.Decisions[0]
 	}
@@ -64,7 +64,7 @@ func returns(t *testing.T, open Open) {
 			s.at(now)
 			var counters []store.Counter
 			for _, key := range []string{"one", "other"} {
-				counters = append(counters, store.Counter{Rule: "law", Key: []byte(key), Limit: l, Cost: ask.Cost})
+				counters = append(counters, store.Counter{Rule: "law", Key: []byte(key), Limit: l, Cost: ask.Cost, Debt: ask.Debt})
 			}
 			ans := s.ask(int(ask.N), counters...)
 			return int64(ans.Granted), ans.Decisions[1]
