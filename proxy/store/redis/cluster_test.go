@@ -66,7 +66,7 @@ func TestCluster(t *testing.T) {
 }
 
 // One ask after the other, groups of keys in several slots are decided as the
-// simulated Redis does: what one slot charged is given back when another refuses.
+// simulated Redis does: what one slot charged is given back when another refuses, without debt.
 func clusterGroups(t *testing.T, l *loop) {
 	table, r := testkit.Must(simredis.New(simredis.Config{}))(t), rand.New(rand.NewPCG(7, 8))
 	limits := []*limit.Limit{
@@ -82,8 +82,12 @@ func clusterGroups(t *testing.T, l *loop) {
 	for i := range 400 {
 		ask := store.Ask{N: 1 + r.IntN(4)}
 		for _, rule := range r.Perm(7)[:1+r.IntN(4)] {
-			ask.Counters = append(ask.Counters, store.Counter{Rule: fmt.Sprint("rule-", rule),
-				Key: fmt.Append(nil, i/20, r.IntN(3)), Limit: limits[rule], Cost: 1 + r.Int64N(2)})
+			c := store.Counter{Rule: fmt.Sprint("rule-", rule), Key: fmt.Append(nil, i/20, r.IntN(3)), Limit: limits[rule],
+				Cost: 1 + r.Int64N(2)}
+			if r.IntN(6) == 0 {
+				c.Debt = limits[rule].Debt(1)
+			}
+			ask.Counters = append(ask.Counters, c)
 		}
 		got := l.askAll(&ask)
 		var want store.Answer

@@ -56,29 +56,39 @@ func slotOf(name string) uint16 {
 }
 
 // counterArgs is the number of arguments of a counter for the scripts. If its moreArgs
-// further ones are not all 0, they follow, and moreMark is added to its algorithm.
+// further ones are not all 0, they follow, and moreMark is added to its algorithm. If it has a debt,
+// that and the number of requests follow as well, and lateMark is added.
 const (
 	counterArgs = 4
 	moreArgs    = 5
 	moreMark    = 16
+	lateArgs    = 2
+	lateMark    = 32
 )
 
-// appendArgs appends the arguments of a counter, each followed by a space.
-func appendArgs(dst []byte, c *store.Counter) []byte {
+// appendArgs appends the arguments of a counter of so many requests, each followed by a space.
+func appendArgs(dst []byte, c *store.Counter, requests int) []byte {
 	args, n := c.Params(), counterArgs
-	if [moreArgs]int64(args[counterArgs:]) != [moreArgs]int64{} {
+	if [moreArgs + 1]int64(args[counterArgs:]) != [moreArgs + 1]int64{} {
 		args[0] += moreMark
 		n += moreArgs
 	}
+	if c.Debt > 0 {
+		args[0] += lateMark
+		n++
+	}
 	for _, arg := range args[:n] {
 		dst = append(strconv.AppendInt(dst, arg, 10), ' ')
+	}
+	if c.Debt > 0 {
+		dst = append(strconv.AppendInt(dst, int64(requests), 10), ' ')
 	}
 	return dst
 }
 
 // counterText has the arguments of one counter.
 type counterText struct {
-	args [counterArgs + moreArgs]string
+	args [counterArgs + moreArgs + lateArgs]string
 	n    int
 }
 
@@ -89,8 +99,12 @@ func (t *counterText) cut(text string) (rest string) {
 	t.n = counterArgs
 	for i := 0; i < t.n; i++ {
 		t.args[i], text, _ = strings.Cut(text, " ")
-		if i == 0 && len(t.args[0]) > 1 { // algorithms have one digit, with moreMark two
+		switch mark := t.args[0]; {
+		case i > 0 || len(mark) == 1: // algorithms have one digit, with moreMark two
+		case mark[0] < '4':
 			t.n += moreArgs
+		default:
+			t.n += moreArgs + lateArgs
 		}
 	}
 	return text

@@ -84,7 +84,7 @@ func (s *sender) describe(groups []*store.Group) {
 			if c := &g.Counters[i]; c.Limit.Algorithm() != limit.Off {
 				s.text = appendName(s.text, s.c.cfg.KeyPrefix, c)
 				s.ends = append(s.ends, len(s.text))
-				s.text = appendArgs(s.text, c)
+				s.text = appendArgs(s.text, c, g.N)
 			}
 		}
 	}
@@ -235,8 +235,12 @@ func (s *sender) giveBack(rounds int) {
 			if a.Err != nil || p >= len(a.parts) {
 				continue
 			}
-			if surplus := a.took[a.parts[p].counters[0]] - a.Granted; surplus > 0 {
-				s.calls = append(s.calls, s.give(a, &a.parts[p], int64(surplus)))
+			surplus := a.took[a.parts[p].counters[0]] - a.Granted
+			if surplus <= 0 {
+				continue
+			}
+			if c := s.give(a, &a.parts[p], int64(surplus)); len(c.keys) > 0 {
+				s.calls = append(s.calls, c)
 			}
 		}
 	}
@@ -244,11 +248,15 @@ func (s *sender) giveBack(rounds int) {
 	s.read(s.run())
 }
 
-// give returns the call that gives back what the last requests have charged to a part.
+// give returns the call that gives back what the last requests have charged to a part, except what is
+// charged even if the group is refused.
 func (s *sender) give(a *asked, p *part, requests int64) call {
 	c := call{script: s.c.scripts.give, args: []string{strconv.FormatInt(a.At[p.counters[0]], 10)}}
 	for _, i := range p.all() {
 		counter := &a.Counters[i]
+		if counter.Debt > 0 {
+			continue
+		}
 		c.keys = append(c.keys, a.names[i])
 		c.args = appendGive(c.args, counter.Limit, requests*counter.Cost, a.slot(int(i)))
 	}

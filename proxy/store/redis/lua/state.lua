@@ -113,18 +113,19 @@ local function packed(algorithm, number, at, a, b, began, under)
 end
 
 -- Whether a key of which most may be taken at once is further ahead than it takes to recover
--- when all is taken.
-local function is_ahead(at, algorithm, most, number, gain, grace)
+-- when all is taken, or with debt when all comes back that is ahead of it, kept under that tag and b.
+local function is_ahead(at, algorithm, most, number, gain, grace, tag, a, b)
   if at <= now then return false end
   local recovery = number
   if algorithm == SLIDING then
     recovery = 2 * number
   elseif algorithm == GCRA then
-    recovery = floor(most * number / gain) + 1
+    recovery = math.max(floor(most * number / gain), floor(a / b)) + 1
   elseif algorithm >= TOKEN and algorithm ~= LOG then
     local parts, pace = parts_of(number)
+    local _, kept_pace = parts_of(tag)
     if algorithm == LEAKY then most = most + 1 end
-    recovery = floor(most * parts / pace) + 1
+    recovery = math.max(floor(most * parts / pace), floor(a / kept_pace)) + 1
   end
   return at - now > recovery + grace
 end
@@ -159,7 +160,7 @@ local function settle(key, algorithm, permits, number, gain, overshoot, grace)
   if raw then
     if not is_state(raw, algorithm, number) then return end
     tag, _, at, a, b = struct.unpack(LAYOUT, raw)
-    if overshoot and is_ahead(at, algorithm, permits + overshoot, number, gain, grace) then
+    if overshoot and is_ahead(at, algorithm, permits + overshoot, number, gain, grace, tag, a, b) then
       raw, adopted = moved_back(raw), true
       tag, _, at, a, b = struct.unpack(LAYOUT, raw)
     end
