@@ -25,9 +25,9 @@ func Script(sql embed.FS, files ...string) string {
 // schemaVersion is the version of the schema that this program needs. The names of functions
 // contain the version that introduced them, so that programs of older versions that are running
 // continue after a migration; they cannot start afterwards. A function may be replaced under its
-// name by one that does the same for the calls of older programs, as was done with take_1, and with
-// sweep_1 since all were given an owner without other rights.
-const schemaVersion = 9
+// name by one that does the same for the calls of older programs, as was done with take_1, most
+// recently for debt, and with sweep_1 since all were given an owner without other rights.
+const schemaVersion = 10
 
 // Schema returns the script that creates the tables and functions in a schema of that name. With
 // durable the states of keys are in logged tables, so that they survive a crash. The name must be

@@ -25,6 +25,9 @@ const (
 	callCountersMax = 64
 	// stateNumbers is how many numbers take_1 returns for a state, entryNumbers for a log entry.
 	stateNumbers, entryNumbers = 6, 3
+	// counterNumbers is how many numbers take_1 takes for a counter, without the place of its key, and
+	// lateMark is added to the number of counters if their debts follow.
+	counterNumbers, lateMark = 9, 16
 	// chargeNumbers is how many numbers take_many_1 takes for a key.
 	chargeNumbers = 8
 )
@@ -150,18 +153,24 @@ func (t *take) ask(g *store.Group) {
 	t.groups = append(t.groups, g)
 	head := len(t.numbers)
 	t.numbers = append(t.numbers, 0, int64(g.N))
+	late, debts := false, [store.CountersMax]int64{}
 	for i := range g.Counters {
 		if c := &g.Counters[i]; c.Limit.Algorithm() != limit.Off {
 			t.numbers = appendCounter(t.numbers, t.place(t.next()), c)
+			debts[t.numbers[head]], late = c.Debt, late || c.Debt > 0
 			t.numbers[head]++
 		}
 	}
+	if late {
+		t.numbers = append(t.numbers, debts[:t.numbers[head]]...)
+		t.numbers[head] += lateMark
+	}
 }
 
-// appendCounter appends the arguments of take_1 for a counter.
+// appendCounter appends the arguments of take_1 for a counter, without its debt.
 func appendCounter(numbers []int64, place int64, c *store.Counter) []int64 {
 	n := c.Params()
-	return append(append(numbers, place), n[:]...)
+	return append(append(numbers, place), n[:counterNumbers]...)
 }
 
 // only returns the one counter of a group that is not off, or nil if there are several.
@@ -187,7 +196,7 @@ func (t *take) askSingle(g *store.Group) bool {
 	overshoot, _ := l.Overshoot()
 	algorithm := l.Algorithm()
 	switch {
-	case algorithm != limit.Token && algorithm != limit.GCRA || overshoot > 0 || t.used[0].uses > 1:
+	case algorithm != limit.Token && algorithm != limit.GCRA || overshoot > 0 || t.used[0].uses > 1 || c.Debt > 0:
 		return false
 	case c.Cost < 1 || c.Cost > l.Burst()/n || c.Reserve > l.Burst()-n*c.Cost: // not all of the requests might be admitted
 		return false

@@ -265,9 +265,12 @@ func (h *history) batch() *store.Batch {
 		for _, rule := range h.r.Perm(len(h.rules))[:h.counters()] {
 			l := h.rules[rule]
 			one := limittest.RandomAsk(h.r, l)
-			g.Counters = append(g.Counters,
-				store.Counter{Rule: fmt.Sprint("rule-", rule), Key: []byte{byte('0' + h.r.IntN(keys))}, Limit: l,
-					Cost: one.Cost, Reserve: one.Reserve, MaxDelay: one.MaxDelay})
+			c := store.Counter{Rule: fmt.Sprint("rule-", rule), Key: []byte{byte('0' + h.r.IntN(keys))}, Limit: l,
+				Cost: one.Cost, Reserve: one.Reserve, MaxDelay: one.MaxDelay}
+			if h.r.IntN(10) == 0 {
+				c.Debt = l.Debt(h.r.Int64N(3))
+			}
+			g.Counters = append(g.Counters, c)
 		}
 		if h.keys > 0 && h.r.IntN(4) == 0 {
 			g.Counters = slices.Insert(g.Counters, 0,
@@ -330,13 +333,9 @@ func (h *history) check(t *testing.T, about string, now int64, b *store.Batch, g
 func (h *history) compare(t *testing.T, about string, now int64, g *store.Group, i int) {
 	t.Helper()
 	c, kept, told := &g.Counters[i], h.state(&g.Counters[i]), g.Before[i].Clone()
-	_, want := c.Limit.Decide(now, kept, c.Ask(int64(g.Granted)))
-	_, got := c.Limit.Decide(g.At[i], &told, c.Ask(int64(g.Granted)))
+	want := c.Decide(now, kept, int64(g.N), int64(g.Granted))
+	got := c.Decide(g.At[i], &told, int64(g.N), int64(g.Granted))
 	if g.Granted < g.N {
-		wantNext, gotNext := c.Limit.Preview(now, kept, c.Ask(1)), c.Limit.Preview(g.At[i], &told, c.Ask(1))
-		if wantNext != gotNext {
-			t.Fatalf("%s, counter %d: the next one gets %+v, want %+v: %s", about, i, gotNext, wantNext, describe(g))
-		}
 		// A group that was refused in part is decided once more, as a whole: that adopts a limit.
 		if g.Granted == 0 {
 			one := *c

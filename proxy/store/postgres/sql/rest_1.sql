@@ -195,7 +195,7 @@ BEGIN
 END $$;
 
 -- The version of the schema, of which a program must know all.
-CREATE OR REPLACE FUNCTION @schema@.version() RETURNS int4 LANGUAGE sql IMMUTABLE AS 'SELECT 9';
+CREATE OR REPLACE FUNCTION @schema@.version() RETURNS int4 LANGUAGE sql IMMUTABLE AS 'SELECT 10';
 
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA @schema@ FROM PUBLIC;
 

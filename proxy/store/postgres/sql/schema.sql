@@ -1,4 +1,4 @@
--- Version 9 of the schema: tables and the functions by which proxies use them.
+-- Version 10 of the schema: tables and the functions by which proxies use them.
 --
 -- Functions that look for keys have enable_seqscan off. Their plans are kept, and one that is
 -- made while a table has a page or two would read it from end to end when it is large, until

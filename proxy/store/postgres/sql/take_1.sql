@@ -1,7 +1,8 @@
 
 -- A key as it would be if the clock had shown now at its latest instant, if it is further ahead
--- than a key takes to recover that has taken all it may: see limit.State.back. most are the
--- permits at once, with overshoot. Of a log that changes the entries.
+-- than a key takes to recover that has taken all it may, or with debt than what is ahead of it takes
+-- to come back: see limit.State.back. most are the permits at once, with overshoot. Of a log that
+-- changes the entries.
 CREATE OR REPLACE FUNCTION @schema@.back_8(now int8, algorithm int8, most int8, number int8, gain int8, grace int8, k @schema@.keys) RETURNS @schema@.keys
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -12,10 +13,12 @@ BEGIN
   IF algorithm = 2 THEN
     recovery := 2 * number;
   ELSIF algorithm = 5 THEN
-    recovery := most * number / gain + 1;
+    recovery := greatest(most * number / gain, k.a / k.b) + 1;
   ELSIF algorithm = 3 OR algorithm = 6 THEN
     common := gcd(number, 1000000000000);
-    recovery := (most + algorithm / 6) * (1000000000000 / common) / (number / common) + 1;
+    recovery := (most + algorithm / 6) * (1000000000000 / common) / (number / common);
+    common := k.tag & 72057594037927935; -- the rate at which it was kept
+    recovery := greatest(recovery, k.a / (common / gcd(common, 1000000000000))) + 1;
   END IF;
   IF ahead <= recovery + grace THEN
     RETURN k;
@@ -104,7 +107,10 @@ END $$;
 --   groups    for each group the number of its counters and n, where 0 only reads; then
 --             for each counter the index of the key in names, and algorithm, permits (the
 --             capacity, the burst of gcra), number (the window, or the rate), cost, gain
---             (the limit of gcra), reserve, longest delay, overshoot and grace
+--             (the limit of gcra), reserve, longest delay, overshoot and grace. If 16 is added to
+--             the number of counters, a debt for each of them follows: where that is not 0, all n
+--             requests are charged, whether they go or not, until so many permits are taken in all,
+--             and looks go when a request of cost 1 would
 --
 -- Returns the instant, for how many locks it had to wait, how many of the gives had an effect,
 -- and for each group how many go, or -1 when a key of it holds something else.
@@ -147,6 +153,11 @@ DECLARE
   cost int8;
   overshoot int8;
   grace int8;
+  late bool;          -- some counters of the group have a debt
+  debt int8;
+  need int8;          -- permits for a request, or for all looks together
+  looks int8;
+  parts int8;
 BEGIN
   given := 0;
   granted := '{}';
@@ -196,7 +207,9 @@ BEGIN
   END LOOP;
 
   WHILE pos < cardinality(groups) LOOP
-    size := groups[pos];
+    size := groups[pos] & 15;
+    late := groups[pos] > 15;
+    debt := 0;
     n := groups[pos + 1];
     going := n;
     first := pos + 2;
@@ -208,6 +221,16 @@ BEGIN
       number := groups[c + 3];
       cost := groups[c + 4];
       overshoot := groups[c + 8];
+      need := cost;
+      looks := 0;
+      IF late THEN
+        debt := groups[first + 10 * size + i - 1];
+        IF debt > 0 AND cost = 0 AND going > 0 THEN
+          need := 1;
+          looks := going;
+          going := 1;
+        END IF;
+      END IF;
       IF many THEN k := kept[index]; END IF;
       IF k.tag >> 56 <> algorithm OR algorithm NOT IN (3, 6) AND k.tag & 72057594037927935 <> number THEN
         going := -1;
@@ -244,7 +267,7 @@ BEGIN
       END IF;
       charge := CASE WHEN algorithm = 3 OR algorithm > 4 THEN s.x ELSE 1 END; -- parts of a permit
       IF overshoot = 0 THEN
-        going := @schema@.room_1(going, permits, cost, charge, s.free, groups[c + 6]);
+        going := @schema@.room_1(going, permits, need, charge, s.free, groups[c + 6]);
       ELSE
         grace := groups[c + 9];
         IF k.began > 0 AND s.at < k.under + grace THEN
@@ -252,9 +275,10 @@ BEGIN
           s.under := k.under;
         END IF;
         free := CASE WHEN s.began = 0 OR s.at < s.began + grace THEN overshoot ELSE 0 END; -- permits beyond the limit
-        going := @schema@.room_1(going, permits + free, cost, charge, s.free + free * charge, groups[c + 6]);
+        going := @schema@.room_1(going, permits + free, need, charge, s.free + free * charge, groups[c + 6]);
       END IF;
-      IF algorithm = 6 AND going > 0 THEN going := @schema@.patient_1(going, groups[c + 7], cost, s.x, s.y, s.a); END IF;
+      IF algorithm = 6 AND going > 0 THEN going := @schema@.patient_1(going, groups[c + 7], need, s.x, s.y, s.a); END IF;
+      IF looks > 0 AND going > 0 THEN going := looks; END IF;
       IF size > 1 THEN held[i] := s; END IF;
     END LOOP;
 
@@ -270,11 +294,17 @@ BEGIN
         number := groups[c + 3];
         cost := groups[c + 4];
         overshoot := groups[c + 8];
+        IF late THEN debt := groups[first + 10 * size + i - 1]; END IF;
       END IF;
       told := told + 6;
       states := states || CASE WHEN k.tag IS NULL THEN '{0,0,0,0,0,0}' ELSE ARRAY[k.tag, k.at, k.a, k.b, k.began, k.under] END;
       CONTINUE WHEN going < 0;
-      charge := going * cost;
+      parts := CASE WHEN algorithm = 3 OR algorithm > 4 THEN s.x ELSE 1 END;
+      charge := going * cost * parts;
+      IF debt > 0 AND n > 0 THEN
+        free := greatest(0, s.free + (debt - permits) * parts);
+        charge := CASE WHEN cost > free / parts / n THEN free ELSE n * cost * parts END;
+      END IF;
       IF algorithm = 4 THEN
         IF k.tag IS NOT NULL THEN
           states[told - 3] := s.b; -- the entries are told as of a log with no others
@@ -283,6 +313,11 @@ BEGIN
           IF going < n THEN wanted := wanted || free; END IF;
           IF overshoot > 0 THEN
             wanted := wanted || (free - overshoot) || ARRAY(SELECT s.b + j * cost - permits FROM generate_series(1, going) j);
+          END IF;
+          IF debt > 0 THEN -- any of the requests may be the last one that the caller tells of
+            need := greatest(cost, 1) + groups[c + 6];
+            wanted := ARRAY(SELECT s.b + least(j * cost, charge) - permits + need - less FROM unnest(ARRAY[0, overshoot, need]) less,
+              generate_series(1, CASE WHEN cost = 0 THEN 1 ELSE least(n, (permits + overshoot) / cost + 1) END) j);
           END IF;
           pairs := @schema@.told_1(k.name, s.at - number, s.base, s.b, wanted);
           FOR pair IN 1..cardinality(pairs) / 2 LOOP
@@ -306,7 +341,6 @@ BEGIN
       ELSE
         CONTINUE WHEN charge = 0 AND (n = 0 OR NOT s.adopted);
         IF charge > 0 THEN
-          IF algorithm >= 3 THEN charge := charge * s.x; END IF;
           s.a := s.a + charge;
           IF algorithm = 3 AND s.b > 0 THEN s.b := 0; END IF;
           IF overshoot > 0 AND s.free < charge THEN
@@ -323,7 +357,7 @@ BEGIN
       changed[index] := true;
     END LOOP;
     granted := granted || going;
-    pos := first + 10 * size;
+    pos := first + 10 * size + CASE WHEN late THEN size ELSE 0 END;
   END LOOP;
 
   FOR index IN 1..cardinality(names) LOOP
