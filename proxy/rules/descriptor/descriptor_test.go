@@ -43,6 +43,14 @@ descriptors:
     metadata: {tier: 1, list: [a, true, null], deep: {x: y}}
     rate_limit: {algorithm: token, capacity: 50, fillRate: 5}
   - {key: own, value: 4, rate_limit: {algorithm: sliding, limit: 7, window: 3600}}
+  - key: httproute/default/cheap/rule/0/match/0/*
+    value: httproute/default/cheap/rule/0/match/0/*
+    descriptors:
+      - {key: rule-0-match-0, value: rule-0-match-0, rate_limit: {unit: hour, requests_per_unit: 21}}
+  - {key: tenant-*, rate_limit: {unit: hour, requests_per_unit: 22}}
+  - {key: tenant-a, rate_limit: {unit: hour, requests_per_unit: 23}}
+  - {key: tenant-a, value: x, rate_limit: {unit: hour, requests_per_unit: 24}}
+  - {key: tenant_b*, share_threshold: true, rate_limit: {unit: hour, requests_per_unit: 25}}
 `
 
 func read(t *testing.T, text string) *Domain {
@@ -82,6 +90,18 @@ func TestWalk(t *testing.T) {
 		{"own=x", "50/UNKNOWN quota", "rls/shop/own", "3:own1:x", "own"},
 		{"own=4", "7/HOUR", "rls/shop/own=4", "3:own1:4", "own_4"},
 		{"none=x", "", "", "", ""},
+		{"httproute/default/cheap/rule/0/match/0/*=httproute/default/cheap/rule/0/match/0/* " +
+			"rule-0-match-0=rule-0-match-0", "21/HOUR", "rls/shop/httproute%2Fdefault%2Fcheap%2Frule%2F0%2Fmatch%2F0%2F%2A=" +
+			"httproute%2Fdefault%2Fcheap%2Frule%2F0%2Fmatch%2F0%2F%2A/rule-0-match-0=rule-0-match-0",
+			"40:httproute/default/cheap/rule/0/match/0/*40:httproute/default/cheap/rule/0/match/0/*" +
+				"14:rule-0-match-014:rule-0-match-0", "httproute/default/cheap/rule/0/match/0/*_" +
+				"httproute/default/cheap/rule/0/match/0/*|rule-0-match-0_rule-0-match-0"},
+		{"tenant-a=x", "24/HOUR", "rls/shop/tenant-a=x", "8:tenant-a1:x", "tenant-a_x"},
+		{"tenant-a=y", "22/HOUR", "rls/shop/tenant-%2A", "8:tenant-a1:y", "tenant-a"}, // before the bare key
+		{"tenant-=y", "22/HOUR", "rls/shop/tenant-%2A", "7:tenant-1:y", "tenant-"},
+		{"tenant=y", "", "", "", ""},
+		{"tenant_bc=y", "25/HOUR", "rls/shop/tenant_b%2A", "9:tenant_bc0:", "tenant_bc"},
+		{"tenant=by", "25/HOUR", "rls/shop/tenant_b%2A", "6:tenant0:", "tenant"},
 		{"", "", "", "", ""},
 	} {
 		var f Found
@@ -111,11 +131,12 @@ func TestWalk(t *testing.T) {
 			t.Errorf("%s: %q %q %q %q", test.entries, limit, f.Limit.Rule, key, series)
 		}
 	}
-	if free := d.root["plan"].exact["free"].limit; len(free.Replaces) != 1 || free.Replaces[0] != "others" ||
+	if free := d.root.byKey["plan"].exact["free"].limit; len(free.Replaces) != 1 || free.Replaces[0] != "others" ||
 		free.Limit.Window() != time.Second {
 		t.Errorf("%+v", free)
 	}
-	if have := fmt.Sprint(d.root["own"].bare.limit.Metadata); have != "map[deep:map[x:y] list:[a true <nil>] tier:1]" {
+	own := d.root.byKey["own"].bare
+	if have := fmt.Sprint(own.limit.Metadata); have != "map[deep:map[x:y] list:[a true <nil>] tier:1]" {
 		t.Error(have)
 	}
 }
@@ -146,7 +167,7 @@ func (n *naive) walk(list []rls.Entry) string {
 		text := string(list[i].Key) + "_" + string(list[i].Value)
 		next := n.below[text]
 		for _, wild := range n.wild {
-			if next == nil && globs(wild, text) {
+			if next == nil && matches(wild, text) {
 				next = n.below[wild]
 			}
 		}
@@ -162,6 +183,16 @@ func (n *naive) walk(list []rls.Entry) string {
 		n = next
 	}
 	return ""
+}
+
+// matches compares with a key up to its first _ or last *, and then by trying what each * may stand for.
+func matches(wild, text string) bool {
+	key, value, valued := strings.Cut(wild, "_")
+	if !valued || value == "y*" {
+		return strings.HasPrefix(text, strings.TrimSuffix(wild, "*"))
+	}
+	rest, same := strings.CutPrefix(text, key+"_")
+	return same && globs(value, rest)
 }
 
 // globs matches by trying everything that a * may stand for.
@@ -186,7 +217,10 @@ func TestWalkLaw(t *testing.T) {
 		grow = func(text *strings.Builder, indent string, depth int) *naive {
 			n := &naive{below: make(map[string]*naive)}
 			for range r.IntN(5) {
-				key, value := pick("a", "b"), pick("", "", "x", "xy", "*", "x*", "*y", "x*y", "x*x*", "**")
+				key, value := pick("a", "b", "ab*"), pick("", "", "x", "xy", "*", "x*", "*y", "x*y", "x*x*", "**")
+				if value == "" {
+					key = pick(key, "a*", "*", "a_y*", "ab")
+				}
 				name := key
 				if value != "" {
 					name += "_" + value
@@ -194,10 +228,10 @@ func TestWalkLaw(t *testing.T) {
 				if n.below[name] != nil {
 					continue
 				}
-				if strings.Contains(value, "*") {
+				if strings.Contains(value, "*") || value == "" && strings.HasSuffix(key, "*") {
 					n.wild = append(n.wild, name)
 				}
-				fmt.Fprintf(text, "%s- key: %s\n", indent, key)
+				fmt.Fprintf(text, "%s- key: %q\n", indent, key)
 				if value != "" {
 					fmt.Fprintf(text, "%s  value: %q\n", indent, value)
 				}
@@ -230,7 +264,8 @@ func TestWalkLaw(t *testing.T) {
 			var list []rls.Entry
 			for range r.IntN(4) {
 				list = append(list,
-					rls.Entry{Key: []byte(pick("a", "b", "c")), Value: []byte(pick("", "x", "y", "xy", "xxy", "xyx", "*", "x*"))})
+					rls.Entry{Key: []byte(pick("a", "a", "b", "b", "ab", "abc", "ab*", "c")),
+						Value: []byte(pick("", "x", "y", "xy", "xxy", "xyx", "yx", "*", "x*"))})
 			}
 			have := ""
 			if d.Walk(list, &f); f.Limit != nil {
@@ -255,10 +290,10 @@ func TestFaults(t *testing.T) {
 		{"domain: d\ndescriptors:\n  - {value: x}", "shop.yaml: line 3: descriptors[0].key: is missing"},
 		{"domain: d\ndescriptors: [{key: a}, {key: a}]",
 			"shop.yaml: line 2: descriptors[1]: is given twice: the same key and value in one list"},
-		{"domain: d\ndescriptors: [{key: a*}]",
-			`shop.yaml: line 2: descriptors[0].key: must be one key without *, which only values may have, is "a*"`},
-		{"domain: d\ndescriptors: [{key: a, value: b, share_threshold: true}]",
-			"shop.yaml: line 2: descriptors[0].share_threshold: must be false without a value that has a *"},
+		{"domain: d\ndescriptors: [{key: a*}, {key: a*}]", "shop.yaml: line 2: descriptors[1]: is given twice"},
+		{"domain: d\ndescriptors: [{key: a*, value: b, share_threshold: true}]",
+			"shop.yaml: line 2: descriptors[0].share_threshold: must be false without a value that has a *, or a key " +
+				"without value that ends with *"},
 		{"domain: d\ndescriptors: [{key: a, Value: b}, {key: a, value: b}]",
 			"shop.yaml: line 2: descriptors[1]: is given twice"},
 		{"domain: d\ndescriptors: [{key: a, limit: 3}]", "shop.yaml: line 2: descriptors[0].limit: unknown"},

@@ -3,6 +3,7 @@ package descriptor
 import (
 	"errors"
 	"net/url"
+	"strings"
 
 	"weir/internal/data/strict"
 )
@@ -70,7 +71,7 @@ func (r *reader) whole() {
 	d := r.domains.byName[f.Domain]
 	switch {
 	case d == nil:
-		d = &Domain{Name: f.Domain, Rule: "rls/" + url.PathEscape(f.Domain), root: make(levels)}
+		d = &Domain{Name: f.Domain, Rule: "rls/" + url.PathEscape(f.Domain), root: newList()}
 		r.domains.byName[f.Domain] = d
 	case !r.merge:
 		r.Fault("domain", "is that of another file too, %q: set MERGE_DOMAIN_CONFIG to let files share a domain", f.Domain)
@@ -83,7 +84,7 @@ type place struct {
 	path, rule string
 }
 
-func (r *reader) list(at place, entries []Entry, into levels) {
+func (r *reader) list(at place, entries []Entry, into *list) {
 	for i := range entries {
 		e := &entries[i]
 		if e.Path == "" {
@@ -99,24 +100,28 @@ func (r *reader) list(at place, entries []Entry, into levels) {
 			rule += "=" + url.PathEscape(string(e.Value))
 		}
 		one := &node{value: string(e.Value), parts: wildcardOf(string(e.Value)), limit: e.Limit, share: e.ShareThreshold,
-			toMetric: e.ValueToMetric}
+			toMetric: e.ValueToMetric, order: *r.entries}
+		if e.WildKey() {
+			one.prefix = []byte(strings.TrimSuffix(e.Key, "*"))
+			into.wild = append(into.wild, one)
+		}
 		if e.Limit != nil {
 			e.Limit.Rule = rule
 			r.domains.limits++
 		}
 		r.add(e.Path, into, e.Key, one)
 		if len(e.Descriptors) > 0 {
-			one.below = make(levels)
+			one.below = newList()
 			r.list(place{e.Path + ".descriptors", rule}, e.Descriptors, one.below)
 		}
 	}
 }
 
-func (r *reader) add(path string, into levels, key string, one *node) {
-	at := into[key]
+func (r *reader) add(path string, into *list, key string, one *node) {
+	at := into.byKey[key]
 	if at == nil {
 		at = &level{exact: make(map[string]*node)}
-		into[key] = at
+		into.byKey[key] = at
 	}
 	switch {
 	case one.value == "" && at.bare != nil || at.exact[one.value] != nil:

@@ -29,7 +29,7 @@ type Domain struct {
 	Name string
 	// Rule is the rule of limits that descriptors bring themselves.
 	Rule string
-	root levels
+	root *list
 }
 
 // A Limit is what an entry of a file allows.
@@ -47,8 +47,13 @@ type Limit struct {
 	Metadata  rls.Struct
 }
 
-// levels are the entries of one list, by their keys.
-type levels map[string]*level
+// A list is the entries of one list.
+type list struct {
+	byKey map[string]*level
+	wild  []*node // those for all keys with a prefix, in the order of the file
+}
+
+func newList() *list { return &list{byKey: make(map[string]*level)} }
 
 // A level is the entries of one key in one list.
 type level struct {
@@ -62,26 +67,57 @@ type node struct {
 	value    string // empty: a bare key
 	parts    wildcard
 	limit    *Limit
-	below    levels
-	share    bool // all values of a wildcard are counted together
-	toMetric bool // the series has the value that came
+	below    *list  // nil: nothing
+	prefix   []byte // of the keys of list.wild
+	order    int    // in the files
+	share    bool   // all values of a wildcard are counted together
+	toMetric bool   // the series has the value that came
 }
 
-// find returns the entry that a key with a value finds.
-func (l levels) find(e *rls.Entry) *node {
-	at := l[string(e.Key)]
-	if at == nil {
+// find returns the entry that a key with a value finds: that with both, or the first wildcard that
+// matches, or the bare key.
+func (l *list) find(e *rls.Entry) *node {
+	if l == nil {
 		return nil
+	}
+	at := l.byKey[string(e.Key)]
+	if at == nil {
+		return l.findWild(e, nil)
 	}
 	if n := at.exact[string(e.Value)]; n != nil {
 		return n
 	}
 	for _, n := range at.wild {
 		if n.parts.match(e.Value) {
-			return n
+			return l.findWild(e, n)
 		}
 	}
+	if n := l.findWild(e, nil); n != nil {
+		return n
+	}
 	return at.bare
+}
+
+// findWild returns the first entry for all keys with a prefix that e has, or n if that is before it.
+func (l *list) findWild(e *rls.Entry, n *node) *node {
+	for _, wild := range l.wild {
+		if n != nil && n.order < wild.order {
+			break
+		}
+		if wild.matchKey(e) {
+			return wild
+		}
+	}
+	return n
+}
+
+// matchKey reports whether the text of an entry, which is its key, a _ and its value, has the prefix.
+func (n *node) matchKey(e *rls.Entry) bool {
+	rest, longer := bytes.CutPrefix(n.prefix, e.Key)
+	if !longer || len(rest) == 0 {
+		return bytes.HasPrefix(e.Key, n.prefix)
+	}
+	return rest[0] == '_' && bytes.HasPrefix(e.Value, rest[1:])
 }
 
 // A Found is what a descriptor has found. It is used again.
@@ -97,9 +133,9 @@ type Found struct {
 // limit, finds none.
 func (d *Domain) Walk(entries []rls.Entry, f *Found) {
 	f.Limit, f.steps = nil, f.steps[:0]
-	list := d.root
+	at := d.root
 	for i := range entries {
-		n := list.find(&entries[i])
+		n := at.find(&entries[i])
 		if n == nil {
 			return
 		}
@@ -108,7 +144,7 @@ func (d *Domain) Walk(entries []rls.Entry, f *Found) {
 			f.Limit = n.limit
 			return
 		}
-		list = n.below
+		at = n.below
 	}
 }
 

@@ -109,6 +109,7 @@ func (j *judge) limited(rules []compiled, d *descriptor.Entry, t trail) []compil
 // and shape metrics are ignored; those that would change what is limited are faults.
 func (j *judge) entry(d *descriptor.Entry) (part keys.Part) {
 	var err error
+	j.Check(strings.Contains(d.Key, "*"), d.Path+".key", "must be one key without *, is %q", d.Key)
 	if d.Key != "" {
 		part, err = j.o.DescriptorKeys.part(d.Key)
 		j.AddFaults(d.Path+".key", err)
