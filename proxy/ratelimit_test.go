@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -192,11 +193,14 @@ func (d *draw) descriptors(text *strings.Builder, indent string, depth int) {
 	seen := make(map[string]bool)
 	for range 1 + d.IntN(4) {
 		key, value := d.pick("a", "b"), d.pick("", "x", "xy", "*", "x*")
+		if d.odds(6) {
+			key += "*" // one key with a value, without one all that begin like it
+		}
 		if seen[key+"="+value] {
 			continue
 		}
 		seen[key+"="+value] = true
-		fmt.Fprintf(text, "%s- key: %s\n", indent, key)
+		fmt.Fprintf(text, "%s- key: %q\n", indent, key)
 		if value != "" {
 			fmt.Fprintf(text, "%s  value: %q\n", indent, value)
 		}
@@ -208,7 +212,7 @@ func (d *draw) descriptors(text *strings.Builder, indent string, depth int) {
 				fmt.Fprintf(text, "%s  %s: true\n", indent, flag.name)
 			}
 		}
-		if strings.Contains(value, "*") && d.odds(2) {
+		if strings.HasSuffix(cmp.Or(value, key), "*") && d.odds(2) {
 			fmt.Fprintf(text, "%s  share_threshold: true\n", indent)
 		}
 		switch {
@@ -232,9 +236,10 @@ func (d *draw) descriptors(text *strings.Builder, indent string, depth int) {
 
 // A described is a descriptor of a request.
 type described struct {
-	Entries    []map[string]string `json:"entries"`
-	Limit      map[string]any      `json:"limit,omitempty"`
-	HitsAddend any                 `json:"hits_addend,omitempty"`
+	Entries        []map[string]string `json:"entries"`
+	Limit          map[string]any      `json:"limit,omitempty"`
+	HitsAddend     any                 `json:"hits_addend,omitempty"`
+	IsNegativeHits bool                `json:"is_negative_hits,omitempty"`
 }
 
 // An asked is a request.
@@ -242,6 +247,7 @@ type asked struct {
 	Domain      string      `json:"domain"`
 	Descriptors []described `json:"descriptors"`
 	HitsAddend  int         `json:"hitsAddend,omitempty"`
+	refunded    int         // is first charged to the first descriptor and given back, to Weir alone
 }
 
 // request makes one. A descriptor that brings a limit has a key that is in no file, as its
@@ -252,7 +258,7 @@ func (d *draw) request() (r asked) {
 	for range 1 + d.IntN(4) {
 		one := described{Entries: []map[string]string{}}
 		for range [...]int{0, 1, 1, 1, 1, 2, 2, 3}[d.IntN(8)] {
-			one.Entries = append(one.Entries, map[string]string{"key": d.pick("a", "a", "a", "b", "b", "b", "b", "c"),
+			one.Entries = append(one.Entries, map[string]string{"key": d.pick("a", "a", "a", "b", "b", "b", "b", "bc", "a*"),
 				"value": d.pick("", "x", "x", "y", "xy", "xy", "xyz", "*", "x*")})
 		}
 		switch {
@@ -260,8 +266,8 @@ func (d *draw) request() (r asked) {
 			limit := d.IntN(4) // of a key always the same, as a refusal is charged there
 			one.Entries = append(one.Entries, map[string]string{"key": "own", "value": strconv.Itoa(limit)})
 			one.Limit = map[string]any{"requests_per_unit": limit, "unit": "HOUR"}
-		case d.odds(10):
-			one.HitsAddend = d.pick("0", "1", "2")
+		case d.odds(3): // looks, and charges that count in full
+			one.HitsAddend = d.pick("0", "0", "1", "2", "9")
 		}
 		keys := ""
 		for _, e := range one.Entries {
@@ -275,6 +281,9 @@ func (d *draw) request() (r asked) {
 	if d.odds(8) {
 		r.HitsAddend = d.IntN(4)
 	}
+	if d.odds(4) {
+		r.refunded = 1 + d.IntN(9)
+	}
 	return r
 }
 
@@ -287,32 +296,31 @@ func (r *asked) hits(i int) int {
 	return max(1, r.HitsAddend)
 }
 
-// known takes the known differences out of both answers, and reports whether counts differ
-// from now on.
-func known(r *asked, weir, peer *said) (apart bool) {
+// known reports whether two answers have a known difference, and whether counts differ from now on.
+func known(r *asked, weir, peer *said) (differs, apart bool) {
 	if len(weir.Statuses) != len(peer.Statuses) || len(weir.Statuses) != len(r.Descriptors) {
-		return false
+		return false, false
 	}
 	for i := range weir.Statuses {
 		ours, theirs, hits := &weir.Statuses[i], &peer.Statuses[i], r.hits(i)
 		switch {
-		// What is refused is not charged: so less than what was wanted may be left.
+		// What is refused is not charged, if it is not known late: so less than what was wanted may be left.
 		case theirs.LimitRemaining == 0 && ours.LimitRemaining > 0 && int(ours.LimitRemaining) < hits &&
-			ours.Code == theirs.Code:
-			return true
+			ours.Code == theirs.Code && r.Descriptors[i].HitsAddend == nil:
+			return true, true
 		// A look is refused when nothing is left; by the peer when something was refused before.
 		case hits == 0 && ours.Code == "OVER_LIMIT" && theirs.Code == "OK" && ours.LimitRemaining == 0 &&
 			theirs.LimitRemaining == 0:
-			return true
+			differs = true
 		}
 	}
-	return false
+	return differs, false
 }
 
 const (
 	ratelimitSeeds    = 40
 	ratelimitSeconds  = 8  // further seeds, with limits per second
-	ratelimitRequests = 30 // of a seed; a fifth of limits per second
+	ratelimitRequests = 60 // of a seed; a fifth of limits per second
 	ratelimitAttempts = 12 // of a seed, each with a domain of its own, until no window ends meanwhile
 )
 
@@ -406,7 +414,7 @@ func (p *twins) random(t *testing.T) {
 		}
 	}
 	if codes["OVER_LIMIT"] < 100 || codes["OK"] < 500 || codes["limited"] < 300 || codes["unlimited"] < 20 ||
-		codes["apart"] > ratelimitSeeds {
+		codes["late"] < 50 || codes["look refused"] < 20 || codes["given back"] < 20 || codes["apart"] > ratelimitSeeds {
 		t.Errorf("the test does not reach what it is about: %v", codes)
 	}
 }
@@ -456,8 +464,7 @@ func (p *twins) differences(t *testing.T) {
 	}
 	for _, test := range []struct{ name, descriptors, weir, peer string }{
 		{"most of ten", one("ten", "x", `,"hitsAddend":8`), "OK OK:2", "OK OK:2"},
-		{"a refusal tells what is left", one("ten", "x", `,"hitsAddend":5`), "OVER_LIMIT OVER_LIMIT:2",
-			"OVER_LIMIT OVER_LIMIT:0"},
+		{"a refusal tells what is left", one("ten", "x", "") + "#5", "OVER_LIMIT OVER_LIMIT:2", "OVER_LIMIT OVER_LIMIT:0"},
 		{"and is not charged", one("ten", "x", ""), "OK OK:1", "OVER_LIMIT OVER_LIMIT:0"},
 		{"one", one("one", "x", ""), "OK OK:0", "OK OK:0"},
 		{"a look is refused when nothing is left", one("one", "x", `,"hitsAddend":0`), "OVER_LIMIT OVER_LIMIT:0", "OK OK:0"},
@@ -474,7 +481,8 @@ func (p *twins) differences(t *testing.T) {
 			"OK OK:3"},
 		{"a week of its own", one("five", "y", `,"limit":{"requestsPerUnit":5,"unit":"WEEK"}`), "OK OK:4", "400"},
 	} {
-		body := `{"domain":"named","descriptors":[` + test.descriptors + `]}`
+		descriptors, hits, _ := strings.Cut(test.descriptors, "#")
+		body := `{"domain":"named","descriptors":[` + descriptors + `],"hitsAddend":` + cmp.Or(hits, "0") + `}`
 		if weir, peer := p.post(p.weir, body).short(), p.post(p.peer, body).short(); weir != test.weir || peer != test.peer {
 			t.Errorf("%s: %s, and %s by envoyproxy/ratelimit; want %s, and %s", test.name, weir, peer, test.weir, test.peer)
 		}
@@ -493,6 +501,22 @@ func (s said) short() string {
 	return text
 }
 
+// refund charges the first descriptor of a request and gives the same back, which is as if nothing had
+// happened, and reports whether it had a limit. envoyproxy/ratelimit cannot give back.
+func (p *twins) refund(r asked) bool {
+	if r.refunded == 0 {
+		return false
+	}
+	one := r.Descriptors[0]
+	one.HitsAddend = strconv.Itoa(r.refunded)
+	var last said
+	for _, one.IsNegativeHits = range []bool{false, true} {
+		body := testkit.Must(json.Marshal(asked{Domain: r.Domain, Descriptors: []described{one}}))(p.t)
+		last = p.post(p.weir, string(body))
+	}
+	return len(last.Statuses) == 1 && last.Statuses[0].CurrentLimit != nil
+}
+
 // compare asks both, and reports whether they were asked within one window.
 func (p *twins) compare(domain string, requests []asked, window time.Duration, codes map[string]int) bool {
 	p.t.Helper()
@@ -501,18 +525,27 @@ func (p *twins) compare(domain string, requests []asked, window time.Duration, c
 		r := requests[i]
 		r.Domain = domain
 		body := testkit.Must(json.Marshal(r))(p.t)
+		if p.refund(r) {
+			codes["given back"]++
+		}
 		before := time.Now()
 		weir, peer := p.post(p.weir, string(body)), p.post(p.peer, string(body))
+		differs, apart := known(&r, &weir, &peer)
 		if after := time.Now(); after.Truncate(window) != began.Truncate(window) {
 			return false
-		} else if known(&r, &weir, &peer) {
+		} else if apart {
 			codes["apart"]++
 			return true
-		} else if how := differ(weir, peer, before, after); how != "" {
+		} else if how := differ(weir, peer, before, after); how != "" && !differs {
 			p.t.Fatalf("request %d, %s: %s\nweir %+v\npeer %+v", i, body, how, weir, peer)
 		}
 		codes[weir.OverallCode]++
-		for _, s := range weir.Statuses {
+		for i, s := range weir.Statuses {
+			if s.Code == "OVER_LIMIT" && r.hits(i) == 0 {
+				codes["look refused"]++
+			} else if s.Code == "OVER_LIMIT" && r.Descriptors[i].HitsAddend != nil {
+				codes["late"]++
+			}
 			if s.CurrentLimit != nil {
 				codes["limited"]++
 			} else if s.LimitRemaining > 0 {

@@ -34,6 +34,8 @@ func (r *RateLimit) register(s *service.Settings) {
 			Help: "true: a request to /json is refused only when all its limits refuse it"},
 		{Name: "RESPONSE_DYNAMIC_METADATA", Default: "false", Value: service.Bool(&d.Metadata),
 			Help: "true: answers of /json contain dynamic metadata: the request, and the metadata of limits that admitted it"},
+		{Name: "DEBT_MAX", Default: "100", Value: service.Int(&d.DebtMax, 0, 1_000_000),
+			Help: "how many times its limit a key of /json may owe because of late charges, beyond which nothing is charged"},
 		{Name: "NEAR_LIMIT_RATIO", Default: "0.8", Value: service.Float(&d.NearRatio, 0, 1),
 			Help: "share of a limit above which hits count as near the limit"},
 	})

@@ -22,10 +22,11 @@ const (
 
 // Settings are the operator's settings.
 type Settings struct {
-	Together  bool // nothing is charged if any limit refuses; false: each is decided separately
-	Shadow    bool // nothing is refused
-	Quota     bool // a request is refused if all its limits refuse, instead of any
-	Metadata  bool // responses have dynamic metadata
+	Together  bool  // nothing is charged if any limit refuses; false: each is decided separately
+	Shadow    bool  // nothing is refused
+	Quota     bool  // a request is refused if all its limits refuse, instead of any
+	Metadata  bool  // responses have dynamic metadata
+	DebtMax   int64 // how many times its limit a key may owe
 	NearRatio float64
 	Families  decide.Families // of fields for the client
 }
@@ -83,7 +84,7 @@ type asked struct {
 	replaced bool              // another limit applies instead
 	key      [2]int            // range in Case.keys
 	hits     int64
-	stops    bool // charges nothing, and is refused if nothing is left
+	late     bool // charged even if it is refused; or charges nothing, and is refused if nothing is left
 	series   *Series
 
 	ask, counter int // indexes in Asks, and in the ask
@@ -214,7 +215,7 @@ func (c *Case) ask() {
 			c.Refunds = append(c.Refunds, Refund{a.limit.Rule, c.keyOf(a), a.hits})
 			a.hits = 0
 		} else {
-			a.stops = a.hits == 0 && !c.settings.Together
+			a.late = c.Request.Descriptors[i].Hits.Given
 		}
 	}
 	c.Apart = c.settings.Together && enforced > togetherMax
@@ -260,26 +261,17 @@ func (c *Case) counted(a *asked) bool {
 
 // count adds a counter to the ask whose counters begin at begin.
 func (c *Case) count(a *asked, begin int) {
-	c.counters = append(c.counters, store.Counter{Rule: a.limit.Rule, Key: c.keyOf(a), Limit: &a.limit.Limit,
-		Cost: a.hits})
+	counter := store.Counter{Rule: a.limit.Rule, Key: c.keyOf(a), Limit: &a.limit.Limit, Cost: a.hits}
+	if a.late {
+		counter.Debt = counter.Limit.Debt(c.settings.DebtMax)
+	}
+	c.counters = append(c.counters, counter)
 	n := len(c.counters)
 	if n-begin == 1 {
 		c.Asks = append(c.Asks, store.Ask{N: 1})
 	}
 	a.ask, a.counter = len(c.Asks)-1, n-begin-1
 	c.Asks[a.ask].Counters = c.counters[begin:n:n]
-}
-
-// stop refuses a look if nothing is left. Otherwise callers that look first, and charge when
-// their request is done, would never be refused. It does not if limits are decided together,
-// since the others are already charged.
-func (a *asked) stop() {
-	if d := &a.decision; a.stops && d.Allowed && d.Remaining == 0 {
-		d.Allowed, d.RetryAfter = false, d.ResetAfter
-		if d.RetryAfter == 0 { // the limit is 0
-			d.RetryAfter = limit.Never
-		}
-	}
 }
 
 // unlimited reports whether the limit of the descriptor says that there is none.
@@ -304,7 +296,9 @@ func (c *Case) AddAnswer(i int, ans *store.Answer) {
 		a.at, a.cached = ans.At, ans.Mode == store.Cached
 		if a.known = a.counter < len(ans.Decisions) && ans.Mode != store.FailOpen && ans.Mode != store.Closed; a.known {
 			a.decision = ans.Decisions[a.counter]
-			a.stop()
+			if a.decision.Clipped {
+				c.counts.Clipped.Add(1)
+			}
 		}
 	}
 }

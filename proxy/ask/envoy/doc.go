@@ -8,13 +8,14 @@
 //
 // The semantics are those of envoyproxy/ratelimit, with these differences:
 //
-//   - refused hits are not charged;
+//   - refused hits are not charged, except those of a descriptor that says itself how many they are:
+//     they may be the cost of a request that has been served, and count in full ([Settings].DebtMax);
 //   - with [Settings].Together nothing is charged if any enforced limit refuses;
 //   - keys contain the lengths of their parts;
 //   - the time is that of the store;
 //   - a descriptor whose hits_addend is 0, which charges nothing, is refused if no permit is left;
-//     envoyproxy/ratelimit refuses it only if a request was refused before. With Together it is never
-//     refused.
+//     envoyproxy/ratelimit refuses it only if a request was refused before;
+//   - the time until the reset of a refused descriptor is that until the request would be admitted.
 //
 // A test of package proxy builds envoyproxy/ratelimit (bench/limits/decision/ratelimit, a module of
 // its own) and compares the two.

@@ -1,6 +1,7 @@
 package envoy
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"testing"
@@ -42,7 +43,7 @@ type world struct {
 }
 
 func newWorld(t *testing.T) *world {
-	w := &world{t: t, settings: Settings{Together: true, NearRatio: 0.8}, series: make(map[string]*Series)}
+	w := &world{t: t, settings: Settings{Together: true, DebtMax: 100, NearRatio: 0.8}, series: make(map[string]*Series)}
 	var err error
 	if w.table, err = simredis.New(simredis.Config{}); err != nil {
 		t.Fatal(err)
@@ -102,9 +103,11 @@ func (w *world) ask(second int, body string) string {
 	return text
 }
 
-// body is a request with descriptors of one entry each: "two=x*3" is charged 3.
+// body is a request with descriptors of one entry each: "two=x*3" is charged 3, even if it is refused,
+// and "two=x #3" as well, unless it is refused.
 func body(descriptors string) string {
-	text := `{"domain":"shop","descriptors":[`
+	descriptors, hits, _ := strings.Cut(descriptors, " #")
+	text := `{"domain":"shop","hitsAddend":` + cmp.Or(hits, "0") + `,"descriptors":[`
 	for i, one := range strings.Fields(descriptors) {
 		if i > 0 {
 			text += ","
@@ -141,7 +144,8 @@ func TestStatuses(t *testing.T) {
 		{0, "two=x", "OK OK:1:60"},
 		{13, "two=x", "OK OK:0:47"},
 		{13, "two=x", "OVER_LIMIT OVER:0:47"},
-		{13, "two=x*0", "OK OK:0:47"}, // looks
+		{13, "two=x*0", "OVER_LIMIT OVER:0:47"}, // looks
+		{13, "two=y*0", "OK OK:2:47"},
 		{13, "two=y", "OK OK:1:47"},
 		{60, "two=x", "OK OK:1:60"},
 		{60, "other=x", "OK OK"},
@@ -151,7 +155,8 @@ func TestStatuses(t *testing.T) {
 		{60, "ten=x free=y", "OK OK OK:4294967295:0"}, // replaced
 		{60, "ten=x", "OK OK:8:3540"},
 		{60, "token=x*2", "OK OK:3:4"},
-		{60, "token=x*4", "OVER_LIMIT OVER:3:4"},
+		{60, "token=x #4", "OVER_LIMIT OVER:3:2"}, // would be admitted then
+		{60, "token=x #6", "OVER_LIMIT OVER:3:4"}, // never
 		{60, "share=a1", "OK OK:1:57540"},
 		{60, "share=a2", "OK OK:0:57540"},
 		{60, "share=b2", "OK OK"},
@@ -165,8 +170,8 @@ func TestCharge(t *testing.T) {
 	together := newWorld(t)
 	together.run([]step{
 		{0, "two=x ten=x", "OK OK:1:60 OK:9:3600"},
-		{0, "two=x*2 ten=x", "OVER_LIMIT OVER:1:60 OK:9:3600"},
-		{0, "two=x*2 ten=x shadow=x", "OVER_LIMIT OVER:1:60 OK:9:3600 OK:0:60"},
+		{0, "two=x ten=x #2", "OVER_LIMIT OVER:1:60 OK:9:3600"},
+		{0, "two=x shadow=x*1 ten=x #2", "OVER_LIMIT OVER:1:60 OK:0:60 OK:9:3600"},
 		{0, "two=x ten=x", "OK OK:0:60 OK:8:3600"},
 		{0, "two=p two=q*2", "OK OK:1:60 OK:0:60"}, // two keys of one limit
 		{0, "two=p two=q", "OVER_LIMIT OK:1:60 OVER:0:60"},
@@ -183,12 +188,44 @@ func TestCharge(t *testing.T) {
 	independent := newWorld(t)
 	independent.settings.Together = false
 	independent.run([]step{
-		{0, "two=x*3 ten=x", "OVER_LIMIT OVER:2:60 OK:9:3600"},
-		{0, "two=x*2 ten=x", "OK OK:0:60 OK:8:3600"},
+		{0, "two=x ten=x*1 #3", "OVER_LIMIT OVER:2:60 OK:9:3600"},
+		{0, "two=x ten=x*1 #2", "OK OK:0:60 OK:8:3600"},
 	})
 }
 
-// A look is refused when nothing is left, where limits are decided each by itself.
+// What a descriptor says itself that it costs is known when the request has been served: it is charged
+// even if a limit refuses, and the next look is refused. A wrong number does not shut a key out for ever.
+func TestLateCharges(t *testing.T) {
+	for _, together := range []bool{true, false} {
+		w := newWorld(t)
+		w.settings.Together = together
+		w.run([]step{
+			{0, "ten=x*0", "OK OK:10:3600"},
+			{0, "ten=x*15", "OVER_LIMIT OVER:0:3600"},
+			{0, "ten=x*0", "OVER_LIMIT OVER:0:3600"},
+			{0, "ten=x*-5", "OK OK:0:3600"},
+			{0, "ten=x*0", "OVER_LIMIT OVER:0:3600"},
+			{0, "ten=x*-1", "OK OK:1:3600"},
+			{0, "ten=x*0 two=y*5", "OVER_LIMIT OK:1:3600 OVER:0:60"},
+			{60, "token=x*0", "OK OK:5:1"},
+			{60, "token=x*7", "OVER_LIMIT OVER:0:14"}, // never at once
+			{61, "token=x*0", "OVER_LIMIT OVER:0:5"},  // 2.5 more and 1
+			{66, "token=x*0", "OK OK:1:8"},
+		})
+		if n := w.counts.Clipped.Load(); n != 0 {
+			t.Errorf("%d were clipped", n)
+		}
+		w.run([]step{
+			{66, "token=x*9007199254740992", "OVER_LIMIT OVER:0:1010"},
+			{66, "two=z*0 token=x*0", "OVER_LIMIT OK:2:54 OVER:0:1002"},
+		})
+		if n := w.counts.Clipped.Load(); n != 1 {
+			t.Errorf("%d were clipped, want 1", n)
+		}
+	}
+}
+
+// A look is refused when nothing is left.
 func TestLooks(t *testing.T) {
 	w := newWorld(t)
 	w.settings.Together, w.settings.Families = false, decide.Legacy
@@ -212,7 +249,7 @@ func TestLooks(t *testing.T) {
 		{13, "two=x*1", "OK OK:0:47"},
 		{60, "two=x*0", "OK OK:2:60"},
 		{60, "token=x*5", "OK OK:0:10"},
-		{60, "token=x*0", "OVER_LIMIT OVER:0:10"},
+		{60, "token=x*0", "OVER_LIMIT OVER:0:2"},
 	})
 }
 
@@ -228,13 +265,13 @@ func TestModes(t *testing.T) {
 	w := newWorld(t)
 	w.settings.Quota = true
 	w.run([]step{
-		{0, "two=x*3 ten=x", "OK OVER:2:60 OK:9:3600"},
-		{0, "two=x*3", "OVER_LIMIT OVER:2:60"},
-		{0, "two=x*3 other=x", "OK OVER:2:60 OK"},
+		{0, "two=x ten=x*1 #3", "OK OVER:2:60 OK:9:3600"},
+		{0, "two=x #3", "OVER_LIMIT OVER:2:60"},
+		{0, "two=x other=x #3", "OK OVER:2:60 OK"},
 	})
 	w = newWorld(t)
 	w.settings.Shadow = true
-	w.run([]step{{0, "two=x*3", "OK OVER:2:60"}})
+	w.run([]step{{0, "two=x #3", "OK OVER:2:60"}})
 	if n := w.counts.GlobalShadow.Load(); n != 1 {
 		t.Errorf("%d were let pass", n)
 	}
@@ -336,7 +373,7 @@ func TestHeaders(t *testing.T) {
 			`{"error":"rate limit exceeded","rule":"rls/shop/none","reason":"the limit can never hold this request's cost"}` + "\n"},
 		{0, "two=x*2 quota=x*2 free=y", "Content-Type=application/json" +
 			`{"error":"rate limit exceeded","rule":"rls/shop/quota","reason":"the limit can never hold this request's cost"}` + "\n"},
-		{decide.Legacy, "token=x*5 token=x*5",
+		{decide.Legacy, "token=x token=x #5",
 			"Retry-After=10 X-RateLimit-Retry-After=10 X-RateLimit-Limit=5 X-RateLimit-Remaining=0 " +
 				"Content-Type=application/json" +
 				`{"error":"rate limit exceeded","rule":"rls/shop/token","retryAfter":10}` + "\n"},
@@ -363,7 +400,7 @@ func TestRefusalsAreRemembered(t *testing.T) {
 	if w.headers() != "" || kept.Rule != nil {
 		t.Errorf("%s, and %+v is remembered", w.headers(), kept)
 	}
-	w.ask(13, body("ten=x two=x*2"))
+	w.ask(13, body("ten=x two=x #2"))
 	if have, want := w.headers(),
 		`Retry-After=47 X-Weir-Decision=id7 Content-Type=application/json{"error":"rate limit exceeded","rule":"rls/shop/two","retryAfter":47,"decision":"id7"}`+"\n"; have != want {
 		t.Errorf("%s, want %s", have, want)

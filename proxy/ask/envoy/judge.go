@@ -66,29 +66,30 @@ func (a *asked) status(now time.Time) rls.Status {
 	case a.unlimited():
 		s.Remaining = math.MaxUint32
 	case a.known:
-		s.Limit, s.Remaining, s.UntilReset = a.limit.Shown, rls.ClampUint32(a.decision.Remaining), a.untilReset(now)
+		s.Limit, s.Remaining = a.limit.Shown, rls.ClampUint32(a.decision.Remaining)
 		if !a.decision.Allowed && !a.limit.Shadow {
 			s.Code = rls.OverLimit
 		}
+		s.UntilReset = a.untilReset(now, s.Code)
 	}
 	return s
 }
 
-// untilReset returns the time until the key is as new, in whole seconds. For a window that is
-// its end, even if nothing was charged.
-func (a *asked) untilReset(now time.Time) time.Duration {
-	l := &a.limit.Limit
-	span := a.decision.ResetAfter
-	if l.Algorithm() == limit.Fixed {
+// untilReset returns in whole seconds when a refused request would be admitted. If the request is
+// admitted, or would never be, it returns when the key is as new, which for a window is its end even
+// if nothing was charged.
+func (a *asked) untilReset(now time.Time, code rls.Code) time.Duration {
+	l, wait := &a.limit.Limit, a.decision.RetryAfter
+	span, window := a.decision.ResetAfter, l.Algorithm() == limit.Fixed
+	switch {
+	case wait > 0 && wait != limit.Never && (window || code == rls.OverLimit): // also a remembered refusal
+		span = wait
+	case window:
 		at := a.at
-		switch wait := a.decision.RetryAfter; {
-		case at == 0 && wait > 0 && wait != limit.Never: // a remembered refusal has the store's time
-			return time.Duration(decide.Seconds(wait)) * time.Second
-		case at == 0:
+		if at == 0 {
 			at = now.UnixMicro()
 		}
-		window := l.Window().Microseconds()
-		span = time.Duration(window-at%window) * time.Microsecond
+		span = time.Duration(l.Window().Microseconds()-at%l.Window().Microseconds()) * time.Microsecond
 	}
 	return time.Duration(decide.Seconds(span)) * time.Second
 }

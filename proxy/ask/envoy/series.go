@@ -22,6 +22,7 @@ type Counts struct {
 	NotFound func(domain []byte, n int)
 
 	GlobalShadow atomic.Uint64 // requests that were admitted only because of Settings.Shadow
+	Clipped      atomic.Uint64 // descriptors that were not charged in full because of Settings.DebtMax
 }
 
 // tally counts the result of a descriptor. Hits above the share NearRatio of the limit are near

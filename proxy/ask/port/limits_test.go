@@ -97,6 +97,7 @@ func TestJSON(t *testing.T) {
 	for name, want := range map[string]float64{
 		`ratelimiter_check_requests_total{api="json",code="429"}`:                            2,
 		`ratelimiter_descriptors_apart_total`:                                                0,
+		`ratelimiter_descriptors_clipped_total`:                                              0,
 		`ratelimit_service_rate_limit_total_hits{domain="shop",key1="two"}`:                  4,
 		`ratelimit_service_rate_limit_within_limit{domain="shop",key1="two"}`:                2,
 		`ratelimit_service_rate_limit_over_limit{domain="shop",key1="two"}`:                  2,

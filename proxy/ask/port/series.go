@@ -128,6 +128,8 @@ func (s *series) register(set *metric.Set) {
 	set.Counter("ratelimit_service_global_shadow_mode", "requests that only SHADOW_MODE let pass", s.GlobalShadow.Load)
 	set.Counter("ratelimiter_descriptors_apart_total", "requests with more limits than can be decided together",
 		s.apart.Load)
+	set.Counter("ratelimiter_descriptors_clipped_total", "late charges that were not made in full because of DEBT_MAX",
+		s.Clipped.Load)
 }
 
 // each adds the samples of one count, in the order of names.
