@@ -40,15 +40,14 @@ const (
 	codeInternal          Code = 13
 	codeUnavailable       Code = 14
 	codeUnauthenticated   Code = 16
-
-	Codes = 17 // how many there are in gRPC
+	Codes                      = 17
 )
 
-// String returns the name in google/rpc/code.proto.
+// String returns the name in google/rpc/code.proto, or "" for codes with which no call ends here.
 func (c Code) String() string {
-	return [Codes]string{"OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND",
-		"ALREADY_EXISTS", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE",
-		"UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS", "UNAUTHENTICATED"}[c]
+	return [Codes]string{"OK", "", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "",
+		"PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "", "", "", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "",
+		"UNAUTHENTICATED"}[c]
 }
 
 // codeOf returns the code of a call that would be answered with a status of HTTP.

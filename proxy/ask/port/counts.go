@@ -39,6 +39,9 @@ func (c *counts) count(api check.API, status int, p check.Protocol) {
 func (c *counts) register(set *metric.Set) {
 	const name, help = "ratelimiter_check_requests_total", "answers of the decision port, by part and status"
 	for code := range check.Code(check.Codes) {
+		if code.String() == "" {
+			continue
+		}
 		set.Counter(name+metric.Labels("api", check.GRPC.String(), "code", code.String()), help, c.calls[code].Load)
 	}
 	for p := range check.Protocols {
