@@ -63,7 +63,7 @@ func experiments() []experiment {
 			"default (nine minutes)", postgresRun},
 		{"sidecar", "[share|failures|speed] sidecars of a master share a limit while one is killed and one added; the " +
 			"master fails in eight ways; speed (five minutes)", sidecar.Run},
-		{"decision", "[speed|pace|frozen] Envoy's rate limit service over JSON: decisions per CPU time compared with " +
+		{"decision", "[speed|grpc|pace|frozen] Envoy's rate limit service: decisions per CPU time compared with " +
 			"envoyproxy/ratelimit on the same Redis, waits at 5,000/s, and waits with Redis stopped (two minutes)",
 			decision.Run},
 		{"deferred", "[accept|deliveries|live|redis|postgres] deferred delivery with a queue in a file: storing 5,000/s, " +

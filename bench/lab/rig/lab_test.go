@@ -180,6 +180,14 @@ func TestParseWrk(t *testing.T) {
 	if err != nil || r != want {
 		t.Fatalf("got %+v, %v; want %+v", r, err, want)
 	}
+	if _, err := parseH2load("unable to connect"); err == nil {
+		t.Error("h2load that fails is read")
+	}
+	calls, err := parseH2load("finished in 4.00s, 144784.50 req/s, 12.84MB/s\nrequests: 579136 total, 579264 started, " +
+		"579136 done, 579130 succeeded, 6 failed, 0 errored, 0 timeout\nstatus codes: 579130 2xx, 0 3xx, 6 4xx, 0 5xx\n")
+	if want := (WrkRun{Requests: 579136, PerSecond: 144784.5, Failed: 6}); err != nil || calls != want {
+		t.Errorf("%+v, %v; want %+v", calls, err, want)
+	}
 	if _, err := parseWrk("unable to connect"); err == nil {
 		t.Fatal("nonsense was read as a result")
 	}

@@ -13,22 +13,23 @@ import (
 	"time"
 )
 
-// A Wrk is a closed loop of requests to a URL, made by wrk with one thread. It measures the
-// maximum throughput.
+// A Wrk is a closed loop of requests to a URL, made by wrk with one thread, or of calls by gRPC, made by
+// h2load. It measures the maximum throughput.
 type Wrk struct {
 	URL         string
 	Connections int
 	For         time.Duration
 	Script      string // Lua that makes the requests; empty: GET URL
 	Header      string // a field of each request; empty for none
+	Message     []byte // of calls by gRPC; nil: the requests are not calls
 }
 
 // A WrkRun is the result of a run of wrk.
 type WrkRun struct {
 	Requests  float64
 	PerSecond float64
-	P50       time.Duration
-	Failed    int           // answers with a status above 399, and socket errors
+	P50       time.Duration // not of calls
+	Failed    int           // answers with a status above 399, and socket errors; a call is not one, whatever its code
 	CPU       time.Duration // of wrk itself
 }
 
@@ -49,6 +50,9 @@ func Turns[R any](rounds, n int, run func(side int) R) [][]R {
 
 // Run runs wrk to its end. It ends the current Try if that fails.
 func (w Wrk) Run(ctx context.Context) WrkRun {
+	if w.Message != nil {
+		return w.runCalls(ctx)
+	}
 	args := []string{"-t1", "-c" + strconv.Itoa(w.Connections), "-d" + strconv.Itoa(int(w.For.Seconds())) + "s",
 		"--latency"}
 	if w.Script != "" {

@@ -1,4 +1,4 @@
-// Package decision measures Envoy's rate limit service over JSON, compared with
+// Package decision measures Envoy's rate limit service by gRPC and over JSON, compared with
 // envoyproxy/ratelimit: what decisions cost, how long they take, and what happens when
 // Redis stops.
 package decision
@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"weir/bench/lab/rig"
+	"weir/internal/data/protowire"
 	"weir/internal/test/freeport"
 )
 
@@ -22,7 +23,7 @@ func Run(of *rig.Lab, args []string) {
 	l := &lab{of}
 	l.Perform(rig.Experiment{Name: "decision",
 		Good: "decisions cost a fraction of those of envoyproxy/ratelimit, and none waits for long.",
-		Parts: []rig.Part{{Name: "speed", Play: l.speed}, {Name: "pace", Play: l.pace},
+		Parts: []rig.Part{{Name: "speed", Play: l.speed}, {Name: "grpc", Play: l.grpc}, {Name: "pace", Play: l.pace},
 			{Name: "frozen", Play: l.frozen}}}, args)
 }
 
@@ -60,10 +61,22 @@ func contestant(name string, m *rig.Master, redis *rig.Redis) rig.Contestant {
 	return rig.Contestant{Name: name, Process: m.Process, Wrk: rig.Wrk{URL: url(m)}, Own: m.Own, Redis: redis}
 }
 
+// message is the request for a user in protobuf's binary form.
+func message(user string) []byte {
+	entry := protowire.AppendText(protowire.AppendText(nil, 1, "user"), 2, user)
+	descriptor := protowire.AppendBytes(nil, 1, entry)
+	return protowire.AppendBytes(protowire.AppendText(nil, 1, "bench"), 2, descriptor)
+}
+
+// callURL returns the URL of the method at an address.
+func callURL(addr string) string {
+	return "http://" + addr + "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit"
+}
+
 func url(m *rig.Master) string { return "http://" + m.Addr + "/json" }
 
-// peer builds and starts envoyproxy/ratelimit.
-func (l *lab) peer(redis string) (p *rig.Process, url string) {
+// peer builds and starts envoyproxy/ratelimit, and returns the URLs of /json and of the method.
+func (l *lab) peer(redis string) (p *rig.Process, url, call string) {
 	l.limitsDir()
 	program := filepath.Join(l.Dir, "ratelimit")
 	rig.Check(rig.BuildPeer(l.Ctx, program, "bench/limits/decision/ratelimit",
@@ -78,5 +91,5 @@ func (l *lab) peer(redis string) (p *rig.Process, url string) {
 		"USE_STATSD=false", "DISABLE_STATS=true", "REDIS_SOCKET_TYPE=tcp", "REDIS_URL="+redis, "RUNTIME_ROOT="+l.Dir,
 		"RUNTIME_SUBDIRECTORY=limits", "RUNTIME_WATCH_ROOT=false", "LOG_LEVEL=ERROR", program)
 	l.Keep(p.Kill)
-	return p, "http://" + addr + "/json"
+	return p, "http://" + addr + "/json", callURL("127.0.0.1:" + ports[1])
 }

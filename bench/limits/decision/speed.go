@@ -10,8 +10,11 @@ import (
 
 const (
 	connections = 64
-	spell       = 4 * time.Second // of each run of wrk
-	rounds      = 3
+	// callConnections carry the calls by gRPC.
+	callConnections = 8
+
+	spell  = 4 * time.Second // of each run of wrk
+	rounds = 3
 )
 
 // script has wrk post requests for a number of users in turn.
@@ -27,7 +30,7 @@ end
 // speed compares decisions per CPU time, for one user and for many.
 func (l *lab) speed() {
 	redis, weir := l.withRedis()
-	peer, peerURL := l.peer(redis.Addr)
+	peer, peerURL, _ := l.peer(redis.Addr)
 	all := []rig.Contestant{{Name: "envoyproxy/ratelimit", Process: peer, Wrk: rig.Wrk{URL: peerURL}, Redis: redis},
 		contestant("Weir", weir, redis), contestant("Weir, simulated Redis", l.weir(), nil)}
 	l.Heading("Speed")
@@ -41,13 +44,39 @@ func (l *lab) speed() {
 	}
 }
 
+// grpc compares decisions by gRPC per CPU time, for one user.
+func (l *lab) grpc() {
+	redis, weir := l.withRedis()
+	simulated := l.weir()
+	peer, _, call := l.peer(redis.Addr)
+	all := []rig.Contestant{{Name: "envoyproxy/ratelimit", Process: peer, Wrk: rig.Wrk{URL: call}, Redis: redis},
+		contestant("Weir", weir, redis), contestant("Weir, simulated Redis", simulated, nil)}
+	all[1].Wrk.URL, all[2].Wrk.URL = callURL(weir.Addr), callURL(simulated.Addr)
+	for i := range all {
+		all[i].Wrk.Message = message("one")
+	}
+	l.Heading("gRPC")
+	l.Note("h2load calls ShouldRateLimit over %d connections with 16 streams each, %d turns of %v. Weir has one event "+
+		"loop; envoyproxy/ratelimit uses all cores.", callConnections, rounds, spell)
+	runs := l.Contest(all, rounds, callConnections, spell)
+	for _, m := range []*rig.Master{weir, simulated} {
+		counts := l.Scrape(m.Own)
+		const family, calls, good = "ratelimiter_check_requests_total", `api="grpc"`, `code="OK"`
+		l.Never(counts.Sum(family, calls) != counts.Sum(family, calls, good), "calls ended with an error")
+	}
+	l.figures("gRPC", all, runs)
+	l.AtLeast("decisions by gRPC per CPU time, relative to the peer's", result.MedianOf(runs[1], perCPU)/
+		result.MedianOf(runs[0], perCPU), 4)
+	l.AtLeast("simulated Redis, one loop: decisions by gRPC per second", result.MedianOf(runs[2], rig.PerSecond), 80_000)
+}
+
 // perCPU returns decisions per second of CPU time.
 func perCPU(s rig.Sample) float64 { return 1e6 / s.CPU }
 
-// judge prints the figures. The goals apply to one key, which all callers share.
-func (l *lab) judge(all []rig.Contestant, runs [][]rig.Sample, users int) {
-	t := result.NewTable(fmt.Sprintf(
-		"%d keys | decisions/s | per second of CPU time | Redis: CPU µs per decision | commands per decision", users))
+// figures prints a table, and the ratios of Weir with Redis to the peer.
+func (l *lab) figures(what string, all []rig.Contestant, runs [][]rig.Sample) {
+	t := result.NewTable(what +
+		" | decisions/s | per second of CPU time | Redis: CPU µs per decision | commands per decision")
 	for i, c := range all {
 		asks := "2"
 		if c.Own != "" {
@@ -62,6 +91,11 @@ func (l *lab) judge(all []rig.Contestant, runs [][]rig.Sample, users int) {
 	l.Table(t)
 	l.Note("Ratios of Weir to the peer: decisions per CPU time %s, CPU time of Redis %s",
 		result.RatioOf(runs[1], runs[0], perCPU).Ratio(1), result.RatioOf(runs[1], runs[0], rig.RedisEach).Ratio(2))
+}
+
+// judge prints the figures. The goals apply to one key, which all callers share.
+func (l *lab) judge(all []rig.Contestant, runs [][]rig.Sample, users int) {
+	l.figures(fmt.Sprintf("%d keys", users), all, runs)
 	if users > 1 {
 		return
 	}
