@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +15,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 
 	"weir/internal/data/protowire"
+	"weir/internal/net/http2"
 	"weir/internal/test/testkit"
 	"weir/proxy/ask/envoy"
 	"weir/proxy/rules/decide"
@@ -83,7 +86,7 @@ func (a *asker) head(end bool, method, path string, fields ...string) uint32 {
 	for i := 0; i < len(all); i += 2 {
 		a.check(a.encoder.WriteField(hpack.HeaderField{Name: all[i], Value: all[i+1]}))
 	}
-	a.id = max(a.id+2, 1) | 1
+	a.id += 1 + min(a.id, 1)
 	a.check(a.framer.WriteHeaders(xnet.HeadersFrameParam{StreamID: a.id, BlockFragment: a.block.Bytes(), EndStream: end,
 		EndHeaders: true}))
 	return a.id
@@ -112,9 +115,11 @@ func (a *asker) call(method string, message []byte, fields ...string) uint32 {
 }
 
 // play has the Mux read what was sent, and reads what it sends.
-func (a *asker) play() {
-	a.unread = append(a.unread, a.in.Bytes()...)
-	a.in.Reset()
+func (a *asker) play() { a.playPart(a.in.Len()) }
+
+// playPart is like play, for the first n bytes of what was sent.
+func (a *asker) playPart(n int) {
+	a.unread = append(a.unread, a.in.Next(n)...)
 	for more := true; more; more = a.m.Full() {
 		a.unread = a.unread[a.m.HandleData(a.now, a.unread):]
 		a.read()
@@ -583,6 +588,89 @@ func TestHealth(t *testing.T) {
 	soon.expire(watchPause)
 	soon.expire(watchPause / 2)
 	soon.wants(soon.id, "200 4 the connection or the caller's time ends END_STREAM")
+}
+
+// A client that waits for it is told to send the body.
+func TestMuxContinue(t *testing.T) {
+	a := newAsker(t, limiting(t), 1<<16)
+	id := a.head(false, "POST", "/json", "expect", "100-continue")
+	a.play()
+	a.wants(id, "100")
+	a.data(id, []byte("{}"))
+	a.play()
+	if status := a.got[id].trailers[":status"]; status != "400" {
+		t.Errorf("then %q", status)
+	}
+}
+
+// Whatever askers do, and in whatever order the store answers: each stream is answered once or was reset, bounds hold,
+// and nothing is kept.
+func TestMuxLaw(t *testing.T) {
+	ends := []string{"END_STREAM", "END_STREAM NO_ERROR", "REFUSED_STREAM", "ENHANCE_YOUR_CALM"}
+	for seed := range uint64(100) {
+		r := rand.New(rand.NewPCG(seed, 40))
+		env := limiting(t)
+		env.HTTP2 = http2.Limits{Streams: 8, GlitchBurst: -1}
+		answers := later(env)
+		a := newAsker(t, env, uint32(r.IntN(3)*1000))
+		a.m.Owner = a.m
+		reset := make(map[uint32]bool)
+		for range 100 {
+			switch r.IntN(9) {
+			case 0, 1, 2:
+				a.call(limitMethod, about(fmt.Sprint(r.IntN(3))), "grpc-timeout", fmt.Sprint(1+r.IntN(3), "S"))
+			case 3:
+				a.call("/grpc.health.v1.Health/Check", nil)
+			case 4:
+				a.head(true, "GET", "/v1/documents/d")
+			case 5:
+				if a.id > 0 {
+					id := 1 + 2*uint32(r.IntN(int(a.id+1)/2))
+					a.check(a.framer.WriteRSTStream(id, xnet.ErrCodeCancel))
+					reset[id] = true
+				}
+			case 6:
+				a.check(a.framer.WriteWindowUpdate(0, 100_000))
+				if a.id > 0 {
+					a.check(a.framer.WriteWindowUpdate(1+2*uint32(r.IntN(int(a.id+1)/2)), 1000))
+				}
+			case 7:
+				a.now = a.now.Add(time.Duration(r.IntN(1000)) * time.Millisecond)
+				a.m.HandleExpired(a.now)
+			default:
+				if n := len(*answers); n > 0 {
+					i := r.IntN(n)
+					answer := (*answers)[i]
+					*answers = slices.Delete(*answers, i, i+1)
+					answer(a.now)
+				}
+			}
+			if a.playPart(r.IntN(a.in.Len() + 1)); len(a.m.streams)+a.m.working > 8 || a.m.held < 0 || a.m.held > muxHeldMax {
+				t.Fatalf("seed %d: %d streams, %d that work, %d bytes", seed, len(a.m.streams), a.m.working, a.m.held)
+			}
+		}
+		a.play()
+		for len(*answers) > 0 {
+			answer := (*answers)[0]
+			*answers = (*answers)[1:]
+			answer(a.now)
+		}
+		a.read()
+		for range 8 { // those that are cut make room for others
+			a.now = a.now.Add(times.Body)
+			a.m.HandleExpired(a.now)
+			a.read()
+		}
+		if len(a.m.streams)+a.m.working+a.m.held != 0 || a.m.Ended() {
+			t.Fatalf("seed %d: %d streams, %d that work, %d bytes are left; ended: %t", seed, len(a.m.streams), a.m.working,
+				a.m.held, a.m.Ended())
+		}
+		for id := uint32(1); id <= a.id; id += 2 {
+			if g := a.got[id]; !reset[id] && (g == nil || !slices.Contains(ends, g.end)) {
+				t.Fatalf("seed %d, stream %d: %v", seed, id, g)
+			}
+		}
+	}
 }
 
 // A caller is a connection over which the same call is made again and again.
