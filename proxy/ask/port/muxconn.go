@@ -24,6 +24,7 @@ func (r *side) acceptHTTP2(now time.Time, lc *loop.Conn) *muxConn {
 	c := &muxConn{side: r, net: lc, mux: check.NewMux(now, &r.env, lc.Remote().Addr(), lc.Secure(), lc.Verified())}
 	c.mux.Owner = c
 	lc.SetDuplex(true) // windows must be credited also while the asker does not read
+	lc.SetBatch(loop.BatchTurn)
 	if r.draining {
 		c.mux.HandleDrain(now)
 	}
