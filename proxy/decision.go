@@ -39,7 +39,7 @@ func (p *proxy) decide(ctx context.Context) error {
 		AdmitUndescribed: c.Decision.AdmitUndescribed, Log: e.Logger("DecisionService"), Style: set.Style,
 		Pages: p.templates.Pages(),
 		HTTP2: c.Decision.HTTP2(), Age: c.Decision.Age, AgeGrace: c.Decision.AgeGrace,
-		Limits: limits, RateLimit: c.RateLimit.Settings(set.Style.Families),
+		Limits: limits, RateLimit: c.RateLimit.Settings(set.Style.Families), NeedsLimits: c.RateLimit.Needed,
 		Healthy: e.Health.Ready, EditTimeout: c.StoreTimeout(), DrainGrace: set.DrainGrace, DrainTimeout: c.DrainTimeout,
 	})
 	if err != nil {

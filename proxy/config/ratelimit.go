@@ -11,6 +11,7 @@ import (
 type RateLimit struct {
 	Config   string // a file or a folder; empty: no limits
 	Merge    bool   // files may share a domain
+	Needed   bool   // without limits the port is not healthy
 	settings envoy.Settings
 }
 
@@ -20,6 +21,10 @@ func (r *RateLimit) register(s *service.Settings) {
 		{Name: "RATELIMIT_CONFIG", Value: service.Text(&r.Config), NoEffect: s.NoEffectWhen("DECISION_PORT", "0"),
 			Help: "configuration file of envoyproxy/ratelimit, or folder of such files (.yaml, .yml, .json), for gRPC and " +
 				"POST /json on DECISION_PORT; read again when it changes"},
+	})
+	s.AddWithNoEffect(s.NoEffectWhen("DECISION_PORT", "0"), service.Table{
+		{Name: "HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED", Default: "false", Value: service.Bool(&r.Needed),
+			Help: "true: DECISION_PORT is not healthy before limits for descriptors were loaded"},
 	})
 	s.AddWithNoEffect(s.NoEffectWhen("RATELIMIT_CONFIG", ""), service.Table{
 		{Name: "MERGE_DOMAIN_CONFIG", Default: "false", Value: service.Bool(&r.Merge),

@@ -242,6 +242,27 @@ func TestAnswersLater(t *testing.T) {
 	}
 }
 
+// If it needs limits, the port is not healthy without any.
+func TestNeedsLimits(t *testing.T) {
+	memory := testkit.Must(simredis.NewStore(simredis.Config{}))(t)
+	t.Cleanup(memory.Close)
+	_, loaded := shopLimits(t, new(testkit.Records))
+	for _, test := range []struct {
+		limits *Limits
+		needs  bool
+		status int
+	}{{new(Limits), false, 200}, {new(Limits), true, 500}, {loaded, true, 200}} {
+		p := startWith(t, Config{Limits: test.limits, Store: memory, NeedsLimits: test.needs})
+		c := testkit.Dial(t, p.Addr().String())
+		c.Send(request("GET", "/healthcheck", "", ""))
+		if res, _ := c.Answer("GET"); res.StatusCode != test.status {
+			t.Errorf("needs limits: %t, there are some: %t; %d, want %d", test.needs, test.limits == loaded, res.StatusCode,
+				test.status)
+		}
+		p.Drain(context.Background())
+	}
+}
+
 // A changed file is applied. An invalid one is reported with file and line, and changes nothing.
 func TestFollow(t *testing.T) {
 	var log testkit.Records

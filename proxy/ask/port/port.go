@@ -80,6 +80,8 @@ type Config struct {
 	// Limits are those of Envoy's rate limit service, and RateLimit its settings.
 	Limits    *Limits
 	RateLimit envoy.Settings
+	// NeedsLimits says that the port is not healthy before limits were loaded.
+	NeedsLimits bool
 
 	DrainTimeout time.Duration
 }
@@ -155,6 +157,11 @@ func (p *Server) Recall(id string) (any, bool) {
 		}
 	}
 	return nil, false
+}
+
+// healthy reports whether the port accepts requests.
+func (p *Server) healthy() bool {
+	return !p.draining.Load() && p.cfg.Healthy() && (!p.cfg.NeedsLimits || p.cfg.Limits.Domains() != nil)
 }
 
 // Register adds the port's metrics to set.
