@@ -183,11 +183,11 @@ func TestTargetSilent(t *testing.T) {
 	s.sees("end")
 }
 
-// A client that disconnects costs no connection: its stream is cancelled.
+// A client that disconnects costs no connection: its stream is cancelled. Without a gate there is no place to keep.
 func TestTargetStreamCancelled(t *testing.T) {
 	t.Parallel()
 	s := newRawTarget(t)
-	r := startWith(t, one, s.url())
+	r := startWith(t, one, s.url(), "GATE", "off")
 	clients, q := r.asked(s, 2, "GET")
 	clients[0].Reset()
 	s.sees(fmt.Sprintf("reset %d CANCEL", q[0].id))
