@@ -20,8 +20,7 @@ func (h *Head) Add(name, value []byte) (FieldID, bool) {
 	if n := len(value); n > 0 && (isBlank(value[0]) || isBlank(value[n-1])) {
 		return FieldOther, false
 	}
-	h.grow()
-	h.Fields[len(h.Fields)-1] = Field{Name: name, Value: value, ID: id, Hop: id.Hop(), Odd: class != classWord}
+	*h.grow() = Field{Name: name, Value: value, ID: id, Hop: id.Hop(), Odd: class != classWord}
 	return id, true
 }
 
@@ -53,7 +52,7 @@ func (h *Head) finishRequest(l *Limits, ended bool) fault {
 		return f
 	}
 	k := facts{framed: framed{minor: h.Minor}}
-	k.noteAll(h.Fields)
+	k.noteAll(h)
 	if f := k.requestFacts(h); f != noFault {
 		return f
 	}
@@ -72,7 +71,7 @@ func (h *Head) FinishResponse(l *Limits, method Method, ended bool) error {
 		return &responseErrors[f]
 	}
 	k := facts{framed: framed{response: true, method: method, status: h.Status, minor: h.Minor}}
-	k.noteAll(h.Fields)
+	k.noteAll(h)
 	kind, length, f := k.framing()
 	switch {
 	case f != noFault:

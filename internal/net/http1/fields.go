@@ -2,38 +2,39 @@ package http1
 
 import "bytes"
 
-// fieldLine reads the field line at b[at:] into f and returns the index after
-// its CRLF (RFC 9112 5), or 0 when there is no well-formed line. The fault
-// means something only if b[at:] is one complete line free of control
-// characters.
+// fieldLine reads the field line at the beginning of b into f and returns its length with the CRLF
+// (RFC 9112 5), or 0 when there is no well-formed line. The fault means something only if b is one
+// complete line free of control characters.
 //
 // It is used for field lines and trailer lines of both roles.
-func fieldLine(b []byte, at int, f *Field) (next int, flt fault) {
-	line := b[at:]
-	n := bytes.IndexByte(line, ':')
-	if n <= 0 {
-		return 0, nameFault(line)
+func fieldLine(b []byte, f *Field) (n int, flt fault) {
+	colon := bytes.IndexByte(b, ':')
+	if colon <= 0 {
+		return 0, nameFault(b)
 	}
-	id, class := fieldIDOf(line[:n])
+	name, rest := b[:colon:colon], b[colon+1:]
+	id, class := fieldIDOf(name)
 	if class >= classEnd {
-		return 0, nameFault(line)
+		return 0, nameFault(b)
 	}
-	cr := n + 1 + nextControl(line[n+1:])
-	if cr < len(line) && line[cr] == '\t' {
-		cr = n + 1 + controlAt(line[n+1:])
+	cr := nextControl(rest)
+	if cr < len(rest) && rest[cr] == '\t' {
+		cr = controlAt(rest)
 	}
-	if cr+1 >= len(line) || line[cr] != '\r' || line[cr+1] != '\n' {
+	if cr+1 >= len(rest) || rest[cr] != '\r' || rest[cr+1] != '\n' {
 		return 0, noFault
 	}
-	f.Name, f.Value, f.line = line[:n:n], line[n+1:cr:cr], nil
-	if v := f.Value; len(v) > 1 && v[0] == ' ' && v[1] > ' ' && v[len(v)-1] > ' ' {
-		f.Value, f.line = v[1:], line[:cr+2]
+	n = colon + 1 + cr + 2
+	value, line := rest[:cr:cr], b[:n]
+	if cr > 1 && value[0] == ' ' && value[1] > ' ' && value[cr-1] > ' ' {
+		value = value[1:]
 	} else {
-		v = bytes.Trim(v, " \t")
-		f.Value = v[:len(v):len(v)]
+		value, line = bytes.Trim(value, " \t"), nil
+		value = value[:len(value):len(value)]
 	}
+	f.Name, f.Value, f.line = name, value, line
 	f.ID, f.Hop, f.Odd = id, id.Hop(), class != classWord
-	return at + cr + 2, noFault
+	return n, noFault
 }
 
 // nameFault returns the fault of the name in a field line.
@@ -66,12 +67,17 @@ type facts struct {
 	closes, keepsAlive, upgradeOffered bool // options of the Connection field
 }
 
-func (k *facts) noteAll(fields []Field) {
+// noteAll notes what the fields of h mean, and h.ids.
+func (k *facts) noteAll(h *Head) {
+	fields, ids := h.Fields, uint64(1) // so that it is not 0
 	for i := range fields {
-		if fields[i].ID-1 < lastFactField { // not FieldOther, which is 0
-			k.note(&fields[i])
+		f := &fields[i]
+		ids |= 1 << (f.ID & 63)
+		if f.ID-1 < lastFactField { // not FieldOther, which is 0
+			k.note(f)
 		}
 	}
+	h.ids = ids
 }
 
 func (k *facts) note(f *Field) {

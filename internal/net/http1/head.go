@@ -30,8 +30,9 @@ type Head struct {
 
 	// Minor is the minor version: the message is HTTP/1.Minor.
 	Minor int
-	// Fields are the field lines in the order sent.
+	// Fields are the field lines in the order sent. A caller may remove some.
 	Fields []Field
+	ids    uint64 // a bit for each ID that Fields may have; 0: they may have any
 
 	// Framing says how the end of the body is known.
 	Framing Framing
@@ -71,9 +72,15 @@ func (h *Head) Field(name string) (value []byte, ok bool) {
 	return nil, false
 }
 
+// MayHave reports whether there may be a field with that ID. It costs less than to look for one.
+func (h *Head) MayHave(id FieldID) bool { return h.ids == 0 || h.ids>>(id&63)&1 != 0 }
+
 // Value returns the value of the first field with that ID, which must not be
 // FieldOther.
 func (h *Head) Value(id FieldID) (value []byte, ok bool) {
+	if !h.MayHave(id) {
+		return nil, false
+	}
 	for i := range h.Fields {
 		if h.Fields[i].ID == id {
 			return h.Fields[i].Value, true

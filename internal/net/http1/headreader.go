@@ -73,33 +73,33 @@ func (r *Reader) wholeHead(b []byte, h *Head) (n int, f fault) {
 	if f = r.lineFault(0, next); f != noFault {
 		return 0, f
 	}
-	at := next
+	at, rest := next, b[next:]
 	for count := uint16(0); ; count++ {
-		if at+1 < len(b) && b[at] == '\r' && b[at+1] == '\n' {
+		if len(rest) > 1 && rest[0] == '\r' && rest[1] == '\n' {
 			return at + 2, r.lineFault(at, at+2)
 		}
-		h.grow()
-		if next, _ = fieldLine(b, at, &h.Fields[count]); next == 0 {
+		if n, _ = fieldLine(rest, h.grow()); n == 0 {
 			r.fields = count
 			return 0, r.unfinished(b, at, h)
 		}
-		if f = r.lineFault(at, next); f != noFault {
+		if f = r.lineFault(at, at+n); f != noFault {
 			return 0, f
 		}
 		if count == r.fieldsMax {
 			return 0, faultTooManyFields
 		}
-		at = next
+		at, rest = at+n, rest[n:]
 	}
 }
 
 // grow adds a field to h.Fields, which the caller must fill in.
-func (h *Head) grow() {
-	if n := len(h.Fields); n < cap(h.Fields) {
-		h.Fields = h.Fields[:n+1]
-		return
+func (h *Head) grow() *Field {
+	n := len(h.Fields)
+	if n == cap(h.Fields) {
+		h.Fields = append(h.Fields, Field{})
 	}
-	h.Fields = append(h.Fields, Field{})
+	h.Fields = h.Fields[:n+1]
+	return &h.Fields[n]
 }
 
 // lineLimit returns the maximum length of the line at b[at:] of a head, and the fault of a longer
@@ -171,7 +171,7 @@ func (r *Reader) checkLine(line []byte, at int, h *Head) (f fault) {
 	switch {
 	case at > 0:
 		var field Field
-		_, f = fieldLine(line, 0, &field)
+		_, f = fieldLine(line, &field)
 	case r.response:
 		_, f = statusLine(line, h)
 	default:
@@ -183,7 +183,7 @@ func (r *Reader) checkLine(line []byte, at int, h *Head) (f fault) {
 // headDone evaluates a complete head and prepares to read its body.
 func (r *Reader) headDone(h *Head) fault {
 	k := facts{framed: framed{response: r.response, method: r.method, status: h.Status, minor: h.Minor}}
-	k.noteAll(h.Fields)
+	k.noteAll(h)
 	if k.connections > 0 {
 		if f := k.connectionOptions(h.Fields); f != noFault {
 			return f

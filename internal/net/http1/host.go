@@ -18,25 +18,24 @@ func validHost(h []byte) bool {
 	if h[0] == '[' {
 		return validLiteral(h)
 	}
-	i, label := 0, 0 // label is where the current label begins
-	for ; i < len(h); i++ {
-		c := h[i]
-		if hostClass[c] != 0 {
-			continue
-		}
-		if c == ':' {
-			break
+	for i, label := 0, 0; ; { // label is where the current label begins
+		for i < len(h) && hostClass[h[i]] != 0 {
+			i++
 		}
 		switch {
-		case c == '.' && i > label:
-			label = i + 1
-		case c == '%' && i+2 < len(h) && IsHex(h[i+1]) && IsHex(h[i+2]):
-			i += 2
+		case i == len(h):
+			return true
+		case h[i] == ':':
+			return i > 0 && validPort(h[i+1:])
+		case h[i] == '.' && i > label:
+			i++
+			label = i
+		case h[i] == '%' && i+2 < len(h) && IsHex(h[i+1]) && IsHex(h[i+2]):
+			i += 3
 		default:
 			return false
 		}
 	}
-	return i > 0 && (i == len(h) || validPort(h[i+1:]))
 }
 
 // hostClass marks the bytes of a registered name that need no escape, except '.' (RFC 3986:

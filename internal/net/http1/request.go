@@ -57,11 +57,14 @@ func targetClasses() (t [256]uint8) {
 // targetLen returns the length of the request target at the beginning of b, and the classes of its
 // bytes.
 func targetLen(b []byte) (n int, has uint8) {
-	for n < len(b) && targetClass[b[n]] != targetEnd {
-		has |= targetClass[b[n]]
-		n++
+	for n, c := range b {
+		class := targetClass[c]
+		if class == targetEnd {
+			return n, has
+		}
+		has |= class
 	}
-	return n, has
+	return len(b), has
 }
 
 func methodFault(b []byte, i int) fault {

@@ -5,12 +5,11 @@ import (
 	"math/bits"
 )
 
-// The scanning functions process eight bytes at a time. The tests for "some byte of x is below n"
-// and "some byte of x is zero" are exact up to and including the lowest byte found; bytes above
-// it may be wrong and are never used.
+// The scanning functions process eight bytes at a time.
 const (
 	ones  = 0x0101010101010101
-	highs = 0x8080808080808080
+	highs = 0x80 * ones
+	lows  = 0x7f * ones
 )
 
 // controlAt returns the index of the first control character in b other than a horizontal tab, or
@@ -41,11 +40,11 @@ func nextControl(b []byte) int {
 	return len(b)
 }
 
-// controls sets the highest bit of each byte of x that is a control character.
-// Bytes above the lowest one found may be wrong.
+// controls sets the highest bit of each byte of x that is a control character: one of ASCII whose
+// successor, modulo 0x80, is at most 0x20.
 func controls(x uint64) uint64 {
-	del := x ^ ones*0x7f
-	return ((x-ones*0x20)&^x | (del-ones)&^del) & highs
+	next := (x&lows + ones) & lows
+	return ^(next + (0x7f-0x20)*ones | x) & highs
 }
 
 // scanLine returns the length of the line at the beginning of b, with its CRLF, or 0 if it is not

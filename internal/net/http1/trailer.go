@@ -23,7 +23,7 @@ func (r *Reader) trailers(b []byte, n int) (Event, error) {
 			return ev, nil
 		}
 		var line Field
-		if _, f = fieldLine(section[at:at+size], 0, &line); f != noFault {
+		if _, f = fieldLine(section[at:at+size], &line); f != noFault {
 			return r.fail(f)
 		}
 		r.fields = max(r.fields, r.fields+1) // 0 is no successor
@@ -63,6 +63,9 @@ func (f *Field) MayBeTrailer() bool {
 // AppendHopNames appends a comma-separated list of the names in the Connection fields, without those that cannot be of
 // trailers that are passed on anyway.
 func (h *Head) AppendHopNames(dst []byte) []byte {
+	if !h.MayHave(FieldConnection) {
+		return dst
+	}
 	for i := range h.Fields {
 		if h.Fields[i].ID != FieldConnection {
 			continue
@@ -82,6 +85,9 @@ func (h *Head) AppendHopNames(dst []byte) []byte {
 
 // TakesTrailers reports whether the sender of a request accepts trailers in its response (RFC 9110 10.1.4).
 func (h *Head) TakesTrailers() bool {
+	if !h.MayHave(FieldTE) {
+		return false
+	}
 	for i := range h.Fields {
 		if f := &h.Fields[i]; f.ID == FieldTE && h.Minor > 0 && ListHas(f.Value, []byte("trailers")) {
 			return true

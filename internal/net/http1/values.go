@@ -26,10 +26,8 @@ func Values(lines []byte, name string) iter.Seq[[]byte] {
 func FieldLines(b []byte) iter.Seq[Field] {
 	return func(yield func(Field) bool) {
 		var f Field
-		for at, _ := fieldLine(b, 0, &f); at > 0; at, _ = fieldLine(b, at, &f) {
-			if !yield(f) {
-				return
-			}
+		for n, _ := fieldLine(b, &f); n > 0 && yield(f); n, _ = fieldLine(b, &f) {
+			b = b[n:]
 		}
 	}
 }

@@ -10,6 +10,9 @@ import (
 // inLoop reports whether a request has passed this proxy before: a Via or CDN-Loop field
 // names it.
 func (x *Exchange) inLoop(h *http1.Head) bool {
+	if !h.MayHave(http1.FieldVia) && !h.MayHave(http1.FieldCDNLoop) {
+		return false
+	}
 	for i := range h.Fields {
 		f := &h.Fields[i]
 		if (f.ID == http1.FieldVia || f.ID == http1.FieldCDNLoop) && names(f.Value, x.env.Settings.Pseudonym) {
