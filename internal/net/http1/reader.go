@@ -74,20 +74,30 @@ func (r *Reader) InBody() bool { return r.state > stateHead && r.state < stateEn
 //
 // An error is an *Error. It is final: each later call returns it again.
 func (r *Reader) Next(b []byte, h *Head) (Event, error) {
+	if r.End() {
+		return Event{Kind: End}, nil
+	}
 	switch r.state {
 	case stateHead:
 		return r.head(b, h)
 	case stateLength, stateUntilClose:
 		return r.plain(b), nil
-	case stateEnd:
-		r.begin()
-		return Event{Kind: End}, nil
 	case stateUpgraded:
 		return Event{Kind: Upgraded}, nil
 	case stateFailed:
 		return r.fail(r.fault)
 	}
 	return r.chunked(b)
+}
+
+// End reports whether Next would return End, without a trailer section and whatever the bytes, and takes it:
+// the next bytes are those of another message. It costs less than Next.
+func (r *Reader) End() bool {
+	if r.state != stateEnd {
+		return false
+	}
+	r.begin()
+	return true
 }
 
 // EOF handles the end of the peer's bytes, after all of them have been given to Next. It returns

@@ -127,6 +127,7 @@ type Env struct {
 	reader   decide.Recipient
 	answers  decide.Answers
 	date     http1.Date
+	now, due time.Time // see answerBy
 }
 
 // An Outcome is the outcome of one request.

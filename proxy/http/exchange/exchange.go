@@ -38,7 +38,9 @@ type Exchange struct {
 	left     []decide.Counted // asked about a client that left before the store's answer
 	from     []byte           // X-Forwarded-For of an untrusted client; nil: not made yet
 
-	clientFull bool // the client currently accepts no data
+	clientFull bool    // the client currently accepts no data
+	forward    Request // the request for the target or an own endpoint
+	kept       Request // the request as it is stored
 	progress
 }
 
@@ -57,10 +59,8 @@ type progress struct {
 	callBy        time.Time // when the client of the call stops waiting; zero: never
 	origin        []byte    // of the requesting page; nil: none, or refusals do not repeat it
 	limiting
-	body    body
-	forward Request // the request for the target or an own endpoint
-	kept    Request // the request as it is stored
-	unread  bool    // part of the request may be unread
+	body   body
+	unread bool // part of the request may be unread
 
 	replay     replay
 	refused    uint8 // how often the target has refused the request unprocessed

@@ -100,7 +100,9 @@ func (x *Exchange) beginForward(h *http1.Head, forwards int) {
 		host = h.Host
 	}
 	m.begin(x.env.take(), h, host)
-	m.Upgrade = string(x.asksUpgrade(h))
+	if h.Upgrade {
+		m.Upgrade = string(x.asksUpgrade(h))
+	}
 	m.TakesTrailers = x.takesTrailers && m.Upgrade == "" && !x.env.Settings.DropTrailers
 	m.Head = x.appendFields(m.Head, h, forwards)
 	if h.Method.Idempotent() && m.Upgrade == "" && !x.env.Delivery { // for stored requests package deferred decides
@@ -108,10 +110,10 @@ func (x *Exchange) beginForward(h *http1.Head, forwards int) {
 	}
 }
 
-// asksUpgrade returns the requested protocols if the request may switch to one. A request
+// asksUpgrade returns the protocols that a request asks for, if it may switch to one. A request
 // with a body may not, since it would be unclear where the other protocol begins.
 func (x *Exchange) asksUpgrade(h *http1.Head) []byte {
-	if !h.Upgrade || h.Minor == 0 || h.Framing != http1.BodyNone {
+	if h.Minor == 0 || h.Framing != http1.BodyNone {
 		return nil
 	}
 	asked, _ := h.Value(http1.FieldUpgrade)
@@ -126,8 +128,9 @@ func (x *Exchange) asksUpgrade(h *http1.Head) []byte {
 // appendFields appends the fields of h as the target gets them: without those of the client's connection,
 // and with those that the proxy adds (RFC 9110 section 7.6, X-Forwarded-*).
 func (x *Exchange) appendFields(dst []byte, h *http1.Head, forwards int) []byte {
-	for i := range h.Fields {
-		f := &h.Fields[i]
+	fields := h.Fields
+	for i := range fields {
+		f := &fields[i]
 		if x.withheld(f) || x.replacesID(f) || f.ID == http1.FieldExpect || f.ID == http1.FieldMaxForwards && forwards > 0 {
 			continue
 		}

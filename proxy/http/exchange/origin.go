@@ -48,9 +48,9 @@ func (x *Exchange) keepOrigin(h *http1.Head) {
 // dropFields removes from h the claims, unless the client is a trusted proxy, and the fields whose
 // names some targets would take for others. Neither rules nor the target see them.
 func (x *Exchange) dropFields(h *http1.Head) {
-	claim, kept := x.env.Settings.claims(), 0
-	for i := range h.Fields {
-		f := &h.Fields[i]
+	claim, fields, kept := x.env.Settings.claims(), h.Fields, 0
+	for i := range fields {
+		f := &fields[i]
 		switch {
 		case !x.Trusted && !f.ID.Hop() && claim.Has(f.Name):
 			x.env.fx.Claims++
@@ -60,11 +60,11 @@ func (x *Exchange) dropFields(h *http1.Head) {
 			continue
 		}
 		if kept < i {
-			h.Fields[kept] = *f
+			fields[kept] = *f
 		}
 		kept++
 	}
-	h.Fields = h.Fields[:kept]
+	h.Fields = fields[:kept]
 }
 
 // withheld reports whether the target must not get a field as it was received.

@@ -13,7 +13,7 @@ func (x *Exchange) acquire(now time.Time, how Acquire) {
 	x.env.fx.Acquire, x.env.fx.Partial = how, streams && !x.interacts()
 	x.env.fx.Long = x.Private || streams || x.forward.Upgrade != ""
 	if x.answerBy.IsZero() {
-		x.answerBy = now.Add(x.env.Settings.TargetTimeout)
+		x.answerBy = x.env.answerBy(now)
 	}
 	x.deadline = x.answerBy
 }
@@ -79,8 +79,17 @@ func (x *Exchange) HandleAcquired(now time.Time, reused bool) bool {
 
 // awaitAnswer sets the deadline of the head or the next piece of the answer.
 func (x *Exchange) awaitAnswer(now time.Time) {
-	x.answerBy = now.Add(x.env.Settings.TargetTimeout)
+	x.answerBy = x.env.answerBy(now)
 	x.deadline = x.answerBy
+}
+
+// answerBy returns when an answer to what is sent now is due. Most requests are sent in the turn in which
+// they arrive, so that it is asked twice at the same time.
+func (e *Env) answerBy(now time.Time) time.Time {
+	if now != e.now {
+		e.now, e.due = now, now.Add(e.Settings.TargetTimeout)
+	}
+	return e.due
 }
 
 // HandleUnavailable says that there is no connection to the chosen target. If it cannot be
@@ -300,9 +309,9 @@ func (x *Exchange) appendAnswerFields(now time.Time, dst []byte, h *http1.Head) 
 	if h.Status >= 200 {
 		x.theirs = x.verdict.Tighter(h)
 	}
-	dated, ours := h.Status < 200, x.families()
-	for i := range h.Fields {
-		f := &h.Fields[i]
+	dated, ours, fields := h.Status < 200, x.families(), h.Fields
+	for i := range fields {
+		f := &fields[i]
 		if http1.OffersLogin(f) {
 			x.Private = true
 		}

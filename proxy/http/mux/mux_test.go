@@ -72,12 +72,17 @@ func newWorld(t *testing.T, window int) *world {
 		Settings: &mux.Settings{HeadTimeout: time.Minute, IdleTimeout: time.Minute, StallTimeout: 10 * time.Second,
 			DrainGrace: time.Second, QueueMax: 1000},
 	}
-	w.conn = mux.New(w.now, &w.env, netip.MustParseAddr("192.0.2.7"), false, func(m *mux.Stream) {
+	w.connect("192.0.2.7", false, window)
+	return w
+}
+
+// connect begins a connection of a client.
+func (w *world) connect(remote string, secure bool, window int) {
+	w.conn = mux.New(w.now, &w.env, netip.MustParseAddr(remote), secure, func(m *mux.Stream) {
 		u := &target{m: m, http: session.NewUpstream(&http1.Limits{}, new(http1.Head))}
 		w.open[m] = u
 	})
 	w.client = http2.New(http2.Client, &http2.Limits{Window: max(window, 65535)}, w.now)
-	return w
 }
 
 func mustFixed(t *testing.T) limit.Limit {
@@ -252,6 +257,25 @@ func TestRecycle(t *testing.T) {
 	}
 	w.answers(w.next[3], fmt.Sprintf(ok, 4, "four"))
 	w.wants(last, 200, "four", "complete")
+}
+
+// A stream that is used again knows nothing of its former client.
+func TestRecycleForAnother(t *testing.T) {
+	w := newWorld(t, 0)
+	w.request("GET", "/1", "", true)
+	first := w.next[0].m
+	w.answers(w.next[0], "HTTP/1.1 200 OK\r\nWWW-Authenticate: NTLM\r\nContent-Length: 0\r\n\r\n")
+	if !first.Exchange.Private {
+		t.Error("the client's connection to the target is not private")
+	}
+	w.connect("192.0.2.8", true, 0)
+	w.request("GET", "/2", "", true)
+	if m := w.next[1].m; m != first || m.Exchange.Private {
+		t.Errorf("the stream is used again: %t; private: %t", m == first, m.Exchange.Private)
+	}
+	if sent := string(w.next[1].sent); !strings.Contains(sent, "\r\nX-Forwarded-For: 192.0.2.8\r\nX-Forwarded-Proto: https\r\n") {
+		t.Errorf("the target gets %q", sent)
+	}
 }
 
 // A refused request gets its answer, and the rest of its body is not read.

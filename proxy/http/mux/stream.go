@@ -181,7 +181,9 @@ func (s *Stream) MoveEffects(now time.Time, fx *session.Effects) {
 	if !s.reset && !s.ended {
 		if !s.closed {
 			frames = s.appendResponse(frames, fx)
-			s.trailing = append(s.trailing, fx.Trailers...) // the body may have to wait for room
+			if len(fx.Trailers) > 0 {
+				s.trailing = append(s.trailing, fx.Trailers...) // the body may have to wait for room
+			}
 			frames = s.appendBody(now, frames, fx.Body, fx.Complete)
 		}
 		frames = s.appendEnd(frames)

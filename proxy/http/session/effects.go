@@ -48,21 +48,26 @@ func (s *Session) MoveEffects(now time.Time, fx *Effects) {
 	if s.Exchange.Ended() {
 		s.settle()
 	}
-	fx.Effects = s.Exchange.MoveEffects(fx.Effects)
-	fx.Upstream, fx.Client = s.up, s.down
+	*fx = Effects{Effects: s.Exchange.MoveEffects(fx.Effects)}
+	if s.state != stateExchanges {
+		fx.Upstream, fx.Duplex = s.up, fx.Duplex || s.state == stateTunnel
+		if s.down != nil {
+			fx.Body = s.down // the exchange has none
+		}
+		fx.EndUpstream, fx.EndClient, fx.Close = s.endUpstream, s.endClient, s.closing
+		s.endUpstream, s.endClient, s.closing, s.up, s.down = false, false, CloseNone, nil, nil
+	}
 	switch {
 	case fx.Response != nil || len(fx.Interim) > 0 || s.coding == codingChunks && (len(fx.Body) > 0 || fx.Complete):
-		s.env.client = append(s.appendResponses(s.env.client[:0], fx.Effects), s.down...)
+		s.env.client = s.appendResponses(s.env.client[:0], fx.Effects)
 		fx.Client = s.env.client
 	case len(fx.Body) > 0:
 		fx.Client = fx.Body
 	}
-	fx.EndUpstream, fx.EndClient, fx.Close = s.endUpstream, s.endClient, s.closing
-	s.endUpstream, s.endClient, s.closing, s.up, s.down = false, false, CloseNone, nil, nil
-	fx.Duplex = fx.Duplex || s.state == stateTunnel
 	if fx.Report != nil {
 		fx.Report.Spent = s.spent
 	}
-	fx.Read = s.left && s.reads()
-	s.left = s.left && !fx.Read
+	if fx.Read = s.left && s.reads(); fx.Read {
+		s.left = false
+	}
 }

@@ -76,7 +76,7 @@ type Session struct {
 	left   bool // unread bytes of the client may be left to read later
 	unread int  // bytes that the last HandleClient has not consumed
 
-	// Effects of the session itself.
+	// Effects of the session itself, in other states than stateExchanges.
 	endUpstream, endClient bool
 	closing                Close
 	down, up               []byte // of a tunnel; borrowed
@@ -138,8 +138,15 @@ func (s *Session) HandleClient(now time.Time, b []byte) (n int) {
 
 // read continues to read the request.
 func (s *Session) read(now time.Time, b []byte) int {
-	n := s.skipRefused(now, b)
+	n := 0
+	if s.Exchange.Refused() {
+		n = s.skipRefused(now, b)
+	}
 	for s.reads() {
+		if s.reader.End() {
+			s.Exchange.HandleBodyEnd(now)
+			continue
+		}
 		if s.began.IsZero() && n < len(b) {
 			s.began = now
 		}
@@ -161,7 +168,9 @@ func (s *Session) read(now time.Time, b []byte) int {
 			return n
 		case http1.HeadDone:
 			s.begin(now, &s.env.head)
-			n += s.skipRefused(now, b[n:])
+			if s.Exchange.Refused() {
+				n += s.skipRefused(now, b[n:])
+			}
 		case http1.Data:
 			s.Exchange.HandleBody(now, ev.Data)
 		case http1.End:
@@ -197,23 +206,17 @@ func (s *Session) readOn(now time.Time) {
 
 // reads reports whether the session reads bytes from the client now.
 func (s *Session) reads() bool {
-	switch s.state {
-	case stateTunnel:
-		_, targetFull := s.Exchange.Full()
-		return !targetFull && !s.clientEnded
-	case stateClosing:
-		return false
+	if s.state == stateExchanges {
+		return s.Exchange.Reads() || !s.Exchange.Ended() && (s.Exchange.Refused() || s.Exchange.Idle())
 	}
-	return s.Exchange.Reads() || !s.Exchange.Ended() && (s.Exchange.Refused() || s.Exchange.Idle())
+	_, targetFull := s.Exchange.Full()
+	return s.state == stateTunnel && !targetFull && !s.clientEnded
 }
 
 // skipRefused answers a refused request. If b, the bytes received, contains its whole body,
 // the connection continues after it; otherwise it closes with the body unread. It returns
 // the number of bytes of the body.
 func (s *Session) skipRefused(now time.Time, b []byte) (n int) {
-	if !s.Exchange.Refused() {
-		return 0
-	}
 	whole := false
 	for !whole {
 		ev, err := s.reader.Next(b[n:], &s.env.head)

@@ -33,7 +33,9 @@ func (u *Upstream) Append(dst []byte, fx *exchange.Effects, host string) []byte 
 		dst = AppendRequest(dst, r, host)
 		dst = u.appendBody(dst, r.Body)
 	}
-	dst = u.appendBody(dst, fx.Upload)
+	if len(fx.Upload) > 0 {
+		dst = u.appendBody(dst, fx.Upload)
+	}
 	if fx.Uploaded && u.chunked {
 		dst = http1.AppendLastChunk(dst, fx.UploadTrailers)
 	}
@@ -99,14 +101,15 @@ func (u *Upstream) Handle(now time.Time, x *exchange.Exchange, b []byte) (n int)
 			x.HandleResponseHead(now, u.head)
 		case http1.Data:
 			x.HandleResponseBody(ev.Data)
-		case http1.End:
-			if ev.Trailer {
-				x.HandleResponseTrailers(ev.Data)
-			}
-			x.HandleResponseEnd(now, n == len(b))
-			return n
 		case http1.Upgraded:
 			x.HandleSwitch(now, u.head)
+			return n
+		}
+		if ev.Trailer {
+			x.HandleResponseTrailers(ev.Data)
+		}
+		if ev.Kind == http1.End || u.reader.End() {
+			x.HandleResponseEnd(now, n == len(b))
 			return n
 		}
 	}
