@@ -4,14 +4,13 @@ import (
 	"time"
 
 	"weir/proxy/http/exchange"
-	"weir/proxy/http/session"
 	"weir/proxy/targets/upstream"
 )
 
 // acquire gets a connection to a target, or cancels the wait for one. A request of which the client
 // has not sent all needs no place at the target, which does not work on it yet, see complete. Calls of gRPC do, until
 // their answers begin.
-func (c *client) acquire(now time.Time, fx *session.Effects) {
+func (c *client) acquire(now time.Time, fx *exchange.Effects) {
 	fresh := fx.Acquire == exchange.AcquireFresh
 	switch fx.Acquire {
 	case exchange.AcquireCancel:

@@ -22,7 +22,7 @@ type peer interface {
 	note(now time.Time, fx *session.Effects)
 	// write sends what the session has written.
 	write(now time.Time, b []byte)
-	// end ends the connection as the session requests.
+	// end ends the connection, or its sending side, as the session requests.
 	end(fx *session.Effects)
 	// read reads on as the session requests.
 	read(fx *session.Effects)
@@ -63,6 +63,7 @@ type client struct {
 	tried    upstream.Tried            // the targets that the exchange has tried
 	wait     upstream.Waiter[occupant] // place in the line of at
 	closed   bool                      // the client connection has closed, or the delivery has ended
+	duplex   bool                      // the connection is read and written at the same time
 
 	route   uint16      // route of the exchange; see route.LoopTable
 	class   uint8       // its priority class; see gates.Classes
@@ -107,35 +108,53 @@ func (c *client) apply(now time.Time) {
 	fx := c.server.takeEffects()
 	for more := true; more; {
 		c.carrier.MoveEffects(now, fx)
-		c.note(now, fx)
+		of := fx.Effects
+		if of.Seen != nil && c.server.access != nil {
+			c.notice.keep(of.Seen.Head, of.Seen.Client)
+		}
+		if of.Refund != nil {
+			c.server.leave(now, of.Refund)
+		}
+		c.peer.note(now, fx)
 		if len(fx.Client) > 0 {
 			c.peer.write(now, fx.Client)
 		}
-		failed := c.send(now, fx)
+		failed := false
+		switch {
+		case of.Forward != nil || of.Uploaded || len(of.Upload) > 0:
+			failed = c.upstream.send(now, of)
+		case len(fx.Upstream) > 0:
+			c.upstream.write(now, fx.Upstream)
+		}
 		if fx.EndUpstream && c.upstream != nil {
 			c.upstream.conn.CloseWrite()
 		}
-		if fx.Release != exchange.ReleaseNone {
-			c.release(now, fx.Release, fx.Abandoned)
+		if of.Release != exchange.ReleaseNone {
+			c.release(now, of.Release, of.Abandoned)
 		}
-		if fx.Own != nil {
-			c.askOwn(now, fx.Own)
+		if of.Own != nil {
+			c.askOwn(now, of.Own)
 		}
-		if !fx.Wake.IsZero() {
-			c.wake(fx.Wake)
+		if !of.Wake.IsZero() {
+			c.wake(of.Wake)
 		}
-		c.peer.end(fx)
-		if !failed { // otherwise the exchange has ended, or asks for another connection
-			c.request(now, fx)
+		if fx.EndClient || fx.Close != session.CloseNone {
+			c.peer.end(fx)
 		}
-		c.peer.read(fx)
-		more = failed || fx.Stream || fx.Acquire != exchange.AcquireNone || fx.Admit || fx.Own != nil || c.peer.settled(now)
+		asks := of.Stream || of.Acquire != exchange.AcquireNone || of.Admit
+		if asks && !failed { // otherwise the exchange has ended, or asks for another connection
+			c.request(now, of)
+		}
+		if fx.Read || of.Duplex != c.duplex {
+			c.peer.read(fx)
+		}
+		more = failed || asks || of.Own != nil || c.peer.settled(now)
 	}
 	c.server.effects = append(c.server.effects, fx)
 }
 
 // request carries out what the session requests of the target or its places.
-func (c *client) request(now time.Time, fx *session.Effects) {
+func (c *client) request(now time.Time, fx *exchange.Effects) {
 	if fx.Stream {
 		c.x.HandleStream(now, c.stream(now))
 	}
@@ -157,17 +176,6 @@ func (s *loopServer) takeEffects() *session.Effects {
 	fx := s.effects[last]
 	s.effects = s.effects[:last]
 	return fx
-}
-
-// note counts and keeps what the session reports.
-func (c *client) note(now time.Time, fx *session.Effects) {
-	if fx.Seen != nil && c.server.access != nil {
-		c.notice.keep(fx.Seen.Head, fx.Seen.Client)
-	}
-	if fx.Refund != nil {
-		c.server.leave(now, fx.Refund)
-	}
-	c.peer.note(now, fx)
 }
 
 // close ends the client, and stops its alarm and that of its peer.
@@ -192,17 +200,6 @@ func (c *client) wake(at time.Time) {
 		})
 	}
 	c.alarm.Set(at)
-}
-
-// send sends to the target; see upstreamConn.send.
-func (c *client) send(now time.Time, fx *session.Effects) (more bool) {
-	switch {
-	case fx.Forward != nil || len(fx.Upload) > 0 || fx.Uploaded:
-		return c.upstream.send(now, fx.Effects)
-	case len(fx.Upstream) > 0:
-		c.upstream.write(now, fx.Upstream)
-	}
-	return false
 }
 
 // arm sets the peer's deadline to the session's.

@@ -18,7 +18,6 @@ type connection struct {
 	s      *session.Session
 	conn   *loop.Conn
 	sniffs bool        // it may turn out to be one of HTTP/2
-	duplex bool        // it is read and written at the same time
 	ended  bool        // the client sends no more
 	probed int         // bytes of probeText that were written before the answer
 	probes *loop.Alarm // writes the next one; made when first needed
@@ -92,13 +91,13 @@ func (c *connection) setDeadline(at time.Time)              { c.conn.SetDeadline
 
 func (c *connection) note(now time.Time, fx *session.Effects) {
 	c.conn.SetIncomplete(c.s.Incomplete())
-	c.noteLive(now, fx)
+	c.noteLive(now, fx.Effects)
 }
 
 func (c *connection) takes(time.Time, *upstreamConn, bool) bool { return true }
 
 // noteLive counts the decisions and outcomes of requests whose clients wait.
-func (c *client) noteLive(now time.Time, fx *session.Effects) {
+func (c *client) noteLive(now time.Time, fx *exchange.Effects) {
 	s := c.server
 	if fx.Claims > 0 {
 		s.counts.Disbelieved.Add(uint64(fx.Claims))
@@ -182,7 +181,9 @@ func (c *connection) read(fx *session.Effects) {
 }
 
 func (c *connection) settled(now time.Time) bool {
-	c.probe(now)
+	if c.ended {
+		c.probe(now)
+	}
 	c.arm()
 	return false
 }

@@ -257,7 +257,7 @@ func (s *http2Stream) addrs() (remote, local netip.AddrPort) {
 	return s.of.conn.Remote(), s.of.conn.Local()
 }
 func (s *http2Stream) background() bool                          { return false }
-func (s *http2Stream) note(now time.Time, fx *session.Effects)   { s.noteLive(now, fx) }
+func (s *http2Stream) note(now time.Time, fx *session.Effects)   { s.noteLive(now, fx.Effects) }
 func (s *http2Stream) write(_ time.Time, frames []byte)          { s.of.write(frames) }
 func (s *http2Stream) end(fx *session.Effects)                   { s.ended = s.ended || fx.Close != session.CloseNone }
 func (s *http2Stream) read(*session.Effects)                     {}

@@ -14,9 +14,9 @@ const probeText = "HTTP/1.1"
 // probePause is the pause after the first probe. It doubles with each further one.
 const probePause = 20 * time.Millisecond
 
-// probe begins to check whether a client that sends no more is still there.
+// probe begins to check whether a client that has ended is still there.
 func (c *connection) probe(now time.Time) {
-	if !c.ended || c.probed > 0 || c.closed || !c.x.Unsent() {
+	if c.probed > 0 || c.closed || !c.x.Unsent() {
 		return
 	}
 	if c.probes == nil {
