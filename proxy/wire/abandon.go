@@ -162,7 +162,7 @@ func (u *upstreamConn) drop(now time.Time, b []byte) int {
 // depend on whether the client has waited for it.
 func (u *upstreamConn) learn(now time.Time, why exchange.Fault) {
 	if a := u.abandoned; a.learns {
-		if a.learns = false; a.wait.Value.long(now, &a.wait, now.Sub(a.Sent)) {
+		if a.learns = false; u.target.server.tookLong(now, &a.wait, a.Sent, now) {
 			return
 		}
 		o := exchange.Outcome{Method: a.Method, Status: a.Status, Complete: a.Sent, Fault: why}

@@ -81,7 +81,7 @@ func (c *client) learn(now time.Time, o *exchange.Outcome) {
 		c.paced = true // its client decides how long the tunnel lasts
 		c.stream(now)
 	}
-	if !c.paced && !c.wait.Value.long(now, &c.wait, o.Answered.Sub(o.Complete)) {
+	if !c.paced && !c.server.tookLong(now, &c.wait, o.Complete, o.Answered) {
 		c.at.Value.learnt(now, c, o)
 	}
 	if o.Garbled != nil {

@@ -145,15 +145,14 @@ func (h occupant) lengthen(now time.Time, w *upstream.Waiter[occupant]) {
 	t.note(now)
 }
 
-// long reports whether the exchange of h, which has the place of w, took long by itself, as others did
-// at the same time. Its answer is no news of the target.
-func (h occupant) long(now time.Time, w *upstream.Waiter[occupant], took time.Duration) bool {
-	u, class := h.on()
-	if u == nil {
+// tookLong reports whether the exchange that has the place of w took long by itself, as others did at the
+// same time. Its answer is no news of the target.
+func (s *loopServer) tookLong(now time.Time, w *upstream.Waiter[occupant], sent, answered time.Time) bool {
+	if !now.Before(s.longUntil) || !s.line.Overtaken(w) {
 		return false
 	}
-	s := u.target.server
-	return now.Before(s.longUntil) && s.line.Overtaken(w) && u.target.gate.Long(class, took)
+	u, class := w.Value.on()
+	return u != nil && u.target.gate.Long(class, answered.Sub(sent))
 }
 
 // unable reports whether the target was unable to serve the request.

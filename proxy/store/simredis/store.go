@@ -20,11 +20,12 @@ const expireBudget = 200_000
 // Safe for concurrent use: table and documents are, epoch is atomic; mu guards the rest.
 type Store struct {
 	Documents
-	table *Table
-	epoch atomic.Uint64
-	began time.Time
-	stop  chan struct{}
-	ended sync.WaitGroup
+	table   *Table
+	epoch   atomic.Uint64
+	began   time.Time
+	beganAt int64 // began in microseconds
+	stop    chan struct{}
+	ended   sync.WaitGroup
 
 	mu    sync.Mutex
 	lanes []*lane
@@ -36,16 +37,19 @@ func NewStore(cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{table: table, began: time.Now(), stop: make(chan struct{})}
+	began := time.Now()
+	s := &Store{table: table, began: began, beganAt: began.UnixMicro(), stop: make(chan struct{})}
 	s.ended.Go(func() {
-		every.Interval(s.stop, time.Second, func(now time.Time) { s.table.Expire(s.steady(now), expireBudget) })
+		every.Interval(s.stop, time.Second, func(now time.Time) {
+			s.table.Expire(time.UnixMicro(s.steady(now)), expireBudget)
+		})
 	})
 	return s, nil
 }
 
-// steady converts now to a clock that is never set: it started with the wall clock's time and
-// follows the monotonic one.
-func (s *Store) steady(now time.Time) time.Time { return s.began.Add(now.Sub(s.began)) }
+// steady converts now to the microseconds of a clock that is never set: it started with the wall
+// clock's time and follows the monotonic one.
+func (s *Store) steady(now time.Time) int64 { return s.beganAt + now.Sub(s.began).Microseconds() }
 
 // Close ends the removal of keys.
 func (s *Store) Close() {
@@ -74,7 +78,7 @@ func (s *Store) Forget(rule string, key []byte) (bool, error) {
 
 // Add calls [Table.Add] at the current time and changes Epoch. The error is always nil.
 func (s *Store) Add(rule string, key []byte, n int64) (bool, error) {
-	changed := s.table.Add(s.steady(time.Now()), rule, key, n)
+	changed := s.table.Add(time.UnixMicro(s.steady(time.Now())), rule, key, n)
 	s.ForgetRefusals()
 	return changed, nil
 }
@@ -138,7 +142,7 @@ type lane struct {
 
 // Ask implements [store.Lane]. It always returns true.
 func (l *lane) Ask(now time.Time, ask *store.Ask, ans *store.Answer, _ store.Done) bool {
-	l.store.table.Take(l.store.steady(now), ask, ans)
+	l.store.table.take(l.store.steady(now), ask, ans)
 	if !store.IsRefund(ask.Counters) {
 		l.decisions.Inc()
 	}
@@ -147,7 +151,7 @@ func (l *lane) Ask(now time.Time, ask *store.Ask, ans *store.Answer, _ store.Don
 
 // Refund implements [store.Lane]; see [Table.Refund].
 func (l *lane) Refund(now time.Time, c *store.Counter, instant int64, _ store.Mode) {
-	l.store.table.Refund(l.store.steady(now), c, instant)
+	l.store.table.Refund(time.UnixMicro(l.store.steady(now)), c, instant)
 }
 
 func (l *lane) Close() {}

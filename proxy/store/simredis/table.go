@@ -69,7 +69,10 @@ func New(cfg Config) (*Table, error) {
 
 // Take decides ask at now and writes the answer, with mode Exact, to ans; see package store.
 func (t *Table) Take(now time.Time, ask *store.Ask, ans *store.Answer) {
-	at := now.UnixMicro()
+	t.take(now.UnixMicro(), ask, ans)
+}
+
+func (t *Table) take(at int64, ask *store.Ask, ans *store.Answer) {
 	*ans = store.Answer{Decisions: ans.Decisions[:0], At: at, Prior: ans.Prior[:0]}
 	switch {
 	case len(ask.Counters) != 1:

@@ -175,13 +175,13 @@ type Answer struct {
 // the metrics show, may have changed. Streamed uploads and tunnels must not be recorded, since their
 // duration depends on the client.
 func (g *Gate) Answered(now time.Time, a *Answer) bool {
-	w, took := &g.window, now.Sub(a.Sent)-a.Ago
+	w, at, took := &g.window, g.slowdown.time(now), now.Sub(a.Sent)-a.Ago
 	if took < 0 || g.fails(now, a) {
 		return false
 	}
-	g.resumes(now, a)
+	g.resumes(now, at, a)
 	g.refused.count(a)
-	if g.slows(now, a) {
+	if g.slows(now, at, a) {
 		return true
 	}
 	if g.refused.from > 0 {
@@ -261,10 +261,10 @@ func (g *Gate) setBack(now time.Time) {
 // under way: the target stood still. How long those took says nothing of what it can do now, so
 // good answers to what was sent before do not count. After a long time without answers the clock may
 // have been set forward instead, and everything begins anew.
-func (g *Gate) stoodStill(now time.Time, a *Answer) {
+func (g *Gate) stoodStill(now time.Time, at time.Duration, a *Answer) {
 	s, usual := &g.slowdown, g.real(g.last)
-	gap := now.Sub(s.began) - a.Ago - s.last()
-	if usual == 0 || gap <= max(stillTimes*usual, stillLeast) || a.Sent.Sub(s.began) >= s.last() {
+	gap := at - a.Ago - s.last
+	if usual == 0 || gap <= max(stillTimes*usual, stillLeast) || a.Sent.Sub(s.began) >= s.last {
 		return
 	}
 	if gap > settleMax {

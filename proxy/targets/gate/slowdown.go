@@ -33,6 +33,7 @@ const (
 type slowdown struct {
 	began time.Time
 	at    [slowdownAnswers]time.Duration // ring of when the latest answers came, since began
+	last  time.Duration                  // when the latest one came
 	n     int                            // answers ever
 	since int                            // value of n when the target last had nothing to do
 	usual float64                        // answers per second
@@ -43,20 +44,25 @@ type slowdown struct {
 // precede that of an answer recorded before it: then it would look as if no others had come in
 // between.
 func (s *slowdown) note(now time.Duration, a *Answer) {
-	came, last, idle := now-a.Ago, s.last(), s.idle()
+	came, last, idle := now-a.Ago, s.last, s.idle()
 	at := came
 	if last <= now { // otherwise the clock was set back
 		at = max(at, last)
 	}
-	s.at[s.n%slowdownAnswers] = at
+	s.at[s.n%slowdownAnswers], s.last = at, at
 	s.n++
 	if a.Alone && !a.Refused || idle && came <= last { // what came before the idle time does not end it
 		s.since = s.n
 	}
 }
 
-// last returns when the latest answer came.
-func (s *slowdown) last() time.Duration { return s.at[(s.n+slowdownAnswers-1)%slowdownAnswers] }
+// time returns the time since the first answer.
+func (s *slowdown) time(now time.Time) time.Duration {
+	if s.n == 0 {
+		s.began = now
+	}
+	return now.Sub(s.began)
+}
 
 // idle reports whether no request had a place at the target after the latest answer.
 func (s *slowdown) idle() bool { return s.n > 0 && s.since == s.n }
@@ -83,15 +89,12 @@ func (s *slowdown) slowed() (rate float64, ok bool) {
 // slows records when an answer came, and lets a limit fall that does not bind if the target has
 // slumped: to about the number that it worked on. So it is soon done with what it has, and what
 // comes meanwhile waits at the proxy. It reports whether the limit fell.
-func (g *Gate) slows(now time.Time, a *Answer) bool {
+func (g *Gate) slows(now time.Time, at time.Duration, a *Answer) bool {
 	s := &g.slowdown
-	if s.n == 0 {
-		s.began = now
-	}
 	if s.idle() && a.Sent.After(g.room.relief) {
 		g.room.relief = a.Sent // a target with nothing to do has no queue, unless of another proxy
 	}
-	s.note(now.Sub(s.began), a)
+	s.note(at, a)
 	if !a.Crowded || a.Refused || !g.room.open || g.probe.limit > 0 || g.real(g.last) < 2*g.brisk {
 		return false
 	}

@@ -25,8 +25,8 @@ type stall struct {
 }
 
 // resumes is told of an answer, which may be the first after a time without any.
-func (g *Gate) resumes(now time.Time, a *Answer) {
-	g.stoodStill(now, a)
+func (g *Gate) resumes(now time.Time, at time.Duration, a *Answer) {
+	g.stoodStill(now, at, a)
 	g.unstall(now, a)
 }
 
@@ -98,7 +98,7 @@ func (g *Gate) Waits(now time.Time, class int) bool {
 		return false
 	}
 	least := LongTimes * max(g.Usual(class), Wait/LongTimes)
-	if quiet := now.Sub(s.began) - s.last(); quiet < least<<g.stall.rises {
+	if quiet := now.Sub(s.began) - s.last; quiet < least<<g.stall.rises {
 		return false
 	}
 	before := g.places

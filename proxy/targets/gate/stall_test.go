@@ -130,12 +130,11 @@ func TestLookFails(t *testing.T) {
 	g.set(100)
 	g.probe.limit, g.probe.last = g.limit, now
 	g.set(50)
-	latest := &g.slowdown.at[(g.slowdown.n+slowdownAnswers-1)%slowdownAnswers]
-	*latest += time.Second // answers keep coming
+	g.slowdown.last += time.Second // answers keep coming
 	if g.Waits(now.Add(time.Second), 0) || g.Limit() != 50 {
 		t.Errorf("the look has ended: the limit is %d", g.Limit())
 	}
-	*latest += 9 * time.Second
+	g.slowdown.last += 9 * time.Second
 	if !g.Waits(now.Add(10*time.Second), 0) || g.Limit() != 100 {
 		t.Errorf("the look has not ended: the limit is %d", g.Limit())
 	}

@@ -88,7 +88,7 @@ type Line[W any] struct {
 	reserves bool             // some places may be reserved
 	keepsAt  [Ranks]time.Time // when one of the rank last waited for long; zero: never
 	all      int              // places of all loops, taken or free
-	shareAt  time.Time        // as of this time
+	shareAt  int64            // as of this instant
 	busyAt   time.Time        // when requests last waited at a target,
 	busyAll  float64          // and the fewest places then, which count less and less
 }
@@ -255,15 +255,15 @@ func (l *Line[W]) greedy(now time.Time, w *Waiter[W]) bool {
 
 // weigh counts places again if the last count is old.
 func (l *Line[W]) weigh(now time.Time) {
-	if since := now.Sub(l.shareAt); since >= 0 && since < lineShares {
+	at := instant(now)
+	if since := at - l.shareAt; since >= 0 && since < int64(lineShares) {
 		return
 	}
-	at := instant(now)
 	l.clients.weigh(at)
 	l.routes.weigh(at)
 	l.keys.weigh(at)
 	seen := l.look(now)
-	l.all, l.shareAt = l.of.Taken()+max(0, seen.Free), now
+	l.all, l.shareAt = l.of.Taken()+max(0, seen.Free), at
 	if l.busyAll *= lineRelax; seen.Busy {
 		if since := now.Sub(l.busyAt); since < 0 || since >= lineBusy {
 			l.busyAll = math.MaxFloat32
@@ -275,6 +275,10 @@ func (l *Line[W]) weigh(now time.Time) {
 // shared reports whether the client and the route of w may have one more place.
 func (l *Line[W]) shared(now time.Time, w *Waiter[W]) bool {
 	l.weigh(now)
+	client, route := int(w.who.client), int(w.who.route)
+	if l.clients.alone(client) && l.routes.alone(route) {
+		return true
+	}
 	all, in := float64(l.all), room{}
 	if !l.busyAt.IsZero() { // a duration since then would be computed the long way
 		since := now.Sub(l.busyAt)
@@ -284,7 +288,7 @@ func (l *Line[W]) shared(now time.Time, w *Waiter[W]) bool {
 		}
 	}
 	in.places = all - math.Sqrt(all)
-	return l.clients.admits(int(w.who.client), in) && l.routes.admits(int(w.who.route), in)
+	return l.clients.admits(client, in) && l.routes.admits(route, in)
 }
 
 // kept returns the highest rank for which places are reserved, if only reserved ones are

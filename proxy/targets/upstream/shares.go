@@ -250,6 +250,11 @@ func (d *division) held(i int) (h held) {
 	return h
 }
 
+// alone reports whether there is nobody else to reserve places for, as far as is known.
+func (d *division) alone(i int) bool {
+	return d.usual == 0 || d.total-d.means[i] < lineLeast
+}
+
 // A room is how many requests the targets can work on, as far as is known: the places less their
 // square root, by which a limit exceeds that number.
 type room struct {
@@ -265,13 +270,10 @@ type room struct {
 // the target is busy, those that are held for much longer than usual do not count: then they cost
 // the others nothing.
 func (d *division) admits(i int, in room) bool {
-	if d.count == 0 || d.usual == 0 {
+	if d.alone(i) {
 		return true
 	}
 	others := d.total - d.means[i]
-	if others < lineLeast {
-		return true
-	}
 	h := d.held(i)
 	if h.slowness(d.takes) <= lineSlow*max(1, d.usual) {
 		return true
