@@ -10,6 +10,12 @@ import (
 	"testing"
 	"time"
 
+	ratelimit "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/status"
+
 	"weir/internal/test/testkit"
 )
 
@@ -152,6 +158,14 @@ func TestDecisionTLS(t *testing.T) {
 		{"/v1/marks", "wrong", none, 401},
 	} {
 		as(test.token, test.shown).Gets("GET "+test.path+" X-Forwarded-For=192.0.2.1", test.status, "")
+	}
+	for shown, want := range map[*tls.Certificate]codes.Code{&client: codes.InvalidArgument, none: codes.Unauthenticated} {
+		c := testkit.Must(grpc.NewClient(at.Addr, grpc.WithTransportCredentials(credentials.NewTLS(as("", shown).TLS))))(t)
+		defer c.Close()
+		_, err := ratelimit.NewRateLimitServiceClient(c).ShouldRateLimit(t.Context(), new(ratelimit.RateLimitRequest))
+		if status.Code(err) != want {
+			t.Errorf("gRPC, with a certificate: %t; %v, want %v", shown != none, err, want)
+		}
 	}
 	if res, _, err := as("", &stranger).Try("GET /check/path/x X-Forwarded-For=192.0.2.1"); err == nil {
 		t.Errorf("a stranger's certificate: %d", res.StatusCode)
