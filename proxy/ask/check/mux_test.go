@@ -339,6 +339,40 @@ func TestCalls(t *testing.T) {
 	}
 }
 
+// A call that the store does not decide is unavailable, or admitted in mode open.
+func TestCallsWithoutStore(t *testing.T) {
+	env := limiting(t)
+	mode := store.Closed
+	env.Ask = func(_ time.Time, _ *store.Ask, ans *store.Answer, _ store.Done) bool {
+		*ans = store.Answer{Mode: mode}
+		return true
+	}
+	edits := 0
+	env.Edit = func(time.Time, *Session, *Edit) bool { edits++; return edits < 3 } // without an answer
+	a := newAsker(t, env, 1<<16)
+	a.m.Owner = a.m
+	closed := a.call(limitMethod, about("a"))
+	a.play()
+	mode = store.FailOpen
+	open := a.call(limitMethod, about("a"))
+	givesBack := protowire.AppendBytes(protowire.AppendText(nil, 1, "shop"), 2, // a descriptor with isNegativeHits
+		protowire.AppendNumber(protowire.AppendBytes(nil, 1, protowire.AppendText(nil, 1, "user")), 4, 1))
+	late := a.call(limitMethod, givesBack)
+	lateForCaller := a.call(limitMethod, givesBack, "grpc-timeout", "500m")
+	tooMany := a.call(limitMethod, givesBack)
+	a.play()
+	a.expire(env.EditTimeout / 2)
+	a.expire(env.EditTimeout / 2)
+	for id, want := range map[uint32]string{
+		closed: "200 14 the rate limiter's store is unavailable END_STREAM", open: "200 0 END_STREAM",
+		late:          "200 14 the rate limiter's store has not answered in time END_STREAM",
+		lateForCaller: "200 4 the rate limiter's store has not answered in time END_STREAM",
+		tooMany:       "200 14 too many edits are waiting END_STREAM",
+	} {
+		a.wants(id, want)
+	}
+}
+
 // later makes the Env's store answer when answers, in the order of the asks, are called.
 func later(env *Env) (answers *[]func(now time.Time)) {
 	ask := env.Ask
