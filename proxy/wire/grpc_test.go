@@ -159,7 +159,7 @@ func TestGRPCLimit(t *testing.T) {
 	}
 	after := r.number(strings.Join(md["grpc-retry-pushback-ms"], ","))
 	if after <= 0 || after > 60_000 || fmt.Sprint(md["x-ratelimit-remaining"]) != "[0]" ||
-		len(md["x-weir-decision"]) != 1 || fmt.Sprint(md["content-type"]) != "[application/grpc]" ||
+		len(md["x-weir-decision"]) != 1 || fmt.Sprint(md["content-type"]) != "[application/grpc+plain]" ||
 		md["content-length"] != nil {
 		t.Errorf("metadata %v", md)
 	}

@@ -76,7 +76,7 @@ func codeOf(status int) Code {
 // noticeCall notes whether the request with the head h is a call.
 func (s *Session) noticeCall(now time.Time, h *http1.Head) {
 	kind, _ := h.Value(http1.FieldContentType)
-	if h.Method != http1.POST || !decide.IsGRPC(kind) {
+	if h.Method != http1.POST || decide.CallType(kind) == "" {
 		return
 	}
 	s.call.is = true

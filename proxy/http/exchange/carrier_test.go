@@ -356,7 +356,7 @@ func TestBodyPause(t *testing.T) {
 // A target that counts down the time that the client of a call waits, too, resets the stream when that has passed.
 // Whoever is first, the client is told the same.
 func TestCallResetTooLate(t *testing.T) {
-	const called = "POST / HTTP/1.1\r\nHost: x\r\nContent-Type: application/grpc\r\nGrpc-Timeout: 50m\r\n" +
+	const called = "POST / HTTP/1.1\r\nHost: x\r\nContent-Type: application/grpc+json\r\nGrpc-Timeout: 50m\r\n" +
 		"Content-Length: 2\r\n\r\nok"
 	sent := func() *stored {
 		c := newStored(t, called, granted)
@@ -374,8 +374,9 @@ func TestCallResetTooLate(t *testing.T) {
 		c := sent()
 		o := reset(c, after)
 		if got := string(c.response.Fields); !strings.Contains(got, "Grpc-Status: "+want+"\r\n") ||
-			o == nil || (o.Fault == exchange.FaultNone) != (want == "4") || c.fx.Release != exchange.ReleaseDiscard {
-			t.Errorf("after %v: %q, outcome %+v", after, got, o)
+			c.response.ContentType != "application/grpc+json" || c.fx.Release != exchange.ReleaseDiscard ||
+			o == nil || (o.Fault == exchange.FaultNone) != (want == "4") {
+			t.Errorf("after %v: %s %q, outcome %+v", after, c.response.ContentType, got, o)
 		}
 		c = sent()
 		c.answers(t, http1.Head{Status: 200, Framing: http1.BodyUntilClose, Length: -1}, "part")

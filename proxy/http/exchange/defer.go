@@ -41,7 +41,7 @@ func (x *Exchange) mayDefer(h *http1.Head, c *decide.Case) {
 		return
 	}
 	// A request older than HTTP/1.1 may have no host, but is stored as one in HTTP/1.1.
-	if x.grpc || h.Upgrade || h.Length > x.env.Settings.DeferBodyMax || len(h.Host) == 0 {
+	if x.callType != "" || h.Upgrade || h.Length > x.env.Settings.DeferBodyMax || len(h.Host) == 0 {
 		return
 	}
 	may, wanted := deferralAllowed, deferred.Prefers(h)

@@ -55,7 +55,7 @@ type progress struct {
 	wants   refusal.Accept // the form of a refusal
 	// takesTrailers: the client has said that it takes trailers.
 	takesTrailers bool
-	grpc          bool      // the request is a gRPC call
+	callType      string    // Content-Type of an answer to a gRPC call; empty: the request is none
 	callBy        time.Time // when the client of the call stops waiting; zero: never
 	origin        []byte    // of the requesting page; nil: none, or refusals do not repeat it
 	limiting

@@ -88,13 +88,13 @@ func (x *Exchange) finish(now time.Time, a http1.Answer) {
 		a.Extra = x.appendRequestID(a.Extra)
 	}
 	status := a.Status
-	if x.grpc {
-		a = x.env.answers.EndCall(a)
+	if x.callType != "" {
+		a = x.env.answers.EndCall(a, x.callType)
 	}
 	x.env.answers.Extra = a.Extra
 	r := &x.env.final
 	*r = Response{Status: a.Status, ContentType: a.ContentType, Fields: a.Extra, Length: -1, Unread: x.unread}
-	if !a.Bodiless() && !(x.grpc && x.HTTP2) {
+	if !a.Bodiless() && (x.callType == "" || !x.HTTP2) {
 		r.Length = int64(len(a.Body))
 		if x.outcome.Method != http1.HEAD {
 			r.Framing = http1.BodyLength

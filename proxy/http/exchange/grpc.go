@@ -16,7 +16,7 @@ func (x *Exchange) noticeCall(now time.Time, h *http1.Head) {
 		return
 	}
 	kind, _ := h.Value(http1.FieldContentType)
-	if x.grpc = decide.IsGRPC(kind); !x.grpc {
+	if x.callType = decide.CallType(kind); x.callType == "" {
 		return
 	}
 	value, _ := h.Field("grpc-timeout")

@@ -143,7 +143,7 @@ func (x *Exchange) HandleBodyPause(now time.Time) {
 
 // interacts reports whether the target may work on the request before the end of its body: on the messages of a
 // call of gRPC. So the request has a place from the start.
-func (x *Exchange) interacts() bool { return x.grpc && x.body.length < 0 }
+func (x *Exchange) interacts() bool { return x.callType != "" && x.body.length < 0 }
 
 // sent frees the part of a streamed request that was sent.
 func (x *Exchange) sent() {

@@ -43,12 +43,26 @@ func grpcStatus(status int) int64 {
 	return grpcUnknown
 }
 
-// IsGRPC reports whether a Content-Type is that of gRPC over HTTP/2, not of gRPC-Web.
-func IsGRPC(contentType []byte) bool {
+// callTypeMax is the longest Content-Type of a call that is repeated; in place of longer ones there is that of gRPC.
+const callTypeMax = 64
+
+// CallType returns the Content-Type of an answer to a call of gRPC over HTTP/2, which names the encoding of the
+// messages, as the request does: clients take no other. It is empty if the request's is not that of such a call.
+func CallType(contentType []byte) string {
 	const kind = "application/grpc"
 	n := len(kind)
-	return len(contentType) >= n && http1.EqualFold(contentType[:n], kind) &&
-		(len(contentType) == n || bytes.IndexByte([]byte("+; \t"), contentType[n]) >= 0)
+	if len(contentType) < n || !http1.EqualFold(contentType[:n], kind) ||
+		len(contentType) > n && bytes.IndexByte([]byte("+; \t"), contentType[n]) < 0 {
+		return ""
+	}
+	switch name, _, _ := bytes.Cut(contentType, []byte(";")); {
+	case len(name) == n || len(name) > callTypeMax:
+		return kind
+	case string(name) == kind+"+proto":
+		return kind + "+proto"
+	default:
+		return string(bytes.TrimRight(name, " \t"))
+	}
 }
 
 // grpcUnits are the units of a Grpc-Timeout.
@@ -79,8 +93,9 @@ type callEnd struct {
 }
 
 // EndCall returns the answer that was written last in the form of gRPC, whose clients understand no other: a call
-// that ends without a message, with status and fields in the head (gRPC, doc/PROTOCOL-HTTP2.md).
-func (a *Answers) EndCall(answer http1.Answer) http1.Answer {
+// that ends without a message, with status and fields in the head (gRPC, doc/PROTOCOL-HTTP2.md). callType is from
+// CallType.
+func (a *Answers) EndCall(answer http1.Answer, callType string) http1.Answer {
 	end := &a.end
 	dst := AppendCallEnd(answer.Extra, end.status, end.message)
 	switch {
@@ -89,7 +104,7 @@ func (a *Answers) EndCall(answer http1.Answer) http1.Answer {
 	case end.after > 0:
 		dst = http1.AppendFieldInt(dst, "Grpc-Retry-Pushback-Ms", int64((end.after-1)/time.Millisecond)+1)
 	}
-	return http1.Answer{Status: 200, ContentType: "application/grpc", Extra: dst}
+	return http1.Answer{Status: 200, ContentType: callType, Extra: dst}
 }
 
 // AppendCallEnd appends the fields of the end of a call.

@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -8,12 +9,15 @@ import (
 	"weir/proxy/limit"
 )
 
-func TestIsGRPC(t *testing.T) {
-	for kind, want := range map[string]bool{"application/grpc": true, "application/grpc+proto": true,
-		"Application/GRPC;a=b": true, "application/grpc-web": false, "application/grpcs": false, "application/json": false,
-		"": false, "application/grp": false} {
-		if got := IsGRPC([]byte(kind)); got != want {
-			t.Errorf("%q: %t", kind, got)
+func TestCallType(t *testing.T) {
+	long := "application/grpc+" + strings.Repeat("x", callTypeMax-len("application/grpc+"))
+	for kind, want := range map[string]string{"application/grpc": "application/grpc",
+		"application/grpc+proto": "application/grpc+proto", "application/grpc+json; a=b": "application/grpc+json",
+		"application/grpc ;a=b": "application/grpc", "Application/GRPC;a=b": "application/grpc",
+		long: long, long + "x": "application/grpc",
+		"application/grpc-web": "", "application/grpcs": "", "application/json": "", "": "", "application/grp": ""} {
+		if got := CallType([]byte(kind)); got != want {
+			t.Errorf("%q: %q, want %q", kind, got, want)
 		}
 	}
 }
@@ -49,8 +53,8 @@ func TestEndCall(t *testing.T) {
 	} {
 		a.Extra = a.Extra[:0]
 		a.Fail(&test.failure, nil, 0, &Recipient{})
-		got := a.EndCall(http1.Answer{Status: test.failure.Status, Body: []byte("{}")})
-		if got.Status != 200 || got.ContentType != "application/grpc" || len(got.Body) > 0 ||
+		got := a.EndCall(http1.Answer{Status: test.failure.Status, Body: []byte("{}")}, "application/grpc+x")
+		if got.Status != 200 || got.ContentType != "application/grpc+x" || len(got.Body) > 0 ||
 			string(got.Extra) != "Grpc-Status: "+test.want {
 			t.Errorf("%+v: %d %s %q %q", test.failure, got.Status, got.ContentType, got.Extra, got.Body)
 		}
