@@ -40,13 +40,13 @@ func experiments() []experiment {
 		{"demo-postgres", "demo-redis with PostgreSQL (20 s)", alone(scenario.Lost(rig.PostgresStore, 20))},
 		{"demo-deferred", "[file|redis|postgres] shops send five times their limits; refused orders are delivered later, " +
 			"in order and within the limits (half a minute per queue)", deferred.Demo},
-		{"speed", "[quick|usual|all] proxy, target and load generator compared with nginx, HAProxy and wrk: ratios within " +
-			"one run (up to ten minutes)", speed.Run},
+		{"speed", "[quick|usual|all|http2] proxy, target and load generator compared with nginx, HAProxy and wrk: ratios " +
+			"within one run (up to ten minutes); http2 compares HTTP/2 and gRPC (three minutes)", speed.Run},
 		{"attack", "[NAME…] attacks during good traffic: their effect on it, their cost, and when attackers are " +
 			"disconnected; attacks on what clients share, beside a good client; http2 plays those by HTTP/2 (18 minutes)",
 			attack.Run},
-		{"chaos", "[EXCHANGES] a million exchanges, a third by HTTP/2, with resets, half closes, tunnels, splits, slow " +
-			"peers and restarts of the target (three minutes)", chaos.Run},
+		{"chaos", "[EXCHANGES] a million exchanges, a third by HTTP/2, to a target of both, with resets, half " +
+			"closes, tunnels, splits, slow peers and restarts of the target (three minutes)", chaos.Run},
 		{"restart", "[TIMES] replaces the proxy twenty times under load: failures of clients (a minute)", restart.Run},
 		{"rules", "[SECONDS] the cost of ten rules, two of which match: CPU per request relative to the global " +
 			"limit alone (a minute)", speed.Rules},

@@ -12,19 +12,24 @@ import (
 )
 
 // callStreams is how many calls h2load has in progress on each connection.
-const callStreams = "16"
+const callStreams = 16
 
-// runCalls runs h2load to its end, with calls of gRPC whose request is the message. It ends the current Try if that
-// fails.
-func (w Wrk) runCalls(ctx context.Context) WrkRun {
-	dir := Must(os.MkdirTemp("", "weir-h2load-"))
-	defer os.RemoveAll(dir)
-	file := filepath.Join(dir, "message")
-	n := len(w.Message)
-	Check(os.WriteFile(file, append([]byte{0, byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)}, w.Message...), 0o600))
-	cmd := exec.CommandContext(ctx, "h2load", "-t1", "-c"+strconv.Itoa(w.Connections), "-m"+callStreams,
-		"-D"+strconv.Itoa(int(w.For.Seconds())), "-d"+file, "-H", "content-type: application/grpc", "-H", "te: trailers",
-		w.URL)
+// runHTTP2 runs h2load to its end, perhaps with calls of gRPC whose request is the message. It ends the current Try if
+// that fails.
+func (w Wrk) runHTTP2(ctx context.Context) WrkRun {
+	connections, streams, args := w.Connections, callStreams, []string(nil)
+	if w.Streams > 0 {
+		connections, streams = connections/w.Streams, w.Streams
+	}
+	if n := len(w.Message); w.Message != nil {
+		dir := Must(os.MkdirTemp("", "weir-h2load-"))
+		defer os.RemoveAll(dir)
+		file := filepath.Join(dir, "message")
+		Check(os.WriteFile(file, append([]byte{0, byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)}, w.Message...), 0o600))
+		args = []string{"-d" + file, "-H", "content-type: application/grpc", "-H", "te: trailers"}
+	}
+	cmd := exec.CommandContext(ctx, "h2load", append(args, "-t1", "-c"+strconv.Itoa(connections),
+		"-m"+strconv.Itoa(streams), "-D"+strconv.Itoa(int(w.For.Seconds())), w.URL)...)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		Check(fmt.Errorf("h2load %s: %w\n%s", w.URL, err, out))

@@ -1,6 +1,7 @@
 package rig
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,8 +14,8 @@ import (
 	"time"
 )
 
-// A Wrk is a closed loop of requests to a URL, made by wrk with one thread, or of calls by gRPC, made by
-// h2load. It measures the maximum throughput.
+// A Wrk is a closed loop of requests to a URL, made by wrk with one thread, or of requests by HTTP/2 and calls by gRPC,
+// made by h2load. It measures the maximum throughput.
 type Wrk struct {
 	URL         string
 	Connections int
@@ -22,13 +23,15 @@ type Wrk struct {
 	Script      string // Lua that makes the requests; empty: GET URL
 	Header      string // a field of each request; empty for none
 	Message     []byte // of calls by gRPC; nil: the requests are not calls
+	Streams     int    // with HTTP/2: so many of the Connections are streams of one; 0: HTTP/1.1
+	Program     string // a program with wrk's arguments and output; empty: wrk
 }
 
 // A WrkRun is the result of a run of wrk.
 type WrkRun struct {
 	Requests  float64
 	PerSecond float64
-	P50       time.Duration // not of calls
+	P50       time.Duration // not by h2load
 	Failed    int           // answers with a status above 399, and socket errors; a call is not one, whatever its code
 	CPU       time.Duration // of wrk itself
 }
@@ -50,8 +53,8 @@ func Turns[R any](rounds, n int, run func(side int) R) [][]R {
 
 // Run runs wrk to its end. It ends the current Try if that fails.
 func (w Wrk) Run(ctx context.Context) WrkRun {
-	if w.Message != nil {
-		return w.runCalls(ctx)
+	if w.Message != nil || w.Streams > 0 {
+		return w.runHTTP2(ctx)
 	}
 	args := []string{"-t1", "-c" + strconv.Itoa(w.Connections), "-d" + strconv.Itoa(int(w.For.Seconds())) + "s",
 		"--latency"}
@@ -65,10 +68,11 @@ func (w Wrk) Run(ctx context.Context) WrkRun {
 	if w.Header != "" {
 		args = append(args, "-H", w.Header)
 	}
-	cmd := exec.CommandContext(ctx, "wrk", append(args, w.URL)...)
+	program := cmp.Or(w.Program, "wrk")
+	cmd := exec.CommandContext(ctx, program, append(args, w.URL)...)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
-		Check(fmt.Errorf("wrk %s: %w\n%s", w.URL, err, out))
+		Check(fmt.Errorf("%s %s: %w\n%s", program, w.URL, err, out))
 	}
 	r := Must(parseWrk(string(out)))
 	r.CPU = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()

@@ -18,6 +18,8 @@ type side struct {
 	path     string // empty for /api/test
 	script   string // of wrk; empty for plain requests
 	header   string // a field of each request; empty for none
+	program  string // in place of wrk; empty for wrk
+	streams  int    // see rig.Wrk
 }
 
 // plenty is a limit per hour that is never reached.
@@ -53,7 +55,8 @@ func (l *lab) open(sides ...side) []rig.Contestant {
 			redis = c.Redis.Addr
 		}
 		c.Process, c.Addr = s.start(l, target, redis)
-		c.Wrk = rig.Wrk{URL: "http://" + c.Addr + cmp.Or(s.path, "/api/test"), Script: s.script, Header: s.header}
+		c.Wrk = rig.Wrk{URL: "http://" + c.Addr + cmp.Or(s.path, "/api/test"), Script: s.script, Header: s.header,
+			Program: s.program, Streams: s.streams}
 	}
 	return all
 }

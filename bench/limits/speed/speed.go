@@ -32,6 +32,7 @@ func efforts() map[string]effort {
 		"quick": {3, time.Second, []func(l *lab){forwarding(1).play, forwarding(2).play, refusals().play, (*lab).start}},
 		"usual": {5, time.Second, usual},
 		"all":   {7, 3 * time.Second, usual},
+		"http2": {5, 2 * time.Second, http2Parts()},
 	}
 }
 
@@ -55,7 +56,7 @@ func (l *lab) run() {
 	l.Each(list)
 }
 
-// Run runs the comparisons and prints Markdown. args may name an effort: quick, usual or all.
+// Run runs the comparisons and prints Markdown. args may name an effort: quick, usual, all, or http2.
 // Peers that are not installed are skipped with a message.
 func Run(l *rig.Lab, args []string) {
 	name := "usual"
@@ -64,9 +65,12 @@ func Run(l *rig.Lab, args []string) {
 	}
 	e, known := efforts()[name]
 	if !known || len(args) > 1 {
-		rig.Misused("speed needs quick, usual, all or no argument, not %q", args)
+		rig.Misused("speed needs quick, usual, all, http2 or no argument, not %q", args)
 	}
 	needs("nginx", "wrk")
+	if name == "http2" {
+		needs("h2load")
+	}
 	l.Note("%d runs of %v of each side, in turn; medians, with the minimum and maximum of the rounds' ratios "+
 		"in brackets; one loop against one worker or thread, and GATE=off, unless stated otherwise", e.rounds, e.span)
 	if err := rig.Installed("haproxy"); err != nil {

@@ -29,8 +29,8 @@ var rim = strings.Fields(`
 	proxy/store/lane proxy/store/simredis proxy/store/redis proxy/store/postgres proxy/store/remote
 	loadgen loadgen/control loadgen/drive loadgen/plan loadgen/report target target/serve
 	advisor advisor/config advisor/history advisor/serve advisor/state
-	bench bench/lab/* bench/limits/* bench/overload/* bench/overload/protect/failsafe bench/faults/*
-	bench/deferred bench/pacing bench/forecast/advisor deploy deploy/*`)
+	bench bench/lab/* bench/limits/* bench/limits/speed/grpcload bench/overload/*
+	bench/overload/protect/failsafe bench/faults/* bench/deferred bench/pacing bench/forecast/advisor deploy deploy/*`)
 
 // onlyIn lists the packages that may import something that no other package may. A foreign path
 // includes everything below it.
