@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"weir/internal/program/certs"
@@ -22,10 +23,10 @@ func dataPair(c *config.Config) pairFiles {
 	return pairFiles{"TLS", c.Edge.CertFile, c.Edge.KeyFile, "ratelimiter_certificate_expiry_timestamp_seconds"}
 }
 
-// decisionPair returns the settings of the certificate of the decision port.
-func decisionPair(c *config.Config) pairFiles {
-	return pairFiles{"DECISION_TLS", c.Decision.CertFile, c.Decision.KeyFile,
-		"ratelimiter_decision_certificate_expiry_timestamp_seconds"}
+// decisionPair returns the settings of the certificate of a decision port: DECISION or GRPC.
+func decisionPair(prefix string, l *config.Listener) pairFiles {
+	return pairFiles{prefix + "_TLS", l.CertFile, l.KeyFile,
+		"ratelimiter_" + strings.ToLower(prefix) + "_certificate_expiry_timestamp_seconds"}
 }
 
 // load reads the certificate, if there is one.

@@ -19,10 +19,11 @@ func check(c *config.Config) error {
 	err := c.Complete()
 	_, targets := newTargets(c)
 	_, pair := dataPair(c).load()
-	_, decisions := decisionPair(c).load()
+	_, decisions := decisionPair("DECISION", &c.Decision.Listener).load()
+	_, grpc := decisionPair("GRPC", &c.Decision.GRPC).load()
 	_, limits := port.NewLimits(c.RateLimit.Config, c.RateLimit.Merge, slog.New(slog.DiscardHandler))
 	templates, folder := admin.NewTemplates(c.Templates)
-	return errors.Join(err, targets, pair, decisions, checkAuthorities(c), folder, checkAccess(c),
+	return errors.Join(err, targets, pair, decisions, grpc, checkAuthorities(c), folder, checkAccess(c),
 		checkRules(c, templates), limits)
 }
 
@@ -44,6 +45,7 @@ func checkAuthorities(c *config.Config) error {
 	}
 	if c.Decision.Port != 0 {
 		read("DECISION_TLS_CLIENT_CA", c.Decision.ClientCAFile)
+		read("GRPC_TLS_CLIENT_CA", c.Decision.GRPC.ClientCAFile)
 	}
 	return errors.Join(all...)
 }

@@ -2,11 +2,10 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
+	"net"
 	"strconv"
 	"syscall"
 
-	"weir/internal/program/service"
 	"weir/proxy/ask/port"
 	"weir/proxy/config"
 	"weir/proxy/control/admin"
@@ -19,9 +18,17 @@ func (p *proxy) decide(ctx context.Context) error {
 		return nil
 	}
 	c, e := p.config, p.Env
-	secure, err := secureDecisions(ctx, e, c)
+	first, err := p.decisionListener(ctx, "DECISION", &c.Decision.Listener, p.socks.decision)
 	if err != nil {
 		return err
+	}
+	var further []port.Listener
+	if p.socks.grpc != nil {
+		second, err := p.decisionListener(ctx, "GRPC", &c.Decision.GRPC, p.socks.grpc)
+		if err != nil {
+			return err
+		}
+		further = append(further, second)
 	}
 	limits, err := p.keepLimits(ctx)
 	if err != nil {
@@ -29,12 +36,9 @@ func (p *proxy) decide(ctx context.Context) error {
 	}
 	set := c.Session()
 	p.port, err = port.Start(port.Config{
-		Socket: p.socks.decision, Secure: secure, Loop: c.DecisionLoop(), Head: c.Decision.Head, Store: p.store,
+		Listener: first, Further: further, Loop: c.DecisionLoop(), Head: c.Decision.Head, Store: p.store,
 		Documents: []string{admin.ConfigName, admin.RulesName}, Local: !p.shared(),
-		Limit: func() []byte { return p.limits.Active().AppendJSON(nil) },
-		Access: port.Access{Token: c.Decision.Token, Edit: e.Guard.Token, EditOpen: e.Guard.Open,
-			Local: c.Decision.Local(), Open: c.Decision.Open,
-			Port: c.Decision.Port, Secure: secure != nil, Verified: c.Decision.ClientCAFile != "" && !c.Decision.Open},
+		Limit:  func() []byte { return p.limits.Active().AppendJSON(nil) },
 		Policy: p.policies.Policy, Trusts: set.Trusts, PreflightsApart: set.PreflightsApart, HoldMax: c.Decision.HoldMax,
 		AdmitUndescribed: c.Decision.AdmitUndescribed, Log: e.Logger("DecisionService"), Style: set.Style,
 		Pages: p.templates.Pages(),
@@ -47,6 +51,10 @@ func (p *proxy) decide(ctx context.Context) error {
 	}
 	p.port.Register(e.Metrics)
 	e.Logger("DecisionService").Info("Listening", "port", strconv.Itoa(c.Decision.Port), "addr", p.port.Addr())
+	if p.socks.grpc != nil {
+		e.Logger("DecisionService").Info("Listening", "port", strconv.Itoa(c.Decision.GRPC.Port), "addr",
+			p.socks.grpc.Addr())
+	}
 	return nil
 }
 
@@ -62,21 +70,28 @@ func (p *proxy) keepLimits(ctx context.Context) (*port.Limits, error) {
 	return limits, err
 }
 
-// secureDecisions returns the TLS configuration of the decision port, or nil if it has
-// none.
-func secureDecisions(ctx context.Context, e *service.Env, c *config.Config) (*tls.Config, error) {
-	pair, err := keepPair(ctx, e, decisionPair(c))
-	switch {
-	case pair == nil:
-		return nil, err
-	case c.Decision.ClientCAFile == "":
-		return pair.HTTP2(), nil
-	}
-	secure, err := pair.Verifying(c.Decision.ClientCAFile)
+// decisionListener returns a listener of the decision port on its socket, with the certificate that its
+// settings name, which it follows until ctx ends. prefix is DECISION or GRPC.
+func (p *proxy) decisionListener(ctx context.Context, prefix string, l *config.Listener, socket net.Listener) (
+	made port.Listener, err error) {
+	pair, err := keepPair(ctx, p.Env, decisionPair(prefix, l))
 	if err != nil {
-		return nil, fileFault("DECISION_TLS_CLIENT_CA", c.Decision.ClientCAFile, err)
+		return made, err
 	}
-	return secure, nil
+	if pair != nil {
+		made.Secure = pair.HTTP2()
+	}
+	if l.ClientCAFile != "" {
+		if made.Secure, err = pair.Verifying(l.ClientCAFile, l.ClientSAN); err != nil {
+			return made, fileFault(prefix+"_TLS_CLIENT_CA", l.ClientCAFile, err)
+		}
+	}
+	d, guard := &p.config.Decision, p.Env.Guard
+	verified := l.ClientCAFile != "" && !(d.Open && l == &d.Listener)
+	made.Socket = socket
+	made.Access = port.Access{Token: d.Token, Edit: guard.Token, EditOpen: guard.Open, Local: l.Local(),
+		Open: d.Open && !verified, Port: l.Port, Secure: made.Secure != nil, Verified: verified}
+	return made, nil
 }
 
 // drain closes the decision port and the server at the same time, and returns how many
@@ -100,7 +115,7 @@ func (p *proxy) listening() []syscall.Conn {
 		all = append(all, l)
 	}
 	if p.port != nil {
-		all = append(all, p.port.Socket())
+		all = append(all, p.port.Sockets()...)
 	}
 	return all
 }

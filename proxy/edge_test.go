@@ -186,3 +186,54 @@ func TestDecisionTLS(t *testing.T) {
 		cannotStart(t, append(wrong.env, "DECISION_PORT", at.Port(), "TARGET_URL", "none"), 2, wrong.told)
 	}
 }
+
+// GRPC_PORT answers as DECISION_PORT does, with TLS of its own: only to certificates with the name in
+// GRPC_TLS_CLIENT_SAN.
+func TestGRPCPort(t *testing.T) {
+	until := time.Now().Add(time.Hour)
+	server, envoy, other := testkit.SelfSigned(until, "127.0.0.1"), testkit.SelfSigned(until, "envoy.example"),
+		testkit.SelfSigned(until, "other.example")
+	cert, key := testkit.WritePair(t, server)
+	authorities, _ := testkit.WritePair(t, envoy)
+	file, _ := testkit.WritePair(t, other)
+	both := append(testkit.Must(os.ReadFile(authorities))(t), testkit.Must(os.ReadFile(file))(t)...)
+	testkit.WriteFile(t, authorities, string(both))
+	second := testkit.FreePort(t)
+	p, first := startDecider(t, "GRPC_PORT", second, "GRPC_TLS_CERT", cert, "GRPC_TLS_KEY", key,
+		"DECISION_OPEN", "true", "GRPC_TLS_CLIENT_CA", authorities, "GRPC_TLS_CLIENT_SAN", "envoy.example")
+	first.Gets("GET /v1/marks", 200, "")
+	at := p.At(second)
+	at.TLS = testkit.Trust(server, "127.0.0.1")
+	byHTTP2 := func() int {
+		protocols := new(http.Protocols)
+		protocols.SetHTTP2(true)
+		transport := &http.Transport{TLSClientConfig: at.TLS.Clone(), Protocols: protocols}
+		defer transport.CloseIdleConnections()
+		res := testkit.Must((&http.Client{Transport: transport}).Get("https://" + at.Addr + "/v1/marks"))(t)
+		defer res.Body.Close()
+		return res.StatusCode
+	}
+	at.Gets("GET /v1/marks", 401, "")
+	if status := byHTTP2(); status != 401 {
+		t.Errorf("without a certificate by HTTP/2: %d", status)
+	}
+	at.TLS.Certificates = []tls.Certificate{envoy}
+	at.Gets("GET /v1/marks", 200, "")
+	if status := byHTTP2(); status != 200 {
+		t.Errorf("with a certificate by HTTP/2: %d", status)
+	}
+	at.TLS.Certificates = []tls.Certificate{other}
+	if res, _, err := at.Try("GET /v1/marks"); err == nil {
+		t.Errorf("a certificate for another name: %d", res.StatusCode)
+	}
+	p.Gets("GET /metrics", 200, "\nratelimiter_grpc_certificate_expiry_timestamp_seconds ")
+	for told, env := range map[string][]string{
+		`GRPC_PORT: "` + second + `" is another port of DECISION_PORT, which is not set`: {"TARGET_URL", "http://127.0.0.1:1"},
+		"GRPC_BIND":                            {"DECISION_PORT", first.Port(), "GRPC_BIND", "0.0.0.0"},
+		"is PORT, ADMIN_PORT or DECISION_PORT": {"DECISION_PORT", second},
+		"GRPC_TLS_CLIENT_SAN":                  {"DECISION_PORT", first.Port(), "GRPC_TLS_CLIENT_SAN", "x"},
+	} {
+		env = append([]string{"GRPC_PORT", second, "TARGET_URL", "none", "PORT", testkit.FreePort(t)}, env...)
+		cannotStart(t, env, 2, told)
+	}
+}

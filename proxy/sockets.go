@@ -24,6 +24,7 @@ type sockets struct {
 	admin     net.Listener   // nil without ADMIN_PORT
 	stopAdmin func()         // closes the admin port
 	decision  net.Listener   // nil without DECISION_PORT
+	grpc      net.Listener   // nil without GRPC_PORT
 
 	taken *handover.Received
 }
@@ -61,6 +62,10 @@ func openSockets(e *service.Env, c *config.Config, taken *handover.Received) (*s
 		return nil, &service.SettingError{Name: "DECISION_PORT", Value: strconv.Itoa(d), Problem: "is PORT or ADMIN_PORT",
 			Allowed: "another port, or 0 for none"}
 	}
+	if g := c.Decision.GRPC.Port; g != 0 && (strconv.Itoa(g) == port || g == c.Edge.AdminPort || g == c.Decision.Port) {
+		return nil, &service.SettingError{Name: "GRPC_PORT", Value: strconv.Itoa(g),
+			Problem: "is PORT, ADMIN_PORT or DECISION_PORT", Allowed: "another port, or 0: DECISION_PORT answers the same"}
+	}
 	if admin := c.Edge.AdminPort; admin != 0 && strconv.Itoa(admin) == port {
 		return nil, &service.SettingError{Name: "ADMIN_PORT", Value: port, Problem: "is PORT",
 			Allowed: "another port, or 0 to keep the own endpoints on PORT"}
@@ -89,6 +94,12 @@ func openSockets(e *service.Env, c *config.Config, taken *handover.Received) (*s
 		if s.decision, _, err = s.open(c.Decision.Bind, strconv.Itoa(c.Decision.Port)); err != nil {
 			s.close()
 			return nil, fmt.Errorf("open DECISION_PORT: %w", err)
+		}
+	}
+	if g := c.Decision.GRPC; g.Port != 0 {
+		if s.grpc, _, err = s.open(g.Bind, strconv.Itoa(g.Port)); err != nil {
+			s.close()
+			return nil, fmt.Errorf("open GRPC_PORT: %w", err)
 		}
 	}
 	return s, nil
@@ -174,7 +185,7 @@ func covers(all, part net.Addr) bool {
 // close closes what was opened. A proxy whose sockets were taken over keeps its own.
 func (s *sockets) close() {
 	s.taken.Close()
-	for _, l := range append(s.data, s.admin, s.decision) {
+	for _, l := range append(s.data, s.admin, s.decision, s.grpc) {
 		if l != nil {
 			_ = l.Close()
 		}
@@ -197,7 +208,7 @@ func (p *proxy) succeed() error {
 			p.server.Addr())
 		p.server.Leave(l)
 	}
-	kept := append(append([]net.Listener{s.admin, s.decision}, s.data...), s.leaving...)
+	kept := append(append([]net.Listener{s.admin, s.decision, s.grpc}, s.data...), s.leaving...)
 	for _, l := range s.taken.Sockets {
 		if !slices.Contains(kept, l) {
 			_ = l.Close() // the predecessor had an admin port, this proxy has none

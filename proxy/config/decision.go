@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"net/netip"
+	"strings"
 	"time"
 
 	"weir/internal/net/http1"
@@ -10,15 +11,22 @@ import (
 	"weir/internal/program/service"
 )
 
-// Decision has the settings of the decision port.
-type Decision struct {
-	Port  int // 0: there is none
-	Bind  string
-	Token string // required of askers; empty: none is
-	Open  bool   // no authentication is required
+// A Listener has the settings of a port for decisions.
+type Listener struct {
+	Port int // 0: there is none
+	Bind string
 
 	CertFile, KeyFile string // empty: no TLS
 	ClientCAFile      string // authorities of askers' certificates; empty: none are requested
+	ClientSAN         string // name that these certificates must have; empty: any
+}
+
+// Decision has the settings of the decision port.
+type Decision struct {
+	Listener
+	GRPC  Listener // a second one with the same services
+	Token string   // required of askers; empty: none is
+	Open  bool     // no authentication is required
 
 	Head http1.Limits // bounds of a question's head
 	// AdmitUndescribed says that /check admits requests that cannot be described.
@@ -36,9 +44,9 @@ func (d *Decision) HTTP2() http2.Limits {
 }
 
 // Local reports whether the port is reachable only from this machine.
-func (d *Decision) Local() bool {
-	addr, err := netip.ParseAddr(d.Bind)
-	return d.Bind == "localhost" || err == nil && addr.Unmap().IsLoopback()
+func (l *Listener) Local() bool {
+	addr, err := netip.ParseAddr(l.Bind)
+	return l.Bind == "localhost" || err == nil && addr.Unmap().IsLoopback()
 }
 
 func (d *Decision) register(s *service.Settings) {
@@ -55,12 +63,8 @@ func (d *Decision) register(s *service.Settings) {
 				"TRUSTED_PROXIES, and this machine with a loopback DECISION_BIND, may use /check without it"},
 		{Name: "DECISION_OPEN", Default: "false", Value: service.Bool(&d.Open),
 			Help: "true: the network is trusted, and other machines may ask without DECISION_TOKEN"},
-		{Name: "DECISION_TLS_CERT", Value: service.Text(&d.CertFile),
-			Help: "PEM file of the certificate (chain) to serve DECISION_PORT with; read again when it changes; empty: no TLS"},
-		{Name: "DECISION_TLS_KEY", Value: service.Text(&d.KeyFile), Help: "PEM file of its key"},
-		{Name: "DECISION_TLS_CLIENT_CA", Value: service.Text(&d.ClientCAFile),
-			Help: "PEM file of certificate authorities; askers need a certificate signed by one of them, or DECISION_TOKEN; " +
-				"read at the start"},
+		d.row("DECISION_TLS_CERT"), d.row("DECISION_TLS_KEY"), d.row("DECISION_TLS_CLIENT_CA"),
+		d.row("DECISION_TLS_CLIENT_SAN"),
 		{Name: "DECISION_HOLD_MAX", Default: "250ms", Value: service.Duration(&d.HoldMax, time.Millisecond, 10*time.Second),
 			Help: "how long /check holds an answer until a request's slot in a leaky limit is due; one whose slot is later is " +
 				"refused; keep it below the asker's timeout, after which the asker admits the request"},
@@ -79,17 +83,58 @@ func (d *Decision) register(s *service.Settings) {
 			Help: "what /check does with requests that cannot be described, for example because their heads are too large: " +
 				"admit lets clients bypass the limits with such requests, as far as the asker accepts them; refuse answers 400 " +
 				"or 431"},
+		{Name: "GRPC_PORT", Default: "0", Value: service.Int(&d.GRPC.Port, 0, 65535),
+			Help: "another port that answers as DECISION_PORT does, with an address and a certificate of its own; 0: none"},
+	})
+	s.AddWithNoEffect(s.NoEffectWhen("GRPC_PORT", "0"), service.Table{
+		{Name: "GRPC_BIND", Default: "127.0.0.1", Value: service.Text(&d.GRPC.Bind),
+			Help: "address that GRPC_PORT listens on, as DECISION_BIND"},
+		d.GRPC.row("GRPC_TLS_CERT"), d.GRPC.row("GRPC_TLS_KEY"), d.GRPC.row("GRPC_TLS_CLIENT_CA"),
+		d.GRPC.row("GRPC_TLS_CLIENT_SAN"),
 	})
 }
 
+// row returns the setting of a name about TLS, which begins with that of the port.
+func (l *Listener) row(name string) service.Setting {
+	prefix, about, _ := strings.Cut(name, "_TLS_")
+	switch about {
+	case "CERT":
+		return service.Setting{Name: name, Value: service.Text(&l.CertFile),
+			Help: "PEM file of the certificate (chain) to serve " + prefix + "_PORT with; read again when it changes; empty: " +
+				"no TLS"}
+	case "KEY":
+		return service.Setting{Name: name, Value: service.Text(&l.KeyFile), Help: "PEM file of its key"}
+	case "CLIENT_CA":
+		also := ""
+		if prefix == "GRPC" {
+			also = ", also with DECISION_OPEN"
+		}
+		return service.Setting{Name: name, Value: service.Text(&l.ClientCAFile),
+			Help: "PEM file of certificate authorities; askers need a certificate signed by one of them, or DECISION_TOKEN" +
+				also + "; read at the start"}
+	}
+	return service.Setting{Name: name, Value: service.Text(&l.ClientSAN),
+		Help: "DNS name or address that these certificates must be for; empty: any"}
+}
+
 func (d *Decision) complete(s *service.Settings, targets int) error {
-	open := d.Port != 0 && d.Token == "" && d.ClientCAFile == "" && !d.Open && !d.Local()
 	return errors.Join(
 		s.FaultIf(d.Port == 0 && targets == 0, "TARGET_URL", "leaves nothing to do",
 			"URLs of targets, or none together with DECISION_PORT"),
-		s.FaultIf(open, "DECISION_BIND", "lets other machines ask without authentication",
-			"a loopback address, or any with DECISION_TOKEN or DECISION_TLS_CLIENT_CA, or with DECISION_OPEN=true"),
-		s.FaultIf(d.ClientCAFile != "" && d.CertFile == "", "DECISION_TLS_CLIENT_CA",
-			"requests client certificates without TLS", "together with DECISION_TLS_CERT and DECISION_TLS_KEY"),
-		pairComplete(s, "DECISION_TLS_CERT", "DECISION_TLS_KEY"))
+		s.FaultIf(d.Port == 0 && d.GRPC.Port != 0, "GRPC_PORT", "is another port of DECISION_PORT, which is not set",
+			"together with DECISION_PORT, which answers the same"),
+		d.completeListener(s, "DECISION", &d.Listener), d.completeListener(s, "GRPC", &d.GRPC))
+}
+
+func (d *Decision) completeListener(s *service.Settings, prefix string, l *Listener) error {
+	open := l.Port != 0 && d.Token == "" && l.ClientCAFile == "" && !d.Open && !l.Local()
+	cert, key, authorities := prefix+"_TLS_CERT", prefix+"_TLS_KEY", prefix+"_TLS_CLIENT_CA"
+	return errors.Join(
+		s.FaultIf(open, prefix+"_BIND", "lets other machines ask without authentication",
+			"a loopback address, or any with DECISION_TOKEN or "+authorities+", or with DECISION_OPEN=true"),
+		s.FaultIf(l.ClientCAFile != "" && l.CertFile == "", authorities,
+			"requests client certificates without TLS", "together with "+cert+" and "+key),
+		s.FaultIf(l.ClientSAN != "" && l.ClientCAFile == "", prefix+"_TLS_CLIENT_SAN",
+			"is a name in certificates that are not requested", "together with "+authorities),
+		pairComplete(s, cert, key))
 }

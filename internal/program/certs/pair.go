@@ -74,15 +74,23 @@ func (p *Pair) HTTP2() *tls.Config {
 	return cfg
 }
 
-// Verifying returns HTTP2 for clients that may present a certificate, which must be signed
-// by one of the authorities in caFile.
-func (p *Pair) Verifying(caFile string) (*tls.Config, error) {
+// Verifying returns HTTP2 for clients that may present a certificate, which must be signed by one
+// of the authorities in caFile and be for the DNS name or address san, or for any if that is empty.
+func (p *Pair) Verifying(caFile, san string) (*tls.Config, error) {
 	authorities, err := Pool(caFile)
 	if err != nil {
 		return nil, err
 	}
 	cfg := p.HTTP2()
 	cfg.ClientCAs, cfg.ClientAuth = authorities, tls.VerifyClientCertIfGiven
+	if san != "" {
+		cfg.VerifyConnection = func(s tls.ConnectionState) error { // for resumed sessions too
+			if len(s.PeerCertificates) == 0 {
+				return nil
+			}
+			return s.PeerCertificates[0].VerifyHostname(san)
+		}
+	}
 	return cfg, nil
 }
 

@@ -57,7 +57,7 @@ func (a *Access) of(authorization []byte, verified bool) (r rights, tokened bool
 // resolved to this machine, shows that name in Host together with our port, which a reverse proxy
 // on this machine forwards only if it has the same port.
 func (s *Session) stranger(h *http1.Head) string {
-	a, local, trusted := s.env.Access, s.remote.IsLoopback(), s.env.Trusted(s.remote)
+	a, local, trusted := s.Access, s.remote.IsLoopback(), s.env.Trusted(s.remote)
 	switch {
 	case !trusted && !s.verified && !(a.Open && a.Token == "") && !(a.Local && local):
 		return "asker is not trusted"

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 	"time"
@@ -34,6 +35,8 @@ const (
 // Owned by its loop.
 type Mux struct {
 	Owner any // set by the rim: the Owner of the Sessions
+	// Access is set by the rim; nil: that of the Env.
+	Access *Access
 
 	env      *Env
 	http2    *http2.Conn
@@ -59,8 +62,9 @@ type Mux struct {
 // NewMux returns the Mux of a connection opened at now by the given address. secure says that it uses TLS, and
 // verified that a trusted certificate was presented.
 func NewMux(now time.Time, env *Env, from netip.Addr, secure, verified bool) *Mux {
-	m := &Mux{env: env, http2: http2.New(http2.Server, &env.HTTP2, now), remote: decide.CanonicalAddr(from),
-		secure: secure, verified: verified, partial: now, idle: now, endBy: env.EndOf(now)}
+	m := &Mux{env: env, http2: http2.New(http2.Server, &env.HTTP2, now),
+		remote: decide.CanonicalAddr(from), secure: secure, verified: verified, partial: now, idle: now,
+		endBy: env.EndOf(now)}
 	m.wake(now.Add(times.Head))
 	m.wake(m.endBy)
 	return m
@@ -182,7 +186,7 @@ func (m *Mux) open(now time.Time, ev *http2.Event) *Session {
 	} else {
 		s = new(Session)
 	}
-	s.Owner, s.env, s.remote, s.verified = m.Owner, e, m.remote, m.verified
+	s.Owner, s.Access, s.env, s.remote, s.verified = m.Owner, cmp.Or(m.Access, e.Access), e, m.remote, m.verified
 	s.cycle = cycle.New(now, &times, nil)
 	s.stream.mux, s.stream.id = m, ev.Stream
 	m.streams = append(m.streams, s)

@@ -25,6 +25,8 @@ const editBytesMax = 64 << 10
 // Owned by its loop.
 type Session struct {
 	Owner any // set by the rim
+	// Access is that of the Env, unless the rim sets another one before the first call.
+	Access *Access
 
 	env    *Env
 	cycle  cycle.Cycle // of a stream only its state and its deadline
@@ -55,7 +57,7 @@ type Session struct {
 // New returns the Session of a connection opened at now by the given address. verified says that
 // a trusted certificate was presented.
 func New(now time.Time, env *Env, from netip.Addr, verified bool) *Session {
-	return &Session{env: env, remote: decide.CanonicalAddr(from), verified: verified,
+	return &Session{env: env, Access: env.Access, remote: decide.CanonicalAddr(from), verified: verified,
 		cycle: cycle.New(now, &times, env.Head)}
 }
 
@@ -102,7 +104,7 @@ func (s *Session) handleHead(now time.Time, h *http1.Head) {
 	s.body, s.late, s.edits = s.body[:0], s.call.by, 0
 	s.find(h)
 	authorization, _ := h.Value(http1.FieldAuthorization)
-	s.rights, s.tokened = s.env.Access.of(authorization, s.verified)
+	s.rights, s.tokened = s.Access.of(authorization, s.verified)
 	status, problem := s.admit(h)
 	if s.route == routeCheck { // its body is never read
 		if h.Framing != http1.BodyNone && h.Length != 0 {
@@ -141,7 +143,7 @@ func (s *Session) admit(h *http1.Head) (status int, problem string) {
 			"DECISION_TLS_CLIENT_CA trusts"
 	case s.route.api() == GRPC && !s.call.is:
 		return 415, "the Content-Type must be application/grpc, over HTTP/2"
-	case (s.route.api() == Remote || s.route == routeJSON) && s.protocol() != H2C && !s.tokened && s.env.Access.page(h):
+	case (s.route.api() == Remote || s.route == routeJSON) && s.protocol() != H2C && !s.tokened && s.Access.page(h):
 		return 401, "was made by a web page, or for a host that is not a loopback name: set DECISION_TOKEN here, and " +
 			"REMOTE_TOKEN at the sidecar"
 	case s.route == routeEdit && s.rights != editing:

@@ -79,13 +79,13 @@ func (r *side) endOf(now time.Time) time.Time {
 	return now.Add(age + time.Duration((2*part-1)*ageSpread*float64(age)))
 }
 
-func (r *side) accept(now time.Time, lc *loop.Conn) loop.Handler {
+func (r *side) accept(now time.Time, lc *loop.Conn, access *Access) loop.Handler {
 	if lc.Protocol() == "h2" {
-		return r.acceptHTTP2(now, lc)
+		return r.acceptHTTP2(now, lc, access)
 	}
 	c := &conn{side: r, net: lc, session: check.New(now, &r.env, lc.Remote().Addr(), lc.Verified()),
 		sniffs: !lc.Secure()}
-	c.session.Owner = c
+	c.session.Owner, c.session.Access = c, access
 	if r.draining {
 		c.session.HandleDrain(now)
 	}
@@ -121,7 +121,7 @@ func (c *conn) Data(now time.Time, b []byte) int {
 	if c.sniffs {
 		switch begins, whole := http2.Preface(b); {
 		case whole:
-			h := c.side.acceptHTTP2(now, c.net)
+			h := c.side.acceptHTTP2(now, c.net, c.session.Access)
 			c.net.SetHandler(h)
 			return h.Data(now, b)
 		case begins: // "P" may also begin a request: its head must be complete in time

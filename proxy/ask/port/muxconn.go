@@ -20,9 +20,9 @@ type muxConn struct {
 	deadline time.Time // as set
 }
 
-func (r *side) acceptHTTP2(now time.Time, lc *loop.Conn) *muxConn {
+func (r *side) acceptHTTP2(now time.Time, lc *loop.Conn, access *Access) *muxConn {
 	c := &muxConn{side: r, net: lc, mux: check.NewMux(now, &r.env, lc.Remote().Addr(), lc.Secure(), lc.Verified())}
-	c.mux.Owner = c
+	c.mux.Owner, c.mux.Access = c, access
 	lc.SetDuplex(true) // windows must be credited also while the asker does not read
 	lc.SetBatch(loop.BatchTurn)
 	if r.draining {

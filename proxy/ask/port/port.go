@@ -44,17 +44,23 @@ const (
 // Access says which requests are allowed.
 type Access = check.Access
 
+// A Listener is a socket of the port.
+type Listener struct {
+	Socket net.Listener // to accept on
+	Secure *tls.Config  // nil means plain text
+	Access Access
+}
+
 // Config configures a Port.
 type Config struct {
-	Socket    net.Listener // to accept on
-	Secure    *tls.Config  // nil means plain text
+	Listener
+	Further   []Listener // that the port listens on as well
 	Loop      loop.Config
 	Store     store.Store
 	Documents []string // names of the documents provided
 	// Limit returns the content of a further document, LimitName, which is not in the store; nil: there is none.
 	Limit   func() []byte
-	Local   bool // documents are in this process: the store reports no changes
-	Access  Access
+	Local   bool         // documents are in this process: the store reports no changes
 	Head    http1.Limits // of requests
 	Healthy func() bool
 	// EditTimeout bounds how long an exchange with edits waits for the store. The default
@@ -92,7 +98,7 @@ type Config struct {
 type Server struct {
 	cfg       Config
 	group     *loop.Group
-	listener  *loop.Listener
+	listeners []*loop.Listener // the first is that of Config.Socket
 	sides     []*side
 	counts    counts
 	documents documents
@@ -119,23 +125,32 @@ func Start(cfg Config) (*Server, error) {
 	}
 	p.background.Go(func() { p.documents.keep(p.stop) })
 	p.background.Go(p.keepEditing)
-	p.listener = g.Serve(cfg.Socket, cfg.Secure, func(now time.Time, c *loop.Conn) loop.Handler {
-		return p.sides[c.Loop().Index()].accept(now, c)
-	})
+	for _, l := range append([]Listener{cfg.Listener}, cfg.Further...) {
+		p.listeners = append(p.listeners, g.Serve(l.Socket, l.Secure, func(now time.Time, c *loop.Conn) loop.Handler {
+			return p.sides[c.Loop().Index()].accept(now, c, &l.Access)
+		}))
+	}
 	return p, nil
 }
 
 // Addr returns the listening address.
-func (p *Server) Addr() net.Addr { return p.listener.Addr() }
+func (p *Server) Addr() net.Addr { return p.listeners[0].Addr() }
 
-// Socket returns the listening socket, for a successor.
-func (p *Server) Socket() syscall.Conn { return p.listener }
+// Sockets returns the listening sockets, for a successor.
+func (p *Server) Sockets() (all []syscall.Conn) {
+	for _, l := range p.listeners {
+		all = append(all, l)
+	}
+	return all
+}
 
 // Drain stops accepting, lets requests in flight finish, at most for the drain timeout or
 // until ctx ends, and stops the loops. It returns how many connections it had to cut.
 func (p *Server) Drain(ctx context.Context) (cut int) {
 	p.draining.Store(true)
-	p.listener.Close()
+	for _, l := range p.listeners {
+		l.Close()
+	}
 	for _, r := range p.sides {
 		r.loop.Post(r.drain)
 	}

@@ -128,9 +128,10 @@ func startSecure(t testing.TB, s store.Store, addr string, secure *tls.Config) s
 		return err == nil
 	})
 	p, err := port.Start(port.Config{
-		Socket: socket, Secure: secure, Loop: loop.Config{Loops: 2}, Store: s, Local: true,
+		Listener: port.Listener{Socket: socket, Secure: secure, Access: check.Access{Token: "secret", Edit: "admin"}},
+		Loop:     loop.Config{Loops: 2}, Store: s, Local: true,
 		Documents: []string{"ratelimiter:config", "ratelimiter:rules"},
-		Access:    check.Access{Token: "secret", Edit: "admin"}, Healthy: func() bool { return true },
+		Healthy:   func() bool { return true },
 	})
 	if err != nil {
 		t.Fatal(err)
