@@ -60,7 +60,11 @@ func (e *ending) report(line string, status int) {
 func (e *ending) lines(err error) (lines []string) {
 	if faults := split(err); !slices.ContainsFunc(faults, func(f error) bool { return !wrongUsage(f) }) {
 		for _, f := range faults {
-			lines = append(lines, f.Error())
+			line := f.Error()
+			if from := e.settings.from[settingIn(f)]; from != "" {
+				line += "; it is read from " + from
+			}
+			lines = append(lines, line)
 		}
 		return lines
 	}

@@ -18,9 +18,15 @@ import (
 //
 // Owned by the goroutine that starts the program.
 type Settings struct {
+	// Translate returns the environment that is read in place of env, and for settings whose values come from
+	// variables of other names, these names. It is called after the flags are recorded, which Text returns.
+	// The error is as that of Parse. nil: env itself is read.
+	Translate func(env func(string) string) (read func(string) string, from map[string]string, err error)
+
 	program  string
 	list     []*setting
-	question string // the path that -healthcheck asks; empty: not given
+	question string            // the path that -healthcheck asks; empty: not given
+	from     map[string]string // as returned by Translate
 }
 
 // A Table has settings, in the order of -help.
@@ -108,6 +114,11 @@ func (s *Settings) Parse(args []string, env func(string) string) ([]string, erro
 		return nil, err
 	}
 	var wrong []error
+	if s.Translate != nil {
+		var untranslated error
+		env, s.from, untranslated = s.Translate(env)
+		wrong = append(wrong, untranslated)
+	}
 	for _, g := range s.list {
 		wrong = append(wrong, g.resolve(env))
 	}

@@ -336,6 +336,27 @@ TARGETS            -targets            a                      targets (comma sep
 	}
 }
 
+// Another environment may be read in place of the given one; flags go before both.
+func TestTranslate(t *testing.T) {
+	parse := func(args ...string) (v values, lines []string) {
+		s := NewSettings("proxy")
+		v.register(s)
+		s.Translate = func(env func(string) string) (func(string) string, map[string]string, error) {
+			return environment("TARGET_WORKERS="+env("WORKERS"), "REDIS_TIMEOUT=x"),
+				map[string]string{"REDIS_TIMEOUT": "WAIT"}, &SettingError{Name: "PORTS", Value: "9", Problem: "are odd"}
+		}
+		_, err := s.Parse(args, environment("WORKERS=3", "TARGET_WORKERS=4"))
+		return v, (&ending{settings: s}).lines(err)
+	}
+	v, told := parse("-redis-timeout", "1s")
+	if v.workers != 3 || v.timeout != time.Second || !slices.Equal(told, []string{`PORTS: "9" are odd`}) {
+		t.Errorf("%+v, told %q", v, told)
+	}
+	if _, told = parse(); len(told) != 2 || !strings.HasSuffix(told[1], "; it is read from WAIT") {
+		t.Errorf("told %q", told)
+	}
+}
+
 // A flag without a value may stand for another setting; with one it is its own.
 func TestAlone(t *testing.T) {
 	for _, test := range []struct {
