@@ -3,6 +3,8 @@ package main
 import (
 	"cmp"
 	"context"
+	"os"
+	"path/filepath"
 	"sync"
 
 	"weir/internal/program/service"
@@ -12,7 +14,7 @@ import (
 )
 
 func main() {
-	var c config.Config
+	c := config.Config{Program: filepath.Base(os.Args[0])}
 	service.Main(service.Program{
 		Name: "proxy", LogName: "Proxy", About: "a rate-limiting HTTP proxy", Port: 8082,
 		File: "RULES_FILE", Reloads: []string{"rules", "clients", "certificates"}, Settings: c.Register,
@@ -24,6 +26,9 @@ func main() {
 
 // run serves until ctx ends, then drains. The caller has called check.
 func run(ctx context.Context, e *service.Env, c *config.Config) error {
+	for _, line := range c.Told() {
+		e.Logger("Proxy").Info(line)
+	}
 	for _, note := range c.Notes {
 		e.Logger("Proxy").Warn(note)
 	}

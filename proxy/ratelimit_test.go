@@ -555,3 +555,49 @@ func (p *twins) compare(domain string, requests []asked, window time.Duration, c
 	}
 	return true
 }
+
+// asRatelimit returns a command that runs the proxy under the name of envoyproxy/ratelimit, with variables of that
+// program, and its ports for HTTP, gRPC and debugging.
+func asRatelimit(t *testing.T, env ...string) (cmd *exec.Cmd, http, grpc, debug string) {
+	t.Helper()
+	http, grpc, debug = testkit.FreePort(t), testkit.FreePort(t), testkit.FreePort(t)
+	cmd = testkit.Command(t, append([]string{"HOST", "127.0.0.1", "GRPC_HOST", "127.0.0.1", "DEBUG_HOST", "127.0.0.1",
+		"PORT", http, "GRPC_PORT", grpc, "DEBUG_PORT", debug, "EVENT_LOOPS", "1"}, env...))
+	cmd.Args[0] = "/bin/ratelimit"
+	return cmd, http, grpc, debug
+}
+
+// Started as ratelimit, the proxy reads the variables of envoyproxy/ratelimit, and answers where that does.
+func TestStartedAsRatelimit(t *testing.T) {
+	redis := redistest.Start(t)
+	root := t.TempDir()
+	folder := filepath.Join(root, "ratelimit", "config")
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(folder, "shop.yaml")
+	testkit.WriteFile(t, file, "domain: shop\ndescriptors:\n- key: one\n  rate_limit: {unit: year, requests_per_unit: 1}\n")
+	cmd, http, grpc, debug := asRatelimit(t, "RUNTIME_ROOT", root, "RUNTIME_SUBDIRECTORY", "ratelimit",
+		"RUNTIME_WATCH_ROOT", "false", "RUNTIME_IGNOREDOTFILES", "true", "USE_STATSD", "false", "LOG_LEVEL", "INFO",
+		"REDIS_SOCKET_TYPE", "tcp", "REDIS_URL", redis.Addr(), "TRACING_ENABLED", "true")
+	p := testkit.Launch(t, cmd, "INFO Proxy - Ready addr=")
+	for _, line := range []string{"REDIS_URL is read as REDIS_HOST", "RUNTIME_ROOT is read as RATELIMIT_CONFIG",
+		"TRACING_ENABLED has no meaning here: traces are not sent"} {
+		p.Logged("INFO Proxy - " + line)
+	}
+	const look = `{"domain":"shop","descriptors":[{"entries":[{"key":"one","value":"x"}]}]}`
+	p.At(grpc).Gets("GET /healthcheck", 200, "OK")
+	p.At(http).Gets("GET /healthcheck", 200, "OK")
+	p.At(http).Gets("POST /json", 200, `"overallCode":"OK"`, look)
+	p.At(http).Gets("POST /json", 429, `"overallCode":"OVER_LIMIT"`, look)
+	p.At(debug).Gets("GET /metrics", 200, `ratelimit_service_rate_limit_over_limit{domain="shop",key1="one"} 1`)
+
+	testkit.WriteFile(t, file, "domain: shop\ndescriptors: [{key: one, rate_limit: {unit: aeon}}]\n")
+	p.Logged("ERROR DecisionService - RATELIMIT_CONFIG ignored, the previous limits stay in force")
+	p.At(http).Gets("POST /json", 429, "", look)
+
+	cmd, _, _, _ = asRatelimit(t, "RUNTIME_ROOT", filepath.Join(root, "none"))
+	if _, line := testkit.Ends(t, cmd, 2); !strings.HasSuffix(line, "; it is read from RUNTIME_ROOT\n") {
+		t.Errorf("told %q", line)
+	}
+}

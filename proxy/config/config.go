@@ -25,7 +25,11 @@ import (
 
 // Config has the settings as given.
 type Config struct {
-	settings *service.Settings // as given
+	// Program is the name by which the program was started; see SETTINGS_FROM.
+	Program string
+
+	settings   *service.Settings // as given
+	translated *translation      // nil: the variables are Weir's
 
 	Targets []Target
 	Balance upstream.Balance
@@ -67,6 +71,7 @@ const timeMax = 24 * time.Hour
 // methods of its parts do the same, and their complete methods check settings together.
 func (c *Config) Register(s *service.Settings) {
 	c.settings = s
+	c.registerTranslation(s)
 	d, noTarget := &c.data, s.NoEffectWhen("TARGET_URL", noTargets)
 	s.Add(service.Table{
 		{Name: "TARGET_URL", Default: "http://127.0.0.1:8081",
@@ -233,6 +238,9 @@ func (c *Config) Complete() error {
 	c.noteOrigin()
 	c.noteGate()
 	c.noteConnections()
+	if c.translated != nil && !c.UsesRedis() && !c.UsesPostgres() && !c.UsesRemote() {
+		c.Notes = append(c.Notes, "REDIS_URL is not set: limits are in the memory of this process, and end with it")
+	}
 	s := c.settings
 	return errors.Join(c.completeLimit(), c.Edge.complete(s, &c.data), completeGate(s, &c.Gate), c.Rules.complete(s),
 		c.Adaptive.complete(s), c.Decision.complete(s, len(c.Targets)), c.Defer.complete(s, &c.redis, &c.postgres),

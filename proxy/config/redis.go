@@ -52,7 +52,7 @@ func (r *redisSettings) register(s *service.Settings, unused func() string) {
 			Help: "prefix of every name in Redis, for several installations that share one"},
 	})
 	s.Add(service.Table{
-		{Name: "REDIS_TIMEOUT", Default: "100ms", Value: service.Duration(&r.Timeout, time.Millisecond, 2*time.Second),
+		{Name: "REDIS_TIMEOUT", Default: "100ms", Value: service.Duration(&r.Timeout, time.Millisecond, redisTimeoutMax),
 			NoEffect: s.NoEffectWhen("REDIS_HOST", ""), Help: "how long a request waits for a decision"},
 		{Name: "STORE_FAILURE_MODE", Default: "open",
 			Value: service.OneOf(&r.Failure, "open, local, closed", store.FailOpen, store.Local, store.Closed),

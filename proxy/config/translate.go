@@ -1,0 +1,111 @@
+package config
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"weir/internal/program/service"
+)
+
+// peer is the program whose environment the proxy understands, by the name of its file.
+const peer = "ratelimit"
+
+// registerTranslation adds the setting that says whose environment is read.
+func (c *Config) registerTranslation(s *service.Settings) {
+	var from string
+	s.Add(service.Table{
+		{Name: "SETTINGS_FROM", Default: "auto", Value: service.Word(&from, "auto, weir, ratelimit"),
+			Help: "whose environment variables are read: weir, or those of envoyproxy/ratelimit, with its ports and defaults; " +
+				"auto: of envoyproxy/ratelimit if the program is started as ratelimit"},
+	})
+	s.Translate = func(env func(string) string) (func(string) string, map[string]string, error) {
+		from := cmp.Or(s.Text("SETTINGS_FROM"), env("SETTINGS_FROM"))
+		if from != peer && (c.Program != peer || from == "weir") {
+			return env, nil, nil
+		}
+		t := translate(env)
+		c.translated = t
+		return t.read, t.from, t.err
+	}
+}
+
+// Told returns what was made of the variables of another program's environment, a line for each.
+func (c *Config) Told() []string {
+	if c.translated == nil {
+		return nil
+	}
+	return c.translated.told
+}
+
+// A translation makes settings of the environment of envoyproxy/ratelimit.
+//
+// Owned by the goroutine that starts the program.
+type translation struct {
+	env      func(string) string
+	values   map[string]string // of settings
+	from     map[string]string // the variables that they come from
+	told     []string
+	err      error
+	variable string   // that is being read
+	set      []string // the settings that it has set
+}
+
+// translate reads all variables.
+func translate(env func(string) string) *translation {
+	t := &translation{env: env, values: defaultsOfPeer(), from: make(map[string]string)}
+	for _, v := range variables {
+		value := env(v.name)
+		if value == "" {
+			continue
+		}
+		t.variable, t.set = v.name, nil
+		if err := v.read(t, value); err != nil {
+			t.err = errors.Join(t.err, err)
+			continue
+		}
+		if names := slices.DeleteFunc(t.set, func(name string) bool { return name == v.name }); len(names) > 0 {
+			t.tell("is read as " + strings.Join(names, ", "))
+		}
+	}
+	return t
+}
+
+func (t *translation) tell(what string) { t.told = append(t.told, t.variable+" "+what) }
+
+// put sets a setting to a value made of the variable.
+func (t *translation) put(setting, value string) {
+	t.values[setting] = value
+	t.set = append(t.set, setting)
+	if setting != t.variable {
+		t.from[setting] = t.variable
+	}
+}
+
+// read is the environment that settings are read from. Variables with names of settings that
+// envoyproxy/ratelimit does not have go before what its variables say.
+func (t *translation) read(name string) string {
+	own := t.env(name)
+	switch {
+	case own == "" || slices.ContainsFunc(variables, func(v variable) bool { return v.name == name }):
+		return t.values[name]
+	case strings.HasSuffix(name, "_PORT") && strings.Contains(own, "://"):
+		t.told = append(t.told, name+" is ignored: it is what Kubernetes tells about a service of this name")
+		return t.values[name]
+	}
+	return own
+}
+
+// on reports whether a variable is set to true.
+func (t *translation) on(variable string) bool {
+	yes, err := strconv.ParseBool(t.env(variable))
+	return yes && err == nil
+}
+
+// wrong returns the error that the value of the variable is wrong.
+func (t *translation) wrong(value, allowed, problem string, args ...any) error {
+	return &service.SettingError{Name: t.variable, Value: value, Problem: fmt.Sprintf(problem, args...), Allowed: allowed}
+}

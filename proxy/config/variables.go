@@ -1,0 +1,287 @@
+package config
+
+import (
+	"net/url"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"weir/internal/data/mask"
+)
+
+// A variable is a name in the environment of envoyproxy/ratelimit.
+type variable struct {
+	name string
+	read reading
+}
+
+// A reading makes settings of the value of a variable, which is not empty.
+type reading func(t *translation, value string) error
+
+// defaultsOfPeer returns the settings of a proxy in place of envoyproxy/ratelimit whose environment is
+// empty: its ports, and its behaviour where Weir's differs.
+func defaultsOfPeer() map[string]string {
+	return map[string]string{
+		"TARGET_URL": noTargets, "RATE_LIMIT_HEADERS": "off", "RATELIMIT_CHARGE": "independent",
+		"STORE_FAILURE_MODE": "closed", // an error, for which Envoy has a setting
+		"DECISION_PORT":      "8080", "DECISION_BIND": "0.0.0.0", "DECISION_OPEN": "true",
+		"GRPC_PORT": "8081", "GRPC_BIND": "0.0.0.0", "PORT": "6070", "BIND": "0.0.0.0",
+		"RATELIMIT_CONFIG": "/srv/runtime_data/current/config",
+	}
+}
+
+// variables are all names that envoyproxy/ratelimit reads. They are read in this order.
+var variables = []variable{
+	{"HOST", as("DECISION_BIND")},
+	{"PORT", as("DECISION_PORT")},
+	{"DEBUG_HOST", as("BIND")},
+	{"DEBUG_PORT", as("PORT")},
+	{"GRPC_HOST", as("GRPC_BIND")},
+	{"GRPC_PORT", same},
+	{"GRPC_UDS", none("unix sockets are not served; GRPC_PORT is")},
+	{"GRPC_MAX_CONNECTION_AGE", same},
+	{"GRPC_MAX_CONNECTION_AGE_GRACE", same},
+	{"GRPC_SERVER_USE_TLS", serverTLS},
+	{"GRPC_SERVER_TLS_CERT", when("GRPC_SERVER_USE_TLS", as("GRPC_TLS_CERT"))},
+	{"GRPC_SERVER_TLS_KEY", when("GRPC_SERVER_USE_TLS", as("GRPC_TLS_KEY"))},
+	{"GRPC_SERVER_TLS_CA_CERT", none("envoyproxy/ratelimit does not read it either")}, // Envoy Gateway sets it
+	{"GRPC_CLIENT_TLS_CACERT", when("GRPC_SERVER_USE_TLS", as("GRPC_TLS_CLIENT_CA"))},
+	{"GRPC_CLIENT_TLS_SAN", when("GRPC_SERVER_USE_TLS", as("GRPC_TLS_CLIENT_SAN"))},
+
+	{"LOG_LEVEL", logLevel},
+	{"LOG_FORMAT", func(t *translation, value string) error { t.put("LOG_FORMAT", strings.ToLower(value)); return nil }},
+
+	{"RUNTIME_ROOT", runtimeFolder},
+	{"RUNTIME_SUBDIRECTORY", runtimeFolder},
+	{"RUNTIME_APPDIRECTORY", runtimeFolder},
+	{"RUNTIME_IGNOREDOTFILES", none("hidden files are never read")},
+	{"RUNTIME_WATCH_ROOT", none("files are watched, whether they or a symbolic link to them changes")},
+	{"MERGE_DOMAIN_CONFIG", same},
+
+	{"BACKEND_TYPE", backend},
+	{"REDIS_SOCKET_TYPE", socketType("REDIS_URL")},
+	{"REDIS_TYPE", redisType},
+	{"REDIS_URL", redisURL},
+	{"REDIS_AUTH", credentials("REDIS_USERNAME", "REDIS_PASSWORD")},
+	{"REDIS_SENTINEL_AUTH", sentinelAuth},
+	{"REDIS_TLS", same},
+	{"REDIS_TLS_CACERT", when("REDIS_TLS", as("REDIS_TLS_CA_FILE"))},
+	{"REDIS_TIMEOUT", redisTimeout},
+	{"CACHE_KEY_PREFIX", as("REDIS_KEY_PREFIX")},
+	{"REDIS_POOL_SIZE", none("each event loop has one connection, on which asks are combined")},
+	{"REDIS_PIPELINE_WINDOW", none("asks are combined without waiting")},
+	{"REDIS_PIPELINE_LIMIT", none("asks are combined without waiting")},
+	{"REDIS_CLUSTER_PIPELINE_PARALLELISM", none("nodes of a Cluster are always asked at the same time")},
+	{"REDIS_POOL_ON_EMPTY_BEHAVIOR", none("there is no pool to wait for")},
+	{"REDIS_POOL_ON_EMPTY_WAIT_DURATION", none("there is no pool to wait for")},
+	{"REDIS_STARTUP_INITIAL_INTERVAL", none(startup)},
+	{"REDIS_STARTUP_MAX_INTERVAL", none(startup)},
+	{"REDIS_STARTUP_MAX_ELAPSED_TIME", none(startup)},
+	{"REDIS_HEALTH_CHECK_ACTIVE_CONNECTION", none("without Redis the proxy is healthy, and STORE_FAILURE_MODE applies")},
+	{"LOCAL_CACHE_SIZE_IN_BYTES", none("refusals are remembered without it")},
+	{"EXPIRATION_JITTER_MAX_SECONDS", none("keys expire when their limits are as new")},
+	{"STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT", none("a refused request is not counted")},
+
+	{"NEAR_LIMIT_RATIO", same},
+	{"SHADOW_MODE", same},
+	{"QUOTA_MODE", same},
+	{"RESPONSE_DYNAMIC_METADATA", same},
+	{"LIMIT_RESPONSE_HEADERS_ENABLED", headers},
+
+	{"DISABLE_STATS", none(metrics)},
+	{"STATS_FLUSH_INTERVAL", none(metrics)},
+
+	{"TRACING_ENABLED", none(tracing)},
+	{"TRACING_SERVICE_NAME", none(tracing)},
+	{"TRACING_SERVICE_NAMESPACE", none(tracing)},
+	{"TRACING_SERVICE_INSTANCE_ID", none(tracing)},
+	{"TRACING_EXPORTER_PROTOCOL", none(tracing)},
+	{"TRACING_SAMPLING_RATE", none(tracing)},
+}
+
+// Why some variables have no meaning.
+const (
+	startup = "the proxy starts without Redis, and keeps trying to connect"
+	metrics = "metrics are read at /metrics of DEBUG_PORT"
+	tracing = "traces are not sent"
+)
+
+// same reads a setting that envoyproxy/ratelimit has as well.
+func same(t *translation, value string) error { t.put(t.variable, value); return nil }
+
+// as reads a setting that has another name here.
+func as(setting string) reading {
+	return func(t *translation, value string) error { t.put(setting, value); return nil }
+}
+
+// none reads a variable that has no meaning here. One that is false says nothing.
+func none(why string) reading {
+	return func(t *translation, value string) error {
+		if off, err := strconv.ParseBool(value); err != nil || off {
+			t.tell("has no meaning here: " + why)
+		}
+		return nil
+	}
+}
+
+// when reads a variable that another one must turn on.
+func when(variable string, read reading) reading {
+	return func(t *translation, value string) error {
+		if !t.on(variable) {
+			t.tell("has no effect without " + variable)
+			return nil
+		}
+		return read(t, value)
+	}
+}
+
+func serverTLS(t *translation, value string) error {
+	switch use, err := strconv.ParseBool(value); {
+	case err != nil:
+		return t.wrong(value, "true, false", "is neither true nor false")
+	case use && (t.env("GRPC_SERVER_TLS_CERT") == "" || t.env("GRPC_SERVER_TLS_KEY") == ""):
+		return t.wrong(value, "with GRPC_SERVER_TLS_CERT and GRPC_SERVER_TLS_KEY", "has no certificate")
+	}
+	return nil
+}
+
+// logLevel reads the levels of the logger of envoyproxy/ratelimit.
+func logLevel(t *translation, value string) error {
+	level := strings.ToLower(value)
+	switch level {
+	case "warning":
+		level = "warn"
+	case "trace":
+		level = "debug"
+	case "fatal", "panic":
+		level = "error"
+	}
+	t.put("LOG_LEVEL", level)
+	return nil
+}
+
+// runtimeFolder reads the three variables that name the folder of the configuration.
+func runtimeFolder(t *translation, _ string) error {
+	part := func(name, otherwise string) string {
+		if value := t.env(name); value != "" {
+			return value
+		}
+		return otherwise
+	}
+	t.put("RATELIMIT_CONFIG", filepath.Join(part("RUNTIME_ROOT", "/srv/runtime_data/current"),
+		part("RUNTIME_SUBDIRECTORY", ""), part("RUNTIME_APPDIRECTORY", "config")))
+	return nil
+}
+
+func backend(t *translation, value string) error {
+	if value != "redis" {
+		return t.wrong(value, "redis", "is a store that Weir does not have")
+	}
+	return nil
+}
+
+// socketType reads how the URL of another variable is to be understood, which that says as well.
+func socketType(variable string) reading {
+	return func(t *translation, value string) error {
+		if value != "tcp" && value != "unix" {
+			return t.wrong(value, "tcp, unix", "is unknown")
+		}
+		if path := strings.HasPrefix(t.env(variable), "/"); path != (value == "unix") && t.env(variable) != "" {
+			return t.wrong(value, "tcp with host:port, unix with a path", "does not fit %s=%s", variable,
+				mask.Value(t.env(variable)))
+		}
+		return nil
+	}
+}
+
+func redisType(t *translation, value string) error {
+	mode := strings.ToLower(value)
+	if mode != "single" && mode != "cluster" && mode != "sentinel" {
+		return t.wrong(value, "SINGLE, CLUSTER, SENTINEL", "is unknown")
+	}
+	t.put("REDIS_MODE", mode)
+	return nil
+}
+
+// redisURL reads host:port or redis://user:password@host:port/db, several of them for a Cluster, and
+// before those of Sentinels the name of the master.
+func redisURL(t *translation, value string) error {
+	list := strings.Split(value, ",")
+	if strings.EqualFold(t.env("REDIS_TYPE"), "sentinel") {
+		t.put("REDIS_SENTINEL_MASTER", strings.TrimSpace(list[0]))
+		if list = list[1:]; len(list) == 0 {
+			return t.wrong(value, "the name of the master, and after a comma the addresses of the Sentinels",
+				"names no Sentinels")
+		}
+	}
+	var hosts []string
+	for _, one := range list {
+		one = strings.TrimSpace(one)
+		if !strings.Contains(one, "://") {
+			hosts = append(hosts, one)
+			continue
+		}
+		u, err := url.Parse(one)
+		if err != nil || u.Scheme != "redis" && u.Scheme != "rediss" || u.Host == "" {
+			return t.wrong(value, "host:port, or redis://host:port", "is no address of Redis")
+		}
+		hosts = append(hosts, u.Host)
+		if u.Scheme == "rediss" {
+			t.put("REDIS_TLS", "true")
+		}
+		if password, given := u.User.Password(); given {
+			t.put("REDIS_USERNAME", u.User.Username())
+			t.put("REDIS_PASSWORD", password)
+		}
+		if db := strings.Trim(u.Path, "/"); db != "" {
+			t.put("REDIS_DB", db)
+		}
+	}
+	t.put("REDIS_HOST", strings.Join(hosts, ","))
+	return nil
+}
+
+// credentials reads a password, or a user name and a password with a colon between.
+func credentials(user, password string) reading {
+	return func(t *translation, value string) error {
+		if name, secret, both := strings.Cut(value, ":"); both {
+			t.put(user, name)
+			value = secret
+		}
+		t.put(password, value)
+		return nil
+	}
+}
+
+func sentinelAuth(t *translation, value string) error {
+	if !strings.EqualFold(t.env("REDIS_TYPE"), "sentinel") {
+		t.tell("has no effect without REDIS_TYPE=SENTINEL")
+		return nil
+	}
+	return credentials("REDIS_SENTINEL_USERNAME", "REDIS_SENTINEL_PASSWORD")(t, value)
+}
+
+// redisTimeoutMax is the largest REDIS_TIMEOUT.
+const redisTimeoutMax = 2 * time.Second
+
+// redisTimeout reads the timeout of Redis, which may be longer there.
+func redisTimeout(t *translation, value string) error {
+	if wait, err := time.ParseDuration(value); err == nil && wait > redisTimeoutMax {
+		value = redisTimeoutMax.String()
+		t.tell("is read as " + value + ": no request waits longer")
+	}
+	t.put("REDIS_TIMEOUT", value)
+	return nil
+}
+
+// headers reads whether clients get fields about their limits.
+func headers(t *translation, value string) error {
+	switch wanted, err := strconv.ParseBool(value); {
+	case err != nil:
+		return t.wrong(value, "true, false", "is neither true nor false")
+	case wanted:
+		t.put("RATE_LIMIT_HEADERS", "envoy")
+	}
+	return nil
+}

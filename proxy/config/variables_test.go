@@ -1,0 +1,218 @@
+package config
+
+import (
+	"cmp"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"weir/internal/program/service"
+	"weir/internal/test/testkit"
+)
+
+// Each variable of envoyproxy/ratelimit sets settings, or the log says what it means here, or the proxy
+// does not start.
+func TestVariables(t *testing.T) {
+	known := make(map[string]bool)
+	for _, test := range []struct {
+		env  string // of variables; the first is the one that is tested
+		want string // settings, or after # what is told about it, or after ! why the proxy does not start
+	}{
+		{"HOST=127.0.0.1", "DECISION_BIND=127.0.0.1"},
+		{"PORT=8000", "DECISION_PORT=8000"},
+		{"DEBUG_HOST=127.0.0.1", "BIND=127.0.0.1"},
+		{"DEBUG_PORT=6000", "PORT=6000"},
+		{"GRPC_HOST=127.0.0.1", "GRPC_BIND=127.0.0.1"},
+		{"GRPC_PORT=8001", "GRPC_PORT=8001"},
+		{"GRPC_UDS=/tmp/x", "# has no meaning here: unix sockets are not served"},
+		{"GRPC_MAX_CONNECTION_AGE=1h", ""},
+		{"GRPC_MAX_CONNECTION_AGE_GRACE=1h", ""},
+		{"GRPC_SERVER_USE_TLS=true GRPC_SERVER_TLS_CERT=c GRPC_SERVER_TLS_KEY=k", "GRPC_TLS_CERT=c GRPC_TLS_KEY=k"},
+		{"GRPC_SERVER_USE_TLS=true GRPC_SERVER_TLS_CERT=c", `!GRPC_SERVER_USE_TLS: "true" has no certificate`},
+		{"GRPC_SERVER_USE_TLS=yes", `!GRPC_SERVER_USE_TLS: "yes" is neither`},
+		{"GRPC_SERVER_TLS_CERT=c GRPC_SERVER_TLS_KEY=k", "GRPC_TLS_CERT= # has no effect without GRPC_SERVER_USE_TLS"},
+		{"GRPC_SERVER_TLS_KEY=k", "# has no effect without GRPC_SERVER_USE_TLS"},
+		{"GRPC_SERVER_TLS_CA_CERT=c", "# has no meaning here"},
+		{"GRPC_CLIENT_TLS_CACERT=a GRPC_SERVER_USE_TLS=1 GRPC_SERVER_TLS_CERT=c GRPC_SERVER_TLS_KEY=k",
+			"GRPC_TLS_CLIENT_CA=a"},
+		{"GRPC_CLIENT_TLS_SAN=s GRPC_CLIENT_TLS_CACERT=a GRPC_SERVER_USE_TLS=t GRPC_SERVER_TLS_CERT=c " +
+			"GRPC_SERVER_TLS_KEY=k", "GRPC_TLS_CLIENT_SAN=s"},
+
+		{"LOG_LEVEL=WARNING", "LOG_LEVEL=warn"},
+		{"LOG_LEVEL=Trace", "LOG_LEVEL=debug"},
+		{"LOG_LEVEL=PANIC", "LOG_LEVEL=error"},
+		{"LOG_FORMAT=JSON", "LOG_FORMAT=json"},
+
+		{"RUNTIME_ROOT=/data", "RATELIMIT_CONFIG=/data/config"},
+		{"RUNTIME_SUBDIRECTORY=ratelimit", "RATELIMIT_CONFIG=/srv/runtime_data/current/ratelimit/config"},
+		{"RUNTIME_APPDIRECTORY=limits RUNTIME_ROOT=/data", "RATELIMIT_CONFIG=/data/limits"},
+		{"RUNTIME_IGNOREDOTFILES=true", "# has no meaning here: hidden files"},
+		{"RUNTIME_WATCH_ROOT=false", ""},
+		{"RUNTIME_WATCH_ROOT=true", "# has no meaning here: files are watched"},
+		{"MERGE_DOMAIN_CONFIG=true", "MERGE_DOMAIN_CONFIG=true"},
+
+		{"BACKEND_TYPE=redis", ""},
+		{"BACKEND_TYPE=memcache", `!BACKEND_TYPE: "memcache" is a store that Weir does not have; allowed: redis`},
+		{"REDIS_SOCKET_TYPE=tcp REDIS_URL=r:6379", "REDIS_HOST=r:6379"},
+		{"REDIS_SOCKET_TYPE=udp", "!REDIS_SOCKET_TYPE"},
+		{"REDIS_SOCKET_TYPE=unix REDIS_URL=r:6379", `!REDIS_SOCKET_TYPE: "unix" does not fit REDIS_URL=r:6379`},
+		{"REDIS_TYPE=CLUSTER REDIS_URL=a:1,b:2", "REDIS_MODE=cluster REDIS_HOST=a:1,b:2"},
+		{"REDIS_TYPE=ring", "!REDIS_TYPE"},
+		{"REDIS_URL=mymaster,a:1,b:2 REDIS_TYPE=sentinel",
+			"REDIS_MODE=sentinel REDIS_HOST=a:1,b:2 REDIS_SENTINEL_MASTER=mymaster"},
+		{"REDIS_URL=mymaster REDIS_TYPE=sentinel", `!REDIS_URL: "mymaster" names no Sentinels`},
+		{"REDIS_URL=rediss://u:p@r:6379/11",
+			"REDIS_HOST=r:6379 REDIS_TLS=true REDIS_USERNAME=u REDIS_PASSWORD=p REDIS_DB=11"},
+		{"REDIS_URL=http://r", "!REDIS_URL"},
+		{"REDIS_URL=a/b", "!REDIS_HOST: \"a/b\" names no host and port"},
+		{"REDIS_AUTH=p", "REDIS_PASSWORD=p REDIS_USERNAME="},
+		{"REDIS_AUTH=u:p:q", "REDIS_PASSWORD=p:q REDIS_USERNAME=u"},
+		{"REDIS_SENTINEL_AUTH=u:p REDIS_URL=m,a:1 REDIS_TYPE=sentinel",
+			"REDIS_SENTINEL_USERNAME=u REDIS_SENTINEL_PASSWORD=p"},
+		{"REDIS_SENTINEL_AUTH=u:p", "# has no effect without REDIS_TYPE=SENTINEL"},
+		{"REDIS_TLS=true REDIS_URL=r:1", "REDIS_TLS=true"},
+		{"REDIS_TLS_CACERT=ca REDIS_URL=r:1 REDIS_TLS=true", "REDIS_TLS_CA_FILE=ca"},
+		{"REDIS_TLS_CACERT=ca REDIS_URL=r:1", "REDIS_TLS_CA_FILE= # has no effect without REDIS_TLS"},
+		{"REDIS_TIMEOUT=50ms", "REDIS_TIMEOUT=50ms"},
+		{"REDIS_TIMEOUT=10s", "REDIS_TIMEOUT=2s # is read as 2s"},
+		{"CACHE_KEY_PREFIX=x", "REDIS_KEY_PREFIX=x"},
+		{"REDIS_POOL_SIZE=10", "# has no meaning here"},
+		{"REDIS_PIPELINE_WINDOW=150us", "# has no meaning here"},
+		{"REDIS_PIPELINE_LIMIT=8", "# has no meaning here"},
+		{"REDIS_CLUSTER_PIPELINE_PARALLELISM=4", "# has no meaning here"},
+		{"REDIS_POOL_ON_EMPTY_BEHAVIOR=WAIT", "# has no meaning here"},
+		{"REDIS_POOL_ON_EMPTY_WAIT_DURATION=1s", "# has no meaning here"},
+		{"REDIS_STARTUP_INITIAL_INTERVAL=1s", "# has no meaning here"},
+		{"REDIS_STARTUP_MAX_INTERVAL=1s", "# has no meaning here"},
+		{"REDIS_STARTUP_MAX_ELAPSED_TIME=1s", "# has no meaning here"},
+		{"REDIS_HEALTH_CHECK_ACTIVE_CONNECTION=true", "# has no meaning here"},
+		{"LOCAL_CACHE_SIZE_IN_BYTES=1024", "# has no meaning here"},
+		{"EXPIRATION_JITTER_MAX_SECONDS=300", "# has no meaning here"},
+		{"STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT=true", "# has no meaning here"},
+
+		{"NEAR_LIMIT_RATIO=0.9", "NEAR_LIMIT_RATIO=0.9"},
+		{"SHADOW_MODE=TRUE", "SHADOW_MODE=true"},
+		{"QUOTA_MODE=1", "QUOTA_MODE=true"},
+		{"RESPONSE_DYNAMIC_METADATA=t", "RESPONSE_DYNAMIC_METADATA=true"},
+		{"LIMIT_RESPONSE_HEADERS_ENABLED=true", "RATE_LIMIT_HEADERS=envoy"},
+		{"LIMIT_RESPONSE_HEADERS_ENABLED=False", "RATE_LIMIT_HEADERS=off"},
+		{"LIMIT_RESPONSE_HEADERS_ENABLED=maybe", "!LIMIT_RESPONSE_HEADERS_ENABLED"},
+
+		{"DISABLE_STATS=true", "# has no meaning here"},
+		{"STATS_FLUSH_INTERVAL=10s", "# has no meaning here"},
+
+		{"TRACING_ENABLED=true", "# has no meaning here: traces are not sent"},
+		{"TRACING_SERVICE_NAME=x", "# has no meaning here"},
+		{"TRACING_SERVICE_NAMESPACE=x", "# has no meaning here"},
+		{"TRACING_SERVICE_INSTANCE_ID=x", "# has no meaning here"},
+		{"TRACING_EXPORTER_PROTOCOL=http", "# has no meaning here"},
+		{"TRACING_SAMPLING_RATE=1.0", "# has no meaning here"},
+	} {
+		name, _, _ := strings.Cut(test.env, "=")
+		known[name] = true
+		c, err := translated(test.env)
+		settings, told, _ := strings.Cut(test.want, "#")
+		fault, refused := strings.CutPrefix(test.want, "!")
+		switch {
+		case refused:
+			if err == nil || !strings.HasPrefix(err.Error(), fault) {
+				t.Errorf("%s: error %v, want %s", test.env, err, fault)
+			}
+			continue
+		case err != nil:
+			t.Errorf("%s: %v", test.env, err)
+			continue
+		}
+		for pair := range strings.FieldsSeq(settings) {
+			setting, value, _ := strings.Cut(pair, "=")
+			if have := setTo(c, setting); have != value {
+				t.Errorf("%s: %s is %q, want %q", test.env, setting, have, value)
+			}
+			want := name + " is read as "
+			if said := slices.ContainsFunc(c.Told(), func(line string) bool {
+				return strings.HasPrefix(line, want) && strings.Contains(line+",", setting+",")
+			}); setting != name && value != "" && c.translated.from[setting] == name && !said {
+				t.Errorf("%s: told %q, want a line that it is read as %s", test.env, c.Told(), setting)
+			}
+		}
+		if said := strings.Join(c.Told(), "\n"); told != "" && !strings.Contains(said+"\n", name+told) ||
+			test.want == "" && said != "" {
+			t.Errorf("%s: told %q, want %q", test.env, said, told)
+		}
+	}
+	page := string(testkit.Must(os.ReadFile("../../docs/ratelimit.md"))(t))
+	for _, v := range variables {
+		if !known[v.name] || !strings.Contains(page, "`"+v.name+"`") {
+			t.Errorf("%s is not tested, or not in docs/ratelimit.md", v.name)
+		}
+	}
+}
+
+// setTo returns the value of a setting. Those of all programs are registered elsewhere.
+func setTo(c *Config, setting string) string {
+	return cmp.Or(c.settings.Text(setting), c.translated.read(setting))
+}
+
+// translated reads an environment of envoyproxy/ratelimit. The error is the first fault of a single setting, or
+// of the store's settings together.
+func translated(env string) (*Config, error) {
+	var pairs []string
+	for pair := range strings.FieldsSeq(env) {
+		name, value, _ := strings.Cut(pair, "=")
+		pairs = append(pairs, name, value)
+	}
+	c := &Config{Program: "ratelimit"}
+	s := service.NewSettings("proxy")
+	c.Register(s)
+	_, err := s.Parse(nil, testkit.Env(pairs))
+	if err == nil {
+		err = faultIf(c.UsesRedis(), c.Redis)
+	}
+	return c, err
+}
+
+// Without variables the ports and the answers are those of envoyproxy/ratelimit. Settings of Weir apply too, and
+// links of Kubernetes to services do not.
+func TestVariablesAndSettings(t *testing.T) {
+	c, err := translated("RATELIMIT_CHARGE=together REDIS_PORT=tcp://10.0.0.1:6379 DECISION_PORT=9000 PORT=8000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for setting, want := range map[string]string{"TARGET_URL": "none", "PORT": "6070", "GRPC_PORT": "8081",
+		"DECISION_PORT": "9000", "RATELIMIT_CHARGE": "together", "STORE_FAILURE_MODE": "closed", "REDIS_PORT": "6379",
+		"RATE_LIMIT_HEADERS": "off", "RATELIMIT_CONFIG": "/srv/runtime_data/current/config"} {
+		if have := setTo(c, setting); have != want {
+			t.Errorf("%s is %q, want %q", setting, have, want)
+		}
+	}
+	if told := strings.Join(c.Told(), "\n"); !strings.Contains(told, "REDIS_PORT is ignored: ") {
+		t.Errorf("told %q", told)
+	}
+}
+
+// SETTINGS_FROM says whose variables are read, whatever the program's name; a flag goes before it.
+func TestSettingsFrom(t *testing.T) {
+	for _, test := range []struct{ program, env, flag, port string }{
+		{"proxy", "", "", "0"},
+		{"ratelimit", "", "", "8080"},
+		{"proxy", "ratelimit", "", "8080"},
+		{"ratelimit", "weir", "", "0"},
+		{"ratelimit", "auto", "", "8080"},
+		{"proxy", "weir", "-settings-from=ratelimit", "8080"},
+	} {
+		c := &Config{Program: test.program}
+		s := service.NewSettings("proxy")
+		c.Register(s)
+		var args []string
+		if test.flag != "" {
+			args = append(args, test.flag)
+		}
+		if _, err := s.Parse(args, testkit.Env([]string{"SETTINGS_FROM", test.env})); err != nil {
+			t.Fatal(err)
+		}
+		if port := s.Text("DECISION_PORT"); port != test.port {
+			t.Errorf("%+v: DECISION_PORT is %s", test, port)
+		}
+	}
+}
