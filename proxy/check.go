@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -13,9 +14,28 @@ import (
 	"weir/proxy/store/simredis"
 )
 
+// printed returns what is printed instead of running: the schema for PostgreSQL, or that the files of
+// CHECK_RATELIMIT are right. Otherwise check says what is wrong with them.
+func printed(c *config.Config) string {
+	path := c.RateLimit.Check
+	if text := c.PostgresSchema(); text != "" || path == "" {
+		return text
+	}
+	files, read, err := port.ReadFiles(path, c.RateLimit.Merge)
+	if err != nil {
+		return ""
+	}
+	domains, limits := read.Len()
+	return fmt.Sprintf("%s: all right: files=%d domains=%d limits=%d\n", path, len(files), domains, limits)
+}
+
 // check reports what is wrong with the settings taken together and with the files that
 // they name.
 func check(c *config.Config) error {
+	if path := c.RateLimit.Check; path != "" {
+		_, _, err := port.ReadFiles(path, c.RateLimit.Merge)
+		return port.FilesFault("CHECK_RATELIMIT", path, err)
+	}
 	err := c.Complete()
 	_, targets := newTargets(c)
 	_, pair := dataPair(c).load()

@@ -19,7 +19,7 @@ func main() {
 		Name: "proxy", LogName: "Proxy", About: "a rate-limiting HTTP proxy", Port: 8082,
 		File: "RULES_FILE", Reloads: []string{"rules", "clients", "certificates"}, Settings: c.Register,
 		Check: func() error { return check(&c) },
-		Print: c.PostgresSchema,
+		Print: func() string { return printed(&c) },
 		Run:   func(ctx context.Context, e *service.Env) error { return run(ctx, e, &c) },
 	})
 }

@@ -601,3 +601,20 @@ func TestStartedAsRatelimit(t *testing.T) {
 		t.Errorf("told %q", line)
 	}
 }
+
+// -check-ratelimit says whether files are right, and does nothing else.
+func TestCheckRatelimit(t *testing.T) {
+	folder := t.TempDir()
+	testkit.WriteFile(t, filepath.Join(folder, "a.yaml"), "domain: a\ndescriptors: [{key: k}]\n")
+	said, _ := testkit.Ends(t, testkit.Command(t, nil, "-check-ratelimit", folder), 0)
+	if said != folder+": all right: files=1 domains=1 limits=0\n" {
+		t.Errorf("told %q", said)
+	}
+	again := filepath.Join(folder, "b.yaml")
+	testkit.WriteFile(t, again, "domain: a\n")
+	testkit.Ends(t, testkit.Command(t, []string{"MERGE_DOMAIN_CONFIG", "true"}, "-check-ratelimit", folder), 0)
+	if _, line := testkit.Ends(t, testkit.Command(t, nil, "-check-ratelimit", folder), 2); !strings.Contains(line,
+		again+`: line 1: domain: is that of another file too, "a"`) || strings.Count(line, "\n") != 1 {
+		t.Errorf("told %q", line)
+	}
+}

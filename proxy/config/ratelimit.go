@@ -10,6 +10,7 @@ import (
 // envoyproxy/ratelimit uses where they mean the same.
 type RateLimit struct {
 	Config   string // a file or a folder; empty: no limits
+	Check    string // a file or a folder that is only checked; empty: the proxy runs
 	Merge    bool   // files may share a domain
 	Needed   bool   // without limits the port is not healthy
 	settings envoy.Settings
@@ -21,6 +22,8 @@ func (r *RateLimit) register(s *service.Settings) {
 		{Name: "RATELIMIT_CONFIG", Value: service.Text(&r.Config), NoEffect: s.NoEffectWhen("DECISION_PORT", "0"),
 			Help: "configuration file of envoyproxy/ratelimit, or folder of such files (.yaml, .yml, .json), for gRPC and " +
 				"POST /json on DECISION_PORT; read again when it changes"},
+		{Name: "CHECK_RATELIMIT", Value: service.Text(&r.Check),
+			Help: "file or folder as for RATELIMIT_CONFIG: check it, say what is wrong, and end; nothing else is done"},
 	})
 	s.AddWithNoEffect(s.NoEffectWhen("DECISION_PORT", "0"), service.Table{
 		{Name: "HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED", Default: "false", Value: service.Bool(&r.Needed),

@@ -50,7 +50,7 @@ func NewLimits(path string, merge bool, log *slog.Logger) (*Limits, error) {
 		return l, nil
 	}
 	if err := l.read(); err != nil {
-		return nil, &service.SettingError{Name: "RATELIMIT_CONFIG", Value: path, Problem: "cannot be used: " + err.Error()}
+		return nil, FilesFault("RATELIMIT_CONFIG", path, err)
 	}
 	return l, nil
 }
@@ -84,6 +84,22 @@ func (l *Limits) Reload() error {
 	}
 	l.failing.Store(err != nil)
 	return err
+}
+
+// ReadFiles reads a file or all files of a folder, as [NewLimits] does.
+func ReadFiles(path string, merge bool) (files []descriptor.File, made *descriptor.Domains, err error) {
+	if files, err = readFiles(path); err == nil {
+		made, err = descriptor.Read(files, merge)
+	}
+	return files, made, err
+}
+
+// FilesFault returns the fault of a setting that names files which cannot be used; nil without an error.
+func FilesFault(setting, path string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &service.SettingError{Name: setting, Value: path, Problem: "cannot be used: " + err.Error()}
 }
 
 // read puts the content of the files in force.
