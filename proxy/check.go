@@ -42,8 +42,10 @@ func check(c *config.Config) error {
 	_, decisions := decisionPair("DECISION", &c.Decision.Listener).load()
 	_, grpc := decisionPair("GRPC", &c.Decision.GRPC).load()
 	_, limits := port.NewLimits(c.RateLimit.Config, c.RateLimit.Merge, slog.New(slog.DiscardHandler))
+	cert, key := c.RedisPair()
+	_, redis := pairFiles{prefix: "REDIS_TLS_CLIENT", cert: cert, key: key}.load()
 	templates, folder := admin.NewTemplates(c.Templates)
-	return errors.Join(err, targets, pair, decisions, grpc, checkAuthorities(c), folder, checkAccess(c),
+	return errors.Join(err, targets, pair, decisions, grpc, redis, checkAuthorities(c), folder, checkAccess(c),
 		checkRules(c, templates), limits)
 }
 

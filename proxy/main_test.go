@@ -104,7 +104,7 @@ func TestWrongSettings(t *testing.T) {
 			`proxy: EVENT_LOOPS: "x" is not a whole number; allowed: 1 … 1024
 proxy: TLS_KEY: "" is missing; allowed: TLS_CERT and TLS_KEY together, or neither
 proxy: LIMIT_MIN_RPS: "9" is more than LIMIT_MAX_RPS, 8; allowed: at most that
-proxy: REDIS_HOST: "redis://h" names no host and port; allowed: host or host:port, comma separated; for the rest of a redis:// URL use REDIS_USERNAME, REDIS_PASSWORD, REDIS_DB, REDIS_TLS
+proxy: REDIS_HOST: "redis://h" names no host and port; allowed: host or host:port, comma separated, or the path of a socket; for the rest of a redis:// URL use REDIS_USERNAME, REDIS_PASSWORD, REDIS_DB, REDIS_TLS
 proxy: RULES_FILE: "/dev/null/r" cannot be read: not a directory
 proxy: CLIENTS_FILE: "/dev/null/c" cannot be read: not a directory`},
 		{[]string{"DEFER_URL", "file:/no/such/queue"}, nil,
@@ -148,7 +148,7 @@ func TestHelp(t *testing.T) {
 		RATELIMIT_CONFIG MERGE_DOMAIN_CONFIG RATELIMIT_CHARGE SHADOW_MODE QUOTA_MODE RESPONSE_DYNAMIC_METADATA DEBT_MAX NEAR_LIMIT_RATIO
 		DECISION_TLS_CLIENT_SAN GRPC_PORT GRPC_BIND GRPC_TLS_CERT GRPC_TLS_KEY GRPC_TLS_CLIENT_CA GRPC_TLS_CLIENT_SAN
 		RATELIMIT_CONFIG MERGE_DOMAIN_CONFIG RATELIMIT_CHARGE SHADOW_MODE QUOTA_MODE RESPONSE_DYNAMIC_METADATA NEAR_LIMIT_RATIO
-		SETTINGS_FROM CHECK_RATELIMIT
+		SETTINGS_FROM CHECK_RATELIMIT REDIS_TLS_SKIP_HOSTNAME_VERIFICATION REDIS_TLS_CLIENT_CERT REDIS_TLS_CLIENT_KEY
 		REMOTE_URL REMOTE_TIMEOUT REMOTE_TOKEN REMOTE_CA_FILE`) {
 		if known[name] == "" {
 			t.Errorf("%s is not explained", name)

@@ -25,8 +25,8 @@ type redisSettings struct {
 func (r *redisSettings) register(s *service.Settings, unused func() string) {
 	s.Add(service.Table{
 		{Name: "REDIS_HOST", Value: service.Text(&r.hosts),
-			Help: "host of Redis, or a comma-separated list of host:port: nodes of a Cluster, or Sentinels; empty: use the " +
-				"simulated Redis"},
+			Help: "host of Redis, the path of its unix socket, or a comma-separated list of host:port: nodes of a Cluster, or " +
+				"Sentinels; empty: use the simulated Redis"},
 	})
 	s.AddWithNoEffect(unused, service.Table{
 		{Name: "REDIS_PORT", Default: "6379", Value: service.Int(&r.port, 1, 65535),
@@ -48,6 +48,11 @@ func (r *redisSettings) register(s *service.Settings, unused func() string) {
 			Help: "PEM file of the authorities that signed Redis' certificate; empty: the system's"},
 		{Name: "REDIS_TLS_SERVER_NAME", Value: service.Text(&r.TLSServerName),
 			Help: "name in Redis' certificate; empty: the host's"},
+		{Name: "REDIS_TLS_SKIP_HOSTNAME_VERIFICATION", Default: "false", Value: service.Bool(&r.TLSAnyName),
+			Help: "true: Redis' certificate may be for any name, if an authority has signed it"},
+		{Name: "REDIS_TLS_CLIENT_CERT", Value: service.Text(&r.TLSCertFile),
+			Help: "PEM file of the certificate to show to Redis; read again for each connection; empty: none"},
+		{Name: "REDIS_TLS_CLIENT_KEY", Value: service.Text(&r.TLSKeyFile), Help: "PEM file of its key"},
 		{Name: "REDIS_KEY_PREFIX", Value: service.Text(&r.KeyPrefix),
 			Help: "prefix of every name in Redis, for several installations that share one"},
 	})
@@ -104,6 +109,14 @@ func (c *Config) withoutRedis() string {
 	return "while REDIS_HOST is not set"
 }
 
+// RedisPair returns the files of the certificate for Redis, and of its key.
+func (c *Config) RedisPair() (cert, key string) {
+	if c.withoutRedis() != "" {
+		return "", ""
+	}
+	return c.redis.TLSCertFile, c.redis.TLSKeyFile
+}
+
 // RedisCAFile returns the file of the authorities for Redis, if the store or the queue is
 // in Redis.
 func (c *Config) RedisCAFile() string {
@@ -124,6 +137,10 @@ func (r *redisSettings) config(s *service.Settings, setting, hosts string) (redi
 	cfg := r.Config
 	for host := range strings.SplitSeq(hosts, ",") {
 		addr := strings.TrimSpace(host)
+		if strings.HasPrefix(addr, "/") {
+			cfg.Addrs = append(cfg.Addrs, addr)
+			continue
+		}
 		if _, _, err := net.SplitHostPort(addr); err != nil &&
 			(!strings.Contains(addr, ":") || net.ParseIP(strings.Trim(addr, "[]")) != nil) {
 			addr = net.JoinHostPort(strings.Trim(addr, "[]"), strconv.Itoa(r.port))
@@ -131,17 +148,19 @@ func (r *redisSettings) config(s *service.Settings, setting, hosts string) (redi
 		if h, p, err := net.SplitHostPort(addr); err != nil || h == "" || !validPort(p) || strings.ContainsAny(h, "/@?#") {
 			return cfg, &service.SettingError{Name: setting, Value: hosts,
 				Problem: fmt.Sprintf("%q names no host and port", host),
-				Allowed: "host or host:port, comma separated; for the rest of a redis:// URL use REDIS_USERNAME, " +
+				Allowed: "host or host:port, comma separated, or the path of a socket; for the rest of a redis:// URL use REDIS_USERNAME, " +
 					"REDIS_PASSWORD, REDIS_DB, REDIS_TLS"}
 		}
 		cfg.Addrs = append(cfg.Addrs, addr)
 	}
-	return cfg, faultsOf(s, cfg.Validate(), map[string]string{
+	pair := pairComplete(s, "REDIS_TLS_CLIENT_CERT", "REDIS_TLS_CLIENT_KEY")
+	return cfg, errors.Join(pair, faultsOf(s, cfg.Validate(), map[string]string{
 		"Addrs": setting, "DB": "REDIS_DB", "KeyPrefix": "REDIS_KEY_PREFIX", "Password": "REDIS_PASSWORD",
 		"SentinelMaster": "REDIS_SENTINEL_MASTER", "SentinelUsername": "REDIS_SENTINEL_USERNAME",
 		"SentinelPassword": "REDIS_SENTINEL_PASSWORD", "TLSCAFile": "REDIS_TLS_CA_FILE",
-		"TLSServerName": "REDIS_TLS_SERVER_NAME",
-	})
+		"TLSServerName": "REDIS_TLS_SERVER_NAME", "TLSAnyName": "REDIS_TLS_SKIP_HOSTNAME_VERIFICATION",
+		"TLSCertFile": "REDIS_TLS_CLIENT_CERT",
+	}))
 }
 
 // faultsOf returns the faults of a configuration as faults of the settings that its fields come from. The

@@ -30,6 +30,34 @@ func Client(caFile, serverName string) (*tls.Config, error) {
 	return cfg, nil
 }
 
+// Present makes a client that is asked for a certificate show that of a pair of files, which are read again for
+// each connection: the valid pair read last is shown.
+func Present(cfg *tls.Config, certFile, keyFile string) error {
+	pair, err := Load(certFile, keyFile)
+	if err != nil {
+		return err
+	}
+	cfg.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		_, _ = pair.Check()
+		return &pair.current.Load().Certificate, nil
+	}
+	return nil
+}
+
+// AcceptAnyName makes a client accept the certificate of a server for any name, if it is signed by an authority
+// that it trusts.
+func AcceptAnyName(cfg *tls.Config) {
+	cfg.InsecureSkipVerify = true // VerifyConnection checks all but the name
+	cfg.VerifyConnection = func(s tls.ConnectionState) error {
+		between := x509.NewCertPool()
+		for _, cert := range s.PeerCertificates[1:] {
+			between.AddCert(cert)
+		}
+		_, err := s.PeerCertificates[0].Verify(x509.VerifyOptions{Roots: cfg.RootCAs, Intermediates: between})
+		return err
+	}
+}
+
 // Pool reads the certificates of authorities from a PEM file. Unlike x509.CertPool it skips
 // nothing: a block that is not a valid certificate is an error with its position in the
 // file.

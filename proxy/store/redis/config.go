@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"context"
 	"crypto/tls"
 	"fmt"
 	"net"
@@ -34,8 +35,8 @@ const (
 type Config struct {
 	lane.Config // without Name and Title
 
-	// Addrs is host:port of the server, of the Sentinels, or of some nodes of a
-	// Cluster.
+	// Addrs is host:port of the server, of the Sentinels, or of some nodes of a Cluster; or
+	// the path of the server's unix socket.
 	Addrs    []string
 	Topology Topology
 	// SentinelMaster is the name of the master that the Sentinels monitor; empty without
@@ -49,6 +50,9 @@ type Config struct {
 	TLS           bool
 	TLSCAFile     string // PEM; empty: the system's authorities
 	TLSServerName string // in the certificate; empty: the host's name
+	TLSAnyName    bool   // the certificate may be for any name
+
+	TLSCertFile, TLSKeyFile string // PEM, of a client; empty: none
 
 	// KeyPrefix is the prefix of every name in Redis, for several installations that
 	// share one.
@@ -64,13 +68,18 @@ func (cfg Config) Validate() error {
 	f.Check(len(cfg.Addrs) == 0, "Addrs", "is empty")
 	for _, addr := range cfg.Addrs {
 		_, _, err := net.SplitHostPort(addr)
-		f.Check(err != nil, "Addrs", "%q is not host:port", addr)
+		f.Check(err != nil && !isPath(addr), "Addrs", "%q is not host:port", addr)
+		t := cfg.declared()
+		f.Check(isPath(addr) && (t == Cluster || t == Sentinel), "Addrs",
+			"%q cannot be used with a Cluster or Sentinels; allowed: host:port", addr)
 	}
 	cfg.checkTopology(&f)
 	f.Check(cfg.DB < 0, "DB", "must be at least 0, is %d", cfg.DB)
 	f.Check(cfg.Username != "" && cfg.Password == "", "Password", "is missing; allowed: that of the user")
 	f.Check(!cfg.TLS && cfg.TLSCAFile != "", "TLSCAFile", "has no effect without TLS; allowed: nothing")
 	f.Check(!cfg.TLS && cfg.TLSServerName != "", "TLSServerName", "has no effect without TLS; allowed: nothing")
+	f.Check(!cfg.TLS && cfg.TLSAnyName, "TLSAnyName", "has no effect without TLS; allowed: false")
+	f.Check(!cfg.TLS && cfg.TLSCertFile != "", "TLSCertFile", "has no effect without TLS; allowed: nothing")
 	f.Check(strings.ContainsAny(cfg.KeyPrefix, "{}"), "KeyPrefix", "must have no braces, which mark hash tags")
 	cfg.Config.Check(&f)
 	return f.Err()
@@ -105,6 +114,14 @@ func (cfg *Config) tlsConfig() (*tls.Config, error) {
 		return nil, fmt.Errorf("TLSCAFile: %w", err)
 	}
 	c.NextProtos, c.ClientSessionCache = nil, nil // of HTTP
+	if cfg.TLSAnyName {
+		certs.AcceptAnyName(c)
+	}
+	if cfg.TLSCertFile != "" {
+		if err := certs.Present(c, cfg.TLSCertFile, cfg.TLSKeyFile); err != nil {
+			return nil, fmt.Errorf("TLSCertFile: %w", err)
+		}
+	}
 	return c, nil
 }
 
@@ -127,8 +144,13 @@ func (cfg *Config) option() (rueidis.ClientOption, error) {
 		ClusterOption:     rueidis.ClusterOption{ShardsRefreshInterval: refreshEvery, MaxMovedRedirections: redirectsMax},
 		ForceSingleClient: cfg.Topology == Single,
 	}
-	if secure != nil {
+	switch {
+	case secure != nil:
 		option.DialCtxFn = dialTLS
+	case isPath(cfg.Addrs[0]):
+		option.DialCtxFn = func(ctx context.Context, path string, dialer *net.Dialer, _ *tls.Config) (net.Conn, error) {
+			return dialer.DialContext(ctx, "unix", path)
+		}
 	}
 	if cfg.Topology == Sentinel {
 		option.Sentinel = rueidis.SentinelOption{

@@ -3,6 +3,7 @@ package redis
 import (
 	"bytes"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -44,6 +45,11 @@ func TestValidate(t *testing.T) {
 		{func(c *Config) { c.Topology = Sentinel + 1 }, "Topology: is unknown"},
 		{func(c *Config) { c.TLSCAFile = "f" }, "TLSCAFile: has no effect without TLS"},
 		{func(c *Config) { c.TLSServerName = "n" }, "TLSServerName: has no effect without TLS"},
+		{func(c *Config) { c.TLSAnyName = true }, "TLSAnyName: has no effect without TLS"},
+		{func(c *Config) { c.TLSCertFile, c.TLSKeyFile = "c", "k" }, "TLSCertFile: has no effect without TLS"},
+		{func(c *Config) { c.Addrs = []string{"/run/redis.sock"} }, ""},
+		{func(c *Config) { c.Addrs, c.SentinelMaster = []string{"/s"}, "m" }, `Addrs: "/s" cannot be used with a Cluster`},
+		{func(c *Config) { c.Addrs = []string{"/a", "h:1"} }, `Addrs: "/a" cannot be used with a Cluster`},
 		{func(c *Config) { c.DB = -1 }, "DB: must be at least 0, is -1"},
 		{func(c *Config) { c.Username = "u" }, "Password: is missing"},
 		{func(c *Config) { c.KeyPrefix = "a{b" }, "KeyPrefix: must have no braces"},
@@ -78,7 +84,8 @@ func TestValidate(t *testing.T) {
 // TLS with an authority of one's own, and an ACL user who may no more than needed.
 func TestTLSAndUser(t *testing.T) {
 	t.Parallel()
-	s, addr, certFile, keyFile := redistest.StartTLS(t, "--databases", "4")
+	socket := filepath.Join(t.TempDir(), "redis.sock")
+	s, addr, certFile, keyFile := redistest.StartTLS(t, "--databases", "4", "--unixsocket", socket)
 	allow(s, "w:")
 	cfg := Config{Config: lane.Config{Timeout: timeoutMax}, Addrs: []string{addr}, dialTimeout: timeoutMax, TLS: true,
 		TLSCAFile: certFile, Username: "weir", Password: "secret", DB: 3, KeyPrefix: "w:"}
@@ -100,11 +107,28 @@ func TestTLSAndUser(t *testing.T) {
 		t.Errorf("the document is not in database 3: %s", n)
 	}
 	for name, change := range map[string]func(*Config){
-		"not trusted":   func(cfg *Config) { cfg.TLSCAFile = "" },
-		"no authority":  func(cfg *Config) { cfg.TLSCAFile = keyFile },
-		"another name":  func(cfg *Config) { cfg.TLSServerName = "example.com" },
-		"TLS on a port": func(cfg *Config) { cfg.Addrs = []string{s.Addr()} },
-		"none on TLS's": func(cfg *Config) { cfg.TLS, cfg.TLSCAFile = false, "" },
+		"a unix socket":     func(cfg *Config) { cfg.TLS, cfg.TLSCAFile, cfg.Addrs = false, "", []string{socket} },
+		"another name, any": func(cfg *Config) { cfg.TLSServerName, cfg.TLSAnyName = "example.com", true },
+		"a certificate of ours": func(cfg *Config) {
+			s.Do("config", "set", "tls-auth-clients", "yes")
+			cfg.TLSCertFile, cfg.TLSKeyFile = certFile, keyFile
+		},
+	} {
+		right := cfg
+		change(&right)
+		if c := newClient(t, right); !c.Connected() {
+			t.Errorf("%s: not connected", name)
+		}
+		s.Do("config", "set", "tls-auth-clients", "no")
+	}
+	for name, change := range map[string]func(*Config){
+		"no certificate of ours": func(*Config) { s.Do("config", "set", "tls-auth-clients", "yes") },
+		"not trusted, any name":  func(cfg *Config) { cfg.TLSCAFile, cfg.TLSAnyName = "", true },
+		"not trusted":            func(cfg *Config) { cfg.TLSCAFile = "" },
+		"no authority":           func(cfg *Config) { cfg.TLSCAFile = keyFile },
+		"another name":           func(cfg *Config) { cfg.TLSServerName = "example.com" },
+		"TLS on a port":          func(cfg *Config) { cfg.Addrs = []string{s.Addr()} },
+		"none on TLS's":          func(cfg *Config) { cfg.TLS, cfg.TLSCAFile = false, "" },
 	} {
 		wrong, log := cfg, new(testkit.Log)
 		change(&wrong)
@@ -112,6 +136,7 @@ func TestTLSAndUser(t *testing.T) {
 		if c := newClient(t, wrong); c.Connected() || log.Count("Redis connection lost, entering fail-open mode") != 1 {
 			t.Errorf("%s: connected %v, logged %s", name, c.Connected(), log.String())
 		}
+		s.Do("config", "set", "tls-auth-clients", "no")
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -76,10 +77,17 @@ func (cfg *Config) dial(unanswered time.Duration) (rueidis.Client, error) {
 	return conn, nil
 }
 
+// isPath reports whether an address is the path of a unix socket.
+func isPath(addr string) bool { return strings.HasPrefix(addr, "/") }
+
 // dialTLS connects with TLS. A server without TLS often does not answer the handshake; the
 // error distinguishes that from a server that cannot be reached.
 func dialTLS(ctx context.Context, addr string, dialer *net.Dialer, secure *tls.Config) (net.Conn, error) {
-	conn, err := (&tls.Dialer{NetDialer: dialer, Config: secure}).DialContext(ctx, "tcp", addr)
+	network := "tcp"
+	if isPath(addr) {
+		network = "unix"
+	}
+	conn, err := (&tls.Dialer{NetDialer: dialer, Config: secure}).DialContext(ctx, network, addr)
 	if err == nil {
 		return conn, nil
 	}
