@@ -1,6 +1,9 @@
 package config
 
 import (
+	"errors"
+
+	"weir/internal/net/http1"
 	"weir/internal/program/service"
 	"weir/proxy/ask/envoy"
 	"weir/proxy/rules/decide"
@@ -47,6 +50,28 @@ func (r *RateLimit) register(s *service.Settings) {
 		{Name: "NEAR_LIMIT_RATIO", Default: "0.8", Value: service.Float(&d.NearRatio, 0, 1),
 			Help: "share of a limit above which hits count as near the limit"},
 	})
+	s.AddWithNoEffect(func() string {
+		if s.Text("RATE_LIMIT_HEADERS") == "envoy" {
+			return ""
+		}
+		return "without RATE_LIMIT_HEADERS=envoy"
+	}, service.Table{
+		r.field("LIMIT_LIMIT_HEADER", "RateLimit-Limit", &d.Fields[0]),
+		r.field("LIMIT_REMAINING_HEADER", "RateLimit-Remaining", &d.Fields[1]),
+		r.field("LIMIT_RESET_HEADER", "RateLimit-Reset", &d.Fields[2]),
+	})
+}
+
+// field returns the setting of a field's name in answers of /json.
+func (r *RateLimit) field(setting, standard string, name *string) service.Setting {
+	parse := func(text string) (string, error) {
+		if !http1.IsToken(text) {
+			return "", errors.New("is not the name of a field")
+		}
+		return text, nil
+	}
+	return service.Setting{Name: setting, Value: service.Parsed(name, "letters, digits, -", parse),
+		Help: "name of the field " + standard + " in answers of /json, instead of this"}
 }
 
 // Settings returns the settings for decisions; families are the fields for clients.

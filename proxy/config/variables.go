@@ -91,6 +91,9 @@ var variables = []variable{
 	{"QUOTA_MODE", same},
 	{"RESPONSE_DYNAMIC_METADATA", same},
 	{"LIMIT_RESPONSE_HEADERS_ENABLED", headers},
+	{"LIMIT_LIMIT_HEADER", when("LIMIT_RESPONSE_HEADERS_ENABLED", same)},
+	{"LIMIT_REMAINING_HEADER", when("LIMIT_RESPONSE_HEADERS_ENABLED", same)},
+	{"LIMIT_RESET_HEADER", when("LIMIT_RESPONSE_HEADERS_ENABLED", same)},
 
 	{"DISABLE_STATS", none(metrics)},
 	{"STATS_FLUSH_INTERVAL", none(metrics)},

@@ -29,6 +29,7 @@ type Settings struct {
 	DebtMax   int64 // how many times its limit a key may owe
 	NearRatio float64
 	Families  decide.Families // of fields for the client
+	Fields    [3]string       // names in place of RateLimit-Limit, -Remaining and -Reset; empty: these
 }
 
 // Why a request is not decided, in the words of envoyproxy/ratelimit if it has the same error.

@@ -387,6 +387,16 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
+// Fields of the client have the names in the settings.
+func TestFieldNames(t *testing.T) {
+	w := newWorld(t)
+	w.settings.Families, w.settings.Fields = decide.Envoy, [3]string{"x-limit", "", "x-reset"}
+	w.ask(0, body("two=x"))
+	if have, want := w.headers(), "x-limit=2 RateLimit-Remaining=1 x-reset=60"; have != want {
+		t.Errorf("%s, want %s", have, want)
+	}
+}
+
 // What is refused has an id, and what it was.
 func TestRefusalsAreRemembered(t *testing.T) {
 	w := newWorld(t)

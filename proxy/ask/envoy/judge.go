@@ -133,6 +133,16 @@ func (c *Case) describe(now time.Time, i int) {
 	for lines := t.lines; len(lines) > 0; {
 		line, rest, _ := bytes.Cut(lines, []byte("\r\n"))
 		key, value, _ := bytes.Cut(line, []byte(": "))
-		r.Headers, lines = append(r.Headers, rls.Header{Key: key, Value: value}), rest
+		r.Headers, lines = append(r.Headers, rls.Header{Key: c.settings.nameOf(key), Value: value}), rest
 	}
+}
+
+// nameOf returns the name that a field for the client has.
+func (s *Settings) nameOf(field []byte) []byte {
+	for i, name := range [...]string{"RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"} {
+		if s.Fields[i] != "" && string(field) == name {
+			return []byte(s.Fields[i])
+		}
+	}
+	return field
 }
