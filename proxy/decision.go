@@ -31,6 +31,7 @@ func (p *proxy) decide(ctx context.Context) error {
 		further = append(further, second)
 	}
 	limits, err := p.keepLimits(ctx)
+	p.descriptors = limits
 	if err != nil {
 		return err
 	}
@@ -111,8 +112,10 @@ func (p *proxy) drain(ctx context.Context) int {
 // listening returns the listening sockets, for a successor.
 func (p *proxy) listening() []syscall.Conn {
 	all := p.server.Sockets()
-	if l, ok := p.socks.admin.(syscall.Conn); ok {
-		all = append(all, l)
+	for _, l := range []net.Listener{p.socks.admin, p.socks.metrics} {
+		if l, ok := l.(syscall.Conn); ok {
+			all = append(all, l)
+		}
 	}
 	if p.port != nil {
 		all = append(all, p.port.Sockets()...)

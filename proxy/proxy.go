@@ -29,9 +29,12 @@ type proxy struct {
 	port      *port.Server         // nil without DECISION_PORT
 	deferral  *delivery.Dispatcher // nil without DEFER_URL
 	limitFrom func() string        // says where the limit of the settings comes from
-	finish    time.Duration        // how long deliveries may take to finish when the proxy ends
-	server    *wire.Server         // nil until serve
-	adaptive  *adaptive.Adaptive   // follows the advisor; nil until serve
+
+	descriptors *port.Limits // those of Envoy's rate limit service; nil without DECISION_PORT
+
+	finish   time.Duration      // how long deliveries may take to finish when the proxy ends
+	server   *wire.Server       // nil until serve
+	adaptive *adaptive.Adaptive // follows the advisor; nil until serve
 }
 
 // shared reports whether other proxies use the store as well. If not, its documents end with

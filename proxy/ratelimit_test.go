@@ -577,9 +577,11 @@ func TestStartedAsRatelimit(t *testing.T) {
 	}
 	file := filepath.Join(folder, "shop.yaml")
 	testkit.WriteFile(t, file, "domain: shop\ndescriptors:\n- key: one\n  rate_limit: {unit: year, requests_per_unit: 1}\n")
+	metrics := testkit.FreePort(t)
 	cmd, http, grpc, debug := asRatelimit(t, "RUNTIME_ROOT", root, "RUNTIME_SUBDIRECTORY", "ratelimit",
 		"RUNTIME_WATCH_ROOT", "false", "RUNTIME_IGNOREDOTFILES", "true", "USE_STATSD", "false", "LOG_LEVEL", "INFO",
-		"REDIS_SOCKET_TYPE", "tcp", "REDIS_URL", redis.Addr(), "TRACING_ENABLED", "true")
+		"REDIS_SOCKET_TYPE", "tcp", "REDIS_URL", redis.Addr(), "TRACING_ENABLED", "true", "USE_PROMETHEUS", "true",
+		"PROMETHEUS_ADDR", "127.0.0.1:"+metrics, "PROMETHEUS_PATH", "/m")
 	p := testkit.Launch(t, cmd, "INFO Proxy - Ready addr=")
 	for _, line := range []string{"REDIS_URL is read as REDIS_HOST", "RUNTIME_ROOT is read as RATELIMIT_CONFIG",
 		"TRACING_ENABLED has no meaning here: traces are not sent"} {
@@ -590,7 +592,11 @@ func TestStartedAsRatelimit(t *testing.T) {
 	p.At(http).Gets("GET /healthcheck", 200, "OK")
 	p.At(http).Gets("POST /json", 200, `"overallCode":"OK"`, look)
 	p.At(http).Gets("POST /json", 429, `"overallCode":"OVER_LIMIT"`, look)
-	p.At(debug).Gets("GET /metrics", 200, `ratelimit_service_rate_limit_over_limit{domain="shop",key1="one"} 1`)
+	const over = `ratelimit_service_rate_limit_over_limit{domain="shop",key1="one"} 1`
+	p.At(debug).Gets("GET /metrics", 200, over)
+	p.At(metrics).Gets("GET /m", 200, over)
+	p.At(metrics).Gets("GET /config/limits", 404, "metrics are at /m")
+	p.At(debug).Gets("GET /rlconfig", 200, "shop.one: unit=YEAR requests_per_unit=1, shadow_mode: false")
 
 	testkit.WriteFile(t, file, "domain: shop\ndescriptors: [{key: one, rate_limit: {unit: aeon}}]\n")
 	p.Logged("ERROR DecisionService - RATELIMIT_CONFIG ignored, the previous limits stay in force")

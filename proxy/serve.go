@@ -60,13 +60,15 @@ func (p *proxy) serve(ctx context.Context, access wire.Access) error {
 		return err
 	}
 	p.startDeferral()
+	ctx, p.socks.stopAdmin = context.WithCancel(ctx)
 	if l := p.socks.admin; l != nil {
 		if w.Secure != nil && c.Edge.AdminTLS {
 			l = tls.NewListener(l, w.Secure)
 		}
-		ctx, stop := context.WithCancel(ctx)
-		p.socks.stopAdmin = stop
 		go serveAdmin(ctx, p.Env, l, own.ForOperators())
+	}
+	if l := p.socks.metrics; l != nil {
+		go serveAdmin(ctx, p.Env, l, own.Metrics(c.Edge.MetricsPath))
 	}
 	p.report()
 	p.Health.SetReady(true)
@@ -104,6 +106,12 @@ func (p *proxy) endpoints() *service.Endpoints {
 	if p.deferral != nil {
 		p.deferral.RegisterEndpoints(own)
 	}
+	own.HandleFunc("GET /rlconfig", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		if p.descriptors != nil {
+			_, _ = w.Write(p.descriptors.Domains().AppendText(nil))
+		}
+	})
 	(&admin.Targets{
 		None:    len(p.targets.settings) == 0,
 		Status:  func() any { return p.server.Targets.Status() },
@@ -119,10 +127,10 @@ type keyStore struct {
 	store.Store
 }
 
-// serveAdmin serves the own endpoints on the admin port until ctx ends.
+// serveAdmin serves own endpoints on a port of their own until ctx ends.
 func serveAdmin(ctx context.Context, e *service.Env, l net.Listener, own http.Handler) {
 	log := e.Logger("Admin")
 	if err := service.Serve(ctx, l, own, log); err != nil {
-		log.Error("The admin port is closed", "error", err)
+		log.Error("The admin port is closed", "addr", l.Addr(), "error", err)
 	}
 }

@@ -22,7 +22,8 @@ type sockets struct {
 	data      []net.Listener // the first has BIND and PORT, the others a more specific address
 	leaving   []net.Listener // have PORT and an address that BIND no longer covers
 	admin     net.Listener   // nil without ADMIN_PORT
-	stopAdmin func()         // closes the admin port
+	metrics   net.Listener   // nil without PROMETHEUS_ADDR
+	stopAdmin func()         // closes these two
 	decision  net.Listener   // nil without DECISION_PORT
 	grpc      net.Listener   // nil without GRPC_PORT
 
@@ -88,6 +89,13 @@ func openSockets(e *service.Env, c *config.Config, taken *handover.Received) (*s
 		if s.admin, _, err = s.open(c.Edge.AdminBind, strconv.Itoa(c.Edge.AdminPort)); err != nil {
 			s.close()
 			return nil, fmt.Errorf("open ADMIN_PORT: %w", err)
+		}
+	}
+	if addr := c.Edge.MetricsAddr; addr != "" {
+		host, port, _ := net.SplitHostPort(addr) // it is checked
+		if s.metrics, _, err = s.open(host, port); err != nil {
+			s.close()
+			return nil, fmt.Errorf("open PROMETHEUS_ADDR: %w", err)
 		}
 	}
 	if c.Decision.Port != 0 {
@@ -185,7 +193,7 @@ func covers(all, part net.Addr) bool {
 // close closes what was opened. A proxy whose sockets were taken over keeps its own.
 func (s *sockets) close() {
 	s.taken.Close()
-	for _, l := range append(s.data, s.admin, s.decision, s.grpc) {
+	for _, l := range append(s.data, s.admin, s.decision, s.grpc, s.metrics) {
 		if l != nil {
 			_ = l.Close()
 		}
@@ -208,7 +216,7 @@ func (p *proxy) succeed() error {
 			p.server.Addr())
 		p.server.Leave(l)
 	}
-	kept := append(append([]net.Listener{s.admin, s.decision, s.grpc}, s.data...), s.leaving...)
+	kept := append(append([]net.Listener{s.admin, s.decision, s.grpc, s.metrics}, s.data...), s.leaving...)
 	for _, l := range s.taken.Sockets {
 		if !slices.Contains(kept, l) {
 			_ = l.Close() // the predecessor had an admin port, this proxy has none

@@ -281,8 +281,9 @@ func (c *Config) ownPaths() *pattern.Paths {
 	var all []string
 	for _, one := range service.OwnEndpoints() {
 		_, path, _ := strings.Cut(one.Pattern, " ")
+		ours := one.Program == "" || one.Program == "proxy" || one.Program == peer && c.translated != nil
 		here := c.Edge.AdminPort == 0 || c.Edge.HealthHere && strings.HasPrefix(path, "/actuator/health")
-		if here && (one.Program == "proxy" || one.Program == "") && !strings.HasPrefix(path, "/deferred/") &&
+		if here && ours && !strings.HasPrefix(path, "/deferred/") &&
 			!slices.Contains(all, path) {
 			all = append(all, path)
 		}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"os"
 	"strconv"
 	"strings"
@@ -28,6 +29,9 @@ type Edge struct {
 	HealthHere         bool          // with an admin port, health is answered at the data port, too
 	Takeover           bool
 	MemoryBudget       int64 // bytes
+
+	MetricsAddr string // address of a port for metrics only; empty: none
+	MetricsPath string // their path there
 }
 
 func (e *Edge) register(s *service.Settings, d *session.Settings, l *loop.Config) {
@@ -59,6 +63,10 @@ func (e *Edge) register(s *service.Settings, d *session.Settings, l *loop.Config
 			Help: "true: ADMIN_PORT uses TLS when TLS_CERT is set; false: plain HTTP"},
 		{Name: "HEALTH_ON_DATA_PORT", Default: "false", Value: service.Bool(&e.HealthHere), NoEffect: noPort,
 			Help: "with ADMIN_PORT, answer /actuator/health and /actuator/health/readiness on the data port too"},
+		{Name: "PROMETHEUS_ADDR", Value: service.Parsed(&e.MetricsAddr, "host:port, or :port for all addresses", address),
+			Help: "address of a port that answers nothing but metrics, in addition to /metrics elsewhere; empty: none"},
+		{Name: "PROMETHEUS_PATH", Default: "/metrics", Value: service.Parsed(&e.MetricsPath, "a path: /metrics", healthPath),
+			NoEffect: s.NoEffectWhen("PROMETHEUS_ADDR", ""), Help: "path of metrics there"},
 		{Name: "TAKEOVER", Default: "false", Value: service.Bool(&e.Takeover),
 			Help: "take the port over from a running proxy, which then drains; BIND and ADMIN_PORT may differ"},
 		{Name: "MEMORY_BUDGET", Default: "0", Value: service.Bytes(&e.MemoryBudget, 0, 1<<50),
@@ -131,6 +139,14 @@ func (e *Edge) complete(s *service.Settings, d *session.Settings) error {
 		e.MemoryBudget = memoryThere() / 4 * 3
 	}
 	return nil
+}
+
+// address checks a host and a port to listen on.
+func address(text string) (string, error) {
+	if _, port, err := net.SplitHostPort(text); err != nil || !validPort(port) {
+		return "", errors.New("is no address to listen on")
+	}
+	return text, nil
 }
 
 // pairComplete checks that a certificate and its key are both set or both empty.

@@ -95,6 +95,11 @@ var variables = []variable{
 	{"LIMIT_REMAINING_HEADER", when("LIMIT_RESPONSE_HEADERS_ENABLED", same)},
 	{"LIMIT_RESET_HEADER", when("LIMIT_RESPONSE_HEADERS_ENABLED", same)},
 
+	{"USE_PROMETHEUS", prometheus},
+	{"PROMETHEUS_ADDR", when("USE_PROMETHEUS", same)},
+	{"PROMETHEUS_PATH", when("USE_PROMETHEUS", same)},
+	{"PROMETHEUS_MAPPER_YAML", none("metrics have the names and labels of the mapping by default")},
+	{"PROMETHEUS_RESPONSE_TIME_AS_MILLISECONDS", none("response times are in seconds")},
 	{"DISABLE_STATS", none(metrics)},
 	{"STATS_FLUSH_INTERVAL", none(metrics)},
 
@@ -278,6 +283,14 @@ func redisTimeout(t *translation, value string) error {
 		t.tell("is read as " + value + ": no request waits longer")
 	}
 	t.put("REDIS_TIMEOUT", value)
+	return nil
+}
+
+// prometheus reads whether there is a port for metrics.
+func prometheus(t *translation, _ string) error {
+	if t.on("USE_PROMETHEUS") && t.env("PROMETHEUS_ADDR") == "" {
+		t.put("PROMETHEUS_ADDR", ":9090")
+	}
 	return nil
 }
 

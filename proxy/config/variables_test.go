@@ -109,6 +109,14 @@ func TestVariables(t *testing.T) {
 		{"LIMIT_RESET_HEADER=r", "# has no effect without LIMIT_RESPONSE_HEADERS_ENABLED"},
 		{"LIMIT_RESPONSE_HEADERS_ENABLED=maybe", "!LIMIT_RESPONSE_HEADERS_ENABLED"},
 
+		{"USE_PROMETHEUS=true", "PROMETHEUS_ADDR=:9090 PROMETHEUS_PATH=/metrics"},
+		{"USE_PROMETHEUS=false PROMETHEUS_ADDR=:1", "PROMETHEUS_ADDR="},
+		{"PROMETHEUS_ADDR=127.0.0.1:19001 USE_PROMETHEUS=true", "PROMETHEUS_ADDR=127.0.0.1:19001"},
+		{"PROMETHEUS_ADDR=9090 USE_PROMETHEUS=true", `!PROMETHEUS_ADDR: "9090" is no address`},
+		{"PROMETHEUS_PATH=/m USE_PROMETHEUS=true", "PROMETHEUS_PATH=/m PROMETHEUS_ADDR=:9090"},
+		{"PROMETHEUS_PATH=/m", "# has no effect without USE_PROMETHEUS"},
+		{"PROMETHEUS_MAPPER_YAML=/x", "# has no meaning here"},
+		{"PROMETHEUS_RESPONSE_TIME_AS_MILLISECONDS=true", "# has no meaning here"},
 		{"DISABLE_STATS=true", "# has no meaning here"},
 		{"STATS_FLUSH_INTERVAL=10s", "# has no meaning here"},
 

@@ -3,7 +3,7 @@ package service
 // An Endpoint is one of a program's own endpoints, with its access and the
 // parameters that it accepts.
 type Endpoint struct {
-	Program string // empty: all programs
+	Program string // empty: all programs; ratelimit: the proxy with the environment of envoyproxy/ratelimit
 	Pattern string // pattern for http.ServeMux
 	Guarded bool   // only for requests that pass the Guard; false: for all
 	// Query names the parameters that the URL may have, separated by spaces. Others get
@@ -53,6 +53,7 @@ func OwnEndpoints() []Endpoint {
 		{"proxy", resultPattern, open, "*"},
 		{"proxy", "DELETE /deferred/{id}", open, "*"},
 		{"proxy", "POST /reload", guarded, ""},
+		{"ratelimit", "GET /rlconfig", guarded, ""},
 
 		{"loadgen", "POST /test/start", guarded, ""},
 		{"loadgen", "POST /test/stop", guarded, ""},

@@ -90,6 +90,20 @@ func (o *Endpoints) ForOperators() http.Handler {
 	})
 }
 
+// Metrics returns a handler that answers GET /metrics at another path, and nothing else.
+func (o *Endpoints) Metrics(path string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != path {
+			SetCSP(w.Header(), "")
+			WriteError(w, http.StatusNotFound, errors.New("not found: "+r.URL.Path+"; metrics are at "+path))
+			return
+		}
+		r = r.Clone(r.Context())
+		r.URL.Path, r.URL.RawPath = "/metrics", ""
+		o.ServeHTTP(w, r)
+	})
+}
+
 // ServeHTTP implements http.Handler.
 func (o *Endpoints) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	SetCSP(w.Header(), "")
