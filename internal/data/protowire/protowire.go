@@ -34,7 +34,7 @@ const (
 // A Message is a message that is being read, with the field that was read last.
 type Message struct {
 	Tag    uint64 // the number and the type of the field: number<<3 | type
-	Number uint64 // the value of a Varint
+	Number uint64 // the value of a Varint or a Fixed64
 	Bytes  []byte // that of Bytes: bytes, a string or a message; borrowed
 
 	read int // bytes before rest
@@ -63,7 +63,9 @@ func (m *Message) Next() bool {
 	case m.Tag&7 == Varint:
 		m.Number = m.varint("a number")
 	case m.Tag&7 == Fixed64:
-		m.take(8)
+		if b := m.take(8); m.err == nil {
+			m.Number = binary.LittleEndian.Uint64(b)
+		}
 	case m.Tag&7 == Fixed32:
 		m.take(4)
 	case m.Tag&7 == Bytes:

@@ -24,7 +24,7 @@ var order = strings.Fields(`
 var rim = strings.Fields(`
 	internal/test/* internal/program/* internal/timing/every
 	internal/net/admit internal/net/loop internal/net/loop/pump
-	proxy proxy/control/* proxy/config proxy/ask/port proxy/wire proxy/wire/* proxy/rules/tally
+	proxy proxy/control/* proxy/config proxy/ask/port proxy/ask/xds proxy/wire proxy/wire/* proxy/rules/tally
 	proxy/targets/gates proxy/targets/roster proxy/deferred/file proxy/deferred/postgres proxy/deferred/redis
 	proxy/store/lane proxy/store/simredis proxy/store/redis proxy/store/postgres proxy/store/remote
 	loadgen loadgen/control loadgen/drive loadgen/plan loadgen/report target target/serve
