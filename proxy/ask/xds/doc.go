@@ -1,2 +1,11 @@
-// Package xds gets the limits of Envoy's rate limit service from an xDS management server.
+// Package xds gets the limits of Envoy's rate limit service from an xDS management server, as
+// envoyproxy/ratelimit does with CONFIG_TYPE=GRPC_XDS_SOTW.
+//
+// One stream of the aggregated discovery service in its variant "state of the world" subscribes to all
+// resources of one type. Each response has all of them. It is acknowledged when they are in force;
+// otherwise it is refused with the fault, and what was in force before stays. When the stream ends, the
+// client waits and opens another one.
+//
+// The stream is one call of gRPC on net/http's HTTP/2, with messages in protobuf's binary form:
+// google.golang.org/grpc and Envoy's types would be a quarter of the program.
 package xds

@@ -1,0 +1,135 @@
+package xds
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"weir/internal/program/metric"
+	"weir/proxy/rules/descriptor"
+)
+
+// dialTimeout bounds a connect, and the handshake of TLS.
+const dialTimeout = 10 * time.Second
+
+// Config configures a Client.
+type Config struct {
+	Server   string            // host:port
+	Node     string            // id
+	Metadata map[string]string // of the node
+	Fields   map[string]string // further fields of the request
+	TLS      *tls.Config       // nil: plain text
+
+	BackoffMin, BackoffMax time.Duration // waits before another stream
+	MessageBytesMax        int           // of a response; beyond, the stream ends
+
+	// Put puts all limits in force, or returns why it does not.
+	Put func(files []descriptor.File) error
+	Log *slog.Logger
+}
+
+// A Client follows the limits of a server.
+//
+// Safe for concurrent use: Run is called once, and connected is atomic.
+type Client struct {
+	cfg       Config
+	connected atomic.Bool
+}
+
+// New returns a Client, which Run starts.
+func New(cfg Config) *Client { return &Client{cfg: cfg} }
+
+// Register adds the client's metric to set.
+func (c *Client) Register(set *metric.Set) {
+	set.Gauge("ratelimiter_xds_connected", "1 while the server of limits has a stream open",
+		func() float64 { return metric.Bool(c.connected.Load()) })
+}
+
+// Run follows the limits until ctx ends.
+func (c *Client) Run(ctx context.Context) {
+	wait := c.cfg.BackoffMin
+	for {
+		received, err := c.follow(ctx)
+		c.connected.Store(false)
+		if ctx.Err() != nil {
+			return
+		}
+		if received {
+			wait = c.cfg.BackoffMin
+		}
+		pause := wait/2 + rand.N(wait/2+1) // not all proxies at the same time
+		c.cfg.Log.Warn("The xDS server is unavailable, the limits in force stay", "server", c.cfg.Server, "reason",
+			strings.ReplaceAll(err.Error(), "\n", "; "), "again", pause.Round(time.Millisecond))
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+		wait = min(2*wait, c.cfg.BackoffMax)
+	}
+}
+
+// follow opens a stream and handles its responses. It returns when the stream has ended, and whether there was a
+// response.
+func (c *Client) follow(ctx context.Context) (received bool, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	transport := c.transport()
+	defer transport.CloseIdleConnections()
+	req := request{node: c.cfg.Node, metadata: c.cfg.Metadata} // no version: the server sends all again
+	s, err := open(ctx, &c.cfg, &http.Client{Transport: transport, CheckRedirect: noRedirect}, req.append(nil))
+	if err != nil {
+		return false, err
+	}
+	defer s.close()
+	c.connected.Store(true)
+	c.cfg.Log.Info("Connected to the xDS server", "server", c.cfg.Server)
+	for {
+		message, err := s.receive()
+		if err != nil {
+			return received, err
+		}
+		received = true
+		if err := s.send(c.handle(&req, message).append(nil)); err != nil {
+			return received, err
+		}
+	}
+}
+
+// handle puts a response in force, and returns what is answered to it.
+func (c *Client) handle(req *request, message []byte) *request {
+	var res response
+	err := res.read(message)
+	if err == nil {
+		err = c.cfg.Put(res.files)
+	}
+	req.nonce, req.fault = res.nonce, ""
+	if err != nil {
+		req.fault = strings.ReplaceAll(err.Error(), "\n", "; ")
+		c.cfg.Log.Error("Limits of the xDS server refused, the previous ones stay in force", "version", res.version,
+			"reason", req.fault)
+		return req
+	}
+	req.version = res.version
+	return req
+}
+
+// transport returns a transport for one stream by HTTP/2.
+func (c *Client) transport() *http.Transport {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP2(c.cfg.TLS != nil)
+	protocols.SetUnencryptedHTTP2(c.cfg.TLS == nil)
+	return &http.Transport{
+		Protocols: protocols, TLSClientConfig: c.cfg.TLS.Clone(), TLSHandshakeTimeout: dialTimeout,
+		DialContext: (&net.Dialer{Timeout: dialTimeout}).DialContext, DisableCompression: true,
+	}
+}
+
+func noRedirect(*http.Request, []*http.Request) error { return errors.New("the server redirects") }

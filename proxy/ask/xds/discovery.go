@@ -1,0 +1,92 @@
+package xds
+
+import (
+	"fmt"
+
+	"weir/internal/data/protowire"
+	"weir/proxy/rules/descriptor"
+)
+
+// A request is a DiscoveryRequest: the subscription, and what became of the last response.
+type request struct {
+	node     string
+	metadata map[string]string
+	version  string // in force, on this stream; empty: none
+	nonce    string // of the last response; empty: there was none
+	fault    string // of the last response; empty: it is in force
+}
+
+// invalidArgument is the code of google.rpc.Status for a response that is refused.
+const invalidArgument = 3
+
+func (r *request) append(dst []byte) []byte {
+	dst = protowire.AppendText(dst, 1, r.version)
+	dst = protowire.AppendMessage(dst, 2, r, func(dst []byte, r *request) []byte {
+		dst = protowire.AppendText(dst, 1, r.node)
+		if len(r.metadata) > 0 {
+			dst = protowire.AppendMessage(dst, 3, r.metadata, appendStruct)
+		}
+		return protowire.AppendText(dst, 6, "weir")
+	})
+	dst = protowire.AppendText(dst, 4, resourceType)
+	dst = protowire.AppendText(dst, 5, r.nonce)
+	if r.fault != "" {
+		dst = protowire.AppendMessage(dst, 6, r.fault, func(dst []byte, fault string) []byte {
+			return protowire.AppendText(protowire.AppendNumber(dst, 1, invalidArgument), 2, fault)
+		})
+	}
+	return dst
+}
+
+// A response is a DiscoveryResponse.
+type response struct {
+	version, nonce string
+	files          []descriptor.File
+}
+
+// read reads a response. With an error, version and nonce are set if they could be read.
+func (r *response) read(b []byte) error {
+	*r = response{}
+	var fault error
+	m := protowire.Read(b)
+	for m.Next() {
+		switch m.Tag {
+		case 1<<3 | protowire.Bytes:
+			r.version = string(m.Text("version_info"))
+		case 2<<3 | protowire.Bytes:
+			file, err := readAny(m.Bytes)
+			if err != nil && fault == nil {
+				fault = err
+			}
+			r.files = append(r.files, file)
+		case 5<<3 | protowire.Bytes:
+			r.nonce = string(m.Text("nonce"))
+		}
+	}
+	if m.Err() != nil {
+		return m.Err()
+	}
+	return fault
+}
+
+// readAny reads a resource in a google.protobuf.Any.
+func readAny(b []byte) (descriptor.File, error) {
+	var kind string
+	var value []byte
+	m := protowire.Read(b)
+	for m.Next() {
+		switch m.Tag {
+		case 1<<3 | protowire.Bytes:
+			kind = string(m.Text("type_url"))
+		case 2<<3 | protowire.Bytes:
+			value = m.Bytes
+		}
+	}
+	if err := m.Err(); err != nil {
+		return descriptor.File{}, err
+	}
+	if kind != resourceType {
+		return descriptor.File{}, fmt.Errorf("a resource has the type %q, must be %s", kind, resourceType)
+	}
+	return readResource(value)
+}
