@@ -44,8 +44,9 @@ func check(c *config.Config) error {
 	_, limits := port.NewLimits(c.RateLimit.Config, c.RateLimit.Merge, slog.New(slog.DiscardHandler))
 	cert, key := c.RedisPair()
 	_, redis := pairFiles{prefix: "REDIS_TLS_CLIENT", cert: cert, key: key}.load()
+	_, server := c.XDS.Client()
 	templates, folder := admin.NewTemplates(c.Templates)
-	return errors.Join(err, targets, pair, decisions, grpc, redis, checkAuthorities(c), folder, checkAccess(c),
+	return errors.Join(err, targets, pair, decisions, grpc, redis, server, checkAuthorities(c), folder, checkAccess(c),
 		checkRules(c, templates), limits)
 }
 

@@ -80,7 +80,7 @@ func (p *proxy) impliedLimit() (from func() string) {
 	case c.UsesRemote():
 		return p.masterLimit()
 	}
-	limits := func() bool { return p.rules.Set().Len() > 0 || c.RateLimit.Config != "" }
+	limits := func() bool { return p.rules.Set().Len() > 0 || c.RateLimit.Config != "" || c.XDS.Used }
 	apply := func() {
 		cfg := c.Limit
 		if limits() {

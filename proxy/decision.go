@@ -7,8 +7,10 @@ import (
 	"syscall"
 
 	"weir/proxy/ask/port"
+	"weir/proxy/ask/xds"
 	"weir/proxy/config"
 	"weir/proxy/control/admin"
+	"weir/proxy/rules/descriptor"
 )
 
 // decide starts the decision port on its socket, if there is one, and follows its
@@ -44,8 +46,9 @@ func (p *proxy) decide(ctx context.Context) error {
 		AdmitUndescribed: c.Decision.AdmitUndescribed, Log: e.Logger("DecisionService"), Style: set.Style,
 		Pages: p.templates.Pages(),
 		HTTP2: c.Decision.HTTP2(), Age: c.Decision.Age, AgeGrace: c.Decision.AgeGrace,
-		Limits: limits, RateLimit: c.RateLimit.Settings(set.Style.Families), NeedsLimits: c.RateLimit.Needed,
-		Healthy: e.Health.Ready, EditTimeout: c.StoreTimeout(), DrainGrace: set.DrainGrace, DrainTimeout: c.DrainTimeout,
+		Limits: limits, RateLimit: c.RateLimit.Settings(set.Style.Families),
+		NeedsLimits: c.RateLimit.Needed || c.XDS.Used && !c.XDS.Start,
+		Healthy:     e.Health.Ready, EditTimeout: c.StoreTimeout(), DrainGrace: set.DrainGrace, DrainTimeout: c.DrainTimeout,
 	})
 	if err != nil {
 		return err
@@ -64,11 +67,35 @@ func (p *proxy) decide(ctx context.Context) error {
 func (p *proxy) keepLimits(ctx context.Context) (*port.Limits, error) {
 	files := p.config.RateLimit
 	limits, err := port.NewLimits(files.Config, files.Merge, p.Logger("DecisionService"))
+	if err == nil && p.config.XDS.Used {
+		err = p.followServer(ctx, limits)
+	}
 	if err == nil && files.Config != "" {
 		p.OnReload(limits.Reload, "descriptors")
 		go limits.Follow(ctx, p.store.ForgetRefusals)
 	}
 	return limits, err
+}
+
+// followServer puts the limits of an xDS server in force until ctx ends.
+func (p *proxy) followServer(ctx context.Context, limits *port.Limits) error {
+	cfg, err := p.config.XDS.Client()
+	if err != nil {
+		return err
+	}
+	cfg.Log = p.Logger("DecisionService")
+	cfg.Put = func(files []descriptor.File) error {
+		before := limits.Domains()
+		err := limits.Put(files)
+		if limits.Domains() != before {
+			p.store.ForgetRefusals()
+		}
+		return err
+	}
+	client := xds.New(cfg)
+	client.Register(p.Metrics)
+	go client.Run(ctx)
+	return nil
 }
 
 // decisionListener returns a listener of the decision port on its socket, with the certificate that its

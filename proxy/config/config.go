@@ -61,6 +61,7 @@ type Config struct {
 	Adaptive  Adaptive
 	Decision  Decision
 	RateLimit RateLimit
+	XDS       XDS
 	Defer     Defer
 }
 
@@ -122,6 +123,7 @@ func (c *Config) Register(s *service.Settings) {
 	c.Adaptive.register(s)
 	c.Decision.register(s)
 	c.RateLimit.register(s)
+	c.XDS.register(s)
 	c.Defer.register(s)
 }
 
@@ -243,7 +245,8 @@ func (c *Config) Complete() error {
 	}
 	s := c.settings
 	return errors.Join(c.completeLimit(), c.Edge.complete(s, &c.data), completeGate(s, &c.Gate), c.Rules.complete(s),
-		c.Adaptive.complete(s), c.Decision.complete(s, len(c.Targets)), c.Defer.complete(s, &c.redis, &c.postgres),
+		c.Adaptive.complete(s), c.Decision.complete(s, len(c.Targets)), c.XDS.complete(s),
+		c.Defer.complete(s, &c.redis, &c.postgres),
 		faultIf(c.UsesRedis(), c.Redis), faultIf(c.UsesPostgres(), c.Postgres), faultIf(c.UsesRemote(), c.Remote))
 }
 

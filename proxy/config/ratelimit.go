@@ -32,7 +32,12 @@ func (r *RateLimit) register(s *service.Settings) {
 		{Name: "HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED", Default: "false", Value: service.Bool(&r.Needed),
 			Help: "true: DECISION_PORT is not healthy before limits for descriptors were loaded"},
 	})
-	s.AddWithNoEffect(s.NoEffectWhen("RATELIMIT_CONFIG", ""), service.Table{
+	s.AddWithNoEffect(func() string {
+		if s.Text("RATELIMIT_CONFIG") != "" || s.Text("CONFIG_TYPE") != "FILE" {
+			return ""
+		}
+		return "while RATELIMIT_CONFIG is not set"
+	}, service.Table{
 		{Name: "MERGE_DOMAIN_CONFIG", Default: "false", Value: service.Bool(&r.Merge),
 			Help: "true: several files of RATELIMIT_CONFIG may have the same domain"},
 		{Name: "RATELIMIT_CHARGE", Default: "together",

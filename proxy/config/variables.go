@@ -58,6 +58,24 @@ var variables = []variable{
 	{"RUNTIME_IGNOREDOTFILES", none("hidden files are never read")},
 	{"RUNTIME_WATCH_ROOT", none("files are watched, whether they or a symbolic link to them changes")},
 	{"MERGE_DOMAIN_CONFIG", same},
+	{"CONFIG_TYPE", configType},
+	{"CONFIG_GRPC_XDS_SERVER_URL", same},
+	{"CONFIG_GRPC_XDS_NODE_ID", same},
+	{"CONFIG_GRPC_XDS_NODE_METADATA", same},
+	{"CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS", same},
+	{"CONFIG_GRPC_XDS_SERVER_USE_TLS", same},
+	{"CONFIG_GRPC_XDS_SERVER_TLS_CACERT", when("CONFIG_GRPC_XDS_SERVER_USE_TLS", same)},
+	{"CONFIG_GRPC_XDS_SERVER_TLS_SAN", when("CONFIG_GRPC_XDS_SERVER_USE_TLS", same)},
+	{"CONFIG_GRPC_XDS_CLIENT_TLS_CERT", when("CONFIG_GRPC_XDS_SERVER_USE_TLS", same)},
+	{"CONFIG_GRPC_XDS_CLIENT_TLS_KEY", when("CONFIG_GRPC_XDS_SERVER_USE_TLS", same)},
+	{"CONFIG_GRPC_XDS_SERVER_CONNECT_RETRY_INTERVAL", none("XDS_CLIENT_BACKOFF_INITIAL_INTERVAL is for all failures")},
+	{"XDS_CLIENT_BACKOFF_INITIAL_INTERVAL", same},
+	{"XDS_CLIENT_BACKOFF_MAX_INTERVAL", same},
+	{"XDS_CLIENT_BACKOFF_RANDOM_FACTOR", none("the wait doubles, and up to half of it is random")},
+	{"XDS_CLIENT_BACKOFF_JITTER", none("the wait doubles, and up to half of it is random")},
+	{"XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES", same},
+	{"FORCE_START_WITHOUT_INITIAL_CONFIG", same},
+	{"HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED", same},
 
 	{"BACKEND_TYPE", backend},
 	{"REDIS_SOCKET_TYPE", socketType("REDIS_URL")},
@@ -174,6 +192,10 @@ func logLevel(t *translation, value string) error {
 
 // runtimeFolder reads the three variables that name the folder of the configuration.
 func runtimeFolder(t *translation, _ string) error {
+	if t.env("CONFIG_TYPE") == fromXDS {
+		t.tell("has no effect with CONFIG_TYPE=" + fromXDS)
+		return nil
+	}
 	part := func(name, otherwise string) string {
 		if value := t.env(name); value != "" {
 			return value
@@ -182,6 +204,17 @@ func runtimeFolder(t *translation, _ string) error {
 	}
 	t.put("RATELIMIT_CONFIG", filepath.Join(part("RUNTIME_ROOT", "/srv/runtime_data/current"),
 		part("RUNTIME_SUBDIRECTORY", ""), part("RUNTIME_APPDIRECTORY", "config")))
+	return nil
+}
+
+// fromXDS is the CONFIG_TYPE of limits from an xDS server.
+const fromXDS = "GRPC_XDS_SOTW"
+
+func configType(t *translation, value string) error {
+	t.put("CONFIG_TYPE", value)
+	if value == fromXDS {
+		delete(t.values, "RATELIMIT_CONFIG")
+	}
 	return nil
 }
 

@@ -27,7 +27,11 @@ func Text(p *string) Value {
 
 // Secret is a text that is never shown in the log or in -help.
 func Secret(p *string) Value {
-	v := Text(p)
+	return Hidden(Text(p))
+}
+
+// Hidden is a value that is never shown in the log or in -help.
+func Hidden(v Value) Value {
 	v.secret = true
 	return v
 }

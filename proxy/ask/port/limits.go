@@ -26,7 +26,7 @@ const (
 	fileBytesMax = 8<<20 + 1 // more than the bound of package descriptor
 )
 
-// A Limits reads the descriptors of Envoy's rate limit service from a file or a folder.
+// A Limits reads the descriptors of Envoy's rate limit service from a file or a folder, or is given them.
 //
 // Safe for concurrent use: mu guards reading; the limits in force are read without it.
 type Limits struct {
@@ -78,12 +78,7 @@ func (l *Limits) Follow(ctx context.Context, changed func()) {
 // Reload reads the files again. If it returns an error, the previous limits stay in
 // force.
 func (l *Limits) Reload() error {
-	err := l.read()
-	if err != nil {
-		l.failed.Inc()
-	}
-	l.failing.Store(err != nil)
-	return err
+	return l.outcome(l.read())
 }
 
 // ReadFiles reads a file or all files of a folder, as [NewLimits] does.
@@ -110,6 +105,26 @@ func (l *Limits) read() error {
 	if err != nil {
 		return err
 	}
+	return l.put(files)
+}
+
+// Put puts files from elsewhere in force. If it returns an error, the previous limits stay in force.
+func (l *Limits) Put(files []descriptor.File) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.outcome(l.put(files))
+}
+
+// outcome counts an error of files that are to replace others.
+func (l *Limits) outcome(err error) error {
+	if err != nil {
+		l.failed.Inc()
+	}
+	l.failing.Store(err != nil)
+	return err
+}
+
+func (l *Limits) put(files []descriptor.File) error {
 	same := func(a, b descriptor.File) bool { return a.Name == b.Name && bytes.Equal(a.Text, b.Text) }
 	if l.Domains() != nil && slices.EqualFunc(files, l.files, same) {
 		return nil
@@ -140,11 +155,12 @@ func (l *Limits) logFault(err error) {
 }
 
 func (l *Limits) register(set *metric.Set) {
-	set.Counter("ratelimit_service_config_load_success", "loads of RATELIMIT_CONFIG that are or were in force",
+	set.Counter("ratelimit_service_config_load_success", "limits of descriptors that are or were in force",
 		l.loaded.Load)
-	set.Counter("ratelimit_service_config_load_error", "loads of RATELIMIT_CONFIG that were ignored", l.failed.Load)
+	set.Counter("ratelimit_service_config_load_error", "limits of descriptors that were not valid and ignored",
+		l.failed.Load)
 	set.Gauge("ratelimiter_ratelimit_config_ignored",
-		"1 while RATELIMIT_CONFIG is invalid and the previous content stays in force", func() float64 {
+		"1 while limits of descriptors are invalid and the previous ones stay in force", func() float64 {
 			return metric.Bool(l.failing.Load())
 		})
 }

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"testing"
+	"time"
+
+	discovery "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	config "github.com/envoyproxy/go-control-plane/ratelimit/config/ratelimit/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/protobuf/types/known/anypb"
+
+	"weir/internal/test/testkit"
+)
+
+// A gateway is an xDS server, as Envoy Gateway has one: it sends configurations, and notes what is said of them.
+type gateway struct {
+	discovery.UnimplementedAggregatedDiscoveryServiceServer
+	t       *testing.T
+	domains chan string // whose limits are sent
+	said    chan *discovery.DiscoveryRequest
+}
+
+func (g *gateway) StreamAggregatedResources(
+	stream discovery.AggregatedDiscoveryService_StreamAggregatedResourcesServer) error {
+	for {
+		request, err := stream.Recv()
+		if err != nil {
+			return err
+		}
+		g.said <- request
+		domain := <-g.domains
+		limit := &config.RateLimitPolicy{Unit: config.RateLimitUnit_YEAR, RequestsPerUnit: 1}
+		one := testkit.Must(anypb.New(&config.RateLimitConfig{Name: domain, Domain: domain,
+			Descriptors: []*config.RateLimitDescriptor{{Key: "one", RateLimit: limit}}}))(g.t)
+		if err := stream.Send(&discovery.DiscoveryResponse{VersionInfo: domain, Nonce: domain, TypeUrl: request.TypeUrl,
+			Resources: []*anypb.Any{one}}); err != nil {
+			return err
+		}
+	}
+}
+
+// Limits come from an xDS server by TLS. Until then the proxy is not healthy, and a configuration that is not valid
+// changes nothing.
+func TestLimitsOfXDS(t *testing.T) {
+	own := testkit.SelfSigned(time.Now().Add(time.Hour), "127.0.0.1")
+	cert, key := testkit.WritePair(t, own)
+	g := &gateway{t: t, domains: make(chan string, 1), said: make(chan *discovery.DiscoveryRequest, 8)}
+	server := grpc.NewServer(grpc.Creds(credentials.NewServerTLSFromCert(&own)))
+	discovery.RegisterAggregatedDiscoveryServiceServer(server, g)
+	socket := testkit.Listen(t)
+	go func() { _ = server.Serve(socket) }()
+	t.Cleanup(server.Stop)
+	env := []string{"CONFIG_TYPE", "GRPC_XDS_SOTW", "CONFIG_GRPC_XDS_SERVER_URL", socket.Addr().String(),
+		"CONFIG_GRPC_XDS_NODE_ID", "envoy-ratelimit", "CONFIG_GRPC_XDS_SERVER_USE_TLS", "true",
+		"CONFIG_GRPC_XDS_SERVER_TLS_CACERT", cert, "CONFIG_GRPC_XDS_CLIENT_TLS_CERT", cert,
+		"CONFIG_GRPC_XDS_CLIENT_TLS_KEY", key, "RUNTIME_ROOT", "/data"}
+	cmd, http, _, debug := asRatelimit(t, env...)
+	p := testkit.Launch(t, cmd, "INFO Proxy - Ready addr=")
+	p.Logged("INFO Proxy - RUNTIME_ROOT has no effect with CONFIG_TYPE=GRPC_XDS_SOTW")
+	if first := <-g.said; first.Node.GetId() != "envoy-ratelimit" || first.VersionInfo != "" {
+		t.Errorf("said %v", first)
+	}
+	const ask = `{"domain":"shop","descriptors":[{"entries":[{"key":"one","value":"x"}]}]}`
+	p.At(http).Gets("GET /healthcheck", 500, "")
+	p.At(http).Gets("POST /json", 400, "no rate limit configuration loaded", ask)
+	g.domains <- "shop"
+	if next := <-g.said; next.VersionInfo != "shop" || next.ErrorDetail != nil {
+		t.Errorf("said %v", next)
+	}
+	p.At(http).Gets("GET /healthcheck", 200, "OK")
+	p.At(http).Gets("POST /json", 200, "", ask)
+	p.At(http).Gets("POST /json", 429, "", ask)
+	g.domains <- ""
+	if next := <-g.said; next.VersionInfo != "shop" || next.ErrorDetail.GetCode() != 3 {
+		t.Errorf("said %v", next)
+	}
+	p.At(http).Gets("POST /json", 429, "", ask)
+	p.At(debug).Gets("GET /metrics", 200, "\nratelimiter_xds_connected 1\n")
+	p.At(debug).Gets("GET /metrics", 200, "\nratelimit_service_config_load_error 1\n")
+
+	cmd, http, _, _ = asRatelimit(t, append(env, "FORCE_START_WITHOUT_INITIAL_CONFIG", "true")...)
+	testkit.Launch(t, cmd, "INFO Proxy - Ready addr=").At(http).Gets("GET /healthcheck", 200, "OK")
+}
