@@ -5,14 +5,17 @@ import (
 	"maps"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"go.yaml.in/yaml/v4"
 
 	"weir/internal/test/testkit"
+	"weir/proxy/store/redis/redistest"
 )
 
 // A composition holds the fields of compose.yaml that the tests check.
@@ -57,6 +60,7 @@ func TestComposeIsValid(t *testing.T) {
 		output(t, append(command, "-f", "compose.yaml", "config", "--quiet")...)
 		output(t, append(command, "-f", "compose.yaml", "-f", "compose.postgres.yaml", "config", "--quiet")...)
 		output(t, append(command, "-f", "compose.yaml", "-f", "compose.sidecar.yaml", "config", "--quiet")...)
+		output(t, append(command, "-f", "compose.ratelimit.yaml", "config", "--quiet")...)
 	}
 }
 
@@ -125,6 +129,49 @@ func TestComposeSidecar(t *testing.T) {
 	}
 	start(master)
 	start(env).Await("GET /metrics", 200, "\nratelimiter_remote_connected 1\n")
+}
+
+// The binary serves with the command and the environment that Envoy Gateway gives envoyproxy/ratelimit.
+func TestComposeRatelimit(t *testing.T) {
+	c := composedFrom(t, "compose.ratelimit.yaml")
+	if have := slices.Sorted(maps.Keys(c.Services)); !slices.Equal(have, []string{"ratelimit", "redis"}) {
+		t.Fatalf("services %v", have)
+	}
+	for name, s := range c.Services {
+		s.check(t, c, name)
+	}
+	s := c.Services["ratelimit"]
+	if s.Image != "${RATELIMIT_IMAGE:-weir/ratelimit:latest}" || s.Build.Target != "ratelimit" ||
+		!slices.Equal(s.Command, []string{"/bin/ratelimit"}) {
+		t.Errorf("image %s, built from %+v, command %v", s.Image, s.Build, s.Command)
+	}
+	own := testkit.SelfSigned(time.Now().Add(time.Hour), "127.0.0.1")
+	cert, key := testkit.WritePair(t, own)
+	redis, http, grpc, debug, metrics := redistest.Start(t), testkit.FreePort(t), testkit.FreePort(t),
+		testkit.FreePort(t), testkit.FreePort(t)
+	here := strings.NewReplacer("/certs/tls.crt", cert, "/certs/tls.key", key, "/certs/ca.crt", cert,
+		"${XDS_SERVER:-envoy-gateway:18001}", "127.0.0.1:1", "redis:6379", redis.Addr(), ":19001", "127.0.0.1:"+metrics)
+	cmd := exec.Command(binary(t, "proxy"))
+	cmd.Args[0] = s.Command[0]
+	cmd.Env = append(os.Environ(), "PORT="+http, "GRPC_PORT="+grpc, "DEBUG_PORT="+debug)
+	for name, value := range s.Environment {
+		cmd.Env = append(cmd.Env, name+"="+here.Replace(value))
+	}
+	p := testkit.StartAt(t, cmd, "127.0.0.1:"+debug)
+	p.At(http).Await("GET /healthcheck", 200, "OK")
+	p.At(metrics).Await("GET /metrics", 200, "\nratelimiter_redis_connected 1\n")
+	secure := p.At(grpc)
+	secure.TLS = testkit.Trust(own, "127.0.0.1")
+	secure.Gets("GET /healthcheck", 200, "OK")
+	for _, told := range []string{"REDIS_URL is read as REDIS_HOST", "RUNTIME_ROOT has no effect with CONFIG_TYPE=",
+		"GRPC_SERVER_TLS_CA_CERT has no meaning here", "The xDS server is unavailable"} {
+		p.Logged(told)
+	}
+	check := exec.Command(binary(t, "proxy"), "-healthcheck")
+	check.Args[0], check.Env = s.Healthcheck.Test[1], cmd.Env
+	if out, err := check.CombinedOutput(); err != nil {
+		t.Errorf("its health check: %v: %s", err, out)
+	}
 }
 
 // check checks what must hold for every service.

@@ -150,7 +150,7 @@ func TestImages(t *testing.T) {
 		t.Fatal(err)
 	}
 	const sizeMax = 25e6
-	for _, program := range programs() {
+	for _, program := range append(programs(), "ratelimit") {
 		var list []image
 		text := output(t, "docker", "image", "inspect", "weir/"+program+":"+tag)
 		if err := json.Unmarshal([]byte(text), &list); err != nil || len(list) != 1 {
@@ -161,12 +161,17 @@ func TestImages(t *testing.T) {
 		if i.Size >= sizeMax {
 			t.Errorf("weir/%s has %d bytes, want less than %.0f", program, i.Size, sizeMax)
 		}
-		if i.Config.User != "65532:65532" || fmt.Sprint(i.Config.Entrypoint) != "[/"+program+"]" ||
-			fmt.Sprint(i.Config.Healthcheck.Test) != "[CMD /"+program+" -healthcheck]" {
+		path, entry, run, name := "/"+program, "[/"+program+"]", []string{"-version"}, program
+		if program == "ratelimit" {
+			path, entry, run, name = "/bin/ratelimit", "[]", []string{"/bin/ratelimit", "-version"}, "proxy"
+		}
+		if i.Config.User != "65532:65532" || fmt.Sprint(i.Config.Entrypoint) != entry ||
+			fmt.Sprint(i.Config.Healthcheck.Test) != "[CMD "+path+" -healthcheck]" {
 			t.Errorf("weir/%s: %+v", program, i.Config)
 		}
-		if said := output(t, "docker", "run", "--rm", "--network", "none", "weir/"+program+":"+tag,
-			"-version"); !strings.HasPrefix(said, program+" "+tag+" ") {
+		said := output(t, append([]string{"docker", "run", "--rm", "--network", "none", "weir/" + program + ":" + tag},
+			run...)...)
+		if !strings.HasPrefix(said, name+" "+tag+" ") {
 			t.Errorf("weir/%s says of its version %q", program, said)
 		}
 		if _, there := i.Config.Volumes["/data"]; there != (program == "advisor") {
@@ -179,7 +184,7 @@ func TestImages(t *testing.T) {
 // cannot be pulled, so its text is compared with the others.
 func TestSourceImagesAreTheSame(t *testing.T) {
 	source := read(t, "docker/Dockerfile.source")
-	for _, program := range []string{"proxy", "loadgen", "target", "advisor"} {
+	for _, program := range append(programs(), "ratelimit") {
 		_, stage, ok := strings.Cut(source, "FROM scratch AS "+program+"\n")
 		if !ok {
 			t.Errorf("Dockerfile.source has no stage %s", program)

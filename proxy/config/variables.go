@@ -89,6 +89,29 @@ var variables = []variable{
 	{"REDIS_TLS_CLIENT_CERT", when("REDIS_TLS", same)},
 	{"REDIS_TLS_CLIENT_KEY", when("REDIS_TLS", same)},
 	{"REDIS_TIMEOUT", redisTimeout},
+	{"REDIS_PERSECOND", none(perSecond)},
+	{"REDIS_PERSECOND_SOCKET_TYPE", none(perSecond)},
+	{"REDIS_PERSECOND_TYPE", none(perSecond)},
+	{"REDIS_PERSECOND_URL", none(perSecond)},
+	{"REDIS_PERSECOND_POOL_SIZE", none(perSecond)},
+	{"REDIS_PERSECOND_AUTH", none(perSecond)},
+	{"REDIS_PERSECOND_SENTINEL_AUTH", none(perSecond)},
+	{"REDIS_PERSECOND_TLS", none(perSecond)},
+	{"REDIS_PERSECOND_TIMEOUT", none(perSecond)},
+	{"REDIS_PERSECOND_PIPELINE_WINDOW", none(perSecond)},
+	{"REDIS_PERSECOND_PIPELINE_LIMIT", none(perSecond)},
+	{"REDIS_PERSECOND_CLUSTER_PIPELINE_PARALLELISM", none(perSecond)},
+	{"REDIS_PERSECOND_POOL_ON_EMPTY_BEHAVIOR", none(perSecond)},
+	{"REDIS_PERSECOND_POOL_ON_EMPTY_WAIT_DURATION", none(perSecond)},
+	{"MEMCACHE_HOST_PORT", none(memcached)},
+	{"MEMCACHE_MAX_IDLE_CONNS", none(memcached)},
+	{"MEMCACHE_SRV", none(memcached)},
+	{"MEMCACHE_SRV_REFRESH", none(memcached)},
+	{"MEMCACHE_TLS", none(memcached)},
+	{"MEMCACHE_TLS_CLIENT_CERT", none(memcached)},
+	{"MEMCACHE_TLS_CLIENT_KEY", none(memcached)},
+	{"MEMCACHE_TLS_CACERT", none(memcached)},
+	{"MEMCACHE_TLS_SKIP_HOSTNAME_VERIFICATION", none(memcached)},
 	{"CACHE_KEY_PREFIX", as("REDIS_KEY_PREFIX")},
 	{"REDIS_POOL_SIZE", none("each event loop has one connection, on which asks are combined")},
 	{"REDIS_PIPELINE_WINDOW", none("asks are combined without waiting")},
@@ -119,7 +142,13 @@ var variables = []variable{
 	{"PROMETHEUS_MAPPER_YAML", none("metrics have the names and labels of the mapping by default")},
 	{"PROMETHEUS_RESPONSE_TIME_AS_MILLISECONDS", none("response times are in seconds")},
 	{"DISABLE_STATS", none(metrics)},
+	{"USE_STATSD", none(metrics)},
+	{"STATSD_HOST", none(metrics)},
+	{"STATSD_PORT", none(metrics)},
+	{"EXTRA_TAGS", none(metrics)},
 	{"STATS_FLUSH_INTERVAL", none(metrics)},
+	{"USE_DOG_STATSD", none(metrics)},
+	{"USE_DOG_STATSD_MOGRIFIERS", none(metrics)},
 
 	{"TRACING_ENABLED", none(tracing)},
 	{"TRACING_SERVICE_NAME", none(tracing)},
@@ -134,6 +163,9 @@ const (
 	startup = "the proxy starts without Redis, and keeps trying to connect"
 	metrics = "metrics are read at /metrics of DEBUG_PORT"
 	tracing = "traces are not sent"
+
+	perSecond = "limits per second are in the same store as all others"
+	memcached = "there is no memcached"
 )
 
 // same reads a setting that envoyproxy/ratelimit has as well.
