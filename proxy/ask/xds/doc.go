@@ -7,5 +7,5 @@
 // client waits and opens another one.
 //
 // The stream is one call of gRPC on net/http's HTTP/2, with messages in protobuf's binary form:
-// google.golang.org/grpc and Envoy's types would be a quarter of the program.
+// google.golang.org/grpc and Envoy's types would nearly double the size of the program.
 package xds
