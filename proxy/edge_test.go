@@ -1,11 +1,14 @@
 package main
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -235,5 +238,37 @@ func TestGRPCPort(t *testing.T) {
 	} {
 		env = append([]string{"GRPC_PORT", second, "TARGET_URL", "none", "PORT", testkit.FreePort(t)}, env...)
 		cannotStart(t, env, 2, told)
+	}
+}
+
+// GRPC_UDS is a unix socket that answers as DECISION_PORT does. The file of a program that has crashed is replaced,
+// the socket of another one is not.
+func TestGRPCSocket(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "weir.sock")
+	left := testkit.Must(net.Listen("unix", path))(t)
+	left.(*net.UnixListener).SetUnlinkOnClose(false)
+	if err := left.Close(); err != nil {
+		t.Fatal(err)
+	}
+	p, _ := startDecider(t, "GRPC_UDS", path, "DECISION_TOKEN", "secret")
+	ask := func(token string) int {
+		req := testkit.Must(http.NewRequest("GET", "http://weir/v1/marks", nil))(t)
+		req.Header.Set("Authorization", "Bearer "+token)
+		dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", path)
+		}
+		client := http.Client{Transport: &http.Transport{DialContext: dial}}
+		res := testkit.Must(client.Do(req))(t)
+		defer res.Body.Close()
+		return res.StatusCode
+	}
+	if right, wrong := ask("secret"), ask("other"); right != 200 || wrong != 401 {
+		t.Errorf("with the token %d, with another %d", right, wrong)
+	}
+	cannotStart(t, []string{"TARGET_URL", "none", "DECISION_PORT", testkit.FreePort(t), "GRPC_UDS", path}, 1,
+		"open GRPC_UDS: listen unix "+path)
+	p.Terminate()
+	if _, err := os.Stat(path); err == nil {
+		t.Error("the file of the socket is left")
 	}
 }

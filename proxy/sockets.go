@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"slices"
 	"strconv"
 	"syscall"
@@ -85,32 +86,42 @@ func openSockets(e *service.Env, c *config.Config, taken *handover.Received) (*s
 			s.leaving = append(s.leaving, l)
 		}
 	}
+	if err := s.openOwn(c); err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// openOwn opens the sockets that have settings of their own.
+func (s *sockets) openOwn(c *config.Config) (err error) {
 	if c.Edge.AdminPort != 0 {
 		if s.admin, _, err = s.open(c.Edge.AdminBind, strconv.Itoa(c.Edge.AdminPort)); err != nil {
-			s.close()
-			return nil, fmt.Errorf("open ADMIN_PORT: %w", err)
+			return fmt.Errorf("open ADMIN_PORT: %w", err)
 		}
 	}
 	if addr := c.Edge.MetricsAddr; addr != "" {
 		host, port, _ := net.SplitHostPort(addr) // it is checked
 		if s.metrics, _, err = s.open(host, port); err != nil {
-			s.close()
-			return nil, fmt.Errorf("open PROMETHEUS_ADDR: %w", err)
+			return fmt.Errorf("open PROMETHEUS_ADDR: %w", err)
 		}
 	}
 	if c.Decision.Port != 0 {
 		if s.decision, _, err = s.open(c.Decision.Bind, strconv.Itoa(c.Decision.Port)); err != nil {
-			s.close()
-			return nil, fmt.Errorf("open DECISION_PORT: %w", err)
+			return fmt.Errorf("open DECISION_PORT: %w", err)
+		}
+	}
+	if path := c.Decision.GRPC.Path; path != "" {
+		if s.grpc, err = listenUnix(path); err != nil {
+			return fmt.Errorf("open GRPC_UDS: %w", err)
 		}
 	}
 	if g := c.Decision.GRPC; g.Port != 0 {
 		if s.grpc, _, err = s.open(g.Bind, strconv.Itoa(g.Port)); err != nil {
-			s.close()
-			return nil, fmt.Errorf("open GRPC_PORT: %w", err)
+			return fmt.Errorf("open GRPC_PORT: %w", err)
 		}
 	}
-	return s, nil
+	return nil
 }
 
 // nameOf returns the name by which the proxies on one port find each other. The port must be a
@@ -152,6 +163,18 @@ func (s *sockets) open(host, port string) (l net.Listener, others []net.Listener
 		return nil, nil, fmt.Errorf("beside %s, which the running proxy listens on: %w", others[0].Addr(), err)
 	}
 	return l, others, nil
+}
+
+// listenUnix listens on a unix socket. A file that a program which has crashed has left is replaced.
+func listenUnix(path string) (net.Listener, error) {
+	if conn, err := net.Dial("unix", path); err == nil {
+		_ = conn.Close()
+	} else if errors.Is(err, syscall.ECONNREFUSED) {
+		if err := os.Remove(path); err != nil {
+			return nil, err
+		}
+	}
+	return net.Listen("unix", path) // err names the path
 }
 
 // besides listens on addr while other sockets listen on the same port with an overlapping

@@ -15,6 +15,7 @@ import (
 type Listener struct {
 	Port int // 0: there is none
 	Bind string
+	Path string // of a unix socket in place of the port; empty: none
 
 	CertFile, KeyFile string // empty: no TLS
 	ClientCAFile      string // authorities of askers' certificates; empty: none are requested
@@ -85,13 +86,30 @@ func (d *Decision) register(s *service.Settings) {
 				"or 431"},
 		{Name: "GRPC_PORT", Default: "0", Value: service.Int(&d.GRPC.Port, 0, 65535),
 			Help: "another port that answers as DECISION_PORT does, with an address and a certificate of its own; 0: none"},
+		{Name: "GRPC_UDS", Value: service.Parsed(&d.GRPC.Path, "the path of a socket: /run/weir.sock", socketPath),
+			Help: "unix socket in place of GRPC_PORT, for askers on this machine; who may connect is up to the permissions of " +
+				"its folder; empty: none"},
 	})
-	s.AddWithNoEffect(s.NoEffectWhen("GRPC_PORT", "0"), service.Table{
+	s.AddWithNoEffect(func() string {
+		if d.GRPC.Port != 0 || d.GRPC.Path != "" {
+			return ""
+		}
+		return "while neither GRPC_PORT nor GRPC_UDS is set"
+	}, service.Table{
 		{Name: "GRPC_BIND", Default: "127.0.0.1", Value: service.Text(&d.GRPC.Bind),
 			Help: "address that GRPC_PORT listens on, as DECISION_BIND"},
 		d.GRPC.row("GRPC_TLS_CERT"), d.GRPC.row("GRPC_TLS_KEY"), d.GRPC.row("GRPC_TLS_CLIENT_CA"),
 		d.GRPC.row("GRPC_TLS_CLIENT_SAN"),
 	})
+}
+
+// socketPath checks the path of a unix socket, which the system bounds.
+func socketPath(text string) (string, error) {
+	const bytesMax = 107
+	if text[0] != '/' || len(text) > bytesMax {
+		return "", errors.New("does not begin with /, or is too long for a socket")
+	}
+	return text, nil
 }
 
 // row returns the setting of a name about TLS, which begins with that of the port.
@@ -123,6 +141,10 @@ func (d *Decision) complete(s *service.Settings, targets int) error {
 			"URLs of targets, or none together with DECISION_PORT"),
 		s.FaultIf(d.Port == 0 && d.GRPC.Port != 0, "GRPC_PORT", "is another port of DECISION_PORT, which is not set",
 			"together with DECISION_PORT, which answers the same"),
+		s.FaultIf(d.Port == 0 && d.GRPC.Path != "", "GRPC_UDS", "is a socket of DECISION_PORT, which is not set",
+			"together with DECISION_PORT, which answers the same"),
+		s.FaultIf(d.GRPC.Port != 0 && d.GRPC.Path != "", "GRPC_UDS", "is in place of GRPC_PORT, which is set",
+			"one of them"),
 		d.completeListener(s, "DECISION", &d.Listener), d.completeListener(s, "GRPC", &d.GRPC))
 }
 

@@ -39,7 +39,11 @@ var variables = []variable{
 	{"DEBUG_PORT", as("PORT")},
 	{"GRPC_HOST", as("GRPC_BIND")},
 	{"GRPC_PORT", same},
-	{"GRPC_UDS", none("unix sockets are not served; GRPC_PORT is")},
+	{"GRPC_UDS", func(t *translation, value string) error {
+		t.put("GRPC_UDS", value)
+		t.values["GRPC_PORT"] = "0"
+		return nil
+	}},
 	{"GRPC_MAX_CONNECTION_AGE", same},
 	{"GRPC_MAX_CONNECTION_AGE_GRACE", same},
 	{"GRPC_SERVER_USE_TLS", serverTLS},

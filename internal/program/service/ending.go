@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -83,27 +84,41 @@ func (e *ending) aboutAddress(err *net.OpError) string {
 		return ""
 	}
 	host, port, _ := net.SplitHostPort(err.Addr.String())
-	prefix := ""
-	if port == e.settings.Text("ADMIN_PORT") {
-		prefix = "ADMIN_"
+	setting := e.settings.portOf(port)
+	if setting == "" {
+		return ""
 	}
+	name, bind := e.settings.given(setting), e.settings.given(strings.TrimSuffix(setting, "PORT")+"BIND")
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		said := "port " + port + " is taken: set " + prefix + "PORT"
-		if g := e.settings.find("TAKEOVER"); prefix == "" && g != nil && g.text == "true" {
+		said := "port " + port + " is taken: set " + name
+		if g := e.settings.find("TAKEOVER"); setting == "PORT" && g != nil && g.text == "true" {
 			said = "port " + port + " is taken by something other than a " + e.program.Name +
-				" of this user and machine: set PORT"
-		} else if prefix == "" && g != nil {
+				" of this user and machine: set " + name
+		} else if setting == "PORT" && g != nil {
 			said += ", or TAKEOVER=true to replace a " + e.program.Name + " that is running there"
 		}
 		return said
 	case errors.Is(err, syscall.EACCES):
-		return "port " + port + " cannot be opened by this user: set " + prefix + "PORT to 1024 or more"
+		return "port " + port + " cannot be opened by this user: set " + name + " to 1024 or more"
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		return host + " is not an address of this machine: set " + prefix + "BIND"
+		return host + " is not an address of this machine: set " + bind
 	}
 	return ""
 }
+
+// portOf returns the setting of a port that the program listens on, or "".
+func (s *Settings) portOf(port string) string {
+	for _, name := range []string{"PORT", "ADMIN_PORT", "DECISION_PORT", "GRPC_PORT"} {
+		if port != "" && s.Text(name) == port {
+			return name
+		}
+	}
+	return ""
+}
+
+// given returns the name of a setting, or of the variable that it comes from.
+func (s *Settings) given(name string) string { return cmp.Or(s.from[name], name) }
 
 // split returns the errors joined by errors.Join.
 func split(err error) (all []error) {

@@ -136,10 +136,12 @@ func Start(cfg Config) (*Server, error) {
 // Addr returns the listening address.
 func (p *Server) Addr() net.Addr { return p.listeners[0].Addr() }
 
-// Sockets returns the listening sockets, for a successor.
+// Sockets returns the listening sockets of TCP, for a successor.
 func (p *Server) Sockets() (all []syscall.Conn) {
 	for _, l := range p.listeners {
-		all = append(all, l)
+		if _, ok := l.Addr().(*net.TCPAddr); ok {
+			all = append(all, l)
+		}
 	}
 	return all
 }
