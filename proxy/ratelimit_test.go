@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	service "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
@@ -578,7 +579,7 @@ func TestStartedAsRatelimit(t *testing.T) {
 	file := filepath.Join(folder, "shop.yaml")
 	testkit.WriteFile(t, file, "domain: shop\ndescriptors:\n- key: one\n  rate_limit: {unit: year, requests_per_unit: 1}\n")
 	metrics := testkit.FreePort(t)
-	cmd, http, grpc, debug := asRatelimit(t, "RUNTIME_ROOT", root, "RUNTIME_SUBDIRECTORY", "ratelimit",
+	cmd, http, calls, debug := asRatelimit(t, "RUNTIME_ROOT", root, "RUNTIME_SUBDIRECTORY", "ratelimit",
 		"RUNTIME_WATCH_ROOT", "false", "RUNTIME_IGNOREDOTFILES", "true", "USE_STATSD", "false", "LOG_LEVEL", "INFO",
 		"REDIS_SOCKET_TYPE", "tcp", "REDIS_URL", redis.Addr(), "TRACING_ENABLED", "true", "USE_PROMETHEUS", "true",
 		"PROMETHEUS_ADDR", "127.0.0.1:"+metrics, "PROMETHEUS_PATH", "/m")
@@ -588,10 +589,18 @@ func TestStartedAsRatelimit(t *testing.T) {
 		p.Logged("INFO Proxy - " + line)
 	}
 	const look = `{"domain":"shop","descriptors":[{"entries":[{"key":"one","value":"x"}]}]}`
-	p.At(grpc).Gets("GET /healthcheck", 200, "OK")
+	p.At(calls).Gets("GET /healthcheck", 200, "OK")
 	p.At(http).Gets("GET /healthcheck", 200, "OK")
 	p.At(http).Gets("POST /json", 200, `"overallCode":"OK"`, look)
 	p.At(http).Gets("POST /json", 429, `"overallCode":"OVER_LIMIT"`, look)
+	conn := testkit.Must(grpc.NewClient("127.0.0.1:"+calls, grpc.WithTransportCredentials(insecure.NewCredentials())))(t)
+	defer conn.Close()
+	said := testkit.Must(service.NewRateLimitServiceClient(conn).ShouldRateLimit(t.Context(), &service.RateLimitRequest{
+		Domain: "shop", Descriptors: []*common.RateLimitDescriptor{{Entries: []*common.RateLimitDescriptor_Entry{
+			{Key: "one", Value: "y"}}}}}))(t)
+	if said.OverallCode != service.RateLimitResponse_OK || said.Statuses[0].LimitRemaining != 0 {
+		t.Errorf("by gRPC: %v", said)
+	}
 	const over = `ratelimit_service_rate_limit_over_limit{domain="shop",key1="one"} 1`
 	p.At(debug).Gets("GET /metrics", 200, over)
 	p.At(metrics).Gets("GET /m", 200, over)
