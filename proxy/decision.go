@@ -46,9 +46,10 @@ func (p *proxy) decide(ctx context.Context) error {
 		AdmitUndescribed: c.Decision.AdmitUndescribed, Log: e.Logger("DecisionService"), Style: set.Style,
 		Pages: p.templates.Pages(),
 		HTTP2: c.Decision.HTTP2(), Age: c.Decision.Age, AgeGrace: c.Decision.AgeGrace,
-		Limits: limits, RateLimit: c.RateLimit.Settings(set.Style.Families),
+		Limits: limits, RateLimit: c.RateLimit.Settings(set.Style.Families), Statsd: c.Statsd.Config(),
 		NeedsLimits: c.RateLimit.Needed || c.XDS.Used && !c.XDS.Start,
-		Healthy:     e.Health.Ready, EditTimeout: c.StoreTimeout(), DrainGrace: set.DrainGrace, DrainTimeout: c.DrainTimeout,
+		Healthy:     e.Health.Ready, EditTimeout: c.StoreTimeout(),
+		DrainGrace: set.DrainGrace, DrainTimeout: c.DrainTimeout,
 	})
 	if err != nil {
 		return err

@@ -27,7 +27,8 @@
 //   - Three for deferred requests (wire/delivery): one claims stored requests, one renews leases, and
 //     one looks for callbacks that a crash has prevented. Each callback in progress has one, at most
 //     256. The deliveries themselves run on the loops.
-//   - One that follows the limits of an xDS server (ask/xds), and those of its HTTP/2 connection.
+//   - One that sends statistics to statsd, and one that follows the limits of an xDS server (ask/xds),
+//     with those of its HTTP/2 connection.
 //   - One that follows the advisor (control/adaptive), and one for each request to it. They end
 //     before a drain begins.
 //

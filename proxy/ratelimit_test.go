@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -579,8 +580,12 @@ func TestStartedAsRatelimit(t *testing.T) {
 	file := filepath.Join(folder, "shop.yaml")
 	testkit.WriteFile(t, file, "domain: shop\ndescriptors:\n- key: one\n  rate_limit: {unit: year, requests_per_unit: 1}\n")
 	metrics := testkit.FreePort(t)
+	statsd := testkit.Must(net.ListenPacket("udp", "127.0.0.1:0"))(t)
+	defer statsd.Close()
+	_, statsdPort, _ := net.SplitHostPort(statsd.LocalAddr().String())
 	cmd, http, calls, debug := asRatelimit(t, "RUNTIME_ROOT", root, "RUNTIME_SUBDIRECTORY", "ratelimit",
-		"RUNTIME_WATCH_ROOT", "false", "RUNTIME_IGNOREDOTFILES", "true", "USE_STATSD", "false", "LOG_LEVEL", "INFO",
+		"RUNTIME_WATCH_ROOT", "false", "RUNTIME_IGNOREDOTFILES", "true", "LOG_LEVEL", "INFO", "STATSD_HOST", "127.0.0.1",
+		"STATSD_PORT", statsdPort, "STATS_FLUSH_INTERVAL", "10ms",
 		"REDIS_SOCKET_TYPE", "tcp", "REDIS_URL", redis.Addr(), "TRACING_ENABLED", "true", "USE_PROMETHEUS", "true",
 		"PROMETHEUS_ADDR", "127.0.0.1:"+metrics, "PROMETHEUS_PATH", "/m")
 	p := testkit.Launch(t, cmd, "INFO Proxy - Ready addr=")
@@ -604,6 +609,17 @@ func TestStartedAsRatelimit(t *testing.T) {
 	const over = `ratelimit_service_rate_limit_over_limit{domain="shop",key1="one"} 1`
 	p.At(debug).Gets("GET /metrics", 200, over)
 	p.At(metrics).Gets("GET /m", 200, over)
+	if err := statsd.SetReadDeadline(time.Now().Add(testkit.Patience)); err != nil {
+		t.Fatal(err)
+	}
+	packet := make([]byte, 2000)
+	for sent := ""; !strings.Contains(sent, "ratelimit.service.rate_limit.shop.one.over_limit:1|c\n"); {
+		n, _, err := statsd.ReadFrom(packet)
+		if err != nil {
+			t.Fatalf("statsd got %q, %v", sent, err)
+		}
+		sent += string(packet[:n])
+	}
 	p.At(metrics).Gets("GET /config/limits", 404, "metrics are at /m")
 	p.At(debug).Gets("GET /rlconfig", 200, "shop.one: unit=YEAR requests_per_unit=1, shadow_mode: false")
 

@@ -62,6 +62,7 @@ type Config struct {
 	Decision  Decision
 	RateLimit RateLimit
 	XDS       XDS
+	Statsd    Statsd
 	Defer     Defer
 }
 
@@ -124,6 +125,7 @@ func (c *Config) Register(s *service.Settings) {
 	c.Decision.register(s)
 	c.RateLimit.register(s)
 	c.XDS.register(s)
+	c.Statsd.register(s)
 	c.Defer.register(s)
 }
 

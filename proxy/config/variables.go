@@ -146,11 +146,11 @@ var variables = []variable{
 	{"PROMETHEUS_MAPPER_YAML", none("metrics have the names and labels of the mapping by default")},
 	{"PROMETHEUS_RESPONSE_TIME_AS_MILLISECONDS", none("response times are in seconds")},
 	{"DISABLE_STATS", none(metrics)},
-	{"USE_STATSD", none(metrics)},
-	{"STATSD_HOST", none(metrics)},
-	{"STATSD_PORT", none(metrics)},
-	{"EXTRA_TAGS", none(metrics)},
-	{"STATS_FLUSH_INTERVAL", none(metrics)},
+	{"USE_STATSD", statsd(same)},
+	{"STATSD_HOST", statsd(byDefault)},
+	{"STATSD_PORT", statsd(byDefault)},
+	{"EXTRA_TAGS", statsd(same)},
+	{"STATS_FLUSH_INTERVAL", statsd(same)},
 	{"USE_DOG_STATSD", none(metrics)},
 	{"USE_DOG_STATSD_MOGRIFIERS", none(metrics)},
 
@@ -361,6 +361,26 @@ func prometheus(t *translation, _ string) error {
 		t.put("PROMETHEUS_ADDR", ":9090")
 	}
 	return nil
+}
+
+// statsd reads a variable about statsd, unless statistics are off.
+func statsd(read reading) reading {
+	return func(t *translation, value string) error {
+		if t.on("DISABLE_STATS") {
+			t.tell("has no effect with DISABLE_STATS")
+			return nil
+		}
+		return read(t, value)
+	}
+}
+
+// byDefault reads where statsd is: envoyproxy/ratelimit uses it unless USE_STATSD is false, and Weir if somebody
+// says where it is.
+func byDefault(t *translation, value string) error {
+	if t.env("USE_STATSD") == "" {
+		t.put("USE_STATSD", "true")
+	}
+	return same(t, value)
 }
 
 // headers reads whether clients get fields about their limits.

@@ -86,6 +86,7 @@ type Config struct {
 	// Limits are those of Envoy's rate limit service, and RateLimit its settings.
 	Limits    *Limits
 	RateLimit envoy.Settings
+	Statsd    Statsd
 	// NeedsLimits says that the port is not healthy before limits were loaded.
 	NeedsLimits bool
 
@@ -103,6 +104,7 @@ type Server struct {
 	counts    counts
 	documents documents
 	series    *series
+	sender    *sender // nil without Statsd
 	odd       undescribed
 
 	edits      chan edit
@@ -125,6 +127,10 @@ func Start(cfg Config) (*Server, error) {
 	}
 	p.background.Go(func() { p.documents.keep(p.stop) })
 	p.background.Go(p.keepEditing)
+	if cfg.Statsd.Addr != "" {
+		p.sender = newSender(cfg.Statsd, p.series, cfg.Limits)
+		p.background.Go(func() { p.sender.keep(p.stop) })
+	}
 	for _, l := range append([]Listener{cfg.Listener}, cfg.Further...) {
 		p.listeners = append(p.listeners, g.Serve(l.Socket, l.Secure, func(now time.Time, c *loop.Conn) loop.Handler {
 			return p.sides[c.Loop().Index()].accept(now, c, &l.Access)
@@ -187,6 +193,9 @@ func (p *Server) Register(set *metric.Set) {
 	p.odd.register(set)
 	p.series.register(set)
 	p.cfg.Limits.register(set)
+	if p.sender != nil {
+		set.Counter("ratelimiter_statsd_errors_total", "packets of statistics that could not be sent", p.sender.errors.Load)
+	}
 	stats := p.group.Stats()
 	set.Gauge("ratelimiter_check_connections", "connections to the decision port",
 		func() float64 { return float64(stats.Open.Load()) })

@@ -101,20 +101,23 @@ func (s *series) took(d time.Duration) {
 	s.times.Observe(d)
 }
 
+// hitCounts are the counts of a series.
+var hitCounts = [...]struct {
+	name, help string
+	count      func(*envoy.Series) *atomic.Uint64
+}{
+	{"total_hits", "hits of descriptors with a limit", func(s *envoy.Series) *atomic.Uint64 { return &s.TotalHits }},
+	{"over_limit", "hits that were over their limit", func(s *envoy.Series) *atomic.Uint64 { return &s.OverLimit }},
+	{"near_limit", "hits within their limit and above the share NEAR_LIMIT_RATIO of it",
+		func(s *envoy.Series) *atomic.Uint64 { return &s.NearLimit }},
+	{"over_limit_with_local_cache", "hits over their limit for which the store was not asked",
+		func(s *envoy.Series) *atomic.Uint64 { return &s.Cached }},
+	{"within_limit", "hits within their limit", func(s *envoy.Series) *atomic.Uint64 { return &s.WithinLimit }},
+	{"shadow_mode", "hits over a limit in shadow mode", func(s *envoy.Series) *atomic.Uint64 { return &s.ShadowMode }},
+}
+
 func (s *series) register(set *metric.Set) {
-	for _, m := range []struct {
-		name, help string
-		count      func(*envoy.Series) *atomic.Uint64
-	}{
-		{"total_hits", "hits of descriptors with a limit", func(s *envoy.Series) *atomic.Uint64 { return &s.TotalHits }},
-		{"over_limit", "hits that were over their limit", func(s *envoy.Series) *atomic.Uint64 { return &s.OverLimit }},
-		{"near_limit", "hits within their limit and above the share NEAR_LIMIT_RATIO of it",
-			func(s *envoy.Series) *atomic.Uint64 { return &s.NearLimit }},
-		{"over_limit_with_local_cache", "hits over their limit for which the store was not asked",
-			func(s *envoy.Series) *atomic.Uint64 { return &s.Cached }},
-		{"within_limit", "hits within their limit", func(s *envoy.Series) *atomic.Uint64 { return &s.WithinLimit }},
-		{"shadow_mode", "hits over a limit in shadow mode", func(s *envoy.Series) *atomic.Uint64 { return &s.ShadowMode }},
-	} {
+	for _, m := range hitCounts {
 		set.Counters("ratelimit_service_rate_limit_"+m.name, m.help, s.each(m.count))
 	}
 	set.Counters("ratelimit_service_rate_limit_domain_not_found", "descriptors of a domain that no file has",

@@ -1,0 +1,139 @@
+package port
+
+import (
+	"maps"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"weir/internal/program/metric"
+	"weir/internal/timing/every"
+)
+
+// A Statsd says where statistics are sent in the form of statsd, under the names of envoyproxy/ratelimit.
+type Statsd struct {
+	Addr     string            // host:port, by UDP; empty: they are not sent
+	Tags     map[string]string // of all names
+	Interval time.Duration
+}
+
+// packetBytesMax bounds a packet, so that no network divides it.
+const packetBytesMax = 1400
+
+// A sender sends what the statistics have grown by.
+//
+// Owned by its goroutine, except errors.
+type sender struct {
+	cfg    Statsd
+	stats  func(add func(name string, n uint64))
+	times  func() (n uint64, sum time.Duration) // of requests
+	tags   string
+	sent   map[string]uint64 // bounded as the statistics are
+	packet []byte
+	write  func(packet []byte)
+	errors metric.Counter
+}
+
+func newSender(cfg Statsd, s *series, l *Limits) *sender {
+	d := &sender{cfg: cfg, sent: make(map[string]uint64), times: s.total}
+	d.stats = func(add func(name string, n uint64)) {
+		s.names(add)
+		add("ratelimit.service.config_load_success", l.loaded.Load())
+		add("ratelimit.service.config_load_error", l.failed.Load())
+	}
+	for _, name := range slices.Sorted(maps.Keys(cfg.Tags)) {
+		d.tags += ".__" + plain(name) + "=" + plain(cfg.Tags[name])
+	}
+	return d
+}
+
+// keep sends until stop is closed, and once more.
+func (d *sender) keep(stop <-chan struct{}) {
+	every.Interval(stop, d.cfg.Interval, func(time.Time) { d.sendAll() })
+	d.sendAll()
+}
+
+// sendAll connects anew each time, since the address of the server may change.
+func (d *sender) sendAll() {
+	conn, err := net.Dial("udp", d.cfg.Addr)
+	if err != nil {
+		d.errors.Inc()
+		return
+	}
+	defer conn.Close()
+	d.write = func(packet []byte) {
+		if _, err := conn.Write(packet); err != nil {
+			d.errors.Inc()
+		}
+	}
+	d.flush()
+}
+
+// flush writes packets with what has grown since the last flush.
+func (d *sender) flush() {
+	const requests = "ratelimit_server.ShouldRateLimit.total_requests"
+	const response = "ratelimit_server.ShouldRateLimit.response_time"
+	d.stats(func(name string, n uint64) {
+		if grown := d.grown(name, n); grown > 0 {
+			d.add(name, strconv.FormatUint(grown, 10)+"|c")
+		}
+	})
+	n, sum := d.times()
+	count, took := d.grown(requests, n), time.Duration(d.grown(response, uint64(sum)))
+	if count > 0 {
+		d.add(requests, strconv.FormatUint(count, 10)+"|c")
+		mean := float64(took.Microseconds()) / 1000 / float64(count)
+		d.add(response, strconv.FormatFloat(mean, 'f', 3, 64)+"|ms|@"+strconv.FormatFloat(1/float64(count), 'g', 6, 64))
+	}
+	d.end()
+}
+
+func (d *sender) grown(name string, n uint64) uint64 {
+	before := d.sent[name]
+	d.sent[name] = n
+	return n - before
+}
+
+func (d *sender) add(name, value string) {
+	line := name + d.tags + ":" + value + "\n"
+	if len(d.packet)+len(line) > packetBytesMax {
+		d.end()
+	}
+	d.packet = append(d.packet, line...)
+}
+
+func (d *sender) end() {
+	if len(d.packet) > 0 {
+		d.write(d.packet)
+	}
+	d.packet = d.packet[:0]
+}
+
+// plain replaces what separates the parts of a line.
+var plain = strings.NewReplacer(":", "_", "|", "_", "\n", "_", "@", "_", "#", "_").Replace
+
+// total returns the number of requests and how long they took.
+func (s *series) total() (n uint64, sum time.Duration) { return s.requests.Load(), s.times.Sum() }
+
+// names adds the counts under the names that they have in statsd.
+func (s *series) names(add func(name string, n uint64)) {
+	add("ratelimit.service.call.should_rate_limit.redis_error", s.storeErrors.Load())
+	add("ratelimit.service.call.should_rate_limit.service_error", s.serviceErrors.Load())
+	add("ratelimit.service.global_shadow_mode", s.GlobalShadow.Load())
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	const prefix = "ratelimit.service.rate_limit."
+	for _, domain := range slices.Sorted(maps.Keys(s.domains)) {
+		for _, name := range slices.Sorted(maps.Keys(s.domains[domain])) {
+			key := prefix + plain(domain) + "." + plain(strings.ReplaceAll(name, "\x00", ".")) + "."
+			for _, c := range hitCounts {
+				add(key+c.name, c.count(s.domains[domain][name]).Load())
+			}
+		}
+	}
+	for _, domain := range slices.Sorted(maps.Keys(s.unknown)) {
+		add(prefix+plain(domain)+".domain_not_found", s.unknown[domain].Load())
+	}
+}
