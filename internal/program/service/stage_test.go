@@ -60,11 +60,16 @@ func startStage(t *testing.T) *stage {
 		}
 	}
 	for name := range names {
+		folder := name
+		if name == "ratelimit" { // by that name the proxy reads another environment
+			folder = "proxy"
+		} else {
+			s.files = append(s.files, filepath.Join(bin, name))
+		}
 		if out, err := exec.Command("go", "build", "-o", filepath.Join(bin, name),
-			"weir/"+name).CombinedOutput(); err != nil {
+			"weir/"+folder).CombinedOutput(); err != nil {
 			t.Fatalf("build %s: %v\n%s", name, err, out)
 		}
-		s.files = append(s.files, filepath.Join(bin, name))
 		for setting := range rowsOf {
 			if name == "proxy" || !strings.HasPrefix(setting, "TRUSTED_PROXIES") {
 				s.start(t, filepath.Join(bin, name), setting)
@@ -96,6 +101,16 @@ func (s *stage) start(t *testing.T, file, setting string) {
 		t.Fatal(err)
 	}
 	c.Env = []string{"BIND=127.0.0.1", "PORT=" + port, "DEFER_URL=file:" + own + "/deferred"}
+	if p.name == "ratelimit" {
+		limits := filepath.Join(own, "config", "limits.yaml")
+		if err := errors.Join(os.Mkdir(filepath.Dir(limits), 0o755),
+			os.WriteFile(limits, []byte("domain: any\n"), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+		_, asked, _ := net.SplitHostPort(testkit.FreeAddr(t))
+		c.Env = []string{"DEBUG_HOST=127.0.0.1", "DEBUG_PORT=" + port, "PORT=" + asked, "GRPC_PORT=0", "RUNTIME_ROOT=" + own,
+			"REDIS_URL=" + testkit.FreeAddr(t)}
+	}
 	if setting != "" {
 		c.Env = append(c.Env, setting)
 	}
