@@ -42,14 +42,13 @@ func (c *client) release(now time.Time, how exchange.Release, left *exchange.Aba
 		return
 	}
 	u.target.over(now, &c.wait)
-	switch {
-	// The target has not got the whole request, or has answered without reading it. It would take
-	// the rest for the start of the next request.
-	case how == exchange.ReleaseDiscard || u.conn.Unsent() > 0:
+	// If the target has not got the whole request, or has answered without reading it, it would take the
+	// start of the next request for the rest.
+	if how != exchange.ReleaseKeep || u.conn.Unsent() > 0 {
 		u.conn.Close()
-	default:
-		u.free(now)
+		return
 	}
+	u.free(now)
 }
 
 // leave leaves the target without a verdict about its health.

@@ -109,11 +109,11 @@ func (h *http2Conn) postpone(s *http2Stream) bool {
 	return h.postpones
 }
 
-// begin gets connections for the streams that were postponed.
+// begin gets connections for the streams that were postponed, unless the connection of all has failed since.
 func (h *http2Conn) begin(now time.Time) {
 	h.postpones = false
 	for _, s := range h.postponed {
-		if s.postponed { // it may be listed twice, since streams are used again
+		if s.postponed && !h.m.Failed() { // it may be listed twice, since streams are used again
 			s.postponed = false
 			s.seek(now, false)
 			s.apply(now)

@@ -367,6 +367,68 @@ func TestHTTP2ResetAtOnce(t *testing.T) {
 	}
 }
 
+// Nor does it get requests whose connection fails when they are read.
+func TestHTTP2FailsAtOnce(t *testing.T) {
+	t.Parallel()
+	at := make(chan string, 100)
+	r := startHTTP2(t, func(_ http.ResponseWriter, q *http.Request) { at <- q.URL.Path }, "EVENT_LOOPS", "1")
+	good := r.rawHTTP2(65535)
+	pass := func() {
+		t.Helper()
+		if status, _ := good.response(good.get("/")); status != "200" {
+			t.Fatalf("a good request: %s", status)
+		}
+		if path := testkit.Receive(t, at, "a request"); path != "/" {
+			t.Errorf("the target got %s", path)
+		}
+	}
+	pass() // a connection to the target is idle
+	conn := r.dial()
+	c := r.rawHTTP2On(conn, 65535)
+	var out bytes.Buffer
+	c.framer = xnet.NewFramer(&out, conn.Conn)
+	c.get("/lost")
+	c.must(c.framer.WriteRawFrame(xnet.FrameData, 0, 0, []byte("of no stream")))
+	conn.Send(out.String())
+	_, _ = io.Copy(io.Discard, conn.Conn) // until it is closed
+	pass()
+}
+
+// A connection to a target that got only the beginning of a call is not used again.
+func TestCallEndsHalfSent(t *testing.T) {
+	t.Parallel()
+	for _, timeout := range []string{"", "50m"} {
+		arrived, rest := make(chan bool, 1), make(chan string, 1)
+		r := serveWith(t, func(c *Config) { c.HTTP2.PriorKnowledge = true }, func(c *targetConn) {
+			for !strings.Contains(string(c.unread), "hello") {
+				if !c.more() {
+					return
+				}
+			}
+			had := len(c.unread)
+			arrived <- true
+			for c.more() {
+			}
+			rest <- string(c.unread[had:])
+		})
+		c := r.rawHTTP2(65535)
+		fields := []string{"content-type", "application/grpc", "te", "trailers"}
+		if timeout != "" {
+			fields = append(fields, "grpc-timeout", timeout)
+		}
+		id, err := c.open("POST", "/a.B/C", false, fields...)
+		c.must(err)
+		c.must(c.framer.WriteData(id, false, []byte("hello")))
+		testkit.Receive(t, arrived, "the call")
+		if timeout == "" {
+			c.must(c.framer.WriteRSTStream(id, xnet.ErrCodeCancel))
+		}
+		if more := testkit.Receive(t, rest, "the end of the connection"); more != "" {
+			t.Errorf("timeout %q: the target got %q", timeout, more)
+		}
+	}
+}
+
 // A connection that drains announces it, and completes what is in progress.
 func TestHTTP2Drain(t *testing.T) {
 	t.Parallel()
