@@ -265,6 +265,20 @@ func TestStreamReset(t *testing.T) {
 			t.Errorf("outcome %+v", o)
 		}
 	})
+	t.Run("not processed, but sent in pieces", func(t *testing.T) { // what came with the head is not the whole body
+		c := newStored(t, "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1\r\no\r\n", granted)
+		c.x.HandleAcquired(c.now, true)
+		c.x.HandleBody(c.now, []byte("k"))
+		c.x.HandleBodyEnd(c.now)
+		c.feed(t)
+		c.x.HandleAdmitted(c.now)
+		if c.feed(t); c.upload != "ok" || !c.uploaded {
+			t.Errorf("the target is sent body %q, all %t", c.upload, c.uploaded)
+		}
+		c.x.HandleUpstreamReset(c.now, true)
+		c.feed(t)
+		c.wants(t, 503, `{"error":"the target has refused the request without processing it"}`+"\n")
+	})
 	t.Run("perhaps processed", func(t *testing.T) {
 		c := sent()
 		c.x.HandleUpstreamReset(c.now, false)

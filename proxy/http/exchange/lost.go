@@ -26,7 +26,7 @@ func (x *Exchange) HandleUpstreamClosed(now time.Time, complete bool) {
 
 // whole reports whether all of the request is still there, and nothing of an answer.
 func (x *Exchange) whole() bool {
-	return x.answer == answerWaiting && x.request == requestWhole && x.forward.exists()
+	return x.answer == answerWaiting && x.request == requestWhole && !x.body.inPieces
 }
 
 // refusedMax is how often a request is sent again that the target has not processed; then 503.

@@ -147,6 +147,7 @@ func (x *Exchange) interacts() bool { return x.callType != "" && x.body.length <
 
 // sent frees the part of a streamed request that was sent.
 func (x *Exchange) sent() {
+	x.body.inPieces = true
 	if x.env.fx.Forward == nil { // otherwise it is about to be
 		x.forward.drop(x.env)
 	}

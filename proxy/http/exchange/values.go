@@ -61,9 +61,6 @@ func (r *Request) begin(b []byte, h *http1.Head, host []byte) {
 	r.Method, r.Framing, r.Length = h.Method, h.Framing, h.Length
 }
 
-// exists reports whether there is a request.
-func (r *Request) exists() bool { return r.Head != nil }
-
 // add adds a piece of the body.
 func (r *Request) add(e *Env, p []byte) {
 	if r.Body == nil {
