@@ -137,7 +137,7 @@ func (m *Mux) handle(now time.Time, ev *http2.Event) {
 		}
 	case http2.Data:
 		m.http2.Consumed(ev.Stream, len(ev.Data)) // Sessions bound bodies
-		if s != nil && !s.stream.answered {
+		if s != nil && s.cycle.State == cycle.Body { // in other states nothing of a body is needed
 			m.take(now, s, ev.Data)
 		}
 	case http2.Reset:

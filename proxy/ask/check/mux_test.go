@@ -225,8 +225,14 @@ func limiting(t testing.TB) *Env {
 	return env
 }
 
-// Requests are answered over HTTP/2 as over HTTP/1.1, and together as one by one.
+// Requests are answered over HTTP/2 as over HTTP/1.1, and together as one by one, also if the store answers later.
 func TestMuxAnswersAsSession(t *testing.T) {
+	atOnce := func(*Env) *[]func(time.Time) { return new([]func(time.Time)) }
+	t.Run("at once", func(t *testing.T) { muxAnswersAsSession(t, atOnce) })
+	t.Run("later", func(t *testing.T) { muxAnswersAsSession(t, later) })
+}
+
+func muxAnswersAsSession(t *testing.T, defers func(*Env) *[]func(time.Time)) {
 	user := `{"domain":"shop","descriptors":[{"entries":[{"key":"user","value":"%s"}]}]}`
 	type request struct {
 		method, path, body string
@@ -240,11 +246,14 @@ func TestMuxAnswersAsSession(t *testing.T) {
 		{"POST", "/json", strings.Repeat("x", jsonBytesMax+1), nil}, {"POST", "/json", "", nil}, {"GET", "/json", "", nil},
 		{"POST", limitMethod, "x", nil},
 		{"GET", "/check/path/a?b", "", []string{"x-forwarded-for", "192.0.2.1"}},
+		{"POST", "/check/path/a", "body", []string{"x-forwarded-for", "192.0.2.1"}},
 		{"GET", "/check/path/a", "", nil}, {"GET", "/check/path/a", "", []string{"x-large", strings.Repeat("a", 20_000)}},
 		{"GET", "/check/original", "", []string{"x-original-method", "GET", "x-original-uri", "/a", "x-original-host", "h"}},
 		{"POST", "/v1/decide", "x", []string{"expect", "other"}}, {"POST", "/v1/decide", "x", nil},
 	}
 	one, many := limiting(t), newAsker(t, limiting(t), 1<<20)
+	many.m.Owner, one.Answered = many.m, func(time.Time, *Session) {}
+	answersOne, answersMany := defers(one), defers(many.env)
 	many.check(many.framer.WriteWindowUpdate(0, 1<<20))
 	ids := make([]uint32, len(requests))
 	for i, r := range requests {
@@ -253,6 +262,10 @@ func TestMuxAnswersAsSession(t *testing.T) {
 		}
 	}
 	many.play()
+	for _, answer := range *answersMany {
+		answer(many.now)
+	}
+	many.read()
 	for i, r := range requests {
 		text := r.method + " " + r.path + " HTTP/1.1\r\nHost: weir\r\n"
 		for k := 0; k < len(r.fields); k += 2 {
@@ -262,6 +275,10 @@ func TestMuxAnswersAsSession(t *testing.T) {
 			text += fmt.Sprintf("Content-Length: %d\r\n", len(r.body))
 		}
 		New(many.now, one, netip.MustParseAddr("192.0.2.9"), false).HandleData(many.now, []byte(text+"\r\n"+r.body))
+		for _, answer := range *answersOne {
+			answer(many.now)
+		}
+		*answersOne = nil
 		head, body, _ := strings.Cut(string(one.Out), "\r\n\r\n")
 		one.Reset()
 		g := many.got[ids[i]]

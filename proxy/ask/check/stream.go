@@ -41,9 +41,12 @@ func (s *Session) handleBadHead(now time.Time, target []byte, err error) {
 	s.fail(now, http1.StatusOf(err), "the request is malformed")
 }
 
-// answer sends an answer on the stream of s. Its fields may be in the Env's extra.
+// answer sends an answer on the stream of s, unless it has one. Its fields may be in the Env's extra.
 func (m *Mux) answer(now time.Time, s *Session, a http1.Answer) {
 	e, st := m.env, &s.stream
+	if st.answered {
+		return
+	}
 	s.releaseBody()
 	st.answered = true
 	s.cycle.State, s.cycle.Until = cycle.Closing, time.Time{}
