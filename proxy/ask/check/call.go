@@ -236,7 +236,7 @@ func (s *Session) watch(now time.Time) {
 
 // tell sends a status unless it was sent last. While there is no room for that one, it sends none.
 func (s *Session) tell(now time.Time, status uint64) {
-	if len(s.stream.queue) > 0 || s.stream.complete {
+	if len(s.stream.left()) > 0 || s.stream.complete {
 		return
 	}
 	s.cycle.Until = earlier(now.Add(watchPause), s.call.by)

@@ -19,6 +19,8 @@ const (
 	// muxHeldMax bounds the bytes of bodies, and of answers for which the asker makes no room; beyond, the stream that
 	// needs more is ended.
 	muxHeldMax = 4 << 20
+	// queuedMax is how long an answer may wait for room in all, however often the asker makes some.
+	queuedMax = time.Minute
 	// streamsKept bounds the Sessions of streams that are kept for reuse.
 	streamsKept = 256
 )
@@ -136,7 +138,7 @@ func (m *Mux) handle(now time.Time, ev *http2.Event) {
 			m.handleHead(now, s)
 		}
 	case http2.Data:
-		m.http2.Consumed(ev.Stream, len(ev.Data)) // Sessions bound bodies
+		m.http2.Consumed(ev.Stream, len(ev.Data))    // Sessions bound bodies
 		if s != nil && s.cycle.State == cycle.Body { // in other states nothing of a body is needed
 			m.take(now, s, ev.Data)
 		}
@@ -237,7 +239,7 @@ func (m *Mux) remove(now time.Time, s *Session) {
 		return // of a stream that was cut
 	}
 	m.streams = slices.Delete(m.streams, i, i+1)
-	m.held -= len(s.stream.queue)
+	m.held -= len(s.stream.left())
 	s.releaseBody()
 	s.HandleClosed(now)
 	if len(m.streams) == 0 {
@@ -303,7 +305,7 @@ func (m *Mux) HandleExpired(now time.Time) {
 
 // expire handles the deadline of a stream.
 func (m *Mux) expire(now time.Time, s *Session) {
-	if len(s.stream.queue) > 0 {
+	if len(s.stream.left()) > 0 {
 		m.cut(now, s)
 		return
 	}

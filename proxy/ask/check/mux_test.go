@@ -507,6 +507,49 @@ func TestNoRoom(t *testing.T) {
 	}
 }
 
+// An asker that makes room for single bytes does not have the whole answer moved for each, nor kept without end.
+func TestRoomForBytes(t *testing.T) {
+	const all, window = 300_000, 1000
+	a := newAsker(t, limiting(t), window)
+	id := a.head(true, "GET", "/v1/documents/d")
+	a.play()
+	began, st := a.now, &a.m.find(id).stream
+	for moved := 0; ; a.now = a.now.Add(times.Body - 1) {
+		if a.m.HandleExpired(a.now); len(a.m.streams) == 0 {
+			break
+		}
+		if a.now.Sub(began) > queuedMax {
+			t.Fatal("the answer is kept for ever")
+		}
+		first := st.left()[1:]
+		a.check(a.framer.WriteWindowUpdate(id, 1))
+		a.play()
+		if &st.left()[0] != &first[0] {
+			moved++
+		}
+		if moved > 0 || len(st.left()) != len(first) {
+			t.Fatalf("%d times moved, %d bytes are left, want %d", moved, len(st.left()), len(first))
+		}
+	}
+	a.read()
+	a.wants(id, "200 ENHANCE_YOUR_CALM")
+	id = a.head(true, "GET", "/v1/documents/d")
+	a.check(a.framer.WriteWindowUpdate(0, 1<<20))
+	a.play()
+	st = &a.m.find(id).stream
+	a.check(a.framer.WriteWindowUpdate(id, all*2/3))
+	a.play()
+	if have, want := len(st.queue), all-window-all*2/3; have != want {
+		t.Errorf("%d bytes are kept, want %d", have, want)
+	}
+	a.check(a.framer.WriteWindowUpdate(id, all))
+	a.play()
+	a.wants(id, "200 END_STREAM")
+	if got := string(a.got[id].body); got != strings.Repeat("d", all) || a.m.held != 0 {
+		t.Errorf("%d bytes are sent, %d are kept", len(got), a.m.held)
+	}
+}
+
 // A connection that is too old, or idle, ends after two GOAWAY, and no request is lost.
 func TestAge(t *testing.T) {
 	const age, grace = time.Hour, time.Minute

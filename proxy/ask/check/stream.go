@@ -12,13 +12,18 @@ import (
 type stream struct {
 	mux      *Mux // nil: it is one of HTTP/1.1
 	id       uint32
-	received bool   // all of the request
-	answered bool   // the answer has begun
-	queue    []byte // of the answer, that there is no room for
-	complete bool   // the answer ends with it,
-	trailers string // or with these field lines after it
-	closed   bool   // the end of the answer was sent, or the stream was reset
+	received bool      // all of the request
+	answered bool      // the answer has begun
+	queue    []byte    // of the answer, that there was no room for,
+	sent     int       // of which that many bytes were sent meanwhile;
+	queueBy  time.Time // when the rest must be sent
+	complete bool      // the answer ends with it,
+	trailers string    // or with these field lines after it
+	closed   bool      // the end of the answer was sent, or the stream was reset
 }
+
+// left returns what of the answer waits for room.
+func (st *stream) left() []byte { return st.queue[st.sent:] }
 
 // protocol returns what the asker uses.
 func (s *Session) protocol() Protocol {
@@ -75,8 +80,8 @@ func (m *Mux) write(now time.Time, s *Session, p []byte, complete bool) {
 	st := &s.stream
 	st.complete = complete
 	n := 0
-	if len(st.queue) == 0 {
-		n = m.push(s, p)
+	if len(st.left()) == 0 {
+		n, st.queueBy = m.push(s, p), now.Add(queuedMax)
 	}
 	if n == len(p) {
 		return
@@ -87,7 +92,7 @@ func (m *Mux) write(now time.Time, s *Session, p []byte, complete bool) {
 	}
 	m.held += len(p) - n
 	st.queue = append(st.queue, p[n:]...)
-	s.cycle.Until = now.Add(times.Body)
+	s.cycle.Until = earlier(now.Add(times.Body), st.queueBy)
 }
 
 // push sends as much of p as there is room for, and the end of the answer if that is complete with p.
@@ -110,16 +115,18 @@ func (m *Mux) flush(now time.Time) {
 	for i := len(m.streams) - 1; i >= 0; i-- {
 		s := m.streams[i]
 		st := &s.stream
-		if len(st.queue) == 0 {
+		if len(st.left()) == 0 {
 			continue
 		}
-		if n := m.push(s, st.queue); n > 0 {
+		if n := m.push(s, st.left()); n > 0 {
 			m.held -= n
-			st.queue = append(st.queue[:0], st.queue[n:]...)
+			if st.sent += n; st.sent > len(st.queue)/2 { // rarely, since an asker may make room for single bytes
+				st.queue, st.sent = append(st.queue[:0], st.left()...), 0
+			}
 			s.cycle.Until = time.Time{}
 			switch {
-			case len(st.queue) > 0:
-				s.cycle.Until = now.Add(times.Body)
+			case len(st.left()) > 0:
+				s.cycle.Until = earlier(now.Add(times.Body), st.queueBy)
 			case s.call.watches:
 				s.cycle.Until = now
 			}
