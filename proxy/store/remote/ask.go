@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 
 	"weir/proxy/limit"
@@ -17,7 +18,7 @@ import (
 // Decide asks the current master, for lanes without a loop; see [store.Backend]. Lanes of loops
 // have a loop client.
 func (b *backend) Decide(ctx context.Context, batch *store.Batch) {
-	rest := *batch
+	rest := debtsLast(batch)
 	for q := cut(&rest); !empty(&q); q = cut(&rest) {
 		at, began := int(b.current.Load()), time.Now()
 		err := b.askOne(ctx, at, &q)
@@ -25,8 +26,25 @@ func (b *backend) Decide(ctx context.Context, batch *store.Batch) {
 	}
 }
 
+// debtsLast returns the batch with the groups with debt behind the others, so that these need few questions of
+// their own.
+func debtsLast(batch *store.Batch) store.Batch {
+	b := *batch
+	if slices.ContainsFunc(b.Groups, owes) {
+		free := slices.DeleteFunc(slices.Clone(b.Groups), owes)
+		b.Groups = append(free, slices.DeleteFunc(slices.Clone(b.Groups), func(g *store.Group) bool { return !owes(g) })...)
+	}
+	return b
+}
+
+// owes reports whether a group has debt: a master of an earlier version answers 400 to all of its question.
+func owes(g *store.Group) bool {
+	return slices.ContainsFunc(g.Counters, func(c store.Counter) bool { return c.Debt > 0 })
+}
+
 // cut removes from the beginning of a batch what one question may ask, and returns it: nothing if
-// the batch is empty. It settles groups about which no master need or can be asked.
+// the batch is empty. It settles groups about which no master need or can be asked. A question has groups with debt or
+// others, so that masters that know no debt decide the others.
 func cut(rest *store.Batch) (q store.Batch) {
 	var r room
 	n := 0
@@ -41,7 +59,9 @@ func cut(rest *store.Batch) (q store.Batch) {
 		rest.Groups = rest.Groups[1:]
 	}
 	n = 0
-	for n < len(rest.Groups) && !settled(rest.Groups[n]) && r.take(sizeOfGroup(rest.Groups[n])) {
+	debt := len(q.Refunds) == 0 && len(rest.Groups) > 0 && owes(rest.Groups[0])
+	for n < len(rest.Groups) && owes(rest.Groups[n]) == debt && !settled(rest.Groups[n]) &&
+		r.take(sizeOfGroup(rest.Groups[n])) {
 		n++
 	}
 	q.Groups, rest.Groups = rest.Groups[:n], rest.Groups[n:]

@@ -33,7 +33,7 @@ func (b *backend) NewLoopClient(l *loop.Loop) lane.LoopClient {
 }
 
 func (k *loopClient) Send(now time.Time, batch *store.Batch, until time.Time, done func(now time.Time)) {
-	c := &call{k: k, rest: *batch, sent: now, until: until, done: done}
+	c := &call{k: k, rest: debtsLast(batch), sent: now, until: until, done: done}
 	if !c.next(now) {
 		k.loop.Post(done)
 		return

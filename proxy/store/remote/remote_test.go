@@ -1,11 +1,14 @@
 package remote
 
 import (
+	"bytes"
 	"crypto/tls"
 	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -137,6 +140,47 @@ func TestBatchBesideFaults(t *testing.T) {
 	}
 	if errors := b.errors.Load(); errors != 0 {
 		t.Errorf("%d calls fail", errors)
+	}
+}
+
+// A master of an earlier version, which answers 400 to questions with debt, decides about what is asked beside it.
+func TestDebtBesideOthers(t *testing.T) {
+	t.Parallel()
+	_, prefix, m := startWorld(t)
+	master := httputil.NewSingleHostReverseProxy(testkit.Must(url.Parse(config(m).URLs[0]))(t))
+	old := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		var q asks.Batch
+		if err != nil || q.Parse(body) != nil || slices.ContainsFunc(q.Asks, func(a store.Ask) bool {
+			return a.Counters[0].Debt > 0
+		}) {
+			http.Error(w, "", http.StatusBadRequest)
+			return
+		}
+		master.ServeHTTP(w, r)
+	}))
+	t.Cleanup(old.Close)
+	cfg := config(m)
+	cfg.URLs[0] = old.URL
+	b := openSidecar(t, cfg)
+	leaky := testkit.Must(limit.New(limit.Config{Algorithm: limit.Leaky, Capacity: 1, FillRate: 0.001}))(t)
+	batch := &store.Batch{Refunds: []store.Refund{{Counter: one(1, prefix+"queue", &leaky).Counters[0], Instant: 1}}}
+	for i := range 6 {
+		g := one(1, prefix+"r", fixed(10))
+		if i%2 == 0 {
+			g.Counters[0].Debt = g.Counters[0].Limit.Debt(1)
+		}
+		batch.Groups = append(batch.Groups, g)
+	}
+	b.ask(batch)
+	for i, g := range batch.Groups {
+		if class := b.Classify(g.Err).Class; (class == store.ItemFault) != (i%2 == 0) || (g.Granted == 1) == (i%2 == 0) {
+			t.Errorf("group %d: %d are granted, %v", i, g.Granted, g.Err)
+		}
+	}
+	if calls := b.commands.Load(); calls != 2 {
+		t.Errorf("%d questions, want 2", calls)
 	}
 }
 
