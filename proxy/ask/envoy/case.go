@@ -1,7 +1,6 @@
 package envoy
 
 import (
-	"strconv"
 	"time"
 
 	"weir/internal/data/strict"
@@ -13,11 +12,10 @@ import (
 )
 
 const (
-	descriptorsMax = 256     // of a request
-	togetherMax    = 8       // limits that are decided together; if there are more, each is decided separately
-	keptMax        = 16      // descriptors, and entries of each, whose memory is reused
-	keptBytes      = 4 << 10 // memory for keys that is reused
-	hitsMax        = 1 << 53 // of a descriptor: larger numbers are not counted exactly
+	togetherMax = 8       // limits that are decided together; if there are more, each is decided separately
+	keptMax     = 16      // descriptors, and entries of each, whose memory is reused
+	keptBytes   = 4 << 10 // memory for keys that is reused
+	hitsMax     = 1 << 53 // of a descriptor: larger numbers are not counted exactly
 )
 
 // Settings are the operator's settings.
@@ -37,7 +35,6 @@ var (
 	errUnconfigured = strict.Fault{Message: "no rate limit configuration loaded"}
 	errNoDomain     = strict.Fault{Path: "domain", Message: "rate limit domain must not be empty"}
 	errNothing      = strict.Fault{Path: "descriptors", Message: "rate limit descriptor list must not be empty"}
-	errTooMany      = strict.Fault{Path: "descriptors", Message: "must be at most " + strconv.Itoa(descriptorsMax)}
 	errHits         = strict.Fault{Path: "hitsAddend", Message: "must be at most 9007199254740992"}
 	errUnit         = strict.Fault{Path: "limit.unit",
 		Message: "must be one of SECOND, MINUTE, HOUR, DAY, MONTH, YEAR, WEEK"}
@@ -107,8 +104,6 @@ func (c *Case) Begin(s *Settings, counts *Counts, domains *descriptor.Domains) e
 		return errNoDomain
 	case len(r.Descriptors) == 0:
 		return errNothing
-	case len(r.Descriptors) > descriptorsMax:
-		return errTooMany
 	case domains == nil:
 		return errUnconfigured
 	}

@@ -4,8 +4,23 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+
+	"weir/internal/data/strict"
+)
+
+// Bounds of a request: entries are large in memory beside their encoded form.
+const (
+	DescriptorsMax = 256
+	entriesMax     = 1024 // of all descriptors
+)
+
+var (
+	errDescriptors = strict.Fault{Path: "descriptors", Message: "must be at most " + strconv.Itoa(DescriptorsMax)}
+	errEntries     = strict.Fault{Path: "entries", Message: "must be at most " + strconv.Itoa(entriesMax) +
+		" in all descriptors"}
 )
 
 // A Request asks whether a request described by several descriptors may pass.

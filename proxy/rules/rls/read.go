@@ -22,14 +22,18 @@ var (
 // [strict.Fault] with the path of the fault; r must not be used then.
 func (r *Request) Read(n *strict.Node) error {
 	r.Domain, r.Descriptors, r.HitsAddend = nil, r.Descriptors[:0], 0
+	left := entriesMax
 	return requestFields.each(n, func(field int, v *strict.Node) (err error) {
 		switch field {
 		case 0:
 			r.Domain, err = text(v)
 		case 1:
+			if len(v.Kids) > DescriptorsMax {
+				return strict.Fault{Message: errDescriptors.Message}
+			}
 			return elements(v, func(one *strict.Node) error {
 				r.Descriptors = another(r.Descriptors)
-				return r.Descriptors[len(r.Descriptors)-1].read(one)
+				return r.Descriptors[len(r.Descriptors)-1].read(one, &left)
 			})
 		default:
 			var hits uint64
@@ -40,11 +44,15 @@ func (r *Request) Read(n *strict.Node) error {
 	})
 }
 
-func (d *Descriptor) read(n *strict.Node) error {
+// read reads a descriptor, which may have left entries.
+func (d *Descriptor) read(n *strict.Node, left *int) error {
 	*d = Descriptor{Entries: d.Entries[:0]}
 	return descriptorFields.each(n, func(field int, v *strict.Node) (err error) {
 		switch field {
 		case 0:
+			if *left -= len(v.Kids); *left < 0 {
+				return strict.Fault{Message: errEntries.Message}
+			}
 			return elements(v, func(one *strict.Node) error {
 				d.Entries = another(d.Entries)
 				return d.Entries[len(d.Entries)-1].read(one)

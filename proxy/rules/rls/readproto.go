@@ -7,15 +7,18 @@ import "weir/internal/data/protowire"
 // [strict.Fault] with the path of the fault; r must not be used then.
 func (r *Request) ReadProto(b []byte) error {
 	r.Domain, r.Descriptors, r.HitsAddend = nil, r.Descriptors[:0], 0
-	m := protowire.Read(b)
+	m, left := protowire.Read(b), entriesMax
 	for m.Next() {
 		switch m.Tag {
 		case 1<<3 | protowire.Bytes:
 			r.Domain = m.Text("domain")
 		case 2<<3 | protowire.Bytes:
 			i := len(r.Descriptors)
+			if i == DescriptorsMax {
+				return errDescriptors
+			}
 			r.Descriptors = another(r.Descriptors)
-			m.Element("descriptors", i, r.Descriptors[i].readProto(m.Bytes))
+			m.Element("descriptors", i, r.Descriptors[i].readProto(m.Bytes, &left))
 		case 3<<3 | protowire.Varint:
 			r.HitsAddend = uint32(m.Number)
 		}
@@ -23,12 +26,16 @@ func (r *Request) ReadProto(b []byte) error {
 	return m.Err()
 }
 
-func (d *Descriptor) readProto(b []byte) error {
+// readProto reads a descriptor, which may have left entries.
+func (d *Descriptor) readProto(b []byte, left *int) error {
 	*d = Descriptor{Entries: d.Entries[:0]}
 	m := protowire.Read(b)
 	for m.Next() {
 		switch m.Tag {
 		case 1<<3 | protowire.Bytes:
+			if *left--; *left < 0 {
+				return errEntries
+			}
 			i := len(d.Entries)
 			d.Entries = another(d.Entries)
 			m.Element("entries", i, d.Entries[i].readProto(m.Bytes))
