@@ -2,6 +2,7 @@ package check
 
 import (
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -29,10 +30,11 @@ func (s *Session) startEdit(now time.Time, e *Edit) bool {
 		s.late = earlier(s.late, now.Add(s.env.EditTimeout))
 	}
 	s.edits++
-	e.turn, e.Until = s.turn, s.late
+	e.turn, e.Until, e.From = s.turn, s.late, s.remote
 	if !s.env.Edit(now, s, e) {
 		return false
 	}
+	s.editing = true
 	s.wait()
 	return true
 }
@@ -81,14 +83,25 @@ func (s *Session) handleLate(now time.Time) {
 func (s *Session) forgetAsked() {
 	s.turn++
 	s.stale += s.waits
-	s.waits = 0
+	if s.editing {
+		s.stale++
+	}
+	s.waits, s.editing = 0, false
 }
 
-// HandleEdited handles the result of an edit: whether the key has changed, or why that is
+// ErrLate is the error of an edit that was not begun before Until.
+var ErrLate = errors.New("the edit was not begun in time")
+
+// HandleEdited handles the result of an edit, of which each has one: whether the key has changed, or why that is
 // unknown. It reports whether there is an answer to send.
 func (s *Session) HandleEdited(now time.Time, e *Edit, changed bool, err error) bool {
+	if e.turn != s.turn {
+		s.answeredStale()
+		return false
+	}
+	s.editing = false
 	switch {
-	case e.turn != s.turn:
+	case err == ErrLate: // HandleExpired answers
 		return false
 	case s.limited != nil && err != nil:
 		s.undecided(now, 500, err.Error())

@@ -28,6 +28,7 @@ type Edit struct {
 	Add  int64 // 0: it is forgotten
 	// Until is when its exchange is answered without it.
 	Until time.Time
+	From  netip.Addr // the asker
 
 	turn uint32 // turn of the Session
 }
@@ -77,7 +78,7 @@ type Env struct {
 	// Documents returns the documents last read, or nil before that.
 	Documents func() *Documents
 	// Edit starts an edit of a key. Later HandleEdited is called. It returns false if too
-	// many edits wait.
+	// many edits wait, of all askers or of this one.
 	Edit func(now time.Time, s *Session, e *Edit) bool
 	// EditTimeout is how long an exchange with edits waits, counted from its first one.
 	EditTimeout time.Duration

@@ -249,6 +249,7 @@ func (m *Mux) remove(now time.Time, s *Session) {
 	e := m.env
 	switch {
 	case s.stale > 0: // it counts as open: an asker that gives up does not get more done than others
+		s.stream.working = true
 		m.work(1)
 	case len(e.streams) < streamsKept && cap(s.stream.queue) <= bodyBytesKept:
 		e.streams = append(e.streams, s)
@@ -260,9 +261,9 @@ func (m *Mux) work(n int) {
 	m.http2.SetWorking(m.working)
 }
 
-// answeredStale handles the answer to an ask that was forgotten.
+// answeredStale handles the answer to an ask or an edit that was forgotten. Its stream may still be sending its answer.
 func (s *Session) answeredStale() {
-	if s.stale--; s.stale == 0 && s.stream.mux != nil {
+	if s.stale--; s.stale == 0 && s.stream.working {
 		s.stream.mux.work(-1)
 	}
 }

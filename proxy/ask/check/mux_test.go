@@ -372,11 +372,9 @@ func TestCallsWithoutStore(t *testing.T) {
 	a.play()
 	mode = store.FailOpen
 	open := a.call(limitMethod, about("a"))
-	givesBack := protowire.AppendBytes(protowire.AppendText(nil, 1, "shop"), 2, // a descriptor with isNegativeHits
-		protowire.AppendNumber(protowire.AppendBytes(nil, 1, protowire.AppendText(nil, 1, "user")), 4, 1))
-	late := a.call(limitMethod, givesBack)
-	lateForCaller := a.call(limitMethod, givesBack, "grpc-timeout", "500m")
-	tooMany := a.call(limitMethod, givesBack)
+	late := a.call(limitMethod, givesBack())
+	lateForCaller := a.call(limitMethod, givesBack(), "grpc-timeout", "500m")
+	tooMany := a.call(limitMethod, givesBack())
 	a.play()
 	a.expire(env.EditTimeout / 2)
 	a.expire(env.EditTimeout / 2)
@@ -390,7 +388,13 @@ func TestCallsWithoutStore(t *testing.T) {
 	}
 }
 
-// later makes the Env's store answer when answers, in the order of the asks, are called.
+// givesBack is a request with a descriptor with isNegativeHits.
+func givesBack() []byte {
+	return protowire.AppendBytes(protowire.AppendText(nil, 1, "shop"), 2,
+		protowire.AppendNumber(protowire.AppendBytes(nil, 1, protowire.AppendText(nil, 1, "user")), 4, 1))
+}
+
+// later makes the Env's store answer when answers, in the order of the asks and edits, are called.
 func later(env *Env) (answers *[]func(now time.Time)) {
 	ask := env.Ask
 	answers = new([]func(time.Time))
@@ -399,6 +403,14 @@ func later(env *Env) (answers *[]func(now time.Time)) {
 		ask(now, asked, &ans, nil)
 		*answers = append(*answers, func(now time.Time) { done(now, &ans) })
 		return false
+	}
+	env.Edit = func(_ time.Time, s *Session, e *Edit) bool {
+		*answers = append(*answers, func(now time.Time) {
+			if s.HandleEdited(now, e, true, nil) {
+				env.Answered(now, s)
+			}
+		})
+		return true
 	}
 	return answers
 }
@@ -441,8 +453,9 @@ func TestResetStreamsCountAsOpen(t *testing.T) {
 	answers := later(env)
 	a := newAsker(t, env, 1<<16)
 	a.m.Owner = a.m
-	for range 4 {
+	for range 2 {
 		a.check(a.framer.WriteRSTStream(a.call(limitMethod, about("a")), xnet.ErrCodeCancel))
+		a.check(a.framer.WriteRSTStream(a.call(limitMethod, givesBack()), xnet.ErrCodeCancel))
 	}
 	refused := a.call(limitMethod, about("b"))
 	a.play()
@@ -458,6 +471,25 @@ func TestResetStreamsCountAsOpen(t *testing.T) {
 	(*answers)[0](a.now)
 	a.read()
 	a.wants(next, "200 0 END_STREAM")
+}
+
+// What is forgotten does not make room for other streams while its own one still sends its answer.
+func TestStaleAnswerOfOpenStream(t *testing.T) {
+	env := limiting(t)
+	answers := later(env)
+	a := newAsker(t, env, 0)
+	a.m.Owner = a.m
+	late := a.post("/json", []byte(`{"domain":"shop","descriptors":[{"entries":[{"key":"user"}],"isNegativeHits":true}]}`))
+	a.play()
+	a.expire(env.EditTimeout)
+	a.wants(late, "500")
+	(*answers)[0](a.now)
+	if a.read(); a.m.working != 0 || len(a.m.streams) != 1 {
+		t.Errorf("%d streams that work, %d that are open", a.m.working, len(a.m.streams))
+	}
+	a.check(a.framer.WriteWindowUpdate(late, 1000))
+	a.play()
+	a.wants(late, "500 END_STREAM")
 }
 
 // An answer for which the asker makes no room is kept, up to a bound and for a time, and hurts no other stream.
@@ -704,6 +736,8 @@ func TestMuxContinue(t *testing.T) {
 // Whatever askers do, and in whatever order the store answers: each stream is answered once or was reset, bounds hold,
 // and nothing is kept.
 func TestMuxLaw(t *testing.T) {
+	const user = `{"domain":"shop","descriptors":[{"entries":[{"key":"user"}],"isNegativeHits":true},` +
+		`{"entries":[{"key":"user","value":"0"}]}]}`
 	ends := []string{"END_STREAM", "END_STREAM NO_ERROR", "REFUSED_STREAM", "ENHANCE_YOUR_CALM"}
 	for seed := range uint64(50) {
 		r := rand.New(rand.NewPCG(seed, 40))
@@ -718,7 +752,8 @@ func TestMuxLaw(t *testing.T) {
 			case 0, 1, 2:
 				a.call(limitMethod, about(fmt.Sprint(r.IntN(3))), "grpc-timeout", fmt.Sprint(1+r.IntN(3), "S"))
 			case 3:
-				a.call("/grpc.health.v1.Health/Check", nil)
+				a.call(limitMethod, givesBack(), "grpc-timeout", fmt.Sprint(1+r.IntN(3), "S"))
+				a.post("/json", []byte(user))
 			case 4:
 				a.head(true, "GET", "/v1/documents/d")
 			case 5:
@@ -743,7 +778,8 @@ func TestMuxLaw(t *testing.T) {
 					answer(a.now)
 				}
 			}
-			if a.playPart(r.IntN(a.in.Len() + 1)); len(a.m.streams)+a.m.working > 8 || a.m.held < 0 || a.m.held > muxHeldMax {
+			if a.playPart(r.IntN(a.in.Len() + 1)); len(a.m.streams)+a.m.working > 8 ||
+				a.m.working < 0 || a.m.held < 0 || a.m.held > muxHeldMax {
 				t.Fatalf("seed %d: %d streams, %d that work, %d bytes", seed, len(a.m.streams), a.m.working, a.m.held)
 			}
 		}

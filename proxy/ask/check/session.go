@@ -45,13 +45,14 @@ type Session struct {
 
 	limited *limited // the current request to Envoy's rate limit service
 
-	edits int       // edits of the exchange so far
-	waits int       // asks without an answer
-	stale int       // those that were forgotten before
-	late  time.Time // when the exchange no longer waits for asks and edits; zero: it waits as long as the store does
-	turn  uint32    // changes when asks and edits are forgotten: what comes of them later is ignored
-	parts [][]byte  // encoded answers of all asks
-	size  int       // total size of parts
+	edits   int       // edits of the exchange so far
+	editing bool      // the last one has no result yet
+	waits   int       // asks without an answer
+	stale   int       // those that were forgotten before, and edits likewise
+	late    time.Time // when the exchange no longer waits for asks and edits; zero: it waits as long as the store does
+	turn    uint32    // changes when asks and edits are forgotten: what comes of them later is ignored
+	parts   [][]byte  // encoded answers of all asks
+	size    int       // total size of parts
 }
 
 // New returns the Session of a connection opened at now by the given address. verified says that

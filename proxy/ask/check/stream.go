@@ -19,6 +19,7 @@ type stream struct {
 	queueBy  time.Time // when the rest must be sent
 	complete bool      // the answer ends with it,
 	trailers string    // or with these field lines after it
+	working  bool      // see Mux.working
 	closed   bool      // the end of the answer was sent, or the stream was reset
 }
 

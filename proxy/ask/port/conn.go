@@ -55,12 +55,7 @@ func (r *side) undescribed(now time.Time, reason string) { r.port.odd.note(now, 
 
 // edit starts an edit of a key.
 func (r *side) edit(_ time.Time, s *check.Session, e *check.Edit) bool {
-	select {
-	case r.port.edits <- edit{r, s, e}:
-		return true
-	default:
-		return false
-	}
+	return r.port.edits.enter(edit{r, s, e})
 }
 
 // ageSpread is by how much the maximum ages of connections differ, as a part of the configured one, so that a balancer

@@ -2,6 +2,7 @@ package port
 
 import (
 	"context"
+	"net/netip"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -10,6 +11,7 @@ import (
 
 	"weir/internal/net/loop"
 	"weir/internal/test/testkit"
+	"weir/proxy/ask/check"
 	"weir/proxy/store/simredis"
 )
 
@@ -130,9 +132,33 @@ func TestLateEditsAreSkipped(t *testing.T) {
 		}
 	}
 	s.hold <- struct{}{}
-	testkit.Eventually(t, "edits are taken", func() bool { return len(p.edits) == 0 })
+	testkit.Eventually(t, "edits are taken", func() bool { return len(p.edits.arrived) == 0 })
 	end()
 	if n := s.edits.Load(); n != 1 {
 		t.Errorf("%d edits are done, want the one that was under way", n)
+	}
+}
+
+// One asker does not take all the places of edits, and askers take turns.
+func TestEditsShare(t *testing.T) {
+	q := newEdits()
+	of := func(addr string) edit { return edit{edit: &check.Edit{From: netip.MustParseAddr(addr)}} }
+	one, other := of("192.0.2.1"), of("192.0.2.2")
+	n := 0
+	for n <= editsMax && q.enter(one) {
+		n++
+	}
+	if n != editsMax/2 || !q.enter(other) {
+		t.Fatalf("one asker has %d places, want %d", n, editsMax/2)
+	}
+	if first, second := q.next(), q.next(); first != one || second != other {
+		t.Errorf("%v, %v", first.edit.From, second.edit.From)
+	}
+	if q.enter(one) {
+		t.Error("an edit that is executed has no place")
+	}
+	q.leave(one)
+	if q.leave(other); !q.enter(one) {
+		t.Error("places are not given back")
 	}
 }

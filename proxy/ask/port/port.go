@@ -36,10 +36,8 @@ import (
 	"weir/proxy/store"
 )
 
-const (
-	editsMax    = 256             // that wait; beyond: 503
-	editTimeout = 2 * time.Second // default of Config.EditTimeout
-)
+// editTimeout is the default of Config.EditTimeout.
+const editTimeout = 2 * time.Second
 
 // Access says which requests are allowed.
 type Access = check.Access
@@ -107,7 +105,7 @@ type Server struct {
 	sender    *sender // nil without Statsd
 	odd       undescribed
 
-	edits      chan edit
+	edits      *edits
 	background sync.WaitGroup
 	stop       chan struct{}
 	draining   atomic.Bool
@@ -120,7 +118,7 @@ func Start(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Server{cfg: cfg, group: g, edits: make(chan edit, editsMax), stop: make(chan struct{}), series: newSeries()}
+	p := &Server{cfg: cfg, group: g, edits: newEdits(), stop: make(chan struct{}), series: newSeries()}
 	p.documents.begin(&p.cfg)
 	for _, l := range g.Loops() {
 		p.sides = append(p.sides, newSide(p, l))
@@ -201,39 +199,4 @@ func (p *Server) Register(set *metric.Set) {
 		func() float64 { return float64(stats.Open.Load()) })
 	set.Counter("ratelimiter_check_connections_total", "connections to the decision port that were accepted",
 		stats.Accepted.Load)
-}
-
-// An edit is an edit that waits.
-type edit struct {
-	side    *side
-	session *check.Session
-	edit    *check.Edit
-}
-
-// keepEditing executes edits one after another, except those whose exchanges have been answered
-// without them.
-func (p *Server) keepEditing() {
-	for {
-		select {
-		case <-p.stop:
-			return
-		case e := <-p.edits:
-			if !time.Now().Before(e.edit.Until) {
-				continue
-			}
-			changed, err := p.edit(e.edit)
-			e.side.loop.Post(func(now time.Time) {
-				if e.session.HandleEdited(now, e.edit, changed, err) {
-					e.side.env.Answered(now, e.session)
-				}
-			})
-		}
-	}
-}
-
-func (p *Server) edit(e *check.Edit) (bool, error) {
-	if e.Add == 0 {
-		return p.cfg.Store.Forget(e.Rule, e.Key)
-	}
-	return p.cfg.Store.Add(e.Rule, e.Key, e.Add)
 }
