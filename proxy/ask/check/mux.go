@@ -320,6 +320,7 @@ func (m *Mux) HandleDrain(now time.Time) {
 	for i := len(m.streams) - 1; i >= 0; i-- {
 		if s := m.streams[i]; s.call.watches {
 			s.watch(now)
+			m.settle(now, s)
 		}
 	}
 }

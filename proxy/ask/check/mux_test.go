@@ -718,6 +718,15 @@ func TestHealth(t *testing.T) {
 	soon.expire(watchPause)
 	soon.expire(watchPause / 2)
 	soon.wants(soon.id, "200 4 the connection or the caller's time ends END_STREAM")
+	soon.call(watch, nil, "grpc-timeout", "1S")
+	soon.play()
+	soon.now = soon.now.Add(time.Second)
+	soon.m.HandleDrain(soon.now)
+	soon.read()
+	soon.wants(soon.id, "200 4 the connection or the caller's time ends END_STREAM")
+	if n := len(soon.m.streams); n != 0 {
+		t.Errorf("%d streams are open after draining", n)
+	}
 }
 
 // A client that waits for it is told to send the body.
