@@ -23,12 +23,15 @@ import (
 	"weir/internal/data/strict"
 )
 
-// The types of fields. Groups, which version 3 does not have, are refused.
+// The types of fields. Groups, which version 3 does not have, are skipped.
 const (
-	Varint  = 0
-	Fixed64 = 1
-	Bytes   = 2
-	Fixed32 = 5
+	Varint   = 0
+	Fixed64  = 1
+	Bytes    = 2
+	begins   = 3 // a group
+	ends     = 4
+	Fixed32  = 5
+	depthMax = 32 // of groups
 )
 
 // A Message is a message that is being read, with the field that was read last.
@@ -37,9 +40,10 @@ type Message struct {
 	Number uint64 // the value of a Varint or a Fixed64
 	Bytes  []byte // that of Bytes: bytes, a string or a message; borrowed
 
-	read int // bytes before rest
-	rest []byte
-	err  error // the first fault
+	depth int // of groups
+	read  int // bytes before rest
+	rest  []byte
+	err   error // the first fault
 }
 
 // Read returns the message in b, of which nothing has been read yet.
@@ -72,10 +76,23 @@ func (m *Message) Next() bool {
 		if n := m.varint("a length"); m.err == nil {
 			m.Bytes = m.take(n)
 		}
+	case m.Tag&7 == begins && m.depth < depthMax:
+		m.skip(m.Tag)
+	case m.Tag&7 == ends && m.depth > 0: // skip looks at it
 	default:
 		m.fail("the type of a field")
 	}
 	return m.err == nil
+}
+
+// skip skips a group, which a field of its number ends.
+func (m *Message) skip(tag uint64) {
+	for m.depth++; m.Next() && m.Tag&7 != ends; {
+	}
+	if m.depth--; m.err == nil && m.Tag != tag-begins+ends {
+		m.fail("a group")
+	}
+	m.Tag = tag
 }
 
 func (m *Message) varint(what string) uint64 {

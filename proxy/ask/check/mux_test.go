@@ -322,7 +322,7 @@ func TestCalls(t *testing.T) {
 		{a.call("/envoy.service.ratelimit.v3.RateLimitService/Other", about("a")), "200 12 not found END_STREAM NO_ERROR"},
 		{a.call("/json", about("a")), "200 12 not found END_STREAM NO_ERROR"},
 		{a.call(limitMethod, bytes.Repeat([]byte("\x33"), jsonBytesMax)), "200 3 must be a protobuf message; the type of a " +
-			"field at byte 1 is malformed END_STREAM"},
+			"field at byte 33 is malformed END_STREAM"},
 		{a.call(limitMethod, bytes.Repeat([]byte("x"), jsonBytesMax+1)),
 			"200 8 the body must be at most 65541 bytes END_STREAM"},
 		{a.post(limitMethod, nil, "content-type", "application/grpc"),

@@ -47,7 +47,11 @@ func TestReadProtoFaults(t *testing.T) {
 		{"\x0a\x02a", `must be a protobuf message; a value that ends before its length at byte 2 is malformed`},
 		{"\x0a\x01a\x80", `must be a protobuf message; the tag of a field at byte 3 is malformed`},
 		{"\x02\x00", `must be a protobuf message; the number of a field at byte 1 is malformed`},
-		{"\x33", `must be a protobuf message; the type of a field at byte 1 is malformed`},
+		{"\x36", `must be a protobuf message; the type of a field at byte 1 is malformed`},
+		{"\x34", `must be a protobuf message; the type of a field at byte 1 is malformed`},
+		{"\x33", `must be a protobuf message; a group at byte 1 is malformed`},
+		{"\x33\x0a\x00\x3c", `must be a protobuf message; a group at byte 4 is malformed`},
+		{strings.Repeat("\x33", 33), `must be a protobuf message; the type of a field at byte 33 is malformed`},
 		{"\x18\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02", `must be a protobuf message; a number at byte 1 is malformed`},
 		{"\x0a\x01\xff", `domain: must be UTF-8`},
 		{"\x12\x00\x12\x05\x0a\x03\x12\x01\xff", `descriptors[1].entries[0].value: must be UTF-8`},
@@ -115,12 +119,13 @@ func theirs(message []byte) (*Request, error) {
 	return r, nil
 }
 
-// What is read is what go-control-plane's types read, also if the memory of another request is used again. Groups,
-// which only they skip, are refused.
+// What is read is what go-control-plane's types read, also if the memory of another request is used again. Groups
+// may be nested more deeply with them.
 func FuzzReadProto(f *testing.F) {
 	f.Add(written(f))
 	for _, seed := range []string{"", "\x0a\x01a\x0a\x01b", "\x0d1234\x09123456781", "\x12\x06\x12\x00\x12\x02\x08\x07",
-		"\x12\x08\x1a\x02\x08\x07\x1a\x02\x10\x01", "\x08\x05\x1a\x01x", "\x9a\x06\x01x", "\x18\xff\xff\xff\xff\x1f"} {
+		"\x12\x08\x1a\x02\x08\x07\x1a\x02\x10\x01", "\x08\x05\x1a\x01x", "\x0b\x13\x0d1234\x14\x12\x02ab\x0c\x0a\x01a",
+		"\x12\x02\x33\x34", "\x33\x3c", "\x9a\x06\x01x", "\x18\xff\xff\xff\xff\x1f"} {
 		f.Add([]byte(seed))
 	}
 	var r Request
@@ -130,7 +135,7 @@ func FuzzReadProto(f *testing.F) {
 		if err != nil && strings.Contains(err.Error(), "must be at most") {
 			return
 		}
-		if wrong == nil && err != nil && strings.Contains(err.Error(), "the type of a field") {
+		if wrong == nil && err != nil && strings.Contains(err.Error(), "the type of a field at byte ") {
 			return
 		}
 		if (err != nil) != (wrong != nil) {
