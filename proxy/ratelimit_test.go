@@ -597,7 +597,11 @@ func TestStartedAsRatelimit(t *testing.T) {
 	p.At(calls).Gets("GET /healthcheck", 200, "OK")
 	p.At(http).Gets("GET /healthcheck", 200, "OK")
 	p.At(http).Gets("POST /json", 200, `"overallCode":"OK"`, look)
-	p.At(http).Gets("POST /json", 429, `"overallCode":"OVER_LIMIT"`, look)
+	res, refused := p.At(http).Do("POST /json", look)
+	if res.StatusCode != 429 || !strings.HasPrefix(refused, `{"overallCode":"OVER_LIMIT",`) ||
+		strings.Contains(refused, "responseHeadersToAdd") || strings.Contains(refused, "rawBody") {
+		t.Errorf("%d %s, want a refusal that adds nothing to the answer for the client", res.StatusCode, refused)
+	}
 	conn := testkit.Must(grpc.NewClient("127.0.0.1:"+calls, grpc.WithTransportCredentials(insecure.NewCredentials())))(t)
 	defer conn.Close()
 	said := testkit.Must(service.NewRateLimitServiceClient(conn).ShouldRateLimit(t.Context(), &service.RateLimitRequest{

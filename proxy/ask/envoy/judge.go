@@ -51,7 +51,7 @@ func (c *Case) Respond(now time.Time) {
 		r.OverallCode = rls.OK
 		c.counts.GlobalShadow.Add(1)
 	}
-	if tightest >= 0 {
+	if tightest >= 0 && c.settings.Families != 0 {
 		c.describe(now, tightest)
 	}
 	if c.settings.Metadata {
@@ -106,7 +106,8 @@ type clientFields struct {
 }
 
 // describe adds the fields for the client, about descriptor i, and the body of a refusal. With the
-// family of envoyproxy/ratelimit it adds only the fields that that program sends.
+// family of envoyproxy/ratelimit it adds only the fields that that program sends. It is not
+// called without a family, as that program then adds nothing.
 func (c *Case) describe(now time.Time, i int) {
 	a, t, r := &c.asked[i], &c.fields, &c.Response
 	l := &a.limit.Limit
