@@ -141,6 +141,15 @@ func TestWalk(t *testing.T) {
 	}
 }
 
+// What envoyproxy/ratelimit does not need, or skips, is no fault.
+func TestLenient(t *testing.T) {
+	d := read(t, "name: all\ndomain: shop\ndescriptors: [{key: a, name: 5, rate_limit: {unit: day}}]")
+	none := d.root.byKey["a"].bare.limit
+	if none.Shown != (rls.Limit{Given: true, Unit: rls.Day}) || none.Limit.Permits() != 0 {
+		t.Errorf("without requests_per_unit: %+v, want 0 for a day", none)
+	}
+}
+
 // A walk costs no memory.
 func TestWalkAllocatesNothing(t *testing.T) {
 	d, list := read(t, shop), entries("plan=x path=/a/b/bc")
@@ -299,8 +308,11 @@ func TestFaults(t *testing.T) {
 		{"domain: d\ndescriptors: [{key: a, limit: 3}]", "shop.yaml: line 2: descriptors[0].limit: unknown"},
 		{"domain: d\ndescriptors: [{key: a, rate_limit: {unit: fortnight, requests_per_unit: 3}}]",
 			`must be one of second, minute, hour, day, week, month, year, is "fortnight"`},
-		{"domain: d\ndescriptors: [{key: a, rate_limit: {unit: day}}]",
-			"rate_limit.requests_per_unit: is missing; must be a whole number, 0 refuses all"},
+		{"domain: d\ndescriptors: [{key: a, rate_limit: {unit: day, requests_per_unit: many}}]",
+			`rate_limit.requests_per_unit: must be a whole number, is "many"`},
+		{"domain: d\ndescriptors: [{key: a, rate_limit: {requests_per_unit: 4}}]", "rate_limit.unit: is missing"},
+		{"domain: d\nunit: day", "unit: unknown"},
+		{"domain: d\ndescriptors: [{key: a, unit: day}]", "descriptors[0].unit: unknown"},
 		{"domain: d\ndescriptors: [{key: a, rate_limit: {unit: day, requests_per_unit: 4294967296}}]",
 			"must be a whole number from 0 to 4294967295, is 4294967296"},
 		{"domain: d\ndescriptors: [{key: a, rate_limit: {requests_per_unit: 4, window: 3}}]",

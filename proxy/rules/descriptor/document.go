@@ -14,8 +14,9 @@ const DuplicateEntry = "is given twice: the same key and value in one list"
 
 // A Document is a file as it is written.
 type Document struct {
-	Domain      string  `json:"domain"`
-	Descriptors []Entry `json:"descriptors"`
+	Domain      string      `json:"domain"`
+	Descriptors []Entry     `json:"descriptors"`
+	Name        strict.Word `json:"name,omitempty"` // skipped, as in entries: envoyproxy/ratelimit accepts it anywhere
 }
 
 // An Entry is one key of descriptors, with or without a value, and the entries below it.
@@ -32,6 +33,7 @@ type Entry struct {
 	ValueToMetric  bool        `json:"value_to_metric,omitempty"`
 	ShareThreshold bool        `json:"share_threshold,omitempty"`
 	Metadata       rls.Struct  `json:"metadata,omitempty"`
+	Name           strict.Word `json:"name,omitempty"`
 
 	// Path is where the entry is in the file; empty: it is none, and a fault says so.
 	Path string `json:"-"`
@@ -155,7 +157,7 @@ func (r *judge) limit(n *strict.Node, path string, l *RateLimit) *Limit {
 		return made
 	}
 	r.theirs(n, path, l)
-	if l.Unit != rls.NoUnit && l.RequestsPerUnit != nil {
+	if l.Unit != rls.NoUnit {
 		made.Limit, err = limit.NewFixed(*l.RequestsPerUnit, l.Unit.Window())
 		r.AddFaults(path, err)
 		made.Shown.RequestsPerUnit, made.Shown.Unit = rls.ClampUint32(*l.RequestsPerUnit), l.Unit
@@ -168,10 +170,9 @@ func (r *judge) theirs(n *strict.Node, path string, l *RateLimit) {
 	r.without(n, path, "without algorithm", limit.Fields()...)
 	r.Check(n.Member("unit") == nil, path+".unit", "is missing; must be one of %s", rls.UnitNames)
 	if l.RequestsPerUnit == nil {
-		r.Fault(path+".requests_per_unit", "is missing; must be a whole number, 0 refuses all")
-	} else {
-		r.Range(path+".requests_per_unit", *l.RequestsPerUnit, 0, 1<<32-1)
+		l.RequestsPerUnit = new(int64)
 	}
+	r.Range(path+".requests_per_unit", *l.RequestsPerUnit, 0, 1<<32-1)
 }
 
 // without reports the members of n that are not allowed, and when they are not.

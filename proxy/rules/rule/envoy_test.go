@@ -183,7 +183,7 @@ func TestDescriptorFaults(t *testing.T) {
 		{"{key: path, value: '/a?b=c'}", "must be a path that begins with /"},
 		{"{key: method, value: get}", "must be a method in upper case"},
 		{"{key: a, rate_limit: {requests_per_unit: 5}}", "descriptors[0].rate_limit.unit: is missing"},
-		{"{key: a, rate_limit: {unit: day}}", "descriptors[0].rate_limit.requests_per_unit: is missing"},
+		{"{key: a, rate_limit: {unit: day, requests_per_unit: x}}", "requests_per_unit: must be a whole number, is"},
 		{"{key: a, rate_limit: {unit: day, requests_per_unit: -1}}", "must be a whole number from 0"},
 		{"{key: a, rate_limit: {unit: day, requests_per_unit: 5, replaces: [{name: b}]}}",
 			"descriptors[0].rate_limit.replaces: is not supported"},
