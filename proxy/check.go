@@ -21,19 +21,18 @@ func printed(c *config.Config) string {
 	if text := c.PostgresSchema(); text != "" || path == "" {
 		return text
 	}
-	files, read, err := port.ReadFiles(path, c.RateLimit.Merge)
+	counts, err := port.CheckFiles(path, c.RateLimit.Merge)
 	if err != nil {
 		return ""
 	}
-	domains, limits := read.Len()
-	return fmt.Sprintf("%s: all right: files=%d domains=%d limits=%d\n", path, len(files), domains, limits)
+	return fmt.Sprintf("%s: all right: %s\n", path, counts)
 }
 
 // check reports what is wrong with the settings taken together and with the files that
 // they name.
 func check(c *config.Config) error {
 	if path := c.RateLimit.Check; path != "" {
-		_, _, err := port.ReadFiles(path, c.RateLimit.Merge)
+		_, err := port.CheckFiles(path, c.RateLimit.Merge)
 		return port.FilesFault("CHECK_RATELIMIT", path, err)
 	}
 	err := c.Complete()

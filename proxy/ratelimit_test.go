@@ -641,8 +641,9 @@ func TestStartedAsRatelimit(t *testing.T) {
 func TestCheckRatelimit(t *testing.T) {
 	folder := t.TempDir()
 	testkit.WriteFile(t, filepath.Join(folder, "a.yaml"), "domain: a\ndescriptors: [{key: k}]\n")
+	testkit.WriteFile(t, filepath.Join(folder, "b.yaml.bak"), "domain: a\n")
 	said, _ := testkit.Ends(t, testkit.Command(t, nil, "-check-ratelimit", folder), 0)
-	if said != folder+": all right: files=1 domains=1 limits=0\n" {
+	if said != folder+": all right: files=1 domains=1 limits=0 skipped=1\n" {
 		t.Errorf("told %q", said)
 	}
 	again := filepath.Join(folder, "b.yaml")

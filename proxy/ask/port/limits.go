@@ -37,6 +37,7 @@ type Limits struct {
 
 	mu      sync.Mutex
 	files   []descriptor.File // of the limits in force
+	skipped []string          // what is in the folder and was not read
 	failing atomic.Bool       // the files on disk are not in force
 	loaded  metric.Counter
 	failed  metric.Counter
@@ -81,12 +82,18 @@ func (l *Limits) Reload() error {
 	return l.outcome(l.read())
 }
 
-// ReadFiles reads a file or all files of a folder, as [NewLimits] does.
-func ReadFiles(path string, merge bool) (files []descriptor.File, made *descriptor.Domains, err error) {
-	if files, err = readFiles(path); err == nil {
-		made, err = descriptor.Read(files, merge)
+// CheckFiles reads a file or all files of a folder, as [NewLimits] does, and counts what is in them.
+func CheckFiles(path string, merge bool) (counts string, err error) {
+	files, skipped, err := readFiles(path)
+	if err != nil {
+		return "", err
 	}
-	return files, made, err
+	made, err := descriptor.Read(files, merge)
+	if err != nil {
+		return "", err
+	}
+	domains, limits := made.Len()
+	return fmt.Sprintf("files=%d domains=%d limits=%d skipped=%d", len(files), domains, limits, len(skipped)), nil
 }
 
 // FilesFault returns the fault of a setting that names files which cannot be used; nil without an error.
@@ -101,10 +108,15 @@ func FilesFault(setting, path string, err error) error {
 func (l *Limits) read() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	files, err := readFiles(l.path)
+	files, skipped, err := readFiles(l.path)
 	if err != nil {
 		return err
 	}
+	if len(skipped) > 0 && !slices.Equal(skipped, l.skipped) {
+		l.log.Warn("RATELIMIT_CONFIG has entries that are not read: folders, or names that end otherwise than in "+
+			".yaml, .yml or .json", "skipped", len(skipped), "names", strings.Join(skipped[:min(len(skipped), 3)], ", "))
+	}
+	l.skipped = skipped
 	return l.put(files)
 }
 
@@ -165,30 +177,35 @@ func (l *Limits) register(set *metric.Set) {
 		})
 }
 
-// readFiles reads a file, or the files of a folder whose names end in .yaml, .yml or .json.
-func readFiles(path string) (files []descriptor.File, err error) {
+// readFiles reads a file, or the files of a folder whose names end in .yaml, .yml or .json. The others
+// are skipped, except hidden ones, which nobody expects to be read.
+func readFiles(path string) (files []descriptor.File, skipped []string, err error) {
 	stat, err := os.Stat(path)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if !stat.IsDir() {
 		text, err := watch.ReadFile(path, fileBytesMax)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
+			return nil, nil, fmt.Errorf("%s: %w", path, err)
 		}
-		return []descriptor.File{{Name: path, Text: text}}, nil
+		return []descriptor.File{{Name: path, Text: text}}, nil, nil
 	}
 	texts, err := watch.ReadFolder(path, filesMax, fileBytesMax, func(name string) bool {
-		return slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name))
+		ok := slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name))
+		if !ok {
+			skipped = append(skipped, name)
+		}
+		return ok
 	})
 	if err == nil && len(texts) == 0 {
 		err = errors.New("it has no file whose name ends in .yaml, .yml or .json")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, nil, fmt.Errorf("%s: %w", path, err)
 	}
 	for _, name := range slices.Sorted(maps.Keys(texts)) {
 		files = append(files, descriptor.File{Name: filepath.Join(path, name), Text: texts[name]})
 	}
-	return files, nil
+	return files, skipped, nil
 }

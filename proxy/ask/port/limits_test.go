@@ -351,6 +351,44 @@ func TestNewLimits(t *testing.T) {
 	}
 }
 
+// What is skipped in a folder is told once, and again when it is something else. Hidden files are not told.
+func TestSkipped(t *testing.T) {
+	var log testkit.Records
+	folder, l := shopLimits(t, &log)
+	told := func() (n int) {
+		t.Helper()
+		if err := l.Reload(); err != nil {
+			t.Fatal(err)
+		}
+		for _, line := range log.Taken() {
+			if strings.Contains(line, "WARN") {
+				n++
+			}
+		}
+		return n
+	}
+	write(t, folder, ".hidden", "")
+	if n := told(); n != 0 {
+		t.Errorf("%d warnings, though nothing is skipped", n)
+	}
+	if err := os.Mkdir(filepath.Join(folder, "a"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"b.txt", "c.yaml.bak", "d"} {
+		write(t, folder, name, shop)
+	}
+	if first, second := told(), told(); first != 1 || second != 0 {
+		t.Errorf("%d warnings and then %d, want 1 and 0", first, second)
+	}
+	write(t, folder, "e", shop)
+	if err := l.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	if line := strings.Join(log.Taken(), "\n"); !strings.Contains(line, "skipped=5 names=a, b.txt, c.yaml.bak") {
+		t.Errorf("told %s", line)
+	}
+}
+
 // The limits that deploy/decision has for Envoy are read.
 func TestShippedLimits(t *testing.T) {
 	l := testkit.Must(NewLimits("../../../deploy/decision/envoy/limits.yaml", false,
