@@ -54,7 +54,7 @@ func TestLimitsOfXDS(t *testing.T) {
 	env := []string{"CONFIG_TYPE", "GRPC_XDS_SOTW", "CONFIG_GRPC_XDS_SERVER_URL", socket.Addr().String(),
 		"CONFIG_GRPC_XDS_NODE_ID", "envoy-ratelimit", "CONFIG_GRPC_XDS_SERVER_USE_TLS", "true",
 		"CONFIG_GRPC_XDS_SERVER_TLS_CACERT", cert, "CONFIG_GRPC_XDS_CLIENT_TLS_CERT", cert,
-		"CONFIG_GRPC_XDS_CLIENT_TLS_KEY", key, "RUNTIME_ROOT", "/data"}
+		"CONFIG_GRPC_XDS_CLIENT_TLS_KEY", key, "RUNTIME_ROOT", "/data", "XDS_CLIENT_BACKOFF_INITIAL_INTERVAL", "1ms"}
 	cmd, http, _, debug := asRatelimit(t, env...)
 	p := testkit.Launch(t, cmd, "INFO Proxy - Ready addr=")
 	p.Logged("INFO Proxy - RUNTIME_ROOT has no effect with CONFIG_TYPE=GRPC_XDS_SOTW")

@@ -51,8 +51,8 @@ func (x *XDS) register(s *service.Settings) {
 		{Name: "CONFIG_GRPC_XDS_CLIENT_TLS_KEY", Value: service.Text(&x.keyFile), Help: "PEM file of its key"},
 		{Name: "XDS_CLIENT_BACKOFF_INITIAL_INTERVAL", Default: "10s",
 			Value: service.Duration(&c.BackoffMin, time.Millisecond, timeMax),
-			Help: "how long to wait before connecting to the xDS server again; twice as long after each failure, and up to half " +
-				"of it less, at random"},
+			Help: "how long to wait before connecting to the xDS server again, or refusing a configuration of it; twice as " +
+				"long after each failure, and up to half of it less, at random"},
 		{Name: "XDS_CLIENT_BACKOFF_MAX_INTERVAL", Default: "1m",
 			Value: service.Duration(&c.BackoffMax, time.Millisecond, timeMax), Help: "the longest such wait"},
 		{Name: "XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES", Default: "8MiB", Value: service.Bytes(&c.MessageBytesMax, 1<<10, 1<<30),

@@ -27,7 +27,7 @@ type Config struct {
 	Fields   map[string]string // further fields of the request
 	TLS      *tls.Config       // nil: plain text
 
-	BackoffMin, BackoffMax time.Duration // waits before another stream
+	BackoffMin, BackoffMax time.Duration // waits before another stream, and before a refusal is sent
 	MessageBytesMax        int           // of a response; beyond, the stream ends
 
 	// Put puts all limits in force, or returns why it does not.
@@ -37,14 +37,17 @@ type Config struct {
 
 // A Client follows the limits of a server.
 //
-// Safe for concurrent use: Run is called once, and connected is atomic.
+// Safe for concurrent use: Run is called once, and connected is atomic. The others are Run's.
 type Client struct {
 	cfg       Config
 	connected atomic.Bool
+	refused   response // the last one, unless one after it was accepted
+	fault     string   // of refused; empty: there is none
+	sleep     func(ctx context.Context, pause time.Duration) bool
 }
 
 // New returns a Client, which Run starts.
-func New(cfg Config) *Client { return &Client{cfg: cfg} }
+func New(cfg Config) *Client { return &Client{cfg: cfg, sleep: sleep} }
 
 // Register adds the client's metric to set.
 func (c *Client) Register(set *metric.Set) {
@@ -64,15 +67,26 @@ func (c *Client) Run(ctx context.Context) {
 		if received {
 			wait = c.cfg.BackoffMin
 		}
-		pause := wait/2 + rand.N(wait/2+1) // not all proxies at the same time
+		pause := jittered(wait)
 		c.cfg.Log.Warn("The xDS server is unavailable, the limits in force stay", "server", c.cfg.Server, "reason",
 			strings.ReplaceAll(err.Error(), "\n", "; "), "again", pause.Round(time.Millisecond))
-		select {
-		case <-ctx.Done():
+		if !c.sleep(ctx, pause) {
 			return
-		case <-time.After(pause):
 		}
 		wait = min(2*wait, c.cfg.BackoffMax)
+	}
+}
+
+// jittered returns a wait that is not the same for all proxies.
+func jittered(wait time.Duration) time.Duration { return wait/2 + rand.N(wait/2+1) }
+
+// sleep reports whether the pause has passed before ctx has ended.
+func sleep(ctx context.Context, pause time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(pause):
+		return true
 	}
 }
 
@@ -91,34 +105,48 @@ func (c *Client) follow(ctx context.Context) (received bool, err error) {
 	defer s.close()
 	c.connected.Store(true)
 	c.cfg.Log.Info("Connected to the xDS server", "server", c.cfg.Server)
+	wait := c.cfg.BackoffMin
 	for {
 		message, err := s.receive()
 		if err != nil {
 			return received, err
 		}
 		received = true
-		if err := s.send(c.handle(&req, message).append(nil)); err != nil {
+		if c.handle(&req, message); req.fault == "" {
+			wait = c.cfg.BackoffMin
+		} else { // servers answer a refusal at once, with the same
+			if !c.sleep(ctx, jittered(wait)) {
+				return received, ctx.Err()
+			}
+			wait = min(2*wait, c.cfg.BackoffMax)
+		}
+		if err := s.send(req.append(nil)); err != nil {
 			return received, err
 		}
 	}
 }
 
-// handle puts a response in force, and returns what is answered to it.
-func (c *Client) handle(req *request, message []byte) *request {
+// handle puts a response in force, and sets in req what is answered to it. A response that was refused before is
+// refused without another try.
+func (c *Client) handle(req *request, message []byte) {
 	var res response
 	err := res.read(message)
+	req.nonce, res.unread = res.nonce, err
+	if c.fault != "" && res.same(&c.refused) {
+		req.fault = c.fault
+		return
+	}
 	if err == nil {
 		err = c.cfg.Put(res.files)
 	}
-	req.nonce, req.fault = res.nonce, ""
-	if err != nil {
-		req.fault = strings.ReplaceAll(err.Error(), "\n", "; ")
-		c.cfg.Log.Error("Limits of the xDS server refused, the previous ones stay in force", "version", res.version,
-			"reason", req.fault)
-		return req
+	if err == nil {
+		req.version, req.fault, c.refused, c.fault = res.version, "", response{}, ""
+		return
 	}
-	req.version = res.version
-	return req
+	req.fault = strings.ReplaceAll(err.Error(), "\n", "; ")
+	c.refused, c.fault = res, req.fault
+	c.cfg.Log.Error("Limits of the xDS server refused, the previous ones stay in force", "version", res.version,
+		"reason", req.fault)
 }
 
 // transport returns a transport for one stream by HTTP/2.

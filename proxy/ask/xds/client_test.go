@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -160,6 +161,74 @@ func TestFollow(t *testing.T) {
 	s.ends <- nil // before any message
 	stream = <-s.streams
 	expect(node)
+	s.ends <- nil
+}
+
+// A server that answers a refusal at once with the same configuration is not refused in a tight loop: waits double.
+// The configuration is tried and logged once.
+func TestRefusedAgain(t *testing.T) {
+	s := startServer(t, nil)
+	var tries atomic.Int64
+	log := new(testkit.Log)
+	c := New(Config{Server: s.addr, Node: "me", Log: log.Logger(), MessageBytesMax: 1 << 20,
+		BackoffMin: time.Minute, BackoffMax: 4 * time.Minute, Put: func(files []descriptor.File) error {
+			if tries.Add(1); len(files) > 0 {
+				return errors.New("bad")
+			}
+			return nil
+		}})
+	waits := make(chan time.Duration)
+	pass := make(chan struct{})
+	c.sleep = func(ctx context.Context, pause time.Duration) bool {
+		select {
+		case waits <- pause:
+		case <-ctx.Done():
+			return false
+		}
+		select {
+		case <-pass:
+		case <-ctx.Done():
+			return false
+		}
+		return true
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		c.Run(ctx)
+	}()
+	stream := <-s.streams
+	s.said(stream)
+	refuse := func(nonce string, most time.Duration) {
+		t.Helper()
+		s.send(stream, "1", nonce, &config.RateLimitConfig{Domain: "x"})
+		if wait := <-waits; wait < most/2 || wait > most {
+			t.Errorf("waits %v, want up to %v", wait, most)
+		}
+	}
+	for i, most := range []time.Duration{time.Minute, 2 * time.Minute, 4 * time.Minute, 4 * time.Minute} {
+		nonce := strings.Repeat("n", i+1)
+		refuse(nonce, most)
+		pass <- struct{}{}
+		if said := s.said(stream); !strings.Contains(said, `"responseNonce":"`+nonce+`","errorDetail"`) {
+			t.Errorf("said %s", said)
+		}
+	}
+	const refused = "Limits of the xDS server refused"
+	if tries.Load() != 1 || log.Count(refused) != 1 {
+		t.Errorf("tried %d times, logged %s", tries.Load(), log.String())
+	}
+	s.send(stream, "2", "b")
+	if said := s.said(stream); strings.Contains(said, "errorDetail") {
+		t.Errorf("said %s", said)
+	}
+	refuse("c", time.Minute)
+	if tries.Load() != 3 || log.Count(refused) != 2 {
+		t.Errorf("tried %d times, logged %s", tries.Load(), log.String())
+	}
+	cancel() // also ends the wait
+	<-ended
 	s.ends <- nil
 }
 

@@ -1,7 +1,9 @@
 package xds
 
 import (
+	"bytes"
 	"fmt"
+	"slices"
 
 	"weir/internal/data/protowire"
 	"weir/proxy/rules/descriptor"
@@ -42,6 +44,7 @@ func (r *request) append(dst []byte) []byte {
 type response struct {
 	version, nonce string
 	files          []descriptor.File
+	unread         error // why it could not be read
 }
 
 // read reads a response. With an error, version and nonce are set if they could be read.
@@ -67,6 +70,14 @@ func (r *response) read(b []byte) error {
 		return m.Err()
 	}
 	return fault
+}
+
+// same reports whether two responses have the same version and content.
+func (r *response) same(other *response) bool {
+	return r.version == other.version && fmt.Sprint(r.unread) == fmt.Sprint(other.unread) &&
+		slices.EqualFunc(r.files, other.files, func(a, b descriptor.File) bool {
+			return a.Name == b.Name && bytes.Equal(a.Text, b.Text)
+		})
 }
 
 // readAny reads a resource in a google.protobuf.Any.

@@ -3,8 +3,9 @@
 //
 // One stream of the aggregated discovery service in its variant "state of the world" subscribes to all
 // resources of one type. Each response has all of them. It is acknowledged when they are in force;
-// otherwise it is refused with the fault, and what was in force before stays. When the stream ends, the
-// client waits and opens another one.
+// otherwise it is refused with the fault, and what was in force before stays. The refusal is sent after a
+// wait, since servers answer it at once with the same. When the stream ends, the client waits and opens
+// another one.
 //
 // The stream is one call of gRPC on net/http's HTTP/2, with messages in protobuf's binary form:
 // google.golang.org/grpc and Envoy's types would nearly double the size of the program.
