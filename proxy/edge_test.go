@@ -241,8 +241,8 @@ func TestGRPCPort(t *testing.T) {
 	}
 }
 
-// GRPC_UDS is a unix socket that answers as DECISION_PORT does. The file of a program that has crashed is replaced,
-// the socket of another one is not.
+// GRPC_UDS is a unix socket that answers as DECISION_PORT does, and to which all who reach it may connect. The socket
+// of a program that has crashed is replaced; that of another one and other files are not.
 func TestGRPCSocket(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "weir.sock")
 	left := testkit.Must(net.Listen("unix", path))(t)
@@ -265,8 +265,18 @@ func TestGRPCSocket(t *testing.T) {
 	if right, wrong := ask("secret"), ask("other"); right != 200 || wrong != 401 {
 		t.Errorf("with the token %d, with another %d", right, wrong)
 	}
-	cannotStart(t, []string{"TARGET_URL", "none", "DECISION_PORT", testkit.FreePort(t), "GRPC_UDS", path}, 1,
-		"open GRPC_UDS: listen unix "+path)
+	if mode := testkit.Must(os.Stat(path))(t).Mode().Perm(); mode != 0o666 {
+		t.Errorf("the socket has the permissions %v", mode)
+	}
+	file := filepath.Join(t.TempDir(), "file")
+	testkit.WriteFile(t, file, "content")
+	for _, path := range []string{path, file} {
+		cannotStart(t, []string{"TARGET_URL", "none", "DECISION_PORT", testkit.FreePort(t), "GRPC_UDS", path}, 1,
+			"open GRPC_UDS: listen unix "+path)
+	}
+	if _, err := os.Stat(file); err != nil {
+		t.Errorf("a file that is no socket is lost: %v", err)
+	}
 	p.Terminate()
 	if _, err := os.Stat(path); err == nil {
 		t.Error("the file of the socket is left")

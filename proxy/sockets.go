@@ -165,16 +165,26 @@ func (s *sockets) open(host, port string) (l net.Listener, others []net.Listener
 	return l, others, nil
 }
 
-// listenUnix listens on a unix socket. A file that a program which has crashed has left is replaced.
+// listenUnix listens on a unix socket, to which all who reach its folder may connect. The socket of a program that
+// has crashed is replaced; another file is not.
 func listenUnix(path string) (net.Listener, error) {
 	if conn, err := net.Dial("unix", path); err == nil {
 		_ = conn.Close()
-	} else if errors.Is(err, syscall.ECONNREFUSED) {
+	} else if stat, _ := os.Lstat(path); errors.Is(err, syscall.ECONNREFUSED) && stat != nil &&
+		stat.Mode().Type() == os.ModeSocket { // a file that is no socket refuses connections too
 		if err := os.Remove(path); err != nil {
 			return nil, err
 		}
 	}
-	return net.Listen("unix", path) // err names the path
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		return nil, err // it names the path
+	}
+	if err := os.Chmod(path, 0o666); err != nil {
+		_ = l.Close()
+		return nil, err
+	}
+	return l, nil
 }
 
 // besides listens on addr while other sockets listen on the same port with an overlapping
