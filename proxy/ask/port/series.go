@@ -1,6 +1,7 @@
 package port
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -138,22 +139,45 @@ func (s *series) register(set *metric.Set) {
 // each adds the samples of one count, in the order of names.
 func (s *series) each(count func(*envoy.Series) *atomic.Uint64) func(add func(labels string, n uint64)) {
 	return func(add func(labels string, n uint64)) {
-		s.mu.RLock()
-		defer s.mu.RUnlock()
-		for _, domain := range slices.Sorted(maps.Keys(s.domains)) {
-			named := s.domains[domain]
-			for _, name := range slices.Sorted(maps.Keys(named)) {
-				add(seriesLabels(domain, name), count(named[name]).Load())
-			}
+		for _, one := range s.all() {
+			add(seriesLabels(one.domain, one.name), count(one.Series).Load())
 		}
 	}
 }
 
 func (s *series) eachUnknown(add func(labels string, n uint64)) {
+	s.allUnknown(func(domain string, n uint64) { add(metric.Labels("domain", domain), n) })
+}
+
+// A namedSeries is a series with its name.
+type namedSeries struct {
+	domain, name string
+	*envoy.Series
+}
+
+// all returns all series in the order of names. Event loops wait for the lock, so they are only copied under it.
+func (s *series) all() []namedSeries {
+	var list []namedSeries
 	s.mu.RLock()
-	defer s.mu.RUnlock()
-	for _, domain := range slices.Sorted(maps.Keys(s.unknown)) {
-		add(metric.Labels("domain", domain), s.unknown[domain].Load())
+	for domain, series := range s.domains {
+		for name, one := range series {
+			list = append(list, namedSeries{domain, name, one})
+		}
+	}
+	s.mu.RUnlock()
+	slices.SortFunc(list, func(a, b namedSeries) int {
+		return cmp.Or(strings.Compare(a.domain, b.domain), strings.Compare(a.name, b.name))
+	})
+	return list
+}
+
+// allUnknown adds the counts of unknown domains in the order of names.
+func (s *series) allUnknown(add func(domain string, n uint64)) {
+	s.mu.RLock()
+	unknown := maps.Clone(s.unknown)
+	s.mu.RUnlock()
+	for _, domain := range slices.Sorted(maps.Keys(unknown)) {
+		add(domain, unknown[domain].Load())
 	}
 }
 

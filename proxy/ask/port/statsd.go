@@ -1,6 +1,7 @@
 package port
 
 import (
+	"context"
 	"maps"
 	"net"
 	"slices"
@@ -22,6 +23,9 @@ type Statsd struct {
 // packetBytesMax bounds a packet, so that no network divides it.
 const packetBytesMax = 1400
 
+// sendTimeout bounds the look-up of the server's address, and the writing of packets.
+const sendTimeout = time.Second
+
 // A sender sends what the statistics have grown by.
 //
 // Owned by its goroutine, except errors.
@@ -32,6 +36,7 @@ type sender struct {
 	tags   string
 	sent   map[string]uint64 // bounded as the statistics are
 	packet []byte
+	last   string // address of the server
 	write  func(packet []byte)
 	errors metric.Counter
 }
@@ -49,20 +54,29 @@ func newSender(cfg Statsd, s *series, l *Limits) *sender {
 	return d
 }
 
-// keep sends until stop is closed, and once more.
+// keep sends until stop is closed, and once more, to the last address: the end of the process does not wait for
+// another look-up.
 func (d *sender) keep(stop <-chan struct{}) {
-	every.Interval(stop, d.cfg.Interval, func(time.Time) { d.sendAll() })
-	d.sendAll()
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		<-stop
+		cancel()
+	}()
+	d.sendAll(ctx, d.cfg.Addr)
+	every.Interval(stop, d.cfg.Interval, func(time.Time) { d.sendAll(ctx, d.cfg.Addr) })
+	d.sendAll(context.Background(), d.last)
 }
 
 // sendAll connects anew each time, since the address of the server may change.
-func (d *sender) sendAll() {
-	conn, err := net.Dial("udp", d.cfg.Addr)
+func (d *sender) sendAll(ctx context.Context, addr string) {
+	conn, err := (&net.Dialer{Timeout: sendTimeout}).DialContext(ctx, "udp", addr)
 	if err != nil {
 		d.errors.Inc()
 		return
 	}
 	defer conn.Close()
+	d.last = conn.RemoteAddr().String()
+	_ = conn.SetWriteDeadline(time.Now().Add(sendTimeout))
 	d.write = func(packet []byte) {
 		if _, err := conn.Write(packet); err != nil {
 			d.errors.Inc()
@@ -122,18 +136,12 @@ func (s *series) names(add func(name string, n uint64)) {
 	add("ratelimit.service.call.should_rate_limit.redis_error", s.storeErrors.Load())
 	add("ratelimit.service.call.should_rate_limit.service_error", s.serviceErrors.Load())
 	add("ratelimit.service.global_shadow_mode", s.GlobalShadow.Load())
-	s.mu.RLock()
-	defer s.mu.RUnlock()
 	const prefix = "ratelimit.service.rate_limit."
-	for _, domain := range slices.Sorted(maps.Keys(s.domains)) {
-		for _, name := range slices.Sorted(maps.Keys(s.domains[domain])) {
-			key := prefix + plain(domain) + "." + plain(strings.ReplaceAll(name, "\x00", ".")) + "."
-			for _, c := range hitCounts {
-				add(key+c.name, c.count(s.domains[domain][name]).Load())
-			}
+	for _, one := range s.all() {
+		key := prefix + plain(one.domain) + "." + plain(strings.ReplaceAll(one.name, "\x00", ".")) + "."
+		for _, c := range hitCounts {
+			add(key+c.name, c.count(one.Series).Load())
 		}
 	}
-	for _, domain := range slices.Sorted(maps.Keys(s.unknown)) {
-		add(prefix+plain(domain)+".domain_not_found", s.unknown[domain].Load())
-	}
+	s.allUnknown(func(domain string, n uint64) { add(prefix+plain(domain)+".domain_not_found", n) })
 }

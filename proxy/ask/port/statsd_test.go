@@ -3,9 +3,12 @@ package port
 import (
 	"fmt"
 	"log/slog"
+	"net"
 	"strings"
 	"testing"
 	"time"
+
+	"weir/internal/test/testkit"
 )
 
 // Statistics are sent under the names of envoyproxy/ratelimit: what they have grown by, and only if they have.
@@ -54,5 +57,43 @@ func TestStatsd(t *testing.T) {
 		if len(packet) > packetBytesMax {
 			t.Errorf("a packet has %d bytes", len(packet))
 		}
+	}
+}
+
+// Event loops do not wait while statistics are written.
+func TestSeriesAreWrittenWithoutLock(t *testing.T) {
+	s := newSeries()
+	s.of("shop", []byte("plan")).TotalHits.Add(1)
+	s.notFound([]byte("none"), 1)
+	n := 0
+	free := func(string, uint64) {
+		if n++; !s.mu.TryLock() {
+			t.Fatal("the lock is held")
+		}
+		s.mu.Unlock()
+	}
+	s.names(free)
+	s.each(hitCounts[0].count)(free)
+	s.eachUnknown(free)
+	if want := 3 + len(hitCounts) + 1 + 1 + 1; n != want {
+		t.Errorf("%d counts, want %d", n, want)
+	}
+}
+
+// The last statistics go to the last address, whose name is not looked up again.
+func TestLastStatistics(t *testing.T) {
+	socket := testkit.Must(net.ListenPacket("udp", "127.0.0.1:0"))(t)
+	defer socket.Close()
+	s := newSeries()
+	s.failed(true)
+	d := newSender(Statsd{Addr: "statsd.invalid:8125", Interval: time.Hour}, s, &Limits{})
+	d.last = socket.LocalAddr().String()
+	stop := make(chan struct{})
+	close(stop)
+	d.keep(stop)
+	packet := make([]byte, packetBytesMax)
+	_ = socket.SetReadDeadline(time.Now().Add(testkit.Patience))
+	if n, _, err := socket.ReadFrom(packet); err != nil || !strings.Contains(string(packet[:n]), "redis_error:1|c") {
+		t.Errorf("sent %q, %v", packet[:n], err)
 	}
 }
