@@ -244,33 +244,33 @@ func TestGRPCPort(t *testing.T) {
 // GRPC_UDS is a unix socket that answers as DECISION_PORT does, and to which all who reach it may connect. The socket
 // of a program that has crashed is replaced; that of another one and other files are not.
 func TestGRPCSocket(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "weir.sock")
-	left := testkit.Must(net.Listen("unix", path))(t)
+	socket := filepath.Join(t.TempDir(), "weir.sock")
+	left := testkit.Must(net.Listen("unix", socket))(t)
 	left.(*net.UnixListener).SetUnlinkOnClose(false)
 	if err := left.Close(); err != nil {
 		t.Fatal(err)
 	}
-	p, _ := startDecider(t, "GRPC_UDS", path, "DECISION_TOKEN", "secret")
-	ask := func(token string) int {
-		req := testkit.Must(http.NewRequest("GET", "http://weir/v1/marks", nil))(t)
+	p, _ := startDecider(t, "GRPC_UDS", socket, "DECISION_TOKEN", "secret")
+	ask := func(token, path string) int {
+		req := testkit.Must(http.NewRequest("GET", "http://weir"+path, nil))(t)
 		req.Header.Set("Authorization", "Bearer "+token)
 		dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "unix", path)
+			return new(net.Dialer).DialContext(ctx, "unix", socket)
 		}
 		client := http.Client{Transport: &http.Transport{DialContext: dial}}
 		res := testkit.Must(client.Do(req))(t)
 		defer res.Body.Close()
 		return res.StatusCode
 	}
-	if right, wrong := ask("secret"), ask("other"); right != 200 || wrong != 401 {
+	if right, wrong := ask("secret", "/v1/marks"), ask("other", "/v1/marks"); right != 200 || wrong != 401 {
 		t.Errorf("with the token %d, with another %d", right, wrong)
 	}
-	if mode := testkit.Must(os.Stat(path))(t).Mode().Perm(); mode != 0o666 {
+	if mode := testkit.Must(os.Stat(socket))(t).Mode().Perm(); mode != 0o666 {
 		t.Errorf("the socket has the permissions %v", mode)
 	}
 	file := filepath.Join(t.TempDir(), "file")
 	testkit.WriteFile(t, file, "content")
-	for _, path := range []string{path, file} {
+	for _, path := range []string{socket, file} {
 		cannotStart(t, []string{"TARGET_URL", "none", "DECISION_PORT", testkit.FreePort(t), "GRPC_UDS", path}, 1,
 			"open GRPC_UDS: listen unix "+path)
 	}
@@ -278,7 +278,13 @@ func TestGRPCSocket(t *testing.T) {
 		t.Errorf("a file that is no socket is lost: %v", err)
 	}
 	p.Terminate()
-	if _, err := os.Stat(path); err == nil {
+	if _, err := os.Stat(socket); err == nil {
 		t.Error("the file of the socket is left")
+	}
+	startDecider(t, "GRPC_UDS", socket, "GRPC_BIND", "0.0.0.0")
+	for _, path := range []string{"/check/path/a", "/v1/marks"} {
+		if status := ask("", path); status != 200 {
+			t.Errorf("%s without a token: %d", path, status)
+		}
 	}
 }

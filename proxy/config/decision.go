@@ -47,7 +47,7 @@ func (d *Decision) HTTP2() http2.Limits {
 // Local reports whether the port is reachable only from this machine.
 func (l *Listener) Local() bool {
 	addr, err := netip.ParseAddr(l.Bind)
-	return l.Bind == "localhost" || err == nil && addr.Unmap().IsLoopback()
+	return l.Path != "" || l.Bind == "localhost" || err == nil && addr.Unmap().IsLoopback()
 }
 
 func (d *Decision) register(s *service.Settings) {

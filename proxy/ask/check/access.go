@@ -2,9 +2,11 @@ package check
 
 import (
 	"bytes"
+	"net/netip"
 	"strconv"
 
 	"weir/internal/net/http1"
+	"weir/proxy/rules/decide"
 )
 
 // Access determines which requests are allowed.
@@ -14,6 +16,7 @@ type Access struct {
 	Token    string // token required for asking; empty: none
 	Verified bool   // asking requires Token or a trusted certificate
 	Local    bool   // the port is reachable only from this machine, and every asker may describe requests
+	Unix     bool   // it is a unix socket, which no web page reaches
 	Open     bool   // asking needs no Token
 	Edit     string // token that allows everything
 	EditOpen bool   // every asker may also edit
@@ -30,6 +33,14 @@ const (
 	asking
 	editing
 )
+
+// peer returns the address that an asker is known by, which is on this machine if a unix socket has none.
+func peer(from netip.Addr) netip.Addr {
+	if !from.IsValid() {
+		return netip.AddrFrom4([4]byte{127, 0, 0, 1})
+	}
+	return decide.CanonicalAddr(from)
+}
 
 // of returns the rights of the sender of an Authorization field, and whether they come
 // from a token. verified says that the sender has presented a trusted certificate.
@@ -59,6 +70,8 @@ func (a *Access) of(authorization []byte, verified bool) (r rights, tokened bool
 func (s *Session) stranger(h *http1.Head) string {
 	a, local, trusted := s.Access, s.remote.IsLoopback(), s.env.Trusted(s.remote)
 	switch {
+	case a.Unix:
+		return ""
 	case !trusted && !s.verified && !(a.Open && a.Token == "") && !(a.Local && local):
 		return "asker is not trusted"
 	case trusted && !local:
@@ -88,6 +101,9 @@ func (a *Access) origin(host []byte) bool {
 // page reports whether a request may have been made by a web page in a browser that
 // reaches the port; see [http1.Loopback].
 func (a *Access) page(h *http1.Head) bool {
+	if a.Unix {
+		return false
+	}
 	_, origins := only(h, "Origin")
 	_, sites := only(h, "Sec-Fetch-Site")
 	return origins+sites > 0 || a.Local && !a.Open && !http1.Loopback(string(h.Host))

@@ -12,12 +12,16 @@ func statusOf(t *testing.T, a *Access, request string) string {
 	return statusFrom(t, "127.0.0.1", a, request)
 }
 
-// statusFrom is the status of an answer to a request from an address. 127.0.0.2 and 192.0.2.2 are trusted.
+// statusFrom is the status of an answer to a request from an address; a unix socket has none. 127.0.0.2 and 192.0.2.2 are trusted.
 func statusFrom(t *testing.T, from string, a *Access, request string) string {
 	env := granting(t)
 	env.Access, env.Documents = a, func() *Documents { return &Documents{Marks: []byte("{}")} }
 	env.Trusted = func(at netip.Addr) bool { return strings.HasSuffix(at.String(), ".0.2") || at.String() == "192.0.2.2" }
-	s := New(time.Unix(1, 0), env, netip.MustParseAddr(from), false)
+	var peer netip.Addr
+	if from != "" {
+		peer = netip.MustParseAddr(from)
+	}
+	s := New(time.Unix(1, 0), env, peer, false)
 	request = strings.ReplaceAll(request, "|", "\r\n") + "\r\n\r\n"
 	if s.HandleData(time.Unix(1, 0), []byte(request)) != len(request) || len(env.Out) < 12 {
 		t.Fatalf("%q: %q", request, env.Out)
@@ -76,6 +80,7 @@ func TestPagesDescribeNothing(t *testing.T) {
 	local := &Access{Local: true, Port: 8083}
 	secure := &Access{Local: true, Port: 443, Secure: true}
 	plain := &Access{Local: true, Port: 80}
+	unix := &Access{Local: true, Unix: true}
 	for _, test := range []struct {
 		access  *Access
 		from    string
@@ -123,6 +128,12 @@ func TestPagesDescribeNothing(t *testing.T) {
 		{local, "192.0.2.2", "GET /check/path/a HTTP/1.1|Host: weir:8083", "200"},
 		{&Access{Open: true, Port: 8083}, "127.0.0.1", "GET /check/path/a HTTP/1.1|Host: weir:8083" + forClient, "200"},
 		{local, "192.0.2.3", "GET /check/path/a HTTP/1.1|Host: weir:8083" + forClient, "403"},
+		// no page reaches a unix socket
+		{unix, "", "GET /check/path/a HTTP/1.1|Host: weir" + browsers + forClient, "200"},
+		{unix, "", "GET /check/path/a HTTP/1.1|Host: weir", "200"},
+		{unix, "", "GET /check/original?deny=403 HTTP/1.1|Host: weir" + original, "204"},
+		{unix, "", "GET /v1/marks HTTP/1.1|Host: weir|Origin: null", "200"},
+		{&Access{Local: true, Unix: true, Token: "secret"}, "", "GET /v1/marks HTTP/1.1|Host: weir", "401"},
 	} {
 		if status := statusFrom(t, test.from, test.access, test.request); status != test.status {
 			t.Errorf("from %s, %s: %s, want %s", test.from, test.request, status, test.status)

@@ -9,7 +9,6 @@ import (
 	"weir/internal/net/cycle"
 	"weir/internal/net/http1"
 	"weir/internal/net/http2"
-	"weir/proxy/rules/decide"
 )
 
 // Bounds of a connection of HTTP/2, which carries many askers.
@@ -65,7 +64,7 @@ type Mux struct {
 // verified that a trusted certificate was presented.
 func NewMux(now time.Time, env *Env, from netip.Addr, secure, verified bool) *Mux {
 	m := &Mux{env: env, http2: http2.New(http2.Server, &env.HTTP2, now),
-		remote: decide.CanonicalAddr(from), secure: secure, verified: verified, partial: now, idle: now,
+		remote: peer(from), secure: secure, verified: verified, partial: now, idle: now,
 		endBy: env.EndOf(now)}
 	m.wake(now.Add(times.Head))
 	m.wake(m.endBy)

@@ -10,7 +10,6 @@ import (
 	"weir/internal/data/strict"
 	"weir/internal/net/cycle"
 	"weir/internal/net/http1"
-	"weir/proxy/rules/decide"
 )
 
 // times are the timeouts of a Session.
@@ -58,7 +57,7 @@ type Session struct {
 // New returns the Session of a connection opened at now by the given address. verified says that
 // a trusted certificate was presented.
 func New(now time.Time, env *Env, from netip.Addr, verified bool) *Session {
-	return &Session{env: env, Access: env.Access, remote: decide.CanonicalAddr(from), verified: verified,
+	return &Session{env: env, Access: env.Access, remote: peer(from), verified: verified,
 		cycle: cycle.New(now, &times, env.Head)}
 }
 
