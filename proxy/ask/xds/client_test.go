@@ -146,6 +146,11 @@ func TestFollow(t *testing.T) {
 	if said := s.said(stream); !strings.Contains(said, `aresourcehasthetype\"type.googleapis.com/envoy.config.core.v3.Node\"`) {
 		t.Errorf("said %s", said)
 	}
+	s.send(stream, "3", "e", &config.RateLimitConfig{Name: "two", Domain: "two"}, full(t)) // in any order
+	expect(`"versionInfo":"3",` + node + `,"responseNonce":"e"`)
+	if files := <-put; files != "shop.yaml two " {
+		t.Errorf("put %q", files)
+	}
 	s.send(stream, "4", "d")
 	expect(`"versionInfo":"4",` + node + `,"responseNonce":"d"`)
 	if files := <-put; files != "" {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
+	"strings"
 
 	"weir/internal/data/protowire"
 	"weir/proxy/rules/descriptor"
@@ -47,7 +48,7 @@ type response struct {
 	unread         error // why it could not be read
 }
 
-// read reads a response. With an error, version and nonce are set if they could be read.
+// read reads a response. Files are sorted by name, since servers send resources in any order. With an error, version and nonce are set if they could be read.
 func (r *response) read(b []byte) error {
 	*r = response{}
 	var fault error
@@ -69,6 +70,7 @@ func (r *response) read(b []byte) error {
 	if m.Err() != nil {
 		return m.Err()
 	}
+	slices.SortStableFunc(r.files, func(a, b descriptor.File) int { return strings.Compare(a.Name, b.Name) })
 	return fault
 }
 
