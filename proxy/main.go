@@ -27,7 +27,11 @@ func main() {
 // run serves until ctx ends, then drains. The caller has called check.
 func run(ctx context.Context, e *service.Env, c *config.Config) error {
 	for _, line := range c.Told() {
-		e.Logger("Proxy").Info(line)
+		if config.Lost(line) {
+			e.Logger("Proxy").Warn(line)
+		} else {
+			e.Logger("Proxy").Info(line)
+		}
 	}
 	for _, note := range c.Notes {
 		e.Logger("Proxy").Warn(note)

@@ -589,9 +589,10 @@ func TestStartedAsRatelimit(t *testing.T) {
 		"REDIS_SOCKET_TYPE", "tcp", "REDIS_URL", redis.Addr(), "TRACING_ENABLED", "true", "USE_PROMETHEUS", "true",
 		"PROMETHEUS_ADDR", "127.0.0.1:"+metrics, "PROMETHEUS_PATH", "/m")
 	p := testkit.Launch(t, cmd, "INFO Proxy - Ready addr=")
-	for _, line := range []string{"REDIS_URL is read as REDIS_HOST", "RUNTIME_ROOT is read as RATELIMIT_CONFIG",
-		"TRACING_ENABLED has no meaning here: traces are not sent"} {
-		p.Logged("INFO Proxy - " + line)
+	for _, line := range []string{"INFO Proxy - REDIS_URL is read as REDIS_HOST",
+		"INFO Proxy - RUNTIME_ROOT is read as RATELIMIT_CONFIG",
+		"WARN Proxy - TRACING_ENABLED has no meaning here: traces are not sent"} {
+		p.Logged(line)
 	}
 	const look = `{"domain":"shop","descriptors":[{"entries":[{"key":"one","value":"x"}]}]}`
 	p.At(calls).Gets("GET /healthcheck", 200, "OK")

@@ -57,7 +57,7 @@ func TestLimitsOfXDS(t *testing.T) {
 		"CONFIG_GRPC_XDS_CLIENT_TLS_KEY", key, "RUNTIME_ROOT", "/data", "XDS_CLIENT_BACKOFF_INITIAL_INTERVAL", "1ms"}
 	cmd, http, _, debug := asRatelimit(t, env...)
 	p := testkit.Launch(t, cmd, "INFO Proxy - Ready addr=")
-	p.Logged("INFO Proxy - RUNTIME_ROOT has no effect with CONFIG_TYPE=GRPC_XDS_SOTW")
+	p.Logged("WARN Proxy - RUNTIME_ROOT has no effect with CONFIG_TYPE=GRPC_XDS_SOTW")
 	if first := <-g.said; first.Node.GetId() != "envoy-ratelimit" || first.VersionInfo != "" {
 		t.Errorf("said %v", first)
 	}

@@ -41,6 +41,12 @@ func (c *Config) Told() []string {
 	return c.translated.told
 }
 
+// isRead is in the lines about variables that have an effect.
+const isRead = "is read as "
+
+// Lost reports whether a line of Told is about a variable without an effect.
+func Lost(line string) bool { return !strings.Contains(line, isRead) }
+
 // A translation makes settings of the environment of envoyproxy/ratelimit.
 //
 // Owned by the goroutine that starts the program.
@@ -68,7 +74,7 @@ func translate(env func(string) string) *translation {
 			continue
 		}
 		if names := slices.DeleteFunc(t.set, func(name string) bool { return name == v.name }); len(names) > 0 {
-			t.tell("is read as " + strings.Join(names, ", "))
+			t.tell(isRead + strings.Join(names, ", "))
 		}
 	}
 	return t
@@ -99,9 +105,9 @@ func (t *translation) read(name string) string {
 	return own
 }
 
-// on reports whether a variable is set to true.
+// on reports whether a variable is set to true, or another one has done so.
 func (t *translation) on(variable string) bool {
-	yes, err := strconv.ParseBool(t.env(variable))
+	yes, err := strconv.ParseBool(cmp.Or(t.env(variable), t.values[variable]))
 	return yes && err == nil
 }
 

@@ -87,7 +87,7 @@ var variables = []variable{
 	{"REDIS_URL", redisURL},
 	{"REDIS_AUTH", credentials("REDIS_USERNAME", "REDIS_PASSWORD")},
 	{"REDIS_SENTINEL_AUTH", sentinelAuth},
-	{"REDIS_TLS", same},
+	{"REDIS_TLS", redisTLS},
 	{"REDIS_TLS_CACERT", when("REDIS_TLS", as("REDIS_TLS_CA_FILE"))},
 	{"REDIS_TLS_SKIP_HOSTNAME_VERIFICATION", when("REDIS_TLS", same)},
 	{"REDIS_TLS_CLIENT_CERT", when("REDIS_TLS", same)},
@@ -145,7 +145,12 @@ var variables = []variable{
 	{"PROMETHEUS_PATH", when("USE_PROMETHEUS", same)},
 	{"PROMETHEUS_MAPPER_YAML", none("metrics have the names and labels of the mapping by default")},
 	{"PROMETHEUS_RESPONSE_TIME_AS_MILLISECONDS", none("response times are in seconds")},
-	{"DISABLE_STATS", none(metrics)},
+	{"DISABLE_STATS", func(t *translation, _ string) error {
+		if t.on("DISABLE_STATS") {
+			t.tell(isRead + "USE_STATSD=false: " + metrics)
+		}
+		return nil
+	}},
 	{"USE_STATSD", statsd(same)},
 	{"STATSD_HOST", statsd(byDefault)},
 	{"STATSD_PORT", statsd(byDefault)},
@@ -322,6 +327,14 @@ func redisURL(t *translation, value string) error {
 	return nil
 }
 
+// redisTLS reads whether there is TLS, which the URL may say as well.
+func redisTLS(t *translation, value string) error {
+	if use, err := strconv.ParseBool(value); err == nil && !use && t.values["REDIS_TLS"] == "true" {
+		return t.wrong(value, "true, or redis:// in REDIS_URL", "contradicts rediss:// in REDIS_URL")
+	}
+	return same(t, value)
+}
+
 // credentials reads a password, or a user name and a password with a colon between.
 func credentials(user, password string) reading {
 	return func(t *translation, value string) error {
@@ -349,7 +362,7 @@ const redisTimeoutMax = 2 * time.Second
 func redisTimeout(t *translation, value string) error {
 	if wait, err := time.ParseDuration(value); err == nil && wait > redisTimeoutMax {
 		value = redisTimeoutMax.String()
-		t.tell("is read as " + value + ": no request waits longer")
+		t.tell(isRead + value + ": no request waits longer")
 	}
 	t.put("REDIS_TIMEOUT", value)
 	return nil
