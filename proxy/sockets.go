@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/internal/program/handover"
+	"weir/internal/program/ownfile"
 	"weir/internal/program/service"
 	"weir/proxy/config"
 )
@@ -180,7 +181,7 @@ func listenUnix(path string) (net.Listener, error) {
 	if err != nil {
 		return nil, err // it names the path
 	}
-	if err := os.Chmod(path, 0o666); err != nil {
+	if err := ownfile.ShareSocket(path); err != nil {
 		_ = l.Close()
 		return nil, err
 	}

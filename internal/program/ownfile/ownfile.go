@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 )
@@ -88,6 +89,26 @@ func SetMode(f *os.File, mode fs.FileMode) error {
 		return nil
 	}
 	return f.Chmod(mode)
+}
+
+// ShareSocket lets all users connect to a unix socket. Links are not followed.
+func ShareSocket(name string) error {
+	fd, err := unix.Open(name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return &fs.PathError{Op: "open", Path: name, Err: err}
+	}
+	defer unix.Close(fd)
+	var stat unix.Stat_t
+	if err = unix.Fstat(fd, &stat); err == nil && stat.Mode&unix.S_IFMT != unix.S_IFSOCK {
+		err = unix.ENOTSOCK
+	}
+	if err == nil {
+		err = unix.Chmod("/proc/self/fd/"+strconv.Itoa(fd), 0o666) // fchmod refuses such a descriptor
+	}
+	if err != nil {
+		return &fs.PathError{Op: "chmod", Path: name, Err: err}
+	}
+	return nil
 }
 
 // Guarded reports whether only root and the program's user, and their groups, can replace files in

@@ -1,14 +1,18 @@
 package ownfile
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"weir/internal/test/testkit"
 )
 
 // nobody is a user that is neither root nor the one of the tests.
@@ -156,5 +160,25 @@ func TestGuarded(t *testing.T) {
 	}
 	if Guarded(filepath.Join(folder, "missing")) {
 		t.Error("a folder that does not exist is guarded")
+	}
+}
+
+// Only a socket gets the mode, not a file or what a link names.
+func TestShareSocket(t *testing.T) {
+	folder := t.TempDir()
+	socket, file, link := filepath.Join(folder, "s"), filepath.Join(folder, "f"), filepath.Join(folder, "l")
+	l := testkit.Must(net.Listen("unix", socket))(t)
+	defer l.Close()
+	testkit.WriteFile(t, file, "")
+	if err := errors.Join(os.Chmod(socket, 0o700), os.Symlink(socket, link), ShareSocket(socket)); err != nil {
+		t.Fatal(err)
+	}
+	if mode := testkit.Must(os.Stat(socket))(t).Mode().Perm(); mode != 0o666 {
+		t.Errorf("the socket has the mode %v", mode)
+	}
+	for _, name := range []string{file, link} {
+		if err := ShareSocket(name); !errors.Is(err, unix.ENOTSOCK) {
+			t.Errorf("%s: %v, want %v", name, err, unix.ENOTSOCK)
+		}
 	}
 }
