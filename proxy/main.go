@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"sync"
@@ -26,16 +27,7 @@ func main() {
 
 // run serves until ctx ends, then drains. The caller has called check.
 func run(ctx context.Context, e *service.Env, c *config.Config) error {
-	for _, line := range c.Told() {
-		if config.Lost(line) {
-			e.Logger("Proxy").Warn(line)
-		} else {
-			e.Logger("Proxy").Info(line)
-		}
-	}
-	for _, note := range c.Notes {
-		e.Logger("Proxy").Warn(note)
-	}
+	note(e.Logger("Proxy"), c)
 	if t, found := c.SelfTarget(e.Addr); found {
 		e.Logger("Proxy").Warn("TARGET_URL contains this proxy itself: requests for it are answered 508", "target", t.URL)
 	}
@@ -87,6 +79,20 @@ func run(ctx context.Context, e *service.Env, c *config.Config) error {
 		return err
 	}
 	return p.live(ctx)
+}
+
+// note logs what became of the settings.
+func note(log *slog.Logger, c *config.Config) {
+	for _, line := range c.Told() {
+		if config.Lost(line) {
+			log.Warn(line)
+		} else {
+			log.Info(line)
+		}
+	}
+	for _, line := range c.Notes {
+		log.Warn(line)
+	}
 }
 
 // live waits until ctx ends or a successor takes over, and drains.

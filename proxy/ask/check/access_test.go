@@ -12,7 +12,8 @@ func statusOf(t *testing.T, a *Access, request string) string {
 	return statusFrom(t, "127.0.0.1", a, request)
 }
 
-// statusFrom is the status of an answer to a request from an address; a unix socket has none. 127.0.0.2 and 192.0.2.2 are trusted.
+// statusFrom is the status of an answer to a request from an address; a unix socket has none. 127.0.0.2 and
+// 192.0.2.2 are trusted.
 func statusFrom(t *testing.T, from string, a *Access, request string) string {
 	env := granting(t)
 	env.Access, env.Documents = a, func() *Documents { return &Documents{Marks: []byte("{}")} }

@@ -48,7 +48,8 @@ type response struct {
 	unread         error // why it could not be read
 }
 
-// read reads a response. Files are sorted by name, since servers send resources in any order. With an error, version and nonce are set if they could be read.
+// read reads a response. Files are sorted by name, since servers send resources in any order. With an error, version
+// and nonce are set if they could be read.
 func (r *response) read(b []byte) error {
 	*r = response{}
 	var fault error
