@@ -7,12 +7,18 @@ import (
 	"net"
 	"net/http"
 
+	"golang.org/x/net/netutil"
+
 	"weir/internal/program/service"
 	"weir/proxy/control/admin"
 	"weir/proxy/rules/tally"
 	"weir/proxy/store"
 	"weir/proxy/wire"
 )
+
+// metricsConnsMax bounds the connections of PROMETHEUS_ADDR, and so the answers in progress. Further ones wait in the
+// queue of the socket.
+const metricsConnsMax = 64
 
 // serve starts the server with its own endpoints, metrics and health.
 func (p *proxy) serve(ctx context.Context, access wire.Access) error {
@@ -68,7 +74,7 @@ func (p *proxy) serve(ctx context.Context, access wire.Access) error {
 		go serveAdmin(ctx, p.Env, l, own.ForOperators())
 	}
 	if l := p.socks.metrics; l != nil {
-		go serveAdmin(ctx, p.Env, l, own.Metrics(c.Edge.MetricsPath))
+		go serveAdmin(ctx, p.Env, netutil.LimitListener(l, metricsConnsMax), own.Metrics(c.Edge.MetricsPath))
 	}
 	p.report()
 	p.Health.SetReady(true)

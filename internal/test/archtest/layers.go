@@ -39,7 +39,7 @@ var onlyIn = map[string][]string{
 	"github.com/redis/rueidis":  {"proxy/store/redis"},
 	"go.etcd.io/bbolt":          {"proxy/deferred/file"},
 	"github.com/jackc/pgx":      {"bench/limits/postgres", "proxy/store/postgres", "proxy/store/postgres/postgrestest"},
-	"golang.org/x/net":          {"internal/net/http2"},
+	"golang.org/x/net":          {"internal/net/http2", "proxy"},
 	"gonum.org/v1/plot":         {"internal/data/chart"},
 	"go.yaml.in/yaml":           {"internal/data/strict"},
 	"unsafe":                    {"internal/net/loop"},
