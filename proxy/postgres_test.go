@@ -42,7 +42,7 @@ func TestMisconfiguredPostgres(t *testing.T) {
 		{2, "the user lacks a right", s.URL("plain:s3cret", "weir"), nil},
 		{1, "tables or functions are missing, or of another version: schema weir is missing: run", url,
 			[]string{"POSTGRES_MIGRATE", "false"}},
-		{1, "schema before has version 6, and this program needs 9: " + run, url,
+		{1, "schema before has version 6, and this program needs 10: " + run, url,
 			[]string{"POSTGRES_MIGRATE", "false", "POSTGRES_SCHEMA", "before"}},
 		{2, "it, or a function in it, belongs to role mallory", url, []string{"POSTGRES_SCHEMA", "others"}},
 		{2, run + " as that role", url, []string{"POSTGRES_SCHEMA", "others", "POSTGRES_MIGRATE", "false"}},
