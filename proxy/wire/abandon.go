@@ -45,7 +45,7 @@ type abandonedBy struct {
 }
 
 // abandon makes u read the answer to a request of c that nobody waits for. left is what is left of
-// the exchange.
+// the exchange. Beyond the share of its client, and where no gate limits requests, the connection is closed.
 func (u *upstreamConn) abandon(now time.Time, c *client, left *exchange.Abandoned) {
 	a := u.keepPlace(now, c, left)
 	u.conn.SetDeadline(a.By)
@@ -59,7 +59,7 @@ func (u *upstreamConn) abandon(now time.Time, c *client, left *exchange.Abandone
 //
 // One client leaves behind at most a half of the connections that all may. Beyond that its new
 // requests are refused: the target goes on working when the connection is closed, but its gate would
-// not know. Where no gate limits requests, the connection is closed.
+// not know.
 func (u *upstreamConn) keepPlace(now time.Time, c *client, left *exchange.Abandoned) *abandoned {
 	t := u.target
 	a := &abandoned{Abandoned: *left, client: share.ClientOf(left.Client), answer: c.answer, route: c.route}

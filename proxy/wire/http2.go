@@ -54,8 +54,8 @@ type http2Conn struct {
 	postpones bool           // connections to targets are sought when all that has arrived was read
 	postponed []*http2Stream // those that need one, or did before they ended
 
-	glitches [http2.GlitchKinds]uint32 // that are counted
-	ended    bool                      // this is counted
+	glitches     [http2.GlitchKinds]uint32 // that are counted
+	closeCounted bool                      // see countClosed
 }
 
 // unsentMax is how much may be unsent for the client while more of its frames are read. Responses without

@@ -69,10 +69,10 @@ func closeReasonOf(err error) closeReason {
 // countClosed counts that the proxy closes the connection, once.
 func (h *http2Conn) countClosed() {
 	n, reason, err := &h.server.http2, closeGoAway, h.m.Err()
-	if h.ended || err == nil && !h.m.Announced() { // the client has ended it
+	if h.closeCounted || err == nil && !h.m.Announced() { // the client has ended it
 		return
 	}
-	h.ended = true
+	h.closeCounted = true
 	if err != nil {
 		reason = closeReasonOf(err)
 	}
@@ -93,14 +93,14 @@ func (h *http2Conn) countGlitches() {
 }
 
 // sum adds one count over all loops.
-func (ls loops) sum(of func(c *http2Counts) *metric.Counter) (n uint64) {
+func (ls loops) sum(of func(s *loopServer) *metric.Counter) (n uint64) {
 	for _, s := range ls {
-		n += of(&s.http2).Load()
+		n += of(s).Load()
 	}
 	return n
 }
 
-// registerHTTP2 adds the gauges of HTTP/2.
+// registerHTTP2 adds the metrics of HTTP/2.
 func (f *Server) registerHTTP2(set *metric.Set) {
 	gauge := func(name, help string, of func(c *http2Counts) *atomic.Int64) {
 		set.Gauge(name, help, func() float64 {
@@ -111,30 +111,25 @@ func (f *Server) registerHTTP2(set *metric.Set) {
 			return float64(n)
 		})
 	}
-	for p := range protocols {
-		set.Counter("ratelimiter_requests_by_protocol_total"+metric.Labels("protocol", p.String()),
-			"finished requests of clients by protocol", func() (n uint64) {
-				for _, s := range f.loops {
-					n += s.protocols[p].Load()
-				}
-				return n
-			})
-	}
-	counter := func(name, help string, of func(c *http2Counts) *metric.Counter) {
+	counter := func(name, help string, of func(s *loopServer) *metric.Counter) {
 		set.Counter(name, help, func() uint64 { return f.loops.sum(of) })
+	}
+	for p := range protocols {
+		counter("ratelimiter_requests_by_protocol_total"+metric.Labels("protocol", p.String()),
+			"finished requests of clients by protocol", func(s *loopServer) *metric.Counter { return &s.protocols[p] })
 	}
 	for kind := range http2.GlitchKinds {
 		counter("ratelimiter_http2_glitches_total"+metric.Labels("kind", kind.String()),
 			"what clients did that is allowed only once in a while",
-			func(c *http2Counts) *metric.Counter { return &c.glitches[kind] })
+			func(s *loopServer) *metric.Counter { return &s.http2.glitches[kind] })
 	}
 	for reason := range closeReasons {
 		counter("ratelimiter_http2_closed_total"+metric.Labels("reason", reason.String()),
 			"connections of HTTP/2 that the proxy has closed",
-			func(c *http2Counts) *metric.Counter { return &c.closed[reason] })
+			func(s *loopServer) *metric.Counter { return &s.http2.closed[reason] })
 	}
 	counter("ratelimiter_http2_refused_total", "connections of HTTP/2 without TLS, which HTTP2=all would accept",
-		func(c *http2Counts) *metric.Counter { return &c.refused })
+		func(s *loopServer) *metric.Counter { return &s.http2.refused })
 	gauge("ratelimiter_http2_connections", "open connections of clients that use HTTP/2",
 		func(c *http2Counts) *atomic.Int64 { return &c.connections })
 	gauge("ratelimiter_http2_streams", "requests in progress on them",
@@ -151,13 +146,13 @@ type complaintsHTTP2 struct {
 
 // look logs what has happened since the last call.
 func (c *complaintsHTTP2) look(now time.Time, ls loops, log *slog.Logger) {
-	if n := ls.sum(func(c *http2Counts) *metric.Counter { return &c.refused }); n > c.refused {
+	if n := ls.sum(func(s *loopServer) *metric.Counter { return &s.http2.refused }); n > c.refused {
 		if _, ok := c.refusals.Allow(now, complainEvery); ok {
 			log.Warn("Clients begin with HTTP/2 without TLS, answered 505: HTTP2=all accepts that", "count", n-c.refused)
 			c.refused = n
 		}
 	}
-	if n := ls.sum(func(c *http2Counts) *metric.Counter { return &c.closed[closeCalm] }); n > c.abused {
+	if n := ls.sum(func(s *loopServer) *metric.Counter { return &s.http2.closed[closeCalm] }); n > c.abused {
 		if _, ok := c.abuses.Allow(now, complainEvery); ok {
 			var last *abuse
 			for _, s := range ls {

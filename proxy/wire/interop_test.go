@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/data/protowire"
 	"weir/internal/net/http2"
 	"weir/internal/test/testkit"
 	"weir/proxy/targets/roster"
@@ -132,8 +133,7 @@ func (s *negativeServer) handle(ev *http2.Event) {
 		return
 	}
 	const size = 314159 // of the payload of a SimpleResponse
-	payload := append(binary.AppendUvarint([]byte{2<<3 | 2}, size), make([]byte, size)...)
-	message := append(binary.AppendUvarint([]byte{1<<3 | 2}, uint64(len(payload))), payload...)
+	message := protowire.AppendBytes(nil, 1, protowire.AppendBytes(nil, 2, make([]byte, size)))
 	s.left[ev.Stream] = append(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(message))), message...)
 }
 

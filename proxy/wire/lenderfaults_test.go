@@ -218,7 +218,7 @@ func TestTargetStreamCancelledKeepsPlace(t *testing.T) {
 		r.metrics("upstream_abandoned=1 upstream_http2_streams=0 gate_in_flight%s=1", r.Targets.Labels(r.Targets.All()[0]))
 	}
 	s := newRawTarget(t)
-	r := startWith(t, func(c *Config) { one(c); gated(1)(c) }, s.url())
+	r := startWith(t, func(c *Config) { one(c); gated(1)(c) }, s.url(), "TARGET_TIMEOUT", "1h")
 	c := r.dial()
 	for range 100 {
 		c.Send(get)

@@ -107,8 +107,7 @@ func (s *stage) start(t *testing.T, file, setting string) {
 			os.WriteFile(limits, []byte("domain: any\n"), 0o644)); err != nil {
 			t.Fatal(err)
 		}
-		_, asked, _ := net.SplitHostPort(testkit.FreeAddr(t))
-		c.Env = []string{"DEBUG_HOST=127.0.0.1", "DEBUG_PORT=" + port, "PORT=" + asked, "GRPC_PORT=0", "RUNTIME_ROOT=" + own,
+		c.Env = []string{"DEBUG_HOST=127.0.0.1", "DEBUG_PORT=" + port, "PORT=" + testkit.FreePort(t), "GRPC_PORT=0", "RUNTIME_ROOT=" + own,
 			"REDIS_URL=" + testkit.FreeAddr(t)}
 	}
 	if setting != "" {

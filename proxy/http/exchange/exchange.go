@@ -120,8 +120,7 @@ type replay uint8
 const (
 	replayNever  replay = iota
 	replayOnce          // it is idempotent
-	replayDone          // it has been sent again, because the target had refused it unprocessed
-	replayUnsure        // likewise, but after its connection was lost: the target may have processed it
+	replayUnsure        // it has been sent again after its connection was lost: the target may have processed it
 )
 
 // New returns an exchange that waits for a request of a client at remote; secure says that

@@ -11,7 +11,7 @@ func (x *Exchange) HandleUpstreamClosed(now time.Time, complete bool) {
 	if !x.upstream.held() {
 		return
 	}
-	again := x.upstream == upstreamReused && x.replay == replayOnce && x.whole()
+	again := x.upstream == upstreamReused && x.replay == replayOnce && x.refused == 0 && x.whole()
 	x.upstream.become(upstreamNone)
 	switch {
 	case again:
@@ -44,10 +44,9 @@ func (x *Exchange) HandleUpstreamReset(now time.Time, unprocessed bool) {
 		x.endLateCall(now)
 	case !unprocessed || x.answer > answerHead:
 		x.answerFault(now, FaultClosed)
-	case x.replay < replayUnsure && x.refused < refusedMax && x.whole():
+	case x.replay != replayUnsure && x.refused < refusedMax && x.whole():
 		x.refused++
 		x.outcome.Sent, x.outcome.Complete = time.Time{}, time.Time{}
-		x.replay = replayDone
 		x.releaseUpstream(ReleaseDiscard)
 		x.acquire(now, AcquireFresh)
 	default:

@@ -65,7 +65,7 @@ func (x *Exchange) HandleAcquired(now time.Time, reused bool) bool {
 	}
 	x.outcome.Sent = now
 	x.dropAsked()
-	x.outcome.Retried = x.replay >= replayDone || x.failed != FaultNone
+	x.outcome.Retried = x.refused > 0 || x.replay == replayUnsure || x.failed != FaultNone
 	x.env.fx.Forward = &x.forward
 	if x.request == requestStreaming {
 		x.answerBy = time.Time{}
