@@ -2,41 +2,29 @@ package rig
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
 )
 
-// callStreams is how many calls h2load has in progress on each connection.
-const callStreams = 16
-
 // runHTTP2 runs h2load to its end, perhaps with calls of gRPC whose request is the message. It ends the current Try if
 // that fails.
 func (w Wrk) runHTTP2(ctx context.Context) WrkRun {
-	connections, streams, args := w.Connections, callStreams, []string(nil)
-	if w.Streams > 0 {
-		connections, streams = connections/w.Streams, w.Streams
-	}
-	if n := len(w.Message); w.Message != nil {
+	args := []string{"-t1", "-c" + strconv.Itoa(w.Connections/w.Streams), "-m" + strconv.Itoa(w.Streams),
+		"-D" + strconv.Itoa(int(w.For.Seconds()))}
+	if w.Message != nil {
 		dir := Must(os.MkdirTemp("", "weir-h2load-"))
 		defer os.RemoveAll(dir)
 		file := filepath.Join(dir, "message")
-		Check(os.WriteFile(file, append([]byte{0, byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)}, w.Message...), 0o600))
-		args = []string{"-d" + file, "-H", "content-type: application/grpc", "-H", "te: trailers"}
+		framed := binary.BigEndian.AppendUint32([]byte{0}, uint32(len(w.Message)))
+		Check(os.WriteFile(file, append(framed, w.Message...), 0o600))
+		args = append(args, "-d"+file, "-H", "content-type: application/grpc", "-H", "te: trailers")
 	}
-	cmd := exec.CommandContext(ctx, "h2load", append(args, "-t1", "-c"+strconv.Itoa(connections),
-		"-m"+strconv.Itoa(streams), "-D"+strconv.Itoa(int(w.For.Seconds())), w.URL)...)
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		Check(fmt.Errorf("h2load %s: %w\n%s", w.URL, err, out))
-	}
-	r := Must(parseH2load(string(out)))
-	r.CPU = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
-	return r
+	return w.run(ctx, "h2load", args, parseH2load)
 }
 
 var (

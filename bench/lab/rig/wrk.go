@@ -22,7 +22,7 @@ type Wrk struct {
 	For         time.Duration
 	Script      string // Lua that makes the requests; empty: GET URL
 	Header      string // a field of each request; empty for none
-	Message     []byte // of calls by gRPC; nil: the requests are not calls
+	Message     []byte // of calls by gRPC, with Streams; nil: the requests are not calls
 	Streams     int    // with HTTP/2: so many of the Connections are streams of one; 0: HTTP/1.1
 	Program     string // a program with wrk's arguments and output; empty: wrk
 }
@@ -53,7 +53,7 @@ func Turns[R any](rounds, n int, run func(side int) R) [][]R {
 
 // Run runs wrk to its end. It ends the current Try if that fails.
 func (w Wrk) Run(ctx context.Context) WrkRun {
-	if w.Message != nil || w.Streams > 0 {
+	if w.Streams > 0 {
 		return w.runHTTP2(ctx)
 	}
 	args := []string{"-t1", "-c" + strconv.Itoa(w.Connections), "-d" + strconv.Itoa(int(w.For.Seconds())) + "s",
@@ -68,13 +68,17 @@ func (w Wrk) Run(ctx context.Context) WrkRun {
 	if w.Header != "" {
 		args = append(args, "-H", w.Header)
 	}
-	program := cmp.Or(w.Program, "wrk")
+	return w.run(ctx, cmp.Or(w.Program, "wrk"), args, parseWrk)
+}
+
+// run runs a program to its end, and reads what it has printed.
+func (w Wrk) run(ctx context.Context, program string, args []string, parse func(string) (WrkRun, error)) WrkRun {
 	cmd := exec.CommandContext(ctx, program, append(args, w.URL)...)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		Check(fmt.Errorf("%s %s: %w\n%s", program, w.URL, err, out))
 	}
-	r := Must(parseWrk(string(out)))
+	r := Must(parse(string(out)))
 	r.CPU = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 	return r
 }

@@ -10,8 +10,9 @@ import (
 
 const (
 	connections = 64
-	// callConnections carry the calls by gRPC.
+	// callConnections carry the calls by gRPC, callStreams at the same time each.
 	callConnections = 8
+	callStreams     = 16
 
 	spell  = 4 * time.Second // of each run of wrk
 	rounds = 3
@@ -53,12 +54,12 @@ func (l *lab) grpc() {
 		contestant("Weir", weir, redis), contestant("Weir, simulated Redis", simulated, nil)}
 	all[1].Wrk.URL, all[2].Wrk.URL = callURL(weir.Addr), callURL(simulated.Addr)
 	for i := range all {
-		all[i].Wrk.Message = message("one")
+		all[i].Wrk.Message, all[i].Wrk.Streams = message("one"), callStreams
 	}
 	l.Heading("gRPC")
-	l.Note("h2load calls ShouldRateLimit over %d connections with 16 streams each, %d turns of %v. Weir has one event "+
-		"loop; envoyproxy/ratelimit uses all cores.", callConnections, rounds, spell)
-	runs := l.Contest(all, rounds, callConnections, spell)
+	l.Note("h2load calls ShouldRateLimit over %d connections with %d streams each, %d turns of %v. Weir has one "+
+		"event loop; envoyproxy/ratelimit uses all cores.", callConnections, callStreams, rounds, spell)
+	runs := l.Contest(all, rounds, callConnections*callStreams, spell)
 	for _, m := range []*rig.Master{weir, simulated} {
 		counts := l.Scrape(m.Own)
 		const family, calls, good = "ratelimiter_check_requests_total", `api="grpc"`, `code="OK"`
