@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -95,6 +96,20 @@ func TestHTTP2Peers(t *testing.T) {
 				})
 			}
 		}
+	}
+}
+
+// The proxy passes h2spec over TLS.
+func TestHTTP2Spec(t *testing.T) {
+	dir := testkit.Built(t, "../internal/net/http2/h2spec", "github.com/summerwind/h2spec/cmd/h2spec")
+	cert, key := testkit.WritePair(t, testkit.SelfSigned(time.Now().Add(time.Hour), "127.0.0.1"))
+	p := launch(t, slices.Concat(limited(10_000), []string{"HTTP2", "all", "GATE", "off",
+		"TLS_CERT", cert, "TLS_KEY", key, "TARGET_URL", "http://" + simulated(t, "", "")}))
+	host, port, _ := net.SplitHostPort(p.Addr)
+	out, _ := exec.Command(filepath.Join(dir, "h2spec"), "-t", "-k", "-h", host, "-p", port, "-P", "/model", "-o", "20").CombinedOutput()
+	if !strings.Contains(string(out), "145 tests, 145 passed, 0 skipped, 0 failed") {
+		_, failures, _ := strings.Cut(string(out), "Failures:")
+		t.Errorf("h2spec: %s", failures)
 	}
 }
 

@@ -71,10 +71,11 @@ func (p *proxy) serve(ctx context.Context, access wire.Access) error {
 		if w.Secure != nil && c.Edge.AdminTLS {
 			l = tls.NewListener(l, w.Secure)
 		}
-		go serveAdmin(ctx, p.Env, l, own.ForOperators())
+		go serveAdmin(ctx, p.Env, "ADMIN_PORT", l, own.ForOperators())
 	}
 	if l := p.socks.metrics; l != nil {
-		go serveAdmin(ctx, p.Env, netutil.LimitListener(l, metricsConnsMax), own.Metrics(c.Edge.MetricsPath))
+		go serveAdmin(ctx, p.Env, "PROMETHEUS_ADDR", netutil.LimitListener(l, metricsConnsMax),
+			own.Metrics(c.Edge.MetricsPath))
 	}
 	p.report()
 	p.Health.SetReady(true)
@@ -133,10 +134,10 @@ type keyStore struct {
 	store.Store
 }
 
-// serveAdmin serves own endpoints on a port of their own until ctx ends.
-func serveAdmin(ctx context.Context, e *service.Env, l net.Listener, own http.Handler) {
+// serveAdmin serves own endpoints on a port of their own, which the setting names, until ctx ends.
+func serveAdmin(ctx context.Context, e *service.Env, setting string, l net.Listener, own http.Handler) {
 	log := e.Logger("Admin")
 	if err := service.Serve(ctx, l, own, log); err != nil {
-		log.Error("The admin port is closed", "addr", l.Addr(), "error", err)
+		log.Error("The port is closed", "setting", setting, "addr", l.Addr(), "error", err)
 	}
 }

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"crypto/tls"
+	"crypto/x509"
+	"os"
 	"testing"
 	"time"
 
@@ -43,16 +46,20 @@ func (g *gateway) StreamAggregatedResources(
 // Limits come from an xDS server by TLS. Until then the proxy is not healthy, and a configuration that is not valid
 // changes nothing.
 func TestLimitsOfXDS(t *testing.T) {
-	own := testkit.SelfSigned(time.Now().Add(time.Hour), "127.0.0.1")
+	own := testkit.SelfSigned(time.Now().Add(time.Hour), "eg.example")
 	cert, key := testkit.WritePair(t, own)
 	g := &gateway{t: t, domains: make(chan string, 1), said: make(chan *discovery.DiscoveryRequest, 8)}
-	server := grpc.NewServer(grpc.Creds(credentials.NewServerTLSFromCert(&own)))
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(testkit.Must(os.ReadFile(cert))(t))
+	server := grpc.NewServer(grpc.Creds(credentials.NewTLS(&tls.Config{Certificates: []tls.Certificate{own},
+		ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool})))
 	discovery.RegisterAggregatedDiscoveryServiceServer(server, g)
 	socket := testkit.Listen(t)
 	go func() { _ = server.Serve(socket) }()
 	t.Cleanup(server.Stop)
 	env := []string{"CONFIG_TYPE", "GRPC_XDS_SOTW", "CONFIG_GRPC_XDS_SERVER_URL", socket.Addr().String(),
 		"CONFIG_GRPC_XDS_NODE_ID", "envoy-ratelimit", "CONFIG_GRPC_XDS_SERVER_USE_TLS", "true",
+		"CONFIG_GRPC_XDS_SERVER_TLS_SAN", "eg.example",
 		"CONFIG_GRPC_XDS_SERVER_TLS_CACERT", cert, "CONFIG_GRPC_XDS_CLIENT_TLS_CERT", cert,
 		"CONFIG_GRPC_XDS_CLIENT_TLS_KEY", key, "RUNTIME_ROOT", "/data", "XDS_CLIENT_BACKOFF_INITIAL_INTERVAL", "1ms"}
 	cmd, http, _, debug := asRatelimit(t, env...)
