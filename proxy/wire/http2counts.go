@@ -132,7 +132,7 @@ func (f *Server) registerHTTP2(set *metric.Set) {
 		func(s *loopServer) *metric.Counter { return &s.http2.refused })
 	gauge("ratelimiter_http2_connections", "open connections of clients that use HTTP/2",
 		func(c *http2Counts) *atomic.Int64 { return &c.connections })
-	gauge("ratelimiter_http2_streams", "requests in progress on them",
+	gauge("ratelimiter_http2_streams", "HTTP/2 requests in progress",
 		func(c *http2Counts) *atomic.Int64 { return &c.streams })
 }
 
@@ -148,7 +148,7 @@ type complaintsHTTP2 struct {
 func (c *complaintsHTTP2) look(now time.Time, ls loops, log *slog.Logger) {
 	if n := ls.sum(func(s *loopServer) *metric.Counter { return &s.http2.refused }); n > c.refused {
 		if _, ok := c.refusals.Allow(now, complainEvery); ok {
-			log.Warn("Clients begin with HTTP/2 without TLS, answered 505: HTTP2=all accepts that", "count", n-c.refused)
+			log.Warn("Clients that begin with HTTP/2 without TLS get 505: HTTP2=all accepts that", "count", n-c.refused)
 			c.refused = n
 		}
 	}

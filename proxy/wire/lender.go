@@ -31,8 +31,8 @@ type lender struct {
 	posted bool      // resume is scheduled
 }
 
-// From batchFrom open streams on, what is sent on a connection of HTTP/2 is collected for a round of the loop:
-// with fewer, to wake the loop costs more than to write.
+// With batchFrom or more open streams, what is sent over HTTP/2 is collected for a round of the loop: with
+// fewer, waking the loop costs more than writing.
 const batchFrom = 4
 
 // errNotHTTP2 is the error of a connect to a target that does not begin with the settings of HTTP/2.

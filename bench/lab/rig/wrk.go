@@ -23,7 +23,7 @@ type Wrk struct {
 	Script      string // Lua that makes the requests; empty: GET URL
 	Header      string // a field of each request; empty for none
 	Message     []byte // of calls by gRPC, with Streams; nil: the requests are not calls
-	Streams     int    // with HTTP/2: so many of the Connections are streams of one; 0: HTTP/1.1
+	Streams     int    // streams per HTTP/2 connection, of Connections in all; 0: HTTP/1.1
 	Program     string // a program with wrk's arguments and output; empty: wrk
 }
 

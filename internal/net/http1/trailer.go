@@ -60,8 +60,8 @@ func (f *Field) MayBeTrailer() bool {
 	return true
 }
 
-// AppendHopNames appends a comma-separated list of the names in the Connection fields, without those that cannot be of
-// trailers that are passed on anyway.
+// AppendHopNames appends a comma-separated list of the names in the Connection fields, without those that
+// are never passed on in trailers.
 func (h *Head) AppendHopNames(dst []byte) []byte {
 	if !h.MayHave(FieldConnection) {
 		return dst

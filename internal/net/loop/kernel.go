@@ -72,8 +72,8 @@ func (s *system) Start(n int, h gnet.EventHandler, wake func(loop int)) (all []g
 	if most := n + 1 + sparesForOthers; runtime.GOMAXPROCS(0) < most {
 		runtime.GOMAXPROCS(most)
 	}
-	// Level-triggered: with edges gnet reads a connection whose peer sends as fast as it is read without
-	// end, before all others.
+	// Level-triggered: with edges gnet would read a connection without end, before all others, if its peer
+	// sends fast enough.
 	s.client, err = gnet.NewClient(h,
 		gnet.WithNumEventLoop(n), gnet.WithLogger(discardLogger{}), gnet.WithLogLevel(logging.FatalLevel))
 	if err == nil {

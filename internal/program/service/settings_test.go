@@ -336,7 +336,7 @@ TARGETS            -targets            a                      targets (comma sep
 	}
 }
 
-// Another environment may be read in place of the given one; flags go before both.
+// Another environment may be read in place of the given one; flags override both.
 func TestTranslate(t *testing.T) {
 	parse := func(args ...string) (v values, lines []string) {
 		s := NewSettings("proxy")

@@ -94,7 +94,7 @@ type body struct {
 	collected int64
 	last      []byte    // the last piece of a body that is passed on as it arrives, until it may be sent
 	trailers  []byte    // for the target
-	hops      []byte    // names of trailers that are not, see http1.Head.AppendHopNames
+	hops      []byte    // trailers to drop, see http1.Head.AppendHopNames
 	by        time.Time // deadline for the next piece
 	rateBy    time.Time // deadline for enough rateBytes
 	rateBytes int64
@@ -133,7 +133,7 @@ func New(env *Env, remote netip.Addr, secure bool) Exchange {
 	return Exchange{env: env, Peer: Peer{Remote: remote, Secure: secure, Trusted: env.Settings.Trusts(remote)}}
 }
 
-// Renew makes x, which is the zero value or has ended, one that waits for a request of p, with the Owner of x.
+// Renew makes x, which is zero or has ended, wait for a request of p. It keeps the Owner of x.
 func (x *Exchange) Renew(env *Env, p *Peer) {
 	owner, from := x.Owner, x.from
 	if x.Remote != p.Remote {

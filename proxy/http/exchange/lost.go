@@ -29,7 +29,7 @@ func (x *Exchange) whole() bool {
 	return x.answer == answerWaiting && x.request == requestWhole && !x.body.inPieces
 }
 
-// refusedMax is how often a request is sent again that the target has not processed; then 503.
+// refusedMax is how often a request that the target has not processed is sent again; then 503.
 const refusedMax = 3
 
 // HandleUpstreamReset handles that the target ends the stream of the exchange before its answer is

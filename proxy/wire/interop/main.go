@@ -19,7 +19,7 @@ const reported = `{"loadBalancingConfig": [{"test_backend_metrics_load_balancer"
 
 func main() {
 	if len(os.Args) != 2 && len(os.Args) != 3 {
-		log.Fatal("usage: interop ADDRESS [CERTIFICATE], the latter that of a server with TLS")
+		log.Fatal("usage: interop ADDRESS [CERTIFICATE of a server with TLS]")
 	}
 	secure := insecure.NewCredentials()
 	if len(os.Args) == 3 {
