@@ -106,7 +106,8 @@ func TestHTTP2Spec(t *testing.T) {
 	p := launch(t, slices.Concat(limited(10_000), []string{"HTTP2", "all", "GATE", "off",
 		"TLS_CERT", cert, "TLS_KEY", key, "TARGET_URL", "http://" + simulated(t, "", "")}))
 	host, port, _ := net.SplitHostPort(p.Addr)
-	out, _ := exec.Command(filepath.Join(dir, "h2spec"), "-t", "-k", "-h", host, "-p", port, "-P", "/model", "-o", "20").CombinedOutput()
+	out, _ := exec.Command(filepath.Join(dir, "h2spec"),
+		"-t", "-k", "-h", host, "-p", port, "-P", "/model", "-o", "20").CombinedOutput()
 	if !strings.Contains(string(out), "145 tests, 145 passed, 0 skipped, 0 failed") {
 		_, failures, _ := strings.Cut(string(out), "Failures:")
 		t.Errorf("h2spec: %s", failures)

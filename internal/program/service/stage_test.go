@@ -107,8 +107,8 @@ func (s *stage) start(t *testing.T, file, setting string) {
 			os.WriteFile(limits, []byte("domain: any\n"), 0o644)); err != nil {
 			t.Fatal(err)
 		}
-		c.Env = []string{"DEBUG_HOST=127.0.0.1", "DEBUG_PORT=" + port, "PORT=" + testkit.FreePort(t), "GRPC_PORT=0", "RUNTIME_ROOT=" + own,
-			"REDIS_URL=" + testkit.FreeAddr(t)}
+		c.Env = []string{"DEBUG_HOST=127.0.0.1", "DEBUG_PORT=" + port, "PORT=" + testkit.FreePort(t), "GRPC_PORT=0",
+			"RUNTIME_ROOT=" + own, "REDIS_URL=" + testkit.FreeAddr(t)}
 	}
 	if setting != "" {
 		c.Env = append(c.Env, setting)
