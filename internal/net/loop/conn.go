@@ -311,6 +311,12 @@ func (c *Conn) expired(now time.Time) {
 	if c.handler == nil {
 		return
 	}
+	// What has arrived while the loop was busy is in time: a request must not be lost because the connection
+	// was idle before.
+	c.Fetch()
+	if _, set := c.deadline.At(); set || c.state == stateClosed || c.ending != endingNone {
+		return
+	}
 	defer c.loop.caught(c)
 	c.handler.Expired(now)
 }

@@ -11,7 +11,8 @@ type Handler interface {
 	// Data reads the unread bytes and returns how many it has read. The rest is passed
 	// again with the next bytes, or after Conn.Pump.
 	Data(now time.Time, b []byte) int
-	// Expired is called once when the time set with Conn.SetDeadline has passed.
+	// Expired is called once when the time set with Conn.SetDeadline has passed, unless bytes that had arrived until
+	// then made Data set another.
 	Expired(now time.Time)
 	// Closed is the last call: the connection is closed. err is nil if this side closed
 	// it, io.EOF if the peer did, and otherwise the error: io.ErrUnexpectedEOF if a TLS

@@ -114,7 +114,10 @@ func (c *Conn) Fetch() {
 	if c.state != stateOpen || c.ending != endingNone {
 		return
 	}
-	b := make([]byte, restBytes)
+	if c.loop.fetched == nil {
+		c.loop.fetched = make([]byte, restBytes)
+	}
+	b := c.loop.fetched
 	if n, _ := c.loop.kernel.Read(c.descriptor(), b); n > 0 { // the loop reports an end or an error later
 		c.takeOver(c.sock.InboundBuffered())
 		c.saved = append(c.saved, b[:n]...)

@@ -40,6 +40,7 @@ type Loop struct {
 	watched   []*Conn // connections with unsent bytes
 	watchAt   time.Duration
 	spares    [][]byte // free buffers for unsent bytes
+	fetched   []byte   // memory for Conn.Fetch
 
 	turnBatch  []*Conn // connections that have collected in this turn,
 	roundBatch []*Conn // and until the end of the round; see batch.go

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"weir/internal/net/loop/looptest"
 	"weir/internal/test/testkit"
 )
@@ -32,6 +34,42 @@ func TestDeadline(t *testing.T) {
 	case <-got:
 		t.Fatal("told twice")
 	default:
+	}
+}
+
+// Bytes that have arrived while the loop was busy are in time, although the loop learns of the deadline first.
+func TestDeadlineComesAfterWhatHasArrived(t *testing.T) {
+	g := start(t, Config{Loops: 1})
+	accepted, got := make(chan *Conn, 1), make(chan string, 2)
+	ln := listen(t, g, func(_ time.Time, c *Conn) Handler {
+		accepted <- c
+		return &script{
+			data: func(now time.Time, b []byte) int {
+				got <- string(b)
+				c.SetDeadline(now.Add(time.Hour))
+				return len(b)
+			},
+			expired: func(time.Time) { got <- "expired" },
+		}
+	})
+	peer := connect(t, ln)
+	c := testkit.Receive(t, accepted, "the connection")
+	l := c.Loop()
+	l.Post(func(now time.Time) {
+		c.SetDeadline(now.Add(deadlineStep))
+		time.Sleep(3 * deadlineStep)
+		l.Post(func(time.Time) { // in a turn that begins after the deadline, and before the loop looks for bytes
+			if _, err := io.WriteString(peer, "in time"); err != nil {
+				t.Error(err)
+			}
+			testkit.Eventually(t, "the bytes have arrived", func() bool {
+				n, err := unix.IoctlGetInt(c.descriptor(), unix.TIOCINQ)
+				return err == nil && n > 0
+			})
+		})
+	})
+	if text := testkit.Receive(t, got, "bytes or the deadline"); text != "in time" {
+		t.Errorf("got %q, want the bytes", text)
 	}
 }
 
