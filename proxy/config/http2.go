@@ -29,29 +29,25 @@ type http2Settings struct {
 // registerHTTP2 adds the settings of HTTP/2.
 func (c *Config) registerHTTP2(s *service.Settings) {
 	h, off := &c.http2, s.NoEffectWhen("HTTP2", "off")
+	unused := func() string {
+		if h.mode == "tls" && s.Text("TLS_CERT") == "" {
+			return "without TLS_CERT; HTTP2=all accepts HTTP/2 without TLS too"
+		}
+		return off()
+	}
 	s.Add(service.Table{
-		{Name: "HTTP2", Default: "off", Value: service.Word(&h.mode, "off, tls, all"), NoEffect: c.noTLS(s),
+		{Name: "HTTP2", Default: "tls", Value: service.Word(&h.mode, "off, tls, all"),
 			Help: "HTTP/2 from clients: tls: over TLS, by ALPN; all: also without TLS, by prior knowledge"},
-		{Name: "HTTP2_STREAMS_MAX", Default: "128", Value: service.Int(&h.Streams, 1, 1<<16), NoEffect: off,
+		{Name: "HTTP2_STREAMS_MAX", Default: "128", Value: service.Int(&h.Streams, 1, 1<<16), NoEffect: unused,
 			Help: "maximum number of requests in progress on one connection; beyond: REFUSED_STREAM"},
-		{Name: "HTTP2_REQUESTS_MAX", Default: "1000000", Value: service.Int(&h.requests, 0, 1<<29), NoEffect: off,
+		{Name: "HTTP2_REQUESTS_MAX", Default: "1000000", Value: service.Int(&h.requests, 0, 1<<29), NoEffect: unused,
 			Help: "maximum number of requests on one connection of HTTP/2, instead of CONNECTION_MAX_REQUESTS; 0: no limit"},
-		{Name: "HTTP2_GLITCHES_BURST", Default: "100", Value: service.Int(&h.GlitchBurst, 1, 1<<20), NoEffect: off,
+		{Name: "HTTP2_GLITCHES_BURST", Default: "100", Value: service.Int(&h.GlitchBurst, 1, 1<<20), NoEffect: unused,
 			Help: "how many glitches a connection may have at once: resets of requests in progress, control frames beyond need " +
 				"and other things that are allowed once in a while; beyond: ENHANCE_YOUR_CALM, and the connection closes"},
-		{Name: "HTTP2_GLITCHES_RATE", Default: "33", Value: service.Float(&h.GlitchRate, 0.001, 1e6), NoEffect: off,
+		{Name: "HTTP2_GLITCHES_RATE", Default: "33", Value: service.Float(&h.GlitchRate, 0.001, 1e6), NoEffect: unused,
 			Help: "and how many per second in the long run"},
 	})
-}
-
-// noTLS says why HTTP2=tls has no effect.
-func (c *Config) noTLS(s *service.Settings) func() string {
-	return func() string {
-		if c.http2.mode == "tls" && s.Text("TLS_CERT") == "" {
-			return "without TLS_CERT, and HTTP2=all accepts HTTP/2 without TLS too"
-		}
-		return ""
-	}
 }
 
 // registerTargetProtocol adds the settings of HTTP/2 to targets.
