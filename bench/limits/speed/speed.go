@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"time"
 
 	"weir/bench/lab/result"
@@ -24,15 +25,17 @@ type effort struct {
 }
 
 func efforts() map[string]effort {
-	usual := []func(l *lab){forwarding(1).play, forwarding(2).play, redis().play,
+	overHTTP2 := http2Parts()
+	usual := slices.Concat([]func(l *lab){forwarding(1).play, forwarding(2).play, redis().play,
 		latency(shared()...).play, refusals().play,
 		latency(append(limiters(1), ours())...).play, target().play, (*lab).loadgen, (*lab).loadgenMost,
-		(*lab).byConnections, byGate().play, (*lab).byRules, (*lab).byKeys, (*lab).byProxies, (*lab).memory, (*lab).start}
+		(*lab).byConnections, byGate().play, (*lab).byRules, (*lab).byKeys, (*lab).byProxies, (*lab).memory,
+		(*lab).start}, overHTTP2)
 	return map[string]effort{
 		"quick": {3, time.Second, []func(l *lab){forwarding(1).play, forwarding(2).play, refusals().play, (*lab).start}},
 		"usual": {5, time.Second, usual},
 		"all":   {7, 3 * time.Second, usual},
-		"http2": {5, 2 * time.Second, http2Parts()},
+		"http2": {5, 2 * time.Second, overHTTP2},
 	}
 }
 
