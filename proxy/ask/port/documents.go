@@ -1,6 +1,7 @@
 package port
 
 import (
+	"context"
 	"crypto/rand"
 	"fmt"
 	"hash/crc32"
@@ -47,8 +48,8 @@ func (d *documents) begin(cfg *Config) {
 	}
 }
 
-// keep publishes changes until stop is closed.
-func (d *documents) keep(stop <-chan struct{}) {
+// keep publishes changes until ctx ends.
+func (d *documents) keep(ctx context.Context) {
 	tick := time.NewTicker(showPause)
 	defer tick.Stop()
 	names := d.cfg.Documents
@@ -64,7 +65,7 @@ func (d *documents) keep(stop <-chan struct{}) {
 		}
 		d.show()
 		select {
-		case <-stop:
+		case <-ctx.Done():
 			return
 		case <-tick.C:
 		}

@@ -1,6 +1,7 @@
 package port
 
 import (
+	"context"
 	"sync"
 	"time"
 
@@ -61,11 +62,11 @@ func (q *edits) leave(e edit) {
 }
 
 // keepEditing executes edits one after another, except those whose exchanges have been answered
-// without them.
-func (p *Server) keepEditing() {
+// without them, until ctx ends.
+func (p *Server) keepEditing(ctx context.Context) {
 	for {
 		select {
-		case <-p.stop:
+		case <-ctx.Done():
 			return
 		case <-p.edits.arrived:
 			e := p.edits.next()

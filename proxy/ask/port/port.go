@@ -107,7 +107,7 @@ type Server struct {
 
 	edits      *edits
 	background sync.WaitGroup
-	stop       chan struct{}
+	stop       context.CancelFunc // of background
 	draining   atomic.Bool
 }
 
@@ -118,16 +118,18 @@ func Start(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Server{cfg: cfg, group: g, edits: newEdits(), stop: make(chan struct{}), series: newSeries()}
+	p := &Server{cfg: cfg, group: g, edits: newEdits(), series: newSeries()}
+	ctx, stop := context.WithCancel(context.Background())
+	p.stop = stop
 	p.documents.begin(&p.cfg)
 	for _, l := range g.Loops() {
 		p.sides = append(p.sides, newSide(p, l))
 	}
-	p.background.Go(func() { p.documents.keep(p.stop) })
-	p.background.Go(p.keepEditing)
+	p.background.Go(func() { p.documents.keep(ctx) })
+	p.background.Go(func() { p.keepEditing(ctx) })
 	if cfg.Statsd.Addr != "" {
 		p.sender = newSender(cfg.Statsd, p.series, cfg.Limits)
-		p.background.Go(func() { p.sender.keep(p.stop) })
+		p.background.Go(func() { p.sender.keep(ctx) })
 	}
 	for _, l := range append([]Listener{cfg.Listener}, cfg.Further...) {
 		p.listeners = append(p.listeners, g.Serve(l.Socket, l.Secure, func(now time.Time, c *loop.Conn) loop.Handler {
@@ -161,7 +163,7 @@ func (p *Server) Drain(ctx context.Context) (cut int) {
 		r.loop.Post(r.drain)
 	}
 	cut = p.group.Emptied(ctx, p.cfg.DrainTimeout)
-	close(p.stop)
+	p.stop()
 	p.background.Wait()
 	p.group.Stop()
 	for _, r := range p.sides {

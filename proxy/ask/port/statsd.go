@@ -54,16 +54,11 @@ func newSender(cfg Statsd, s *series, l *Limits) *sender {
 	return d
 }
 
-// keep sends until stop is closed, and once more, to the last address: the end of the process does not wait for
+// keep sends until ctx ends, and once more, to the last address: the end of the process does not wait for
 // another look-up.
-func (d *sender) keep(stop <-chan struct{}) {
-	ctx, cancel := context.WithCancel(context.Background())
-	go func() {
-		<-stop
-		cancel()
-	}()
+func (d *sender) keep(ctx context.Context) {
 	d.sendAll(ctx, d.cfg.Addr)
-	every.Interval(stop, d.cfg.Interval, func(time.Time) { d.sendAll(ctx, d.cfg.Addr) })
+	every.Interval(ctx.Done(), d.cfg.Interval, func(time.Time) { d.sendAll(ctx, d.cfg.Addr) })
 	d.sendAll(context.Background(), d.last)
 }
 

@@ -1,6 +1,7 @@
 package port
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"net"
@@ -88,9 +89,9 @@ func TestLastStatistics(t *testing.T) {
 	s.failed(true)
 	d := newSender(Statsd{Addr: "statsd.invalid:8125", Interval: time.Hour}, s, &Limits{})
 	d.last = socket.LocalAddr().String()
-	stop := make(chan struct{})
-	close(stop)
-	d.keep(stop)
+	ctx, stop := context.WithCancel(context.Background())
+	stop()
+	d.keep(ctx)
 	packet := make([]byte, packetBytesMax)
 	_ = socket.SetReadDeadline(time.Now().Add(testkit.Patience))
 	if n, _, err := socket.ReadFrom(packet); err != nil || !strings.Contains(string(packet[:n]), "redis_error:1|c") {
