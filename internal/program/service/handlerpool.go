@@ -25,8 +25,8 @@ import (
 // Safe for concurrent use: it is immutable after Dedicate, and rooms are safe.
 type HandlerPool struct {
 	own       *Endpoints
-	all       *room
-	dedicated *room // for requests whose paths have the given prefix; see Dedicate
+	all       *Room[job]
+	dedicated *Room[job] // for requests whose paths have the given prefix; see Dedicate
 	prefix    string
 	workers   sync.WaitGroup
 }
@@ -57,7 +57,7 @@ func (l Addrs) client() share.Client {
 // NewHandlerPool starts a HandlerPool with the given numbers of workers and of requests that may
 // wait, both at least 1.
 func NewHandlerPool(own *Endpoints, workers, waiting int) *HandlerPool {
-	d := &HandlerPool{own: own, all: newRoom(workers + waiting)}
+	d := &HandlerPool{own: own, all: NewRoom[job](workers + waiting)}
 	for range workers {
 		d.workers.Go(func() { d.work(d.all) })
 	}
@@ -67,7 +67,7 @@ func NewHandlerPool(own *Endpoints, workers, waiting int) *HandlerPool {
 // Dedicate gives requests whose paths begin with prefix a separate worker and a separate queue for the
 // given number of waiting requests. It must be called before Submit.
 func (d *HandlerPool) Dedicate(prefix string, waiting int) *HandlerPool {
-	d.prefix, d.dedicated = prefix, newRoom(1+waiting)
+	d.prefix, d.dedicated = prefix, NewRoom[job](1+waiting)
 	d.workers.Go(func() { d.work(d.dedicated) })
 	return d
 }
@@ -93,14 +93,14 @@ func (d *HandlerPool) Submit(raw []byte, from Addrs, done func(Reply)) bool {
 	if d.dedicated != nil && bytes.HasPrefix(path, []byte(d.prefix)) {
 		to = d.dedicated
 	}
-	return to.enter(job{raw, from, done})
+	return to.Enter(from.client(), func() job { return job{bytes.Clone(raw), from, done} })
 }
 
 // Refused returns how many requests were refused because there was no room for them.
 func (d *HandlerPool) Refused() uint64 {
-	n := d.all.refusals()
+	n := d.all.Refused()
 	if d.dedicated != nil {
-		n += d.dedicated.refusals()
+		n += d.dedicated.Refused()
 	}
 	return n
 }
@@ -115,17 +115,17 @@ func pathOf(raw []byte) []byte {
 // Close accepts no more requests, answers those that wait, and returns when the last
 // worker is done.
 func (d *HandlerPool) Close() {
-	d.all.close()
+	d.all.Close()
 	if d.dedicated != nil {
-		d.dedicated.close()
+		d.dedicated.Close()
 	}
 	d.workers.Wait()
 }
 
-func (d *HandlerPool) work(from *room) {
-	for a, ok := from.next(); ok; a, ok = from.next() {
+func (d *HandlerPool) work(room *Room[job]) {
+	for a, ok := room.Next(); ok; a, ok = room.Next() {
 		reply := d.answer(a)
-		from.leave(a) // first, so that a client that sends its next request then has its place
+		room.Leave(a.from.client()) // first, so that a client that sends its next request then has its place
 		a.done(reply)
 	}
 }

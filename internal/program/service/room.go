@@ -1,72 +1,71 @@
 package service
 
 import (
-	"slices"
 	"sync"
 
 	"weir/internal/net/share"
 )
 
-// A room is where requests wait for workers.
+// A Room is where items of clients wait for workers: a [share.RoundRobin] that several goroutines use.
+// Each client has at most its share of the places.
 //
 // Safe for concurrent use: mu guards everything.
-type room struct {
+type Room[T any] struct {
 	mu      sync.Mutex
-	arrived sync.Cond              // or closed
-	line    *share.RoundRobin[job] // those that wait or are being answered
+	arrived sync.Cond            // or closed
+	line    *share.RoundRobin[T] // items that wait or are worked on
 	refused uint64
 	closed  bool
 }
 
-func newRoom(capacity int) *room {
-	r := &room{line: share.NewRoundRobin[job](capacity)}
+// NewRoom returns a Room that holds as many items as capacity.
+func NewRoom[T any](capacity int) *Room[T] {
+	r := &Room[T]{line: share.NewRoundRobin[T](capacity)}
 	r.arrived.L = &r.mu
 	return r
 }
 
-// enter lets a request wait, whose bytes it copies, and reports whether it may.
-func (r *room) enter(a job) bool {
+// Enter lets an item of c wait, and reports whether it may. item makes it, and is only called if it may.
+func (r *Room[T]) Enter(c share.Client, item func() T) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.closed || !r.line.Admits(a.from.client()) {
+	if r.closed || !r.line.Admits(c) {
 		r.refused++
 		return false
 	}
-	a.raw = slices.Clone(a.raw)
-	r.line.Enter(a.from.client(), a)
+	r.line.Enter(c, item())
 	r.arrived.Signal()
 	return true
 }
 
-// next waits for the next request to be answered. It returns false when the room is closed and
-// empty.
-func (r *room) next() (job, bool) {
+// Next waits for the next item to work on. It returns false when the room is closed and empty.
+func (r *Room[T]) Next() (item T, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for {
-		if a, ok := r.line.Next(); ok || r.closed {
-			return a, ok
+		if item, ok = r.line.Next(); ok || r.closed {
+			return item, ok
 		}
 		r.arrived.Wait()
 	}
 }
 
-// leave gives back the place of a request that has been answered.
-func (r *room) leave(a job) {
+// Leave gives back the place of an item of c that Next has returned.
+func (r *Room[T]) Leave(c share.Client) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.line.Leave(a.from.client())
+	r.line.Leave(c)
 }
 
-// refusals returns how many requests were refused.
-func (r *room) refusals() uint64 {
+// Refused returns how many items were refused.
+func (r *Room[T]) Refused() uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.refused
 }
 
-// close lets nobody in any more. Those that wait are still answered.
-func (r *room) close() {
+// Close refuses all further items. Those that wait are still returned by Next.
+func (r *Room[T]) Close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.closed = true

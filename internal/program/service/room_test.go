@@ -4,20 +4,18 @@ import (
 	"fmt"
 	"net/netip"
 	"testing"
+
+	"weir/internal/net/share"
 )
 
-// by is a request of a client.
-func by(client string) job {
-	return job{raw: []byte(client), from: Addrs{Client: netip.MustParseAddr(client)}}
-}
-
 // One client holds half of a room at most, whichever addresses of its network it uses, and a
-// further one always finds room. What is being answered counts until it has been.
+// further one always finds room. What is being worked on counts until it has left.
 func TestRoomShares(t *testing.T) {
-	r := newRoom(10)
+	r := NewRoom[share.Client](10)
 	enter := func(client string, want bool) {
 		t.Helper()
-		if r.enter(by(client)) != want {
+		c := share.ClientOf(netip.MustParseAddr(client))
+		if r.Enter(c, func() share.Client { return c }) != want {
 			t.Errorf("%s may enter: %t, want %t", client, !want, want)
 		}
 	}
@@ -25,26 +23,26 @@ func TestRoomShares(t *testing.T) {
 		enter(fmt.Sprintf("2001:db8::%d", i+1), true)
 	}
 	enter("2001:db8::ffff", false)
-	a, _ := r.next()
-	enter("2001:db8::1", false) // it is still being answered
+	a, _ := r.Next()
+	enter("2001:db8::1", false) // it is still worked on
 	enter("192.0.2.1", true)
 	enter("192.0.2.1", true)
 	enter("192.0.2.1", false)
 	enter("192.0.2.2", true)
-	r.leave(a)
+	r.Leave(a)
 	enter("192.0.2.3", true)
-	if got := r.refusals(); got != 3 {
+	if got := r.Refused(); got != 3 {
 		t.Errorf("%d were refused, want 3", got)
 	}
 	for i := range 2 {
 		enter(fmt.Sprintf("198.51.100.%d", i), true)
 	}
 	enter("198.51.100.9", false) // there are ten
-	r.close()
+	r.Close()
 	enter("203.0.113.1", false)
 	n := 0
-	for a, ok := r.next(); ok; a, ok = r.next() {
-		r.leave(a)
+	for a, ok := r.Next(); ok; a, ok = r.Next() {
+		r.Leave(a)
 		n++
 	}
 	if n != 10 || r.line.Held() != 0 {

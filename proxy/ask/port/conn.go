@@ -55,7 +55,8 @@ func (r *side) undescribed(now time.Time, reason string) { r.port.odd.note(now, 
 
 // edit starts an edit of a key.
 func (r *side) edit(_ time.Time, s *check.Session, e *check.Edit) bool {
-	return r.port.edits.enter(edit{r, s, e})
+	waits := edit{r, s, e}
+	return r.port.edits.Enter(waits.client(), func() edit { return waits })
 }
 
 // ageSpread is by how much the maximum ages of connections differ, as a part of the configured one, so that a balancer

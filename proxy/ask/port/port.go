@@ -29,6 +29,7 @@ import (
 	"weir/internal/net/http2"
 	"weir/internal/net/loop"
 	"weir/internal/program/metric"
+	"weir/internal/program/service"
 	"weir/proxy/ask/check"
 	"weir/proxy/ask/envoy"
 	"weir/proxy/rules/decide"
@@ -105,7 +106,7 @@ type Server struct {
 	sender    *sender // nil without Statsd
 	odd       undescribed
 
-	edits      *edits
+	edits      *service.Room[edit]
 	background sync.WaitGroup
 	stop       context.CancelFunc // of background
 	draining   atomic.Bool
@@ -118,7 +119,7 @@ func Start(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Server{cfg: cfg, group: g, edits: newEdits(), series: newSeries()}
+	p := &Server{cfg: cfg, group: g, edits: service.NewRoom[edit](editsMax), series: newSeries()}
 	ctx, stop := context.WithCancel(context.Background())
 	p.stop = stop
 	p.documents.begin(&p.cfg)
@@ -126,7 +127,7 @@ func Start(cfg Config) (*Server, error) {
 		p.sides = append(p.sides, newSide(p, l))
 	}
 	p.background.Go(func() { p.documents.keep(ctx) })
-	p.background.Go(func() { p.keepEditing(ctx) })
+	p.background.Go(p.keepEditing)
 	if cfg.Statsd.Addr != "" {
 		p.sender = newSender(cfg.Statsd, p.series, cfg.Limits)
 		p.background.Go(func() { p.sender.keep(ctx) })
@@ -164,6 +165,7 @@ func (p *Server) Drain(ctx context.Context) (cut int) {
 	}
 	cut = p.group.Emptied(ctx, p.cfg.DrainTimeout)
 	p.stop()
+	p.edits.Close()
 	p.background.Wait()
 	p.group.Stop()
 	for _, r := range p.sides {
