@@ -132,3 +132,17 @@ func TestClosedModeIsLogged(t *testing.T) {
 		t.Errorf("logged %q", lines)
 	}
 }
+
+// Limits of descriptors that SIGHUP reads make lanes forget what they have refused, as any other change of
+// limits does.
+func TestHangupForgets(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "limits.yaml")
+	testkit.WriteFile(t, file, "domain: a\n")
+	p, decisions := startDecider(t, "RATELIMIT_CONFIG", file)
+	before := decisions.Await("GET /v1/marks", 200, "")
+	testkit.WriteFile(t, file, "domain: b\n")
+	p.Signal(syscall.SIGHUP)
+	p.Logged("INFO Proxy - Reloaded rules=none clients=none certificates=none descriptors=read ")
+	testkit.Eventually(t, "refusals are forgotten",
+		func() bool { return decisions.Gets("GET /v1/marks", 200, "") != before })
+}

@@ -10,7 +10,6 @@ import (
 	"weir/proxy/ask/xds"
 	"weir/proxy/config"
 	"weir/proxy/control/admin"
-	"weir/proxy/rules/descriptor"
 )
 
 // decide starts the decision port on its socket, if there is one, and follows its
@@ -32,9 +31,7 @@ func (p *proxy) decide(ctx context.Context) error {
 		}
 		further = append(further, second)
 	}
-	limits, err := p.keepLimits(ctx)
-	p.descriptors = limits
-	if err != nil {
+	if p.descriptors, err = p.keepLimits(ctx); err != nil {
 		return err
 	}
 	set := c.Session()
@@ -46,7 +43,7 @@ func (p *proxy) decide(ctx context.Context) error {
 		AdmitUndescribed: c.Decision.AdmitUndescribed, Log: e.Logger("DecisionService"), Style: set.Style,
 		Pages: p.templates.Pages(),
 		HTTP2: c.Decision.HTTP2(), Age: c.Decision.Age, AgeGrace: c.Decision.AgeGrace,
-		Limits: limits, RateLimit: c.RateLimit.Settings(set.Style.Families), Statsd: c.Statsd.Config(),
+		Limits: p.descriptors, RateLimit: c.RateLimit.Settings(set.Style.Families), Statsd: c.Statsd.Config(),
 		NeedsLimits: c.RateLimit.Needed || c.XDS.Used && !c.XDS.Start,
 		Healthy:     e.Health.Ready, EditTimeout: c.StoreTimeout(),
 		DrainGrace: set.DrainGrace, DrainTimeout: c.DrainTimeout,
@@ -68,12 +65,16 @@ func (p *proxy) decide(ctx context.Context) error {
 func (p *proxy) keepLimits(ctx context.Context) (*port.Limits, error) {
 	files := p.config.RateLimit
 	limits, err := port.NewLimits(files.Config, files.Merge, p.Logger("DecisionService"))
-	if err == nil && p.config.XDS.Used {
-		err = p.followServer(ctx, limits)
+	if err != nil {
+		return nil, err
 	}
-	if err == nil && files.Config != "" {
+	limits.OnChange = p.store.ForgetRefusals
+	if files.Config != "" {
 		p.OnReload(limits.Reload, "descriptors")
-		go limits.Follow(ctx, p.store.ForgetRefusals)
+		go limits.Follow(ctx)
+	}
+	if p.config.XDS.Used {
+		err = p.followServer(ctx, limits)
 	}
 	return limits, err
 }
@@ -85,14 +86,7 @@ func (p *proxy) followServer(ctx context.Context, limits *port.Limits) error {
 		return err
 	}
 	cfg.Log = p.Logger("DecisionService")
-	cfg.Put = func(files []descriptor.File) error {
-		before := limits.Domains()
-		err := limits.Put(files)
-		if limits.Domains() != before {
-			p.store.ForgetRefusals()
-		}
-		return err
-	}
+	cfg.Put = limits.Put
 	client := xds.New(cfg)
 	client.Register(p.Metrics)
 	go client.Run(ctx)

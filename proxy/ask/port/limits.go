@@ -30,6 +30,10 @@ const (
 //
 // Safe for concurrent use: mu guards reading; the limits in force are read without it.
 type Limits struct {
+	// OnChange, if not nil, is called after each change of the limits in force, one call at a time. It is
+	// set before any other use and must not change them.
+	OnChange func()
+
 	path   string
 	merge  bool
 	log    *slog.Logger
@@ -59,17 +63,12 @@ func NewLimits(path string, merge bool, log *slog.Logger) (*Limits, error) {
 // Domains returns the limits in force, or nil.
 func (l *Limits) Domains() *descriptor.Domains { return l.active.Load() }
 
-// Follow reads the files again whenever they change, until ctx ends. It calls changed
-// when the limits in force have changed.
-func (l *Limits) Follow(ctx context.Context, changed func()) {
+// Follow reads the files again whenever they change, until ctx ends.
+func (l *Limits) Follow(ctx context.Context) {
 	w := watch.New(l.path)
 	again := func() {
-		before := l.Domains()
 		if err := l.Reload(); err != nil {
 			l.logFault(err)
-		}
-		if l.Domains() != before {
-			changed()
 		}
 	}
 	again()
@@ -150,6 +149,9 @@ func (l *Limits) put(files []descriptor.File) error {
 	l.loaded.Inc()
 	domains, limits := made.Len()
 	l.log.Info("Loaded", "domains", domains, "limits", limits, "files", len(files))
+	if l.OnChange != nil {
+		l.OnChange()
+	}
 	return nil
 }
 

@@ -269,8 +269,9 @@ func TestFollow(t *testing.T) {
 	folder, l := shopLimits(t, &log)
 	ctx, stop := context.WithCancel(context.Background())
 	changes, ended := make(chan bool, 100), make(chan bool)
+	l.OnChange = func() { changes <- true }
 	go func() {
-		l.Follow(ctx, func() { changes <- true })
+		l.Follow(ctx)
 		close(ended)
 	}()
 	write(t, folder, "more.yaml", "domain: more\ndescriptors: [{key: a, rate_limit: {unit: day, requests_per_unit: 1}}]")
