@@ -27,20 +27,16 @@ func (c *call) reached(now time.Time) bool { return !c.by.IsZero() && !now.Befor
 // A Code is a status of gRPC.
 type Code int
 
-// The codes of calls.
+// Codes of calls. Further ones are in [decide.GRPCStatus].
 const (
-	codeOK                Code = 0
-	codeUnknown           Code = 2
-	codeInvalidArgument   Code = 3
-	codeDeadlineExceeded  Code = 4
-	codeNotFound          Code = 5
-	codePermissionDenied  Code = 7
-	codeResourceExhausted Code = 8
-	codeUnimplemented     Code = 12
-	codeInternal          Code = 13
-	codeUnavailable       Code = 14
-	codeUnauthenticated   Code = 16
-	Codes                      = 17
+	codeOK               Code = 0
+	codeInvalidArgument  Code = 3
+	codeDeadlineExceeded Code = 4
+	codeNotFound         Code = 5
+	codeUnimplemented    Code = 12
+	codeInternal         Code = 13
+	codeUnavailable      Code = 14
+	Codes                     = 17
 )
 
 // String returns the name in google/rpc/code.proto, or "" for codes with which no call ends here.
@@ -50,27 +46,18 @@ func (c Code) String() string {
 		"UNAUTHENTICATED"}[c]
 }
 
-// codeOf returns the code of a call that would be answered with a status of HTTP.
+// codeOf returns the code of a call that would be answered with a status of HTTP. Other than [decide.GRPCStatus], it
+// knows that 400 is about the message, and 500 about the store.
 func codeOf(status int) Code {
 	switch status {
 	case 400:
 		return codeInvalidArgument
-	case 401:
-		return codeUnauthenticated
-	case 403:
-		return codePermissionDenied
-	case 404:
-		return codeUnimplemented
-	case 408, 504:
-		return codeDeadlineExceeded
 	case 411, 417:
 		return codeInternal
-	case 413:
-		return codeResourceExhausted
-	case 500, 503:
+	case 500:
 		return codeUnavailable
 	}
-	return codeUnknown
+	return Code(decide.GRPCStatus(status))
 }
 
 // noticeCall notes whether the request with the head h is a call.

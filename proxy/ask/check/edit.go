@@ -26,10 +26,9 @@ func (s *Session) edit(now time.Time) {
 // startEdit starts an edit of the exchange, which ends at the latest EditTimeout after its first one. It reports
 // false if too many edits wait.
 func (s *Session) startEdit(now time.Time, e *Edit) bool {
-	if s.edits == 0 {
+	if s.limited == nil || s.limited.gave == 1 {
 		s.late = earlier(s.late, now.Add(s.env.EditTimeout))
 	}
-	s.edits++
 	e.turn, e.Until, e.From = s.turn, s.late, s.remote
 	if !s.env.Edit(now, s, e) {
 		return false
@@ -70,12 +69,12 @@ func (s *Session) handleLate(now time.Time) {
 	const problem = "the rate limiter's store has not answered in time"
 	s.forgetAsked()
 	switch {
+	case s.limited == nil:
+		s.fail(now, 503, problem)
 	case s.call.reached(now):
 		s.undecided(now, 504, problem)
-	case s.limited != nil:
-		s.undecided(now, 500, problem)
 	default:
-		s.fail(now, 503, problem)
+		s.undecided(now, 500, problem)
 	}
 }
 

@@ -132,7 +132,7 @@ func (m *Mux) handle(now time.Time, ev *http2.Event) {
 	case http2.HeadDone, http2.BadHead:
 		s = m.open(now, ev)
 		if ev.Kind == http2.BadHead {
-			s.handleBadHead(now, m.env.heads.Target, ev.Err)
+			s.handleMalformed(now, m.env.heads.Target, ev.Err)
 		} else {
 			m.handleHead(now, s)
 		}

@@ -36,7 +36,7 @@ type RateLimit struct {
 type limited struct {
 	envoy.Case
 	began time.Time
-	gave  int // number of Gives done
+	gave  int // number of Refunds begun
 }
 
 // takeLimited returns a limited for a request.
@@ -139,11 +139,9 @@ func (s *Session) respond(now time.Time) {
 	s.write(now, http1.Answer{Status: status, ContentType: "application/json", Body: e.body})
 }
 
-// undecided answers a request that the store did not decide.
+// undecided answers a request of Envoy's rate limit service that the store did not decide.
 func (s *Session) undecided(now time.Time, status int, problem string) {
-	if s.limited != nil {
-		s.env.RateLimit.Failed(true)
-		s.limitEnds(now)
-	}
+	s.env.RateLimit.Failed(true)
+	s.limitEnds(now)
 	s.fail(now, status, problem)
 }

@@ -44,8 +44,7 @@ type Session struct {
 
 	limited *limited // the current request to Envoy's rate limit service
 
-	edits   int       // edits of the exchange so far
-	editing bool      // the last one has no result yet
+	editing bool      // an edit has no result yet
 	waits   int       // asks without an answer
 	stale   int       // those that were forgotten before, and edits likewise
 	late    time.Time // when the exchange no longer waits for asks and edits; zero: it waits as long as the store does
@@ -82,12 +81,8 @@ func (s *Session) HandleData(now time.Time, b []byte) int {
 // handle handles an event of the request reader.
 func (s *Session) handle(now time.Time, event http1.Event, err error) {
 	switch {
-	case err != nil && s.describing(targetOf(s.cycle.Faulty)):
-		s.cycle.Refuse(now)
-		s.undescribed(now, http1.StatusOf(err), "the head of the question is too large or malformed")
 	case err != nil:
-		s.route = routeNone
-		s.refuse(now, http1.StatusOf(err), "the request is malformed")
+		s.handleMalformed(now, targetOf(s.cycle.Faulty), err)
 	case event.Kind == http1.HeadDone:
 		s.handleHead(now, &s.env.head)
 	case event.Kind == http1.Data:
@@ -99,9 +94,20 @@ func (s *Session) handle(now time.Time, event http1.Event, err error) {
 	}
 }
 
+// handleMalformed handles a malformed request. target is that of its head, or empty if the head was read.
+func (s *Session) handleMalformed(now time.Time, target []byte, err error) {
+	s.cycle.Refuse(now)
+	if s.describing(target) {
+		s.undescribed(now, http1.StatusOf(err), "the head of the question is too large or malformed")
+		return
+	}
+	s.route = routeNone
+	s.fail(now, http1.StatusOf(err), "the request is malformed")
+}
+
 // handleHead handles the request's head.
 func (s *Session) handleHead(now time.Time, h *http1.Head) {
-	s.body, s.late, s.edits = s.body[:0], s.call.by, 0
+	s.body, s.late = s.body[:0], s.call.by
 	s.find(h)
 	authorization, _ := h.Value(http1.FieldAuthorization)
 	s.rights, s.tokened = s.Access.of(authorization, s.verified)

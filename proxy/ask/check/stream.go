@@ -37,16 +37,6 @@ func (s *Session) protocol() Protocol {
 	return H2C
 }
 
-// handleBadHead handles a malformed head with that target.
-func (s *Session) handleBadHead(now time.Time, target []byte, err error) {
-	if s.describing(target) {
-		s.undescribed(now, http1.StatusOf(err), "the head of the question is too large or malformed")
-		return
-	}
-	s.route = routeNone
-	s.fail(now, http1.StatusOf(err), "the request is malformed")
-}
-
 // answer sends an answer on the stream of s, unless it has one. Its fields may be in the Env's extra.
 func (m *Mux) answer(now time.Time, s *Session, a http1.Answer) {
 	e, st := m.env, &s.stream

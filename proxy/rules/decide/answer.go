@@ -97,7 +97,7 @@ func (a *Answers) Refuse(v *Verdict, id []byte, to *Recipient) http1.Answer {
 // Retrying would not help.
 func (a *Answers) RefuseMissingKey(h *rule.Hit, to *Recipient) http1.Answer {
 	a.body = h.AppendMissing(a.body[:0])
-	a.end = callEnd{status: grpcStatus(400), message: "the request lacks a part of the key of a rule"}
+	a.end = callEnd{status: GRPCStatus(400), message: "the request lacks a part of the key of a rule"}
 	a.appendCORS(to)
 	return a.json(400)
 }
@@ -105,7 +105,7 @@ func (a *Answers) RefuseMissingKey(h *rule.Hit, to *Recipient) http1.Answer {
 // Fail answers with a small JSON body. If standing is not nil, fields of the given
 // families show the client's standing.
 func (a *Answers) Fail(f *Failure, standing *Verdict, families Families, to *Recipient) http1.Answer {
-	a.end = callEnd{grpcStatus(f.Status), f.Reason, f.RetryAfter}
+	a.end = callEnd{GRPCStatus(f.Status), f.Reason, f.RetryAfter}
 	body := append(a.body[:0], `{"error":"`...)
 	body = append(body, f.Reason...)
 	after := retrySeconds(f.RetryAfter)

@@ -21,9 +21,9 @@ const (
 	grpcUnauthenticated   = 16
 )
 
-// grpcStatus returns the status of gRPC for one of HTTP (gRPC, doc/http-grpc-status-mapping.md). A body that is too
+// GRPCStatus returns the status of gRPC for one of HTTP (gRPC, doc/http-grpc-status-mapping.md). A body that is too
 // large and time that has passed have statuses of their own there.
-func grpcStatus(status int) int64 {
+func GRPCStatus(status int) int64 {
 	switch status {
 	case 400, 431:
 		return grpcInternal
