@@ -1,7 +1,6 @@
 package port
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -136,8 +135,7 @@ func (l *Limits) outcome(err error) error {
 }
 
 func (l *Limits) put(files []descriptor.File) error {
-	same := func(a, b descriptor.File) bool { return a.Name == b.Name && bytes.Equal(a.Text, b.Text) }
-	if l.Domains() != nil && slices.EqualFunc(files, l.files, same) {
+	if l.Domains() != nil && slices.EqualFunc(files, l.files, descriptor.File.Equal) {
 		return nil
 	}
 	made, err := descriptor.Read(files, l.merge)

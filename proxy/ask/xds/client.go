@@ -97,7 +97,7 @@ func (c *Client) follow(ctx context.Context) (received bool, err error) {
 	defer cancel()
 	transport := c.transport()
 	defer transport.CloseIdleConnections()
-	req := request{node: c.cfg.Node, metadata: c.cfg.Metadata} // no version: the server sends all again
+	req := newRequest(&c.cfg)
 	s, err := open(ctx, &c.cfg, &http.Client{Transport: transport, CheckRedirect: noRedirect}, req.append(nil))
 	if err != nil {
 		return false, err

@@ -1,19 +1,19 @@
 package xds
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
 	"strings"
 
 	"weir/internal/data/protowire"
 	"weir/proxy/rules/descriptor"
+	"weir/proxy/rules/rls"
 )
 
 // A request is a DiscoveryRequest: the subscription, and what became of the last response.
 type request struct {
 	node     string
-	metadata map[string]string
+	metadata rls.Struct
 	version  string // in force, on this stream; empty: none
 	nonce    string // of the last response; empty: there was none
 	fault    string // of the last response; empty: it is in force
@@ -22,12 +22,21 @@ type request struct {
 // invalidArgument is the code of google.rpc.Status for a response that is refused.
 const invalidArgument = 3
 
+// newRequest returns the first request of a stream. It has no version: the server sends all limits again.
+func newRequest(cfg *Config) request {
+	r := request{node: cfg.Node, metadata: make(rls.Struct)}
+	for name, value := range cfg.Metadata {
+		r.metadata[name] = value
+	}
+	return r
+}
+
 func (r *request) append(dst []byte) []byte {
 	dst = protowire.AppendText(dst, 1, r.version)
 	dst = protowire.AppendMessage(dst, 2, r, func(dst []byte, r *request) []byte {
 		dst = protowire.AppendText(dst, 1, r.node)
 		if len(r.metadata) > 0 {
-			dst = protowire.AppendMessage(dst, 3, r.metadata, appendStruct)
+			dst = protowire.AppendMessage(dst, 3, r.metadata, rls.AppendStructProto)
 		}
 		return protowire.AppendText(dst, 6, "weir")
 	})
@@ -78,9 +87,7 @@ func (r *response) read(b []byte) error {
 // same reports whether two responses have the same version and content.
 func (r *response) same(other *response) bool {
 	return r.version == other.version && fmt.Sprint(r.unread) == fmt.Sprint(other.unread) &&
-		slices.EqualFunc(r.files, other.files, func(a, b descriptor.File) bool {
-			return a.Name == b.Name && bytes.Equal(a.Text, b.Text)
-		})
+		slices.EqualFunc(r.files, other.files, descriptor.File.Equal)
 }
 
 // readAny reads a resource in a google.protobuf.Any.

@@ -8,6 +8,7 @@ import (
 	"weir/internal/data/protowire"
 	"weir/internal/data/strict"
 	"weir/proxy/rules/descriptor"
+	"weir/proxy/rules/rls"
 )
 
 // resourceType is the type of ratelimit.config.ratelimit.v3.RateLimitConfig.
@@ -42,16 +43,13 @@ type rateLimit struct {
 	Name            string    `json:"name,omitempty"`
 	Replaces        []replace `json:"replaces,omitempty"`
 
-	unit     uint64
+	unit     rls.Unit // RateLimitUnit has the same numbers
 	requests uint32
 }
 
 type replace struct {
 	Name string `json:"name"`
 }
-
-// units are the names of RateLimitUnit.
-var units = [...]string{"unknown", "second", "minute", "hour", "day", "month", "year", "week"}
 
 // readResource returns a RateLimitConfig as a file.
 func readResource(b []byte) (descriptor.File, error) {
@@ -113,10 +111,7 @@ func readEntry(b []byte, depth int) (e entry, err error) {
 		}
 	}
 	if l := e.RateLimit; l != nil && !l.Unlimited {
-		l.Unit, l.RequestsPerUnit = units[0], &l.requests
-		if l.unit < uint64(len(units)) {
-			l.Unit = units[l.unit]
-		}
+		l.Unit, l.RequestsPerUnit = l.unit.String(), &l.requests
 	}
 	return e, m.Err()
 }
@@ -127,7 +122,7 @@ func (l *rateLimit) read(b []byte) error {
 	for m.Next() {
 		switch m.Tag {
 		case 1<<3 | protowire.Varint:
-			l.unit = m.Number
+			l.unit = rls.Unit(m.Number)
 		case 2<<3 | protowire.Varint:
 			l.requests = uint32(m.Number)
 		case 3<<3 | protowire.Varint:

@@ -12,6 +12,7 @@ import (
 	"weir/internal/data/protowire"
 	"weir/internal/test/testkit"
 	"weir/proxy/rules/descriptor"
+	"weir/proxy/rules/rls"
 )
 
 // full is a configuration that has all fields.
@@ -46,10 +47,10 @@ func TestReadResource(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `{"domain":"shop","descriptors":[{"key":"plan","value":"gold*","rate_limit":{"unit":"week",` +
+	want := `{"domain":"shop","descriptors":[{"key":"plan","value":"gold*","rate_limit":{"unit":"WEEK",` +
 		`"requests_per_unit":4294967295,"name":"n","replaces":[{"name":"m"},{"name":"o"}]},"descriptors":[{"key":"user"}],` +
 		`"shadow_mode":true,"detailed_metric":true,"quota_mode":true,"metadata":{"a":1.5,"b":[true,null,"x"],"c":{}}},` +
-		`{"key":"free","rate_limit":{"unlimited":true}},{"key":"none","rate_limit":{"unit":"year","requests_per_unit":0}}]}`
+		`{"key":"free","rate_limit":{"unlimited":true}},{"key":"none","rate_limit":{"unit":"YEAR","requests_per_unit":0}}]}`
 	if file.Name != "shop.yaml" || string(file.Text) != want {
 		t.Errorf("%s: %s, want %s", file.Name, file.Text, want)
 	}
@@ -61,7 +62,7 @@ func TestReadResource(t *testing.T) {
 		t.Errorf("%d domains, %d limits", domains, limits)
 	}
 	for value, unit := range config.RateLimitUnit_name {
-		if have := strings.ToUpper(units[value]); have != unit {
+		if have := rls.Unit(value).String(); have != unit {
 			t.Errorf("unit %d is %s, want %s", value, have, unit)
 		}
 	}

@@ -1,9 +1,7 @@
 package xds
 
 import (
-	"maps"
 	"math"
-	"slices"
 
 	"weir/internal/data/protowire"
 )
@@ -76,17 +74,4 @@ func readList(b []byte, depth int) ([]any, error) {
 		}
 	}
 	return list, m.Err()
-}
-
-// appendStruct appends the content of a Struct whose values are texts.
-func appendStruct(dst []byte, fields map[string]string) []byte {
-	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		dst = protowire.AppendMessage(dst, 1, name, func(dst []byte, name string) []byte {
-			dst = protowire.AppendText(dst, 1, name)
-			return protowire.AppendMessage(dst, 2, fields[name], func(dst []byte, value string) []byte {
-				return protowire.AppendBytes(dst, 3, value)
-			})
-		})
-	}
-	return dst
 }

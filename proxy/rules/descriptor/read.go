@@ -1,6 +1,7 @@
 package descriptor
 
 import (
+	"bytes"
 	"errors"
 	"net/url"
 	"strings"
@@ -18,6 +19,9 @@ type File struct {
 	Name string
 	Text []byte
 }
+
+// Equal reports whether two files have the same name and text.
+func (f File) Equal(other File) bool { return f.Name == other.Name && bytes.Equal(f.Text, other.Text) }
 
 // A FileError says what is wrong with a file. It wraps [strict.Faults].
 type FileError struct {

@@ -22,7 +22,7 @@ func AppendProto(dst []byte, r *Response) []byte {
 		dst = protowire.AppendBytes(dst, 5, r.RawBody)
 	}
 	if r.Metadata != nil {
-		dst = protowire.AppendMessage(dst, 6, r.Metadata, appendStructProto)
+		dst = protowire.AppendMessage(dst, 6, r.Metadata, AppendStructProto)
 	}
 	return dst
 }
@@ -51,8 +51,9 @@ func appendHeaderProto(dst []byte, h *Header) []byte {
 	return protowire.AppendText(protowire.AppendText(dst, 1, h.Key), 2, h.Value)
 }
 
-// appendStructProto appends a google.protobuf.Struct: a map, whose elements are messages with key and value.
-func appendStructProto(dst []byte, s Struct) []byte {
+// AppendStructProto appends the content of a google.protobuf.Struct in protobuf's binary form: a map, whose elements
+// are messages with key and value. Names must be valid UTF-8.
+func AppendStructProto(dst []byte, s Struct) []byte {
 	for _, name := range slices.Sorted(maps.Keys(s)) {
 		dst = protowire.AppendMessage(dst, 1, name, func(dst []byte, name string) []byte {
 			return protowire.AppendMessage(protowire.AppendText(dst, 1, name), 2, s[name], appendValueProto)
@@ -82,7 +83,7 @@ func appendValueProto(dst []byte, v any) []byte {
 			return dst
 		})
 	case Struct:
-		return protowire.AppendMessage(dst, 5, v, appendStructProto)
+		return protowire.AppendMessage(dst, 5, v, AppendStructProto)
 	}
 	return protowire.AppendVarint(dst, 1, 0) // null
 }
