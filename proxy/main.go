@@ -83,11 +83,11 @@ func run(ctx context.Context, e *service.Env, c *config.Config) error {
 
 // note logs what became of the settings.
 func note(log *slog.Logger, c *config.Config) {
-	for _, line := range c.Told() {
-		if config.Lost(line) {
-			log.Warn(line)
+	for _, n := range c.Translated() {
+		if n.Ignored {
+			log.Warn(n.Text)
 		} else {
-			log.Info(line)
+			log.Info(n.Text)
 		}
 	}
 	for _, line := range c.Notes {

@@ -76,7 +76,7 @@ func credentials(user, password string) reading {
 
 func sentinelAuth(t *translation, value string) error {
 	if !strings.EqualFold(t.env("REDIS_TYPE"), "sentinel") {
-		t.tell("has no effect without REDIS_TYPE=SENTINEL")
+		t.ignore("has no effect without REDIS_TYPE=SENTINEL")
 		return nil
 	}
 	return credentials("REDIS_SENTINEL_USERNAME", "REDIS_SENTINEL_PASSWORD")(t, value)
@@ -89,7 +89,7 @@ const redisTimeoutMax = 2 * time.Second
 func redisTimeout(t *translation, value string) error {
 	if wait, err := time.ParseDuration(value); err == nil && wait > redisTimeoutMax {
 		value = redisTimeoutMax.String()
-		t.tell(isRead + value + ": no request waits longer")
+		t.readAs(value + ": no request waits longer")
 	}
 	t.put("REDIS_TIMEOUT", value)
 	return nil

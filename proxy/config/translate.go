@@ -33,19 +33,19 @@ func (c *Config) registerTranslation(s *service.Settings) {
 	}
 }
 
-// Told returns what was made of the variables of another program's environment, a line for each.
-func (c *Config) Told() []string {
+// A Note is a line about a variable of another program's environment.
+type Note struct {
+	Text    string
+	Ignored bool // the variable has no effect
+}
+
+// Translated returns what was made of the variables of another program's environment.
+func (c *Config) Translated() []Note {
 	if c.translated == nil {
 		return nil
 	}
-	return c.translated.told
+	return c.translated.notes
 }
-
-// isRead is in the lines about variables that have an effect.
-const isRead = "is read as "
-
-// Lost reports whether a line of Told is about a variable without an effect.
-func Lost(line string) bool { return !strings.Contains(line, isRead) }
 
 // A translation makes settings of the environment of envoyproxy/ratelimit.
 //
@@ -54,7 +54,7 @@ type translation struct {
 	env      func(string) string
 	values   map[string]string // of settings
 	from     map[string]string // the variables that they come from
-	told     []string
+	notes    []Note
 	err      error
 	variable string   // that is being read
 	set      []string // the settings that it has set
@@ -74,13 +74,21 @@ func translate(env func(string) string) *translation {
 			continue
 		}
 		if names := slices.DeleteFunc(t.set, func(name string) bool { return name == v.name }); len(names) > 0 {
-			t.tell(isRead + strings.Join(names, ", "))
+			t.readAs(strings.Join(names, ", "))
 		}
 	}
 	return t
 }
 
-func (t *translation) tell(what string) { t.told = append(t.told, t.variable+" "+what) }
+// readAs notes which settings the variable was read as.
+func (t *translation) readAs(settings string) {
+	t.notes = append(t.notes, Note{Text: t.variable + " is read as " + settings})
+}
+
+// ignore notes that the variable has no effect, and why.
+func (t *translation) ignore(why string) {
+	t.notes = append(t.notes, Note{Text: t.variable + " " + why, Ignored: true})
+}
 
 // put sets a setting to a value made of the variable.
 func (t *translation) put(setting, value string) {
@@ -92,14 +100,14 @@ func (t *translation) put(setting, value string) {
 }
 
 // read is the environment that settings are read from. Variables with names of settings that
-// envoyproxy/ratelimit does not have go before what its variables say.
+// envoyproxy/ratelimit does not have override what its variables say.
 func (t *translation) read(name string) string {
 	own := t.env(name)
 	switch {
 	case own == "" || slices.ContainsFunc(variables, func(v variable) bool { return v.name == name }):
 		return t.values[name]
 	case strings.HasSuffix(name, "_PORT") && strings.Contains(own, "://"):
-		t.told = append(t.told, name+" is ignored: it is what Kubernetes tells about a service of this name")
+		t.notes = append(t.notes, Note{name + " is ignored: Kubernetes sets it for a service of this name", true})
 		return t.values[name]
 	}
 	return own

@@ -145,7 +145,7 @@ var variables = []variable{
 	{"PROMETHEUS_RESPONSE_TIME_AS_MILLISECONDS", none("response times are in seconds")},
 	{"DISABLE_STATS", func(t *translation, _ string) error {
 		if t.on("DISABLE_STATS") {
-			t.tell(isRead + "USE_STATSD=false: " + metrics)
+			t.readAs("USE_STATSD=false: " + metrics)
 		}
 		return nil
 	}},
@@ -187,7 +187,7 @@ func as(setting string) reading {
 func none(why string) reading {
 	return func(t *translation, value string) error {
 		if off, err := strconv.ParseBool(value); err != nil || off {
-			t.tell("has no meaning here: " + why)
+			t.ignore("has no meaning here: " + why)
 		}
 		return nil
 	}
@@ -197,7 +197,7 @@ func none(why string) reading {
 func when(variable string, read reading) reading {
 	return func(t *translation, value string) error {
 		if !t.on(variable) {
-			t.tell("has no effect without " + variable)
+			t.ignore("has no effect without " + variable)
 			return nil
 		}
 		return read(t, value)
@@ -232,7 +232,7 @@ func logLevel(t *translation, value string) error {
 // runtimeFolder reads the three variables that name the folder of the configuration.
 func runtimeFolder(t *translation, _ string) error {
 	if t.env("CONFIG_TYPE") == fromXDS {
-		t.tell("has no effect with CONFIG_TYPE=" + fromXDS)
+		t.ignore("has no effect with CONFIG_TYPE=" + fromXDS)
 		return nil
 	}
 	part := func(name, otherwise string) string {
@@ -290,7 +290,7 @@ func prometheus(t *translation, _ string) error {
 func statsd(read reading) reading {
 	return func(t *translation, value string) error {
 		if t.on("DISABLE_STATS") {
-			t.tell("has no effect with DISABLE_STATS")
+			t.ignore("has no effect with DISABLE_STATS")
 			return nil
 		}
 		return read(t, value)
