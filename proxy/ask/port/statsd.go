@@ -2,6 +2,7 @@ package port
 
 import (
 	"context"
+	"io"
 	"maps"
 	"net"
 	"slices"
@@ -31,23 +32,18 @@ const sendTimeout = time.Second
 // Owned by its goroutine, except errors.
 type sender struct {
 	cfg    Statsd
-	stats  func(add func(name string, n uint64))
-	times  func() (n uint64, sum time.Duration) // of requests
+	series *series
+	limits *Limits
 	tags   string
 	sent   map[string]uint64 // bounded as the statistics are
 	packet []byte
-	last   string // address of the server
-	write  func(packet []byte)
+	last   string    // address of the server
+	to     io.Writer // the connection to it, in flush
 	errors metric.Counter
 }
 
 func newSender(cfg Statsd, s *series, l *Limits) *sender {
-	d := &sender{cfg: cfg, sent: make(map[string]uint64), times: s.total}
-	d.stats = func(add func(name string, n uint64)) {
-		s.names(add)
-		add("ratelimit.service.config_load_success", l.loaded.Load())
-		add("ratelimit.service.config_load_error", l.failed.Load())
-	}
+	d := &sender{cfg: cfg, series: s, limits: l, sent: make(map[string]uint64)}
 	for _, name := range slices.Sorted(maps.Keys(cfg.Tags)) {
 		d.tags += ".__" + plain(name) + "=" + plain(cfg.Tags[name])
 	}
@@ -72,11 +68,7 @@ func (d *sender) sendAll(ctx context.Context, addr string) {
 	defer conn.Close()
 	d.last = conn.RemoteAddr().String()
 	_ = conn.SetWriteDeadline(time.Now().Add(sendTimeout))
-	d.write = func(packet []byte) {
-		if _, err := conn.Write(packet); err != nil {
-			d.errors.Inc()
-		}
-	}
+	d.to = conn
 	d.flush()
 }
 
@@ -84,19 +76,24 @@ func (d *sender) sendAll(ctx context.Context, addr string) {
 func (d *sender) flush() {
 	const requests = "ratelimit_server.ShouldRateLimit.total_requests"
 	const response = "ratelimit_server.ShouldRateLimit.response_time"
-	d.stats(func(name string, n uint64) {
-		if grown := d.grown(name, n); grown > 0 {
-			d.add(name, strconv.FormatUint(grown, 10)+"|c")
-		}
-	})
-	n, sum := d.times()
-	count, took := d.grown(requests, n), time.Duration(d.grown(response, uint64(sum)))
+	d.series.names(d.count)
+	d.count("ratelimit.service.config_load_success", d.limits.loaded.Load())
+	d.count("ratelimit.service.config_load_error", d.limits.failed.Load())
+	count := d.grown(requests, d.series.requests.Load())
+	took := time.Duration(d.grown(response, uint64(d.series.times.Sum())))
 	if count > 0 {
 		d.add(requests, strconv.FormatUint(count, 10)+"|c")
 		mean := float64(took.Microseconds()) / 1000 / float64(count)
 		d.add(response, strconv.FormatFloat(mean, 'f', 3, 64)+"|ms|@"+strconv.FormatFloat(1/float64(count), 'g', 6, 64))
 	}
 	d.end()
+}
+
+// count adds what a counter has grown by, if it has.
+func (d *sender) count(name string, n uint64) {
+	if grown := d.grown(name, n); grown > 0 {
+		d.add(name, strconv.FormatUint(grown, 10)+"|c")
+	}
 }
 
 func (d *sender) grown(name string, n uint64) uint64 {
@@ -115,16 +112,15 @@ func (d *sender) add(name, value string) {
 
 func (d *sender) end() {
 	if len(d.packet) > 0 {
-		d.write(d.packet)
+		if _, err := d.to.Write(d.packet); err != nil {
+			d.errors.Inc()
+		}
 	}
 	d.packet = d.packet[:0]
 }
 
 // plain replaces what separates the parts of a line.
 var plain = strings.NewReplacer(":", "_", "|", "_", "\n", "_", "@", "_", "#", "_").Replace
-
-// total returns the number of requests and how long they took.
-func (s *series) total() (n uint64, sum time.Duration) { return s.requests.Load(), s.times.Sum() }
 
 // names adds the counts under the names that they have in statsd.
 func (s *series) names(add func(name string, n uint64)) {

@@ -12,12 +12,20 @@ import (
 	"weir/internal/test/testkit"
 )
 
+// sentPackets are the packets that a sender has written.
+type sentPackets []string
+
+func (p *sentPackets) Write(packet []byte) (int, error) {
+	*p = append(*p, string(packet))
+	return len(packet), nil
+}
+
 // Statistics are sent under the names of envoyproxy/ratelimit: what they have grown by, and only if they have.
 func TestStatsd(t *testing.T) {
 	s, l := newSeries(), &Limits{log: slog.New(slog.DiscardHandler)}
 	d := newSender(Statsd{Tags: map[string]string{"zone": "a", "build": "x:y"}}, s, l)
-	var packets []string
-	d.write = func(packet []byte) { packets = append(packets, string(packet)) }
+	var packets sentPackets
+	d.to = &packets
 	flush := func() string {
 		packets = nil
 		d.flush()
