@@ -145,7 +145,7 @@ func (r *redisSettings) config(s *service.Settings, setting, hosts string) (redi
 			(!strings.Contains(addr, ":") || net.ParseIP(strings.Trim(addr, "[]")) != nil) {
 			addr = net.JoinHostPort(strings.Trim(addr, "[]"), strconv.Itoa(r.port))
 		}
-		if h, p, err := net.SplitHostPort(addr); err != nil || h == "" || !validPort(p) || strings.ContainsAny(h, "/@?#") {
+		if _, err := hostPort(addr); err != nil {
 			return cfg, &service.SettingError{Name: setting, Value: hosts,
 				Problem: fmt.Sprintf("%q names no host and port", host),
 				Allowed: "host or host:port, comma separated, or the path of a socket; for the rest of a redis:// URL use REDIS_USERNAME, " +

@@ -1,7 +1,6 @@
 package redis
 
 import (
-	"context"
 	"crypto/tls"
 	"fmt"
 	"net"
@@ -135,7 +134,7 @@ func (cfg *Config) option() (rueidis.ClientOption, error) {
 	}
 	dialer := net.Dialer{Timeout: cfg.dialTimeout, KeepAlive: keepAlive, Control: cfg.dialed}
 	option := rueidis.ClientOption{
-		InitAddress: cfg.Addrs, Dialer: dialer, TLSConfig: secure,
+		InitAddress: cfg.Addrs, Dialer: dialer, DialCtxFn: dialAddr, TLSConfig: secure,
 		Username: cfg.Username, Password: cfg.Password, SelectDB: cfg.DB,
 		ClientName: "weir", ClientSetInfo: rueidis.DisableClientSetInfo,
 		AlwaysPipelining: true, DisableRetry: true, DisableCache: true,
@@ -143,14 +142,6 @@ func (cfg *Config) option() (rueidis.ClientOption, error) {
 		PipelineMultiplex: connsLog2Each,
 		ClusterOption:     rueidis.ClusterOption{ShardsRefreshInterval: refreshEvery, MaxMovedRedirections: redirectsMax},
 		ForceSingleClient: cfg.Topology == Single,
-	}
-	switch {
-	case secure != nil:
-		option.DialCtxFn = dialTLS
-	case isPath(cfg.Addrs[0]):
-		option.DialCtxFn = func(ctx context.Context, path string, dialer *net.Dialer, _ *tls.Config) (net.Conn, error) {
-			return dialer.DialContext(ctx, "unix", path)
-		}
 	}
 	if cfg.Topology == Sentinel {
 		option.Sentinel = rueidis.SentinelOption{

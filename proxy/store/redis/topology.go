@@ -80,13 +80,21 @@ func (cfg *Config) dial(unanswered time.Duration) (rueidis.Client, error) {
 // isPath reports whether an address is the path of a unix socket.
 func isPath(addr string) bool { return strings.HasPrefix(addr, "/") }
 
-// dialTLS connects with TLS. A server without TLS often does not answer the handshake; the
-// error distinguishes that from a server that cannot be reached.
-func dialTLS(ctx context.Context, addr string, dialer *net.Dialer, secure *tls.Config) (net.Conn, error) {
+// dialAddr connects to a host and port or to a path, with TLS unless secure is nil.
+func dialAddr(ctx context.Context, addr string, dialer *net.Dialer, secure *tls.Config) (net.Conn, error) {
 	network := "tcp"
 	if isPath(addr) {
 		network = "unix"
 	}
+	if secure == nil {
+		return dialer.DialContext(ctx, network, addr)
+	}
+	return dialTLS(ctx, network, addr, dialer, secure)
+}
+
+// dialTLS connects with TLS. A server without TLS often does not answer the handshake; the
+// error distinguishes that from a server that cannot be reached.
+func dialTLS(ctx context.Context, network, addr string, dialer *net.Dialer, secure *tls.Config) (net.Conn, error) {
 	conn, err := (&tls.Dialer{NetDialer: dialer, Config: secure}).DialContext(ctx, network, addr)
 	if err == nil {
 		return conn, nil
