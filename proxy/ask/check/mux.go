@@ -295,7 +295,6 @@ func (m *Mux) HandleExpired(now time.Time) {
 		return
 	}
 	if due(m.drainBy) {
-		m.drainBy = time.Time{}
 		m.end(now)
 	}
 	if !m.idle.IsZero() && due(m.idle.Add(muxIdle)) || due(m.endBy) {
@@ -355,7 +354,6 @@ func (m *Mux) end(now time.Time) {
 
 // fail ends the connection because of an error, after what is to be sent.
 func (m *Mux) fail(now time.Time) {
-	m.failed = true
 	m.env.Out = m.http2.AppendControl(m.env.Out)
 	m.HandleClosed(now)
 }

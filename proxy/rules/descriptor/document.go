@@ -41,9 +41,9 @@ type Entry struct {
 	Limit *Limit `json:"-"`
 }
 
-// WildKey reports whether the entry is for all keys that begin like its own, which has no value and
+// wildKey reports whether the entry is for all keys that begin like its own, which has no value and
 // ends with a *. In a key with a value, or elsewhere in a key, a * stands for itself.
-func (e *Entry) WildKey() bool { return e.Value == "" && strings.HasSuffix(e.Key, "*") }
+func (e *Entry) wildKey() bool { return e.Value == "" && strings.HasSuffix(e.Key, "*") }
 
 // A RateLimit is what an entry says about its limit.
 type RateLimit struct {
@@ -114,7 +114,7 @@ func (r *judge) entry(n *strict.Node, e *Entry) {
 		r.Check(n.Member("value") != nil, e.Path+".Value", "given twice, as value too")
 		e.Value, e.ValueToo = e.ValueToo, ""
 	}
-	r.Check(e.ShareThreshold && wildcardOf(string(e.Value)) == nil && !e.WildKey(), e.Path+".share_threshold",
+	r.Check(e.ShareThreshold && wildcardOf(string(e.Value)) == nil && !e.wildKey(), e.Path+".share_threshold",
 		"must be false without a value that has a *, or a key without value that ends with *")
 	switch l := n.Member("rate_limit"); {
 	case l != nil && e.RateLimit != nil:

@@ -105,7 +105,7 @@ func (r *reader) list(at place, entries []Entry, into *list) {
 		}
 		one := &node{value: string(e.Value), parts: wildcardOf(string(e.Value)), limit: e.Limit, share: e.ShareThreshold,
 			toMetric: e.ValueToMetric, order: *r.entries}
-		if e.WildKey() {
+		if e.wildKey() {
 			one.prefix = []byte(strings.TrimSuffix(e.Key, "*"))
 			into.wild = append(into.wild, one)
 		}

@@ -174,7 +174,7 @@ func (q *Batch) counter(r *reader) {
 	n.Grace = r.span()
 	c.Cost, c.Reserve = r.number(), r.number()
 	c.MaxDelay = r.span()
-	owes := r.at
+	debtAt := r.at
 	if algorithm&debtMark != 0 {
 		c.Debt = r.number()
 	}
@@ -188,7 +188,7 @@ func (q *Batch) counter(r *reader) {
 	case n.Algorithm == limit.Off:
 		r.fail(at, "a limit that is off is not sent")
 	case algorithm&debtMark != 0 && (c.Debt < l.Debt(0) || c.Debt > l.DebtMax()):
-		r.fail(owes, fmt.Sprintf("must be a debt of %d to %d", l.Debt(0), l.DebtMax()))
+		r.fail(debtAt, fmt.Sprintf("must be a debt of %d to %d", l.Debt(0), l.DebtMax()))
 	}
 	q.limits = append(q.limits, l)
 	q.counters = append(q.counters, c)

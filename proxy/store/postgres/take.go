@@ -26,8 +26,8 @@ const (
 	// stateNumbers is how many numbers take_1 returns for a state, entryNumbers for a log entry.
 	stateNumbers, entryNumbers = 6, 3
 	// counterNumbers is how many numbers take_1 takes for a counter, without the place of its key, and
-	// lateMark is added to the number of counters if their debts follow.
-	counterNumbers, lateMark = 9, 16
+	// debtMark is added to the number of counters if their debts follow.
+	counterNumbers, debtMark = 9, 16
 	// chargeNumbers is how many numbers take_many_1 takes for a key.
 	chargeNumbers = 8
 )
@@ -163,7 +163,7 @@ func (t *take) ask(g *store.Group) {
 	}
 	if late {
 		t.numbers = append(t.numbers, debts[:t.numbers[head]]...)
-		t.numbers[head] += lateMark
+		t.numbers[head] += debtMark
 	}
 }
 

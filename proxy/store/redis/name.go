@@ -57,13 +57,13 @@ func slotOf(name string) uint16 {
 
 // counterArgs is the number of arguments of a counter for the scripts. If its moreArgs
 // further ones are not all 0, they follow, and moreMark is added to its algorithm. If it has a debt,
-// that and the number of requests follow as well, and lateMark is added.
+// that and the number of requests follow as well, and debtMark is added.
 const (
 	counterArgs = 4
 	moreArgs    = 5
 	moreMark    = 16
-	lateArgs    = 2
-	lateMark    = 32
+	debtArgs    = 2
+	debtMark    = 32
 )
 
 // appendArgs appends the arguments of a counter of so many requests, each followed by a space.
@@ -74,7 +74,7 @@ func appendArgs(dst []byte, c *store.Counter, requests int) []byte {
 		n += moreArgs
 	}
 	if c.Debt > 0 {
-		args[0] += lateMark
+		args[0] += debtMark
 		n++
 	}
 	for _, arg := range args[:n] {
@@ -88,7 +88,7 @@ func appendArgs(dst []byte, c *store.Counter, requests int) []byte {
 
 // counterText has the arguments of one counter.
 type counterText struct {
-	args [counterArgs + moreArgs + lateArgs]string
+	args [counterArgs + moreArgs + debtArgs]string
 	n    int
 }
 
@@ -104,7 +104,7 @@ func (t *counterText) cut(text string) (rest string) {
 		case mark[0] < '4':
 			t.n += moreArgs
 		default:
-			t.n += moreArgs + lateArgs
+			t.n += moreArgs + debtArgs
 		}
 	}
 	return text
