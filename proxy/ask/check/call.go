@@ -41,9 +41,8 @@ const (
 
 // String returns the name in google/rpc/code.proto, or "" for codes with which no call ends here.
 func (c Code) String() string {
-	return [Codes]string{"OK", "", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "",
-		"PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "", "", "", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "",
-		"UNAUTHENTICATED"}[c]
+	return [Codes]string{"OK", "", "", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "", "",
+		"RESOURCE_EXHAUSTED", "", "", "", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "", "UNAUTHENTICATED"}[c]
 }
 
 // codeOf returns the code of a call that would be answered with a status of HTTP. Other than [decide.GRPCStatus], it
