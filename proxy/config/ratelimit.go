@@ -26,7 +26,7 @@ func (r *RateLimit) register(s *service.Settings) {
 			Help: "configuration file of envoyproxy/ratelimit, or folder of such files (.yaml, .yml, .json), for gRPC and " +
 				"POST /json on DECISION_PORT; read again when it changes"},
 		{Name: "CHECK_RATELIMIT", Value: service.Text(&r.Check),
-			Help: "file or folder as for RATELIMIT_CONFIG: check it, say what is wrong, and end; nothing else is done"},
+			Help: "file or folder as for RATELIMIT_CONFIG: check it, print what is wrong, and exit"},
 	})
 	s.AddWithNoEffect(s.NoEffectWhen("DECISION_PORT", "0"), service.Table{
 		{Name: "HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED", Default: "false", Value: service.Bool(&r.Needed),
@@ -42,16 +42,18 @@ func (r *RateLimit) register(s *service.Settings) {
 			Help: "true: several files of RATELIMIT_CONFIG may have the same domain"},
 		{Name: "RATELIMIT_CHARGE", Default: "together",
 			Value: service.OneOf(&d.Together, "together, independent", true, false),
-			Help: "together: a request to /json that any limit refuses is charged to none; independent: each limit is " +
-				"charged separately, as in envoyproxy/ratelimit"},
+			Help: "together: a request by gRPC or to /json that any limit refuses is charged to none; independent: each limit " +
+				"is charged separately, as in envoyproxy/ratelimit"},
 		{Name: "SHADOW_MODE", Default: "false", Value: service.Bool(&d.Shadow),
-			Help: "true: requests to /json are counted and never refused"},
+			Help: "true: requests by gRPC and to /json are counted and never refused"},
 		{Name: "QUOTA_MODE", Default: "false", Value: service.Bool(&d.Quota),
-			Help: "true: a request to /json is refused only when all its limits refuse it"},
+			Help: "true: a request by gRPC or to /json is refused only when all its limits refuse it"},
 		{Name: "RESPONSE_DYNAMIC_METADATA", Default: "false", Value: service.Bool(&d.Metadata),
-			Help: "true: answers of /json contain dynamic metadata: the request, and the metadata of limits that admitted it"},
+			Help: "true: answers by gRPC and of /json have dynamic metadata: the request, and the metadata of limits that " +
+				"admitted it"},
 		{Name: "DEBT_MAX", Default: "100", Value: service.Int(&d.DebtMax, 0, 1_000_000),
-			Help: "how many times its limit a key of /json may owe because of late charges, beyond which nothing is charged"},
+			Help: "how far beyond its limit a descriptor with hits_addend of its own may be charged, as a multiple of the " +
+				"limit; what exceeds that is not charged; 0: at most what is left"},
 		{Name: "NEAR_LIMIT_RATIO", Default: "0.8", Value: service.Float(&d.NearRatio, 0, 1),
 			Help: "share of a limit above which hits count as near the limit"},
 	})
@@ -67,7 +69,7 @@ func (r *RateLimit) register(s *service.Settings) {
 	})
 }
 
-// field returns the setting of a field's name in answers of /json.
+// field returns the setting of a field's name in answers by gRPC and of /json.
 func (r *RateLimit) field(setting, standard string, name *string) service.Setting {
 	parse := func(text string) (string, error) {
 		if !http1.IsToken(text) {
@@ -76,7 +78,7 @@ func (r *RateLimit) field(setting, standard string, name *string) service.Settin
 		return text, nil
 	}
 	return service.Setting{Name: setting, Value: service.Parsed(name, "letters, digits, -", parse),
-		Help: "name of the field " + standard + " in answers of /json, instead of this"}
+		Help: "name of the field " + standard + " in answers by gRPC and of /json, instead of this"}
 }
 
 // Settings returns the settings for decisions; families are the fields for clients.
