@@ -38,8 +38,8 @@ type Decision struct {
 	Age, AgeGrace time.Duration // of a connection of HTTP/2, see port.Config
 }
 
-// HTTP2 returns the bounds of a connection of HTTP/2. Glitches are bounded loosely: when the store stalls, an asker
-// gives up many calls at once.
+// HTTP2 returns the bounds of a connection of HTTP/2. The bound of glitches is high: when the store stalls, an asker
+// cancels many calls at once.
 func (d *Decision) HTTP2() http2.Limits {
 	return http2.Limits{Head: d.Head, GlitchBurst: 10_000, GlitchRate: 1000}
 }
@@ -70,10 +70,10 @@ func (d *Decision) register(s *service.Settings) {
 			Help: "how long /check holds an answer until a request's slot in a leaky limit is due; one whose slot is later is " +
 				"refused; keep it below the asker's timeout, after which the asker admits the request"},
 		{Name: "GRPC_MAX_CONNECTION_AGE", Default: "24h", Value: service.Duration(&d.Age, 0, 365*24*time.Hour),
-			Help: "how old a connection of HTTP/2 to DECISION_PORT becomes, give or take a tenth, so that askers connect anew " +
-				"and a balancer in front spreads them; no request is lost; 0: no limit"},
+			Help: "maximum age of a connection of HTTP/2 to DECISION_PORT, plus or minus a tenth; it is then closed without " +
+				"losing a request, so that a load balancer can distribute the asker's next one; 0: no limit"},
 		{Name: "GRPC_MAX_CONNECTION_AGE_GRACE", Default: "1h", Value: service.Duration(&d.AgeGrace, 0, 365*24*time.Hour),
-			Help: "how long the calls on a connection that old may go on; 0: until they end"},
+			Help: "how long requests may continue on a connection of maximum age; 0: until they end"},
 		{Name: "DECISION_HEAD_MAX_BYTES", Default: "64KiB", Value: service.Bytes(&d.Head.HeadBytes, 1<<10, 1<<20),
 			Help: "maximum size of the head of a question, which has the fields of the described request; beyond: " +
 				"DECISION_UNDESCRIBED"},
@@ -82,13 +82,12 @@ func (d *Decision) register(s *service.Settings) {
 		{Name: "DECISION_UNDESCRIBED", Default: "admit",
 			Value: service.OneOf(&d.AdmitUndescribed, "admit, refuse", true, false),
 			Help: "what /check does with requests that cannot be described, for example because their heads are too large: " +
-				"admit lets clients bypass the limits with such requests, as far as the asker accepts them; refuse answers 400 " +
-				"or 431"},
+				"admit lets clients bypass the limits with such requests if the asker accepts them; refuse answers 400 or 431"},
 		{Name: "GRPC_PORT", Default: "0", Value: service.Int(&d.GRPC.Port, 0, 65535),
 			Help: "another port that answers as DECISION_PORT does, with an address and a certificate of its own; 0: none"},
 		{Name: "GRPC_UDS", Value: service.Parsed(&d.GRPC.Path, "the path of a socket: /run/weir.sock", socketPath),
-			Help: "unix socket in place of GRPC_PORT, for askers on this machine; who may connect is up to the permissions of " +
-				"its folder; empty: none"},
+			Help: "unix socket in place of GRPC_PORT, for askers on this machine; the permissions of its folder determine who " +
+				"may connect; empty: none"},
 	})
 	s.AddWithNoEffect(func() string {
 		if d.GRPC.Port != 0 || d.GRPC.Path != "" {
@@ -112,7 +111,7 @@ func socketPath(text string) (string, error) {
 	return text, nil
 }
 
-// row returns the setting of a name about TLS, which begins with that of the port.
+// row returns the setting about TLS of that name, which begins with that of the port.
 func (l *Listener) row(name string) service.Setting {
 	prefix, about, _ := strings.Cut(name, "_TLS_")
 	switch about {

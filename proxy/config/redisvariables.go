@@ -54,7 +54,7 @@ func redisURL(t *translation, value string) error {
 	return nil
 }
 
-// redisTLS reads whether there is TLS, which the URL may say as well.
+// redisTLS reads whether Redis is used with TLS, which must not contradict the URL.
 func redisTLS(t *translation, value string) error {
 	if use, err := strconv.ParseBool(value); err == nil && !use && t.values["REDIS_TLS"] == "true" {
 		return t.wrong(value, "true, or redis:// in REDIS_URL", "contradicts rediss:// in REDIS_URL")
@@ -85,7 +85,7 @@ func sentinelAuth(t *translation, value string) error {
 // redisTimeoutMax is the largest REDIS_TIMEOUT.
 const redisTimeoutMax = 2 * time.Second
 
-// redisTimeout reads the timeout of Redis, which may be longer there.
+// redisTimeout reads the timeout of Redis. That of envoyproxy/ratelimit may be longer than Weir's.
 func redisTimeout(t *translation, value string) error {
 	if wait, err := time.ParseDuration(value); err == nil && wait > redisTimeoutMax {
 		value = redisTimeoutMax.String()

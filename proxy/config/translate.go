@@ -11,7 +11,7 @@ import (
 	"weir/internal/program/service"
 )
 
-// peer is the program whose environment the proxy understands, by the name of its file.
+// peer is the file name of the program whose environment the proxy can read.
 const peer = "ratelimit"
 
 // registerTranslation adds the setting that says whose environment is read.

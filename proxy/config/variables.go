@@ -183,7 +183,7 @@ func as(setting string) reading {
 	return func(t *translation, value string) error { t.put(setting, value); return nil }
 }
 
-// none reads a variable that has no meaning here. One that is false says nothing.
+// none reads a variable that has no meaning here. There is no note if it is false.
 func none(why string) reading {
 	return func(t *translation, value string) error {
 		if off, err := strconv.ParseBool(value); err != nil || off {
@@ -264,7 +264,7 @@ func backend(t *translation, value string) error {
 	return nil
 }
 
-// socketType reads how the URL of another variable is to be understood, which that says as well.
+// socketType checks that the type of a socket fits the address in another variable.
 func socketType(variable string) reading {
 	return func(t *translation, value string) error {
 		if value != "tcp" && value != "unix" {
@@ -297,8 +297,8 @@ func statsd(read reading) reading {
 	}
 }
 
-// byDefault reads where statsd is: envoyproxy/ratelimit uses it unless USE_STATSD is false, and Weir if somebody
-// says where it is.
+// byDefault reads the address of statsd. envoyproxy/ratelimit uses statsd unless USE_STATSD is false; Weir does by
+// default only if it has an address.
 func byDefault(t *translation, value string) error {
 	if t.env("USE_STATSD") == "" {
 		t.put("USE_STATSD", "true")

@@ -34,7 +34,7 @@ func (x *XDS) register(s *service.Settings) {
 		{Name: "CONFIG_GRPC_XDS_SERVER_URL", Default: "localhost:18000",
 			Value: service.Parsed(&c.Server, "host:port", hostPort), Help: "address of the xDS server"},
 		{Name: "CONFIG_GRPC_XDS_NODE_ID", Default: "default", Value: service.Text(&c.Node),
-			Help: "id by which the xDS server knows this proxy"},
+			Help: "id of this proxy for the xDS server"},
 		{Name: "CONFIG_GRPC_XDS_NODE_METADATA", Value: service.Parsed(&c.Metadata, "key=value, comma separated", pairs("=")),
 			Help: "metadata for the xDS server"},
 		{Name: "CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS", Value: service.Hidden(
@@ -51,8 +51,8 @@ func (x *XDS) register(s *service.Settings) {
 		{Name: "CONFIG_GRPC_XDS_CLIENT_TLS_KEY", Value: service.Text(&x.keyFile), Help: "PEM file of its key"},
 		{Name: "XDS_CLIENT_BACKOFF_INITIAL_INTERVAL", Default: "10s",
 			Value: service.Duration(&c.BackoffMin, time.Millisecond, timeMax),
-			Help: "how long to wait before connecting to the xDS server again, or refusing a configuration of it; twice as " +
-				"long after each failure, and up to half of it less, at random"},
+			Help: "wait before connecting to the xDS server again, or refusing a configuration of it; doubled after each " +
+				"failure, and shortened by a random part, at most half"},
 		{Name: "XDS_CLIENT_BACKOFF_MAX_INTERVAL", Default: "1m",
 			Value: service.Duration(&c.BackoffMax, time.Millisecond, timeMax), Help: "the longest such wait"},
 		{Name: "XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES", Default: "8MiB", Value: service.Bytes(&c.MessageBytesMax, 1<<10, 1<<30),

@@ -8,7 +8,7 @@ package limit
 // one cost for each request that was admitted and not yet charged; for fixed and sliding that is so
 // within each window.
 
-// Debt returns [Ask.Debt] for keys that may owe their limit so many times, beyond what they may take at
+// Debt returns [Ask.Debt] for a debt of at most so many times the limit, beyond what a key may take at
 // once: at least 1, and no more than is counted exactly and regained within 100 years.
 func (l *Limit) Debt(times int64) int64 {
 	least, most := l.burst+l.overshoot, l.DebtMax()

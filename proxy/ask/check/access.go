@@ -34,7 +34,7 @@ const (
 	editing
 )
 
-// peer returns the address that an asker is known by, which is on this machine if a unix socket has none.
+// peer returns the address that an asker is known by: a loopback one if it has none, as with a unix socket.
 func peer(from netip.Addr) netip.Addr {
 	if !from.IsValid() {
 		return netip.AddrFrom4([4]byte{127, 0, 0, 1})
@@ -59,14 +59,14 @@ func (a *Access) of(authorization []byte, verified bool) (r rights, tokened bool
 	return asking, tokened
 }
 
-// stranger says why the asker of a question without token may not describe a request. It is empty if it may.
+// stranger returns why the sender of a question without a token may not describe a request, or "" if it may.
 //
 // A reverse proxy that asks forwards what browsers send, so Origin and Sec-Fetch-Site do not
 // distinguish its request from one that a page in a browser makes by itself. Two things do. A
 // page cannot add fields that describe a request, or X-Forwarded-For, to a request for another
-// origin without a preflight, which is refused. And a page of our own origin, whose name was
-// resolved to this machine, shows that name in Host together with our port, which a reverse proxy
-// on this machine forwards only if it has the same port.
+// origin without a preflight, which is refused. And the request of a page whose name was resolved to
+// this machine (DNS rebinding) has that name and our port in Host; a reverse proxy on this machine
+// forwards such a Host only if it has the same port.
 func (s *Session) stranger(h *http1.Head) string {
 	a, local, trusted := s.Access, s.remote.IsLoopback(), s.env.Trusted(s.remote)
 	switch {

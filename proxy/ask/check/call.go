@@ -11,14 +11,14 @@ import (
 	"weir/proxy/rules/decide"
 )
 
-// A call is what a Session has besides if its request is a call of gRPC (gRPC, doc/PROTOCOL-HTTP2.md). All methods have
-// one message in their request.
+// A call is the further state of a Session whose request is a call of gRPC (gRPC, doc/PROTOCOL-HTTP2.md). The requests
+// of all methods have one message.
 type call struct {
 	is         bool
 	by         time.Time // when its caller stops waiting; zero: unknown
 	compressed bool      // messages may be compressed
-	watches    bool      // it is answered by further messages
-	shown      uint64    // by the last one
+	watches    bool      // it is a call of Watch, whose answer has several messages
+	shown      uint64    // the status in the last one
 }
 
 // reached reports whether its caller has stopped waiting.
@@ -143,7 +143,7 @@ const (
 // serviceBytesMax bounds the name of a service in a call of gRPC's health service.
 const serviceBytesMax = 1 << 10
 
-// watchPause is how long a change of health may go unnoticed by who watches it.
+// watchPause is the interval in which calls of Watch check for a change.
 const watchPause = time.Second
 
 // serviceHealth returns the health of the service that a call of gRPC's health service is about.
@@ -205,23 +205,23 @@ func (s *Session) watchHealth(now time.Time) {
 	s.releaseBody()
 	s.stream.answered, s.call.watches = true, true
 	s.cycle.Wait()
-	s.tell(now, status)
+	s.sendHealth(now, status)
 }
 
-// watch tells who watches of a change.
+// watch sends the health to a call of Watch if it has changed, or ends the call.
 func (s *Session) watch(now time.Time) {
 	switch {
 	case s.call.reached(now):
 		s.endWatch(now, codeDeadlineExceeded)
 	case s.call.shown == serviceUnknown:
-		s.tell(now, serviceUnknown)
+		s.sendHealth(now, serviceUnknown)
 	default:
-		s.tell(now, s.nowServing())
+		s.sendHealth(now, s.nowServing())
 	}
 }
 
-// tell sends a status unless it was sent last. While there is no room for that one, it sends none.
-func (s *Session) tell(now time.Time, status uint64) {
+// sendHealth sends a status unless it was the last one sent. While that one waits for room, it sends none.
+func (s *Session) sendHealth(now time.Time, status uint64) {
 	if len(s.stream.left()) > 0 || s.stream.complete {
 		return
 	}
@@ -233,10 +233,10 @@ func (s *Session) tell(now time.Time, status uint64) {
 	}
 }
 
-// endWatch ends a call that watches.
+// endWatch ends a call of Watch.
 func (s *Session) endWatch(now time.Time, code Code) {
 	s.call.watches = false
-	s.stream.trailers = string(decide.AppendCallEnd(nil, int64(code), "the connection or the caller's time ends"))
+	s.stream.trailers = string(decide.AppendCallEnd(nil, int64(code), "the connection or the time of the call ends"))
 	s.env.Count(GRPC, int(code), s.protocol())
 	s.stream.mux.write(now, s, nil, true)
 }

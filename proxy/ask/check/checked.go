@@ -47,7 +47,8 @@ func targetOf(head []byte) []byte {
 	return target
 }
 
-// describing reports whether a malformed head with that target is that of a question, whose checked it then begins.
+// describing reports whether target, that of a malformed head, is one of /check. If so, it begins the session's
+// checked.
 func (s *Session) describing(target []byte) bool {
 	path, query, _ := bytes.Cut(target, []byte("?"))
 	f, known := formOf(path)
@@ -181,8 +182,8 @@ func (s *Session) allow(now time.Time, fields []byte) {
 	s.send(now, http1.Answer{Status: s.checked.form.allow, Extra: fields})
 }
 
-// undescribed admits or refuses a request that cannot be described: a fault of the question, which a client
-// causes with a request that the application may well answer.
+// undescribed admits or refuses a request that cannot be described. Clients can cause that with requests that the
+// application may answer.
 func (s *Session) undescribed(now time.Time, status int, reason string) {
 	s.env.Undescribed(now, reason)
 	if s.env.AdmitUndescribed {
@@ -198,8 +199,8 @@ func (s *Session) denyFor(now time.Time, status int, reason string) {
 }
 
 // deny refuses the described request. For an asker that supports only 403 the status is replaced,
-// and a field has the original one. Such an answer has no body: nginx closes a connection on which there
-// is one, because it does not read it.
+// and a field has the original one. Such an answer has no body: nginx does not read one, and closes the
+// connection if there is one.
 func (s *Session) deny(now time.Time, a http1.Answer) {
 	if e := s.env; s.checked.deny != 0 {
 		e.extra = http1.AppendFieldInt(append(e.extra[:0], a.Extra...), "X-Weir-Status", int64(a.Status))

@@ -124,14 +124,14 @@ func (d *described) parseFields(f *form, h *http1.Head) error {
 	return errMalformed
 }
 
-// parse sets the head to the request that the text is, and reports whether it is one.
+// parse parses the text into the head, and reports whether it is a request.
 func (d *described) parse() bool {
 	r := http1.NewRequestReader(&unbounded)
 	event, err := r.Next(d.text, &d.head)
 	return err == nil && event.Kind == http1.HeadDone && event.N == len(d.text)
 }
 
-// unbounded are the bounds of the text, which is made from a head that is bounded.
+// unbounded has no effective bounds: the text is made from a head that is bounded.
 var unbounded = http1.Limits{HeadBytes: math.MaxInt32}
 
 // appendTarget appends a target. Bytes that a target cannot have, such as those of UTF-8, are escaped,

@@ -4,8 +4,8 @@
 //
 // A Session handles events and leaves the effects to apply in the Env of its loop:
 //
-//	   HandleData ─▶ ┌─────────┐ ─▶ Env.Ask   has the store decide
-//	HandleExpired ─▶ │ Session │ ─▶ Env.Edit  has a key edited, off the loop
+//	   HandleData ─▶ ┌─────────┐ ─▶ Env.Ask   asks the store
+//	HandleExpired ─▶ │ Session │ ─▶ Env.Edit  edits a key, off the loop
 //	 HandleEdited ─▶ │         │ ─▶ Env.Out   bytes to send
 //	  HandleDrain ─▶ └─────────┘ ─▶ Env.Close how to close, if at all
 //
@@ -24,5 +24,5 @@
 //
 // Calls of gRPC are requests over HTTP/2 whose bodies are messages, and whose errors have codes: those of
 // Envoy's rate limit service are decided like the same request as JSON, and those of the health service
-// tell whether the port accepts requests.
+// report whether the port accepts requests.
 package check

@@ -78,7 +78,7 @@ func (s *Session) handleLate(now time.Time) {
 	}
 }
 
-// forgetAsked forgets the asks and edits of the exchange: what comes of them later changes nothing.
+// forgetAsked forgets the asks and edits of the exchange: their later results change nothing.
 func (s *Session) forgetAsked() {
 	s.turn++
 	s.stale += s.waits
@@ -91,8 +91,8 @@ func (s *Session) forgetAsked() {
 // ErrLate is the error of an edit that was not begun before Until.
 var ErrLate = errors.New("the edit was not begun in time")
 
-// HandleEdited handles the result of an edit, of which each has one: whether the key has changed, or why that is
-// unknown. It reports whether there is an answer to send.
+// HandleEdited handles the result of an edit: whether the key has changed, or why that is unknown. It is called once
+// for each edit, and reports whether there is an answer to send.
 func (s *Session) HandleEdited(now time.Time, e *Edit, changed bool, err error) bool {
 	if e.turn != s.turn {
 		s.answeredStale()

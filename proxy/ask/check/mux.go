@@ -18,7 +18,7 @@ const (
 	// muxHeldMax bounds the bytes of bodies, and of answers for which the asker makes no room; beyond, the stream that
 	// needs more is ended.
 	muxHeldMax = 4 << 20
-	// queuedMax is how long an answer may wait for room in all, however often the asker makes some.
+	// queuedMax bounds how long an answer may wait for room in all, also if the asker makes some now and then.
 	queuedMax = time.Minute
 	// streamsKept bounds the Sessions of streams that are kept for reuse.
 	streamsKept = 256
@@ -30,8 +30,9 @@ const (
 //	HandleData ─▶ open ─▶ Session.handleHead … handleEnd ─▶ answer ─▶ settle ─▶ the Session is used again
 //	                              └─▶ Env.Ask …  Env.Answered ─▶ HandleAnswered ─┘
 //
-// Before it ends, because of its age, because it is idle or because the program ends, it says so twice, as RFC 9113
-// section 6.8 describes: between the two GOAWAY a PING makes a round trip, so that no request is lost.
+// A connection is closed gracefully because of its age, because it is idle, or because the program ends (RFC 9113
+// section 6.8): GOAWAY for all streams, a PING for one round trip, and GOAWAY with the last stream. So no request is
+// lost.
 //
 // Owned by its loop.
 type Mux struct {
@@ -54,7 +55,7 @@ type Mux struct {
 	endBy     time.Time // when its maximum age is reached; zero: never
 	drainBy   time.Time // when no more streams are accepted; zero: not yet
 	cutBy     time.Time // when streams end at the latest; zero: never
-	announced bool      // that no more streams will be accepted
+	announced bool      // the first GOAWAY was sent
 	ending    bool      // no more streams are accepted
 	failed    bool      // an error has ended the connection
 	full      bool      // see Full
@@ -71,7 +72,7 @@ func NewMux(now time.Time, env *Env, from netip.Addr, secure, verified bool) *Mu
 	return m
 }
 
-// wake makes HandleExpired look at a time for what is due; zero is no time.
+// wake makes HandleExpired check at the given time what is due; zero is no time.
 func (m *Mux) wake(at time.Time) { m.until = earlier(m.until, at) }
 
 // earlier returns the earlier one of two deadlines; zero is none.
@@ -88,8 +89,8 @@ func (m *Mux) Deadline() time.Time { return m.until }
 // Full reports whether HandleData has left bytes unread because enough is to be sent. They must be passed again.
 func (m *Mux) Full() bool { return m.full }
 
-// Control sends the frames by which the connection answers and credits what was read. It is called when what was
-// sent before has been written, so that an asker that reads nothing cannot make it grow.
+// Control sends acknowledgements and WINDOW_UPDATE frames. It is called only when all output has been written, so that
+// an asker that reads nothing cannot make the output grow.
 func (m *Mux) Control() { m.env.Out = m.http2.AppendControl(m.env.Out) }
 
 // Ended reports whether the connection must be closed when all has been sent.
@@ -247,7 +248,7 @@ func (m *Mux) remove(now time.Time, s *Session) {
 	}
 	e := m.env
 	switch {
-	case s.stale > 0: // it counts as open: an asker that gives up does not get more done than others
+	case s.stale > 0: // it counts as open, so that an asker gains nothing by resetting streams
 		s.stream.working = true
 		m.work(1)
 	case len(e.streams) < streamsKept && cap(s.stream.queue) <= bodyBytesKept:
@@ -337,7 +338,7 @@ func (m *Mux) announce(now time.Time, grace time.Duration) {
 	m.env.Out = m.http2.AppendPing(m.http2.AppendGoAway(m.env.Out, false, http2.NoError))
 }
 
-// end accepts no more streams. Those that watch would have no end.
+// end accepts no more streams, and ends those that watch, which would not end by themselves.
 func (m *Mux) end(now time.Time) {
 	if m.ending || m.failed {
 		return

@@ -620,7 +620,7 @@ func TestAge(t *testing.T) {
 			t.Errorf("%s: %s", test.name, got)
 		}
 		if test.watches {
-			a.wants(watch, "200 14 the connection or the caller's time ends END_STREAM")
+			a.wants(watch, "200 14 the connection or the time of the call ends END_STREAM")
 		}
 		(*answers)[1](a.now)
 		a.read()
@@ -717,13 +717,13 @@ func TestHealth(t *testing.T) {
 	soon.play()
 	soon.expire(watchPause)
 	soon.expire(watchPause / 2)
-	soon.wants(soon.id, "200 4 the connection or the caller's time ends END_STREAM")
+	soon.wants(soon.id, "200 4 the connection or the time of the call ends END_STREAM")
 	soon.call(watch, nil, "grpc-timeout", "1S")
 	soon.play()
 	soon.now = soon.now.Add(time.Second)
 	soon.m.HandleDrain(soon.now)
 	soon.read()
-	soon.wants(soon.id, "200 4 the connection or the caller's time ends END_STREAM")
+	soon.wants(soon.id, "200 4 the connection or the time of the call ends END_STREAM")
 	if n := len(soon.m.streams); n != 0 {
 		t.Errorf("%d streams are open after draining", n)
 	}

@@ -48,7 +48,7 @@ type Session struct {
 	waits   int       // asks without an answer
 	stale   int       // those that were forgotten before, and edits likewise
 	late    time.Time // when the exchange no longer waits for asks and edits; zero: it waits as long as the store does
-	turn    uint32    // changes when asks and edits are forgotten: what comes of them later is ignored
+	turn    uint32    // changes when asks and edits are forgotten: their later results are ignored
 	parts   [][]byte  // encoded answers of all asks
 	size    int       // total size of parts
 }

@@ -8,17 +8,17 @@ import (
 	"weir/internal/net/http2"
 )
 
-// A stream is what a Session of HTTP/2 has besides.
+// A stream is the further state of a Session of HTTP/2.
 type stream struct {
 	mux      *Mux // nil: it is one of HTTP/1.1
 	id       uint32
-	received bool      // all of the request
+	received bool      // the whole request
 	answered bool      // the answer has begun
-	queue    []byte    // of the answer, that there was no room for,
-	sent     int       // of which that many bytes were sent meanwhile;
-	queueBy  time.Time // when the rest must be sent
-	complete bool      // the answer ends with it,
-	trailers string    // or with these field lines after it
+	queue    []byte    // the part of the answer for which there was no room
+	sent     int       // bytes of queue that were sent meanwhile
+	queueBy  time.Time // when all of queue must be sent
+	complete bool      // no more follows queue, except trailers
+	trailers string    // field lines at the end of the answer
 	working  bool      // see Mux.working
 	closed   bool      // the end of the answer was sent, or the stream was reset
 }
@@ -126,7 +126,7 @@ func (m *Mux) flush(now time.Time) {
 	}
 }
 
-// cut ends a stream that needs more memory than there is, or whose asker makes no room for too long.
+// cut resets a stream that needs more memory than there is, or whose asker makes no room for too long.
 func (m *Mux) cut(now time.Time, s *Session) {
 	m.env.Cut()
 	m.reset(s, http2.EnhanceYourCalm)

@@ -24,7 +24,7 @@ type Settings struct {
 	Shadow    bool  // nothing is refused
 	Quota     bool  // a request is refused if all its limits refuse, instead of any
 	Metadata  bool  // responses have dynamic metadata
-	DebtMax   int64 // how many times its limit a key may owe
+	DebtMax   int64 // bound of a key's debt, as a multiple of its limit
 	NearRatio float64
 	Families  decide.Families // of fields for the client
 	Fields    [3]string       // names in place of RateLimit-Limit, -Remaining and -Reset; empty: these

@@ -59,8 +59,8 @@ func (r *side) edit(_ time.Time, s *check.Session, e *check.Edit) bool {
 	return r.port.edits.Enter(waits.client(), func() edit { return waits })
 }
 
-// ageSpread is by how much the maximum ages of connections differ, as a part of the configured one, so that a balancer
-// in front does not have to spread all of them at once.
+// ageSpread is the part of the configured maximum age by which those of connections differ from it at most, so that
+// askers do not connect anew all at once.
 const ageSpread = 0.1
 
 // endOf returns when a connection of HTTP/2 reaches its maximum age. Those of successive connections are spread evenly,

@@ -61,7 +61,7 @@ func (c *counts) register(set *metric.Set) {
 	}
 }
 
-// undescribed counts the requests that cannot be described, and tells the log.
+// undescribed counts and logs the requests that cannot be described.
 //
 // Safe for concurrent use: its fields are.
 type undescribed struct {

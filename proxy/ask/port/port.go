@@ -70,7 +70,7 @@ type Config struct {
 	Policy          func() *decide.Policy
 	Trusts          func(netip.Addr) bool
 	PreflightsApart bool
-	// AdmitUndescribed says that requests that cannot be described are admitted. Log is told once a minute.
+	// AdmitUndescribed says that requests that cannot be described are admitted. They are logged once a minute.
 	AdmitUndescribed bool
 	Log              *slog.Logger
 	HoldMax          time.Duration // how long leaky limits may hold the answer to a described request
@@ -78,15 +78,15 @@ type Config struct {
 	Pages            *atomic.Pointer[refusal.Pages] // nil: refusals are JSON
 
 	HTTP2    http2.Limits  // of connections
-	Age      time.Duration // maximum age of a connection of HTTP/2, about; 0: none
-	AgeGrace time.Duration // how long its streams may go on then; 0: until they end
+	Age      time.Duration // maximum age of a connection of HTTP/2, varied by ageSpread; 0: none
+	AgeGrace time.Duration // how long its streams may continue then; 0: until they end
 
 	DrainGrace time.Duration // how long idle connections stay open in Drain
 	// Limits are those of Envoy's rate limit service, and RateLimit its settings.
 	Limits    *Limits
 	RateLimit envoy.Settings
 	Statsd    Statsd
-	// NeedsLimits says that the port is not healthy before limits were loaded.
+	// NeedsLimits says that the port is not healthy until limits have been loaded.
 	NeedsLimits bool
 
 	DrainTimeout time.Duration

@@ -37,7 +37,7 @@ type Config struct {
 
 // A Client follows the limits of a server.
 //
-// Safe for concurrent use: Run is called once, and connected is atomic. The others are Run's.
+// Safe for concurrent use: connected is atomic. Run is called once, and owns the other fields.
 type Client struct {
 	cfg       Config
 	connected atomic.Bool
@@ -77,7 +77,7 @@ func (c *Client) Run(ctx context.Context) {
 	}
 }
 
-// jittered returns a wait that is not the same for all proxies.
+// jittered shortens a wait by a random part, at most half, so that proxies do not call the server at the same time.
 func jittered(wait time.Duration) time.Duration { return wait/2 + rand.N(wait/2+1) }
 
 // sleep reports whether the pause has passed before ctx has ended.
@@ -114,7 +114,7 @@ func (c *Client) follow(ctx context.Context) (received bool, err error) {
 		received = true
 		if c.handle(&req, message); req.fault == "" {
 			wait = c.cfg.BackoffMin
-		} else { // servers answer a refusal at once, with the same
+		} else { // servers answer a refusal at once with the same limits
 			if !c.sleep(ctx, jittered(wait)) {
 				return received, ctx.Err()
 			}
@@ -126,8 +126,8 @@ func (c *Client) follow(ctx context.Context) (received bool, err error) {
 	}
 }
 
-// handle puts a response in force, and sets in req what is answered to it. A response that was refused before is
-// refused without another try.
+// handle puts a response in force, and sets the answer to it in req. A response that was refused before is refused
+// without another try.
 func (c *Client) handle(req *request, message []byte) {
 	var res response
 	err := res.read(message)

@@ -10,7 +10,7 @@ import (
 	"weir/proxy/rules/rls"
 )
 
-// A request is a DiscoveryRequest: the subscription, and what became of the last response.
+// A request is a DiscoveryRequest: the subscription, and the acknowledgement or refusal of the last response.
 type request struct {
 	node     string
 	metadata rls.Struct

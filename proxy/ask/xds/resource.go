@@ -17,8 +17,7 @@ const resourceType = "type.googleapis.com/ratelimit.config.ratelimit.v3.RateLimi
 // depthMax bounds how deep descriptors, and lists and structures in metadata, may be nested.
 const depthMax = 64
 
-// A document is a RateLimitConfig, which is written as a file of package descriptor: that reads it, and says what is
-// wrong with it.
+// A document is a RateLimitConfig in the form of a file of package descriptor, which validates it.
 type document struct {
 	name        string
 	Domain      string  `json:"domain"`

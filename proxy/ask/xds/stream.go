@@ -26,8 +26,8 @@ const method = "/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAgg
 // prefixBytes precede each message: whether it is compressed, and its length.
 const prefixBytes = 5
 
-// open begins the call with a first message, and waits until the server answers, which it may do with its first
-// message only. The call ends when ctx does.
+// open begins the call with a first message, and waits for the head of the answer. A server may send that only with its
+// first message. The call ends when ctx does.
 func open(ctx context.Context, cfg *Config, client *http.Client, first []byte) (*stream, error) {
 	reader, requests := io.Pipe()
 	body := struct {

@@ -21,8 +21,8 @@ const (
 	grpcUnauthenticated   = 16
 )
 
-// GRPCStatus returns the status of gRPC for one of HTTP (gRPC, doc/http-grpc-status-mapping.md). A body that is too
-// large and time that has passed have statuses of their own there.
+// GRPCStatus returns the status of gRPC for one of HTTP (gRPC, doc/http-grpc-status-mapping.md). Unlike there, 405,
+// 408, 413, 431 and 504 have statuses of the same meaning.
 func GRPCStatus(status int) int64 {
 	switch status {
 	case 400, 431:
@@ -43,7 +43,7 @@ func GRPCStatus(status int) int64 {
 	return grpcUnknown
 }
 
-// callTypeMax is the longest Content-Type of a call that is repeated; in place of longer ones there is that of gRPC.
+// callTypeMax bounds a Content-Type that is repeated in the answer. In place of a longer one it is application/grpc.
 const callTypeMax = 64
 
 // CallType returns the Content-Type of an answer to a call of gRPC over HTTP/2, which names the encoding of the
@@ -92,8 +92,8 @@ type callEnd struct {
 	after   time.Duration // when to call again; 0: unknown, limit.Never: never
 }
 
-// EndCall returns the answer that was written last in the form of gRPC, whose clients understand no other: a call
-// that ends without a message, with status and fields in the head (gRPC, doc/PROTOCOL-HTTP2.md). callType is from
+// EndCall returns the answer that was written last in the form of gRPC, since clients of gRPC understand no other: it
+// has no message, and its head has the status (Trailers-Only in gRPC, doc/PROTOCOL-HTTP2.md). callType is from
 // CallType.
 func (a *Answers) EndCall(answer http1.Answer, callType string) http1.Answer {
 	end := &a.end

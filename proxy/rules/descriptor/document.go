@@ -41,8 +41,8 @@ type Entry struct {
 	Limit *Limit `json:"-"`
 }
 
-// wildKey reports whether the entry is for all keys that begin like its own, which has no value and
-// ends with a *. In a key with a value, or elsewhere in a key, a * stands for itself.
+// wildKey reports whether the entry is for all keys with a prefix: its key ends in a * and has no
+// value. In a key with a value, or elsewhere in a key, a * stands for itself.
 func (e *Entry) wildKey() bool { return e.Value == "" && strings.HasSuffix(e.Key, "*") }
 
 // A RateLimit is what an entry says about its limit.
@@ -90,7 +90,7 @@ func Decode(r *strict.Reader) *Document {
 	return f
 }
 
-// A judge says what is wrong with a file, whatever it is for.
+// A judge validates a file, whatever it is for.
 //
 // Owned by one call of Decode.
 type judge struct{ *strict.Reader }

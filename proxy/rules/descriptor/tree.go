@@ -58,7 +58,7 @@ func newList() *list { return &list{byKey: make(map[string]*level)} }
 // A level is the entries of one key in one list.
 type level struct {
 	bare  *node
-	exact map[string]*node // wildcards too: one matches its own text before others do
+	exact map[string]*node // by value; also wildcards, for a value that is their text
 	wild  []*node          // in the order of the file
 }
 
@@ -74,8 +74,8 @@ type node struct {
 	toMetric bool   // the series has the value that came
 }
 
-// find returns the entry that a key with a value finds: that with both, or the first wildcard that
-// matches, or the bare key.
+// find returns the entry for a key with a value: the one with both, or else the first wildcard that
+// matches, or else the bare key.
 func (l *list) find(e *rls.Entry) *node {
 	if l == nil {
 		return nil

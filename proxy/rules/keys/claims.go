@@ -28,9 +28,8 @@ var usual = [...]string{
 
 // Claims are the names of fields that make claims about the origin of requests: the client's address,
 // what it asked for, its certificate. Only trusted proxies may send them. Names that differ only in
-// case or in characters other
-// than letters and digits are the same, because programs that convert field names to
-// variables do not distinguish X_Real_IP from X-Real-IP.
+// case or in characters other than letters and digits are the same, because programs that convert
+// field names to variables do not distinguish X_Real_IP from X-Real-IP.
 //
 // Immutable after NewClaims.
 type Claims struct {

@@ -3,7 +3,7 @@ package rls
 import "weir/internal/data/protowire"
 
 // ReadProto parses the request in protobuf's binary form, and borrows from b. Fields that are unknown, or have
-// another type than in rls.proto, are skipped; of a field that is given twice the last value counts. The error is a
+// another type than in rls.proto, are skipped; if a field occurs twice, the last value counts. The error is a
 // [strict.Fault] with the path of the fault; r must not be used then.
 func (r *Request) ReadProto(b []byte) error {
 	r.Domain, r.Descriptors, r.HitsAddend = nil, r.Descriptors[:0], 0

@@ -62,7 +62,8 @@ func AppendStructProto(dst []byte, s Struct) []byte {
 	return dst
 }
 
-// appendValueProto appends a google.protobuf.Value, whose kind is that of the only field it has, also if that is zero.
+// appendValueProto appends a google.protobuf.Value. Its only field, which determines its kind, is written even if it is
+// zero.
 func appendValueProto(dst []byte, v any) []byte {
 	switch v := v.(type) {
 	case bool:

@@ -47,8 +47,7 @@ const (
 //
 // Each name is a value of a rule's key; spellings of credentials and cookies count as the same
 // value. With the key ip that is an address or network such as 192.0.2.7 or 2001:db8:1:2::/64.
-// parts are the key
-// parts whose values name clients. If one of them is secret, faults show names as
+// parts are the key parts whose values name clients. If one of them is secret, faults show names as
 // digests. The error is a [strict.Faults].
 func ReadClients(data []byte, parts ...keys.Part) (*Clients, error) {
 	j := judge{Reader: new(strict.Reader)}

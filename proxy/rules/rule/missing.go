@@ -61,7 +61,7 @@ func Refusing(hits []Hit) *Hit {
 	return nil
 }
 
-// AppendMissing appends the JSON that tells a client which part of the key is missing.
+// AppendMissing appends JSON for the client that names the part of the key that is missing.
 func (h *Hit) AppendMissing(dst []byte) []byte {
 	part := h.Lacks.String()
 	message := "the request lacks " + part + ", which the rule needs"

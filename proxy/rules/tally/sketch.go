@@ -15,8 +15,8 @@ const (
 )
 
 // A Sketch finds the busiest keys among any number of them, in constant memory. It is Space-Saving
-// (Metwally, Agrawal, El Abbadi: Efficient Computation of
-// Frequent and Top-k Elements in Data Streams, ICDT 2005): a counter for each of k keys.
+// (Metwally, Agrawal, El Abbadi: Efficient Computation of Frequent and Top-k Elements in Data
+// Streams, ICDT 2005): a counter for each of k keys.
 // A key that is not among them replaces the one seen least, and takes over its count. So
 // counts are never too small, and the possible excess of each is kept with it. A key with
 // more than 1/k of all occurrences is always among them.

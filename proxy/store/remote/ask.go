@@ -26,8 +26,7 @@ func (b *backend) Decide(ctx context.Context, batch *store.Batch) {
 	}
 }
 
-// debtsLast returns the batch with the groups with debt behind the others, so that these need few questions of
-// their own.
+// debtsLast returns the batch with its groups with debt at the end, so that few questions are needed for them.
 func debtsLast(batch *store.Batch) store.Batch {
 	b := *batch
 	if slices.ContainsFunc(b.Groups, owes) {
@@ -37,14 +36,14 @@ func debtsLast(batch *store.Batch) store.Batch {
 	return b
 }
 
-// owes reports whether a group has debt: a master of an earlier version answers 400 to all of its question.
+// owes reports whether a group has debt. A master of an earlier version answers 400 to a whole question with one.
 func owes(g *store.Group) bool {
 	return slices.ContainsFunc(g.Counters, func(c store.Counter) bool { return c.Debt > 0 })
 }
 
 // cut removes from the beginning of a batch what one question may ask, and returns it: nothing if
-// the batch is empty. It settles groups about which no master need or can be asked. A question has groups with debt or
-// others, so that masters that know no debt decide the others.
+// the batch is empty. It settles groups about which no master need or can be asked. A question has either groups with
+// debt or others, so that masters that know no debt decide the others.
 func cut(rest *store.Batch) (q store.Batch) {
 	var r room
 	n := 0

@@ -176,7 +176,7 @@ func pacedHistories() map[string][]record {
 	}
 }
 
-// lateHistories are those of costs that are known when a request has been served.
+// lateHistories are those of costs that are known only after a request was served.
 func lateHistories() map[string][]record {
 	return map[string][]record{
 		"a late charge counts in full": {

@@ -70,7 +70,7 @@ func Asker(t testing.TB, s store.Store) func(n int, counters ...store.Counter) s
 	}
 }
 
-// Refusals tests what clients are told that are refused, from memory too. There must be no keys yet.
+// Refusals tests the answers to refused asks, also those from memory. There must be no keys yet.
 func Refusals(t *testing.T, s store.Store) {
 	ask := Asker(t, s)
 	stale(t, ask)
@@ -99,7 +99,7 @@ func stale(t *testing.T, ask func(n int, counters ...store.Counter) store.Answer
 	}
 }
 
-// inTime waits for as long as it was told, by the store or from memory, and asks again.
+// inTime waits until RetryAfter, from the store or from memory, and asks again.
 func inTime(t *testing.T, ask func(n int, counters ...store.Counter) store.Answer) {
 	for i, l := range []*limit.Limit{
 		limittest.Must(limit.Config{Algorithm: limit.Fixed, Limit: 3, Window: .05}),
