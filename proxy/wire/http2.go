@@ -4,11 +4,11 @@ import (
 	"net/netip"
 	"time"
 
-	"weir/internal/net/http2"
 	"weir/internal/net/loop"
 	"weir/internal/net/share"
 	"weir/proxy/http/mux"
 	"weir/proxy/http/session"
+	"weir/proxy/wire/report"
 )
 
 // HTTP2 configures HTTP/2 from clients. Over TLS it is chosen by ALPN, see Config.Secure.
@@ -54,8 +54,7 @@ type http2Conn struct {
 	postpones bool           // connections to targets are sought when all that has arrived was read
 	postponed []*http2Stream // those that need one, or did before they ended
 
-	glitches     [http2.GlitchKinds]uint32 // that are counted
-	closeCounted bool                      // see countClosed
+	counted report.HTTP2Conn
 }
 
 // unsentMax is how much may be unsent for the client while more of its frames are read. Responses without
@@ -64,7 +63,7 @@ const unsentMax = 512 << 10
 
 // acceptHTTP2 handles a new connection of HTTP/2.
 func (s *loopServer) acceptHTTP2(now time.Time, conn *loop.Conn) loop.Handler {
-	h := &http2Conn{server: s, conn: conn, accepted: now}
+	h := &http2Conn{server: s, conn: conn, accepted: now, counted: report.HTTP2Conn{Counts: &s.http2.HTTP2Counts}}
 	h.m = mux.New(now, &s.muxes, conn.Remote().Addr(), conn.Secure(), h.opened)
 	conn.SetDuplex(true) // windows must be credited also while the client does not read
 	s.http2.connections.Add(1)
@@ -164,7 +163,7 @@ func (h *http2Conn) flush(now time.Time) {
 // update sends the frames that answer and credit what was read, closes the connection when it has ended,
 // and sets its deadline.
 func (h *http2Conn) update(now time.Time) {
-	h.countGlitches()
+	h.counted.CountGlitches(h.m.Glitches())
 	if h.m.Spent() {
 		h.write(h.m.HandleDrain(now))
 	}

@@ -7,19 +7,18 @@ import (
 	"sync/atomic"
 	"time"
 
-	"weir/internal/net/http2"
 	"weir/internal/program/metric"
 	"weir/internal/timing/every"
+	"weir/proxy/wire/report"
 )
 
 // http2Counts are numbers of one loop.
 //
 // Safe for concurrent use: its loop writes, anybody may read.
 type http2Counts struct {
+	report.HTTP2Counts
 	connections, streams atomic.Int64
-	refused              metric.Counter // connections that begin with the preface, which is not accepted
-	glitches             [http2.GlitchKinds]metric.Counter
-	closed               [closeReasons]metric.Counter
+	refused              metric.Counter        // connections that begin with the preface, which is not accepted
 	abuse                atomic.Pointer[abuse] // the last one, or nil
 }
 
@@ -29,66 +28,10 @@ type abuse struct {
 	client netip.Addr
 }
 
-// A closeReason says why the proxy closed a connection of HTTP/2.
-type closeReason uint8
-
-const (
-	closeCalm closeReason = iota
-	closeProtocol
-	closeCompression
-	closeFlow
-	closeFrameSize
-	closeTimeout
-	closeGoAway // without an error, after GOAWAY
-	closeReasons
-)
-
-func (r closeReason) String() string {
-	return [...]string{"calm", "protocol", "compression", "flow", "frame_size", "timeout", "goaway"}[r]
-}
-
-// closeReasonOf returns the reason of a connection that an error has ended.
-func closeReasonOf(err error) closeReason {
-	fault, ok := err.(*http2.Error)
-	if !ok {
-		return closeTimeout
-	}
-	switch fault.Code {
-	case http2.EnhanceYourCalm:
-		return closeCalm
-	case http2.CompressionError:
-		return closeCompression
-	case http2.FlowControlError:
-		return closeFlow
-	case http2.FrameSizeError:
-		return closeFrameSize
-	}
-	return closeProtocol
-}
-
 // countClosed counts that the proxy closes the connection, once.
 func (h *http2Conn) countClosed() {
-	n, reason, err := &h.server.http2, closeGoAway, h.m.Err()
-	if h.closeCounted || err == nil && !h.m.Announced() { // the client has ended it
-		return
-	}
-	h.closeCounted = true
-	if err != nil {
-		reason = closeReasonOf(err)
-	}
-	if reason == closeCalm {
-		n.abuse.Store(&abuse{err, h.conn.Remote().Addr()})
-	}
-	n.closed[reason].Inc()
-}
-
-// countGlitches counts the new glitches.
-func (h *http2Conn) countGlitches() {
-	if all := h.m.Glitches(); all != h.glitches {
-		for kind, n := range all {
-			h.server.http2.glitches[kind].Add(uint64(n - h.glitches[kind]))
-		}
-		h.glitches = all
+	if err := h.m.Err(); h.counted.CountClosed(err, h.m.Announced()) {
+		h.server.http2.abuse.Store(&abuse{err, h.conn.Remote().Addr()})
 	}
 }
 
@@ -118,16 +61,11 @@ func (f *Server) registerHTTP2(set *metric.Set) {
 		counter("ratelimiter_requests_by_protocol_total"+metric.Labels("protocol", p.String()),
 			"finished requests of clients by protocol", func(s *loopServer) *metric.Counter { return &s.protocols[p] })
 	}
-	for kind := range http2.GlitchKinds {
-		counter("ratelimiter_http2_glitches_total"+metric.Labels("kind", kind.String()),
-			"what clients did that is allowed only once in a while",
-			func(s *loopServer) *metric.Counter { return &s.http2.glitches[kind] })
+	var counts []*report.HTTP2Counts
+	for _, s := range f.loops {
+		counts = append(counts, &s.http2.HTTP2Counts)
 	}
-	for reason := range closeReasons {
-		counter("ratelimiter_http2_closed_total"+metric.Labels("reason", reason.String()),
-			"connections of HTTP/2 that the proxy has closed",
-			func(s *loopServer) *metric.Counter { return &s.http2.closed[reason] })
-	}
+	report.RegisterHTTP2(set, "ratelimiter_", "clients", counts...)
 	counter("ratelimiter_http2_refused_total", "connections of HTTP/2 without TLS, which HTTP2=all would accept",
 		func(s *loopServer) *metric.Counter { return &s.http2.refused })
 	gauge("ratelimiter_http2_connections", "open connections of clients that use HTTP/2",
@@ -152,7 +90,7 @@ func (c *complaintsHTTP2) look(now time.Time, ls loops, log *slog.Logger) {
 			c.refused = n
 		}
 	}
-	if n := ls.sum(func(s *loopServer) *metric.Counter { return &s.http2.closed[closeCalm] }); n > c.abused {
+	if n := ls.sum(func(s *loopServer) *metric.Counter { return &s.http2.Closed[report.CloseCalm] }); n > c.abused {
 		if _, ok := c.abuses.Allow(now, complainEvery); ok {
 			var last *abuse
 			for _, s := range ls {

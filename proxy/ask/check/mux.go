@@ -2,6 +2,7 @@ package check
 
 import (
 	"cmp"
+	"errors"
 	"net/netip"
 	"slices"
 	"time"
@@ -57,7 +58,8 @@ type Mux struct {
 	cutBy     time.Time // when streams end at the latest; zero: never
 	announced bool      // the first GOAWAY was sent
 	ending    bool      // no more streams are accepted
-	failed    bool      // an error has ended the connection
+	failed    bool      // the connection has ended
+	err       error     // that has ended it, or nil
 	full      bool      // see Full
 }
 
@@ -93,6 +95,18 @@ func (m *Mux) Full() bool { return m.full }
 // an asker that reads nothing cannot make the output grow.
 func (m *Mux) Control() { m.env.Out = m.http2.AppendControl(m.env.Out) }
 
+// errSlow is the error of a connection whose asker has begun a frame and does not complete it.
+var errSlow = errors.New("a frame was not complete in time")
+
+// Err returns the error that has ended the connection, or nil.
+func (m *Mux) Err() error { return m.err }
+
+// Announced reports whether the asker was told by GOAWAY that the connection will end.
+func (m *Mux) Announced() bool { return m.announced }
+
+// Glitches returns how many glitches of each kind there were.
+func (m *Mux) Glitches() [http2.GlitchKinds]uint32 { return m.http2.Glitches() }
+
 // Ended reports whether the connection must be closed when all has been sent.
 func (m *Mux) Ended() bool { return m.failed || m.ending && len(m.streams) == 0 }
 
@@ -105,7 +119,7 @@ func (m *Mux) HandleData(now time.Time, b []byte) (n int) {
 		}
 		switch {
 		case err != nil:
-			m.fail(now)
+			m.fail(now, err)
 		case ev.Kind == http2.NeedMore:
 			m.await(now, n < len(b))
 			return n
@@ -289,10 +303,10 @@ func (m *Mux) HandleExpired(now time.Time) {
 	switch {
 	case !m.partial.IsZero() && due(m.partial.Add(times.Head)):
 		m.env.Out = m.http2.AppendGoAway(m.env.Out, true, http2.EnhanceYourCalm)
-		m.fail(now)
+		m.fail(now, errSlow)
 		return
 	case due(m.cutBy):
-		m.fail(now)
+		m.fail(now, nil)
 		return
 	}
 	if due(m.drainBy) {
@@ -353,8 +367,9 @@ func (m *Mux) end(now time.Time) {
 	}
 }
 
-// fail ends the connection because of an error, after what is to be sent.
-func (m *Mux) fail(now time.Time) {
+// fail ends the connection because of an error, or without one because of its age, after what is to be sent.
+func (m *Mux) fail(now time.Time, err error) {
+	m.err = err
 	m.env.Out = m.http2.AppendControl(m.env.Out)
 	m.HandleClosed(now)
 }

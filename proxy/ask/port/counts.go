@@ -8,6 +8,7 @@ import (
 	"weir/internal/program/metric"
 	"weir/internal/timing/every"
 	"weir/proxy/ask/check"
+	"weir/proxy/wire/report"
 )
 
 // statuses are the answers that are counted separately.
@@ -21,6 +22,7 @@ type counts struct {
 	calls     [check.Codes]metric.Counter                   // those of gRPC, instead
 	protocols [check.Protocols]metric.Counter
 	cut       metric.Counter
+	http2     report.HTTP2Counts
 }
 
 func (c *counts) count(api check.API, status int, p check.Protocol) {
@@ -50,6 +52,7 @@ func (c *counts) register(set *metric.Set) {
 	}
 	set.Counter("ratelimiter_check_streams_cut_total",
 		"streams of the decision port that were ended because the asker made no room for the answer", c.cut.Load)
+	report.RegisterHTTP2(set, "ratelimiter_check_", "askers", &c.http2)
 	for api := range check.GRPC {
 		for i := range c.answers[api] {
 			code := "other"

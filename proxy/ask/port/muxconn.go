@@ -5,6 +5,7 @@ import (
 
 	"weir/internal/net/loop"
 	"weir/proxy/ask/check"
+	"weir/proxy/wire/report"
 )
 
 // unsentMax is how much may be unsent for an asker while more of its frames are read.
@@ -18,10 +19,12 @@ type muxConn struct {
 	net      *loop.Conn
 	mux      *check.Mux
 	deadline time.Time // as set
+	counted  report.HTTP2Conn
 }
 
 func (r *side) acceptHTTP2(now time.Time, lc *loop.Conn, access *Access) *muxConn {
-	c := &muxConn{side: r, net: lc, mux: check.NewMux(now, &r.env, lc.Remote().Addr(), lc.Secure(), lc.Verified())}
+	c := &muxConn{side: r, net: lc, mux: check.NewMux(now, &r.env, lc.Remote().Addr(), lc.Secure(), lc.Verified()),
+		counted: report.HTTP2Conn{Counts: &r.port.counts.http2}}
 	c.mux.Owner, c.mux.Access = c, access
 	lc.SetDuplex(true) // windows must be credited also while the asker does not read
 	lc.SetBatch(loop.BatchTurn)
@@ -77,6 +80,7 @@ func (c *muxConn) drain(now time.Time) {
 // flush applies the effects.
 func (c *muxConn) flush() {
 	e := &c.side.env
+	c.counted.CountGlitches(c.mux.Glitches())
 	if !c.net.Full() || c.mux.Ended() { // otherwise Writable is called
 		c.mux.Control()
 	}
@@ -85,6 +89,7 @@ func (c *muxConn) flush() {
 	}
 	e.Reset()
 	if c.mux.Ended() {
+		c.counted.CountClosed(c.mux.Err(), c.mux.Announced())
 		c.net.CloseLinger()
 	} else if d := c.mux.Deadline(); d != c.deadline {
 		c.deadline = d

@@ -2,5 +2,5 @@
 // which a [Source] sums for metrics. A [Counter] counts the outcomes and the use of the targets
 // for the advisor, in sums that only increase. A [RecentDecisions] keeps the latest decisions whose ids
 // were sent to clients, so that they can be explained: refusals by a limit, and requests shed by
-// a gate.
+// a gate. [HTTP2Counts] count glitches and closes of HTTP/2.
 package report
