@@ -90,7 +90,7 @@ func TestDeferInRedis(t *testing.T) {
 	}
 }
 
-// A queue in PostgreSQL has a URL of its own or that of limits, and nothing tells its password.
+// A queue in PostgreSQL has a URL of its own or that of limits, and nothing shows its password.
 func TestDeferPostgres(t *testing.T) {
 	const url = "postgres://weir:s3cret@localhost/weir"
 	for _, test := range []struct {

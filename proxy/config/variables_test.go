@@ -211,12 +211,12 @@ func TestVariables(t *testing.T) {
 			if said := slices.ContainsFunc(notes(c), func(line string) bool {
 				return strings.HasPrefix(line, want) && strings.Contains(line+",", setting+",")
 			}); setting != name && value != "" && c.translated.from[setting] == name && !said {
-				t.Errorf("%s: told %q, want a line that it is read as %s", test.env, notes(c), setting)
+				t.Errorf("%s: noted %q, want a line that it is read as %s", test.env, notes(c), setting)
 			}
 		}
 		if said := strings.Join(notes(c), "\n"); told != "" && !strings.Contains(said+"\n", name+told) ||
 			test.want == "" && said != "" {
-			t.Errorf("%s: told %q, want %q", test.env, said, told)
+			t.Errorf("%s: noted %q, want %q", test.env, said, told)
 		}
 	}
 	page := string(testkit.Must(os.ReadFile("../../docs/ratelimit.md"))(t))

@@ -103,7 +103,7 @@ type Env struct {
 	Answers decide.Answers
 	// Healthy reports whether the port accepts requests.
 	Healthy func() bool
-	// DrainGrace is how long idle connections live when draining.
+	// DrainGrace is how long idle connections stay open when draining.
 	DrainGrace time.Duration
 	// Answered is called after an exchange that waited has ended.
 	Answered func(now time.Time, s *Session)
@@ -113,7 +113,7 @@ type Env struct {
 	// HTTP2 bounds connections of HTTP/2.
 	HTTP2 http2.Limits
 	// EndOf returns when a connection of HTTP/2 accepted now reaches its maximum age; zero means never. Its streams
-	// may go on for AgeGrace.
+	// may continue for AgeGrace then.
 	EndOf    func(now time.Time) time.Time
 	AgeGrace time.Duration
 	// Cut counts a stream that is ended because the asker makes no room for the answer.

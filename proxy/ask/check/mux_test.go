@@ -662,7 +662,7 @@ func TestIncompleteFrame(t *testing.T) {
 	}
 }
 
-// The health service tells of the port's health, and of changes.
+// The health service reports the port's health, and its changes.
 func TestHealth(t *testing.T) {
 	env := limiting(t)
 	healthy := true
@@ -729,7 +729,7 @@ func TestHealth(t *testing.T) {
 	}
 }
 
-// A client that waits for it is told to send the body.
+// A client that expects 100 (Continue) gets it.
 func TestMuxContinue(t *testing.T) {
 	a := newAsker(t, limiting(t), 1<<16)
 	id := a.head(false, "POST", "/json", "expect", "100-continue")

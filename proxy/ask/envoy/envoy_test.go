@@ -331,7 +331,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// A store that does not answer leaves nothing to tell.
+// If the store does not answer, the response has no fields, or the request is refused.
 func TestUnavailable(t *testing.T) {
 	w := newWorld(t)
 	w.settings.Families = decide.Envoy

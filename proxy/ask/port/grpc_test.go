@@ -44,7 +44,7 @@ func about(key, value string) *service.RateLimitRequest {
 		{Entries: []*common.RateLimitDescriptor_Entry{{Key: key, Value: value}}}}}
 }
 
-// grpc-go is answered, and told of faults by codes.
+// grpc-go gets answers, and faults as codes.
 func TestGRPC(t *testing.T) {
 	p, _ := shopPort(t)
 	c := service.NewRateLimitServiceClient(dialGRPC(t, p))
@@ -121,7 +121,7 @@ func TestGRPCStreams(t *testing.T) {
 	}
 }
 
-// The health service of grpc-go's client: a drain is told, and ends what watches.
+// The health service answers grpc-go. A drain is reported, and ends calls of Watch.
 func TestGRPCHealth(t *testing.T) {
 	p := start(t, 0)
 	c := grpc_health_v1.NewHealthClient(dialGRPC(t, p))
@@ -148,7 +148,7 @@ func TestGRPCHealth(t *testing.T) {
 	}
 }
 
-// A deadline that passes while the store is asked is told.
+// A call whose deadline passes while the store is asked ends with that code.
 func TestGRPCDeadline(t *testing.T) {
 	memory := testkit.Must(simredis.NewStore(simredis.Config{}))(t)
 	t.Cleanup(memory.Close)

@@ -178,7 +178,7 @@ func (l *Limits) register(set *metric.Set) {
 }
 
 // readFiles reads a file, or the files of a folder whose names end in .yaml, .yml or .json. The others
-// are skipped, except hidden ones, which nobody expects to be read.
+// are returned as skipped, except hidden ones, which are not expected to be read.
 func readFiles(path string) (files []descriptor.File, skipped []string, err error) {
 	stat, err := os.Stat(path)
 	if err != nil {

@@ -311,7 +311,7 @@ func TestFollow(t *testing.T) {
 		`is that of another file too`,
 	} {
 		if !strings.Contains(lines, part) {
-			t.Errorf("%s is not told in\n%s", part, lines)
+			t.Errorf("%s is not logged in\n%s", part, lines)
 		}
 	}
 }
@@ -352,7 +352,7 @@ func TestNewLimits(t *testing.T) {
 	}
 }
 
-// What is skipped in a folder is told once, and again when it is something else. Hidden files are not told.
+// Skipped entries of a folder are logged once, and again when they change, except hidden files.
 func TestSkipped(t *testing.T) {
 	var log testkit.Records
 	folder, l := shopLimits(t, &log)
@@ -386,7 +386,7 @@ func TestSkipped(t *testing.T) {
 		t.Fatal(err)
 	}
 	if line := strings.Join(log.Taken(), "\n"); !strings.Contains(line, "skipped=5 names=a, b.txt, c.yaml.bak") {
-		t.Errorf("told %s", line)
+		t.Errorf("logged %s", line)
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 	"weir/proxy/store/simredis"
 )
 
-// Requests that cannot be described are counted, and told once a minute with what became of them.
+// Requests that cannot be described are counted, and logged once a minute with the outcome.
 func TestUndescribedIsTold(t *testing.T) {
 	for _, admit := range []bool{true, false} {
 		s := testkit.Must(simredis.NewStore(simredis.Config{}))(t)

@@ -79,8 +79,8 @@ func (w *way) back(fields []http1.Field, trusts func(netip.Addr) bool) {
 	}
 }
 
-// step takes one element. It returns false if the element names no address: what stands before it
-// is from somebody unknown.
+// step takes one element. It returns false if the element names no address: who sent those before it is
+// unknown.
 func (w *way) step(element []byte) bool {
 	var node, proto []byte
 	for rest := element; len(rest) > 0; {

@@ -2,7 +2,7 @@ package keys
 
 import "bytes"
 
-// ReadingsMax bounds the readings of a part that are told apart.
+// ReadingsMax bounds the readings of a part that are distinguished.
 const ReadingsMax = 4
 
 // A Reading is what a target may take for the value of a part. If it is not present, a target

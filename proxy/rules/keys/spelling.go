@@ -122,8 +122,8 @@ func isOctal(c byte) bool { return c >= '0' && c <= '7' }
 
 // appendCredentials returns the normal form of credentials (RFC 9110 section 11.4): the scheme in
 // lower case, one space, and the rest; of Basic with its base64 decoded and encoded again. If the
-// base64 goes on after its padding, which targets either ignore or skip, second is what those
-// read that skip the padding. A value without a space stays unchanged.
+// base64 continues after its padding, some targets ignore the rest and others skip the padding;
+// second is the value that the latter read. A value without a space stays unchanged.
 func appendCredentials(memory, text []byte) (out, normal, second []byte) {
 	end := bytes.IndexAny(text, " \t")
 	if end < 0 {

@@ -121,7 +121,7 @@ func TestClientsAndRulesTogether(t *testing.T) {
 		"rules[0].soft: must also be valid with the limits of the client file")
 }
 
-// A CLIENT_KEY that does not tell clients apart is a fault where it is needed.
+// A CLIENT_KEY that does not distinguish clients is a fault where it is needed.
 func TestClientKey(t *testing.T) {
 	for _, key := range []keys.Part{{}, part(t, "global")} {
 		o := rule.Options{Clients: clients(t, threeClients), ClientKey: key}

@@ -262,7 +262,7 @@ descriptors:
 	}
 }
 
-// The id of a rule does not tell a value that is a secret.
+// The id of a rule does not show a value that is secret.
 func TestIDsOfSecretValues(t *testing.T) {
 	entry := func(value string) string {
 		return "domain: d\ndescriptors:\n  - {key: authorization, value: " + value +
@@ -279,7 +279,7 @@ func TestIDsOfSecretValues(t *testing.T) {
 }
 
 // Eight limits and the global one apply to a request; a file in which nine could
-// is refused, and told where.
+// is refused, with the place.
 func TestEightDescriptorsApply(t *testing.T) {
 	file := func(n int) string {
 		text := "domain: d\ndescriptors:\n"

@@ -133,7 +133,7 @@ func TestSecretClients(t *testing.T) {
 	}
 }
 
-// Faults of the file of clients do not tell names that are secrets.
+// Faults of the client file do not show names that are secret.
 func TestFaultsDoNotTellSecretClients(t *testing.T) {
 	const topsecret = "sha256:53336a676c64"
 	for _, text := range []string{

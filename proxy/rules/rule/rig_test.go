@@ -58,7 +58,7 @@ func head(t testing.TB, request string) *keys.Request {
 	return (*keys.Request)(&h)
 }
 
-// hits tells which rules apply to a request, as "id:key" separated by spaces.
+// hits returns which rules apply to a request, as "id:key" separated by spaces.
 func hits(t testing.TB, s *rule.Set, request, client string) string {
 	t.Helper()
 	var words []string

@@ -186,7 +186,7 @@ func TestTooManyRulesByReadings(t *testing.T) {
 	}
 }
 
-// What is missing because of several readings is told as that.
+// A part that is missing because of several readings is reported as that.
 func TestRefusedForSeveralReadings(t *testing.T) {
 	s := read(t, rules("id: r, key: ['header:A', 'query:b'], missing: refuse"), rule.Options{})
 	for request, want := range map[string]string{

@@ -14,7 +14,7 @@ func ids(n int) (list []string) {
 	return list
 }
 
-// tell describes what a board knows of a rule: "a=2 b=1 / b=1".
+// tell returns the rankings of a rule: "a=2 b=1 / b=1".
 func tell(b *TopKeys, rule string) string {
 	busiest, refused := b.Ranking(epoch, rule)
 	var words []string

@@ -25,8 +25,7 @@ func policyOf(t *testing.T, prefix string, n int) *decide.Policy {
 	return decide.NewPolicy(l).With(set, prefix)
 }
 
-// So many rules are counted by themselves, and the others together. Those that are
-// gone make room.
+// A bounded number of rules is counted separately, and the others together. Removed rules make room.
 func TestRuleCountsAreBounded(t *testing.T) {
 	b := New(nil, nil).NewShard(nil)
 	counts := func(p *decide.Policy, rules, want int, wantOther uint64) {

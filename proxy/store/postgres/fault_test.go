@@ -316,7 +316,7 @@ func TestGivenUp(t *testing.T) {
 	}
 }
 
-// What only a person can end is told as that, in one line that says what to do.
+// An error that only an operator can correct is logged as such, in one line that says what to do.
 func TestMisconfigured(t *testing.T) {
 	t.Parallel()
 	s, _ := newWorld(t)
@@ -467,7 +467,7 @@ func TestRemoved(t *testing.T) {
 	}
 }
 
-// What several attempts have in common is told once.
+// What several attempts have in common is in the error once.
 func TestConnectError(t *testing.T) {
 	t.Parallel()
 	for told, want := range map[string]string{

@@ -63,7 +63,7 @@ func TestLook(t *testing.T) {
 	}
 }
 
-// Warnings are told once, or once a minute.
+// Warnings are logged once, or once a minute.
 func TestWarn(t *testing.T) {
 	var log bytes.Buffer
 	b := &backend{cfg: Config{Config: lane.Config{Log: slog.New(slog.NewTextHandler(&log, nil))}}}
@@ -120,7 +120,7 @@ func TestGauges(t *testing.T) {
 	}
 }
 
-// A transaction that keeps a key locked is told with its process before it counts as long.
+// A transaction that keeps a key locked is logged with its process before it counts as long.
 func TestHolder(t *testing.T) {
 	t.Parallel()
 	s := postgrestest.Start(t)

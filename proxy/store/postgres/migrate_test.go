@@ -169,7 +169,7 @@ func TestGrown(t *testing.T) {
 }
 
 // counted is a column of the statistics of table keys, after b has ended: then its
-// connections have told what they did.
+// connections have reported what they did.
 func counted(t *testing.T, s *postgrestest.Server, b *backend, column string) int64 {
 	t.Helper()
 	b.Close()

@@ -51,7 +51,7 @@ func namesSQL(err error) bool {
 		!strings.Contains(err.Error(), "drop")
 }
 
-// A role that may not replace what belongs to weir_owner or a superuser is told who may.
+// The error for a role that may not replace what belongs to weir_owner or a superuser names who may.
 func TestOldVersion(t *testing.T) {
 	t.Parallel()
 	s, _ := newMallory(t)

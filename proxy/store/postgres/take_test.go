@@ -329,7 +329,7 @@ func (h *history) check(t *testing.T, about string, now int64, b *store.Batch, g
 }
 
 // compare has package limit decide about one counter, from the state that it keeps and from
-// that which was told.
+// that which was returned.
 func (h *history) compare(t *testing.T, about string, now int64, g *store.Group, i int) {
 	t.Helper()
 	c, kept, told := &g.Counters[i], h.state(&g.Counters[i]), g.Before[i].Clone()

@@ -226,7 +226,7 @@ func TestAddNothing(t *testing.T) {
 	}
 }
 
-// While Redis is away nothing can be edited, and whoever tries is told.
+// While Redis is unavailable an edit returns an error.
 func TestEditsWhileRedisIsAway(t *testing.T) {
 	t.Parallel()
 	o := newOutage(t, func(*Config) {})

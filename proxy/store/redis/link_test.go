@@ -117,8 +117,8 @@ func TestIdleTraffic(t *testing.T) {
 	}
 }
 
-// A connection for documents on which nothing comes back, or which the server refuses
-// to serve, is told once, and leaves decisions alone.
+// A connection for documents that gets no answers, or only refusals, is logged once, and does not affect
+// decisions.
 func TestDocumentsFailAlone(t *testing.T) {
 	t.Parallel()
 	t.Run("no answer", func(t *testing.T) {

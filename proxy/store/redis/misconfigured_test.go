@@ -12,8 +12,8 @@ import (
 	"weir/proxy/store/redis/redistest"
 )
 
-// A Redis that cannot be used until somebody changes something is told from one that is
-// away for the time being.
+// A Redis that cannot be used until an operator changes something is distinguished from one that is
+// temporarily unavailable.
 func TestMisconfigured(t *testing.T) {
 	t.Parallel()
 	closed, open := redistest.Start(t, "--requirepass", "secret"), redistest.Start(t)

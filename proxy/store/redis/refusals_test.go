@@ -11,8 +11,8 @@ import (
 	"weir/proxy/store/storetest"
 )
 
-// A refusal is answered from memory until the time to retry, also by a lane that
-// is told another time than the server's clock shows.
+// A refusal is answered from memory until the time to retry, also by a lane whose clock differs from the
+// server's.
 func TestRefusalsAreRemembered(t *testing.T) {
 	t.Parallel()
 	_, c, l := newWorld(t)

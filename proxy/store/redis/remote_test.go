@@ -68,7 +68,7 @@ func direct(t testing.TB) remote {
 	return remote{c: c, ask: ask, release: release, tell: tell}
 }
 
-// throughLane asks a lane's loop, which does not tell what is given back.
+// throughLane asks a lane's loop, which does not report what is given back.
 func throughLane(t testing.TB) remote {
 	s := redistest.Start(t)
 	c := newClocked(t, s, clockInKey)
@@ -100,7 +100,7 @@ func setClock(t testing.TB, conn rueidis.Client, prefix string, now int64) {
 	must(t, conn.Do(background, conn.B().Set().Key(prefix+"clock").Value(strconv.FormatInt(now, 10)).Build()))
 }
 
-// addNow runs the script that gives a key more; clock is what it wants to be told.
+// addNow runs the script that gives a key more permits; clock is the instant for the script.
 func addNow(t testing.TB, c *Client, names []string, n int64, clock ...string) bool {
 	t.Helper()
 	if n == 0 {

@@ -66,7 +66,7 @@ func TestSimulatedRedisIsLikeRedis(t *testing.T) {
 	storetest.Differential(t, opener(t, direct), simulated, 20)
 }
 
-// Random histories by the server's own clock: the simulated Redis is told the
+// Random histories by the server's own clock: the simulated Redis gets the
 // instant that the script read, and gives the same answers and states.
 func TestServerClock(t *testing.T) {
 	t.Parallel()

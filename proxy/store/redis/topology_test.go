@@ -35,9 +35,8 @@ func clusterBehindOneAddress(t *testing.T, cl *cluster) {
 	}
 }
 
-// clusterInsteadOfSingle: behind the address of a single server there is a Cluster
-// some day. Who asks what there is goes on with that; who was told that it is a single
-// one says why it cannot decide.
+// clusterInsteadOfSingle replaces a single server by a Cluster. A client that detects the topology
+// continues with the Cluster; the error of one that is configured for a single server names the reason.
 func clusterInsteadOfSingle(t *testing.T, cl *cluster) {
 	for _, topology := range []Topology{Auto, Single} {
 		front, log := newWire(t, redistest.Start(t).Addr()), new(testkit.Log)
@@ -61,8 +60,8 @@ func clusterInsteadOfSingle(t *testing.T, cl *cluster) {
 	}
 }
 
-// A client that is told, or finds, that it cannot go on with what there is says so,
-// and connects to nothing else.
+// A client that cannot use the topology that is configured or found returns an error, and does not connect
+// to anything else.
 func TestWrongTopology(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)

@@ -27,7 +27,7 @@ var background = context.Background()
 // patience is longer than a busy machine needs.
 const patience = 20 * time.Second
 
-// A world is a store whose keys have tables and clocks of their own, told apart by what
+// A world is a store whose keys have tables and clocks of their own, distinguished by what
 // their rules begin with: 17/rule.
 //
 // Safe for concurrent use: mu guards tables.

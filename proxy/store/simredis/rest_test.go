@@ -55,7 +55,7 @@ func TestRests(t *testing.T) {
 	expect("expired", 0)
 }
 
-// The memory of a key that is gone does not speak for the next one in its slot.
+// The state of a removed key does not apply to the next key in its slot.
 func TestRestsAreNotInherited(t *testing.T) {
 	table := newTable(t, Config{Stripes: 1})
 	take(table, epoch, "r", "stays", perHour, 1)
