@@ -59,7 +59,7 @@ func (a *Access) of(authorization []byte, verified bool) (r rights, tokened bool
 	return asking, tokened
 }
 
-// stranger returns why the sender of a question without a token may not describe a request, or "" if it may.
+// untrusted returns why the sender of a question without a token may not describe a request, or "" if it may.
 //
 // A reverse proxy that asks forwards what browsers send, so Origin and Sec-Fetch-Site do not
 // distinguish its request from one that a page in a browser makes by itself. Two things do. A
@@ -67,7 +67,7 @@ func (a *Access) of(authorization []byte, verified bool) (r rights, tokened bool
 // origin without a preflight, which is refused. And the request of a page whose name was resolved to
 // this machine (DNS rebinding) has that name and our port in Host; a reverse proxy on this machine
 // forwards such a Host only if it has the same port.
-func (s *Session) stranger(h *http1.Head) string {
+func (s *Session) untrusted(h *http1.Head) string {
 	a, local, trusted := s.Access, s.remote.IsLoopback(), s.env.Trusted(s.remote)
 	switch {
 	case a.Unix:

@@ -140,7 +140,7 @@ func (s *Session) admit(h *http1.Head) (status int, problem string) {
 		if s.tokened {
 			return 0, ""
 		}
-		if problem = s.stranger(h); problem != "" {
+		if problem = s.untrusted(h); problem != "" {
 			status = 403
 		}
 		return status, problem
