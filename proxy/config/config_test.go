@@ -431,4 +431,7 @@ func TestTargetProtocol(t *testing.T) {
 			t.Errorf("%+v", h)
 		}
 	}
+	if got := must(t, "HTTP2", "all", "HTTP2_STREAMS_MAX", "7").HTTP2().HTTP2.ConnWindow; got != 7*streamWindow {
+		t.Errorf("clients may send %d bytes that are not passed on, want %d", got, 7*streamWindow)
+	}
 }

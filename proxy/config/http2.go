@@ -15,6 +15,11 @@ const requestQueueMax, responseQueueMax = 64 << 10, 16 << 10
 
 // streamWindow is how much of a request's body may be received and not passed on, the default of
 // [http2.Limits].
+//
+// The window of a connection is as large as those of all its streams together. If it were smaller, the uploads that
+// some targets do not read could take all of it, and those to other targets, or the reply that a stuck one waits for,
+// would never come: a deadlock until a timeout. With 1 MiB, 16 of 128 streams would be enough. What a connection then
+// holds at most, 8 MiB by default, is memory of its client, of which MEMORY_BUDGET ends the largest.
 const streamWindow = 64 << 10
 
 // http2Settings are the settings of HTTP/2.
@@ -96,7 +101,7 @@ func (c *Config) HTTP2() mux.Settings {
 	h := mux.Settings{HTTP2: c.http2.Limits, HeadTimeout: c.data.HeadTimeout, IdleTimeout: c.data.IdleTimeout,
 		StallTimeout: c.loop.WriteStall, DrainGrace: c.data.DrainGrace, QueueMax: responseQueueMax}
 	h.HTTP2.Head, h.RequestsMax = c.data.Head, c.http2.requests
-	h.HTTP2.ConnWindow = h.HTTP2.Streams * streamWindow // an upload that is not read does not stop others
+	h.HTTP2.ConnWindow = h.HTTP2.Streams * streamWindow
 	return h
 }
 

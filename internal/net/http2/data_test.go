@@ -39,6 +39,42 @@ func TestStalledStreams(t *testing.T) {
 	}
 }
 
+// With a window of the connection for all streams, however many stall, the last one has all of its own.
+func TestWindowForAllStreams(t *testing.T) {
+	const streams = 20
+	l := http2.Limits{Streams: streams, ConnWindow: streams << 16}
+	c := http2.New(http2.Server, &l, epoch)
+	w := from(http2.Client)
+	send := func() {
+		if got := read(c, [][]byte{w.Bytes()}); got.err != nil {
+			t.Fatal(got)
+		}
+		w.Reset()
+	}
+	fill := func(id uint32) {
+		for range 4 {
+			w.data(id, false, string(make([]byte, 16_384-1)))
+		}
+		send()
+	}
+	for i := range uint32(streams) {
+		w.head(2*i+1, false, request("POST", "/")...)
+	}
+	send()
+	for i := range uint32(streams - 1) {
+		fill(2*i + 1)
+	}
+	c.AppendControl(nil) // of the start
+	for range 100 {
+		const last = 2*streams - 1
+		fill(last)
+		c.Consumed(last, 1<<20)
+		if got := granted(t, c, last); got != 4*(16_384-1) {
+			t.Fatalf("%d more bytes may be sent on the last stream, want %d", got, 4*(16_384-1))
+		}
+	}
+}
+
 // The window of the connection bounds the bodies of all streams.
 func TestConnectionWindow(t *testing.T) {
 	w := from(http2.Client)
