@@ -246,8 +246,8 @@ func (c *Config) Complete() error {
 		c.Notes = append(c.Notes, "REDIS_URL is not set: limits are in the memory of this process, and end with it")
 	}
 	s := c.settings
-	return errors.Join(c.completeLimit(), c.Edge.complete(s, &c.data), completeGate(s, &c.Gate), c.Rules.complete(s),
-		c.Adaptive.complete(s), c.Decision.complete(s, len(c.Targets)), c.XDS.complete(s),
+	return errors.Join(c.completeLimit(), c.Edge.complete(s, &c.data), completeGate(s, &c.Gate), c.completeHTTP2(),
+		c.Rules.complete(s), c.Adaptive.complete(s), c.Decision.complete(s, len(c.Targets)), c.XDS.complete(s),
 		c.Defer.complete(s, &c.redis, &c.postgres),
 		faultIf(c.UsesRedis(), c.Redis), faultIf(c.UsesPostgres(), c.Postgres), faultIf(c.UsesRemote(), c.Remote))
 }

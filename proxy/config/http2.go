@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
@@ -47,13 +48,31 @@ func (c *Config) registerHTTP2(s *service.Settings) {
 			Help: "maximum number of requests in progress on one connection; beyond: REFUSED_STREAM"},
 		{Name: "HTTP2_REQUESTS_MAX", Default: "1000000", Value: service.Int(&h.requests, 0, 1<<29), NoEffect: unused,
 			Help: "maximum number of requests on one connection of HTTP/2, instead of CONNECTION_MAX_REQUESTS; 0: no limit"},
-		{Name: "HTTP2_GLITCHES_BURST", Default: "100", Value: service.Int(&h.GlitchBurst, 1, 1<<20), NoEffect: unused,
+		{Name: "HTTP2_GLITCHES_BURST", Default: "100", Value: service.Int(&h.GlitchBurst, 0, 1<<20), NoEffect: unused,
 			Help: "how many glitches a connection may have at once: resets of requests in progress, control frames beyond need " +
-				"and other things that are allowed once in a while; beyond: ENHANCE_YOUR_CALM, and the connection closes"},
-		{Name: "HTTP2_GLITCHES_RATE", Default: "33", Value: service.Float(&h.GlitchRate, 0.001, 1e6), NoEffect: unused,
-			Help: "and how many per second in the long run"},
+				"and other things that are allowed once in a while; beyond: ENHANCE_YOUR_CALM, and the connection closes; " +
+				"0: no limit"},
+		{Name: "HTTP2_GLITCHES_RATE", Default: "33", Value: service.Float(&h.GlitchRate, 0, 1e6), NoEffect: unused,
+			Help: "and how many per second in the long run; 0: no limit, either"},
 	})
 }
+
+// glitchRateMin is the lowest rate other than 0: the times that the bound of glitches computes with stay below 2^63 ns.
+const glitchRateMin = 0.001
+
+// completeHTTP2 checks the bounds of glitches together, and notes that there are none.
+func (c *Config) completeHTTP2() error {
+	h := &c.http2
+	if h.mode != "off" && h.glitchesFree() {
+		c.Notes = append(c.Notes, fmt.Sprintf("HTTP2_GLITCHES_BURST=%d, HTTP2_GLITCHES_RATE=%v: glitches are counted, and no "+
+			"connection of HTTP/2 is closed for them", h.GlitchBurst, h.GlitchRate))
+	}
+	return c.settings.FaultIf(h.GlitchRate > 0 && h.GlitchRate < glitchRateMin, "HTTP2_GLITCHES_RATE", "is too low",
+		fmt.Sprintf("0, or at least %v", glitchRateMin))
+}
+
+// glitchesFree reports whether the glitches of clients are only counted.
+func (h *http2Settings) glitchesFree() bool { return h.GlitchBurst == 0 || h.GlitchRate == 0 }
 
 // registerTargetProtocol adds the settings of HTTP/2 to targets.
 func (c *Config) registerTargetProtocol(s *service.Settings) {
@@ -102,6 +121,9 @@ func (c *Config) HTTP2() mux.Settings {
 		StallTimeout: c.loop.WriteStall, DrainGrace: c.data.DrainGrace, QueueMax: responseQueueMax}
 	h.HTTP2.Head, h.RequestsMax = c.data.Head, c.http2.requests
 	h.HTTP2.ConnWindow = h.HTTP2.Streams * streamWindow
+	if c.http2.glitchesFree() {
+		h.HTTP2.GlitchBurst = -1
+	}
 	return h
 }
 
