@@ -225,6 +225,9 @@ func (h *http2Conn) End(now time.Time, unread int) {
 // Closed ends all streams.
 func (h *http2Conn) Closed(now time.Time, _ error) {
 	h.end(now)
+	if h.conn.Stalled() {
+		h.counted.CountAs(report.CloseStall)
+	}
 	h.server.http2.connections.Add(-1)
 }
 

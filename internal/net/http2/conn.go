@@ -156,8 +156,7 @@ func (c *Conn) Next(now time.Time, b []byte, h *Head) (Event, error) {
 			err = errControl
 		}
 		if err != nil {
-			c.err, c.streams = err, nil
-			c.out = appendGoAway(c.out, c.accepted(), err.Code, err.Reason)
+			c.fail(err)
 			return Event{}, err
 		}
 		if n += ev.N; !ok || ev.Kind != NeedMore {
@@ -165,6 +164,12 @@ func (c *Conn) Next(now time.Time, b []byte, h *Head) (Event, error) {
 			return ev, nil
 		}
 	}
+}
+
+// fail ends the connection.
+func (c *Conn) fail(err *Error) {
+	c.err, c.streams = err, nil
+	c.out = appendGoAway(c.out, c.accepted(), err.Code, err.Reason)
 }
 
 // step reads at most one frame. ok is false if b has not enough bytes for that.

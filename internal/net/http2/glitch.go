@@ -19,12 +19,17 @@ const (
 	GlitchFields
 	// GlitchRefused: a stream beyond Limits.Streams.
 	GlitchRefused
+	// GlitchWindow: the client made no room for a response in time (CVE-2019-9511, CVE-2019-9517). See NoteGlitch.
+	GlitchWindow
+	// GlitchIdle: the client did not send the rest of a request in time. See NoteGlitch.
+	GlitchIdle
 
 	// GlitchKinds is the number of kinds.
 	GlitchKinds
 )
 
-var glitchNames = [GlitchKinds]string{"reset", "our_reset", "control", "continuation", "fields", "refused"}
+var glitchNames = [GlitchKinds]string{"reset", "our_reset", "control", "continuation", "fields", "refused",
+	"window", "idle"}
 
 // String returns the kind in a word.
 func (g Glitch) String() string { return glitchNames[g] }
@@ -81,6 +86,21 @@ func (c *Conn) glitch(kind Glitch) *Error {
 		return nil
 	}
 	return &calmErrors[kind]
+}
+
+// NoteGlitch counts a glitch that only the owner of the connection sees, because it happens as time passes. An error is
+// like one of Next.
+func (c *Conn) NoteGlitch(now time.Time, kind Glitch) error {
+	if c.err == nil {
+		c.now = now.Sub(c.start)
+		if err := c.glitch(kind); err != nil {
+			c.fail(err)
+		}
+	}
+	if c.err == nil { // a nil *Error would be an error
+		return nil
+	}
+	return c.err
 }
 
 // control counts a frame that carries no message.

@@ -51,6 +51,10 @@ func (c *Conn) Close() { c.end(endingNow) }
 // missing. Unsent bytes are lost.
 func (c *Conn) Abort() { c.end(endingReset) }
 
+// Stalled reports, in Handler.Closed, whether the connection was closed because the peer accepted nothing for
+// Config.WriteStall.
+func (c *Conn) Stalled() bool { return c.stalled }
+
 // SetIncomplete says whether what was written so far is only the beginning of something that the
 // end of the connection would seem to complete. As long as it is, every end is a reset.
 func (c *Conn) SetIncomplete(incomplete bool) { c.incomplete = incomplete }

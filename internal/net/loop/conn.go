@@ -50,6 +50,7 @@ type Conn struct {
 	full     bool // see Full
 	held     bool // see SetHeld
 	unacked  bool // see Unacked
+	stalled  bool // see Stalled
 	inTurn   bool // in Loop.turnBatch
 	inRound  bool // in Loop.roundBatch
 	batch    Batch

@@ -252,6 +252,7 @@ func (c *Conn) look(now time.Time) bool {
 	c.lookAt = now.Add(c.lookPause)
 	unsent := c.Unsent()
 	if waits := unsent > 0 || c.ending == endingCut; waits && now.Sub(c.progressed) >= c.loop.g.cfg.WriteStall {
+		c.stalled = true
 		c.loop.g.stats.Stalled.Add(1)
 		c.Abort()
 		return false

@@ -64,6 +64,9 @@ func (c *muxConn) Expired(now time.Time) {
 // Closed implements loop.Handler.
 func (c *muxConn) Closed(now time.Time, _ error) {
 	c.mux.HandleClosed(now)
+	if c.net.Stalled() {
+		c.counted.CountAs(report.CloseStall)
+	}
 	c.side.env.Reset()
 }
 

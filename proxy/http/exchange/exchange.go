@@ -188,8 +188,9 @@ func (x *Exchange) Upgrades() bool { return x.forward.Upgrade != "" }
 // Full reports which sides currently accept no data.
 func (x *Exchange) Full() (client, target bool) { return x.clientFull, x.targetFull }
 
-// HandleExpired is called when the Deadline has passed.
-func (x *Exchange) HandleExpired(now time.Time) {
+// HandleExpired is called when the Deadline has passed. It reports whether the client is at fault, who has not sent the
+// rest of the request in time.
+func (x *Exchange) HandleExpired(now time.Time) (fault bool) {
 	x.env.Begin()
 	switch {
 	case x.callWaits() && x.callOver(now):
@@ -201,8 +202,9 @@ func (x *Exchange) HandleExpired(now time.Time) {
 	case x.upstream.held() && !x.answerBy.IsZero() && !now.Before(x.answerBy):
 		x.answerLate(now)
 	case x.request == requestCollecting || x.request == requestStreaming || x.request == requestDeferring:
-		x.bodyLate(now)
+		return x.bodyLate(now)
 	}
+	return false
 }
 
 // HandleClientClosed handles the disconnect of the client.

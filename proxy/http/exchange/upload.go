@@ -81,16 +81,17 @@ func (x *Exchange) bodyPaused() {
 	x.rearm()
 }
 
-// bodyLate handles a passed deadline of the body.
-func (x *Exchange) bodyLate(now time.Time) {
+// bodyLate handles a passed deadline of the body, and reports whether the exchange has ended.
+func (x *Exchange) bodyLate(now time.Time) bool {
 	set := x.env.Settings
 	enough := int64(rateSpan/time.Second) * set.BodyRateMin
 	if now.Before(x.body.by) && x.body.rateBytes >= enough {
 		x.body.rateBy, x.body.rateBytes = now.Add(rateSpan), 0
 		x.rearm()
-		return
+		return false
 	}
 	x.answerError(now, 408, "the request body did not arrive in time")
+	return true
 }
 
 // HandleBody handles a piece of the request's body. It is borrowed until the effects were carried out.

@@ -159,6 +159,13 @@ func (c *Conn) handle(now time.Time, ev *http2.Event) *Stream {
 	return nil // RoomGrew, Settings: see Flush
 }
 
+// noteGlitch counts a glitch that the client has done by doing nothing. There may be too many, see Failed.
+func (c *Conn) noteGlitch(now time.Time, kind http2.Glitch) {
+	if err := c.http2.NoteGlitch(now, kind); err != nil && !c.failed {
+		c.failed, c.err = true, err
+	}
+}
+
 // trailersOf returns the lines of trailers that were read; not nil.
 func trailersOf(h *http2.Head) []byte {
 	lines := []byte{}

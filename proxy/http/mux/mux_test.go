@@ -340,6 +340,41 @@ func TestStalls(t *testing.T) {
 	if r := w.got[id]; r.end != "INTERNAL_ERROR" || !u.left {
 		t.Errorf("end %s, released %t, after a stall", r.end, u.left)
 	}
+	if n := w.conn.Glitches()[http2.GlitchWindow]; n != 1 {
+		t.Errorf("%d glitches of kind window, want 1", n)
+	}
+}
+
+// A client that does not send the rest of its requests in time is answered, and too many of these end the connection.
+func TestBodiesLate(t *testing.T) {
+	w := newWorld(t, 0)
+	w.env.Settings.HTTP2.GlitchBurst = 2
+	w.connect("192.0.2.7", false, 0)
+	late := func() *response {
+		id := w.request("POST", "/", "a", false)
+		for m := range w.open {
+			w.now = m.Deadline()
+			m.HandleExpired(w.now)
+			w.apply(m)
+		}
+		w.run()
+		return w.got[id]
+	}
+	for range 2 {
+		if r := late(); r.status != 408 {
+			t.Errorf("status %d, want 408", r.status)
+		}
+	}
+	w.env.Settings.HTTP2.GlitchRate = 0.001
+	w.connect("192.0.2.7", false, 0)
+	for i := range 3 {
+		if late(); w.conn.Failed() != (i == 2) {
+			t.Errorf("after %d the connection has failed: %t", i+1, w.conn.Failed())
+		}
+	}
+	if n := w.conn.Glitches()[http2.GlitchIdle]; n != 3 {
+		t.Errorf("%d glitches of kind idle, want 3", n)
+	}
 }
 
 // The end of a response is sent even if the connection accepts no more data for the moment.

@@ -107,9 +107,12 @@ func (s *Stream) HandleExpired(now time.Time) {
 	case stalls:
 		s.stallBy = time.Time{}
 		s.abort()
+		s.conn.noteGlitch(now, http2.GlitchWindow)
 		return
 	}
-	s.Exchange.HandleExpired(now)
+	if s.Exchange.HandleExpired(now) {
+		s.conn.noteGlitch(now, http2.GlitchIdle)
+	}
 }
 
 // handleReset handles that the client has reset the stream.

@@ -23,13 +23,14 @@ const (
 	CloseFlow
 	CloseFrameSize
 	CloseTimeout
+	CloseStall  // the client read nothing
 	CloseGoAway // without an error, after GOAWAY
 	CloseReasons
 )
 
 // String returns the value of the label reason.
 func (r CloseReason) String() string {
-	return [...]string{"calm", "protocol", "compression", "flow", "frame_size", "timeout", "goaway"}[r]
+	return [...]string{"calm", "protocol", "compression", "flow", "frame_size", "timeout", "stall", "goaway"}[r]
 }
 
 // closeReasonOf returns the reason of a connection that err has ended, or without one GOAWAY.
@@ -80,10 +81,17 @@ func (c *HTTP2Conn) CountClosed(err error, announced bool) (abuse bool) {
 	if c.closed || err == nil && !announced {
 		return false
 	}
-	c.closed = true
 	reason := closeReasonOf(err)
-	c.Counts.Closed[reason].Inc()
+	c.CountAs(reason)
 	return reason == CloseCalm
+}
+
+// CountAs counts that the proxy closes the connection for that reason, once.
+func (c *HTTP2Conn) CountAs(reason CloseReason) {
+	if !c.closed {
+		c.closed = true
+		c.Counts.Closed[reason].Inc()
+	}
 }
 
 // RegisterHTTP2 adds the sums of counts to set, under names with that prefix. clients is what the help calls them.
