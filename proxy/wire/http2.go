@@ -68,7 +68,7 @@ func (s *loopServer) acceptHTTP2(now time.Time, conn *loop.Conn) loop.Handler {
 	conn.SetDuplex(true) // windows must be credited also while the client does not read
 	s.http2.connections.Add(1)
 	if s.draining {
-		h.drain(now)
+		h.drain(now, 0)
 	}
 	h.flush(now)
 	return h
@@ -165,7 +165,7 @@ func (h *http2Conn) flush(now time.Time) {
 func (h *http2Conn) update(now time.Time) {
 	h.counted.CountGlitches(h.m.Glitches())
 	if h.m.Spent() {
-		h.write(h.m.HandleDrain(now))
+		h.write(h.m.HandleDrain(now, 0))
 	}
 	if !h.conn.Full() || h.m.Ended() { // otherwise Writable is called
 		h.write(h.m.Control())
@@ -238,9 +238,9 @@ func (h *http2Conn) end(now time.Time) {
 	h.reading = false
 }
 
-// drain accepts no more streams after a while.
-func (h *http2Conn) drain(now time.Time) {
-	h.write(h.m.HandleDrain(now))
+// drain accepts no more streams after a while, and tells the client in that time.
+func (h *http2Conn) drain(now time.Time, after time.Duration) {
+	h.write(h.m.HandleDrain(now, after))
 	h.flush(now)
 }
 

@@ -630,32 +630,6 @@ func TestHTTP2Closed(t *testing.T) {
 	}
 }
 
-// Clients that make no room for a response, send no body, or do not read, are counted.
-func TestHTTP2Stalls(t *testing.T) {
-	t.Parallel() // for the time of the timeouts
-	r := startHTTP2(t, func(w http.ResponseWriter, q *http.Request) {
-		_, _ = io.Copy(io.Discard, q.Body)
-		_, _ = w.Write(make([]byte, 1<<20))
-	}, "WRITE_TIMEOUT", "300ms", "BODY_TIMEOUT", "300ms")
-	c := r.rawHTTP2(0)
-	if status, _ := c.response(c.get("/")); status != "INTERNAL_ERROR" {
-		t.Errorf("without room for the response: %s, want INTERNAL_ERROR", status)
-	}
-	c = r.rawHTTP2(65535)
-	if status, _ := c.response(c.request("POST", "/", false, "content-length", "5")); status != "408" {
-		t.Errorf("without a body: status %s, want 408", status)
-	}
-	r.metrics(`http2_glitches_total{kind="window"}=1 http2_glitches_total{kind="idle"}=1`)
-	c = r.rawHTTP2(1<<31 - 1)
-	c.must(c.framer.WriteWindowUpdate(0, 1<<30))
-	for range 50 {
-		c.get("/")
-	}
-	r.until("the connection is closed", func() bool {
-		return r.samples()[`ratelimiter_http2_closed_total{reason="stall"}`] == 1
-	})
-}
-
 // A client that is refused because it begins with HTTP/2 is counted, and the log names the setting.
 func TestHTTP2Refused(t *testing.T) {
 	t.Parallel() // the log is written once a second

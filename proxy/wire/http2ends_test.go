@@ -4,11 +4,14 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	xnet "golang.org/x/net/http2"
 
+	"weir/internal/net/loop"
 	"weir/internal/test/testkit"
 )
 
@@ -119,4 +122,63 @@ func TestHTTP2BadHead(t *testing.T) {
 			t.Errorf("GET %s: %s with %d bytes", test.path, status, n)
 		}
 	}
+}
+
+// The clients of many connections are told one after the other that those drain, and have time to go.
+func TestHTTP2DrainSpread(t *testing.T) {
+	t.Parallel()
+	const conns, grace = 50, 200 * time.Millisecond
+	r := startHTTP2(t, func(http.ResponseWriter, *http.Request) {}, "EVENT_LOOPS", "1", "DRAIN_GRACE", grace.String())
+	for range conns {
+		c := r.rawHTTP2(65535)
+		c.response(c.get("/"))
+	}
+	told := make(chan []time.Duration, 1)
+	s := r.loops[0]
+	s.loop.Post(func(now time.Time) {
+		s.drain(now)
+		var list []time.Duration
+		s.loop.Each(func(_ *loop.Conn, h loop.Handler) {
+			if h, ok := h.(*http2Conn); ok {
+				list = append(list, h.m.Deadline().Sub(now))
+			}
+		})
+		slices.Sort(list)
+		told <- list
+	})
+	list := testkit.Receive(t, told, "the deadlines")
+	if len(list) != conns {
+		t.Fatalf("%d connections, want %d", len(list), conns)
+	}
+	for i, at := range list {
+		if low, high := time.Duration(i-3)*grace/2/conns, time.Duration(i+4)*grace/2/conns; at < low || at > high {
+			t.Errorf("number %d is told after %v, want about %v", i, at, time.Duration(i)*grace/2/conns)
+		}
+	}
+}
+
+// Clients that make no room for a response, send no body, or do not read, are counted.
+func TestHTTP2Stalls(t *testing.T) {
+	t.Parallel() // for the time of the timeouts
+	r := startHTTP2(t, func(w http.ResponseWriter, q *http.Request) {
+		_, _ = io.Copy(io.Discard, q.Body)
+		_, _ = w.Write(make([]byte, 1<<20))
+	}, "WRITE_TIMEOUT", "300ms", "BODY_TIMEOUT", "300ms")
+	c := r.rawHTTP2(0)
+	if status, _ := c.response(c.get("/")); status != "INTERNAL_ERROR" {
+		t.Errorf("without room for the response: %s, want INTERNAL_ERROR", status)
+	}
+	c = r.rawHTTP2(65535)
+	if status, _ := c.response(c.request("POST", "/", false, "content-length", "5")); status != "408" {
+		t.Errorf("without a body: status %s, want 408", status)
+	}
+	r.metrics(`http2_glitches_total{kind="window"}=1 http2_glitches_total{kind="idle"}=1`)
+	c = r.rawHTTP2(1<<31 - 1)
+	c.must(c.framer.WriteWindowUpdate(0, 1<<30))
+	for range 50 {
+		c.get("/")
+	}
+	r.until("the connection is closed", func() bool {
+		return r.samples()[`ratelimiter_http2_closed_total{reason="stall"}`] == 1
+	})
 }

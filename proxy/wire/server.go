@@ -308,6 +308,10 @@ func newLoopServer(f *Server, l *loop.Loop, connsPerTarget int) *loopServer {
 	return s
 }
 
+// drainPart is over which part of DRAIN_GRACE the announcements to the clients of HTTP/2 are spread: 1/drainPart. The
+// rest is left to those that are told last.
+const drainPart = 2
+
 func (s *loopServer) drain(now time.Time) {
 	s.draining = true
 	s.loop.Each(func(_ *loop.Conn, h loop.Handler) {
@@ -316,7 +320,7 @@ func (s *loopServer) drain(now time.Time) {
 			h.s.HandleDrain(now)
 			h.arm()
 		case *http2Conn:
-			h.drain(now)
+			h.drain(now, s.env.Part(s.shared.cfg.HTTP2.DrainGrace/drainPart))
 		}
 	})
 }

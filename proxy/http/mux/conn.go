@@ -53,6 +53,7 @@ type Conn struct {
 	full      bool      // the connection accepts no more data
 	partial   time.Time // since when a frame is incomplete; zero: none is
 	idleBy    time.Time // when a connection without streams is closed
+	tellBy    time.Time // when the client is told that drainBy comes; zero: it has been, or need not be
 	drainBy   time.Time // when no more streams are accepted; zero: not yet
 	announced bool      // that it accepts no more streams, soon or already
 	ending    bool      // it accepts no more streams
@@ -281,7 +282,7 @@ func (c *Conn) Ended() bool { return c.failed || c.ending && len(c.streams) == 0
 
 // Deadline returns when HandleExpired must be called; zero means never.
 func (c *Conn) Deadline() (at time.Time) {
-	for _, by := range [...]time.Time{c.headBy(), c.idleBy, c.drainBy} {
+	for _, by := range [...]time.Time{c.headBy(), c.idleBy, c.tellBy, c.drainBy} {
 		if !by.IsZero() && (at.IsZero() || by.Before(at)) {
 			at = by
 		}
@@ -307,24 +308,36 @@ func (c *Conn) HandleExpired(now time.Time) []byte {
 		c.env.frames = c.http2.AppendGoAway(c.env.frames, true, http2.EnhanceYourCalm)
 	case reached(c.idleBy) || reached(c.drainBy):
 		c.end()
+	case reached(c.tellBy):
+		c.tell()
 	}
 	return c.env.frames
 }
 
 // HandleDrain ends the connection: new streams are accepted for DrainGrace, since requests may already be
-// on their way (RFC 9113 6.8). It returns frames to be sent, borrowed like Control's.
-func (c *Conn) HandleDrain(now time.Time) []byte {
+// on their way (RFC 9113 6.8). The client is told after a part of that, so that the clients of many connections do not
+// all connect again at once. It returns frames to be sent, borrowed like Control's.
+func (c *Conn) HandleDrain(now time.Time, after time.Duration) []byte {
 	c.env.frames = c.env.frames[:0]
-	if !c.announced {
-		c.announced, c.drainBy = true, now.Add(c.env.Settings.DrainGrace)
-		c.env.frames = c.http2.AppendGoAway(c.env.frames, false, http2.NoError)
+	if c.announced {
+		return nil
+	}
+	c.tellBy, c.drainBy = now.Add(after), now.Add(c.env.Settings.DrainGrace)
+	if after <= 0 {
+		c.tell()
 	}
 	return c.env.frames
 }
 
+// tell tells the client that the connection will accept no more streams.
+func (c *Conn) tell() {
+	c.tellBy, c.announced = time.Time{}, true
+	c.env.frames = c.http2.AppendGoAway(c.env.frames, false, http2.NoError)
+}
+
 // end accepts no more streams.
 func (c *Conn) end() {
-	c.idleBy, c.drainBy = time.Time{}, time.Time{}
+	c.idleBy, c.tellBy, c.drainBy = time.Time{}, time.Time{}, time.Time{}
 	if !c.ending {
 		c.ending, c.announced = true, true
 		c.env.frames = c.http2.AppendGoAway(c.env.frames, true, http2.NoError)
@@ -341,7 +354,8 @@ func (c *Conn) HandleClientEnd(f func(s *Stream)) []byte {
 			f(s)
 		}
 	}
-	c.ending, c.partial, c.idleBy, c.drainBy = true, time.Time{}, time.Time{}, time.Time{}
+	c.ending = true
+	c.partial, c.idleBy, c.tellBy, c.drainBy = time.Time{}, time.Time{}, time.Time{}, time.Time{}
 	if c.env.frames = c.env.frames[:0]; len(c.streams) > 0 {
 		c.env.frames = c.http2.AppendPing(c.env.frames)
 	}
@@ -351,7 +365,8 @@ func (c *Conn) HandleClientEnd(f func(s *Stream)) []byte {
 // HandleClosed handles the end of the connection: all streams have ended with it. Their effects are to be
 // carried out one by one, by f.
 func (c *Conn) HandleClosed(f func(s *Stream)) {
-	c.failed, c.partial, c.idleBy, c.drainBy = true, time.Time{}, time.Time{}, time.Time{}
+	c.failed = true
+	c.partial, c.idleBy, c.tellBy, c.drainBy = time.Time{}, time.Time{}, time.Time{}, time.Time{}
 	for id, s := range c.streams {
 		delete(c.streams, id)
 		s.handleReset()

@@ -345,6 +345,42 @@ func TestStalls(t *testing.T) {
 	}
 }
 
+// A client is told some time after the connection has begun to drain, and until the end of the grace its requests are
+// answered.
+func TestDrainLater(t *testing.T) {
+	w := newWorld(t, 0)
+	start := w.now
+	w.request("GET", "/", "", true)
+	if frames := w.conn.HandleDrain(w.now, 300*time.Millisecond); len(frames) > 0 || w.conn.Announced() {
+		t.Errorf("%d bytes at once, announced %t", len(frames), w.conn.Announced())
+	}
+	for _, test := range []struct {
+		at               time.Duration
+		announced, ended bool
+	}{{300 * time.Millisecond, true, false}, {time.Second, true, true}} {
+		w.now = start.Add(test.at)
+		if at := w.conn.Deadline(); !at.Equal(w.now) {
+			t.Errorf("the deadline is after %v, want %v", at.Sub(start), test.at)
+		}
+		if !w.conn.Announced() {
+			w.request("GET", "/", "", true)
+		}
+		w.read(w.conn.HandleExpired(w.now))
+		for _, u := range w.next {
+			w.answers(u, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+		}
+		w.next = nil
+		if w.conn.Announced() != test.announced || w.conn.Ended() != test.ended {
+			t.Errorf("after %v: announced %t, ended %t, want %+v", test.at, w.conn.Announced(), w.conn.Ended(), test)
+		}
+	}
+	for id, r := range w.got {
+		if r.status != 200 {
+			t.Errorf("stream %d: status %d, want 200", id, r.status)
+		}
+	}
+}
+
 // A client that does not send the rest of its requests in time is answered, and too many of these end the connection.
 func TestBodiesLate(t *testing.T) {
 	w := newWorld(t, 0)

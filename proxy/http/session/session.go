@@ -39,9 +39,9 @@ type Env struct {
 	exchange.Env // New sets its Settings to those in Settings
 	Settings     *Settings
 
-	head     http1.Head
-	accepted uint64 // number of connections, for EndOf
-	client   []byte // what is sent to the client, until the next Handle call
+	head   http1.Head
+	parts  uint64 // number of calls of Part
+	client []byte // what is sent to the client, until the next Handle call
 }
 
 // A state says what the bytes of a client's connection belong to.
@@ -359,14 +359,19 @@ func (s *Session) spend(now time.Time) {
 }
 
 // EndOf returns when a connection accepted now reaches its maximum age; zero means never. The
-// reductions of successive connections are spread evenly, like the fractional parts of the
-// multiples of an irrational number (Weyl, 1916).
+// reductions of successive connections are spread evenly.
 func (e *Env) EndOf(now time.Time) time.Time {
 	age := e.Settings.AgeMax
 	if age <= 0 {
 		return time.Time{}
 	}
-	e.accepted++
-	_, part := math.Modf(float64(e.accepted) * math.Phi)
-	return now.Add(age - time.Duration(part*ageSpread*float64(age)))
+	return now.Add(age - e.Part(time.Duration(ageSpread*float64(age))))
+}
+
+// Part returns a part of d for one of many connections. Those of successive calls are spread evenly, like the
+// fractional parts of the multiples of an irrational number (Weyl, 1916).
+func (e *Env) Part(d time.Duration) time.Duration {
+	e.parts++
+	_, part := math.Modf(float64(e.parts) * math.Phi)
+	return time.Duration(part * float64(d))
 }
