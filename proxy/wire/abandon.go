@@ -81,31 +81,21 @@ func (u *upstreamConn) keepPlace(now time.Time, c *client, left *exchange.Abando
 }
 
 // cancel resets the stream of a request of c that nobody waits for. The target may work on regardless, and does not
-// tell. So the place is kept for twice as long as such requests usually take, or, while that is not known,
-// until the answer would be overdue. cancel returns false, and does nothing, if that time has passed, or if no gate
-// limits requests.
+// tell. So the place is kept as worksBy says. cancel returns false, and does nothing, if that time has passed, or if
+// no gate limits requests.
 func (u *upstreamConn) cancel(now time.Time, c *client, left *exchange.Abandoned) bool {
-	t, s, from, by := u.target, u.target.server, left.Sent, left.By
-	if from.IsZero() { // it may have got a message just now
-		from, by = now, now.Add(s.shared.cfg.Session.TargetTimeout)
+	t, s := u.target, u.target.server
+	if left.Sent.IsZero() { // it may have got a message just now
+		left.Sent, left.By = now, now.Add(s.shared.cfg.Session.TargetTimeout)
 	}
-	usual := t.gate.Usual(s.routes.Likely(c.route, left.Method))
-	if end := from.Add(2 * usual); usual > 0 && end.Before(by) {
-		by = end
-	}
+	by := t.worksBy(now, left, c.route)
 	if s.shared.cfg.Gate.Mode != gate.On || !now.Before(by) {
 		return false
 	}
 	u.owner = nil
 	u.keepPlace(now, c, left).learns = false
 	if u.works == nil {
-		u.works = s.loop.NewAlarm(func(now time.Time) {
-			t := u.target
-			u.forget(now)
-			u.vacate(now)
-			t.note(now)
-			t.serveNext(now)
-		})
+		u.works = s.loop.NewAlarm(u.worked)
 	}
 	u.works.Set(by)
 	h := u.endStream()
@@ -113,6 +103,35 @@ func (u *upstreamConn) cancel(now time.Time, c *client, left *exchange.Abandoned
 	h.rest(now)
 	t.note(now)
 	return true
+}
+
+// worksLook is how long to wait until it may be known how long a target usually takes.
+const worksLook = time.Second
+
+// worksBy returns until when a target is likely to work on a request that was cancelled: for twice as long as such
+// requests usually take, but not after the answer would be overdue. While that is not known, it is when to look again.
+func (t *target) worksBy(now time.Time, left *exchange.Abandoned, route uint16) time.Time {
+	by := now.Add(worksLook)
+	if usual := t.gate.Usual(t.server.routes.Likely(route, left.Method)); usual > 0 {
+		by = left.Sent.Add(2 * usual)
+	}
+	if left.By.Before(by) {
+		by = left.By
+	}
+	return by
+}
+
+// worked gives the place of a cancelled request back, unless its target still works on it.
+func (u *upstreamConn) worked(now time.Time) {
+	t, a := u.target, u.abandoned
+	if by := t.worksBy(now, &a.Abandoned, a.route); now.Before(by) {
+		u.works.Set(by)
+		return
+	}
+	u.forget(now)
+	u.vacate(now)
+	t.note(now)
+	t.serveNext(now)
 }
 
 // add counts n more abandoned exchanges like a.

@@ -231,6 +231,24 @@ func TestTargetStreamCancelledKeepsPlace(t *testing.T) {
 	r.until("no place is taken", func() bool { return r.samples()["ratelimiter_upstream_in_flight"] == 0 })
 }
 
+// That is so too if it becomes known after the request was cancelled.
+func TestTargetStreamCancelledFirst(t *testing.T) {
+	t.Parallel()
+	s := newRawTarget(t)
+	r := startWith(t, func(c *Config) { one(c); gated(2)(c) }, s.url(), "TARGET_TIMEOUT", "1h")
+	c := r.dial()
+	c.Send(get)
+	s.request()
+	c.Reset()
+	c = r.dial()
+	for range 100 {
+		c.Send(get)
+		s.request().answer("200", "", true)
+		c.Status(200)
+	}
+	r.until("no place is taken", func() bool { return r.samples()["ratelimiter_upstream_in_flight"] == 0 })
+}
+
 // A target that does not speak HTTP/2 cannot be reached.
 func TestTargetNotHTTP2(t *testing.T) {
 	t.Parallel()
