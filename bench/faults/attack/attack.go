@@ -56,7 +56,7 @@ func Run(l *rig.Lab, names []string) {
 	}
 	var parts []rig.Part
 	for _, s := range scenes(most) {
-		base := sync.OnceValue(func() *row { return play(&s, attack{name: "none"}) })
+		base := sync.OnceValue(func() *row { return play(&s, attack{name: baseline}) })
 		for _, a := range s.attacks {
 			parts = append(parts, rig.Part{Name: a.name, Play: func() {
 				without := base()
@@ -77,11 +77,11 @@ func Run(l *rig.Lab, names []string) {
 	show(l, rows)
 }
 
-// expand replaces the name of the group of HTTP/2 attacks by the names of its attacks.
+// expand replaces the name of the group of HTTP/2 attacks by the names of its attacks and their controls.
 func expand(names []string, all []rig.Part) (list []string) {
 	var ofGroup []string
 	for _, p := range all {
-		if strings.HasPrefix(p.Name, groupPrefix) {
+		if strings.HasPrefix(p.Name, groupPrefix) || strings.HasPrefix(p.Name, controlPrefix) {
 			ofGroup = append(ofGroup, p.Name)
 		}
 	}

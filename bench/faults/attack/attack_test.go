@@ -58,6 +58,43 @@ func TestReport(t *testing.T) {
 	}
 }
 
+// The good traffic beside an attack by HTTP/2 may be as slow as beside its control, which is looked up among the attacks
+// of its scene, or twice as slow as without attackers.
+func TestControl(t *testing.T) {
+	for _, test := range []struct {
+		control         string
+		p99, ofControl  float64
+		problem, remark string
+	}{
+		{controlFlood, 0.0200, 0.010, "", ""},
+		{controlFlood, 0.0201, 0.010, "h2-ping: good p99 in ms: 20.1, expected ≤ 20", ""},
+		{controlFlood, 0.0080, 0.001, "", ""}, // 4 ms without attackers
+		{controlFlood, 0.0081, 0.001, "h2-ping: good p99 in ms: 8.1, expected ≤ 8", ""},
+		{baseline, 0.0081, 0.010, "h2-ping: good p99 in ms: 8.1, expected ≤ 8", ""},
+		{"", 0.0081, 0.010, "", "h2-ping: good p99 is 2.0"},
+		{controlStuck, 0.0081, 0.010, "", "h2-ping: good p99 is 2.0"}, // was not played
+	} {
+		r := good()
+		r.attack.name, r.attack.control, r.load.LatencySuccess.P99 = "h2-ping", test.control, test.p99
+		flood, other := good(), good()
+		flood.attack.name, flood.load.LatencySuccess.P99 = controlFlood, test.ofControl
+		flood.scene, flood.base, r.base.scene = r.scene, r.base, r.scene
+		other.attack.name, other.load.LatencySuccess.P99 = controlFlood, 1 // of another scene
+		out, err := rigtest.Play(t, func(l *rig.Lab) {
+			r.findControl([]*row{flood, r, other})
+			r.expect(&l.Expectations)
+			for _, text := range r.remarks() {
+				l.Note("Remark: %s", text)
+			}
+			l.Conclude("done.", nil)
+		})
+		if (err == nil) != (test.problem == "") || !strings.Contains(out, test.problem) ||
+			strings.Contains(out, "Remark") != (test.remark != "") || !strings.Contains(out, test.remark) {
+			t.Errorf("%+v: got %v in\n%s", test, err, out)
+		}
+	}
+}
+
 // shown checks the problem and the remark, if any, in the report of a row.
 func shown(t *testing.T, name string, r *row, problem, remark string) {
 	t.Helper()
@@ -107,13 +144,17 @@ func TestAttacks(t *testing.T) {
 				t.Errorf("attack %q on a share has no goal, or the outcomes of the good client are not recorded", a.name)
 			}
 			seen[a.name] = true
+			known := a.control == baseline || slices.ContainsFunc(s.attacks, func(c attack) bool { return c.name == a.control })
+			if wants := strings.HasPrefix(a.name, groupPrefix) && a.goal == 0; wants != known {
+				t.Errorf("attack %q has the control %q, which is known: %t, want %t", a.name, a.control, known, wants)
+			}
 		}
 	}
 }
 
 func TestExpand(t *testing.T) {
-	all := []rig.Part{{Name: "idle"}, {Name: "h2-ping"}, {Name: "flood"}, {Name: "h2-goaway"}}
-	if got := expand([]string{"idle", group}, all); !slices.Equal(got, []string{"idle", "h2-ping", "h2-goaway"}) {
+	all := []rig.Part{{Name: "idle"}, {Name: "h1-flood"}, {Name: "h2-ping"}, {Name: "flood"}, {Name: "h2-goaway"}}
+	if got := expand([]string{"idle", group}, all); !slices.Equal(got, []string{"idle", "h1-flood", "h2-ping", "h2-goaway"}) {
 		t.Errorf("expanded to %q", got)
 	}
 }

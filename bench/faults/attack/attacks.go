@@ -45,6 +45,7 @@ type attack struct {
 	from        int               // number of addresses of the attackers; 0: addresses
 	lead        time.Duration     // how long before the good traffic the attackers come; 0: they come later than that
 	streams     int               // responses in progress on each connection; see row.memoryMax
+	control     string            // see row.allowed; "" if more than that is only a remark
 	goal        float64           // least success of the good client relative to the baseline; 0: no good request may fail
 }
 

@@ -12,10 +12,15 @@ import (
 	"weir/internal/net/http2"
 )
 
-// group is the name of all attacks by HTTP/2, whose own names begin with groupPrefix.
+// group is the name of all attacks by HTTP/2, whose own names begin with groupPrefix, with their controls, whose names
+// begin with controlPrefix: they send and hold as much by HTTP/1.1.
 const (
-	group       = "http2"
-	groupPrefix = "h2-"
+	group         = "http2"
+	groupPrefix   = "h2-"
+	controlPrefix = "h1-"
+
+	controlFlood = controlPrefix + "flood"
+	controlStuck = controlPrefix + "stuck-read"
 )
 
 // overHTTP2 returns the attacks by HTTP/2 that are expensive, or hold connections: the published ones, and the floods
@@ -25,7 +30,7 @@ func overHTTP2() scene {
 	return scene{
 		target: separate, base: span, settings: append(timeouts(), "HTTP2=all"), bounded: true,
 		good:    rig.Load{URL: "/api/test", Rate: 500, For: span, Connections: 16},
-		attacks: slices.Concat(resets(), blocks(), windows(), floods(), streams()),
+		attacks: slices.Concat(controls(), resets(), blocks(), windows(), floods(), streams()),
 	}
 }
 
@@ -90,7 +95,25 @@ const lingers = 6 * time.Second
 // endless returns an attack that sends frames for i = 0, 1, … until the connection ends.
 func endless(name, about, first string, frames func(i int) string) attack {
 	return attack{name: name, about: about, conns: flooding, opens: flooding, life: lingers, text: first,
-		then: func(a *attacker) { a.stream(frames) }}
+		control: controlFlood, then: func(a *attacker) { a.stream(a.frames, frames) }}
+}
+
+// controls returns what shows how much such floods, and answers that are not read, cost the machine whatever the
+// protocol.
+func controls() []attack {
+	junk := strings.Repeat("j", pieceBytes)
+	flood := endless(controlFlood, "junk without pause after a malformed HTTP/1.1 head",
+		message(usual, "a field without a colon"), nil)
+	flood.control = ""
+	flood.then = func(a *attacker) {
+		a.stream(func() {
+			a.answer()
+			_, _ = io.Copy(io.Discard, a.in)
+		}, func(int) string { return junk })
+	}
+	return []attack{flood, {name: controlStuck, about: "requests 10 MB by HTTP/1.1 and does not read", conns: stuck,
+		opens: 4 * stuckOpens, small: true, streams: 1, life: held, text: message("GET /bytes/10000000"),
+		then: func(a *attacker) { a.hold(held + 2*time.Second) }}}
 }
 
 // resets returns the attacks that have work begun and abandoned: rapid reset (CVE-2023-44487), and those that make
@@ -151,7 +174,7 @@ func blocks() []attack {
 		endless("h2-continuation-empty", "empty CONTINUATION without end", open,
 			func(int) string { return frame(continuationFrame, 0, 1, "") }),
 		{name: "h2-continuation-slow", about: "a byte of CONTINUATION every 2.5 s", conns: 1000, opens: fastOpens,
-			life: timeout, text: open + frame(continuationFrame, 0, 1, strings.Repeat("a", 1000))[:9],
+			life: timeout, control: baseline, text: open + frame(continuationFrame, 0, 1, strings.Repeat("a", 1000))[:9],
 			then: func(a *attacker) { a.drip("a") }},
 		bomb("table", "a field of 3.9 KB from the table, 12,000 times",
 			"\x40\x01x\x7f\xbd\x1d"+strings.Repeat("a", 3900)+strings.Repeat("\xbe", 12_000)),
@@ -182,7 +205,7 @@ func windows() []attack {
 			a.pace(500*time.Millisecond, func(int) string { return text })
 		}
 	}
-	return []attack{
+	list := []attack{
 		{name: "h2-window-0", about: "windows of 0 for 4 responses of 10 MB", conns: stuck / 4, opens: stuckOpens,
 			streams: 4, life: held, text: connect(4, 0) + large(4), then: (*attacker).frames},
 		{name: "h2-window-0-streams", about: "windows of 0 for 128 responses of 10 MB", conns: 2, opens: 1, from: 1,
@@ -200,6 +223,10 @@ func windows() []attack {
 				}
 			}},
 	}
+	for i := range list {
+		list[i].control = controlStuck
+	}
+	return list
 }
 
 // floods returns the attacks by frames without a message (CVE-2019-9512, -9513, -9515, -9518, CVE-2026-97032).
@@ -233,7 +260,7 @@ func streams() []attack {
 		}
 		return text
 	}
-	return []attack{
+	list := []attack{
 		{name: "h2-idle", about: "sends nothing after the preface", conns: many, opens: fastOpens, life: lingers,
 			text: connect(), then: (*attacker).frames},
 		{name: "h2-preface-slow", about: "a byte of the preface every 2.5 s", conns: many, opens: fastOpens, life: timeout,
@@ -243,9 +270,12 @@ func streams() []attack {
 			then: func(a *attacker) { a.drip("a") }},
 		{name: "h2-uploads", about: fmt.Sprint(many, " connections with 128 requests whose bodies do not come"), conns: many,
 			opens: 100, life: held, text: connect() + requests(128), then: (*attacker).frames},
-		endless("h2-refused", "requests beyond the 128 that may be in progress", connect(),
-			func(i int) string { return post(i, usualPath) }),
 	}
+	for i := range list {
+		list[i].control = baseline
+	}
+	return append(list, endless("h2-refused", "requests beyond the 128 that may be in progress", connect(),
+		func(i int) string { return post(i, usualPath) }))
 }
 
 // frames reads frames until the connection ends, and counts how it was ended.
@@ -279,7 +309,7 @@ func (a *attacker) frames() {
 
 // pace sends frames for i = 0, 1, … every so often until the connection ends, and reads meanwhile.
 func (a *attacker) pace(every time.Duration, frames func(i int) string) {
-	a.beside(func(gone <-chan struct{}) {
+	a.beside(a.frames, func(gone <-chan struct{}) {
 		tick := time.NewTicker(every)
 		defer tick.Stop()
 		for i := 0; ; i++ {
@@ -295,12 +325,12 @@ func (a *attacker) pace(every time.Duration, frames func(i int) string) {
 	})
 }
 
-// beside reads frames while send sends.
-func (a *attacker) beside(send func(gone <-chan struct{})) {
+// beside reads while send sends.
+func (a *attacker) beside(read func(), send func(gone <-chan struct{})) {
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)
-		a.frames()
+		read()
 	}()
 	send(gone)
 	_ = a.Close()
@@ -315,8 +345,8 @@ const (
 
 // stream sends frames for i = 0, 1, … until nothing more is taken, also when the proxy has ended the connection. It
 // reads meanwhile.
-func (a *attacker) stream(frames func(i int) string) {
-	a.beside(func(<-chan struct{}) {
+func (a *attacker) stream(read func(), frames func(i int) string) {
+	a.beside(read, func(<-chan struct{}) {
 		var b []byte
 		for i := 0; a.ctx.Err() == nil; {
 			for b = b[:0]; len(b) < pieceBytes; i++ {
