@@ -70,8 +70,9 @@ func (c *Conn) end(how ending) {
 	if c.state == stateClosed || how <= c.ending {
 		return
 	}
-	if c.ending == endingNone {
+	if c.ending == endingNone || how == endingCut { // which waits longer than one that lingers
 		c.loop.deadlines.Clear(&c.deadline)
+		c.lingerEnd = time.Time{}
 	}
 	c.ending = how
 	if c.batched() && how != endingReset {

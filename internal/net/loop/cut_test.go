@@ -4,11 +4,15 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"math/rand/v2"
+	"net/netip"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"weir/internal/net/loop/looptest"
 	"weir/internal/test/testkit"
 )
 
@@ -60,6 +64,45 @@ func TestCutIsNoEnd(t *testing.T) {
 				if !test.cut && n != 100 {
 					t.Errorf("the peer reads %d bytes of 100", n)
 				}
+			})
+		})
+	}
+}
+
+// CloseCut of a connection that lingers waits as long for the peer as otherwise, and then resets.
+func TestCloseCutWhileLingering(t *testing.T) {
+	for _, half := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			k := looptest.NewKernel(rand.New(rand.NewPCG(1, 1)))
+			g := testkit.Must(Start(Config{Loops: 1, Kernel: k}))(t)
+			from := k.NewListener()
+			ln := g.Serve(from, nil, func(_ time.Time, c *Conn) Handler {
+				c.Write(make([]byte, 1000))
+				g.loops[0].Post(func(time.Time) { // when it is in the loop
+					if half {
+						c.CloseWrite()
+					}
+					c.CloseLinger()
+					c.CloseCut()
+				})
+				return new(script)
+			})
+			peer := k.NewSocket("peer ", netip.MustParseAddrPort("10.0.0.1:1"), nil)
+			k.After(0, func() { from.Connect(peer) })
+			k.Until(k.Now().Add(3 * lingerIdleMax))
+			if peer.Closed {
+				t.Errorf("half closed before: %t: closed before the peer has anything", half)
+			}
+			if n := len(peer.Receive(2000)); n != 1000 {
+				t.Errorf("half closed before: %t: the peer gets %d bytes, want 1000", half, n)
+			}
+			k.Until(k.Now().Add(time.Second))
+			if !peer.Cut {
+				t.Errorf("half closed before: %t: no reset", half)
+			}
+			k.Await(func() {
+				ln.Close()
+				g.Stop()
 			})
 		})
 	}
