@@ -171,7 +171,8 @@ func (c *Config) registerTimes(s *service.Settings) {
 		{Name: "HEAD_TIMEOUT", Default: "10s", Value: service.Duration(&d.HeadTimeout, time.Millisecond, timeMax),
 			Help: "timeout for reading a whole request head; then 408"},
 		{Name: "BODY_TIMEOUT", Default: "15s", Value: service.Duration(&d.BodyTimeout, time.Millisecond, timeMax),
-			Help: "timeout between two pieces of a request's body; then 408"},
+			Help: "timeout between two pieces of a request's body; then 408; a call of gRPC becomes a stream, with " +
+				"STREAM_TIMEOUT"},
 		{Name: "IDLE_TIMEOUT", Default: "60s", Value: service.Duration(&d.IdleTimeout, time.Millisecond, timeMax),
 			Help: "how long a client connection may be idle between requests"},
 		{Name: "CONNECTION_MAX_REQUESTS", Default: "10000", Value: service.Int(&d.RequestsMax, 0, 1<<31-1),

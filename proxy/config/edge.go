@@ -77,7 +77,8 @@ func (e *Edge) register(s *service.Settings, d *session.Settings, l *loop.Config
 				"carry all clients"},
 		{Name: "BODY_MIN_RATE", Default: "240", Value: service.Bytes(&d.BodyRateMin, 0, 1<<30),
 			Help: "minimum rate of a request's body over 10 s, in bytes per second; below: 408; 0: no limit; for a body by " +
-				"HTTP/2 without a length only until its answer is passed on, then STREAM_TIMEOUT holds"},
+				"HTTP/2 without a length only until its answer is passed on, then STREAM_TIMEOUT holds, as it does for a call of " +
+				"gRPC whose messages come more slowly"},
 		{Name: "STREAM_TIMEOUT", Default: "60s", Value: service.Duration(&d.StreamTimeout, time.Millisecond, timeMax),
 			Help: "timeout between two pieces of a streamed answer, and between two bytes of a half-closed tunnel"},
 		{Name: "TUNNEL_TIMEOUT", Default: "1h", Value: service.Duration(&d.TunnelTimeout, time.Millisecond, 30*timeMax),

@@ -267,3 +267,61 @@ func TestGRPCStreamHasPlace(t *testing.T) {
 		t.Errorf("of the answer to the call %d bytes came", n)
 	}
 }
+
+// The messages of a call may pause for longer than other bodies, if its answer begins only when they have ended: then
+// it is a stream, has no place at the gate, and needs one again for its end.
+func TestGRPCMessagesPause(t *testing.T) {
+	t.Parallel() // for the time of the timeouts
+	s := newRawTarget(t)
+	r := startWith(t, func(c *Config) { one(c); gated(1)(c); c.HTTP2.PriorKnowledge = true }, s.url(), "HTTP2", "all",
+		"BODY_TIMEOUT", "100ms")
+	c := r.rawHTTP2(65535)
+	slow := c.request("POST", "/report", false, "content-type", "application/grpc")
+	report := s.request()
+	c.must(c.framer.WriteData(slow, false, []byte("message")))
+	c.get("/other")
+	other := s.request() // in the place of the call
+	if report.path != "/report" || other.path != "/other" {
+		t.Fatalf("the target gets %s and %s", report.path, other.path)
+	}
+	r.metrics("upstream_streams=1 responses.408=0")
+	c.must(c.framer.WriteData(slow, false, []byte("another")))
+	c.must(c.framer.WriteData(slow, true, nil))
+	r.waiting(3)
+	other.answer("200", "", true)
+	r.until("the end of the call has a place", func() bool { return r.samples()["ratelimiter_upstream_streams"] == 0 })
+	report.answer("200", "whole", true)
+	if status, n := c.response(slow); status != "200" || n != len("whole") {
+		t.Errorf("status %s with %d bytes, want 200 with %d", status, n, len("whole"))
+	}
+}
+
+// Bodies that do not come are bounded all the same: those of calls after STREAM_TIMEOUT, of other requests after
+// BODY_TIMEOUT, and calls beyond the share of streams are refused.
+func TestGRPCMessagesDoNotCome(t *testing.T) {
+	t.Parallel() // likewise
+	s := newRawTarget(t)
+	r := startWith(t, func(c *Config) { one(c); gated(1)(c); c.HTTP2.PriorKnowledge = true }, s.url(), "HTTP2", "all",
+		"BODY_TIMEOUT", "50ms", "STREAM_TIMEOUT", "400ms", "TARGET_MAX_CONNECTIONS", "4", "TARGET_STREAM_SHARE", "0.5")
+	c := r.rawHTTP2(65535)
+	var calls []uint32
+	for range 2 {
+		calls = append(calls, c.request("POST", "/call", false, "content-type", "application/grpc"))
+		s.request()
+	}
+	beyond := c.request("POST", "/call", false, "content-type", "application/grpc")
+	if status, _ := c.response(beyond); status != "200" {
+		t.Errorf("status %s, want 200 with that of gRPC", status)
+	}
+	r.metrics("responses.503=1")
+	for _, id := range calls {
+		if status, _ := c.response(id); status != "200" {
+			t.Errorf("status %s, want 200 with that of gRPC", status)
+		}
+	}
+	c = r.rawHTTP2(65535)
+	if status, _ := c.response(c.request("POST", "/upload", false)); status != "408" {
+		t.Errorf("status %s of another request, want 408", status)
+	}
+	r.metrics("responses.408=3")
+}

@@ -314,6 +314,7 @@ func TestBodyPause(t *testing.T) {
 				t.Fatalf("effects %+v", c.fx)
 			}
 			c.env.Settings.BodyRateMin, c.env.Settings.BodyTimeout = 1, 4*time.Second
+			c.env.Settings.StreamTimeout = time.Minute
 			c.x.HandleAcquired(c.now, false)
 			c.feed(t)
 			return c
@@ -323,6 +324,13 @@ func TestBodyPause(t *testing.T) {
 			c.now = c.now.Add(after)
 			c.request = append(c.request, chunk...)
 			c.feed(t)
+		}
+		// expire lets the deadline pass, and reports whether the client is at fault.
+		expire := func(t *testing.T, c *stored) bool {
+			c.now = c.x.Deadline()
+			fault := c.x.HandleExpired(c.now)
+			c.feed(t)
+			return fault
 		}
 		left := func(c *stored) time.Duration { return c.x.Deadline().Sub(c.now) }
 		t.Run(kind+", slow", func(t *testing.T) {
@@ -336,16 +344,20 @@ func TestBodyPause(t *testing.T) {
 			if got := left(c); got != time.Second {
 				t.Errorf("%v left for enough of them", got)
 			}
-			c.now = c.x.Deadline()
-			c.x.HandleExpired(c.now)
-			c.feed(t)
-			if r := c.fx.Report; r == nil || r.Status != 408 || r.Fault != exchange.FaultNone || !c.complete {
+			fault := expire(t, c)
+			if grpc { // it becomes a stream
+				if got := left(c); got != time.Minute || fault {
+					t.Errorf("%v left for the next message, want %v; at fault: %t", got, time.Minute, fault)
+				}
+				sends(t, c, 59*time.Second, "1\r\nb\r\n")
+				fault = expire(t, c)
+			}
+			if r := c.fx.Report; !fault || r == nil || r.Status != 408 || r.Fault != exchange.FaultNone || !c.complete {
 				t.Errorf("outcome %+v", r)
 			}
 		})
 		t.Run(kind+", answered", func(t *testing.T) {
 			c := paused(t)
-			c.env.Settings.StreamTimeout = time.Minute
 			c.answers(t, http1.Head{Status: 200, Framing: http1.BodyChunked, Length: -1}, "y")
 			if got := left(c); got != time.Minute || !c.x.Relays() {
 				t.Errorf("%v left, relays %t", got, c.x.Relays())
@@ -364,6 +376,33 @@ func TestBodyPause(t *testing.T) {
 				t.Errorf("all sent %t, asked for a place %t, %v left", c.uploaded, c.admits, left(c))
 			}
 		})
+	}
+}
+
+// A call whose messages pause is a stream only if there is a place for one, and needs a place at the gate for its end.
+func TestCallLasts(t *testing.T) {
+	late := func() *stored {
+		c := newStored(t, "POST / HTTP/1.1\r\nHost: x\r\nContent-Type: application/grpc\r\n"+
+			"Transfer-Encoding: chunked\r\n\r\n1\r\na\r\n", granted)
+		c.x.HandleAcquired(c.now, false)
+		c.feed(t)
+		c.now = c.x.Deadline()
+		c.x.HandleExpired(c.now)
+		return c
+	}
+	c := late()
+	c.feed(t)
+	c.request = append(c.request, "0\r\n\r\n"...)
+	if c.feed(t); !c.admits || !c.uploaded {
+		t.Errorf("asked for a place %t, all sent %t, want both", c.admits, c.uploaded)
+	}
+	c = late()
+	if !c.collect().Stream {
+		t.Fatal("no place for a stream is asked for")
+	}
+	c.x.HandleStream(c.now, false)
+	if c.feed(t); c.fx.Report == nil || c.fx.Report.Status != 408 {
+		t.Errorf("without a place for a stream the outcome is %+v, want 408", c.fx.Report)
 	}
 }
 

@@ -62,7 +62,7 @@ type Effects struct {
 	// HandleAdmitted or HandleShed follows.
 	Admit bool
 	// Stream requests permission to stream the answer, since only a share of a target's
-	// connections may carry streams: HandleStream follows.
+	// connections may carry streams, or to wait longer for the messages of a call: HandleStream follows.
 	Stream bool
 	// Wake requests a precise call of HandleWake at that time, unless it is zero.
 	Wake time.Time

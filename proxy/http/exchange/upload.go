@@ -10,7 +10,9 @@ import (
 //
 // The client sets the pace, so the exchange is a stream. But when the target has all of the request it
 // works on it as on any other. Therefore the last piece is withheld until the target has a place. On a call of
-// gRPC the target works earlier, so that has a place before its head is sent, and is a stream when the answer is.
+// gRPC the target works earlier, so that has a place before its head is sent, and is a stream when the answer is, or
+// when its messages pause: clients that report something now and then are answered only in the end. Then it needs a
+// place again for its end.
 
 // rateSpan is the time over which BodyRateMin is measured.
 const rateSpan = 10 * time.Second
@@ -42,9 +44,14 @@ func (x *Exchange) awaitBody(now time.Time) {
 		x.awaitEither(now)
 		return
 	}
-	x.body.by = now.Add(set.BodyTimeout)
-	if set.BodyRateMin > 0 && x.body.rateBy.IsZero() {
-		x.body.rateBy, x.body.rateBytes = now.Add(rateSpan), 0
+	switch {
+	case x.body.lasts:
+		x.body.by = now.Add(set.StreamTimeout)
+	default:
+		x.body.by = now.Add(set.BodyTimeout)
+		if set.BodyRateMin > 0 && x.body.rateBy.IsZero() {
+			x.body.rateBy, x.body.rateBytes = now.Add(rateSpan), 0
+		}
 	}
 	x.rearm()
 }
@@ -90,8 +97,30 @@ func (x *Exchange) bodyLate(now time.Time) bool {
 		x.rearm()
 		return false
 	}
-	x.answerError(now, 408, "the request body did not arrive in time")
+	if x.mayLast() {
+		x.env.fx.Stream = true
+		return false
+	}
+	x.answerError(now, 408, bodyOverdue)
 	return true
+}
+
+const bodyOverdue = "the request body did not arrive in time"
+
+// mayLast reports whether the request is a call whose messages may pause for longer than those of other bodies, as a
+// stream.
+func (x *Exchange) mayLast() bool {
+	return x.interacts() && x.uploads() && x.answer <= answerHead && !x.body.lasts
+}
+
+// lastLonger handles whether a call may be a stream.
+func (x *Exchange) lastLonger(now time.Time, ok bool) {
+	if !ok {
+		x.answerError(now, 408, bodyOverdue)
+		return
+	}
+	x.body.lasts, x.body.rateBy = true, time.Time{}
+	x.awaitBody(now)
 }
 
 // HandleBody handles a piece of the request's body. It is borrowed until the effects were carried out.
@@ -190,7 +219,7 @@ func (x *Exchange) withhold(now time.Time) {
 	x.request.become(requestWithheld)
 	x.sent()
 	x.bodyPaused()
-	if x.interacts() || x.answer == answerRelaying {
+	if x.interacts() && !x.body.lasts || x.answer == answerRelaying {
 		x.sendLast(now)
 		return
 	}

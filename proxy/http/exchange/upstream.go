@@ -230,9 +230,14 @@ func (x *Exchange) OutcomeSoFar() Outcome {
 func (x *Exchange) Method() http1.Method { return x.outcome.Method }
 
 // HandleStream reports whether the current answer may be streamed. While no more streams are
-// allowed it is collected, as far as time and BufferBytesMax permit.
+// allowed it is collected, as far as time and BufferBytesMax permit. Before an answer it reports whether the messages
+// of a call may pause.
 func (x *Exchange) HandleStream(now time.Time, ok bool) {
 	x.env.Begin()
+	if x.mayLast() {
+		x.lastLonger(now, ok)
+		return
+	}
 	if x.answer != answerCollecting {
 		return
 	}
