@@ -58,8 +58,8 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// The good traffic beside an attack by HTTP/2 may be as slow as beside its control, which is looked up among the attacks
-// of its scene, or twice as slow as without attackers.
+// The good traffic beside an attack by HTTP/2 may be as slow as beside its control, which is looked up among the
+// attacks of its scene, or twice as slow as without attackers.
 func TestControl(t *testing.T) {
 	for _, test := range []struct {
 		control         string
@@ -154,7 +154,8 @@ func TestAttacks(t *testing.T) {
 
 func TestExpand(t *testing.T) {
 	all := []rig.Part{{Name: "idle"}, {Name: "h1-flood"}, {Name: "h2-ping"}, {Name: "flood"}, {Name: "h2-goaway"}}
-	if got := expand([]string{"idle", group}, all); !slices.Equal(got, []string{"idle", "h1-flood", "h2-ping", "h2-goaway"}) {
+	want := []string{"idle", "h1-flood", "h2-ping", "h2-goaway"}
+	if got := expand([]string{"idle", group}, all); !slices.Equal(got, want) {
 		t.Errorf("expanded to %q", got)
 	}
 }

@@ -1,6 +1,7 @@
 package attack
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -19,8 +20,9 @@ const (
 	groupPrefix   = "h2-"
 	controlPrefix = "h1-"
 
-	controlFlood = controlPrefix + "flood"
-	controlStuck = controlPrefix + "stuck-read"
+	controlFlood   = controlPrefix + "flood"
+	controlStuck   = controlPrefix + "stuck-read"
+	controlUploads = controlPrefix + "uploads"
 )
 
 // overHTTP2 returns the attacks by HTTP/2 that are expensive, or hold connections: the published ones, and the floods
@@ -113,7 +115,9 @@ func controls() []attack {
 	}
 	return []attack{flood, {name: controlStuck, about: "requests 10 MB by HTTP/1.1 and does not read", conns: stuck,
 		opens: 4 * stuckOpens, small: true, streams: 1, life: held, text: message("GET /bytes/10000000"),
-		then: func(a *attacker) { a.hold(held + 2*time.Second) }}}
+		then: func(a *attacker) { a.hold(held + 2*time.Second) }},
+		{name: controlUploads, about: "requests by HTTP/1.1 whose bodies do not come", conns: many, opens: fastOpens,
+			life: held, text: message("POST "+usualPath, "Transfer-Encoding: chunked"), then: (*attacker).answer}}
 }
 
 // resets returns the attacks that have work begun and abandoned: rapid reset (CVE-2023-44487), and those that make
@@ -251,9 +255,11 @@ func floods() []attack {
 	}
 }
 
+// many is how many connections take all that a target has, if each has a request.
+const many = 500
+
 // streams returns the attacks by many connections and streams, some of which are slow.
 func streams() []attack {
-	const many = 500
 	requests := func(n int) (text string) {
 		for i := range n {
 			text += post(i, usualPath)
@@ -269,10 +275,10 @@ func streams() []attack {
 			text: connect() + frame(settingsFrame, 0, 0, strings.Repeat("a", 600))[:9],
 			then: func(a *attacker) { a.drip("a") }},
 		{name: "h2-uploads", about: fmt.Sprint(many, " connections with 128 requests whose bodies do not come"), conns: many,
-			opens: 100, life: held, text: connect() + requests(128), then: (*attacker).frames},
+			opens: 100, life: held, control: controlUploads, text: connect() + requests(128), then: (*attacker).frames},
 	}
 	for i := range list {
-		list[i].control = baseline
+		list[i].control = cmp.Or(list[i].control, baseline)
 	}
 	return append(list, endless("h2-refused", "requests beyond the 128 that may be in progress", connect(),
 		func(i int) string { return post(i, usualPath) }))
