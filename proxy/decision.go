@@ -37,6 +37,7 @@ func (p *proxy) decide(ctx context.Context) error {
 	set := c.Session()
 	p.port, err = port.Start(port.Config{
 		Listener: first, Further: further, Loop: c.DecisionLoop(), Head: c.Decision.Head, Store: p.store,
+		PerSecond: p.perSecond,
 		Documents: []string{admin.ConfigName, admin.RulesName}, Local: !p.shared(),
 		Limit:  func() []byte { return p.limits.Active().AppendJSON(nil) },
 		Policy: p.policies.Policy, Trusts: set.Trusts, PreflightsApart: set.PreflightsApart, HoldMax: c.Decision.HoldMax,
@@ -68,7 +69,7 @@ func (p *proxy) keepLimits(ctx context.Context) (*port.Limits, error) {
 	if err != nil {
 		return nil, err
 	}
-	limits.OnChange = p.store.ForgetRefusals
+	limits.OnChange = p.forgetRefusals
 	if files.Config != "" {
 		p.OnReload(limits.Reload, "descriptors")
 		go limits.Follow(ctx)

@@ -41,8 +41,9 @@ func run(ctx context.Context, e *service.Env, c *config.Config) error {
 	if p.store, err = p.connect(); err != nil {
 		return err
 	}
-	if p.store != local {
-		defer p.store.Close()
+	defer p.closeStores()
+	if p.perSecond, err = p.connectPerSecond(); err != nil {
+		return err
 	}
 	if p.targets, err = newTargets(c); err != nil {
 		return err

@@ -20,6 +20,7 @@ type proxy struct {
 	config    *config.Config
 	store     store.Store     // makes the decisions
 	local     *simredis.Store // the same without a shared store
+	perSecond store.Store     // decides about limits per second of Envoy's rate limit service; nil: store does
 	limits    *admin.Limits
 	rules     *admin.Rules
 	policies  *admin.Policies

@@ -91,6 +91,9 @@ func (p *proxy) report() {
 	p.registerReloads()
 	p.Health.Component("rules", func() any { return p.rules.Health() })
 	p.Health.Component("store", func() any { return admin.StoreHealth(p.store) })
+	if p.perSecond != nil {
+		p.Health.Component("storePerSecond", func() any { return admin.StoreHealth(p.perSecond) })
+	}
 	if len(p.config.Targets) > 0 {
 		p.Health.Component("targets", func() any { return admin.TargetsHealth(p.server.Targets.Up()) })
 	}

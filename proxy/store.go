@@ -54,6 +54,44 @@ func (p *proxy) connect() (store.Store, error) {
 	return shared, nil
 }
 
+// connectPerSecond returns the store for limits per second of Envoy's rate limit service; nil: there is no second one.
+func (p *proxy) connectPerSecond() (store.Store, error) {
+	c := p.config
+	if !c.UsesPerSecond() {
+		return nil, nil
+	}
+	second, err := open(c.RedisPerSecond, redis.New, func(cfg *redis.Config) {
+		cfg.Local, cfg.ShowKey, cfg.Log = p.local, keys.AppendRedacted, p.Logger("RedisPerSecond")
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := c.PerSecondStartError(second.Misconfigured()); err != nil {
+		second.Close()
+		return nil, err
+	}
+	second.Register(p.Metrics.With("store", "persecond"))
+	return second, nil
+}
+
+// closeStores closes the stores that connect and connectPerSecond have returned.
+func (p *proxy) closeStores() {
+	if p.shared() {
+		p.store.Close()
+	}
+	if p.perSecond != nil {
+		p.perSecond.Close()
+	}
+}
+
+// forgetRefusals is called after every change of limits for Envoy's rate limit service.
+func (p *proxy) forgetRefusals() {
+	p.store.ForgetRefusals()
+	if p.perSecond != nil {
+		p.perSecond.ForgetRefusals()
+	}
+}
+
 // open opens a shared store with its settings, which complete completes.
 func open[C any, S sharedStore](settings func() (C, error), start func(C) (S, error),
 	complete func(*C)) (sharedStore, error) {

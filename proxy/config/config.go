@@ -52,6 +52,7 @@ type Config struct {
 	loop      loop.Config // registered here; Loop completes it
 	http2     http2Settings
 	redis     redisSettings
+	perSecond perSecondSettings
 	postgres  postgresSettings
 	remote    remote.Config // without Failure
 	Edge      Edge
@@ -110,6 +111,7 @@ func (c *Config) Register(s *service.Settings) {
 				"bypass the limits"},
 	})
 	c.redis.register(s, c.withoutRedis)
+	c.perSecond.register(s)
 	c.postgres.register(s, c.withoutPostgres)
 	registerRemote(s, &c.remote)
 	c.registerBounds(s)
@@ -250,7 +252,8 @@ func (c *Config) Complete() error {
 	return errors.Join(c.completeLimit(), c.Edge.complete(s, &c.data), completeGate(s, &c.Gate), c.completeHTTP2(),
 		c.Rules.complete(s), c.Adaptive.complete(s), c.Decision.complete(s, len(c.Targets)), c.XDS.complete(s),
 		c.Defer.complete(s, &c.redis, &c.postgres),
-		faultIf(c.UsesRedis(), c.Redis), faultIf(c.UsesPostgres(), c.Postgres), faultIf(c.UsesRemote(), c.Remote))
+		faultIf(c.UsesRedis(), c.Redis), c.perSecond.complete(c), faultIf(c.UsesPostgres(), c.Postgres),
+		faultIf(c.UsesRemote(), c.Remote))
 }
 
 // faultIf returns the error of a store's settings if they are used.

@@ -129,11 +129,36 @@ func (c *Config) RedisCAFile() string {
 // Redis returns the configuration of the store in Redis, without Local and Log. The error
 // joins a *service.SettingError for each fault.
 func (c *Config) Redis() (redis.Config, error) {
-	return c.redis.config(c.settings, "REDIS_HOST", c.redis.hosts)
+	r := c.redis
+	if !r.TLS && c.perSecond.used && c.perSecond.secure() { // whose certificates they are
+		r.withoutTLS()
+	}
+	return r.config(c.settings, "REDIS_HOST", r.hosts)
+}
+
+// withoutTLS drops what only a connection with TLS has.
+func (r *redisSettings) withoutTLS() {
+	r.TLS, r.TLSAnyName, r.TLSCAFile, r.TLSServerName, r.TLSCertFile, r.TLSKeyFile = false, false, "", "", "", ""
 }
 
 // config returns the configuration for connecting to the hosts that a setting names.
 func (r *redisSettings) config(s *service.Settings, setting, hosts string) (redis.Config, error) {
+	cfg, err := r.at(setting, hosts)
+	if err != nil {
+		return cfg, err
+	}
+	pair := pairComplete(s, "REDIS_TLS_CLIENT_CERT", "REDIS_TLS_CLIENT_KEY")
+	return cfg, errors.Join(pair, faultsOf(s, cfg.Validate(), map[string]string{
+		"Addrs": setting, "DB": "REDIS_DB", "KeyPrefix": "REDIS_KEY_PREFIX", "Password": "REDIS_PASSWORD",
+		"SentinelMaster": "REDIS_SENTINEL_MASTER", "SentinelUsername": "REDIS_SENTINEL_USERNAME",
+		"SentinelPassword": "REDIS_SENTINEL_PASSWORD", "TLSCAFile": "REDIS_TLS_CA_FILE",
+		"TLSServerName": "REDIS_TLS_SERVER_NAME", "TLSAnyName": "REDIS_TLS_SKIP_HOSTNAME_VERIFICATION",
+		"TLSCertFile": "REDIS_TLS_CLIENT_CERT",
+	}))
+}
+
+// at returns r with the addresses of the hosts that a setting names.
+func (r *redisSettings) at(setting, hosts string) (redis.Config, error) {
 	cfg := r.Config
 	for host := range strings.SplitSeq(hosts, ",") {
 		addr := strings.TrimSpace(host)
@@ -153,14 +178,7 @@ func (r *redisSettings) config(s *service.Settings, setting, hosts string) (redi
 		}
 		cfg.Addrs = append(cfg.Addrs, addr)
 	}
-	pair := pairComplete(s, "REDIS_TLS_CLIENT_CERT", "REDIS_TLS_CLIENT_KEY")
-	return cfg, errors.Join(pair, faultsOf(s, cfg.Validate(), map[string]string{
-		"Addrs": setting, "DB": "REDIS_DB", "KeyPrefix": "REDIS_KEY_PREFIX", "Password": "REDIS_PASSWORD",
-		"SentinelMaster": "REDIS_SENTINEL_MASTER", "SentinelUsername": "REDIS_SENTINEL_USERNAME",
-		"SentinelPassword": "REDIS_SENTINEL_PASSWORD", "TLSCAFile": "REDIS_TLS_CA_FILE",
-		"TLSServerName": "REDIS_TLS_SERVER_NAME", "TLSAnyName": "REDIS_TLS_SKIP_HOSTNAME_VERIFICATION",
-		"TLSCertFile": "REDIS_TLS_CLIENT_CERT",
-	}))
+	return cfg, nil
 }
 
 // faultsOf returns the faults of a configuration as faults of the settings that its fields come from. The

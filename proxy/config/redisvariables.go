@@ -1,57 +1,52 @@
 package config
 
 import (
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
 )
 
-func redisType(t *translation, value string) error {
-	mode := strings.ToLower(value)
-	if mode != "single" && mode != "cluster" && mode != "sentinel" {
-		return t.wrong(value, "SINGLE, CLUSTER, SENTINEL", "is unknown")
+// topology reads the kind of a Redis.
+func topology(setting string) reading {
+	return func(t *translation, value string) error {
+		mode := strings.ToLower(value)
+		if mode != "single" && mode != "cluster" && mode != "sentinel" {
+			return t.wrong(value, "SINGLE, CLUSTER, SENTINEL", "is unknown")
+		}
+		t.put(setting, mode)
+		return nil
 	}
-	t.put("REDIS_MODE", mode)
+}
+
+// redisURL reads where Redis is.
+func redisURL(t *translation, value string) error {
+	u, err := readRedisURL("REDIS_URL", value, strings.EqualFold(t.env("REDIS_TYPE"), "sentinel"))
+	if err != nil {
+		return err
+	}
+	if u.master != "" {
+		t.put("REDIS_SENTINEL_MASTER", u.master)
+	}
+	if u.tls {
+		t.put("REDIS_TLS", "true")
+	}
+	if u.username != "" || u.password != "" {
+		t.put("REDIS_USERNAME", u.username)
+		t.put("REDIS_PASSWORD", u.password)
+	}
+	if u.db != "" {
+		t.put("REDIS_DB", u.db)
+	}
+	t.put("REDIS_HOST", u.hosts)
 	return nil
 }
 
-// redisURL reads host:port or redis://user:password@host:port/db, several of them for a Cluster, and
-// before those of Sentinels the name of the master.
-func redisURL(t *translation, value string) error {
-	list := strings.Split(value, ",")
-	if strings.EqualFold(t.env("REDIS_TYPE"), "sentinel") {
-		t.put("REDIS_SENTINEL_MASTER", strings.TrimSpace(list[0]))
-		if list = list[1:]; len(list) == 0 {
-			return t.wrong(value, "the name of the master, and after a comma the addresses of the Sentinels",
-				"names no Sentinels")
-		}
+// perSecondURL reads where the second Redis is.
+func perSecondURL(t *translation, value string) error {
+	if strings.Contains(value, "rediss://") {
+		t.put("REDIS_PERSECOND_TLS", "true")
 	}
-	var hosts []string
-	for _, one := range list {
-		one = strings.TrimSpace(one)
-		if !strings.Contains(one, "://") {
-			hosts = append(hosts, one)
-			continue
-		}
-		u, err := url.Parse(one)
-		if err != nil || u.Scheme != "redis" && u.Scheme != "rediss" || u.Host == "" {
-			return t.wrong(value, "host:port, or redis://host:port", "is no address of Redis")
-		}
-		hosts = append(hosts, u.Host)
-		if u.Scheme == "rediss" {
-			t.put("REDIS_TLS", "true")
-		}
-		if password, given := u.User.Password(); given {
-			t.put("REDIS_USERNAME", u.User.Username())
-			t.put("REDIS_PASSWORD", password)
-		}
-		if db := strings.Trim(u.Path, "/"); db != "" {
-			t.put("REDIS_DB", db)
-		}
-	}
-	t.put("REDIS_HOST", strings.Join(hosts, ","))
-	return nil
+	return same(t, value)
 }
 
 // redisTLS reads whether Redis is used with TLS, which must not contradict the URL.
@@ -65,11 +60,11 @@ func redisTLS(t *translation, value string) error {
 // credentials reads a password, or a user name and a password with a colon between.
 func credentials(user, password string) reading {
 	return func(t *translation, value string) error {
-		if name, secret, both := strings.Cut(value, ":"); both {
+		name, secret := nameAndPassword(value)
+		if name != "" {
 			t.put(user, name)
-			value = secret
 		}
-		t.put(password, value)
+		t.put(password, secret)
 		return nil
 	}
 }
@@ -91,6 +86,6 @@ func redisTimeout(t *translation, value string) error {
 		value = redisTimeoutMax.String()
 		t.readAs(value + ": no request waits longer")
 	}
-	t.put("REDIS_TIMEOUT", value)
+	t.put(t.variable, value)
 	return nil
 }

@@ -2,6 +2,7 @@ package config
 
 import (
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -81,30 +82,30 @@ var variables = []variable{
 
 	{"BACKEND_TYPE", backend},
 	{"REDIS_SOCKET_TYPE", socketType("REDIS_URL")},
-	{"REDIS_TYPE", redisType},
+	{"REDIS_TYPE", topology("REDIS_MODE")},
 	{"REDIS_URL", redisURL},
 	{"REDIS_AUTH", credentials("REDIS_USERNAME", "REDIS_PASSWORD")},
 	{"REDIS_SENTINEL_AUTH", sentinelAuth},
 	{"REDIS_TLS", redisTLS},
-	{"REDIS_TLS_CACERT", when("REDIS_TLS", as("REDIS_TLS_CA_FILE"))},
-	{"REDIS_TLS_SKIP_HOSTNAME_VERIFICATION", when("REDIS_TLS", same)},
-	{"REDIS_TLS_CLIENT_CERT", when("REDIS_TLS", same)},
-	{"REDIS_TLS_CLIENT_KEY", when("REDIS_TLS", same)},
+	{"REDIS_PERSECOND", same},
+	{"REDIS_PERSECOND_SOCKET_TYPE", when("REDIS_PERSECOND", socketType("REDIS_PERSECOND_URL"))},
+	{"REDIS_PERSECOND_TYPE", when("REDIS_PERSECOND", topology("REDIS_PERSECOND_TYPE"))},
+	{"REDIS_PERSECOND_URL", when("REDIS_PERSECOND", perSecondURL)},
+	{"REDIS_PERSECOND_AUTH", when("REDIS_PERSECOND", same)},
+	{"REDIS_PERSECOND_SENTINEL_AUTH", when("REDIS_PERSECOND", same)},
+	{"REDIS_PERSECOND_TLS", when("REDIS_PERSECOND", same)},
+	{"REDIS_PERSECOND_TIMEOUT", when("REDIS_PERSECOND", redisTimeout)},
+	{"REDIS_TLS_CACERT", when("REDIS_TLS", as("REDIS_TLS_CA_FILE"), "REDIS_PERSECOND_TLS")},
+	{"REDIS_TLS_SKIP_HOSTNAME_VERIFICATION", when("REDIS_TLS", same, "REDIS_PERSECOND_TLS")},
+	{"REDIS_TLS_CLIENT_CERT", when("REDIS_TLS", same, "REDIS_PERSECOND_TLS")},
+	{"REDIS_TLS_CLIENT_KEY", when("REDIS_TLS", same, "REDIS_PERSECOND_TLS")},
 	{"REDIS_TIMEOUT", redisTimeout},
-	{"REDIS_PERSECOND", none(perSecond)},
-	{"REDIS_PERSECOND_SOCKET_TYPE", none(perSecond)},
-	{"REDIS_PERSECOND_TYPE", none(perSecond)},
-	{"REDIS_PERSECOND_URL", none(perSecond)},
-	{"REDIS_PERSECOND_POOL_SIZE", none(perSecond)},
-	{"REDIS_PERSECOND_AUTH", none(perSecond)},
-	{"REDIS_PERSECOND_SENTINEL_AUTH", none(perSecond)},
-	{"REDIS_PERSECOND_TLS", none(perSecond)},
-	{"REDIS_PERSECOND_TIMEOUT", none(perSecond)},
-	{"REDIS_PERSECOND_PIPELINE_WINDOW", none(perSecond)},
-	{"REDIS_PERSECOND_PIPELINE_LIMIT", none(perSecond)},
-	{"REDIS_PERSECOND_CLUSTER_PIPELINE_PARALLELISM", none(perSecond)},
-	{"REDIS_PERSECOND_POOL_ON_EMPTY_BEHAVIOR", none(perSecond)},
-	{"REDIS_PERSECOND_POOL_ON_EMPTY_WAIT_DURATION", none(perSecond)},
+	{"REDIS_PERSECOND_POOL_SIZE", none(pool)},
+	{"REDIS_PERSECOND_PIPELINE_WINDOW", none(combined)},
+	{"REDIS_PERSECOND_PIPELINE_LIMIT", none(combined)},
+	{"REDIS_PERSECOND_CLUSTER_PIPELINE_PARALLELISM", none(parallel)},
+	{"REDIS_PERSECOND_POOL_ON_EMPTY_BEHAVIOR", none(noPool)},
+	{"REDIS_PERSECOND_POOL_ON_EMPTY_WAIT_DURATION", none(noPool)},
 	{"MEMCACHE_HOST_PORT", none(memcached)},
 	{"MEMCACHE_MAX_IDLE_CONNS", none(memcached)},
 	{"MEMCACHE_SRV", none(memcached)},
@@ -115,12 +116,12 @@ var variables = []variable{
 	{"MEMCACHE_TLS_CACERT", none(memcached)},
 	{"MEMCACHE_TLS_SKIP_HOSTNAME_VERIFICATION", none(memcached)},
 	{"CACHE_KEY_PREFIX", as("REDIS_KEY_PREFIX")},
-	{"REDIS_POOL_SIZE", none("each event loop has one connection, on which asks are combined")},
-	{"REDIS_PIPELINE_WINDOW", none("asks are combined without waiting")},
-	{"REDIS_PIPELINE_LIMIT", none("asks are combined without waiting")},
-	{"REDIS_CLUSTER_PIPELINE_PARALLELISM", none("nodes of a Cluster are always asked at the same time")},
-	{"REDIS_POOL_ON_EMPTY_BEHAVIOR", none("there is no pool to wait for")},
-	{"REDIS_POOL_ON_EMPTY_WAIT_DURATION", none("there is no pool to wait for")},
+	{"REDIS_POOL_SIZE", none(pool)},
+	{"REDIS_PIPELINE_WINDOW", none(combined)},
+	{"REDIS_PIPELINE_LIMIT", none(combined)},
+	{"REDIS_CLUSTER_PIPELINE_PARALLELISM", none(parallel)},
+	{"REDIS_POOL_ON_EMPTY_BEHAVIOR", none(noPool)},
+	{"REDIS_POOL_ON_EMPTY_WAIT_DURATION", none(noPool)},
 	{"REDIS_STARTUP_INITIAL_INTERVAL", none(startup)},
 	{"REDIS_STARTUP_MAX_INTERVAL", none(startup)},
 	{"REDIS_STARTUP_MAX_ELAPSED_TIME", none(startup)},
@@ -171,7 +172,10 @@ const (
 	metrics = "metrics are read at /metrics of DEBUG_PORT"
 	tracing = "traces are not sent"
 
-	perSecond = "limits per second are in the same store as all others"
+	pool      = "each event loop has one connection, on which asks are combined"
+	combined  = "asks are combined without waiting"
+	parallel  = "nodes of a Cluster are always asked at the same time"
+	noPool    = "there is no pool to wait for"
 	memcached = "there is no memcached"
 )
 
@@ -193,10 +197,10 @@ func none(why string) reading {
 	}
 }
 
-// when reads a variable that another one must turn on.
-func when(variable string, read reading) reading {
+// when reads a variable that another one must turn on, or one of more.
+func when(variable string, read reading, more ...string) reading {
 	return func(t *translation, value string) error {
-		if !t.on(variable) {
+		if !t.on(variable) && !slices.ContainsFunc(more, t.on) {
 			t.ignore("has no effect without " + variable)
 			return nil
 		}

@@ -14,6 +14,7 @@ import (
 // Each variable of envoyproxy/ratelimit sets settings, or the log says what it means here, or the proxy
 // does not start.
 func TestVariables(t *testing.T) {
+	const second = "REDIS_PERSECOND=true REDIS_URL=r:1 REDIS_PERSECOND_URL=s:1"
 	known := make(map[string]bool)
 	for _, test := range []struct {
 		env  string // of variables; the first is the one that is tested
@@ -110,20 +111,32 @@ func TestVariables(t *testing.T) {
 		{"REDIS_TLS_CLIENT_KEY=k REDIS_URL=r:1 REDIS_TLS=true", "!REDIS_TLS_CLIENT_CERT: \"\" is missing"},
 		{"REDIS_TIMEOUT=50ms", "REDIS_TIMEOUT=50ms"},
 		{"REDIS_TIMEOUT=10s", "REDIS_TIMEOUT=2s # is read as 2s"},
-		{"REDIS_PERSECOND=true", "# has no meaning here: limits per second"},
-		{"REDIS_PERSECOND_SOCKET_TYPE=tcp", "# has no meaning here: limits per second"},
-		{"REDIS_PERSECOND_TYPE=SINGLE", "# has no meaning here: limits per second"},
-		{"REDIS_PERSECOND_URL=r:1", "# has no meaning here: limits per second"},
-		{"REDIS_PERSECOND_POOL_SIZE=1", "# has no meaning here: limits per second"},
-		{"REDIS_PERSECOND_AUTH=x", "# has no meaning here: limits per second"},
-		{"REDIS_PERSECOND_SENTINEL_AUTH=x", "# has no meaning here: limits per second"},
-		{"REDIS_PERSECOND_TLS=true", "# has no meaning here: limits per second"},
-		{"REDIS_PERSECOND_TIMEOUT=1s", "# has no meaning here: limits per second"},
-		{"REDIS_PERSECOND_PIPELINE_WINDOW=1us", "# has no meaning here: limits per second"},
-		{"REDIS_PERSECOND_PIPELINE_LIMIT=1", "# has no meaning here: limits per second"},
-		{"REDIS_PERSECOND_CLUSTER_PIPELINE_PARALLELISM=2", "# has no meaning here: limits per second"},
-		{"REDIS_PERSECOND_POOL_ON_EMPTY_BEHAVIOR=WAIT", "# has no meaning here: limits per second"},
-		{"REDIS_PERSECOND_POOL_ON_EMPTY_WAIT_DURATION=1s", "# has no meaning here: limits per second"},
+		{second, "REDIS_PERSECOND=true"},
+		{"REDIS_PERSECOND=false", "REDIS_PERSECOND=false"},
+		{"REDIS_PERSECOND=true REDIS_URL=r:1", `!REDIS_PERSECOND_URL: "" names no host and port`},
+		{"REDIS_PERSECOND=true REDIS_PERSECOND_URL=s:1",
+			`!REDIS_PERSECOND: "true" is a second Redis beside that of REDIS_HOST, which is not set`},
+		{second + " RATELIMIT_CHARGE=together",
+			`!REDIS_PERSECOND: "true" distributes limits over two stores, which cannot decide together`},
+		{"REDIS_PERSECOND_SOCKET_TYPE=unix " + second, `!REDIS_PERSECOND_SOCKET_TYPE: "unix" does not fit`},
+		{"REDIS_PERSECOND_SOCKET_TYPE=tcp", "# has no effect without REDIS_PERSECOND"},
+		{"REDIS_PERSECOND_TYPE=CLUSTER " + second, "REDIS_PERSECOND_TYPE=cluster"},
+		{"REDIS_PERSECOND_TYPE=ring " + second, "!REDIS_PERSECOND_TYPE"},
+		{"REDIS_PERSECOND_URL=r:2", "REDIS_PERSECOND_URL= # has no effect without REDIS_PERSECOND"},
+		{"REDIS_PERSECOND_URL=http://r REDIS_PERSECOND=t REDIS_URL=r:1", "!REDIS_PERSECOND_URL"},
+		{"REDIS_PERSECOND_AUTH=u:x " + second, "REDIS_PERSECOND_AUTH=u:x"},
+		{"REDIS_PERSECOND_SENTINEL_AUTH=x " + second, `!REDIS_PERSECOND_SENTINEL_AUTH: "***" has no effect without Sentinels`},
+		{"REDIS_PERSECOND_TLS=true " + second, "REDIS_PERSECOND_TLS=true"},
+		{"REDIS_PERSECOND_URL=rediss://s:1 REDIS_PERSECOND=true REDIS_URL=r:1", "REDIS_PERSECOND_TLS=true"},
+		{"REDIS_TLS_CLIENT_CERT=c REDIS_TLS_CLIENT_KEY=k REDIS_PERSECOND_TLS=true " + second,
+			"REDIS_TLS_CLIENT_CERT=c REDIS_TLS_CLIENT_KEY=k"},
+		{"REDIS_PERSECOND_TIMEOUT=10s " + second, "REDIS_PERSECOND_TIMEOUT=2s # is read as 2s"},
+		{"REDIS_PERSECOND_POOL_SIZE=1", "# has no meaning here: each event loop has one connection"},
+		{"REDIS_PERSECOND_PIPELINE_WINDOW=1us", "# has no meaning here"},
+		{"REDIS_PERSECOND_PIPELINE_LIMIT=1", "# has no meaning here"},
+		{"REDIS_PERSECOND_CLUSTER_PIPELINE_PARALLELISM=2", "# has no meaning here"},
+		{"REDIS_PERSECOND_POOL_ON_EMPTY_BEHAVIOR=WAIT", "# has no meaning here"},
+		{"REDIS_PERSECOND_POOL_ON_EMPTY_WAIT_DURATION=1s", "# has no meaning here"},
 		{"MEMCACHE_HOST_PORT=m:1", "# has no meaning here: there is no memcached"},
 		{"MEMCACHE_MAX_IDLE_CONNS=2", "# has no meaning here: there is no memcached"},
 		{"MEMCACHE_SRV=s", "# has no meaning here: there is no memcached"},
@@ -253,7 +266,7 @@ func translated(env string) (*Config, error) {
 	c.Register(s)
 	_, err := s.Parse(nil, testkit.Env(pairs))
 	if err == nil {
-		err = faultIf(c.UsesRedis(), c.Redis)
+		err = cmp.Or(faultIf(c.UsesRedis(), c.Redis), c.perSecond.complete(c))
 	}
 	return c, err
 }

@@ -23,6 +23,12 @@ func TestWriteGolden(t *testing.T) {
 	s.Gauge("odd", "Odd values.", func() float64 { return math.Inf(1) })
 	s.Gauges("is", "Whether it is so.", func(add func(string, float64)) { add(Labels("it", "no"), Bool(false)) })
 	s.Gauge("so", "Whether it is so.", func() float64 { return Bool(true) })
+	second := s.With("store", "b")
+	second.Gauge("so", "", func() float64 { return Bool(false) })
+	second.Counter(`x_total{decision="forwarded"}`, "", func() uint64 { return 4 })
+	second.Counters("rule_total", "", func(add func(string, uint64)) { add(Labels("rule", "b"), 8) })
+	second.Gauges("is", "", func(add func(string, float64)) { add("", Bool(true)) })
+	second.Histogram("d_seconds", "", h)
 
 	var b strings.Builder
 	s.Write(&b)
@@ -30,6 +36,7 @@ func TestWriteGolden(t *testing.T) {
 # TYPE x_total counter
 x_total{decision="forwarded"} 3
 x_total{decision="rejected"} 9223372036854775808
+x_total{decision="forwarded",store="b"} 4
 # HELP limit The \\ limit.
 # TYPE limit gauge
 limit 16.7
@@ -40,18 +47,26 @@ d_seconds_bucket{rule="a",le="1"} 1
 d_seconds_bucket{rule="a",le="+Inf"} 2
 d_seconds_sum{rule="a"} 2.005
 d_seconds_count{rule="a"} 2
+d_seconds_bucket{store="b",le="0.005"} 1
+d_seconds_bucket{store="b",le="1"} 1
+d_seconds_bucket{store="b",le="+Inf"} 2
+d_seconds_sum{store="b"} 2.005
+d_seconds_count{store="b"} 2
 # HELP rule_total By rule.
 # TYPE rule_total counter
 rule_total{rule="a\"\\\n"} 7
+rule_total{store="b",rule="b"} 8
 # HELP odd Odd values.
 # TYPE odd gauge
 odd +Inf
 # HELP is Whether it is so.
 # TYPE is gauge
 is{it="no"} 0
+is{store="b"} 1
 # HELP so Whether it is so.
 # TYPE so gauge
 so 1
+so{store="b"} 0
 `
 	if b.String() != want {
 		t.Errorf("have\n%s\nwant\n%s", b.String(), want)

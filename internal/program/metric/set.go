@@ -22,6 +22,9 @@ import (
 //
 // Safe for concurrent use: a mutex guards the lists; values are read without it.
 type Set struct {
+	parent *Set   // not nil: everything is registered there
+	label  string // with these labels in addition
+
 	library *metrics.Set
 
 	mu       sync.Mutex
@@ -34,6 +37,10 @@ func New() *Set {
 	s.library.RegisterMetricsWriter(s.writeFamilies)
 	return s
 }
+
+// With returns a view of s: what is registered with it has a label in addition, as the second of two equal things needs
+// one. Only the methods that register may be called.
+func (s *Set) With(label, value string) *Set { return &Set{parent: s, label: Labels(label, value)} }
 
 // Counter registers a value that only increases.
 func (s *Set) Counter(name, help string, read func() uint64) {
@@ -60,15 +67,15 @@ func Bool(is bool) float64 {
 // Counters registers a family whose labels change while the program runs, such as one sample per
 // rule. name has no labels; each calls add for every sample, with its labels, made by Labels.
 func (s *Set) Counters(name, help string, each func(add func(labels string, n uint64))) {
-	s.register(name, help, "counter", func(b *lines, _ string) {
-		each(func(labels string, n uint64) { b.line(labels, strconv.FormatUint(n, 10)) })
+	s.register(name, help, "counter", func(b *lines, own string) {
+		each(func(labels string, n uint64) { b.line(joined(own, labels), strconv.FormatUint(n, 10)) })
 	})
 }
 
 // Gauges is like Counters, for values that go up and down.
 func (s *Set) Gauges(name, help string, each func(add func(labels string, v float64))) {
-	s.register(name, help, "gauge", func(b *lines, _ string) {
-		each(func(labels string, v float64) { b.line(labels, number(v)) })
+	s.register(name, help, "gauge", func(b *lines, own string) {
+		each(func(labels string, v float64) { b.line(joined(own, labels), number(v)) })
 	})
 }
 
@@ -130,6 +137,10 @@ func (s *Set) register(name, help, kind string, write func(b *lines, labels stri
 	}
 	familyName, _, _ := strings.Cut(name, "{")
 	labels := name[len(familyName):] // with their braces
+	if s.parent != nil {
+		s.parent.register(familyName+joined(labels, s.label), help, kind, write)
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f := s.family(familyName, help, kind)

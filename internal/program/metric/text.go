@@ -76,7 +76,7 @@ func (b *lines) histogram(labels string, les []string, parts []*Histogram) {
 		for _, p := range parts {
 			count += p.counts[i].Load()
 		}
-		b.text = fmt.Appendf(b.text, "%s_bucket%s %d\n", b.name, withLabel(labels, le), count)
+		b.text = fmt.Appendf(b.text, "%s_bucket%s %d\n", b.name, joined(labels, le), count)
 	}
 	for _, p := range parts {
 		sum += p.Sum()
@@ -89,14 +89,18 @@ func (b *lines) histogram(labels string, les []string, parts []*Histogram) {
 func leLabels(bounds []int64) []string {
 	les := make([]string, 0, len(bounds)+1)
 	for _, ns := range bounds {
-		les = append(les, `le="`+number(time.Duration(ns).Seconds())+`"`)
+		les = append(les, Labels("le", number(time.Duration(ns).Seconds())))
 	}
-	return append(les, `le="+Inf"`)
+	return append(les, Labels("le", "+Inf"))
 }
 
-func withLabel(labels, label string) string {
-	if labels == "" || labels == "{}" {
-		return "{" + label + "}"
+// joined returns the labels of a and b, each with its braces or empty.
+func joined(a, b string) string {
+	switch {
+	case a == "" || a == "{}":
+		return b
+	case b == "":
+		return a
 	}
-	return labels[:len(labels)-1] + "," + label + "}"
+	return a[:len(a)-1] + "," + b[1:]
 }

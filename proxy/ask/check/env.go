@@ -26,6 +26,8 @@ type Edit struct {
 	Rule string
 	Key  []byte
 	Add  int64 // 0: it is forgotten
+	// PerSecond says that only a limit per second of Envoy's rate limit service is meant.
+	PerSecond bool
 	// Until is when its exchange is answered without it.
 	Until time.Time
 	From  netip.Addr // the asker

@@ -111,7 +111,7 @@ func (s *Session) giveBack(now time.Time) {
 	}
 	g := &l.Refunds[l.gave]
 	l.gave++
-	if !s.startEdit(now, &Edit{Rule: g.Rule, Key: bytes.Clone(g.Key), Add: g.N}) {
+	if !s.startEdit(now, &Edit{Rule: g.Rule, Key: bytes.Clone(g.Key), Add: g.N, PerSecond: g.PerSecond}) {
 		s.undecided(now, 503, "too many edits are waiting")
 	}
 }

@@ -73,7 +73,12 @@ type Refund struct {
 	Rule string
 	Key  []byte // borrowed
 	N    int64
+
+	PerSecond bool // of a limit per second
 }
+
+// PerSecond reports whether a limit is one per second, as envoyproxy/ratelimit has them.
+func PerSecond(l *limit.Limit) bool { return l.Algorithm() == limit.Fixed && l.Window() == time.Second }
 
 // An asked is a descriptor and its result.
 type asked struct {
@@ -208,7 +213,7 @@ func (c *Case) ask() {
 			enforced++
 		}
 		if a.limits() && c.Request.Descriptors[i].Negative && a.hits > 0 {
-			c.Refunds = append(c.Refunds, Refund{a.limit.Rule, c.keyOf(a), a.hits})
+			c.Refunds = append(c.Refunds, Refund{a.limit.Rule, c.keyOf(a), a.hits, PerSecond(&a.limit.Limit)})
 			a.hits = 0
 		} else {
 			a.late = c.Request.Descriptors[i].Hits.Given

@@ -2,12 +2,15 @@ package port
 
 import (
 	"math"
+	"strings"
 	"time"
 
 	"weir/internal/net/http2"
 	"weir/internal/net/loop"
 	"weir/proxy/ask/check"
+	"weir/proxy/ask/envoy"
 	"weir/proxy/rules/decide"
+	"weir/proxy/rules/descriptor"
 	"weir/proxy/store"
 	"weir/proxy/store/lane"
 	"weir/proxy/wire/report"
@@ -24,16 +27,21 @@ type side struct {
 	refusals *report.RecentDecisions[report.Refused]
 	draining bool
 	accepted uint64 // connections of HTTP/2, for endOf
+
+	perSecond store.Lane // nil: of no store of its own
 }
 
 func newSide(p *Server, l *loop.Loop) *side {
 	r := &side{port: p, loop: l, lane: lane.ForLoop(p.cfg.Store, l),
 		refusals: report.NewRecentDecisions[report.Refused](0)}
+	if p.cfg.PerSecond != nil {
+		r.perSecond = lane.ForLoop(p.cfg.PerSecond, l)
+	}
 	r.env = check.Env{
 		RateLimit: &check.RateLimit{Settings: p.cfg.RateLimit, Counts: &p.series.Counts, Domains: p.cfg.Limits.Domains,
 			Failed: p.series.failed, Took: p.series.took, Apart: p.series.apart.Inc},
 		Access: &p.cfg.Access, Head: &p.cfg.Head, Mode: p.cfg.Store.Mode, Documents: p.documents.current.Load,
-		Ask: r.lane.Ask, Refund: r.lane.Refund, Edit: r.edit, EditTimeout: p.cfg.EditTimeout,
+		Ask: r.ask, Refund: r.refund, Edit: r.edit, EditTimeout: p.cfg.EditTimeout,
 		Refused: r.refused, Count: p.counts.count, Cut: p.counts.cut.Inc,
 		HTTP2: p.cfg.HTTP2, EndOf: r.endOf, AgeGrace: p.cfg.AgeGrace,
 		Healthy: p.healthy, Policy: p.cfg.Policy, Trusted: p.cfg.Trusts, PreflightsApart: p.cfg.PreflightsApart,
@@ -43,6 +51,26 @@ func newSide(p *Server, l *loop.Loop) *side {
 		Answered: func(now time.Time, s *check.Session) { s.Owner.(owner).answered(now, s) },
 	}
 	return r
+}
+
+// laneOf returns the lane to the store that has a counter.
+func (r *side) laneOf(c *store.Counter) store.Lane {
+	if r.perSecond != nil && strings.HasPrefix(c.Rule, descriptor.RulePrefix) && envoy.PerSecond(c.Limit) {
+		return r.perSecond
+	}
+	return r.lane
+}
+
+// ask asks the store that has the counter, or Store about several, which no other can decide together.
+func (r *side) ask(now time.Time, ask *store.Ask, ans *store.Answer, done store.Done) bool {
+	if len(ask.Counters) > 1 {
+		return r.lane.Ask(now, ask, ans, done)
+	}
+	return r.laneOf(&ask.Counters[0]).Ask(now, ask, ans, done)
+}
+
+func (r *side) refund(now time.Time, c *store.Counter, instant int64, mode store.Mode) {
+	r.laneOf(c).Refund(now, c, instant, mode)
 }
 
 // refused remembers a refusal and returns its id, valid until the next call.

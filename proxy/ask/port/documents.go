@@ -112,6 +112,9 @@ func (d *documents) complete() bool {
 // show publishes what is known, if it has changed.
 func (d *documents) show() {
 	epoch := d.cfg.Store.Epoch()
+	if d.cfg.PerSecond != nil {
+		epoch += d.cfg.PerSecond.Epoch()
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.fresh && d.epoch == epoch || !d.complete() {

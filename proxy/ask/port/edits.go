@@ -38,6 +38,8 @@ func (p *Server) edit(e *check.Edit) (bool, error) {
 	switch {
 	case !time.Now().Before(e.Until):
 		return false, check.ErrLate
+	case e.PerSecond && p.cfg.PerSecond != nil:
+		return p.cfg.PerSecond.Add(e.Rule, e.Key, e.Add)
 	case e.Add == 0:
 		return p.cfg.Store.Forget(e.Rule, e.Key)
 	}

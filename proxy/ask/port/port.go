@@ -56,7 +56,8 @@ type Config struct {
 	Further   []Listener // that the port listens on as well
 	Loop      loop.Config
 	Store     store.Store
-	Documents []string // names of the documents provided
+	PerSecond store.Store // has the limits per second of Envoy's rate limit service; nil: Store has
+	Documents []string    // names of the documents provided
 	// Limit returns the content of a further document, LimitName, which is not in the store; nil: there is none.
 	Limit   func() []byte
 	Local   bool         // documents are in this process: the store reports no changes
@@ -170,6 +171,9 @@ func (p *Server) Drain(ctx context.Context) (cut int) {
 	p.group.Stop()
 	for _, r := range p.sides {
 		r.lane.Close()
+		if r.perSecond != nil {
+			r.perSecond.Close()
+		}
 	}
 	return cut
 }

@@ -14,6 +14,9 @@ const (
 	entriesMax   = 100_000 // of all files
 )
 
+// RulePrefix begins the rules that descriptors are counted under.
+const RulePrefix = "rls/"
+
 // A File is one file of descriptors.
 type File struct {
 	Name string
@@ -75,7 +78,7 @@ func (r *reader) whole() {
 	d := r.domains.byName[f.Domain]
 	switch {
 	case d == nil:
-		d = &Domain{Name: f.Domain, Rule: "rls/" + url.PathEscape(f.Domain), root: newList()}
+		d = &Domain{Name: f.Domain, Rule: RulePrefix + url.PathEscape(f.Domain), root: newList()}
 		r.domains.byName[f.Domain] = d
 	case !r.merge:
 		r.Fault("domain", "is that of another file too, %q: set MERGE_DOMAIN_CONFIG to let files share a domain", f.Domain)
