@@ -155,8 +155,11 @@ func TestStatuses(t *testing.T) {
 		{60, "ten=x free=y", "OK OK OK:4294967295:0"}, // replaced
 		{60, "ten=x", "OK OK:8:3540"},
 		{60, "token=x*2", "OK OK:3:4"},
-		{60, "token=x #4", "OVER_LIMIT OVER:3:2"}, // would be admitted then
-		{60, "token=x #6", "OVER_LIMIT OVER:3:4"}, // never
+		{60, "token=x #4", "OVER_LIMIT OVER:3:2"},  // would be admitted then
+		{60, "token=x #6", "OVER_LIMIT OVER:3:10"}, // never: in which all is regained
+		{60, "token=y #6", "OVER_LIMIT OVER:5:10"},
+		{60, "token=y*6", "OVER_LIMIT OVER:0:12"}, // charged: until the key is as new
+		{60, "two=y #3", "OVER_LIMIT OVER:2:60"},
 		{60, "share=a1", "OK OK:1:57540"},
 		{60, "share=a2", "OK OK:0:57540"},
 		{60, "share=b2", "OK OK"},
@@ -372,9 +375,11 @@ func TestHeaders(t *testing.T) {
 		{decide.Standard, "none=x", `RateLimit-Policy="rls/shop/none";q=0;w=1 RateLimit="rls/shop/none";r=0;t=1 ` +
 			"Content-Type=application/json" +
 			`{"error":"rate limit exceeded","rule":"rls/shop/none","reason":"the limit can never hold this request's cost"}` + "\n"},
+		{decide.Legacy, "none=x*0", "X-RateLimit-Limit=0 X-RateLimit-Remaining=0 Content-Type=application/json" +
+			`{"error":"rate limit exceeded","rule":"rls/shop/none","reason":"the limit can never hold this request's cost"}` + "\n"},
 		{decide.Standard, "two=x*2 quota=x*2 free=y",
-			`RateLimit-Policy="rls/shop/quota";q=1;w=60 RateLimit="rls/shop/quota";r=0;t=60 ` + "Content-Type=application/json" +
-				`{"error":"rate limit exceeded","rule":"rls/shop/quota","reason":"the limit can never hold this request's cost"}` + "\n"},
+			`Retry-After=60 RateLimit-Policy="rls/shop/quota";q=1;w=60 RateLimit="rls/shop/quota";r=0;t=60 ` +
+				`Content-Type=application/json{"error":"rate limit exceeded","rule":"rls/shop/quota","retryAfter":60}` + "\n"},
 		{decide.Legacy, "token=x token=x #5",
 			"Retry-After=10 X-RateLimit-Retry-After=10 X-RateLimit-Limit=5 X-RateLimit-Remaining=0 " +
 				"Content-Type=application/json" +
