@@ -633,7 +633,8 @@ func TestStartedAsRatelimit(t *testing.T) {
 	p.At(http).Gets("POST /json", 429, "", look)
 
 	cmd, _, _, _ = asRatelimit(t, "RUNTIME_ROOT", filepath.Join(root, "none"))
-	if _, line := testkit.Ends(t, cmd, 2); !strings.HasSuffix(line, "; it is read from RUNTIME_ROOT\n") {
+	if _, line := testkit.Ends(t, cmd, 2); !strings.HasPrefix(line,
+		"proxy: RUNTIME_ROOT, read as RATELIMIT_CONFIG: ") {
 		t.Errorf("told %q", line)
 	}
 }

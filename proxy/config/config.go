@@ -245,7 +245,7 @@ func (c *Config) Complete() error {
 	c.noteOrigin()
 	c.noteGate()
 	c.noteConnections()
-	if c.translated != nil && !c.UsesRedis() && !c.UsesPostgres() && !c.UsesRemote() {
+	if c.InPlaceOfPeer() && !c.UsesRedis() && !c.UsesPostgres() && !c.UsesRemote() {
 		c.Notes = append(c.Notes, "REDIS_URL is not set: limits are in the memory of this process, and end with it")
 	}
 	s := c.settings
@@ -290,7 +290,7 @@ func (c *Config) ownPaths() *pattern.Paths {
 	var all []string
 	for _, one := range service.OwnEndpoints() {
 		_, path, _ := strings.Cut(one.Pattern, " ")
-		ours := one.Program == "" || one.Program == "proxy" || one.Program == peer && c.translated != nil
+		ours := one.Program == "" || one.Program == "proxy" || one.Program == peer && c.InPlaceOfPeer()
 		here := c.Edge.AdminPort == 0 || c.Edge.HealthHere && strings.HasPrefix(path, "/actuator/health")
 		if here && ours && !strings.HasPrefix(path, "/deferred/") &&
 			!slices.Contains(all, path) {

@@ -76,8 +76,8 @@ func (c *Config) StoreStartError(err error) error {
 	if !ok || c.redis.start == "anyway" {
 		return nil
 	}
-	setting, see, status := fmt.Sprintf("REDIS_HOST: %q", c.redis.hosts),
-		"REDIS_HOST, REDIS_PORT, REDIS_MODE, REDIS_TLS", 2
+	setting, see, status := fmt.Sprintf("%s: %q", c.named("REDIS_HOST"), c.redis.hosts),
+		c.lookAt("REDIS_HOST, REDIS_PORT, REDIS_MODE, REDIS_TLS", "REDIS_URL, REDIS_TYPE, REDIS_TLS"), 2
 	switch cause := fault.Cause; {
 	case c.UsesRemote():
 		setting, see = "REMOTE_URL", "REMOTE_URL, REMOTE_TOKEN"
@@ -90,9 +90,9 @@ func (c *Config) StoreStartError(err error) error {
 			status = 1
 		}
 	case cause == store.Unauthenticated, cause == store.Unauthorized:
-		see = "REDIS_USERNAME, REDIS_PASSWORD"
+		see = c.lookAt("REDIS_USERNAME, REDIS_PASSWORD", "REDIS_AUTH")
 	case cause == store.NoDatabase:
-		see = "REDIS_DB, REDIS_SENTINEL_MASTER"
+		see = c.lookAt("REDIS_DB, REDIS_SENTINEL_MASTER", "REDIS_URL")
 	}
 	return &service.ExitError{Status: status,
 		Err: fmt.Errorf("%s cannot be used: %w; see %s, or start with STORE_START=anyway", setting, fault, see)}

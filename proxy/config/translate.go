@@ -33,6 +33,9 @@ func (c *Config) registerTranslation(s *service.Settings) {
 	}
 }
 
+// InPlaceOfPeer reports whether the environment is read as that of envoyproxy/ratelimit.
+func (c *Config) InPlaceOfPeer() bool { return c.translated != nil }
+
 // A Note is a line about a variable of another program's environment.
 type Note struct {
 	Text    string
@@ -45,6 +48,22 @@ func (c *Config) Translated() []Note {
 		return nil
 	}
 	return c.translated.notes
+}
+
+// named returns the name that the user knows a setting by: that of the variables that it comes from, if there are any.
+func (c *Config) named(setting string) string {
+	if c.translated == nil || c.settings.Text(setting) != c.translated.values[setting] {
+		return setting
+	}
+	return cmp.Or(c.translated.from[setting], setting)
+}
+
+// lookAt returns the settings, or in place of envoyproxy/ratelimit the variables, that an error is about.
+func (c *Config) lookAt(settings, variables string) string {
+	if c.InPlaceOfPeer() {
+		return variables
+	}
+	return settings
 }
 
 // A translation makes settings of the environment of envoyproxy/ratelimit.
@@ -94,8 +113,12 @@ func (t *translation) ignore(why string) {
 func (t *translation) put(setting, value string) {
 	t.values[setting] = value
 	t.set = append(t.set, setting)
-	if setting != t.variable {
+	switch from := t.from[setting]; {
+	case setting == t.variable:
+	case from == "":
 		t.from[setting] = t.variable
+	default:
+		t.from[setting] = from + ", " + t.variable
 	}
 }
 

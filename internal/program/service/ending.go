@@ -63,7 +63,7 @@ func (e *ending) lines(err error) (lines []string) {
 		for _, f := range faults {
 			line := f.Error()
 			if from := e.settings.from[settingIn(f)]; from != "" {
-				line += "; it is read from " + from
+				line = from + ", read as " + line
 			}
 			lines = append(lines, line)
 		}

@@ -352,7 +352,7 @@ func TestTranslate(t *testing.T) {
 	if v.workers != 3 || v.timeout != time.Second || !slices.Equal(told, []string{`PORTS: "9" are odd`}) {
 		t.Errorf("%+v, told %q", v, told)
 	}
-	if _, told = parse(); len(told) != 2 || !strings.HasSuffix(told[1], "; it is read from WAIT") {
+	if _, told = parse(); len(told) != 2 || !strings.HasPrefix(told[1], "WAIT, read as ") {
 		t.Errorf("told %q", told)
 	}
 }
