@@ -40,7 +40,7 @@ func check(c *config.Config) error {
 	_, pair := dataPair(c).load()
 	_, decisions := decisionPair("DECISION", &c.Decision.Listener).load()
 	_, grpc := decisionPair("GRPC", &c.Decision.GRPC).load()
-	_, limits := port.NewLimits(c.RateLimit.Config, c.RateLimit.Merge, slog.New(slog.DiscardHandler))
+	_, limits := port.NewLimits(c.LimitFiles(), slog.New(slog.DiscardHandler))
 	cert, key := c.RedisPair()
 	_, redis := pairFiles{prefix: "REDIS_TLS_CLIENT", cert: cert, key: key}.load()
 	_, server := c.XDS.Client()

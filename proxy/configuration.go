@@ -54,7 +54,7 @@ func (p *proxy) registerReloads() {
 // store and the files until ctx ends.
 func (p *proxy) keepConfiguration(ctx context.Context) (err error) {
 	s := p.store
-	if p.limits, err = admin.NewLimits(time.Now(), p.config.Limit, s, p.Logger); err != nil {
+	if p.limits, err = admin.NewLimits(time.Now(), p.firstLimit(), s, p.Logger); err != nil {
 		return err
 	}
 	if p.rules, err = admin.NewRules(time.Now(), ruleFiles(p.config, p.templates), s, p.Logger); err != nil {
@@ -69,6 +69,16 @@ func (p *proxy) keepConfiguration(ctx context.Context) (err error) {
 	return nil
 }
 
+// firstLimit returns the limit to start with: none if impliedLimit would replace it at once.
+func (p *proxy) firstLimit() limit.Config {
+	c := p.config
+	first := c.Limit
+	if !c.LimitGiven() && !c.UsesRemote() && c.LimitsDescriptors() {
+		first.Algorithm = limit.Off
+	}
+	return first
+}
+
 // impliedLimit keeps the global limit that is in force if the settings say nothing about it: that of the
 // master, and without one none as long as rules or descriptors limit something. It returns what says where
 // the limit of the settings comes from. It is called before anything changes.
@@ -80,7 +90,7 @@ func (p *proxy) impliedLimit() (from func() string) {
 	case c.UsesRemote():
 		return p.masterLimit()
 	}
-	limits := func() bool { return p.rules.Set().Len() > 0 || c.RateLimit.Config != "" || c.XDS.Used }
+	limits := func() bool { return p.rules.Set().Len() > 0 || c.LimitsDescriptors() }
 	apply := func() {
 		cfg := c.Limit
 		if limits() {

@@ -45,8 +45,8 @@ func (p *proxy) decide(ctx context.Context) error {
 		Pages: p.templates.Pages(),
 		HTTP2: c.Decision.HTTP2(), Age: c.Decision.Age, AgeGrace: c.Decision.AgeGrace,
 		Limits: p.descriptors, RateLimit: c.RateLimit.Settings(set.Style.Families), Statsd: c.Statsd.Config(),
-		NeedsLimits: c.RateLimit.Needed || c.XDS.Used && !c.XDS.Start,
-		Healthy:     e.Health.Ready, EditTimeout: c.StoreTimeout(),
+		NeedsLimits: c.XDS.Used && !c.XDS.Start, NeedsDomain: c.RateLimit.Needed,
+		Healthy: e.Health.Ready, EditTimeout: c.StoreTimeout(),
 		DrainGrace: set.DrainGrace, DrainTimeout: c.DrainTimeout,
 	})
 	if err != nil {
@@ -64,13 +64,13 @@ func (p *proxy) decide(ctx context.Context) error {
 // keepLimits loads the limits for Envoy's rate limit service, and follows their files
 // until ctx ends.
 func (p *proxy) keepLimits(ctx context.Context) (*port.Limits, error) {
-	files := p.config.RateLimit
-	limits, err := port.NewLimits(files.Config, files.Merge, p.Logger("DecisionService"))
+	files := p.config.LimitFiles()
+	limits, err := port.NewLimits(files, p.Logger("DecisionService"))
 	if err != nil {
 		return nil, err
 	}
 	limits.OnChange = p.forgetRefusals
-	if files.Config != "" {
+	if files.Path != "" {
 		p.OnReload(limits.Reload, "descriptors")
 		go limits.Follow(ctx)
 	}

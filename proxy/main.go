@@ -11,6 +11,7 @@ import (
 	"weir/internal/program/service"
 	"weir/proxy/config"
 	"weir/proxy/control/admin"
+	"weir/proxy/limit"
 	"weir/proxy/store/simredis"
 )
 
@@ -96,6 +97,21 @@ func note(log *slog.Logger, c *config.Config) {
 	}
 }
 
+// summary returns what the log says at the start: the targets, and the limit in force with where it comes
+// from. In place of envoyproxy/ratelimit, which has neither, it is what there is of descriptors.
+func (p *proxy) summary() []any {
+	l := p.limits.Active()
+	if p.config.InPlaceOfPeer() && p.descriptors != nil && l.Config.Algorithm == limit.Off {
+		domains, limits := p.descriptors.Domains().Len()
+		return []any{"domains", domains, "limits", limits}
+	}
+	from := p.limitFrom()
+	if l.Source != admin.SourceDefault {
+		from = l.Source
+	}
+	return []any{"targets", p.targets.inForce(), "limit", l.Config.String(), "limitFrom", from}
+}
+
 // live waits until ctx ends or a successor takes over, and drains.
 func (p *proxy) live(ctx context.Context) error {
 	log := p.Logger("Proxy")
@@ -104,12 +120,7 @@ func (p *proxy) live(ctx context.Context) error {
 		return err
 	}
 	taken, withdraw := p.offer()
-	from, l := p.limitFrom(), p.limits.Active()
-	if l.Source != admin.SourceDefault {
-		from = l.Source
-	}
-	log.Info("Ready", "addr", p.server.Addr(), "targets", p.targets.inForce(), "limit", l.Config.String(), "limitFrom",
-		from)
+	log.Info("Ready", append([]any{"addr", p.server.Addr()}, p.summary()...)...)
 	following, leave := context.WithCancel(ctx)
 	var advised sync.WaitGroup
 	advised.Go(func() { p.adaptive.Run(following) })

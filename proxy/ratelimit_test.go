@@ -373,7 +373,7 @@ func itsFiles(t *testing.T) {
 		files := testkit.Must(filepath.Glob(filepath.Join(strings.TrimSpace(string(dir)), folder, "*.yaml")))(t)
 		for _, file := range files {
 			count++
-			_, err := port.NewLimits(file, false, new(testkit.Records).Logger("DecisionService"))
+			_, err := port.NewLimits(port.Source{Path: file}, new(testkit.Records).Logger("DecisionService"))
 			if want := slices.Contains(refused, strings.TrimSuffix(filepath.Base(file), ".yaml")); (err != nil) != want {
 				t.Errorf("%s: %v", file, err)
 			}
@@ -629,7 +629,7 @@ func TestStartedAsRatelimit(t *testing.T) {
 	p.At(debug).Gets("GET /rlconfig", 200, "shop.one: unit=YEAR requests_per_unit=1, shadow_mode: false")
 
 	testkit.WriteFile(t, file, "domain: shop\ndescriptors: [{key: one, rate_limit: {unit: aeon}}]\n")
-	p.Logged("ERROR DecisionService - RATELIMIT_CONFIG ignored, the previous limits stay in force")
+	p.Logged("ERROR DecisionService - RUNTIME_ROOT, RUNTIME_SUBDIRECTORY ignored, the previous limits stay in force")
 	p.At(http).Gets("POST /json", 429, "", look)
 
 	cmd, _, _, _ = asRatelimit(t, "RUNTIME_ROOT", filepath.Join(root, "none"))

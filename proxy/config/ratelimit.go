@@ -6,6 +6,7 @@ import (
 	"weir/internal/net/http1"
 	"weir/internal/program/service"
 	"weir/proxy/ask/envoy"
+	"weir/proxy/ask/port"
 	"weir/proxy/rules/decide"
 )
 
@@ -30,7 +31,7 @@ func (r *RateLimit) register(s *service.Settings) {
 	})
 	s.AddWithNoEffect(s.NoEffectWhen("DECISION_PORT", "0"), service.Table{
 		{Name: "HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED", Default: "false", Value: service.Bool(&r.Needed),
-			Help: "true: DECISION_PORT is not healthy before limits for descriptors were loaded"},
+			Help: "true: DECISION_PORT is not healthy while there are no limits for descriptors"},
 	})
 	s.AddWithNoEffect(func() string {
 		if s.Text("RATELIMIT_CONFIG") != "" || s.Text("CONFIG_TYPE") != "FILE" {
@@ -80,6 +81,17 @@ func (r *RateLimit) field(setting, standard string, name *string) service.Settin
 	return service.Setting{Name: setting, Value: service.Parsed(name, "letters, digits, -", parse),
 		Help: "name of the field " + standard + " in answers by gRPC and of /json, instead of this"}
 }
+
+// LimitFiles returns where files of limits for Envoy's rate limit service are. As in envoyproxy/ratelimit,
+// those that its variables name do not have to be valid.
+func (c *Config) LimitFiles() port.Source {
+	r, name := &c.RateLimit, "RATELIMIT_CONFIG"
+	return port.Source{Path: r.Config, Merge: r.Merge, Name: c.named(name),
+		Tolerant: c.InPlaceOfPeer() && r.Config == c.translated.values[name]}
+}
+
+// LimitsDescriptors reports whether there are limits for Envoy's rate limit service.
+func (c *Config) LimitsDescriptors() bool { return c.RateLimit.Config != "" || c.XDS.Used }
 
 // Settings returns the settings for decisions; families are the fields for clients.
 func (r *RateLimit) Settings(families decide.Families) envoy.Settings {

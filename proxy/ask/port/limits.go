@@ -1,9 +1,11 @@
 package port
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"maps"
 	"os"
@@ -33,8 +35,7 @@ type Limits struct {
 	// set before any other use and must not change them.
 	OnChange func()
 
-	path   string
-	merge  bool
+	source Source
 	log    *slog.Logger
 	active atomic.Pointer[descriptor.Domains]
 
@@ -46,15 +47,27 @@ type Limits struct {
 	failed  metric.Counter
 }
 
-// NewLimits reads a file or all files of a folder. merge lets files share a domain.
-// Without a path there are no limits. The error is a *[service.SettingError].
-func NewLimits(path string, merge bool, log *slog.Logger) (*Limits, error) {
-	l := &Limits{path: path, merge: merge, log: log}
-	if path == "" {
+// A Source says where files of limits are.
+type Source struct {
+	Path  string // of a file, or of a folder; empty: there are none
+	Name  string // of the setting, for the log; empty: RATELIMIT_CONFIG
+	Merge bool   // files may share a domain
+	// Tolerant says that files are read as by envoyproxy/ratelimit: one that is not valid does not end the start, and a
+	// folder without files means that there are no limits.
+	Tolerant bool
+}
+
+// NewLimits reads a file or all files of a folder. Without a path there are no limits. The error is a
+// *[service.SettingError]. With Source.Tolerant it is only about a path at which there is nothing, and Follow reports
+// the others.
+func NewLimits(source Source, log *slog.Logger) (*Limits, error) {
+	source.Name = cmp.Or(source.Name, "RATELIMIT_CONFIG")
+	l := &Limits{source: source, log: log}
+	if source.Path == "" {
 		return l, nil
 	}
-	if err := l.read(); err != nil {
-		return nil, FilesFault("RATELIMIT_CONFIG", path, err)
+	if err := l.read(); err != nil && (!source.Tolerant || errors.Is(err, fs.ErrNotExist)) {
+		return nil, FilesFault("RATELIMIT_CONFIG", source.Path, err)
 	}
 	return l, nil
 }
@@ -64,7 +77,7 @@ func (l *Limits) Domains() *descriptor.Domains { return l.active.Load() }
 
 // Follow reads the files again whenever they change, until ctx ends.
 func (l *Limits) Follow(ctx context.Context) {
-	w := watch.New(l.path)
+	w := watch.New(l.source.Path)
 	again := func() {
 		if err := l.Reload(); err != nil {
 			l.logFault(err)
@@ -106,12 +119,17 @@ func FilesFault(setting, path string, err error) error {
 func (l *Limits) read() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	files, skipped, err := readFiles(l.path)
-	if err != nil {
+	files, skipped, err := readFiles(l.source.Path)
+	switch {
+	case errors.Is(err, errNoFiles) && l.source.Tolerant:
+		if l.Domains() == nil || len(l.files) > 0 {
+			l.log.Warn("There are no limits for descriptors", "folder", l.source.Path, "reason", errNoFiles)
+		}
+	case err != nil:
 		return err
 	}
 	if len(skipped) > 0 && !slices.Equal(skipped, l.skipped) {
-		l.log.Warn("RATELIMIT_CONFIG has entries that are not read: folders, or names that end otherwise than in "+
+		l.log.Warn(l.source.Name+" has entries that are not read: folders, or names that end otherwise than in "+
 			".yaml, .yml or .json", "skipped", len(skipped), "names", strings.Join(skipped[:min(len(skipped), 3)], ", "))
 	}
 	l.skipped = skipped
@@ -138,7 +156,7 @@ func (l *Limits) put(files []descriptor.File) error {
 	if l.Domains() != nil && slices.EqualFunc(files, l.files, descriptor.File.Equal) {
 		return nil
 	}
-	made, err := descriptor.Read(files, l.merge)
+	made, err := descriptor.Read(files, l.source.Merge)
 	if err != nil {
 		return err
 	}
@@ -155,14 +173,18 @@ func (l *Limits) put(files []descriptor.File) error {
 
 // logFault logs an error in one line that starts with the file and line of the first fault.
 func (l *Limits) logFault(err error) {
-	place := l.path
+	place := l.source.Path
 	if wrong, ok := errors.AsType[*descriptor.FileError](err); ok {
 		place = wrong.File
 		if faults, ok := errors.AsType[strict.Faults](wrong.Faults); ok && faults[0].Line > 0 {
 			place = fmt.Sprintf("%s:%d", place, faults[0].Line)
 		}
 	}
-	l.log.Error("RATELIMIT_CONFIG ignored, the previous limits stay in force", "file", place, "reason",
+	inForce := "the previous limits stay in force"
+	if l.Domains() == nil {
+		inForce = "there are no limits"
+	}
+	l.log.Error(l.source.Name+" ignored, "+inForce, "file", place, "reason",
 		strings.ReplaceAll(err.Error(), "\n", "; "))
 }
 
@@ -176,6 +198,8 @@ func (l *Limits) register(set *metric.Set) {
 			return metric.Bool(l.failing.Load())
 		})
 }
+
+var errNoFiles = errors.New("it has no file whose name ends in .yaml, .yml or .json")
 
 // readFiles reads a file, or the files of a folder whose names end in .yaml, .yml or .json. The others
 // are returned as skipped, except hidden ones, which are not expected to be read.
@@ -199,10 +223,10 @@ func readFiles(path string) (files []descriptor.File, skipped []string, err erro
 		return ok
 	})
 	if err == nil && len(texts) == 0 {
-		err = errors.New("it has no file whose name ends in .yaml, .yml or .json")
+		err = errNoFiles
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", path, err)
+		return nil, skipped, fmt.Errorf("%s: %w", path, err)
 	}
 	for _, name := range slices.Sorted(maps.Keys(texts)) {
 		files = append(files, descriptor.File{Name: filepath.Join(path, name), Text: texts[name]})

@@ -31,7 +31,7 @@ func shopLimits(t *testing.T, log *testkit.Records) (folder string, l *Limits) {
 	t.Helper()
 	folder = t.TempDir()
 	write(t, folder, "shop.yaml", shop)
-	l = testkit.Must(NewLimits(folder, false, log.Logger("DecisionService")))(t)
+	l = testkit.Must(NewLimits(Source{Path: folder}, log.Logger("DecisionService")))(t)
 	return folder, l
 }
 
@@ -247,17 +247,19 @@ func TestNeedsLimits(t *testing.T) {
 	memory := testkit.Must(simredis.NewStore(simredis.Config{}))(t)
 	t.Cleanup(memory.Close)
 	_, loaded := shopLimits(t, new(testkit.Records))
+	empty := testkit.Must(NewLimits(Source{Path: t.TempDir(), Tolerant: true}, new(testkit.Records).Logger("x")))(t)
 	for _, test := range []struct {
-		limits *Limits
-		needs  bool
-		status int
-	}{{new(Limits), false, 200}, {new(Limits), true, 500}, {loaded, true, 200}} {
-		p := startWith(t, Config{Limits: test.limits, Store: memory, NeedsLimits: test.needs})
+		limits        *Limits
+		needs, domain bool
+		status        int
+	}{{new(Limits), false, false, 200}, {new(Limits), true, false, 500}, {loaded, true, true, 200},
+		{empty, true, false, 200}, {empty, false, true, 500}, {new(Limits), false, true, 500}} {
+		p := startWith(t, Config{Limits: test.limits, Store: memory, NeedsLimits: test.needs, NeedsDomain: test.domain})
 		c := testkit.Dial(t, p.Addr().String())
 		c.Send(request("GET", "/healthcheck", "", ""))
 		if res, _ := c.Answer("GET"); res.StatusCode != test.status {
-			t.Errorf("needs limits: %t, there are some: %t; %d, want %d", test.needs, test.limits == loaded, res.StatusCode,
-				test.status)
+			t.Errorf("needs limits: %t, a domain: %t, there are some: %t; %d, want %d", test.needs, test.domain,
+				test.limits == loaded, res.StatusCode, test.status)
 		}
 		p.Drain(context.Background())
 	}
@@ -323,7 +325,7 @@ func TestFilesMax(t *testing.T) {
 		write(t, folder, fmt.Sprintf("%d.yaml", i), fmt.Sprintf("domain: d%d", i))
 	}
 	write(t, folder, "README.md", "no limits")
-	l := testkit.Must(NewLimits(folder, false, new(testkit.Records).Logger("DecisionService")))(t)
+	l := testkit.Must(NewLimits(Source{Path: folder}, new(testkit.Records).Logger("DecisionService")))(t)
 	if domains, _ := l.Domains().Len(); domains != filesMax {
 		t.Errorf("%d domains", domains)
 	}
@@ -344,11 +346,61 @@ func TestNewLimits(t *testing.T) {
 		{folder + "/faulty.yaml", "line 2: descriptors[0].key: is missing"},
 		{"/dev/null", "not a regular file"},
 	} {
-		_, err := NewLimits(test.path, false, nil)
+		_, err := NewLimits(Source{Path: test.path}, nil)
 		if wrong, ok := errors.AsType[*service.SettingError](err); !ok || wrong.Name != "RATELIMIT_CONFIG" ||
 			!strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: %v, want %s", test.path, err, test.want)
 		}
+	}
+}
+
+// As by envoyproxy/ratelimit, files that are not valid do not end the start, and a folder without files has
+// no limits. A folder that is not there is an error all the same.
+func TestTolerant(t *testing.T) {
+	var log testkit.Records
+	folder := t.TempDir()
+	write(t, folder, "faulty.yaml", "domain: d\ndescriptors: [{}]")
+	source := Source{Path: folder, Name: "RUNTIME_ROOT", Tolerant: true}
+	l := testkit.Must(NewLimits(source, log.Logger("DecisionService")))(t)
+	if l.Domains() != nil {
+		t.Error("there are limits of a file that is not valid")
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan bool)
+	go func() {
+		l.Follow(ctx)
+		close(ended)
+	}()
+	domains := func(want int) func() bool {
+		return func() bool {
+			if l.Domains() == nil {
+				return false
+			}
+			n, _ := l.Domains().Len()
+			return n == want
+		}
+	}
+	testkit.Eventually(t, "the fault is told", l.failing.Load)
+	write(t, folder, "faulty.yaml", shop)
+	testkit.Eventually(t, "a domain is in force", domains(1))
+	if err := os.Remove(filepath.Join(folder, "faulty.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Eventually(t, "no domain is in force", domains(0))
+	stop()
+	<-ended
+	lines := strings.Join(log.Taken(), "\n")
+	for _, part := range []string{
+		"ERROR DecisionService - RUNTIME_ROOT ignored, there are no limits file=" + folder + "/faulty.yaml:2 reason=",
+		"WARN DecisionService - There are no limits for descriptors folder=" + folder + " reason=it has no file",
+	} {
+		if strings.Count(lines, part) != 1 {
+			t.Errorf("%s is not told once in\n%s", part, lines)
+		}
+	}
+	source.Path += "/none"
+	if _, err := NewLimits(source, nil); err == nil || !strings.Contains(err.Error(), "no such file") {
+		t.Errorf("got %v, want an error about the folder", err)
 	}
 }
 
@@ -392,7 +444,7 @@ func TestSkipped(t *testing.T) {
 
 // The limits that deploy/decision has for Envoy are read.
 func TestShippedLimits(t *testing.T) {
-	l := testkit.Must(NewLimits("../../../deploy/decision/envoy/limits.yaml", false,
+	l := testkit.Must(NewLimits(Source{Path: "../../../deploy/decision/envoy/limits.yaml"},
 		new(testkit.Records).Logger("DecisionService")))(t)
 	if domains, limits := l.Domains().Len(); domains != 1 || limits != 3 {
 		t.Errorf("%d domains, %d limits", domains, limits)

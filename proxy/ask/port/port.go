@@ -87,8 +87,9 @@ type Config struct {
 	Limits    *Limits
 	RateLimit envoy.Settings
 	Statsd    Statsd
-	// NeedsLimits says that the port is not healthy until limits have been loaded.
-	NeedsLimits bool
+	// NeedsLimits says that the port is not healthy until limits have been loaded, and NeedsDomain that it is not
+	// while they are of no domain.
+	NeedsLimits, NeedsDomain bool
 
 	DrainTimeout time.Duration
 }
@@ -190,7 +191,10 @@ func (p *Server) Recall(id string) (any, bool) {
 
 // healthy reports whether the port accepts requests.
 func (p *Server) healthy() bool {
-	return !p.draining.Load() && p.cfg.Healthy() && (!p.cfg.NeedsLimits || p.cfg.Limits.Domains() != nil)
+	domains := p.cfg.Limits.Domains()
+	some, _ := domains.Len()
+	return !p.draining.Load() && p.cfg.Healthy() && (domains != nil || !p.cfg.NeedsLimits) &&
+		(some > 0 || !p.cfg.NeedsDomain)
 }
 
 // Register adds the port's metrics to set.

@@ -19,8 +19,13 @@ type Domains struct {
 // Domain returns a domain; nil: there is none of this name.
 func (d *Domains) Domain(name []byte) *Domain { return d.byName[string(name)] }
 
-// Len returns how many domains and limits there are.
-func (d *Domains) Len() (domains, limits int) { return len(d.byName), d.limits }
+// Len returns how many domains and limits there are: none in nil.
+func (d *Domains) Len() (domains, limits int) {
+	if d == nil {
+		return 0, 0
+	}
+	return len(d.byName), d.limits
+}
 
 // A Domain is the limits of one domain.
 //

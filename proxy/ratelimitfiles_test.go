@@ -1,0 +1,56 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"weir/internal/test/testkit"
+)
+
+// Files that are not valid, or missing, do not end the start in place of envoyproxy/ratelimit, but with
+// RATELIMIT_CONFIG they do. Nothing is said about a limit that is off.
+func TestRatelimitStartsWithoutLimits(t *testing.T) {
+	root := t.TempDir()
+	folder := filepath.Join(root, "config")
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	const ask = `{"domain":"shop","descriptors":[{"entries":[{"key":"one","value":"x"}]}]}`
+	file := filepath.Join(folder, "shop.yaml")
+	testkit.WriteFile(t, file, "domain: shop\ndescriptors:\n- {kee: one}\n")
+	env := []string{"RUNTIME_ROOT", root, "HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED", "true"}
+	cmd, http, _, debug := asRatelimit(t, env...)
+	const ready, none = "INFO Proxy - Ready addr=", " domains=0 limits=0"
+	p := testkit.Launch(t, cmd, ready)
+	p.Logged(ready + "127.0.0.1:" + debug + none)
+	p.Logged("ERROR DecisionService - RUNTIME_ROOT ignored, there are no limits file=" + file + ":3 reason=")
+	p.At(http).Gets("GET /healthcheck", 500, "")
+	p.At(http).Gets("POST /json", 400, "no rate limit configuration loaded", ask)
+	testkit.WriteFile(t, file, "domain: shop\ndescriptors:\n- key: one\n  rate_limit: {unit: year, requests_per_unit: 1}\n")
+	p.At(http).Await("GET /healthcheck", 200, "OK")
+	p.At(http).Gets("POST /json", 200, `"requestsPerUnit":1`, ask)
+	p.At(http).Gets("POST /json", 429, "", ask)
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	p.At(http).Await("GET /healthcheck", 500, "")
+	p.At(http).Gets("POST /json", 200, `{"overallCode":"OK","statuses":[{"code":"OK"}]}`, ask)
+
+	cmd, http, _, debug = asRatelimit(t, "RUNTIME_ROOT", root)
+	p = testkit.Launch(t, cmd, ready)
+	p.Logged(ready + "127.0.0.1:" + debug + none)
+	p.Logged("WARN DecisionService - There are no limits for descriptors folder=" + folder)
+	p.At(http).Gets("GET /healthcheck", 200, "OK")
+	for _, part := range []string{"algorithm=off", "to Off"} {
+		if lines := p.Log.Lines(part); len(lines) > 0 {
+			t.Errorf("logged %q, of which there is nothing to say", lines)
+		}
+	}
+
+	cmd, _, _, _ = asRatelimit(t, "RATELIMIT_CONFIG", folder)
+	if _, line := testkit.Ends(t, cmd, 2); !strings.HasPrefix(line, "proxy: RATELIMIT_CONFIG: ") {
+		t.Errorf("told %q", line)
+	}
+}
