@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -636,6 +637,27 @@ func TestStartedAsRatelimit(t *testing.T) {
 	if _, line := testkit.Ends(t, cmd, 2); !strings.HasPrefix(line,
 		"proxy: RUNTIME_ROOT, read as RATELIMIT_CONFIG: ") {
 		t.Errorf("told %q", line)
+	}
+}
+
+// Under the name of envoyproxy/ratelimit -help shows the defaults that are in force there.
+func TestHelpAsRatelimit(t *testing.T) {
+	for _, test := range []struct {
+		env                  []string
+		about, port, failure string
+	}{
+		{nil, "The environment is that of envoyproxy/ratelimit: ", "6070", "closed"},
+		{[]string{"SETTINGS_FROM", "weir"}, "Every setting is an environment variable and a flag; ", "8082", "open"},
+	} {
+		cmd := testkit.Command(t, test.env, "-help")
+		cmd.Args[0] = "/bin/ratelimit"
+		said, _ := testkit.Ends(t, cmd, 0)
+		for _, part := range []string{"\n" + test.about, `\nPORT +-port +` + test.port + " ",
+			`\nSTORE_FAILURE_MODE +-store-failure-mode +` + test.failure + " "} {
+			if !regexp.MustCompile(part).MatchString(said) {
+				t.Errorf("%v: -help lacks %q", test.env, part)
+			}
+		}
 	}
 }
 

@@ -22,9 +22,19 @@ func (c *Config) registerTranslation(s *service.Settings) {
 			Help: "whose environment variables are read: weir, or those of envoyproxy/ratelimit, with its ports and defaults; " +
 				"auto: of envoyproxy/ratelimit if the program is started as ratelimit"},
 	})
-	s.Translate = func(env func(string) string) (func(string) string, map[string]string, error) {
+	isPeer := func(env func(string) string) bool {
 		from := cmp.Or(s.Text("SETTINGS_FROM"), env("SETTINGS_FROM"))
-		if from != peer && (c.Program != peer || from == "weir") {
+		return from == peer || c.Program == peer && from != "weir"
+	}
+	s.Presets = func(env func(string) string) (map[string]string, string) {
+		if !isPeer(env) {
+			return nil, ""
+		}
+		return defaultsOfPeer(), "The environment is that of envoyproxy/ratelimit: docs/ratelimit.md says what its " +
+			"variables mean.\nEvery setting is a flag, and also an environment variable if that program has none of its name."
+	}
+	s.Translate = func(env func(string) string) (func(string) string, map[string]string, error) {
+		if !isPeer(env) {
 			return env, nil, nil
 		}
 		t := translate(env)

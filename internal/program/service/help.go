@@ -14,7 +14,7 @@ func (s *Settings) writeHelp(w io.Writer, about string) {
 		about = " - " + about
 	}
 	fmt.Fprintf(w, "%s%s\n\n", s.program, about)
-	fmt.Fprint(w, "Every setting is an environment variable and a flag; the flag wins.\n\n")
+	fmt.Fprint(w, cmp.Or(s.about, "Every setting is an environment variable and a flag; the flag wins.")+"\n\n")
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprint(t, "SETTING\tFLAG\tDEFAULT\tMEANING\n")
 	for _, g := range s.list {
@@ -25,7 +25,8 @@ func (s *Settings) writeHelp(w io.Writer, about string) {
 		if g.Alias != "" {
 			meaning += "; also " + g.Alias
 		}
-		fmt.Fprintf(t, "%s\t-%s\t%s\t%s\n", g.Name, flagName(g.Name), cmp.Or(g.Default, "-"), meaning)
+		fmt.Fprintf(t, "%s\t-%s\t%s\t%s\n", g.Name, flagName(g.Name),
+			cmp.Or(s.presets[g.Name], g.Default, "-"), meaning)
 	}
 	if s.find("PORT") != nil {
 		fmt.Fprint(t, "\t-healthcheck\t\tcheck whether the program that runs with the same settings is ready, or with "+

@@ -23,10 +23,16 @@ type Settings struct {
 	// The error is as that of Parse. nil: env itself is read.
 	Translate func(env func(string) string) (read func(string) string, from map[string]string, err error)
 
+	// Presets returns the defaults that -help shows in place of those of the settings, and what it says about env.
+	// It is called after the flags are recorded. nil: there are none.
+	Presets func(env func(string) string) (defaults map[string]string, about string)
+
 	program  string
 	list     []*setting
 	question string            // the path that -healthcheck asks; empty: not given
 	from     map[string]string // as returned by Translate
+	presets  map[string]string // as returned by Presets
+	about    string
 }
 
 // A Table has settings, in the order of -help.
@@ -110,6 +116,9 @@ func NewSettings(program string) *Settings {
 // others are set in any case.
 func (s *Settings) Parse(args []string, env func(string) string) ([]string, error) {
 	rest, err := s.parseFlags(args)
+	if s.Presets != nil {
+		s.presets, s.about = s.Presets(env)
+	}
 	if errors.Is(err, flag.ErrHelp) || errors.Is(err, errVersion) {
 		return nil, err
 	}
