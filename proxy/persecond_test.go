@@ -24,8 +24,8 @@ descriptors:
 `)
 	cmd, http, _, debug := asRatelimit(t, "RUNTIME_ROOT", root, "RUNTIME_APPDIRECTORY", ".", "REDIS_SOCKET_TYPE", "tcp",
 		"REDIS_URL", first.Addr(), "REDIS_PERSECOND", "true", "REDIS_PERSECOND_SOCKET_TYPE", "tcp",
-		"REDIS_PERSECOND_URL", second.Addr(), "REDIS_PERSECOND_POOL_SIZE", "5")
-	p := testkit.Launch(t, cmd, "INFO Proxy - Ready addr=")
+		"REDIS_PERSECOND_URL", second.Addr(), "REDIS_PERSECOND_POOL_SIZE", "5", "LOG_LEVEL", "WARN")
+	p := testkit.StartAt(t, cmd, "127.0.0.1:"+debug)
 	ask := func(more string, keys ...string) string {
 		var all []string
 		for _, key := range keys {
@@ -59,7 +59,7 @@ descriptors:
 	metrics.Await("GET /actuator/health", 200, `"storePerSecond":{"status":"DOWN","mode":"closed"}`)
 	second.Signal(syscall.SIGCONT)
 	ours.Await("POST /json", 200, `"limitRemaining":`, ask("", "second"))
-	p.Logged("INFO RedisPerSecond - Redis reconnected, resuming normal operation")
+	p.Logged("WARN RedisPerSecond - Redis reconnected, resuming normal operation")
 
 	first.Signal(syscall.SIGSTOP)
 	ours.Await("POST /json", 500, "store is unavailable", ask("", "year"))

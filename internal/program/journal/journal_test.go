@@ -184,3 +184,18 @@ func TestLogFileOfOthers(t *testing.T) {
 		t.Errorf("there are %v, %v", all, err)
 	}
 }
+
+// That something works again is told wherever it was told that it does not.
+func TestRecovered(t *testing.T) {
+	for level, want := range map[string]string{"debug": "INFO", "info": "INFO", "warn": "WARN", "error": ""} {
+		var out strings.Builder
+		j, err := Open(Config{Level: level, Format: "text"}, &out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		Recovered(j.Logger(), "Redis reconnected", "after", 1)
+		if have := out.String(); (have == "") != (want == "") || !strings.Contains(have, want) {
+			t.Errorf("at %s: %q, want %q", level, have, want)
+		}
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"weir/internal/program/journal"
 	"weir/internal/program/metric"
 	"weir/internal/timing/every"
 	"weir/proxy/store"
@@ -252,7 +253,7 @@ func (s *Store) keepProbing() {
 			err := s.backend.Probe(s.stopping)
 			if err == nil && s.breaker.back(time.Now()) {
 				s.misconfiguration.Reset()
-				s.cfg.Log.Info(s.cfg.Back)
+				journal.Recovered(s.cfg.Log, s.cfg.Back)
 				s.notifyLanes()
 				s.look()
 			}

@@ -3,6 +3,7 @@ package lane
 import (
 	"time"
 
+	"weir/internal/program/journal"
 	"weir/internal/timing/every"
 	"weir/proxy/store"
 )
@@ -61,7 +62,7 @@ func (s *Store) keepReading() {
 			}
 			continue
 		case missed >= looksMissedMax:
-			s.cfg.Log.Info("Documents can be read again")
+			journal.Recovered(s.cfg.Log, "Documents can be read again")
 		}
 		missed = 0
 	}

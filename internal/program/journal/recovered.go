@@ -1,0 +1,16 @@
+package journal
+
+import (
+	"context"
+	"log/slog"
+)
+
+// Recovered logs at the level info that what a warning was about is over. If that level is off, it is a
+// warning as well: who reads when something failed must also read when it works again.
+func Recovered(log *slog.Logger, message string, args ...any) {
+	level := slog.LevelInfo
+	if !log.Enabled(context.Background(), level) {
+		level = slog.LevelWarn
+	}
+	log.Log(context.Background(), level, message, args...)
+}
