@@ -20,7 +20,8 @@ func TestRatelimitStartsWithoutLimits(t *testing.T) {
 	const ask = `{"domain":"shop","descriptors":[{"entries":[{"key":"one","value":"x"}]}]}`
 	file := filepath.Join(folder, "shop.yaml")
 	testkit.WriteFile(t, file, "domain: shop\ndescriptors:\n- {kee: one}\n")
-	env := []string{"RUNTIME_ROOT", root, "HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED", "true"}
+	env := []string{"RUNTIME_ROOT", root, "HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED", "true",
+		"LOG_LEVEL", "DEBUG"}
 	cmd, http, _, debug := asRatelimit(t, env...)
 	const ready, none = "INFO Proxy - Ready addr=", " domains=0 limits=0"
 	p := testkit.Launch(t, cmd, ready)
@@ -32,6 +33,7 @@ func TestRatelimitStartsWithoutLimits(t *testing.T) {
 	p.At(http).Await("GET /healthcheck", 200, "OK")
 	p.At(http).Gets("POST /json", 200, `"requestsPerUnit":1`, ask)
 	p.At(http).Gets("POST /json", 429, "", ask)
+	p.Logged(`DEBUG DecisionService - Decided domain=shop code=OVER_LIMIT descriptors="(one=x) OVER_LIMIT"`)
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}

@@ -28,6 +28,8 @@ type RateLimit struct {
 	Took func(time.Duration)
 	// Apart counts a request with more limits than can be decided together.
 	Apart func()
+	// Decided is called after each request, with the problem if it was not decided; nil: it is not needed.
+	Decided func(c *envoy.Case, problem string)
 }
 
 // A limited is a request to Envoy's rate limit service that waits for the store.
@@ -72,7 +74,7 @@ func (s *Session) limit(now time.Time) {
 	}
 	if err != nil {
 		r.Failed(false)
-		s.limitEnds(now)
+		s.limitEnds(now, err.Error())
 		s.faulty(now, err)
 		return
 	}
@@ -94,9 +96,13 @@ func (s *Session) readLimited(r *rls.Request) error {
 	return err
 }
 
-// limitEnds ends a request of Envoy's rate limit service.
-func (s *Session) limitEnds(now time.Time) {
-	s.env.RateLimit.Took(now.Sub(s.limited.began))
+// limitEnds ends a request of Envoy's rate limit service. There is a problem if it was not decided.
+func (s *Session) limitEnds(now time.Time, problem string) {
+	r := s.env.RateLimit
+	r.Took(now.Sub(s.limited.began))
+	if r.Decided != nil {
+		r.Decided(&s.limited.Case, problem)
+	}
 	s.env.giveLimited(s)
 }
 
@@ -126,7 +132,7 @@ func (s *Session) respond(now time.Time) {
 	l.Respond(now)
 	if s.call.is {
 		e.body = rls.AppendProto(beginMessage(e.body), &l.Response)
-		s.limitEnds(now)
+		s.limitEnds(now, "")
 		s.reply(now)
 		return
 	}
@@ -135,13 +141,13 @@ func (s *Session) respond(now time.Time) {
 	if l.Response.OverallCode == rls.OverLimit {
 		status = 429
 	}
-	s.limitEnds(now)
+	s.limitEnds(now, "")
 	s.write(now, http1.Answer{Status: status, ContentType: "application/json", Body: e.body})
 }
 
 // undecided answers a request of Envoy's rate limit service that the store did not decide.
 func (s *Session) undecided(now time.Time, status int, problem string) {
 	s.env.RateLimit.Failed(true)
-	s.limitEnds(now)
+	s.limitEnds(now, problem)
 	s.fail(now, status, problem)
 }

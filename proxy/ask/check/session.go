@@ -218,7 +218,7 @@ func (s *Session) HandleClosed(now time.Time) {
 	s.held = false
 	s.forgetAsked()
 	if s.limited != nil {
-		s.limitEnds(now)
+		s.limitEnds(now, "the asker has gone")
 	}
 }
 

@@ -39,7 +39,8 @@ func newSide(p *Server, l *loop.Loop) *side {
 	}
 	r.env = check.Env{
 		RateLimit: &check.RateLimit{Settings: p.cfg.RateLimit, Counts: &p.series.Counts, Domains: p.cfg.Limits.Domains,
-			Failed: p.series.failed, Took: p.series.took, Apart: p.series.apart.Inc},
+			Failed: p.series.failed, Took: p.series.took, Apart: p.series.apart.Inc,
+			Decided: debugLog(p.cfg.Log)},
 		Access: &p.cfg.Access, Head: &p.cfg.Head, Mode: p.cfg.Store.Mode, Documents: p.documents.current.Load,
 		Ask: r.ask, Refund: r.refund, Edit: r.edit, EditTimeout: p.cfg.EditTimeout,
 		Refused: r.refused, Count: p.counts.count, Cut: p.counts.cut.Inc,

@@ -117,6 +117,7 @@ type Server struct {
 // Start accepts connections until Drain.
 func Start(cfg Config) (*Server, error) {
 	cfg.EditTimeout = cmp.Or(cfg.EditTimeout, editTimeout)
+	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	g, err := loop.Start(cfg.Loop)
 	if err != nil {
 		return nil, err
