@@ -1,9 +1,11 @@
 package xds
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"net"
@@ -12,12 +14,17 @@ import (
 	"sync/atomic"
 	"time"
 
+	"weir/internal/program/journal"
 	"weir/internal/program/metric"
 	"weir/proxy/rules/descriptor"
 )
 
 // dialTimeout bounds a connect, and the handshake of TLS.
 const dialTimeout = 10 * time.Second
+
+// firstWithin bounds the wait for the first response on a stream. A server that has none for the node yet may leave it
+// open; asking again costs it little, and an operator reads what is missing.
+const firstWithin = 15 * time.Second
 
 // Config configures a Client.
 type Config struct {
@@ -41,17 +48,19 @@ type Config struct {
 type Client struct {
 	cfg       Config
 	connected atomic.Bool
-	refused   response // the last one, unless one after it was accepted
-	fault     string   // of refused; empty: there is none
+	refused   response      // the last one, unless one after it was accepted
+	fault     string        // of refused; empty: there is none
+	patience  time.Duration // firstWithin, except in tests
+	lost      bool          // and logged
 	sleep     func(ctx context.Context, pause time.Duration) bool
 }
 
 // New returns a Client, which Run starts.
-func New(cfg Config) *Client { return &Client{cfg: cfg, sleep: sleep} }
+func New(cfg Config) *Client { return &Client{cfg: cfg, patience: firstWithin, sleep: sleep} }
 
 // Register adds the client's metric to set.
 func (c *Client) Register(set *metric.Set) {
-	set.Gauge("ratelimiter_xds_connected", "1 while the server of limits has a stream open",
+	set.Gauge("ratelimiter_xds_connected", "1 while a stream to the server of limits is open on which it has sent some",
 		func() float64 { return metric.Bool(c.connected.Load()) })
 }
 
@@ -67,6 +76,7 @@ func (c *Client) Run(ctx context.Context) {
 		if received {
 			wait = c.cfg.BackoffMin
 		}
+		c.lost = true
 		pause := jittered(wait)
 		c.cfg.Log.Warn("The xDS server is unavailable, the limits in force stay", "server", c.cfg.Server, "reason",
 			strings.ReplaceAll(err.Error(), "\n", "; "), "again", pause.Round(time.Millisecond))
@@ -93,25 +103,32 @@ func sleep(ctx context.Context, pause time.Duration) bool {
 // follow opens a stream and handles its responses. It returns when the stream has ended, and whether there was a
 // response.
 func (c *Client) follow(ctx context.Context) (received bool, err error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	silent := time.AfterFunc(c.patience, func() {
+		cancel(fmt.Errorf("it has sent no limits for the node %q within %v", c.cfg.Node, c.patience))
+	})
+	defer silent.Stop()
 	transport := c.transport()
 	defer transport.CloseIdleConnections()
 	req := newRequest(&c.cfg)
 	s, err := open(ctx, &c.cfg, &http.Client{Transport: transport, CheckRedirect: noRedirect}, req.append(nil))
 	if err != nil {
-		return false, err
+		return false, cmp.Or(context.Cause(ctx), err)
 	}
 	defer s.close()
-	c.connected.Store(true)
-	c.cfg.Log.Info("Connected to the xDS server", "server", c.cfg.Server)
+	defer context.AfterFunc(ctx, s.close)() // net/http does not look at ctx while it waits for our next message
 	wait := c.cfg.BackoffMin
 	for {
 		message, err := s.receive()
 		if err != nil {
-			return received, err
+			return received, cmp.Or(context.Cause(ctx), err)
 		}
-		received = true
+		if !received {
+			silent.Stop()
+			received = true
+			c.begun()
+		}
 		if c.handle(&req, message); req.fault == "" {
 			wait = c.cfg.BackoffMin
 		} else { // servers answer a refusal at once with the same limits
@@ -124,6 +141,17 @@ func (c *Client) follow(ctx context.Context) (received bool, err error) {
 			return received, err
 		}
 	}
+}
+
+// begun notes the first response of a stream.
+func (c *Client) begun() {
+	c.connected.Store(true)
+	if connected := "Connected to the xDS server"; c.lost {
+		journal.Recovered(c.cfg.Log, connected, "server", c.cfg.Server)
+	} else {
+		c.cfg.Log.Info(connected, "server", c.cfg.Server)
+	}
+	c.lost = false
 }
 
 // handle puts a response in force, and sets the answer to it in req. A response that was refused before is refused

@@ -237,6 +237,40 @@ func TestRefusedAgain(t *testing.T) {
 	s.ends <- nil
 }
 
+// A server that accepts a connection, or a call, and sends nothing is not waited for without end, and does not
+// count as connected: what is awaited is logged, and the client connects again.
+func TestSilentServer(t *testing.T) {
+	deaf := testkit.Listen(t) // the kernel accepts, and nobody answers
+	silent := startServer(t, nil)
+	go func() {
+		for stream := range silent.streams {
+			_ = stream.SendHeader(nil)
+			<-stream.Context().Done()
+			silent.ends <- nil
+		}
+	}()
+	for _, server := range []string{deaf.Addr().String(), silent.addr} {
+		log := new(testkit.Log)
+		c := New(Config{Server: server, Node: "me", Log: log.Logger(), MessageBytesMax: 1 << 20,
+			BackoffMin: time.Millisecond, BackoffMax: time.Millisecond})
+		c.patience = 10 * time.Millisecond
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			c.Run(ctx)
+		}()
+		testkit.Eventually(t, "what is awaited is logged", func() bool {
+			return strings.Count(log.String(), `has sent no limits for the node \"me\" within 10ms`) > 1
+		})
+		if c.connected.Load() {
+			t.Errorf("%s counts as connected", server)
+		}
+		cancel()
+		<-ended
+	}
+}
+
 // The client verifies the server's certificate, and ends streams whose messages are too large.
 func TestFollowTLS(t *testing.T) {
 	own := testkit.SelfSigned(time.Now().Add(time.Hour), "127.0.0.1")
@@ -246,6 +280,7 @@ func TestFollowTLS(t *testing.T) {
 	s.said(stream)
 	s.send(stream, "1", "a", &config.RateLimitConfig{Name: "x", Domain: "x"})
 	<-put
+	s.said(stream)
 	s.send(stream, "2", "b", &config.RateLimitConfig{Name: strings.Repeat("x", 200), Domain: "x"})
 	s.ends <- nil
 	<-s.streams
