@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -187,6 +188,15 @@ func TestParseWrk(t *testing.T) {
 		"579136 done, 579130 succeeded, 6 failed, 0 errored, 0 timeout\nstatus codes: 579130 2xx, 0 3xx, 6 4xx, 0 5xx\n")
 	if want := (WrkRun{Requests: 579136, PerSecond: 144784.5, Failed: 6}); err != nil || calls != want {
 		t.Errorf("%+v, %v; want %+v", calls, err, want)
+	}
+	times, err := parseH2loadLog("1710\t200\t1500\n1711\t200\t20\n")
+	if err != nil || !slices.Equal(times, []time.Duration{20 * time.Microsecond, 1500 * time.Microsecond}) {
+		t.Errorf("the log of h2load: %v, %v", times, err)
+	}
+	for _, wrong := range []string{"", "1710\t200\n", "1710\t200\tx\n"} {
+		if times, err := parseH2loadLog(wrong); err == nil {
+			t.Errorf("%q is read as %v", wrong, times)
+		}
 	}
 	if _, err := parseWrk("unable to connect"); err == nil {
 		t.Fatal("nonsense was read as a result")

@@ -24,6 +24,7 @@ type Wrk struct {
 	Header      string // a field of each request; empty for none
 	Message     []byte // of calls by gRPC, with Streams; nil: the requests are not calls
 	Streams     int    // streams per HTTP/2 connection, of Connections in all; 0: HTTP/1.1
+	Rate        int    // requests per second that are sent by HTTP/2; 0: as many as are answered
 	Program     string // a program with wrk's arguments and output; empty: wrk
 }
 
@@ -31,7 +32,7 @@ type Wrk struct {
 type WrkRun struct {
 	Requests  float64
 	PerSecond float64
-	P50       time.Duration // not by h2load
+	P50, P99  time.Duration // by wrk P50 only; by h2load, from sending a request, only with a Rate
 	Failed    int           // answers with a status above 399, and socket errors; a call is not one, whatever its code
 	CPU       time.Duration // of wrk itself
 }
@@ -122,7 +123,7 @@ type Contestant struct {
 // A Sample is one run against a Contestant.
 type Sample struct {
 	Requests, PerSecond float64
-	P50                 float64 // latency in µs
+	P50, P99            float64 // latency in µs
 	CPU                 float64 // µs of its CPU time per request
 	Redis               float64 // µs of its Redis' CPU time per request
 	Commands            float64 // store commands per request
@@ -132,6 +133,7 @@ type Sample struct {
 // PerSecond is, as the functions that follow, a figure that comparisons use.
 func PerSecond(s Sample) float64 { return s.PerSecond }
 func P50(s Sample) float64       { return s.P50 }
+func P99(s Sample) float64       { return s.P99 }
 func CPUEach(s Sample) float64   { return s.CPU }
 func RedisEach(s Sample) float64 { return s.Redis }
 func Commands(s Sample) float64  { return s.Commands }
@@ -164,10 +166,11 @@ func (c *Contestant) sample(ctx context.Context, connections int, span time.Dura
 		Check(fmt.Errorf("%.1f %% of its answers are not 2xx, so the comparison is not valid", 100*failed))
 	}
 	cpu, commands := c.spent(ctx)
-	n := max(r.Requests, 1)
-	each := func(d time.Duration) float64 { return 1e6 * d.Seconds() / n }
-	return Sample{Requests: r.Requests, PerSecond: r.PerSecond, P50: 1e6 * r.P50.Seconds(), CPU: each(used.CPU),
-		Redis: each(cpu - cpuBefore), Commands: (commands - commandsBefore) / n, Resident: float64(used.RSSPeak) / 1e6}
+	us := func(d time.Duration) float64 { return 1e6 * d.Seconds() }
+	each := func(d time.Duration) float64 { return us(d) / max(r.Requests, 1) }
+	return Sample{Requests: r.Requests, PerSecond: r.PerSecond, P50: us(r.P50), P99: us(r.P99), CPU: each(used.CPU),
+		Redis: each(cpu - cpuBefore), Commands: (commands - commandsBefore) / max(r.Requests, 1),
+		Resident: float64(used.RSSPeak) / 1e6}
 }
 
 // spent returns the CPU time of the contestant's Redis and the commands of its store so far.

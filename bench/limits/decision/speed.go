@@ -59,6 +59,10 @@ func (l *lab) grpc() {
 	l.Heading("gRPC")
 	l.Note("h2load calls ShouldRateLimit over %d connections with %d streams each, %d turns of %v. Weir has one "+
 		"event loop; envoyproxy/ratelimit uses all cores.", callConnections, callStreams, rounds, spell)
+	idle := make([]float64, len(all))
+	for i := range all {
+		idle[i] = float64(rig.Must(rig.RSS(all[i].Process.Pid()))) / 1e6
+	}
 	runs := l.Contest(all, rounds, callConnections*callStreams, spell)
 	for _, m := range []*rig.Master{weir, simulated} {
 		counts := l.Scrape(m.Own)
@@ -66,9 +70,30 @@ func (l *lab) grpc() {
 		l.Never(counts.Sum(family, calls) != counts.Sum(family, calls, good), "calls ended with an error")
 	}
 	l.figures("gRPC", all, runs)
+	l.atHalf(all, runs, idle)
 	l.AtLeast("decisions by gRPC per CPU time, relative to the peer's", result.MedianOf(runs[1], perCPU)/
 		result.MedianOf(runs[0], perCPU), 4)
 	l.AtLeast("simulated Redis, one loop: decisions by gRPC per second", result.MedianOf(runs[2], rig.PerSecond), 80_000)
+}
+
+// atHalf compares how long calls take at half of the rate that the peer, the first of all, has reached, and
+// the memory of each program: before its first call, and the most while it was called as fast as it answered.
+func (l *lab) atHalf(all []rig.Contestant, fastest [][]rig.Sample, idle []float64) {
+	half := int(result.MedianOf(fastest[0], rig.PerSecond) / 2)
+	for i := range all {
+		all[i].Wrk.Rate = half
+	}
+	runs := l.Contest(all, rounds, callConnections*callStreams, spell)
+	t := result.NewTable(fmt.Sprintf("%d calls/s | µs, median | µs, p99 | MB idle | MB at the maximum", half))
+	for i, c := range all {
+		t.Add("%s | %.0f | %.0f | %.1f | %.1f", c.Name, result.MedianOf(runs[i], rig.P50),
+			result.MedianOf(runs[i], rig.P99), idle[i], result.MedianOf(fastest[i], rig.Resident))
+	}
+	l.Note("Half of what the peer answers, sent at that rate, each time from sending a call to the end of its answer.")
+	l.Table(t)
+	l.AtMost("p99 of calls at half of the peer's rate, relative to the peer's", result.MedianOf(runs[1], rig.P99)/
+		result.MedianOf(runs[0], rig.P99), .5)
+	l.AtMost("resident memory at the maximum of calls in MB", result.MedianOf(fastest[1], rig.Resident), 40)
 }
 
 // perCPU returns decisions per second of CPU time.
