@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"iter"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -340,11 +341,34 @@ descriptors:
   - {key: five, rate_limit: {unit: year, requests_per_unit: 5}}
 `
 
+// ratelimitCalls is the variable with the number of calls by gRPC that are compared in addition, with further
+// random files: RATELIMIT_CALLS=100000 go test ./proxy -run TestAsEnvoysRateLimit -timeout 1h -v
+const ratelimitCalls = "RATELIMIT_CALLS"
+
 // Random files and requests are answered as envoyproxy/ratelimit answers them: equal codes,
 // counts, times until the reset, and fields. What differs has a name.
 func TestAsEnvoysRateLimit(t *testing.T) {
+	p := startTwins(t, randomFiles(0))
+	t.Run("files", itsFiles)
+	t.Run("random", p.random)
+	t.Run("forms", p.forms)
+	t.Run("differences", p.differences)
+	calls, _ := strconv.Atoi(os.Getenv(ratelimitCalls))
+	codes := make(map[string]int)
+	for round := 1; codes["asked"] < calls && !t.Failed(); round++ {
+		t.Run(fmt.Sprintf("round %d", round), func(t *testing.T) {
+			startTwins(t, randomFiles(round)).byGRPC.play(round, codes)
+		})
+	}
+	if calls > 0 {
+		t.Log(codes)
+	}
+}
+
+// randomFiles are those of a round: the limits of each seed are those of several domains.
+func randomFiles(round int) map[string]string {
 	files := map[string]string{"named.yaml": namedLimits}
-	for seed := range ratelimitSeeds + ratelimitSeconds {
+	for seed := range seedsOf(round) {
 		var text strings.Builder
 		text.WriteString("descriptors:\n")
 		drawOf(seed).descriptors(&text, "  ", 1)
@@ -353,12 +377,20 @@ func TestAsEnvoysRateLimit(t *testing.T) {
 			files[name+".yaml"] = "domain: " + name + "\n" + text.String()
 		}
 	}
-	p := startTwins(t, files)
-	t.Run("files", itsFiles)
-	t.Run("random", p.random)
-	t.Run("forms", p.forms)
-	t.Run("differences", p.differences)
+	return files
 }
+
+// seedsOf are the seeds of a round. The last of them have limits per second.
+func seedsOf(round int) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		const n = ratelimitSeeds + ratelimitSeconds
+		for seed := round * n; seed < (round+1)*n && yield(seed); seed++ {
+		}
+	}
+}
+
+// bySecond reports whether limits of a seed may be per second.
+func bySecond(seed int) bool { return seed%(ratelimitSeeds+ratelimitSeconds) >= ratelimitSeeds }
 
 // itsFiles reads the files that envoyproxy/ratelimit brings as examples, and for its own tests. It
 // refuses those of the names below.
@@ -388,7 +420,7 @@ func itsFiles(t *testing.T) {
 // drawOf is the draw of a seed.
 func drawOf(seed int) *draw {
 	d := &draw{rand.New(rand.NewPCG(uint64(seed), 19)), []string{"minute", "hour", "day", "week", "month", "year"}}
-	if seed >= ratelimitSeeds {
+	if bySecond(seed) {
 		d.units = append(d.units, "second", "second", "second")
 	}
 	return d
@@ -396,29 +428,35 @@ func drawOf(seed int) *draw {
 
 func (p *twins) random(t *testing.T) {
 	codes := make(map[string]int)
-	for seed := range ratelimitSeeds + ratelimitSeconds {
+	p.play(0, codes)
+	if codes["OVER_LIMIT"] < 100 || codes["OK"] < 500 || codes["limited"] < 300 || codes["unlimited"] < 20 ||
+		codes["late"] < 50 || codes["look refused"] < 20 || codes["given back"] < 20 || codes["apart"] > ratelimitSeeds {
+		t.Errorf("the test does not reach what it is about: %v", codes)
+	}
+}
+
+// play compares the answers to the requests of a round: by gRPC, and if that is not p itself also by /json.
+func (p *twins) play(round int, codes map[string]int) {
+	p.t.Helper()
+	for seed := range seedsOf(round) {
 		d := drawOf(seed)
 		d.descriptors(new(strings.Builder), "", 1)
 		requests, window := make([]asked, ratelimitRequests), time.Minute
-		if seed >= ratelimitSeeds {
+		if bySecond(seed) {
 			requests, window = requests[:ratelimitRequests/5], time.Second
 		}
 		for i := range requests {
 			requests[i] = d.request()
 		}
 		by := p
-		if seed%2 == 1 {
+		if seed%2 == 1 && p.byGRPC != nil {
 			by = p.byGRPC
 		}
 		for attempt := 0; !by.compare(fmt.Sprintf("s%d-%d", seed, attempt), requests, window, codes); attempt++ {
 			if attempt == ratelimitAttempts-1 {
-				t.Fatalf("seed %d: a window has ended during each of %d attempts", seed, ratelimitAttempts)
+				p.t.Fatalf("seed %d: a window has ended during each of %d attempts", seed, ratelimitAttempts)
 			}
 		}
-	}
-	if codes["OVER_LIMIT"] < 100 || codes["OK"] < 500 || codes["limited"] < 300 || codes["unlimited"] < 20 ||
-		codes["late"] < 50 || codes["look refused"] < 20 || codes["given back"] < 20 || codes["apart"] > ratelimitSeeds {
-		t.Errorf("the test does not reach what it is about: %v", codes)
 	}
 }
 
@@ -542,6 +580,7 @@ func (p *twins) compare(domain string, requests []asked, window time.Duration, c
 		} else if how := differ(weir, peer, before, after); how != "" && !differs {
 			p.t.Fatalf("request %d, %s: %s\nweir %+v\npeer %+v", i, body, how, weir, peer)
 		}
+		codes["asked"]++
 		codes[weir.OverallCode]++
 		for i, s := range weir.Statuses {
 			if s.Code == "OVER_LIMIT" && r.hits(i) == 0 {
