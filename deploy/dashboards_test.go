@@ -218,6 +218,7 @@ func (p *platform) checkNames(t *testing.T, boards []dashboard) {
 	known["ALERTS"] = true                                           // is there when one is pending
 	known["advisor_shortage_seconds"] = true                         // is there when a shortage is foreseen
 	known["ratelimiter_certificate_expiry_timestamp_seconds"] = true // is there with TLS_CERT
+	known["ratelimiter_xds_connected"] = true                        // is there with CONFIG_TYPE=GRPC_XDS_SOTW
 	check := func(where, expr string) {
 		for _, name := range metrics(expr) {
 			if !known[name] && !strings.HasPrefix(name, "weir:") {
