@@ -315,9 +315,10 @@ func (c *Conn) expired(now time.Time) {
 	// What has arrived while the loop was busy is in time: a request must not be lost because the connection
 	// was idle before.
 	c.Fetch()
-	if _, set := c.deadline.At(); set || c.state == stateClosed || c.ending != endingNone {
+	if at, set := c.deadline.At(); set && at > c.loop.since(now) || c.state == stateClosed || c.ending != endingNone {
 		return
 	}
+	c.loop.deadlines.Clear(&c.deadline)
 	defer c.loop.caught(c)
 	c.handler.Expired(now)
 }

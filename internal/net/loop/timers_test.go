@@ -58,19 +58,54 @@ func TestDeadlineComesAfterWhatHasArrived(t *testing.T) {
 	l.Post(func(now time.Time) {
 		c.SetDeadline(now.Add(deadlineStep))
 		time.Sleep(3 * deadlineStep)
-		l.Post(func(time.Time) { // in a turn that begins after the deadline, and before the loop looks for bytes
-			if _, err := io.WriteString(peer, "in time"); err != nil {
-				t.Error(err)
-			}
-			testkit.Eventually(t, "the bytes have arrived", func() bool {
-				n, err := unix.IoctlGetInt(c.descriptor(), unix.TIOCINQ)
-				return err == nil && n > 0
-			})
-		})
+		l.Post(func(time.Time) { sendAndAwait(t, peer, c) }) // in a turn that begins after the deadline
 	})
 	if text := testkit.Receive(t, got, "bytes or the deadline"); text != "in time" {
 		t.Errorf("got %q, want the bytes", text)
 	}
+}
+
+// A deadline that has passed is not put off by a Handler that sets it again for what has arrived: its peer could always
+// send more.
+func TestPassedDeadlineIsNotPutOff(t *testing.T) {
+	g := start(t, Config{Loops: 1})
+	accepted, got := make(chan *Conn, 1), make(chan time.Time, 3)
+	var by time.Time
+	ln := listen(t, g, func(_ time.Time, c *Conn) Handler {
+		accepted <- c
+		return &script{
+			data: func(now time.Time, b []byte) int {
+				got <- now
+				c.SetDeadline(by)
+				return len(b)
+			},
+			expired: func(now time.Time) { got <- now },
+		}
+	})
+	peer := connect(t, ln)
+	c := testkit.Receive(t, accepted, "the connection")
+	c.Loop().Post(func(now time.Time) {
+		by = now.Add(deadlineStep)
+		c.SetDeadline(by)
+		time.Sleep(3 * deadlineStep)
+		c.Loop().Post(func(time.Time) { sendAndAwait(t, peer, c) })
+	})
+	data := testkit.Receive(t, got, "the bytes")
+	if expired := testkit.Receive(t, got, "the deadline"); !expired.Equal(data) {
+		t.Errorf("expired %v after the bytes, want in the same turn", expired.Sub(data))
+	}
+}
+
+// sendAndAwait sends bytes from the peer of c, and returns when the kernel has them. It is called on the loop, which does
+// not look for them meanwhile.
+func sendAndAwait(t *testing.T, peer io.Writer, c *Conn) {
+	if _, err := io.WriteString(peer, "in time"); err != nil {
+		t.Error(err)
+	}
+	testkit.Eventually(t, "the bytes have arrived", func() bool {
+		n, err := unix.IoctlGetInt(c.descriptor(), unix.TIOCINQ)
+		return err == nil && n > 0
+	})
 }
 
 func TestClearedDeadlineIsSilent(t *testing.T) {
