@@ -138,6 +138,7 @@ func (c *client) stream(now time.Time) bool {
 	if !c.paced {
 		c.paced = true
 		o := c.x.OutcomeSoFar()
+		c.partial = o.Complete.IsZero()
 		t.learnt(now, c, &o)
 	}
 	c.server.line.Give(now, &c.wait)

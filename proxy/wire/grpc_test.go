@@ -296,6 +296,55 @@ func TestGRPCMessagesPause(t *testing.T) {
 	}
 }
 
+// The end of a call that has paused waits for a place. If the client cancels then, the target works on: the request keeps
+// its share of streams as one that was abandoned.
+func TestGRPCEndWaitsAndIsCancelled(t *testing.T) {
+	t.Parallel() // for the time of the timeout
+	s := newRawTarget(t)
+	r := startWith(t, func(c *Config) { one(c); gated(1)(c); c.HTTP2.PriorKnowledge = true }, s.url(), "HTTP2", "all",
+		"BODY_TIMEOUT", "100ms", "TARGET_TIMEOUT", "1h")
+	c := r.rawHTTP2(65535)
+	slow := c.request("POST", "/report", false, "content-type", "application/grpc")
+	s.request()
+	c.get("/other")
+	s.request() // in the place of the call
+	r.metrics("upstream_streams=1")
+	c.must(c.framer.WriteData(slow, true, nil))
+	r.waiting(3)
+	c.must(c.framer.WriteRSTStream(slow, xnet.ErrCodeCancel))
+	r.until("the call is abandoned", func() bool {
+		return len(r.differing([]string{"upstream_abandoned=1", "upstream_streams=1"})) == 0
+	})
+}
+
+// A target that resets calls whose ends wait for a place has failed all the same.
+func TestGRPCFailureWhileEndWaits(t *testing.T) {
+	t.Parallel() // likewise
+	const n = 8
+	s := newRawTarget(t)
+	r := startWith(t, func(c *Config) { one(c); gated(1)(c); c.HTTP2.PriorKnowledge = true }, s.url(), "HTTP2", "all",
+		"BODY_TIMEOUT", "100ms", "TARGET_TIMEOUT", "1h", "STREAM_TIMEOUT", "1m")
+	c := r.rawHTTP2(65535)
+	var ids []uint32
+	var calls []*rawRequest
+	for range n {
+		ids = append(ids, c.request("POST", "/report", false, "content-type", "application/grpc"))
+		calls = append(calls, s.request())
+		r.until("the call is a stream", func() bool { return int(r.samples()["ratelimiter_upstream_streams"]) == len(ids) })
+	}
+	c.get("/other")
+	s.request()
+	for _, id := range ids {
+		c.must(c.framer.WriteData(id, true, nil))
+	}
+	r.waiting(2*n + 1)
+	for i, q := range calls {
+		q.reset(xnet.ErrCodeInternal)
+		c.response(ids[i])
+	}
+	r.until("the target is ejected", func() bool { return r.Targets.Status()[0].Ejections == 1 })
+}
+
 // Bodies that do not come are bounded all the same: those of calls after STREAM_TIMEOUT, of other requests after
 // BODY_TIMEOUT, and calls beyond the share of streams are refused.
 func TestGRPCMessagesDoNotCome(t *testing.T) {

@@ -242,7 +242,8 @@ func (x *Exchange) HandleClientClosed() {
 func (x *Exchange) abandon() Release {
 	a := &x.received
 	collects := x.answer <= answerHead || x.answer == answerCollecting && a.size <= x.env.Settings.BufferBytesMax
-	works := x.request == requestWhole || x.request == requestStreaming && x.interacts()
+	works := x.request == requestWhole ||
+		x.interacts() && (x.request == requestStreaming || x.request == requestWithheld)
 	if !works || !x.upstream.held() || !collects {
 		return ReleaseDiscard
 	}
