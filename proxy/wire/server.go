@@ -308,19 +308,20 @@ func newLoopServer(f *Server, l *loop.Loop, connsPerTarget int) *loopServer {
 	return s
 }
 
-// drainPart is over which part of DRAIN_GRACE the announcements to the clients of HTTP/2 are spread: 1/drainPart. The
-// rest is left to those that are told last.
+// drainPart is over which part of DRAIN_GRACE, or of DRAIN_TIMEOUT if that is shorter, the announcements to the clients
+// of HTTP/2 are spread: 1/drainPart. The rest is left to those that are told last.
 const drainPart = 2
 
 func (s *loopServer) drain(now time.Time) {
 	s.draining = true
+	spread := min(s.shared.cfg.HTTP2.DrainGrace, s.shared.cfg.DrainTimeout) / drainPart
 	s.loop.Each(func(_ *loop.Conn, h loop.Handler) {
 		switch h := h.(type) {
 		case *connection:
 			h.s.HandleDrain(now)
 			h.arm()
 		case *http2Conn:
-			h.drain(now, s.env.Part(s.shared.cfg.HTTP2.DrainGrace/drainPart))
+			h.drain(now, s.env.Part(spread))
 		}
 	})
 }

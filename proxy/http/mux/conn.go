@@ -322,7 +322,10 @@ func (c *Conn) HandleDrain(now time.Time, after time.Duration) []byte {
 	if c.announced {
 		return nil
 	}
-	c.tellBy, c.drainBy = now.Add(after), now.Add(c.env.Settings.DrainGrace)
+	c.tellBy = now.Add(after)
+	if c.drainBy.IsZero() {
+		c.drainBy = now.Add(c.env.Settings.DrainGrace)
+	}
 	if after <= 0 {
 		c.tell()
 	}

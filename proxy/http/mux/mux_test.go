@@ -381,6 +381,24 @@ func TestDrainLater(t *testing.T) {
 	}
 }
 
+// A connection that reaches its number of requests while it drains, before its client is told, ends when the others do.
+func TestSpentWhileDraining(t *testing.T) {
+	w := newWorld(t, 0)
+	start := w.now
+	w.env.Settings.RequestsMax = 1
+	w.connect("192.0.2.7", false, 0)
+	w.conn.HandleDrain(w.now, 500*time.Millisecond)
+	w.now = start.Add(400 * time.Millisecond)
+	w.request("GET", "/", "", true)
+	if !w.conn.Spent() {
+		t.Fatal("it has not reached its number of requests")
+	}
+	w.conn.HandleDrain(w.now, 0) // as package wire does
+	if at := w.conn.Deadline().Sub(start); at != w.env.Settings.DrainGrace {
+		t.Errorf("ends after %v, want %v", at, w.env.Settings.DrainGrace)
+	}
+}
+
 // A client that does not send the rest of its requests in time is answered, and too many of these end the connection.
 func TestBodiesLate(t *testing.T) {
 	w := newWorld(t, 0)
