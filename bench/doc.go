@@ -7,7 +7,7 @@
 //
 // Only experiments with the advisor compress time: rates and the target's answer times are real,
 // and ADAPTIVE_TIME_SCALE shortens the proxy's intervals. Compressing by much more than a hundred
-// says little, because the target's queue then outlives a snapshot. protect does not compress time.
-// It records each run when it ends, under the commit it was made with, so that an experiment of two
-// hours can be resumed.
+// says little, because the target's queue then outlives a snapshot. Package overload/protect, which
+// takes two hours, runs in real time and can be resumed: it records each run when it ends, under
+// its commit.
 package main

@@ -1,17 +1,18 @@
-// Proxy is a rate-limiting HTTP proxy. It forwards requests to the targets as far as
-// their limits allow and answers the others with 429.
+// Proxy is a rate-limiting HTTP proxy. It forwards the requests that the configured limits admit,
+// and answers all others with 429.
 //
 // # Goroutines
 //
-// No request has a goroutine. A proxy runs these goroutines:
+// There is no goroutine per request. A proxy runs these goroutines:
 //
-//   - N event loops (internal/net/loop), which own sessions, pools, lines, deadlines and buffers.
-//     One locked thread wakes them for precise alarms, and two goroutines for each listening socket
-//     accept connections. Each connect and each TLS handshake in progress has a goroutine; their
-//     numbers are bounded. Each TLS connection has two goroutines, which only copy its plaintext.
-//     The decision port (ask/port) has event loops of its own.
-//   - A few goroutines for each lane to a shared store (store/lane), which send the batches of the
-//     lane. They wake the loop once per batch. The lanes of a sidecar need no goroutines: the loop
+//   - N event loops (internal/net/loop), which own the state of connections and requests: sessions,
+//     pools, queues, deadlines, buffers. One locked thread wakes them for precise alarms, and two
+//     goroutines for each listening socket accept connections. Each connect and each TLS handshake
+//     in progress has a goroutine; their numbers are bounded. Each TLS connection has two
+//     goroutines, which only copy its plaintext. The decision port (ask/port) has event loops of
+//     its own.
+//   - A few goroutines for each loop with a shared store (store/lane), which send batches to the
+//     store. They wake the loop once per batch. The lanes of a sidecar need no goroutines: the loop
 //     itself sends their batches. Three for a shared store: one tests whether it decides again
 //     while it is unavailable, one polls documents, and one the count of edits. PostgreSQL
 //     (store/postgres) has one for each of its connections, and three that remove expired rows and

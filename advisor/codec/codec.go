@@ -1,5 +1,6 @@
-// Package codec encodes numbers as bytes and decodes them. A type has one walk over its
-// numbers for both directions, so encoding and decoding cannot differ.
+// Package codec encodes numbers as bytes and decodes them. A type has one function that
+// visits its numbers, which is used for encoding and for decoding, so the two cannot
+// differ.
 package codec
 
 import (

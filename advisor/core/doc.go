@@ -10,12 +10,18 @@
 //
 // # Time that jumps
 //
-// A snapshot more than an hour ahead of the newest or behind it (five minutes ahead while
-// other proxies report) is of another time, and is refused. Another time is accepted when
-// two snapshots in a row agree on it, or three if it is past. While proxies of the
-// current time report, these must also have become silent, or be fewer than those of the
-// other time. A time up to five weeks ahead means a pause, and what is known is kept. Any
-// other starts with an empty memory.
+// The current time is that of the newest snapshot. One that differs from it by more than an hour,
+// or is more than five minutes ahead while other proxies report, is of another time and is refused,
+// until that time is accepted:
+//
+//	the other time is      snapshots needed   what follows
+//	up to 5 weeks ahead    2                  there was a pause: what is known is kept
+//	further ahead          2                  the memory starts empty
+//	past                   3                  the memory starts empty
+//
+// Snapshots must agree on the other time one after another, and the proxies of the current time must
+// have become silent. It is also accepted when at least two proxies report it, and more than report
+// the current time.
 //
 // # Several proxies
 //

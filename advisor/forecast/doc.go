@@ -9,10 +9,10 @@
 //	calendar     the same time yesterday and last week; profiles of day, week and hour;
 //	             a few waves fitted by regression; announced events
 //	experts      forecasts made of these, each with its formula in one table
-//	regression   on all of these, each horizon by itself
+//	regression   on the forecasts of all experts, separately for each horizon
 //	mixer        combines the available forecasts: by recent losses, by losses over a long
 //	             time, by constrained least squares, and by how well these three did
-//	band         quantiles around it that track their own coverage, but while idle
+//	band         quantiles around it, adapted to their own coverage except while idle
 //	shift        detects lasting changes of the level
 //
 // Every forecast is kept until the actual rate is known, and only then learned from. A

@@ -1,41 +1,45 @@
-// Package policy combines what a proxy observed and what a forecast expects into one
-// recommendation: which limit should be in force now, for how long, and why.
+// Package policy recommends a limit: from what a proxy observed in the last interval and from a forecast,
+// it computes which limit should be in force, for how long, and why.
 //
-//   - The belief (capacity.go) is a distribution over the target's capacity. While a gate
-//     holds requests back the capacity is measured; otherwise answers only bound it. The
-//     proof is the highest rate that the target has answered well.
-//   - The ceiling (ceiling.go) is the limit of a target behind a gate: a little above
-//     its capacity. The gate reacts within a few answers; while it is idle there is no
-//     queue. Answer times are not used, because they mix all routes.
-//   - The bound (bound.go) is for gates that have just begun, and do not know the target yet.
-//   - The guard (guard.go) finds the limit of a target without a gate, from the answer
-//     times and errors of the last interval.
+// It starts from the limit in force, not from its own last recommendation, because that may have been
+// clipped or overruled by an operator.
 //
-// # Laws
+// # Terms
 //
-// Whatever the input, a recommendation
+//	belief    capacity.go   probability distribution of the target's capacity: measured while a gate
+//	                        holds requests back, otherwise only bounded by what was answered
+//	proven    capacity.go   the highest rate that the target has answered well
+//	hint      Settings      the capacity that the operator expects
+//	ceiling   ceiling.go    the limit for a target behind a gate: a little above its capacity
+//	bound     bound.go      the upper bound of the limits of new gates, which do not know the target yet
+//	guard     guard.go      the limit for a target without a gate, from the response times and errors of
+//	                        the last interval
 //
-//   - lies in [Settings.LimitMin, Settings.LimitMax], which take precedence over all else;
-//   - rises to no more than the larger of the hint and twice the proven rate (no more can
-//     be proven than is admitted), by no more than a factor of two, and only after answers
-//     that show a healthy target. A limit that was lowered because of a fault is restored,
-//     up to the limit before the fault;
-//   - falls by half at most, and only because the target is overloaded or its known capacity
-//     is lower;
-//   - is the limit in force when that did not decide ([Snapshot.Mode]), when it is off, and
-//     when the snapshot is impossible;
+// # Guarantees
+//
+// For every input, the recommendation
+//
+//   - lies in [Settings.LimitMin, Settings.LimitMax], which precedes everything below;
 //   - has the algorithm in force, finite numbers, and counts in whole permits;
-//   - depends on the settings, the state and the two arguments only.
+//   - depends only on the settings, the state and the two arguments;
+//   - repeats the limit in force if that limit is off, if it did not decide what was forwarded
+//     ([Snapshot.Mode]), or if the snapshot is impossible.
 //
-// It starts from the limit that is in force, not from the previous recommendation, since
-// the limit may have been changed or the recommendation clipped.
+// The limit rises only after responses that show a healthy target, by no more than a factor of two, and
+// to no more than twice the proven rate, or to the hint if that is higher. A limit that was lowered
+// because of a fault may return to its value before the fault.
 //
-// # What it does not do
+// It falls by half at most, and only because the target is overloaded or its known capacity is lower.
 //
-// Behind a gate, answer times are not used, and a hint does not bound the limit from above: a hint
-// that is too low would never be corrected, because the rate that is answered well never exceeds
-// the limit. It does not probe in quiet hours, when the demand does not reach the limit and a
-// higher one would show nothing. It sets no quotas for classes and does not change the algorithm.
-// Intervals in which the limit did not decide are learned from, but do not lower it.
+// # Limits of the policy
+//
+//   - Behind a gate it does not use response times, because they mix all routes; the gate reacts to them
+//     within a few responses.
+//   - Behind a gate the hint is no upper bound: the rate that is answered well cannot exceed the limit, so
+//     a hint that is too low would never be corrected.
+//   - It does not probe while the demand is below the limit: a higher limit would show nothing.
+//   - It learns from intervals in which the limit did not decide, but does not lower it because of them.
+//   - It sets no quotas for classes and does not change the algorithm.
+//
 // docs/design/011-what-the-advisor-decides.md has the measurements.
 package policy

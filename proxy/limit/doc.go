@@ -8,11 +8,11 @@
 //
 // # Time
 //
-// Instants are microseconds since the Unix epoch. For a key, time never runs backwards: a call
-// counts as made at max(the state's instant, now), so a clock that steps back creates no permits.
-// If it steps back by more than the key takes to recover, with what it owes, for example because it
-// had been wrong before, the state counts as one of now, and the key recovers no later than one that was charged
-// now. RetryAfter and ResetAfter count from the now of the caller.
+// Instants are microseconds since the Unix epoch. For a key, time never runs backwards: a call counts as made
+// at max(the state's instant, now), so a clock that steps back creates no permits. A clock that was wrong and
+// is set back must not block keys for long. So if the state lies further ahead of now than the key takes to
+// recover, what it has consumed counts as consumed now. RetryAfter and ResetAfter count from the now of the
+// caller.
 //
 // # Algorithms
 //

@@ -3,11 +3,11 @@
 // the proxy uses. A [Backend] is what a database must provide for store/lane to make a
 // Store from it.
 //
-// An [Ask] gets one [Answer]. An ask is a group of counters that are decided together,
-// and the number of requests that wait for exactly that group. A request is admitted if
-// every counter of the group admits it; if any refuses, nothing is charged to any. The
-// answer is the same as that of single asks, one after another at the same instant. The
-// suite in store/storetest checks that for every store.
+// An [Ask] gets one [Answer]. One ask is about N requests that need the same group of counters,
+// which are decided together. A request is admitted if every counter of the group admits it; if
+// any refuses, nothing is charged to any. The answer is the same as if each request had been
+// asked about alone, one after another at the same instant. The suite in store/storetest checks
+// that for every store.
 //
 // A counter may be a queue (leaky). An admitted request has then booked a place in it, and waits
 // for [Answer.Delay] until its slot is due. If its client disconnects before that, Refund gives
@@ -19,7 +19,7 @@
 // a [MisconfiguredError] in every store. It makes a program that starts exit. A backend
 // classifies its other errors by their scope ([Class]).
 //
-// A release contains the instant of the charge by the store's clock. It is sent at most once; if
+// A [Refund] contains the instant of the charge by the store's clock. It is sent at most once; if
 // it is lost, the request stays charged. A request that a master has decided alone has no such
 // instant.
 package store

@@ -10,12 +10,12 @@
 //	server: HeadDone ─▶ Data ─▶ … ─▶ the event with EndStream, which may be Trailers
 //	client: HeadDone (1xx) ─▶ … ─▶ HeadDone ─▶ Data ─▶ … ─▶ the same
 //
-// Events of several streams come in any order. Those of one stream end with EndStream or with Reset, which may follow
-// EndStream as long as we have not ended the stream too. After NeedMore, append newly received bytes to the unread
-// ones and call Next again. The field block of a head is read as a whole, so that as many bytes as http1's
-// Limits.Bounds, and what precedes its frames, may be unread; DATA is read in pieces. How the input is split only
-// changes the boundaries of Data. Unread bytes are always a part of a frame: whoever leaves them incomplete for too
-// long should lose the connection.
+// Events of several streams come in any order. Those of one stream end with EndStream or with Reset, which
+// may follow EndStream as long as we have not ended the stream too. After NeedMore, append newly received
+// bytes to the unread ones and call Next again. DATA is read in pieces, but the field block of a head is read
+// as a whole. So up to http1's Limits.Bounds bytes may be unread, in addition to their frame headers. How the
+// input is split only changes the boundaries of Data. Unread bytes are always a part of a frame: whoever
+// leaves them incomplete for too long should lose the connection.
 //
 // The end of the connection ends its streams. At a client, requests whose responses are missing may have been
 // processed.
@@ -28,9 +28,10 @@
 //
 // # Trust
 //
-// Faults of the connection end it, with the code that RFC 9113 names. So do faults of streams that no working
-// implementation has, where a client could make us reset its own requests (5.4.1, CVE-2025-8671): frames on closed
-// streams, WINDOW_UPDATE by 0, PRIORITY of a wrong size. Faults of single messages reset their stream:
+// Faults of the connection end it, with the code that RFC 9113 names. So do faults of streams by which a
+// client could make us reset its own requests, and which no working implementation has (5.4.1,
+// CVE-2025-8671): frames on closed streams, WINDOW_UPDATE by 0, PRIORITY of a wrong size. Faults of single
+// messages reset their stream:
 //
 //	names with capitals, controls, whitespace around values  8.2.1
 //	fields of the connection, TE other than trailers         8.2.2

@@ -10,7 +10,8 @@
 //
 //   - Closed is the last call of a Handler, happens exactly once, and never during
 //     Conn.Write, even if the write finds the connection broken.
-//   - Bytes that Data leaves unread are passed again with the next bytes, or after Pump.
+//   - Bytes that Data leaves unread are passed again with the next bytes, or when the Handler
+//     calls [Conn.Pump].
 //   - Reading stops when InboundMax bytes are unread, so that TCP's flow control slows the
 //     sender; a Handler is not fed while more than OutboundMax bytes are unsent.
 //   - CloseDrained closes after the last byte was sent; CloseLinger then half closes and
@@ -45,13 +46,13 @@
 // again every 5 ms, and less often while nothing is accepted. Write errors are not reported: the
 // next read returns what the peer sent, for example an early answer.
 //
-// One function decides how a connection ends. It is called whenever the socket changes hands:
-// when the connection is opened, paused, resumed, half closed or lost. A connection ends by FIN,
-// or by a reset (with TLS, without close_notify) if bytes are lost or more should follow, so that
-// a peer never takes a part for the whole. A simulation runs a [Group] on a [Kernel] of
-// package looptest in virtual time, with resets, short writes and failing calls by seed. It checks
-// that every connection that is to end is closed once, within its bound, and that every descriptor
-// is closed once.
+// One function decides how a connection ends. It is called whenever the socket changes hands: when
+// the connection is opened, paused, resumed, half closed or lost. A complete stream of bytes ends
+// with FIN. If bytes are lost or more should follow, the connection ends with a reset, and with
+// TLS without close_notify, so that the peer never takes a part for the whole. A simulation runs a
+// [Group] on a [Kernel] of package looptest in virtual time, with resets, short writes and failing
+// calls by seed. It checks that every connection that is to end is closed once, within its bound,
+// and that every descriptor is closed once.
 //
 // docs/design/001-own-event-loops.md says why the proxy does not use net/http or gnet's listener
 // here.

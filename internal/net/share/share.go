@@ -1,5 +1,6 @@
-// Package share identifies clients where all of them share something, and counts what each of
-// them uses. No client can use more than its share, however many addresses, keys or connections
+// Package share makes the use of shared resources fair between clients. It determines which
+// addresses are one client, such as all addresses of an IPv6 /64, and counts what each client
+// uses. So no client can use more than its share, however many addresses, keys or connections
 // it has.
 package share
 

@@ -14,13 +14,13 @@
 //	idle ──▶ head ──▶ body ──▶ asked ──▶ idle    or, after the last answer, closing
 //	75 s     10 s     10 s      –
 //
-// If the store answers an ask later, the ask's Done is called on the loop. It ends the exchange
-// and then calls Env.Answered. The store bounds how long that takes, and Env.EditTimeout if a key
-// is edited.
+// If the store does not answer at once, it calls the ask's Done on the loop. Done writes the response and
+// then calls Env.Answered. The store bounds how long an ask takes, Env.EditTimeout how long the edit of a
+// key takes.
 //
-// The same sessions answer /check/…, where a request describes another one. They make a request
-// head from the description, decide it by [decide.Case] like a request on the data path, and
-// write the refusal by [decide.Answers].
+// The same sessions answer /check/…, by which other proxies ask about a request before they forward it
+// (ext_authz of Envoy, auth_request of nginx). They make a request head from the description, evaluate it
+// by [decide.Case] like a request on the data path, and write the refusal by [decide.Answers].
 //
 // Calls of gRPC are requests over HTTP/2 whose bodies are messages, and whose errors have codes: those of
 // Envoy's rate limit service are decided like the same request as JSON, and those of the health service

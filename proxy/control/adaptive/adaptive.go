@@ -5,10 +5,10 @@
 // changes win. When the advisor is unavailable, slow or sends an invalid response, the
 // last limit stays in force.
 //
-// With ADAPTIVE_MODE=shadow nothing is applied. What would be applied is reported, and tried like
-// a rule in shadow. The bounds are relative to the limit in force, which does not change: the
-// candidate is never more than one step away from it, whatever the advisor recommends. With
-// ADAPTIVE_MODE=true each update starts from the one before.
+// With ADAPTIVE_MODE=shadow nothing is applied. What would be applied is reported, and requests
+// are evaluated against it as against a rule in shadow. The bounds are relative to the limit in
+// force, which does not change: the candidate is never more than one step away from it, whatever
+// the advisor recommends. With ADAPTIVE_MODE=true each update starts from the one before.
 package adaptive
 
 import (

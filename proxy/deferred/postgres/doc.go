@@ -14,6 +14,7 @@
 // wait for each other.
 //
 // If an error leaves open whether the statement was executed, the entries are answered Unstored.
-// They are barred as soon as the server answers again: those that were stored are removed, unless
-// they were claimed, and those that are still being stored fail.
+// As soon as the server answers again, their IDs are blocked (barred) for two minutes, so that a
+// statement which is still running cannot store them, and those that were stored are removed,
+// unless they were claimed.
 package postgres

@@ -20,12 +20,12 @@
 // along the tables in docs/design/008-exchanges-and-carriers.md. A change that is not in them is
 // a bug and panics.
 //
-// The decision precedes the body: a refused upload is answered without being read. Small
-// bodies are collected in both directions, so that an answer that is cut off can still
-// become a 502. A request that streams acquires an upstream connection immediately, and is
-// read while it holds one. HandleClientFull and HandleTargetFull report that one side
-// accepts no data; the exchange then reads nothing from the other. After a switch of
-// protocols it holds the upstream connection of the tunnel until EndTunnel.
+// The decision precedes the body: a refused upload is answered without being read. Small bodies are
+// collected in both directions, so that an answer that is cut off can still become a 502. A request
+// that streams acquires an upstream connection immediately, and is read while it holds one.
+// HandleClientFull and HandleTargetFull report backpressure: one side accepts no more data, so the
+// exchange reads nothing from the other. After a switch of protocols it holds the upstream
+// connection of the tunnel until EndTunnel.
 //
 // # When a request is answered
 //
@@ -41,13 +41,17 @@
 //
 // # Fields
 //
-// A field is forwarded as it came, with two exceptions. A field that belongs to the client's
-// connection is dropped. So is a field that makes a claim about the origin of the request (see
-// [keys.Claims]), if the sender is not trusted. Rules do not see such claims, nor fields that are
-// dropped for their names, because the target does not see them either. They see all others,
-// including those that Connection names. The proxy's own fields are written last, so a client
-// cannot remove one by naming it in Connection. Separate bounds apply to what proxies add to a
-// head, so that the next proxy in a chain accepts what the first one has accepted.
+// A field is forwarded as it came, except in these cases:
+//
+//	field                                                     forwarded   seen by rules
+//	of the client's connection, or named in Connection        no          yes
+//	about the origin of the request ([keys.Claims])           if trusted  if trusted
+//	with a name that some targets take for another            no          no
+//
+// Rules see what Connection names because a client can name any field there, and so could avoid a
+// rule. The proxy's own fields are written last, so a client cannot remove one by naming it in
+// Connection. Separate bounds apply to what proxies add to a head, so that the next proxy in a
+// chain accepts what the first one has accepted.
 //
 // # Streams
 //

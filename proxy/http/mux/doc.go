@@ -1,7 +1,7 @@
 // Package mux carries exchanges on the streams of HTTP/2 connections (RFC 9113), from clients or to targets.
 //
-// A [Conn] reads the connection. Each request opens a [Stream], which has an exchange and whose owner
-// moves its effects, as those of a session.
+// A [Conn] reads the connection. Each request opens a [Stream], which has an exchange. The owner of the Conn
+// carries out the effects of the exchange, as it does for a session.
 //
 // HEADERS are sent at once. A body is sent as far as the client's windows and the connection allow. The
 // stream keeps the rest; if that exceeds [Settings].QueueMax, the exchange pauses reading the target's
@@ -21,5 +21,5 @@
 // credited for it only when it is passed on, so a slow client delays no other answer. An exchange that ends before
 // its answer resets its stream.
 //
-// It uses no sockets, clocks or goroutines.
+// The package uses no sockets, clocks or goroutines.
 package mux

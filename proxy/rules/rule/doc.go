@@ -41,7 +41,8 @@
 // be at most 8. A file in which more could apply to one request is refused when it is
 // read.
 //
-// A rule has a hit for each key that the readings of its parts make, as long as a part has at
-// most four readings and the request at most eight hits. Otherwise the part counts as missing. A
-// request that has more than eight hits because of the readings of its path is answered 400.
+// If parts of a key have several readings, the rule matches once for each key that they make.
+// These parts count as missing instead if one of them has more than four readings, or if the
+// request would then have more than eight hits. Only the readings of a path can make more than
+// eight rules apply; such a request is answered 400.
 package rule

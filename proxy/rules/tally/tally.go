@@ -1,6 +1,6 @@
-// Package tally counts decisions by rule. It asks the store about rules in shadow and
-// about a candidate for the global limit, which refuse nothing, and finds the busiest
-// keys.
+// Package tally counts decisions by rule. It finds the busiest keys, and asks the
+// store about rules and limits that are counted but not enforced: rules in shadow,
+// and a candidate for the global limit.
 package tally
 
 import (

@@ -6,7 +6,8 @@
 //	answer    u8 version, u8 mode, u16 asks, {u8 mode, u32 granted, u8 traces, {i64 at, u32 state}}
 //
 // Durations are in microseconds. A counter has a debt if the highest bit of its algorithm is set.
-// Counters that are off are not sent, because they have no state. The answer contains the state of
-// each counter's key before the decision, from which the asking proxy computes the decision about
-// each of the n requests.
+// Counters that are off are not sent, because they have no state. A slot is the instant of the
+// charge that a refund is about. The traces of an answer are the state of each counter's key
+// before the decision, one for each counter, from which the asking proxy computes the decision
+// about each of the n requests; granted is how many of these are admitted.
 package asks

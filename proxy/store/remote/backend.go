@@ -8,12 +8,13 @@
 // Documents are read only: they are changed at the master.
 //
 // A master that refuses connections is skipped at once. One that does not accept a connection is
-// skipped when its share of the time is over. After a call without an answer in time the next
-// master is asked. The prober asks all masters concurrently and takes the first in REMOTE_URL
-// that answers. A master whose own store is unavailable counts as unavailable too if its failure
-// mode is open (it admits everything) or closed (it refuses everything). In failure mode local it
-// decides alone, and its decisions count. A call is repeated only if the master's FIN arrived
-// without an acknowledgement of the request, because then the master has not read it.
+// skipped after its share of the time until the deadline, which is divided among the masters that
+// are left. After a call without an answer in time the next master is asked. The prober asks all
+// masters concurrently and takes the first in REMOTE_URL that answers. If a master's own store is
+// unavailable, its failure mode decides: with open (it admits everything) or closed (it refuses
+// everything) the master counts as unavailable too, with local it decides alone, and its
+// decisions count. A call is repeated only if the master's FIN arrived without an acknowledgement
+// of the request, because then the master has not read it.
 package remote
 
 import (

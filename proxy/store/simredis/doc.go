@@ -1,6 +1,6 @@
 // Package simredis is the in-memory store that the proxy uses when no shared store is configured.
-// It is named after what it does: it decides like the scripts inside Redis, with the same names,
-// the same arithmetic and the same expiry. It is not a test double.
+// It decides like the scripts inside Redis, with the same names, the same arithmetic and the same
+// expiry.
 //
 // The table is divided into stripes by a hash of the name. A stripe has a lock, an open-addressed
 // index, and pages of records. These contain no pointers, so a million keys cost the garbage

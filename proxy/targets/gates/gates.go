@@ -1,9 +1,9 @@
 // Package gates shares the gates of the targets between the loops, and reports their
 // state to endpoints, metrics and the log.
 //
-// The state machine of a gate is protected by a lock that a loop only tries to take. Answers that
-// a loop could not report are reported later; the loop waits for the lock only when 16 are
-// pending. The limit and the number of places taken are atomic words.
+// The state machine of a gate is protected by a lock, for which loops use TryLock. Answers that a
+// loop could not report are reported later; the loop waits for the lock only when 16 are pending.
+// The limit and the number of places taken are atomic words.
 package gates
 
 import (

@@ -4,8 +4,8 @@
 //
 // A list replaces the previous one as a whole; a removed target finishes its exchanges. One
 // goroutine makes the active checks, whose verdict applies to all loops, and one resolves names,
-// each with at most 64 calls in progress. [List.Status] combines the state of a target according
-// to loops, connects and checks, with the cause.
+// each with at most 64 calls in progress. [List.Status] returns the state of a target, combined
+// from what loops, connects and active checks have found, and its cause.
 package roster
 
 import (
