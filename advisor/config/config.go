@@ -1,4 +1,4 @@
-// Package config has the advisor's settings: their names, meanings and allowed values.
+// Package config defines the advisor's settings: their names, meanings and allowed values.
 package config
 
 import (

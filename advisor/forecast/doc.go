@@ -9,7 +9,7 @@
 //	calendar     the same time yesterday and last week; profiles of day, week and hour;
 //	             a few waves fitted by regression; announced events
 //	experts      forecasts made of these, each with its formula in one table
-//	regression   on the forecasts of all experts, separately for each horizon
+//	regression   on levels and calendar together, separately for each horizon; an expert, too
 //	mixer        combines the available forecasts: by recent losses, by losses over a long
 //	             time, by constrained least squares, and by how well these three did
 //	band         quantiles around it, adapted to their own coverage except while idle

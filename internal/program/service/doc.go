@@ -1,4 +1,4 @@
-// Package service has what all programs of Weir have in common: settings from the
+// Package service provides what all programs of Weir have in common: settings from the
 // environment and from flags, the log, health and metrics over HTTP, -version, reloading
 // files on SIGHUP, and stopping on a signal.
 //

@@ -1,4 +1,4 @@
-// Package descriptor has the limits of Envoy's rate limit service in the form of files of
+// Package descriptor defines the limits of Envoy's rate limit service in the form of files of
 // envoyproxy/ratelimit: a tree for each domain, in which a descriptor is looked up.
 //
 //	domain: shop                                   (plan=free, remote_address=192.0.2.7)

@@ -1,4 +1,4 @@
-// Package resulttest has checks for tests of experiments.
+// Package resulttest provides checks for tests of experiments.
 package resulttest
 
 import (
