@@ -44,7 +44,7 @@ func (p *proxy) decide(ctx context.Context) error {
 		AdmitUndescribed: c.Decision.AdmitUndescribed, Log: e.Logger("DecisionService"), Style: set.Style,
 		Pages: p.templates.Pages(),
 		HTTP2: c.Decision.HTTP2(), Age: c.Decision.Age, AgeGrace: c.Decision.AgeGrace,
-		Limits: p.descriptors, RateLimit: c.RateLimit.Settings(set.Style.Families), Statsd: c.Statsd.Config(),
+		Limits: p.descriptors, RateLimit: c.RateLimit.Settings(set.Style.LimitFields), Statsd: c.Statsd.Config(),
 		NeedsLimits: c.XDS.Used && !c.XDS.Start, NeedsDomain: c.RateLimit.Needed,
 		Healthy: e.Health.Ready, EditTimeout: c.StoreTimeout(),
 		DrainGrace: set.DrainGrace, DrainTimeout: c.DrainTimeout,

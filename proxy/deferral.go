@@ -29,7 +29,7 @@ func (p *proxy) openDeferral(takeover bool) (err error) {
 		Takeover: takeover, Policy: p.policies.Policy, Rate: c.Defer.Rate, SameClient: c.Defer.SameClient,
 		DeadKeep: c.Defer.Limits.DeadKeep, Log: log,
 		Path: c.Defer.Path, Sites: c.Defer.Instances(),
-		Claims: session.Claims, Hosts: c.Defer.Callbacks, Post: client, Limits: c.Defer.Limits,
+		ForwardingFields: session.ForwardingFields, Hosts: c.Defer.Callbacks, Post: client, Limits: c.Defer.Limits,
 		Trusts: session.Trusts,
 	})
 	return err

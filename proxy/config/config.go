@@ -98,8 +98,8 @@ func (c *Config) Register(s *service.Settings) {
 	c.registerLimit(s)
 	s.Add(service.Table{
 		{Name: "RATE_LIMIT_HEADERS", Default: "both",
-			Value: service.OneOf(&d.Style.Families, "off, legacy, standard, both, envoy",
-				0, decide.Legacy, decide.Standard, decide.Legacy|decide.Standard, decide.Envoy),
+			Value: service.OneOf(&d.Style.LimitFields, "off, legacy, standard, both, envoy",
+				0, decide.XRateLimit, decide.Standard, decide.XRateLimit|decide.Standard, decide.Envoy),
 			Help: "rate limit fields in answers: X-RateLimit-* (legacy), RateLimit and RateLimit-Policy (standard), " +
 				"RateLimit-Limit, -Remaining and -Reset (envoy, as in envoyproxy/ratelimit)"},
 		{Name: "CORS", Default: "auto", Value: service.OneOf(&d.CORS, "auto, off", true, false),

@@ -56,7 +56,7 @@ func TestDefaults(t *testing.T) {
 		c.DrainTimeout != 30*time.Second {
 		t.Errorf("times %+v, %v, %v", s, c.TargetIdle, c.DrainTimeout)
 	}
-	if !s.PreserveHost || s.Style.Families != decide.Legacy|decide.Standard {
+	if !s.PreserveHost || s.Style.LimitFields != decide.XRateLimit|decide.Standard {
 		t.Errorf("fields %+v", s)
 	}
 	if l := c.Loop(); l.Loops < 1 || l.ConnectionsMax != 0 || l.WriteStall != 15*time.Second {
@@ -305,7 +305,8 @@ func TestValuesArrive(t *testing.T) {
 		t.Errorf("times %+v", s)
 	}
 	trusted := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("::1/128")}
-	if s.PreserveHost || !s.Underscores || s.Style.Families != decide.Legacy || !slices.Equal(s.TrustedProxies, trusted) {
+	if s.PreserveHost || !s.Underscores || s.Style.LimitFields != decide.XRateLimit || !slices.Equal(s.TrustedProxies,
+		trusted) {
 		t.Errorf("fields %+v", s)
 	}
 }
@@ -320,10 +321,11 @@ func TestViaOff(t *testing.T) {
 }
 
 func TestRateLimitFields(t *testing.T) {
-	for word, want := range map[string]decide.Families{"off": 0, "legacy": decide.Legacy, "standard": decide.Standard,
-		"both": decide.Legacy | decide.Standard, "envoy": decide.Envoy} {
-		if s := must(t, "RATE_LIMIT_HEADERS", word).Session(); s.Style.Families != want {
-			t.Errorf("%s: families %b, want %b", word, s.Style.Families, want)
+	for word, want := range map[string]decide.LimitFields{"off": 0, "legacy": decide.XRateLimit,
+		"standard": decide.Standard,
+		"both":     decide.XRateLimit | decide.Standard, "envoy": decide.Envoy} {
+		if s := must(t, "RATE_LIMIT_HEADERS", word).Session(); s.Style.LimitFields != want {
+			t.Errorf("%s: families %b, want %b", word, s.Style.LimitFields, want)
 		}
 	}
 }

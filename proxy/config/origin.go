@@ -22,8 +22,8 @@ func registerOrigin(s *service.Settings, d *session.Settings) {
 			Help: "networks and addresses of proxies whose X-Forwarded-For, Forwarded, X-Real-IP and similar fields are " +
 				"trusted"},
 		{Name: "UNTRUSTED_FIELDS",
-			Value: service.Parsed(&d.Claims,
-				"names, comma separated, with * at the end as a wildcard: X-Remote-User,X-Auth-*", listed(keys.NewClaims)),
+			Value: service.Parsed(&d.ForwardingFields,
+				"names, comma separated, with * at the end as a wildcard: X-Remote-User,X-Auth-*", listed(keys.NewForwardingFields)),
 			Help: "request fields, in addition to X-Forwarded-*, X-Real-IP and similar, that are dropped unless they come " +
 				"from TRUSTED_PROXIES"},
 	})
@@ -31,7 +31,7 @@ func registerOrigin(s *service.Settings, d *session.Settings) {
 
 func networks(text string) (list []netip.Prefix, err error) {
 	for _, part := range elements(text) {
-		var n rule.Network
+		var n rule.Prefix
 		if err := n.UnmarshalText([]byte(part)); err != nil {
 			return nil, err
 		}

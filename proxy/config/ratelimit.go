@@ -94,8 +94,8 @@ func (c *Config) LimitFiles() port.Source {
 func (c *Config) LimitsDescriptors() bool { return c.RateLimit.Config != "" || c.XDS.Used }
 
 // Settings returns the settings for decisions; families are the fields for clients.
-func (r *RateLimit) Settings(families decide.Families) envoy.Settings {
+func (r *RateLimit) Settings(limitFields decide.LimitFields) envoy.Settings {
 	d := r.settings
-	d.Families = families
+	d.LimitFields = limitFields
 	return d
 }

@@ -16,8 +16,9 @@ func TestRateLimitSettings(t *testing.T) {
 		"RATELIMIT_CHARGE", "independent", "SHADOW_MODE", "true",
 		"QUOTA_MODE", "true", "RESPONSE_DYNAMIC_METADATA", "true", "NEAR_LIMIT_RATIO", "0.5", "DEBT_MAX", "7",
 		"RATE_LIMIT_HEADERS", "envoy")
-	want := envoy.Settings{Shadow: true, Quota: true, Metadata: true, DebtMax: 7, NearRatio: 0.5, Families: decide.Envoy}
-	if have := c.RateLimit.Settings(c.Session().Style.Families); have != want || c.RateLimit.Config != "limits" ||
+	want := envoy.Settings{Shadow: true, Quota: true, Metadata: true, DebtMax: 7, NearRatio: 0.5,
+		LimitFields: decide.Envoy}
+	if have := c.RateLimit.Settings(c.Session().Style.LimitFields); have != want || c.RateLimit.Config != "limits" ||
 		!c.RateLimit.Merge {
 		t.Errorf("%+v", c.RateLimit)
 	}

@@ -45,7 +45,7 @@ func clientKey(text string) (part keys.Part, err error) {
 	switch {
 	case err != nil:
 		return part, errors.New("cannot be part of a key")
-	case part.String() == rule.Global:
+	case part.String() == rule.GlobalID:
 		return part, errors.New("is the same for all clients")
 	}
 	return part, nil

@@ -99,7 +99,7 @@ func TestMissingKeys(t *testing.T) {
 		rule_key_missing_total{rule="refuses",missing="refuse"}=2`)
 	const shared = `msg="Requests without a part of the rule's key share one limit; missing: skip or refuse changes that" component=RateLimiter rule=shares`
 	const refused = `msg="Requests rejected: a part of the rule's key is missing" component=RateLimiter rule=refuses count=2`
-	r.Tally.NewReporter().Tick(time.Now())
+	r.Tally.NewRefusalLogger().Tick(time.Now())
 	if text := r.log.String(); !strings.Contains(text, shared) || !strings.Contains(text, refused) {
 		t.Errorf("logged %s", text)
 	}

@@ -247,7 +247,7 @@ func gateRequest() (next func(), g *gates.Gate) {
 	s.addTarget(now, new(roster.Target), new(gates.Gate))
 	at := s.targets.Targets()[0]
 	c, t := &client{peer: new(connection), server: s, at: at}, at.Value
-	m := &decide.Case{Policy: new(decide.Policy), Client: netip.MustParseAddr("192.0.2.7")}
+	m := &decide.Evaluation{Policy: new(decide.Policy), Client: netip.MustParseAddr("192.0.2.7")}
 	o := exchange.Outcome{Method: http1.GET, Status: 200, Relayed: true}
 	t.begin()
 	return func() {

@@ -13,7 +13,7 @@ import (
 )
 
 // matched counts the matching rules of a request, and notes the request's route.
-func (s *loopServer) matched(now time.Time, c *client, m *decide.Case) {
+func (s *loopServer) matched(now time.Time, c *client, m *decide.Evaluation) {
 	s.tally.Matched(now, m)
 	switch {
 	case m.Lacks != nil:
@@ -25,10 +25,10 @@ func (s *loopServer) matched(now time.Time, c *client, m *decide.Case) {
 
 // noteRoute notes the route of a request and, for gate and line, whom it is for: the client, and
 // within it the key of the first rule that has one. Deliveries rank below all live requests.
-func (s *loopServer) noteRoute(c *client, m *decide.Case) {
+func (s *loopServer) noteRoute(c *client, m *decide.Evaluation) {
 	c.route, c.class = 0, gates.ClassDefault
-	if len(m.Hits) > 0 {
-		c.route, c.class = s.routes.NumberOf(m.Policy.Rules, m.Hits), s.classes.ClassOf(m.Policy.Rules, m.Rank, m.Hits)
+	if len(m.Matched) > 0 {
+		c.route, c.class = s.routes.NumberOf(m.Policy.Rules, m.Matched), s.classes.ClassOf(m.Policy.Rules, m.Rank, m.Matched)
 	}
 	rank := min(m.Rank, upstream.Background-1)
 	if c.peer.background() {
@@ -39,8 +39,8 @@ func (s *loopServer) noteRoute(c *client, m *decide.Case) {
 		c.from, c.fromHash = m.Client, share.ClientOf(m.Client).Hash(s.shared.seed)
 	}
 	key := uint64(0)
-	for i := range m.Hits {
-		if of := m.Hits[i].Key; len(of) > 0 {
+	for i := range m.Matched {
+		if of := m.Matched[i].Key; len(of) > 0 {
 			key = maphash.Bytes(s.shared.seed, of)
 			break
 		}

@@ -191,7 +191,7 @@ func (f *Server) Leave(ln net.Listener) {
 
 // housekeeping logs refusals and the states of targets, once a second.
 func (f *Server) housekeeping() {
-	rules := f.Tally.NewReporter()
+	rules := f.Tally.NewRefusalLogger()
 	var slow gates.Watch
 	var targets roster.Watch
 	var wrong complaints
@@ -255,7 +255,7 @@ type loopServer struct {
 	lineAlarm *loop.Alarm                                // made when first needed
 	seen      atomic.Pointer[map[*roster.Target]*target] // the loop's targets, for other goroutines
 	draining  bool
-	tally     *tally.Shard
+	tally     *tally.LoopTally
 	counts    *report.LoopCounters
 	routes    *route.LoopTable   // routes of requests, for gates
 	classes   *gates.LoopClasses // priority classes of requests, for metrics

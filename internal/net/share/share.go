@@ -36,7 +36,7 @@ func Canonical(addr netip.Addr) netip.Addr {
 }
 
 // ClientOf returns the client with an address. Behind trusted proxies that must be the last address
-// that is not theirs, see decide.OriginOf.
+// that is not theirs, see decide.ForwardedInfoOf.
 func ClientOf(addr netip.Addr) Client {
 	addr = Canonical(addr)
 	switch {

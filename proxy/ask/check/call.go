@@ -62,7 +62,7 @@ func codeOf(status int) Code {
 // noticeCall notes whether the request with the head h is a call.
 func (s *Session) noticeCall(now time.Time, h *http1.Head) {
 	kind, _ := h.Value(http1.FieldContentType)
-	if h.Method != http1.POST || decide.CallType(kind) == "" {
+	if h.Method != http1.POST || decide.GRPCContentType(kind) == "" {
 		return
 	}
 	s.call.is = true
@@ -123,7 +123,7 @@ func (s *Session) failCall(now time.Time, code Code, message string) {
 
 // endCall answers a call with an error and further fields, which may be in the Env's extra.
 func (s *Session) endCall(now time.Time, code Code, message string, fields []byte) {
-	s.env.extra = decide.AppendCallEnd(append(s.env.extra[:0], fields...), int64(code), message)
+	s.env.extra = decide.AppendGRPCStatus(append(s.env.extra[:0], fields...), int64(code), message)
 	s.respondCall(now, code, http1.Answer{Extra: s.env.extra})
 }
 
@@ -236,7 +236,7 @@ func (s *Session) sendHealth(now time.Time, status uint64) {
 // endWatch ends a call of Watch.
 func (s *Session) endWatch(now time.Time, code Code) {
 	s.call.watches = false
-	s.stream.trailers = string(decide.AppendCallEnd(nil, int64(code), "the connection or the time of the call ends"))
+	s.stream.trailers = string(decide.AppendGRPCStatus(nil, int64(code), "the connection or the time of the call ends"))
 	s.env.Count(GRPC, int(code), s.protocol())
 	s.stream.mux.write(now, s, nil, true)
 }

@@ -23,7 +23,7 @@ type checked struct {
 	policy *decide.Policy
 	client netip.Addr
 	reader decide.Recipient
-	asked  []decide.Counted // with copied keys
+	asked  []decide.RequestCounter // with copied keys
 	keys   []byte
 	fields []byte // fields of the answer when its slot is due
 }
@@ -137,7 +137,7 @@ func (s *Session) describe(now time.Time, h *http1.Head) bool {
 }
 
 // keep copies what was asked, which outlives the head.
-func (s *Session) keep(asked []decide.Counted) {
+func (s *Session) keep(asked []decide.RequestCounter) {
 	c := &s.checked
 	for _, one := range asked {
 		at := len(c.keys)
@@ -151,11 +151,11 @@ func (s *Session) keep(asked []decide.Counted) {
 func (s *Session) judge(now time.Time, ans *store.Answer) {
 	e, c := s.env, &s.checked
 	v := &e.verdict
-	v.Judge(&decide.Decided{Policy: c.policy, Asked: c.asked, Answer: ans})
+	v.Judge(&decide.CounterResults{Policy: c.policy, Asked: c.asked, Answer: ans})
 	e.Answers.Extra = e.Answers.Extra[:0]
 	switch {
 	case ans.Granted > 0:
-		e.extra = v.AppendFields(e.extra[:0], e.Answers.Style.Families)
+		e.extra = v.AppendFields(e.extra[:0], e.Answers.Style.LimitFields)
 		if ans.Delay() > 0 {
 			s.hold(now, ans.Delay())
 			return

@@ -183,8 +183,8 @@ func granting(t testing.TB) *Env {
 	granted := store.Answer{Granted: 1, Decisions: []limit.Decision{{Allowed: true, Limit: 1 << 40, Remaining: 1}}}
 	return &Env{Access: &Access{Open: true}, Policy: func() *decide.Policy { return policy },
 		Trusted: func(netip.Addr) bool { return false },
-		Count:   func(API, int, Protocol) {}, Undescribed: func(time.Time, string) {}, Answers: decide.Answers{
-			Style: &decide.Style{Families: decide.Legacy | decide.Standard}},
+		Count:   func(API, int, Protocol) {}, Undescribed: func(time.Time, string) {}, Answers: decide.Responder{
+			Style: &decide.RefusalStyle{LimitFields: decide.XRateLimit | decide.Standard}},
 		Ask: func(_ time.Time, _ *store.Ask, ans *store.Answer, _ store.Done) bool {
 			*ans = granted
 			return true

@@ -20,7 +20,7 @@
 //
 // The same sessions answer /check/…, by which other proxies ask about a request before they forward it
 // (ext_authz of Envoy, auth_request of nginx). They make a request head from the description, evaluate it
-// by [decide.Case] like a request on the data path, and write the refusal by [decide.Answers].
+// by [decide.Evaluation] like a request on the data path, and write the refusal by [decide.Responder].
 //
 // Calls of gRPC are requests over HTTP/2 whose bodies are messages, and whose errors have codes: those of
 // Envoy's rate limit service are decided like the same request as JSON, and those of the health service

@@ -102,7 +102,7 @@ type Env struct {
 	// Refused remembers a refusal, which it copies, and returns its decision id.
 	Refused func(now time.Time, r *decide.Refusal) (id []byte)
 	// Answers writes refusals.
-	Answers decide.Answers
+	Answers decide.Responder
 	// Healthy reports whether the port accepts requests.
 	Healthy func() bool
 	// DrainGrace is how long idle connections stay open when draining.
@@ -135,7 +135,7 @@ type Env struct {
 	node     strict.Node
 
 	described described
-	matched   decide.Case
+	matched   decide.Evaluation
 	verdict   decide.Verdict
 	refusal   decide.Refusal
 	shadow    store.Ask

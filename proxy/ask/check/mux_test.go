@@ -216,7 +216,7 @@ func limiting(t testing.TB) *Env {
 			Apart: func() {}},
 		Trusted: func(netip.Addr) bool { return false }, Undescribed: func(time.Time, string) {},
 		Refused: func(time.Time, *decide.Refusal) []byte { return id },
-		Answers: decide.Answers{Style: new(decide.Style)}, Healthy: func() bool { return true },
+		Answers: decide.Responder{Style: new(decide.RefusalStyle)}, Healthy: func() bool { return true },
 		Count: func(API, int, Protocol) {}, EndOf: func(time.Time) time.Time { return time.Time{} }, Cut: func() {},
 		Answered: func(now time.Time, s *Session) { s.Owner.(*Mux).HandleAnswered(now, s) },
 	}

@@ -263,7 +263,7 @@ func TestCheckWithBody(t *testing.T) {
 	var later store.Done
 	env := &Env{Access: &Access{Open: true}, Policy: func() *decide.Policy { return policy },
 		Trusted: func(netip.Addr) bool { return false },
-		Count:   func(API, int, Protocol) {}, Answers: decide.Answers{Style: new(decide.Style)},
+		Count:   func(API, int, Protocol) {}, Answers: decide.Responder{Style: new(decide.RefusalStyle)},
 		Answered: func(time.Time, *Session) {}}
 	granted := &store.Answer{Granted: 1, Decisions: []limit.Decision{{Allowed: true, Limit: 5, Remaining: 4}}}
 	now := time.Unix(1e9, 0)

@@ -20,14 +20,14 @@ const (
 
 // Settings are the operator's settings.
 type Settings struct {
-	Together  bool  // nothing is charged if any limit refuses; false: each is decided separately
-	Shadow    bool  // nothing is refused
-	Quota     bool  // a request is refused if all its limits refuse, instead of any
-	Metadata  bool  // responses have dynamic metadata
-	DebtMax   int64 // bound of a key's debt, as a multiple of its limit
-	NearRatio float64
-	Families  decide.Families // of fields for the client
-	Fields    [3]string       // names in place of RateLimit-Limit, -Remaining and -Reset; empty: these
+	Together    bool  // nothing is charged if any limit refuses; false: each is decided separately
+	Shadow      bool  // nothing is refused
+	Quota       bool  // a request is refused if all its limits refuse, instead of any
+	Metadata    bool  // responses have dynamic metadata
+	DebtMax     int64 // bound of a key's debt, as a multiple of its limit
+	NearRatio   float64
+	LimitFields decide.LimitFields // of fields for the client
+	Fields      [3]string          // names in place of RateLimit-Limit, -Remaining and -Reset; empty: these
 }
 
 // Why a request is not decided, in the words of envoyproxy/ratelimit if it has the same error.

@@ -2,7 +2,7 @@
 // the asks for a store, and from the store's answers to a response. It is independent of
 // the encoding of messages and of connections.
 //
-//	rls.Request ─▶ Case.Begin ─▶ Refunds: keys that get hits back, before all else
+//	rls.Request ─▶ Evaluation.Begin ─▶ Refunds: keys that get hits back, before all else
 //	                         └─▶ Asks ─▶ a store ─▶ Case.AddAnswer, for each
 //	                                                     └─▶ Case.Respond ─▶ rls.Response
 //

@@ -231,7 +231,7 @@ func TestLateCharges(t *testing.T) {
 // A look is refused when nothing is left.
 func TestLooks(t *testing.T) {
 	w := newWorld(t)
-	w.settings.Together, w.settings.Families = false, decide.Legacy
+	w.settings.Together, w.settings.LimitFields = false, decide.XRateLimit
 	w.run([]step{
 		{0, "two=x*0", "OK OK:2:60"},
 		{0, "two=x", "OK OK:1:60"},
@@ -337,7 +337,7 @@ func TestRefused(t *testing.T) {
 // If the store does not answer, the response has no fields, or the request is refused.
 func TestUnavailable(t *testing.T) {
 	w := newWorld(t)
-	w.settings.Families = decide.Envoy
+	w.settings.LimitFields = decide.Envoy
 	w.mode = store.FailOpen
 	w.run([]step{{0, "two=x*3", "OK OK"}})
 	if len(w.c.Response.Headers) > 0 {
@@ -358,7 +358,7 @@ func (w *world) headers() string {
 
 func TestHeaders(t *testing.T) {
 	for _, test := range []struct {
-		families            decide.Families
+		limitFields         decide.LimitFields
 		descriptors, header string
 	}{
 		// ten is replaced
@@ -368,25 +368,25 @@ func TestHeaders(t *testing.T) {
 		{decide.Envoy, "two=x*3 none=x", "RateLimit-Limit=0 RateLimit-Remaining=0 RateLimit-Reset=1"},
 		{decide.Envoy, "free=x other=y", ""},
 		{0, "two=x", ""},
-		{decide.Legacy, "two=x", "X-RateLimit-Limit=2 X-RateLimit-Remaining=1"},
+		{decide.XRateLimit, "two=x", "X-RateLimit-Limit=2 X-RateLimit-Remaining=1"},
 		{decide.Standard, "two=x", `RateLimit-Policy="rls/shop/two";q=2;w=60 RateLimit="rls/shop/two";r=1;t=60`},
 		{0, "none=x", ""},
 		{0, "token=x token=x #5", ""},
 		{decide.Standard, "none=x", `RateLimit-Policy="rls/shop/none";q=0;w=1 RateLimit="rls/shop/none";r=0;t=1 ` +
 			"Content-Type=application/json" +
 			`{"error":"rate limit exceeded","rule":"rls/shop/none","reason":"the limit can never hold this request's cost"}` + "\n"},
-		{decide.Legacy, "none=x*0", "X-RateLimit-Limit=0 X-RateLimit-Remaining=0 Content-Type=application/json" +
+		{decide.XRateLimit, "none=x*0", "X-RateLimit-Limit=0 X-RateLimit-Remaining=0 Content-Type=application/json" +
 			`{"error":"rate limit exceeded","rule":"rls/shop/none","reason":"the limit can never hold this request's cost"}` + "\n"},
 		{decide.Standard, "two=x*2 quota=x*2 free=y",
 			`Retry-After=60 RateLimit-Policy="rls/shop/quota";q=1;w=60 RateLimit="rls/shop/quota";r=0;t=60 ` +
 				`Content-Type=application/json{"error":"rate limit exceeded","rule":"rls/shop/quota","retryAfter":60}` + "\n"},
-		{decide.Legacy, "token=x token=x #5",
+		{decide.XRateLimit, "token=x token=x #5",
 			"Retry-After=10 X-RateLimit-Retry-After=10 X-RateLimit-Limit=5 X-RateLimit-Remaining=0 " +
 				"Content-Type=application/json" +
 				`{"error":"rate limit exceeded","rule":"rls/shop/token","retryAfter":10}` + "\n"},
 	} {
 		w := newWorld(t)
-		w.settings.Families = test.families
+		w.settings.LimitFields = test.limitFields
 		w.ask(0, body(test.descriptors))
 		if have := w.headers(); have != test.header {
 			t.Errorf("%s: %s, want %s", test.descriptors, have, test.header)
@@ -397,7 +397,7 @@ func TestHeaders(t *testing.T) {
 // Fields of the client have the names in the settings.
 func TestFieldNames(t *testing.T) {
 	w := newWorld(t)
-	w.settings.Families, w.settings.Fields = decide.Envoy, [3]string{"x-limit", "", "x-reset"}
+	w.settings.LimitFields, w.settings.Fields = decide.Envoy, [3]string{"x-limit", "", "x-reset"}
 	w.ask(0, body("two=x"))
 	if have, want := w.headers(), "x-limit=2 RateLimit-Remaining=1 x-reset=60"; have != want {
 		t.Errorf("%s, want %s", have, want)
@@ -407,7 +407,7 @@ func TestFieldNames(t *testing.T) {
 // What is refused has an id, and what it was.
 func TestRefusalsAreRemembered(t *testing.T) {
 	w := newWorld(t)
-	w.settings.Families = decide.Legacy
+	w.settings.LimitFields = decide.XRateLimit
 	var kept decide.Refusal
 	w.c.Refused = func(_ time.Time, r *decide.Refusal) []byte {
 		kept = *r
@@ -506,9 +506,9 @@ func TestForget(t *testing.T) {
 
 // A decision costs no memory.
 func TestNothingIsAllocated(t *testing.T) {
-	for _, families := range []decide.Families{0, decide.Envoy, decide.Legacy | decide.Standard} {
+	for _, limitFields := range []decide.LimitFields{0, decide.Envoy, decide.XRateLimit | decide.Standard} {
 		w := newWorld(t)
-		w.settings.Families = families
+		w.settings.LimitFields = limitFields
 		for _, one := range []string{"ten=x two=y", "none=x two=y"} {
 			text, now := []byte(body(one)), time.Unix(1_800_000_000, 0)
 			var ans store.Answer
@@ -525,7 +525,7 @@ func TestNothingIsAllocated(t *testing.T) {
 				w.c.Respond(now)
 				out = rls.AppendResponse(out[:0], &w.c.Response)
 			}); allocs > 0 {
-				t.Errorf("%s, families %d: %v allocations", one, families, allocs)
+				t.Errorf("%s, families %d: %v allocations", one, limitFields, allocs)
 			}
 		}
 	}

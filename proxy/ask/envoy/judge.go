@@ -51,7 +51,7 @@ func (c *Case) Respond(now time.Time) {
 		r.OverallCode = rls.OK
 		c.counts.GlobalShadow.Add(1)
 	}
-	if tightest >= 0 && c.settings.Families != 0 {
+	if tightest >= 0 && c.settings.LimitFields != 0 {
 		c.describe(now, tightest)
 	}
 	if c.settings.Metadata {
@@ -102,13 +102,13 @@ func (a *asked) charged() bool { return a.late && a.hits > 0 }
 
 // A clientFields is reused memory for describe.
 type clientFields struct {
-	answers decide.Answers
-	verdict decide.Verdict
-	rule    rule.Rule
-	policy  decide.Policy
-	style   decide.Style
-	refusal decide.Refusal
-	lines   []byte
+	responder decide.Responder
+	verdict   decide.Verdict
+	rule      rule.Rule
+	policy    decide.Policy
+	style     decide.RefusalStyle
+	refusal   decide.Refusal
+	lines     []byte
 }
 
 // describe adds the fields for the client, about descriptor i, and the body of a refusal. With the
@@ -124,21 +124,21 @@ func (c *Case) describe(now time.Time, i int) {
 	d.ResetAfter = r.Statuses[i].UntilReset
 	t.rule.ID = a.limit.Rule
 	t.verdict = decide.Verdict{Policy: &t.policy, Rule: &t.rule, Limit: l, State: d, Mode: store.Exact}
-	families := c.settings.Families
-	if r.OverallCode == rls.OverLimit && families&decide.Envoy == 0 {
-		t.style.Families = families
-		t.answers.Style, t.answers.Extra = &t.style, t.answers.Extra[:0]
+	limitFields := c.settings.LimitFields
+	if r.OverallCode == rls.OverLimit && limitFields&decide.Envoy == 0 {
+		t.style.LimitFields = limitFields
+		t.responder.Style, t.responder.Extra = &t.style, t.responder.Extra[:0]
 		var id []byte
 		if c.Refused != nil {
 			t.refusal = decide.Refusal{Rule: &t.rule, Limit: l, Cost: a.hits, Key: c.keyOf(a), Decision: d}
 			id = c.Refused(now, &t.refusal)
 		}
-		answer := t.answers.Refuse(&t.verdict, id, &decide.Recipient{})
+		answer := t.responder.Refuse(&t.verdict, id, &decide.Recipient{})
 		t.lines = append(t.lines[:0], answer.Extra...)
 		t.lines = http1.AppendField(t.lines, "Content-Type", answer.ContentType)
 		r.RawBody = answer.Body
 	} else {
-		t.lines = t.verdict.AppendFields(t.lines[:0], families)
+		t.lines = t.verdict.AppendFields(t.lines[:0], limitFields)
 	}
 	for lines := t.lines; len(lines) > 0; {
 		line, rest, _ := bytes.Cut(lines, []byte("\r\n"))

@@ -46,7 +46,7 @@ func newSide(p *Server, l *loop.Loop) *side {
 		Refused: r.refused, Count: p.counts.count, Cut: p.counts.cut.Inc,
 		HTTP2: p.cfg.HTTP2, EndOf: r.endOf, AgeGrace: p.cfg.AgeGrace,
 		Healthy: p.healthy, Policy: p.cfg.Policy, Trusted: p.cfg.Trusts, PreflightsApart: p.cfg.PreflightsApart,
-		Answers:          decide.Answers{Style: &p.cfg.Style, Pages: p.cfg.Pages},
+		Answers:          decide.Responder{Style: &p.cfg.Style, Pages: p.cfg.Pages},
 		AdmitUndescribed: p.cfg.AdmitUndescribed, Undescribed: r.undescribed,
 		HoldMax: p.cfg.HoldMax, DrainGrace: p.cfg.DrainGrace,
 		Answered: func(now time.Time, s *check.Session) { s.Owner.(owner).answered(now, s) },

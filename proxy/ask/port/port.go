@@ -76,7 +76,7 @@ type Config struct {
 	AdmitUndescribed bool
 	Log              *slog.Logger
 	HoldMax          time.Duration // how long leaky limits may hold the answer to a described request
-	Style            decide.Style
+	Style            decide.RefusalStyle
 	Pages            *atomic.Pointer[refusal.Pages] // nil: refusals are JSON
 
 	HTTP2    http2.Limits  // of connections

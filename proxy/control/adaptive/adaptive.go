@@ -46,7 +46,7 @@ type Config struct {
 	// tally.Tally.
 	Traffic      func() *report.Sum
 	SetCandidate func(*limit.Limit)
-	Candidate    func() tally.Trial
+	Candidate    func() tally.CandidateCounts
 
 	// Bound is a method of gates.Gates.
 	Bound func(most int)

@@ -117,7 +117,7 @@ type rig struct {
 	log     *testkit.Records
 	now     time.Time
 	traffic report.Sum
-	tried   tally.Trial
+	tried   tally.CandidateCounts
 	trial   *limit.Limit
 	bounds  []int // of the gates, as they were set
 }
@@ -138,8 +138,8 @@ func start(t *testing.T, tweak func(c *Config)) *rig {
 		Instance: "one", Limits: r.limits, Store: new(shared), Log: r.log.Logger("Adaptive"),
 		Traffic:      func() *report.Sum { now := r.traffic; return &now },
 		Bound:        func(most int) { r.bounds = append(r.bounds, most) },
-		SetCandidate: func(l *limit.Limit) { r.trial, r.tried = l, tally.Trial{Config: l.Config()} },
-		Candidate:    func() tally.Trial { return r.tried },
+		SetCandidate: func(l *limit.Limit) { r.trial, r.tried = l, tally.CandidateCounts{Config: l.Config()} },
+		Candidate:    func() tally.CandidateCounts { return r.tried },
 	}
 	tweak(&c)
 	r.Adaptive = New(c)

@@ -17,7 +17,7 @@ import (
 	"weir/proxy/rules/tally"
 )
 
-// A KeyStore counts keys. Rules are named by id, including rule.Global, and keys have the
+// A KeyStore counts keys. Rules are named by id, including rule.GlobalID, and keys have the
 // form that rules give them: see [keys.AppendPart].
 type KeyStore interface {
 	// Top returns the keys of a rule that were recently seen most, and refused most.
@@ -140,14 +140,14 @@ func (k *Keys) parts(id string) ([]keys.Part, error) {
 	for i := range set.Len() {
 		switch one := set.Rule(i); {
 		case one.ID != id:
-		case len(one.Key) == 1 && one.Key[0].String() == rule.Global:
+		case len(one.Key) == 1 && one.Key[0].String() == rule.GlobalID:
 			return []keys.Part{}, nil
 		default:
 			return one.Key, nil
 		}
 	}
 	switch id {
-	case rule.Global:
+	case rule.GlobalID:
 		return []keys.Part{}, nil
 	case "":
 		return nil, strict.Fault{Path: "rule",

@@ -245,30 +245,30 @@ func TestKeyIsThatOfRequests(t *testing.T) {
 	}
 	for _, client := range []string{"192.0.2.7", "2001:db8:1:2:3::4"} {
 		var x rule.Scratch
-		hits := set.Match((*keys.Request)(&h), netip.MustParseAddr(client), &x)
-		if len(hits) != set.Len() {
-			t.Fatalf("%d of %d rules apply", len(hits), set.Len())
+		matched := set.Match((*keys.Request)(&h), netip.MustParseAddr(client), &x)
+		if len(matched) != set.Len() {
+			t.Fatalf("%d of %d rules apply", len(matched), set.Len())
 		}
 		given := map[string][]string{
 			"per-partner": {`Acme \\ Söhne`}, "both": {`Acme \\ Söhne`, "GET"}, "everybody": {}, "net": {client},
 			"net6": {client, "EXAMPLE.com.:80", "//a/./b", "d", "a b"}, "address": {client}, "login": {"Basic x"},
 		}
-		for _, hit := range hits {
+		for _, match := range matched {
 			var values []*string
-			for _, word := range given[hit.Rule.ID] {
+			for _, word := range given[match.Rule.ID] {
 				values = append(values, &word)
 			}
-			parts, _ := (&Keys{Set: func() *rule.Set { return set }}).parts(hit.Rule.ID)
+			parts, _ := (&Keys{Set: func() *rule.Set { return set }}).parts(match.Rule.ID)
 			key, err := keyOf(parts, values)
-			if err != nil || string(key) != string(hit.Key) {
-				t.Errorf("rule %s: the values make %q, %v; the request has %q", hit.Rule.ID, key, err, hit.Key)
+			if err != nil || string(key) != string(match.Key) {
+				t.Errorf("rule %s: the values make %q, %v; the request has %q", match.Rule.ID, key, err, match.Key)
 			}
 			if slices.ContainsFunc(parts, keys.Part.Secret) {
 				continue
 			}
-			again, err := keyOf(parts, valuesOf(hit.Key))
-			if err != nil || string(again) != string(hit.Key) {
-				t.Errorf("rule %s: key %q reads back as %q, %v", hit.Rule.ID, hit.Key, again, err)
+			again, err := keyOf(parts, valuesOf(match.Key))
+			if err != nil || string(again) != string(match.Key) {
+				t.Errorf("rule %s: key %q reads back as %q, %v", match.Rule.ID, match.Key, again, err)
 			}
 		}
 	}
@@ -281,7 +281,7 @@ func FuzzKeyForm(f *testing.F) {
 	f.Fuzz(func(t *testing.T, one, two []byte, missing bool) {
 		key := keys.AppendPart(nil, one)
 		if missing {
-			key = keys.AppendMissing(key)
+			key = keys.AppendMissingPart(key)
 		}
 		key = keys.AppendPart(key, two)
 		text := testkit.Must(json.Marshal(valuesOf(key)))(t)

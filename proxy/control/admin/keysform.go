@@ -47,7 +47,7 @@ func keyOf(parts []keys.Part, values []*string) (key []byte, err error) {
 	}
 	for i, value := range values {
 		if value == nil {
-			key = keys.AppendMissing(key)
+			key = keys.AppendMissingPart(key)
 			continue
 		}
 		text, err := unescape(*value)

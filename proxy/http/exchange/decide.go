@@ -47,7 +47,7 @@ func (x *Exchange) ask(now time.Time, h *http1.Head) (ok bool) {
 
 // lacking handles a request that a rule refuses because it lacks a part of the rule's key.
 // The store is not asked, and nothing is charged.
-func (x *Exchange) lacking(h *rule.Hit) {
+func (x *Exchange) lacking(h *rule.MatchedRule) {
 	o := &x.outcome
 	o.Rule, o.Algorithm, o.Decision = h.Rule.ID, h.Limit.Algorithm(), Rejected
 	x.env.matched.Lacks = h
@@ -55,7 +55,7 @@ func (x *Exchange) lacking(h *rule.Hit) {
 }
 
 // keepAsked copies what was asked, because the head does not last as long.
-func (x *Exchange) keepAsked(asked []decide.Counted) {
+func (x *Exchange) keepAsked(asked []decide.RequestCounter) {
 	x.asked = append(takeFree(&x.env.spares, store.CountersMax), asked...)
 	if len(asked) == 1 {
 		return // the global rule has no key
@@ -71,7 +71,7 @@ func (x *Exchange) keepAsked(asked []decide.Counted) {
 }
 
 // decided handles the store's answer about what was asked.
-func (x *Exchange) decided(now time.Time, ans *store.Answer, asked []decide.Counted) {
+func (x *Exchange) decided(now time.Time, ans *store.Answer, asked []decide.RequestCounter) {
 	d := &x.env.decided
 	d.Policy, d.Asked, d.Answer = x.verdict.Policy, asked, ans
 	d.Postponed = ans.Granted == 0 && x.deferral != deferralNone && d.Defers(x.deferral == deferralWanted)
@@ -100,7 +100,7 @@ func (x *Exchange) decided(now time.Time, ans *store.Answer, asked []decide.Coun
 }
 
 // queue makes the request wait for its slot.
-func (x *Exchange) queue(now time.Time, ans *store.Answer, asked []decide.Counted) {
+func (x *Exchange) queue(now time.Time, ans *store.Answer, asked []decide.RequestCounter) {
 	x.request.become(requestQueued)
 	x.deadline = time.Time{}
 	if x.asked == nil {
@@ -124,7 +124,7 @@ func (x *Exchange) HandleWake(now time.Time) {
 
 // refund gives back the places that the request has booked, because its client has disconnected,
 // or if at is not 0 what it was charged then.
-func (x *Exchange) refund(asked []decide.Counted, mode store.Mode, at int64) {
+func (x *Exchange) refund(asked []decide.RequestCounter, mode store.Mode, at int64) {
 	x.env.refund = Refund{append(x.env.refund.Asked[:0], asked...), mode, at}
 	x.env.fx.Refund = &x.env.refund
 }
@@ -198,8 +198,8 @@ func (x *Exchange) answerRefused(now time.Time) {
 }
 
 // answers begins an answer of the proxy itself with its first fields.
-func (x *Exchange) answers(now time.Time) *decide.Answers {
-	a := &x.env.answers
+func (x *Exchange) answers(now time.Time) *decide.Responder {
+	a := &x.env.responder
 	a.Style, a.Pages = &x.env.Settings.Style, x.env.Pages
 	date, _ := x.env.date.At(now)
 	a.Extra = append(a.Extra[:0], date...)
@@ -214,7 +214,7 @@ func (x *Exchange) asReader() *decide.Recipient {
 
 // families returns the families of rate limit fields to send, without those that the target
 // sends itself.
-func (x *Exchange) families() decide.Families { return x.env.Settings.Style.Families &^ x.theirs }
+func (x *Exchange) families() decide.LimitFields { return x.env.Settings.Style.LimitFields &^ x.theirs }
 
 // appendLimits appends the rate limit fields, except those that the target sends itself.
 func (x *Exchange) appendLimits(dst []byte) []byte {

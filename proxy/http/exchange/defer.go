@@ -35,7 +35,7 @@ const (
 )
 
 // mayDefer determines whether the request may be delivered later if it is refused.
-func (x *Exchange) mayDefer(h *http1.Head, c *decide.Case) {
+func (x *Exchange) mayDefer(h *http1.Head, c *decide.Evaluation) {
 	switch h.Method {
 	case http1.GET, http1.HEAD, http1.OPTIONS:
 		return
@@ -105,7 +105,7 @@ func (x *Exchange) known(now time.Time, known bool) {
 }
 
 // postpone makes the request one that is delivered later.
-func (x *Exchange) postpone(ans *store.Answer, asked []decide.Counted) {
+func (x *Exchange) postpone(ans *store.Answer, asked []decide.RequestCounter) {
 	x.request.become(requestDeferring)
 	if x.asked == nil {
 		x.keepAsked(asked)
@@ -181,7 +181,8 @@ func (x *Exchange) HandleDeferred(now time.Time, s *deferred.Stored) {
 	switch s.Outcome {
 	case deferred.Accepted, deferred.Duplicate:
 		w, _ := x.wishes()
-		p := decide.Acceptance{Stored: s, Path: x.env.Settings.DeferPath, Applied: w.Applied(x.deferral == deferralWanted)}
+		p := decide.AcceptedRequest{Stored: s, Path: x.env.Settings.DeferPath,
+			Applied: w.Applied(x.deferral == deferralWanted)}
 		x.finish(now, x.answers(now).Accept(now, &p, &x.verdict, x.asReader()))
 	case deferred.Conflict:
 		x.finishError(now, 422, "another request has the same Idempotency-Key")
@@ -189,7 +190,7 @@ func (x *Exchange) HandleDeferred(now time.Time, s *deferred.Stored) {
 		x.retryAfter = time.Second
 		x.finishError(now, 409, "a request with the same Idempotency-Key is being stored")
 	default:
-		x.env.answers.Deferred = x.verdict.WhyNotStored(now, s)
+		x.env.responder.Deferred = x.verdict.WhyNotStored(now, s)
 		x.answerRefused(now)
 	}
 }

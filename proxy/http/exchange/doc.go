@@ -45,7 +45,7 @@
 //
 //	field                                                     forwarded   seen by rules
 //	of the client's connection, or named in Connection        no          yes
-//	about the origin of the request ([keys.Claims])           if trusted  if trusted
+//	about the origin of the request ([keys.ForwardingFields])           if trusted  if trusted
 //	with a name that some targets take for another            no          no
 //
 // Rules see what Connection names because a client can name any field there, and so could avoid a

@@ -16,13 +16,13 @@ type Effects struct {
 	// Claims is the number of request fields that were dropped because they make claims
 	// about the origin and no trusted proxy sent them.
 	Claims        int
-	OriginsDiffer bool // see Differ of [decide.Origin]
+	OriginsDiffer bool // see Differ of [decide.ForwardedInfo]
 	// Seen is a request whose head was read, unless it is for an own endpoint.
 	Seen *Seen
 	// Matched is a request and the rules that apply to it.
-	Matched *decide.Case
+	Matched *decide.Evaluation
 	// Decided is the store's decision.
-	Decided *decide.Decided
+	Decided *decide.CounterResults
 	// Refund is what the request gives back.
 	Refund *Refund
 	// Store is a refused request to be stored: HandleDeferred follows.
@@ -83,9 +83,9 @@ type Seen struct {
 // A Refund is what a request gives back: its places in the queues of leaky counters, or if At is not
 // 0, what the other counters were charged.
 type Refund struct {
-	Asked []decide.Counted // those with a Slot have places; borrowed
-	Mode  store.Mode       // of the answer
-	At    int64            // store.Answer.At of a request that a gate has shed
+	Asked []decide.RequestCounter // those with a Slot have places; borrowed
+	Mode  store.Mode              // of the answer
+	At    int64                   // store.Answer.At of a request that a gate has shed
 }
 
 // A Release says what to do with an upstream connection.

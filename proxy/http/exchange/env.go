@@ -56,10 +56,10 @@ type Settings struct {
 	NoTargets bool
 	// TrustedProxies are the peers whose claims about the origin of requests are
 	// believed, and Claims the names of such fields; nil: the usual ones.
-	TrustedProxies []netip.Prefix
-	Claims         *keys.Claims
+	TrustedProxies   []netip.Prefix
+	ForwardingFields *keys.ForwardingFields
 	// Style determines the form of refusals, and the rate limit fields of answers.
-	Style decide.Style
+	Style decide.RefusalStyle
 	// CORS lets pages of other origins read refusals.
 	CORS bool
 	// DeferPath is the prefix of the status URLs of deferred requests; empty: there are
@@ -103,31 +103,31 @@ type Env struct {
 	// Random is the source of request ids; set with Settings.RequestID.
 	Random *rand.ChaCha8
 
-	seen    Seen
-	origin  decide.Origin // of the request whose head is being handled
-	answer  store.Answer
-	refusal decide.Refusal
-	shed    []byte // id of the decision to shed the request, while that is answered
-	asked   []decide.Counted
-	matched decide.Case
-	decided decide.Decided
-	refund  Refund
-	kept    DeferredRequest
-	outcome Outcome
-	rest    Abandoned
-	spares  [][]decide.Counted
-	free    [][]byte // buffers of exchanges that have ended
+	seen      Seen
+	forwarded decide.ForwardedInfo // of the request whose head is being handled
+	answer    store.Answer
+	refusal   decide.Refusal
+	shed      []byte // id of the decision to shed the request, while that is answered
+	asked     []decide.RequestCounter
+	matched   decide.Evaluation
+	decided   decide.CounterResults
+	refund    Refund
+	kept      DeferredRequest
+	outcome   Outcome
+	rest      Abandoned
+	spares    [][]decide.RequestCounter
+	free      [][]byte // buffers of exchanges that have ended
 
 	fx    *Effects // of the last call, until MoveEffects; made with the first exchange
 	begun bool     // there may be some
 	// What they point to:
-	final    Response
-	fields   []byte // of responses
-	down, up pieces // of the response's and of the request's body
-	reader   decide.Recipient
-	answers  decide.Answers
-	date     http1.Date
-	now, due time.Time // see answerBy
+	final     Response
+	fields    []byte // of responses
+	down, up  pieces // of the response's and of the request's body
+	reader    decide.Recipient
+	responder decide.Responder
+	date      http1.Date
+	now, due  time.Time // see answerBy
 }
 
 // An Outcome is the outcome of one request.

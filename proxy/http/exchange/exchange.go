@@ -35,8 +35,8 @@ type Exchange struct {
 	end      End
 	endedAt  time.Time
 	deadline time.Time
-	left     []decide.Counted // asked about a client that left before the store's answer
-	from     []byte           // X-Forwarded-For of an untrusted client; nil: not made yet
+	left     []decide.RequestCounter // asked about a client that left before the store's answer
+	from     []byte                  // X-Forwarded-For of an untrusted client; nil: not made yet
 
 	clientFull bool    // the client currently accepts no data
 	forward    Request // the request for the target or an own endpoint
@@ -76,10 +76,10 @@ type progress struct {
 // A limiting is what an exchange knows of its limits.
 type limiting struct {
 	verdict   decide.Verdict
-	asked     []decide.Counted // what the store was asked, until its answer, the slot and a target are there
-	keys      []byte           // memory of the keys in asked
-	chargedAt int64            // store.Answer.At of the answer
-	theirs    decide.Families  // in which the target's own limits are tighter
+	asked     []decide.RequestCounter // what the store was asked, until its answer, the slot and a target are there
+	keys      []byte                  // memory of the keys in asked
+	chargedAt int64                   // store.Answer.At of the answer
+	theirs    decide.LimitFields      // in which the target's own limits are tighter
 	deferral  deferral
 	keyed     bool // deferral: it has an Idempotency-Key
 	later     int  // deferral: the index of the rule in asked

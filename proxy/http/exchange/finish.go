@@ -89,9 +89,9 @@ func (x *Exchange) finish(now time.Time, a http1.Answer) {
 	}
 	status := a.Status
 	if x.callType != "" {
-		a = x.env.answers.EndCall(a, x.callType)
+		a = x.env.responder.EndCall(a, x.callType)
 	}
-	x.env.answers.Extra = a.Extra
+	x.env.responder.Extra = a.Extra
 	r := &x.env.final
 	*r = Response{Status: a.Status, ContentType: a.ContentType, Fields: a.Extra, Length: -1, Unread: x.unread}
 	if !a.Bodiless() && (x.callType == "" || !x.HTTP2) {

@@ -16,7 +16,7 @@ func (x *Exchange) noticeCall(now time.Time, h *http1.Head) {
 		return
 	}
 	kind, _ := h.Value(http1.FieldContentType)
-	if x.callType = decide.CallType(kind); x.callType == "" {
+	if x.callType = decide.GRPCContentType(kind); x.callType == "" {
 		return
 	}
 	value, _ := h.Field("grpc-timeout")

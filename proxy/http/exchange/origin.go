@@ -14,14 +14,14 @@ import (
 // claims are believed, and what the target gets. Claims of trusted proxies are kept. Those of others
 // are dropped before rules are matched, and the target gets what the proxy itself knows.
 
-var usualClaims, _ = keys.NewClaims(nil)
+var usualClaims, _ = keys.NewForwardingFields(nil)
 
 // claims returns the names of fields that make claims.
-func (set *Settings) claims() *keys.Claims {
-	if set.Claims == nil {
+func (set *Settings) claims() *keys.ForwardingFields {
+	if set.ForwardingFields == nil {
 		return usualClaims
 	}
-	return set.Claims
+	return set.ForwardingFields
 }
 
 // Trusts reports whether claims from an address are believed.
@@ -32,11 +32,11 @@ func (set *Settings) Trusts(a netip.Addr) bool {
 // keepOrigin keeps where the request comes from: the connection, or what trusted proxies say; and for
 // refusals the origin of the requesting page.
 func (x *Exchange) keepOrigin(h *http1.Head) {
-	x.env.origin = decide.Origin{Client: x.Remote}
+	x.env.forwarded = decide.ForwardedInfo{Client: x.Remote}
 	if x.Trusted {
-		x.env.origin = decide.OriginOf(h.Fields, x.Remote, x.env.Settings.Trusts)
+		x.env.forwarded = decide.ForwardedInfoOf(h.Fields, x.Remote, x.env.Settings.Trusts)
 	}
-	x.client, x.env.fx.OriginsDiffer = x.env.origin.Client, x.env.origin.Differ
+	x.client, x.env.fx.OriginsDiffer = x.env.forwarded.Client, x.env.forwarded.Differ
 	if !x.env.Settings.CORS || x.outcome.Own {
 		return
 	}
@@ -48,11 +48,11 @@ func (x *Exchange) keepOrigin(h *http1.Head) {
 // dropFields removes from h the claims, unless the client is a trusted proxy, and the fields whose
 // names some targets would take for others. Neither rules nor the target see them.
 func (x *Exchange) dropFields(h *http1.Head) {
-	claim, fields, kept := x.env.Settings.claims(), h.Fields, 0
+	forwarding, fields, kept := x.env.Settings.claims(), h.Fields, 0
 	for i := range fields {
 		f := &fields[i]
 		switch {
-		case !x.Trusted && !f.ID.Hop() && claim.Has(f.Name):
+		case !x.Trusted && !f.ID.Hop() && forwarding.Has(f.Name):
 			x.env.fx.Claims++
 			continue
 		case f.Odd && !x.keepsOdd(f.Name):
@@ -119,7 +119,7 @@ func (x *Exchange) appendOrigin(dst []byte, h *http1.Head) []byte {
 		}
 		dst = append(dst, x.from...)
 	}
-	switch said := x.env.origin.Proto; {
+	switch said := x.env.forwarded.Proto; {
 	case proto:
 	case said != nil:
 		dst = http1.AppendField(dst, "X-Forwarded-Proto", said)
@@ -152,7 +152,7 @@ func (x *Exchange) appendAddrs(dst []byte, h *http1.Head) []byte {
 
 // appendSender appends the address of the client, unless it is listed already, and of the peer.
 func (x *Exchange) appendSender(dst []byte) []byte {
-	if o := &x.env.origin; !o.Listed && o.Client != x.Remote {
+	if o := &x.env.forwarded; !o.Listed && o.Client != x.Remote {
 		dst = append(appendAddr(dst, x.client), ", "...)
 	}
 	return appendAddr(dst, x.Remote)

@@ -33,9 +33,9 @@ func (x *Exchange) HandleResponseTrailers(lines []byte) {
 // appendTrailers appends the trailers that are passed on: without those that the sender's Connection names (hops), or
 // that not drops. Claims about the origin are not passed on, whoever sends them.
 func (x *Exchange) appendTrailers(dst, lines, hops []byte, not func(f *http1.Field) bool) []byte {
-	claims, dropped := x.env.Settings.claims(), 0
+	forwarding, dropped := x.env.Settings.claims(), 0
 	for f := range http1.FieldLines(lines) {
-		if !f.MayBeTrailer() || claims.Has(f.Name) || http1.ListHas(hops, f.Name) || not(&f) {
+		if !f.MayBeTrailer() || forwarding.Has(f.Name) || http1.ListHas(hops, f.Name) || not(&f) {
 			dropped = 1
 			continue
 		}

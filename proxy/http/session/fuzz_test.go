@@ -367,7 +367,7 @@ func (p *gauntlet) oneRequest(raw []byte, tunnel bool) *http.Request {
 		// FuzzRequest of internal/net/http1.
 		return nil
 	}
-	usual, _ := keys.NewClaims(nil)
+	usual, _ := keys.NewForwardingFields(nil)
 	for name, values := range req.Header {
 		own := name == "X-Forwarded-For" && values[0] == "192.0.2.7" || name == "X-Forwarded-Proto" && values[0] == "http" ||
 			name == "X-Forwarded-Host" && values[0] == req.Host

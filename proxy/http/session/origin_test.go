@@ -139,14 +139,14 @@ func TestClaims(t *testing.T) {
 func TestMoreClaims(t *testing.T) {
 	b := newBench(t, 1)
 	var err error
-	if b.env.Settings.Claims, err = keys.NewClaims([]string{"X-Remote-User", "X-Auth-*", "Connection",
+	if b.env.Settings.ForwardingFields, err = keys.NewForwardingFields([]string{"X-Remote-User", "X-Auth-*", "Connection",
 		"Host"}); err != nil {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]bool{"x-remote-user": true, "X_Remote_User": true, "X-Remote-Users": false,
 		"X-Auth-Request-Email": true, "X-Auth": false,
 		"X-Forwarded-For": true, strings.Repeat("X-Auth-", 20): true, strings.Repeat("X-Other", 20): false} {
-		if got := b.env.Settings.Claims.Has([]byte(name)); got != want {
+		if got := b.env.Settings.ForwardingFields.Has([]byte(name)); got != want {
 			t.Errorf("%s is a claim: %t", name, got)
 		}
 	}

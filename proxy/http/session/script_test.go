@@ -138,7 +138,7 @@ func testSettings() *Settings {
 			ConnectTimeout: time.Second, WaitTimeout: 2 * time.Second, TargetTimeout: 10 * time.Second,
 			StreamTimeout: 30 * time.Second,
 			Pseudonym:     "weir", Via: true, Upgrades: []string{"websocket"}, PreserveHost: true,
-			Style:          decide.Style{Families: decide.Legacy | decide.Standard},
+			Style:          decide.RefusalStyle{LimitFields: decide.XRateLimit | decide.Standard},
 			TrustedProxies: []netip.Prefix{netip.MustParsePrefix("198.51.100.0/24")},
 		}}
 }

@@ -9,8 +9,8 @@ import (
 	"weir/proxy/deferred"
 )
 
-// An Acceptance is a stored request that will be delivered.
-type Acceptance struct {
+// An AcceptedRequest is a stored request that will be delivered.
+type AcceptedRequest struct {
 	Stored  *deferred.Stored
 	Path    string // path of the status URL, before the id
 	Applied string // the client's preferences (Prefer) that were applied
@@ -20,7 +20,7 @@ type Acceptance struct {
 // the earliest time at which its limit would admit it if only its own line counted. If the same
 // request was stored before and is in a final state, it answers with the target's answer, or 409 if
 // there is none that is complete.
-func (a *Answers) Accept(now time.Time, p *Acceptance, v *Verdict, to *Recipient) http1.Answer {
+func (a *Responder) Accept(now time.Time, p *AcceptedRequest, v *Verdict, to *Recipient) http1.Answer {
 	s := p.Stored
 	if s.State == deferred.Done && s.Result != nil && !s.Result.Truncated {
 		return a.repeat(s.Result)
@@ -56,7 +56,7 @@ func (a *Answers) Accept(now time.Time, p *Acceptance, v *Verdict, to *Recipient
 
 // repeat answers with a stored answer of the target. Its fields follow the line of the request, see
 // deferred.Result.
-func (a *Answers) repeat(r *deferred.Result) http1.Answer {
+func (a *Responder) repeat(r *deferred.Result) http1.Answer {
 	_, lines, _ := bytes.Cut(r.Head, []byte("\r\n"))
 	for line := range bytes.Lines(lines) {
 		if name, _, ok := bytes.Cut(line, []byte(":")); ok && !isOwn(name) {

@@ -22,11 +22,11 @@ const (
 // Allow is the Allow field of a 405 and of the answer to OPTIONS.
 const Allow = "Allow: GET, HEAD, POST, PUT, DELETE, PATCH, OPTIONS\r\n"
 
-// A Style says what refusals look like unless their rule overrides it.
-type Style struct {
-	Families Families // families of fields that show the client's standing
-	Status   int      // 429 or 503; 0: 429
-	Fields   []byte   // further field lines, also for every 503
+// A RefusalStyle says what refusals look like unless their rule overrides it.
+type RefusalStyle struct {
+	LimitFields LimitFields // families of fields that show the client's standing
+	Status      int         // 429 or 503; 0: 429
+	Fields      []byte      // further field lines, also for every 503
 }
 
 // A Recipient is the client that receives an answer. It is borrowed.
@@ -36,12 +36,12 @@ type Recipient struct {
 	RequestID []byte         // nil: none
 }
 
-// Answers writes answers of the limiter and errors of the proxy. Each overwrites the one
+// A Responder writes the responses of the limiter and errors of the proxy. Each overwrites the one
 // before. A caller starts Extra with the fields that come first.
 //
 // Owned by its loop.
-type Answers struct {
-	Style *Style
+type Responder struct {
+	Style *RefusalStyle
 	Pages *atomic.Pointer[refusal.Pages] // templates in force; nil: refusals are JSON
 	Extra []byte                         // field lines
 	// Deferred is why the request that is refused next could not be stored. It is empty
@@ -62,7 +62,7 @@ type Failure struct {
 // Refuse answers a request that a verdict refuses, by default with 429 (RFC 6585 section
 // 4), with everything that a client needs to come back at the right time. id is the id of
 // the decision, or nil if none is kept.
-func (a *Answers) Refuse(v *Verdict, id []byte, to *Recipient) http1.Answer {
+func (a *Responder) Refuse(v *Verdict, id []byte, to *Recipient) http1.Answer {
 	values := refusal.Values{Error: "rate limit exceeded", Rule: v.Rule.ID, Limit: v.State.Limit,
 		Remaining: v.State.Remaining, RetryAfter: -1, Decision: id}
 	body := append(a.body[:0], `{"error":"rate limit exceeded","rule":`...)
@@ -72,14 +72,14 @@ func (a *Answers) Refuse(v *Verdict, id []byte, to *Recipient) http1.Answer {
 	} else {
 		values.RetryAfter = retrySeconds(after)
 		a.Extra = http1.AppendFieldInt(a.Extra, "Retry-After", values.RetryAfter)
-		if a.Style.Families&Legacy != 0 {
+		if a.Style.LimitFields&XRateLimit != 0 {
 			a.Extra = http1.AppendFieldInt(a.Extra, "X-RateLimit-Retry-After", values.RetryAfter)
 		}
 		body = append(body, `,"retryAfter":`...)
 		body = appendSeconds(body, after)
 	}
 	a.end = callEnd{grpcResourceExhausted, values.Error, v.State.RetryAfter}
-	a.Extra = v.AppendFields(a.Extra, a.Style.Families)
+	a.Extra = v.AppendFields(a.Extra, a.Style.LimitFields)
 	if id != nil {
 		a.Extra = http1.AppendField(a.Extra, DecisionField, id)
 		body = append(append(append(body, `,"decision":"`...), id...), '"')
@@ -95,7 +95,7 @@ func (a *Answers) Refuse(v *Verdict, id []byte, to *Recipient) http1.Answer {
 
 // RefuseMissingKey answers 400 to a request that a rule refuses because it lacks a part of the key.
 // Retrying would not help.
-func (a *Answers) RefuseMissingKey(h *rule.Hit, to *Recipient) http1.Answer {
+func (a *Responder) RefuseMissingKey(h *rule.MatchedRule, to *Recipient) http1.Answer {
 	a.body = h.AppendMissing(a.body[:0])
 	a.end = callEnd{status: GRPCStatus(400), message: "the request lacks a part of the key of a rule"}
 	a.appendCORS(to)
@@ -104,7 +104,7 @@ func (a *Answers) RefuseMissingKey(h *rule.Hit, to *Recipient) http1.Answer {
 
 // Fail answers with a small JSON body. If standing is not nil, fields of the given
 // families show the client's standing.
-func (a *Answers) Fail(f *Failure, standing *Verdict, families Families, to *Recipient) http1.Answer {
+func (a *Responder) Fail(f *Failure, standing *Verdict, limitFields LimitFields, to *Recipient) http1.Answer {
 	a.end = callEnd{GRPCStatus(f.Status), f.Reason, f.RetryAfter}
 	body := append(a.body[:0], `{"error":"`...)
 	body = append(body, f.Reason...)
@@ -125,7 +125,7 @@ func (a *Answers) Fail(f *Failure, standing *Verdict, families Families, to *Rec
 		a.Extra = append(a.Extra, Allow...)
 	}
 	if standing != nil {
-		a.Extra = standing.AppendFields(a.Extra, families)
+		a.Extra = standing.AppendFields(a.Extra, limitFields)
 	}
 	if f.Status != 503 {
 		return a.json(f.Status)
@@ -134,14 +134,14 @@ func (a *Answers) Fail(f *Failure, standing *Verdict, families Families, to *Rec
 }
 
 // json returns the answer with the current body.
-func (a *Answers) json(status int) http1.Answer {
+func (a *Responder) json(status int) http1.Answer {
 	return http1.Answer{Status: status, ContentType: "application/json", Body: a.body, Extra: a.Extra}
 }
 
 // format gives a refusal the form that its client accepts and the fields that the operator
 // has configured. own is the configuration of the refusing rule, or nil. The body so far
 // is that for API clients.
-func (a *Answers) format(status int, own *rule.Refusal, v *refusal.Values, to *Recipient) http1.Answer {
+func (a *Responder) format(status int, own *rule.RefusalStyle, v *refusal.Values, to *Recipient) http1.Answer {
 	fields, template := a.Style.Fields, ""
 	if own != nil {
 		template = own.Template
@@ -169,7 +169,7 @@ func (a *Answers) format(status int, own *rule.Refusal, v *refusal.Values, to *R
 // appendCORS appends the fields that let a browser show a refusal to the page that made
 // the request (Fetch standard, section 3.3). Without them the page only sees a network
 // error. Pages of any origin may read it, but without Access-Control-Allow-Credentials.
-func (a *Answers) appendCORS(to *Recipient) {
+func (a *Responder) appendCORS(to *Recipient) {
 	if to.Origin == nil {
 		return
 	}

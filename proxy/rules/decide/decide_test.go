@@ -76,11 +76,11 @@ func TestTighter(t *testing.T) {
 	for _, test := range []struct {
 		name, value string
 		named       bool // by Connection
-		want        Families
+		want        LimitFields
 	}{
 		{"X-RateLimit-Remaining", "5", false, 0},
-		{"x-ratelimit-remaining", "4", false, Legacy},
-		{"X-RateLimit-Remaining", "few", false, Legacy},
+		{"x-ratelimit-remaining", "4", false, XRateLimit},
+		{"X-RateLimit-Remaining", "few", false, XRateLimit},
 		{"X-RateLimit-Remaining", "4", true, 0},
 		{"RateLimit-Remaining", "5", false, 0},
 		{"ratelimit-remaining", "4", false, Envoy},

@@ -1,5 +1,5 @@
 // Package decide makes the decision about a request, without a connection and without a
-// store. A [Policy] and a [Request] make a [Case], which says what to ask the store. The
+// store. A [Policy] and a [Request] make an [Evaluation], which says what to ask the store. The
 // store's answer makes a [Verdict], which determines the answer to the client.
 //
 // The global limit and the rules in force at one time are one Policy. A request gets it once and

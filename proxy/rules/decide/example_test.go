@@ -17,14 +17,14 @@ func Example() {
 	l, _ := limit.NewFixed(10, time.Minute)
 	policy := decide.NewPolicy(l)
 
-	var c decide.Case
+	var c decide.Evaluation
 	c.Begin(policy, &decide.Request{Described: &keys.Request{Method: http1.GET}})
 	fmt.Println("asked about", c.Ask.Counters[0].Rule)
 
 	answer := store.Answer{Granted: 1,
 		Decisions: []limit.Decision{{Allowed: true, Limit: 10, Remaining: 9, ResetAfter: 6 * time.Second}}}
 	var verdict decide.Verdict
-	verdict.Judge(&decide.Decided{Policy: policy, Asked: c.Asked, Answer: &answer})
+	verdict.Judge(&decide.CounterResults{Policy: policy, Asked: c.Asked, Answer: &answer})
 	fmt.Print(strings.ReplaceAll(string(verdict.AppendFields(nil, decide.Standard)), "\r\n", "\n"))
 	// Output:
 	// asked about global

@@ -46,9 +46,9 @@ func GRPCStatus(status int) int64 {
 // callTypeMax bounds a Content-Type that is repeated in the answer. In place of a longer one it is application/grpc.
 const callTypeMax = 64
 
-// CallType returns the Content-Type of an answer to a call of gRPC over HTTP/2, which names the encoding of the
+// GRPCContentType returns the Content-Type of an answer to a call of gRPC over HTTP/2, which names the encoding of the
 // messages, as the request does: clients take no other. It is empty if the request's is not that of such a call.
-func CallType(contentType []byte) string {
+func GRPCContentType(contentType []byte) string {
 	const kind = "application/grpc"
 	n := len(kind)
 	if len(contentType) < n || !http1.EqualFold(contentType[:n], kind) ||
@@ -94,10 +94,10 @@ type callEnd struct {
 
 // EndCall returns the answer that was written last in the form of gRPC, since clients of gRPC understand no other: it
 // has no message, and its head has the status (Trailers-Only in gRPC, doc/PROTOCOL-HTTP2.md). callType is from
-// CallType.
-func (a *Answers) EndCall(answer http1.Answer, callType string) http1.Answer {
+// GRPCContentType.
+func (a *Responder) EndCall(answer http1.Answer, callType string) http1.Answer {
 	end := &a.end
-	dst := AppendCallEnd(answer.Extra, end.status, end.message)
+	dst := AppendGRPCStatus(answer.Extra, end.status, end.message)
 	switch {
 	case end.after == limit.Never:
 		dst = http1.AppendFieldInt(dst, "Grpc-Retry-Pushback-Ms", -1)
@@ -107,8 +107,8 @@ func (a *Answers) EndCall(answer http1.Answer, callType string) http1.Answer {
 	return http1.Answer{Status: 200, ContentType: callType, Extra: dst}
 }
 
-// AppendCallEnd appends the fields of the end of a call.
-func AppendCallEnd(dst []byte, status int64, message string) []byte {
+// AppendGRPCStatus appends the fields of the end of a call.
+func AppendGRPCStatus(dst []byte, status int64, message string) []byte {
 	dst = http1.AppendFieldInt(dst, "Grpc-Status", status)
 	return append(appendPercent(append(dst, "Grpc-Message: "...), message), "\r\n"...)
 }

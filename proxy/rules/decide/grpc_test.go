@@ -16,7 +16,7 @@ func TestCallType(t *testing.T) {
 		"application/grpc ;a=b": "application/grpc", "Application/GRPC;a=b": "application/grpc",
 		long: long, long + "x": "application/grpc",
 		"application/grpc-web": "", "application/grpcs": "", "application/json": "", "": "", "application/grp": ""} {
-		if got := CallType([]byte(kind)); got != want {
+		if got := GRPCContentType([]byte(kind)); got != want {
 			t.Errorf("%q: %q, want %q", kind, got, want)
 		}
 	}
@@ -35,7 +35,7 @@ func TestGRPCTimeout(t *testing.T) {
 
 // Answers in the form of gRPC have status and fields in the head.
 func TestEndCall(t *testing.T) {
-	a := Answers{Style: new(Style)}
+	a := Responder{Style: new(RefusalStyle)}
 	for _, test := range []struct {
 		failure Failure
 		want    string

@@ -7,20 +7,20 @@ import (
 	"weir/internal/net/http1"
 )
 
-// An Origin is what trusted proxies say about where a request comes from.
-type Origin struct {
+// A ForwardedInfo is what trusted proxies say about where a request comes from.
+type ForwardedInfo struct {
 	Client netip.Addr
 	Proto  []byte // of the client's connection, as Forwarded has it; nil: it has none. Borrowed
 	Listed bool   // there is X-Forwarded-For
 	Differ bool   // it and Forwarded name different clients
 }
 
-// OriginOf returns what the fields of a request from at, a trusted proxy, say. The client is the
+// ForwardedInfoOf returns what the fields of a request from at, a trusted proxy, say. The client is the
 // last address in X-Forwarded-For that is not trusted, or otherwise the first one; without
 // X-Forwarded-For that in Forwarded, and without both the one in X-Real-IP. If there is none it is
 // at.
-func OriginOf(fields []http1.Field, at netip.Addr, trusts func(netip.Addr) bool) Origin {
-	o := Origin{Client: at}
+func ForwardedInfoOf(fields []http1.Field, at netip.Addr, trusts func(netip.Addr) bool) ForwardedInfo {
+	o := ForwardedInfo{Client: at}
 	forwarded := false
 	var real []byte // of the last line, which is that of the nearest proxy
 	for i := range fields {

@@ -14,7 +14,7 @@ var (
 )
 
 // originOf is that of a request of the nearest proxy with field lines separated by |.
-func originOf(lines string) Origin {
+func originOf(lines string) ForwardedInfo {
 	var fields []http1.Field
 	for line := range strings.SplitSeq(lines, "|") {
 		name, value, _ := strings.Cut(line, ": ")
@@ -24,7 +24,7 @@ func originOf(lines string) Origin {
 		}
 		fields = append(fields, f)
 	}
-	return OriginOf(fields, nearest, ours.Contains)
+	return ForwardedInfoOf(fields, nearest, ours.Contains)
 }
 
 func TestOriginOf(t *testing.T) {

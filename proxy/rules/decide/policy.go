@@ -15,7 +15,7 @@ import (
 //
 // Immutable after New.
 type Policy struct {
-	Limit   limit.Limit // of the rule [rule.Global]
+	Limit   limit.Limit // of the rule [rule.GlobalID]
 	Rules   *rule.Set   // the other rules, or nil
 	Version string      // identifies the limits and rules in explanations of decisions
 
@@ -26,18 +26,18 @@ type Policy struct {
 
 // NewPolicy returns the policy of the global rule alone.
 func NewPolicy(l limit.Limit) *Policy {
-	return &Policy{Limit: l, global: rule.Rule{ID: rule.Global, Limit: l.Config()},
-		fields: appendPolicy(nil, rule.Global, &l),
+	return &Policy{Limit: l, global: rule.Rule{ID: rule.GlobalID, Limit: l.Config()},
+		fields: appendPolicy(nil, rule.GlobalID, &l),
 		legacy: http1.AppendFieldInt(nil, "X-RateLimit-Limit", l.Quota())}
 }
 
 // globalPreflights is the name of the global counter of preflights.
-var globalPreflights = rule.PreflightsOf(rule.Global)
+var globalPreflights = rule.PreflightCounter(rule.GlobalID)
 
 // counted returns the global counter for a request of cost 1.
-func (p *Policy) counted(r *Request) Counted {
-	counter := store.Counter{Rule: rule.Global, Limit: &p.Limit, Cost: 1, MaxDelay: r.MaxDelay}
-	c := Counted{Counter: counter, Rule: &p.global, Index: -1}
+func (p *Policy) counted(r *Request) RequestCounter {
+	counter := store.Counter{Rule: rule.GlobalID, Limit: &p.Limit, Cost: 1, MaxDelay: r.MaxDelay}
+	c := RequestCounter{Counter: counter, Rule: &p.global, Index: -1}
 	if r.Preflight {
 		c.Counter.Rule = globalPreflights
 	}

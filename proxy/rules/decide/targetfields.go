@@ -10,16 +10,16 @@ import (
 // limitFields lists the fields that describe limits, by family.
 var limitFields = [...]struct {
 	name   string
-	family Families
+	family LimitFields
 }{
 	{"ratelimit", Standard}, {"ratelimit-policy", Standard},
-	{"x-ratelimit-limit", Legacy}, {"x-ratelimit-remaining", Legacy},
+	{"x-ratelimit-limit", XRateLimit}, {"x-ratelimit-remaining", XRateLimit},
 	{"ratelimit-limit", Envoy}, {"ratelimit-remaining", Envoy}, {"ratelimit-reset", Envoy},
 }
 
 // Replaces reports whether a target's field has the name of a field that the proxy sends
 // in the given families. Two of them would contradict each other.
-func (v *Verdict) Replaces(name []byte, ours Families) bool {
+func (v *Verdict) Replaces(name []byte, ours LimitFields) bool {
 	if !v.Limits() {
 		return false
 	}
@@ -34,7 +34,7 @@ func (v *Verdict) Replaces(name []byte, ours Families) bool {
 // Tighter returns the families of fields in which a target's answer leaves the client
 // less than the verdict does. Fields that cannot be parsed count as less and are
 // forwarded unchanged.
-func (v *Verdict) Tighter(h *http1.Head) (theirs Families) {
+func (v *Verdict) Tighter(h *http1.Head) (theirs LimitFields) {
 	if !v.Limits() {
 		return 0
 	}
@@ -47,7 +47,7 @@ func (v *Verdict) Tighter(h *http1.Head) (theirs Families) {
 		switch {
 		case len(f.Name) == len("X-RateLimit-Remaining") && bytes.EqualFold(f.Name, []byte("x-ratelimit-remaining")):
 			if n, ok := leadingInt(f.Value); !ok || n < ours {
-				theirs |= Legacy
+				theirs |= XRateLimit
 			}
 		case len(f.Name) == len("RateLimit-Remaining") && bytes.EqualFold(f.Name, []byte("ratelimit-remaining")):
 			if n, ok := leadingInt(f.Value); !ok || n < ours {

@@ -11,10 +11,10 @@ import (
 	"weir/proxy/store"
 )
 
-// A Decided is what the store was asked about a request, and its answer. It is borrowed.
-type Decided struct {
+// A CounterResults is what the store was asked about a request, and its answer. It is borrowed.
+type CounterResults struct {
 	Policy *Policy
-	Asked  []Counted
+	Asked  []RequestCounter
 	Answer *store.Answer
 	// Postponed says that the request is refused and may be delivered later, which is
 	// decided when it is stored.
@@ -23,14 +23,14 @@ type Decided struct {
 
 // Judged reports whether counter i of Asked took part in the decision, and whether it
 // refused. If only other counters refused, nothing was charged to it.
-func (d *Decided) Judged(i int) (took, refused bool) {
+func (d *CounterResults) Judged(i int) (took, refused bool) {
 	refused = d.Answer.Granted == 0 && (i >= len(d.Answer.Decisions) || !d.Answer.Decisions[i].Allowed)
 	return refused || d.Answer.Granted > 0, refused
 }
 
 // Defers reports whether all rules that refused the request allow delivering it later,
 // given the client's preference, and the limits can admit it at all.
-func (d *Decided) Defers(prefers bool) bool {
+func (d *CounterResults) Defers(prefers bool) bool {
 	for i := range d.Asked {
 		if _, refused := d.Judged(i); !refused {
 			continue
@@ -47,15 +47,15 @@ func (d *Decided) Defers(prefers bool) bool {
 // A Verdict is what the store's answer means for a request and for its client.
 type Verdict struct {
 	Policy *Policy
-	By     *Counted     // the tightest counter; borrowed
-	Rule   *rule.Rule   // rule of By, or nil if there is no answer
-	Limit  *limit.Limit // limit of By, likewise
+	By     *RequestCounter // the tightest counter; borrowed
+	Rule   *rule.Rule      // rule of By, or nil if there is no answer
+	Limit  *limit.Limit    // limit of By, likewise
 	State  limit.Decision
 	Mode   store.Mode
 }
 
 // Judge sets v to the meaning of an answer.
-func (v *Verdict) Judge(d *Decided) {
+func (v *Verdict) Judge(d *CounterResults) {
 	v.Policy, v.By, v.Mode = d.Policy, &d.Asked[0], d.Answer.Mode
 	v.State = limit.Decision{}
 	if tightest := d.Answer.Tightest; len(d.Answer.Decisions) > 0 {
@@ -88,26 +88,26 @@ func (v *Verdict) Limits() bool {
 	return known && v.Limit != nil && v.Limit.Algorithm() != limit.Off
 }
 
-// Families are kinds of fields that describe limits.
-type Families uint8
+// LimitFields are kinds of fields that describe limits.
+type LimitFields uint8
 
 // The families: those in common use, those of draft-ietf-httpapi-ratelimit-headers-10,
 // and those of envoyproxy/ratelimit, which follow draft 3.
 const (
-	Legacy   Families = 1 << iota // X-RateLimit-*
-	Standard                      // RateLimit, RateLimit-Policy
-	Envoy                         // RateLimit-Limit, RateLimit-Remaining, RateLimit-Reset
+	XRateLimit LimitFields = 1 << iota // X-RateLimit-*
+	Standard                           // RateLimit, RateLimit-Policy
+	Envoy                              // RateLimit-Limit, RateLimit-Remaining, RateLimit-Reset
 )
 
 // AppendFields appends the fields of the given families that show the client's standing.
-func (v *Verdict) AppendFields(dst []byte, f Families) []byte {
+func (v *Verdict) AppendFields(dst []byte, f LimitFields) []byte {
 	if !v.Limits() {
 		return dst
 	}
 	global := v.Rule == &v.Policy.global
 	var room [20]byte
 	remaining := strconv.AppendInt(room[:0], v.State.Remaining, 10)
-	if f&Legacy != 0 {
+	if f&XRateLimit != 0 {
 		if global {
 			dst = append(dst, v.Policy.legacy...)
 		} else {

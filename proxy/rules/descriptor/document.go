@@ -21,19 +21,19 @@ type Document struct {
 
 // An Entry is one key of descriptors, with or without a value, and the entries below it.
 type Entry struct {
-	Key            string      `json:"key"`
-	Value          strict.Word `json:"value,omitempty"`
-	ValueToo       strict.Word `json:"Value,omitempty"` // another spelling; Decode moves it to Value
-	RateLimit      *RateLimit  `json:"rate_limit,omitempty"`
-	Descriptors    []Entry     `json:"descriptors,omitempty"`
-	ShadowMode     bool        `json:"shadow_mode,omitempty"`
-	QuotaMode      bool        `json:"quota_mode,omitempty"`
-	Unlimited      bool        `json:"unlimited,omitempty"`
-	DetailedMetric bool        `json:"detailed_metric,omitempty"`
-	ValueToMetric  bool        `json:"value_to_metric,omitempty"`
-	ShareThreshold bool        `json:"share_threshold,omitempty"`
-	Metadata       rls.Struct  `json:"metadata,omitempty"`
-	Name           strict.Word `json:"name,omitempty"`
+	Key            string         `json:"key"`
+	Value          strict.Word    `json:"value,omitempty"`
+	ValueToo       strict.Word    `json:"Value,omitempty"` // another spelling; Decode moves it to Value
+	RateLimit      *RateLimitSpec `json:"rate_limit,omitempty"`
+	Descriptors    []Entry        `json:"descriptors,omitempty"`
+	ShadowMode     bool           `json:"shadow_mode,omitempty"`
+	QuotaMode      bool           `json:"quota_mode,omitempty"`
+	Unlimited      bool           `json:"unlimited,omitempty"`
+	DetailedMetric bool           `json:"detailed_metric,omitempty"`
+	ValueToMetric  bool           `json:"value_to_metric,omitempty"`
+	ShareThreshold bool           `json:"share_threshold,omitempty"`
+	Metadata       rls.Struct     `json:"metadata,omitempty"`
+	Name           strict.Word    `json:"name,omitempty"`
 
 	// Path is where the entry is in the file; empty: it is none, and a fault says so.
 	Path string `json:"-"`
@@ -45,8 +45,8 @@ type Entry struct {
 // value. In a key with a value, or elsewhere in a key, a * stands for itself.
 func (e *Entry) wildKey() bool { return e.Value == "" && strings.HasSuffix(e.Key, "*") }
 
-// A RateLimit is what an entry says about its limit.
-type RateLimit struct {
+// A RateLimitSpec is what an entry says about its limit.
+type RateLimitSpec struct {
 	Unit            rls.Unit   `json:"unit"`
 	RequestsPerUnit *int64     `json:"requests_per_unit"`
 	Unlimited       bool       `json:"unlimited"`
@@ -60,7 +60,7 @@ type replaced struct {
 }
 
 // MarshalJSON returns what the limit allows, without its name.
-func (l *RateLimit) MarshalJSON() ([]byte, error) {
+func (l *RateLimitSpec) MarshalJSON() ([]byte, error) {
 	if l.Algorithm != 0 {
 		return json.Marshal(l.Config)
 	}
@@ -129,7 +129,7 @@ func (r *judge) entry(n *strict.Node, e *Entry) {
 	l.Shadow, l.Quota, l.Detailed = e.ShadowMode, e.QuotaMode, e.DetailedMetric
 }
 
-func (r *judge) limit(n *strict.Node, path string, l *RateLimit) *Limit {
+func (r *judge) limit(n *strict.Node, path string, l *RateLimitSpec) *Limit {
 	made := &Limit{Unlimited: l.Unlimited, Shown: rls.Limit{Given: true, Name: l.Name}}
 	r.Filled(n, path, "name")
 	for i, one := range l.Replaces {
@@ -166,7 +166,7 @@ func (r *judge) limit(n *strict.Node, path string, l *RateLimit) *Limit {
 }
 
 // theirs judges the form of envoyproxy/ratelimit.
-func (r *judge) theirs(n *strict.Node, path string, l *RateLimit) {
+func (r *judge) theirs(n *strict.Node, path string, l *RateLimitSpec) {
 	r.without(n, path, "without algorithm", limit.Fields()...)
 	r.Check(n.Member("unit") == nil, path+".unit", "is missing; must be one of %s", rls.UnitNames)
 	if l.RequestsPerUnit == nil {

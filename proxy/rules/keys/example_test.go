@@ -10,9 +10,9 @@ import (
 func ExamplePart() {
 	part, _ := keys.ParsePart("cookie:sid")
 	request := keys.Request(http1.Head{Fields: []http1.Field{{ID: http1.FieldCookie, Value: []byte("a=1; sid=secret")}}})
-	var readings keys.Readings
-	request.Read(&part, &readings)
-	for _, r := range readings.All() {
+	var interpretations keys.Interpretations
+	request.Read(&part, &interpretations)
+	for _, r := range interpretations.All() {
 		fmt.Printf("%s %t %t\n", r.Text, r.Present, part.Secret())
 		fmt.Printf("%s\n", keys.AppendRedacted(nil, keys.AppendSecret(nil, r.Text)))
 	}

@@ -59,8 +59,8 @@ func (p Part) normalAddress(text string) ([]byte, error) {
 	return p.AppendAddress(nil, address), nil
 }
 
-// AppendMissing appends the part shared by all requests that lack the value.
-func AppendMissing(dst []byte) []byte { return append(dst, missingMark) }
+// AppendMissingPart appends the part shared by all requests that lack the value.
+func AppendMissingPart(dst []byte) []byte { return append(dst, missingMark) }
 
 // AppendSecret appends a value as a part of a key that does not reveal it: a # and its
 // SHA-256. Keys contain secret values only in this form, so neither stores nor anything
@@ -99,10 +99,10 @@ func CutPart(key []byte) (value, rest []byte) {
 // emptySecret is the part for a secret without a value, which says nothing of who has it.
 var emptySecret = AppendSecret(nil, nil)
 
-// Identifies reports whether a key made of parts has a value that identifies one client, at least as
+// IdentifiesClient reports whether a key made of parts has a value that identifies one client, at least as
 // well as [share.ClientOf] its address does: a field, a cookie, something secret, or an address. A path, a
 // method, a host or a parameter is usually that of many clients.
-func Identifies(parts []Part, key []byte) bool {
+func IdentifiesClient(parts []Part, key []byte) bool {
 	for i := range parts {
 		if len(key) == 0 {
 			return false

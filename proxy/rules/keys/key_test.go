@@ -23,14 +23,14 @@ func TestIdentifies(t *testing.T) {
 			switch {
 			case i >= len(values): // global has none
 			case values[i] == "missing":
-				key = keys.AppendMissing(key)
+				key = keys.AppendMissingPart(key)
 			case p.Secret():
 				key = keys.AppendSecret(key, []byte(values[i]))
 			default:
 				key = keys.AppendPart(key, []byte(values[i]))
 			}
 		}
-		if keys.Identifies(all, key) != want {
+		if keys.IdentifiesClient(all, key) != want {
 			t.Errorf("key %q of %q: identifies a client: %t, want %t", key, parts, !want, want)
 		}
 	}

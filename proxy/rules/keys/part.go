@@ -49,7 +49,7 @@ const (
 //	ip                the client's address: IPv4 whole, IPv6 its /64
 //	ip/24             up to 32: IPv4 by that prefix, IPv6 by /64
 //	ip/56             from 33: IPv6 by that prefix, IPv4 whole
-//	header:X-Partner  the field of that name; see [Readings] if there are several lines
+//	header:X-Partner  the field of that name; see [Interpretations] if there are several lines
 //	cookie:session    the cookie of that name, unquoted and decoded
 //	query:auth        the parameter of that name, decoded
 //	path              the path in its normal form: see [pattern.AppendPath]
@@ -68,7 +68,7 @@ func ParsePart(text string) (Part, error) {
 		return parsePrefix(text)
 	case text == "global", text == "path", text == "method", text == "host":
 		return Part{Source: source}, nil
-	case named && word == "header" && ClaimsOrigin(name):
+	case named && word == "header" && IsForwardingField(name):
 		return Part{}, fmt.Errorf(
 			"must not be a field that any client can write an address into; use ip (see TRUSTED_PROXIES), is %q", text)
 	case (word == "header" || word == "cookie") && http1.IsToken(name), word == "query" && name != "":
@@ -114,9 +114,9 @@ func isOneOf(name string, names ...string) bool {
 // Marked reports whether the part was written with secret:, or is canonical and secret.
 func (p Part) Marked() bool { return p.secret }
 
-// ClaimsOrigin reports whether a field says where a request comes from. Only trusted
+// IsForwardingField reports whether a field says where a request comes from. Only trusted
 // proxies may send such fields, and the part ip takes them into account.
-func ClaimsOrigin(name string) bool {
+func IsForwardingField(name string) bool {
 	return isOneOf(name, "X-Forwarded-For", "Forwarded", "X-Real-IP", "True-Client-IP")
 }
 

@@ -10,7 +10,7 @@ import (
 type Request http1.Head
 
 // Read sets v to what targets may read as a field, a cookie or a parameter of the request.
-func (r *Request) Read(p *Part, v *Readings) {
+func (r *Request) Read(p *Part, v *Interpretations) {
 	v.n, v.many = 0, false
 	exact := false // all targets find the name
 	switch p.Source {
@@ -22,7 +22,7 @@ func (r *Request) Read(p *Part, v *Readings) {
 		exact = r.readQuery(p.Name, v)
 	}
 	if !exact {
-		v.add(Reading{})
+		v.add(Interpretation{})
 	}
 }
 
@@ -34,7 +34,7 @@ func (r *Request) Has(name string) bool {
 
 // readField reads the field lines of a name. Programs that convert names to variables take
 // X_Partner for X-Partner.
-func (r *Request) readField(p *Part, v *Readings) (exact bool) {
+func (r *Request) readField(p *Part, v *Interpretations) (exact bool) {
 	for i := range r.Fields {
 		f := &r.Fields[i]
 		switch {
@@ -68,7 +68,7 @@ func looksLike(name []byte, other string) bool {
 }
 
 // readCookie reads the cookies of a name (RFC 6265 section 4.2.1), whichever field they are in.
-func (r *Request) readCookie(name string, v *Readings) (exact bool) {
+func (r *Request) readCookie(name string, v *Interpretations) (exact bool) {
 	for i := range r.Fields {
 		if r.Fields[i].ID != http1.FieldCookie {
 			continue
@@ -89,7 +89,7 @@ func (r *Request) readCookie(name string, v *Readings) (exact bool) {
 }
 
 // readQuery reads the parameters of a name. Some targets take a semicolon for a separator too.
-func (r *Request) readQuery(name string, v *Readings) (exact bool) {
+func (r *Request) readQuery(name string, v *Interpretations) (exact bool) {
 	var pair []byte
 	for rest := r.Query; len(rest) > 0 && !v.many; {
 		pair, rest, _ = bytes.Cut(rest, []byte("&"))

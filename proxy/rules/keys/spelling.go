@@ -11,30 +11,30 @@ import (
 // This file has the normal forms of values and names. Where text is already normal, nothing is
 // appended to memory.
 
-// Decoded returns a part of a query decoded as application/x-www-form-urlencoded:
+// decodeForm returns a part of a query decoded as application/x-www-form-urlencoded:
 // escapes, and + for a space. Invalid escapes stay unchanged. If the text changes, the
 // result is appended to memory.
-func Decoded(memory, text []byte) (out, decoded []byte) {
-	return appendDecoded(memory, text, "%+")
+func decodeForm(buf, text []byte) (out, decoded []byte) {
+	return appendDecoded(buf, text, "%+")
 }
 
 // appendDecoded decodes the escapes that begin with one of the given characters.
-func appendDecoded(memory, text []byte, escapes string) (out, decoded []byte) {
+func appendDecoded(buf, text []byte, escapes string) (out, decoded []byte) {
 	plain := bytes.IndexAny(text, escapes)
 	if plain < 0 {
-		return memory, text
+		return buf, text
 	}
-	start := len(memory)
-	memory = append(memory, text[:plain]...)
+	start := len(buf)
+	buf = append(buf, text[:plain]...)
 	for i := plain; i < len(text); {
 		c, n := text[i], 1
 		if c == '%' || len(escapes) > 1 {
 			c, n = decodedByte(text[i:])
 		}
-		memory = append(memory, c)
+		buf = append(buf, c)
 		i += n
 	}
-	return memory, memory[start:]
+	return buf, buf[start:]
 }
 
 // decodedByte returns the first byte of text, decoded, and how many bytes of text it
@@ -91,19 +91,19 @@ func foldName(c byte) byte {
 
 // appendCookie returns the normal form of a cookie's value: without quotes, as Python and
 // JavaScript remove them, and percent-decoded, as PHP and JavaScript do.
-func appendCookie(memory, text []byte) (out, normal []byte) {
+func appendCookie(buf, text []byte) (out, normal []byte) {
 	if n := len(text); n >= 2 && text[0] == '"' && text[n-1] == '"' {
-		memory, text = appendUnescaped(memory, text[1:n-1])
+		buf, text = appendUnescaped(buf, text[1:n-1])
 	}
-	return appendDecoded(memory, text, "%")
+	return appendDecoded(buf, text, "%")
 }
 
 // appendUnescaped resolves the escapes in a quoted cookie as Python does: \" and octal \101.
-func appendUnescaped(memory, text []byte) (out, unescaped []byte) {
+func appendUnescaped(buf, text []byte) (out, unescaped []byte) {
 	if bytes.IndexByte(text, '\\') < 0 {
-		return memory, text
+		return buf, text
 	}
-	start := len(memory)
+	start := len(buf)
 	for len(text) > 0 {
 		c := text[0]
 		text = text[1:]
@@ -113,9 +113,9 @@ func appendUnescaped(memory, text []byte) (out, unescaped []byte) {
 		case c == '\\' && len(text) > 0:
 			c, text = text[0], text[1:]
 		}
-		memory = append(memory, c)
+		buf = append(buf, c)
 	}
-	return memory, memory[start:]
+	return buf, buf[start:]
 }
 
 func isOctal(c byte) bool { return c >= '0' && c <= '7' }
@@ -124,30 +124,30 @@ func isOctal(c byte) bool { return c >= '0' && c <= '7' }
 // lower case, one space, and the rest; of Basic with its base64 decoded and encoded again. If the
 // base64 continues after its padding, some targets ignore the rest and others skip the padding;
 // second is the value that the latter read. A value without a space stays unchanged.
-func appendCredentials(memory, text []byte) (out, normal, second []byte) {
+func appendCredentials(buf, text []byte) (out, normal, second []byte) {
 	end := bytes.IndexAny(text, " \t")
 	if end < 0 {
-		return memory, text, nil
+		return buf, text, nil
 	}
-	start := len(memory)
+	start := len(buf)
 	for _, c := range text[:end] {
-		memory = append(memory, lower(c))
+		buf = append(buf, lower(c))
 	}
-	memory = append(memory, ' ')
-	scheme, rest := memory[start:], bytes.TrimLeft(text[end:], " \t")
+	buf = append(buf, ' ')
+	scheme, rest := buf[start:], bytes.TrimLeft(text[end:], " \t")
 	if string(scheme) != "basic " {
-		memory = append(memory, rest...)
-		return memory, memory[start:], nil
+		buf = append(buf, rest...)
+		return buf, buf[start:], nil
 	}
 	first, after, padded := bytes.Cut(rest, []byte("="))
-	memory = appendBase64(memory, first, nil)
-	normal = memory[start:]
+	buf = appendBase64(buf, first, nil)
+	normal = buf[start:]
 	if padded && bytes.ContainsFunc(after, func(r rune) bool { return r < 0x80 && base64Byte(byte(r)) != 0 }) {
-		start = len(memory)
-		memory = appendBase64(append(memory, scheme...), first, after)
-		second = memory[start:]
+		start = len(buf)
+		buf = appendBase64(append(buf, scheme...), first, after)
+		second = buf[start:]
 	}
-	return memory, normal, second
+	return buf, normal, second
 }
 
 func lower(c byte) byte {
@@ -159,22 +159,22 @@ func lower(c byte) byte {
 
 // appendBase64 appends the base64 of what the base64 in two pieces stands for. Characters that
 // do not belong there are skipped, as PHP, Python and JavaScript do.
-func appendBase64(memory, first, after []byte) []byte {
-	memory = slices.Grow(memory, 2*(len(first)+len(after))) // so that what is decoded beside it fits too
-	start := len(memory)
+func appendBase64(buf, first, after []byte) []byte {
+	buf = slices.Grow(buf, 2*(len(first)+len(after))) // so that what is decoded beside it fits too
+	start := len(buf)
 	for _, piece := range [...][]byte{first, after} {
 		for _, c := range piece {
 			if c = base64Byte(c); c != 0 {
-				memory = append(memory, c)
+				buf = append(buf, c)
 			}
 		}
 	}
-	letters := memory[start:]
+	letters := buf[start:]
 	if len(letters)%4 == 1 { // six bits are no byte
 		letters = letters[:len(letters)-1]
 	}
-	plain, _ := base64.RawStdEncoding.AppendDecode(memory, letters)
-	return base64.StdEncoding.AppendEncode(memory[:start], plain[len(memory):])
+	plain, _ := base64.RawStdEncoding.AppendDecode(buf, letters)
+	return base64.StdEncoding.AppendEncode(buf[:start], plain[len(buf):])
 }
 
 // base64Byte returns a character of base64, also in the URL's alphabet, as one of the standard

@@ -29,7 +29,7 @@ const (
 // a rule has at most one demand.
 type demand struct {
 	axis, word int
-	others     *Words // if not nil, all words but these
+	others     *ValueSet // if not nil, all words but these
 }
 
 // none stands for no axis, or for no word.
@@ -145,10 +145,10 @@ func (d *demander) word(text string) int {
 
 // A vote summarises the demands of some rules on an axis.
 type vote struct {
-	rules  int    // the rules with a demand
-	word   int    // the first word, or none
-	others *Words // the first set of excluded words, or nil
-	splits bool   // there are different words
+	rules  int       // the rules with a demand
+	word   int       // the first word, or none
+	others *ValueSet // the first set of excluded words, or nil
+	splits bool      // there are different words
 }
 
 func (v *vote) count(d *demand) {
@@ -233,7 +233,7 @@ func (q *search) split(rules []int, axis int) (parts []branch, rest []int) {
 		}
 	}
 	apart := branch{word: none}
-	takesNone := make(map[*Words]bool) // none of the parts' words is allowed
+	takesNone := make(map[*ValueSet]bool) // none of the parts' words is allowed
 	for _, r := range others {
 		l := q.othersOf(r, axis)
 		if _, known := takesNone[l]; !known {
@@ -254,7 +254,7 @@ func (q *search) split(rules []int, axis int) (parts []branch, rest []int) {
 
 // othersOf returns the words that a rule excludes on an axis, or nil if it allows all words
 // or only one.
-func (q *search) othersOf(r, axis int) *Words {
+func (q *search) othersOf(r, axis int) *ValueSet {
 	for i := range q.demands[r] {
 		if d := &q.demands[r][i]; d.axis == axis {
 			return d.others

@@ -1,8 +1,8 @@
 package pattern
 
-// WorkMax bounds the work of [FindOverlap] for one file: the number of demands and pairs that it
+// OverlapStepsMax bounds the work of [FindOverlap] for one file: the number of demands and pairs that it
 // examines. This much work takes less than a second.
-const WorkMax = 10_000_000
+const OverlapStepsMax = 10_000_000
 
 // An Overlap is the result of a search for more rules that could apply to one request than can be
 // decided together.
@@ -14,7 +14,7 @@ const WorkMax = 10_000_000
 type Overlap struct {
 	Rules []int // indexes of rules that all meet, ascending, or nil
 	Sure  bool  // false: the search was given up, and the rules may not meet
-	Work  int   // in the unit of WorkMax
+	Work  int   // in the unit of OverlapStepsMax
 }
 
 // FindOverlap searches for most+1 rules that all meet, and gives up after the given work.

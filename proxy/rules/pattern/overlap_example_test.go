@@ -12,8 +12,8 @@ func ExampleFindOverlap() {
 		p, _ := pattern.Path(path)
 		rules = append(rules, pattern.Rule{Path: p})
 	}
-	fmt.Println(pattern.FindOverlap(rules, 1, pattern.WorkMax).Rules) // two rules may apply to one request
-	fmt.Println(pattern.FindOverlap(rules, 2, pattern.WorkMax).Rules) // three may not
+	fmt.Println(pattern.FindOverlap(rules, 1, pattern.OverlapStepsMax).Rules) // two rules may apply to one request
+	fmt.Println(pattern.FindOverlap(rules, 2, pattern.OverlapStepsMax).Rules) // three may not
 	// Output:
 	// [0 1]
 	// []

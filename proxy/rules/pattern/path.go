@@ -6,7 +6,7 @@ import (
 	"weir/internal/net/http1"
 )
 
-// A reading is a way to interpret a path. Targets differ in two respects:
+// An interpretation is a way to interpret a path. Targets differ in two respects:
 //
 //   - An escaped slash (%2F) belongs to its segment (RFC 3986), or separates
 //     segments: nginx, PHP and Apache decode the path before they interpret it.
@@ -14,21 +14,21 @@ import (
 //     that are not part of the name: Tomcat, Jetty and Spring drop them before they
 //     decode the path.
 //
-// So a path with both has four readings, and a path with neither has one. A rule applies
+// So a path with both has four interpretations, and a path with neither has one. A rule applies
 // to a request if its match, or the value of a descriptor's key path, matches one of the
-// readings. A value exempts a path from the limit of the key without a value only if it
-// does so in all readings.
-type reading uint8
+// interpretations. A value exempts a path from the limit of the key without a value only if it
+// does so in all interpretations.
+type interpretation uint8
 
 const (
-	readSlashes reading = 1 << iota // escaped slashes separate segments
-	readNames                       // parameters are dropped
+	readSlashes interpretation = 1 << iota // escaped slashes separate segments
+	readNames                              // parameters are dropped
 )
 
-// ReadingsMax is the largest number of readings of a path.
-const ReadingsMax = 4
+// InterpretationsMax is the largest number of interpretations of a path.
+const InterpretationsMax = 4
 
-// appendReading appends the normal form of a request's path in one reading. The path is
+// appendInterpretation appends the normal form of a request's path in one interpretation. The path is
 // forwarded unchanged.
 //
 // The form is the syntax-based normalization of RFC 3986 section 6.2.2, with slashes
@@ -45,7 +45,7 @@ const ReadingsMax = 4
 // It is defined for all bytes, and normalizing twice changes nothing. Letters
 // keep their case, and a backslash is not a slash. For a target that ignores case or
 // treats backslashes as slashes, use rules that end in /** or have no path.
-func appendReading(dst, path []byte, r reading) []byte {
+func appendInterpretation(dst, path []byte, r interpretation) []byte {
 	start := len(dst)
 	for len(path) > 0 {
 		if n := slash(path, r); n > 0 {
@@ -69,17 +69,19 @@ func appendReading(dst, path []byte, r reading) []byte {
 }
 
 // AppendNormal appends the normal form of a path as interpreted by RFC 3986.
-func AppendNormal(dst, path []byte) []byte { return appendReading(dst, path, 0) }
+func AppendNormal(dst, path []byte) []byte { return appendInterpretation(dst, path, 0) }
 
-// AppendPath appends a path in the form used as a key part: the reading that decodes and
-// removes most. If the other readings of a request's path lead to a different form, the
+// AppendPath appends a path in the form used as a key part: the interpretation that decodes and
+// removes most. If the other interpretations of a request's path lead to a different form, the
 // request has no value: nginx reads /a/x;%2F..%2Fb as /a/b and Tomcat as /a/x, so with
 // either as the key a client could reach one resource under any number of keys.
-func AppendPath(dst, path []byte) []byte { return appendReading(dst, path, readSlashes|readNames) }
+func AppendPath(dst, path []byte) []byte {
+	return appendInterpretation(dst, path, readSlashes|readNames)
+}
 
-// AppendReadings appends all readings of a path to memory and returns them in all[:n]. The
+// AppendInterpretations appends all interpretations of a path to memory and returns them in all[:n]. The
 // last one is that of AppendPath.
-func AppendReadings(memory, path []byte, all *[ReadingsMax][]byte) (out []byte, n int) {
+func AppendInterpretations(buf, path []byte, all *[InterpretationsMax][]byte) (out []byte, n int) {
 	slashes, names := false, false
 	for i, c := range path {
 		names = names || c == ';'
@@ -88,35 +90,35 @@ func AppendReadings(memory, path []byte, all *[ReadingsMax][]byte) (out []byte, 
 			names = names || path[i+1] == '3' && path[i+2]|0x20 == 'b'
 		}
 	}
-	for r := range reading(ReadingsMax) {
+	for r := range interpretation(InterpretationsMax) {
 		if r&readSlashes != 0 && !slashes || r&readNames != 0 && !names {
 			continue
 		}
-		start := len(memory)
-		memory = appendReading(memory, path, r)
-		all[n] = memory[start:]
+		start := len(buf)
+		buf = appendInterpretation(buf, path, r)
+		all[n] = buf[start:]
 		n++
 	}
-	return memory, n
+	return buf, n
 }
 
-// Agreed returns the form of [AppendPath] if all readings of a path lead to it. However a
+// Unambiguous returns the form of [AppendPath] if all interpretations of a path lead to it. However a
 // target reads paths, all spellings of one path have the same form, or none. memory is
 // scratch space for the comparison.
-func Agreed(memory []byte, readings [][]byte) (out, path []byte, ok bool) {
-	last := len(readings) - 1
-	for _, other := range readings[:last] {
-		start := len(memory)
-		memory = AppendPath(memory, other)
-		if !bytes.Equal(memory[start:], readings[last]) {
-			return memory, nil, false
+func Unambiguous(buf []byte, interpretations [][]byte) (out, path []byte, ok bool) {
+	last := len(interpretations) - 1
+	for _, other := range interpretations[:last] {
+		start := len(buf)
+		buf = AppendPath(buf, other)
+		if !bytes.Equal(buf[start:], interpretations[last]) {
+			return buf, nil, false
 		}
 	}
-	return memory, readings[last], true
+	return buf, interpretations[last], true
 }
 
 // slash returns the length of the slash at the beginning of path, or 0.
-func slash(path []byte, r reading) int {
+func slash(path []byte, r interpretation) int {
 	switch {
 	case path[0] == '/':
 		return 1
@@ -138,7 +140,7 @@ func parent(dst []byte, start, segment int) int {
 
 // appendSegment appends the normal form of path up to the next slash, and
 // returns the rest.
-func appendSegment(dst, path []byte, r reading) (out, rest []byte) {
+func appendSegment(dst, path []byte, r interpretation) (out, rest []byte) {
 	for i := 0; i < len(path); i++ {
 		c := path[i]
 		switch {
@@ -173,7 +175,7 @@ func appendOctet(dst []byte, c byte) []byte {
 	return append(dst, '%', digits[c>>4], digits[c&15])
 }
 
-// IsNormal reports whether all readings of a path equal the path. It is a quick check, and
+// IsNormal reports whether all interpretations of a path equal the path. It is a quick check, and
 // may return false although they do.
 func IsNormal(path []byte) bool {
 	if len(path) == 0 || path[0] != '/' || len(path) > 1 && path[len(path)-1] == '/' {
@@ -189,8 +191,8 @@ func IsNormal(path []byte) bool {
 	return true
 }
 
-// InSegment reports whether c is written unescaped in a segment.
-func InSegment(c byte) bool { return segmentBytes[c] }
+// IsSegmentByte reports whether c is written unescaped in a segment.
+func IsSegmentByte(c byte) bool { return segmentBytes[c] }
 
 // segmentBytes are the bytes that are written unescaped in a segment: pchar of RFC 3986
 // section 3.3 without escapes.

@@ -11,7 +11,7 @@ import (
 func TestPathAsWritten(t *testing.T) {
 	f := func(path, want string) {
 		t.Helper()
-		if got := string(appendReading([]byte("keep/"), []byte(path), 0)); got != "keep/"+want {
+		if got := string(appendInterpretation([]byte("keep/"), []byte(path), 0)); got != "keep/"+want {
 			t.Errorf("%q becomes %q, want %q", path, got, "keep/"+want)
 		}
 	}
@@ -42,7 +42,7 @@ func TestPathAsWritten(t *testing.T) {
 	f("/%c3%a9\xc3\xa9", "/%C3%A9%C3%A9")
 }
 
-// AppendReadings returns every way in which targets may read a path, the shortest form last.
+// AppendInterpretations returns every way in which targets may read a path, the shortest form last.
 func TestReadings(t *testing.T) {
 	for _, test := range []struct{ path, want string }{
 		{"/a/b", "/a/b"},
@@ -68,8 +68,8 @@ func TestReadings(t *testing.T) {
 		{"/a\\b", "/a%5Cb"},
 		{"/%5Ca;x", "/%5Ca;x /%5Ca"},
 	} {
-		var all [ReadingsMax][]byte
-		_, n := AppendReadings(nil, []byte(test.path), &all)
+		var all [InterpretationsMax][]byte
+		_, n := AppendInterpretations(nil, []byte(test.path), &all)
 		if got := string(bytes.Join(all[:n], []byte(" "))); got != test.want {
 			t.Errorf("%s reads as %s, want %s", test.path, got, test.want)
 		}
@@ -88,7 +88,7 @@ func TestSpellingsHaveOneValue(t *testing.T) {
 	chance := rand.New(rand.NewPCG(11, 12))
 	pieces := []string{"/", "/", "/", "%2F", "a", "%61", "b", "..", ".", ";", ";x", "%3B", "a/b"}
 	type view struct {
-		how  reading
+		how  interpretation
 		path string
 	}
 	values := make(map[view]string)
@@ -99,15 +99,15 @@ func TestSpellingsHaveOneValue(t *testing.T) {
 		for range 1 + chance.IntN(8) {
 			path += pieces[chance.IntN(len(pieces))]
 		}
-		var all [ReadingsMax][]byte
-		_, n := AppendReadings(nil, []byte(path), &all)
-		_, value, ok := Agreed(nil, all[:n])
+		var all [InterpretationsMax][]byte
+		_, n := AppendInterpretations(nil, []byte(path), &all)
+		_, value, ok := Unambiguous(nil, all[:n])
 		if !ok {
 			lack++
 			continue
 		}
-		for r := range reading(ReadingsMax) {
-			v := view{r, string(appendReading(nil, []byte(path), r))}
+		for r := range interpretation(InterpretationsMax) {
+			v := view{r, string(appendInterpretation(nil, []byte(path), r))}
 			if before, known := values[v]; known && before != string(value) {
 				t.Fatalf("%s and %s are both %s in reading %d, and have the values %s and %s", spelled[v], path, v.path, r,
 					before, value)
@@ -128,21 +128,21 @@ func FuzzPath(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, path []byte) {
-		for r := range reading(ReadingsMax) {
+		for r := range interpretation(InterpretationsMax) {
 			if fault := faultOfReading(path, r); fault != "" {
 				t.Fatalf("reading %d: %s", r, fault)
 			}
 		}
-		var all [ReadingsMax][]byte
-		if _, n := AppendReadings(nil, path, &all); IsNormal(path) && (n != 1 || !bytes.Equal(all[0], path)) ||
+		var all [InterpretationsMax][]byte
+		if _, n := AppendInterpretations(nil, path, &all); IsNormal(path) && (n != 1 || !bytes.Equal(all[0], path)) ||
 			!bytes.Equal(all[n-1], AppendPath(nil, path)) {
 			t.Fatalf("%q reads as %q", path, all[:n])
 		}
 	})
 }
 
-func faultOfReading(path []byte, r reading) string {
-	normal := appendReading(nil, path, r)
+func faultOfReading(path []byte, r interpretation) string {
+	normal := appendInterpretation(nil, path, r)
 	if len(normal) == 0 || normal[0] != '/' || len(normal) > 1 && normal[len(normal)-1] == '/' {
 		return fmt.Sprintf("%q becomes %q", path, normal)
 	}
@@ -151,10 +151,11 @@ func faultOfReading(path []byte, r reading) string {
 			return fmt.Sprintf("%q becomes %q, which has a segment %q", path, normal, segment)
 		}
 	}
-	if again := appendReading(nil, normal, r); !bytes.Equal(again, normal) {
+	if again := appendInterpretation(nil, normal, r); !bytes.Equal(again, normal) {
 		return fmt.Sprintf("%q becomes %q, and that becomes %q", path, normal, again)
 	}
-	if odd := appendReading(nil, append([]byte("/x/%2E%2E//./"), path...), r); !bytes.HasPrefix(path, []byte("..")) &&
+	if odd := appendInterpretation(nil, append([]byte("/x/%2E%2E//./"), path...), r); !bytes.HasPrefix(path,
+		[]byte("..")) &&
 		!bytes.Equal(odd, normal) {
 		return fmt.Sprintf("%q becomes %q, and %q behind a detour", path, normal, odd)
 	}

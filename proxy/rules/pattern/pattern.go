@@ -2,7 +2,7 @@
 // same request.
 //
 // A [Pattern] matches a path or host, with wildcards. Paths are compared in a normal
-// form, so that another spelling of a path does not change which patterns match it. [AppendReadings]
+// form, so that another spelling of a path does not change which patterns match it. [AppendInterpretations]
 // returns the forms in which targets may read a path.
 package pattern
 

@@ -8,23 +8,23 @@ import (
 type Rule struct {
 	Methods    []string // none: all
 	Path, Host *Pattern // nil: all
-	Conditions []Condition
+	Conditions []PartCondition
 }
 
-// A Condition requires that a request has a part, and that its value equals Word, or, with
+// A PartCondition requires that a request has a part, and that its value equals Word, or, with
 // None, is none of those values.
-type Condition struct {
+type PartCondition struct {
 	Slot int // identifies the part
 	Word string
-	None *Words // overrides Word
+	None *ValueSet // overrides Word
 }
 
-// Words are the values that a list of descriptors has for a key.
+// A ValueSet is the set of values that a list of descriptors has for a key.
 //
 // Immutable while rules are searched.
-type Words struct{ Values map[string]bool }
+type ValueSet struct{ Values map[string]bool }
 
-func (w *Words) has(word string) bool { return w.Values[word] }
+func (w *ValueSet) has(word string) bool { return w.Values[word] }
 
 // Overlaps reports whether both rules could apply to one request.
 func (r *Rule) Overlaps(other *Rule) bool {
@@ -43,7 +43,7 @@ func methodsMeet(a, b []string) bool {
 }
 
 // meets reports whether a request can fulfil both conditions.
-func (c *Condition) meets(other *Condition) bool {
+func (c *PartCondition) meets(other *PartCondition) bool {
 	switch {
 	case c.Slot != other.Slot || c.None != nil && other.None != nil:
 		return true

@@ -40,12 +40,12 @@ func TestClientsOfARule(t *testing.T) {
 	} {
 		var x rule.Scratch
 		found := s.Match(head(t, test.request), address("2001:db8:1:2::1"), &x)
-		hit := found[len(found)-1]
-		overshoot, _ := hit.Limit.Overshoot()
-		if hit.Rule.ID != test.id || hit.Limit.Permits() != test.permits || hit.Cost != test.cost ||
+		match := found[len(found)-1]
+		overshoot, _ := match.Limit.Overshoot()
+		if match.Rule.ID != test.id || match.Limit.Permits() != test.permits || match.Cost != test.cost ||
 			overshoot != test.overshoot {
-			t.Errorf("%s: rule %s, limit %+v and %d, cost %d; want %+v", test.request, hit.Rule.ID, hit.Limit.Config(),
-				overshoot, hit.Cost, test)
+			t.Errorf("%s: rule %s, limit %+v and %d, cost %d; want %+v", test.request, match.Rule.ID, match.Limit.Config(),
+				overshoot, match.Cost, test)
 		}
 	}
 }
@@ -60,15 +60,15 @@ func TestBuiltInClientsRule(t *testing.T) {
 		"GET / | X-Client-Id: unknown": "",
 		"GET /":                        "",
 	} {
-		if got := hits(t, s, request, ""); got != want {
+		if got := matches(t, s, request, ""); got != want {
 			t.Errorf("%s meets %q, want %q", request, got, want)
 		}
 	}
-	if got := hits(t, read(t, messaging, o), "GET / | X-Client-Id: acme | Message-Type: marketing",
+	if got := matches(t, read(t, messaging, o), "GET / | X-Client-Id: acme | Message-Type: marketing",
 		""); got != "messaging/message_type=marketing: clients:4:acme" {
 		t.Errorf("with descriptors: %s", got)
 	}
-	if got := hits(t, read(t, rules("id: r, clients: true, key: [ip]"), o), "GET / | X-Client-Id: acme",
+	if got := matches(t, read(t, rules("id: r, clients: true, key: [ip]"), o), "GET / | X-Client-Id: acme",
 		"192.0.2.7"); got != "r:9:192.0.2.7" {
 		t.Errorf("with a rule for clients: %s", got)
 	}

@@ -81,7 +81,7 @@ func (d DescriptorKeys) part(key string) (keys.Part, error) {
 	}
 	name := strings.ReplaceAll(strings.TrimPrefix(key, "header_"), "_", "-")
 	switch {
-	case keys.ClaimsOrigin(name):
+	case keys.IsForwardingField(name):
 		return keys.Part{}, fmt.Errorf(
 			"must be remote_address, which respects TRUSTED_PROXIES: any client can write an address into the field %s", name)
 	case !keys.IsToken(name):

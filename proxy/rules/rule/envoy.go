@@ -41,8 +41,8 @@ type trail struct {
 
 // list appends the rules of one list of entries, which are below the trail.
 func (j *judge) list(rules []compiled, entries []descriptor.Entry, above trail) []compiled {
-	values := make(map[string]*pattern.Words) // by key
-	seen := make(map[[2]string]bool)          // key and value
+	values := make(map[string]*pattern.ValueSet) // by key
+	seen := make(map[[2]string]bool)             // key and value
 	parts := make([]keys.Part, len(entries))
 	for i := range entries {
 		d := &entries[i]
@@ -53,7 +53,7 @@ func (j *judge) list(rules []compiled, entries []descriptor.Entry, above trail) 
 		j.Check(seen[[2]string{d.Key, string(d.Value)}], d.Path, descriptor.DuplicateEntry)
 		seen[[2]string{d.Key, string(d.Value)}] = true
 		if values[d.Key] == nil {
-			values[d.Key] = &pattern.Words{Values: make(map[string]bool)}
+			values[d.Key] = &pattern.ValueSet{Values: make(map[string]bool)}
 		}
 		if d.Value != "" {
 			values[d.Key].Values[string(d.Value)] = true
@@ -69,8 +69,8 @@ func (j *judge) list(rules []compiled, entries []descriptor.Entry, above trail) 
 
 // down returns the trail below d, whose key is part. values are those of its key in its
 // list.
-func (t trail) down(d *descriptor.Entry, part keys.Part, values *pattern.Words) trail {
-	c := condition{part: part, Condition: pattern.Condition{Word: string(d.Value)}}
+func (t trail) down(d *descriptor.Entry, part keys.Part, values *pattern.ValueSet) trail {
+	c := condition{part: part, PartCondition: pattern.PartCondition{Word: string(d.Value)}}
 	below := trail{id: t.id + "/" + idWord(d.Key), key: slices.Clip(t.key)}
 	if d.Value == "" {
 		c.None = values
@@ -130,7 +130,7 @@ func (j *judge) entry(d *descriptor.Entry) (part keys.Part) {
 func idWord(word string) string {
 	var b strings.Builder
 	for i := range len(word) {
-		if c := word[i]; pattern.InSegment(c) && c != '=' {
+		if c := word[i]; pattern.IsSegmentByte(c) && c != '=' {
 			b.WriteByte(c)
 		} else {
 			fmt.Fprintf(&b, "%%%02X", c)

@@ -83,13 +83,13 @@ func TestDescriptors(t *testing.T) {
 		{tree, "404 / | X-Plan: gold", "shop/method=404:"},
 	} {
 		s := read(t, test.file, rule.Options{DescriptorKeys: sources})
-		got := strings.ReplaceAll(hits(t, s, test.request, "198.51.100.1"), "%2F", "/")
+		got := strings.ReplaceAll(matches(t, s, test.request, "198.51.100.1"), "%2F", "/")
 		if got != test.want {
 			t.Errorf("%s meets %q, want %q", test.request, got, test.want)
 		}
 	}
 	s := read(t, tree, rule.Options{DescriptorKeys: sources})
-	if got := hits(t, s, "GET / | X-Plan: free", "192.0.2.7"); got != "shop/plan=free:" {
+	if got := matches(t, s, "GET / | X-Plan: free", "192.0.2.7"); got != "shop/plan=free:" {
 		t.Errorf("an address that is named goes before the bare key: %s", got)
 	}
 }
@@ -119,8 +119,8 @@ func TestDescriptorLimits(t *testing.T) {
 	}
 	var x rule.Scratch
 	var refusesAll limit.State
-	hit := s.Match(head(t, "GET / | Plan: none"), address(""), &x)[0]
-	if granted, _ := hit.Limit.Take(time.Unix(1, 0).UnixMicro(), &refusesAll, 1, 1); granted != 0 {
+	match := s.Match(head(t, "GET / | Plan: none"), address(""), &x)[0]
+	if granted, _ := match.Limit.Take(time.Unix(1, 0).UnixMicro(), &refusesAll, 1, 1); granted != 0 {
 		t.Errorf("requests_per_unit: 0 admits %d, want none", granted)
 	}
 }
@@ -256,7 +256,7 @@ descriptors:
 			"d/masked_remote_address:13:2001:db8::/64 d/remote_address=2001:db8::1:"},
 		{"GET /", "2001:db8::2", "d/masked_remote_address:13:2001:db8::/64 d/remote_address:11:2001:db8::2"},
 	} {
-		if got := hits(t, s, test.request, test.client); got != test.want {
+		if got := matches(t, s, test.request, test.client); got != test.want {
 			t.Errorf("%s from %s meets %q, want %q", test.request, test.client, got, test.want)
 		}
 	}
@@ -269,7 +269,7 @@ func TestIDsOfSecretValues(t *testing.T) {
 			", rate_limit: {unit: day, requests_per_unit: 5}}\n"
 	}
 	s := read(t, entry("topsecret"), rule.Options{})
-	if got := hits(t, s, "GET / | Authorization: topsecret", ""); got != "d/authorization=sha256:53336a676c64:" {
+	if got := matches(t, s, "GET / | Authorization: topsecret", ""); got != "d/authorization=sha256:53336a676c64:" {
 		t.Errorf("the rule is %s", got)
 	}
 	if _, err := rule.Read([]byte(entry("'topsecret*'")), rule.Options{}); err == nil ||
@@ -293,7 +293,7 @@ func TestEightDescriptorsApply(t *testing.T) {
 	for i := range 8 {
 		request += fmt.Sprintf(" | K%d: x", i)
 	}
-	if got := strings.Fields(hits(t, s, request, "")); len(got) != 8 {
+	if got := strings.Fields(matches(t, s, request, "")); len(got) != 8 {
 		t.Errorf("%d limits apply, want 8: %v", len(got), got)
 	}
 	_, err := rule.Read([]byte(file(9)), rule.Options{})

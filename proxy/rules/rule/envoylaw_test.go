@@ -105,8 +105,8 @@ func TestDescriptorsAsInTheirTree(t *testing.T) {
 					}
 				}
 				var got []string
-				for _, hit := range set.Match(head(t, line), address(""), &x) {
-					got = append(got, hit.Rule.ID)
+				for _, match := range set.Match(head(t, line), address(""), &x) {
+					got = append(got, match.Rule.ID)
 				}
 				want := walk(tree, request, "d")
 				slices.Sort(got)

@@ -44,8 +44,8 @@ rules:
 		"POST /api//orders/../orders HTTP/1.1\r\nHost: a\r\nX-Partner: acme\r\n\r\n",
 		"GET /api HTTP/1.1\r\nHost: a\r\n\r\n",
 	} {
-		for _, hit := range set.Match(request(text), client, &scratch) {
-			fmt.Printf("%s, key %s, cost %d, %d permits\n", hit.Rule.ID, hit.Key, hit.Cost, hit.Limit.Permits())
+		for _, match := range set.Match(request(text), client, &scratch) {
+			fmt.Printf("%s, key %s, cost %d, %d permits\n", match.Rule.ID, match.Key, match.Cost, match.Limit.Permits())
 		}
 	}
 	// Output:
@@ -105,8 +105,8 @@ func ExampleReadClients() {
 	}
 	var scratch rule.Scratch
 	h := request("GET / HTTP/1.1\r\nHost: a\r\nX-Client-Id: acme\r\n\r\n")
-	for _, hit := range set.Match(h, netip.Addr{}, &scratch) {
-		fmt.Println(hit.Rule.ID, hit.Cost, hit.Limit.Permits())
+	for _, match := range set.Match(h, netip.Addr{}, &scratch) {
+		fmt.Println(match.Rule.ID, match.Cost, match.Limit.Permits())
 	}
 	// Output:
 	// clients 2 50

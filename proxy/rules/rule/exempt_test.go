@@ -71,7 +71,7 @@ func TestExempt(t *testing.T) {
 	// Any rule may be for some addresses.
 	for client, want := range map[string]string{"10.9.9.9": "all:8:10.9.9.9 inside:",
 		"2001:db8::1": "all:13:2001:db8::/64 inside:", "11.9.9.9": "all:8:11.9.9.9", "": "all:-"} {
-		if got := hits(t, s, "GET /in", client); got != want {
+		if got := matches(t, s, "GET /in", client); got != want {
 			t.Errorf("%q meets %s, want %s", client, got, want)
 		}
 	}

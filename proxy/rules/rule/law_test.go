@@ -11,7 +11,7 @@ import (
 )
 
 // A rule applies among others exactly when it applies alone, and never more
-// apply than a file may have, unless a path has several readings: whatever index
+// apply than a file may have, unless a path has several interpretations: whatever index
 // finds them, and whatever overlaps.
 func TestRulesApplyAsTheyDoAlone(t *testing.T) {
 	chance := rand.New(rand.NewPCG(1, 2))
@@ -53,17 +53,17 @@ func TestRulesApplyAsTheyDoAlone(t *testing.T) {
 		for _, line := range lines {
 			alone := read(t, rules(line), rule.Options{})
 			for i, h := range requests {
-				for _, hit := range alone.Match(h, address(""), &x) {
-					want[i] += " " + hit.Rule.ID
+				for _, match := range alone.Match(h, address(""), &x) {
+					want[i] += " " + match.Rule.ID
 				}
 			}
 		}
 		for i, h := range requests {
 			got, found := "", set.Match(h, address(""), &x)
-			for _, hit := range found {
-				got += " " + hit.Rule.ID
+			for _, match := range found {
+				got += " " + match.Rule.ID
 			}
-			if got != want[i] || len(found) > rule.HitsMax && !strings.Contains(names[i], "%2F") {
+			if got != want[i] || len(found) > rule.MatchedRulesMax && !strings.Contains(names[i], "%2F") {
 				t.Fatalf("%s meets%s, alone%s, of\n%s", names[i], got, want[i], rules(lines...))
 			}
 		}

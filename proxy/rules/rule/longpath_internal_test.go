@@ -30,8 +30,8 @@ func TestLongPathAndManyPatterns(t *testing.T) {
 			Path: []byte("/a%2F;" + strings.Repeat("/a", 7000))}
 		var x Scratch
 		began := cpu(t)
-		if hits := set.Match(h, netip.Addr{}, &x); len(hits) != 0 {
-			t.Errorf("%s: %d hits", match, len(hits))
+		if matched := set.Match(h, netip.Addr{}, &x); len(matched) != 0 {
+			t.Errorf("%s: %d hits", match, len(matched))
 		}
 		took := cpu(t) - began
 		t.Logf("%s: %v", match, took)

@@ -10,8 +10,8 @@ import (
 	"weir/proxy/rules/keys"
 )
 
-// A Hit is a rule that applies to a request, with what the store is asked.
-type Hit struct {
+// A MatchedRule is a rule that applies to a request, with what the store is asked.
+type MatchedRule struct {
 	Rule  *Rule
 	Index int          // of the rule in the Set
 	Key   []byte       // what is counted separately within the rule; see [keys.AppendPart]
@@ -30,18 +30,18 @@ type Hit struct {
 }
 
 // Match returns the rules that apply to a request, in the order of the file, with the
-// built-in rule for clients last. A rule has several hits if its key has several readings.
-// There are at most [HitsMax], unless more rules match because the request can be read in several
+// built-in rule for clients last. A rule has several matches if its key has several interpretations.
+// There are at most [MatchedRulesMax], unless more rules match because the request can be read in several
 // ways; the caller refuses a request with more. client is the client's
-// address as seen through trusted proxies, or the zero Addr if it is unknown. The hits
+// address as seen through trusted proxies, or the zero Addr if it is unknown. The matches
 // refer to the scratch and the request, and are valid until either is reused.
-func (s *Set) Match(r *keys.Request, client netip.Addr, x *Scratch) []Hit {
+func (s *Set) Match(r *keys.Request, client netip.Addr, x *Scratch) []MatchedRule {
 	x.begin(s.parts, r, client)
 	for _, i := range s.index.always {
 		s.try(x, i)
 	}
 	if len(s.index.paths)+len(s.index.prefixes) > 0 {
-		for _, path := range x.readings() {
+		for _, path := range x.interpretations() {
 			s.tryAll(x, s.index.paths[string(path[1:])])
 			s.tryPrefixes(x, path[1:])
 		}
@@ -51,7 +51,7 @@ func (s *Set) Match(r *keys.Request, client netip.Addr, x *Scratch) []Hit {
 	}
 	for k := range s.index.words {
 		w := &s.index.words[k]
-		s.tryReadings(x, w)
+		s.tryInterpretations(x, w)
 		if x.pathN > 1 && s.parts[w.slot].Source == keys.Path {
 			for _, path := range x.paths[:x.pathN] {
 				s.tryAll(x, w.rules[string(path)])
@@ -61,9 +61,9 @@ func (s *Set) Match(r *keys.Request, client netip.Addr, x *Scratch) []Hit {
 	if len(x.unclear) > 0 {
 		s.hitEach(x)
 	}
-	slices.SortStableFunc(x.hits, func(a, b Hit) int { return a.Index - b.Index })
+	slices.SortStableFunc(x.matched, func(a, b MatchedRule) int { return a.Index - b.Index })
 	s.share(x)
-	return x.hits
+	return x.matched
 }
 
 // tryPrefixes tries the rules filed under the first segments of a path.
@@ -81,17 +81,18 @@ func (s *Set) tryPrefixes(x *Scratch, path []byte) {
 	}
 }
 
-// tryAll tries rules that another reading of the request may have tried already.
+// tryAll tries rules that another interpretation of the request may have tried already.
 func (s *Set) tryAll(x *Scratch, rules []int) {
 	once := x.pathN <= 1 && len(x.several) == 0
 	for _, i := range rules {
-		if once || !slices.Contains(x.unclear, i) && !slices.ContainsFunc(x.hits, func(h Hit) bool { return h.Index == i }) {
+		if once || !slices.Contains(x.unclear, i) && !slices.ContainsFunc(x.matched,
+			func(h MatchedRule) bool { return h.Index == i }) {
 			s.try(x, i)
 		}
 	}
 }
 
-// try adds a hit if a rule applies, or notes the rule if its key has several readings.
+// try adds a match if a rule applies, or notes the rule if its key has several interpretations.
 func (s *Set) try(x *Scratch, i int) {
 	c := &s.rules[i]
 	if !takes(c.Match.Methods, x.request.MethodText) || !has(c.Match.Addresses, x.client) {
@@ -106,7 +107,7 @@ func (s *Set) try(x *Scratch, i int) {
 	if c.hostOf != nil && !c.hostOf.Matches(x.hostOf()) { // hosts are shorter than paths
 		return
 	}
-	if c.pathOf != nil && !c.pathOf.Matches(x.readings()[0][1:]) && !x.matchesOtherwise(c.pathOf) {
+	if c.pathOf != nil && !c.pathOf.Matches(x.interpretations()[0][1:]) && !x.matchesOtherwise(c.pathOf) {
 		return
 	}
 	if x.look(c.key); len(x.several) > 0 && c.isUnclear(x) {
@@ -116,32 +117,32 @@ func (s *Set) try(x *Scratch, i int) {
 	s.hit(x, i)
 }
 
-// hit adds a hit of a rule that matches, unless the rule is skipped.
+// hit adds a match of a rule that matches, unless the rule is skipped.
 func (s *Set) hit(x *Scratch, i int) {
 	c := &s.rules[i]
-	hit := Hit{Rule: &c.Rule, Index: i, Limit: &c.limit, MaxDelay: c.delay}
+	match := MatchedRule{Rule: &c.Rule, Index: i, Limit: &c.limit, MaxDelay: c.delay}
 	lacks, skipped := c.lack(x)
 	if skipped {
 		return
 	}
 	if lacks != none {
-		hit.Lacks, hit.unclear = &c.Key[lacks], x.value(c.key[lacks]).several
+		match.Lacks, match.unclear = &c.Key[lacks], x.value(c.key[lacks]).several
 	}
 	if c.Clients && s.clients != nil {
 		if v := x.value(c.key[0]); v.present {
-			hit.own = c.clientOf(s.clients, v.text)
+			match.own = c.clientOf(s.clients, v.text)
 		}
 	}
-	if hit.own != nil {
-		hit.Limit, hit.Cost = &c.limits[hit.own.limit], int64(hit.own.cost)
+	if match.own != nil {
+		match.Limit, match.Cost = &c.limits[match.own.limit], int64(match.own.cost)
 	} else if c.limit.Algorithm() == 0 { // the built-in rule for clients has no limit for others
 		return
 	}
-	if hit.Cost == 0 {
-		hit.Cost = c.costOf(x)
+	if match.Cost == 0 {
+		match.Cost = c.costOf(x)
 	}
-	hit.Key = x.key(c.key)
-	x.hits = append(x.hits, hit)
+	match.Key = x.key(c.key)
+	x.matched = append(x.matched, match)
 }
 
 // takes reports whether the methods contain the method, or there are none.
@@ -149,21 +150,21 @@ func takes(methods []string, method []byte) bool {
 	return methods == nil || slices.ContainsFunc(methods, func(m string) bool { return m == string(method) })
 }
 
-// share sets for each hit what is kept back from the request. The priority of the
+// share sets for each match what is kept back from the request. The priority of the
 // client's entry, whichever rule found it, overrides the field in every rule that has
 // such a class.
 func (s *Set) share(x *Scratch) {
 	class := x.class()
-	for i := range x.hits {
-		hit := &x.hits[i]
-		c := &s.rules[hit.Index]
+	for i := range x.matched {
+		match := &x.matched[i]
+		c := &s.rules[match.Index]
 		if c.shares == nil {
 			continue
 		}
 		share := s.shareIn(x, c, class, true)
 		// A limit of one permit has no share to keep back: the class would never be
 		// admitted.
-		hit.Reserve = min(hit.Limit.Reserve(share), max(0, hit.Limit.Burst()-1))
+		match.Reserve = min(match.Limit.Reserve(share), max(0, match.Limit.Burst()-1))
 	}
 }
 
@@ -176,8 +177,8 @@ func (s *Set) Rank(x *Scratch, trusted bool) (rank int) {
 		return 0
 	}
 	class := x.class()
-	for i := range x.hits {
-		c := &s.rules[x.hits[i].Index]
+	for i := range x.matched {
+		c := &s.rules[x.matched[i].Index]
 		if c.shares == nil {
 			continue
 		}
@@ -189,16 +190,16 @@ func (s *Set) Rank(x *Scratch, trusted bool) (rank int) {
 
 // class returns the index of the class that the client file gives the request, or none.
 func (x *Scratch) class() int {
-	for i := range x.hits {
-		if class := x.hits[i].class(); class != none {
+	for i := range x.matched {
+		if class := x.matched[i].class(); class != none {
 			return class
 		}
 	}
 	return none
 }
 
-// class likewise returns that of the hit's client.
-func (h *Hit) class() int {
+// class likewise returns that of the match's client.
+func (h *MatchedRule) class() int {
 	if h.own == nil || h.own.class == 0 {
 		return none
 	}

@@ -67,7 +67,7 @@ func TestKeys(t *testing.T) {
 		if value, secret := strings.CutPrefix(test.want, "secret "); secret {
 			test.want = string(keys.AppendSecret(nil, []byte(value)))
 		}
-		if got := hits(t, s, test.request, test.client); got != "r:"+test.want {
+		if got := matches(t, s, test.request, test.client); got != "r:"+test.want {
 			t.Errorf("key %s of %s from %s is %s, want %s", test.key, test.request, test.client, got, "r:"+test.want)
 		}
 	}
@@ -82,7 +82,7 @@ func TestKeysDoNotCollide(t *testing.T) {
 			var key []byte
 			for _, word := range []string{a, b} {
 				if word == "missing" {
-					key = keys.AppendMissing(key)
+					key = keys.AppendMissingPart(key)
 				} else if word == "secret" {
 					key = keys.AppendSecret(key, nil)
 				} else {
@@ -101,7 +101,7 @@ func TestKeysDoNotCollide(t *testing.T) {
 // key is cut.
 func TestSecretsAreNotTold(t *testing.T) {
 	s := read(t, rules("id: r, key: [path, header:Authorization, query:q, method]"), rule.Options{})
-	key := hits(t, s, "GET /a?q=1 | Authorization: Bearer topsecret", "")[len("r:"):]
+	key := matches(t, s, "GET /a?q=1 | Authorization: Bearer topsecret", "")[len("r:"):]
 	if strings.Contains(key, "topsecret") {
 		t.Errorf("the key is %q", key)
 	}
@@ -223,7 +223,7 @@ func TestMatch(t *testing.T) {
 			}
 			continue
 		}
-		if got := hits(t, s, test.request, "") != ""; got != test.want {
+		if got := matches(t, s, test.request, "") != ""; got != test.want {
 			t.Errorf("%s matches %s: %v", test.match, test.request, got)
 		}
 	}
@@ -272,7 +272,7 @@ func TestNoWayAround(t *testing.T) {
 		"GET /admin/x/%2e%2e/..":          "",
 		"GET /%252e%252e/admin/%2e%2e/ok": "",
 	} {
-		if got := hits(t, s, request, ""); got != want {
+		if got := matches(t, s, request, ""); got != want {
 			t.Errorf("%s meets %q, want %q", request, got, want)
 		}
 	}
@@ -283,7 +283,7 @@ func TestSpellingsShareAKey(t *testing.T) {
 	s := read(t, rules("id: r, key: [path]"), rule.Options{})
 	for _, path := range []string{"/a/b", "/a%2Fb", "/a%2fb/", "//a;x=1/b;y", "/x/..%2Fa/b", "/x/..;/a/b",
 		"/%61/b%2F%2e", "/a%2Fb;x=1"} {
-		if got := hits(t, s, "GET "+path, ""); got != "r:4:/a/b" {
+		if got := matches(t, s, "GET "+path, ""); got != "r:4:/a/b" {
 			t.Errorf("%s has the key %s", path, got)
 		}
 	}
@@ -295,14 +295,14 @@ func TestSpellingsShareAKey(t *testing.T) {
 		"/a%3Bb":         "r:-", // /a;b to nginx, which has the key /a
 		"/a/b;x%2Fc":     "r:-",
 	} {
-		if got := hits(t, s, "GET "+path, ""); got != want {
+		if got := matches(t, s, "GET "+path, ""); got != want {
 			t.Errorf("%s has the key %s, want %s", path, got, want)
 		}
 	}
 }
 
 // A path that a descriptor excepts from the limit of all paths is excepted only
-// when every reading of it is.
+// when every interpretation of it is.
 func TestReadingsOfExceptions(t *testing.T) {
 	s := read(t, `
 domain: d
@@ -324,7 +324,7 @@ descriptors:
 		"/open%2F..;%2Fa":   "d/path:-",
 		"/open%2F..%2Fopen": "d/path:5:/open",
 	} {
-		if got := hits(t, s, "GET "+path, ""); got != want {
+		if got := matches(t, s, "GET "+path, ""); got != want {
 			t.Errorf("%s meets %q, want %q", path, got, want)
 		}
 	}
@@ -347,7 +347,7 @@ func TestSeveralRulesApply(t *testing.T) {
 		"GET /api/b | X-Plan: gold":    "all: below:3:GET gold: shadow:",
 		"GET /other | Host: elsewhere": "all: other:",
 	} {
-		if got := hits(t, s, request, "192.0.2.7"); got != want {
+		if got := matches(t, s, request, "192.0.2.7"); got != want {
 			t.Errorf("%s meets %s, want %s", request, got, want)
 		}
 	}

@@ -7,29 +7,29 @@ import (
 	"weir/proxy/rules/keys"
 )
 
-// A Missing says what a rule does with requests that lack a part of its key.
+// A MissingPolicy says what a rule does with requests that lack a part of its key.
 //
 // Skip is for parts that only some requests have, such as a session cookie: requests
 // without it are not limited by the rule. Skip does not apply to requests whose path can
-// be read in several ways, or whose part has more readings than can be counted, since a client
+// be read in several ways, or whose part has more interpretations than can be counted, since a client
 // could write any request so. They share a counter.
-type Missing uint8
+type MissingPolicy uint8
 
 const (
-	Share  Missing = iota // one counter for all that lack the same parts
-	Skip                  // the rule does not apply
-	Refuse                // 400: waiting would not help the client
+	ShareCounter  MissingPolicy = iota // one counter for all that lack the same parts
+	SkipRule                           // the rule does not apply
+	RefuseRequest                      // 400: waiting would not help the client
 )
 
 // String returns the word used in files.
-func (m Missing) String() string { return [...]string{"share", "skip", "refuse"}[m] }
+func (m MissingPolicy) String() string { return [...]string{"share", "skip", "refuse"}[m] }
 
-// MarshalText returns [Missing.String].
-func (m Missing) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
+// MarshalText returns [MissingPolicy.String].
+func (m MissingPolicy) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
 
-// UnmarshalText is the inverse of [Missing.MarshalText].
-func (m *Missing) UnmarshalText(text []byte) (err error) {
-	*m, err = strict.OneOf[Missing](text, "share", "skip", "refuse")
+// UnmarshalText is the inverse of [MissingPolicy.MarshalText].
+func (m *MissingPolicy) UnmarshalText(text []byte) (err error) {
+	*m, err = strict.OneOf[MissingPolicy](text, "share", "skip", "refuse")
 	return err
 }
 
@@ -45,16 +45,16 @@ func (c *compiled) lack(x *Scratch) (first int, skipped bool) {
 		if first == none {
 			first = k
 		}
-		skipped = skipped || c.Missing == Skip && x.parts[slot].Source != keys.Path && !v.many
+		skipped = skipped || c.Missing == SkipRule && x.parts[slot].Source != keys.Path && !v.many
 	}
 	return first, skipped
 }
 
-// Refusing returns the first hit of a rule that refuses the request because it lacks a
+// FirstRefusing returns the first match of a rule that refuses the request because it lacks a
 // part of the key, or nil. Rules in shadow never refuse.
-func Refusing(hits []Hit) *Hit {
-	for i := range hits {
-		if h := &hits[i]; h.Lacks != nil && h.Rule.Missing == Refuse && h.Rule.Mode == Enforce {
+func FirstRefusing(matched []MatchedRule) *MatchedRule {
+	for i := range matched {
+		if h := &matched[i]; h.Lacks != nil && h.Rule.Missing == RefuseRequest && h.Rule.Mode == Enforce {
 			return h
 		}
 	}
@@ -62,7 +62,7 @@ func Refusing(hits []Hit) *Hit {
 }
 
 // AppendMissing appends JSON for the client that names the part of the key that is missing.
-func (h *Hit) AppendMissing(dst []byte) []byte {
+func (h *MatchedRule) AppendMissing(dst []byte) []byte {
 	part := h.Lacks.String()
 	message := "the request lacks " + part + ", which the rule needs"
 	switch {

@@ -29,7 +29,7 @@ func TestMissing(t *testing.T) {
 		{"GET /refuses | X-A: 1", "refuses:1:1-", "secret:query:b",
 			`{"error":"the request lacks secret:query:b, which the rule needs","rule":"refuses","missing":"secret:query:b"}`},
 		{"GET /tries", "tries:-", "header:X-A", ""},
-		// Any path can be written so that it has several readings.
+		// Any path can be written so that it has several interpretations.
 		{"GET /any/a;%2F..%2Fb", "skips-path:-", "path", ""},
 		{"GET /one/a;%2F..%2Fb", "refuses-path:-", "path",
 			`{"error":"the path can be read in several ways, and the rule needs one","rule":"refuses-path","missing":"path"}`},
@@ -48,7 +48,7 @@ func TestMissing(t *testing.T) {
 			}
 		}
 		refusal := ""
-		if h := rule.Refusing(found); h != nil {
+		if h := rule.FirstRefusing(found); h != nil {
 			refusal = strings.TrimSpace(string(h.AppendMissing(nil)))
 		}
 		if strings.Join(ids, " ") != test.hits || strings.Join(lacks, " ") != test.lacks || refusal != test.refusal {
@@ -56,8 +56,8 @@ func TestMissing(t *testing.T) {
 		}
 	}
 	text := testkit.Must(s.MarshalJSON())(t)
-	if again := read(t, string(text), rule.Options{}); again.Rule(1).Missing != rule.Skip ||
-		again.Rule(2).Missing != rule.Refuse ||
+	if again := read(t, string(text), rule.Options{}); again.Rule(1).Missing != rule.SkipRule ||
+		again.Rule(2).Missing != rule.RefuseRequest ||
 		strings.Count(string(text), `"missing":`) != 5 {
 		t.Errorf("written as %s", text)
 	}

@@ -66,8 +66,8 @@ func TestOverlapInDoubt(t *testing.T) {
 		most, work, want int
 		sure             bool
 	}{
-		{"more than six", 6, pattern.WorkMax, 0, true},
-		{"more than five", 5, pattern.WorkMax, 6, true},
+		{"more than six", 6, pattern.OverlapStepsMax, 0, true},
+		{"more than five", 5, pattern.OverlapStepsMax, 6, true},
 		{"more than five, given up at once", 5, 0, 6, false},
 	} {
 		if found := pattern.FindOverlap(rules, c.most, c.work); len(found.Rules) != c.want || found.Sure != c.sure {
@@ -101,7 +101,7 @@ func TestOverlapAsTryingAll(t *testing.T) {
 		text := fileOf(len(matches), matches...)
 		rules := demands(rulesOf(t, text))
 		most := 1 + chance.IntN(4)
-		group := pattern.FindOverlap(rules, most, pattern.WorkMax).Rules
+		group := pattern.FindOverlap(rules, most, pattern.OverlapStepsMax).Rules
 		switch {
 		case group == nil && tryAll(rules, nil, 0, most+1):
 			t.Fatalf("%d rules could apply, and none are found:\n%s", most+1, text)
@@ -184,8 +184,8 @@ var largeFiles = []struct {
 func TestOverlapWork(t *testing.T) {
 	for _, test := range largeFiles {
 		work := func(n int) int {
-			most := max(test.meet, HitsMax)
-			found := pattern.FindOverlap(demands(rulesOf(t, test.file(n))), most, pattern.WorkMax)
+			most := max(test.meet, MatchedRulesMax)
+			found := pattern.FindOverlap(demands(rulesOf(t, test.file(n))), most, pattern.OverlapStepsMax)
 			if (found.Rules == nil) != (test.meet > 0) || !found.Sure {
 				t.Errorf("%s: of %d rules could apply %+v, want %d", test.name, n, found, test.meet)
 			}
@@ -210,8 +210,9 @@ func TestOverlapWorkIsBounded(t *testing.T) {
 		}
 		matches[i] = "headers: {" + strings.Join(words, ", ") + "}"
 	}
-	found := pattern.FindOverlap(demands(rulesOf(t, fileOf(len(matches), matches...))), HitsMax, pattern.WorkMax)
-	if step := len(matches) * 12 * 8; found.Work > pattern.WorkMax+step || found.Rules == nil || found.Sure {
+	found := pattern.FindOverlap(demands(rulesOf(t, fileOf(len(matches), matches...))), MatchedRulesMax,
+		pattern.OverlapStepsMax)
+	if step := len(matches) * 12 * 8; found.Work > pattern.OverlapStepsMax+step || found.Rules == nil || found.Sure {
 		t.Errorf("found %+v", found)
 	}
 }
@@ -242,7 +243,7 @@ func BenchmarkOverlap(b *testing.B) {
 		b.Run(bench.name, func(b *testing.B) {
 			rules := demands(rulesOf(b, text))
 			for b.Loop() {
-				pattern.FindOverlap(rules, max(bench.meet, HitsMax), pattern.WorkMax)
+				pattern.FindOverlap(rules, max(bench.meet, MatchedRulesMax), pattern.OverlapStepsMax)
 			}
 		})
 	}

@@ -9,8 +9,8 @@ import (
 // overlaps refuses a file in which more rules could apply to one request than can be
 // decided together.
 func (j *judge) overlaps(s *Set) {
-	most := HitsMax - (len(s.rules) - s.own)
-	found := pattern.FindOverlap(demands(s.rules[:s.own]), most, pattern.WorkMax)
+	most := MatchedRulesMax - (len(s.rules) - s.own)
+	found := pattern.FindOverlap(demands(s.rules[:s.own]), most, pattern.OverlapStepsMax)
 	if found.Rules == nil {
 		return
 	}
@@ -33,7 +33,7 @@ func demands(rules []compiled) []pattern.Rule {
 		c := &rules[i]
 		all[i] = pattern.Rule{Methods: c.Match.Methods, Path: c.pathOf, Host: c.hostOf}
 		for _, d := range c.conditions {
-			all[i].Conditions = append(all[i].Conditions, d.Condition)
+			all[i].Conditions = append(all[i].Conditions, d.PartCondition)
 		}
 	}
 	return all

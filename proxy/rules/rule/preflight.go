@@ -12,6 +12,6 @@ func Preflight(r *keys.Request) bool {
 // separately. No rule has it as its id.
 func (r *Rule) Preflights() string { return r.preflights }
 
-// PreflightsOf returns the name of the counters of preflights of the rule with the given
+// PreflightCounter returns the name of the counters of preflights of the rule with the given
 // id.
-func PreflightsOf(id string) string { return id + " preflights" }
+func PreflightCounter(id string) string { return id + " preflights" }

@@ -95,7 +95,7 @@ func (j *judge) id(n *strict.Node, c *compiled) {
 	switch id, path := c.ID, c.path+".id"; {
 	case !given(n, "id"):
 		j.Fault(path, "is missing; must be a name that does not change")
-	case id == Global || id == ClientsRule || id == ExemptRule || id == PreflightRule || id == Candidate:
+	case id == GlobalID || id == ClientsRule || id == ExemptRule || id == PreflightRule || id == Candidate:
 		j.Fault(path, "must not be %q, which is a built-in rule", id)
 	case len(id) > idBytesMax ||
 		strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`"\{}`, r) }):
@@ -244,7 +244,7 @@ func (j *judge) headers(n *strict.Node, path string, c *compiled) {
 			j.Fault(strict.Member(path, name), "given twice, since field names are case-insensitive")
 		}
 		word, _ := part.Normal([]byte(c.Match.Headers[name])) // only addresses can be wrong
-		c.conditions = append(c.conditions, condition{part: part, Condition: pattern.Condition{Word: string(word)}})
+		c.conditions = append(c.conditions, condition{part: part, PartCondition: pattern.PartCondition{Word: string(word)}})
 	}
 }
 

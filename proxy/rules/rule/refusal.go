@@ -7,11 +7,11 @@ import (
 	"weir/proxy/rules/refusal"
 )
 
-// A Refusal says what refusals of one rule look like. Missing values are those of the
+// A RefusalStyle says what refusals of one rule look like. Missing values are those of the
 // settings.
 //
 // Immutable after New.
-type Refusal struct {
+type RefusalStyle struct {
 	Status   int                    `json:"status,omitempty"`   // 429 or 503
 	Template string                 `json:"template,omitempty"` // name of the files without extension
 	Fields   map[string]strict.Word `json:"fields,omitempty"`   // replace the fields of the settings
@@ -20,10 +20,10 @@ type Refusal struct {
 }
 
 // IsZero reports whether the rule says nothing about its refusals.
-func (r Refusal) IsZero() bool { return r.Status == 0 && r.Template == "" && r.Fields == nil }
+func (r RefusalStyle) IsZero() bool { return r.Status == 0 && r.Template == "" && r.Fields == nil }
 
 // Lines returns the fields as field lines, or nil if there are none.
-func (r *Refusal) Lines() []byte { return r.lines }
+func (r *RefusalStyle) Lines() []byte { return r.lines }
 
 func (j *judge) refusal(n *strict.Node, c *compiled) {
 	path, r := c.path+".refusal", &c.Refusal

@@ -15,13 +15,13 @@ type Scratch struct {
 	request *keys.Request
 	client  netip.Addr
 	parts   []keys.Part
-	hits    []Hit
-	values  []value                     // by slot
-	paths   [pattern.ReadingsMax][]byte // readings of the path
-	pathN   int                         // number of readings; 0: not computed
+	matched []MatchedRule
+	values  []value                            // by slot
+	paths   [pattern.InterpretationsMax][]byte // interpretations of the path
+	pathN   int                                // number of interpretations; 0: not computed
 	host    []byte
 	hostIs  bool // host is computed
-	read    keys.Readings
+	read    keys.Interpretations
 	// parts that can be read in several ways, and the rules that match and have one in their key
 	several []several
 	unclear []int
@@ -30,20 +30,20 @@ type Scratch struct {
 	memory []byte
 }
 
-// A value is the value of a part in a request, or its first reading if there are several.
+// A value is the value of a part in a request, or its first interpretation if there are several.
 type value struct {
 	text    []byte
 	secret  []byte // of a secret part: as it appears in keys, once needed
 	known   bool   // looked up
 	present bool
-	many    bool // there are more readings than can be counted, so it counts as missing
-	several bool // there are several readings
+	many    bool // there are more interpretations than can be counted, so it counts as missing
+	several bool // there are several interpretations
 }
 
 // begin starts with a new request.
 func (x *Scratch) begin(parts []keys.Part, r *keys.Request, client netip.Addr) {
 	x.request, x.client, x.parts = r, client, parts
-	x.hits, x.memory = x.hits[:0], x.memory[:0]
+	x.matched, x.memory = x.matched[:0], x.memory[:0]
 	x.several, x.unclear = x.several[:0], x.unclear[:0]
 	x.pathN, x.hostIs = 0, false
 	if cap(x.values) < len(parts) { // slices.Grow takes 3 ns longer
@@ -91,7 +91,7 @@ func (x *Scratch) find(p keys.Part) (text []byte, present bool) {
 		x.memory = p.AppendAddress(x.memory, x.client)
 		return x.memory[start:], true
 	case keys.Path:
-		x.memory, text, present = pattern.Agreed(x.memory, x.readings())
+		x.memory, text, present = pattern.Unambiguous(x.memory, x.interpretations())
 		return text, present
 	case keys.Method:
 		return x.request.MethodText, true
@@ -101,26 +101,26 @@ func (x *Scratch) find(p keys.Part) (text []byte, present bool) {
 	return nil, false
 }
 
-// readings returns the readings of the path, at least one.
-func (x *Scratch) readings() [][]byte {
+// interpretations returns the interpretations of the path, at least one.
+func (x *Scratch) interpretations() [][]byte {
 	if x.pathN == 0 {
 		if path := x.request.Path; pattern.IsNormal(path) {
 			x.paths[0], x.pathN = path, 1
 		} else {
-			x.memory, x.pathN = pattern.AppendReadings(x.memory, path, &x.paths)
+			x.memory, x.pathN = pattern.AppendInterpretations(x.memory, path, &x.paths)
 		}
 	}
 	return x.paths[:x.pathN]
 }
 
-// matchesOtherwise reports whether a pattern matches a reading of the path other than the
+// matchesOtherwise reports whether a pattern matches an interpretation of the path other than the
 // first.
 func (x *Scratch) matchesOtherwise(p *pattern.Pattern) bool {
 	return x.pathN > 1 && slices.ContainsFunc(x.paths[1:x.pathN], func(path []byte) bool { return p.Matches(path[1:]) })
 }
 
 // holdsOtherwise reports whether a condition on the path holds in one of several
-// readings.
+// interpretations.
 func (x *Scratch) holdsOtherwise(c *condition) bool {
 	return x.pathN > 1 && x.parts[c.Slot].Source == keys.Path &&
 		slices.ContainsFunc(x.paths[:x.pathN], func(path []byte) bool { return c.holds(value{text: path, present: true}) })
@@ -148,7 +148,7 @@ func (x *Scratch) key(slots []int) []byte {
 	for _, slot := range slots {
 		switch v := x.value(slot); {
 		case !v.present:
-			x.memory = keys.AppendMissing(x.memory)
+			x.memory = keys.AppendMissingPart(x.memory)
 		case v.secret != nil:
 			x.memory = append(x.memory, v.secret...)
 		default:

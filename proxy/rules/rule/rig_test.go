@@ -58,13 +58,13 @@ func head(t testing.TB, request string) *keys.Request {
 	return (*keys.Request)(&h)
 }
 
-// hits returns which rules apply to a request, as "id:key" separated by spaces.
-func hits(t testing.TB, s *rule.Set, request, client string) string {
+// matches returns which rules apply to a request, as "id:key" separated by spaces.
+func matches(t testing.TB, s *rule.Set, request, client string) string {
 	t.Helper()
 	var words []string
 	var x rule.Scratch
-	for _, hit := range s.Match(head(t, request), address(client), &x) {
-		words = append(words, fmt.Sprintf("%s:%s", hit.Rule.ID, hit.Key))
+	for _, match := range s.Match(head(t, request), address(client), &x) {
+		words = append(words, fmt.Sprintf("%s:%s", match.Rule.ID, match.Key))
 	}
 	return strings.Join(words, " ")
 }

@@ -27,11 +27,11 @@ type Rule struct {
 	Soft     limit.Soft   `json:"soft,omitzero"` // zero: a hard limit
 	Priority Priority     `json:"priority,omitzero"`
 	// seconds that leaky may hold a request; 0, absent: no bound but the queue
-	MaxDelay float64 `json:"maxDelay,omitempty"`
-	Missing  Missing `json:"missing,omitzero"`
+	MaxDelay float64       `json:"maxDelay,omitempty"`
+	Missing  MissingPolicy `json:"missing,omitzero"`
 
 	// Refusal says what refusals of the rule look like.
-	Refusal Refusal         `json:"refusal,omitzero"`
+	Refusal RefusalStyle    `json:"refusal,omitzero"`
 	Defer   *deferred.Defer `json:"defer,omitempty"` // which refused requests are stored and delivered later; nil: none
 
 	preflights string
@@ -39,7 +39,7 @@ type Rule struct {
 
 // The ids of rules that are not in the file.
 const (
-	Global      = "global"  // the limit of /config/limits; not part of a Set
+	GlobalID    = "global"  // the limit of /config/limits; not part of a Set
 	ClientsRule = "clients" // CLIENTS_FILE, if no rule has clients: true
 	ExemptRule  = "EXEMPT"  // the setting of that name
 	// PreflightRule is the setting PREFLIGHT=exempt.
@@ -55,7 +55,7 @@ type Match struct {
 	Path      string                 `json:"path,omitempty"`      // * one segment, ** any number
 	Host      string                 `json:"host,omitempty"`      // without port; * is one label, ** any number
 	Headers   map[string]strict.Word `json:"headers,omitempty"`   // all must be present with this value
-	Addresses []Network              `json:"addresses,omitempty"` // networks, one of which contains the client's address
+	Addresses []Prefix               `json:"addresses,omitempty"` // networks, one of which contains the client's address
 }
 
 // A Mode says what happens when a rule refuses a request.
@@ -154,7 +154,7 @@ type compiled struct {
 // A condition is a requirement on the value of a part.
 type condition struct {
 	part keys.Part
-	pattern.Condition
+	pattern.PartCondition
 }
 
 func (c *condition) holds(v value) bool {

@@ -13,9 +13,9 @@ import (
 	"weir/proxy/rules/keys"
 )
 
-// HitsMax is the largest number of hits of one request. They are decided together with
-// the rule [Global], which makes store.CountersMax.
-const HitsMax = 8
+// MatchedRulesMax is the largest number of matches of one request. They are decided together with
+// the rule [GlobalID], which makes store.CountersMax.
+const MatchedRulesMax = 8
 
 // partsMax bounds the different parts that a file may use.
 const partsMax = 256
@@ -168,7 +168,7 @@ func (s *Set) assign() {
 	}
 	for i := range s.rules {
 		c := &s.rules[i]
-		c.preflights = PreflightsOf(c.ID)
+		c.preflights = PreflightCounter(c.ID)
 		for k := range c.conditions {
 			c.conditions[k].Slot = slot(c.conditions[k].part)
 		}
@@ -285,7 +285,7 @@ func (s *Set) HasField(name []byte) bool {
 // that exempt.
 func (s *Set) Len() int { return len(s.rules) }
 
-// Rule returns a rule by index; see [Hit.Index] and [Set.Exempting].
+// Rule returns a rule by index; see [MatchedRule.Index] and [Set.Exempting].
 func (s *Set) Rule(i int) *Rule {
 	if i >= len(s.rules) {
 		return &s.exempting[i-len(s.rules)]

@@ -128,7 +128,7 @@ func FuzzRead(f *testing.F) {
 		}
 		var x rule.Scratch
 		for _, request := range []string{"GET /", "POST /api/a?q=1 | X-Plan: free | Cookie: sid=1", "OPTIONS *"} {
-			if n := len(s.Match(head(t, request), address("192.0.2.7"), &x)); n > rule.HitsMax {
+			if n := len(s.Match(head(t, request), address("192.0.2.7"), &x)); n > rule.MatchedRulesMax {
 				t.Fatalf("%d rules apply to %s in\n%s", n, request, data)
 			}
 		}

@@ -7,15 +7,15 @@ import (
 )
 
 // This file is about requests in which targets could read different values of a part, see
-// [keys.Readings]. A condition holds if it holds for one of the values, and a request counts under
+// [keys.Interpretations]. A condition holds if it holds for one of the values, and a request counts under
 // each of the keys that they make.
 
-// A several has the readings of a part.
+// A several has the interpretations of a part.
 type several struct {
 	slot int
 	many bool // there are more than all has
 	n    int
-	all  [keys.ReadingsMax]keys.Reading
+	all  [keys.InterpretationsMax]keys.Interpretation
 }
 
 // readPart looks up a field, a cookie or a parameter.
@@ -37,7 +37,7 @@ func (x *Scratch) readPart(slot int) {
 	}
 }
 
-// severalOf returns the readings of a slot, or nil if there is only one.
+// severalOf returns the interpretations of a slot, or nil if there is only one.
 func (x *Scratch) severalOf(slot int) *several {
 	for i := range x.several {
 		if s := &x.several[i]; s.slot == slot {
@@ -47,34 +47,34 @@ func (x *Scratch) severalOf(slot int) *several {
 	return nil
 }
 
-// readingsOf returns the readings of a slot, or nil if there is only one.
-func (x *Scratch) readingsOf(slot int) []keys.Reading {
+// interpretationsOf returns the interpretations of a slot, or nil if there is only one.
+func (x *Scratch) interpretationsOf(slot int) []keys.Interpretation {
 	if s := x.severalOf(slot); s != nil {
 		return s.all[:s.n]
 	}
 	return nil
 }
 
-// holdsInOne reports whether a condition on a part with several readings holds for one of them.
-// Of more readings than are known, one may be any.
+// holdsInOne reports whether a condition on a part with several interpretations holds for one of them.
+// Of more interpretations than are known, one may be any.
 func (x *Scratch) holdsInOne(c *condition, v value) bool {
-	return v.many || v.several && slices.ContainsFunc(x.readingsOf(c.Slot), func(r keys.Reading) bool {
+	return v.many || v.several && slices.ContainsFunc(x.interpretationsOf(c.Slot), func(r keys.Interpretation) bool {
 		return c.holds(value{text: r.Text, present: r.Present})
 	})
 }
 
-// tryReadings tries the rules filed under the readings of a part.
-func (s *Set) tryReadings(x *Scratch, w *wordIndex) {
+// tryInterpretations tries the rules filed under the interpretations of a part.
+func (s *Set) tryInterpretations(x *Scratch, w *wordIndex) {
 	v := x.value(w.slot)
 	switch {
 	case v.many:
 		for _, rules := range w.rules {
-			if s.tryAll(x, rules); len(x.hits)+len(x.unclear) > HitsMax {
+			if s.tryAll(x, rules); len(x.matched)+len(x.unclear) > MatchedRulesMax {
 				return // the request is refused
 			}
 		}
 	case v.several:
-		for _, r := range x.readingsOf(w.slot) {
+		for _, r := range x.interpretationsOf(w.slot) {
 			if r.Present {
 				s.tryAll(x, w.rules[string(r.Text)])
 			}
@@ -84,16 +84,16 @@ func (s *Set) tryReadings(x *Scratch, w *wordIndex) {
 	}
 }
 
-// isUnclear reports whether a part of the rule's key has several readings.
+// isUnclear reports whether a part of the rule's key has several interpretations.
 func (c *compiled) isUnclear(x *Scratch) bool {
 	return slices.ContainsFunc(c.key, func(slot int) bool { return x.value(slot).several })
 }
 
-// hitEach adds the hits of rules whose keys have parts with several readings: one for each key, as
-// long as the request has at most [HitsMax]. Otherwise these parts count as missing.
+// hitEach adds the matches of rules whose keys have parts with several interpretations: one for each key, as
+// long as the request has at most [MatchedRulesMax]. Otherwise these parts count as missing.
 func (s *Set) hitEach(x *Scratch) {
 	slices.Sort(x.unclear)
-	room := HitsMax - len(x.hits) - len(x.unclear)
+	room := MatchedRulesMax - len(x.matched) - len(x.unclear)
 	for _, i := range x.unclear {
 		c := &s.rules[i]
 		n := c.keysIn(x)
@@ -101,13 +101,13 @@ func (s *Set) hitEach(x *Scratch) {
 			s.hitMissing(x, i)
 			continue
 		}
-		before := len(x.hits)
+		before := len(x.matched)
 		for k := range n {
 			if c.choose(x, k) {
 				s.hit(x, i)
 			}
 		}
-		room -= max(0, len(x.hits)-before-1)
+		room -= max(0, len(x.matched)-before-1)
 	}
 }
 
@@ -116,7 +116,7 @@ func (c *compiled) keysIn(x *Scratch) int {
 	n := 1
 	for _, slot := range c.key {
 		if v := &x.values[slot]; v.several && !v.many {
-			n *= len(x.readingsOf(slot))
+			n *= len(x.interpretationsOf(slot))
 		}
 	}
 	return n
@@ -130,7 +130,7 @@ func (c *compiled) choose(x *Scratch, k int) bool {
 		if !v.several || v.many {
 			continue
 		}
-		all := x.readingsOf(slot)
+		all := x.interpretationsOf(slot)
 		v.text, v.present, v.secret = all[k%len(all)].Text, all[k%len(all)].Present, nil
 		k /= len(all)
 		for i := range c.conditions {
@@ -142,7 +142,7 @@ func (c *compiled) choose(x *Scratch, k int) bool {
 	return true
 }
 
-// hitMissing adds a hit in whose key the parts with several readings are missing.
+// hitMissing adds a match in whose key the parts with several interpretations are missing.
 func (s *Set) hitMissing(x *Scratch, i int) {
 	key := s.rules[i].key
 	for _, slot := range key {
@@ -162,7 +162,7 @@ func (s *Set) hitMissing(x *Scratch, i int) {
 func (c *compiled) costOf(x *Scratch) int64 {
 	method := x.request.MethodText
 	cost := c.Cost.of(method, x.field(c.cost))
-	for _, r := range x.readingsOf(c.cost) {
+	for _, r := range x.interpretationsOf(c.cost) {
 		cost = max(cost, c.Cost.of(method, r.Text))
 	}
 	return cost
@@ -181,12 +181,12 @@ func (s *Set) shareIn(x *Scratch, c *compiled, class int, believes bool) int64 {
 		return share
 	}
 	if believes {
-		for _, r := range x.readingsOf(c.priority) {
+		for _, r := range x.interpretationsOf(c.priority) {
 			share = max(share, c.shareOf(class, r.Text))
 		}
 	}
-	for i := range x.hits {
-		if h := &x.hits[i]; slices.Contains(x.unclear, h.Index) && h.Rule.Clients {
+	for i := range x.matched {
+		if h := &x.matched[i]; slices.Contains(x.unclear, h.Index) && h.Rule.Clients {
 			share = max(share, c.shareOf(h.class(), field))
 		}
 	}

@@ -88,9 +88,9 @@ var real = []struct {
 func TestSpellingsOfACredential(t *testing.T) {
 	for _, test := range real {
 		s := read(t, rules("id: r, key: ['"+test.part+"']"), rule.Options{})
-		want := hits(t, s, test.plain, "")
+		want := matches(t, s, test.plain, "")
 		for _, spelling := range test.spellings {
-			if got := hits(t, s, spelling, ""); !slices.Contains(strings.Fields(got), want) {
+			if got := matches(t, s, spelling, ""); !slices.Contains(strings.Fields(got), want) {
 				t.Errorf("%s: %s counts under %q, want also %q", test.part, spelling, got, want)
 			}
 		}
@@ -118,7 +118,7 @@ func TestOtherValuesHaveOtherKeys(t *testing.T) {
 		s := read(t, rules("id: r, key: ['"+part+"']"), rule.Options{})
 		seen := make(map[string]string)
 		for _, request := range requests {
-			key := hits(t, s, request, "")
+			key := matches(t, s, request, "")
 			if other, twice := seen[key]; twice || key == "" || strings.Count(key, "r:") != 1 {
 				t.Errorf("%s: %s counts under %q, as %s does", part, request, key, other)
 			}
@@ -128,7 +128,7 @@ func TestOtherValuesHaveOtherKeys(t *testing.T) {
 }
 
 // A request that can be read in several ways counts under each key, as long as it has at most
-// four readings of a part and eight hits; then its part is missing, but not for missing: skip.
+// four interpretations of a part and eight matches; then its part is missing, but not for missing: skip.
 func TestSeveralReadings(t *testing.T) {
 	const eight = "r:1:1 r:1:2 r:1:3 r:1:4 s:1:1 s:1:2 s:1:3 s:1:4"
 	for _, test := range []struct {
@@ -161,7 +161,7 @@ func TestSeveralReadings(t *testing.T) {
 		{"id: r, match: {headers: {Authorization: BEARER  x}}", "GET / | Authorization: Bearer x", "r:"},
 	} {
 		s := read(t, rules(strings.Split(test.lines, "; ")...), rule.Options{})
-		if got := hits(t, s, test.request, ""); got != test.want {
+		if got := matches(t, s, test.request, ""); got != test.want {
 			t.Errorf("%s: %s has the hits %q, want %q", test.lines, test.request, got, test.want)
 		}
 	}
@@ -180,13 +180,13 @@ func TestTooManyRulesByReadings(t *testing.T) {
 		"GET / | A: 0 | A: 1 | A: 2 | A: 3 | A: 4 | B: 0 | B: 1 | B: 2 | B: 3 | B: 4": true,
 	} {
 		var x rule.Scratch
-		if n := len(s.Match(head(t, request), address(""), &x)); n > rule.HitsMax != refused {
+		if n := len(s.Match(head(t, request), address(""), &x)); n > rule.MatchedRulesMax != refused {
 			t.Errorf("%s: %d rules match", request, n)
 		}
 	}
 }
 
-// A part that is missing because of several readings is reported as that.
+// A part that is missing because of several interpretations is reported as that.
 func TestRefusedForSeveralReadings(t *testing.T) {
 	s := read(t, rules("id: r, key: ['header:A', 'query:b'], missing: refuse"), rule.Options{})
 	for request, want := range map[string]string{
@@ -199,7 +199,7 @@ func TestRefusedForSeveralReadings(t *testing.T) {
 	} {
 		var x rule.Scratch
 		got := ""
-		if h := rule.Refusing(s.Match(head(t, request), address(""), &x)); h != nil {
+		if h := rule.FirstRefusing(s.Match(head(t, request), address(""), &x)); h != nil {
 			got = string(h.AppendMissing(nil))
 		}
 		if want == "" != (got == "") || !strings.Contains(got, want) {
@@ -286,11 +286,11 @@ descriptors:
 		"GET /?plan=a&plan=b&plan=c&plan=d&plan=e": "d/plan=free: d/plan=gold: d/plan:-",
 		"GET /?x": "",
 	} {
-		if got := hits(t, s, request, ""); got != want {
+		if got := matches(t, s, request, ""); got != want {
 			t.Errorf("%s has the hits %q, want %q", request, got, want)
 		}
 	}
-	if got := hits(t, s, "GET / | Authorization: bearer x", ""); strings.Count(got, ":") == 0 {
+	if got := matches(t, s, "GET / | Authorization: bearer x", ""); strings.Count(got, ":") == 0 {
 		t.Errorf("credentials spelled otherwise meet %q", got)
 	}
 }
@@ -310,12 +310,12 @@ func FuzzReadings(f *testing.F) {
 			{Name: []byte("A-B"), Value: []byte(one)}, {Name: []byte("A_B"), Value: []byte(other), Odd: true}}}
 		var x rule.Scratch
 		found := s.Match(h, address(""), &x)
-		if len(found) < 2 || len(found) > rule.HitsMax {
+		if len(found) < 2 || len(found) > rule.MatchedRulesMax {
 			t.Errorf("%d hits", len(found))
 		}
 		seen := make(map[string]bool)
-		for _, hit := range found {
-			if name := hit.Rule.ID + ":" + string(hit.Key); seen[name] {
+		for _, match := range found {
+			if name := match.Rule.ID + ":" + string(match.Key); seen[name] {
 				t.Errorf("hits %q twice", name)
 			} else {
 				seen[name] = true

@@ -8,8 +8,8 @@ import (
 	"weir/proxy/store"
 )
 
-// A Trial has the counts of a candidate.
-type Trial struct {
+// A CandidateCounts has the counts of a candidate.
+type CandidateCounts struct {
 	Config            limit.Config // the candidate; zero: there is none
 	Admitted, Refused uint64       // by the candidate
 	// Enforced are the decisions of the limit in force about the same requests, and about
@@ -24,13 +24,13 @@ type Trial struct {
 func (t *Tally) SetCandidate(l *limit.Limit) { t.candidate.Store(l) }
 
 // Candidate returns the counts of the candidate since it was set.
-func (t *Tally) Candidate() (sum Trial) {
+func (t *Tally) Candidate() (sum CandidateCounts) {
 	l := t.candidate.Load()
 	if l == nil {
 		return sum
 	}
 	sum.Config = l.Config()
-	for _, b := range t.shards {
+	for _, b := range t.loopTallies {
 		c := b.candidacy.Load()
 		if c == nil || c.limit != l {
 			continue // this loop has not asked yet
@@ -55,7 +55,7 @@ type candidacy struct {
 }
 
 // candidacyOf returns the candidacy of a limit on this loop.
-func (b *Shard) candidacyOf(l *limit.Limit) *candidacy {
+func (b *LoopTally) candidacyOf(l *limit.Limit) *candidacy {
 	c := b.candidacy.Load()
 	if c == nil || c.limit != l {
 		c = &candidacy{limit: l, all: b.forCandidate()}
@@ -73,7 +73,7 @@ func (c *candidacy) judged(_ time.Time, ans *store.Answer) {
 
 // tryCandidate asks the store about the candidate, unless another rule has refused the
 // request: nothing would be charged to the candidate then, even if it were in force.
-func (b *Shard) tryCandidate(now time.Time, l *limit.Limit, ans *store.Answer) {
+func (b *LoopTally) tryCandidate(now time.Time, l *limit.Limit, ans *store.Answer) {
 	for i := 1; i < len(ans.Decisions); i++ { // the first is that of the global rule
 		if !ans.Decisions[i].Allowed {
 			return
@@ -90,7 +90,7 @@ func (b *Shard) tryCandidate(now time.Time, l *limit.Limit, ans *store.Answer) {
 }
 
 // forCandidate returns the count of the candidates.
-func (b *Shard) forCandidate() *count {
+func (b *LoopTally) forCandidate() *count {
 	if b.candidates == nil {
 		b.candidates = new(count)
 		b.mu.Lock()

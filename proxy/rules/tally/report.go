@@ -8,10 +8,10 @@ import (
 	"weir/proxy/rules/rule"
 )
 
-// A Reporter logs refusals, and drops the counts of rules that are no longer in force.
+// A RefusalLogger logs refusals, and drops the counts of rules that are no longer in force.
 //
 // Owned by one goroutine.
-type Reporter struct {
+type RefusalLogger struct {
 	tally   *Tally
 	logged  map[string]total // by rule, at the last call of Flush
 	set     *rule.Set        // of inForce
@@ -19,11 +19,11 @@ type Reporter struct {
 	since   map[string]time.Time // since when rules with counts have not been in force
 }
 
-// NewReporter returns a Reporter that has logged nothing yet.
-func (t *Tally) NewReporter() *Reporter { return &Reporter{tally: t} }
+// NewRefusalLogger returns a RefusalLogger that has logged nothing yet.
+func (t *Tally) NewRefusalLogger() *RefusalLogger { return &RefusalLogger{tally: t} }
 
 // Tick must be called once a second.
-func (h *Reporter) Tick(now time.Time) {
+func (h *RefusalLogger) Tick(now time.Time) {
 	h.Flush()
 	h.drop(now)
 }
@@ -31,7 +31,7 @@ func (h *Reporter) Tick(now time.Time) {
 // Flush logs what each rule has refused since the last call, what was refused because the store
 // is unavailable, and once per rule that requests without a part of its key share a limit. It
 // is also called at the end.
-func (h *Reporter) Flush() {
+func (h *RefusalLogger) Flush() {
 	log, logged := h.tally.log, h.logged
 	h.logged = h.tally.totals()
 	down := uint64(0)
@@ -58,7 +58,7 @@ func (h *Reporter) Flush() {
 }
 
 // drop drops the counts of rules that have not been in force for countsKept.
-func (h *Reporter) drop(now time.Time) {
+func (h *RefusalLogger) drop(now time.Time) {
 	if p := h.tally.policy(); h.inForce == nil || h.set != p.Rules {
 		h.set, h.inForce = p.Rules, make(map[string]bool)
 		for _, id := range slices.Concat(idsOf(p), alwaysCounted) {
@@ -83,7 +83,7 @@ func (h *Reporter) drop(now time.Time) {
 
 // drop drops the counts of a rule in all loops.
 func (t *Tally) drop(id string) {
-	for _, b := range t.shards {
+	for _, b := range t.loopTallies {
 		b.mu.Lock()
 		delete(b.byID, id)
 		b.mu.Unlock()

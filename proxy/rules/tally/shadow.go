@@ -9,7 +9,7 @@ import (
 )
 
 // Matched counts a request by the rules that apply to it.
-func (b *Shard) Matched(now time.Time, m *decide.Case) {
+func (b *LoopTally) Matched(now time.Time, m *decide.Evaluation) {
 	switch {
 	case m.Lacks != nil:
 		b.of(m.Policy, m.Lacks.Index)[lacking].Inc()
@@ -23,10 +23,10 @@ func (b *Shard) Matched(now time.Time, m *decide.Case) {
 }
 
 // shadow asks the store about a rule that is not enforced.
-func (b *Shard) shadow(now time.Time, p *decide.Policy, counted *decide.Counted) {
+func (b *LoopTally) shadow(now time.Time, p *decide.Policy, counted *decide.RequestCounter) {
 	c := b.of(p, counted.Index)
 	if counted.Lacks {
-		if counted.Rule.Missing == rule.Refuse {
+		if counted.Rule.Missing == rule.RefuseRequest {
 			c[shadowRefused].Inc()
 			return
 		}
@@ -42,12 +42,12 @@ func (b *Shard) shadow(now time.Time, p *decide.Policy, counted *decide.Counted)
 //
 // Owned by its loop.
 type shadowing struct {
-	shard *Shard
-	set   *rule.Set
-	count *count
-	index int
-	key   []byte
-	done  store.Done // w.judged
+	loopTally *LoopTally
+	set       *rule.Set
+	count     *count
+	index     int
+	key       []byte
+	done      store.Done // w.judged
 }
 
 // Bounds of the free shadowings.
@@ -57,20 +57,20 @@ const (
 )
 
 // shadowing returns a free shadowing.
-func (b *Shard) shadowing() *shadowing {
+func (b *LoopTally) shadowing() *shadowing {
 	if n := len(b.shadowings); n > 0 {
 		w := b.shadowings[n-1]
 		b.shadowings = b.shadowings[:n-1]
 		return w
 	}
-	w := &shadowing{shard: b}
+	w := &shadowing{loopTally: b}
 	w.done = w.judged
 	return w
 }
 
 // judged counts the decision of the rule.
 func (w *shadowing) judged(now time.Time, ans *store.Answer) {
-	b := w.shard
+	b := w.loopTally
 	w.count.shadowed(ans)
 	// otherwise the rule may have another index now, or the store is unavailable
 	if b.set == w.set && len(ans.Decisions) > 0 {
@@ -83,7 +83,7 @@ func (w *shadowing) judged(now time.Time, ans *store.Answer) {
 }
 
 // try asks the store about a counter on which no request depends. done gets the answer.
-func (b *Shard) try(now time.Time, counter *store.Counter, done store.Done) {
+func (b *LoopTally) try(now time.Time, counter *store.Counter, done store.Done) {
 	b.ask.N = 1
 	b.ask.Counters = append(b.ask.Counters[:0], *counter)
 	if b.store(now, &b.ask, &b.answer, done) {

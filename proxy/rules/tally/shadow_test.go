@@ -20,9 +20,9 @@ func limitOf(t *testing.T, permits int64) *limit.Limit {
 	return &l
 }
 
-// offlineShard returns a Shard whose lane answers at once, because its Redis has never been
+// offlineShard returns a LoopTally whose lane answers at once, because its Redis has never been
 // available.
-func offlineShard(t *testing.T) *Shard {
+func offlineShard(t *testing.T) *LoopTally {
 	t.Helper()
 	local := testkit.Must(simredis.NewStore(simredis.Config{KeysMax: 1000}))(t)
 	client := testkit.Must(redis.New(redis.Config{Addrs: []string{"127.0.0.1:1"},
@@ -40,11 +40,11 @@ func TestShadowAllocates(t *testing.T) {
 		rule.Options{}))(t)
 	p := decide.NewPolicy(*limitOf(t, 5)).With(set, "1")
 	trial := set.Rule(0)
-	shadow := decide.Counted{Rule: trial, Counter: store.Counter{Rule: trial.ID, Key: []byte("somebody"),
+	shadow := decide.RequestCounter{Rule: trial, Counter: store.Counter{Rule: trial.ID, Key: []byte("somebody"),
 		Limit: limitOf(t, 3), Cost: 1}}
 	ans := store.Answer{Granted: 1, Decisions: []limit.Decision{{Allowed: true}}}
 	b.tally.SetCandidate(limitOf(t, 4))
-	decided := decide.Decided{Policy: p, Asked: []decide.Counted{{Index: -1}}, Answer: &ans}
+	decided := decide.CounterResults{Policy: p, Asked: []decide.RequestCounter{{Index: -1}}, Answer: &ans}
 	if n := testing.AllocsPerRun(1000, func() { b.shadow(now, p, &shadow) }); n != 0 {
 		t.Errorf("a rule in shadow: %v allocations", n)
 	}

@@ -53,17 +53,17 @@ func (c *count) shadowed(ans *store.Answer) {
 	}
 }
 
-// A Shard has the counts of one loop, and asks the store about rules in shadow and a
+// A LoopTally has the counts of one loop, and asks the store about rules in shadow and a
 // candidate.
 //
 // Owned by its loop, which alone adds to the counts; mu guards the map against scrapes.
-type Shard struct {
+type LoopTally struct {
 	tally   *Tally
 	set     *rule.Set // of byIndex
 	byIndex []*count
 	board   *TopKeys // of keys, by the same index
 
-	store      AskFunc
+	store      StoreFunc
 	ask        store.Ask // memory for asks
 	answer     store.Answer
 	shadowings []*shadowing              // free ones
@@ -74,24 +74,24 @@ type Shard struct {
 	byID map[string]*count
 }
 
-// An AskFunc is [store.Lane.Ask] of the loop.
-type AskFunc func(now time.Time, ask *store.Ask, ans *store.Answer, done store.Done) bool
+// A StoreFunc is [store.Lane.Ask] of the loop.
+type StoreFunc func(now time.Time, ask *store.Ask, ans *store.Answer, done store.Done) bool
 
 // NewShard returns a shard for another loop. All shards are made before the first is used.
-func (t *Tally) NewShard(ask AskFunc) *Shard {
-	b := &Shard{tally: t, store: ask, byID: make(map[string]*count), board: NewTopKeys(KeysHalfLife, t.seed)}
-	t.shards = append(t.shards, b)
+func (t *Tally) NewShard(ask StoreFunc) *LoopTally {
+	b := &LoopTally{tally: t, store: ask, byID: make(map[string]*count), board: NewTopKeys(KeysHalfLife, t.seed)}
+	t.loopTallies = append(t.loopTallies, b)
 	return b
 }
 
 // Keys returns the keys of a rule that were recently seen most, and refused most. It is called
 // on the loop.
-func (b *Shard) Keys(now time.Time, id string) (busiest, refused Ranking) {
+func (b *LoopTally) Keys(now time.Time, id string) (busiest, refused Ranking) {
 	return b.board.Ranking(now, id)
 }
 
 // of returns the count of the rule with an index in p; -1 is the global rule.
-func (b *Shard) of(p *decide.Policy, index int) *count {
+func (b *LoopTally) of(p *decide.Policy, index int) *count {
 	if b.byIndex == nil || b.set != p.Rules {
 		b.follow(p)
 	}
@@ -99,7 +99,7 @@ func (b *Shard) of(p *decide.Policy, index int) *count {
 }
 
 // follow switches to the rules of a policy.
-func (b *Shard) follow(p *decide.Policy) {
+func (b *LoopTally) follow(p *decide.Policy) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	ids := idsOf(p)
@@ -119,7 +119,7 @@ func (b *Shard) follow(p *decide.Policy) {
 
 // makeRoom drops the counts of rules that are not in force if the bound would be exceeded. mu
 // is held.
-func (b *Shard) makeRoom(ids []string) {
+func (b *LoopTally) makeRoom(ids []string) {
 	kept := make(map[string]*count)
 	all := len(b.byID)
 	for _, id := range slices.Concat(ids, alwaysCounted) {
@@ -139,7 +139,7 @@ var alwaysCounted = []string{rule.Candidate, otherRules}
 
 // idsOf returns the ids of a policy's rules: the global rule first, exempting rules last.
 func idsOf(p *decide.Policy) []string {
-	ids := []string{rule.Global}
+	ids := []string{rule.GlobalID}
 	if p.Rules != nil {
 		for i := range p.Rules.Len() + p.Rules.Exempting() {
 			ids = append(ids, p.Rules.Rule(i).ID)
@@ -149,7 +149,7 @@ func idsOf(p *decide.Policy) []string {
 }
 
 // Judged counts a decision for each rule that had a part in it.
-func (b *Shard) Judged(now time.Time, d *decide.Decided) {
+func (b *LoopTally) Judged(now time.Time, d *decide.CounterResults) {
 	p, asked, ans := d.Policy, d.Asked, d.Answer
 	if len(ans.Decisions) == 0 { // the store is unavailable, and no rule has decided
 		if ans.Granted > 0 {
@@ -186,7 +186,7 @@ func (b *Shard) Judged(now time.Time, d *decide.Decided) {
 
 // Deferred counts a request that was to be delivered later, for the rule of its line. stored
 // says whether it has been stored.
-func (b *Shard) Deferred(id string, stored bool) {
+func (b *LoopTally) Deferred(id string, stored bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	c := b.byID[id]

@@ -61,7 +61,7 @@ func TestCountsOfGoneRules(t *testing.T) {
 	for i := range 2 {
 		all.NewShard(nil).of(with, i)[forwarded].Inc()
 	}
-	house := all.NewReporter()
+	house := all.NewRefusalLogger()
 	told := func(at time.Duration, p *decide.Policy, want bool) {
 		t.Helper()
 		inForce = p
@@ -90,7 +90,7 @@ func TestHousekeeper(t *testing.T) {
 	p := policyOf(t, "r", 2)
 	log := new(testkit.Log)
 	all := New(func() *decide.Policy { return p }, log.Logger())
-	b, house := all.NewShard(nil), all.NewReporter()
+	b, house := all.NewShard(nil), all.NewRefusalLogger()
 	for second, step := range []struct {
 		refused, shared, lacking, unavailable uint64
 		want                                  []string

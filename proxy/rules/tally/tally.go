@@ -24,11 +24,11 @@ const KeysHalfLife = 5 * time.Minute
 //
 // Safe for concurrent use: shards are added before the first is used.
 type Tally struct {
-	policy    func() *decide.Policy
-	log       *slog.Logger
-	seed      maphash.Seed // of the sketches of keys
-	shards    []*Shard
-	candidate atomic.Pointer[limit.Limit]
+	policy      func() *decide.Policy
+	log         *slog.Logger
+	seed        maphash.Seed // of the sketches of keys
+	loopTallies []*LoopTally
+	candidate   atomic.Pointer[limit.Limit]
 }
 
 // New returns a tally without shards for the policy in force. Refusals are logged to log.
@@ -53,7 +53,7 @@ type total [kinds]uint64
 // totals adds up the loops' counts of each rule.
 func (t *Tally) totals() map[string]total {
 	sums := make(map[string]total)
-	for _, b := range t.shards {
+	for _, b := range t.loopTallies {
 		b.mu.Lock()
 		for id, c := range b.byID {
 			sum := sums[id]
@@ -79,7 +79,7 @@ func (t *Tally) samples(of func(total) []sample) func(add func(labels string, n 
 	return func(add func(labels string, n uint64)) {
 		totals := t.totals()
 		if len(totals) == 0 { // there was no decision yet
-			totals[rule.Global] = total{}
+			totals[rule.GlobalID] = total{}
 		}
 		for _, id := range slices.Sorted(maps.Keys(totals)) {
 			for _, s := range of(totals[id]) {
@@ -102,8 +102,8 @@ func decisions(of total) []sample {
 }
 
 func missing(of total) []sample {
-	return []sample{{[]string{"missing", rule.Share.String()}, of[shared], false},
-		{[]string{"missing", rule.Refuse.String()}, of[lacking], false}}
+	return []sample{{[]string{"missing", rule.ShareCounter.String()}, of[shared], false},
+		{[]string{"missing", rule.RefuseRequest.String()}, of[lacking], false}}
 }
 
 func exempted(of total) []sample { return []sample{{nil, of[exempt], false}} }

@@ -74,8 +74,8 @@ type LoopClasses struct {
 }
 
 // ClassOf returns the number of the class of a request to which the given rules of a set apply.
-func (c *LoopClasses) ClassOf(set *rule.Set, rank int, hits []rule.Hit) uint8 {
-	if !slices.ContainsFunc(hits, func(h rule.Hit) bool { return h.Rule.Priority.Classes != nil }) {
+func (c *LoopClasses) ClassOf(set *rule.Set, rank int, matched []rule.MatchedRule) uint8 {
+	if !slices.ContainsFunc(matched, func(h rule.MatchedRule) bool { return h.Rule.Priority.Classes != nil }) {
 		return ClassDefault
 	}
 	if c.set != set {

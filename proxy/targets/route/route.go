@@ -78,16 +78,16 @@ const (
 func (t *Table) NewLoopTable() *LoopTable { return &LoopTable{table: t} }
 
 // NumberOf returns the route number of a request to which the given rules of a set apply.
-func (l *LoopTable) NumberOf(set *rule.Set, hits []rule.Hit) uint16 {
-	if len(hits) == 0 {
+func (l *LoopTable) NumberOf(set *rule.Set, matched []rule.MatchedRule) uint16 {
+	if len(matched) == 0 {
 		return 0
 	}
 	if l.set != set {
 		l.set, l.byIndex, l.told = set, l.table.follow(set), [len(l.told)]told{}
 	}
 	best := route{}
-	for i := range hits {
-		if to := l.byIndex[hits[i].Index]; to.weight > best.weight {
+	for i := range matched {
+		if to := l.byIndex[matched[i].Index]; to.weight > best.weight {
 			best = to
 		}
 	}

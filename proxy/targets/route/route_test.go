@@ -164,10 +164,10 @@ func TestLoopsAgree(t *testing.T) {
 
 func TestRoutesDoNotAllocate(t *testing.T) {
 	set := ruletest.Set(t, "id: a, match: {path: /a}", "id: b, match: {path: /b}")
-	hits := ruletest.Hits(set, "a", "b")
+	matched := ruletest.Hits(set, "a", "b")
 	r := new(Table).NewLoopTable()
-	r.Class(r.NumberOf(set, hits), http1.GET, 200)
-	if n := testing.AllocsPerRun(1000, func() { r.Class(r.NumberOf(set, hits), http1.GET, 200) }); n != 0 {
+	r.Class(r.NumberOf(set, matched), http1.GET, 200)
+	if n := testing.AllocsPerRun(1000, func() { r.Class(r.NumberOf(set, matched), http1.GET, 200) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }

@@ -63,7 +63,7 @@ func (d *Dispatcher) Accept(now time.Time, k *exchange.DeferredRequest, from *ex
 // requestOf returns the parts of a request that identify a repetition. They are borrowed.
 func requestOf(k *exchange.DeferredRequest) *deferred.Request {
 	r := &deferred.Request{Body: k.Body, Options: k.Options}
-	if !keys.Identifies(k.Rule.Key, k.Line) {
+	if !keys.IdentifiesClient(k.Rule.Key, k.Line) {
 		r.Sender = share.ClientOf(k.Client).String()
 	}
 	r.Method, r.Target = k.MethodText(), k.Target()

@@ -21,7 +21,7 @@ func TestCancelledIsSeen(t *testing.T) {
 	p := policy(t, "rules:\n- {id: shops, match: {methods: [POST], path: /}, key: [\"header:X-Shop\"], "+
 		"limit: {algorithm: fixed, limit: 1, window: 1}, defer: {}}\n")
 	d.cfg.SameClient, d.cfg.Policy, d.cfg.Trusts = true, func() *decide.Policy { return p }, netip.Prefix{}.Contains
-	d.cfg.Claims = testkit.Must(keys.NewClaims(nil))(t)
+	d.cfg.ForwardingFields = testkit.Must(keys.NewForwardingFields(nil))(t)
 	id := d.stock(t, "shops", "1:a")
 	call := func(method, shop string, want int) string {
 		t.Helper()

@@ -43,15 +43,16 @@ type Config struct {
 	Rate     int // entries accepted per second
 	// SameClient lets only requests with the same key of the rule see the state of a request.
 	SameClient bool
-	Trusts     func(netip.Addr) bool // whether an address is that of a trusted proxy, whose claims about the client count
-	Claims     *keys.Claims          // the fields with such claims; nil: the usual ones
-	DeadKeep   time.Duration
-	Path       string             // prefix of the status URLs for clients
-	Sites      deferred.Instances // the proxies with queues of their own; nil: there is only one
-	Hosts      *callback.Hosts    // hosts that may be called back; nil: none
-	Post       *Poster            // sends callbacks
-	Limits     deferred.Limits    // those of the queue, which bound the callbacks that wait, too
-	Log        *slog.Logger
+	// whether an address is that of a trusted proxy, whose claims about the client count
+	Trusts           func(netip.Addr) bool
+	ForwardingFields *keys.ForwardingFields // the fields with such claims; nil: the usual ones
+	DeadKeep         time.Duration
+	Path             string             // prefix of the status URLs for clients
+	Sites            deferred.Instances // the proxies with queues of their own; nil: there is only one
+	Hosts            *callback.Hosts    // hosts that may be called back; nil: none
+	Post             *Poster            // sends callbacks
+	Limits           deferred.Limits    // those of the queue, which bound the callbacks that wait, too
+	Log              *slog.Logger
 
 	callbacks *deferred.Defer // replaced by tests
 }
@@ -105,8 +106,8 @@ func New(cfg Config) (*Dispatcher, error) {
 		d.cfg.callbacks = &usual
 	}
 	d.life, d.end = context.WithCancel(context.Background())
-	if d.cfg.Claims == nil {
-		d.cfg.Claims, _ = keys.NewClaims(nil) // cannot fail without names
+	if d.cfg.ForwardingFields == nil {
+		d.cfg.ForwardingFields, _ = keys.NewForwardingFields(nil) // cannot fail without names
 	}
 	if err := d.open(); err != nil && (!cfg.Takeover || !errors.Is(err, deferred.ErrInUse)) {
 		return nil, err

@@ -187,18 +187,18 @@ func (d *Dispatcher) maySee(r *http.Request, e *deferred.Entry) bool {
 	if len(head) == 0 && e.Result != nil {
 		head = e.Result.Head
 	}
-	counts := func(field string) bool { return trusted || !d.cfg.Claims.Has([]byte(field)) }
+	counts := func(field string) bool { return trusted || !d.cfg.ForwardingFields.Has([]byte(field)) }
 	bounds := session.StoredHead()
 	reader := http1.NewRequestReader(&bounds)
 	if ev, err := reader.Next(asIfSent(r, head, counts), &h); err != nil || ev.Kind != http1.HeadDone {
 		return false
 	}
 	if trusted {
-		client = decide.OriginOf(h.Fields, client, d.cfg.Trusts).Client
+		client = decide.ForwardedInfoOf(h.Fields, client, d.cfg.Trusts).Client
 	}
 	var x rule.Scratch
-	for _, hit := range set.Match((*keys.Request)(&h), client, &x) {
-		if hit.Rule.ID == e.Rule && string(hit.Key) == e.LineKey {
+	for _, match := range set.Match((*keys.Request)(&h), client, &x) {
+		if match.Rule.ID == e.Rule && string(match.Key) == e.LineKey {
 			return true
 		}
 	}

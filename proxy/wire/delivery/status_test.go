@@ -36,8 +36,8 @@ func TestMaySee(t *testing.T) {
 		"- {id: hosts, match: {path: /h}, key: [ip, \"query:k\"], limit: {algorithm: fixed, limit: 1, "+
 		"window: 1}, defer: {}}\n")
 	proxies := netip.MustParsePrefix("198.51.100.0/24")
-	known := testkit.Must(keys.NewClaims(nil))(t)
-	d := &Dispatcher{cfg: Config{SameClient: true, Claims: known, Policy: func() *decide.Policy { return p },
+	known := testkit.Must(keys.NewForwardingFields(nil))(t)
+	d := &Dispatcher{cfg: Config{SameClient: true, ForwardingFields: known, Policy: func() *decide.Policy { return p },
 		Trusts: proxies.Contains}}
 	f := func(rule, line, head, target, remote, shop string, want bool) {
 		t.Helper()
@@ -176,7 +176,7 @@ func TestMaySeeLarge(t *testing.T) {
 	t.Parallel()
 	p := policy(t,
 		"rules:\n- {id: shops, key: [\"header:X-Shop\"], limit: {algorithm: fixed, limit: 1, window: 1}, defer: {}}\n")
-	d := &Dispatcher{cfg: Config{SameClient: true, Claims: testkit.Must(keys.NewClaims(nil))(t),
+	d := &Dispatcher{cfg: Config{SameClient: true, ForwardingFields: testkit.Must(keys.NewForwardingFields(nil))(t),
 		Policy: func() *decide.Policy { return p }, Trusts: netip.Prefix{}.Contains}}
 	r := httptest.NewRequest("GET", "/deferred/1", nil)
 	r.Header.Set("X-Shop", "a")

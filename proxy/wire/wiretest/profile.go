@@ -113,7 +113,7 @@ func settings(r *rand.Rand) session.Settings {
 			WaitTimeout: 2 * time.Second, TargetTimeout: 5 * time.Second, StreamTimeout: 6 * time.Second,
 			PreserveHost: r.IntN(2) == 0, Upgrades: []string{"websocket"}, Pseudonym: "weir", Via: r.IntN(2) == 0,
 			DeferPath: "/deferred/", DeferBodyMax: deferMax,
-			Style: decide.Style{Families: decide.Families(r.IntN(2)) | decide.Families(r.IntN(2))<<1},
+			Style: decide.RefusalStyle{LimitFields: decide.LimitFields(r.IntN(2)) | decide.LimitFields(r.IntN(2))<<1},
 		},
 		Head:        http1.Limits{HeadBytes: headMax},
 		HeadTimeout: 5 * time.Second, IdleTimeout: 8 * time.Second, TunnelTimeout: 20 * time.Second,

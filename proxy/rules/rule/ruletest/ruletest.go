@@ -19,13 +19,13 @@ func Set(t testing.TB, lines ...string) *rule.Set {
 }
 
 // Hits are the rules with those ids.
-func Hits(set *rule.Set, ids ...string) (hits []rule.Hit) {
+func Hits(set *rule.Set, ids ...string) (matched []rule.MatchedRule) {
 	for i := range set.Len() {
 		for _, id := range ids {
 			if set.Rule(i).ID == id {
-				hits = append(hits, rule.Hit{Rule: set.Rule(i), Index: i})
+				matched = append(matched, rule.MatchedRule{Rule: set.Rule(i), Index: i})
 			}
 		}
 	}
-	return hits
+	return matched
 }

@@ -26,13 +26,13 @@ var usual = [...]string{
 	"Proxy",
 }
 
-// Claims are the names of fields that make claims about the origin of requests: the client's address,
+// ForwardingFields are the names of fields that make claims about the origin of requests: the client's address,
 // what it asked for, its certificate. Only trusted proxies may send them. Names that differ only in
 // case or in characters other than letters and digits are the same, because programs that convert
 // field names to variables do not distinguish X_Real_IP from X-Real-IP.
 //
-// Immutable after NewClaims.
-type Claims struct {
+// Immutable after NewForwardingFields.
+type ForwardingFields struct {
 	// lengths has, by first character, the possible lengths of names as bits, so that most
 	// fields need no comparison. Bit 63 stands for all lengths from 63.
 	lengths  [256]uint64
@@ -40,13 +40,13 @@ type Claims struct {
 	prefixes []string
 }
 
-// nameBytesMax bounds a name in Claims.
+// nameBytesMax bounds a name in ForwardingFields.
 const nameBytesMax = 63
 
-// NewClaims returns the usual names and those in more, which consist of letters, digits
+// NewForwardingFields returns the usual names and those in more, which consist of letters, digits
 // and hyphens and may end in *, a wildcard. The error names one that does not.
-func NewClaims(more []string) (*Claims, error) {
-	s := new(Claims)
+func NewForwardingFields(more []string) (*ForwardingFields, error) {
+	s := new(ForwardingFields)
 	for _, name := range more {
 		if err := s.add(name); err != nil {
 			return nil, err
@@ -58,7 +58,7 @@ func NewClaims(more []string) (*Claims, error) {
 	return s, nil
 }
 
-func (s *Claims) add(name string) error {
+func (s *ForwardingFields) add(name string) error {
 	known := []byte(name)
 	known, open := bytes.CutSuffix(known, []byte("*"))
 	if n := len(known); n == 0 || n > nameBytesMax {
@@ -85,12 +85,12 @@ func (s *Claims) add(name string) error {
 }
 
 // Has reports whether a name is among them.
-func (s *Claims) Has(name []byte) bool {
+func (s *ForwardingFields) Has(name []byte) bool {
 	return s.lengths[name[0]]>>min(len(name), nameBytesMax)&1 != 0 && s.finds(name)
 }
 
 // finds compares a name with all names of its length, and with the prefixes.
-func (s *Claims) finds(name []byte) bool {
+func (s *ForwardingFields) finds(name []byte) bool {
 	if len(name) <= nameBytesMax {
 		for _, known := range s.byLength[len(name)] {
 			if HasPrefixFold(name, known) {

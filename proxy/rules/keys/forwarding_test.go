@@ -7,7 +7,7 @@ import (
 
 // Every usual name is a claim, in any letters and in the spelling of variables.
 func TestUsual(t *testing.T) {
-	s, err := NewClaims(nil)
+	s, err := NewForwardingFields(nil)
 	if err != nil {
 		t.Fatal(err)
 	}

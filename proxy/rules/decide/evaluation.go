@@ -9,8 +9,8 @@ import (
 	"weir/proxy/store"
 )
 
-// A Counted is one of the counters that the store is asked about.
-type Counted struct {
+// A RequestCounter is one of the counters that the store is asked about.
+type RequestCounter struct {
 	store.Counter // its Rule is the name of the counter; its Key is borrowed
 	Rule          *rule.Rule
 	Index         int   // index of the rule in its set; -1: the global one
@@ -39,30 +39,30 @@ func (r *Request) delay(own time.Duration) time.Duration {
 	return min(own, r.MaxDelay)
 }
 
-// A Case determines which rules apply to a request, and what the store is asked about it.
+// An Evaluation determines which rules apply to a request, and what the store is asked about it.
 // It is reused for one request after another, and borrows from each.
 //
 // Owned by its loop.
-type Case struct {
+type Evaluation struct {
 	Policy  *Policy
-	Client  netip.Addr // of the request
-	Rank    int        // rank of its priority class; see [rule.Set.Rank]
-	Hits    []rule.Hit // the rules that apply
-	Exempt  int        // index of the rule that exempts the request, or -1
-	Lacks   *rule.Hit  // the rule that refuses the request because it lacks a part of the key, or nil
-	Shadows []Counted  // counters of rules that are not enforced; no request waits for the answer
-	Asked   []Counted  // counters of Ask
-	Defers  bool       // one of the rules may have the request delivered later
-	Ask     store.Ask  // set only if the request is neither exempt nor refused
+	Client  netip.Addr         // of the request
+	Rank    int                // rank of its priority class; see [rule.Set.Rank]
+	Matched []rule.MatchedRule // the rules that apply
+	Exempt  int                // index of the rule that exempts the request, or -1
+	Lacks   *rule.MatchedRule  // the rule that refuses the request because it lacks a part of the key, or nil
+	Shadows []RequestCounter   // counters of rules that are not enforced; no request waits for the answer
+	Asked   []RequestCounter   // counters of Ask
+	Defers  bool               // one of the rules may have the request delivered later
+	Ask     store.Ask          // set only if the request is neither exempt nor refused
 
 	scratch rule.Scratch
 }
 
 // Begin starts with another request. It returns false if more rules could apply than can
 // be decided together; nothing else is known about the request then.
-func (c *Case) Begin(p *Policy, r *Request) bool {
+func (c *Evaluation) Begin(p *Policy, r *Request) bool {
 	c.Policy, c.Client, c.Rank, c.Exempt = p, r.Client, 0, -1
-	c.Hits, c.Lacks, c.Shadows, c.Defers = nil, nil, c.Shadows[:0], false
+	c.Matched, c.Lacks, c.Shadows, c.Defers = nil, nil, c.Shadows[:0], false
 	c.Asked = append(c.Asked[:0], p.counted(r))
 	c.Ask.N = 1
 	c.Ask.Counters = append(c.Ask.Counters[:0], c.Asked[0].Counter)
@@ -71,11 +71,11 @@ func (c *Case) Begin(p *Policy, r *Request) bool {
 	}
 	if index, exempt := p.Rules.Exempt(r.Described, r.Client, &c.scratch); exempt {
 		c.Exempt = index
-	} else if c.Hits = p.Rules.Match(r.Described, r.Client, &c.scratch); len(c.Hits) > rule.HitsMax {
+	} else if c.Matched = p.Rules.Match(r.Described, r.Client, &c.scratch); len(c.Matched) > rule.MatchedRulesMax {
 		return false
 	}
 	c.Rank = p.Rules.Rank(&c.scratch, r.Trusted)
-	if c.Lacks = rule.Refusing(c.Hits); c.Lacks == nil {
+	if c.Lacks = rule.FirstRefusing(c.Matched); c.Lacks == nil {
 		c.count(r)
 	}
 	return true
@@ -83,10 +83,10 @@ func (c *Case) Begin(p *Policy, r *Request) bool {
 
 // count adds the counters of the rules that apply. Those in shadow are asked about
 // separately and never affect the request.
-func (c *Case) count(r *Request) {
-	for i := range c.Hits {
-		h := &c.Hits[i]
-		counted := Counted{Rule: h.Rule, Index: h.Index, Lacks: h.Lacks != nil,
+func (c *Evaluation) count(r *Request) {
+	for i := range c.Matched {
+		h := &c.Matched[i]
+		counted := RequestCounter{Rule: h.Rule, Index: h.Index, Lacks: h.Lacks != nil,
 			Counter: store.Counter{Rule: h.Rule.ID, Key: h.Key, Limit: h.Limit, Cost: h.Cost, Reserve: h.Reserve,
 				MaxDelay: r.delay(h.MaxDelay)}}
 		if r.Preflight {
