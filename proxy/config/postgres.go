@@ -59,7 +59,7 @@ func (c *Config) PostgresSchema() string {
 		return ""
 	}
 	name := c.postgres.Schema
-	return postgres.Printed(name, postgres.Schema(name, c.postgres.Durable), shared.Schema(name))
+	return postgres.InstallScript(name, postgres.Schema(name, c.postgres.Durable), shared.Schema(name))
 }
 
 // Postgres returns the configuration of the store in PostgreSQL, without Local and Log.

@@ -63,7 +63,7 @@ func TestAdd(t *testing.T) {
 		} else if !changed && string(s.Append(nil)) != string(before) {
 			t.Errorf("%s: a key which could use nothing was written", test.name)
 		}
-		if d := l.Preview(now, &s, limit.Ask{Cost: 0}); d.Remaining != test.left || d.ResetAfter != test.reset {
+		if d := l.Preview(now, &s, limit.Charge{Cost: 0}); d.Remaining != test.left || d.ResetAfter != test.reset {
 			t.Errorf("%s: %d left for %v, want %d for %v", test.name, d.Remaining, d.ResetAfter, test.left, test.reset)
 		}
 	}
@@ -76,7 +76,7 @@ func TestAddToSoft(t *testing.T) {
 	now := limittest.Epoch + 3_000_000 // overshoot may be used no longer
 	for _, step := range []struct{ n, room int64 }{{4, 0}, {1, 0}, {1, 1}, {100, 10}} {
 		s.Add(now, step.n)
-		if room := l.RoomFor(now, &s, limit.Ask{Cost: 1, N: 99}); room != step.room {
+		if room := l.RoomFor(now, &s, limit.Charge{Cost: 1, N: 99}); room != step.room {
 			t.Errorf("after %d more were given: room for %d, want %d", step.n, room, step.room)
 		}
 	}
@@ -91,8 +91,8 @@ func TestAddBeforeALimitChange(t *testing.T) {
 		t.Error("a key never seen could use some")
 	}
 	small.Take(limittest.Epoch, &s, 1, 3)
-	if !s.Add(limittest.Epoch, 2) || large.RoomFor(limittest.Epoch, &s, limit.Ask{Cost: 1, N: 99}) != 7 {
-		t.Errorf("room for %d, want 7", large.RoomFor(limittest.Epoch, &s, limit.Ask{Cost: 1, N: 99}))
+	if !s.Add(limittest.Epoch, 2) || large.RoomFor(limittest.Epoch, &s, limit.Charge{Cost: 1, N: 99}) != 7 {
+		t.Errorf("room for %d, want 7", large.RoomFor(limittest.Epoch, &s, limit.Charge{Cost: 1, N: 99}))
 	}
 	defer func() {
 		if recover() == nil {

@@ -8,7 +8,7 @@ package limit
 // one cost for each request that was admitted and not yet charged; for fixed and sliding that is so
 // within each window.
 
-// Debt returns [Ask.Debt] for a debt of at most so many times the limit, beyond what a key may take at
+// Debt returns [Charge.Debt] for a debt of at most so many times the limit, beyond what a key may take at
 // once: at least 1, and no more than is counted exactly and regained within 100 years.
 func (l *Limit) Debt(times int64) int64 {
 	least, most := l.burst+l.overshoot, l.DebtMax()
@@ -18,7 +18,7 @@ func (l *Limit) Debt(times int64) int64 {
 	return max(1, least+times*l.Quota())
 }
 
-// DebtMax returns the largest [Ask.Debt].
+// DebtMax returns the largest [Charge.Debt].
 func (l *Limit) DebtMax() int64 {
 	most := l.burstMax()
 	if l.gain > 0 {
@@ -29,15 +29,15 @@ func (l *Limit) DebtMax() int64 {
 
 // owed returns the parts that an ask with debt is charged, and whether they are fewer than it asks
 // for.
-func (l *Limit) owed(v *view, ask *Ask) (parts int64, clipped bool) {
-	left := max(0, v.free+(ask.Debt-l.burst)*l.quantum)
+func (l *Limit) owed(v *view, charge *Charge) (parts int64, clipped bool) {
+	left := max(0, v.free+(charge.Debt-l.burst)*l.quantum)
 	switch {
-	case ask.N == 0:
+	case charge.N == 0:
 		return 0, false
-	case ask.Cost > left/l.quantum/ask.N:
+	case charge.Cost > left/l.quantum/charge.N:
 		return left, true
 	}
-	return ask.N * ask.Cost * l.quantum, false
+	return charge.N * charge.Cost * l.quantum, false
 }
 
 // recoveryOf is recovery for a key that may owe more than its limit has room for, and regains that at

@@ -34,10 +34,10 @@
 //
 // # Conditions
 //
-// An [Ask] may require that some permits are left ([Ask.Reserve]), so that lower classes
-// are refused first, and that the wait is short ([Ask.MaxDelay]). A soft limit may be
+// A [Charge] may require that some permits are left ([Charge.Reserve]), so that lower classes
+// are refused first, and that the wait is short ([Charge.MaxDelay]). A soft limit may be
 // exceeded for a while ([Limit.WithSoft]). A cost that is known only when a request has been
-// served is charged even beyond the limit ([Ask.Debt]). A request that was admitted and is given
+// served is charged even beyond the limit ([Charge.Debt]). A request that was admitted and is given
 // up returns what it was charged, as far as that cannot admit too much ([Limit.Refund]).
 //
 // An algorithm consists of the meaning of its State and a few small functions. To add one, add a

@@ -51,13 +51,13 @@ func ExampleLimit_Decide() {
 	var key limit.State
 	var last limit.Decision
 	for range 3 {
-		_, last = queue.Decide(now, &key, limit.Ask{Cost: 1, N: 1})
+		_, last = queue.Decide(now, &key, limit.Charge{Cost: 1, N: 1})
 		fmt.Println(last.Allowed, last.Delay)
 	}
 	fmt.Println(queue.Refund(now+500_000, &key, 1, last.Slot))
-	_, d := queue.Decide(now+500_000, &key, limit.Ask{Cost: 1, N: 1, MaxDelay: time.Second})
+	_, d := queue.Decide(now+500_000, &key, limit.Charge{Cost: 1, N: 1, MaxDelay: time.Second})
 	fmt.Println(d.Allowed, d.RetryAfter)
-	_, d = queue.Decide(now+500_000, &key, limit.Ask{Cost: 1, N: 1})
+	_, d = queue.Decide(now+500_000, &key, limit.Charge{Cost: 1, N: 1})
 	fmt.Println(d.Allowed, d.Delay)
 	// Output:
 	// true 0s

@@ -53,7 +53,8 @@ func FuzzConfig(f *testing.F) {
 			t.Fatalf("%+v, exhausted: %+v, TTL %v", c, d, d.TTL())
 		}
 		ready := limittest.Epoch + int64(d.RetryAfter/time.Microsecond)
-		if l.RoomFor(ready-1, &s, limit.Ask{Cost: 1, N: 1}) != 0 || l.RoomFor(ready, &s, limit.Ask{Cost: 1, N: 1}) != 1 {
+		if l.RoomFor(ready-1, &s, limit.Charge{Cost: 1, N: 1}) != 0 || l.RoomFor(ready, &s, limit.Charge{Cost: 1,
+			N: 1}) != 1 {
 			t.Fatalf("%+v: RetryAfter %v is not exact", c, d.RetryAfter)
 		}
 	})

@@ -10,11 +10,11 @@ import (
 func TestLaws(t *testing.T) {
 	given := func() (limittest.Take, limittest.Add) {
 		states := make(map[limit.Kind]*limit.State)
-		take := func(now int64, l *limit.Limit, ask limit.Ask) (int64, limit.Decision) {
+		take := func(now int64, l *limit.Limit, charge limit.Charge) (int64, limit.Decision) {
 			if states[l.Kind()] == nil {
 				states[l.Kind()] = new(limit.State)
 			}
-			return l.Decide(now, states[l.Kind()], ask)
+			return l.Decide(now, states[l.Kind()], charge)
 		}
 		return take, func(now, n int64) (changed bool) {
 			for _, s := range states {

@@ -181,7 +181,7 @@ func (l *Limit) Config() Config {
 }
 
 // Reserve converts a share of the burst, in thousandths up to 1000, to permits, rounded
-// up, for [Ask.Reserve]. For off it is 0.
+// up, for [Charge.Reserve]. For off it is 0.
 func (l *Limit) Reserve(thousandths int64) int64 {
 	if l.algorithm == Off {
 		return 0

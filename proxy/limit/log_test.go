@@ -52,13 +52,13 @@ func TestLongLog(t *testing.T) {
 		if i%400 == 0 {
 			now += 2_000_000
 		}
-		ask := limit.Ask{Cost: r.Int64N(4), N: 1 + r.Int64N(3)}
+		charge := limit.Charge{Cost: r.Int64N(4), N: 1 + r.Int64N(3)}
 		if r.IntN(50) == 0 {
-			ask.Cost = r.Int64N(330)
+			charge.Cost = r.Int64N(330)
 		}
-		granted, d := l.Decide(now, &s, ask)
-		if wantGranted, want := m.Take(now, l, ask); granted != wantGranted || d != want {
-			t.Fatalf("step %d, %+v:\n got %d, %+v\nwant %d, %+v", i, ask, granted, d, wantGranted, want)
+		granted, d := l.Decide(now, &s, charge)
+		if wantGranted, want := m.Take(now, l, charge); granted != wantGranted || d != want {
+			t.Fatalf("step %d, %+v:\n got %d, %+v\nwant %d, %+v", i, charge, granted, d, wantGranted, want)
 		}
 	}
 }
@@ -90,8 +90,8 @@ func TestStateAppendAndParse(t *testing.T) {
 		if !back.Parse(b) || !reflect.DeepEqual(back.Append(nil), b) {
 			t.Errorf("%v: %x was read back as %x", l.Config(), b, back.Append(nil))
 		}
-		if got, want := l.Preview(limittest.Epoch+1, &back, limit.Ask{Cost: 1}),
-			l.Preview(limittest.Epoch+1, &s, limit.Ask{Cost: 1}); got != want {
+		if got, want := l.Preview(limittest.Epoch+1, &back, limit.Charge{Cost: 1}),
+			l.Preview(limittest.Epoch+1, &s, limit.Charge{Cost: 1}); got != want {
 			t.Errorf("%v: read back decides\n%+v, want\n%+v", l.Config(), got, want)
 		}
 		for _, wrong := range [][]byte{nil, b[:31], append(b[:len(b):len(b)], 0)} {
@@ -109,10 +109,10 @@ func TestClone(t *testing.T) {
 	l.Take(limittest.Epoch, &s, 1, 1)
 	clone := s.Clone()
 	l.Take(limittest.Epoch+1, &s, 1, 4)
-	if room := l.RoomFor(limittest.Epoch+2, &clone, limit.Ask{Cost: 1, N: 9}); room != 4 {
+	if room := l.RoomFor(limittest.Epoch+2, &clone, limit.Charge{Cost: 1, N: 9}); room != 4 {
 		t.Errorf("a clone has room for %d, want 4", room)
 	}
-	if room := l.RoomFor(limittest.Epoch+1_000_000, &s, limit.Ask{Cost: 1, N: 9}); room != 1 {
+	if room := l.RoomFor(limittest.Epoch+1_000_000, &s, limit.Charge{Cost: 1, N: 9}); room != 1 {
 		t.Errorf("the original has room for %d, want 1", room)
 	}
 }

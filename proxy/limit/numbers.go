@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Params are all the numbers of a limit, as integers, for passing a limit to another
+// WireParams are all the numbers of a limit, as integers, for passing a limit to another
 // program.
-type Params struct {
+type WireParams struct {
 	Algorithm    Algorithm
 	Permits      int64         // see [Limit.Permits]
 	Burst        int64         // see [Limit.Burst]
@@ -17,9 +17,9 @@ type Params struct {
 }
 
 // Params returns the numbers of the limit.
-func (l *Limit) Params() Params {
+func (l *Limit) Params() WireParams {
 	overshoot, grace := l.Overshoot()
-	return Params{Algorithm: l.algorithm, Permits: l.permits, Burst: l.burst, WindowOrRate: l.WindowOrRate(),
+	return WireParams{Algorithm: l.algorithm, Permits: l.permits, Burst: l.burst, WindowOrRate: l.WindowOrRate(),
 		Overshoot: overshoot, Grace: grace}
 }
 
@@ -28,7 +28,7 @@ func (l *Limit) Params() Params {
 var errNumbers = errors.New("no limit has these numbers")
 
 // Limit returns the limit that has these numbers. The error says why there is none.
-func (n Params) Limit() (Limit, error) {
+func (n WireParams) Limit() (Limit, error) {
 	l, err := n.hard()
 	if err != nil {
 		return Limit{}, err
@@ -48,7 +48,7 @@ func (n Params) Limit() (Limit, error) {
 }
 
 // hard returns the limit without its overshoot. Its numbers may differ from n.
-func (n Params) hard() (Limit, error) {
+func (n WireParams) hard() (Limit, error) {
 	if n.WindowOrRate < 0 || n.WindowOrRate > exactMax {
 		return Limit{}, errNumbers
 	}

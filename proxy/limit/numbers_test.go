@@ -30,19 +30,19 @@ func TestNumbers(t *testing.T) {
 // Numbers that no limit has are refused, whatever they are.
 func TestWrongNumbers(t *testing.T) {
 	l := limittest.Must(limit.Config{Algorithm: limit.Fixed, Limit: 5, Window: 60})
-	for name, change := range map[string]func(n *limit.Params){
-		"no algorithm":            func(n *limit.Params) { n.Algorithm = 0 },
-		"an unknown algorithm":    func(n *limit.Params) { n.Algorithm = 99 },
-		"negative permits":        func(n *limit.Params) { n.Permits, n.Burst = -1, -1 },
-		"another burst":           func(n *limit.Params) { n.Burst = 6 },
-		"no window":               func(n *limit.Params) { n.WindowOrRate = 0 },
-		"a negative window":       func(n *limit.Params) { n.WindowOrRate = -1 },
-		"a window without end":    func(n *limit.Params) { n.WindowOrRate = 1 << 62 },
-		"overshoot without grace": func(n *limit.Params) { n.Overshoot = 1 },
-		"grace without overshoot": func(n *limit.Params) { n.Grace = time.Second },
-		"too much overshoot":      func(n *limit.Params) { n.Overshoot, n.Grace = 1<<62, time.Second },
-		"negative overshoot":      func(n *limit.Params) { n.Overshoot, n.Grace = -1, time.Second },
-		"half a microsecond":      func(n *limit.Params) { n.Overshoot, n.Grace = 1, 500 },
+	for name, change := range map[string]func(n *limit.WireParams){
+		"no algorithm":            func(n *limit.WireParams) { n.Algorithm = 0 },
+		"an unknown algorithm":    func(n *limit.WireParams) { n.Algorithm = 99 },
+		"negative permits":        func(n *limit.WireParams) { n.Permits, n.Burst = -1, -1 },
+		"another burst":           func(n *limit.WireParams) { n.Burst = 6 },
+		"no window":               func(n *limit.WireParams) { n.WindowOrRate = 0 },
+		"a negative window":       func(n *limit.WireParams) { n.WindowOrRate = -1 },
+		"a window without end":    func(n *limit.WireParams) { n.WindowOrRate = 1 << 62 },
+		"overshoot without grace": func(n *limit.WireParams) { n.Overshoot = 1 },
+		"grace without overshoot": func(n *limit.WireParams) { n.Grace = time.Second },
+		"too much overshoot":      func(n *limit.WireParams) { n.Overshoot, n.Grace = 1<<62, time.Second },
+		"negative overshoot":      func(n *limit.WireParams) { n.Overshoot, n.Grace = -1, time.Second },
+		"half a microsecond":      func(n *limit.WireParams) { n.Overshoot, n.Grace = 1, 500 },
 	} {
 		n := l.Params()
 		change(&n)
@@ -53,7 +53,7 @@ func TestWrongNumbers(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 20000 {
 		random := func() int64 { return int64(r.Uint64() >> r.IntN(64)) }
-		n := limit.Params{Algorithm: limit.Algorithm(r.IntN(9)), Permits: random(), WindowOrRate: random()}
+		n := limit.WireParams{Algorithm: limit.Algorithm(r.IntN(9)), Permits: random(), WindowOrRate: random()}
 		n.Burst = n.Permits
 		if got, err := n.Limit(); err == nil && got.Params() != n {
 			t.Fatalf("%+v became %+v", n, got.Params())

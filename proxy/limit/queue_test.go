@@ -44,37 +44,37 @@ func TestGCRALimitChange(t *testing.T) {
 }
 
 // queued is a step of a queue: with delay the ask is admitted and waits so long.
-func queued(t *testing.T, l *limit.Limit, s *limit.State, at time.Duration, ask limit.Ask, want limit.Decision) {
+func queued(t *testing.T, l *limit.Limit, s *limit.State, at time.Duration, charge limit.Charge, want limit.Decision) {
 	t.Helper()
-	ask.N = 1
+	charge.N = 1
 	want.Limit = l.Permits()
 	if want.Delay > 0 {
 		want.Slot = limittest.Epoch + (at + want.Delay).Microseconds()
 	}
-	if _, d := l.Decide(limittest.Epoch+at.Microseconds(), s, ask); d != want {
-		t.Errorf("at %v, %+v:\n got %+v\nwant %+v", at, ask, d, want)
+	if _, d := l.Decide(limittest.Epoch+at.Microseconds(), s, charge); d != want {
+		t.Errorf("at %v, %+v:\n got %+v\nwant %+v", at, charge, d, want)
 	}
 }
 
 func TestLeakyQueues(t *testing.T) {
 	l := limittest.Must(limit.Config{Algorithm: limit.Leaky, Capacity: 3, FillRate: 4})
 	var s limit.State
-	one := limit.Ask{Cost: 1}
+	one := limit.Charge{Cost: 1}
 	queued(t, l, &s, 0, one, limit.Decision{Allowed: true, Remaining: 3, ResetAfter: 250 * ms}) // goes at once
 	queued(t, l, &s, 0, one, limit.Decision{Allowed: true, Remaining: 2, ResetAfter: 500 * ms, Delay: 250 * ms})
-	queued(t, l, &s, 0, limit.Ask{Cost: 2}, limit.Decision{Allowed: true, Remaining: 0, ResetAfter: 1 * sec,
+	queued(t, l, &s, 0, limit.Charge{Cost: 2}, limit.Decision{Allowed: true, Remaining: 0, ResetAfter: 1 * sec,
 		Delay: 500 * ms})
 	queued(t, l, &s, 0, one, limit.Decision{Remaining: 0, RetryAfter: 250 * ms, ResetAfter: 1 * sec}) // full
-	queued(t, l, &s, 100*ms, limit.Ask{Cost: 1, MaxDelay: 700 * ms}, limit.Decision{Remaining: 0, RetryAfter: 200 * ms,
+	queued(t, l, &s, 100*ms, limit.Charge{Cost: 1, MaxDelay: 700 * ms}, limit.Decision{Remaining: 0, RetryAfter: 200 * ms,
 		ResetAfter: 900 * ms})
-	queued(t, l, &s, 300*ms, limit.Ask{Cost: 1, MaxDelay: 700 * ms},
+	queued(t, l, &s, 300*ms, limit.Charge{Cost: 1, MaxDelay: 700 * ms},
 		limit.Decision{Allowed: true, Remaining: 0, ResetAfter: 950 * ms, Delay: 700 * ms})
 	// room, but too far back
-	queued(t, l, &s, 900*ms, limit.Ask{Cost: 1, MaxDelay: 100 * ms}, limit.Decision{Remaining: 2, RetryAfter: 250 * ms,
+	queued(t, l, &s, 900*ms, limit.Charge{Cost: 1, MaxDelay: 100 * ms}, limit.Decision{Remaining: 2, RetryAfter: 250 * ms,
 		ResetAfter: 350 * ms})
-	queued(t, l, &s, 1*sec, limit.Ask{Cost: 1, Reserve: 2},
+	queued(t, l, &s, 1*sec, limit.Charge{Cost: 1, Reserve: 2},
 		limit.Decision{Allowed: true, Remaining: 0, ResetAfter: 500 * ms, Delay: 250 * ms})
-	queued(t, l, &s, 1*sec, limit.Ask{Cost: 4}, limit.Decision{Remaining: 2, RetryAfter: limit.Never,
+	queued(t, l, &s, 1*sec, limit.Charge{Cost: 4}, limit.Decision{Remaining: 2, RetryAfter: limit.Never,
 		ResetAfter: 500 * ms})
 	// a clock that steps back waits longer
 	queued(t, l, &s, 900*ms, one, limit.Decision{Allowed: true, Remaining: 1, ResetAfter: 850 * ms, Delay: 600 * ms})
@@ -86,12 +86,12 @@ func TestLeakyRateChange(t *testing.T) {
 	fast := limittest.Must(limit.Config{Algorithm: limit.Leaky, Capacity: 10, FillRate: 3})
 	var s limit.State
 	slow.Take(limittest.Epoch, &s, 1, 3)
-	queued(t, fast, &s, 0, limit.Ask{Cost: 1},
+	queued(t, fast, &s, 0, limit.Charge{Cost: 1},
 		limit.Decision{Allowed: true, Remaining: 1, ResetAfter: 3333334 * time.Microsecond, Delay: 3 * sec})
-	queued(t, slow, &s, 0, limit.Ask{Cost: 1}, limit.Decision{Allowed: true, Remaining: 6,
+	queued(t, slow, &s, 0, limit.Charge{Cost: 1}, limit.Decision{Allowed: true, Remaining: 6,
 		ResetAfter: 4333334 * time.Microsecond, Delay: 3333334 * time.Microsecond})
 	huge := limittest.Must(limit.Config{Algorithm: limit.Leaky, Capacity: 1 << 50, FillRate: 1_000_000_000})
-	queued(t, huge, &s, 0, limit.Ask{Cost: 1}, limit.Decision{Allowed: true, Remaining: 1<<50 - 4333334000,
+	queued(t, huge, &s, 0, limit.Charge{Cost: 1}, limit.Decision{Allowed: true, Remaining: 1<<50 - 4333334000,
 		ResetAfter: 4333335 * time.Microsecond, Delay: 4333334 * time.Microsecond})
 }
 
@@ -131,12 +131,13 @@ func TestOff(t *testing.T) {
 	l := limittest.Must(limit.Config{Algorithm: limit.Off})
 	var s limit.State
 	want := limit.Decision{Allowed: true, Remaining: limit.Unlimited, Limit: limit.Unlimited}
-	for _, ask := range []limit.Ask{{}, {N: 1 << 40}, {Cost: 1 << 62, N: 1 << 62, Reserve: 1 << 62}} {
-		if granted, d := l.Decide(limittest.Epoch, &s, ask); granted != ask.N || d != want {
-			t.Errorf("%+v: %d, %+v", ask, granted, d)
+	for _, charge := range []limit.Charge{{}, {N: 1 << 40}, {Cost: 1 << 62, N: 1 << 62, Reserve: 1 << 62}} {
+		if granted, d := l.Decide(limittest.Epoch, &s, charge); granted != charge.N || d != want {
+			t.Errorf("%+v: %d, %+v", charge, granted, d)
 		}
-		if room, d := l.RoomFor(limittest.Epoch, &s, ask), l.Preview(limittest.Epoch, &s, ask); room != ask.N || d != want {
-			t.Errorf("%+v: room for %d, %+v", ask, room, d)
+		if room, d := l.RoomFor(limittest.Epoch, &s, charge), l.Preview(limittest.Epoch, &s, charge); room != charge.N ||
+			d != want {
+			t.Errorf("%+v: room for %d, %+v", charge, room, d)
 		}
 	}
 	if s != (limit.State{}) {

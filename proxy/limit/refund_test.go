@@ -53,10 +53,10 @@ func TestFullAt(t *testing.T) {
 		{token(100, 100), token(1, 1), 100, 2_000_000},
 	} {
 		var s limit.State
-		test.charged.Decide(limittest.Epoch, &s, limit.Ask{Cost: test.permits, N: 1})
-		test.l.Decide(limittest.Epoch, &s, limit.Ask{N: 1}) // from now on its rate applies
+		test.charged.Decide(limittest.Epoch, &s, limit.Charge{Cost: test.permits, N: 1})
+		test.l.Decide(limittest.Epoch, &s, limit.Charge{N: 1}) // from now on its rate applies
 		at := test.l.FullAt(limittest.Epoch, &s)
-		before, then := test.l.Preview(at-1, &s, limit.Ask{}), test.l.Preview(at+1, &s, limit.Ask{})
+		before, then := test.l.Preview(at-1, &s, limit.Charge{}), test.l.Preview(at+1, &s, limit.Charge{})
 		if at != limittest.Epoch+test.full || then.Remaining != test.l.Burst() || test.permits > 0 &&
 			before.Remaining == test.l.Burst() {
 			t.Errorf("case %d: full after %d µs, want %d; %d remain before, %d then", i, at-limittest.Epoch, test.full,

@@ -97,7 +97,7 @@ func TestSoftDoesNotShow(t *testing.T) {
 func TestSoftKeepsBack(t *testing.T) {
 	l := limittest.Soft(limit.Config{Algorithm: limit.Fixed, Limit: 10, Window: 10}, 0.2, 25)
 	var s limit.State
-	low := limit.Ask{Cost: 1, N: 20, Reserve: l.Reserve(300)}
+	low := limit.Charge{Cost: 1, N: 20, Reserve: l.Reserve(300)}
 	if granted, d := l.Decide(limittest.Epoch, &s, low); granted != 9 || d.Remaining != 0 || d.RetryAfter != 10*sec {
 		t.Errorf("the low class: %d, %+v, want 9 of 12 and nothing remaining", granted, d)
 	}

@@ -16,22 +16,22 @@ type State struct {
 	a   int64  // fixed: count; sliding: count of this window; token, gcra, leaky: parts ahead; sliding_log: count
 	// sliding: count of the previous window; gcra: the limit; token: instant from which at most the capacity is owed, or 0
 	b    int64
-	rest Extra
+	rest ExtraState
 }
 
-// An Extra is the part of a State that only some limits use: the log of [SlidingLog], and when
+// An ExtraState is the part of a State that only some limits use: the log of [SlidingLog], and when
 // a soft limit was exceeded. The zero value is empty.
-type Extra struct {
+type ExtraState struct {
 	log   *Log
 	began int64 // when overshoot began to be used; 0: it may be used
 	under int64 // instant from which the key is within its limit, as of when it was last exceeded
 }
 
 // Extra returns the part that [State.Put] leaves out.
-func (s *State) Extra() Extra { return s.rest }
+func (s *State) Extra() ExtraState { return s.rest }
 
 // SetExtra puts back what [State.Extra] returned.
-func (s *State) SetExtra(r Extra) { s.rest = r }
+func (s *State) SetExtra(r ExtraState) { s.rest = r }
 
 // Clone returns a copy that shares nothing with s.
 func (s *State) Clone() State {
@@ -66,10 +66,10 @@ func (s *State) back(now int64) State {
 	return b
 }
 
-// StateBytes is the encoded length of a State without its Extra.
+// StateBytes is the encoded length of a State without its ExtraState.
 const StateBytes = 32
 
-// Put writes s to b without its Extra, for stores that keep states as bytes: four
+// Put writes s to b without its ExtraState, for stores that keep states as bytes: four
 // little-endian 64-bit numbers in the order of the fields. The first holds the
 // [Algorithm] in its highest byte, and [Limit.WindowOrRate] below it.
 func (s *State) Put(b *[StateBytes]byte) {
@@ -85,7 +85,7 @@ func (s *State) Read(b *[StateBytes]byte) {
 	s.at = int64(binary.LittleEndian.Uint64(b[8:]))
 	s.a = int64(binary.LittleEndian.Uint64(b[16:]))
 	s.b = int64(binary.LittleEndian.Uint64(b[24:]))
-	s.rest = Extra{}
+	s.rest = ExtraState{}
 }
 
 // EqualBytes reports whether [State.Put] would write b. Every call that changes a State changes
@@ -119,7 +119,7 @@ func (s *State) Append(dst []byte) []byte {
 	var b [StateBytes]byte
 	s.Put(&b)
 	dst = append(dst, b[:]...)
-	if s.rest == (Extra{}) && tagAlgorithm(s.tag) != SlidingLog {
+	if s.rest == (ExtraState{}) && tagAlgorithm(s.tag) != SlidingLog {
 		return dst
 	}
 	dst = binary.LittleEndian.AppendUint64(dst, uint64(s.rest.began))

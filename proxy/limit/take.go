@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// An Ask asks one key to admit N requests of the same cost.
-type Ask struct {
+// A Charge is what is asked of one key: to admit N requests of the same cost.
+type Charge struct {
 	Cost int64 // permits per request, ≥ 0; 0 only looks
 	N    int64 // requests, ≥ 0
 	// Reserve is how many permits must be left after a request, ≥ 0: the part of the
@@ -29,7 +29,7 @@ const longest = Never - time.Microsecond
 // A Decision says whether the ask was admitted, and how many permits the key has left.
 type Decision struct {
 	Allowed    bool
-	Clipped    bool          // less was charged than asked for, because of Ask.Debt
+	Clipped    bool          // less was charged than asked for, because of Charge.Debt
 	Remaining  int64         // whole permits left at now, without overshoot and reserve
 	Limit      int64         // the most that Remaining can be, or more; see Limit.Quota
 	RetryAfter time.Duration // until this cost is admitted if no other ask takes permits; 0 if Allowed
@@ -73,7 +73,7 @@ type view struct {
 
 // Take makes n asks of cost permits each at now. The result is exactly that of n calls
 // with one ask each: the first granted of them are admitted, and d is the decision about
-// the last. A refused ask consumes nothing and leaves s unchanged, unless it has [Ask.Debt]. A cost
+// the last. A refused ask consumes nothing and leaves s unchanged, unless it has [Charge.Debt]. A cost
 // of 0 only looks: without debt it is always admitted.
 //
 // The limit may differ from the one that s was kept under. If only amounts changed, what
@@ -87,30 +87,30 @@ type view struct {
 //
 // Take panics if cost or n is negative.
 func (l *Limit) Take(now int64, s *State, cost, n int64) (granted int64, d Decision) {
-	return l.Decide(now, s, Ask{Cost: cost, N: n})
+	return l.Decide(now, s, Charge{Cost: cost, N: n})
 }
 
-// Decide is [Limit.Take] for a whole [Ask]. Remaining excludes overshoot and reserve. Of an ask with
+// Decide is [Limit.Take] for a whole [Charge]. Remaining excludes overshoot and reserve. Of an ask with
 // debt, Allowed is about the state before the last request, and the numbers about that after it.
-func (l *Limit) Decide(now int64, s *State, ask Ask) (granted int64, d Decision) {
-	if ask.Cost < 0 || ask.N < 0 || ask.Reserve < 0 {
+func (l *Limit) Decide(now int64, s *State, charge Charge) (granted int64, d Decision) {
+	if charge.Cost < 0 || charge.N < 0 || charge.Reserve < 0 {
 		panic("bug: limit: a negative cost, reserve or number of asks")
 	}
 	if l.algorithm == Off {
-		return ask.N, l.unlimited()
+		return charge.N, l.unlimited()
 	}
 	var v view
 	l.settleBack(now, s, &v)
-	granted = l.room(&v, &ask)
-	parts := granted * ask.Cost * l.quantum
-	if ask.Debt > 0 {
-		parts, d.Clipped = l.owed(&v, &ask)
+	granted = l.room(&v, &charge)
+	parts := granted * charge.Cost * l.quantum
+	if charge.Debt > 0 {
+		parts, d.Clipped = l.owed(&v, &charge)
 	}
 	if parts > 0 {
 		l.charge(&v, parts)
 		v.adopted = true
-		if l.algorithm == Leaky && granted == ask.N {
-			l.book(now, &v, ask.Cost, &d)
+		if l.algorithm == Leaky && granted == charge.N {
+			l.book(now, &v, charge.Cost, &d)
 		}
 	}
 	if v.adopted {
@@ -119,34 +119,34 @@ func (l *Limit) Decide(now int64, s *State, ask Ask) (granted int64, d Decision)
 			s.rest = v.rest
 		}
 	}
-	d.Allowed = granted == ask.N
-	l.decide(now, &v, &ask, &d)
+	d.Allowed = granted == charge.N
+	l.decide(now, &v, &charge, &d)
 	return granted, d
 }
 
 // RoomFor returns how many of ask.N asks Take would grant. It changes nothing. A store
 // uses it to decide several counters together: the least room of all is what may be taken
 // of each.
-func (l *Limit) RoomFor(now int64, s *State, ask Ask) int64 {
+func (l *Limit) RoomFor(now int64, s *State, charge Charge) int64 {
 	if l.algorithm == Off {
-		return ask.N
+		return charge.N
 	}
 	var v view
 	l.settleBack(now, s, &v)
-	return l.room(&v, &ask)
+	return l.room(&v, &charge)
 }
 
 // Preview returns the decision that one ask would get, whatever ask.N is, and takes
 // nothing. Therefore it has no Delay.
-func (l *Limit) Preview(now int64, s *State, ask Ask) Decision {
+func (l *Limit) Preview(now int64, s *State, charge Charge) Decision {
 	if l.algorithm == Off {
 		return l.unlimited()
 	}
 	var v view
 	l.settleBack(now, s, &v)
-	ask.N = 1
-	d := Decision{Allowed: l.room(&v, &ask) == 1}
-	l.decide(now, &v, &ask, &d)
+	charge.N = 1
+	d := Decision{Allowed: l.room(&v, &charge) == 1}
+	l.decide(now, &v, &charge, &d)
 	return d
 }
 
@@ -193,10 +193,10 @@ func (l *Limit) settleBack(now int64, s *State, v *view) {
 }
 
 // room returns how many requests can be admitted.
-func (l *Limit) room(v *view, ask *Ask) int64 {
-	if ask.Cost == 0 {
-		if ask.Debt == 0 || l.room(v, &Ask{Cost: 1, N: 1, Reserve: ask.Reserve, MaxDelay: ask.MaxDelay}) == 1 {
-			return ask.N
+func (l *Limit) room(v *view, charge *Charge) int64 {
+	if charge.Cost == 0 {
+		if charge.Debt == 0 || l.room(v, &Charge{Cost: 1, N: 1, Reserve: charge.Reserve, MaxDelay: charge.MaxDelay}) == 1 {
+			return charge.N
 		}
 		return 0
 	}
@@ -205,17 +205,17 @@ func (l *Limit) room(v *view, ask *Ask) int64 {
 		most += l.overshoot
 		free += l.overshoot * l.quantum
 	}
-	if ask.Cost > most-ask.Reserve {
+	if charge.Cost > most-charge.Reserve {
 		return 0
 	}
-	cost := ask.Cost * l.quantum
-	free -= ask.Reserve * l.quantum
+	cost := charge.Cost * l.quantum
+	free -= charge.Reserve * l.quantum
 	if free < cost {
 		return 0
 	}
-	n := ask.N
-	if delay := ask.MaxDelay.Microseconds(); l.algorithm == Leaky && delay > 0 {
-		n = min(n, l.patient(v, ask.Cost, delay))
+	n := charge.N
+	if delay := charge.MaxDelay.Microseconds(); l.algorithm == Leaky && delay > 0 {
+		n = min(n, l.patient(v, charge.Cost, delay))
 	}
 	if n <= 1 {
 		return n
@@ -262,12 +262,12 @@ func (l *Limit) freeAt(v *view, parts int64) int64 {
 
 // readyAt returns the first instant at which a request that is refused now, but can be
 // admitted, is admitted if nothing is taken until then.
-func (l *Limit) readyAt(v *view, ask *Ask) int64 {
+func (l *Limit) readyAt(v *view, charge *Charge) int64 {
 	patient := v.at
-	if delay := ask.MaxDelay.Microseconds(); l.algorithm == Leaky && delay > 0 {
+	if delay := charge.MaxDelay.Microseconds(); l.algorithm == Leaky && delay > 0 {
 		patient = l.patientAt(v, delay)
 	}
-	need := max(ask.Cost, 1) + ask.Reserve
+	need := max(charge.Cost, 1) + charge.Reserve
 	hard := int64(math.MaxInt64)
 	if need <= l.burst {
 		hard = max(patient, l.freeAt(v, need*l.quantum))
@@ -302,23 +302,23 @@ func (l *Limit) newAt(v *view) (at int64) {
 
 // decide fills in a decision, whose Allowed and Delay are set, for a caller whose clock
 // says now.
-func (l *Limit) decide(now int64, v *view, ask *Ask, d *Decision) {
+func (l *Limit) decide(now int64, v *view, charge *Charge, d *Decision) {
 	d.Limit = l.Quota()
 	if free := v.free; free > 0 {
 		if l.quantum > 1 {
 			free = quotient(free, l.quantum)
 		}
-		d.Remaining = max(0, min(free, l.burst)-ask.Reserve) // leaky: the request that passes at once takes no place
+		d.Remaining = max(0, min(free, l.burst)-charge.Reserve) // leaky: the request that passes at once takes no place
 	}
 	if newAt := l.newAt(v); newAt > v.at {
 		d.ResetAfter = span(now, newAt)
 	}
 	switch {
 	case d.Allowed:
-	case max(ask.Cost, 1) > l.burst+l.overshoot-ask.Reserve:
+	case max(charge.Cost, 1) > l.burst+l.overshoot-charge.Reserve:
 		d.RetryAfter = Never
 	default:
-		d.RetryAfter = span(now, l.readyAt(v, ask))
+		d.RetryAfter = span(now, l.readyAt(v, charge))
 	}
 }
 

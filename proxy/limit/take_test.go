@@ -199,7 +199,7 @@ func TestRetryAfterHoldsAcrossALimitChange(t *testing.T) {
 
 func TestLimitOfZeroRefusesEverything(t *testing.T) {
 	for _, a := range []limit.Algorithm{limit.Fixed, limit.Sliding} {
-		l := testkit.Must(limit.Params{Algorithm: a, WindowOrRate: sec.Microseconds()}.Limit())(t)
+		l := testkit.Must(limit.WireParams{Algorithm: a, WindowOrRate: sec.Microseconds()}.Limit())(t)
 		var s limit.State
 		granted, d := l.Take(limittest.Epoch, &s, 1, 1)
 		if want := (limit.Decision{RetryAfter: limit.Never}); granted != 0 || d != want {
@@ -232,12 +232,12 @@ func TestExtremes(t *testing.T) {
 		var m limittest.Model
 		for i, ask := range [][2]int64{{0, l.Burst() - 1}, {1, 2}, {1, 1}, {1, 1}, {1 << 40, 1}, {1 << 50, l.Burst()}} {
 			granted, d := l.Take(limittest.Epoch+ask[0], &s, ask[1], 1)
-			wantGranted, want := m.Take(limittest.Epoch+ask[0], l, limit.Ask{Cost: ask[1], N: 1})
+			wantGranted, want := m.Take(limittest.Epoch+ask[0], l, limit.Charge{Cost: ask[1], N: 1})
 			if granted != wantGranted || d != want {
 				t.Errorf("%v, ask %d:\n got %d, %+v\nwant %d, %+v", c, i, granted, d, wantGranted, want)
 			}
 		}
-		late := limit.Ask{Cost: l.Burst() + 1, N: 3, Debt: l.Debt(100)}
+		late := limit.Charge{Cost: l.Burst() + 1, N: 3, Debt: l.Debt(100)}
 		granted, d := l.Decide(limittest.Epoch+1<<50, &s, late)
 		wantGranted, want := m.Take(limittest.Epoch+1<<50, l, late)
 		if granted != wantGranted || d != want || late.Debt > most {
@@ -275,13 +275,13 @@ func TestRoomAndPreview(t *testing.T) {
 	var s limit.State
 	l.Take(limittest.Epoch, &s, 3, 1)
 	before := s
-	if room := l.RoomFor(limittest.Epoch, &s, limit.Ask{Cost: 2, N: 100}); room != 3 {
+	if room := l.RoomFor(limittest.Epoch, &s, limit.Charge{Cost: 2, N: 100}); room != 3 {
 		t.Errorf("room for %d of cost 2 in 7 tokens, want 3", room)
 	}
-	if d := l.Preview(limittest.Epoch, &s, limit.Ask{Cost: 9}); d.Allowed || d.RetryAfter != 2*sec || d.Remaining != 7 {
+	if d := l.Preview(limittest.Epoch, &s, limit.Charge{Cost: 9}); d.Allowed || d.RetryAfter != 2*sec || d.Remaining != 7 {
 		t.Errorf("peek for 9 in 7 tokens: %+v", d)
 	}
-	if d := l.Preview(limittest.Epoch, &s, limit.Ask{Cost: 7}); !d.Allowed || d.Remaining != 7 {
+	if d := l.Preview(limittest.Epoch, &s, limit.Charge{Cost: 7}); !d.Allowed || d.Remaining != 7 {
 		t.Errorf("peek for 7 in 7 tokens: %+v", d)
 	}
 	if s != before {

@@ -19,7 +19,7 @@ type Backend interface {
 	// connects if there is no connection. It is called at the start and while the store
 	// counts as unavailable, one call at a time, and bounds its own time.
 	Probe(ctx context.Context) error
-	// Decide carries out the batch's releases and then decides its groups in order, each
+	// Decide carries out the batch's refunds and then decides its groups in order, each
 	// all or nothing, so that the first are served first.
 	Decide(ctx context.Context, b *Batch)
 
@@ -82,7 +82,7 @@ type Group struct {
 }
 
 // A Refund gives back what a request was charged; see [limit.Limit.Refund]. There is none for a
-// limit that does not release.
+// limit that does not refund.
 type Refund struct {
 	Counter Counter
 	Instant int64 // of the charge by the store's clock; leaky: of the slot that was booked
@@ -90,17 +90,17 @@ type Refund struct {
 
 // A Fault classifies an error of a store.
 type Fault struct {
-	Class     Class
+	Class     ErrorClass
 	Code      string              // the store's error code; empty if the store itself has not answered
 	Permanent *MisconfiguredError // set if only an operator can repair it
 }
 
-// A Class is the scope of an error.
-type Class uint8
+// An ErrorClass is the scope of an error.
+type ErrorClass uint8
 
 const (
-	NoFault     Class = iota
-	ItemFault         // this call cannot be decided; others may be
-	LateFault         // no answer in time; the call may have been executed
-	OutageFault       // the connection broke, or the server cannot decide for now
+	NoFault     ErrorClass = iota
+	ItemFault              // this call cannot be decided; others may be
+	LateFault              // no answer in time; the call may have been executed
+	OutageFault            // the connection broke, or the server cannot decide for now
 )

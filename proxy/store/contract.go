@@ -69,7 +69,7 @@ type Lane interface {
 	// Refund gives back what a request was charged and has not used; see
 	// limit.Limit.Refund. instant is Answer.At of the answer of that mode; for leaky it is
 	// limit.Decision.Slot. It is called at most once for a request. There is no answer. If
-	// the release is lost, the request stays charged.
+	// the refund is lost, the request stays charged.
 	Refund(now time.Time, c *Counter, instant int64, mode Mode)
 	// Close waits until pending calls have returned. Waiting asks get no answer. It is
 	// called after the loop has ended, or on it.

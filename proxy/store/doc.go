@@ -17,7 +17,7 @@
 //
 // A fault that only an operator can repair (user, password, rights, database, another program) is
 // a [MisconfiguredError] in every store. It makes a program that starts exit. A backend
-// classifies its other errors by their scope ([Class]).
+// classifies its other errors by their scope ([ErrorClass]).
 //
 // A [Refund] contains the instant of the charge by the store's clock. It is sent at most once; if
 // it is lost, the request stays charged. A request that a master has decided alone has no such

@@ -2,21 +2,21 @@ package store
 
 import "fmt"
 
-// A Cause is what an operator must change before a store can be used. Waiting does not help,
+// A MisconfigCause is what an operator must change before a store can be used. Waiting does not help,
 // unlike with a store that is starting, recovering, read-only or out of connections.
-type Cause uint8
+type MisconfigCause uint8
 
 const (
-	Unauthenticated Cause = iota + 1 // the store does not know the user, or the password is wrong
-	Unauthorized                     // the user lacks a right
-	NoDatabase                       // there is no such database
-	NoSchema                         // tables or functions in it are missing, or of another version
-	WrongProtocol                    // another kind of program answers
-	Untrusted                        // tables or functions belong to another user
+	Unauthenticated MisconfigCause = iota + 1 // the store does not know the user, or the password is wrong
+	Unauthorized                              // the user lacks a right
+	NoDatabase                                // there is no such database
+	NoSchema                                  // tables or functions in it are missing, or of another version
+	WrongProtocol                             // another kind of program answers
+	Untrusted                                 // tables or functions belong to another user
 )
 
 // String returns the sentence used in logs and messages.
-func (c Cause) String() string {
+func (c MisconfigCause) String() string {
 	return [...]string{
 		Unauthenticated: "the store does not accept the user or the password",
 		Unauthorized:    "the user lacks a right",
@@ -30,7 +30,7 @@ func (c Cause) String() string {
 // A MisconfiguredError reports that a store cannot be used until its configuration or the proxy's
 // is changed. Each store detects this itself.
 type MisconfiguredError struct {
-	Cause Cause
+	Cause MisconfigCause
 	Err   error // the store's error
 }
 

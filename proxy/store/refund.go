@@ -12,19 +12,19 @@ import (
 // rule has a space.
 const givenBack = " given back"
 
-// IsRefund reports whether an ask with these counters is one of [RefundTo], which is about no
+// IsRefund reports whether an ask with these counters is one of [RefundUnsent], which is about no
 // request.
 func IsRefund(counters []Counter) bool {
 	return len(counters) == 1 && strings.HasSuffix(counters[0].Rule, givenBack)
 }
 
-// RefundTo refunds the charge of a request that was admitted and not sent to a target. r.Instant
+// RefundUnsent refunds the charge of a request that was admitted and not sent to a target. r.Instant
 // and mode are At and Mode of the answer that admitted it; r is borrowed. Each key may be
 // refunded one request per window, on all proxies together. Otherwise it could have as many
 // requests as its limit admits waiting for a target again and again. That is a separate limit,
 // [limit.Limit.OncePerWindow], which the store keeps like others; a lane remembers its refusals. While the
 // store is unavailable, a request that it has charged stays charged.
-func RefundTo(now time.Time, lane Lane, r *Refund, mode Mode) {
+func RefundUnsent(now time.Time, lane Lane, r *Refund, mode Mode) {
 	c, at := &r.Counter, r.Instant
 	if at == 0 || !c.Limit.Refunds() || c.Limit.Algorithm() == limit.Leaky {
 		return

@@ -19,9 +19,9 @@ type Counter struct {
 	Key      []byte        // borrowed during the call
 	Limit    *limit.Limit  // current limit; may differ from ask to ask
 	Cost     int64         // ≥ 1; or 0 to charge nothing
-	Reserve  int64         // permits that must be left; see [limit.Ask]
+	Reserve  int64         // permits that must be left; see [limit.Charge]
 	MaxDelay time.Duration // leaky: the longest wait, whole microseconds; 0: the length of the queue
-	Debt     int64         // not 0: charged even if a counter of the ask refuses; see [limit.Ask]
+	Debt     int64         // not 0: charged even if a counter of the ask refuses; see [limit.Charge]
 }
 
 // ExactMax bounds the numbers that a float64 represents exactly.
@@ -52,9 +52,9 @@ func (c *Counter) Params() [10]int64 {
 	return n
 }
 
-// Ask returns the ask of n requests about the counter's key.
-func (c *Counter) Ask(n int64) limit.Ask {
-	return limit.Ask{Cost: c.Cost, N: n, Reserve: c.Reserve, MaxDelay: c.MaxDelay, Debt: c.Debt}
+// Charge returns what n requests ask of the counter's key.
+func (c *Counter) Charge(n int64) limit.Charge {
+	return limit.Charge{Cost: c.Cost, N: n, Reserve: c.Reserve, MaxDelay: c.MaxDelay, Debt: c.Debt}
 }
 
 // Decide decides n requests of which the counters of their ask admit the first granted, and returns
@@ -64,9 +64,9 @@ func (c *Counter) Decide(now int64, s *limit.State, n, granted int64) limit.Deci
 	if c.Debt > 0 {
 		charged = n
 	}
-	_, d := c.Limit.Decide(now, s, c.Ask(charged))
+	_, d := c.Limit.Decide(now, s, c.Charge(charged))
 	if charged < n {
-		d = c.Limit.Preview(now, s, c.Ask(1))
+		d = c.Limit.Preview(now, s, c.Charge(1))
 	}
 	return d
 }

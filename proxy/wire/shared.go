@@ -35,7 +35,7 @@ func (s *loopServer) leave(now time.Time, l *exchange.Refund) {
 		c := &l.Asked[i]
 		switch {
 		case l.At != 0:
-			store.RefundTo(now, s.lane, &store.Refund{Counter: c.Counter, Instant: l.At}, l.Mode)
+			store.RefundUnsent(now, s.lane, &store.Refund{Counter: c.Counter, Instant: l.At}, l.Mode)
 		case c.Slot != 0:
 			s.lane.Refund(now, &c.Counter, c.Slot, l.Mode)
 		}

@@ -180,7 +180,7 @@ func (r *run) advise() error {
 	if !changed {
 		return nil
 	}
-	v, err := r.rails.Judge(n.At, rails.Current{Config: r.config}, wanted)
+	v, err := r.rails.Judge(n.At, rails.LimitInForce{Config: r.config}, wanted)
 	if err != nil {
 		return fmt.Errorf("recommended at %.0f s: %w", n.Elapsed, err)
 	}

@@ -17,7 +17,7 @@ import (
 //
 // Immutable after New.
 type Documents struct {
-	Marks []byte                    // asks.Marks in JSON
+	Marks []byte                    // asks.DocumentMarks in JSON
 	Named map[string]store.Document // by name; others are not available
 }
 

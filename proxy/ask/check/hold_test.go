@@ -26,7 +26,7 @@ func queueing(t *testing.T, hold time.Duration) *Env {
 	env.Refund = func(time.Time, *store.Counter, int64, store.Mode) { t.Error("a place is given back") }
 	env.Ask = func(now time.Time, ask *store.Ask, ans *store.Answer, _ store.Done) bool {
 		c := &ask.Counters[0]
-		granted, d := c.Limit.Decide(now.UnixMicro(), &queue, c.Ask(1))
+		granted, d := c.Limit.Decide(now.UnixMicro(), &queue, c.Charge(1))
 		*ans = store.Answer{Granted: int(granted), Decisions: []limit.Decision{d}}
 		return true
 	}

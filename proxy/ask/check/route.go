@@ -112,7 +112,7 @@ func (s *Session) decide(now time.Time) {
 	e, q := s.env, &s.env.question
 	if err := q.Parse(s.body); err != nil {
 		status, path := 409, ""
-		if fault, ok := errors.AsType[*asks.Fault](err); ok {
+		if fault, ok := errors.AsType[*asks.MessageError](err); ok {
 			status, path = 400, "byte "+strconv.Itoa(fault.Offset)
 		}
 		s.failAt(now, status, err.Error(), path)

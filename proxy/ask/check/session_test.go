@@ -60,7 +60,7 @@ func TestAnswerIsBounded(t *testing.T) {
 	log := limittest.Must(limit.Config{Algorithm: limit.SlidingLog, Limit: limit.LogMax, Window: 3600})
 	var full limit.State
 	for at := range int64(limit.LogMax) {
-		log.Decide(limittest.Epoch+at, &full, limit.Ask{N: 1, Cost: 1})
+		log.Decide(limittest.Epoch+at, &full, limit.Charge{N: 1, Cost: 1})
 	}
 	n := 0
 	env := &Env{

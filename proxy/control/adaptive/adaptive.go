@@ -241,10 +241,10 @@ func (a *Adaptive) open(now time.Time) *update {
 // conclude handles an answer, and records the result.
 func (a *Adaptive) conclude(now time.Time, u *update) {
 	line := Record{At: now.UTC(), Snapshot: u.snapshot, Recommendation: u.recommendation, Candidate: a.tried()}
-	var v rails.Verdict
+	var v rails.Result
 	err := u.err
 	if err == nil {
-		v, err = a.cfg.Settings.Judge(u.snapshot.Timestamp, rails.Current{Config: u.inForce.Policy.Limit.Config(),
+		v, err = a.cfg.Settings.Judge(u.snapshot.Timestamp, rails.LimitInForce{Config: u.inForce.Policy.Limit.Config(),
 			Switched: a.switched}, u.recommendation.Config)
 	}
 	_, invalid := errors.AsType[strict.Faults](err)
@@ -264,7 +264,7 @@ func (a *Adaptive) conclude(now time.Time, u *update) {
 }
 
 // follow handles a recommendation that the guard allows.
-func (a *Adaptive) follow(now time.Time, u *update, v *rails.Verdict, line *Record) {
+func (a *Adaptive) follow(now time.Time, u *update, v *rails.Result, line *Record) {
 	in := a.cfg.Limits.Active()
 	s := situation{shadow: a.shadow(), leader: a.lease.held(now), taken: a.lease.taken, pinned: in.Pinned,
 		mode: a.cfg.Store.Mode()}
@@ -289,7 +289,7 @@ func (a *Adaptive) follow(now time.Time, u *update, v *rails.Verdict, line *Reco
 
 // apply puts a recommendation in force, if the configuration under which the snapshot was
 // taken still is.
-func (a *Adaptive) apply(now time.Time, u *update, v *rails.Verdict, line *Record) {
+func (a *Adaptive) apply(now time.Time, u *update, v *rails.Result, line *Record) {
 	next, err := a.cfg.Limits.Apply(now, admin.Change{Config: v.Config, Source: admin.SourceAdvisor,
 		IfMatch: u.inForce.Version, Basis: u.inForce, StoredOnly: true})
 	switch {
@@ -313,7 +313,7 @@ func (a *Adaptive) apply(now time.Time, u *update, v *rails.Verdict, line *Recor
 }
 
 // try puts a candidate on trial beside the limit in force.
-func (a *Adaptive) try(v *rails.Verdict, reason string) {
+func (a *Adaptive) try(v *rails.Result, reason string) {
 	if v.Config == a.candidate {
 		return
 	}
@@ -328,7 +328,7 @@ func (a *Adaptive) try(v *rails.Verdict, reason string) {
 
 // warnCap warns once about a recommendation out of range, and again when the cap differs
 // or there was none in between.
-func (a *Adaptive) warnCap(v *rails.Verdict) {
+func (a *Adaptive) warnCap(v *rails.Result) {
 	if v.Cap != a.warnedCap && v.Cap != 0 {
 		unit := "/s"
 		if !v.Has(rails.Bounds) {

@@ -45,7 +45,7 @@ type situation struct {
 
 // decide determines what to do with a recommendation that the guard allows, and the reason if it
 // is not applied. Applied means that it must be put in force.
-func decide(s situation, v *rails.Verdict) (Result, string) {
+func decide(s situation, v *rails.Result) (Result, string) {
 	switch {
 	case s.shadow:
 		return Shadowed, "ADAPTIVE_MODE is shadow"
@@ -64,7 +64,7 @@ func decide(s situation, v *rails.Verdict) (Result, string) {
 }
 
 // describe formats an update for the log.
-func describe(v *rails.Verdict, reason string) string {
+func describe(v *rails.Result, reason string) string {
 	algorithm, numbers, _ := strings.Cut(v.Config.String(), ", ")
 	text := fmt.Sprintf("%s, limit from %s/s to %s/s", algorithm, rails.FormatRate(v.From), rails.FormatRate(v.To))
 	if numbers != "" {

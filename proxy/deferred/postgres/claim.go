@@ -173,7 +173,7 @@ func (q *Queue) claims(now time.Time, n int, except []string) (f *postgres.Field
 		new(postgres.Args).Int8(q.at(now)).Int8(deadline).Int8(q.slot+2).Bytes(q.mode).Int8(int64(n)).
 			Int8(deferred.LeaseFor.Microseconds()).Int8(q.cfg.Limits.DeadKeep.Microseconds()).Int8(token).Int8s(
 			q.lostTokens(now)).Texts(except))
-	if err != nil && !postgres.Certain(err) {
+	if err != nil && !postgres.HadNoEffect(err) {
 		q.mu.Lock()
 		defer q.mu.Unlock()
 		if len(q.lost) < lostMax {

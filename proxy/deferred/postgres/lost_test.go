@@ -151,7 +151,7 @@ func TestTooSlow(t *testing.T) {
 		"RETURN NEW; END $$; "+
 		"CREATE TRIGGER waits BEFORE INSERT ON weir.deferred FOR EACH ROW EXECUTE FUNCTION weir.waits()")
 	testkit.Eventually(t, "the server ends the statement", func() bool {
-		return postgres.Expired(deferredtest.Put(q, deferredtest.Order("shop")).Err)
+		return postgres.TimedOut(deferredtest.Put(q, deferredtest.Order("shop")).Err)
 	})
 	q.mu.Lock()
 	doubtful := len(q.doubtful)

@@ -66,11 +66,11 @@ func (q *Queue) store(group []*putting) {
 		q.store(group[len(group)/2:])
 		return
 	}
-	if !postgres.Certain(err) {
+	if !postgres.HadNoEffect(err) {
 		q.doubt(group)
 	}
 	s := deferred.NotStored(q.failed(err, mends))
-	if postgres.Violates(err, "deferred_scope") {
+	if postgres.ViolatesIndex(err, "deferred_scope") {
 		s = deferred.Stored{Outcome: deferred.Storing} // another proxy stores the same
 	}
 	for _, p := range group {
@@ -90,8 +90,8 @@ const codeMode = "WR002"
 // spreads reports whether an error concerns all following statements.
 func spreads(err error) bool {
 	f := postgres.Classify(err)
-	return f.Class == store.OutageFault || f.Class == store.LateFault && !postgres.Certain(err) ||
-		postgres.Expired(err) || f.Code == codeMode
+	return f.Class == store.OutageFault || f.Class == store.LateFault && !postgres.HadNoEffect(err) ||
+		postgres.TimedOut(err) || f.Code == codeMode
 }
 
 // doubt notes entries that were answered Unstored and may be stored.
@@ -150,7 +150,8 @@ func (q *Queue) insist(ctx context.Context, function string, args *postgres.Args
 		once, cancel := context.WithTimeout(ctx, q.cfg.silence)
 		f, _, err = q.write(once, function, args)
 		cancel()
-		if err == nil || postgres.Classify(err).Class != store.LateFault || !postgres.Certain(err) || postgres.Expired(err) {
+		if err == nil || postgres.Classify(err).Class != store.LateFault || !postgres.HadNoEffect(err) ||
+			postgres.TimedOut(err) {
 			break
 		}
 	}

@@ -211,7 +211,7 @@ func (q *Queue) failed(err error, mends int) error {
 	switch {
 	case q.puts.Closed():
 		return deferred.ErrClosed
-	case spreads(err) && !(q.mendedTimes() != mends && postgres.Certain(err)):
+	case spreads(err) && !(q.mendedTimes() != mends && postgres.HadNoEffect(err)):
 		q.fail(err)
 	}
 	return err

@@ -18,7 +18,7 @@ func TestSchema(t *testing.T) {
 	t.Parallel()
 	s := postgrestest.Start(t)
 	for range 2 {
-		s.Do("weir", postgres.Printed("q", Schema("q")))
+		s.Do("weir", postgres.InstallScript("q", Schema("q")))
 	}
 	s.Do("weir", "CREATE ROLE plain LOGIN; GRANT USAGE ON SCHEMA q TO plain; GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA "+
 		"q TO plain; CREATE ROLE stranger LOGIN; GRANT USAGE ON SCHEMA q TO stranger")
@@ -49,7 +49,7 @@ func TestSchema(t *testing.T) {
 func TestMigrated(t *testing.T) {
 	t.Parallel()
 	s := postgrestest.Start(t)
-	s.Do("weir", postgres.Printed("weir", Schema("weir")))
+	s.Do("weir", postgres.InstallScript("weir", Schema("weir")))
 	s.Do("weir", "ALTER TABLE weir.deferred DROP COLUMN parallel; DROP FUNCTION weir.deferred_claim_3; REASSIGN OWNED "+
 		"BY weir_owner TO weir; "+
 		"CREATE OR REPLACE FUNCTION weir.deferred_version() RETURNS int4 LANGUAGE sql AS 'SELECT 1'")

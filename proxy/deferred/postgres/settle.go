@@ -99,7 +99,7 @@ func (q *Queue) settle(group []*settling) bool {
 		return true
 	}
 	for _, s := range group {
-		s.again = s.again || !postgres.Certain(err)
+		s.again = s.again || !postgres.HadNoEffect(err)
 	}
 	_ = q.failed(err, mends)
 	if q.puts.Err() == nil {

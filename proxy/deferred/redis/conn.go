@@ -64,7 +64,7 @@ type Queue struct {
 	codec   codec
 	scripts scripts
 	log     *slog.Logger
-	link    *redis.Link
+	client  *redis.Client
 	about   string // the key that is passed to scripts
 	began   time.Time
 	figures figures
@@ -158,16 +158,16 @@ func (q *Queue) ask(ctx context.Context, asks ...*ask) {
 
 // send is ask without repeating late scripts.
 func (q *Queue) send(ctx context.Context, within time.Duration, asks []*ask) {
-	runs := make([]redis.Run, len(asks))
+	runs := make([]redis.ScriptCall, len(asks))
 	until := q.until(within)
 	for i, a := range asks {
-		runs[i] = redis.Run{Script: a.script, Args: append([]string{q.codec.key(), q.clockArgument(), ""}, a.args...)}
+		runs[i] = redis.ScriptCall{Script: a.script, Args: append([]string{q.codec.key(), q.clockArgument(), ""}, a.args...)}
 		if a.until {
 			runs[i].Args[2] = until
 		}
 	}
 	known := q.figures.number()
-	for i, r := range q.link.Run(ctx, q.about, runs...) {
+	for i, r := range q.client.Run(ctx, q.about, runs...) {
 		a := asks[i]
 		a.answer, a.err = answer{}, r.Err
 		if a.err == nil {

@@ -53,7 +53,7 @@ type scripts struct {
 }
 
 func newScripts() scripts {
-	with := func(name string) *redis.Script { return redis.NewScript(redis.Source(lua, "common", name)) }
+	with := func(name string) *redis.Script { return redis.NewScript(redis.ScriptSource(lua, "common", name)) }
 	return scripts{
 		put: with("put"), claim: with("claim"), settle: with("settle"), renew: with("renew"), edit: with("edit"),
 		pause: with("pause"), read: with("read"), list: with("list"), stats: with("stats"), known: with("known"),

@@ -19,7 +19,7 @@ const (
 
 // A fault is why the queue cannot be used.
 type fault struct {
-	class     store.Class
+	class     store.ErrorClass
 	code      string // the server's error code; empty if it has not answered
 	permanent bool   // only an operator can end it
 	full      bool   // the server is out of memory; entries can still be delivered
@@ -65,7 +65,7 @@ func (q *Queue) faultOf(err error) *fault {
 	if known, ok := errors.AsType[*fault](err); ok {
 		return known
 	}
-	f := q.link.Fault(err)
+	f := q.client.Fault(err)
 	known := &fault{class: f.Class, code: f.Code, permanent: f.Permanent != nil, full: f.Code == "OOM", err: err}
 	switch known.code {
 	case "WEIRVERSION", "WEIRKEY":
@@ -80,7 +80,7 @@ func (q *Queue) faultOf(err error) *fault {
 }
 
 // wordOf returns the error code of a cause for which older servers have different ones.
-func wordOf(c store.Cause) string {
+func wordOf(c store.MisconfigCause) string {
 	switch c {
 	case store.Unauthenticated:
 		return "WRONGPASS"
@@ -103,14 +103,14 @@ func (q *Queue) readSettings(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
 	durable := durabilityUnknown
-	saves, err := q.link.Settings(ctx, "append*")
+	saves, err := q.client.Settings(ctx, "append*")
 	for i, s := range saves {
 		if d := durabilityOf(s); i == 0 || d == durabilityMemory || d == durabilityEverySec && durable == durabilityAlways {
 			durable = d
 		}
 	}
 	var policy string
-	memory, evictErr := q.link.Settings(ctx, "maxmemory*")
+	memory, evictErr := q.client.Settings(ctx, "maxmemory*")
 	for _, s := range memory {
 		if p := s["maxmemory-policy"]; strings.HasPrefix(p, "allkeys") && s["maxmemory"] != "0" {
 			policy = p
@@ -118,7 +118,7 @@ func (q *Queue) readSettings(ctx context.Context) {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if err == nil || q.link.Fault(err).Code != "" { // without an answer the last known value stays
+	if err == nil || q.client.Fault(err).Code != "" { // without an answer the last known value stays
 		q.durable = durable
 	}
 	if evictErr == nil && policy != "" && !q.evicts {

@@ -25,7 +25,7 @@ func Open(cfg Config) (*Queue, error) {
 		return nil, fmt.Errorf("open queue in redis: %w", err)
 	}
 	q.codec = codec{sealer}
-	if q.link, err = redis.NewLink(cfg.Redis, unanswered); err != nil {
+	if q.client, err = redis.NewClient(cfg.Redis, unanswered); err != nil {
 		return nil, fmt.Errorf("open queue in redis: %w", err)
 	}
 	q.ctx, q.cancel = context.WithCancel(context.Background())
@@ -33,7 +33,7 @@ func Open(cfg Config) (*Queue, error) {
 		f := q.faultOf(err)
 		if f.permanent {
 			q.cancel()
-			q.link.Close()
+			q.client.Close()
 			return nil, fmt.Errorf("open queue in redis: %w", f)
 		}
 		q.broken(f)
@@ -72,7 +72,7 @@ func (q *Queue) Close() error {
 	q.ended.Wait()
 	if first {
 		q.cancel()
-		q.link.Close()
+		q.client.Close()
 	}
 	return nil
 }

@@ -112,8 +112,8 @@ func (s Subject) addsTo(t *testing.T, seed int, limits []*limit.Limit) {
 		if got, want := add(a.Now, n), m.Add(a.Now, n); got != want {
 			t.Fatalf("seed %d, step %d, before %v: %d given: %v, want %v", seed, step, a, n, got, want)
 		}
-		granted, d := take(a.Now, under, a.Ask)
-		wantGranted, want := m.Take(a.Now, under, a.Ask)
+		granted, d := take(a.Now, under, a.Charge)
+		wantGranted, want := m.Take(a.Now, under, a.Charge)
 		if granted != wantGranted || d != want {
 			t.Fatalf("seed %d, step %d, %v after %d were given:\n got %d, %+v\nwant %d, %+v", seed, step, a, n, granted, d,
 				wantGranted, want)
@@ -131,7 +131,7 @@ func (s Subject) gains(t *testing.T) {
 		for seed := range s.Seeds {
 			w := newWalk(uint64(seed), s.Forward, l)
 			h, n := w.history(l, 20), RandomAdd(w.Rand, l)
-			all := limit.Ask{Cost: 1, N: most + 2}
+			all := limit.Charge{Cost: 1, N: most + 2}
 			fork := func() (Take, Add) {
 				take, add := s.Given()
 				take.replay(h)

@@ -70,5 +70,5 @@ func setBackWithoutDebt() []Step {
 
 // after returns a step at so many milliseconds after [Epoch].
 func after(ms int64, l *limit.Limit, cost int64) Step {
-	return Step{Now: Epoch + ms*1000, Limit: l, Ask: one(cost)}
+	return Step{Now: Epoch + ms*1000, Limit: l, Charge: one(cost)}
 }

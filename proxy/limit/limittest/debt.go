@@ -14,7 +14,7 @@ func (s Subject) debts(t *testing.T) {
 		if l.DebtMax() < most+3 {
 			continue
 		}
-		late, look := limit.Ask{Cost: most + 3, N: 1, Debt: l.Debt(9)}, limit.Ask{N: 2, Debt: l.Debt(9)}
+		late, look := limit.Charge{Cost: most + 3, N: 1, Debt: l.Debt(9)}, limit.Charge{N: 2, Debt: l.Debt(9)}
 		take, now := s.Fresh(), Epoch
 		if granted, d := take(now, l, look); granted != 2 || !d.Allowed || d.Remaining != l.Burst() {
 			t.Errorf("%v, a look at a new key: %d, %+v", l.Config(), granted, d)
@@ -68,12 +68,12 @@ func (w *walk) fly(l *limit.Limit, take Take) (charged []spent) {
 	inFlight := int64(0)
 	for range 100 {
 		at := w.step(l).Now
-		if granted, _ := take(at, l, limit.Ask{N: 1, Debt: l.Debt(1 << 20)}); inFlight < flying {
+		if granted, _ := take(at, l, limit.Charge{N: 1, Debt: l.Debt(1 << 20)}); inFlight < flying {
 			inFlight += granted
 		}
 		if inFlight > 0 && w.IntN(3) > 0 {
 			inFlight--
-			late := limit.Ask{Cost: 1 + w.Int64N(flightCost), N: 1, Debt: l.Debt(1 << 20)}
+			late := limit.Charge{Cost: 1 + w.Int64N(flightCost), N: 1, Debt: l.Debt(1 << 20)}
 			take(at, l, late)
 			charged = append(charged, spent{at, late.Cost})
 		}
@@ -120,7 +120,7 @@ func (s Subject) restored(t *testing.T, l *limit.Limit, seed int) {
 	with.replay(h)
 	without := s.Fresh()
 	without.replay(h)
-	with(now, l, limit.Ask{Cost: cost, N: 1, Debt: l.Debt(1 << 20)})
+	with(now, l, limit.Charge{Cost: cost, N: 1, Debt: l.Debt(1 << 20)})
 	if !add(now, cost) {
 		t.Fatalf("%v, seed %d: %d could not be given back", l.Config(), seed, cost)
 	}

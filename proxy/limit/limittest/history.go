@@ -13,12 +13,12 @@ import (
 type Step struct {
 	Now   int64
 	Limit *limit.Limit
-	limit.Ask
+	limit.Charge
 }
 
 func (s Step) String() string {
 	overshoot, grace := s.Limit.Overshoot()
-	return fmt.Sprintf("at %d: %+v of %+v, overshoot %d for %v", s.Now, s.Ask, s.Limit.Config(), overshoot, grace)
+	return fmt.Sprintf("at %d: %+v of %+v, overshoot %d for %v", s.Now, s.Charge, s.Limit.Config(), overshoot, grace)
 }
 
 // An Answer is the result of a step.
@@ -149,7 +149,7 @@ func (w *walk) step(l *limit.Limit) Step {
 		}
 	}
 	w.latest = max(w.latest, w.now)
-	s := Step{Now: w.now, Limit: l, Ask: RandomAsk(w.Rand, l)}
+	s := Step{Now: w.now, Limit: l, Charge: RandomAsk(w.Rand, l)}
 	if w.debts && w.IntN(3) == 0 {
 		s.Debt = l.Debt(w.Int64N(4))
 	}
@@ -157,19 +157,19 @@ func (w *walk) step(l *limit.Limit) Step {
 }
 
 // RandomAsk returns a random ask, mostly with a small cost and without conditions.
-func RandomAsk(r *rand.Rand, l *limit.Limit) limit.Ask {
-	ask := limit.Ask{Cost: r.Int64N(min(l.Burst(), 3)+1) + r.Int64N(2), N: 1 + r.Int64N(4)}
+func RandomAsk(r *rand.Rand, l *limit.Limit) limit.Charge {
+	charge := limit.Charge{Cost: r.Int64N(min(l.Burst(), 3)+1) + r.Int64N(2), N: 1 + r.Int64N(4)}
 	if r.IntN(8) == 0 {
 		overshoot, _ := l.Overshoot()
-		ask.Cost = r.Int64N(l.Burst() + overshoot + 2)
+		charge.Cost = r.Int64N(l.Burst() + overshoot + 2)
 	}
 	if r.IntN(4) == 0 {
-		ask.Reserve = l.Reserve(r.Int64N(600))
+		charge.Reserve = l.Reserve(r.Int64N(600))
 	}
 	if r.IntN(4) == 0 {
-		ask.MaxDelay = time.Duration(r.Int64N(turnover(l)+1)) * time.Microsecond
+		charge.MaxDelay = time.Duration(r.Int64N(turnover(l)+1)) * time.Microsecond
 	}
-	return ask
+	return charge
 }
 
 // turnover returns the time in which a limit admits about as much as it admits at once, in

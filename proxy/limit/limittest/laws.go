@@ -8,10 +8,10 @@ import (
 )
 
 // Take asks one key, as [limit.Limit.Decide] does.
-type Take func(now int64, l *limit.Limit, ask limit.Ask) (granted int64, d limit.Decision)
+type Take func(now int64, l *limit.Limit, charge limit.Charge) (granted int64, d limit.Decision)
 
 // one returns an ask for one request.
-func one(cost int64) limit.Ask { return limit.Ask{Cost: cost, N: 1} }
+func one(cost int64) limit.Charge { return limit.Charge{Cost: cost, N: 1} }
 
 // A Subject is an implementation under test.
 type Subject struct {
@@ -91,7 +91,7 @@ func (s Subject) random(t *testing.T, steps int, debts bool, check func(t *testi
 
 func (take Take) replay(h []Step) (answers []Answer) {
 	for _, step := range h {
-		granted, d := take(step.Now, step.Limit, step.Ask)
+		granted, d := take(step.Now, step.Limit, step.Charge)
 		answers = append(answers, Answer{granted, d})
 	}
 	return answers
@@ -214,9 +214,9 @@ func (s Subject) singles(t *testing.T) {
 		for i, got := range s.Fresh().replay(h) {
 			var want Answer
 			for range h[i].N {
-				ask := h[i].Ask
-				ask.N = 1
-				granted, d := single(h[i].Now, h[i].Limit, ask)
+				charge := h[i].Charge
+				charge.N = 1
+				granted, d := single(h[i].Now, h[i].Limit, charge)
 				want.Granted += granted
 				want.Decision = d
 			}
@@ -233,11 +233,11 @@ func (s Subject) looks(t *testing.T) {
 		want := s.Fresh().replay(h)
 		take := s.Fresh()
 		for i, step := range h {
-			granted, d := take(step.Now, step.Limit, limit.Ask{N: 3})
+			granted, d := take(step.Now, step.Limit, limit.Charge{N: 3})
 			if granted != 3 || !d.Allowed || d.RetryAfter != 0 {
 				t.Fatalf("a look before %v was not admitted: %d, %+v", step, granted, d)
 			}
-			granted, d = take(step.Now, step.Limit, step.Ask)
+			granted, d = take(step.Now, step.Limit, step.Charge)
 			if got := (Answer{granted, d}); got != want[i] {
 				t.Fatalf("%v after a look:\n got %+v\nwant %+v", step, got, want[i])
 			}
@@ -277,10 +277,10 @@ func (s Subject) retries(t *testing.T) {
 		}
 		ready := step.Now + int64(wait/time.Microsecond)
 		step.N = 1
-		if granted, _ := fork()(ready-1, step.Limit, step.Ask); granted != 0 {
+		if granted, _ := fork()(ready-1, step.Limit, step.Charge); granted != 0 {
 			t.Errorf("%v: RetryAfter %v, but admitted a microsecond earlier", step, wait)
 		}
-		if granted, d := fork()(ready, step.Limit, step.Ask); granted != 1 {
+		if granted, d := fork()(ready, step.Limit, step.Charge); granted != 1 {
 			t.Errorf("%v: RetryAfter %v, but refused then: %+v", step, wait, d)
 		}
 	})

@@ -17,9 +17,9 @@ type Model struct {
 }
 
 // Take is like [limit.Limit.Decide], for the model.
-func (m *Model) Take(now int64, l *limit.Limit, ask limit.Ask) (granted int64, d limit.Decision) {
-	for range ask.N {
-		d = m.of(l).one(now, termsOf(l), ask)
+func (m *Model) Take(now int64, l *limit.Limit, charge limit.Charge) (granted int64, d limit.Decision) {
+	for range charge.N {
+		d = m.of(l).one(now, termsOf(l), charge)
 		if d.Allowed {
 			granted++
 		}
@@ -28,10 +28,10 @@ func (m *Model) Take(now int64, l *limit.Limit, ask limit.Ask) (granted int64, d
 }
 
 // Admits reports whether one request would be admitted, and changes nothing.
-func (m *Model) Admits(now int64, l *limit.Limit, ask limit.Ask) bool {
+func (m *Model) Admits(now int64, l *limit.Limit, charge limit.Charge) bool {
 	trial := *m.of(l)
 	trial.log = slices.Clone(trial.log)
-	return trial.one(now, termsOf(l), ask).Allowed
+	return trial.one(now, termsOf(l), charge).Allowed
 }
 
 // of returns the state under limits of l's kind. With another algorithm or window, a key has
@@ -73,7 +73,7 @@ func termsOf(l *limit.Limit) terms {
 }
 
 // one decides one request.
-func (m *model) one(now int64, c terms, ask limit.Ask) limit.Decision {
+func (m *model) one(now int64, c terms, charge limit.Charge) limit.Decision {
 	if c.Algorithm == limit.Off {
 		return limit.Decision{Allowed: true, Remaining: limit.Unlimited, Limit: limit.Unlimited}
 	}
@@ -83,39 +83,39 @@ func (m *model) one(now int64, c terms, ask limit.Ask) limit.Decision {
 		m.ahead, m.at, m.clear = m.lead(t, c.Config), t, 0
 		m.forgive(t, c)
 	}
-	d := limit.Decision{Allowed: m.admits(t, c, ask), Limit: max(permits(c.Config), burst(c.Config))}
-	if d.Allowed && ask.Cost > 0 && c.Algorithm == limit.Leaky {
+	d := limit.Decision{Allowed: m.admits(t, c, charge), Limit: max(permits(c.Config), burst(c.Config))}
+	if d.Allowed && charge.Cost > 0 && c.Algorithm == limit.Leaky {
 		wait := m.wait(t, c)
 		d.Delay = time.Duration(t-now+wait) * time.Microsecond
 		if wait > 0 {
 			d.Slot = t + wait
 		}
 	}
-	if (d.Allowed || ask.Debt > 0) && ask.Cost > 0 {
-		d.Clipped = m.spend(t, c, ask)
+	if (d.Allowed || charge.Debt > 0) && charge.Cost > 0 {
+		d.Clipped = m.spend(t, c, charge)
 	}
-	d.Remaining = max(0, min(burst(c.Config), m.free(t, c))-ask.Reserve)
+	d.Remaining = max(0, min(burst(c.Config), m.free(t, c))-charge.Reserve)
 	if !m.isNew(t, c) {
 		d.ResetAfter = m.first(now, t, c, func(at int64) bool { return m.isNew(at, c) })
 	}
 	if !d.Allowed {
-		d.RetryAfter = m.first(now, t, c, func(at int64) bool { return m.admits(at, c, ask) })
+		d.RetryAfter = m.first(now, t, c, func(at int64) bool { return m.admits(at, c, charge) })
 	}
 	return d
 }
 
 // admits reports whether a request is admitted at t.
-func (m *model) admits(t int64, c terms, ask limit.Ask) bool {
-	if ask.Cost == 0 && ask.Debt == 0 {
+func (m *model) admits(t int64, c terms, charge limit.Charge) bool {
+	if charge.Cost == 0 && charge.Debt == 0 {
 		return true
 	}
 	most, free := burst(c.Config), m.free(t, c)
 	if c.overshoot > 0 && m.mayExceed(t, c) {
 		most, free = most+c.overshoot, free+c.overshoot
 	}
-	patient := c.Algorithm != limit.Leaky || ask.MaxDelay == 0 || m.wait(t, c) <= ask.MaxDelay.Microseconds()
-	need := big.NewInt(max(ask.Cost, 1))
-	need.Add(need, big.NewInt(ask.Reserve))
+	patient := c.Algorithm != limit.Leaky || charge.MaxDelay == 0 || m.wait(t, c) <= charge.MaxDelay.Microseconds()
+	need := big.NewInt(max(charge.Cost, 1))
+	need.Add(need, big.NewInt(charge.Reserve))
 	return need.Cmp(big.NewInt(min(most, free))) <= 0 && patient
 }
 
@@ -178,14 +178,14 @@ func inParts(units *big.Int, rate float64) *big.Int {
 }
 
 // spend takes what an ask costs, or as much of it as its debt permits.
-func (m *model) spend(t int64, c terms, ask limit.Ask) (clipped bool) {
-	cost := ask.Cost
+func (m *model) spend(t int64, c terms, charge limit.Charge) (clipped bool) {
+	cost := charge.Cost
 	switch c.Algorithm {
 	case limit.Token, limit.GCRA, limit.Leaky:
 		lead := m.lead(t, c.Config)
 		ahead := new(big.Int).Add(lead, product(cost, interval(c.Config)))
-		most := product(ask.Debt+places(c.Config)-burst(c.Config), interval(c.Config))
-		if ask.Debt > 0 && ahead.Cmp(most) > 0 {
+		most := product(charge.Debt+places(c.Config)-burst(c.Config), interval(c.Config))
+		if charge.Debt > 0 && ahead.Cmp(most) > 0 {
 			ahead, clipped = greater(lead, most), true
 		}
 		if ahead.Cmp(lead) == 0 {
@@ -194,7 +194,7 @@ func (m *model) spend(t int64, c terms, ask limit.Ask) (clipped bool) {
 		m.ahead = ahead
 		m.clear = 0
 	default:
-		if left := max(0, ask.Debt-m.used(t, c.Config)); ask.Debt > 0 && cost > left {
+		if left := max(0, charge.Debt-m.used(t, c.Config)); charge.Debt > 0 && cost > left {
 			cost, clipped = left, true
 		}
 		if cost == 0 {

@@ -11,12 +11,12 @@ func (s Subject) never(t *testing.T) {
 		take := s.Fresh()
 		overshoot, _ := l.Overshoot()
 		most := l.Burst() + overshoot
-		for _, ask := range []limit.Ask{one(most + 1), one(1 << 40), one(1<<63 - 1), {Cost: 1, N: 2, Reserve: most}} {
-			want := Answer{0, limit.Decision{Remaining: max(0, l.Burst()-ask.Reserve), Limit: l.Quota(),
+		for _, charge := range []limit.Charge{one(most + 1), one(1 << 40), one(1<<63 - 1), {Cost: 1, N: 2, Reserve: most}} {
+			want := Answer{0, limit.Decision{Remaining: max(0, l.Burst()-charge.Reserve), Limit: l.Quota(),
 				RetryAfter: limit.Never}}
-			granted, d := take(Epoch, l, ask)
+			granted, d := take(Epoch, l, charge)
 			if got := (Answer{granted, d}); got != want {
-				t.Errorf("%+v of %v:\n got %+v\nwant %+v", ask, l.Config(), got, want)
+				t.Errorf("%+v of %v:\n got %+v\nwant %+v", charge, l.Config(), got, want)
 			}
 		}
 		if granted, d := take(Epoch, l, one(most)); granted != 1 {
@@ -42,9 +42,9 @@ func (s Subject) resets(t *testing.T) {
 		}
 		old, fresh := fork(), s.Fresh()
 		for _, at := range []int64{reset, reset + 1, reset + turnover(l)/3, reset + turnover(l)} {
-			for _, ask := range []limit.Ask{{Cost: 1, N: 2}, {Cost: all.Cost, N: 1}} {
-				og, od := old(at, l, ask)
-				fg, fd := fresh(at, l, ask)
+			for _, charge := range []limit.Charge{{Cost: 1, N: 2}, {Cost: all.Cost, N: 1}} {
+				og, od := old(at, l, charge)
+				fg, fd := fresh(at, l, charge)
 				if og != fg || od != fd {
 					t.Errorf("%v: after ResetAfter %v: %+v, a new key: %+v", step, a.Decision.ResetAfter, od, fd)
 				}
@@ -69,7 +69,7 @@ func (s Subject) reserves(t *testing.T) {
 		if overshoot, _ := l.Overshoot(); granted == 0 || overshoot > 0 {
 			return
 		}
-		if _, look := take(step.Now, l, limit.Ask{N: 1}); look.Remaining < some.Reserve {
+		if _, look := take(step.Now, l, limit.Charge{N: 1}); look.Remaining < some.Reserve {
 			t.Errorf("%v, then %+v: %d left, want at least %d", step, some, look.Remaining, some.Reserve)
 		}
 	})
@@ -86,7 +86,7 @@ func (s Subject) queues(t *testing.T) {
 		c, latest := h[0].Limit.Config(), int64(0)
 		for _, step := range h {
 			step.N = 1
-			granted, d := take(step.Now, step.Limit, step.Ask)
+			granted, d := take(step.Now, step.Limit, step.Charge)
 			if granted == 0 || step.Cost == 0 {
 				if d.Delay != 0 {
 					t.Fatalf("%v: a delay without a place in the queue: %+v", step, d)
@@ -138,7 +138,7 @@ func (s Subject) locks(t *testing.T) {
 		latest := Epoch + turnover(l)/3
 		for _, back := range []int64{1, turnover(l) / 2} {
 			take := s.Fresh()
-			take(latest, l, limit.Ask{Cost: 1, N: l.Burst() + 1})
+			take(latest, l, limit.Charge{Cost: 1, N: l.Burst() + 1})
 			_, d := take(latest-back, l, one(l.Burst()))
 			wait := d.RetryAfter.Microseconds()
 			if longest := back + recovery(l); d.Allowed || wait <= back || wait > longest {
@@ -181,8 +181,8 @@ func (take Take) owes(t *testing.T, l *limit.Limit) {
 	debt := 20 * l.Burst()
 	owed := int64(float64(debt) / l.Rate() * 1e6)
 	now := Epoch + turnover(l)/3
-	take(now+owed/2, l, limit.Ask{Cost: debt, N: 1, Debt: l.Debt(100)})
-	look := limit.Ask{N: 1, Debt: l.Debt(100)}
+	take(now+owed/2, l, limit.Charge{Cost: debt, N: 1, Debt: l.Debt(100)})
+	look := limit.Charge{N: 1, Debt: l.Debt(100)}
 	for range 8 {
 		take(now, l, look)
 		take(now+owed/2, l, look)
@@ -192,7 +192,7 @@ func (take Take) owes(t *testing.T, l *limit.Limit) {
 		t.Errorf("%v, a clock that was %d µs ahead for a while: RetryAfter %v, want at least %d µs", l.Config(), owed/2,
 			d.RetryAfter, owed-2*turnover(l))
 	}
-	take(now+100*owed, l, limit.Ask{Cost: debt, N: 1, Debt: l.Debt(100)})
+	take(now+100*owed, l, limit.Charge{Cost: debt, N: 1, Debt: l.Debt(100)})
 	if _, d := take(now, l, look); d.Allowed || d.RetryAfter.Microseconds() > owed+turnover(l) {
 		t.Errorf("%v, a clock that was far ahead: %+v, want a RetryAfter up to %d µs", l.Config(), d, owed+turnover(l))
 	}
@@ -203,7 +203,7 @@ func (take Take) owes(t *testing.T, l *limit.Limit) {
 func (take Take) returns(t *testing.T, l *limit.Limit, ahead, most int64) {
 	overshoot, _ := l.Overshoot()
 	now := Epoch + turnover(l)/3
-	take(now+ahead, l, limit.Ask{Cost: 1, N: l.Burst() + overshoot + 1})
+	take(now+ahead, l, limit.Charge{Cost: 1, N: l.Burst() + overshoot + 1})
 	until := now + most
 	for _, pause := range []int64{0, 1, turnover(l) / 7} {
 		now += pause

@@ -16,7 +16,7 @@ type walk struct {
 	t     testing.TB
 	rails rails.Rails
 	now   time.Time
-	at    rails.Current
+	at    rails.LimitInForce
 	steps int // changes
 }
 
@@ -90,7 +90,7 @@ func TestLaws(t *testing.T) {
 		w := &walk{t: t, now: epoch, rails: rails.Rails{Min: low, Max: low * math.Exp(8*rng.Float64()),
 			Step:  1 + 5*rng.Float64()*rng.Float64(),
 			Dwell: time.Duration(rng.IntN(10)) * time.Minute}}
-		w.at = rails.Current{Config: limit.Config{Algorithm: limit.Fixed, Limit: 100, Window: 1}, Switched: epoch}
+		w.at = rails.LimitInForce{Config: limit.Config{Algorithm: limit.Fixed, Limit: 100, Window: 1}, Switched: epoch}
 		if rng.IntN(10) == 0 {
 			w.at.Config = limit.Config{Algorithm: limit.Off}
 		}
@@ -121,7 +121,7 @@ func FuzzJudge(f *testing.F) {
 		if inForce.Validate() != nil {
 			return
 		}
-		w := &walk{t: t, rails: r, now: epoch, at: rails.Current{Config: inForce, Switched: epoch}}
+		w := &walk{t: t, rails: r, now: epoch, at: rails.LimitInForce{Config: inForce, Switched: epoch}}
 		for range 3 { // the second time from within the bounds
 			w.advise(time.Duration(min(max(after, 0), 1e6))*time.Second,
 				limit.Config{Algorithm: limit.Algorithm(to), Limit: many, Window: number, Capacity: many, FillRate: number,

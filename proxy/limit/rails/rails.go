@@ -19,8 +19,8 @@ type Rails struct {
 	Dwell    time.Duration // the shortest time between two switches of the algorithm
 }
 
-// A Current is the limit in force, from which a recommendation is judged.
-type Current struct {
+// A LimitInForce is the limit in force, from which a recommendation is judged.
+type LimitInForce struct {
 	Config   limit.Config // configuration in force; valid
 	Switched time.Time    // when its algorithm was put in force; zero: long ago
 }
@@ -43,8 +43,8 @@ func (r Rail) String() string {
 // MarshalText returns [Rail.String].
 func (r Rail) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
-// A Verdict is the decision about a recommendation.
-type Verdict struct {
+// A Result is the decision about a recommendation.
+type Result struct {
 	Config limit.Config // to put in force, with the fields of its algorithm alone
 	From   float64      // the sustained rate in force; off: infinite
 	To     float64      // the sustained rate to put in force
@@ -56,10 +56,10 @@ type Verdict struct {
 }
 
 // Has reports whether the recommendation has crossed a rail.
-func (v *Verdict) Has(r Rail) bool { return slices.Contains(v.Crossed, r) }
+func (v *Result) Has(r Rail) bool { return slices.Contains(v.Crossed, r) }
 
 // String names the crossed rails in a few words. It is empty if there are none.
-func (v *Verdict) String() string {
+func (v *Result) String() string {
 	var words []string
 	for _, r := range v.Crossed {
 		switch r {
@@ -94,22 +94,22 @@ var (
 // Judge decides about a recommendation at now, by the clock of at.Switched. Computed numbers are
 // rounded to what can be represented exactly. The error is a [strict.Faults] if the
 // recommendation is not a valid limit. If there is an error, nothing is put in force.
-func (r Rails) Judge(now time.Time, at Current, wanted limit.Config) (Verdict, error) {
+func (r Rails) Judge(now time.Time, at LimitInForce, wanted limit.Config) (Result, error) {
 	lim, err := limit.New(wanted.Rounded())
 	if err != nil {
-		return Verdict{}, err
+		return Result{}, err
 	}
 	before, err := limit.New(at.Config)
 	if err != nil {
-		return Verdict{}, fmt.Errorf("in force: %w", err)
+		return Result{}, fmt.Errorf("in force: %w", err)
 	}
-	v := Verdict{From: before.Rate(), Asked: lim.Rate()}
+	v := Result{From: before.Rate(), Asked: lim.Rate()}
 	if lim.Config() == before.Config() {
 		v.Config, v.To, v.Same = lim.Config(), v.From, true
 		return v, nil
 	}
 	if lim.Algorithm() == limit.Off {
-		return Verdict{}, errOff
+		return Result{}, errOff
 	}
 	// Off counts as the bound, and so does a limit outside the bounds that was set manually.
 	from := r.clamp(v.From)
@@ -126,14 +126,14 @@ func (r Rails) Judge(now time.Time, at Current, wanted limit.Config) (Verdict, e
 	cfg := lim.Config()
 	if cfg.Algorithm != before.Algorithm() && now.Before(at.Switched.Add(r.Dwell)) {
 		if before.Algorithm() == limit.Off {
-			return Verdict{}, errDwell
+			return Result{}, errDwell
 		}
 		v.cross(Dwell)
 		cfg = before.Config()
 	}
 	f := fit{low: low, high: high, before: span(&before)}
 	if !f.near(cfg, to) {
-		return Verdict{}, errFit
+		return Result{}, errFit
 	}
 	if f.held > 0 {
 		v.cross(Burst)
@@ -146,6 +146,6 @@ func (r Rails) Judge(now time.Time, at Current, wanted limit.Config) (Verdict, e
 	return v, nil
 }
 
-func (v *Verdict) cross(r Rail) { v.Crossed = append(v.Crossed, r) }
+func (v *Result) cross(r Rail) { v.Crossed = append(v.Crossed, r) }
 
 func (r Rails) clamp(rate float64) float64 { return min(max(rate, r.Min), r.Max) }

@@ -91,7 +91,7 @@ func TestJudge(t *testing.T) {
 			"too large a step from 1/s"},
 	} {
 		inForce, wanted := read(t, test.inForce), read(t, test.wanted)
-		v, err := usual.Judge(epoch, rails.Current{Config: inForce}, wanted)
+		v, err := usual.Judge(epoch, rails.LimitInForce{Config: inForce}, wanted)
 		if got := write(t, v.Config); err != nil || got != test.want || v.String() != test.why ||
 			v.Same != (test.want == test.inForce) {
 			t.Errorf("%s: from %s to %s: %s (%q, same %t) %v, want %s (%q)", test.name, test.inForce, test.wanted, got, &v,
@@ -108,14 +108,14 @@ func TestRefused(t *testing.T) {
 		{"algorithm=fixed limit=100 window=1", "limit=5", "algorithm: is missing"},
 		{"algorithm=off", "algorithm=fixed limit=100 window=1", "too recently"},
 	} {
-		at := rails.Current{Config: read(t, test.inForce), Switched: epoch}
+		at := rails.LimitInForce{Config: read(t, test.inForce), Switched: epoch}
 		if v, err := usual.Judge(epoch, at, read(t, test.wanted)); err == nil ||
 			!strings.Contains(err.Error(), test.want) || v.Config != (limit.Config{}) {
 			t.Errorf("%s: %+v, %v, want %q", test.wanted, v, err, test.want)
 		}
 	}
 	for _, rate := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), -5} {
-		_, err := usual.Judge(epoch, rails.Current{Config: read(t, "algorithm=off")},
+		_, err := usual.Judge(epoch, rails.LimitInForce{Config: read(t, "algorithm=off")},
 			limit.Config{Algorithm: limit.Token, Capacity: 5, FillRate: rate})
 		if _, ok := errors.AsType[strict.Faults](err); !ok {
 			t.Errorf("a rate of %v: %v", rate, err)
@@ -125,7 +125,7 @@ func TestRefused(t *testing.T) {
 
 // Another algorithm waits until the dwell is over; its rate does not.
 func TestDwell(t *testing.T) {
-	at := rails.Current{Config: read(t, "algorithm=sliding limit=600 window=60"), Switched: epoch}
+	at := rails.LimitInForce{Config: read(t, "algorithm=sliding limit=600 window=60"), Switched: epoch}
 	wanted := read(t, "algorithm=token capacity=40 fillRate=20")
 	for _, test := range []struct {
 		after     time.Duration

@@ -12,8 +12,8 @@ import (
 // time. It is unknown what was charged.
 var ErrUndecided = errors.New("the master could not decide about this key")
 
-// Marks are the answer to GET /v1/marks in JSON: texts that change when something has changed.
-type Marks struct {
+// DocumentMarks are the answer to GET /v1/marks in JSON: texts that change when something has changed.
+type DocumentMarks struct {
 	Edits     string            `json:"edits"`     // keys, by edits
 	Documents map[string]string `json:"documents"` // documents, by name
 }
@@ -40,7 +40,7 @@ func AppendAnswer(dst []byte, ans *store.Answer) []byte {
 }
 
 // ParseAnswer fills in the results of groups, each of which has a counter that is not off, and
-// returns the mode of the deciding store. The error is a *Fault or a VersionError; then the
+// returns the mode of the deciding store. The error is a *MessageError or a VersionError; then the
 // results are meaningless.
 func ParseAnswer(b []byte, groups []*store.Group) (mode store.Mode, err error) {
 	r := reader{b: b}

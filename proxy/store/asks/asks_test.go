@@ -20,7 +20,7 @@ import (
 )
 
 // batch is a random one. Some counters are off, and none of a group alone.
-func batch(r *rand.Rand) (releases []store.Refund, groups []*store.Group) {
+func batch(r *rand.Rand) (refunds []store.Refund, groups []*store.Group) {
 	limits := limittest.Limits()
 	counter := func(rule int) store.Counter {
 		l := limits[r.IntN(len(limits))]
@@ -37,7 +37,7 @@ func batch(r *rand.Rand) (releases []store.Refund, groups []*store.Group) {
 		return c
 	}
 	for range r.IntN(3) {
-		releases = append(releases, store.Refund{Counter: counter(0), Instant: r.Int64N(1 << 53)})
+		refunds = append(refunds, store.Refund{Counter: counter(0), Instant: r.Int64N(1 << 53)})
 	}
 	off := limittest.Must(limit.Config{Algorithm: limit.Off})
 	for range r.IntN(6) {
@@ -51,7 +51,7 @@ func batch(r *rand.Rand) (releases []store.Refund, groups []*store.Group) {
 		}
 		groups = append(groups, g)
 	}
-	return releases, groups
+	return refunds, groups
 }
 
 func limited(counters []store.Counter) (some []store.Counter) {
@@ -84,17 +84,17 @@ func TestRoundTrip(t *testing.T) {
 	var q asks.Batch
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 1))
-		releases, groups := batch(r)
-		if err := q.Parse(asks.AppendBatch(nil, releases, groups)); err != nil {
+		refunds, groups := batch(r)
+		if err := q.Parse(asks.AppendBatch(nil, refunds, groups)); err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
-		if len(q.Asks) != len(groups) || len(q.Refunds) != len(releases) {
+		if len(q.Asks) != len(groups) || len(q.Refunds) != len(refunds) {
 			t.Fatalf("seed %d: %d asks and %d releases of %d and %d arrive", seed, len(q.Asks), len(q.Refunds), len(groups),
-				len(releases))
+				len(refunds))
 		}
 		for i, r := range q.Refunds {
-			if r.Instant != releases[i].Instant || !same([]store.Counter{r.Counter}, []store.Counter{releases[i].Counter}) {
-				t.Errorf("seed %d: %+v arrives as %+v", seed, releases[i], r)
+			if r.Instant != refunds[i].Instant || !same([]store.Counter{r.Counter}, []store.Counter{refunds[i].Counter}) {
+				t.Errorf("seed %d: %+v arrives as %+v", seed, refunds[i], r)
 			}
 		}
 		answer := asks.AppendHead(nil, store.Local, len(q.Asks))
@@ -187,7 +187,7 @@ func TestFaults(t *testing.T) {
 	} {
 		var q asks.Batch
 		err := q.Parse(test.question)
-		fault, ok := errors.AsType[*asks.Fault](err)
+		fault, ok := errors.AsType[*asks.MessageError](err)
 		if !ok || fault.Offset != test.offset && test.problem != "" || !strings.Contains(fault.Problem, test.problem) {
 			t.Errorf("%s: %v, want byte %d: … %s …", name, err, test.offset, test.problem)
 		}
@@ -233,8 +233,8 @@ func TestWrongAnswers(t *testing.T) {
 // Any bytes are read without a panic; those that are a question are written the same again.
 func FuzzQuestion(f *testing.F) {
 	for seed := range uint64(20) {
-		releases, groups := batch(rand.New(rand.NewPCG(seed, 1)))
-		f.Add(asks.AppendBatch(nil, releases, groups))
+		refunds, groups := batch(rand.New(rand.NewPCG(seed, 1)))
+		f.Add(asks.AppendBatch(nil, refunds, groups))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var q asks.Batch

@@ -1,7 +1,7 @@
 // Package asks encodes batches of asks, which a proxy sends to another one to decide, and their
 // answers. Numbers are little endian; texts and states are preceded by their length.
 //
-//	batch     u8 version, u16 releases, {counter, i64 slot}, u16 asks, {u32 n, u8 counters, {counter}}
+//	batch     u8 version, u16 refunds, {counter, i64 slot}, u16 asks, {u32 n, u8 counters, {counter}}
 //	counter   u16 rule, u32 key, u8 algorithm, i64 permits burst number overshoot grace cost reserve delay, [i64 debt]
 //	answer    u8 version, u8 mode, u16 asks, {u8 mode, u32 granted, u8 traces, {i64 at, u32 state}}
 //

@@ -23,7 +23,7 @@ const (
 	AnswerBytesMax = 16 << 20
 	// NMax bounds the requests of one ask.
 	NMax = 1 << 24
-	// RuleBytesMax bounds the id of a rule. It also bounds the numbers of asks and releases,
+	// RuleBytesMax bounds the id of a rule. It also bounds the numbers of asks and refunds,
 	// of which QuestionBytesMax permits fewer.
 	RuleBytesMax = 1<<16 - 1
 	// debtMark is added to the algorithm of a counter with debt.
@@ -32,14 +32,14 @@ const (
 	spanMax = math.MaxInt64 / int64(time.Microsecond)
 )
 
-// A Fault is an error in a message.
-type Fault struct {
+// A MessageError is an error in a message.
+type MessageError struct {
 	Offset  int
 	Problem string
 }
 
 // Error returns the offset in bytes and the problem.
-func (f *Fault) Error() string { return fmt.Sprintf("byte %d: %s", f.Offset, f.Problem) }
+func (f *MessageError) Error() string { return fmt.Sprintf("byte %d: %s", f.Offset, f.Problem) }
 
 // A VersionError is the version of a message that is not Version.
 type VersionError byte
@@ -50,12 +50,12 @@ func (v VersionError) Error() string {
 }
 
 // AppendBatch appends a batch.
-func AppendBatch(dst []byte, releases []store.Refund, groups []*store.Group) []byte {
+func AppendBatch(dst []byte, refunds []store.Refund, groups []*store.Group) []byte {
 	dst = append(dst, Version)
-	dst = binary.LittleEndian.AppendUint16(dst, uint16(len(releases)))
-	for i := range releases {
-		dst = appendCounter(dst, &releases[i].Counter)
-		dst = binary.LittleEndian.AppendUint64(dst, uint64(releases[i].Instant))
+	dst = binary.LittleEndian.AppendUint16(dst, uint16(len(refunds)))
+	for i := range refunds {
+		dst = appendCounter(dst, &refunds[i].Counter)
+		dst = binary.LittleEndian.AppendUint64(dst, uint64(refunds[i].Instant))
 	}
 	dst = binary.LittleEndian.AppendUint16(dst, uint16(len(groups)))
 	for _, g := range groups {
@@ -105,7 +105,7 @@ type Batch struct {
 	ends     []int // of the counters of each ask
 }
 
-// Parse parses the text of AppendBatch. Keys are borrowed from b. The error is a *Fault or a
+// Parse parses the text of AppendBatch. Keys are borrowed from b. The error is a *MessageError or a
 // VersionError.
 func (q *Batch) Parse(b []byte) error {
 	q.Refunds, q.Asks, q.counters, q.limits, q.ends = q.Refunds[:0], q.Asks[:0], q.counters[:0], q.limits[:0], q.ends[:0]
@@ -169,7 +169,7 @@ func (q *Batch) counter(r *reader) {
 	c := store.Counter{Rule: string(r.bytes(r.u16())), Key: r.bytes(r.u32())}
 	at := r.at
 	algorithm := r.u8()
-	n := limit.Params{Algorithm: limit.Algorithm(algorithm &^ debtMark)}
+	n := limit.WireParams{Algorithm: limit.Algorithm(algorithm &^ debtMark)}
 	n.Permits, n.Burst, n.WindowOrRate, n.Overshoot = r.number(), r.number(), r.number(), r.number()
 	n.Grace = r.span()
 	c.Cost, c.Reserve = r.number(), r.number()
@@ -194,7 +194,7 @@ func (q *Batch) counter(r *reader) {
 	q.counters = append(q.counters, c)
 }
 
-// join makes asks and releases refer to counters and limits, whose memory no longer moves.
+// join makes asks and refunds refer to counters and limits, whose memory no longer moves.
 func (q *Batch) join() {
 	for i := range q.counters {
 		q.counters[i].Limit = &q.limits[i]

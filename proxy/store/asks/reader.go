@@ -12,12 +12,12 @@ import (
 type reader struct {
 	b     []byte
 	at    int
-	fault *Fault
+	fault *MessageError
 }
 
 func (r *reader) fail(at int, problem string) {
 	if r.fault == nil {
-		r.fault = &Fault{at, problem}
+		r.fault = &MessageError{at, problem}
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 	"weir/proxy/store"
 )
 
-// A batch has groups that are sent together, the asks that wait for them, and releases, for
+// A batch has groups that are sent together, the asks that wait for them, and refunds, for
 // which nothing waits.
 //
 // Owned by its lane. While it is in flight, the helper that sends it writes the results of

@@ -19,7 +19,7 @@ const (
 	waitingDefault  = 65536
 	missesDefault   = 5
 
-	// batchMax bounds the groups, and the releases, of one batch: a long one would delay the
+	// batchMax bounds the groups, and the refunds, of one batch: a long one would delay the
 	// other clients of the store.
 	batchMax = 256
 	// releasesMax is the number of waiting batches from which nothing more is given back.

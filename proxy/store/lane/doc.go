@@ -29,7 +29,7 @@
 //
 // # When the store is unavailable
 //
-// The breaker opens on an outage (see [store.Class]), or after five successive batches
+// The breaker opens on an outage (see [store.ErrorClass]), or after five successive batches
 // (Config.Misses) without an answer in time; for a sidecar, after as many as there are timeouts in
 // half a second, at least one and at most five. While it is open, the failure mode answers every ask at
 // once, and a prober waits until the store decides again. Batches in flight end too, but one whose

@@ -186,7 +186,7 @@ func (l *Lane) expireQueue(now time.Time) {
 		case b.pending() > 0:
 			return
 		case len(b.Refunds) > 0:
-			i++ // it is sent for its releases
+			i++ // it is sent for its refunds
 		default:
 			l.queue = slices.Delete(l.queue, i, i+1)
 			l.recycle(b)

@@ -113,7 +113,7 @@ func TestGiveBackIsNotCounted(t *testing.T) {
 	t.Parallel()
 	st := newStage(t, newFake(), func(cfg *Config) { cfg.WaitingMax = 1 })
 	gives := func() {
-		store.RefundTo(st.start, st.lane, &store.Refund{Counter: counter("a", fixed(5)), Instant: 1}, store.Exact)
+		store.RefundUnsent(st.start, st.lane, &store.Refund{Counter: counter("a", fixed(5)), Instant: 1}, store.Exact)
 	}
 	for range 2 { // the second is refused
 		gives()
@@ -127,7 +127,7 @@ func TestGiveBackIsNotCounted(t *testing.T) {
 	gives()
 	st.lane.Expire(st.start.Add(time.Hour))
 	st.f.set(func(f *fake) { f.fault = errLate })
-	store.RefundTo(st.start, st.lane, &store.Refund{Counter: counter("b", fixed(5)), Instant: 1}, store.Exact)
+	store.RefundUnsent(st.start, st.lane, &store.Refund{Counter: counter("b", fixed(5)), Instant: 1}, store.Exact)
 	st.land(0)
 	n := &st.s.counts
 	for what, counted := range map[string]uint64{"decisions": n.decisions.Load(), "remembered": n.remembered.Load(),

@@ -17,7 +17,7 @@ func unlimited(ask *store.Ask, ans *store.Answer) bool {
 	}
 	*ans = store.Answer{Granted: ask.N, Decisions: ans.Decisions[:0]}
 	for i := range ask.Counters {
-		ans.Decisions = append(ans.Decisions, ask.Counters[i].Limit.Preview(0, new(limit.State), limit.Ask{}))
+		ans.Decisions = append(ans.Decisions, ask.Counters[i].Limit.Preview(0, new(limit.State), limit.Charge{}))
 	}
 	return true
 }

@@ -15,7 +15,7 @@ type refusal struct {
 	decisions []limit.Decision
 	tightest  int
 	keys      []*refusing
-	spare     bool // the ask was one of store.RefundTo
+	spare     bool // the ask was one of store.RefundUnsent
 }
 
 // ended reports whether the refusal must no longer be used.

@@ -134,7 +134,7 @@ func (f *fake) decide(g *store.Group) {
 		if c := &g.Counters[i]; c.Limit.Algorithm() != limit.Off {
 			g.At[i] = f.clock()
 			g.Before[i] = f.state(c).Clone()
-			g.Granted = min(g.Granted, int(c.Limit.RoomFor(g.At[i], f.state(c), c.Ask(int64(g.N)))))
+			g.Granted = min(g.Granted, int(c.Limit.RoomFor(g.At[i], f.state(c), c.Charge(int64(g.N)))))
 		}
 	}
 	for i := range g.Counters {

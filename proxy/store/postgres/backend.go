@@ -85,7 +85,7 @@ func (b *backend) Close() {
 	b.chores.Wait()
 }
 
-// Decide carries out the releases and decides the groups; see [store.Backend].
+// Decide carries out the refunds and decides the groups; see [store.Backend].
 func (b *backend) Decide(ctx context.Context, batch *store.Batch) {
 	clock, patience := b.timing()
 	for _, call := range takes(b.cfg.KeyPrefix, batch) {

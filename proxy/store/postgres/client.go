@@ -111,8 +111,8 @@ func (c *Client) withAdvice(err error) error {
 	return &renamedError{withAdvice(err), c.cfg.Setting}
 }
 
-// Certain reports whether the statement that returned err has certainly had no effect.
-func Certain(err error) bool {
+// HadNoEffect reports whether the statement that returned err has certainly had no effect.
+func HadNoEffect(err error) bool {
 	if _, unconnected := errors.AsType[*connectError](err); unconnected {
 		return true
 	}
@@ -120,12 +120,12 @@ func Certain(err error) bool {
 	return code != "" && !strings.HasPrefix(code, "08") && !strings.HasPrefix(code, "57P")
 }
 
-// Expired reports whether err is that of a statement that took the server too long. Such a
+// TimedOut reports whether err is that of a statement that took the server too long. Such a
 // statement certainly had no effect.
-func Expired(err error) bool { return codeOf(err) == codeCanceled }
+func TimedOut(err error) bool { return codeOf(err) == codeCanceled }
 
-// Violates reports whether err is that of a value that a unique index already contains.
-func Violates(err error, index string) bool {
+// ViolatesIndex reports whether err is that of a value that a unique index already contains.
+func ViolatesIndex(err error, index string) bool {
 	answer, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && answer.Code == "23505" && answer.ConstraintName == index
 }

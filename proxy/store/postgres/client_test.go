@@ -73,20 +73,20 @@ func TestClientErrors(t *testing.T) {
 	s := postgrestest.Start(t)
 	c := newClient(t, s.URL("weir", "weir"))
 	_, err := c.Call(background, "missing", new(Args))
-	if f := Classify(err); f.Permanent == nil || f.Permanent.Cause != store.NoSchema || !Certain(err) {
+	if f := Classify(err); f.Permanent == nil || f.Permanent.Cause != store.NoSchema || !HadNoEffect(err) {
 		t.Errorf("%+v: %v", f, err)
 	}
 	other := newClient(t, s.URL("weir", "missing"))
 	if _, err = other.Call(background, "f", new(Args)); !strings.Contains(err.Error(),
-		"create the database that DEFER_URL names") || !Certain(err) {
-		t.Errorf("got %v, certain %t; want advice about the database of DEFER_URL, certain", err, Certain(err))
+		"create the database that DEFER_URL names") || !HadNoEffect(err) {
+		t.Errorf("got %v, certain %t; want advice about the database of DEFER_URL, certain", err, HadNoEffect(err))
 	}
 	s.Do("weir",
 		"CREATE SCHEMA weir; CREATE FUNCTION weir.sleep() RETURNS int8 LANGUAGE sql AS 'SELECT 1::int8 FROM pg_sleep(600)'")
 	ctx, cancel := context.WithTimeout(background, 50*time.Millisecond)
 	defer cancel()
-	if _, err = c.Call(ctx, "sleep", new(Args)); !errors.Is(err, context.DeadlineExceeded) && !Expired(err) ||
-		Certain(err) != Expired(err) {
+	if _, err = c.Call(ctx, "sleep", new(Args)); !errors.Is(err, context.DeadlineExceeded) && !TimedOut(err) ||
+		HadNoEffect(err) != TimedOut(err) {
 		t.Errorf("late: %v", err)
 	}
 	version := &Migration{Schema: "weir", Function: "later", Version: 1,
@@ -113,7 +113,7 @@ CREATE FUNCTION weir.store() RETURNS int8 LANGUAGE sql AS 'INSERT INTO weir.chec
 			c := testkit.Must(NewClient(ClientConfig{URL: server.URL("weir", "weir"), Setting: "DEFER_URL", Connections: 1,
 				Schema: "weir", Silence: 5 * time.Second}))(t)
 			c.pool.explicit.Store(explicit)
-			if _, err := c.Call(background, "sleep", new(Args)); !Expired(err) || !Certain(err) ||
+			if _, err := c.Call(background, "sleep", new(Args)); !TimedOut(err) || !HadNoEffect(err) ||
 				!strings.Contains(err.Error(), "why the server is slow") {
 				t.Errorf("%s: %v", name, err)
 			}
@@ -129,7 +129,7 @@ CREATE FUNCTION weir.store() RETURNS int8 LANGUAGE sql AS 'INSERT INTO weir.chec
 	}
 	s.Do("weir", "ALTER ROLE weir SET statement_timeout = '1s'")
 	s.Do("weir", "CREATE FUNCTION weir.wait() RETURNS int8 LANGUAGE sql AS 'SELECT 1::int8 FROM pg_sleep(2)'")
-	if _, err := newClient(t, s.URL("weir", "weir")).Call(background, "wait", new(Args)); !Expired(err) {
+	if _, err := newClient(t, s.URL("weir", "weir")).Call(background, "wait", new(Args)); !TimedOut(err) {
 		t.Errorf("beyond the limit of the role: %v", err)
 	}
 	if n := s.Do("weir", "SELECT count(*) FROM weir.checked"); n != "0" {

@@ -60,8 +60,8 @@ func (e *connectError) Unwrap() error { return e.err }
 // A meaning is the class of the errors whose SQLSTATEs have a prefix.
 type meaning struct {
 	begins string
-	class  store.Class
-	cause  store.Cause // only an operator can repair it, unless 0
+	class  store.ErrorClass
+	cause  store.MisconfigCause // only an operator can repair it, unless 0
 	remedy string
 }
 

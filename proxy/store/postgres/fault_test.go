@@ -335,7 +335,7 @@ func TestMisconfigured(t *testing.T) {
 		func() bool { _, err := pgconn.Connect(background, url); return err != nil })
 	for _, test := range []struct {
 		cfg    Config
-		cause  store.Cause
+		cause  store.MisconfigCause
 		remedy string
 	}{
 		{Config{URL: url}, store.Unauthenticated, "correct user and password"},

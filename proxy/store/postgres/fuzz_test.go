@@ -99,7 +99,7 @@ func FuzzAnswers(f *testing.F) {
 				}
 				for i := range g.Counters { // what was told can be decided from
 					c := &g.Counters[i]
-					c.Limit.Decide(g.At[i], &g.Before[i], c.Ask(int64(g.Granted)))
+					c.Limit.Decide(g.At[i], &g.Before[i], c.Charge(int64(g.Granted)))
 				}
 			}
 		}

@@ -31,7 +31,7 @@ func TestMigrateInUse(t *testing.T) {
 	if before == schema {
 		t.Fatal("take_one_1 is as it was before")
 	}
-	s.Do("weir", Printed("weir", before))
+	s.Do("weir", InstallScript("weir", before))
 	s.Do("weir", "REASSIGN OWNED BY weir_owner TO weir") // that of version 6
 	const costs = "SELECT string_agg(procost::text, ' ') FROM pg_proc WHERE proname IN ('take_1', 'take_one_1')"
 	replaced := s.Do("weir", costs)

@@ -55,7 +55,7 @@ func namesSQL(err error) bool {
 func TestOldVersion(t *testing.T) {
 	t.Parallel()
 	s, _ := newMallory(t)
-	sql := Printed("weir", Schema("weir", false))
+	sql := InstallScript("weir", Schema("weir", false))
 	for owner, told := range map[string]string{"weir_owner": "as a superuser or a role with CREATEROLE",
 		"weir": "as a superuser"} {
 		s.Do("weir", sql)
@@ -104,7 +104,7 @@ func TestPrepared(t *testing.T) {
 		if err := as("mallory", test.mallory); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.Try("weir", Printed("weir", Schema("weir", false))); codeOf(err) != codeUntrusted ||
+		if _, err := s.Try("weir", InstallScript("weir", Schema("weir", false))); codeOf(err) != codeUntrusted ||
 			!strings.Contains(err.Error(), test.told) {
 			t.Errorf("%s: the SQL ends with %v, want %q", test.name, err, test.told)
 		} else if !namesSQL(err) {
@@ -132,7 +132,7 @@ func TestPrepared(t *testing.T) {
 func TestOwnerRole(t *testing.T) {
 	t.Parallel()
 	s, _ := newMallory(t)
-	sql := Printed("weir", Schema("weir", false))
+	sql := InstallScript("weir", Schema("weir", false))
 	for role, told := range map[string]string{
 		"CREATE ROLE weir_owner LOGIN":                                         "can log in, or has rights of its own",
 		"CREATE ROLE weir_owner SUPERUSER":                                     "can log in, or has rights of its own",
@@ -164,7 +164,7 @@ func TestOwners(t *testing.T) {
 	t.Parallel()
 	s, as := newMallory(t)
 	s.Do("weir", "CREATE ROLE dba LOGIN CREATEROLE; GRANT CREATE ON DATABASE weir TO dba")
-	sql := Printed("weir", Schema("weir", false))
+	sql := InstallScript("weir", Schema("weir", false))
 	if err := as("mallory", sql); codeOf(err) != codeNoRight {
 		t.Errorf("of a role that may not create roles the SQL ends with %v", err)
 	}
@@ -195,7 +195,7 @@ func TestOwners(t *testing.T) {
 func TestRightsRevoked(t *testing.T) {
 	t.Parallel()
 	s, as := newMallory(t)
-	sql := Printed("weir", Schema("weir", false))
+	sql := InstallScript("weir", Schema("weir", false))
 	s.Do("weir", sql)
 	const granted = "GRANT ALL ON SCHEMA weir TO mallory WITH GRANT OPTION; GRANT ALL ON ALL TABLES IN SCHEMA " +
 		"weir TO mallory, PUBLIC"

@@ -67,7 +67,7 @@ func TestRights(t *testing.T) {
 	}
 	// Functions that a later version adds are for the role as well.
 	s.Do("weir", "DROP FUNCTION weir.take_one_1, weir.take_many_1, weir.epoch_9")
-	s.Do("weir", Printed("weir", Schema("weir", false)))
+	s.Do("weir", InstallScript("weir", Schema("weir", false)))
 	if err := b.Probe(background); err != nil {
 		t.Errorf("after an upgrade: %v", err)
 	}

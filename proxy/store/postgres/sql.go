@@ -41,12 +41,12 @@ func Schema(name string, durable bool) string {
 	return r.Replace(Script(sql, "schema", "state", "take_1", "take_many_1", "rest_1"))
 }
 
-// Printed returns the SQL that runs scripts in a schema of that name for an administrator: as one
+// InstallScript returns the SQL that runs scripts in a schema of that name for an administrator: as one
 // transaction that first creates the schema and its owner, role weir_owner, or fails if another role has
 // created any of it. It may be run again.
-func Printed(name string, scripts ...string) string { return owned(name, false, scripts) }
+func InstallScript(name string, scripts ...string) string { return owned(name, false, scripts) }
 
-// owned returns what Printed does. If alone is true a proxy runs it, which owns what it creates
+// owned returns what InstallScript does. If alone is true a proxy runs it, which owns what it creates
 // unless it is a superuser.
 func owned(name string, alone bool, scripts []string) string {
 	r := strings.NewReplacer("@schema@", quoted(name), "@name@", name, "@alone@", strconv.FormatBool(alone))

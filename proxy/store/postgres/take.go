@@ -69,7 +69,7 @@ type take struct {
 // A row is a key's row in table keys.
 type row struct {
 	name  string
-	uses  int   // number of groups and releases that use it
+	uses  int   // number of groups and refunds that use it
 	place int64 // in names, from 1; 0: not there yet
 }
 
@@ -79,24 +79,24 @@ func newTake(prefix string) *take {
 
 // takes distributes a batch over as few calls as possible, in order.
 func takes(prefix string, b *store.Batch) (all []*take) {
-	releases, groups := b.Refunds, b.Groups
-	for len(releases)+len(groups) > 0 || all == nil {
+	refunds, groups := b.Refunds, b.Groups
+	for len(refunds)+len(groups) > 0 || all == nil {
 		t, r, g := newTake(prefix), 0, 0
-		for ; r < len(releases) && t.count < callCountersMax; r++ {
-			t.use(&releases[r].Counter)
+		for ; r < len(refunds) && t.count < callCountersMax; r++ {
+			t.use(&refunds[r].Counter)
 		}
-		for ; r == len(releases) && g < len(groups) && t.count+len(groups[g].Counters) <= callCountersMax; g++ {
+		for ; r == len(refunds) && g < len(groups) && t.count+len(groups[g].Counters) <= callCountersMax; g++ {
 			for i := range groups[g].Counters {
 				t.use(&groups[g].Counters[i])
 			}
 		}
-		for i := range releases[:r] {
-			t.give(&releases[i])
+		for i := range refunds[:r] {
+			t.give(&refunds[i])
 		}
 		for _, group := range groups[:g] {
 			t.ask(group)
 		}
-		releases, groups = releases[r:], groups[g:]
+		refunds, groups = refunds[r:], groups[g:]
 		all = append(all, t)
 	}
 	return all
@@ -138,8 +138,8 @@ func (t *take) place(r *row) int64 {
 	return r.place
 }
 
-// give adds a release. For gcra the limit takes the place of the burst: settle_1 needs the limit,
-// and the burst only affects what is free, which a release of gcra does not use.
+// give adds a refund. For gcra the limit takes the place of the burst: settle_1 needs the limit,
+// and the burst only affects what is free, which a refund of gcra does not use.
 func (t *take) give(r *store.Refund) {
 	n := r.Counter.Params()
 	t.gives = append(t.gives, t.place(t.next()), cmp.Or(n[4], n[1]), n[2], n[3], r.Instant, n[8])

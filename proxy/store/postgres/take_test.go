@@ -156,7 +156,7 @@ func TestPartTooFew(t *testing.T) {
 // decided.
 func (h *history) play(t *testing.T, s *postgrestest.Server, schema string) (decided int) {
 	t.Helper()
-	s.Do("weir", Printed(schema, Schema(schema, false)))
+	s.Do("weir", InstallScript(schema, Schema(schema, false)))
 	defer s.Do("weir", "DROP SCHEMA "+schema+" CASCADE")
 	conn := testkit.Must(pgconn.Connect(background, s.URL("weir", "weir")))(t)
 	defer conn.Close(background)
@@ -317,7 +317,7 @@ func (h *history) check(t *testing.T, about string, now int64, b *store.Batch, g
 		granted := int64(g.N)
 		for i := range g.Counters {
 			c := &g.Counters[i]
-			granted = c.Limit.RoomFor(now, h.state(c), c.Ask(granted))
+			granted = c.Limit.RoomFor(now, h.state(c), c.Charge(granted))
 		}
 		if g.Err != nil || int64(g.Granted) != granted {
 			t.Fatalf("%s: %d of %d granted (%v), want %d: %s", about, g.Granted, g.N, g.Err, granted, describe(g))
@@ -340,7 +340,7 @@ func (h *history) compare(t *testing.T, about string, now int64, g *store.Group,
 		if g.Granted == 0 {
 			one := *c
 			one.Cost = 0
-			c.Limit.Decide(now, kept, one.Ask(1))
+			c.Limit.Decide(now, kept, one.Charge(1))
 		}
 	}
 	if !reflect.DeepEqual(got, want) {
@@ -359,7 +359,7 @@ func describe(g *store.Group) string {
 	text := fmt.Sprint(g.N, " ×")
 	for _, c := range g.Counters {
 		overshoot, grace := c.Limit.Overshoot()
-		text += fmt.Sprintf(" [%s %q %+v soft %d %v of %+v]", c.Rule, c.Key, c.Ask(1), overshoot, grace, c.Limit.Config())
+		text += fmt.Sprintf(" [%s %q %+v soft %d %v of %+v]", c.Rule, c.Key, c.Charge(1), overshoot, grace, c.Limit.Config())
 	}
 	return text
 }
@@ -407,7 +407,7 @@ func TestFoundOnce(t *testing.T) {
 func TestSettingsOfTransaction(t *testing.T) {
 	t.Parallel()
 	s := postgrestest.Start(t)
-	s.Do("weir", Printed("weir", Schema("weir", true)))
+	s.Do("weir", InstallScript("weir", Schema("weir", true)))
 	conn := testkit.Must(pgconn.Connect(background, s.URL("weir", "weir")))(t)
 	defer conn.Close(background)
 	bucket := limittest.Must(limit.Config{Algorithm: limit.Token, Capacity: 10, FillRate: 1})

@@ -48,7 +48,7 @@ func benchmarkLane(b *testing.B, keys, inFlight int, lim *limit.Limit) {
 	s := redistest.Start(b)
 	cfg := config(s)
 	cfg.InFlight = inFlight
-	c := newClient(b, cfg)
+	c := newTestStore(b, cfg)
 	l := newLoop(b, c)
 	names := make([][]byte, keys)
 	for i := range names {

@@ -37,7 +37,7 @@ type client struct {
 
 	epochs, clusterEpochs []string // names; see epochNames
 
-	documents *Link // separate from conn, so that documents do not delay decisions
+	documents *Client // separate from conn, so that documents do not delay decisions
 }
 
 // New connects to Redis and returns a store. If Redis is unavailable, the store starts in the
@@ -58,7 +58,7 @@ func open(cfg Config, scripts scripts) (*lane.Store, *client, error) {
 	c.cfg.dialed = c.dialed
 	c.epochs, c.clusterEpochs = epochNames(cfg.KeyPrefix)
 	cfg.dialTimeout = store.DocumentTimeout(0)
-	c.documents = &Link{cfg: cfg, unanswered: store.DocumentTimeout(store.DocumentBytesMax)}
+	c.documents = &Client{cfg: cfg, unanswered: store.DocumentTimeout(store.DocumentBytesMax)}
 	return lane.New(c, c.cfg.Config), c, nil
 }
 

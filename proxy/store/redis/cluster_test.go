@@ -30,8 +30,8 @@ func startCluster(t *testing.T) *cluster {
 }
 
 // client returns a client that knows two of the nodes.
-func (c *cluster) client(t *testing.T, log *testkit.Log) *Client {
-	return newClient(t, Config{Config: lane.Config{Timeout: timeoutMax, Log: log.Logger()},
+func (c *cluster) client(t *testing.T, log *testkit.Log) *testStore {
+	return newTestStore(t, Config{Config: lane.Config{Timeout: timeoutMax, Log: log.Logger()},
 		Addrs: []string{c.masters[0].Addr(), c.masters[1].Addr()}, dialTimeout: timeoutMax})
 }
 
@@ -111,7 +111,7 @@ func clusterGroups(t *testing.T, l *loop) {
 }
 
 // Keys on every node are given more and forgotten, wherever edits are counted.
-func clusterEdits(t *testing.T, cl *cluster, c *Client, l *loop) {
+func clusterEdits(t *testing.T, cl *cluster, c *testStore, l *loop) {
 	r := rand.New(rand.NewPCG(9, 10))
 	for master := range cl.masters {
 		one := counter(cl.keyAt(master, r), fixed(5))
@@ -195,7 +195,7 @@ func clusterMoves(t *testing.T, cl *cluster, l *loop) {
 }
 
 // A node that is killed takes the store with it until its replica has taken over.
-func clusterFails(t *testing.T, cl *cluster, c *Client, l *loop, log *testkit.Log) {
+func clusterFails(t *testing.T, cl *cluster, c *testStore, l *loop, log *testkit.Log) {
 	key := cl.keyAt(0, rand.New(rand.NewPCG(11, 12)))
 	l.ask(1, counter(key, fixed(1000)))
 	cl.masters[0].Kill()
@@ -221,7 +221,7 @@ func TestSentinel(t *testing.T) {
 	sentinel := redistest.StartSentinel(t, master, replica)
 
 	log := new(testkit.Log)
-	c := newClient(t, Config{Config: lane.Config{Timeout: timeoutMax, Log: log.Logger()},
+	c := newTestStore(t, Config{Config: lane.Config{Timeout: timeoutMax, Log: log.Logger()},
 		Addrs: []string{sentinel.Addr()}, SentinelMaster: "weir", dialTimeout: timeoutMax})
 	l := newLoop(t, c)
 	for range 5 {

@@ -89,7 +89,7 @@ func TestTLSAndUser(t *testing.T) {
 	allow(s, "w:")
 	cfg := Config{Config: lane.Config{Timeout: timeoutMax}, Addrs: []string{addr}, dialTimeout: timeoutMax, TLS: true,
 		TLSCAFile: certFile, Username: "weir", Password: "secret", DB: 3, KeyPrefix: "w:"}
-	c := newClient(t, cfg)
+	c := newTestStore(t, cfg)
 	l := newLoop(t, c)
 	if ans := l.ask(1, counter("k", fixed(10))); ans.Mode != store.Exact || ans.Granted != 1 {
 		t.Errorf("got %+v", ans)
@@ -116,7 +116,7 @@ func TestTLSAndUser(t *testing.T) {
 	} {
 		right := cfg
 		change(&right)
-		if c := newClient(t, right); !c.Connected() {
+		if c := newTestStore(t, right); !c.Connected() {
 			t.Errorf("%s: not connected", name)
 		}
 		s.Do("config", "set", "tls-auth-clients", "no")
@@ -133,7 +133,7 @@ func TestTLSAndUser(t *testing.T) {
 		wrong, log := cfg, new(testkit.Log)
 		change(&wrong)
 		wrong.Log = log.Logger()
-		if c := newClient(t, wrong); c.Connected() || log.Count("Redis connection lost, entering fail-open mode") != 1 {
+		if c := newTestStore(t, wrong); c.Connected() || log.Count("Redis connection lost, entering fail-open mode") != 1 {
 			t.Errorf("%s: connected %v, logged %s", name, c.Connected(), log.String())
 		}
 		s.Do("config", "set", "tls-auth-clients", "no")

@@ -6,7 +6,7 @@
 // # Asking
 //
 // A batch is one call of the script (in a Cluster one per slot), or a few if its groups have
-// more than 128 counters, in one pipeline together with its releases.
+// more than 128 counters, in one pipeline together with its refunds.
 //
 // # Keys
 //

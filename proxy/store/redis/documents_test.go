@@ -84,7 +84,7 @@ func TestDocuments(t *testing.T) {
 // Nothing is connected once the client is closed.
 func TestDocumentsAfterClose(t *testing.T) {
 	t.Parallel()
-	c := newClient(t, config(redistest.Start(t)))
+	c := newTestStore(t, config(redistest.Start(t)))
 	c.Close()
 	if _, err := c.Read(docName); err == nil || c.back.documents.conn != nil {
 		t.Errorf("read after Close: %v, connected %v", err, c.back.documents.conn != nil)
@@ -98,9 +98,9 @@ func TestWatch(t *testing.T) {
 	s := redistest.Start(t)
 	var mu sync.Mutex
 	seen := map[int]string{}
-	var clients []*Client
+	var clients []*testStore
 	for i := range 2 {
-		c := newClient(t, config(s))
+		c := newTestStore(t, config(s))
 		clients = append(clients, c)
 		c.Watch(docName, func(doc store.Document) {
 			mu.Lock()

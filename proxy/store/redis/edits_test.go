@@ -21,8 +21,8 @@ func TestEdits(t *testing.T) {
 	s := redistest.Start(t)
 	cfg := config(s)
 	cfg.KeyPrefix = "p:"
-	editor := newClient(t, cfg)
-	here, there := newLoop(t, editor), newLoop(t, newClient(t, cfg))
+	editor := newTestStore(t, cfg)
+	here, there := newLoop(t, editor), newLoop(t, newTestStore(t, cfg))
 	for _, lim := range []*limit.Limit{
 		fixed(5),
 		limittest.Must(limit.Config{Algorithm: limit.Sliding, Limit: 5, Window: century}),
@@ -79,8 +79,8 @@ func TestEditsOfAllKinds(t *testing.T) {
 	s := redistest.Start(t)
 	cfg := config(s)
 	cfg.KeyPrefix = "p:"
-	editor := newClient(t, cfg)
-	proxies := []*loop{newLoop(t, editor), newLoop(t, newClient(t, cfg)), newLoop(t, newClient(t, cfg))}
+	editor := newTestStore(t, cfg)
+	proxies := []*loop{newLoop(t, editor), newLoop(t, newTestStore(t, cfg)), newLoop(t, newTestStore(t, cfg))}
 	limits := []*limit.Limit{
 		fixed(5),
 		limittest.Must(limit.Config{Algorithm: limit.Fixed, Limit: 5, Window: century - 1}),

@@ -51,7 +51,7 @@ func TestLostByReplica(t *testing.T) {
 	t.Cleanup(way.Close)
 	cfg := config(master)
 	cfg.Addrs = []string{way.Addr()}
-	l := newLoop(t, newClient(t, cfg))
+	l := newLoop(t, newTestStore(t, cfg))
 	l.ask(1, counter("other", fixed(5)))
 	replica := redistest.StartReplica(t, master)
 	replica.Do("replicaof", "no", "one")
@@ -67,9 +67,9 @@ func TestEpochStays(t *testing.T) {
 	s := redistest.Start(t)
 	cfg := config(s)
 	cfg.KeyPrefix = "p:"
-	var clients []*Client
+	var clients []*testStore
 	for range 2 {
-		clients = append(clients, newClient(t, cfg))
+		clients = append(clients, newTestStore(t, cfg))
 	}
 	epoch := s.Do("get", "p:"+epochName)
 	if epoch == "" {

@@ -35,7 +35,7 @@ func (c *client) Classify(err error) store.Fault {
 }
 
 // classOf returns the class of an error on this connection.
-func (c *client) classOf(err error) store.Class { return classOf(err, c.inCluster()) }
+func (c *client) classOf(err error) store.ErrorClass { return classOf(err, c.inCluster()) }
 
 // inCluster reports whether the connection is, or without a connection might be, one to a
 // Cluster.
@@ -52,7 +52,7 @@ func faultOf(err error, cluster bool) store.Fault {
 // classOf returns the class of an error. MOVED on a connection to a single server is an
 // outage, because a node of a Cluster decides only about some keys. A nil reply is not
 // considered: scripts do not return it.
-func classOf(err error, cluster bool) store.Class {
+func classOf(err error, cluster bool) store.ErrorClass {
 	if err == nil {
 		return store.NoFault
 	}
@@ -72,7 +72,7 @@ func classOf(err error, cluster bool) store.Class {
 // library removes "ERR ".
 var permanent = []struct {
 	begins string
-	cause  store.Cause
+	cause  store.MisconfigCause
 }{
 	{"WRONGPASS", store.Unauthenticated},
 	{"NOAUTH", store.Unauthenticated},

@@ -20,7 +20,7 @@ import (
 type outage struct {
 	t   *testing.T
 	s   *redistest.Server
-	c   *Client
+	c   *testStore
 	l   *loop
 	log *testkit.Log
 }
@@ -34,7 +34,7 @@ func newOutage(t *testing.T, change func(*Config)) *outage {
 	if change != nil {
 		change(&cfg)
 	}
-	c := newClient(t, cfg)
+	c := newTestStore(t, cfg)
 	// on a machine that is busy the first probe may have been too slow
 	testkit.Eventually(t, "redis is there",
 		func() bool { return c.Connected() && log.Count(lostLine) == log.Count(backLine) })
@@ -288,7 +288,7 @@ func TestWrongAtFirst(t *testing.T) {
 			cfg := config(s)
 			cfg.Log = log.Logger()
 			test.change(&cfg)
-			c := newClient(t, cfg)
+			c := newTestStore(t, cfg)
 			l := newLoop(t, c)
 			if ans := l.ask(1, counter("k", fixed(1))); c.Connected() || ans.Mode != store.FailOpen {
 				t.Fatalf("at first: connected %v, %+v", c.Connected(), ans)
@@ -314,7 +314,7 @@ func TestServerComesLater(t *testing.T) {
 	log := new(testkit.Log)
 	cfg := config(s)
 	cfg.Log, cfg.Failure = log.Logger(), store.Closed
-	c := newClient(t, cfg)
+	c := newTestStore(t, cfg)
 	l := newLoop(t, c)
 	if ans := l.ask(1, counter("k", fixed(1))); ans.Mode != store.Closed || ans.Granted != 0 {
 		t.Errorf("at first: %+v", ans)

@@ -81,7 +81,7 @@ func TestAsksGather(t *testing.T) {
 	s := redistest.Start(t)
 	cfg := config(s)
 	cfg.InFlight = 1 // of several batches under way, the later may be the first
-	c := newClient(t, cfg)
+	c := newTestStore(t, cfg)
 	l := newLoop(t, c)
 	l.ask(1, counter("first", fixed(60))) // the server knows the script from here on
 	before := c.Stats()
@@ -142,7 +142,7 @@ func TestOwnDeadline(t *testing.T) {
 	s := redistest.Start(t)
 	cfg := config(s)
 	cfg.Timeout, cfg.InFlight = 500*time.Millisecond, 1
-	c := newClient(t, cfg)
+	c := newTestStore(t, cfg)
 	l := newLoop(t, c)
 	lim := fixed(1000)
 	look := counter("k", lim)

@@ -14,11 +14,11 @@ import (
 	"weir/proxy/store/lane"
 )
 
-// A Link is a connection for data other than limits: it runs scripts whose keys are all in one
+// A Client is a connection for data other than limits: it runs scripts whose keys are all in one
 // slot. It connects on first use, and again after a failure.
 //
 // Safe for concurrent use: mu guards the connection.
-type Link struct {
+type Client struct {
 	cfg        Config
 	unanswered time.Duration
 
@@ -27,8 +27,8 @@ type Link struct {
 	closed bool
 }
 
-// A Run is one run of a script.
-type Run struct {
+// A ScriptCall is one run of a script.
+type ScriptCall struct {
 	Script *Script
 	Args   []string
 }
@@ -39,16 +39,16 @@ type Reply struct {
 	Err   error
 }
 
-// NewLink returns a link that is not connected yet. It uses only the fields of cfg that
+// NewClient returns a link that is not connected yet. It uses only the fields of cfg that
 // concern the connection. A connection without an answer for the time unanswered is closed.
 // The error is about the configuration.
-func NewLink(cfg Config, unanswered time.Duration) (*Link, error) {
+func NewClient(cfg Config, unanswered time.Duration) (*Client, error) {
 	cfg.Config = lane.Config{}
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("use redis: %w", err)
 	}
 	cfg.dialTimeout = cmp.Or(cfg.dialTimeout, linkDialTimeout)
-	return &Link{cfg: cfg, unanswered: unanswered}, nil
+	return &Client{cfg: cfg, unanswered: unanswered}, nil
 }
 
 // linkDialTimeout bounds a dial of a link.
@@ -58,7 +58,7 @@ const linkDialTimeout = time.Second
 var errLinkClosed = errors.New("the connection to redis is closed")
 
 // connected returns the connection, and connects if there is none.
-func (l *Link) connected() (rueidis.Client, error) {
+func (l *Client) connected() (rueidis.Client, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
@@ -79,7 +79,7 @@ func (l *Link) connected() (rueidis.Client, error) {
 // they use must be in the same slot. If the server does not have a script, it is sent in
 // full; nothing else is repeated. After an error a script may have been executed, unless the
 // server itself answered.
-func (l *Link) Run(ctx context.Context, key string, runs ...Run) []Reply {
+func (l *Client) Run(ctx context.Context, key string, runs ...ScriptCall) []Reply {
 	replies := make([]Reply, len(runs))
 	conn, err := l.connected()
 	if err != nil {
@@ -108,7 +108,7 @@ func (l *Link) Run(ctx context.Context, key string, runs ...Run) []Reply {
 }
 
 // failed makes the next run detect the topology again, if the error shows another one.
-func (l *Link) failed(conn rueidis.Client, err error) {
+func (l *Client) failed(conn rueidis.Client, err error) {
 	if l.cfg.Topology != Auto || !moved(err) || conn.Mode() == rueidis.ClientModeCluster {
 		return
 	}
@@ -121,7 +121,7 @@ func (l *Link) failed(conn rueidis.Client, err error) {
 }
 
 // Settings returns the answer of each server to CONFIG GET with a pattern.
-func (l *Link) Settings(ctx context.Context, pattern string) ([]map[string]string, error) {
+func (l *Client) Settings(ctx context.Context, pattern string) ([]map[string]string, error) {
 	conn, err := l.connected()
 	if err != nil {
 		return nil, err
@@ -137,8 +137,8 @@ func (l *Link) Settings(ctx context.Context, pattern string) ([]map[string]strin
 	return all, nil
 }
 
-// Fault classifies an error of a Run.
-func (l *Link) Fault(err error) store.Fault {
+// Fault classifies an error of a ScriptCall.
+func (l *Client) Fault(err error) store.Fault {
 	l.mu.Lock()
 	cluster := l.conn != nil && l.conn.Mode() == rueidis.ClientModeCluster
 	l.mu.Unlock()
@@ -146,7 +146,7 @@ func (l *Link) Fault(err error) store.Fault {
 }
 
 // Close closes the connection.
-func (l *Link) Close() {
+func (l *Client) Close() {
 	l.mu.Lock()
 	l.closed = true
 	l.mu.Unlock()
@@ -154,7 +154,7 @@ func (l *Link) Close() {
 }
 
 // disconnect closes the connection, if there is one; the next run connects again.
-func (l *Link) disconnect() {
+func (l *Client) disconnect() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.conn != nil {

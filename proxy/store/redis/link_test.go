@@ -24,8 +24,8 @@ type linked struct {
 	t      *testing.T
 	s      *redistest.Server
 	wire   *wire
-	c      *Client
-	direct *Client // of the same server, not behind the wire
+	c      *testStore
+	direct *testStore // of the same server, not behind the wire
 	loop   *loop
 	log    *testkit.Log
 	seen   atomic.Pointer[store.Document]
@@ -34,10 +34,10 @@ type linked struct {
 
 func newLinked(t *testing.T) *linked {
 	s := redistest.Start(t)
-	l := &linked{t: t, s: s, wire: newWire(t, s.Addr()), direct: newClient(t, config(s)), log: new(testkit.Log)}
+	l := &linked{t: t, s: s, wire: newWire(t, s.Addr()), direct: newTestStore(t, config(s)), log: new(testkit.Log)}
 	cfg := config(s)
 	cfg.Addrs, cfg.Log = []string{l.wire.Addr()}, l.log.Logger()
-	l.c = newClient(t, cfg)
+	l.c = newTestStore(t, cfg)
 	l.loop = newLoop(t, l.c)
 	l.c.Watch(docName, func(doc store.Document) { l.seen.Store(&doc) })
 	l.until("the document is watched", func() bool { return l.seen.Load() != nil })

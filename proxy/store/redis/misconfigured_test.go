@@ -23,7 +23,7 @@ func TestMisconfigured(t *testing.T) {
 	replica.Do("replicaof", "127.0.0.1", "1")
 	for name, test := range map[string]struct {
 		cfg   Config
-		cause store.Cause // 0: none
+		cause store.MisconfigCause // 0: none
 	}{
 		"without a password": {Config{Addrs: []string{closed.Addr()}}, store.Unauthenticated},
 		"a wrong password":   {Config{Addrs: []string{closed.Addr()}, Password: "wrong"}, store.Unauthenticated},
@@ -51,7 +51,7 @@ func TestMisconfigured(t *testing.T) {
 	} {
 		test.cfg.Timeout, test.cfg.dialTimeout = timeoutMax, testkit.Patience
 		c := testkit.Must(New(test.cfg))(t)
-		var cause store.Cause
+		var cause store.MisconfigCause
 		if fault, ok := errors.AsType[*store.MisconfiguredError](c.Misconfigured()); ok {
 			cause = fault.Cause
 		}

@@ -120,7 +120,7 @@ func appendGive(args []string, l *limit.Limit, permits, slot int64) []string {
 	return args
 }
 
-// releaseArgs returns the arguments of a release for give.lua.
+// releaseArgs returns the arguments of a refund for give.lua.
 func releaseArgs(r *store.Refund) []string {
 	c := &r.Counter
 	if c.Limit.Algorithm() == limit.Leaky {

@@ -47,11 +47,11 @@ func newWire(t testing.TB, to string) *wire {
 }
 
 // throughWire returns a client of s, behind a wire.
-func throughWire(t testing.TB, s *redistest.Server) (*Client, *wire) {
+func throughWire(t testing.TB, s *redistest.Server) (*testStore, *wire) {
 	t.Helper()
 	w, cfg := newWire(t, s.Addr()), config(s)
 	cfg.Addrs = []string{w.Addr()}
-	return newClient(t, cfg), w
+	return newTestStore(t, cfg), w
 }
 
 // pass carries what was received on the connection with that number.
@@ -205,7 +205,7 @@ func TestLostReplyIsNotRepeated(t *testing.T) {
 	s := redistest.Start(t)
 	c, w := throughWire(t, s)
 	l := newLoop(t, c)
-	direct := newLoop(t, newClient(t, config(s)))
+	direct := newLoop(t, newTestStore(t, config(s)))
 	lim := fixed(1000)
 	l.ask(1, counter("k", lim)) // the server knows the script
 	w.set(spoil{dumb: true})

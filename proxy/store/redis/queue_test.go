@@ -48,8 +48,8 @@ func TestLongLog(t *testing.T) {
 			}
 			var got store.Answer
 			storetest.Answered(&g.Group, &got)
-			granted, _ := l.Decide(now, &state, ask.Counters[0].Ask(int64(ask.N)))
-			want := l.Preview(now, &state, ask.Counters[0].Ask(1))
+			granted, _ := l.Decide(now, &state, ask.Counters[0].Charge(int64(ask.N)))
+			want := l.Preview(now, &state, ask.Counters[0].Charge(1))
 			if r.IntN(10) == 0 {
 				n := 1 + r.Int64N(20)
 				if changed := addNow(t, c, g.names, n); changed != state.Add(now, n) {
@@ -159,7 +159,7 @@ func TestLaneReleases(t *testing.T) {
 	t.Parallel()
 	cfg := config(redistest.Start(t))
 	cfg.InFlight = 1 // of several batches under way, the later may be the first
-	c := newClient(t, cfg)
+	c := newTestStore(t, cfg)
 	l := newLoop(t, c)
 	var slots []int64
 	for range 5 {
@@ -233,11 +233,11 @@ func TestReleaseWhileRedisIsAway(t *testing.T) {
 // lanes together. What was charged in another mode is not given back.
 func TestLaneGivesBackOnce(t *testing.T) {
 	t.Parallel()
-	c := newClient(t, config(redistest.Start(t)))
+	c := newTestStore(t, config(redistest.Start(t)))
 	lanes := [2]*loop{newLoop(t, c), newLoop(t, c)}
 	giveBack := func(l *loop, key string, at int64, mode store.Mode) {
 		charged := store.Refund{Counter: counter(key, fixed(5)), Instant: at}
-		l.post(func(now time.Time) { store.RefundTo(now, l.lane, &charged, mode) })
+		l.post(func(now time.Time) { store.RefundUnsent(now, l.lane, &charged, mode) })
 	}
 	left := func(key string) int64 {
 		look := counter(key, fixed(5))

@@ -20,7 +20,7 @@ import (
 // A remote is a way to a server whose scripts read a clock of the test: what it does
 // is about names with a prefix, at an instant.
 type remote struct {
-	c       *Client
+	c       *testStore
 	ask     func(prefix string, now time.Time, ask *store.Ask) store.Answer
 	release func(prefix string, now time.Time, c *store.Counter, instant int64) bool // nil: nobody is told
 	// tell tells the next script the instant, and returns what to add to its arguments.
@@ -74,7 +74,7 @@ func throughLane(t testing.TB) remote {
 	c := newClocked(t, s, clockInKey)
 	back := &prefixed{client: c.back}
 	behind := lane.New(back, c.back.cfg.Config)
-	l, conn := newLoop(t, &Client{Store: behind}), dial(s)
+	l, conn := newLoop(t, &testStore{Store: behind}), dial(s)
 	tell := func(prefix string, now time.Time) []string {
 		setClock(t, conn, prefix, now.UnixMicro())
 		return nil
@@ -101,10 +101,10 @@ func setClock(t testing.TB, conn rueidis.Client, prefix string, now int64) {
 }
 
 // addNow runs the script that gives a key more permits; clock is the instant for the script.
-func addNow(t testing.TB, c *Client, names []string, n int64, clock ...string) bool {
+func addNow(t testing.TB, c *testStore, names []string, n int64, clock ...string) bool {
 	t.Helper()
 	if n == 0 {
-		return false // as Client.Add
+		return false // as testStore.Add
 	}
 	args := append([]string{strconv.FormatInt(min(n, store.ExactMax), 10)}, clock...)
 	changed, err := c.back.runAdd(background, *c.back.conn.Load(), names, args...)

@@ -60,7 +60,7 @@ func restricted(addrs ...string) Config {
 
 // exercise has a client do all that a proxy does; edit runs a command on the server
 // that has a key, as somebody else. It is repeated until the caller has seen enough.
-func exercise(t *testing.T, c *Client, l *loop, edit func(key string, words ...string), enough func() bool) {
+func exercise(t *testing.T, c *testStore, l *loop, edit func(key string, words ...string), enough func() bool) {
 	t.Helper()
 	var told atomic.Int64
 	c.Watch(docName, func(doc store.Document) { told.Store(doc.Version) })
@@ -92,7 +92,7 @@ func exercise(t *testing.T, c *Client, l *loop, edit func(key string, words ...s
 }
 
 // exerciseKeys asks, gives back, adds and forgets.
-func exerciseKeys(t *testing.T, c *Client, l *loop, one store.Counter) {
+func exerciseKeys(t *testing.T, c *testStore, l *loop, one store.Counter) {
 	t.Helper()
 	other := one
 	other.Rule, other.Key = "other", []byte("elsewhere")
@@ -131,7 +131,7 @@ func TestRights(t *testing.T) {
 	s := redistest.Start(t, append([]string{"--databases", "4", "--user", "weir"}, documentedRights(t, 0, "w:")...)...)
 	cfg := restricted(s.Addr())
 	cfg.DB = 3
-	c := newClient(t, cfg)
+	c := newTestStore(t, cfg)
 	l := newLoop(t, c)
 	edit := func(_ string, words ...string) { s.Do(append([]string{"-n", "3"}, words...)...) }
 	exercise(t, c, l, edit, func() bool {
@@ -154,7 +154,7 @@ func clusterRights(t *testing.T, cl *cluster) {
 	for _, s := range append(slices.Clone(cl.masters), cl.replica) {
 		allow(s, "w:")
 	}
-	c := newClient(t, restricted(cl.masters[0].Addr()))
+	c := newTestStore(t, restricted(cl.masters[0].Addr()))
 	l := newLoop(t, c)
 	home := func(name string) *redistest.Server { return cl.masters[int(slotOf(name))*len(cl.masters)/slots] }
 	used := func() map[string]bool {
@@ -198,7 +198,7 @@ func TestSentinelRights(t *testing.T) {
 	sentinel.Do(append([]string{"acl", "setuser", "weir"}, documentedRights(t, 1, "")...)...)
 	cfg := restricted(sentinel.Addr())
 	cfg.SentinelMaster, cfg.SentinelUsername, cfg.SentinelPassword = "weir", "weir", "secret"
-	c := newClient(t, cfg)
+	c := newTestStore(t, cfg)
 	l := newLoop(t, c)
 	edit := func(_ string, words ...string) { master.Do(words...) }
 	exercise(t, c, l, edit, func() bool {

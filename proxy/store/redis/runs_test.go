@@ -15,18 +15,18 @@ import (
 func TestLink(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t, "--appendonly", "no")
-	l := testkit.Must(NewLink(config(s), time.Minute))(t)
+	l := testkit.Must(NewClient(config(s), time.Minute))(t)
 	t.Cleanup(l.Close)
 	add := NewScript("return {redis.call('INCRBY', KEYS[1], ARGV[1]), 'text', false, {}}")
-	run := func() Reply { return l.Run(background, "k", Run{add, []string{"2"}})[0] }
+	run := func() Reply { return l.Run(background, "k", ScriptCall{add, []string{"2"}})[0] }
 	for i := range int64(3) {
 		if r := run(); r.Err != nil || !reflect.DeepEqual(r.Value, []any{2 * (i + 1), "text", nil, []any{}}) {
 			t.Fatalf("%#v", r)
 		}
 		s.Do("script", "flush")
 	}
-	both := l.Run(background, "k", Run{NewScript("return redis.error_reply('NO way')"), nil},
-		Run{NewScript("return false"), nil})
+	both := l.Run(background, "k", ScriptCall{NewScript("return redis.error_reply('NO way')"), nil},
+		ScriptCall{NewScript("return false"), nil})
 	if f := l.Fault(both[0].Err); f.Code != "NO" || f.Class != store.ItemFault || both[1] != (Reply{}) {
 		t.Errorf("%+v, %+v", f, both)
 	}
@@ -55,9 +55,9 @@ func TestLinkToCluster(t *testing.T) {
 		out, err := s.Try("set", "k", "1")
 		return err == nil && out == "OK"
 	})
-	l := testkit.Must(NewLink(config(s), time.Minute))(t)
+	l := testkit.Must(NewClient(config(s), time.Minute))(t)
 	t.Cleanup(l.Close)
-	if r := l.Run(background, "{q}k", Run{NewScript("return redis.call('SET', KEYS[1] .. 2, '1').ok"),
+	if r := l.Run(background, "{q}k", ScriptCall{NewScript("return redis.call('SET', KEYS[1] .. 2, '1').ok"),
 		nil})[0]; r.Err != nil || r.Value != "OK" {
 		t.Errorf("%+v", r)
 	}

@@ -26,8 +26,8 @@ func NewScript(source string) *Script {
 	return &Script{source: source, sha: hex.EncodeToString(sum[:])}
 }
 
-// Source returns files of folder lua one after another.
-func Source(lua embed.FS, files ...string) string {
+// ScriptSource returns files of folder lua one after another.
+func ScriptSource(lua embed.FS, files ...string) string {
 	var all strings.Builder
 	for _, file := range files {
 		text, err := lua.ReadFile("lua/" + file + ".lua")
@@ -47,7 +47,7 @@ type scripts struct {
 }
 
 func newScripts() scripts {
-	of := func(files ...string) *Script { return NewScript(Source(lua, files...)) }
+	of := func(files ...string) *Script { return NewScript(ScriptSource(lua, files...)) }
 	return scripts{
 		take: of("state", "log", "take"), give: of("state", "log", "give"), add: of("state", "log", "add"),
 		kinds:    of("kinds"),

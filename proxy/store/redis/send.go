@@ -195,7 +195,7 @@ func (s *sender) start() {
 	clear(s.bySlot)
 }
 
-// release adds the call that carries out a release.
+// release adds the call that carries out a refund.
 func (s *sender) release(r *store.Refund) {
 	c := &r.Counter
 	s.calls = append(s.calls, call{
@@ -269,11 +269,11 @@ func (a *asked) slot(i int) int64 {
 	c, at, state := &a.Counters[i], a.At[i], a.Before[i]
 	switch c.Limit.Algorithm() {
 	case limit.Leaky:
-		c.Limit.Decide(at, &state, c.Ask(int64(a.Granted)))
-		_, d := c.Limit.Decide(at, &state, c.Ask(1))
+		c.Limit.Decide(at, &state, c.Charge(int64(a.Granted)))
+		_, d := c.Limit.Decide(at, &state, c.Charge(1))
 		return at + d.Delay.Microseconds()
 	case limit.Token, limit.GCRA:
-		c.Limit.Decide(at, &state, c.Ask(int64(a.Granted)))
+		c.Limit.Decide(at, &state, c.Charge(int64(a.Granted)))
 		return c.Limit.FullAt(at, &state)
 	}
 	return 0

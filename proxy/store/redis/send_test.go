@@ -59,8 +59,8 @@ func TestRefusedInAnotherSlot(t *testing.T) {
 			return decide(1, store.Counter{Rule: "shared", Limit: test.l, Cost: permits})
 		}
 		without := charge(test.used).Before[0] // the state without the refused requests
-		test.l.Decide(now, &without, limit.Ask{Cost: test.used, N: 1})
-		test.l.Decide(now, &without, limit.Ask{Cost: 1, N: int64(refused * test.granted)})
+		test.l.Decide(now, &without, limit.Charge{Cost: test.used, N: 1})
+		test.l.Decide(now, &without, limit.Charge{Cost: 1, N: int64(refused * test.granted)})
 
 		var b store.Batch
 		for n := range refused {
@@ -75,7 +75,7 @@ func TestRefusedInAnotherSlot(t *testing.T) {
 			exchanges++
 			if now += 1000; exchanges == 1 && test.others > 0 {
 				charge(test.others)
-				test.l.Decide(now, &without, limit.Ask{Cost: test.others, N: 1})
+				test.l.Decide(now, &without, limit.Charge{Cost: test.others, N: 1})
 			}
 			setClock(t, conn, prefix, now)
 		}}
@@ -91,7 +91,7 @@ func TestRefusedInAnotherSlot(t *testing.T) {
 			}
 		}
 		now -= 1000
-		left, want := test.l.Preview(now, &charge(0).Before[0], limit.Ask{}), test.l.Preview(now, &without, limit.Ask{})
+		left, want := test.l.Preview(now, &charge(0).Before[0], limit.Charge{}), test.l.Preview(now, &without, limit.Charge{})
 		if exchanges != 3 || left.Remaining != want.Remaining-test.lost {
 			t.Errorf("case %d, %v %+v: %d left after %d exchanges, %d without the refused requests", i, test.l.Config(),
 				test, left.Remaining, exchanges, want.Remaining)

@@ -33,7 +33,7 @@ func TestProgramsShareAKey(t *testing.T) {
 			var turns []*turn
 			var loops []*loop
 			for p := range programs {
-				lp := newLoop(t, newClient(t, config(s)))
+				lp := newLoop(t, newTestStore(t, config(s)))
 				skew := time.Duration(p) * time.Hour
 				lp.skew.Store(int64(skew))
 				loops = append(loops, lp)
@@ -72,7 +72,7 @@ func TestAudit(t *testing.T) {
 	for _, l := range []*limit.Limit{windows, bucket} {
 		var asked atomic.Int64
 		for range 4 {
-			c := newClient(t, config(s))
+			c := newTestStore(t, config(s))
 			go func() {
 				var h []admission
 				ask := store.Ask{N: 3, Counters: []store.Counter{{Rule: l.Algorithm().String(), Limit: l, Cost: 1}}}

@@ -44,7 +44,7 @@ func clocked(t testing.TB, clock string) scripts {
 }
 
 // newClocked returns a client of s with such scripts.
-func newClocked(t testing.TB, s *redistest.Server, clock string) *Client {
+func newClocked(t testing.TB, s *redistest.Server, clock string) *testStore {
 	cfg := config(s)
 	cfg.RefusalsMax = -1 // they are remembered by this machine's clock
 	return openClient(t, cfg, clocked(t, clock))
@@ -143,7 +143,7 @@ func TestBatchIsSingles(t *testing.T) {
 	t.Parallel()
 	cfg := config(redistest.Start(t))
 	cfg.InFlight = 1 // of several batches under way, the later may be the first
-	l := newLoop(t, newClient(t, cfg))
+	l := newLoop(t, newTestStore(t, cfg))
 	table := testkit.Must(simredis.New(simredis.Config{}))(t)
 	r := rand.New(rand.NewPCG(5, 6))
 	for i, lim := range limittest.Limits() {
@@ -210,7 +210,7 @@ func TestStates(t *testing.T) {
 				states[l.Kind()] = new(limit.State)
 			}
 			state := states[l.Kind()]
-			granted, _ := l.Decide(now, state, c0.Ask(int64(ask.N)))
+			granted, _ := l.Decide(now, state, c0.Charge(int64(ask.N)))
 			if r.IntN(3) == 0 {
 				n := limittest.RandomAdd(r, l)
 				if got, want := addNow(t, c, g.names, n), state.Add(now, n); got != want {

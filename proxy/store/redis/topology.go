@@ -152,7 +152,7 @@ func (cfg Config) ask() (Topology, error) {
 }
 
 // wrong makes a *store.MisconfiguredError.
-func wrong(cause store.Cause, format string, args ...any) error {
+func wrong(cause store.MisconfigCause, format string, args ...any) error {
 	return &store.MisconfiguredError{Cause: cause, Err: fmt.Errorf(format, args...)}
 }
 

@@ -15,7 +15,7 @@ import (
 func clusterBehindOneAddress(t *testing.T, cl *cluster) {
 	front, log := newWire(t, cl.masters[1].Addr()), new(testkit.Log)
 	for _, topology := range []Topology{Auto, Cluster} {
-		c := newClient(t, Config{Config: lane.Config{Timeout: timeoutMax, Log: log.Logger()},
+		c := newTestStore(t, Config{Config: lane.Config{Timeout: timeoutMax, Log: log.Logger()},
 			Addrs: []string{front.Addr()}, Topology: topology, dialTimeout: timeoutMax})
 		l, r := newLoop(t, c), rand.New(rand.NewPCG(13, uint64(topology)))
 		granted := 0
@@ -40,7 +40,7 @@ func clusterBehindOneAddress(t *testing.T, cl *cluster) {
 func clusterInsteadOfSingle(t *testing.T, cl *cluster) {
 	for _, topology := range []Topology{Auto, Single} {
 		front, log := newWire(t, redistest.Start(t).Addr()), new(testkit.Log)
-		c := newClient(t, Config{Config: lane.Config{Timeout: timeoutMax, Log: log.Logger()},
+		c := newTestStore(t, Config{Config: lane.Config{Timeout: timeoutMax, Log: log.Logger()},
 			Addrs: []string{front.Addr()}, Topology: topology, dialTimeout: timeoutMax})
 		l, r := newLoop(t, c), rand.New(rand.NewPCG(15, uint64(topology)))
 		here, elsewhere := counter(cl.keyAt(0, r), fixed(40)), counter(cl.keyAt(1, r), fixed(40))
@@ -82,7 +82,7 @@ func TestWrongTopology(t *testing.T) {
 		cfg := Config{Config: lane.Config{Timeout: timeoutMax, Log: log.Logger()}, Addrs: []string{test.addr},
 			dialTimeout: timeoutMax}
 		test.change(&cfg)
-		if c := newClient(t, cfg); c.Connected() || log.Count("Redis connection lost, entering fail-open mode") != 1 ||
+		if c := newTestStore(t, cfg); c.Connected() || log.Count("Redis connection lost, entering fail-open mode") != 1 ||
 			log.Count(test.reason) != 1 {
 			t.Errorf("want %q: connected %v, logged %s", test.reason, c.Connected(), log.String())
 		}

@@ -36,7 +36,7 @@ type loop struct {
 }
 
 // newLoop starts a loop with a lane of c.
-func newLoop(t testing.TB, c *Client) *loop {
+func newLoop(t testing.TB, c *testStore) *loop {
 	l := &loop{t: t, wake: make(chan struct{}, 1), stop: make(chan struct{}), ended: make(chan struct{})}
 	l.lane = c.NewLane(l.post).(*lane.Lane)
 	go l.run()
@@ -121,33 +121,33 @@ func config(s *redistest.Server) Config {
 		dialTimeout: timeoutMax}
 }
 
-// A Client is a store in Redis and its backend.
-type Client struct {
+// A testStore is a store in Redis and its backend.
+type testStore struct {
 	*lane.Store
 	back    *client
 	metrics *metric.Set
 }
 
-// newClient returns a client that the test closes.
-func newClient(t testing.TB, cfg Config) *Client {
+// newTestStore returns a client that the test closes.
+func newTestStore(t testing.TB, cfg Config) *testStore {
 	t.Helper()
 	return openClient(t, cfg, newScripts())
 }
 
-func openClient(t testing.TB, cfg Config, s scripts) *Client {
+func openClient(t testing.TB, cfg Config, s scripts) *testStore {
 	t.Helper()
 	store, back, err := open(cfg, s)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(store.Close)
-	c := &Client{store, back, metric.New()}
+	c := &testStore{store, back, metric.New()}
 	c.Register(c.metrics)
 	return c
 }
 
 // Connected reports whether Redis decides.
-func (c *Client) Connected() bool { return c.Mode() == store.Exact }
+func (c *testStore) Connected() bool { return c.Mode() == store.Exact }
 
 // stats are counts of a client, as its metrics have them.
 type stats struct {
@@ -156,7 +156,7 @@ type stats struct {
 	Errors, Reloads, DocumentErrors             uint64
 }
 
-func (c *Client) Stats() (n stats) {
+func (c *testStore) Stats() (n stats) {
 	var text bytes.Buffer
 	c.metrics.Write(&text)
 	var away uint64
@@ -192,9 +192,9 @@ func (c *client) do(call *call) (rueidis.RedisMessage, error) {
 }
 
 // newWorld starts a server, a client and a loop.
-func newWorld(t testing.TB) (*redistest.Server, *Client, *loop) {
+func newWorld(t testing.TB) (*redistest.Server, *testStore, *loop) {
 	s := redistest.Start(t)
-	c := newClient(t, config(s))
+	c := newTestStore(t, config(s))
 	return s, c, newLoop(t, c)
 }
 
@@ -226,7 +226,7 @@ type decided struct {
 }
 
 // decideNow sends an ask as a batch of its own on the calling goroutine.
-func decideNow(c *Client, prefix string, ask *store.Ask) *decided {
+func decideNow(c *testStore, prefix string, ask *store.Ask) *decided {
 	d := newDecided(prefix, ask)
 	c.back.as(prefix).Decide(background, &store.Batch{Groups: []*store.Group{&d.Group}})
 	return d

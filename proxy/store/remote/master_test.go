@@ -58,7 +58,7 @@ func TestFormsOfAnswers(t *testing.T) {
 	sized := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 	for name, test := range map[string]struct {
 		text  string
-		class store.Class
+		class store.ErrorClass
 		kept  bool
 	}{
 		"a length": {sized, 0, true},

@@ -189,9 +189,9 @@ func TestRelease(t *testing.T) {
 	t.Parallel()
 	b, prefix := mastered(t)
 	l := testkit.Must(limit.New(limit.Config{Algorithm: limit.Leaky, Capacity: 1, FillRate: 0.001}))(t)
-	ask := func(releases ...store.Refund) (int, int64) {
+	ask := func(refunds ...store.Refund) (int, int64) {
 		g := one(2, prefix+"queue", &l)
-		b.ask(&store.Batch{Groups: []*store.Group{g}, Refunds: releases})
+		b.ask(&store.Batch{Groups: []*store.Group{g}, Refunds: refunds})
 		if g.Err != nil {
 			t.Fatal(g.Err)
 		}
@@ -258,7 +258,7 @@ func TestRights(t *testing.T) {
 	t.Parallel()
 	_, prefix, m := startWorld(t)
 	for token, want := range map[string]struct {
-		decide, edit store.Class
+		decide, edit store.ErrorClass
 	}{
 		"admin":  {store.NoFault, store.NoFault},
 		"secret": {store.NoFault, store.ItemFault},
@@ -296,8 +296,8 @@ func TestWrongMasters(t *testing.T) {
 	for name, test := range map[string]struct {
 		status int
 		body   string
-		class  store.Class
-		cause  store.Cause
+		class  store.ErrorClass
+		cause  store.MisconfigCause
 	}{
 		"garbage":            {200, "<html>", store.OutageFault, store.WrongProtocol},
 		"nothing":            {200, "", store.OutageFault, store.WrongProtocol},

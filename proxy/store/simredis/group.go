@@ -186,17 +186,17 @@ func (g *group) decide(ask *store.Ask, ans *store.Answer) {
 
 // ask returns what the state of a claim must admit: the cost of the counter, and of the others
 // whose keys share its overflow bucket.
-func (g *group) ask(counters []store.Counter, i int, n int64) limit.Ask {
-	ask, c := counters[i].Ask(n), &g.claims[i]
+func (g *group) ask(counters []store.Counter, i int, n int64) limit.Charge {
+	charge, c := counters[i].Charge(n), &g.claims[i]
 	if c.stripe != &g.t.overflow {
-		return ask
+		return charge
 	}
 	for j := range counters {
 		if j != i && g.claims[j].stripe == c.stripe && bytes.Equal(g.name(&g.claims[j]), g.name(c)) {
-			ask.Cost += counters[j].Cost
+			charge.Cost += counters[j].Cost
 		}
 	}
-	return ask
+	return charge
 }
 
 // keep writes the state of a claim to the table if it has changed.

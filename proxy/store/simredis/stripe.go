@@ -21,9 +21,9 @@ type stripe struct {
 	mu      sync.Mutex
 	index   []uint64 // hash<<32 | slot of the record plus 1; 0: empty
 	records arena
-	rests   map[uint32]limit.Extra // by slot, of the few records that have one
-	live    int                    // number of records
-	hand    int                    // place in the index where sweep continues
+	rests   map[uint32]limit.ExtraState // by slot, of the few records that have one
+	live    int                         // number of records
+	hand    int                         // place in the index where sweep continues
 }
 
 // find returns the record with that name and kind and its slot, or nil.
@@ -48,9 +48,9 @@ func (s *stripe) set(r record, slot uint32, state *limit.State, expires int64) {
 	state.Put(r.bytes())
 	order.PutUint64(r[atExpires:], uint64(expires))
 	switch rest := state.Extra(); {
-	case rest != limit.Extra{}:
+	case rest != limit.ExtraState{}:
 		if s.rests == nil {
-			s.rests = make(map[uint32]limit.Extra)
+			s.rests = make(map[uint32]limit.ExtraState)
 		}
 		s.rests[slot] = rest
 		r.setRest(true)

@@ -91,7 +91,7 @@ func takeOff(now int64, ask *store.Ask, ans *store.Answer) {
 	if ask.WantsPrior {
 		ans.Prior = append(ans.Prior, store.PriorState{})
 	}
-	granted, d := c.Limit.Decide(now, &none, c.Ask(int64(ask.N)))
+	granted, d := c.Limit.Decide(now, &none, c.Charge(int64(ask.N)))
 	ans.Granted, ans.Decisions = int(granted), append(ans.Decisions, d)
 }
 
@@ -113,7 +113,7 @@ func (t *Table) takeKnown(now int64, ask *store.Ask, ans *store.Answer) bool {
 	if ask.WantsPrior {
 		ans.Prior = append(ans.Prior, store.PriorState{At: now, Before: state.Clone()})
 	}
-	granted, d := c.Limit.Decide(now, &state, c.Ask(int64(ask.N)))
+	granted, d := c.Limit.Decide(now, &state, c.Charge(int64(ask.N)))
 	if !state.EqualBytes(r.bytes()) {
 		s.set(r, slot, &state, now+d.TTL().Microseconds())
 	}

@@ -23,7 +23,7 @@ type step struct {
 func (s step) String() string {
 	text := fmt.Sprintf("at %d: %d ×", s.now, s.ask.N)
 	for _, c := range s.ask.Counters {
-		text += fmt.Sprintf(" [%s %q %+v of %+v]", c.Rule, c.Key, c.Ask(1), c.Limit.Config())
+		text += fmt.Sprintf(" [%s %q %+v of %+v]", c.Rule, c.Key, c.Charge(1), c.Limit.Config())
 	}
 	return text
 }

@@ -44,7 +44,7 @@ type uncharging struct {
 	limit limit.Config
 	after time.Duration // from the charge to the release
 	cost  int64         // that is given back
-	late  time.Duration // how much later than the charge the release says that it was
+	late  time.Duration // how much later than the charge the refund says that it was
 	fails bool
 	left  int64 // afterwards
 }
@@ -189,7 +189,7 @@ func (k *sending) check(t *testing.T) {
 		if !q.sent {
 			continue
 		}
-		if granted, _ := without.Take(q.at, k.limit, limit.Ask{Cost: q.cost, N: 1}); granted == 0 {
+		if granted, _ := without.Take(q.at, k.limit, limit.Charge{Cost: q.cost, N: 1}); granted == 0 {
 			t.Fatalf("%+v: %+v would not have been admitted among those that were sent", k.limit.Config(), q)
 		}
 	}

@@ -164,12 +164,12 @@ func (s *naive) one(now int64, counters []store.Counter, ans *store.Answer) (all
 	allowed = true
 	for i, c := range counters {
 		models[i] = s.model(c.Rule, c.Key)
-		admits[i] = models[i].Admits(now, c.Limit, c.Ask(1))
+		admits[i] = models[i].Admits(now, c.Limit, c.Charge(1))
 		allowed = allowed && admits[i]
 	}
 	ans.Decisions = make([]limit.Decision, len(counters))
 	for i, c := range counters {
-		one := c.Ask(1)
+		one := c.Charge(1)
 		if !allowed && admits[i] && c.Debt == 0 {
 			one.Cost = 0 // changes nothing
 		}

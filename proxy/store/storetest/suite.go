@@ -46,11 +46,11 @@ func Run(t *testing.T, open Open) {
 
 // takes asks a store about one key.
 func takes(s Store) limittest.Take {
-	return func(now int64, l *limit.Limit, ask limit.Ask) (int64, limit.Decision) {
+	return func(now int64, l *limit.Limit, charge limit.Charge) (int64, limit.Decision) {
 		s.at(now)
-		c := store.Counter{Rule: "law", Key: []byte("key"), Limit: l, Cost: ask.Cost, Reserve: ask.Reserve,
-			MaxDelay: ask.MaxDelay, Debt: ask.Debt}
-		ans := s.ask(int(ask.N), c)
+		c := store.Counter{Rule: "law", Key: []byte("key"), Limit: l, Cost: charge.Cost, Reserve: charge.Reserve,
+			MaxDelay: charge.MaxDelay, Debt: charge.Debt}
+		ans := s.ask(int(charge.N), c)
 		return int64(ans.Granted), ans.Decisions[0]
 	}
 }
@@ -60,13 +60,14 @@ func returns(t *testing.T, open Open) {
 	limittest.Returns(t, func() limittest.Take { return takes(open(t)) })
 	limittest.Returns(t, func() limittest.Take {
 		s := open(t)
-		return func(now int64, l *limit.Limit, ask limit.Ask) (int64, limit.Decision) {
+		return func(now int64, l *limit.Limit, charge limit.Charge) (int64, limit.Decision) {
 			s.at(now)
 			var counters []store.Counter
 			for _, key := range []string{"one", "other"} {
-				counters = append(counters, store.Counter{Rule: "law", Key: []byte(key), Limit: l, Cost: ask.Cost, Debt: ask.Debt})
+				counters = append(counters, store.Counter{Rule: "law", Key: []byte(key), Limit: l, Cost: charge.Cost,
+					Debt: charge.Debt})
 			}
-			ans := s.ask(int(ask.N), counters...)
+			ans := s.ask(int(charge.N), counters...)
 			return int64(ans.Granted), ans.Decisions[1]
 		}
 	})
