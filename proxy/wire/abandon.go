@@ -31,7 +31,7 @@ type abandoned struct {
 	of     *mux.Conn   // of the stream that has ended, if it was one of HTTP/2
 	beyond bool        // beyond the share of the client
 	learns bool        // the gate learns from the answer
-	answer gate.Answer // see client, like route
+	answer gate.Sample // see client, like route
 	route  uint16
 }
 
@@ -68,7 +68,7 @@ func (u *upstreamConn) keepPlace(now time.Time, c *client, left *exchange.Abando
 		a.of = s.of.m
 		a.of.Works(1)
 	}
-	t.server.line.Hand(&c.wait, &a.wait)
+	t.server.queue.Hand(&c.wait, &a.wait)
 	a.wait.Value.abandoned = u
 	u.abandoned, u.timed = a, false
 	a.beyond = !t.left.share.Admits(a.client, 1, t.abandonedMax())

@@ -20,7 +20,7 @@ func (c *client) acquire(now time.Time, fx *exchange.Effects) {
 		c.postponed = false
 		return
 	case exchange.AcquireAny:
-		c.tried, c.answer.Full, c.waited = upstream.Tried{}, false, 0
+		c.tried, c.answer.Full, c.waited = upstream.TriedTargets{}, false, 0
 		c.long, c.partial, c.paced = fx.Long, fx.Partial, fx.Partial
 		c.shareConnections()
 		c.chooseOwn(now)
@@ -93,7 +93,7 @@ func (c *client) hold(t *target) bool {
 // take records at the gate that the exchange is at the target, unless it is a stream.
 func (c *client) take(now time.Time, t *target) {
 	if t.gated() && !c.wait.Streams() {
-		c.server.line.Take(now, &c.wait, t.gate.Usual(c.likely()))
+		c.server.queue.Take(now, &c.wait, t.gate.Usual(c.likely()))
 	}
 }
 
@@ -141,7 +141,7 @@ func (c *client) stream(now time.Time) bool {
 		c.partial = o.Complete.IsZero()
 		t.learnt(now, c, &o)
 	}
-	c.server.line.Give(now, &c.wait)
+	c.server.queue.Give(now, &c.wait)
 	t.note(now)
 	t.freed()
 	return true

@@ -44,7 +44,7 @@ func (p *inWorld) Check() {
 
 // checkPlaces holds the law of places: those who have one are at a target, or wait for a connection to it.
 func (p *inWorld) checkPlaces(s *loopServer) {
-	for w := range s.line.LongHeld(p.w.Now(), 0) {
+	for w := range s.queue.LongHeld(p.w.Now(), 0) {
 		switch h := w.Value; {
 		case h.abandoned != nil:
 			if h.abandoned.abandoned == nil {
@@ -131,8 +131,8 @@ func (p *inWorld) Rest() {
 		}
 	}
 	for _, s := range p.loops {
-		if s.line.Len() > 0 || s.parked > 0 {
-			p.w.Fail("%d wait in the line of a loop without clients, %d beside it", s.line.Len(), s.parked)
+		if s.queue.Len() > 0 || s.parked > 0 {
+			p.w.Fail("%d wait in the line of a loop without clients, %d beside it", s.queue.Len(), s.parked)
 		}
 	}
 }

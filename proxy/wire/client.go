@@ -60,14 +60,14 @@ type client struct {
 	own      *upstreamConn             // reserved for the client's next request; serves no other client
 	at       *upstream.Target[*target] // target chosen for the exchange
 	mark     upstream.Generation       // health of at when it was chosen
-	tried    upstream.Tried            // the targets that the exchange has tried
+	tried    upstream.TriedTargets     // the targets that the exchange has tried
 	wait     upstream.Waiter[occupant] // place in the line of at
 	closed   bool                      // the client connection has closed, or the delivery has ended
 	duplex   bool                      // the connection is read and written at the same time
 
-	route   uint16      // route of the exchange; see route.LoopTable
+	route   uint16      // route of the exchange; see route.LoopClassifier
 	class   uint8       // its priority class; see gates.Classes
-	answer  gate.Answer // what is known about the target's answer
+	answer  gate.Sample // what is known about the target's answer
 	long    bool        // the exchange may hold its connection for long
 	partial bool        // part of the request has not been sent
 	// the client determines how long the exchange takes, so far: the gate learns nothing from its end

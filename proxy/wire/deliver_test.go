@@ -92,12 +92,12 @@ func TestDeliveryWithdrawn(t *testing.T) {
 // soon as none does.
 func TestDeliveryRanksLast(t *testing.T) {
 	classes := ""
-	for n := range 2 * upstream.Ranks {
+	for n := range 2 * upstream.PriorityLevels {
 		classes += fmt.Sprintf("c%d: %.2f, ", n, float64(n)/100)
 	}
 	rules := ruleFile(t, fmt.Sprintf(
 		`rules: [{id: all, key: [ip], limit: {algorithm: "off"}, priority: {header: X-Id, classes: {%s}, default: c%d}}]`,
-		strings.TrimSuffix(classes, ", "), 2*upstream.Ranks-1))
+		strings.TrimSuffix(classes, ", "), 2*upstream.PriorityLevels-1))
 	r := delivering(t, time.Minute, "RULES_FILE", rules)
 	_, told := r.deliver(`GET /later`, false)
 	r.play(`

@@ -101,7 +101,7 @@ func (t *target) dialFailed(now time.Time, mark upstream.Generation, err error) 
 		t.server.shared.lacks.warn(now, err, t.server.shared.cfg.Log)
 	} else {
 		t.Failed.Store(true)
-		t.Fail(now, roster.Cause(err))
+		t.Fail(now, roster.ErrorCause(err))
 		t.at.ConnectFailed(now, mark)
 	}
 	t.connecting--

@@ -7,7 +7,7 @@
 // A request that the limits admit needs two things, in this order:
 //
 //  1. A place, which is a permit of the gate of a target (package gate). Without one the request waits
-//     in the queue of its loop ([upstream.Line]), for GateWait or for as long as the queue permits, and
+//     in the queue of its loop ([upstream.Queue]), for GateWait or for as long as the queue permits, and
 //     is then shed. A place that becomes free goes to a request of the same loop, or is offered to
 //     another loop if it is that loop's turn.
 //  2. A connection to that target, from the pool of the loop.

@@ -65,7 +65,7 @@ func (t *target) learnt(now time.Time, c *client, o *exchange.Outcome) {
 }
 
 // learns is learnt of an answer to a request on a route.
-func (t *target) learns(now time.Time, a *gate.Answer, route uint16, o *exchange.Outcome) {
+func (t *target) learns(now time.Time, a *gate.Sample, route uint16, o *exchange.Outcome) {
 	if !t.gated() || o.Complete.IsZero() {
 		return
 	}
@@ -87,12 +87,12 @@ func (c *client) likely() int { return c.server.routes.Likely(c.route, c.x.Metho
 // gate's limit rises.
 func (s *loopServer) lengthen(now time.Time) {
 	long, places := s.long[:0], 0
-	for w, had := range s.line.LongHeld(now, s.shared.cfg.Gate.Wait) {
+	for w, had := range s.queue.LongHeld(now, s.shared.cfg.Gate.Wait) {
 		if u, class := w.Value.on(); u != nil && u.target.gate.Long(class, had) {
 			long = append(long, w)
 		}
 	}
-	first := s.line.First(now)
+	first := s.queue.First(now)
 	for at := range s.targets.Available(now) {
 		t := at.Value
 		places += t.gate.Limit()
@@ -141,14 +141,14 @@ func (h occupant) lengthen(now time.Time, w *upstream.Waiter[occupant]) {
 	} else {
 		h.paced = true
 	}
-	t.server.line.Lengthen(w)
+	t.server.queue.Lengthen(w)
 	t.note(now)
 }
 
 // tookLong reports whether the exchange that has the place of w took long by itself, as others did at the
 // same time. Its answer is no news of the target.
 func (s *loopServer) tookLong(now time.Time, w *upstream.Waiter[occupant], sent, answered time.Time) bool {
-	if !now.Before(s.longUntil) || !s.line.Overtaken(w) {
+	if !now.Before(s.longUntil) || !s.queue.Overtaken(w) {
 		return false
 	}
 	u, class := w.Value.on()

@@ -59,12 +59,13 @@ func TestGateWaits(t *testing.T) {
 // A client that leaves before the answer says nothing about the target: however long it
 // has waited, its patience is no answer time.
 func TestGateLearnsNothingFromClientsThatLeave(t *testing.T) {
-	tg := &target{server: &loopServer{shared: new(Server), routes: new(route.Table).NewLoopTable()}, gate: new(gates.Gate)}
+	tg := &target{server: &loopServer{shared: new(Server), routes: new(route.Classifier).NewLoopClassifier()},
+		gate: new(gates.Gate)}
 	tg.begin()
 	for i := range 1000 {
 		now := time.Unix(1, 0).Add(time.Duration(i) * 10 * time.Millisecond)
 		sent := now.Add(-time.Second)
-		tg.learnt(now, &client{answer: gate.Answer{InFlight: 1}}, &exchange.Outcome{Sent: sent, Complete: sent})
+		tg.learnt(now, &client{answer: gate.Sample{InFlight: 1}}, &exchange.Outcome{Sent: sent, Complete: sent})
 	}
 	equal(t, "what the gate takes for the answer time", tg.gate.State().Median, 0)
 }
@@ -174,7 +175,7 @@ func TestUsage(t *testing.T) {
 	} {
 		now = now.Add(step.after)
 		at.spend(now)
-		has := gate.Use{Short: step.busy - step.streams, Streams: step.streams}
+		has := gate.LoopUse{Short: step.busy - step.streams, Streams: step.streams}
 		at.gate.Change(at.reported, has)
 		at.reported = has
 		at.Busy.Store(int64(step.busy))
@@ -239,7 +240,7 @@ func TestTrafficOfUploads(t *testing.T) {
 // that the proxy does for it only if there is a gate.
 func gateRequest() (next func(), g *gates.Gate) {
 	f := &Server{Tally: tally.New(nil, nil), cfg: Config{Gate: gates.Settings{Mode: gate.On, Wait: gate.Wait, Min: 2},
-		Store: new(simredis.Store)}, seed: maphash.MakeSeed(), lines: upstream.NewLines(1)}
+		Store: new(simredis.Store)}, seed: maphash.MakeSeed(), queues: upstream.NewQueueSet(1)}
 	f.Gates = gates.New(gates.Config{Settings: f.cfg.Gate, Bounds: f.bounds()})
 	s := newLoopServer(f, new(loop.Loop), 512)
 	now := time.Now()
@@ -255,14 +256,14 @@ func gateRequest() (next func(), g *gates.Gate) {
 		s.noteRoute(c, m)
 		t.begin()
 		if t.room() && t.admits(now, c) {
-			s.line.Take(now, &c.wait, t.gate.Usual(0))
+			s.queue.Take(now, &c.wait, t.gate.Usual(0))
 		}
-		t.gate.Change(gate.Use{}, gate.Use{Short: 1})
+		t.gate.Change(gate.LoopUse{}, gate.LoopUse{Short: 1})
 		t.admitted(c)
 		o.Complete, o.Answered = now, now.Add(10*time.Millisecond)
 		t.learnt(o.Answered, c, &o)
 		t.over(o.Answered, &c.wait)
-		t.gate.Change(gate.Use{Short: 1}, gate.Use{})
+		t.gate.Change(gate.LoopUse{Short: 1}, gate.LoopUse{})
 	}, t.gate
 }
 

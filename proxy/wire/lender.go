@@ -113,7 +113,7 @@ func (u *upstreamConn) giveBack(now time.Time) {
 	t.lendOwed(now)
 	h.rest(now)
 	t.note(now)
-	if len(t.bound) > 0 || !t.server.line.Idle() {
+	if len(t.bound) > 0 || !t.server.queue.Idle() {
 		t.freed() // later: the exchange may need the place for another stream
 	}
 }

@@ -95,11 +95,11 @@ func (c *client) bound() *target {
 }
 
 // rival returns the target on the loop whose line gets the next place, if that is not
-// this loop with a waiter of the given rank; otherwise nil. Rank upstream.Ranks means
+// this loop with a waiter of the given rank; otherwise nil. Rank upstream.PriorityLevels means
 // that no waiter on this loop may take the place.
 func (t *target) rival(rank int) (r *target) {
 	sides := t.server.shared.loops
-	t.server.line.Rival(rank, func(loop int) bool {
+	t.server.queue.Rival(rank, func(loop int) bool {
 		of := (*sides[loop].seen.Load())[t.spec]
 		if of == nil || upstream.Status(of.Status.Load()) != upstream.Up {
 			return false
@@ -114,7 +114,7 @@ func (t *target) rival(rank int) (r *target) {
 func (t *target) room() bool { return !t.bounded() || t.free() > 0 }
 
 // look returns what the line has to know of the usable targets.
-func (s *loopServer) look(now time.Time) (l upstream.Availability) {
+func (s *loopServer) look(now time.Time) (l upstream.Capacity) {
 	for at := range s.targets.Available(now) {
 		l.Free += max(0, at.Value.free())
 		l.Busy = l.Busy || at.Value.gate.Scarce()
@@ -125,12 +125,12 @@ func (s *loopServer) look(now time.Time) (l upstream.Availability) {
 // admits reports whether the exchange of c may go to the target now. It may not overtake
 // those in the line.
 func (t *target) admits(now time.Time, c *client) bool {
-	if line := t.server.line; line.Len() > 0 || t.bounded() {
+	if queue := t.server.queue; queue.Len() > 0 || t.bounded() {
 		free := t.free
 		if c.bound() != nil {
 			free = t.places
 		}
-		return free() > 0 && (!line.Contested() || t.rival(c.wait.Rank()) == nil) && line.Admits(now, &c.wait)
+		return free() > 0 && (!queue.Contested() || t.rival(c.wait.Rank()) == nil) && queue.Admits(now, &c.wait)
 	}
 	return true
 }
@@ -138,7 +138,7 @@ func (t *target) admits(now time.Time, c *client) bool {
 // over records that an exchange has given up its place at the target.
 func (t *target) over(now time.Time, w *upstream.Waiter[occupant]) {
 	t.pool.End(w)
-	t.server.line.Give(now, w)
+	t.server.queue.Give(now, w)
 }
 
 // await makes c wait, for a bounded time, for a place at any target. The chosen target
@@ -146,7 +146,7 @@ func (t *target) over(now time.Time, w *upstream.Waiter[occupant]) {
 // same line, but for a place at its own target.
 func (c *client) await(now time.Time) {
 	t := c.at.Value
-	out := c.server.line.Join(now, &c.wait)
+	out := c.server.queue.Join(now, &c.wait)
 	if out == &c.wait {
 		c.shed(now)
 		return
@@ -162,7 +162,7 @@ func (c *client) await(now time.Time) {
 	c.gateBy, c.lineAt = true, now
 	t.waits(now, 1)
 	// other loops now report free places; one may have become free since the target was chosen
-	if c.server.line.Publish() {
+	if c.server.queue.Publish() {
 		for at := range c.server.targets.Available(now) {
 			if at.Value.places() > 0 {
 				at.Value.freed()
@@ -201,7 +201,7 @@ func (c *client) left(now time.Time) {
 
 // stopWaiting takes c out of the line.
 func (c *client) stopWaiting(now time.Time) {
-	c.server.line.Leave(now, &c.wait)
+	c.server.queue.Leave(now, &c.wait)
 	c.left(now)
 }
 
@@ -245,13 +245,13 @@ func (c *client) gateLate(now time.Time) bool {
 	if !c.gateBy {
 		return false
 	}
-	if line := c.server.line; !c.parked {
-		until, ok := line.Late(now, &c.wait, c.server.shared.cfg.Gate.Wait)
+	if queue := c.server.queue; !c.parked {
+		until, ok := queue.Late(now, &c.wait, c.server.shared.cfg.Gate.Wait)
 		if until = until.Add(-c.waited); ok && until.After(now) {
 			c.wake(until)
 			return true
 		}
-		line.Leave(now, &c.wait)
+		queue.Leave(now, &c.wait)
 	}
 	c.shedFrom(now)
 	return true
@@ -263,19 +263,19 @@ func (t *target) serveNext(now time.Time) {
 	for c := t.nextBound(now); c != nil; c = t.nextBound(now) {
 		c.served(now, t)
 	}
-	for served := true; !s.line.Idle() && t.free() > 0; {
-		rank := upstream.Ranks
+	for served := true; !s.queue.Idle() && t.free() > 0; {
+		rank := upstream.PriorityLevels
 		if served && s.targets.Accepts(now, t.at) {
-			rank = s.line.Rank()
+			rank = s.queue.Rank()
 		}
 		if r := t.rival(rank); r != nil {
 			r.freed()
 			return
 		}
-		if rank == upstream.Ranks {
+		if rank == upstream.PriorityLevels {
 			return
 		}
-		w := s.line.Next(now)
+		w := s.queue.Next(now)
 		if served = w != nil; !served {
 			continue
 		}
@@ -305,7 +305,7 @@ func (t *target) nextBound(now time.Time) *client {
 		return nil
 	}
 	c := t.bound[i]
-	t.server.line.Leave(now, &c.wait)
+	t.server.queue.Leave(now, &c.wait)
 	return c
 }
 
@@ -359,13 +359,13 @@ const lineLook = 100 * time.Millisecond
 
 // lookAfterLine schedules this check while there are waiters.
 func (s *loopServer) lookAfterLine(now time.Time) {
-	if s.lineLooks || s.line.Len() == 0 && s.parked == 0 {
+	if s.lineLooks || s.queue.Len() == 0 && s.parked == 0 {
 		return
 	}
 	if s.lineAlarm == nil {
 		s.lineAlarm = s.loop.NewAlarm(func(now time.Time) {
 			s.lineLooks = false
-			s.line.Publish()
+			s.queue.Publish()
 			s.lengthen(now)
 			for at := range s.targets.Available(now) {
 				at.Value.serveNext(now)

@@ -70,7 +70,7 @@ func TestGateWaitIsForAllTries(t *testing.T) {
 		later := now.Add(31 * time.Hour) // longer than a crowd makes anybody wait
 		s.loop.Each(func(_ *loop.Conn, h loop.Handler) {
 			if c, ok := h.(*connection); ok && c.gateBy {
-				s.line.Leave(later, &c.wait)
+				s.queue.Leave(later, &c.wait)
 				c.left(later) // for a place, which comes to nothing
 				c.await(now)
 				c.apply(now)
@@ -302,7 +302,7 @@ func (r *rig) inLine(n int) {
 	r.t.Helper()
 	r.until(fmt.Sprintf("%d requests are in line", n), func() bool {
 		sum := 0
-		r.loops.each(func(s *loopServer, _ time.Time) { sum += s.line.Len() }) // there is one loop
+		r.loops.each(func(s *loopServer, _ time.Time) { sum += s.queue.Len() }) // there is one loop
 		return sum == n
 	})
 }

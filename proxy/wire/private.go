@@ -20,7 +20,7 @@ func (c *client) keep(now time.Time, u *upstreamConn) {
 		u.conn.Close()
 		return
 	}
-	c.server.line.Give(now, &c.wait)
+	c.server.queue.Give(now, &c.wait)
 	c.own = u
 	u.rest(now)
 	t.note(now)

@@ -95,7 +95,7 @@ type Server struct {
 	handlers *service.HandlerPool
 	turn     atomic.Uint64 // selects the loop for the next delivery
 	loops    loops
-	lines    *upstream.Lines // of all sides
+	queues   *upstream.QueueSet // of all sides
 
 	connsPerTarget int // of all sides
 
@@ -110,7 +110,7 @@ type Server struct {
 	differing  peerWarning  // trusted proxies whose fields name different clients
 	seed       maphash.Seed // of the hashes by which waiting clients are distinguished
 	classes    gates.Classes
-	routes     route.Table
+	routes     route.Classifier
 }
 
 // micros returns how long the proxy has run at now, in microseconds, plus one: never 0.
@@ -125,7 +125,7 @@ func Start(cfg Config) (*Server, error) {
 		return nil, err
 	}
 	f := &Server{Tally: tally.New(cfg.Policy, cfg.Log), cfg: cfg, group: g, began: time.Now(), seed: maphash.MakeSeed(),
-		lines: upstream.NewLines(len(g.Loops()))}
+		queues: upstream.NewQueueSet(len(g.Loops()))}
 	f.memory = f.newMemory()
 	f.running, f.stop = context.WithCancel(context.Background())
 	for i, l := range g.Loops() {
@@ -192,8 +192,8 @@ func (f *Server) Leave(ln net.Listener) {
 // housekeeping logs refusals and the states of targets, once a second.
 func (f *Server) housekeeping() {
 	rules := f.Tally.NewRefusalLogger()
-	var slow gates.Watch
-	var targets roster.Watch
+	var slow gates.SlowdownLogger
+	var targets roster.StateLogger
 	var wrong complaints
 	var connections connectionsWatch
 	every.Interval(f.running.Done(), time.Second, func(now time.Time) {
@@ -246,10 +246,10 @@ type loopServer struct {
 	shared    *Server
 	loop      *loop.Loop
 	env       session.Env
-	targets   *upstream.Group[*target]
+	targets   *upstream.Balancer[*target]
 	long      []*upstream.Waiter[occupant]               // scratch of lengthen
 	longUntil time.Time                                  // many exchanges took long by themselves shortly before
-	line      *upstream.Line[occupant]                   // waiting for a place
+	queue     *upstream.Queue[occupant]                  // waiting for a place
 	parked    int                                        // how many wait outside the line, see park
 	lineLooks bool                                       // lineAlarm is set
 	lineAlarm *loop.Alarm                                // made when first needed
@@ -257,8 +257,8 @@ type loopServer struct {
 	draining  bool
 	tally     *tally.LoopTally
 	counts    *report.LoopCounters
-	routes    *route.LoopTable   // routes of requests, for gates
-	classes   *gates.LoopClasses // priority classes of requests, for metrics
+	routes    *route.LoopClassifier // routes of requests, for gates
+	classes   *gates.LoopClasses    // priority classes of requests, for metrics
 	refusals  *report.RecentDecisions[report.Refused]
 	sheds     *report.RecentDecisions[report.Shed] // nil if no gate sheds
 	access    *accessSide                          // nil if there is no access log
@@ -279,19 +279,19 @@ type loopServer struct {
 }
 
 func newLoopServer(f *Server, l *loop.Loop, connsPerTarget int) *loopServer {
-	s := &loopServer{shared: f, classes: f.classes.NewLoop(), routes: f.routes.NewLoopTable(), loop: l,
+	s := &loopServer{shared: f, classes: f.classes.NewLoop(), routes: f.routes.NewLoopClassifier(), loop: l,
 		counts: report.NewLoopCounters(), refusals: report.NewRecentDecisions[report.Refused](f.cfg.DecisionsPerLoop),
 		connsPerTarget: connsPerTarget, waitersMax: cmp.Or(f.cfg.WaitersPerLoop, waitersMax)}
 	probeMax := f.cfg.Session.TargetTimeout + f.cfg.Session.ConnectTimeout
 	if f.cfg.Gate.Mode == gate.On {
 		s.sheds = report.NewRecentDecisions[report.Shed](f.cfg.DecisionsPerLoop)
 	}
-	s.targets = upstream.NewGroup(f.cfg.Balance, probeMax, inFlightOf,
+	s.targets = upstream.NewBalancer(f.cfg.Balance, probeMax, inFlightOf,
 		rand.New(rand.NewPCG(uint64(l.Index()), cmp.Or(f.cfg.Seed, rand.Uint64()))))
 	s.targets.Bound((*target).room)
-	s.line = upstream.NewLine[occupant](s.waitersMax, s.look)
-	s.line.Waits(f.cfg.Gate.WaitMax, cmp.Or(f.cfg.Gate.SLO, upstream.Tolerable))
-	s.line.JoinLines(f.lines, l.Index())
+	s.queue = upstream.NewQueue[occupant](s.waitersMax, s.look)
+	s.queue.Waits(f.cfg.Gate.WaitMax, cmp.Or(f.cfg.Gate.SLO, upstream.Tolerable))
+	s.queue.JoinSet(f.queues, l.Index())
 	f.connsPerTarget += connsPerTarget
 	s.publish()
 	s.lane = lane.ForLoop(f.cfg.Store, l)

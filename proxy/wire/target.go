@@ -27,16 +27,16 @@ type target struct {
 	dials
 	pool *upstream.Pool[*upstreamConn, occupant]
 
-	roster.View
+	roster.LoopView
 
-	gate     *gates.Gate   // shared by all loops
-	late     gates.Pending // answers not yet reported to the gate
-	reported gate.Use      // the loop's use as last reported to the gate
-	part     int           // the loop's places of the gate's limit
-	partOf   int           // the gate's limit from which part was computed
-	waiting  int           // exchanges that chose this target and wait for a place
-	bound    []*client     // those of them that have a connection to it, in the order of arrival
-	left     abandonedBy   // requests at the target whose clients have disconnected
+	gate     *gates.Gate          // shared by all loops
+	late     gates.PendingSamples // answers not yet reported to the gate
+	reported gate.LoopUse         // the loop's use as last reported to the gate
+	part     int                  // the loop's places of the gate's limit
+	partOf   int                  // the gate's limit from which part was computed
+	waiting  int                  // exchanges that chose this target and wait for a place
+	bound    []*client            // those of them that have a connection to it, in the order of arrival
+	left     abandonedBy          // requests at the target whose clients have disconnected
 	serve    func(now time.Time)
 	called   atomic.Bool // serve is scheduled
 
@@ -66,7 +66,7 @@ func (t *target) answered(now time.Time, mark upstream.Generation, status int, f
 // note publishes the pool's numbers.
 func (t *target) note(now time.Time) {
 	t.spend(now)
-	has := gate.Use{Short: t.pool.Short(), Waiting: t.pool.Waiting(), Streams: t.pool.Streams()}
+	has := gate.LoopUse{Short: t.pool.Short(), Waiting: t.pool.Waiting(), Streams: t.pool.Streams()}
 	publish(&t.Usable, int64(t.pool.Usable()))
 	publish(&t.Busy, int64(t.pool.Busy()))
 	publish(&t.Connecting, int64(t.pool.Connecting()))
@@ -85,7 +85,7 @@ func (t *target) note(now time.Time) {
 func answerCause(status int, fault exchange.Fault) string {
 	switch fault {
 	case exchange.FaultNone:
-		return roster.Answered(status)
+		return roster.StatusCause(status)
 	case exchange.FaultTimeout:
 		return "no answer in time"
 	case exchange.FaultClosed:

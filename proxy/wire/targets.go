@@ -120,10 +120,10 @@ func (ls loops) Refresh() {
 }
 
 // Views yields what the loops publish about one target.
-func (ls loops) Views(spec *roster.Target) iter.Seq[*roster.View] {
-	return func(yield func(*roster.View) bool) {
+func (ls loops) Views(spec *roster.Target) iter.Seq[*roster.LoopView] {
+	return func(yield func(*roster.LoopView) bool) {
 		for t := range ls.of(spec) {
-			if !yield(&t.View) {
+			if !yield(&t.LoopView) {
 				return
 			}
 		}
@@ -150,7 +150,7 @@ func (ls loops) Connected(spec *roster.Target) {
 }
 
 // Checked reports the verdict of a health check to the loops.
-func (ls loops) Checked(spec *roster.Target, v upstream.Verdict, recheck time.Duration) {
+func (ls loops) Checked(spec *roster.Target, v upstream.CheckResult, recheck time.Duration) {
 	for t := range ls.of(spec) {
 		t.server.loop.Post(func(now time.Time) {
 			t.at.Checked(now, v, now.Add(recheck))

@@ -180,7 +180,7 @@ func (r *rig) perform(step []string) {
 		r.Targets.Set(list)
 	case "taken":
 		r.equal("places that are taken", r.gate().Taken(), r.number(rest[0]))
-		r.equal("places that the lines have", r.lines.Taken(), r.number(rest[0]))
+		r.equal("places that the lines have", r.queues.Taken(), r.number(rest[0]))
 	case "drain":
 		r.equal("connections that were cut", r.drain(r.t.Context()), r.number(rest[0]))
 	case "rest":

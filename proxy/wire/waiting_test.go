@@ -32,7 +32,7 @@ func (r *rig) waiting(n int) {
 	r.until(fmt.Sprintf("%d requests are at the targets or wait for them", n), func() bool {
 		sum := 0
 		all := gather(r.loops, func(s *loopServer, _ time.Time) int {
-			n := s.line.Len()
+			n := s.queue.Len()
 			for _, at := range s.targets.Targets() {
 				n += at.Value.pool.InFlight()
 			}

@@ -183,11 +183,11 @@ func (p *inWorld) SetTargets(list []*roster.Target) { go p.Targets.Set(list) }
 
 // Checked is described at wiretest.Proxy.
 func (p *inWorld) Checked(spec *roster.Target, up bool) {
-	verdict, recheck := upstream.CheckedDown, time.Second
+	checkResult, recheck := upstream.CheckedDown, time.Second
 	if up {
-		verdict, recheck = upstream.CheckedUp, 0
+		checkResult, recheck = upstream.CheckedUp, 0
 	}
-	p.loops.Checked(spec, verdict, recheck)
+	p.loops.Checked(spec, checkResult, recheck)
 }
 
 // Drain is described at wiretest.Proxy.

@@ -16,7 +16,7 @@ const (
 // A pass is the state of a request at the door.
 type pass struct {
 	upstream.Waiter[*visit]
-	answer gate.Answer
+	answer gate.Sample
 	door   *proxy // where it was admitted
 }
 
@@ -26,7 +26,7 @@ type pass struct {
 type proxy struct {
 	start    time.Time
 	gate     *gate.Gate
-	line     *upstream.Line[*visit]
+	queue    *upstream.Queue[*visit]
 	inFlight int
 	used     usage
 	at       float64 // until when used is added up
@@ -47,8 +47,8 @@ func (u *usage) add(o usage) {
 
 func newDoor(start time.Time, now float64) *proxy {
 	d := &proxy{start: start, at: now, gate: gate.New(gate.Config{Max: connections})}
-	d.line = upstream.NewLine[*visit](lineMax, func(time.Time) upstream.Availability {
-		return upstream.Availability{Free: d.gate.Limit() - d.inFlight, Busy: d.gate.Busy()}
+	d.queue = upstream.NewQueue[*visit](lineMax, func(time.Time) upstream.Capacity {
+		return upstream.Capacity{Free: d.gate.Limit() - d.inFlight, Busy: d.gate.Busy()}
 	})
 	return d
 }
@@ -77,14 +77,14 @@ func (d *proxy) enter(now float64, v *visit) (sent bool, wait float64) {
 		d.send(now, v, false)
 		return true, 0
 	}
-	d.line.Join(d.time(now), &v.Waiter)
+	d.queue.Join(d.time(now), &v.Waiter)
 	return false, gate.Wait.Seconds()
 }
 
 // send records that v is sent to the target.
 func (d *proxy) send(now float64, v *visit, waited bool) {
 	d.inFlight++
-	v.answer = gate.Answer{Sent: d.time(now), InFlight: d.inFlight, Full: waited || !d.room()}
+	v.answer = gate.Sample{Sent: d.time(now), InFlight: d.inFlight, Full: waited || !d.room()}
 }
 
 // late handles the end of v's longest wait, and returns for how long it may continue to
@@ -92,7 +92,7 @@ func (d *proxy) send(now float64, v *visit, waited bool) {
 func (d *proxy) late(now float64, v *visit) (wait float64) {
 	d.spend(now)
 	at := d.time(now)
-	if until, ok := d.line.Late(at, &v.Waiter, gate.Wait); ok {
+	if until, ok := d.queue.Late(at, &v.Waiter, gate.Wait); ok {
 		wait = until.Sub(at).Seconds()
 	}
 	return wait
@@ -108,10 +108,10 @@ func (d *proxy) answered(now float64, v *visit) {
 
 // next returns the next visit in line if there is a place for it, or nil.
 func (d *proxy) next(now float64) *visit {
-	if d.line.Len() == 0 || !d.room() {
+	if d.queue.Len() == 0 || !d.room() {
 		return nil
 	}
-	w := d.line.Next(d.time(now))
+	w := d.queue.Next(d.time(now))
 	d.send(now, w.Value, true)
 	return w.Value
 }

@@ -110,7 +110,7 @@ const spareCapacity = 0.95
 
 func (r *run) second(k int) error {
 	t := float64(k)
-	if r.door != nil && t == r.born+gate.Young.Seconds() {
+	if r.door != nil && t == r.born+gate.WarmUp.Seconds() {
 		r.door.bind(t, 0)
 	}
 	if slices.Contains(r.s.Restarts, k) {
@@ -136,7 +136,7 @@ func (r *run) restart(now float64) {
 	}
 	r.born = now
 	r.snaps.begin(now, r.door != nil)
-	r.snaps.due = now + gate.PressedEvery.Seconds() // a new proxy asks at once
+	r.snaps.due = now + gate.FullReportInterval.Seconds() // a new proxy asks at once
 	r.snaps.look(now, r.door != nil)
 }
 
@@ -174,7 +174,7 @@ func (r *run) advise() error {
 		return nil
 	}
 	wanted, changed := r.c.Advise(n)
-	if r.door != nil && r.c.GateMax != nil && *r.c.GateMax > 0 && n.Elapsed < r.born+gate.Young.Seconds() {
+	if r.door != nil && r.c.GateMax != nil && *r.c.GateMax > 0 && n.Elapsed < r.born+gate.WarmUp.Seconds() {
 		r.door.bind(n.Elapsed, *r.c.GateMax)
 	}
 	if !changed {

@@ -135,7 +135,7 @@ func (a *Adaptive) Run(ctx context.Context) {
 // begin starts the clock.
 func (a *Adaptive) begin(now time.Time) {
 	interval := a.cfg.Settings.Interval
-	a.every = max(1, int64(interval/gate.PressedEvery))
+	a.every = max(1, int64(interval/gate.FullReportInterval))
 	a.clock = clock{began: now, interval: interval / time.Duration(a.every), scale: a.cfg.Settings.Scale}
 	a.last = &reading{at: now, traffic: a.cfg.Traffic()}
 	a.beat = a.last
@@ -156,11 +156,11 @@ func (a *Adaptive) due(now time.Time) bool {
 	if !a.young(now) {
 		a.bound(0)
 	}
-	return a.regular() || a.last.turn == 0 || full(&t) >= gate.PressedShare
+	return a.regular() || a.last.turn == 0 || full(&t) >= gate.FullReportShare
 }
 
 // young reports whether the gates have learned little yet.
-func (a *Adaptive) young(now time.Time) bool { return now.Sub(a.clock.began) < gate.Young }
+func (a *Adaptive) young(now time.Time) bool { return now.Sub(a.clock.began) < gate.WarmUp }
 
 // bound bounds the gates' limits, if that is a change; 0: no longer.
 func (a *Adaptive) bound(most int) {

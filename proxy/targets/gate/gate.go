@@ -76,14 +76,14 @@ type State struct {
 	Waiting  float64       // share of the answer time that is waiting in the target, even if too short to count
 	Down     bool          // the target refuses nearly everything
 	Cuts     [Reasons]uint64
-	Last     []Cut // the last cutsKept, oldest first; shared, not to be changed
+	Last     []Decrease // the last cutsKept, oldest first; shared, not to be changed
 }
 
 // cutsKept is how many cuts are kept.
 const cutsKept = 8
 
-// A Cut is a fall of the limit.
-type Cut struct {
+// A Decrease is a fall of the limit.
+type Decrease struct {
 	At       time.Time     `json:"at"`
 	From     int           `json:"from"`
 	To       int           `json:"to"`
@@ -159,8 +159,8 @@ func (g *Gate) State() State {
 	return l
 }
 
-// An Answer describes the first byte of a target's answer, or a missing answer.
-type Answer struct {
+// A Sample describes the first byte of a target's answer, or a missing answer.
+type Sample struct {
 	Sent     time.Time     // when the request was sent, all of it
 	Ago      time.Duration // since the answer began
 	Class    int           // of requests that take about equally long; below Classes
@@ -174,7 +174,7 @@ type Answer struct {
 // Answered records an answer, when it comes or later. It reports whether the limit, or the facts that
 // the metrics show, may have changed. Streamed uploads and tunnels must not be recorded, since their
 // duration depends on the client.
-func (g *Gate) Answered(now time.Time, a *Answer) bool {
+func (g *Gate) Answered(now time.Time, a *Sample) bool {
 	w, at, took := &g.window, g.slowdown.time(now), now.Sub(a.Sent)-a.Ago
 	if took < 0 || g.fails(now, a) {
 		return false
@@ -261,7 +261,7 @@ func (g *Gate) setBack(now time.Time) {
 // under way: the target stood still. How long those took says nothing of what it can do now, so
 // good answers to what was sent before do not count. After a long time without answers the clock may
 // have been set forward instead, and everything begins anew.
-func (g *Gate) stoodStill(now time.Time, at time.Duration, a *Answer) {
+func (g *Gate) stoodStill(now time.Time, at time.Duration, a *Sample) {
 	s, usual := &g.slowdown, g.real(g.last)
 	gap := at - a.Ago - s.last
 	if usual == 0 || gap <= max(stillTimes*usual, stillLeast) || a.Sent.Sub(s.began) >= s.last {

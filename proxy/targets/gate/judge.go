@@ -257,6 +257,6 @@ func (g *Gate) fall(now time.Time, to float64, why Reason) {
 		l := &g.state
 		l.Cuts[why]++
 		kept := l.Last[max(0, len(l.Last)-cutsKept+1):]
-		l.Last = append(slices.Clone(kept), Cut{now, before, g.Limit(), why, l.Median, l.Baseline})
+		l.Last = append(slices.Clone(kept), Decrease{now, before, g.Limit(), why, l.Median, l.Baseline})
 	}
 }

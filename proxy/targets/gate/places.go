@@ -8,17 +8,17 @@ import (
 // Streams may take 1/streamsPart of the places.
 const streamsPart = 4
 
-// A proxy reports to the advisor every PressedEvery while gates of PressedShare of all places
+// A proxy reports to the advisor every FullReportInterval while gates of FullReportShare of all places
 // are full, since the target's capacity is visible then.
 const (
-	PressedEvery = 2 * time.Second
-	PressedShare = .1
+	FullReportInterval = 2 * time.Second
+	FullReportShare    = .1
 )
 
-// Young is for how long after the proxy's start the advisor bounds the limits: then a gate has
+// WarmUp is for how long after the proxy's start the advisor bounds the limits: then a gate has
 // learned little, and may take the queue that it causes at an overloaded target for the usual
 // answer time. Later a bound has no measurable use, and would hold back unusual crowds.
-const Young = time.Minute
+const WarmUp = time.Minute
 
 // Places are the places that a limit gives at a target, to all loops together. Every request
 // takes one, but streams, whose pace depends on the client, take at most a quarter of the
@@ -32,12 +32,12 @@ type Places struct {
 	_                       [64]byte // the neighbours change less often
 	limit                   atomic.Int64
 	down, busy, stalled     atomic.Bool
-	short, waiting, streams atomic.Int64 // sums of each Use
+	short, waiting, streams atomic.Int64 // sums of each LoopUse
 	_                       [24]byte
 }
 
-// A Use is a loop's use of a target.
-type Use struct {
+// A LoopUse is a loop's use of a target.
+type LoopUse struct {
 	Short   int // requests in flight that are no streams
 	Waiting int // those of them that wait for a connection
 	Streams int
@@ -82,7 +82,7 @@ func (p *Places) Severity(status int) int {
 func (p *Places) Limit() int { return int(p.limit.Load()) }
 
 // Change records that the use by a loop has changed from before to now.
-func (p *Places) Change(before, now Use) {
+func (p *Places) Change(before, now LoopUse) {
 	add(&p.short, now.Short-before.Short)
 	add(&p.waiting, now.Waiting-before.Waiting)
 	add(&p.streams, now.Streams-before.Streams)

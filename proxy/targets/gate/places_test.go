@@ -14,23 +14,23 @@ func TestPlaces(t *testing.T) {
 		t.Errorf("before there is a limit it is %d", p.Limit())
 	}
 	p.SetLimit(8)
-	var has [2]gate.Use
-	becomes := func(loop int, use gate.Use) {
+	var has [2]gate.LoopUse
+	becomes := func(loop int, use gate.LoopUse) {
 		p.Change(has[loop], use)
 		has[loop] = use
 	}
 	for _, step := range []struct {
 		loop            int
-		use             gate.Use
+		use             gate.LoopUse
 		taken, atTarget int
 	}{
-		{0, gate.Use{Streams: 1}, 1, 1},
-		{1, gate.Use{Streams: 4}, 2, 2},
-		{0, gate.Use{Streams: 1, Short: 3}, 5, 5},
-		{1, gate.Use{Streams: 4, Short: 3, Waiting: 2}, 8, 6},
-		{0, gate.Use{Short: 5}, 10, 8},
-		{1, gate.Use{Short: 1}, 6, 6},
-		{0, gate.Use{}, 1, 1},
+		{0, gate.LoopUse{Streams: 1}, 1, 1},
+		{1, gate.LoopUse{Streams: 4}, 2, 2},
+		{0, gate.LoopUse{Streams: 1, Short: 3}, 5, 5},
+		{1, gate.LoopUse{Streams: 4, Short: 3, Waiting: 2}, 8, 6},
+		{0, gate.LoopUse{Short: 5}, 10, 8},
+		{1, gate.LoopUse{Short: 1}, 6, 6},
+		{0, gate.LoopUse{}, 1, 1},
 	} {
 		becomes(step.loop, step.use)
 		free, atTarget := p.Now()

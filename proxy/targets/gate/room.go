@@ -9,7 +9,7 @@ const (
 	// A limit that does not bind is crowd times the most that was in flight, plus crowdMin,
 	// so that a sudden crowd passes. It is also the queue of a target that suddenly becomes
 	// slower, so it is little more than the target was seen to take: a larger crowd waits at
-	// the proxy, in a line that sheds nothing for a while, until the limit has grown.
+	// the proxy, in a queue that sheds nothing for a while, until the limit has grown.
 	// The first limit follows from a few answers only, so it is crowdFirst times that number.
 	crowd, crowdFirst, crowdMin = 1.2, 1.5, 4
 	// crowdForget is how long it takes to forget a crowd: several times the pause between

@@ -11,63 +11,63 @@ import (
 // free. Answers whose last byte came long after the first, and pauses in which nothing was at the
 // target, do not make it fall.
 func TestSlumps(t *testing.T) {
-	alone := gate.Answer{Alone: true} // nothing is at the target until the next
+	alone := gate.Sample{Alone: true} // nothing is at the target until the next
 	// Each has 45 answers while no place is free. Usually one comes each millisecond.
 	for name, c := range map[string]struct {
-		last   gate.Answer // before them
-		answer func(i int) (after time.Duration, a gate.Answer)
+		last   gate.Sample // before them
+		answer func(i int) (after time.Duration, a gate.Sample)
 		falls  bool
 	}{
-		"as usual":    {alone, func(int) (time.Duration, gate.Answer) { return ms, gate.Answer{} }, false},
-		"more slowly": {alone, func(int) (time.Duration, gate.Answer) { return 2 * ms, gate.Answer{} }, true},
-		"a slow body first": {alone, func(i int) (time.Duration, gate.Answer) {
+		"as usual":    {alone, func(int) (time.Duration, gate.Sample) { return ms, gate.Sample{} }, false},
+		"more slowly": {alone, func(int) (time.Duration, gate.Sample) { return 2 * ms, gate.Sample{} }, true},
+		"a slow body first": {alone, func(i int) (time.Duration, gate.Sample) {
 			if i == 0 {
-				return ms, gate.Answer{Ago: 200 * ms}
+				return ms, gate.Sample{Ago: 200 * ms}
 			}
-			return ms, gate.Answer{}
+			return ms, gate.Sample{}
 		}, false},
-		"a slow body first, of a busy target": {gate.Answer{}, func(i int) (time.Duration, gate.Answer) {
+		"a slow body first, of a busy target": {gate.Sample{}, func(i int) (time.Duration, gate.Sample) {
 			if i == 0 {
-				return ms, gate.Answer{Ago: 200 * ms}
+				return ms, gate.Sample{Ago: 200 * ms}
 			}
-			return ms, gate.Answer{}
+			return ms, gate.Sample{}
 		}, false},
-		"slow bodies": {alone, func(int) (time.Duration, gate.Answer) { return ms, gate.Answer{Ago: 50 * ms} }, false},
-		"after a pause": {alone, func(i int) (time.Duration, gate.Answer) {
+		"slow bodies": {alone, func(int) (time.Duration, gate.Sample) { return ms, gate.Sample{Ago: 50 * ms} }, false},
+		"after a pause": {alone, func(i int) (time.Duration, gate.Sample) {
 			if i == 0 {
-				return 10 * sec, gate.Answer{}
+				return 10 * sec, gate.Sample{}
 			}
-			return ms, gate.Answer{}
+			return ms, gate.Sample{}
 		}, false},
-		"after a pause, one from before it first": {alone, func(i int) (time.Duration, gate.Answer) {
+		"after a pause, one from before it first": {alone, func(i int) (time.Duration, gate.Sample) {
 			if i == 0 {
-				return 10 * sec, gate.Answer{Ago: 10 * sec}
+				return 10 * sec, gate.Sample{Ago: 10 * sec}
 			}
-			return ms, gate.Answer{}
+			return ms, gate.Sample{}
 		}, false},
-		"a target that works on what timed out": {gate.Answer{Alone: true, Refused: true},
-			func(i int) (time.Duration, gate.Answer) {
+		"a target that works on what timed out": {gate.Sample{Alone: true, Refused: true},
+			func(i int) (time.Duration, gate.Sample) {
 				if i == 0 {
-					return sec, gate.Answer{}
+					return sec, gate.Sample{}
 				}
-				return ms, gate.Answer{}
+				return ms, gate.Sample{}
 			}, true},
-		"more slowly, on a clock set back": {alone, func(i int) (time.Duration, gate.Answer) {
+		"more slowly, on a clock set back": {alone, func(i int) (time.Duration, gate.Sample) {
 			if i == 0 {
-				return -sec, gate.Answer{}
+				return -sec, gate.Sample{}
 			}
-			return 2 * ms, gate.Answer{}
+			return 2 * ms, gate.Sample{}
 		}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g, now := gate.New(gate.Config{}), time.Unix(1000, 0)
-			tell := func(after time.Duration, a gate.Answer) {
+			tell := func(after time.Duration, a gate.Sample) {
 				now = now.Add(after)
 				a.Sent, a.InFlight = now.Add(-10*ms-a.Ago), 10
 				g.Answered(now, &a)
 			}
 			for range 5000 {
-				tell(ms, gate.Answer{})
+				tell(ms, gate.Sample{})
 			}
 			tell(ms, c.last)
 			before := g.Limit()

@@ -6,12 +6,12 @@ import (
 )
 
 const (
-	// A request is long when it takes more than LongTimes times as long as usual.
-	LongTimes = 10
+	// A request is long when it takes more than LongFactor times as long as usual.
+	LongFactor = 10
 	// A few long ones are usual. They matter when they hold more than 1/LongPart of the places.
 	// For LongFor after that nothing is learned from them.
 	LongPart, LongFor = 8, 3 * time.Second
-	// While requests wait and nothing is answered for LongTimes times the usual time, and then for
+	// While requests wait and nothing is answered for LongFactor times the usual time, and then for
 	// twice as long each time, the limit rises to stallGrowth times itself, at most stallMost times.
 	stallGrowth, stallMost = 1.5, 6
 )
@@ -25,20 +25,20 @@ type stall struct {
 }
 
 // resumes is told of an answer, which may be the first after a time without any.
-func (g *Gate) resumes(now time.Time, at time.Duration, a *Answer) {
+func (g *Gate) resumes(now time.Time, at time.Duration, a *Sample) {
 	g.stoodStill(now, at, a)
 	g.unstall(now, a)
 }
 
 // unstall ends a time without answers. If the first is a refusal or a timeout, the target has stood
 // still: the limit is what it was, until there is a good answer.
-func (g *Gate) unstall(now time.Time, a *Answer) {
+func (g *Gate) unstall(now time.Time, a *Sample) {
 	s := &g.stall
 	switch {
 	case s.rises == 0:
 	case !a.Refused:
 		if took := now.Sub(a.Sent) - a.Ago; a.Sent.After(s.at) &&
-			took <= LongTimes*max(g.Usual(a.Class), Wait/LongTimes) || now.Sub(s.at) >= LongFor {
+			took <= LongFactor*max(g.Usual(a.Class), Wait/LongFactor) || now.Sub(s.at) >= LongFor {
 			s.rises = 0
 		}
 	case s.ended.Before(a.Sent):
@@ -50,10 +50,10 @@ func (g *Gate) unstall(now time.Time, a *Answer) {
 // fails reports whether an answer is the end of a request that took long by itself and failed, such as
 // one that is never answered: another that was sent long after it had a good answer before. Such a
 // failure does not depend on how many requests are in flight.
-func (g *Gate) fails(now time.Time, a *Answer) bool {
+func (g *Gate) fails(now time.Time, a *Sample) bool {
 	if a.Refused {
 		usual := g.Usual(a.Class)
-		return usual > 0 && g.newest.Sub(a.Sent) > LongTimes*max(usual, Wait/LongTimes)
+		return usual > 0 && g.newest.Sub(a.Sent) > LongFactor*max(usual, Wait/LongFactor)
 	}
 	if a.Sent.After(g.newest) || g.newest.After(now) { // the clock was set back
 		g.newest = a.Sent
@@ -77,7 +77,7 @@ func (g *Gate) Usual(class int) time.Duration {
 // takes long by itself. A busy target may make any request take long.
 func (g *Gate) Long(class int, took time.Duration) bool {
 	usual := g.Usual(class)
-	return usual > 0 && !g.starts && g.slowdown.n >= slowdownKnown && !g.Busy() && took > LongTimes*usual
+	return usual > 0 && !g.starts && g.slowdown.n >= slowdownKnown && !g.Busy() && took > LongFactor*usual
 }
 
 // Waits tells the gate that a request of a class waits for a place. If nothing was answered for
@@ -97,7 +97,7 @@ func (g *Gate) Waits(now time.Time, class int) bool {
 	if g.stall.rises >= stallMost {
 		return false
 	}
-	least := LongTimes * max(g.Usual(class), Wait/LongTimes)
+	least := LongFactor * max(g.Usual(class), Wait/LongFactor)
 	if quiet := now.Sub(s.began) - s.last; quiet < least<<g.stall.rises {
 		return false
 	}

@@ -11,7 +11,7 @@ func answered(took time.Duration) (*Gate, time.Time) {
 	for i := range 3000 {
 		now = now.Add(5 * time.Millisecond)
 		// times that vary, as most do
-		g.Answered(now, &Answer{Sent: now.Add(-took * time.Duration(50+i*37%100) / 100), InFlight: 4})
+		g.Answered(now, &Sample{Sent: now.Add(-took * time.Duration(50+i*37%100) / 100), InFlight: 4})
 	}
 	return g, now
 }
@@ -39,7 +39,7 @@ func TestWaits(t *testing.T) {
 		t.Fatalf("the limit rises %d times, want %d", len(rises), stallMost)
 	}
 	for i, at := range rises {
-		if want := LongTimes * usual << i; at < want || at > want+time.Millisecond {
+		if want := LongFactor * usual << i; at < want || at > want+time.Millisecond {
 			t.Errorf("the limit rises after %v, want %v", at, want)
 		}
 	}
@@ -47,8 +47,8 @@ func TestWaits(t *testing.T) {
 		t.Errorf("the limit was %d and is %d", limit, g.Limit())
 	}
 	now := last.Add(time.Hour)
-	g.Answered(now, &Answer{Sent: now.Add(-took), InFlight: 4})
-	if !g.Waits(now.Add(LongTimes*usual+time.Second), 0) {
+	g.Answered(now, &Sample{Sent: now.Add(-took), InFlight: 4})
+	if !g.Waits(now.Add(LongFactor*usual+time.Second), 0) {
 		t.Error("after another answer the limit does not rise any more")
 	}
 }
@@ -70,7 +70,7 @@ func TestLong(t *testing.T) {
 		took    time.Duration
 		waiting float64
 		want    bool
-	}{{LongTimes * usual, 0, false}, {LongTimes*usual + 1, 0, true}, {LongTimes*usual + 1, .5, false}} {
+	}{{LongFactor * usual, 0, false}, {LongFactor*usual + 1, 0, true}, {LongFactor*usual + 1, .5, false}} {
 		g.room.waiting = test.waiting
 		if got := g.Long(0, test.took); got != test.want {
 			t.Errorf("%v is long: %t, want %t (%.1f of the time is waiting)", test.took, got, test.want, test.waiting)
@@ -88,16 +88,16 @@ func TestStandstill(t *testing.T) {
 		sent := now.Add(-took)
 		g.window.few, g.window.until = 1, now // a former limit, which no longer counts
 		now = now.Add(stood)
-		g.Answered(now, &Answer{Sent: sent, InFlight: 4, Refused: refused})
+		g.Answered(now, &Sample{Sent: sent, InFlight: 4, Refused: refused})
 		before := g.window.goods
 		for range 15 {
-			g.Answered(now, &Answer{Sent: sent, InFlight: 4})
+			g.Answered(now, &Sample{Sent: sent, InFlight: 4})
 		}
 		if n := g.window.goods - before; n > 0 {
 			t.Errorf("the first is a refusal: %t; %d answers to what was sent before count", refused, n)
 		}
 		now = now.Add(2 * took)
-		g.Answered(now, &Answer{Sent: now.Add(-took), InFlight: 4})
+		g.Answered(now, &Sample{Sent: now.Add(-took), InFlight: 4})
 		if g.window.goods != before+1 {
 			t.Errorf("the first is a refusal: %t; an answer to what was sent after it does not count", refused)
 		}
@@ -114,9 +114,9 @@ func TestFailsByItself(t *testing.T) {
 		for range 2 * downRow {
 			now = now.Add(timeout)
 			if others {
-				g.Answered(now, &Answer{Sent: now.Add(-took), InFlight: 4})
+				g.Answered(now, &Sample{Sent: now.Add(-took), InFlight: 4})
 			}
-			g.Answered(now, &Answer{Sent: now.Add(-timeout), InFlight: 4, Refused: true})
+			g.Answered(now, &Sample{Sent: now.Add(-timeout), InFlight: 4, Refused: true})
 		}
 		if g.Down() == others || others && g.Limit() < limit {
 			t.Errorf("with good answers: %t; down: %t, the limit was %d and is %d", others, g.Down(), limit, g.Limit())

@@ -79,7 +79,7 @@ func (w *window) renew(now time.Time) {
 
 // stale reports whether an answer says nothing about the limit in force, because its request
 // was sent with more in flight or too early.
-func (w *window) stale(now time.Time, a *Answer) bool {
+func (w *window) stale(now time.Time, a *Sample) bool {
 	return (a.InFlight > w.few || a.Sent.Before(w.sent)) && !a.Refused && w.until.Sub(now) > -a.Ago
 }
 

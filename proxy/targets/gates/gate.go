@@ -51,20 +51,20 @@ func (g *Gate) Bound(most int) {
 // lateMost bounds the answers that a loop keeps for later.
 const lateMost = 16
 
-// Pending are the answers that a loop has not recorded yet, because another loop was recording one.
+// PendingSamples are the answers that a loop has not recorded yet, because another loop was recording one.
 //
 // Owned by its loop.
-type Pending []late
+type PendingSamples []late
 
 // A late is an answer that was to be recorded earlier.
 type late struct {
-	gate.Answer
+	gate.Sample
 	at time.Time
 }
 
 // Answered records an answer. If another loop is recording one, the answer is kept until the
 // loop's next call, so that loops do not wait for each other.
-func (g *Gate) Answered(now time.Time, a *gate.Answer, kept *Pending) {
+func (g *Gate) Answered(now time.Time, a *gate.Sample, kept *PendingSamples) {
 	a.Crowded, a.Alone = g.Free() <= 0, g.InFlight() <= 1
 	if !g.mu.TryLock() {
 		if len(*kept) < lateMost {
@@ -78,7 +78,7 @@ func (g *Gate) Answered(now time.Time, a *gate.Answer, kept *Pending) {
 		l := &(*kept)[i]
 		l.Ago += now.Sub(l.at)
 		l.Alone = l.Alone && a.Alone
-		g.machine.Answered(now, &l.Answer)
+		g.machine.Answered(now, &l.Sample)
 	}
 	*kept = (*kept)[:0]
 	if g.machine.Answered(now, a) {
@@ -115,7 +115,7 @@ func (g *Gate) Usual(class int) time.Duration { return time.Duration(g.usual[cla
 // Long is [gate.Gate.Long], as of the last decision of the machine.
 func (g *Gate) Long(class int, took time.Duration) bool {
 	usual := g.Usual(class)
-	return usual > 0 && !g.Busy() && took > gate.LongTimes*usual
+	return usual > 0 && !g.Busy() && took > gate.LongFactor*usual
 }
 
 // State returns the state of the gate. It is zero if no request was sent to the target yet.

@@ -20,7 +20,7 @@ import (
 // Settings configure how targets are protected from more concurrent requests than they can serve.
 type Settings struct {
 	Mode     gate.Mode
-	Wait     time.Duration // a wait for a place from this time on is long, see upstream.Line; 0: requests do not wait
+	Wait     time.Duration // a wait for a place from this time on is long, see upstream.Queue; 0: requests do not wait
 	WaitMax  time.Duration // bound on such a wait; 0: none
 	SLO      time.Duration // 95th percentile of answer times that clients expect; 0: unknown
 	Min, Max int           // bounds of the limit for a target, 0: those of package gate

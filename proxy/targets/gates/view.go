@@ -37,10 +37,10 @@ func (g *Gates) state(spec *roster.Target) (st state) {
 	return st
 }
 
-// A Report is the answer to GET /config/gate.
-type Report struct {
+// A StatusReport is the answer to GET /config/gate.
+type StatusReport struct {
 	Mode string `json:"mode"`
-	// seconds: a wait for a place from this time on is long, see upstream.Line; 0: requests do not wait
+	// seconds: a wait for a place from this time on is long, see upstream.Queue; 0: requests do not wait
 	Wait    float64  `json:"wait"`
 	WaitMax float64  `json:"waitMax,omitempty"`    // seconds: bound on such a wait
 	SLO     float64  `json:"slo,omitempty"`        // seconds: the 95th percentile that clients expect
@@ -64,11 +64,11 @@ type Status struct {
 	Median   float64           `json:"median"`
 	Share    float64           `json:"waitingShare"` // share of the answer time that is waiting in the target
 	Cuts     map[string]uint64 `json:"cuts"`
-	Last     []Cut             `json:"lastCuts"` // the latest reductions, oldest first
+	Last     []Decrease        `json:"lastCuts"` // the latest reductions, oldest first
 }
 
-// A Cut is a reduction of a limit.
-type Cut struct {
+// A Decrease is a reduction of a limit.
+type Decrease struct {
 	At       time.Time `json:"at"`
 	From     int       `json:"from"`
 	To       int       `json:"to"`
@@ -77,15 +77,15 @@ type Cut struct {
 	Baseline float64   `json:"baseline"`
 }
 
-// CutOf returns a cut in its JSON form.
-func CutOf(c *gate.Cut) Cut {
-	return Cut{c.At.UTC(), c.From, c.To, c.Why.String(), c.Median.Seconds(), c.Baseline.Seconds()}
+// DecreaseOf returns a cut in its JSON form.
+func DecreaseOf(c *gate.Decrease) Decrease {
+	return Decrease{c.At.UTC(), c.From, c.To, c.Why.String(), c.Median.Seconds(), c.Baseline.Seconds()}
 }
 
 // Report returns the state of the gates of at most limit targets: of the one with the given URL,
 // address or number, or of any if target is empty.
-func (g *Gates) Report(target string, limit int) Report {
-	r := Report{Mode: g.cfg.Mode.String(), Wait: g.cfg.Wait.Seconds(), WaitMax: g.cfg.WaitMax.Seconds(),
+func (g *Gates) Report(target string, limit int) StatusReport {
+	r := StatusReport{Mode: g.cfg.Mode.String(), Wait: g.cfg.Wait.Seconds(), WaitMax: g.cfg.WaitMax.Seconds(),
 		SLO: g.cfg.SLO.Seconds(), Targets: []Status{}}
 	if g.cfg.Mode == gate.Off {
 		return r
@@ -114,12 +114,12 @@ func (g *Gates) status(spec *roster.Target, is *state) Status {
 		LimitMin: is.least, LimitMax: is.most,
 		InFlight: is.inFlight, Waiting: is.waiting, Shed: is.shed, Baseline: is.Baseline.Seconds(),
 		Median: is.Median.Seconds(), Share: is.State.Waiting,
-		Cuts: map[string]uint64{}, Last: []Cut{}}
+		Cuts: map[string]uint64{}, Last: []Decrease{}}
 	for why, n := range is.Cuts {
 		st.Cuts[gate.Reason(why).String()] = n
 	}
 	for i := range is.Last {
-		st.Last = append(st.Last, CutOf(&is.Last[i]))
+		st.Last = append(st.Last, DecreaseOf(&is.Last[i]))
 	}
 	return st
 }

@@ -28,11 +28,13 @@ func (f fake) SetTargets(list []*roster.Target) {
 
 func (f fake) Refresh() {}
 
-func (f fake) Views(*roster.Target) iter.Seq[*roster.View] { return func(func(*roster.View) bool) {} }
+func (f fake) Views(*roster.Target) iter.Seq[*roster.LoopView] {
+	return func(func(*roster.LoopView) bool) {}
+}
 
 func (f fake) Connected(*roster.Target) {}
 
-func (f fake) Checked(*roster.Target, upstream.Verdict, time.Duration) {}
+func (f fake) Checked(*roster.Target, upstream.CheckResult, time.Duration) {}
 
 // crowd is the gates of n targets.
 func crowd(n int) (*Gates, *roster.List, fake) {
@@ -55,7 +57,7 @@ func TestGatesOfManyTargets(t *testing.T) {
 	last := list.All()[9_999]
 	of := loops[last]
 	of.Shed[ClassDefault].Add(6)
-	of.Change(gate.Use{}, gate.Use{Short: 10})
+	of.Change(gate.LoopUse{}, gate.LoopUse{Short: 10})
 	of.Waiting.Add(2)
 	learn(of)
 	r := g.Report("", 3)
@@ -112,10 +114,10 @@ func heap() int64 {
 // learn has a gate learn from answers after 10 ms, and then from refusals.
 func learn(g *Gate) {
 	g.Begin(New(Config{Bounds: gate.Config{Min: 4}}), 0)
-	now, late := time.Unix(7, 0), Pending(nil)
+	now, late := time.Unix(7, 0), PendingSamples(nil)
 	for i := range 600 {
 		now = now.Add(time.Millisecond)
-		g.Answered(now, &gate.Answer{Sent: now.Add(-10 * time.Millisecond), Refused: i > 500, Full: true, InFlight: 8}, &late)
+		g.Answered(now, &gate.Sample{Sent: now.Add(-10 * time.Millisecond), Refused: i > 500, Full: true, InFlight: 8}, &late)
 	}
 }
 
@@ -127,15 +129,15 @@ func TestGateOfManyLoops(t *testing.T) {
 	var running sync.WaitGroup
 	for range loops {
 		running.Go(func() {
-			var late Pending
-			has := gate.Use{}
+			var late PendingSamples
+			has := gate.LoopUse{}
 			for i := range each {
 				g.Begin(all, 0)
-				is := gate.Use{Short: i % 7, Waiting: i % 3, Streams: i % 5}
+				is := gate.LoopUse{Short: i % 7, Waiting: i % 3, Streams: i % 5}
 				g.Change(has, is)
 				has = is
 				now := time.Unix(7, int64(i)*int64(time.Millisecond))
-				g.Answered(now, &gate.Answer{Sent: now.Add(-time.Duration(i%20) * time.Millisecond), Full: true,
+				g.Answered(now, &gate.Sample{Sent: now.Add(-time.Duration(i%20) * time.Millisecond), Full: true,
 					InFlight: 1 + i%64}, &late)
 				if l := g.State(); l.Limit < 2 || l.Limit > 64 || g.Limit() < 2 || g.Limit() > 64 {
 					t.Errorf("the limit is %d, shown as %d", l.Limit, g.Limit())
@@ -146,7 +148,7 @@ func TestGateOfManyLoops(t *testing.T) {
 					return
 				}
 			}
-			g.Change(has, gate.Use{})
+			g.Change(has, gate.LoopUse{})
 		})
 	}
 	running.Wait()

@@ -20,10 +20,10 @@ const (
 	gateLinesMax = 20
 )
 
-// A Watch logs when targets become slow, when that gets much worse, and when they are back.
+// A SlowdownLogger logs when targets become slow, when that gets much worse, and when they are back.
 //
 // Owned by one goroutine.
-type Watch struct {
+type SlowdownLogger struct {
 	log     *slog.Logger
 	shadow  bool
 	targets map[*roster.Target]*watched
@@ -41,7 +41,7 @@ type watched struct {
 }
 
 // Poll looks at all gates. It is called once a second.
-func (w *Watch) Poll(now time.Time, g *Gates) {
+func (w *SlowdownLogger) Poll(now time.Time, g *Gates) {
 	if g.cfg.Mode == gate.Off {
 		return
 	}
@@ -61,7 +61,7 @@ func (w *Watch) Poll(now time.Time, g *Gates) {
 }
 
 // note logs changes of a target. Targets that have received no request are not kept.
-func (w *Watch) note(now time.Time, spec *roster.Target, g state) {
+func (w *SlowdownLogger) note(now time.Time, spec *roster.Target, g state) {
 	t := w.targets[spec]
 	if t == nil {
 		if g.Limit == 0 {
@@ -95,7 +95,7 @@ func (w *Watch) note(now time.Time, spec *roster.Target, g state) {
 }
 
 // slower logs that a target cannot serve the offered load, and why.
-func (w *Watch) slower(t *watched, spec *roster.Target, before *state) {
+func (w *SlowdownLogger) slower(t *watched, spec *roster.Target, before *state) {
 	message := "Target cannot take all requests, the rest is shed"
 	switch {
 	case t.Cuts[gate.Latency] > before.Cuts[gate.Latency]:
@@ -109,7 +109,7 @@ func (w *Watch) slower(t *watched, spec *roster.Target, before *state) {
 }
 
 // line logs about a target, unless the bound for this second is reached.
-func (w *Watch) line(log func(string, ...any), message string, spec *roster.Target, values ...any) {
+func (w *SlowdownLogger) line(log func(string, ...any), message string, spec *roster.Target, values ...any) {
 	if w.lines++; w.lines > gateLinesMax {
 		w.dropped++
 		return
@@ -126,7 +126,7 @@ func (w *Watch) line(log func(string, ...any), message string, spec *roster.Targ
 }
 
 // flush ends the second.
-func (w *Watch) flush() {
+func (w *SlowdownLogger) flush() {
 	if w.dropped > 0 {
 		w.log.Warn("More targets are slower than usual, or back; GET /config/gate shows each", "count", w.dropped)
 	}

@@ -22,7 +22,7 @@ func played(shadow bool, seconds func(second int, note func(spec *roster.Target,
 		}
 		return a
 	}}
-	w := Watch{log: slog.New(slog.NewTextHandler(text, plain)), shadow: shadow}
+	w := SlowdownLogger{log: slog.New(slog.NewTextHandler(text, plain)), shadow: shadow}
 	for second, more := 0, true; more; second++ {
 		now := time.Unix(int64(1000+second), 0)
 		more = seconds(second, func(spec *roster.Target, g state) { w.note(now, spec, g) })

@@ -92,11 +92,11 @@ func (l *List) connects(spec *Target) bool {
 const checkTimeoutMax = 5 * time.Second
 
 // verdict returns the current verdict about a target, and why its last check failed.
-func (l *List) verdict(spec *Target) (v upstream.Verdict, cause string) {
+func (l *List) verdict(spec *Target) (v upstream.CheckResult, cause string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if e := l.entries[spec]; e != nil {
-		return e.check.Verdict(), e.cause
+		return e.check.Result(), e.cause
 	}
 	return v, ""
 }
@@ -142,7 +142,7 @@ func (l *List) check(ctx context.Context, spec *Target) error {
 	defer res.Body.Close()
 	_, _ = io.CopyN(io.Discard, res.Body, 64<<10)
 	if res.StatusCode >= 400 {
-		return errors.New(Answered(res.StatusCode))
+		return errors.New(StatusCause(res.StatusCode))
 	}
 	return nil
 }
@@ -150,10 +150,10 @@ func (l *List) check(ctx context.Context, spec *Target) error {
 // judge passes the result of a check to every loop.
 func (l *List) judge(spec *Target, e *entry, fault error) {
 	l.mu.Lock()
-	verdict := e.check.Record(fault == nil)
+	checkResult := e.check.Record(fault == nil)
 	if fault != nil {
-		e.cause = "check of " + l.cfg.CheckPath + ": " + Cause(fault)
+		e.cause = "check of " + l.cfg.CheckPath + ": " + ErrorCause(fault)
 	}
 	l.mu.Unlock()
-	l.cfg.Loops.Checked(spec, verdict, time.Duration(e.check.Missing())*l.cfg.CheckInterval)
+	l.cfg.Loops.Checked(spec, checkResult, time.Duration(e.check.Missing())*l.cfg.CheckInterval)
 }

@@ -42,9 +42,9 @@ type names struct {
 
 // A name is a host that is resolved.
 type name struct {
-	members *upstream.Members
-	fault   string // why the last lookup found nothing; empty: it succeeded
-	full    bool   // the last answer had too many addresses
+	resolved *upstream.ResolvedAddrs
+	fault    string // why the last lookup found nothing; empty: it succeeded
+	full     bool   // the last answer had too many addresses
 }
 
 func newNames(lookup LookupFunc, interval time.Duration) *names {
@@ -63,7 +63,7 @@ func (n *names) follow(declared []*Target) {
 			continue
 		}
 		if known[host] = n.known[host]; known[host] == nil {
-			known[host] = &name{members: upstream.NewMembers(addressesMax)}
+			known[host] = &name{resolved: upstream.NewResolvedAddrs(addressesMax)}
 		}
 	}
 	n.known = known
@@ -76,7 +76,7 @@ func (n *names) expand(declared []*Target) (list []*Target) {
 		host, port := t.hostOf()
 		var addrs []netip.Addr
 		if known := n.known[host]; known != nil {
-			addrs = known.members.Addrs()
+			addrs = known.resolved.Addrs()
 		}
 		if len(addrs) == 0 {
 			list = append(list, t)
@@ -124,7 +124,7 @@ func (l *List) lookAll(ctx context.Context) {
 // look resolves a name. The families are queried separately, so that the failure of one
 // does not remove the other's addresses. The error is for the log; it is nil if there is
 // an address.
-func (n *names) look(ctx context.Context, host string) (a upstream.Resolution, err error) {
+func (n *names) look(ctx context.Context, host string) (a upstream.LookupResult, err error) {
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
 	var six []netip.Addr
@@ -174,7 +174,7 @@ func routed(addrs []netip.Addr) []netip.Addr {
 }
 
 // looked stores the result of a lookup, and makes its addresses the targets.
-func (l *List) looked(host string, a upstream.Resolution, err error) {
+func (l *List) looked(host string, a upstream.LookupResult, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n := l.names.known[host]
@@ -191,7 +191,7 @@ func (l *List) looked(host string, a upstream.Resolution, err error) {
 	}
 	counter.Inc()
 	l.reportFault(host, n, fault, err)
-	changed, refused := n.members.Answered(a)
+	changed, refused := n.resolved.Answered(a)
 	l.names.refused.Add(uint64(refused))
 	if full := refused > 0; full != n.full && len(a.Addrs) > 0 {
 		if n.full = full; full {
@@ -200,7 +200,7 @@ func (l *List) looked(host string, a upstream.Resolution, err error) {
 		}
 	}
 	if changed {
-		l.cfg.Log.Info("A target's name has new addresses", "name", host, "addresses", n.members.Addrs())
+		l.cfg.Log.Info("A target's name has new addresses", "name", host, "addresses", n.resolved.Addrs())
 		l.setSpecs()
 	}
 }

@@ -39,11 +39,11 @@ type Config struct {
 type Loops interface {
 	SetTargets(list []*Target) // returns when every loop has the list
 	Refresh()                  // makes loops update their views
-	Views(t *Target) iter.Seq[*View]
+	Views(t *Target) iter.Seq[*LoopView]
 	Connected(t *Target) // a probe could connect
 	// Checked reports the verdict of active checks, and the earliest time at which it may
 	// change.
-	Checked(t *Target, v upstream.Verdict, recheck time.Duration)
+	Checked(t *Target, v upstream.CheckResult, recheck time.Duration)
 }
 
 // A List has the targets in force.
@@ -62,8 +62,8 @@ type List struct {
 // An entry is what a List knows about a target.
 type entry struct {
 	number int
-	check  upstream.Check // changed only by the checking goroutine
-	cause  string         // why the last failed check failed
+	check  upstream.HealthCheck // changed only by the checking goroutine
+	cause  string               // why the last failed check failed
 }
 
 // New returns an empty list.

@@ -21,29 +21,29 @@ import (
 
 // A fake is loops of which each has one view of every target.
 type fake struct {
-	views  map[*Target][]*View
+	views  map[*Target][]*LoopView
 	listed int // how often they got a list
 }
 
 func (f *fake) SetTargets(list []*Target) {
 	f.listed++
 	if f.views == nil {
-		f.views = make(map[*Target][]*View)
+		f.views = make(map[*Target][]*LoopView)
 	}
 	for _, t := range list {
 		if f.views[t] == nil {
-			f.views[t] = []*View{new(View), new(View)}
+			f.views[t] = []*LoopView{new(LoopView), new(LoopView)}
 		}
 	}
 }
 
 func (f *fake) Refresh() {}
 
-func (f *fake) Views(t *Target) iter.Seq[*View] { return slices.Values(f.views[t]) }
+func (f *fake) Views(t *Target) iter.Seq[*LoopView] { return slices.Values(f.views[t]) }
 
 func (f *fake) Connected(*Target) {}
 
-func (f *fake) Checked(*Target, upstream.Verdict, time.Duration) {}
+func (f *fake) Checked(*Target, upstream.CheckResult, time.Duration) {}
 
 // A target is down when a loop could not connect and none has a connection; numbers stay
 // with a target, and whatever everybody may read tells nothing else of it.
@@ -101,7 +101,7 @@ func TestNames(t *testing.T) {
 		{[]netip.Addr{netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")}, nil, "[10.0.0.1:80 10.0.0.2:80]"},
 		{nil, errors.New("timeout"), "[10.0.0.1:80 10.0.0.2:80]"},
 	} {
-		l.looked("svc.test", upstream.Resolution{Addrs: step.found, Unknown4: step.err != nil, Unknown6: step.err != nil},
+		l.looked("svc.test", upstream.LookupResult{Addrs: step.found, Unknown4: step.err != nil, Unknown6: step.err != nil},
 			step.err)
 		if got := fmt.Sprint(addrs()); got != step.want {
 			t.Errorf("after %v, %v: %s, want %s", step.found, step.err, got, step.want)
@@ -141,7 +141,7 @@ func TestWatch(t *testing.T) {
 		out  = upstream.Ejected
 		down = upstream.Down
 	)
-	var w Watch
+	var w StateLogger
 	var log strings.Builder
 	logger := slog.New(slog.NewTextHandler(&log,
 		&slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {

@@ -32,9 +32,9 @@ func (l *List) state(spec *Target) targetState {
 		}
 	}
 	st.cause = st.failed
-	verdict, cause := l.verdict(spec)
+	checkResult, cause := l.verdict(spec)
 	switch {
-	case verdict == upstream.CheckedDown:
+	case checkResult == upstream.CheckedDown:
 		st.status, st.cause = upstream.Down, cause
 	case failed && !connected:
 		st.status = upstream.Down
@@ -89,8 +89,8 @@ func (l *List) Status() []Status {
 	list := make([]Status, 0, len(specs))
 	for _, spec := range specs {
 		state := l.state(spec)
-		verdict, _ := l.verdict(spec)
-		st := Status{Number: l.Number(spec), URL: spec.URL, Address: spec.Addr, Check: verdict.String(),
+		checkResult, _ := l.verdict(spec)
+		st := Status{Number: l.Number(spec), URL: spec.URL, Address: spec.Addr, Check: checkResult.String(),
 			Status: state.status.String(), Cause: state.cause}
 		for t := range l.cfg.Loops.Views(spec) {
 			st.InFlight += t.InFlight()

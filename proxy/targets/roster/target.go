@@ -52,10 +52,10 @@ func (t *Target) hostOf() (host, port string) {
 	return host, port
 }
 
-// A View is what others see of a target on one loop.
+// A LoopView is what others see of a target on one loop.
 //
 // Safe for concurrent use: every field is one atomic word, which the loop writes.
-type View struct {
+type LoopView struct {
 	// See upstream.Pool. A request that takes an idle connection or returns one changes only
 	// Busy, because each store locks a cache line.
 	Usable, Busy, Connecting, Waiting, Streams atomic.Int64
@@ -69,17 +69,17 @@ type View struct {
 }
 
 // Idle returns the number of idle connections.
-func (v *View) Idle() int64 {
+func (v *LoopView) Idle() int64 {
 	busy := v.Busy.Load()
 	return max(0, v.Usable.Load()-busy)
 }
 
 // Short returns the number of exchanges, other than streams, that have a connection to the
 // target or wait for one.
-func (v *View) Short() int64 { return max(0, v.Busy.Load()+v.Waiting.Load()-v.Streams.Load()) }
+func (v *LoopView) Short() int64 { return max(0, v.Busy.Load()+v.Waiting.Load()-v.Streams.Load()) }
 
 // InFlight returns the number of exchanges that have chosen the target.
-func (v *View) InFlight() int64 { return v.Busy.Load() + v.Waiting.Load() + v.Held.Load() }
+func (v *LoopView) InFlight() int64 { return v.Busy.Load() + v.Waiting.Load() + v.Held.Load() }
 
 // A failure is why a connect or an answer of a target failed.
 //
@@ -90,7 +90,7 @@ type failure struct {
 }
 
 // Fail records a failure of the target.
-func (v *View) Fail(now time.Time, text string) {
+func (v *LoopView) Fail(now time.Time, text string) {
 	if c := v.cause.Load(); c == nil || c.text != text || now.Sub(c.at) >= time.Second {
 		v.cause.Store(&failure{now, text})
 	}

@@ -14,9 +14,9 @@ import (
 	"weir/proxy/targets/upstream"
 )
 
-// Cause describes in a few words why a connect or a check failed. Equal faults have equal
+// ErrorCause describes in a few words why a connect or a check failed. Equal faults have equal
 // words, without local ports.
-func Cause(err error) string {
+func ErrorCause(err error) string {
 	var name *net.DNSError
 	var shake *loop.HandshakeError
 	var record tls.RecordHeaderError
@@ -40,10 +40,10 @@ func Cause(err error) string {
 	return err.Error()
 }
 
-// A Watch logs when the state of a target changes.
+// A StateLogger logs when the state of a target changes.
 //
 // Owned by one goroutine.
-type Watch struct {
+type StateLogger struct {
 	logged map[*Target]loggedState
 }
 
@@ -54,7 +54,7 @@ type loggedState struct {
 }
 
 // Poll logs what has changed since the last call, at most one line per target.
-func (w *Watch) Poll(now time.Time, l *List) {
+func (w *StateLogger) Poll(now time.Time, l *List) {
 	logged := make(map[*Target]loggedState)
 	for _, spec := range l.All() {
 		logged[spec] = w.note(now, l.cfg.Log.With("target", spec.URL, "address", spec.Addr), w.logged[spec], l.state(spec))
@@ -64,7 +64,7 @@ func (w *Watch) Poll(now time.Time, l *List) {
 
 // note logs the change from one state to the next, with the number of failed connects and
 // answers since the last line, and returns the new logged state.
-func (w *Watch) note(now time.Time, log *slog.Logger, was loggedState, is targetState) loggedState {
+func (w *StateLogger) note(now time.Time, log *slog.Logger, was loggedState, is targetState) loggedState {
 	if is.status == upstream.Probing {
 		is.status = upstream.Ejected // which of the two it is depends only on how long it has lasted
 	}
@@ -92,5 +92,5 @@ func (w *Watch) note(now time.Time, log *slog.Logger, was loggedState, is target
 	return loggedState{is, now}
 }
 
-// Answered returns the cause for a status that counts against the target.
-func Answered(status int) string { return fmt.Sprintf("answered %d", status) }
+// StatusCause returns the cause for a status that counts against the target.
+func StatusCause(status int) string { return fmt.Sprintf("answered %d", status) }

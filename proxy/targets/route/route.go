@@ -9,14 +9,14 @@ import (
 	"weir/proxy/targets/gate"
 )
 
-// A Table classifies requests by how long they are likely to take: by the matching rule
+// A Classifier classifies requests by how long they are likely to take: by the matching rule
 // that is most specific about where they go, and by what they do there. Gates have few
 // classes, so frequent combinations get a class of their own and the rest share the last
 // one. Clients cannot add classes: only rules do, which are configuration.
 //
 // Safe for concurrent use by Loops. They share it because they share the gates, which learn by
 // class.
-type Table struct {
+type Classifier struct {
 	mu     sync.Mutex
 	byID   map[string]uint16             // numbers of routes, from 1
 	pairs  [(routesMax + 1) * kinds]pair // by number and operation
@@ -24,17 +24,17 @@ type Table struct {
 	seen   int // answers since all counts were halved
 }
 
-// A LoopTable is what one loop knows of a Table.
+// A LoopClassifier is what one loop knows of a Classifier.
 //
 // Owned by its loop.
-type LoopTable struct {
-	table   *Table
-	set     *rule.Set                     // the set that byIndex belongs to
-	byIndex []route                       // by index of its rules
-	told    [(routesMax + 1) * kinds]told // by number and operation
+type LoopClassifier struct {
+	classifier *Classifier
+	set        *rule.Set                     // the set that byIndex belongs to
+	byIndex    []route                       // by index of its rules
+	told       [(routesMax + 1) * kinds]told // by number and operation
 }
 
-// A told is the class of a pair, as the Table last said.
+// A told is the class of a pair, as the Classifier last said.
 type told struct {
 	known bool
 	class uint8
@@ -74,16 +74,16 @@ const (
 	notModified = 304
 )
 
-// NewLoopTable returns a LoopTable of t.
-func (t *Table) NewLoopTable() *LoopTable { return &LoopTable{table: t} }
+// NewLoopClassifier returns a LoopClassifier of t.
+func (t *Classifier) NewLoopClassifier() *LoopClassifier { return &LoopClassifier{classifier: t} }
 
 // NumberOf returns the route number of a request to which the given rules of a set apply.
-func (l *LoopTable) NumberOf(set *rule.Set, matched []rule.MatchedRule) uint16 {
+func (l *LoopClassifier) NumberOf(set *rule.Set, matched []rule.MatchedRule) uint16 {
 	if len(matched) == 0 {
 		return 0
 	}
 	if l.set != set {
-		l.set, l.byIndex, l.told = set, l.table.follow(set), [len(l.told)]told{}
+		l.set, l.byIndex, l.told = set, l.classifier.follow(set), [len(l.told)]told{}
 	}
 	best := route{}
 	for i := range matched {
@@ -97,7 +97,7 @@ func (l *LoopTable) NumberOf(set *rule.Set, matched []rule.MatchedRule) uint16 {
 // follow returns the routes of a set's rules, by index. Rules that had a number keep it, so that
 // their requests stay in their classes. Rules that no longer exist keep theirs until all numbers are
 // in use, since a loop may still follow the previous set.
-func (t *Table) follow(set *rule.Set) []route {
+func (t *Classifier) follow(set *rule.Set) []route {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	list, ids := make([]route, set.Len()), make(map[string]bool)
@@ -146,7 +146,7 @@ func (t *Table) follow(set *rule.Set) []route {
 }
 
 // drop frees the classes of a route whose rule no longer exists.
-func (t *Table) drop(number uint16) {
+func (t *Classifier) drop(number uint16) {
 	for kind := range kinds {
 		p := &t.pairs[int(number)*kinds+kind]
 		if p.known && p.class < gate.Classes-1 {
@@ -171,24 +171,24 @@ func weight(m *rule.Match) uint16 {
 }
 
 // Class returns the class of an answer on a route.
-func (l *LoopTable) Class(number uint16, m http1.Method, status int) int {
+func (l *LoopClassifier) Class(number uint16, m http1.Method, status int) int {
 	i := int(number)*kinds + kindOf(m, status)
 	p := &l.told[i]
 	p.seen++
 	if !p.known || p.seen >= askAfter {
-		*p = told{known: true, class: l.table.class(i, uint32(p.seen))}
+		*p = told{known: true, class: l.classifier.class(i, uint32(p.seen))}
 	}
 	return int(p.class)
 }
 
 // Likely returns the class that an answer on a route is likely to have, as far as the loop knows
 // it. It counts nothing.
-func (l *LoopTable) Likely(number uint16, m http1.Method) int {
+func (l *LoopClassifier) Likely(number uint16, m http1.Method) int {
 	return int(l.told[int(number)*kinds+kindOf(m, 0)].class)
 }
 
 // class returns the class of a pair of which a number of answers more were seen.
-func (t *Table) class(i int, more uint32) uint8 {
+func (t *Classifier) class(i int, more uint32) uint8 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	p := &t.pairs[i]
@@ -204,7 +204,7 @@ func (t *Table) class(i int, more uint32) uint8 {
 
 // assign gives p a class of its own: a free one, or that of the pair seen least if p has
 // been seen twice as often. Otherwise p shares the last class.
-func (t *Table) assign(p *pair) {
+func (t *Classifier) assign(p *pair) {
 	least := 0
 	for i, owner := range t.owners {
 		if owner == nil {
@@ -227,7 +227,7 @@ func (t *Table) assign(p *pair) {
 }
 
 // forget halves all counts.
-func (t *Table) forget() {
+func (t *Classifier) forget() {
 	for i := range t.pairs {
 		t.pairs[i].seen /= 2
 	}

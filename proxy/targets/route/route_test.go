@@ -19,7 +19,7 @@ func TestRoutes(t *testing.T) {
 		"id: host, match: {host: a.example}",
 		"id: api, match: {path: /api/**}", "id: report, match: {path: /api/report}"
 	set := ruletest.Set(t, plain, plan, host, api, report)
-	r := new(Table).NewLoopTable()
+	r := new(Classifier).NewLoopClassifier()
 	for _, test := range []struct {
 		ids  string
 		same string // the one that names the route
@@ -51,7 +51,7 @@ func TestRouteClasses(t *testing.T) {
 	}
 	set := ruletest.Set(t, lines...)
 	for seed := range uint64(20) {
-		r := new(Table).NewLoopTable()
+		r := new(Classifier).NewLoopClassifier()
 		rng := rand.New(rand.NewPCG(seed, 1))
 		numbers := make([]uint16, len(ids))
 		for i, id := range ids {
@@ -81,7 +81,7 @@ func TestRouteClasses(t *testing.T) {
 
 // Queries about a resource, and changes of it, are in other classes than reading it.
 func TestRouteKinds(t *testing.T) {
-	r := new(Table).NewLoopTable()
+	r := new(Classifier).NewLoopClassifier()
 	reads, writes, asks := r.Class(0, http1.GET, 200), r.Class(0, http1.POST, 200), r.Class(0, http1.HEAD, 200)
 	if reads == writes || writes == asks || reads == asks {
 		t.Errorf("GET, POST and HEAD have the classes %d, %d, %d", reads, writes, asks)
@@ -103,7 +103,7 @@ func TestRouteKinds(t *testing.T) {
 
 // Rules that come and go leave no class behind that can no longer be used.
 func TestRoutesOfNewRules(t *testing.T) {
-	r := new(Table).NewLoopTable()
+	r := new(Classifier).NewLoopClassifier()
 	for round := range 100 {
 		var lines []string
 		for i := range 300 {
@@ -124,9 +124,9 @@ func TestRoutesOfNewRules(t *testing.T) {
 func TestLoopsAgree(t *testing.T) {
 	before := ruletest.Set(t, "id: a, match: {path: /a}", "id: b, match: {path: /b}")
 	after := ruletest.Set(t, "id: c, match: {path: /c}", "id: b, match: {path: /b}")
-	var table Table
-	first, second := table.NewLoopTable(), table.NewLoopTable()
-	classes := func(l *LoopTable, set *rule.Set, ids ...string) (list []int) {
+	var classifier Classifier
+	first, second := classifier.NewLoopClassifier(), classifier.NewLoopClassifier()
+	classes := func(l *LoopClassifier, set *rule.Set, ids ...string) (list []int) {
 		for _, id := range ids {
 			list = append(list, l.Class(l.NumberOf(set, ruletest.Hits(set, id)), http1.GET, 200))
 		}
@@ -142,8 +142,8 @@ func TestLoopsAgree(t *testing.T) {
 		t.Errorf("c and b have the classes %d on one loop, %d on the other, after %d for a and b", c, d, a)
 	}
 	// What one loop is asked often takes the class of what another was asked once.
-	var table2 Table
-	first, second = table2.NewLoopTable(), table2.NewLoopTable()
+	var table2 Classifier
+	first, second = table2.NewLoopClassifier(), table2.NewLoopClassifier()
 	for n := range uint16(gate.Classes) {
 		first.Class(n, http1.GET, 200)
 	}
@@ -165,7 +165,7 @@ func TestLoopsAgree(t *testing.T) {
 func TestRoutesDoNotAllocate(t *testing.T) {
 	set := ruletest.Set(t, "id: a, match: {path: /a}", "id: b, match: {path: /b}")
 	matched := ruletest.Hits(set, "a", "b")
-	r := new(Table).NewLoopTable()
+	r := new(Classifier).NewLoopClassifier()
 	r.Class(r.NumberOf(set, matched), http1.GET, 200)
 	if n := testing.AllocsPerRun(1000, func() { r.Class(r.NumberOf(set, matched), http1.GET, 200) }); n != 0 {
 		t.Errorf("%v allocations", n)

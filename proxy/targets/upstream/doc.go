@@ -7,13 +7,13 @@
 //
 // A request may wait twice:
 //
-//   - in a [Line], for a place, which is a permit of the gate of any target (package gate);
+//   - in a [Queue], for a place, which is a permit of the gate of any target (package gate);
 //   - in a [Pool], for a connection to the chosen target.
 //
-// A Line serves the highest priority first, then the client with the fewest places, then the key with
-// the fewest; [Line] describes the complete order, and how long a request may wait. Clients choose
+// A Queue serves the highest priority first, then the client with the fewest places, then the key with
+// the fewest; [Queue] describes the complete order, and how long a request may wait. Clients choose
 // their keys, so a key that has not had a place recently ranks behind one with few places, and many
-// keys give a client no more places. A Line is bounded. When it is full, the request that would be
+// keys give a client no more places. A Queue is bounded. When it is full, the request that would be
 // served last is shed, whether it is the new one or one that waits.
 //
 // A Pool dials once for each waiting request, as long as there is room for another connection. When a

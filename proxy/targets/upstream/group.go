@@ -25,28 +25,28 @@ func (b Balance) String() string {
 // triesMax bounds how many targets one request may try.
 const triesMax = 8
 
-// Tried records the targets that a request has tried. The zero value is for a new
+// TriedTargets records the targets that a request has tried. The zero value is for a new
 // request.
-type Tried struct {
+type TriedTargets struct {
 	ids [triesMax]uint32
 	n   int
 }
 
 // Count returns how many targets were tried.
-func (tr *Tried) Count() int { return tr.n }
+func (tr *TriedTargets) Count() int { return tr.n }
 
-func (tr *Tried) has(id uint32) bool { return slices.Contains(tr.ids[:tr.n], id) }
+func (tr *TriedTargets) has(id uint32) bool { return slices.Contains(tr.ids[:tr.n], id) }
 
-func (tr *Tried) add(id uint32) {
+func (tr *TriedTargets) add(id uint32) {
 	tr.ids[tr.n] = id
 	tr.n++
 }
 
 // Undo removes the target chosen last, because the request waits for a place at any
 // target.
-func (tr *Tried) Undo() { tr.n-- }
+func (tr *TriedTargets) Undo() { tr.n-- }
 
-// A Target is one target of a Group, with its health.
+// A Target is one target of a Balancer, with its health.
 //
 // Owned by its loop.
 type Target[T any] struct {
@@ -56,7 +56,7 @@ type Target[T any] struct {
 	id uint32 // unique in its group
 }
 
-// A Group is the targets of one loop, and chooses among them. Targets come and
+// A Balancer is the targets of one loop, and chooses among them. Targets come and
 // go while requests are under way.
 //
 // Requests go to targets that are up, or to one that is probed. If there is none of
@@ -67,9 +67,9 @@ type Target[T any] struct {
 // 2001.
 //
 // Owned by its loop.
-type Group[T any] struct {
+type Balancer[T any] struct {
 	balance  Balance
-	probeMax time.Duration // see NewGroup
+	probeMax time.Duration // see NewBalancer
 	inFlight func(T) int
 	room     func(T) bool // for one more request; nil: always
 	chance   *rand.Rand
@@ -79,18 +79,19 @@ type Group[T any] struct {
 	ids     uint32
 }
 
-// NewGroup returns a Group without targets. A probe of an ejected target that has no outcome
+// NewBalancer returns a Balancer without targets. A probe of an ejected target that has no outcome
 // expires after probeMax; 0: 10 s. inFlight returns how many requests a target has; chance is
 // the source of randomness.
-func NewGroup[T any](b Balance, probeMax time.Duration, inFlight func(T) int, chance *rand.Rand) *Group[T] {
-	return &Group[T]{balance: b, probeMax: cmp.Or(probeMax, 10*time.Second), inFlight: inFlight, chance: chance, turn: -1}
+func NewBalancer[T any](b Balance, probeMax time.Duration, inFlight func(T) int, chance *rand.Rand) *Balancer[T] {
+	return &Balancer[T]{balance: b, probeMax: cmp.Or(probeMax, 10*time.Second), inFlight: inFlight, chance: chance,
+		turn: -1}
 }
 
 // Bound makes requests prefer targets for which room reports a place for one more.
-func (g *Group[T]) Bound(room func(T) bool) { g.room = room }
+func (g *Balancer[T]) Bound(room func(T) bool) { g.room = room }
 
 // Add appends a target to the list.
-func (g *Group[T]) Add(v T) *Target[T] {
+func (g *Balancer[T]) Add(v T) *Target[T] {
 	g.ids++
 	t := &Target[T]{Health: Health{probeMax: g.probeMax, chance: g.chance}, Value: v, id: g.ids}
 	g.targets = append(g.targets, t)
@@ -99,7 +100,7 @@ func (g *Group[T]) Add(v T) *Target[T] {
 
 // Retire removes a target from the list, so it is no longer chosen. Its requests in flight
 // finish.
-func (g *Group[T]) Retire(t *Target[T]) {
+func (g *Balancer[T]) Retire(t *Target[T]) {
 	i := slices.Index(g.targets, t)
 	if i < 0 {
 		return
@@ -113,12 +114,12 @@ func (g *Group[T]) Retire(t *Target[T]) {
 
 // Targets returns the targets in the list, in order. The slice is valid until the list
 // changes.
-func (g *Group[T]) Targets() []*Target[T] { return g.targets }
+func (g *Balancer[T]) Targets() []*Target[T] { return g.targets }
 
 // Choose returns the target for a request that may have tried others, and records that it
 // tries this one. It returns nil if there is no target that the request has not tried;
 // see RetryAfter.
-func (g *Group[T]) Choose(now time.Time, tried *Tried) *Target[T] {
+func (g *Balancer[T]) Choose(now time.Time, tried *TriedTargets) *Target[T] {
 	if tried.n == triesMax {
 		return nil
 	}
@@ -136,7 +137,7 @@ func (g *Group[T]) Choose(now time.Time, tried *Tried) *Target[T] {
 }
 
 // choose returns a target with room, or else one without, or else an ejected one, or nil.
-func (g *Group[T]) choose(a *ask[T]) *Target[T] {
+func (g *Balancer[T]) choose(a *ask[T]) *Target[T] {
 	t := g.pick(a)
 	if t == nil && a.room != nil {
 		a.room = nil
@@ -154,12 +155,12 @@ func (g *Group[T]) choose(a *ask[T]) *Target[T] {
 
 // Accepts reports whether t accepts a request that waits for a place at any target; see
 // Assign.
-func (g *Group[T]) Accepts(now time.Time, t *Target[T]) bool {
+func (g *Balancer[T]) Accepts(now time.Time, t *Target[T]) bool {
 	return !t.retired && (t.ready(now) || t.usable() && !g.anyReady(now))
 }
 
 // Available yields the targets that accept requests.
-func (g *Group[T]) Available(now time.Time) iter.Seq[*Target[T]] {
+func (g *Balancer[T]) Available(now time.Time) iter.Seq[*Target[T]] {
 	return func(yield func(*Target[T]) bool) {
 		anyReady := g.anyReady(now)
 		for _, t := range g.targets {
@@ -172,7 +173,7 @@ func (g *Group[T]) Available(now time.Time) iter.Seq[*Target[T]] {
 
 // Assign records that a request that was meant for another target, or failed there, tries
 // t.
-func (g *Group[T]) Assign(now time.Time, t *Target[T], tried *Tried) {
+func (g *Balancer[T]) Assign(now time.Time, t *Target[T], tried *TriedTargets) {
 	if !tried.has(t.id) && tried.n < triesMax {
 		tried.add(t.id)
 	}
@@ -181,7 +182,7 @@ func (g *Group[T]) Assign(now time.Time, t *Target[T], tried *Tried) {
 
 // RetryAfter returns the least time until a request may be sent to a target. It is 0 if
 // it may be sent now, or if there is no target.
-func (g *Group[T]) RetryAfter(now time.Time) time.Duration {
+func (g *Balancer[T]) RetryAfter(now time.Time) time.Duration {
 	var least time.Duration
 	for i, t := range g.targets {
 		if t.usable() {
@@ -194,14 +195,14 @@ func (g *Group[T]) RetryAfter(now time.Time) time.Duration {
 	return least
 }
 
-func (g *Group[T]) anyReady(now time.Time) bool {
+func (g *Balancer[T]) anyReady(now time.Time) bool {
 	return slices.ContainsFunc(g.targets, func(t *Target[T]) bool { return t.ready(now) })
 }
 
 // An ask describes what one request needs from a target.
 type ask[T any] struct {
 	now        time.Time
-	tried      *Tried
+	tried      *TriedTargets
 	ejectedToo bool
 	room       func(T) bool // nil: room is not required
 }
@@ -212,7 +213,7 @@ func (a *ask[T]) fits(t *Target[T]) bool {
 }
 
 // pick returns a suitable target according to the balance, or nil.
-func (g *Group[T]) pick(a *ask[T]) *Target[T] {
+func (g *Balancer[T]) pick(a *ask[T]) *Target[T] {
 	if len(g.targets) == 1 { // there is nothing to balance
 		if t := g.targets[0]; a.fits(t) {
 			return t
@@ -234,7 +235,7 @@ func (g *Group[T]) pick(a *ask[T]) *Target[T] {
 
 // inTurn returns the first suitable target after the one chosen last or, of the suitable
 // ones, the one with the fewest in flight; among equals each gets its turn.
-func (g *Group[T]) inTurn(a *ask[T], fewest bool) *Target[T] {
+func (g *Balancer[T]) inTurn(a *ask[T], fewest bool) *Target[T] {
 	n := len(g.targets)
 	best, least := -1, 0
 	for k := 1; k <= n && (best < 0 || fewest); k++ {
@@ -259,7 +260,7 @@ const draws = 4
 
 // draw returns a random suitable target other than not; all are equally likely. It looks
 // at all of them only if most are unsuitable.
-func (g *Group[T]) draw(a *ask[T], not *Target[T]) *Target[T] {
+func (g *Balancer[T]) draw(a *ask[T], not *Target[T]) *Target[T] {
 	if n := len(g.targets); n > 2 { // with two, at most one is left: looking is cheaper
 		for range draws {
 			if t := g.targets[g.chance.IntN(n)]; t != not && a.fits(t) {

@@ -10,9 +10,9 @@ import (
 // A node is a target that is nothing but its load.
 type node struct{ name, inFlight int }
 
-// group returns a Group of nodes with such loads.
-func group(b Balance, seed uint64, inFlight ...int) *Group[*node] {
-	g := NewGroup(b, 0, func(n *node) int { return n.inFlight }, rand.New(rand.NewPCG(seed, 1)))
+// group returns a Balancer of nodes with such loads.
+func group(b Balance, seed uint64, inFlight ...int) *Balancer[*node] {
+	g := NewBalancer(b, 0, func(n *node) int { return n.inFlight }, rand.New(rand.NewPCG(seed, 1)))
 	for i, f := range inFlight {
 		g.Add(&node{i, f})
 	}
@@ -20,7 +20,7 @@ func group(b Balance, seed uint64, inFlight ...int) *Group[*node] {
 }
 
 // without ejects, and has active checks refuse, targets by index.
-func without(g *Group[*node], ejected, down []int) *Group[*node] {
+func without(g *Balancer[*node], ejected, down []int) *Balancer[*node] {
 	for _, i := range ejected {
 		g.Targets()[i].ConnectFailed(epoch, g.Targets()[i].Generation())
 	}
@@ -31,10 +31,10 @@ func without(g *Group[*node], ejected, down []int) *Group[*node] {
 }
 
 // spread is how often each of n nodes is chosen by so many new requests.
-func spread(g *Group[*node], n, requests int) []int {
+func spread(g *Balancer[*node], n, requests int) []int {
 	counts := make([]int, n)
 	for range requests {
-		if t := g.Choose(epoch, &Tried{}); t != nil {
+		if t := g.Choose(epoch, &TriedTargets{}); t != nil {
 			counts[t.Value.name]++
 		}
 	}
@@ -116,7 +116,7 @@ func TestLoadEvensOut(t *testing.T) {
 	for _, b := range []Balance{P2C, LeastInFlight} {
 		g := group(b, 1, make([]int, 10)...)
 		for range 10_000 {
-			g.Choose(epoch, &Tried{}).Value.inFlight++
+			g.Choose(epoch, &TriedTargets{}).Value.inFlight++
 		}
 		low, high := 10_000, 0
 		for _, one := range g.Targets() {
@@ -133,7 +133,7 @@ func TestTurnsGoOnWhenTheListChanges(t *testing.T) {
 	var order []int
 	take := func(n int) {
 		for range n {
-			order = append(order, g.Choose(epoch, &Tried{}).Value.name)
+			order = append(order, g.Choose(epoch, &TriedTargets{}).Value.name)
 		}
 	}
 	take(2)
@@ -160,7 +160,7 @@ func TestRetire(t *testing.T) {
 		t.Errorf("a retired target was chosen: %v", got)
 	}
 	g.Retire(g.Targets()[0])
-	if g.Choose(epoch, &Tried{}) != nil || g.RetryAfter(epoch) != 0 {
+	if g.Choose(epoch, &TriedTargets{}) != nil || g.RetryAfter(epoch) != 0 {
 		t.Error("a group without targets chose one, or promised one")
 	}
 }
@@ -170,7 +170,7 @@ func TestRetire(t *testing.T) {
 func TestTriesEachOnce(t *testing.T) {
 	for b := P2C; b <= LeastInFlight; b++ {
 		for _, n := range []int{1, 2, 5, triesMax, triesMax + 1} {
-			g, tried, seen := group(b, 1, make([]int, n)...), Tried{}, map[int]bool{}
+			g, tried, seen := group(b, 1, make([]int, n)...), TriedTargets{}, map[int]bool{}
 			for range triesMax + 2 {
 				one := g.Choose(epoch, &tried)
 				if one == nil {
@@ -189,7 +189,7 @@ func TestTriesEachOnce(t *testing.T) {
 			}
 		}
 	}
-	g, tried := group(P2C, 1, 0, 0, 0), Tried{}
+	g, tried := group(P2C, 1, 0, 0, 0), TriedTargets{}
 	for range 3 {
 		g.Choose(epoch, &tried)
 	}
@@ -201,7 +201,7 @@ func TestTriesEachOnce(t *testing.T) {
 // While one target is up, ejected ones are not tried even by a request that has
 // tried that one; when it fails too, they are.
 func TestLastResort(t *testing.T) {
-	g, tried := without(group(P2C, 1, 0, 0), []int{0}, nil), Tried{}
+	g, tried := without(group(P2C, 1, 0, 0), []int{0}, nil), TriedTargets{}
 	up := g.Choose(epoch, &tried)
 	if up.Value.name != 1 || g.Choose(epoch, &tried) != nil {
 		t.Errorf("first %d, and then an ejected one", up.Value.name)
@@ -219,7 +219,7 @@ func TestOneProbe(t *testing.T) {
 	now := epoch.Add(2 * time.Second)
 	probes := func() (n int) {
 		for range 10 {
-			if g.Choose(now, &Tried{}).Value.name == 0 {
+			if g.Choose(now, &TriedTargets{}).Value.name == 0 {
 				n++
 			}
 		}
@@ -256,7 +256,7 @@ func TestRetryAfter(t *testing.T) {
 	for i, one := range g.Targets() {
 		one.Checked(epoch, CheckedDown, epoch.Add(time.Duration(5-i)*time.Second))
 	}
-	if g.Choose(epoch, &Tried{}) != nil {
+	if g.Choose(epoch, &TriedTargets{}) != nil {
 		t.Error("a target that is down was chosen")
 	}
 	for _, test := range []struct{ at, want time.Duration }{{0, 4 * time.Second}, {3 * time.Second, time.Second},
@@ -275,12 +275,12 @@ func TestRetryAfter(t *testing.T) {
 // p2c looks at the loads of two, however many there are.
 func TestP2CLooksAtTwo(t *testing.T) {
 	looked := 0
-	g := NewGroup(P2C, 0, func(int) int { looked++; return 0 }, rand.New(rand.NewPCG(1, 1)))
+	g := NewBalancer(P2C, 0, func(int) int { looked++; return 0 }, rand.New(rand.NewPCG(1, 1)))
 	for i := range 1000 {
 		g.Add(i)
 	}
 	for range 1000 {
-		g.Choose(epoch, &Tried{})
+		g.Choose(epoch, &TriedTargets{})
 	}
 	if looked != 2000 {
 		t.Errorf("%d loads were looked at for 1000 choices", looked)
@@ -289,15 +289,15 @@ func TestP2CLooksAtTwo(t *testing.T) {
 
 func TestChooseAllocatesNothing(t *testing.T) {
 	for b := P2C; b <= LeastInFlight; b++ {
-		for _, g := range []*Group[*node]{
+		for _, g := range []*Balancer[*node]{
 			group(b, 1, 0),
 			group(b, 1, 0, 1, 2),
 			without(group(b, 1, 0, 1, 2), []int{1}, []int{2}),
 			without(group(b, 1, 0, 1, 2), []int{0, 1, 2}, nil),
 		} {
-			var tried Tried
+			var tried TriedTargets
 			if n := testing.AllocsPerRun(100, func() {
-				tried = Tried{}
+				tried = TriedTargets{}
 				one := g.Choose(epoch, &tried)
 				m := one.Generation()
 				one.Connected(epoch)
@@ -313,7 +313,7 @@ func TestChooseAllocatesNothing(t *testing.T) {
 func BenchmarkChoose(b *testing.B) {
 	for _, bench := range []struct {
 		name string
-		g    *Group[*node]
+		g    *Balancer[*node]
 	}{
 		{"one", group(P2C, 1, 0)},
 		{"p2c of 3", group(P2C, 1, 1, 2, 3)},
@@ -323,9 +323,9 @@ func BenchmarkChoose(b *testing.B) {
 	} {
 		b.Run(bench.name, func(b *testing.B) {
 			b.ReportAllocs()
-			var tried Tried
+			var tried TriedTargets
 			for b.Loop() {
-				tried = Tried{}
+				tried = TriedTargets{}
 				bench.g.Choose(epoch, &tried)
 			}
 		})

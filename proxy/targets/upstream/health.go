@@ -59,12 +59,12 @@ type Generation uint32
 //	                    ▲                     │
 //	                    └───────failure───────┘
 //
-// An ejected target is still used if there is no other (see Group), and is up again after
+// An ejected target is still used if there is no other (see Balancer), and is up again after
 // the first success.
 //
 // Owned by its loop.
 type Health struct {
-	probeMax   time.Duration // see NewGroup
+	probeMax   time.Duration // see NewBalancer
 	chance     *rand.Rand
 	generation Generation
 
@@ -80,9 +80,9 @@ type Health struct {
 	back      time.Time // when it was last up again
 	ejections uint64
 
-	verdict Verdict
-	recheck time.Time // earliest time at which the verdict may change
-	retired bool
+	checkResult CheckResult
+	recheck     time.Time // earliest time at which the verdict may change
+	retired     bool
 }
 
 // Generation returns the current generation. Take it right after Choose for a request, and before a
@@ -97,7 +97,7 @@ func (h *Health) Status(now time.Time) Status {
 	switch {
 	case h.retired:
 		return Draining
-	case h.verdict == CheckedDown:
+	case h.checkResult == CheckedDown:
 		return Down
 	case !h.out:
 		return Up
@@ -108,7 +108,7 @@ func (h *Health) Status(now time.Time) Status {
 }
 
 // usable reports that at most passive ejection prevents requests.
-func (h *Health) usable() bool { return h.verdict != CheckedDown }
+func (h *Health) usable() bool { return h.checkResult != CheckedDown }
 
 // ready reports whether the next request may go to the target, normally or as a probe.
 func (h *Health) ready(now time.Time) bool {
@@ -187,11 +187,11 @@ func (h *Health) Abandoned(generation Generation) {
 
 // Checked records the verdict of active checks, and the earliest time at which it may
 // change. A target that comes up again starts with a clean history.
-func (h *Health) Checked(now time.Time, v Verdict, recheck time.Time) {
-	if h.verdict == CheckedDown && v == CheckedUp {
+func (h *Health) Checked(now time.Time, v CheckResult, recheck time.Time) {
+	if h.checkResult == CheckedDown && v == CheckedUp {
 		h.restore(now)
 	}
-	h.verdict, h.recheck = v, recheck
+	h.checkResult, h.recheck = v, recheck
 }
 
 // eject ejects the target, or extends the ejection after a failed probe. Failures of

@@ -13,7 +13,7 @@ var epoch = time.Date(2026, 1, 19, 16, 30, 0, 0, time.UTC)
 
 // alone is a target without others.
 func alone() *Target[int] {
-	g := NewGroup(P2C, 0, func(int) int { return 0 }, rand.New(rand.NewPCG(1, 1)))
+	g := NewBalancer(P2C, 0, func(int) int { return 0 }, rand.New(rand.NewPCG(1, 1)))
 	return g.Add(0)
 }
 
@@ -154,7 +154,7 @@ func TestBackoff(t *testing.T) {
 // lengths are the back-offs of ejections that follow each other after so much
 // time up.
 func lengths(seed uint64, up time.Duration, n int) (all []time.Duration) {
-	g := NewGroup(P2C, 0, func(int) int { return 0 }, rand.New(rand.NewPCG(seed, 1)))
+	g := NewBalancer(P2C, 0, func(int) int { return 0 }, rand.New(rand.NewPCG(seed, 1)))
 	h, now := &g.Add(0).Health, epoch
 	for range n {
 		h.ConnectFailed(now, h.Generation())
@@ -223,7 +223,7 @@ func TestCheck(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		results string // + passed, - failed
-		want    Verdict
+		want    CheckResult
 		missing int
 	}{
 		{"nothing known", "", Unchecked, 0},
@@ -236,14 +236,14 @@ func TestCheck(t *testing.T) {
 		{"down and two passes", "--++", CheckedUp, 0},
 		{"down, a failure between passes", "--+-+", CheckedDown, 1},
 	} {
-		var c Check
+		var c HealthCheck
 		for _, r := range test.results {
-			if said := c.Record(r == '+'); said != c.Verdict() {
-				t.Errorf("%s: said %v, Verdict is %v", test.name, said, c.Verdict())
+			if said := c.Record(r == '+'); said != c.Result() {
+				t.Errorf("%s: said %v, Verdict is %v", test.name, said, c.Result())
 			}
 		}
-		if c.Verdict() != test.want || c.Missing() != test.missing {
-			t.Errorf("%s: %v, missing %d; want %v, missing %d", test.name, c.Verdict(), c.Missing(), test.want, test.missing)
+		if c.Result() != test.want || c.Missing() != test.missing {
+			t.Errorf("%s: %v, missing %d; want %v, missing %d", test.name, c.Result(), c.Missing(), test.want, test.missing)
 		}
 	}
 }

@@ -12,7 +12,7 @@ const lineOvertaken, lineTurns = 8, 2
 
 // Take records that w has a place at a target until Give. Requests of its kind usually take usual;
 // 0: unknown.
-func (l *Line[W]) Take(now time.Time, w *Waiter[W], usual time.Duration) {
+func (l *Queue[W]) Take(now time.Time, w *Waiter[W], usual time.Duration) {
 	if w.placed {
 		l.Give(now, w)
 	}
@@ -32,7 +32,7 @@ func (l *Line[W]) Take(now time.Time, w *Waiter[W], usual time.Duration) {
 }
 
 // Give records that w has given its place back.
-func (l *Line[W]) Give(now time.Time, w *Waiter[W]) {
+func (l *Queue[W]) Give(now time.Time, w *Waiter[W]) {
 	if !w.placed {
 		return
 	}
@@ -52,7 +52,7 @@ func (l *Line[W]) Give(now time.Time, w *Waiter[W]) {
 }
 
 // release frees the place of w for others, unless that was done before.
-func (l *Line[W]) release(w *Waiter[W]) {
+func (l *Queue[W]) release(w *Waiter[W]) {
 	if w.long {
 		return
 	}
@@ -73,7 +73,7 @@ func (l *Line[W]) release(w *Waiter[W]) {
 
 // First returns the earliest waiter that waits because others hold the places, or nil. It skips
 // greedy waiters, and those whose client or route has its share.
-func (l *Line[W]) First(now time.Time) (first *Waiter[W]) {
+func (l *Queue[W]) First(now time.Time) (first *Waiter[W]) {
 	for i := range l.ranks {
 		for _, b := range l.ranks[i].bands {
 			first = l.first(now, b, first)
@@ -83,7 +83,7 @@ func (l *Line[W]) First(now time.Time) (first *Waiter[W]) {
 }
 
 // first returns the one that came first, of those in the band and w.
-func (l *Line[W]) first(now time.Time, b *band[W], w *Waiter[W]) *Waiter[W] {
+func (l *Queue[W]) first(now time.Time, b *band[W], w *Waiter[W]) *Waiter[W] {
 	for i := range b.fifos {
 		if of := b.fifos[i].first; of != nil && (w == nil || of.ticket < w.ticket) && !l.greedy(now, of) &&
 			l.shared(now, of) {
@@ -93,8 +93,8 @@ func (l *Line[W]) first(now time.Time, b *band[W], w *Waiter[W]) *Waiter[W] {
 	return w
 }
 
-// Hand moves the places of w, in a Pool and in the line, to another waiter, which has none.
-func (l *Line[W]) Hand(w, to *Waiter[W]) {
+// Hand moves the places of w, in a Pool and in the queue, to another waiter, which has none.
+func (l *Queue[W]) Hand(w, to *Waiter[W]) {
 	linked := w.placed && !w.long
 	if w.Hand(to); linked {
 		l.link(to)
@@ -102,7 +102,7 @@ func (l *Line[W]) Hand(w, to *Waiter[W]) {
 }
 
 // link makes the neighbours of w point to it.
-func (l *Line[W]) link(w *Waiter[W]) {
+func (l *Queue[W]) link(w *Waiter[W]) {
 	if w.older != nil {
 		w.older.newer = w
 	} else {
@@ -116,12 +116,12 @@ func (l *Line[W]) link(w *Waiter[W]) {
 }
 
 // Overtaken reports whether w has a place, and was overtaken by many that got theirs later.
-func (l *Line[W]) Overtaken(w *Waiter[W]) bool { return w.placed && l.gives >= w.overtaken }
+func (l *Queue[W]) Overtaken(w *Waiter[W]) bool { return w.placed && l.gives >= w.overtaken }
 
 // LongHeld yields those that have had a place for at least the given time and were overtaken. Only the
 // one that is yielded may give its place back meanwhile, or
 // be lengthened.
-func (l *Line[W]) LongHeld(now time.Time, least time.Duration) iter.Seq2[*Waiter[W], time.Duration] {
+func (l *Queue[W]) LongHeld(now time.Time, least time.Duration) iter.Seq2[*Waiter[W], time.Duration] {
 	return func(yield func(*Waiter[W], time.Duration) bool) {
 		at := instant(now)
 		for w := l.oldest; w != nil; {
@@ -137,7 +137,7 @@ func (l *Line[W]) LongHeld(now time.Time, least time.Duration) iter.Seq2[*Waiter
 // Lengthen records that w holds its place for much longer than usual. The place is free for others
 // from now on; it still counts as one of its client's, its key's and its route's while the
 // target is busy.
-func (l *Line[W]) Lengthen(w *Waiter[W]) {
+func (l *Queue[W]) Lengthen(w *Waiter[W]) {
 	if !w.placed || w.long {
 		return
 	}
@@ -145,7 +145,7 @@ func (l *Line[W]) Lengthen(w *Waiter[W]) {
 	l.lengthen(w, 1)
 }
 
-func (l *Line[W]) lengthen(w *Waiter[W], n int32) {
+func (l *Queue[W]) lengthen(w *Waiter[W], n int32) {
 	w.long = n > 0
 	l.clients.lengthen(int(w.placedFor.client), n)
 	if w.routed {

@@ -17,7 +17,7 @@ func visit(client uint64, route uint8) *upstream.Waiter[int] {
 }
 
 // quick lets clients have places for the usual time, often enough to be known.
-func quick(l *upstream.Line[int], now time.Time, clients ...uint64) time.Time {
+func quick(l *upstream.Queue[int], now time.Time, clients ...uint64) time.Time {
 	for range 100 {
 		for _, client := range clients {
 			w := visit(client, 0)
@@ -38,7 +38,7 @@ func TestSharesAreReserved(t *testing.T) {
 	} {
 		for _, places := range []int{4, 16, 100} {
 			taken := 0
-			l := upstream.NewLine[int](10, look(func() int { return places - taken }))
+			l := upstream.NewQueue[int](10, look(func() int { return places - taken }))
 			l.Take(time.Unix(1, 0), visit(200, 9), usual) // there are routes
 			now := quick(l, time.Unix(1, 0), 1, 2, 3)
 			for l.Admits(now, w()) && taken < places {
@@ -61,7 +61,7 @@ func TestQuickClientsShareAll(t *testing.T) {
 	for _, others := range [][]uint64{{2, 3}, nil} {
 		const places = 16
 		taken := 0
-		l := upstream.NewLine[int](10, look(func() int { return places - taken }))
+		l := upstream.NewQueue[int](10, look(func() int { return places - taken }))
 		now := quick(l, time.Unix(1, 0), append(others, 1)...)
 		for l.Admits(now, visit(1, 0)) && taken < places {
 			l.Take(now, visit(1, 0), usual)
@@ -76,7 +76,7 @@ func TestQuickClientsShareAll(t *testing.T) {
 // Requests have been overtaken when many that came later have given their places back, the more
 // the more were there before. Lengthen frees their places, and they are not found again.
 func TestOvertaken(t *testing.T) {
-	l, now := upstream.NewLine[int](10, plenty), time.Unix(1, 0)
+	l, now := upstream.NewQueue[int](10, plenty), time.Unix(1, 0)
 	var slow []*upstream.Waiter[int]
 	for i := range 3 {
 		w := visit(uint64(i), 0)
@@ -140,7 +140,7 @@ func TestNewKeysAreBehindRegularOnes(t *testing.T) {
 		w.SetHashes(client, key, 0)
 		return w
 	}
-	l, now := upstream.NewLine[int](100, plenty), time.Unix(1, 0)
+	l, now := upstream.NewQueue[int](100, plenty), time.Unix(1, 0)
 	for range 300 {
 		w := of(1, regular)
 		l.Take(now, w, usual)
@@ -170,11 +170,11 @@ func TestNewKeysAreBehindRegularOnes(t *testing.T) {
 
 // What another loop had is forgotten, also if it has had no request since.
 func TestIdleLoopsAreForgotten(t *testing.T) {
-	lines := upstream.NewLines(2)
+	queues := upstream.NewQueueSet(2)
 	taken := 0
-	here, there := upstream.NewLine[int](10, look(func() int { return 16 - taken })), upstream.NewLine[int](10, plenty)
-	here.JoinLines(lines, 0)
-	there.JoinLines(lines, 1)
+	here, there := upstream.NewQueue[int](10, look(func() int { return 16 - taken })), upstream.NewQueue[int](10, plenty)
+	here.JoinSet(queues, 0)
+	there.JoinSet(queues, 1)
 	now := quick(there, time.Unix(1, 0), 1, 2, 3)
 	now = quick(here, now, 4).Add(time.Hour)
 	for here.Admits(now, visit(100, 0)) && taken < 16 {
@@ -188,7 +188,7 @@ func TestIdleLoopsAreForgotten(t *testing.T) {
 
 // First is the waiter that came first, whatever its rank.
 func TestFirst(t *testing.T) {
-	l, now := upstream.NewLine[int](10, plenty), time.Unix(1, 0)
+	l, now := upstream.NewQueue[int](10, plenty), time.Unix(1, 0)
 	if got := l.First(now); got != nil {
 		t.Errorf("the first in an empty line is %+v, want none", got)
 	}

@@ -10,14 +10,14 @@ import (
 // A past is the slow and obvious twin of one target's health: what it is, in
 // plain words, and the answers since it last became that.
 type past struct {
-	status   Status // up, ejected or probing; active checks and retiring are apart
-	connects bool   // ejected because of connects
-	until    time.Time
-	rises    int // ejections without a quiet time between
-	back     time.Time
-	verdict  Verdict
-	answers  []answer
-	probe    time.Time // until when the probe under way counts
+	status      Status // up, ejected or probing; active checks and retiring are apart
+	connects    bool   // ejected because of connects
+	until       time.Time
+	rises       int // ejections without a quiet time between
+	back        time.Time
+	checkResult CheckResult
+	answers     []answer
+	probe       time.Time // until when the probe under way counts
 }
 
 type answer struct {
@@ -45,26 +45,26 @@ func (p *past) unwell(now time.Time) bool {
 // An attempt is a request at a target, or a connect.
 type attempt struct {
 	target *Target[*node]
-	tried  *Tried
+	tried  *TriedTargets
 	mark   Generation
 }
 
 // A history drives a group with what bytes say, and checks each step against
 // the twins.
 type history struct {
-	t     *testing.T
-	data  []byte
-	now   time.Time
-	group *Group[*node]
-	pasts map[*Target[*node]]*past
-	names int
+	t        *testing.T
+	data     []byte
+	now      time.Time
+	balancer *Balancer[*node]
+	pasts    map[*Target[*node]]*past
+	names    int
 
 	requests, connects []attempt
 }
 
 func newHistory(t *testing.T, data []byte) *history {
 	h := &history{t: t, data: data, now: epoch, pasts: map[*Target[*node]]*past{}}
-	h.group = group(Balance(h.n(3)), uint64(h.n(256)))
+	h.balancer = group(Balance(h.n(3)), uint64(h.n(256)))
 	for range 1 + h.n(4) {
 		h.add()
 	}
@@ -83,14 +83,14 @@ func (h *history) n(n int) int {
 
 func (h *history) add() {
 	h.names++
-	h.pasts[h.group.Add(&node{name: h.names})] = &past{}
+	h.pasts[h.balancer.Add(&node{name: h.names})] = &past{}
 }
 
 func (h *history) any() *Target[*node] {
-	if len(h.group.Targets()) == 0 {
+	if len(h.balancer.Targets()) == 0 {
 		return nil
 	}
-	return h.group.Targets()[h.n(len(h.group.Targets()))]
+	return h.balancer.Targets()[h.n(len(h.balancer.Targets()))]
 }
 
 // take takes one out of the list.
@@ -107,7 +107,7 @@ func (h *history) take(list *[]attempt) (a attempt, ok bool) {
 func (h *history) step() {
 	switch op := h.n(16); op {
 	case 0, 1, 2, 3:
-		h.choose(&Tried{})
+		h.choose(&TriedTargets{})
 	case 4:
 		h.now = h.now.Add(time.Duration(h.n(256)) * 50 * time.Millisecond)
 	case 5:
@@ -132,12 +132,12 @@ func (h *history) step() {
 	h.check()
 }
 
-// fits are the targets a request may go to, by the words of Group.
-func (h *history) fits(tried *Tried) (fits []*Target[*node]) {
+// fits are the targets a request may go to, by the words of Balancer.
+func (h *history) fits(tried *TriedTargets) (fits []*Target[*node]) {
 	var ready, last []*Target[*node]
-	for _, t := range h.group.Targets() {
+	for _, t := range h.balancer.Targets() {
 		p := h.pasts[t]
-		if p.verdict == CheckedDown {
+		if p.checkResult == CheckedDown {
 			continue
 		}
 		last = append(last, t)
@@ -157,24 +157,24 @@ func (h *history) fits(tried *Tried) (fits []*Target[*node]) {
 }
 
 // choose has a request choose, for the first or another time.
-func (h *history) choose(tried *Tried) {
+func (h *history) choose(tried *TriedTargets) {
 	h.age()
 	fits := h.fits(tried)
 	if tried.n == triesMax {
 		fits = nil
 	}
-	t := h.group.Choose(h.now, tried)
+	t := h.balancer.Choose(h.now, tried)
 	if (t == nil) != (len(fits) == 0) || t != nil && !slices.Contains(fits, t) {
 		h.t.Fatalf("chosen %v of %d that fit", t, len(fits))
 	}
 	if t == nil {
-		down := func(t *Target[*node]) bool { return h.pasts[t].verdict == CheckedDown }
-		if tried.n == 0 && slices.ContainsFunc(h.group.Targets(), func(t *Target[*node]) bool { return !down(t) }) {
+		down := func(t *Target[*node]) bool { return h.pasts[t].checkResult == CheckedDown }
+		if tried.n == 0 && slices.ContainsFunc(h.balancer.Targets(), func(t *Target[*node]) bool { return !down(t) }) {
 			h.t.Fatal("a new request has nowhere to go though not all are down by active checks")
 		}
 		return
 	}
-	if h.group.balance == LeastInFlight {
+	if h.balancer.balance == LeastInFlight {
 		for _, other := range fits {
 			if other.Value.inFlight < t.Value.inFlight {
 				h.t.Fatalf("chosen one with %d in flight, another has %d", t.Value.inFlight, other.Value.inFlight)
@@ -269,7 +269,7 @@ func (h *history) connectFailed() {
 }
 
 func (h *history) up(p *past) {
-	*p = past{status: Up, back: h.now, rises: p.rises, verdict: p.verdict}
+	*p = past{status: Up, back: h.now, rises: p.rises, checkResult: p.checkResult}
 }
 
 // ejected checks the length of an ejection that must have begun now.
@@ -282,7 +282,8 @@ func (h *history) ejected(t *Target[*node], connects bool) {
 	if got < want || got > want+want/4 {
 		h.t.Fatalf("ejection %d in a row: for %v, want %v and up to a quarter", p.rises+1, got, want)
 	}
-	*p = past{status: Ejected, until: t.until, connects: connects, rises: p.rises + 1, back: p.back, verdict: p.verdict}
+	*p = past{status: Ejected, until: t.until, connects: connects, rises: p.rises + 1, back: p.back,
+		checkResult: p.checkResult}
 }
 
 func (h *history) checked() {
@@ -290,25 +291,25 @@ func (h *history) checked() {
 	if t == nil {
 		return
 	}
-	v := Verdict(h.n(3))
+	v := CheckResult(h.n(3))
 	t.Checked(h.now, v, h.now)
 	p := h.pasts[t]
-	if p.verdict == CheckedDown && v == CheckedUp {
+	if p.checkResult == CheckedDown && v == CheckedUp {
 		h.up(p)
 	}
-	p.verdict = v
+	p.checkResult = v
 }
 
 // change changes the list.
 func (h *history) change() {
 	switch h.n(2) {
 	case 0:
-		if len(h.group.Targets()) < 12 {
+		if len(h.balancer.Targets()) < 12 {
 			h.add()
 		}
 	case 1:
 		if t := h.any(); t != nil {
-			h.group.Retire(t)
+			h.balancer.Retire(t)
 		}
 	}
 }
@@ -316,10 +317,10 @@ func (h *history) change() {
 // check compares every status with its twin's.
 func (h *history) check() {
 	h.age()
-	for _, t := range h.group.Targets() {
+	for _, t := range h.balancer.Targets() {
 		p := h.pasts[t]
 		want := p.status
-		if p.verdict == CheckedDown {
+		if p.checkResult == CheckedDown {
 			want = Down
 		}
 		if got := t.Status(h.now); got != want {
@@ -334,7 +335,7 @@ func drive(t *testing.T, data []byte) {
 		h.step()
 	}
 	h.check()
-	h.choose(&Tried{})
+	h.choose(&TriedTargets{})
 }
 
 func TestGroupHistories(t *testing.T) {

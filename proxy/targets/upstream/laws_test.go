@@ -57,8 +57,8 @@ func (w *world) step(fresh bool) {
 		w.lost(&w.busy, w.r.IntN(len(w.busy)))
 	case n < 13 && len(w.idle) > 0:
 		w.lost(&w.idle, w.r.IntN(len(w.idle)))
-	case n < 14 && len(w.line) > 0:
-		w.cancel(&w.line, w.r.IntN(len(w.line)))
+	case n < 14 && len(w.queue) > 0:
+		w.cancel(&w.queue, w.r.IntN(len(w.queue)))
 	case n < 14 && len(w.behind) > 0:
 		w.cancel(&w.behind, w.r.IntN(len(w.behind)))
 	case n < 15 && len(w.fresh) > 0:
@@ -108,7 +108,7 @@ func TestFreshGoesBeyondTheBound(t *testing.T) {
 	w.want(w.fates[2] == served, "the other one %s", w.fates[2])
 }
 
-// A line that is never empty must not keep a connection beyond the bound: the connection is
+// A queue that is never empty must not keep a connection beyond the bound: the connection is
 // closed although a request waits, which gets the next one.
 func TestBeyondTheBoundLeaves(t *testing.T) {
 	w := newWorld(t, nil, 1, 4)
@@ -206,7 +206,7 @@ func TestStreamsOfClients(t *testing.T) {
 func TestOneClientLeavesConnections(t *testing.T) {
 	const most, waitMax = 16, 32
 	p, conns := NewPool[int, int](most, most, waitMax), 0
-	acquire := func(client uint64) (w *Waiter[int], g Grant) {
+	acquire := func(client uint64) (w *Waiter[int], g AcquireResult) {
 		w = new(Waiter[int])
 		w.SetClient(share.Client{}, client)
 		if _, g = p.Acquire(w, false); g == WaitAndDial {
@@ -262,7 +262,7 @@ func TestHandedConnectionCounts(t *testing.T) {
 	}
 }
 
-// A waiter that is already in a line must not be put into another one.
+// A waiter that is already in a queue must not be put into another one.
 func TestWaiterStandsInOneLine(t *testing.T) {
 	p := NewPool[int, int](1, 1, 4)
 	var w Waiter[int]

@@ -9,28 +9,28 @@ import (
 // servers that rotate or truncate their answers omit one now and then.
 const absentMax = 2
 
-// A Resolution is the result of one lookup of a name. If the lookup of a family failed, its
+// A LookupResult is the result of one lookup of a name. If the lookup of a family failed, its
 // addresses are unknown: neither present nor missing.
-type Resolution struct {
+type LookupResult struct {
 	Addrs    []netip.Addr
 	Unknown4 bool
 	Unknown6 bool
 }
 
-func (a *Resolution) unknown(addr netip.Addr) bool {
+func (a *LookupResult) unknown(addr netip.Addr) bool {
 	if addr.Is4() {
 		return a.Unknown4
 	}
 	return a.Unknown6
 }
 
-// Members computes the addresses of a name from the answers of successive lookups. An
+// ResolvedAddrs computes the addresses of a name from the answers of successive lookups. An
 // address joins with the first answer that has it, and leaves with the second answer in a
 // row that lacks it. Answers without any address change nothing, nor do failed lookups:
 // an error of a name server must not remove targets.
 //
 // Owned by the goroutine that looks the name up.
-type Members struct {
+type ResolvedAddrs struct {
 	most int
 	list []member
 }
@@ -40,12 +40,12 @@ type member struct {
 	absent int // answers in a row without it
 }
 
-// NewMembers returns Members with no addresses, and a bound on their number.
-func NewMembers(most int) *Members { return &Members{most: most} }
+// NewResolvedAddrs returns ResolvedAddrs with no addresses, and a bound on their number.
+func NewResolvedAddrs(most int) *ResolvedAddrs { return &ResolvedAddrs{most: most} }
 
 // Answered records an answer. It reports whether the addresses have changed, and how many
 // exceeded the bound.
-func (m *Members) Answered(a Resolution) (changed bool, refused int) {
+func (m *ResolvedAddrs) Answered(a LookupResult) (changed bool, refused int) {
 	if len(a.Addrs) == 0 {
 		return false, 0
 	}
@@ -79,7 +79,7 @@ func (m *Members) Answered(a Resolution) (changed bool, refused int) {
 
 // Addrs returns the addresses in the order in which they joined. There are none before
 // the first answer that has some.
-func (m *Members) Addrs() []netip.Addr {
+func (m *ResolvedAddrs) Addrs() []netip.Addr {
 	addrs := make([]netip.Addr, len(m.list))
 	for i := range m.list {
 		addrs[i] = m.list[i].addr

@@ -42,10 +42,10 @@ func TestMembers(t *testing.T) {
 		{2, []string{"10.0.0.1 10.0.0.2 → 10.0.0.1 10.0.0.2", "10.0.0.3 10.0.0.4 → 10.0.0.1 10.0.0.2 refused 2",
 			"10.0.0.3 10.0.0.4 → 10.0.0.3 10.0.0.4"}},
 	} {
-		m := NewMembers(test.most)
+		m := NewResolvedAddrs(test.most)
 		for i, row := range test.rows {
 			said, want, _ := strings.Cut(row, " →")
-			a := Resolution{Unknown4: strings.Contains(said, "!4"), Unknown6: strings.Contains(said, "!6")}
+			a := LookupResult{Unknown4: strings.Contains(said, "!4"), Unknown6: strings.Contains(said, "!6")}
 			a.Addrs = addrs(strings.NewReplacer("-", "", "!4", "", "!6", "").Replace(said))
 			before := m.Addrs()
 			changed, refused := m.Answered(a)
@@ -73,13 +73,13 @@ func TestMembersLaws(t *testing.T) {
 	for seed := range uint64(500) {
 		r := rand.New(rand.NewPCG(seed, 3))
 		tight := seed%2 == 1
-		m := NewMembers(12)
+		m := NewResolvedAddrs(12)
 		if tight {
-			m = NewMembers(1 + r.IntN(4))
+			m = NewResolvedAddrs(1 + r.IntN(4))
 		}
 		var last, beforeLast []netip.Addr
 		for range 60 {
-			var a Resolution
+			var a LookupResult
 			for range r.IntN(6) {
 				a.Addrs = append(a.Addrs, netip.AddrFrom4([4]byte{10, 0, 0, byte(r.IntN(12))}))
 			}

@@ -15,7 +15,7 @@ func (t turn) before(o turn) bool {
 
 // turn returns when it is w's turn. Clients without a place, now or recently, and keys that are
 // not known, come after those with few places, and before those with more than an average.
-func (l *Line[W]) turn(at int64, w *Waiter[W]) (t turn) {
+func (l *Queue[W]) turn(at int64, w *Waiter[W]) (t turn) {
 	t.client = score(&l.clients.own[w.who.client], at, l.clients.regular.usual())
 	var key *places
 	if i := l.keys.find(w.who.mark); i != stranger {
@@ -38,7 +38,7 @@ func score(p *places, at int64, usual float32) int {
 
 // best returns the next waiter of a rank, or nil. If all is true, greedy ones may get a
 // place too.
-func (l *Line[W]) best(now time.Time, r *rank[W], all bool) (best *Waiter[W]) {
+func (l *Queue[W]) best(now time.Time, r *rank[W], all bool) (best *Waiter[W]) {
 	for _, b := range r.bands {
 		if b.queues[0].count+b.queues[1].count > 0 {
 			best = l.better(now, b, all, best)
@@ -48,7 +48,7 @@ func (l *Line[W]) best(now time.Time, r *rank[W], all bool) (best *Waiter[W]) {
 }
 
 // better returns the next waiter of a band if its turn is before that of best, else best.
-func (l *Line[W]) better(now time.Time, b *band[W], all bool, best *Waiter[W]) *Waiter[W] {
+func (l *Queue[W]) better(now time.Time, b *band[W], all bool, best *Waiter[W]) *Waiter[W] {
 	at := instant(now)
 	var least turn
 	if best != nil {
@@ -85,8 +85,8 @@ func (l *Line[W]) better(now time.Time, b *band[W], all bool, best *Waiter[W]) *
 // worst returns the waiter that would be served last, w included: of the lowest priority,
 // of the client with the most waiters and of its key with the most, the one that has waited
 // longest. Under overload it would wait in vain.
-func (l *Line[W]) worst(w *Waiter[W]) *Waiter[W] {
-	for i := Ranks - 1; i > int(w.rank); i-- {
+func (l *Queue[W]) worst(w *Waiter[W]) *Waiter[W] {
+	for i := PriorityLevels - 1; i > int(w.rank); i-- {
 		if out := l.crowd(&l.ranks[i]); out != nil {
 			return out
 		}
@@ -100,17 +100,17 @@ func (l *Line[W]) worst(w *Waiter[W]) *Waiter[W] {
 
 // outnumbers reports whether the client of a waiter has more waiters than that of w, or its key
 // more than another key of the same client.
-func (l *Line[W]) outnumbers(out, w *Waiter[W]) bool {
+func (l *Queue[W]) outnumbers(out, w *Waiter[W]) bool {
 	has, own := l.waits[out.who.client], l.waits[w.who.client]
 	if out.who.client != w.who.client {
 		return has > own
 	}
-	return out.line.count > l.band(w).fifos[l.account(w)].count
+	return out.queue.count > l.band(w).fifos[l.account(w)].count
 }
 
 // crowd returns the oldest waiter of the key with the most waiters, of the client with the
 // most waiters, of a rank, or nil.
-func (l *Line[W]) crowd(r *rank[W]) *Waiter[W] {
+func (l *Queue[W]) crowd(r *rank[W]) *Waiter[W] {
 	if r.count == 0 {
 		return nil
 	}

@@ -6,7 +6,7 @@ import (
 	"weir/internal/net/share"
 )
 
-// A Pool keeps the connections (C) of one loop to one target, and the line of those (W)
+// A Pool keeps the connections (C) of one loop to one target, and the queue of those (W)
 // that wait for one. Idle connections are used last in, first out, so that the others can
 // age and be closed.
 //
@@ -31,7 +31,7 @@ type Pool[C comparable, W any] struct {
 	leaving []C         // to be closed, not lost yet
 	retired bool
 	dialing int
-	line    fifo[W]      // wait for any connection
+	queue   fifo[W]      // wait for any connection
 	fresh   fifo[W]      // wait for a new one
 	behind  fifo[W]      // wait until fewer connections are held
 	holds   [slots]int32 // how many of held are of the clients in a slot
@@ -46,23 +46,23 @@ func NewPool[C comparable, W any](most, streamsMax, waitMax int) *Pool[C, W] {
 	return &Pool[C, W]{most: most, streamsMax: streamsMax, waitMax: waitMax}
 }
 
-// A Grant is the result of Acquire.
-type Grant uint8
+// An AcquireResult is the result of Acquire.
+type AcquireResult uint8
 
 const (
 	// Ready: an idle connection is returned; it is busy now.
-	Ready Grant = iota
-	// Wait: the waiter is in the line.
+	Ready AcquireResult = iota
+	// Wait: the waiter is in the queue.
 	Wait
 	// WaitAndDial: likewise, and the caller must dial one more connection.
 	WaitAndDial
-	// Full: the line is full.
+	// Full: the queue is full.
 	Full
 )
 
 // Acquire requests a connection for w. fresh excludes connections that have served
 // before, because such a one has just failed or may be closing.
-func (p *Pool[C, W]) Acquire(w *Waiter[W], fresh bool) (c C, g Grant) {
+func (p *Pool[C, W]) Acquire(w *Waiter[W], fresh bool) (c C, g AcquireResult) {
 	behind := !fresh && !p.mayHold(w)
 	if n := len(p.idle); n > 0 && !fresh && !behind {
 		c = p.idle[n-1]
@@ -81,7 +81,7 @@ func (p *Pool[C, W]) Acquire(w *Waiter[W], fresh bool) (c C, g Grant) {
 		p.fresh.add(w)
 	default:
 		p.hold(w)
-		p.line.add(w)
+		p.queue.add(w)
 	}
 	if p.dialMore() {
 		return c, WaitAndDial
@@ -116,11 +116,11 @@ func (p *Pool[C, W]) hold(w *Waiter[W]) {
 func (p *Pool[C, W]) Short() int { return p.InFlight() - p.Streams() }
 
 // Waiting returns how many wait for a connection.
-func (p *Pool[C, W]) Waiting() int { return p.line.count + p.fresh.count + p.behind.count }
+func (p *Pool[C, W]) Waiting() int { return p.queue.count + p.fresh.count + p.behind.count }
 
 // held returns how many connections are in use or intended for waiters, but not for those that
 // wait behind others.
-func (p *Pool[C, W]) held() int { return p.busy + p.line.count + p.fresh.count }
+func (p *Pool[C, W]) held() int { return p.busy + p.queue.count + p.fresh.count }
 
 // Stream takes a place for w among the connections that are held for long, as by tunnels
 // and streams, so that others remain for short exchanges. It returns false if all places
@@ -168,7 +168,7 @@ func (p *Pool[C, W]) End(w *Waiter[W]) {
 
 // Release returns a busy connection that can be reused. If a waiter is returned, the
 // connection is busy with it; otherwise it is idle or leaving. A connection beyond the
-// bound leaves even if there is a waiter, which gets another one. Otherwise a line that is
+// bound leaves even if there is a waiter, which gets another one. Otherwise a queue that is
 // never empty would keep the connection for ever.
 func (p *Pool[C, W]) Release(c C) *Waiter[W] {
 	if p.Usable() > p.most {
@@ -241,7 +241,7 @@ func (p *Pool[C, W]) next() *Waiter[W] {
 
 // nextReused removes and returns the next waiter for any connection, last those that wait behind.
 func (p *Pool[C, W]) nextReused() *Waiter[W] {
-	if w := p.line.take(); w != nil {
+	if w := p.queue.take(); w != nil {
 		return w
 	}
 	if p.busy >= p.alone() {
@@ -279,7 +279,7 @@ func remove[C comparable](list *[]C, c C) bool {
 // beyond the bound: it takes the place of the one that failed, or that the caller closes.
 func (p *Pool[C, W]) dialMore() bool {
 	room := p.Size()+p.dialing < p.most
-	wanted := p.line.count + p.fresh.count + min(p.behind.count, max(0, p.alone()-p.held()))
+	wanted := p.queue.count + p.fresh.count + min(p.behind.count, max(0, p.alone()-p.held()))
 	if p.dialing >= p.fresh.count && (p.dialing >= wanted || !room) {
 		return false
 	}
@@ -287,9 +287,9 @@ func (p *Pool[C, W]) dialMore() bool {
 	return true
 }
 
-// Cancel removes w from the line.
+// Cancel removes w from the queue.
 func (p *Pool[C, W]) Cancel(w *Waiter[W]) {
-	if w.line != nil {
+	if w.queue != nil {
 		w.leave()
 	}
 }
@@ -318,10 +318,10 @@ type fifo[W any] struct {
 }
 
 func (f *fifo[W]) add(w *Waiter[W]) {
-	if w.line != nil {
+	if w.queue != nil {
 		panic("bug: a waiter is in two lines")
 	}
-	w.prev, w.line = f.last, f
+	w.prev, w.queue = f.last, f
 	if f.last == nil {
 		f.first = w
 	} else {
@@ -341,7 +341,7 @@ func (f *fifo[W]) take() *Waiter[W] {
 }
 
 func (w *Waiter[W]) leave() {
-	f := w.line
+	f := w.queue
 	if w.prev == nil {
 		f.first = w.next
 	} else {
@@ -352,6 +352,6 @@ func (w *Waiter[W]) leave() {
 	} else {
 		w.next.prev = w.prev
 	}
-	w.next, w.prev, w.line = nil, nil, nil
+	w.next, w.prev, w.queue = nil, nil, nil
 	f.count--
 }

@@ -21,10 +21,10 @@ type source struct {
 type asker struct {
 	upstream.Waiter[*asker]
 	from int
-	on   *upstream.Line[*asker] // of its loop
+	on   *upstream.Queue[*asker] // of its loop
 }
 
-// wakeTime is how long it takes until a loop looks at its line that another one has called.
+// wakeTime is how long it takes until a loop looks at its queue that another one has called.
 const wakeTime = 100 * time.Microsecond
 
 // share plays sources that share so many places on so many loops, for which 50 ms is a long
@@ -35,16 +35,16 @@ func share(seed uint64, places, loops int, sources []source) []float64 {
 	r := rand.New(rand.NewPCG(seed, 1))
 	var future agenda.Agenda[time.Duration, func()]
 	now, taken := time.Duration(0), 0
-	among, lines := upstream.NewLines(loops), make([]*upstream.Line[*asker], loops)
-	for i := range lines {
-		lines[i] = upstream.NewLine[*asker](4096, look(func() int { return places - taken }))
-		lines[i].JoinLines(among, i)
+	among, queues := upstream.NewQueueSet(loops), make([]*upstream.Queue[*asker], loops)
+	for i := range queues {
+		queues[i] = upstream.NewQueue[*asker](4096, look(func() int { return places - taken }))
+		queues[i].JoinSet(among, i)
 	}
 	open := func(int) bool { return true }
 	served := make([]float64, len(sources))
 	clock := func() time.Time { return time.Unix(1, 0).Add(now) }
 	in := func(d float64, do func()) { future.Add(now+time.Duration(d), do) }
-	var next func(l *upstream.Line[*asker])
+	var next func(l *upstream.Queue[*asker])
 	var late func(a *asker)
 	serve := func(a *asker) {
 		taken++
@@ -58,10 +58,10 @@ func share(seed uint64, places, loops int, sources []source) []float64 {
 			next(a.on)
 		})
 	}
-	next = func(l *upstream.Line[*asker]) {
+	next = func(l *upstream.Queue[*asker]) {
 		for rank := l.Rank(); taken < places; rank = l.Rank() {
 			if rival := l.Rival(rank, open); rival >= 0 {
-				in(float64(wakeTime), func() { next(lines[rival]) })
+				in(float64(wakeTime), func() { next(queues[rival]) })
 				return
 			}
 			w := l.Next(clock())
@@ -82,7 +82,7 @@ func share(seed uint64, places, loops int, sources []source) []float64 {
 	var arrive func(from int)
 	arrive = func(from int) {
 		s := &sources[from]
-		a := &asker{from: from, on: lines[r.IntN(loops)]}
+		a := &asker{from: from, on: queues[r.IntN(loops)]}
 		a.Value = a
 		a.SetHashes(uint64(from)<<6+r.Uint64N(s.keys), 0, 0)
 		a.Ranked(s.rank)

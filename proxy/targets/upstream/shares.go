@@ -8,10 +8,10 @@ import (
 )
 
 const (
-	// lineClients and lineRoutes are how many clients, by hash, and routes, by number, a Line
+	// lineClients and lineRoutes are how many clients, by hash, and routes, by number, a Queue
 	// distinguishes. Clients with the same hash are treated as one.
 	lineClients, lineRoutes = 512, 256
-	// lineKeys is how many keys a Line knows, all clients together.
+	// lineKeys is how many keys a Queue knows, all clients together.
 	lineKeys = 256
 	// lineMemory is the time over which places are averaged, and for which places are
 	// reserved against greedy keys.
@@ -37,7 +37,7 @@ const (
 // places are the places of a client, a route or a key on one loop.
 type places struct {
 	n    int32
-	long int32   // of these, how many are held for long, see Line.Lengthen
+	long int32   // of these, how many are held for long, see Queue.Lengthen
 	mean float32 // recent average of the others: those cost a target that is not busy nothing
 	done float32 // how many were given back recently,
 	due  float32 // and how many seconds requests of their kinds usually take
@@ -296,7 +296,7 @@ type known struct {
 	client uint16
 }
 
-// keys are the places of the keys that a Line knows. A key becomes known when it gets a place,
+// keys are the places of the keys that a Queue knows. A key becomes known when it gets a place,
 // unless another key has its entry and needs it. So keys that are used only once do not
 // count as keys with few places: clients make as many of them as they like.
 type keys struct {

@@ -2,8 +2,8 @@ package upstream
 
 import "weir/internal/net/share"
 
-// A Waiter waits in a line: for a connection in that of a Pool, or for a place at any
-// target in a Line.
+// A Waiter waits in a queue: for a connection in that of a Pool, or for a place at any
+// target in a Queue.
 //
 // Owned by its loop.
 type Waiter[W any] struct {
@@ -11,7 +11,7 @@ type Waiter[W any] struct {
 	Value W
 
 	next, prev *Waiter[W]
-	line       *fifo[W]
+	queue      *fifo[W]
 	client     share.Client // see SetClient
 	slot       uint16       // of client
 	holds      bool         // counts in Pool.holds,
@@ -22,19 +22,19 @@ type Waiter[W any] struct {
 
 	who, placedFor who // whom the request is for, and its place
 	rank           uint8
-	placed         bool   // has a place that its Line counts,
+	placed         bool   // has a place that its Queue counts,
 	routed         bool   // also for its route
 	known          int16  // the number of the key that the place counts for, or stranger
-	account        int16  // in the Line: where it waits
-	ticket         uint64 // order of joining the Line
+	account        int16  // in the Queue: where it waits
+	ticket         uint64 // order of joining the Queue
 	joinedAt       int64  // when that was, see instant
 	late           bool   // has waited there for long
 	greedy         bool   // its client or key was greedy when it joined
 
 	older, newer *Waiter[W] // the neighbours among those that have a place, in the order of Take
 	takenAt      int64      // when it got the place, see instant
-	usual        float32    // in seconds, see Line.Take
-	overtaken    uint64     // value of Line.gives from which it counts as overtaken
+	usual        float32    // in seconds, see Queue.Take
+	overtaken    uint64     // value of Queue.gives from which it counts as overtaken
 	long         bool       // it holds the place for long
 }
 
@@ -65,21 +65,21 @@ const hashOdd = 0x9e3779b97f4a7c15
 
 // Ranked sets the rank of the request's priority class, 0 for the highest. Ranks from
 // Background on are equal.
-func (w *Waiter[W]) Ranked(rank int) { w.rank = uint8(min(rank, Ranks-1)) }
+func (w *Waiter[W]) Ranked(rank int) { w.rank = uint8(min(rank, PriorityLevels-1)) }
 
 // Rank returns the rank set by Ranked.
 func (w *Waiter[W]) Rank() int { return int(w.rank) }
 
-// Waiting reports whether the waiter is in a line.
-func (w *Waiter[W]) Waiting() bool { return w.line != nil }
+// Waiting reports whether the waiter is in a queue.
+func (w *Waiter[W]) Waiting() bool { return w.queue != nil }
 
 // Streams reports whether the waiter has a place for streams that is not only reserved.
 func (w *Waiter[W]) Streams() bool { return w.streams && !w.later }
 
-// Hand moves the place of w in a Pool to another waiter, which has none. If it has one that a Line
-// counts too, use [Line.Hand].
+// Hand moves the place of w in a Pool to another waiter, which has none. If it has one that a Queue
+// counts too, use [Queue.Hand].
 func (w *Waiter[W]) Hand(to *Waiter[W]) {
-	if w.line != nil {
+	if w.queue != nil {
 		panic("bug: a waiter that is in a line has no place to hand over")
 	}
 	value := to.Value

@@ -31,7 +31,7 @@ type world struct {
 	leaving       []int // connections to be closed
 	retired       bool
 	dialing       int                  // connects under way
-	line, fresh   []*Waiter[int]       // who waits, in the order of arrival
+	queue, fresh  []*Waiter[int]       // who waits, in the order of arrival
 	behind        []*Waiter[int]       // likewise, behind those
 	on            map[int]*Waiter[int] // who is on a busy connection
 	has           [worldClients]int    // connections that each client holds or waits for in front
@@ -69,7 +69,7 @@ func (w *world) acquire(fresh bool) {
 		w.on[c] = waiter
 		w.has[client]++
 		w.fates = append(w.fates, served)
-	case len(w.line)+len(w.fresh)+len(w.behind) == w.waitMax || behind && len(w.behind) == w.waitMax-w.waitMax/8:
+	case len(w.queue)+len(w.fresh)+len(w.behind) == w.waitMax || behind && len(w.behind) == w.waitMax-w.waitMax/8:
 		w.want(grant == Full, "no place in the line: grant %d", grant)
 		w.fates = append(w.fates, refused)
 	default:
@@ -80,7 +80,7 @@ func (w *world) acquire(fresh bool) {
 		case behind:
 			w.behind = append(w.behind, waiter)
 		default:
-			w.line = append(w.line, waiter)
+			w.queue = append(w.queue, waiter)
 		}
 		if !behind {
 			w.has[client]++
@@ -93,7 +93,7 @@ func (w *world) acquire(fresh bool) {
 }
 
 // held is how many requests have a connection or wait for one, but not behind others.
-func (w *world) held() int { return len(w.busy) + len(w.line) + len(w.fresh) }
+func (w *world) held() int { return len(w.busy) + len(w.queue) + len(w.fresh) }
 
 // alone is how many connections one client may hold.
 func (w *world) alone() int { return w.most - w.most/8 }
@@ -108,7 +108,7 @@ func (w *world) over(waiter *Waiter[int]) {
 // lacking reports whether a waiter has no dial under way for it although there
 // is room, and it could take the connection, or although it must have one.
 func (w *world) lacking() bool {
-	waiting := len(w.line) + len(w.fresh) + min(len(w.behind), max(0, w.alone()-w.held()))
+	waiting := len(w.queue) + len(w.fresh) + min(len(w.behind), max(0, w.alone()-w.held()))
 	room := len(w.idle)+len(w.busy)+len(w.leaving)+w.dialing < w.most
 	return w.dialing < len(w.fresh) || w.dialing < waiting && room
 }
@@ -129,8 +129,8 @@ func (w *world) release(i int) {
 	delete(w.on, c)
 	next := w.pool.Release(c)
 	w.busy = slices.Delete(w.busy, i, i+1)
-	if line := w.nextLine(); line != nil && !beyond {
-		w.serve(c, next, line)
+	if queue := w.nextQueue(); queue != nil && !beyond {
+		w.serve(c, next, queue)
 		return
 	}
 	w.want(next == nil,
@@ -138,23 +138,23 @@ func (w *world) release(i int) {
 	w.rest(c, beyond)
 }
 
-// nextLine is the line whose first gets a connection that has served before; nil: nobody does.
-func (w *world) nextLine() *[]*Waiter[int] {
+// nextQueue is the queue whose first gets a connection that has served before; nil: nobody does.
+func (w *world) nextQueue() *[]*Waiter[int] {
 	switch {
-	case len(w.line) > 0:
-		return &w.line
+	case len(w.queue) > 0:
+		return &w.queue
 	case len(w.behind) > 0 && len(w.busy) < w.alone():
 		return &w.behind
 	}
 	return nil
 }
 
-// serve gives a connection to the first of a line.
-func (w *world) serve(c int, next *Waiter[int], line *[]*Waiter[int]) {
-	if line == &w.behind {
+// serve gives a connection to the first of a queue.
+func (w *world) serve(c int, next *Waiter[int], queue *[]*Waiter[int]) {
+	if queue == &w.behind {
 		w.has[next.slot]++
 	}
-	w.first(next, line, served)
+	w.first(next, queue, served)
 	w.busy = append(w.busy, c)
 	w.on[c] = next
 }
@@ -181,47 +181,47 @@ func (w *world) dialled() {
 	w.conns++
 	w.dialing--
 	next := w.pool.Dialled(w.conns)
-	line := w.nextLine()
+	queue := w.nextQueue()
 	if len(w.fresh) > 0 {
-		line = &w.fresh
+		queue = &w.fresh
 	}
-	if line == nil {
+	if queue == nil {
 		w.want(next == nil, "nobody waits for a new connection")
 		w.rest(w.conns, len(w.idle)+len(w.busy) >= w.most)
 		return
 	}
-	w.serve(w.conns, next, line)
+	w.serve(w.conns, next, queue)
 }
 
 // dialFailed ends a dial badly.
 func (w *world) dialFailed() {
 	w.dialing--
 	next, again := w.pool.DialFailed()
-	line := w.nextLine()
+	queue := w.nextQueue()
 	if len(w.fresh) > 0 {
-		line = &w.fresh
+		queue = &w.fresh
 	}
-	if line == nil {
+	if queue == nil {
 		w.want(next == nil, "nobody is to be told of a failed dial")
 	} else {
-		if line == &w.behind {
+		if queue == &w.behind {
 			w.has[next.slot]++
 		}
-		w.first(next, line, failed)
+		w.first(next, queue, failed)
 		w.over(next)
 	}
 	w.dial(again, w.lacking())
 }
 
-// first checks that next is the first of the line, which it leaves.
-func (w *world) first(next *Waiter[int], line *[]*Waiter[int], became fate) {
-	want := (*line)[0]
+// first checks that next is the first of the queue, which it leaves.
+func (w *world) first(next *Waiter[int], queue *[]*Waiter[int], became fate) {
+	want := (*queue)[0]
 	if next != want {
 		w.t.Fatalf("first in, first out: want waiter %d, got %+v", want.Value, next)
 	}
 	w.want(!next.Waiting(), "waiter %d still stands in line", next.Value)
 	w.end(next, became)
-	*line = (*line)[1:]
+	*queue = (*queue)[1:]
 }
 
 // end notes what became of a waiter; it becomes something only once.
@@ -243,15 +243,15 @@ func (w *world) lost(list *[]int, i int) {
 	}
 }
 
-// cancel takes a waiter out of its line; twice is as good as once.
-func (w *world) cancel(line *[]*Waiter[int], i int) {
-	waiter := (*line)[i]
-	*line = slices.Delete(*line, i, i+1)
+// cancel takes a waiter out of its queue; twice is as good as once.
+func (w *world) cancel(queue *[]*Waiter[int], i int) {
+	waiter := (*queue)[i]
+	*queue = slices.Delete(*queue, i, i+1)
 	w.pool.Cancel(waiter)
 	w.pool.Cancel(waiter)
 	w.want(!waiter.Waiting(), "waiter %d was cancelled and waits", waiter.Value)
 	w.end(waiter, cancelled)
-	if line != &w.behind {
+	if queue != &w.behind {
 		w.over(waiter)
 	}
 }
@@ -276,9 +276,9 @@ func (w *world) check() {
 	for client, has := range w.has {
 		w.want(int(p.holds[client]) == has, "client %d holds %d, in the books %d", client, p.holds[client], has)
 	}
-	w.want(w.empty() == (open+w.dialing+len(w.line)+len(w.fresh)+len(w.behind) == 0), "empty: %t", w.empty())
+	w.want(w.empty() == (open+w.dialing+len(w.queue)+len(w.fresh)+len(w.behind) == 0), "empty: %t", w.empty())
 	w.want(!w.lacking(), "somebody waits without a dial although there is room")
-	w.want(len(w.idle) == 0 || len(w.line) == 0, "somebody waits while a connection is idle")
+	w.want(len(w.idle) == 0 || len(w.queue) == 0, "somebody waits while a connection is idle")
 	w.want(w.extra || p.Size()+p.Connecting() <= w.most, "%d connections, at most %d are allowed",
 		p.Size()+p.Connecting(), w.most)
 }

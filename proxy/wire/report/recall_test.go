@@ -99,7 +99,7 @@ func TestRecallDoesNotAllocate(t *testing.T) {
 // The explanation of a shed request has what was recorded, with the last cut if there was one.
 func TestShed(t *testing.T) {
 	m := NewRecentDecisions[Shed](2)
-	cuts := []gate.Cut{{At: time.Unix(5, 0), From: 9, To: 7}, {At: time.Unix(6, 0), From: 7, To: 3}}
+	cuts := []gate.Decrease{{At: time.Unix(5, 0), From: 9, To: 7}, {At: time.Unix(6, 0), From: 7, To: 3}}
 	for n := range cuts {
 		id := string(m.Record(func(d *Shed) {
 			*d = Shed{At: time.Unix(7, 0), Target: &roster.Target{URL: "http://a:80", Addr: "10.0.0.1:80"}, InFlight: 3,

@@ -132,7 +132,7 @@ func TestProtectsConstant(t *testing.T) {
 }
 
 // What is answered is answered soon while the target is asked for little more than it can
-// do, though the line is empty again and again: nobody waits for a long time because of that.
+// do, though the queue is empty again and again: nobody waits for a long time because of that.
 func TestWaitsAreShort(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -27,7 +27,7 @@ func (r *run) newSide() *side {
 		s.ports = append(s.ports, p)
 	}
 	loops := max(1, r.w.Loops)
-	among := upstream.NewLines(loops)
+	among := upstream.NewQueueSet(loops)
 	for range loops {
 		s.lanes = append(s.lanes, r.newLane(s, among))
 	}
@@ -43,11 +43,11 @@ type port struct {
 
 // uses records a change of the places in use.
 func (p *port) uses(short, streams int) {
-	p.places.Change(gate.Use{}, gate.Use{Short: short, Streams: streams})
+	p.places.Change(gate.LoopUse{}, gate.LoopUse{Short: short, Streams: streams})
 }
 
 // learn tells the gate of an answer.
-func (p *port) learn(now time.Time, a *gate.Answer) {
+func (p *port) learn(now time.Time, a *gate.Sample) {
 	if p.gate != nil {
 		p.gate.Answered(now, a)
 		p.places.SetLimit(p.gate.Limit())
@@ -73,10 +73,10 @@ func (p *port) long(class int, took time.Duration) bool {
 // A lane is a loop of a side.
 type lane struct {
 	*side
-	line      *upstream.Line[*request]
-	group     *upstream.Group[*view]
+	queue     *upstream.Queue[*request]
+	balancer  *upstream.Balancer[*view]
 	views     []*view
-	looks     bool // at its line, after a while
+	looks     bool // at its queue, after a while
 	long      []*request
 	longUntil time.Duration
 }
@@ -90,16 +90,16 @@ type view struct {
 }
 
 // newLane returns a loop of a side.
-func (r *run) newLane(s *side, among *upstream.Lines) *lane {
+func (r *run) newLane(s *side, among *upstream.QueueSet) *lane {
 	l := &lane{side: s}
-	l.line = upstream.NewLine[*request](lineMost, l.look)
-	l.line.Waits(cmp.Or(r.w.Most, gate.WaitMax), cmp.Or(r.w.SLO, upstream.Tolerable))
-	l.line.JoinLines(among, len(s.lanes))
-	l.group = upstream.NewGroup(upstream.P2C, 0, func(v *view) int { return v.places.InFlight() }, r.chance)
-	l.group.Bound(func(v *view) bool { return v.vacant() > 0 })
+	l.queue = upstream.NewQueue[*request](queueMost, l.look)
+	l.queue.Waits(cmp.Or(r.w.Most, gate.WaitMax), cmp.Or(r.w.SLO, upstream.Tolerable))
+	l.queue.JoinSet(among, len(s.lanes))
+	l.balancer = upstream.NewBalancer(upstream.P2C, 0, func(v *view) int { return v.places.InFlight() }, r.chance)
+	l.balancer.Bound(func(v *view) bool { return v.vacant() > 0 })
 	for _, p := range s.ports {
 		v := &view{port: p, lane: l}
-		v.Target = l.group.Add(v)
+		v.Target = l.balancer.Add(v)
 		l.views = append(l.views, v)
 	}
 	return l
@@ -118,16 +118,16 @@ func (v *view) vacant() int {
 
 // vacant is how many places are free at all targets.
 func (l *lane) vacant(now time.Time) (n int) {
-	for at := range l.group.Available(now) {
+	for at := range l.balancer.Available(now) {
 		n += max(0, at.Value.vacant())
 	}
 	return n
 }
 
-// look is what the line has to know of the targets.
-func (l *lane) look(now time.Time) (s upstream.Availability) {
+// look is what the queue has to know of the targets.
+func (l *lane) look(now time.Time) (s upstream.Capacity) {
 	s.Free = l.vacant(now)
-	for at := range l.group.Available(now) {
+	for at := range l.balancer.Available(now) {
 		s.Busy = s.Busy || at.Value.places.Scarce()
 	}
 	return s
@@ -156,7 +156,7 @@ func (r *run) lane() *lane {
 // choose chooses a target for a request, which is never without one: at worst it is one
 // that is out of use.
 func (r *run) choose(q *request) {
-	t := q.on.group.Choose(r.clock(), &q.tried)
+	t := q.on.balancer.Choose(r.clock(), &q.tried)
 	q.at, q.mark = t.Value, t.Generation()
 }
 
@@ -172,28 +172,28 @@ func (r *run) healthy(q *request) {
 	q.at.Answered(r.clock(), q.mark, q.at.places.Severity(status))
 }
 
-// wakeTime is how long it takes until a loop that another one has called looks at its line.
+// wakeTime is how long it takes until a loop that another one has called looks at its queue.
 const wakeTime = 100 * time.Microsecond
 
 // admit sends those who wait as far as there is room, or calls the loop whose turn it is.
 func (r *run) admit(v *view) {
 	l := v.lane
-	for served := true; !l.line.Idle() && v.vacant() > 0; {
-		rank := upstream.Ranks
-		if served && l.group.Accepts(r.clock(), v.Target) {
-			rank = l.line.Rank()
+	for served := true; !l.queue.Idle() && v.vacant() > 0; {
+		rank := upstream.PriorityLevels
+		if served && l.balancer.Accepts(r.clock(), v.Target) {
+			rank = l.queue.Rank()
 		}
-		if rival := l.line.Rival(rank, v.open); rival >= 0 {
+		if rival := l.queue.Rival(rank, v.open); rival >= 0 {
 			r.call(l.lanes[rival].views[v.index])
 			return
 		}
-		if rank == upstream.Ranks {
+		if rank == upstream.PriorityLevels {
 			return
 		}
-		w := l.line.Next(r.clock())
+		w := l.queue.Next(r.clock())
 		if served = w != nil; served {
 			q := w.Value
-			l.group.Assign(r.clock(), v.Target, &q.tried)
+			l.balancer.Assign(r.clock(), v.Target, &q.tried)
 			q.at, q.mark = v, v.Generation()
 			r.send(q, true)
 		}
@@ -211,7 +211,7 @@ func (r *run) admitAny(l *lane) {
 // wait.
 func (l *lane) lengthen(now time.Time, wait time.Duration) {
 	long := l.long[:0]
-	for w, had := range l.line.LongHeld(now, wait) {
+	for w, had := range l.queue.LongHeld(now, wait) {
 		if q := w.Value; q.at.long(q.class, had) {
 			long = append(long, q)
 		}
@@ -221,10 +221,10 @@ func (l *lane) lengthen(now time.Time, wait time.Duration) {
 		for _, q := range long {
 			q.long = true
 			q.at.uses(-1, 1)
-			l.line.Lengthen(&q.wait)
+			l.queue.Lengthen(&q.wait)
 		}
 	}
-	first := l.line.First(now)
+	first := l.queue.First(now)
 	for _, v := range l.views {
 		if first != nil && v.gate != nil && v.places.Free() <= 0 && v.gate.Waits(now, first.Value.class) {
 			v.places.SetLimit(v.gate.Limit())
@@ -241,7 +241,7 @@ func (l *lane) places() (n int) {
 	return n
 }
 
-// call has a loop look at its line.
+// call has a loop look at its queue.
 func (r *run) call(v *view) {
 	if v.called {
 		return
@@ -256,13 +256,13 @@ func (r *run) call(v *view) {
 // lookAfter has a lane look again and again while requests wait: time alone may have made a place
 // free.
 func (r *run) lookAfter(l *lane) {
-	if l.looks || l.line.Len() == 0 {
+	if l.looks || l.queue.Len() == 0 {
 		return
 	}
 	l.looks = true
 	r.push(r.now+slice, func() {
 		l.looks = false
-		l.line.Publish()
+		l.queue.Publish()
 		l.lengthen(r.clock(), r.w.Wait)
 		r.admitAny(l)
 		r.lookAfter(l)

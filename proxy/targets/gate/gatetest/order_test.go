@@ -68,7 +68,7 @@ func TestWaitMax(t *testing.T) {
 }
 
 // A target that stands still again and again while more is asked than it can do is overloaded like
-// any other: its line is not served in order, or all would be too late.
+// any other: its queue is not served in order, or all would be too late.
 func TestDipsUnderOverload(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

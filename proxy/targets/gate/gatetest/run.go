@@ -21,11 +21,11 @@ type request struct {
 	key           int // of the cache
 	on            *lane
 	at            *view // of the target that it was sent to, or was meant for
-	tried         upstream.Tried
+	tried         upstream.TriedTargets
 	mark          upstream.Generation
 	gone          bool // its client has left
 	long          bool // it has had its place for much longer than usual
-	answer        gate.Answer
+	answer        gate.Sample
 	could         bool // a queue without a gate would have answered it in time
 	wait          upstream.Waiter[*request]
 }
@@ -184,7 +184,7 @@ func (r *run) come() {
 	if s.Leaves > 0 {
 		r.push(r.now+seconds(s.Leaves.Seconds()*r.rng.ExpFloat64()), func() { r.leave(q) })
 	}
-	if q.at.vacant() > 0 && l.line.Rival(q.wait.Rank(), q.at.open) < 0 && l.line.Admits(r.clock(), &q.wait) {
+	if q.at.vacant() > 0 && l.queue.Rival(q.wait.Rank(), q.at.open) < 0 && l.queue.Admits(r.clock(), &q.wait) {
 		r.send(q, false)
 		return
 	}
@@ -199,10 +199,10 @@ func (r *run) await(q *request) {
 	}
 	q.at.Abandoned(q.mark)
 	q.tried.Undo()
-	if out := l.line.Join(r.clock(), &q.wait); out != nil {
+	if out := l.queue.Join(r.clock(), &q.wait); out != nil {
 		r.shed(out.Value)
 	}
-	l.line.Publish()
+	l.queue.Publish()
 	r.push(r.now+r.w.Wait, func() { r.giveUp(q) })
 	r.admitAny(l)
 	r.lookAfter(l)
@@ -267,9 +267,9 @@ func (r *run) could(q *request) bool {
 func (r *run) send(q *request, waited bool) {
 	q.sent = r.now
 	q.at.uses(1, 0)
-	q.on.line.Take(r.clock(), &q.wait, q.at.usual(q.class))
+	q.on.queue.Take(r.clock(), &q.wait, q.at.usual(q.class))
 	_, atTarget := q.at.places.Now()
-	q.answer = gate.Answer{Sent: r.clock(), Class: q.class, InFlight: atTarget, Full: waited || q.at.vacant() <= 0}
+	q.answer = gate.Sample{Sent: r.clock(), Class: q.class, InFlight: atTarget, Full: waited || q.at.vacant() <= 0}
 	r.travel(func() { q.at.reach(q) })
 }
 
@@ -318,7 +318,7 @@ func (r *run) giveUp(q *request) {
 	if !q.wait.Waiting() {
 		return
 	}
-	if until, ok := q.on.line.Late(r.clock(), &q.wait, r.w.Wait); ok {
+	if until, ok := q.on.queue.Late(r.clock(), &q.wait, r.w.Wait); ok {
 		r.push(r.now+until.Sub(r.clock()), func() { r.giveUp(q) })
 		return
 	}

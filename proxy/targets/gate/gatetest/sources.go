@@ -10,7 +10,7 @@ type Source struct {
 	Rank   int           // of their priority class
 	Class  int           // of the gate
 	SlowBy float64       // they take so many times as long; 0: once
-	Route  uint8         // of the line
+	Route  uint8         // of the queue
 	Waits  time.Duration // they wait so long for something at the target, which takes no worker
 	Never  bool          // they wait for it for ever, and fail when the proxy waits no longer
 	Upload bool          // their clients send them slowly, and
@@ -106,11 +106,11 @@ func (r *run) end(q *request) {
 	default:
 		q.answer.Crowded, q.answer.Alone = q.at.places.Free() <= 0, q.at.places.InFlight() <= 1
 		q.at.uses(-1, 0)
-		if r.now >= q.on.longUntil || !q.on.line.Overtaken(&q.wait) || !q.at.long(q.class, r.now-q.sent) {
+		if r.now >= q.on.longUntil || !q.on.queue.Overtaken(&q.wait) || !q.at.long(q.class, r.now-q.sent) {
 			defer q.at.learn(r.clock(), &q.answer)
 		}
 	}
-	q.on.line.Give(r.clock(), &q.wait)
+	q.on.queue.Give(r.clock(), &q.wait)
 }
 
 // leave lets the client of a request leave if it has no answer. The target works on.
@@ -119,11 +119,11 @@ func (r *run) leave(q *request) {
 	case q.gone:
 		return
 	case q.wait.Waiting():
-		q.on.line.Leave(r.clock(), &q.wait)
+		q.on.queue.Leave(r.clock(), &q.wait)
 	default:
 		q.at.Abandoned(q.mark)
 		q.at.uses(-1, 0)
-		q.on.line.Give(r.clock(), &q.wait)
+		q.on.queue.Give(r.clock(), &q.wait)
 	}
 	q.gone = true
 	r.count(q).Left++

@@ -107,8 +107,8 @@ type World struct {
 	SLO   time.Duration // as the gates are told
 }
 
-// lineMost is how many wait for a place at most: more than come while one waits.
-const lineMost = 4096
+// queueMost is how many wait for a place at most: more than come while one waits.
+const queueMost = 4096
 
 // slice is the span in which things are counted together.
 const slice = 100 * time.Millisecond

@@ -7,7 +7,7 @@ import (
 	"weir/proxy/targets/upstream"
 )
 
-// Of the loops whose lines ask for places, the next place goes to the one where the highest rank
+// Of the loops whose queues ask for places, the next place goes to the one where the highest rank
 // waits, and of these to the one with the fewest places, if it sends requests to the target.
 // Otherwise a loop yields to higher ranks, and to the same rank on loops with fewer places.
 func TestLinesTakeTurns(t *testing.T) {
@@ -35,11 +35,11 @@ func TestLinesTakeTurns(t *testing.T) {
 		{"who has fewer does not ask", [3]int{0, 4, 9}, [3]int{0, 1, 1}, [3]bool{true, true, true}, 1, -1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			lines, now := upstream.NewLines(3), time.Unix(1, 0)
-			var all [3]*upstream.Line[int]
+			queues, now := upstream.NewQueueSet(3), time.Unix(1, 0)
+			var all [3]*upstream.Queue[int]
 			for loop := range all {
-				all[loop] = upstream.NewLine[int](10, plenty)
-				all[loop].JoinLines(lines, loop)
+				all[loop] = upstream.NewQueue[int](10, plenty)
+				all[loop].JoinSet(queues, loop)
 				if rank := test.asks[loop]; rank > 0 {
 					w := new(upstream.Waiter[int])
 					w.SetHashes(1, 0, 0)
@@ -53,7 +53,7 @@ func TestLinesTakeTurns(t *testing.T) {
 					t.Errorf("loop %d asks for the first time: %v", loop, !asks)
 				}
 			}
-			rank := upstream.Ranks
+			rank := upstream.PriorityLevels
 			if test.rank > 0 {
 				rank = test.rank - 1
 			}
@@ -66,11 +66,11 @@ func TestLinesTakeTurns(t *testing.T) {
 
 // Loops that have no places take turns, so that more loops than places all have some.
 func TestLinesWithoutPlacesTakeTurns(t *testing.T) {
-	lines, now := upstream.NewLines(3), time.Unix(1, 0)
-	var all [3]*upstream.Line[int]
+	queues, now := upstream.NewQueueSet(3), time.Unix(1, 0)
+	var all [3]*upstream.Queue[int]
 	for loop := range all {
-		all[loop] = upstream.NewLine[int](10, plenty)
-		all[loop].JoinLines(lines, loop)
+		all[loop] = upstream.NewQueue[int](10, plenty)
+		all[loop].JoinSet(queues, loop)
 		for range 3 {
 			all[loop].Join(now, new(upstream.Waiter[int]))
 		}
@@ -94,13 +94,13 @@ func TestLinesWithoutPlacesTakeTurns(t *testing.T) {
 	}
 }
 
-// A line stops asking for places when its last waiter leaves, or when no waiter may have the
+// A queue stops asking for places when its last waiter leaves, or when no waiter may have the
 // place.
 func TestLinesAskNoLonger(t *testing.T) {
-	lines, now := upstream.NewLines(2), time.Unix(1, 0)
-	here, there := upstream.NewLine[int](10, plenty), upstream.NewLine[int](10, plenty)
-	here.JoinLines(lines, 0)
-	there.JoinLines(lines, 1)
+	queues, now := upstream.NewQueueSet(2), time.Unix(1, 0)
+	here, there := upstream.NewQueue[int](10, plenty), upstream.NewQueue[int](10, plenty)
+	here.JoinSet(queues, 0)
+	there.JoinSet(queues, 1)
 	var w upstream.Waiter[int]
 	for _, end := range []func(){func() { there.Leave(now, &w) }, func() { there.Next(now) }} {
 		there.Join(now, &w)
@@ -109,7 +109,7 @@ func TestLinesAskNoLonger(t *testing.T) {
 			t.Error("what is known already is said to be news")
 		}
 		if here.Idle() || here.Rival(0, func(int) bool { return true }) != 1 ||
-			here.Rival(upstream.Ranks, func(int) bool { return true }) != 1 {
+			here.Rival(upstream.PriorityLevels, func(int) bool { return true }) != 1 {
 			t.Error("it is not seen that somebody waits on another loop")
 		}
 		if end(); !here.Idle() {
@@ -122,9 +122,9 @@ func TestLinesAskNoLonger(t *testing.T) {
 func TestHand(t *testing.T) {
 	now := time.Unix(1, 0)
 	p := upstream.NewPool[int, int](4, 2, 4)
-	lines := upstream.NewLines(1)
-	l := upstream.NewLine[int](4, look(func() int { return 0 }))
-	l.JoinLines(lines, 0)
+	queues := upstream.NewQueueSet(1)
+	l := upstream.NewQueue[int](4, look(func() int { return 0 }))
+	l.JoinSet(queues, 0)
 	from, to := upstream.Waiter[int]{Value: 1}, upstream.Waiter[int]{Value: 2}
 	from.SetHashes(7, 0, 0)
 	from.Ranked(3)
@@ -137,15 +137,15 @@ func TestHand(t *testing.T) {
 		if first := l.First(now); first != nil {
 			t.Errorf("%+v waits", first)
 		}
-		if from.Streams() || !to.Streams() || to.Value != 2 || to.Rank() != 3 || p.Streams() != 1 || lines.Taken() != 1 {
-			t.Errorf("%d streams, %d places, from %+v, to %+v", p.Streams(), lines.Taken(), from, to)
+		if from.Streams() || !to.Streams() || to.Value != 2 || to.Rank() != 3 || p.Streams() != 1 || queues.Taken() != 1 {
+			t.Errorf("%d streams, %d places, from %+v, to %+v", p.Streams(), queues.Taken(), from, to)
 		}
 		p.End(&from) // it has none
 		l.Give(now, &from)
 		p.End(&to)
 		l.Give(now, &to)
-		if p.Streams() != 0 || lines.Taken() != 0 {
-			t.Errorf("in the end %d streams and %d places", p.Streams(), lines.Taken())
+		if p.Streams() != 0 || queues.Taken() != 0 {
+			t.Errorf("in the end %d streams and %d places", p.Streams(), queues.Taken())
 		}
 	}
 }

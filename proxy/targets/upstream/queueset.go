@@ -2,20 +2,20 @@ package upstream
 
 import "sync/atomic"
 
-// Lines connects the lines of several loops, which wait for the same places. Within a
-// line the Line decides which waiter is next. Among lines, the next place goes to the loop
+// QueueSet connects the queues of several loops, which wait for the same places. Within a
+// queue the Queue decides which waiter is next. Among queues, the next place goes to the loop
 // with a waiter of the highest priority, and of these to the one with the fewest places.
 // Loops without places take turns.
 //
 // Safe for concurrent use: all fields are atomic words.
-type Lines struct {
+type QueueSet struct {
 	asking atomic.Int32 // number of loops that ask
 	served atomic.Int32 // the loop that last got a place while others waited
 	stood  standstill
 	loops  []demand
 }
 
-// A demand is what other loops need to know about a line.
+// A demand is what other loops need to know about a queue.
 type demand struct {
 	rank  atomic.Int64 // Ranks minus the highest rank that waits; 0: no waiter may take the next place
 	taken atomic.Int64 // places of the loop
@@ -27,11 +27,11 @@ type demand struct {
 	routes  [lineRoutes]holding
 }
 
-// NewLines returns the shared state of the given number of lines.
-func NewLines(loops int) *Lines { return &Lines{loops: make([]demand, loops)} }
+// NewQueueSet returns the shared state of the given number of queues.
+func NewQueueSet(loops int) *QueueSet { return &QueueSet{loops: make([]demand, loops)} }
 
-// JoinLines makes the new line one of several.
-func (l *Line[W]) JoinLines(of *Lines, loop int) {
+// JoinSet makes the new queue one of several.
+func (l *Queue[W]) JoinSet(of *QueueSet, loop int) {
 	l.of, l.loop, l.own = of, loop, &of.loops[loop]
 	clients, routes := make([][]holding, len(of.loops)), make([][]holding, len(of.loops))
 	for i := range of.loops {
@@ -40,17 +40,17 @@ func (l *Line[W]) JoinLines(of *Lines, loop int) {
 	l.clients, l.routes = newDivision(clients, loop), newDivision(routes, loop)
 }
 
-// Idle reports whether no waiter in any line may take a place.
-func (l *Line[W]) Idle() bool { return l.count == 0 && l.of.asking.Load() == 0 }
+// Idle reports whether no waiter in any queue may take a place.
+func (l *Queue[W]) Idle() bool { return l.count == 0 && l.of.asking.Load() == 0 }
 
-// Publish tells other loops that a waiter of the line, if there is one, may take the next free place. It
+// Publish tells other loops that a waiter of the queue, if there is one, may take the next free place. It
 // reports whether other loops did not know of any.
-func (l *Line[W]) Publish() (news bool) { return l.publish(Ranks - int64(l.Rank())) }
+func (l *Queue[W]) Publish() (news bool) { return l.publish(PriorityLevels - int64(l.Rank())) }
 
-// Withdraw tells other loops that no waiter of the line may take a place.
-func (l *Line[W]) Withdraw() { l.publish(0) }
+// Withdraw tells other loops that no waiter of the queue may take a place.
+func (l *Queue[W]) Withdraw() { l.publish(0) }
 
-func (l *Line[W]) publish(now int64) (news bool) {
+func (l *Queue[W]) publish(now int64) (news bool) {
 	s := l.own
 	before := s.rank.Load()
 	if before == now {
@@ -68,24 +68,24 @@ func (l *Line[W]) publish(now int64) (news bool) {
 }
 
 // republish publishes the highest rank that waits, if one was published.
-func (l *Line[W]) republish() {
+func (l *Queue[W]) republish() {
 	if l.own.rank.Load() > 0 {
 		l.Publish()
 	}
 }
 
-// Rank returns the highest rank that waits, or Ranks.
-func (l *Line[W]) Rank() int {
+// Rank returns the highest rank that waits, or PriorityLevels.
+func (l *Queue[W]) Rank() int {
 	for i := range l.ranks {
 		if l.ranks[i].count > 0 {
 			return i
 		}
 	}
-	return Ranks
+	return PriorityLevels
 }
 
 // Contested reports whether other loops ask for places.
-func (l *Line[W]) Contested() bool {
+func (l *Queue[W]) Contested() bool {
 	others := l.of.asking.Load()
 	if others > 0 && l.own.rank.Load() > 0 {
 		others--
@@ -93,14 +93,14 @@ func (l *Line[W]) Contested() bool {
 	return others > 0
 }
 
-// Rival returns the loop whose line gets the next place at a target instead of a waiter
-// of the given rank on this loop, or -1. Rank Ranks means that no waiter on this loop may
+// Rival returns the loop whose queue gets the next place at a target instead of a waiter
+// of the given rank on this loop, or -1. Rank PriorityLevels means that no waiter on this loop may
 // take the place. open reports whether a loop sends requests to the target.
-func (l *Line[W]) Rival(rank int, open func(loop int) bool) int {
+func (l *Queue[W]) Rival(rank int, open func(loop int) bool) int {
 	if !l.Contested() {
 		return -1
 	}
-	best, highest, fewest := -1, Ranks-int64(rank), l.own.taken.Load()
+	best, highest, fewest := -1, PriorityLevels-int64(rank), l.own.taken.Load()
 	turn := l.of.turn(l.loop)
 	for i := range l.of.loops {
 		s := &l.of.loops[i]
@@ -117,7 +117,7 @@ func (l *Line[W]) Rival(rank int, open func(loop int) bool) int {
 }
 
 // turn returns how many other loops come before the given one.
-func (ls *Lines) turn(loop int) int {
+func (ls *QueueSet) turn(loop int) int {
 	return (loop - int(ls.served.Load()) - 1 + len(ls.loops)) % len(ls.loops)
 }
 
@@ -125,7 +125,7 @@ func gave(s *demand) int64 { return s.gave.Load() }
 func shed(s *demand) int64 { return s.shed.Load() }
 
 // latest returns the latest time of those of all loops.
-func (ls *Lines) latest(of func(*demand) int64) (last int64) {
+func (ls *QueueSet) latest(of func(*demand) int64) (last int64) {
 	for i := range ls.loops {
 		last = max(last, of(&ls.loops[i]))
 	}
@@ -133,7 +133,7 @@ func (ls *Lines) latest(of func(*demand) int64) (last int64) {
 }
 
 // Taken returns the number of places of all loops.
-func (ls *Lines) Taken() (n int) {
+func (ls *QueueSet) Taken() (n int) {
 	for i := range ls.loops {
 		n += int(ls.loops[i].taken.Load())
 	}
