@@ -9,8 +9,8 @@ import (
 	"weir/internal/net/http1"
 )
 
-// An Answer reads the target's answer to a delivery and keeps the result.
-type Answer struct {
+// A ResponseReader reads the target's answer to a delivery and keeps the result.
+type ResponseReader struct {
 	Result
 	RetryAfter time.Duration // from Retry-After; 0: there is none
 	BytesMax   int           // bytes of the body that are kept
@@ -20,13 +20,13 @@ type Answer struct {
 	unread []byte
 }
 
-// NewAnswer returns an Answer that has read nothing.
-func NewAnswer(bounds *http1.Limits, bytesMax int) Answer {
-	return Answer{BytesMax: bytesMax, reader: http1.NewResponseReader(bounds)}
+// NewResponseReader returns a ResponseReader that has read nothing.
+func NewResponseReader(bounds *http1.Limits, bytesMax int) ResponseReader {
+	return ResponseReader{BytesMax: bytesMax, reader: http1.NewResponseReader(bounds)}
 }
 
 // Write reads more of the message.
-func (a *Answer) Write(now time.Time, b []byte) {
+func (a *ResponseReader) Write(now time.Time, b []byte) {
 	a.unread = append(a.unread, b...)
 	for at := 0; ; {
 		ev, err := a.reader.Next(a.unread[at:], &a.head)
@@ -44,7 +44,7 @@ func (a *Answer) Write(now time.Time, b []byte) {
 }
 
 // keepHead keeps the status and the fields of the final answer.
-func (a *Answer) keepHead(now time.Time) {
+func (a *ResponseReader) keepHead(now time.Time) {
 	if a.head.Status < 200 {
 		return
 	}
@@ -97,7 +97,7 @@ func date(now time.Time, value string) time.Time {
 }
 
 // keepBody keeps a piece of the body.
-func (a *Answer) keepBody(b []byte) {
+func (a *ResponseReader) keepBody(b []byte) {
 	a.Bytes += int64(len(b))
 	if room := max(0, a.BytesMax-len(a.Body)); len(b) > room {
 		b, a.Truncated = b[:room], true

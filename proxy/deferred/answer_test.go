@@ -27,7 +27,7 @@ func TestAnswer(t *testing.T) {
 		"Monday, 19-Jan-99 16:30:00 GMT": 0,
 		"Mon Jan 19 16:31:00 26":         0} {
 		for _, piece := range []int{1, 7, len(text)} {
-			a := deferred.NewAnswer(&http1.Limits{}, 8)
+			a := deferred.NewResponseReader(&http1.Limits{}, 8)
 			for in := []byte(strings.Replace(text, "WHEN", when, 1)); len(in) > 0; {
 				n := min(piece, len(in))
 				a.Write(now, in[:n])

@@ -76,7 +76,7 @@ func (e *Entry) flags() (flags byte) {
 	if e.Trusted {
 		flags |= flagTrusted
 	}
-	if e.Scope != (Hash{}) || e.Fingerprint != (Hash{}) {
+	if e.Scope != (SHA256{}) || e.Fingerprint != (SHA256{}) {
 		flags |= flagHashes
 	}
 	if e.Result != nil {
@@ -100,8 +100,8 @@ func Micros(t time.Time) int64 {
 	return t.UnixMicro()
 }
 
-// Instant is the inverse of Micros.
-func Instant(us int64) time.Time {
+// TimeFromMicros is the inverse of Micros.
+func TimeFromMicros(us int64) time.Time {
 	if us == 0 {
 		return time.Time{}
 	}
@@ -123,10 +123,10 @@ func ParseEntry(data []byte) (*Entry, error) {
 	e := &Entry{}
 	copy(e.ID[:], r.take(len(e.ID)))
 	flags := r.u8()
-	e.Order, e.State = LineOrder(r.u8()), State(r.u8())
+	e.Order, e.State = Concurrency(r.u8()), State(r.u8())
 	e.Parallel, e.Attempts = int(r.u32()), int(r.u32())
 	for _, t := range [...]*time.Time{&e.Accepted, &e.Expires, &e.Due, &e.Last.At} {
-		*t = Instant(int64(r.u64()))
+		*t = TimeFromMicros(int64(r.u64()))
 	}
 	r.remote(&e.Remote)
 	e.Rule, e.LineKey, e.Callback, e.Last.Error = r.text(), r.text(), r.text(), r.text()
@@ -141,7 +141,7 @@ func ParseEntry(data []byte) (*Entry, error) {
 		e.Result.Head, e.Result.Body = r.bytes(), r.bytes()
 	}
 	e.TLS, e.Trusted = flags&flagTLS != 0, flags&flagTrusted != 0
-	if r.failed || len(r.left) > 0 || e.flags() != flags || e.Order > OrderNone || e.State >= statesEnd {
+	if r.failed || len(r.left) > 0 || e.flags() != flags || e.Order > SeveralAtATime || e.State >= statesEnd {
 		return nil, ErrDamaged
 	}
 	return e, nil

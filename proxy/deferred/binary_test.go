@@ -21,9 +21,9 @@ func entries() []*deferred.Entry {
 		{ID: deferred.ID{1}, Rule: "orders", Head: []byte("POST / HTTP/1.1\r\n\r\n"), State: deferred.Waiting,
 			Accepted: at, Expires: at.Add(time.Hour), Remote: netip.MustParseAddrPort("10.0.0.1:80")},
 		{
-			ID: deferred.ID{2}, Rule: "orders", LineKey: "shop\x00\xff", Order: deferred.OrderNone, Parallel: 8,
+			ID: deferred.ID{2}, Rule: "orders", LineKey: "shop\x00\xff", Order: deferred.SeveralAtATime, Parallel: 8,
 			Accepted: at, Expires: at.Add(time.Hour), Remote: netip.MustParseAddrPort("[fe80::1%eth0]:8080"), TLS: true,
-			Scope: deferred.Hash{3}, Fingerprint: deferred.Hash{4}, Head: []byte("head"),
+			Scope: deferred.SHA256{3}, Fingerprint: deferred.SHA256{4}, Head: []byte("head"),
 			Body: bytes.Repeat([]byte{0}, 5000), Callback: "https://x/",
 			State: deferred.Failed, Due: at.Add(time.Second), Attempts: 8,
 			Last: deferred.LastAttempt{At: at, Status: 503, Error: "no answer"},

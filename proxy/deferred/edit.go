@@ -22,9 +22,9 @@ const (
 	Drop                 // final entries: are deleted
 )
 
-// EditEach implements Queue.Edit for queues that edit entries by their IDs. change edits entries,
+// EditByID implements Queue.Edit for queues that edit entries by their IDs. change edits entries,
 // and returns for each why it was not changed, or nil.
-func EditEach(ctx context.Context, q Queue, e Edit, change func(ids []ID) (refused []error, err error)) (n int,
+func EditByID(ctx context.Context, q Queue, e Edit, change func(ids []ID) (refused []error, err error)) (n int,
 	err error) {
 	one := e.ID != ID{}
 	ids := []ID{e.ID}

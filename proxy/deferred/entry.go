@@ -32,15 +32,15 @@ func ParseID(text string) (id ID, err error) {
 	return id, nil
 }
 
-// A Hash is a SHA-256. The zero Hash means that there is none.
-type Hash [32]byte
+// A SHA256 is a SHA-256. The zero SHA256 means that there is none.
+type SHA256 [32]byte
 
-// A LineOrder determines which entries of a line may be delivered at the same time.
-type LineOrder uint8
+// A Concurrency determines which entries of a line may be delivered at the same time.
+type Concurrency uint8
 
 const (
-	OrderKey  LineOrder = iota // one after another, in the order of acceptance
-	OrderNone                  // several at a time, in any order
+	OneAtATime     Concurrency = iota // one after another, in the order of acceptance
+	SeveralAtATime                    // several at a time, in any order
 )
 
 // An Entry is a request that is delivered later, with its state and result. Its times are in
@@ -49,8 +49,8 @@ type Entry struct {
 	ID       ID
 	Rule     string // id of the rule in whose line it waits
 	LineKey  string // the rule's key; empty if the rule has one counter for all requests
-	Order    LineOrder
-	Parallel int // OrderNone: how many entries of the line may be delivered at the same time; at least 1
+	Order    Concurrency
+	Parallel int // SeveralAtATime: how many entries of the line may be delivered at the same time; at least 1
 
 	Accepted time.Time
 	Expires  time.Time
@@ -61,8 +61,8 @@ type Entry struct {
 	// Scope is the hash of the rule, the client, its credentials, method, path and Idempotency-Key.
 	// Without an Idempotency-Key it is zero, and the entry is never delivered again after it may have
 	// reached the target. Fingerprint is the hash of method, target and body.
-	Scope       Hash
-	Fingerprint Hash
+	Scope       SHA256
+	Fingerprint SHA256
 
 	Head     []byte // request line and fields, as parsed
 	Body     []byte
@@ -76,7 +76,7 @@ type Entry struct {
 }
 
 // Keyed reports whether the request has an Idempotency-Key, so that it may be sent again.
-func (e *Entry) Keyed() bool { return e.Scope != Hash{} }
+func (e *Entry) Keyed() bool { return e.Scope != SHA256{} }
 
 // Unsent reports whether the entry is final and no attempt was made to send it, also not before an
 // operator retried it: a retry resets Attempts, but not Last. Its Scope is free for another entry, and
@@ -91,7 +91,7 @@ func (e *Entry) Client() share.Client { return share.ClientOf(e.Remote.Addr()) }
 
 // ParallelMax returns how many entries of the line may be delivering at the same time.
 func (e *Entry) ParallelMax() int {
-	if e.Order == OrderKey {
+	if e.Order == OneAtATime {
 		return 1
 	}
 	return max(1, min(e.Parallel, parallelMax))

@@ -2,11 +2,11 @@ package deferred
 
 import "sync/atomic"
 
-// A CommitGuard records whether a delivery continues or was withdrawn before any part of it was sent. It
+// A SendDecision records whether a delivery continues or was withdrawn before any part of it was sent. It
 // changes once.
 //
 // Safe for concurrent use: it is one atomic number.
-type CommitGuard struct{ is atomic.Int32 }
+type SendDecision struct{ is atomic.Int32 }
 
 const (
 	undecided int32 = iota
@@ -16,10 +16,10 @@ const (
 
 // Withdraw withdraws the delivery, so that nothing is sent, unless it already continues. It
 // reports whether it was withdrawn.
-func (f *CommitGuard) Withdraw() bool { return f.is.CompareAndSwap(undecided, withdrawn) }
+func (f *SendDecision) Withdraw() bool { return f.is.CompareAndSwap(undecided, withdrawn) }
 
 // Commit makes the delivery continue unless it was withdrawn, and reports whether it continues.
 // It cannot be withdrawn afterwards.
-func (f *CommitGuard) Commit() bool {
+func (f *SendDecision) Commit() bool {
 	return f.is.CompareAndSwap(undecided, goesOn) || f.is.Load() == goesOn
 }

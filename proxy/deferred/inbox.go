@@ -10,18 +10,18 @@ import (
 	"weir/internal/net/share"
 )
 
-// Bounds of the list. A put beyond them is answered NotStored. One client has a share of both, see
+// Bounds of the list. A put beyond them is answered PutFailed. One client has a share of both, see
 // [share.Usage.Admits]; beyond, its puts are answered Full.
 const (
 	inboxMost      = 16384
 	inboxBytesMost = 64 << 20
 )
 
-// An Inbox is a bounded list of the operations that wait to be written to a queue, until the writer
+// A WriteBuffer is a bounded list of the operations that wait to be written to a queue, until the writer
 // takes them. It also records whether the queue can be written.
 //
 // Safe for concurrent use: mu guards all fields except wake.
-type Inbox[T any] struct {
+type WriteBuffer[T any] struct {
 	wake chan struct{} // capacity 1
 
 	mu      sync.Mutex
@@ -29,7 +29,7 @@ type Inbox[T any] struct {
 	bytes   int
 	puts    share.Usage // waiting puts of clients
 	sizes   share.Usage // their bytes
-	storing map[Hash]struct{}
+	storing map[SHA256]struct{}
 	broken  error
 	closed  bool
 }
@@ -40,26 +40,26 @@ type item[T any] struct {
 	client share.Client // of a put; zero: it counts for none
 }
 
-// NewInbox returns an empty inbox.
-func NewInbox[T any]() *Inbox[T] {
-	return &Inbox[T]{wake: make(chan struct{}, 1), storing: make(map[Hash]struct{})}
+// NewWriteBuffer returns an empty inbox.
+func NewWriteBuffer[T any]() *WriteBuffer[T] {
+	return &WriteBuffer[T]{wake: make(chan struct{}, 1), storing: make(map[SHA256]struct{})}
 }
 
 // Wake returns a channel that receives after something was added, and after Notify.
-func (b *Inbox[T]) Wake() <-chan struct{} { return b.wake }
+func (b *WriteBuffer[T]) Wake() <-chan struct{} { return b.wake }
 
 // Notify wakes the writer.
-func (b *Inbox[T]) Notify() {
+func (b *WriteBuffer[T]) Notify() {
 	select {
 	case b.wake <- struct{}{}:
 	default:
 	}
 }
 
-// Put adds a put. If there is no room, or the queue cannot be written, it is answered NotStored;
+// Put adds a put. If there is no room, or the queue cannot be written, it is answered PutFailed;
 // until Stored is called for it, other puts with the same Scope are answered Storing. ok is false
 // if the put was answered.
-func (b *Inbox[T]) Put(op T, p *Put) (ok bool) {
+func (b *WriteBuffer[T]) Put(op T, p *PutRequest) (ok bool) {
 	refused, ok := b.offer(op, p)
 	if !ok {
 		p.Done(refused)
@@ -67,21 +67,21 @@ func (b *Inbox[T]) Put(op T, p *Put) (ok bool) {
 	return ok
 }
 
-func (b *Inbox[T]) offer(op T, p *Put) (refused Stored, ok bool) {
+func (b *WriteBuffer[T]) offer(op T, p *PutRequest) (refused PutResult, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	_, storing := b.storing[p.Entry.Scope]
 	size, client := int(p.Entry.Size()), p.Entry.Client()
 	switch {
 	case b.err() != nil:
-		return NotStored(b.err()), false
+		return PutFailed(b.err()), false
 	case storing:
-		return Stored{Outcome: Storing}, false
+		return PutResult{Outcome: Storing}, false
 	case len(b.waiting) >= inboxMost || b.bytes+size > inboxBytesMost:
-		return NotStored(fmt.Errorf("%d entries are already waiting to be written", len(b.waiting))), false
+		return PutFailed(fmt.Errorf("%d entries are already waiting to be written", len(b.waiting))), false
 	case client != (share.Client{}) &&
 		!(b.puts.Admits(client, 1, inboxMost) && b.sizes.Admits(client, int64(size), inboxBytesMost)):
-		return Stored{Outcome: Full, Bound: BoundShare}, false
+		return PutResult{Outcome: Full, Bound: BoundShare}, false
 	}
 	if p.Entry.Keyed() {
 		b.storing[p.Entry.Scope] = struct{}{}
@@ -90,13 +90,13 @@ func (b *Inbox[T]) offer(op T, p *Put) (refused Stored, ok bool) {
 	return refused, true
 }
 
-// NotStored returns the result of a put that could not be written because of why.
-func NotStored(why error) Stored {
-	return Stored{Outcome: Unstored, Err: why}
+// PutFailed returns the result of a put that could not be written because of why.
+func PutFailed(why error) PutResult {
+	return PutResult{Outcome: Unstored, Err: why}
 }
 
 // Stored answers a put that was added.
-func (b *Inbox[T]) Stored(p *Put, s Stored) {
+func (b *WriteBuffer[T]) Stored(p *PutRequest, s PutResult) {
 	b.mu.Lock()
 	delete(b.storing, p.Entry.Scope)
 	b.mu.Unlock()
@@ -104,7 +104,7 @@ func (b *Inbox[T]) Stored(p *Put, s Stored) {
 }
 
 // Add adds an op to which the bounds do not apply. The error is deferred.ErrClosed.
-func (b *Inbox[T]) Add(op T, bytes int) error {
+func (b *WriteBuffer[T]) Add(op T, bytes int) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
@@ -114,7 +114,7 @@ func (b *Inbox[T]) Add(op T, bytes int) error {
 	return nil
 }
 
-func (b *Inbox[T]) add(w item[T]) {
+func (b *WriteBuffer[T]) add(w item[T]) {
 	b.waiting = append(b.waiting, w)
 	b.bytes += w.bytes
 	b.hold(w, 1)
@@ -122,7 +122,7 @@ func (b *Inbox[T]) add(w item[T]) {
 }
 
 // hold counts an item n times in the share of its client.
-func (b *Inbox[T]) hold(w item[T], n int64) {
+func (b *WriteBuffer[T]) hold(w item[T], n int64) {
 	if w.client != (share.Client{}) {
 		b.puts.Add(w.client, n)
 		b.sizes.Add(w.client, n*int64(w.bytes))
@@ -131,7 +131,7 @@ func (b *Inbox[T]) hold(w item[T], n int64) {
 
 // Return adds an op again that was taken and not written, even if the box is closed. It does not
 // wake the writer, because the writer calls it.
-func (b *Inbox[T]) Return(op T, bytes int) {
+func (b *WriteBuffer[T]) Return(op T, bytes int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.waiting = append(b.waiting, item[T]{op: op, bytes: bytes})
@@ -139,11 +139,11 @@ func (b *Inbox[T]) Return(op T, bytes int) {
 }
 
 // All removes and returns all ops.
-func (b *Inbox[T]) All() []T { return b.Dequeue(math.MaxInt, math.MaxInt) }
+func (b *WriteBuffer[T]) All() []T { return b.Dequeue(math.MaxInt, math.MaxInt) }
 
 // Dequeue removes and returns ops in the order in which they were added: at most that many ops and
 // bytes, but at least one op.
-func (b *Inbox[T]) Dequeue(most, bytesMost int) (ops []T) {
+func (b *WriteBuffer[T]) Dequeue(most, bytesMost int) (ops []T) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	bytes := 0
@@ -161,7 +161,7 @@ func (b *Inbox[T]) Dequeue(most, bytesMost int) (ops []T) {
 }
 
 // Fail records why the queue cannot be written, and returns the previous reason.
-func (b *Inbox[T]) Fail(why error) (before error) {
+func (b *WriteBuffer[T]) Fail(why error) (before error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	before, b.broken = b.broken, why
@@ -169,14 +169,14 @@ func (b *Inbox[T]) Fail(why error) (before error) {
 }
 
 // Recover records that the queue can be written, and wakes the writer.
-func (b *Inbox[T]) Recover() {
+func (b *WriteBuffer[T]) Recover() {
 	_ = b.Fail(nil) // the previous reason is known
 	b.Notify()
 }
 
 // Run calls write whenever something was added, and at each tick, until the box is closed. It also
 // does so while the queue cannot be written, but calls mend first at a tick.
-func (b *Inbox[T]) Run(ticks <-chan time.Time, write, mend func()) {
+func (b *WriteBuffer[T]) Run(ticks <-chan time.Time, write, mend func()) {
 	for !b.Closed() {
 		select {
 		case <-b.wake:
@@ -190,7 +190,7 @@ func (b *Inbox[T]) Run(ticks <-chan time.Time, write, mend func()) {
 }
 
 // Close prevents further additions, wakes the writer, and reports whether the box was open.
-func (b *Inbox[T]) Close() (first bool) {
+func (b *WriteBuffer[T]) Close() (first bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	first, b.closed = !b.closed, true
@@ -199,23 +199,23 @@ func (b *Inbox[T]) Close() (first bool) {
 }
 
 // Closed reports whether the box is closed.
-func (b *Inbox[T]) Closed() bool { return b.Err() == ErrClosed }
+func (b *WriteBuffer[T]) Closed() bool { return b.Err() == ErrClosed }
 
 // Failure returns why the queue cannot be written, even if the box is closed, or nil.
-func (b *Inbox[T]) Failure() error {
+func (b *WriteBuffer[T]) Failure() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.broken
 }
 
 // Err returns deferred.ErrClosed, or why the queue cannot be written, or nil.
-func (b *Inbox[T]) Err() error {
+func (b *WriteBuffer[T]) Err() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.err()
 }
 
-func (b *Inbox[T]) err() error {
+func (b *WriteBuffer[T]) err() error {
 	if b.closed {
 		return ErrClosed
 	}

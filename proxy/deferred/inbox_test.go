@@ -10,10 +10,11 @@ import (
 
 // A box gives out what was added, in order and in bounded groups.
 func TestTake(t *testing.T) {
-	b := NewInbox[int]()
+	b := NewWriteBuffer[int]()
 	put := func(op, size int, scope byte) Outcome {
-		s := Stored{Outcome: Accepted} // by whoever takes it
-		p := &Put{Entry: Entry{Body: make([]byte, size), Scope: Hash{scope}}, Done: func(told Stored) { s = told }}
+		s := PutResult{Outcome: Accepted} // by whoever takes it
+		p := &PutRequest{Entry: Entry{Body: make([]byte, size), Scope: SHA256{scope}},
+			Done: func(told PutResult) { s = told }}
 		b.Put(op, p)
 		return s.Outcome
 	}
@@ -31,7 +32,7 @@ func TestTake(t *testing.T) {
 			t.Errorf("took %v, want %v", got, want)
 		}
 	}
-	b.Stored(&Put{Entry: Entry{Scope: Hash{1}}, Done: func(Stored) {}}, Stored{})
+	b.Stored(&PutRequest{Entry: Entry{Scope: SHA256{1}}, Done: func(PutResult) {}}, PutResult{})
 	if got := put(9, 1, 1); got != Accepted {
 		t.Errorf("the same scope when it is stored: %s", got)
 	}
@@ -47,9 +48,9 @@ func TestBounds(t *testing.T) {
 	for name, c := range map[string]struct{ size, fits int }{
 		"entries": {1, inboxMost}, "bytes": {1 << 20, 63},
 	} {
-		b := NewInbox[int]()
-		var told Stored
-		p := &Put{Entry: Entry{Body: make([]byte, c.size)}, Done: func(s Stored) { told = s }}
+		b := NewWriteBuffer[int]()
+		var told PutResult
+		p := &PutRequest{Entry: Entry{Body: make([]byte, c.size)}, Done: func(s PutResult) { told = s }}
 		for i := range c.fits {
 			if !b.Put(i, p) {
 				t.Fatalf("%s: put %d of %d: %v", name, i, c.fits, told.Err)
@@ -79,11 +80,11 @@ func TestShareOfClient(t *testing.T) {
 	for name, c := range map[string]struct{ size, fits int }{
 		"entries": {1, inboxMost / 2}, "bytes": {1 << 20, 31},
 	} {
-		b := NewInbox[int]()
-		var told Stored
-		of := func(addr string) *Put {
-			return &Put{Entry: Entry{Remote: netip.MustParseAddrPort(addr), Body: make([]byte, c.size)},
-				Done: func(s Stored) { told = s }}
+		b := NewWriteBuffer[int]()
+		var told PutResult
+		of := func(addr string) *PutRequest {
+			return &PutRequest{Entry: Entry{Remote: netip.MustParseAddrPort(addr), Body: make([]byte, c.size)},
+				Done: func(s PutResult) { told = s }}
 		}
 		for i := range c.fits {
 			if !b.Put(i, of("[2001:db8::1]:1")) {

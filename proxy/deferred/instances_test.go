@@ -14,8 +14,9 @@ import (
 func TestSites(t *testing.T) {
 	t.Parallel()
 	urls := []string{"http://10.0.0.1:8082", "https://b.example", "http://[::1]:8082"}
-	list := func(first int) deferred.Instances {
-		return testkit.Must(deferred.ParseInstances(strings.Join(append(urls[first:len(urls):len(urls)], urls[:first]...),
+	list := func(first int) deferred.ProxyInstances {
+		return testkit.Must(deferred.ParseProxyInstances(strings.Join(append(urls[first:len(urls):len(urls)],
+			urls[:first]...),
 			", ")))(t)
 	}
 	for host, want := range map[string]bool{"": false, "10.0.0.1:8082": false, "10.0.0.1": false, ".example": false,
@@ -40,8 +41,8 @@ func TestSites(t *testing.T) {
 		}
 	}
 	var id, before deferred.ID
-	if deferred.Instances(nil).Tag(&id); id != before || deferred.Instances(nil).OtherURL(id) != "" {
-		t.Errorf("without a list: got the id %x, elsewhere %q; want %x and nothing", id, deferred.Instances(nil).OtherURL(id), before)
+	if deferred.ProxyInstances(nil).Tag(&id); id != before || deferred.ProxyInstances(nil).OtherURL(id) != "" {
+		t.Errorf("without a list: got the id %x, elsewhere %q; want %x and nothing", id, deferred.ProxyInstances(nil).OtherURL(id), before)
 	}
 }
 
@@ -58,7 +59,7 @@ func TestParseInstances(t *testing.T) {
 		"http://a#x": "is not such a URL", "http://a,": "is not such a URL",
 		"http://a,http://a/": "cannot be distinguished from", many: "has more than 64",
 	} {
-		if _, err := deferred.ParseInstances(text); (err == nil) != (fault == "") || err != nil &&
+		if _, err := deferred.ParseProxyInstances(text); (err == nil) != (fault == "") || err != nil &&
 			!strings.Contains(err.Error(), fault) {
 			t.Errorf("%.40q: %v, want %q", text, err, fault)
 		}

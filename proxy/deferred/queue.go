@@ -21,16 +21,16 @@ type Queue interface {
 	// Accepted only if the entry is durable. When the queue cannot be written, it is Unstored of all
 	// puts, also of those that wait already: nobody waits for the end of an outage. State, Attempts,
 	// Last and Result of the entry are ignored.
-	Put(now time.Time, p *Put)
+	Put(now time.Time, p *PutRequest)
 
 	// Claim returns at most n entries that are due, as [Delivering] with a lease of LeaseFor. next
 	// is the latest time to ask again if nothing is put, settled or edited before; zero means
-	// unknown. The new states are durable when Claim returns. Of a line with OrderKey only the
+	// unknown. The new states are durable when Claim returns. Of a line with OneAtATime only the
 	// first entry is claimed, and only if none is delivering. Entries that have expired
 	// ([Entry.Expires] has passed) are claimed too, in their turn; they must be settled as Expired
 	// without an attempt. Lines of paused rules and of the rules in except are not claimed and do
 	// not count for next.
-	Claim(ctx context.Context, now time.Time, n int, except ...string) (claimed []Claimed, next time.Time, err error)
+	Claim(ctx context.Context, now time.Time, n int, except ...string) (claimed []ClaimedEntry, next time.Time, err error)
 	// Renew extends leases to LeaseFor from now. It returns the leases that are lost: the entry
 	// was settled, or the lease expired and was taken back, which Claim does. A Keyed entry that is
 	// taken back waits again, with one more attempt; another becomes Unknown. Leases in a queue that
@@ -41,9 +41,9 @@ type Queue interface {
 	// durable. A failed write is retried, so Done may be called late.
 	Settle(now time.Time, s *Settlement)
 
-	// Known reports whether there is an entry with a Scope that is not Unsent: a Put with this Scope
+	// Known reports whether there is an entry with a Scope that is not Unsent: a PutRequest with this Scope
 	// would be answered Duplicate or Conflict. It returns when ctx ends.
-	Known(ctx context.Context, scope Hash) (bool, error)
+	Known(ctx context.Context, scope SHA256) (bool, error)
 	// Read returns an entry with its position in its line, counted from 1, or 0 if it is in none.
 	// The error is ErrNotFound if there is no such entry.
 	Read(ctx context.Context, id ID) (e *Entry, position int, err error)
@@ -84,7 +84,7 @@ var (
 	// ErrInUse means that a queue is used by another proxy. After a take-over, opening is retried
 	// until the predecessor has closed it.
 	ErrInUse = errors.New("it is used by another proxy")
-	// ErrTaken is the error of a Put whose ID belongs to another entry.
+	// ErrTaken is the error of a PutRequest whose ID belongs to another entry.
 	ErrTaken = errors.New("there is an entry with this ID")
 )
 
@@ -113,7 +113,7 @@ func (l *Limits) ShareMax() (entries, bytes int64) {
 	return max(1, int64(float64(l.Entries)*share)), int64(float64(l.Bytes) * share)
 }
 
-// The values of Stored.Scope.
+// The values of PutResult.Scope.
 const (
 	ScopeProxy  = "proxy"  // the queue belongs to one proxy
 	ScopeShared = "shared" // the queue is shared by all proxies that use it
@@ -125,25 +125,25 @@ func (l *Limits) FinalBytesMax() int64 {
 	return bytes / 2
 }
 
-// A Put is an entry to store.
-type Put struct {
+// A PutRequest is an entry to store.
+type PutRequest struct {
 	Entry  Entry // the queue reads Head and Body until it has called Done, and not afterwards
 	PerKey int   // bound on the entries of the line; 0: none
 	// Follows says that the entry is stored because another one is about to leave its line.
 	// Limits.Entries and Limits.Bytes do not apply to it; the other bounds do.
 	Follows bool
-	Done    func(Stored) // receives the result; never nil
+	Done    func(PutResult) // receives the result; never nil
 }
 
 // Fresh returns the entry as it is first stored.
-func (p *Put) Fresh() Entry {
+func (p *PutRequest) Fresh() Entry {
 	e := p.Entry
 	e.State, e.Attempts, e.Last, e.Result = Waiting, 0, LastAttempt{}, nil
 	return e
 }
 
-// Stored is the result of a Put.
-type Stored struct {
+// PutResult is the result of a PutRequest.
+type PutResult struct {
 	Outcome Outcome
 	// About the stored entry. With Duplicate and Conflict that is the earlier entry.
 	ID         ID
@@ -158,11 +158,11 @@ type Stored struct {
 	// Result is the target's answer if the earlier entry is Done. The proxy reads it; queues do not set it.
 	Result *Result
 
-	Bound Bound // Full: the bound that was reached
-	Err   error // Unstored: the cause
+	Bound ExceededBound // Full: the bound that was reached
+	Err   error         // Unstored: the cause
 }
 
-// An Outcome is the outcome of a Put.
+// An Outcome is the outcome of a PutRequest.
 type Outcome uint8
 
 const (
@@ -179,20 +179,20 @@ func (o Outcome) String() string {
 	return [...]string{"accepted", "duplicate", "conflict", "storing", "full", "unstored"}[o]
 }
 
-// A Bound is a bound of a queue.
-type Bound uint8
+// An ExceededBound is a bound of a queue.
+type ExceededBound uint8
 
 const (
-	NoBound      Bound = iota
-	BoundEntries       // Limits.Entries
-	BoundBytes         // Limits.Bytes
-	BoundLine          // Put.PerKey
-	BoundShare         // Limits.Share
-	BoundRate          // entries per second; not checked by queues
+	NoBound      ExceededBound = iota
+	BoundEntries               // Limits.Entries
+	BoundBytes                 // Limits.Bytes
+	BoundLine                  // PutRequest.PerKey
+	BoundShare                 // Limits.Share
+	BoundRate                  // entries per second; not checked by queues
 )
 
 // String returns the name used in logs.
-func (b Bound) String() string {
+func (b ExceededBound) String() string {
 	return [...]string{"none", "entries", "bytes", "line", "share", "rate"}[b]
 }
 
@@ -202,8 +202,8 @@ type Lease struct {
 	Token uint64 // different for each claim
 }
 
-// A Claimed is an entry to deliver, with its lease.
-type Claimed struct {
+// A ClaimedEntry is an entry to deliver, with its lease.
+type ClaimedEntry struct {
 	Lease Lease
 	Entry *Entry
 }
@@ -265,16 +265,16 @@ type Stats struct {
 	Unreadable int         // entries that cannot be read and are set aside
 	Durability string      // "fsync", or the guarantee of the store
 	Err        error       // why the queue cannot be written; nil: it can
-	GivenUp    Losses      // entries given up since the queue was opened
+	GivenUp    DropCounts  // entries given up since the queue was opened
 	Evicted    uint64      // final entries that this proxy deleted before their time, see Limits.Share
 }
 
-// Losses counts entries that a queue gave up without a settlement: as Failed those that cannot be
+// DropCounts counts entries that a queue gave up without a settlement: as Failed those that cannot be
 // read, as Unknown those without a key whose leases have expired.
-type Losses map[Loss]uint64
+type DropCounts map[DroppedEntry]uint64
 
-// A Loss is the rule of an entry and the state that the queue gave it.
-type Loss struct {
+// A DroppedEntry is the rule of an entry and the state that the queue gave it.
+type DroppedEntry struct {
 	Rule string
 	To   State
 }

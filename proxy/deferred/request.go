@@ -97,7 +97,7 @@ func unquoted(b []byte) []byte {
 // Options are what a client specifies for a stored request.
 type Options struct {
 	Key         []byte // the Idempotency-Key; nil: there is none
-	Credentials Hash   // of Authorization and Cookie, if there is a Key
+	Credentials SHA256 // of Authorization and Cookie, if there is a Key
 	Callback    string // the URL to which the outcome is reported; empty: none
 }
 
@@ -132,7 +132,7 @@ func (d *Defer) ParseOptions(
 }
 
 // credentials returns the hash of what authenticates a request at the target.
-func credentials(values func(name string) iter.Seq[[]byte]) Hash {
+func credentials(values func(name string) iter.Seq[[]byte]) SHA256 {
 	authorization := digest(slices.Collect(values("Authorization"))...)
 	cookies := digest(slices.Collect(values("Cookie"))...)
 	return digest(authorization[:], cookies[:])
@@ -179,13 +179,13 @@ type Request struct {
 // client is identified by the rule's key, which is that of the line, and by Sender. A request
 // with other credentials is another request: the target may reject them, and one client must not
 // see the result of another.
-func (r *Request) Scope(rule, line string) Hash {
+func (r *Request) Scope(rule, line string) SHA256 {
 	path, _, _ := bytes.Cut(r.Target, []byte("?"))
 	return digest([]byte(rule), []byte(line), []byte(r.Sender), r.Method, path, r.Key, r.Credentials[:])
 }
 
 // Fingerprint differs between different requests with the same Idempotency-Key.
-func (r *Request) Fingerprint() Hash {
+func (r *Request) Fingerprint() SHA256 {
 	if r.Callback != "" {
 		return digest(r.Method, r.Target, r.Body, []byte(r.Callback))
 	}
@@ -193,7 +193,7 @@ func (r *Request) Fingerprint() Hash {
 }
 
 // digest hashes parts, each with its length.
-func digest(parts ...[]byte) (sum Hash) {
+func digest(parts ...[]byte) (sum SHA256) {
 	h := sha256.New()
 	for _, p := range parts {
 		var n [8]byte

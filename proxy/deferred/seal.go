@@ -89,32 +89,32 @@ func (s Sealer) OpenPart(name string, id ID, value []byte) (*Entry, error) {
 	return ParseEntry(plain)
 }
 
-// A Digest represents a text in tables and indexes. The zero Digest means that there is none.
-type Digest [16]byte
+// A KeyedDigest represents a text in tables and indexes. The zero KeyedDigest means that there is none.
+type KeyedDigest [16]byte
 
-// Digests are the parts of an entry that a queue compares.
-type Digests struct {
-	LineKey Digest
-	Client  Digest // zero: the entry is not from a client
-	Scope   Digest // zero: it has no Idempotency-Key; then Print is zero too
-	Print   Digest
+// EntryDigests are the parts of an entry that a queue compares.
+type EntryDigests struct {
+	LineKey KeyedDigest
+	Client  KeyedDigest // zero: the entry is not from a client
+	Scope   KeyedDigest // zero: it has no Idempotency-Key; then Print is zero too
+	Print   KeyedDigest
 }
 
 // Client returns the name of an entry's client.
-func (s Sealer) Client(e *Entry) Digest {
+func (s Sealer) Client(e *Entry) KeyedDigest {
 	c := e.Client()
 	if c == (share.Client{}) {
-		return Digest{}
+		return KeyedDigest{}
 	}
 	network := c.Addr().As16()
 	return s.Digest("client", string(network[:]))
 }
 
 // Scope returns the name of an entry's Scope.
-func (s Sealer) Scope(scope Hash) Digest { return s.Digest("scope", string(scope[:])) }
+func (s Sealer) Scope(scope SHA256) KeyedDigest { return s.Digest("scope", string(scope[:])) }
 
 // Names returns the digests of an entry.
-func (s Sealer) Names(e *Entry) (n Digests) {
+func (s Sealer) Names(e *Entry) (n EntryDigests) {
 	n.LineKey = s.Digest("line", e.Rule, e.LineKey)
 	n.Client = s.Client(e)
 	if e.Keyed() {
@@ -125,7 +125,7 @@ func (s Sealer) Names(e *Entry) (n Digests) {
 
 // Digest returns a number for texts that are compared but never read back, such as the keys of
 // rules. Without the key it is not possible to find a text by trying.
-func (s Sealer) Digest(texts ...string) (digest Digest) {
+func (s Sealer) Digest(texts ...string) (digest KeyedDigest) {
 	h := hmac.New(sha256.New, s.key)
 	for _, text := range texts {
 		var n [8]byte

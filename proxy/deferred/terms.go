@@ -13,18 +13,18 @@ import (
 //
 // Immutable after New.
 type Defer struct {
-	When        When        `json:"when"`
-	For         float64     `json:"for"`                // seconds that a request may wait
-	PerKey      int         `json:"perKey"`             // bound on the waiting requests of one key
-	Order       OrderBy     `json:"order"`              // order of delivery within one key
-	Parallel    int         `json:"parallel,omitempty"` // with order none: bound on simultaneous deliveries of one key
-	Reserve     float64     `json:"reserve"`            // share of the limit that deliveries leave to live requests
-	Attempts    int         `json:"attempts"`           // including the first
-	Backoff     Backoff     `json:"backoff"`
-	RetryOn     []int       `json:"retryOn"` // statuses after which it is tried again, with an Idempotency-Key
-	Idempotency Idempotency `json:"idempotency"`
-	Result      ResultTerms `json:"result"`
-	Callback    bool        `json:"callback"` // clients may name a URL to which the outcome is reported
+	When        When            `json:"when"`
+	For         float64         `json:"for"`                // seconds that a request may wait
+	PerKey      int             `json:"perKey"`             // bound on the waiting requests of one key
+	Order       DeliveryOrder   `json:"order"`              // order of delivery within one key
+	Parallel    int             `json:"parallel,omitempty"` // with order none: bound on simultaneous deliveries of one key
+	Reserve     float64         `json:"reserve"`            // share of the limit that deliveries leave to live requests
+	Attempts    int             `json:"attempts"`           // including the first
+	Backoff     Backoff         `json:"backoff"`
+	RetryOn     []int           `json:"retryOn"` // statuses after which it is tried again, with an Idempotency-Key
+	Idempotency Idempotency     `json:"idempotency"`
+	Result      ResultRetention `json:"result"`
+	Callback    bool            `json:"callback"` // clients may name a URL to which the outcome is reported
 }
 
 // A Backoff is the wait of a line after a failed attempt, in seconds: First, then Factor times
@@ -35,8 +35,8 @@ type Backoff struct {
 	Max    float64 `json:"max"`
 }
 
-// A ResultTerms says what is kept of the target's answer.
-type ResultTerms struct {
+// A ResultRetention says what is kept of the target's answer.
+type ResultRetention struct {
 	Keep  float64 `json:"keep"` // seconds
 	Bytes int     `json:"bytes"`
 }
@@ -58,7 +58,7 @@ const (
 func Default() Defer {
 	return Defer{When: Prefer, Order: ByKey, Idempotency: Optional, For: 3600, PerKey: 1000, Reserve: 0.1, Attempts: 8,
 		Backoff: Backoff{First: 1, Factor: 2, Max: 300},
-		RetryOn: []int{408, 425, 429, 500, 502, 503, 504}, Result: ResultTerms{Keep: 3600, Bytes: 65536}}
+		RetryOn: []int{408, 425, 429, 500, 502, 503, 504}, Result: ResultRetention{Keep: 3600, Bytes: 65536}}
 }
 
 // ReadNode decodes the member of a rule.
@@ -115,7 +115,7 @@ func (d *Defer) ReserveThousandths() int64 { return int64(d.Reserve*1000 + 0.5) 
 // with pauses of 5 s, 50 s, 8 min and 1 h.
 func ForCallbacks() Defer {
 	return Defer{For: 24 * 3600, Attempts: 5, Backoff: Backoff{First: 5, Factor: 10, Max: 3600},
-		Result: ResultTerms{Keep: 3600}}
+		Result: ResultRetention{Keep: 3600}}
 }
 
 func span(seconds float64) time.Duration { return time.Duration(seconds * float64(time.Second)) }
@@ -131,16 +131,16 @@ const (
 // UnmarshalText parses one of these words.
 func (w *When) UnmarshalText(text []byte) error { return oneOf(w, text, Prefer, Always) }
 
-// An OrderBy is the order of deliveries.
-type OrderBy string
+// A DeliveryOrder is the order of deliveries.
+type DeliveryOrder string
 
 const (
-	ByKey     OrderBy = "key" // the requests of one key one after another, in the order of arrival
-	Unordered OrderBy = "none"
+	ByKey     DeliveryOrder = "key" // the requests of one key one after another, in the order of arrival
+	Unordered DeliveryOrder = "none"
 )
 
 // UnmarshalText parses one of these words.
-func (o *OrderBy) UnmarshalText(text []byte) error { return oneOf(o, text, ByKey, Unordered) }
+func (o *DeliveryOrder) UnmarshalText(text []byte) error { return oneOf(o, text, ByKey, Unordered) }
 
 // An Idempotency says whether requests need an Idempotency-Key to be stored.
 type Idempotency string

@@ -251,7 +251,7 @@ func TestDigests(t *testing.T) {
 	if got, want := request("POST", "/a?d", "e").Scope("r", "l"), one.Scope("r", "l"); got != want {
 		t.Errorf("with another query and body the scope is %x, want %x", got, want)
 	}
-	for i, other := range []deferred.Hash{one.Scope("rl", ""), one.Scope("r", "m"),
+	for i, other := range []deferred.SHA256{one.Scope("rl", ""), one.Scope("r", "m"),
 		request("PUT", "/a", "c").Scope("r", "l"), request("POST", "/b", "c").Scope("r", "l")} {
 		if other == one.Scope("r", "l") {
 			t.Errorf("scope %d is the same", i)
@@ -278,7 +278,7 @@ func TestDigests(t *testing.T) {
 func TestCredentials(t *testing.T) {
 	t.Parallel()
 	d := deferred.Default()
-	f := func(more map[string][]string) deferred.Hash {
+	f := func(more map[string][]string) deferred.SHA256 {
 		t.Helper()
 		all := map[string][]string{"Idempotency-Key": {"k"}}
 		maps.Copy(all, more)
@@ -296,7 +296,7 @@ func TestCredentials(t *testing.T) {
 	if one, other := f(cookie), f(cookie); one != other {
 		t.Errorf("the same credentials have the scopes %x and %x", one, other)
 	}
-	seen := map[deferred.Hash]string{none: "none"}
+	seen := map[deferred.SHA256]string{none: "none"}
 	for _, c := range []map[string][]string{
 		{"Authorization": {"a"}}, {"Authorization": {"b"}}, {"Authorization": {"a", "b"}}, {"Authorization": {"ab"}},
 		{"Cookie": {"a"}}, {"Cookie": {"a", "b"}}, {"Authorization": {"a"}, "Cookie": {"b"}},

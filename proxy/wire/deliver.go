@@ -20,7 +20,7 @@ import (
 // clients: matching, counters, lines, pools, health.
 
 // A Defer stores a refused request. It calls stored once with the result, on any goroutine.
-type Defer func(now time.Time, k *exchange.DeferredRequest, from *exchange.Peer, stored func(deferred.Stored))
+type Defer func(now time.Time, k *exchange.DeferredRequest, from *exchange.Peer, stored func(deferred.PutResult))
 
 // A LookUp finds out whether a request is stored already. It calls known once with the result, on any
 // goroutine.
@@ -40,7 +40,7 @@ type Delivery struct {
 	Once bool
 	// Done is called once, on an event loop, unless the delivery was withdrawn.
 	Done func(now time.Time, d *Delivered)
-	Fate deferred.CommitGuard
+	Fate deferred.SendDecision
 }
 
 // A Delivered is the result of a Delivery.
@@ -80,7 +80,7 @@ func (s *loopServer) setDeferring() {
 
 // store stores a refused request.
 func (c *client) store(now time.Time, k *exchange.DeferredRequest) {
-	c.server.shared.cfg.Defer(now, k, &c.x.Peer, func(stored deferred.Stored) {
+	c.server.shared.cfg.Defer(now, k, &c.x.Peer, func(stored deferred.PutResult) {
 		c.server.loop.Post(func(now time.Time) {
 			c.x.HandleDeferred(now, &stored)
 			c.apply(now)
@@ -148,13 +148,13 @@ type carried struct {
 	over   bool
 	result Delivered
 	denied time.Duration // how long the limits that refuse it will keep refusing
-	answer deferred.Answer
+	answer deferred.ResponseReader
 }
 
 // deliver starts a delivery.
 func (s *loopServer) deliver(now time.Time, d *Delivery) {
 	k := &carried{Delivery: d, in: d.Request, unread: true, s: session.New(now, &s.deliveries, d.Remote, d.Secure),
-		answer: deferred.NewAnswer(&s.shared.cfg.Session.ResponseHead, d.BytesMax)}
+		answer: deferred.NewResponseReader(&s.shared.cfg.Session.ResponseHead, d.BytesMax)}
 	k.begin(s, k, k.s, &k.s.Exchange)
 	k.expiry = s.loop.NewAlarm(func(now time.Time) {
 		if !k.closed {

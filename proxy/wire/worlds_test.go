@@ -148,7 +148,8 @@ func (p *inWorld) own(*Server) *service.Endpoints {
 }
 
 // store stores a request in the world's queue.
-func (p *inWorld) store(_ time.Time, k *exchange.DeferredRequest, from *exchange.Peer, stored func(deferred.Stored)) {
+func (p *inWorld) store(_ time.Time, k *exchange.DeferredRequest, from *exchange.Peer,
+	stored func(deferred.PutResult)) {
 	p.w.Defer(k, stored, from.Owner.(*client).server.loop.Post)
 }
 

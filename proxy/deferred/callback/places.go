@@ -7,35 +7,35 @@ import (
 	"weir/internal/net/share"
 )
 
-// LineFor returns the name of the line for the callbacks to a receiver that one client has
+// LineKey returns the name of the line for the callbacks to a receiver that one client has
 // requested. receiver is what [Hosts.Check] returns.
-func LineFor(receiver string, c share.Client) string { return receiver + " " + c.String() }
+func LineKey(receiver string, c share.Client) string { return receiver + " " + c.String() }
 
-// SplitLine returns receiver and client of a line. The client is the zero one if it is unknown.
-func SplitLine(line string) (receiver string, c share.Client) {
+// ParseLineKey returns receiver and client of a line. The client is the zero one if it is unknown.
+func ParseLineKey(line string) (receiver string, c share.Client) {
 	receiver, client, _ := strings.Cut(line, " ")
 	address, _, _ := strings.Cut(client, "/")
 	addr, _ := netip.ParseAddr(address) // invalid: unknown
 	return receiver, share.ClientOf(addr)
 }
 
-// Places are the places for callbacks in progress at each receiver. Its clients share them: one
+// InFlight are the places for callbacks in progress at each receiver. Its clients share them: one
 // takes at most half, so a receiver that is slow for one of them is not slow for all.
 //
 // Owned by the owner of what is shared.
-type Places struct {
+type InFlight struct {
 	most int64
 	by   map[string]*share.Usage // by receiver; those with callbacks in progress
 }
 
-// NewPlaces returns places for the given number of callbacks at each receiver.
-func NewPlaces(most int) *Places {
-	return &Places{most: int64(most), by: make(map[string]*share.Usage)}
+// NewInFlight returns places for the given number of callbacks at each receiver.
+func NewInFlight(most int) *InFlight {
+	return &InFlight{most: int64(most), by: make(map[string]*share.Usage)}
 }
 
 // Acquire takes a place in a line, and reports whether there is one.
-func (p *Places) Acquire(line string) bool {
-	receiver, c := SplitLine(line)
+func (p *InFlight) Acquire(line string) bool {
+	receiver, c := ParseLineKey(line)
 	held := p.by[receiver]
 	if held == nil {
 		held = new(share.Usage)
@@ -49,8 +49,8 @@ func (p *Places) Acquire(line string) bool {
 }
 
 // Release gives a place back.
-func (p *Places) Release(line string) {
-	receiver, c := SplitLine(line)
+func (p *InFlight) Release(line string) {
+	receiver, c := ParseLineKey(line)
 	held := p.by[receiver]
 	held.Add(c, -1)
 	if held.Total() == 0 {
@@ -59,8 +59,8 @@ func (p *Places) Release(line string) {
 }
 
 // Clients returns how many clients have places at the receiver of a line.
-func (p *Places) Clients(line string) int {
-	receiver, _ := SplitLine(line)
+func (p *InFlight) Clients(line string) int {
+	receiver, _ := ParseLineKey(line)
 	if held := p.by[receiver]; held != nil {
 		return held.Clients()
 	}

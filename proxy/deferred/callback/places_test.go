@@ -15,15 +15,15 @@ func TestLines(t *testing.T) {
 		"192.0.2.1": "a.example:443 192.0.2.1", "2001:db8::1": "a.example:443 2001:db8::/64", "": "a.example:443 unknown",
 	} {
 		a, _ := netip.ParseAddr(addr)
-		line := callback.LineFor("a.example:443", share.ClientOf(a))
+		line := callback.LineKey("a.example:443", share.ClientOf(a))
 		if line != want {
 			t.Errorf("the line of %q is %q, want %q", addr, line, want)
 		}
-		if receiver, c := callback.SplitLine(line); receiver != "a.example:443" || c != share.ClientOf(a) {
+		if receiver, c := callback.ParseLineKey(line); receiver != "a.example:443" || c != share.ClientOf(a) {
 			t.Errorf("%q is split into %q and %s", line, receiver, c)
 		}
 	}
-	if receiver, c := callback.SplitLine("[::1]:443"); receiver != "[::1]:443" || c != (share.Client{}) {
+	if receiver, c := callback.ParseLineKey("[::1]:443"); receiver != "[::1]:443" || c != (share.Client{}) {
 		t.Errorf("a line without a client is split into %q and %s", receiver, c)
 	}
 }
@@ -32,7 +32,7 @@ func TestLines(t *testing.T) {
 // there are any, and receivers have places of their own.
 func TestPlaces(t *testing.T) {
 	t.Parallel()
-	p := callback.NewPlaces(8)
+	p := callback.NewInFlight(8)
 	line := func(receiver string, client int) string { return fmt.Sprintf("%s:443 192.0.2.%d", receiver, client) }
 	takes := func(receiver string, client, want int) {
 		t.Helper()

@@ -13,7 +13,7 @@ func putRead(t *testing.T, p Place) {
 	w := newWorld(t, p, roomy)
 	e := keyed(w.entry("shop"), 1, 1)
 	e.Trusted = true
-	e.TLS, e.Callback, e.Order, e.Parallel = true, "https://x/", deferred.OrderNone, 8
+	e.TLS, e.Callback, e.Order, e.Parallel = true, "https://x/", deferred.SeveralAtATime, 8
 	e.State, e.Attempts, e.Last = deferred.Failed, 7, deferred.LastAttempt{Status: 500} // ignored
 	w.accept(e)
 	for range 2 {
@@ -60,7 +60,7 @@ func noOrder(t *testing.T, p Place) {
 	var ids []deferred.ID
 	for range 5 {
 		e := w.entry("shop")
-		e.Order, e.Parallel = deferred.OrderNone, 3
+		e.Order, e.Parallel = deferred.SeveralAtATime, 3
 		ids = append(ids, w.accept(e))
 	}
 	claimed := w.claims(ids[0], ids[1], ids[2])
@@ -72,7 +72,7 @@ func noOrder(t *testing.T, p Place) {
 	ids = nil
 	for range 3 {
 		e := w.entry("other")
-		e.Order, e.Parallel = deferred.OrderNone, 3
+		e.Order, e.Parallel = deferred.SeveralAtATime, 3
 		ids = append(ids, w.accept(e))
 	}
 	for _, c := range w.claims(ids...) {
@@ -247,7 +247,7 @@ func crashDelivering(t *testing.T, p Place) {
 			w.serial, name = 1000, "crashed"
 		}
 		plain, withKey := w.accept(w.entry("plain "+name)), w.accept(keyed(w.entry("key "+name), byte(len(name)), 1))
-		claimed := make(map[deferred.ID]deferred.Claimed)
+		claimed := make(map[deferred.ID]deferred.ClaimedEntry)
 		for _, c := range w.claim(10) {
 			claimed[c.Entry.ID] = c
 		}
@@ -255,7 +255,7 @@ func crashDelivering(t *testing.T, p Place) {
 		if !p.Reopens() {
 			w.pass(deferred.LeaseFor)
 		}
-		var again deferred.Claimed
+		var again deferred.ClaimedEntry
 		for _, c := range w.claim(10) {
 			if c.Entry.ID == withKey {
 				again = c
@@ -265,7 +265,8 @@ func crashDelivering(t *testing.T, p Place) {
 			t.Fatalf("with a key it is claimed again as %+v", again.Entry)
 		}
 		w.read(plain, deferred.Unknown)
-		if given := w.q.Stats().GivenUp; given[deferred.Loss{Rule: "orders", To: deferred.Unknown}] != 1 || len(given) != 1 {
+		if given := w.q.Stats().GivenUp; given[deferred.DroppedEntry{Rule: "orders", To: deferred.Unknown}] != 1 ||
+			len(given) != 1 {
 			t.Errorf("given up: %v, want the one without a key", given)
 		}
 		if err := w.settle(deferred.Settlement{Lease: claimed[withKey].Lease,

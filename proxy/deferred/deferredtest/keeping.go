@@ -50,7 +50,7 @@ func storedAnew(t *testing.T, p Place) {
 		t.Helper()
 		e := keyed(w.entry("shop"), 1, 1)
 		known, err := w.q.Known(w.ctx, e.Scope)
-		if other, _ := w.q.Known(w.ctx, deferred.Hash{9}); err != nil || other || known != (want == deferred.Duplicate) {
+		if other, _ := w.q.Known(w.ctx, deferred.SHA256{9}); err != nil || other || known != (want == deferred.Duplicate) {
 			t.Fatalf("before it is %s, it is known: %t, another: %t, %v", want, known, other, err)
 		}
 		s := w.put(e, 0)
@@ -145,14 +145,14 @@ func sentBeforeRetry(t *testing.T, p Place) {
 }
 
 // end settles an entry, which is then kept.
-func (w *world) end(c deferred.Claimed, s deferred.Settlement) {
+func (w *world) end(c deferred.ClaimedEntry, s deferred.Settlement) {
 	w.t.Helper()
 	s.Lease, s.Keep = c.Lease, 100*time.Hour
 	w.settled(s)
 }
 
 // cutOff crashes while an entry is being delivered, lets it expire, and claims it again.
-func (w *world) cutOff(id deferred.ID) deferred.Claimed {
+func (w *world) cutOff(id deferred.ID) deferred.ClaimedEntry {
 	w.t.Helper()
 	w.again(true)
 	if !w.place.Reopens() {
@@ -169,7 +169,7 @@ func sameAtOnce(t *testing.T, p Place) {
 	for range 50 {
 		entries = append(entries, keyed(w.entry("shop"), 1, 1))
 	}
-	stored := make([]deferred.Stored, len(entries))
+	stored := make([]deferred.PutResult, len(entries))
 	atOnce(len(entries), func(i int) {
 		stored[i] = testkit.Receive(t, w.putting(entries[i], 0), "the end of a put")
 	})
@@ -187,7 +187,7 @@ func sameAtOnce(t *testing.T, p Place) {
 
 // fills puts n entries, which must be accepted, and then one that must be refused because of
 // bound.
-func (w *world) fills(n int, bound deferred.Bound, next func() deferred.Entry, perKey int) {
+func (w *world) fills(n int, bound deferred.ExceededBound, next func() deferred.Entry, perKey int) {
 	w.t.Helper()
 	for range n {
 		if s := w.put(next(), perKey); s.Outcome != deferred.Accepted {
@@ -292,15 +292,15 @@ func follows(t *testing.T, p Place) {
 	limits := roomy
 	limits.Entries, limits.Bytes, limits.Share = 40, 40_000, 0.1
 	w := newWorld(t, p, limits)
-	follower := func(line string, bytes int) (put deferred.Put) {
-		put = deferred.Put{Entry: w.entry(line), Follows: true}
+	follower := func(line string, bytes int) (put deferred.PutRequest) {
+		put = deferred.PutRequest{Entry: w.entry(line), Follows: true}
 		put.Entry.Remote, put.Entry.Body = netip.AddrPort{}, make([]byte, bytes)
 		return put
 	}
-	stored := func(put deferred.Put) deferred.Stored {
+	stored := func(put deferred.PutRequest) deferred.PutResult {
 		t.Helper()
-		done := make(chan deferred.Stored, 1)
-		put.Done = func(s deferred.Stored) { done <- s }
+		done := make(chan deferred.PutResult, 1)
+		put.Done = func(s deferred.PutResult) { done <- s }
 		w.q.Put(w.now, &put)
 		return testkit.Receive(t, done, "the end of a put")
 	}
@@ -354,7 +354,7 @@ func closed(t *testing.T, p Place) {
 			_, err := w.q.Renew(ctx, w.now, []deferred.Lease{c.Lease})
 			return err
 		},
-		"known": func(ctx context.Context) error { _, err := w.q.Known(ctx, deferred.Hash{1}); return err },
+		"known": func(ctx context.Context) error { _, err := w.q.Known(ctx, deferred.SHA256{1}); return err },
 		"read":  func(ctx context.Context) error { _, _, err := w.q.Read(ctx, id); return err },
 		"list":  func(ctx context.Context) error { _, err := w.q.List(ctx, deferred.Query{Limit: 1}); return err },
 		"edit":  func(ctx context.Context) error { _, err := w.q.Edit(ctx, w.now, deferred.Edit{ID: id}); return err },
@@ -376,9 +376,9 @@ func closed(t *testing.T, p Place) {
 func closedWhileStoring(t *testing.T, p Place) {
 	w := newWorld(t, p, roomy)
 	const n = 500
-	stored := make(chan deferred.Stored, 2*n)
+	stored := make(chan deferred.PutResult, 2*n)
 	for range n {
-		w.q.Put(w.now, &deferred.Put{Entry: w.entry(""), Done: func(s deferred.Stored) { stored <- s }})
+		w.q.Put(w.now, &deferred.PutRequest{Entry: w.entry(""), Done: func(s deferred.PutResult) { stored <- s }})
 		if w.serial == n/2 {
 			go func(q deferred.Queue) { _ = q.Close() }(w.q)
 		}

@@ -21,7 +21,7 @@ type history struct {
 
 // A held is an entry with a lease.
 type held struct {
-	deferred.Claimed
+	deferred.ClaimedEntry
 	until time.Time
 }
 
@@ -45,7 +45,7 @@ func (h *history) step() {
 		e := h.entry(fmt.Sprint(h.rng.IntN(4)))
 		e.Expires = h.now.Add(1000 * time.Hour)
 		if h.rng.IntN(2) == 0 {
-			e.Scope, e.Fingerprint = deferred.Hash(append(e.ID[:], make([]byte, 16)...)), deferred.Hash{1}
+			e.Scope, e.Fingerprint = deferred.SHA256(append(e.ID[:], make([]byte, 16)...)), deferred.SHA256{1}
 		}
 		h.accept(e)
 		h.accepted = append(h.accepted, e)
@@ -68,7 +68,7 @@ func (h *history) step() {
 }
 
 // took checks that an entry may be delivered.
-func (h *history) took(c deferred.Claimed) {
+func (h *history) took(c deferred.ClaimedEntry) {
 	h.t.Helper()
 	e := c.Entry
 	if _, ended := h.ended[e.ID]; ended {

@@ -27,22 +27,22 @@ func Order(line string) deferred.Entry {
 
 // WithKey returns the entry with a scope that no other entry has.
 func WithKey(e deferred.Entry) deferred.Entry {
-	e.Scope = deferred.Hash(append(e.ID[:], e.ID[:]...))
-	e.Fingerprint = deferred.Hash{1}
+	e.Scope = deferred.SHA256(append(e.ID[:], e.ID[:]...))
+	e.Fingerprint = deferred.SHA256{1}
 	return e
 }
 
 // PutAll puts entries, and returns a channel that receives the results.
-func PutAll(q deferred.Queue, entries ...deferred.Entry) <-chan deferred.Stored {
-	stored := make(chan deferred.Stored, len(entries))
+func PutAll(q deferred.Queue, entries ...deferred.Entry) <-chan deferred.PutResult {
+	stored := make(chan deferred.PutResult, len(entries))
 	for _, e := range entries {
-		q.Put(time.Now(), &deferred.Put{Entry: e, Done: func(s deferred.Stored) { stored <- s }})
+		q.Put(time.Now(), &deferred.PutRequest{Entry: e, Done: func(s deferred.PutResult) { stored <- s }})
 	}
 	return stored
 }
 
 // Put puts an entry and returns the result.
-func Put(q deferred.Queue, e deferred.Entry) deferred.Stored { return <-PutAll(q, e) }
+func Put(q deferred.Queue, e deferred.Entry) deferred.PutResult { return <-PutAll(q, e) }
 
 // PutAccepted puts entries, and fails the test unless all are accepted.
 func PutAccepted(t testing.TB, q deferred.Queue, entries ...deferred.Entry) {
@@ -56,7 +56,7 @@ func PutAccepted(t testing.TB, q deferred.Queue, entries ...deferred.Entry) {
 }
 
 // Claims claims the entries that are due at now, which must be n.
-func Claims(t testing.TB, q deferred.Queue, now time.Time, n int) []deferred.Claimed {
+func Claims(t testing.TB, q deferred.Queue, now time.Time, n int) []deferred.ClaimedEntry {
 	t.Helper()
 	claimed, _, err := q.Claim(t.Context(), now, n+1)
 	if err != nil || len(claimed) != n {
@@ -66,7 +66,7 @@ func Claims(t testing.TB, q deferred.Queue, now time.Time, n int) []deferred.Cla
 }
 
 // Settle settles an entry and returns the result.
-func Settle(t testing.TB, q deferred.Queue, c deferred.Claimed, to deferred.State) error {
+func Settle(t testing.TB, q deferred.Queue, c deferred.ClaimedEntry, to deferred.State) error {
 	t.Helper()
 	done := make(chan error, 1)
 	q.Settle(time.Now(), &deferred.Settlement{Lease: c.Lease, To: to, Due: time.Now(), Attempt: true, Keep: time.Hour,

@@ -89,19 +89,19 @@ func (w *world) entry(line string) deferred.Entry {
 
 // keyed returns the entry with a scope and a fingerprint.
 func keyed(e deferred.Entry, scope, print byte) deferred.Entry {
-	e.Scope, e.Fingerprint = deferred.Hash{scope, 1}, deferred.Hash{print, 2}
+	e.Scope, e.Fingerprint = deferred.SHA256{scope, 1}, deferred.SHA256{print, 2}
 	return e
 }
 
 // put puts an entry and returns the result.
-func (w *world) put(e deferred.Entry, perKey int) deferred.Stored {
+func (w *world) put(e deferred.Entry, perKey int) deferred.PutResult {
 	w.t.Helper()
 	return testkit.Receive(w.t, w.putting(e, perKey), "the end of a put")
 }
 
-func (w *world) putting(e deferred.Entry, perKey int) <-chan deferred.Stored {
-	stored := make(chan deferred.Stored, 1)
-	w.q.Put(w.now, &deferred.Put{Entry: e, PerKey: perKey, Done: func(s deferred.Stored) { stored <- s }})
+func (w *world) putting(e deferred.Entry, perKey int) <-chan deferred.PutResult {
+	stored := make(chan deferred.PutResult, 1)
+	w.q.Put(w.now, &deferred.PutRequest{Entry: e, PerKey: perKey, Done: func(s deferred.PutResult) { stored <- s }})
 	return stored
 }
 
@@ -114,7 +114,7 @@ func (w *world) accept(e deferred.Entry) deferred.ID {
 	return e.ID
 }
 
-func (w *world) claim(n int) []deferred.Claimed {
+func (w *world) claim(n int) []deferred.ClaimedEntry {
 	w.t.Helper()
 	claimed, _, err := w.q.Claim(w.ctx, w.now, n)
 	if err != nil {
@@ -129,9 +129,9 @@ func (w *world) claim(n int) []deferred.Claimed {
 }
 
 // claims expects that exactly these entries are claimed, in any order of lines.
-func (w *world) claims(want ...deferred.ID) map[deferred.ID]deferred.Claimed {
+func (w *world) claims(want ...deferred.ID) map[deferred.ID]deferred.ClaimedEntry {
 	w.t.Helper()
-	got := make(map[deferred.ID]deferred.Claimed)
+	got := make(map[deferred.ID]deferred.ClaimedEntry)
 	for _, c := range w.claim(len(want) + 10) {
 		got[c.Entry.ID] = c
 	}

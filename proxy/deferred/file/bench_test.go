@@ -32,7 +32,7 @@ func benchEntry(n int) deferred.Entry {
 	}
 	binary.BigEndian.PutUint64(e.ID[:], 0x9e3779b97f4a7c15*uint64(n+1))
 	binary.BigEndian.PutUint64(e.ID[8:], uint64(n))
-	e.Scope, e.Fingerprint = deferred.Hash(append(e.ID[:], e.ID[:]...)), deferred.Hash{1}
+	e.Scope, e.Fingerprint = deferred.SHA256(append(e.ID[:], e.ID[:]...)), deferred.SHA256{1}
 	return e
 }
 
@@ -54,7 +54,7 @@ func BenchmarkAccept(b *testing.B) {
 		due := begin.Add(time.Duration(i) * time.Second / rate)
 		time.Sleep(time.Until(due))
 		e := benchEntry(i)
-		q.Put(time.Now(), &deferred.Put{Entry: e, Done: func(s deferred.Stored) {
+		q.Put(time.Now(), &deferred.PutRequest{Entry: e, Done: func(s deferred.PutResult) {
 			took[i] = time.Since(due)
 			if s.Outcome != deferred.Accepted {
 				refused++
@@ -122,7 +122,7 @@ func BenchmarkOpen(b *testing.B) {
 	for from := 0; from < waiting; from += 1000 {
 		all.Add(1000)
 		for i := range 1000 {
-			q.Put(time.Now(), &deferred.Put{Entry: benchEntry(from + i), Done: func(s deferred.Stored) {
+			q.Put(time.Now(), &deferred.PutRequest{Entry: benchEntry(from + i), Done: func(s deferred.PutResult) {
 				if s.Outcome != deferred.Accepted {
 					b.Error(s.Outcome, s.Bound, s.Err)
 				}

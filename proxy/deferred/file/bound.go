@@ -22,7 +22,7 @@ type Sizes struct {
 }
 
 // Bound returns the first bound that p, with the given sizes, would exceed.
-func (x *Index) Bound(limits *deferred.Limits, p *deferred.Put, sizes Sizes) deferred.Bound {
+func (x *Index) Bound(limits *deferred.Limits, p *deferred.PutRequest, sizes Sizes) deferred.ExceededBound {
 	e, size := &p.Entry, sizes.Entry
 	switch {
 	case p.Follows:

@@ -11,7 +11,7 @@ import (
 
 // Claim implements deferred.Queue. It waits for the disk even if ctx ends, so that a claim always
 // has somebody who delivers or returns its entries.
-func (q *Queue) Claim(_ context.Context, now time.Time, n int, except ...string) (claimed []deferred.Claimed,
+func (q *Queue) Claim(_ context.Context, now time.Time, n int, except ...string) (claimed []deferred.ClaimedEntry,
 	next time.Time, err error) {
 	if err := q.box.Err(); err != nil {
 		return nil, now.Add(retryAfter), err
@@ -51,7 +51,7 @@ func (q *Queue) next(except []string) time.Time {
 	return time.UnixMicro(next)
 }
 
-func (t *turn) claims(now time.Time, n int, except []string) (claimed []deferred.Claimed, next time.Time) {
+func (t *turn) claims(now time.Time, n int, except []string) (claimed []deferred.ClaimedEntry, next time.Time) {
 	t.see(now)
 	us := now.UnixMicro()
 	t.sweep(us)
@@ -64,7 +64,7 @@ func (t *turn) claims(now time.Time, n int, except []string) (claimed []deferred
 			t.q.tokens++
 			l := deferred.Lease{ID: e.ID, Token: t.q.tokens}
 			t.leased[l] = expired
-			claimed = append(claimed, deferred.Claimed{Lease: l, Entry: e})
+			claimed = append(claimed, deferred.ClaimedEntry{Lease: l, Entry: e})
 		}
 	}
 	return claimed, t.q.next(except)
@@ -145,7 +145,7 @@ func (t *turn) cutOff(now time.Time, i uint32, row *row) {
 // giveUp ends an entry without a settlement.
 func (t *turn) giveUp(now time.Time, i uint32, row *row, to deferred.State) {
 	t.finish(now, i, row, ending{to, t.q.cfg.Limits.DeadKeep})
-	t.givenUp = append(t.givenUp, deferred.Loss{Rule: row.Rule, To: to})
+	t.givenUp = append(t.givenUp, deferred.DroppedEntry{Rule: row.Rule, To: to})
 }
 
 // sweepMax bounds the entries that are deleted in one turn.

@@ -10,7 +10,7 @@ import (
 
 // Edit implements deferred.Queue.
 func (q *Queue) Edit(ctx context.Context, now time.Time, e deferred.Edit) (n int, err error) {
-	return deferred.EditEach(ctx, q, e, func(ids []deferred.ID) ([]error, error) {
+	return deferred.EditByID(ctx, q, e, func(ids []deferred.ID) ([]error, error) {
 		var refused []error // set by the writer, which continues after ctx has ended
 		err := q.do(ctx, func(t *turn) {
 			refused = nil

@@ -102,7 +102,7 @@ func drop[K comparable](numbers map[K]uint32, key K, i uint32) {
 }
 
 // scopeOf returns the part of a scope that is kept in memory.
-func scopeOf(scope deferred.Hash) uint64 { return binary.LittleEndian.Uint64(scope[:]) }
+func scopeOf(scope deferred.SHA256) uint64 { return binary.LittleEndian.Uint64(scope[:]) }
 
 // Rule returns the rule with that name.
 func (x *Index) Rule(name string) *Rule { return x.rules[x.rule(name)] }
@@ -267,7 +267,7 @@ func (x *Index) Forget(i uint32) {
 func (x *Index) FindAny(id deferred.ID) uint32 { return x.byID[id] }
 
 // Scoped returns the number of an item whose entry probably has the scope, or 0.
-func (x *Index) Scoped(scope deferred.Hash) uint32 { return x.byScope[scopeOf(scope)] }
+func (x *Index) Scoped(scope deferred.SHA256) uint32 { return x.byScope[scopeOf(scope)] }
 
 // Find returns the number of the item with that ID that is in a line, or 0.
 func (x *Index) Find(id deferred.ID) uint32 {

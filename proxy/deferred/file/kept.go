@@ -10,7 +10,9 @@ import (
 // evictMax bounds the entries that are deleted because one has become final.
 const evictMax = 256
 
-func keptKey(client deferred.Digest, seq uint64) []byte { return append(client[:], seqKey(seq)...) }
+func keptKey(client deferred.KeyedDigest, seq uint64) []byte {
+	return append(client[:], seqKey(seq)...)
+}
 
 // keep records that a client has a final entry.
 func (r records) keep(row *row, seq uint64) {
@@ -21,7 +23,7 @@ func (r records) keep(row *row, seq uint64) {
 
 // unkeep records that a client no longer has a final entry. It does nothing if keep has not
 // recorded the entry, which an earlier version may have stored.
-func (r records) unkeep(client deferred.Digest, seq uint64) {
+func (r records) unkeep(client deferred.KeyedDigest, seq uint64) {
 	key := keptKey(client, seq)
 	value := r.bucket(bucketKept).Get(key)
 	if value == nil {
@@ -35,14 +37,14 @@ func (r records) unkeep(client deferred.Digest, seq uint64) {
 }
 
 // kept returns the size of the final entries of a client.
-func (r records) kept(client deferred.Digest) int64 {
+func (r records) kept(client deferred.KeyedDigest) int64 {
 	_, size := parseTotal(r.bucket(bucketKept).Get(client[:]))
 	return size
 }
 
 // oldest returns the final entry of a client that was accepted first, except the one with the
 // sequence number newest.
-func (r records) oldest(client deferred.Digest, newest uint64) (seq uint64, id deferred.ID, ok bool) {
+func (r records) oldest(client deferred.KeyedDigest, newest uint64) (seq uint64, id deferred.ID, ok bool) {
 	c := r.bucket(bucketKept).Cursor()
 	for k, v := c.Seek(keptKey(client, 0)); k != nil && bytes.HasPrefix(k, client[:]); k, v = c.Next() {
 		if seq = binary.BigEndian.Uint64(k[len(client):]); seq != newest {

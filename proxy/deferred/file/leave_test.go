@@ -29,8 +29,8 @@ func TestEditorLeaves(t *testing.T) {
 	e := order("shop", nil)
 	deferredtest.PutAccepted(t, q, e)
 	slow <- struct{}{}
-	stored := make(chan deferred.Stored, 1)
-	q.Put(time.Now(), &deferred.Put{Entry: order("other", nil), Done: func(s deferred.Stored) { stored <- s }})
+	stored := make(chan deferred.PutResult, 1)
+	q.Put(time.Now(), &deferred.PutRequest{Entry: order("other", nil), Done: func(s deferred.PutResult) { stored <- s }})
 	for range 2 {
 		if _, err := q.Edit(ctx, time.Now(), deferred.Edit{Action: deferred.Cancel, ID: e.ID}); err != nil &&
 			!errors.Is(err, context.Canceled) {

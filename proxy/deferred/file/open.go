@@ -54,9 +54,9 @@ func Open(now time.Time, cfg Config) (*Queue, error) {
 func open(now time.Time, cfg Config) (*Queue, error) {
 	cfg.hooks.retry = cmp.Or(cfg.hooks.retry, retryAfter)
 	q := &Queue{
-		cfg: cfg, now: now, log: cmp.Or(cfg.Log, slog.New(slog.DiscardHandler)), box: deferred.NewInbox[*op](),
+		cfg: cfg, now: now, log: cmp.Or(cfg.Log, slog.New(slog.DiscardHandler)), box: deferred.NewWriteBuffer[*op](),
 		ended:  make(chan struct{}),
-		leases: make(map[deferred.Lease]bool), givenUp: make(deferred.Losses),
+		leases: make(map[deferred.Lease]bool), givenUp: make(deferred.DropCounts),
 	}
 	var err error
 	if q.seal, err = deferred.NewSealer(cfg.Key); err != nil {

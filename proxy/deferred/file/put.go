@@ -7,22 +7,22 @@ import (
 )
 
 // Put implements deferred.Queue.
-func (q *Queue) Put(now time.Time, p *deferred.Put) {
-	var stored deferred.Stored
+func (q *Queue) Put(now time.Time, p *deferred.PutRequest) {
+	var stored deferred.PutResult
 	q.box.Put(&op{put: p, run: func(t *turn) { stored = t.store(now, p) }, done: func(err error) {
 		if err != nil {
-			stored = deferred.NotStored(err)
+			stored = deferred.PutFailed(err)
 		}
 		q.box.Stored(p, stored)
 	}}, p)
 }
 
 // store writes an entry if it is new and there is room.
-func (t *turn) store(now time.Time, p *deferred.Put) deferred.Stored {
+func (t *turn) store(now time.Time, p *deferred.PutRequest) deferred.PutResult {
 	t.see(now)
 	e := p.Fresh()
 	if t.index.FindAny(e.ID) != 0 || t.bucket(bucketIDs).Get(e.ID[:]) != nil {
-		return deferred.NotStored(deferred.ErrTaken)
+		return deferred.PutFailed(deferred.ErrTaken)
 	}
 	if e.Keyed() {
 		if same, ok := t.same(&e); ok {
@@ -32,7 +32,7 @@ func (t *turn) store(now time.Time, p *deferred.Put) deferred.Stored {
 	row := newRow(&e)
 	if b := t.index.Bound(&t.q.cfg.Limits, p,
 		Sizes{Entry: row.size(), Kept: t.kept(t.seal.Client(&e))}); b != deferred.NoBound {
-		return deferred.Stored{Outcome: deferred.Full, Bound: b, Due: t.index.Due(&e)}
+		return deferred.PutResult{Outcome: deferred.Full, Bound: b, Due: t.index.Due(&e)}
 	}
 	s := storedOf(deferred.Accepted, row.Entry)
 	s.Position = t.add(row, &e)
@@ -48,13 +48,13 @@ func (t *turn) add(row *row, e *deferred.Entry) (position int) {
 }
 
 // storedOf returns the result of a put for an entry that is in the queue.
-func storedOf(o deferred.Outcome, e *deferred.Entry) deferred.Stored {
-	return deferred.Stored{Outcome: o, ID: e.ID, State: e.State, Due: e.Due, Expires: e.Expires,
+func storedOf(o deferred.Outcome, e *deferred.Entry) deferred.PutResult {
+	return deferred.PutResult{Outcome: o, ID: e.ID, State: e.State, Due: e.Due, Expires: e.Expires,
 		Durability: Durability, Scope: deferred.ScopeProxy}
 }
 
 // same returns the result of a put if there is already an entry with e's scope.
-func (t *turn) same(e *deferred.Entry) (s deferred.Stored, ok bool) {
+func (t *turn) same(e *deferred.Entry) (s deferred.PutResult, ok bool) {
 	row, i := t.scoped(e.Scope)
 	if row == nil {
 		return s, false
@@ -70,7 +70,7 @@ func (t *turn) same(e *deferred.Entry) (s deferred.Stored, ok bool) {
 
 // scoped returns the row of the entry that has a scope, and the number of its item if it is in a
 // line, or nil if there is none. An unreadable entry is set aside when its turn comes.
-func (t *turn) scoped(scope deferred.Hash) (row *row, i uint32) {
+func (t *turn) scoped(scope deferred.SHA256) (row *row, i uint32) {
 	var err error
 	if i = t.index.Scoped(scope); i != 0 {
 		row, err = t.row(bucketOpen, t.index.At(i).Seq)

@@ -44,11 +44,11 @@ type Queue struct {
 	seal deferred.Sealer
 	lock *os.File
 
-	box *deferred.Inbox[*op]
+	box *deferred.WriteBuffer[*op]
 
 	state   sync.Mutex
 	index   *index
-	givenUp deferred.Losses
+	givenUp deferred.DropCounts
 	evicted uint64
 	// leases are those of all claimed entries; true says that the entry has expired and its row that
 	// it waits. They are in memory only, and none ends by time: the file belongs to one proxy, and
@@ -81,7 +81,7 @@ type op struct {
 	done func(err error) // called when the op is durable, or with the error
 	// keep makes the op run again until it is durable.
 	keep bool
-	put  *deferred.Put
+	put  *deferred.PutRequest
 }
 
 // do passes an op to the writer and waits until it is durable.

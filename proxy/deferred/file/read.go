@@ -74,7 +74,7 @@ func (r records) read(id deferred.ID, seq uint64) (*deferred.Entry, error) {
 }
 
 // Known implements deferred.Queue.
-func (q *Queue) Known(_ context.Context, scope deferred.Hash) (known bool, err error) {
+func (q *Queue) Known(_ context.Context, scope deferred.SHA256) (known bool, err error) {
 	q.state.Lock()
 	known = q.index.Scoped(scope) != 0
 	q.state.Unlock()

@@ -18,7 +18,7 @@ func at(us int64) time.Time { return time.UnixMicro(1_000_000 + us) }
 func entry(n int, line string) *deferred.Entry {
 	return &deferred.Entry{
 		ID: deferred.ID{byte(n >> 8), byte(n), 1}, Rule: "orders", LineKey: line,
-		Scope:    deferred.Hash{byte(n >> 8), byte(n), 1},
+		Scope:    deferred.SHA256{byte(n >> 8), byte(n), 1},
 		Accepted: at(0), Due: at(0), Expires: at(1_000_000),
 		Remote: netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 0, byte(n % 7)}), 1),
 	}
@@ -68,7 +68,7 @@ func TestPick(t *testing.T) {
 			case n < 4:
 				e := entry(seq, fmt.Sprint(rng.IntN(5)))
 				if e.Due = at(now + rng.Int64N(30)); e.LineKey == "0" {
-					e.Order, e.Parallel = deferred.OrderNone, 3
+					e.Order, e.Parallel = deferred.SeveralAtATime, 3
 				}
 				seq++
 				w.lines[e.LineKey] = append(w.lines[e.LineKey], e)
@@ -216,7 +216,7 @@ func BenchmarkPosition(b *testing.B) {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			x, last := New(), uint32(0)
 			e := entry(0, "long")
-			e.Scope = deferred.Hash{} // or all would have the same
+			e.Scope = deferred.SHA256{} // or all would have the same
 			for i := range n {
 				e.ID = deferred.ID{byte(i), byte(i >> 8), byte(i >> 16)}
 				x.Add(e, 100, uint64(i+1))

@@ -17,13 +17,13 @@ const busyPause = 2 * time.Millisecond
 
 // A claim is the result of one call of deferred_claim_3.
 type claim struct {
-	claimed []deferred.Claimed
+	claimed []deferred.ClaimedEntry
 	next    time.Time
 	err     error
 }
 
 // Claim implements deferred.Queue.
-func (q *Queue) Claim(ctx context.Context, now time.Time, n int, except ...string) ([]deferred.Claimed, time.Time,
+func (q *Queue) Claim(ctx context.Context, now time.Time, n int, except ...string) ([]deferred.ClaimedEntry, time.Time,
 	error) {
 	if err := q.puts.Err(); err != nil {
 		return nil, now.Add(lookEvery), err
@@ -156,7 +156,7 @@ func (q *Queue) gone(rules []*postgres.Fields) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, r := range rules {
-		loss := deferred.Loss{Rule: string(r.Bytes()), To: deferred.State(r.Int8())}
+		loss := deferred.DroppedEntry{Rule: string(r.Bytes()), To: deferred.State(r.Int8())}
 		q.stats.GivenUp[loss] += uint64(r.Int8())
 	}
 }
@@ -207,7 +207,7 @@ func (q *Queue) lostTokens(now time.Time) (tokens []int64) {
 
 // claimed decodes a claimed row. If it cannot be read, an error is returned together with the
 // parts that could.
-func (q *Queue) claimed(now time.Time, instant int64, r *row) (deferred.Claimed, error) {
+func (q *Queue) claimed(now time.Time, instant int64, r *row) (deferred.ClaimedEntry, error) {
 	e, err := q.entry(r)
 	switch {
 	case err == nil && len(r.request) == 0:
@@ -215,14 +215,14 @@ func (q *Queue) claimed(now time.Time, instant int64, r *row) (deferred.Claimed,
 	case err == nil && r.expires <= instant && e.Expires.After(now):
 		e.Expires = now // the server's clock counts
 	}
-	return deferred.Claimed{Lease: deferred.Lease{ID: r.id, Token: uint64(r.token)}, Entry: e}, err
+	return deferred.ClaimedEntry{Lease: deferred.Lease{ID: r.id, Token: uint64(r.token)}, Entry: e}, err
 }
 
 // A damaged is a claimed entry that cannot be read.
 type damaged struct {
-	deferred.Claimed // without the Entry if nothing of it can be read
-	seq              int64
-	reason           error
+	deferred.ClaimedEntry // without the Entry if nothing of it can be read
+	seq                   int64
+	reason                error
 }
 
 // giveUp settles entries that cannot be read as failed. Meanwhile the leases of entries claimed
@@ -233,7 +233,7 @@ func (q *Queue) giveUp(now time.Time, broken []damaged) {
 	defer cancel()
 	rules, fault := q.Stats().Rules, error(nil)
 	for _, d := range broken {
-		loss := deferred.Loss{To: deferred.Failed}
+		loss := deferred.DroppedEntry{To: deferred.Failed}
 		if d.Entry != nil {
 			loss.Rule = d.Entry.Rule
 		} else if fault == nil {

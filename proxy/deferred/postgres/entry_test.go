@@ -24,7 +24,7 @@ func sample(v *vault) (*deferred.Entry, *row) {
 	at := time.Date(2026, 11, 23, 6, 0, 0, 1000, time.UTC)
 	e := &deferred.Entry{ID: deferred.ID{1}, Rule: "orders", LineKey: "shop", Parallel: 1, Accepted: at,
 		Due: at.Add(time.Second), Expires: at.Add(time.Hour),
-		Remote: netip.MustParseAddrPort("10.0.0.1:80"), TLS: true, Scope: deferred.Hash{2}, Fingerprint: deferred.Hash{3},
+		Remote: netip.MustParseAddrPort("10.0.0.1:80"), TLS: true, Scope: deferred.SHA256{2}, Fingerprint: deferred.SHA256{3},
 		Head: []byte("POST / HTTP/1.1\r\n"), Body: []byte("secret")}
 	r := &row{id: e.ID, accepted: at.UnixMicro(), due: e.Due.UnixMicro(), expires: e.Expires.UnixMicro(),
 		about: v.about(e), request: v.request(e)}

@@ -247,7 +247,7 @@ func TestDamaged(t *testing.T) {
 		}
 		return claimed+q.Stats().Unreadable >= 6
 	})
-	want := deferred.Losses{{Rule: "orders", To: deferred.Failed}: 2, {Rule: "parcels", To: deferred.Failed}: 2}
+	want := deferred.DropCounts{{Rule: "orders", To: deferred.Failed}: 2, {Rule: "parcels", To: deferred.Failed}: 2}
 	if given := q.Stats().GivenUp; !maps.Equal(given, want) || log.Count("cannot be read") != 4 {
 		t.Errorf("given up: %v, want %v\n%s", given, want, log)
 	}
@@ -277,7 +277,7 @@ func TestDamagedWithoutRules(t *testing.T) {
 		claimed += len(c)
 		return claimed+q.Stats().Unreadable >= 4
 	})
-	want := deferred.Losses{{To: deferred.Failed}: 3}
+	want := deferred.DropCounts{{To: deferred.Failed}: 3}
 	if given := q.Stats().GivenUp; claimed != 1 || !maps.Equal(given, want) || log.Count("cannot be read") != 3 {
 		t.Errorf("%d are claimed, given up: %v, want %v\n%s", claimed, given, want, log)
 	}

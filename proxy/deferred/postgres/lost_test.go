@@ -74,8 +74,8 @@ func TestBarred(t *testing.T) {
 	s := postgrestest.Start(t)
 	q := openQueue(t, Config{URL: s.URL("weir", "weir")})
 	e := deferredtest.Order("shop")
-	e.Scope, e.Fingerprint = deferred.Hash{1}, deferred.Hash{1}
-	q.doubt([]*putting{{Put: &deferred.Put{Entry: e}}})
+	e.Scope, e.Fingerprint = deferred.SHA256{1}, deferred.SHA256{1}
+	q.doubt([]*putting{{PutRequest: &deferred.PutRequest{Entry: e}}})
 	if err := q.withdraw(); err != nil {
 		t.Fatal(err)
 	}

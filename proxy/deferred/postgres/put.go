@@ -21,12 +21,12 @@ const (
 
 // A putting is a Put to be stored.
 type putting struct {
-	*deferred.Put
+	*deferred.PutRequest
 	now time.Time
 }
 
 // Put implements deferred.Queue.
-func (q *Queue) Put(now time.Time, p *deferred.Put) {
+func (q *Queue) Put(now time.Time, p *deferred.PutRequest) {
 	q.puts.Put(&putting{p, now}, p)
 }
 
@@ -49,7 +49,7 @@ func (q *Queue) storeAll() {
 func (q *Queue) store(group []*putting) {
 	if err := q.puts.Err(); err != nil { // also if the queue is closed
 		for _, p := range group {
-			q.puts.Stored(p.Put, deferred.NotStored(err))
+			q.puts.Stored(p.PutRequest, deferred.PutFailed(err))
 		}
 		return
 	}
@@ -57,7 +57,7 @@ func (q *Queue) store(group []*putting) {
 	results, err := q.stored(group)
 	if err == nil {
 		for i, p := range group {
-			q.puts.Stored(p.Put, results[i])
+			q.puts.Stored(p.PutRequest, results[i])
 		}
 		return
 	}
@@ -69,12 +69,12 @@ func (q *Queue) store(group []*putting) {
 	if !postgres.HadNoEffect(err) {
 		q.doubt(group)
 	}
-	s := deferred.NotStored(q.failed(err, mends))
+	s := deferred.PutFailed(q.failed(err, mends))
 	if postgres.ViolatesIndex(err, "deferred_scope") {
-		s = deferred.Stored{Outcome: deferred.Storing} // another proxy stores the same
+		s = deferred.PutResult{Outcome: deferred.Storing} // another proxy stores the same
 	}
 	for _, p := range group {
-		q.puts.Stored(p.Put, s)
+		q.puts.Stored(p.PutRequest, s)
 	}
 }
 
@@ -113,7 +113,7 @@ type group struct {
 }
 
 // stored stores a group, and returns the result of each put.
-func (q *Queue) stored(puts []*putting) (results []deferred.Stored, err error) {
+func (q *Queue) stored(puts []*putting) (results []deferred.PutResult, err error) {
 	g := &group{lineAt: make(map[postgres.UUID]int64), clientAt: make(map[postgres.UUID]int64)}
 	for _, p := range puts {
 		q.gather(g, p)
@@ -186,8 +186,8 @@ func bit(is bool) int64 {
 	return 0
 }
 
-func (q *Queue) outcomeOf(p *putting, r *postgres.Fields) deferred.Stored {
-	s := deferred.Stored{Outcome: deferred.Outcome(r.Int8()), Bound: deferred.Bound(r.Int8()), ID: r.UUID(),
+func (q *Queue) outcomeOf(p *putting, r *postgres.Fields) deferred.PutResult {
+	s := deferred.PutResult{Outcome: deferred.Outcome(r.Int8()), Bound: deferred.ExceededBound(r.Int8()), ID: r.UUID(),
 		State:    deferred.State(r.Int8()),
 		Position: int(r.Int8())}
 	due, expires := r.Int8(), r.Int8()

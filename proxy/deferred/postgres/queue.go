@@ -57,8 +57,8 @@ type Queue struct {
 	asks   *postgres.Client // for the requests of operators and clients
 	slot   int64            // of puts; the next one is for settlements, the one after that for all else
 
-	puts    *deferred.Inbox[*putting] // also records whether the server can be used
-	settles *deferred.Inbox[*settling]
+	puts    *deferred.WriteBuffer[*putting] // also records whether the server can be used
+	settles *deferred.WriteBuffer[*settling]
 	wakeAt  atomic.Int64 // µs: when a claim has to ask the server
 
 	mu       sync.Mutex
@@ -91,9 +91,9 @@ func Open(cfg Config) (*Queue, error) {
 func open(cfg Config) (*Queue, error) {
 	cfg.silence = cmp.Or(cfg.silence, silenceMax)
 	q := &Queue{
-		cfg: cfg, log: cmp.Or(cfg.Log, slog.New(slog.DiscardHandler)), puts: deferred.NewInbox[*putting](),
-		settles:  deferred.NewInbox[*settling](),
-		finished: make(chan struct{}), stats: deferred.Stats{GivenUp: make(deferred.Losses)},
+		cfg: cfg, log: cmp.Or(cfg.Log, slog.New(slog.DiscardHandler)), puts: deferred.NewWriteBuffer[*putting](),
+		settles:  deferred.NewWriteBuffer[*settling](),
+		finished: make(chan struct{}), stats: deferred.Stats{GivenUp: make(deferred.DropCounts)},
 	}
 	var err error
 	if q.seal, err = deferred.NewSealer(cfg.Key); err != nil {

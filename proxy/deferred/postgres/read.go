@@ -48,7 +48,7 @@ func (q *Queue) Read(ctx context.Context, id deferred.ID) (*deferred.Entry, int,
 }
 
 // Known implements deferred.Queue.
-func (q *Queue) Known(ctx context.Context, scope deferred.Hash) (bool, error) {
+func (q *Queue) Known(ctx context.Context, scope deferred.SHA256) (bool, error) {
 	if err := q.puts.Err(); err != nil {
 		return false, err
 	}

@@ -79,7 +79,7 @@ func TestProxyKilled(t *testing.T) {
 	cfg := Config{URL: s.URL("weir", "weir"), callersClock: true, silence: testkit.Patience}
 	killed, other := openQueue(t, cfg), openQueue(t, cfg)
 	first, second := deferredtest.Order("shop"), deferredtest.Order("shop")
-	first.Scope, first.Fingerprint = deferred.Hash{1}, deferred.Hash{1} // it may be sent again
+	first.Scope, first.Fingerprint = deferred.SHA256{1}, deferred.SHA256{1} // it may be sent again
 	deferredtest.PutAccepted(t, killed, first, second)
 	now := time.Now().Add(time.Second)
 	claims := func(q *Queue, now time.Time) deferred.ID {

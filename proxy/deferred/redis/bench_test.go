@@ -39,7 +39,7 @@ func BenchmarkEntry(b *testing.B) {
 		e := order(fmt.Sprint("shop ", i%1000))
 		e.Body = body
 		all.Add(1)
-		q.Put(time.Now(), &deferred.Put{Entry: e, Done: func(st deferred.Stored) {
+		q.Put(time.Now(), &deferred.PutRequest{Entry: e, Done: func(st deferred.PutResult) {
 			if st.Outcome != deferred.Accepted {
 				b.Errorf("%s, %v", st.Outcome, st.Err)
 			}

@@ -19,7 +19,7 @@ const (
 )
 
 // Claim implements deferred.Queue. It claims at most 64 entries in one call.
-func (q *Queue) Claim(ctx context.Context, now time.Time, n int, except ...string) ([]deferred.Claimed, time.Time,
+func (q *Queue) Claim(ctx context.Context, now time.Time, n int, except ...string) ([]deferred.ClaimedEntry, time.Time,
 	error) {
 	if err := q.unavailable(); err != nil {
 		return nil, now.Add(retryEvery), err
@@ -41,7 +41,7 @@ func (q *Queue) Claim(ctx context.Context, now time.Time, n int, except ...strin
 	}
 	entries := list(answer.value())
 	q.gone(list(answer.value()))
-	var claimed []deferred.Claimed
+	var claimed []deferred.ClaimedEntry
 	for _, v := range entries {
 		r := reader{list(v)}
 		id := r.id()
@@ -56,7 +56,7 @@ func (q *Queue) Claim(ctx context.Context, now time.Time, n int, except ...strin
 			e.Expires = now
 		}
 		e.State = deferred.Delivering
-		claimed = append(claimed, deferred.Claimed{Lease: lease, Entry: e})
+		claimed = append(claimed, deferred.ClaimedEntry{Lease: lease, Entry: e})
 	}
 	return claimed, next, nil
 }
@@ -92,7 +92,7 @@ func (q *Queue) gone(rules []any) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for r := (reader{rules}); len(r.left) > 0; {
-		q.givenUp[deferred.Loss{Rule: r.text(), To: deferred.Unknown}]++
+		q.givenUp[deferred.DroppedEntry{Rule: r.text(), To: deferred.Unknown}]++
 	}
 }
 
@@ -100,7 +100,7 @@ func (q *Queue) gone(rules []any) {
 func (q *Queue) setAside(now time.Time, lease deferred.Lease, rule string, why error) {
 	q.mu.Lock()
 	q.damaged++
-	q.givenUp[deferred.Loss{Rule: rule, To: deferred.Failed}]++
+	q.givenUp[deferred.DroppedEntry{Rule: rule, To: deferred.Failed}]++
 	q.mu.Unlock()
 	q.log.Warn("An entry cannot be read and is not delivered", "id", lease.ID, "reason", why)
 	q.Settle(now, &deferred.Settlement{Lease: lease, To: deferred.Failed, Keep: q.cfg.Limits.DeadKeep,

@@ -68,7 +68,7 @@ type Queue struct {
 	about   string // the key that is passed to scripts
 	began   time.Time
 	figures figures
-	box     *deferred.Inbox[*op]
+	box     *deferred.WriteBuffer[*op]
 
 	ctx    context.Context // ends soon after Close
 	cancel context.CancelFunc
@@ -81,7 +81,7 @@ type Queue struct {
 	ahead   int64    // the queue's clock minus the time since began, in µs
 	synced  bool     // ahead is known
 	damaged int      // entries that cannot be read
-	givenUp deferred.Losses
+	givenUp deferred.DropCounts
 	evicted uint64
 	durable string
 	evicts  bool
@@ -92,7 +92,7 @@ type Queue struct {
 // Owned by the writer once it is pending.
 type op struct {
 	now    time.Time
-	put    *deferred.Put
+	put    *deferred.PutRequest
 	settle *deferred.Settlement
 	again  bool // the settlement was sent before
 	bytes  int

@@ -137,7 +137,7 @@ func (r *reader) id() (id deferred.ID) {
 	return id
 }
 
-func (r *reader) time() time.Time { return deferred.Instant(r.int()) }
+func (r *reader) time() time.Time { return deferred.TimeFromMicros(r.int()) }
 
 func list(v any) []any {
 	l, _ := v.([]any)

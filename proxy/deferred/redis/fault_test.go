@@ -209,7 +209,7 @@ func TestDamaged(t *testing.T) {
 	if c := claims(t, q); c.Entry.ID != good.ID {
 		t.Errorf("claimed %s", c.Entry.ID)
 	}
-	given := deferred.Loss{Rule: "orders", To: deferred.Failed}
+	given := deferred.DroppedEntry{Rule: "orders", To: deferred.Failed}
 	if s := q.Stats(); s.Unreadable != 1 || s.GivenUp[given] != 1 || log.Count("cannot be read") != 1 {
 		t.Errorf("%d are unreadable, given up: %v\n%s", s.Unreadable, s.GivenUp, log)
 	}
@@ -226,8 +226,8 @@ func TestEncrypted(t *testing.T) {
 	q := openedAs(t, Config{Redis: redis.Config{Addrs: []string{s.Addr()}}, Log: log.Logger(),
 		Key: []byte(strings.Repeat("k", 32))})
 	e := order("secret shop")
-	e.Scope, e.Fingerprint = deferred.Hash([]byte("the digest of scope, of 32 bytes")),
-		deferred.Hash([]byte("the digest of print, of 32 bytes"))
+	e.Scope, e.Fingerprint = deferred.SHA256([]byte("the digest of scope, of 32 bytes")),
+		deferred.SHA256([]byte("the digest of print, of 32 bytes"))
 	if st := deferredtest.Put(q, e); st.Outcome != deferred.Accepted {
 		t.Fatalf("%s, %v", st.Outcome, st.Err)
 	}

@@ -26,7 +26,7 @@ func TestKeptOfEarlierVersion(t *testing.T) {
 		e := deferredtest.Order("shop")
 		e.Body = make([]byte, bytes)
 		deferredtest.PutAccepted(t, q, e)
-		var claimed []deferred.Claimed
+		var claimed []deferred.ClaimedEntry
 		testkit.Eventually(t, "the entry is claimed", func() bool {
 			claimed, _, _ = q.Claim(t.Context(), time.Now(), 1)
 			return len(claimed) == 1

@@ -56,7 +56,7 @@ func accepts(t *testing.T, q *Queue, line string) (e deferred.Entry) {
 }
 
 // claims waits until one entry is claimed.
-func claims(t *testing.T, q *Queue) (c deferred.Claimed) {
+func claims(t *testing.T, q *Queue) (c deferred.ClaimedEntry) {
 	t.Helper()
 	testkit.Eventually(t, "an entry is claimed", func() bool {
 		claimed, _, err := q.Claim(t.Context(), time.Now(), 1)

@@ -19,7 +19,8 @@ var _ deferred.Queue = (*Queue)(nil)
 func Open(cfg Config) (*Queue, error) {
 	q := &Queue{cfg: cfg, scripts: newScripts(), log: cmp.Or(cfg.Log, slog.New(slog.DiscardHandler)),
 		about: cfg.Redis.KeyPrefix + namespace + "about",
-		began: time.Now(), box: deferred.NewInbox[*op](), durable: durabilityUnknown, givenUp: make(deferred.Losses)}
+		began: time.Now(), box: deferred.NewWriteBuffer[*op](), durable: durabilityUnknown,
+		givenUp: make(deferred.DropCounts)}
 	sealer, err := deferred.NewSealer(cfg.Key)
 	if err != nil {
 		return nil, fmt.Errorf("open queue in redis: %w", err)

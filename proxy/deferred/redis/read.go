@@ -29,7 +29,7 @@ func (q *Queue) Read(ctx context.Context, id deferred.ID) (*deferred.Entry, int,
 }
 
 // Known implements deferred.Queue.
-func (q *Queue) Known(ctx context.Context, scope deferred.Hash) (bool, error) {
+func (q *Queue) Known(ctx context.Context, scope deferred.SHA256) (bool, error) {
 	name := q.codec.seal.Scope(scope)
 	result, err := q.do(ctx, &ask{script: q.scripts.known, args: []string{digest(name)}})
 	return result == int64(1), err
@@ -75,7 +75,7 @@ const (
 
 // Edit implements deferred.Queue. An Edit of many is done in several calls.
 func (q *Queue) Edit(ctx context.Context, now time.Time, e deferred.Edit) (n int, err error) {
-	return deferred.EditEach(ctx, q, e, func(ids []deferred.ID) (refused []error, err error) {
+	return deferred.EditByID(ctx, q, e, func(ids []deferred.ID) (refused []error, err error) {
 		for some := range slices.Chunk(ids, callMax) {
 			results, err := q.edit(ctx, now, e, some)
 			if err != nil {

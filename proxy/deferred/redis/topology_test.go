@@ -104,7 +104,7 @@ func TestTLS(t *testing.T) {
 	_, addr, certFile, _ := redistest.StartTLS(t)
 	var q *Queue
 	var log *testkit.Log
-	put := func(authority string) (st deferred.Stored) {
+	put := func(authority string) (st deferred.PutResult) {
 		testkit.Eventually(t, "a handshake ends within the second that a busy machine may need", func() bool {
 			log = new(testkit.Log)
 			q = openedAs(t, Config{Redis: redis.Config{Addrs: []string{addr}, TLS: true, TLSCAFile: authority},

@@ -10,7 +10,7 @@ import (
 )
 
 // Put implements deferred.Queue.
-func (q *Queue) Put(now time.Time, p *deferred.Put) {
+func (q *Queue) Put(now time.Time, p *deferred.PutRequest) {
 	q.box.Put(&op{now: now, put: p, bytes: int(p.Entry.Size())}, p)
 }
 
@@ -64,7 +64,7 @@ func (q *Queue) refuse(ops []*op, why error) {
 		if o.put == nil {
 			q.box.Return(o, o.bytes)
 		} else {
-			q.box.Stored(o.put, deferred.NotStored(why))
+			q.box.Stored(o.put, deferred.PutFailed(why))
 		}
 	}
 }
@@ -129,8 +129,8 @@ func (q *Queue) appendPut(args []string, o *op) []string {
 }
 
 // digest returns a name as an argument of scripts; empty if there is none.
-func digest(name deferred.Digest) string {
-	if name == (deferred.Digest{}) {
+func digest(name deferred.KeyedDigest) string {
+	if name == (deferred.KeyedDigest{}) {
 		return ""
 	}
 	return string(name[:])
@@ -178,9 +178,9 @@ func (q *Queue) wrote(p *part) bool {
 }
 
 // stored reads what put.lua returns of one put.
-func (q *Queue) stored(o *op, values []any) deferred.Stored {
+func (q *Queue) stored(o *op, values []any) deferred.PutResult {
 	r := reader{values}
-	s := deferred.Stored{Outcome: deferred.Outcome(r.int()), Bound: deferred.Bound(r.int()), ID: r.id(),
+	s := deferred.PutResult{Outcome: deferred.Outcome(r.int()), Bound: deferred.ExceededBound(r.int()), ID: r.id(),
 		Durability: q.durability(), Scope: deferred.ScopeShared}
 	s.State, s.Position = deferred.State(r.int()), int(r.int())
 	if due := r.value(); due != "" {
@@ -189,7 +189,7 @@ func (q *Queue) stored(o *op, values []any) deferred.Stored {
 	}
 	s.Expires = r.time()
 	if s.Outcome == deferred.Unstored {
-		return deferred.NotStored(deferred.ErrTaken)
+		return deferred.PutFailed(deferred.ErrTaken)
 	}
 	return s
 }
@@ -217,7 +217,7 @@ func (q *Queue) giveUp() {
 	for _, o := range q.box.All() {
 		switch {
 		case o.put != nil:
-			q.box.Stored(o.put, deferred.NotStored(deferred.ErrClosed))
+			q.box.Stored(o.put, deferred.PutFailed(deferred.ErrClosed))
 		case o.settle.Done != nil:
 			o.settle.Done(deferred.ErrClosed)
 		}

@@ -168,7 +168,7 @@ func (x *Exchange) store() {
 
 // HandleDeferred handles the result of storing the request. It is called even if the client
 // has left: a stored request is delivered in any case.
-func (x *Exchange) HandleDeferred(now time.Time, s *deferred.Stored) {
+func (x *Exchange) HandleDeferred(now time.Time, s *deferred.PutResult) {
 	x.env.Begin()
 	if s.Outcome == deferred.Accepted || s.Outcome == deferred.Duplicate {
 		x.outcome.Decision = Deferred

@@ -321,12 +321,12 @@ func (p *player) store(k *exchange.DeferredRequest) {
 }
 
 // stored is what came of storing a request.
-func (p *player) stored(outcome string) *deferred.Stored {
+func (p *player) stored(outcome string) *deferred.PutResult {
 	outcome, state, _ := strings.Cut(outcome, " ")
 	for o := deferred.Accepted; o <= deferred.Unstored; o++ {
 		if o.String() == outcome {
 			due := map[bool]time.Duration{false: 1500 * time.Millisecond, true: 20 * time.Second}[o == deferred.Full]
-			s := &deferred.Stored{Outcome: o, Position: 3, Due: p.now.Add(due), Expires: p.now.Add(time.Hour),
+			s := &deferred.PutResult{Outcome: o, Position: 3, Due: p.now.Add(due), Expires: p.now.Add(time.Hour),
 				Durability: "fsync"}
 			if state != "" {
 				s.State = parsed(p, state, deferred.ParseState)
@@ -339,7 +339,7 @@ func (p *player) stored(outcome string) *deferred.Stored {
 		}
 	}
 	p.must(fmt.Errorf("no outcome is called %q", outcome))
-	return new(deferred.Stored)
+	return new(deferred.PutResult)
 }
 
 // must keeps the first error of the script.

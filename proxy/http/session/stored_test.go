@@ -56,7 +56,7 @@ func FuzzStored(f *testing.F) {
 			client = client[s.HandleClient(p.now, client):]
 			if fx := s.Effects(p.now); fx.Store != nil {
 				deliver(t, fx.Store, s)
-				s.Exchange.HandleDeferred(p.now, &deferred.Stored{Outcome: deferred.Accepted})
+				s.Exchange.HandleDeferred(p.now, &deferred.PutResult{Outcome: deferred.Accepted})
 				s.Effects(p.now)
 			}
 		}

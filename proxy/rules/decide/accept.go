@@ -11,7 +11,7 @@ import (
 
 // An AcceptedRequest is a stored request that will be delivered.
 type AcceptedRequest struct {
-	Stored  *deferred.Stored
+	Stored  *deferred.PutResult
 	Path    string // path of the status URL, before the id
 	Applied string // the client's preferences (Prefer) that were applied
 }
@@ -77,7 +77,7 @@ func isOwn(name []byte) bool {
 }
 
 // earliest returns when a request may be delivered, by its place in its line.
-func (v *Verdict) earliest(now time.Time, s *deferred.Stored) time.Time {
+func (v *Verdict) earliest(now time.Time, s *deferred.PutResult) time.Time {
 	at := s.Due
 	if at.Before(now) {
 		at = now
@@ -91,7 +91,7 @@ func (v *Verdict) earliest(now time.Time, s *deferred.Stored) time.Time {
 
 // WhyNotStored says why a refused request could not be stored. If the queue is full, it names
 // the time when the first request of its line is due, which makes room.
-func (v *Verdict) WhyNotStored(now time.Time, s *deferred.Stored) (why string) {
+func (v *Verdict) WhyNotStored(now time.Time, s *deferred.PutResult) (why string) {
 	switch {
 	case s.Outcome != deferred.Full:
 		return "queue cannot be written"

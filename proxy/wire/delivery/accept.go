@@ -16,20 +16,20 @@ import (
 
 // Accept stores a refused request and calls done with the result. It is a [wire.Defer].
 func (d *Dispatcher) Accept(now time.Time, k *exchange.DeferredRequest, from *exchange.Peer,
-	done func(deferred.Stored)) {
+	done func(deferred.PutResult)) {
 	q := d.opened()
 	if q == nil {
-		d.report(now, k.Rule.ID, deferred.Stored{Outcome: deferred.Unstored}, done)
+		d.report(now, k.Rule.ID, deferred.PutResult{Outcome: deferred.Unstored}, done)
 		return
 	}
 	ended, ok := d.intake.admit(now, share.ClientOf(k.Client))
 	if !ok {
-		d.report(now, k.Rule.ID, deferred.Stored{Outcome: deferred.Full, Bound: deferred.BoundRate}, done)
+		d.report(now, k.Rule.ID, deferred.PutResult{Outcome: deferred.Full, Bound: deferred.BoundRate}, done)
 		return
 	}
 	t := k.Rule.Defer
-	p := &deferred.Put{PerKey: t.PerKey, Entry: deferred.Entry{
-		Rule: k.Rule.ID, LineKey: string(k.Line), Order: deferred.OrderKey, Accepted: now, Expires: now.Add(t.WaitMax()),
+	p := &deferred.PutRequest{PerKey: t.PerKey, Entry: deferred.Entry{
+		Rule: k.Rule.ID, LineKey: string(k.Line), Order: deferred.OneAtATime, Accepted: now, Expires: now.Add(t.WaitMax()),
 		Due:    now.Add(k.RetryAfter),
 		Remote: netip.AddrPortFrom(k.Client, 0), TLS: from.Secure, Trusted: from.Trusted,
 		Head: session.AppendRequestFields(nil, k.Request, ""), Body: bytes.Clone(k.Body), Callback: k.Callback,
@@ -38,18 +38,18 @@ func (d *Dispatcher) Accept(now time.Time, k *exchange.DeferredRequest, from *ex
 	_, _ = rand.Read(e.ID[:]) // never fails
 	d.cfg.Sites.Tag(&e.ID)
 	if t.Order == deferred.Unordered {
-		e.Order, e.Parallel = deferred.OrderNone, t.Parallel
+		e.Order, e.Parallel = deferred.SeveralAtATime, t.Parallel
 	}
 	if k.Key != nil {
 		r := requestOf(k)
 		e.Scope, e.Fingerprint = r.Scope(e.Rule, e.LineKey), r.Fingerprint()
 	}
 	began := time.Now()
-	p.Done = func(s deferred.Stored) {
+	p.Done = func(s deferred.PutResult) {
 		d.counts.storing.Observe(time.Since(began))
 		ended(s.Outcome)
 		if s.Outcome == deferred.Duplicate && s.State == deferred.Done {
-			d.repeat(q, s, func(s deferred.Stored) { d.report(now, e.Rule, s, done) })
+			d.repeat(q, s, func(s deferred.PutResult) { d.report(now, e.Rule, s, done) })
 			return
 		}
 		d.report(now, e.Rule, s, done)
@@ -72,7 +72,7 @@ func requestOf(k *exchange.DeferredRequest) *deferred.Request {
 
 // repeat reads the target's answer to a request that was stored before, and passes it to done. It is
 // nil if it cannot be read.
-func (d *Dispatcher) repeat(q deferred.Queue, s deferred.Stored, done func(deferred.Stored)) {
+func (d *Dispatcher) repeat(q deferred.Queue, s deferred.PutResult, done func(deferred.PutResult)) {
 	read := func() {
 		ctx, cancel := context.WithTimeout(d.life, askWithin)
 		defer cancel()
@@ -87,7 +87,7 @@ func (d *Dispatcher) repeat(q deferred.Queue, s deferred.Stored, done func(defer
 }
 
 // report counts the result of storing an entry, and passes it to done.
-func (d *Dispatcher) report(now time.Time, rule string, s deferred.Stored, done func(deferred.Stored)) {
+func (d *Dispatcher) report(now time.Time, rule string, s deferred.PutResult, done func(deferred.PutResult)) {
 	d.counts.stored(rule, s.Outcome)
 	switch {
 	case s.Outcome != deferred.Full:

@@ -47,19 +47,19 @@ func callbackID(e *deferred.Entry) (id deferred.ID) {
 }
 
 // callbackOf returns the callback about an entry in its final state.
-func (d *Dispatcher) callbackOf(now time.Time, e *deferred.Entry) *deferred.Put {
+func (d *Dispatcher) callbackOf(now time.Time, e *deferred.Entry) *deferred.PutRequest {
 	t := d.termsOf(CallbackRule)
 	receiver, err := d.cfg.Hosts.Check(e.Callback)
 	if err != nil { // the list has changed since, and the attempts fail with that reason
 		receiver = "none"
 	}
-	c := deferred.Entry{ID: callbackID(e), Rule: CallbackRule, LineKey: callback.LineFor(receiver, e.Client()),
-		Order: deferred.OrderNone, Parallel: max(1, d.cfg.Hosts.Parallel()/2), // a client never has more places
+	c := deferred.Entry{ID: callbackID(e), Rule: CallbackRule, LineKey: callback.LineKey(receiver, e.Client()),
+		Order: deferred.SeveralAtATime, Parallel: max(1, d.cfg.Hosts.Parallel()/2), // a client never has more places
 		Accepted: now, Due: now, Expires: now.Add(t.WaitMax()), Head: []byte(e.ID.String()), Callback: e.Callback}
 	c.Body, _ = json.Marshal(shownOf(e, 0)) // cannot fail
 	c.Scope = sha256.Sum256(c.ID[:])        // unique, since the same body may be sent again
 	c.Fingerprint = c.Scope
-	return &deferred.Put{Entry: c, Follows: true}
+	return &deferred.PutRequest{Entry: c, Follows: true}
 }
 
 // announce stores the callback about an entry that is in its final state, or will be when it is
@@ -69,7 +69,7 @@ func (d *Dispatcher) announce(q deferred.Queue, e *deferred.Entry) {
 		now := time.Now()
 		s := d.putNew(q, now, d.callbackOf(now, e))
 		if s.Outcome != deferred.Unstored {
-			d.report(now, CallbackRule, s, func(deferred.Stored) { d.ring() })
+			d.report(now, CallbackRule, s, func(deferred.PutResult) { d.ring() })
 			return
 		}
 		if errors.Is(s.Err, deferred.ErrClosed) {
@@ -83,17 +83,17 @@ func (d *Dispatcher) announce(q deferred.Queue, e *deferred.Entry) {
 }
 
 // putNew stores an entry unless there is one with its ID, and returns the result.
-func (d *Dispatcher) putNew(q deferred.Queue, now time.Time, p *deferred.Put) deferred.Stored {
+func (d *Dispatcher) putNew(q deferred.Queue, now time.Time, p *deferred.PutRequest) deferred.PutResult {
 	switch _, _, err := q.Read(d.life, p.Entry.ID); {
 	case err == nil:
-		return deferred.Stored{Outcome: deferred.Duplicate}
+		return deferred.PutResult{Outcome: deferred.Duplicate}
 	case !errors.Is(err, deferred.ErrNotFound):
-		return deferred.Stored{Outcome: deferred.Unstored, Err: err}
+		return deferred.PutResult{Outcome: deferred.Unstored, Err: err}
 	}
-	stored := make(chan deferred.Stored, 1)
-	p.Done = func(s deferred.Stored) { stored <- s }
+	stored := make(chan deferred.PutResult, 1)
+	p.Done = func(s deferred.PutResult) { stored <- s }
 	if bound := d.bound(p); bound != deferred.NoBound {
-		return deferred.Stored{Outcome: deferred.Full, Bound: bound}
+		return deferred.PutResult{Outcome: deferred.Full, Bound: bound}
 	}
 	q.Put(now, p)
 	return <-stored
@@ -103,7 +103,7 @@ func (d *Dispatcher) putNew(q deferred.Queue, now time.Time, p *deferred.Put) de
 // not apply to callbacks: as many of them may wait as requests, in addition to these. It sets the
 // bound on the callback's line: each may have as many as there is room left for others, so that
 // many lines do not take all of it.
-func (d *Dispatcher) bound(p *deferred.Put) deferred.Bound {
+func (d *Dispatcher) bound(p *deferred.PutRequest) deferred.ExceededBound {
 	var open deferred.Count
 	for _, r := range d.stats().Rules {
 		if r.Rule == CallbackRule {
@@ -166,7 +166,7 @@ func (p *attempt) call() {
 		s.Last.Error = strings.ToValidUTF8(r.Err.Error()[:min(reasonBytesMax, len(r.Err.Error()))], "")
 	}
 	if p.attempted(now, s, after) {
-		receiver, _ := callback.SplitLine(p.e.LineKey)
+		receiver, _ := callback.ParseLineKey(p.e.LineKey)
 		if n, ok := p.d.callLog.Allow(now, time.Second); ok {
 			p.d.cfg.Log.Warn("Gave up a callback", "host", receiver, "id", string(p.e.Head), "attempts", a.N, "last",
 				lastOf(&s.Last), "others", n)

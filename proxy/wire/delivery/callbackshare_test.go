@@ -152,7 +152,7 @@ func TestCallbackBesideFailingPath(t *testing.T) {
 	}
 	url := "https://" + r.Listener.Addr().String()
 	n := 0
-	announced := func(client int, bytes int) deferred.Stored {
+	announced := func(client int, bytes int) deferred.PutResult {
 		n++
 		e := &deferred.Entry{Rule: "orders", Accepted: time.Now(), Callback: url,
 			Remote: netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 0, byte(client)}), 1),
@@ -160,7 +160,7 @@ func TestCallbackBesideFailingPath(t *testing.T) {
 		e.ID[0], e.ID[1] = byte(n), byte(n>>8)
 		return c.d.putNew(c.d.opened(), time.Now(), c.d.callbackOf(time.Now(), e))
 	}
-	fill := func(client, want int, bound deferred.Bound) {
+	fill := func(client, want int, bound deferred.ExceededBound) {
 		t.Helper()
 		for i := range want + 1 {
 			s := announced(client, 0)
@@ -183,7 +183,7 @@ func TestCallbackBesideFailingPath(t *testing.T) {
 	if got := c.d.waitingOf(CallbackRule); got != 100 {
 		t.Errorf("%d callbacks wait, want 100", got)
 	}
-	if receiver, _ := callback.SplitLine(c.d.callbackOf(time.Now(),
+	if receiver, _ := callback.ParseLineKey(c.d.callbackOf(time.Now(),
 		&deferred.Entry{Callback: url}).Entry.LineKey); receiver != r.Listener.Addr().String() {
 		t.Errorf("the receiver is %s", receiver)
 	}

@@ -57,8 +57,8 @@ func put(t *testing.T, q deferred.Queue, e deferred.Entry, stored func()) deferr
 	if e.ID == (deferred.ID{}) {
 		_, _ = rand.Read(e.ID[:]) // never fails
 	}
-	ends := make(chan deferred.Stored, 1)
-	q.Put(time.Now(), &deferred.Put{Entry: e, Done: func(s deferred.Stored) { ends <- s; stored() }})
+	ends := make(chan deferred.PutResult, 1)
+	q.Put(time.Now(), &deferred.PutRequest{Entry: e, Done: func(s deferred.PutResult) { ends <- s; stored() }})
 	if s := testkit.Receive(t, ends, "the end of a put"); s.Outcome != deferred.Accepted {
 		t.Fatalf("put: %s, %v", s.Outcome, s.Err)
 	}

@@ -47,11 +47,11 @@ type Config struct {
 	Trusts           func(netip.Addr) bool
 	ForwardingFields *keys.ForwardingFields // the fields with such claims; nil: the usual ones
 	DeadKeep         time.Duration
-	Path             string             // prefix of the status URLs for clients
-	Sites            deferred.Instances // the proxies with queues of their own; nil: there is only one
-	Hosts            *callback.Hosts    // hosts that may be called back; nil: none
-	Post             *Poster            // sends callbacks
-	Limits           deferred.Limits    // those of the queue, which bound the callbacks that wait, too
+	Path             string                  // prefix of the status URLs for clients
+	Sites            deferred.ProxyInstances // the proxies with queues of their own; nil: there is only one
+	Hosts            *callback.Hosts         // hosts that may be called back; nil: none
+	Post             *Poster                 // sends callbacks
+	Limits           deferred.Limits         // those of the queue, which bound the callbacks that wait, too
 	Log              *slog.Logger
 
 	callbacks *deferred.Defer // replaced by tests
@@ -92,7 +92,7 @@ type Dispatcher struct {
 	closed    bool
 	underWay  map[deferred.Lease]*attempt // an entry whose lease was lost may be claimed again meanwhile
 	places    places                      // of those underWay that are not settled at once
-	calls     *callback.Places            // callbacks in progress
+	calls     *callback.InFlight          // callbacks in progress
 	empty     chan struct{}               // closed when Close waits and no delivery is in progress
 }
 
@@ -100,7 +100,7 @@ type Dispatcher struct {
 func New(cfg Config) (*Dispatcher, error) {
 	d := &Dispatcher{cfg: cfg, intake: newIntake(cfg.Rate), counts: newCounts(), wake: make(chan struct{}, 1),
 		underWay: make(map[deferred.Lease]*attempt), places: places{by: make(map[string]*share.Usage)},
-		calls: callback.NewPlaces(cfg.Hosts.Parallel())}
+		calls: callback.NewInFlight(cfg.Hosts.Parallel())}
 	if d.cfg.callbacks == nil {
 		usual := deferred.ForCallbacks()
 		d.cfg.callbacks = &usual
@@ -250,7 +250,7 @@ func (d *Dispatcher) room() (n int, except []string) {
 
 // begin starts the delivery of one entry, if there is a place for its client. Otherwise the entry
 // waits, the longer the more clients of its rule have places.
-func (d *Dispatcher) begin(q deferred.Queue, c *deferred.Claimed) {
+func (d *Dispatcher) begin(q deferred.Queue, c *deferred.ClaimedEntry) {
 	e, t := c.Entry, d.termsOf(c.Entry.Rule)
 	p := &attempt{d: d, queue: q, lease: c.Lease, e: e, terms: t}
 	now := time.Now()

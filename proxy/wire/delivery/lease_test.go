@@ -30,7 +30,8 @@ type oneEntry struct {
 
 var errAway = errors.New("the store is away")
 
-func (q *oneEntry) Claim(context.Context, time.Time, int, ...string) (c []deferred.Claimed, next time.Time, err error) {
+func (q *oneEntry) Claim(context.Context, time.Time, int, ...string) (c []deferred.ClaimedEntry, next time.Time,
+	err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	switch now := time.Now(); {
@@ -38,7 +39,7 @@ func (q *oneEntry) Claim(context.Context, time.Time, int, ...string) (c []deferr
 		return nil, next, errAway
 	case q.claims == 0 || !q.renewed.IsZero() && !now.Before(q.renewed):
 		q.claims++
-		c = append(c, deferred.Claimed{Lease: deferred.Lease{Token: q.claims}, Entry: q.entry})
+		c = append(c, deferred.ClaimedEntry{Lease: deferred.Lease{Token: q.claims}, Entry: q.entry})
 		q.renewed = now.Add(deferred.LeaseFor)
 	}
 	return c, q.renewed, nil
@@ -194,7 +195,7 @@ type seen struct {
 	away func() bool
 }
 
-func (q *seen) Claim(ctx context.Context, now time.Time, n int, except ...string) (c []deferred.Claimed,
+func (q *seen) Claim(ctx context.Context, now time.Time, n int, except ...string) (c []deferred.ClaimedEntry,
 	next time.Time, err error) {
 	if q.away() {
 		return nil, next, errAway
@@ -257,10 +258,11 @@ type again struct {
 	settled []uint64 // tokens, until it is closed
 }
 
-func (q *again) Claim(context.Context, time.Time, int, ...string) (c []deferred.Claimed, next time.Time, err error) {
+func (q *again) Claim(context.Context, time.Time, int, ...string) (c []deferred.ClaimedEntry, next time.Time,
+	err error) {
 	if q.claims < 2 {
 		q.claims++
-		c = append(c, deferred.Claimed{Lease: deferred.Lease{Token: q.claims}, Entry: q.entry})
+		c = append(c, deferred.ClaimedEntry{Lease: deferred.Lease{Token: q.claims}, Entry: q.entry})
 	}
 	return c, next, nil
 }

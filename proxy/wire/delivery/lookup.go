@@ -39,7 +39,7 @@ func (d *Dispatcher) LookUp(_ time.Time, k *exchange.DeferredRequest, known func
 }
 
 // find reports whether an entry with a scope is known to be in the queue.
-func (d *Dispatcher) find(q deferred.Queue, scope deferred.Hash) bool {
+func (d *Dispatcher) find(q deferred.Queue, scope deferred.SHA256) bool {
 	ctx, cancel := context.WithTimeout(d.life, lookUpWithin)
 	defer cancel()
 	found, err := q.Known(ctx, scope)

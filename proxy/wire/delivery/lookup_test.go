@@ -17,7 +17,7 @@ type silent struct {
 	asked chan struct{}
 }
 
-func (q *silent) Known(ctx context.Context, _ deferred.Hash) (bool, error) {
+func (q *silent) Known(ctx context.Context, _ deferred.SHA256) (bool, error) {
 	q.asked <- struct{}{}
 	<-ctx.Done()
 	return true, ctx.Err()

@@ -120,7 +120,7 @@ func TestRefusedTakeNoRate(t *testing.T) {
 	defer func() { _ = d.Close(t.Context()) }()
 	d.intake = newIntake(60)
 	now, orders := time.Now(), perKeyOne(t)
-	send := func(addr, line string) deferred.Stored {
+	send := func(addr, line string) deferred.PutResult {
 		t.Helper()
 		return d.accepts(t, now, &exchange.DeferredRequest{Rule: orders, Line: []byte(line),
 			Client: netip.MustParseAddr(addr), RetryAfter: time.Hour})
@@ -155,11 +155,11 @@ func postRequest() *exchange.Request {
 }
 
 // accepts stores a request without fields and a body, and returns the result.
-func (d *Dispatcher) accepts(t *testing.T, now time.Time, k *exchange.DeferredRequest) deferred.Stored {
+func (d *Dispatcher) accepts(t *testing.T, now time.Time, k *exchange.DeferredRequest) deferred.PutResult {
 	t.Helper()
 	k.Request = postRequest()
-	stored := make(chan deferred.Stored, 1)
-	d.Accept(now, k, &exchange.Peer{}, func(s deferred.Stored) { stored <- s })
+	stored := make(chan deferred.PutResult, 1)
+	d.Accept(now, k, &exchange.Peer{}, func(s deferred.PutResult) { stored <- s })
 	return testkit.Receive(t, stored, "the result of storing")
 }
 
@@ -169,7 +169,7 @@ func TestRepeat(t *testing.T) {
 	t.Parallel()
 	d, _ := dispatcher(t)
 	orders := perKeyOne(t)
-	send := func() deferred.Stored {
+	send := func() deferred.PutResult {
 		t.Helper()
 		return d.accepts(t, time.Now(), &exchange.DeferredRequest{Rule: orders, Line: []byte("a"),
 			Client:  netip.MustParseAddr("10.0.0.1"),
@@ -181,7 +181,7 @@ func TestRepeat(t *testing.T) {
 			Body: []byte("made"), Bytes: 4}})
 	})
 	first := send()
-	var s deferred.Stored
+	var s deferred.PutResult
 	testkit.Eventually(t, "it is delivered", func() bool { s = send(); return s.State == deferred.Done })
 	if s.Outcome != deferred.Duplicate || s.ID != first.ID || s.Result == nil || s.Result.Status != 201 ||
 		string(s.Result.Body) != "made" {
@@ -190,7 +190,7 @@ func TestRepeat(t *testing.T) {
 	q := d.opened()
 	d.closes(t)
 	answered := false
-	d.repeat(q, s, func(deferred.Stored) { answered = true })
+	d.repeat(q, s, func(deferred.PutResult) { answered = true })
 	if !answered {
 		t.Error("after the end nobody is answered")
 	}

@@ -45,7 +45,7 @@ func (w *World) swapRules(l limit.Limit) {
 
 // Defer stores a refused request in a queue that answers later, even if the client has disconnected.
 // It implements wire.Defer; then calls post, which calls a function on the loop of the request.
-func (w *World) Defer(k *exchange.DeferredRequest, stored func(deferred.Stored), post func(func(now time.Time))) {
+func (w *World) Defer(k *exchange.DeferredRequest, stored func(deferred.PutResult), post func(func(now time.Time))) {
 	_, id, _ := strings.Cut(string(k.Fields()), "X-Req: ")
 	id, _, _ = strings.Cut(id, "\r\n")
 	n, _ := strconv.ParseUint(id, 10, 64)
@@ -95,13 +95,13 @@ func (f *Front) stored(r *request, outcome deferred.Outcome) {
 }
 
 // stored chooses the result of storing a request.
-func (w *World) stored() deferred.Stored {
-	s := deferred.Stored{Outcome: deferred.Accepted, Position: 1, Due: w.Now().Add(time.Second),
+func (w *World) stored() deferred.PutResult {
+	s := deferred.PutResult{Outcome: deferred.Accepted, Position: 1, Due: w.Now().Add(time.Second),
 		Expires: w.Now().Add(time.Minute), Durability: "fsync"}
 	if w.Fault(w.Profile.unstored) {
-		s = deferred.Stored{Outcome: deferred.Full, Bound: deferred.BoundEntries}
+		s = deferred.PutResult{Outcome: deferred.Full, Bound: deferred.BoundEntries}
 		if w.Odds(0.5) {
-			s = deferred.Stored{Outcome: deferred.Unstored, Err: errAway}
+			s = deferred.PutResult{Outcome: deferred.Unstored, Err: errAway}
 		}
 	}
 	return s
