@@ -25,7 +25,7 @@ const abandonedPart = 2
 // An abandoned is an exchange whose client has disconnected. It keeps neither the client nor its
 // session in memory.
 type abandoned struct {
-	exchange.Abandoned
+	exchange.AbandonedExchange
 	wait   upstream.Waiter[occupant] // has the place at the target
 	client share.Client
 	of     *mux.Conn   // of the stream that has ended, if it was one of HTTP/2
@@ -46,7 +46,7 @@ type abandonedBy struct {
 
 // abandon makes u read the answer to a request of c that nobody waits for. left is what is left of
 // the exchange. Beyond the share of its client, and where no gate limits requests, the connection is closed.
-func (u *upstreamConn) abandon(now time.Time, c *client, left *exchange.Abandoned) {
+func (u *upstreamConn) abandon(now time.Time, c *client, left *exchange.AbandonedExchange) {
 	a := u.keepPlace(now, c, left)
 	u.conn.SetDeadline(a.By)
 	if a.beyond && u.target.server.shared.cfg.Gate.Mode != gate.On {
@@ -60,9 +60,9 @@ func (u *upstreamConn) abandon(now time.Time, c *client, left *exchange.Abandone
 // One client leaves behind at most a half of the connections that all may. Beyond that its new
 // requests are refused: the target goes on working when the connection is closed, but its gate would
 // not know.
-func (u *upstreamConn) keepPlace(now time.Time, c *client, left *exchange.Abandoned) *abandoned {
+func (u *upstreamConn) keepPlace(now time.Time, c *client, left *exchange.AbandonedExchange) *abandoned {
 	t := u.target
-	a := &abandoned{Abandoned: *left, client: share.ClientOf(left.Client), answer: c.answer, route: c.route}
+	a := &abandoned{AbandonedExchange: *left, client: share.ClientOf(left.Client), answer: c.answer, route: c.route}
 	a.learns = left.Status == 0 && !c.paced
 	if s, ok := c.peer.(*http2Stream); ok {
 		a.of = s.of.m
@@ -83,7 +83,7 @@ func (u *upstreamConn) keepPlace(now time.Time, c *client, left *exchange.Abando
 // cancel resets the stream of a request of c that nobody waits for. The target may work on regardless, and does not
 // tell. So the place is kept as worksBy says. cancel returns false, and does nothing, if that time has passed, or if
 // no gate limits requests.
-func (u *upstreamConn) cancel(now time.Time, c *client, left *exchange.Abandoned) bool {
+func (u *upstreamConn) cancel(now time.Time, c *client, left *exchange.AbandonedExchange) bool {
 	t, s := u.target, u.target.server
 	if left.Sent.IsZero() { // it may have got a message just now
 		left.Sent, left.By = now, now.Add(s.shared.cfg.Session.TargetTimeout)
@@ -110,7 +110,7 @@ const worksLook = time.Second
 
 // worksBy returns until when a target is likely to work on a request that was cancelled: for twice as long as such
 // requests usually take, but not after the answer would be overdue. While that is not known, it is when to look again.
-func (t *target) worksBy(now time.Time, left *exchange.Abandoned, route uint16) time.Time {
+func (t *target) worksBy(now time.Time, left *exchange.AbandonedExchange, route uint16) time.Time {
 	by := now.Add(worksLook)
 	if usual := t.gate.Usual(t.server.routes.Likely(route, left.Method)); usual > 0 {
 		by = left.Sent.Add(2 * usual)
@@ -124,7 +124,7 @@ func (t *target) worksBy(now time.Time, left *exchange.Abandoned, route uint16) 
 // worked gives the place of a cancelled request back, unless its target still works on it.
 func (u *upstreamConn) worked(now time.Time) {
 	t, a := u.target, u.abandoned
-	if by := t.worksBy(now, &a.Abandoned, a.route); now.Before(by) {
+	if by := t.worksBy(now, &a.AbandonedExchange, a.route); now.Before(by) {
 		u.works.Set(by)
 		return
 	}
@@ -163,7 +163,7 @@ func (t *target) refuses(by netip.Addr) bool {
 // drop reads bytes of an answer that nobody waits for.
 func (u *upstreamConn) drop(now time.Time, b []byte) int {
 	a := u.abandoned
-	n, end := u.http.HandleAbandoned(&a.Abandoned, b)
+	n, end := u.http.HandleAbandoned(&a.AbandonedExchange, b)
 	if a.Status != 0 {
 		u.learn(now, exchange.FaultNone)
 	}
@@ -179,7 +179,7 @@ func (u *upstreamConn) drop(now time.Time, b []byte) int {
 
 // learn tells the gate when the answer has begun, or that it has not come in time. That does not
 // depend on whether the client has waited for it.
-func (u *upstreamConn) learn(now time.Time, why exchange.Fault) {
+func (u *upstreamConn) learn(now time.Time, why exchange.FailureKind) {
 	if a := u.abandoned; a.learns {
 		if a.learns = false; u.target.server.tookLong(now, &a.wait, a.Sent, now) {
 			return

@@ -120,7 +120,7 @@ func (c *client) finish(now time.Time) {
 }
 
 // unavailable handles that the chosen target has no connection for the exchange.
-func (c *client) unavailable(now time.Time, why exchange.Fault) {
+func (c *client) unavailable(now time.Time, why exchange.FailureKind) {
 	c.notice.gaveUp = c.at.Value.spec.Addr
 	c.leave()
 	c.x.HandleUnavailable(now, why)

@@ -109,8 +109,8 @@ func (c *client) apply(now time.Time) {
 	for more := true; more; {
 		c.carrier.MoveEffects(now, fx)
 		of := fx.Effects
-		if of.Seen != nil && c.server.access != nil {
-			c.notice.keep(of.Seen.Head, of.Seen.Client)
+		if of.Received != nil && c.server.access != nil {
+			c.notice.keep(of.Received.Head, of.Received.Client)
 		}
 		if of.Refund != nil {
 			c.server.leave(now, of.Refund)

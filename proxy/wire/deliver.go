@@ -20,7 +20,7 @@ import (
 // clients: matching, counters, lines, pools, health.
 
 // A Defer stores a refused request. It calls stored once with the result, on any goroutine.
-type Defer func(now time.Time, k *exchange.DeferredRequest, from *exchange.Peer, stored func(deferred.PutResult))
+type Defer func(now time.Time, k *exchange.DeferredRequest, from *exchange.ClientInfo, stored func(deferred.PutResult))
 
 // A LookUp finds out whether a request is stored already. It calls known once with the result, on any
 // goroutine.
@@ -68,7 +68,7 @@ func (s *loopServer) setDeferring() {
 		return
 	}
 	settings := *s.env.Settings
-	settings.Head, settings.BodyBytesMax = session.StoredHead(), 0 // what is stored was within the limits
+	settings.Head, settings.BodyBytesMax = session.StoredHeadLimits(), 0 // what is stored was within the limits
 	s.deliveries = session.Env{Settings: &settings, Env: s.env.Env}
 	s.deliveries.Delivery, s.deliveries.Ask = true, s.askForDelivery
 	s.deliveries.Refused = func(time.Time, *decide.Refusal) []byte { return nil }
@@ -80,7 +80,7 @@ func (s *loopServer) setDeferring() {
 
 // store stores a refused request.
 func (c *client) store(now time.Time, k *exchange.DeferredRequest) {
-	c.server.shared.cfg.Defer(now, k, &c.x.Peer, func(stored deferred.PutResult) {
+	c.server.shared.cfg.Defer(now, k, &c.x.ClientInfo, func(stored deferred.PutResult) {
 		c.server.loop.Post(func(now time.Time) {
 			c.x.HandleDeferred(now, &stored)
 			c.apply(now)

@@ -24,7 +24,7 @@ func delivering(t *testing.T, wait time.Duration, env ...string) *rig {
 
 // delivers makes deliveries possible.
 func delivers(c *Config) {
-	c.Defer = func(time.Time, *exchange.DeferredRequest, *exchange.Peer, func(deferred.PutResult)) {}
+	c.Defer = func(time.Time, *exchange.DeferredRequest, *exchange.ClientInfo, func(deferred.PutResult)) {}
 }
 
 // deliver delivers a request of a transcript, which is sent at most once or not. The channel has what

@@ -121,7 +121,7 @@ func (t *target) dialFailed(now time.Time, mark upstream.Generation, err error) 
 	t.note(now)
 }
 
-func dialFault(err error) exchange.Fault {
+func dialFault(err error) exchange.FailureKind {
 	var timeout net.Error
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):

@@ -20,7 +20,7 @@
 // A stream is an exchange that may hold its connection for long: a large upload while its client sends
 // it, a streamed response, or a tunnel after 101. Only a share of the connections may carry streams. An
 // upgrade, and a request of a client with a private connection, which serves no other client (see
-// [exchange.Peer]), reserve a stream of this share in addition to their place. They become streams at
+// [exchange.ClientInfo]), reserve a stream of this share in addition to their place. They become streams at
 // 101, or when their response is streamed.
 //
 // A large upload is a stream until its last piece. That piece is sent when the request has a place; from

@@ -11,7 +11,7 @@ import (
 // release handles that the session no longer needs its connection. A connection that is being
 // closed stays in the pool's count until it has closed. left is what ReleaseAbandon leaves of the
 // exchange.
-func (c *client) release(now time.Time, how exchange.Release, left *exchange.Abandoned) {
+func (c *client) release(now time.Time, how exchange.ConnRelease, left *exchange.AbandonedExchange) {
 	u := c.upstream
 	if u == nil {
 		return

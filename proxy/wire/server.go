@@ -343,6 +343,6 @@ func (c *client) answerOwn(now time.Time, r service.Reply) {
 	if c.closed {
 		return
 	}
-	c.x.HandleOwn(now, (*exchange.Reply)(&r))
+	c.x.HandleOwn(now, (*exchange.OwnResponse)(&r))
 	c.apply(now)
 }

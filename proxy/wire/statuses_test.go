@@ -133,7 +133,7 @@ func TestPipelinedBehindUpgrade(t *testing.T) {
 
 // A dial that fails for want of something here says nothing about the target.
 func TestDialFault(t *testing.T) {
-	for err, want := range map[error]exchange.Fault{
+	for err, want := range map[error]exchange.FailureKind{
 		syscall.ECONNREFUSED:   exchange.FaultRefused,
 		syscall.EHOSTUNREACH:   exchange.FaultConnect,
 		os.ErrDeadlineExceeded: exchange.FaultConnectTime,

@@ -54,7 +54,7 @@ func inFlightOf(t *target) int { return t.pool.InFlight() }
 
 // answered reports the end of an exchange begun at mark to the target's health: with the
 // target's status, or with the proxy's own status because of a fault.
-func (t *target) answered(now time.Time, mark upstream.Generation, status int, fault exchange.Fault) {
+func (t *target) answered(now time.Time, mark upstream.Generation, status int, fault exchange.FailureKind) {
 	before := t.at.Ejections()
 	t.at.Answered(now, mark, status)
 	if t.at.Ejections() != before {
@@ -82,7 +82,7 @@ func (t *target) note(now time.Time) {
 }
 
 // answerCause returns why an answer counts against the target.
-func answerCause(status int, fault exchange.Fault) string {
+func answerCause(status int, fault exchange.FailureKind) string {
 	switch fault {
 	case exchange.FaultNone:
 		return roster.StatusCause(status)

@@ -148,7 +148,7 @@ func (p *inWorld) own(*Server) *service.Endpoints {
 }
 
 // store stores a request in the world's queue.
-func (p *inWorld) store(_ time.Time, k *exchange.DeferredRequest, from *exchange.Peer,
+func (p *inWorld) store(_ time.Time, k *exchange.DeferredRequest, from *exchange.ClientInfo,
 	stored func(deferred.PutResult)) {
 	p.w.Defer(k, stored, from.Owner.(*client).server.loop.Post)
 }

@@ -7,7 +7,7 @@ import (
 	"weir/internal/net/http1"
 )
 
-// An Abandoned is what is left of an exchange whose client has disconnected after the whole request
+// An AbandonedExchange is what is left of an exchange whose client has disconnected after the whole request
 // was sent.
 //
 // A target continues to work on a request after its client has disconnected. So the connection to
@@ -19,7 +19,7 @@ import (
 // when it writes.
 //
 // Owned by its loop.
-type Abandoned struct {
+type AbandonedExchange struct {
 	Method   http1.Method
 	Client   netip.Addr // of the client that has disconnected
 	Sent     time.Time  // when all of the request had been sent; zero: it has not been
@@ -31,7 +31,7 @@ type Abandoned struct {
 }
 
 // HandleResponseHead handles the head of an answer, which may be an interim one.
-func (x *Abandoned) HandleResponseHead(h *http1.Head) {
+func (x *AbandonedExchange) HandleResponseHead(h *http1.Head) {
 	if h.Status < 200 {
 		return
 	}

@@ -17,8 +17,8 @@ type Effects struct {
 	// about the origin and no trusted proxy sent them.
 	Claims        int
 	OriginsDiffer bool // see Differ of [decide.ForwardedInfo]
-	// Seen is a request whose head was read, unless it is for an own endpoint.
-	Seen *Seen
+	// Received is a request whose head was read, unless it is for an own endpoint.
+	Received *ReceivedRequest
 	// Matched is a request and the rules that apply to it.
 	Matched *decide.Evaluation
 	// Decided is the store's decision.
@@ -49,8 +49,8 @@ type Effects struct {
 	Uploaded       bool
 	// Release says what to do with the upstream connection held. With ReleaseAbandon, Abandoned
 	// is what is left of the exchange; copy it.
-	Release   Release
-	Abandoned *Abandoned
+	Release   ConnRelease
+	Abandoned *AbandonedExchange
 	// Acquire requests an upstream connection: HandleAcquired, HandleUnavailable or
 	// HandleExhausted follows. Long says that the exchange may hold it for long: as a tunnel,
 	// because it is private, or because the client has not sent all of the request. With Partial
@@ -73,9 +73,9 @@ type Effects struct {
 	Duplex bool
 }
 
-// A Seen is a request before any decision, and the address of its client: behind trusted
+// A ReceivedRequest is a request before any decision, and the address of its client: behind trusted
 // proxies not that of the connection. Both are borrowed.
-type Seen struct {
+type ReceivedRequest struct {
 	Head   *http1.Head
 	Client netip.Addr
 }
@@ -88,16 +88,16 @@ type Refund struct {
 	At    int64                   // store.Answer.At of a request that a gate has shed
 }
 
-// A Release says what to do with an upstream connection.
-type Release uint8
+// A ConnRelease says what to do with an upstream connection.
+type ConnRelease uint8
 
 const (
-	ReleaseNone    Release = iota
-	ReleaseKeep            // return it to the pool
-	ReleasePrivate         // keep it for the client's next request, and close it with the client
-	ReleaseDiscard         // close it: it cannot be used again
-	ReleaseEnd             // likewise, after sending what was written to it
-	ReleaseAbandon         // the client has disconnected: read the answer, and drop it
+	ReleaseNone    ConnRelease = iota
+	ReleaseKeep                // return it to the pool
+	ReleasePrivate             // keep it for the client's next request, and close it with the client
+	ReleaseDiscard             // close it: it cannot be used again
+	ReleaseEnd                 // likewise, after sending what was written to it
+	ReleaseAbandon             // the client has disconnected: read the answer, and drop it
 )
 
 // An Acquire says which upstream connection is wanted.

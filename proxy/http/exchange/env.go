@@ -103,7 +103,7 @@ type Env struct {
 	// Random is the source of request ids; set with Settings.RequestID.
 	Random *rand.ChaCha8
 
-	seen      Seen
+	received  ReceivedRequest
 	forwarded decide.ForwardedInfo // of the request whose head is being handled
 	answer    store.Answer
 	refusal   decide.Refusal
@@ -114,7 +114,7 @@ type Env struct {
 	refund    Refund
 	kept      DeferredRequest
 	outcome   Outcome
-	rest      Abandoned
+	rest      AbandonedExchange
 	spares    [][]decide.RequestCounter
 	free      [][]byte // buffers of exchanges that have ended
 
@@ -136,16 +136,16 @@ type Outcome struct {
 	Decision  Decision
 	Algorithm limit.Algorithm // that decided; only with a decision
 	Rule      string
-	Status    int       // of the answer; 0: the client disconnected before it
-	Begun     int       // status of an answer whose head was sent before the client disconnected; 0: none
-	Relayed   bool      // the answer is the target's, at least in part
-	Began     time.Time // when the first byte was read
-	Sent      time.Time // when sending to the target began; zero: it did not
-	Complete  time.Time // when all of it had been sent; zero: the client has not sent all
-	Answered  time.Time // when the head of the target's answer had arrived; zero: it has not
-	Fault     Fault     // why the target did not answer
-	Garbled   error     // what was wrong with its answer; nil: unknown, or nothing
-	Looped    bool      // the request has passed this proxy before
+	Status    int         // of the answer; 0: the client disconnected before it
+	Begun     int         // status of an answer whose head was sent before the client disconnected; 0: none
+	Relayed   bool        // the answer is the target's, at least in part
+	Began     time.Time   // when the first byte was read
+	Sent      time.Time   // when sending to the target began; zero: it did not
+	Complete  time.Time   // when all of it had been sent; zero: the client has not sent all
+	Answered  time.Time   // when the head of the target's answer had arrived; zero: it has not
+	Fault     FailureKind // why the target did not answer
+	Garbled   error       // what was wrong with its answer; nil: unknown, or nothing
+	Looped    bool        // the request has passed this proxy before
 	Retried   bool
 	OddFields int    // request fields dropped for their names
 	Trailers  int    // trailer sections of request and answer that were dropped, at least in part

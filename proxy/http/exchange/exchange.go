@@ -9,8 +9,8 @@ import (
 	"weir/proxy/rules/refusal"
 )
 
-// A Peer is the client of exchanges, as its carrier knows it.
-type Peer struct {
+// A ClientInfo is the client of exchanges, as its carrier knows it.
+type ClientInfo struct {
 	// Owner is the carrier; exchanges do not use it.
 	Owner  any
 	Remote netip.Addr // the other end of the client's connection
@@ -30,7 +30,7 @@ type Peer struct {
 //
 // Owned by its loop.
 type Exchange struct {
-	Peer
+	ClientInfo
 	env      *Env
 	end      End
 	endedAt  time.Time
@@ -63,9 +63,9 @@ type progress struct {
 	unread bool // part of the request may be unread
 
 	replay     replay
-	refused    uint8 // how often the target has refused the request unprocessed
-	failed     Fault // why the previous target could not be reached
-	targetFull bool  // the upstream connection currently accepts no data
+	refused    uint8       // how often the target has refused the request unprocessed
+	failed     FailureKind // why the previous target could not be reached
+	targetFull bool        // the upstream connection currently accepts no data
 	answerBy   time.Time
 	retryAfter time.Duration // of a 503; zero: soon
 	received   received
@@ -104,11 +104,11 @@ type body struct {
 // A received is what has been received of the target's answer.
 type received struct {
 	status int
-	size   int64   // of its body; larger than any bound: unknown
-	after  Release // of the upstream connection, if the answer is complete
-	body   []byte  // collected in earlier calls
-	head   []byte  // reason phrase and fields for the client, unless the answer is complete in one call
-	fields int     // where the fields begin
+	size   int64       // of its body; larger than any bound: unknown
+	after  ConnRelease // of the upstream connection, if the answer is complete
+	body   []byte      // collected in earlier calls
+	head   []byte      // reason phrase and fields for the client, unless the answer is complete in one call
+	fields int         // where the fields begin
 
 	framing http1.Framing // see Response
 	length  int64
@@ -131,17 +131,17 @@ func New(env *Env, remote netip.Addr, secure bool) Exchange {
 	if env.fx == nil {
 		env.fx = new(Effects)
 	}
-	return Exchange{env: env, Peer: Peer{Remote: remote, Secure: secure, Trusted: env.Settings.Trusts(remote)}}
+	return Exchange{env: env, ClientInfo: ClientInfo{Remote: remote, Secure: secure, Trusted: env.Settings.Trusts(remote)}}
 }
 
 // Renew makes x, which is zero or has ended, wait for a request of p. It keeps the Owner of x.
-func (x *Exchange) Renew(env *Env, p *Peer) {
+func (x *Exchange) Renew(env *Env, p *ClientInfo) {
 	owner, from := x.Owner, x.from
 	if x.Remote != p.Remote {
 		from = from[:0]
 	}
 	*x = Exchange{} // in place: a value with fields would be copied
-	x.env, x.Peer, x.from = env, *p, from
+	x.env, x.ClientInfo, x.from = env, *p, from
 	x.Owner = owner
 }
 
@@ -239,7 +239,7 @@ func (x *Exchange) HandleClientClosed() {
 // abandon returns what to do with the upstream connection of an exchange whose client has
 // disconnected. The target goes on working on a request that is complete, or on the messages of a call. It
 // cannot execute other requests of which a part is missing, and a stream ends with its client.
-func (x *Exchange) abandon() Release {
+func (x *Exchange) abandon() ConnRelease {
 	a := &x.received
 	collects := x.answer <= answerHead || x.answer == answerCollecting && a.size <= x.env.Settings.BufferBytesMax
 	works := x.request == requestWhole ||
@@ -247,7 +247,7 @@ func (x *Exchange) abandon() Release {
 	if !works || !x.upstream.held() || !collects {
 		return ReleaseDiscard
 	}
-	x.env.rest = Abandoned{Method: x.outcome.Method, Client: x.client, Sent: x.outcome.Complete, By: x.answerBy,
+	x.env.rest = AbandonedExchange{Method: x.outcome.Method, Client: x.client, Sent: x.outcome.Complete, By: x.answerBy,
 		Status: a.status, Reusable: !x.Private && (a.status == 0 || a.after == ReleaseKeep),
 		SizeMax: x.env.Settings.BufferBytesMax}
 	x.env.fx.Abandoned = &x.env.rest
@@ -256,7 +256,7 @@ func (x *Exchange) abandon() Release {
 
 // EndTunnel ends the tunnel of the exchange; how says what to do with the upstream
 // connection, if it is still held. ReleaseNone means that it is lost.
-func (x *Exchange) EndTunnel(how Release) {
+func (x *Exchange) EndTunnel(how ConnRelease) {
 	x.releaseUpstream(how)
 	x.reset()
 }
@@ -268,7 +268,7 @@ func (x *Exchange) report() {
 }
 
 // releaseUpstream releases the upstream connection, if one is held.
-func (x *Exchange) releaseUpstream(how Release) {
+func (x *Exchange) releaseUpstream(how ConnRelease) {
 	if x.upstream.held() {
 		x.env.fx.Release = how
 		x.upstream.become(upstreamNone)

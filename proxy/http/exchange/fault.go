@@ -1,25 +1,25 @@
 package exchange
 
-// A Fault is why a target gave no usable answer.
-type Fault uint8
+// A FailureKind is why a target gave no usable answer.
+type FailureKind uint8
 
 const (
-	FaultNone        Fault = iota
-	FaultRefused           // the connection was refused
-	FaultConnect           // connecting failed for another reason
-	FaultConnectTime       // connecting took too long
-	FaultBusy              // no connection became free in time, or no place to wait for one
-	FaultResources         // the proxy has no descriptor or port left to connect with
-	FaultGate              // no place at the target became free in time
-	FaultStreams           // all connections that may carry tunnels and streams do; nothing was sent
-	FaultUnstreamed        // likewise, and the answer is too large or takes too long to be collected
-	FaultClosed            // closed or reset before the answer was complete
-	FaultTimeout           // no answer in time, or no further piece of it
-	FaultGarbled           // the answer is not valid HTTP
-	FaultNoTarget          // no target can be reached
-	FaultUnprocessed       // it has refused the stream of the request, again and again, without processing it
-	FaultHead              // it accepts no head of that size; nothing was sent
-	FaultUpgrade           // it is used by HTTP/2, which has no upgrades; nothing was sent
+	FaultNone        FailureKind = iota
+	FaultRefused                 // the connection was refused
+	FaultConnect                 // connecting failed for another reason
+	FaultConnectTime             // connecting took too long
+	FaultBusy                    // no connection became free in time, or no place to wait for one
+	FaultResources               // the proxy has no descriptor or port left to connect with
+	FaultGate                    // no place at the target became free in time
+	FaultStreams                 // all connections that may carry tunnels and streams do; nothing was sent
+	FaultUnstreamed              // likewise, and the answer is too large or takes too long to be collected
+	FaultClosed                  // closed or reset before the answer was complete
+	FaultTimeout                 // no answer in time, or no further piece of it
+	FaultGarbled                 // the answer is not valid HTTP
+	FaultNoTarget                // no target can be reached
+	FaultUnprocessed             // it has refused the stream of the request, again and again, without processing it
+	FaultHead                    // it accepts no head of that size; nothing was sent
+	FaultUpgrade                 // it is used by HTTP/2, which has no upgrades; nothing was sent
 	faultCount
 )
 
@@ -52,7 +52,7 @@ var faults = [Faults]struct {
 }
 
 // String returns the fault's name in metrics.
-func (f Fault) String() string { return faults[f].name }
+func (f FailureKind) String() string { return faults[f].name }
 
 // LackOfRoom reports whether the proxy had no place for the request, so that it may find one later.
-func (f Fault) LackOfRoom() bool { return f >= FaultBusy && f <= FaultStreams }
+func (f FailureKind) LackOfRoom() bool { return f >= FaultBusy && f <= FaultStreams }

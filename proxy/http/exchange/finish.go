@@ -32,7 +32,7 @@ func (x *Exchange) answerError(now time.Time, status int, reason string) {
 
 // answerFault answers in place of a target. 503 means that the target cannot have executed the request: its
 // last piece was not sent. After a request was sent on a connection that closed, it may have been.
-func (x *Exchange) answerFault(now time.Time, why Fault) {
+func (x *Exchange) answerFault(now time.Time, why FailureKind) {
 	if faults[why].status == 503 && !x.outcome.Sent.IsZero() && x.request != requestWithheld {
 		why, x.retryAfter, x.env.shed = FaultClosed, 0, nil
 	}

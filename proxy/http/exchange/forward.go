@@ -27,8 +27,8 @@ func (x *Exchange) HandleHead(now time.Time, h *http1.Head, began time.Time) {
 	x.keepRequestID(h)
 	x.keepOrigin(h)
 	if !x.outcome.Own {
-		x.env.seen = Seen{h, x.client}
-		x.env.fx.Seen = &x.env.seen
+		x.env.received = ReceivedRequest{h, x.client}
+		x.env.fx.Received = &x.env.received
 	}
 	if err := h.Check(); err != nil {
 		x.HandleBadRequest(now, began, err)

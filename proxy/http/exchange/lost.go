@@ -65,7 +65,7 @@ func (x *Exchange) HandleHeadTooLarge(now time.Time) {
 
 // answerUnsent answers in place of a target that has not processed the request, unless it may have done so when
 // the request was sent before.
-func (x *Exchange) answerUnsent(now time.Time, why Fault) {
+func (x *Exchange) answerUnsent(now time.Time, why FailureKind) {
 	if x.replay != replayUnsure {
 		x.outcome.Sent, x.outcome.Complete = time.Time{}, time.Time{}
 	}

@@ -6,8 +6,8 @@ import (
 	"weir/internal/net/http1"
 )
 
-// A Reply is the answer of an own endpoint.
-type Reply struct {
+// An OwnResponse is the answer of an own endpoint.
+type OwnResponse struct {
 	Status int
 	Fields [][2]string
 	Body   []byte
@@ -74,7 +74,7 @@ func (x *Exchange) endOwn() {
 }
 
 // HandleOwn handles the answer of an own endpoint. It does nothing if the client has disconnected.
-func (x *Exchange) HandleOwn(now time.Time, r *Reply) {
+func (x *Exchange) HandleOwn(now time.Time, r *OwnResponse) {
 	x.env.Begin()
 	if !x.outcome.Own || x.request != requestWhole {
 		return

@@ -95,7 +95,7 @@ func (e *Env) answerBy(now time.Time) time.Time {
 // HandleUnavailable says that there is no connection to the chosen target. If it cannot be
 // reached, the exchange requests another one: nothing was sent, so any request may be sent
 // elsewhere.
-func (x *Exchange) HandleUnavailable(now time.Time, why Fault) {
+func (x *Exchange) HandleUnavailable(now time.Time, why FailureKind) {
 	x.env.Begin()
 	if x.upstream != upstreamWanted {
 		return

@@ -45,7 +45,7 @@ type Env struct {
 type Conn struct {
 	env     *Env
 	http2   *http2.Conn
-	peer    exchange.Peer // of its exchanges
+	peer    exchange.ClientInfo // of its exchanges
 	opened  func(s *Stream)
 	streams map[uint32]*Stream
 	begun   []*Stream // of which only a part of the request was among the bytes so far
@@ -68,7 +68,7 @@ type Conn struct {
 // New returns the state of a new connection from remote; secure says that it uses TLS. opened is called
 // for each stream before its request is handled; one that was recycled still has the Owner of its exchange.
 func New(now time.Time, env *Env, remote netip.Addr, secure bool, opened func(s *Stream)) *Conn {
-	peer := exchange.New(env.Exchange, remote, secure).Peer
+	peer := exchange.New(env.Exchange, remote, secure).ClientInfo
 	peer.HTTP2 = true
 	return &Conn{env: env, http2: http2.New(http2.Server, &env.Settings.HTTP2, now), peer: peer, opened: opened,
 		streams: make(map[uint32]*Stream), partial: now, idleBy: now.Add(env.Settings.IdleTimeout), endBy: env.EndOf(now)}

@@ -11,7 +11,7 @@ import (
 
 // An answer is read to its end, and then the connection can be used again.
 func ExampleUpstream_HandleAbandoned() {
-	x := exchange.Abandoned{Reusable: true, SizeMax: 1 << 20}
+	x := exchange.AbandonedExchange{Reusable: true, SizeMax: 1 << 20}
 	u := NewUpstream(&http1.Limits{}, new(http1.Head))
 	for _, piece := range []string{"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhe", "llo"} {
 		_, end := u.HandleAbandoned(&x, []byte(piece))
@@ -23,7 +23,8 @@ func ExampleUpstream_HandleAbandoned() {
 }
 
 // readAbandoned feeds the answer to a request of a method in pieces of at most n bytes, until it has ended.
-func readAbandoned(x *exchange.Abandoned, method http1.Method, answer string, n int) (end AbandonedEnd, left int) {
+func readAbandoned(x *exchange.AbandonedExchange, method http1.Method, answer string, n int) (end AbandonedEnd,
+	left int) {
 	u := NewUpstream(&http1.Limits{}, new(http1.Head))
 	r := exchange.NewRequest(&http1.Head{Method: method})
 	u.Append(nil, &exchange.Effects{Forward: &r}, "")
@@ -72,7 +73,7 @@ func TestAbandonedEnds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, n := range []int{1, 7, len(test.answer)} {
-				x := exchange.Abandoned{Reusable: !test.used, SizeMax: int64(len(small))}
+				x := exchange.AbandonedExchange{Reusable: !test.used, SizeMax: int64(len(small))}
 				if end, _ := readAbandoned(&x, test.method, test.answer, n); end != test.want || x.Status != test.status {
 					t.Errorf("in pieces of %d: end %d, status %d, want %d and %d", n, end, x.Status, test.want, test.status)
 				}
@@ -83,7 +84,7 @@ func TestAbandonedEnds(t *testing.T) {
 		"a large answer": ok + "Content-Length: 9\r\n\r\n" + large,
 		"chunks":         ok + "Transfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n",
 	} {
-		x := exchange.Abandoned{Reusable: true, SizeMax: int64(len(small))}
+		x := exchange.AbandonedExchange{Reusable: true, SizeMax: int64(len(small))}
 		if end, left := readAbandoned(&x, http1.GET, answer, len(answer)); end != AbandonedKeep || left > 0 {
 			t.Errorf("%s that is complete with its head: end %d, %d bytes unread", name, end, left)
 		}
@@ -92,7 +93,7 @@ func TestAbandonedEnds(t *testing.T) {
 
 // A connection with more bytes than the answer has cannot be used again.
 func TestAbandonedMoreThanTheAnswer(t *testing.T) {
-	x := exchange.Abandoned{Reusable: true}
+	x := exchange.AbandonedExchange{Reusable: true}
 	answer := "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n" + strings.Repeat("x", 10)
 	if end, _ := readAbandoned(&x, http1.GET, answer, len(answer)); end != AbandonedClose {
 		t.Errorf("end %d", end)

@@ -163,7 +163,7 @@ func (p *gauntlet) connect(n int) {
 	p.waits = false
 	switch n % 5 {
 	case 3:
-		if why := exchange.Fault(1 + n%(exchange.Faults-1)); why == exchange.FaultGate {
+		if why := exchange.FailureKind(1 + n%(exchange.Faults-1)); why == exchange.FaultGate {
 			p.s.Exchange.HandleShed(p.now, []byte("d-2"))
 		} else {
 			p.s.Exchange.HandleUnavailable(p.now, why)
@@ -285,7 +285,7 @@ func (p *gauntlet) effects() {
 		p.effects()
 	}
 	if fx.Own != nil {
-		p.s.Exchange.HandleOwn(p.now, &exchange.Reply{Status: 200, Body: []byte("own\n")})
+		p.s.Exchange.HandleOwn(p.now, &exchange.OwnResponse{Status: 200, Body: []byte("own\n")})
 		p.after()
 	}
 }

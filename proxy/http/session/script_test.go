@@ -285,7 +285,7 @@ func (p *player) play(line string) {
 		p.after()
 	case "own":
 		status, body, _ := strings.Cut(arg, " ")
-		p.s.Exchange.HandleOwn(p.now, &exchange.Reply{Status: parsed(p, status, strconv.Atoi),
+		p.s.Exchange.HandleOwn(p.now, &exchange.OwnResponse{Status: parsed(p, status, strconv.Atoi),
 			Fields: [][2]string{{"Content-Type", "text/plain"}}, Body: p.bytes(body)})
 		p.after()
 	case "expire":
@@ -354,8 +354,8 @@ func parsed[T any](p *player, arg string, parse func(string) (T, error)) T {
 
 func (p *player) bytes(arg string) []byte { return []byte(parsed(p, arg, strconv.Unquote)) }
 
-func (p *player) fault(name string) exchange.Fault {
-	for f := range exchange.Fault(exchange.Faults) {
+func (p *player) fault(name string) exchange.FailureKind {
+	for f := range exchange.FailureKind(exchange.Faults) {
 		if f.String() == name {
 			return f
 		}

@@ -24,11 +24,11 @@ type Settings struct {
 	AgeMax        time.Duration // of a connection, reduced by up to an eighth; 0: no limit
 }
 
-// StoredHead returns the limits for reading the head of a stored request again: practically none. Its
+// StoredHeadLimits returns the limits for reading the head of a stored request again: practically none. Its
 // size was checked when it was received, perhaps by another proxy with other limits, and it has got
 // fields since then. The bound on the options of Connection still applies; the exchange that stores
 // a request respects it.
-func StoredHead() http1.Limits {
+func StoredHeadLimits() http1.Limits {
 	return http1.Limits{HeadBytes: math.MaxInt32, Fields: math.MaxUint16}
 }
 

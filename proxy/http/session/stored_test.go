@@ -81,7 +81,7 @@ func newStoring(t *testing.T) *player {
 func deliver(t *testing.T, k *exchange.DeferredRequest, from *pair) {
 	p := newStoring(t)
 	p.env.Random = rand.NewChaCha8([32]byte{1})
-	p.env.Settings.Head, p.env.Delivery = StoredHead(), true
+	p.env.Settings.Head, p.env.Delivery = StoredHeadLimits(), true
 	line := ""
 	p.env.Ask = func(_ time.Time, _ *exchange.Exchange, ask *store.Ask, ans *store.Answer) bool {
 		line = string(ask.Counters[1].Key)

@@ -143,7 +143,7 @@ func (s *Session) HandleUpstreamClosed(now time.Time, u *Upstream, err error) {
 
 // endTunnel ends both sides. With ReleaseEnd, what has been written to the target is sent
 // first.
-func (s *Session) endTunnel(upstream exchange.Release, client Close) {
+func (s *Session) endTunnel(upstream exchange.ConnRelease, client Close) {
 	s.Exchange.EndTunnel(upstream)
 	s.close(client)
 }

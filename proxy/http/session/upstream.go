@@ -135,7 +135,7 @@ const (
 )
 
 // HandleAbandoned handles bytes of an answer that nobody waits for, and returns how many it has consumed.
-func (u *Upstream) HandleAbandoned(x *exchange.Abandoned, b []byte) (n int, end AbandonedEnd) {
+func (u *Upstream) HandleAbandoned(x *exchange.AbandonedExchange, b []byte) (n int, end AbandonedEnd) {
 	for {
 		ev, err := u.reader.Next(b[n:], u.head)
 		if err != nil {

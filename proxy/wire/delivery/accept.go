@@ -15,7 +15,7 @@ import (
 )
 
 // Accept stores a refused request and calls done with the result. It is a [wire.Defer].
-func (d *Dispatcher) Accept(now time.Time, k *exchange.DeferredRequest, from *exchange.Peer,
+func (d *Dispatcher) Accept(now time.Time, k *exchange.DeferredRequest, from *exchange.ClientInfo,
 	done func(deferred.PutResult)) {
 	q := d.opened()
 	if q == nil {

@@ -159,7 +159,7 @@ func (d *Dispatcher) accepts(t *testing.T, now time.Time, k *exchange.DeferredRe
 	t.Helper()
 	k.Request = postRequest()
 	stored := make(chan deferred.PutResult, 1)
-	d.Accept(now, k, &exchange.Peer{}, func(s deferred.PutResult) { stored <- s })
+	d.Accept(now, k, &exchange.ClientInfo{}, func(s deferred.PutResult) { stored <- s })
 	return testkit.Receive(t, stored, "the result of storing")
 }
 

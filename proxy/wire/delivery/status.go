@@ -188,7 +188,7 @@ func (d *Dispatcher) maySee(r *http.Request, e *deferred.Entry) bool {
 		head = e.Result.Head
 	}
 	counts := func(field string) bool { return trusted || !d.cfg.ForwardingFields.Has([]byte(field)) }
-	bounds := session.StoredHead()
+	bounds := session.StoredHeadLimits()
 	reader := http1.NewRequestReader(&bounds)
 	if ev, err := reader.Next(asIfSent(r, head, counts), &h); err != nil || ev.Kind != http1.HeadDone {
 		return false

@@ -172,7 +172,7 @@ func (f *Front) Closed(v *View) {
 // Own is the handler of the own endpoints. It answers later.
 func (w *World) Own(rw http.ResponseWriter, r *http.Request) {
 	content, err := io.ReadAll(r.Body)
-	answer := make(chan *exchange.Reply, 1)
+	answer := make(chan *exchange.OwnResponse, 1)
 	w.Later("own "+r.Header.Get("X-Req"), func() {
 		w.After(w.Within(50*time.Millisecond), func() { answer <- w.checkOwn(r, content, err) })
 	})

@@ -163,17 +163,17 @@ func (c *caller) Whole() error {
 }
 
 // checkOwn judges a request to an own endpoint and answers it.
-func (w *World) checkOwn(req *http.Request, content []byte, err error) *exchange.Reply {
+func (w *World) checkOwn(req *http.Request, content []byte, err error) *exchange.OwnResponse {
 	id, _ := strconv.ParseUint(req.Header.Get("X-Req"), 10, 64)
 	r := w.requests[id]
 	if err != nil || r == nil || r.kind != own {
 		w.failed(nil, "an own endpoint gets %s %s: %v", req.Method, req.RequestURI, err)
-		return &exchange.Reply{Status: http.StatusInternalServerError}
+		return &exchange.OwnResponse{Status: http.StatusInternalServerError}
 	}
 	if req.Method != r.method || req.URL.Path != r.target || !bytes.Equal(content, w.up(id, 0, r.body)) {
 		r.caller.wrong("request %d: an own endpoint gets %s %s with %d bytes of %d", id, req.Method, req.RequestURI,
 			len(content), r.body)
 	}
-	return &exchange.Reply{Status: http.StatusOK, Fields: [][2]string{{"X-Id", strconv.FormatUint(id, 10)}},
+	return &exchange.OwnResponse{Status: http.StatusOK, Fields: [][2]string{{"X-Id", strconv.FormatUint(id, 10)}},
 		Body: w.down(id, 0, r.answer.size)}
 }
