@@ -9,8 +9,8 @@ import (
 
 // openAccess opens the access log, if one is configured. On SIGHUP a log file is opened
 // again.
-func openAccess(e *service.Env, c *config.Config) (a wire.Access, err error) {
-	a = wire.Access{Format: c.Access.Format, Refused: c.Access.Refused, Sample: c.Access.Sample}
+func openAccess(e *service.Env, c *config.Config) (a wire.AccessLog, err error) {
+	a = wire.AccessLog{Format: c.Access.Format, Refused: c.Access.Refused, Sample: c.Access.Sample}
 	name := c.Access.File
 	if name == "" {
 		return a, nil

@@ -10,7 +10,7 @@ import (
 )
 
 // newAdaptive connects following the advisor to the server and the store.
-func (p *proxy) newAdaptive(server *wire.Server) *adaptive.Adaptive {
+func (p *proxy) newAdaptive(server *wire.Server) *adaptive.Follower {
 	return adaptive.New(adaptive.Config{Settings: p.config.Adaptive, Instance: instance(), Limits: p.limits,
 		Store: p.store, Shared: p.shared(), Log: p.Logger("Adaptive"),
 		Traffic: server.Traffic, SetCandidate: server.Tally.SetCandidate, Candidate: server.Tally.Candidate,

@@ -33,7 +33,7 @@ func printed(c *config.Config) string {
 func check(c *config.Config) error {
 	if path := c.RateLimit.Check; path != "" {
 		_, err := port.CheckFiles(path, c.RateLimit.Merge)
-		return port.FilesFault("CHECK_RATELIMIT", path, err)
+		return port.FilesError("CHECK_RATELIMIT", path, err)
 	}
 	err := c.Complete()
 	_, targets := newTargets(c)

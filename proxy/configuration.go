@@ -60,7 +60,7 @@ func (p *proxy) keepConfiguration(ctx context.Context) (err error) {
 	if p.rules, err = admin.NewRules(time.Now(), ruleFiles(p.config, p.templates), s, p.Logger); err != nil {
 		return err
 	}
-	p.policies = &admin.Policies{Limits: p.limits, Rules: p.rules}
+	p.policies = &admin.PolicySource{Limits: p.limits, Rules: p.rules}
 	p.limits.InMemory, p.rules.InMemory = !p.shared(), !p.shared()
 	p.limits.OnChange, p.rules.OnChange = s.ForgetRefusals, s.ForgetRefusals
 	p.limitFrom = p.impliedLimit()
@@ -128,10 +128,10 @@ func (p *proxy) masterLimit() (from func() string) {
 		}
 		known.Store(true)
 	}
-	if doc, err := p.store.Read(port.LimitName); err == nil {
+	if doc, err := p.store.Read(port.LimitDocument); err == nil {
 		take(doc)
 	}
-	p.store.Watch(port.LimitName, take)
+	p.store.Watch(port.LimitDocument, take)
 	return func() string {
 		if known.Load() {
 			return "master"

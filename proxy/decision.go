@@ -113,7 +113,7 @@ func (p *proxy) decisionListener(ctx context.Context, prefix string, l *config.L
 	d, guard := &p.config.Decision, p.Env.Guard
 	verified := l.ClientCAFile != "" && !(d.Open && l == &d.Listener)
 	made.Socket = socket
-	made.Access = port.Access{Token: d.Token, Edit: guard.Token, EditOpen: guard.Open, Local: l.Local(),
+	made.Access = port.AccessPolicy{Token: d.Token, Edit: guard.Token, EditOpen: guard.Open, Local: l.Local(),
 		Unix: l.Path != "", Open: d.Open && !verified, Port: l.Port, Secure: made.Secure != nil, Verified: verified}
 	return made, nil
 }

@@ -20,9 +20,9 @@ func (p *proxy) openDeferral(takeover bool) (err error) {
 		return nil
 	}
 	log, session := p.Logger("Deferred"), c.Session()
-	var client *delivery.Poster
+	var client *delivery.CallbackSender
 	if c.Defer.Callbacks != nil {
-		client = delivery.NewPoster(delivery.PostConfig{Hosts: c.Defer.Callbacks, Secret: c.Defer.Secret})
+		client = delivery.NewCallbackSender(delivery.CallbackConfig{Hosts: c.Defer.Callbacks, Secret: c.Defer.Secret})
 	}
 	p.deferral, err = delivery.New(delivery.Config{
 		Open:     func() (deferred.Queue, error) { return c.Defer.Open(log) },

@@ -23,7 +23,7 @@ type proxy struct {
 	perSecond store.Store     // decides about limits per second of Envoy's rate limit service; nil: store does
 	limits    *admin.Limits
 	rules     *admin.Rules
-	policies  *admin.Policies
+	policies  *admin.PolicySource
 	targets   *targets
 	templates *admin.Templates
 	socks     *sockets
@@ -35,7 +35,7 @@ type proxy struct {
 
 	finish   time.Duration      // how long deliveries may take to finish when the proxy ends
 	server   *wire.Server       // nil until serve
-	adaptive *adaptive.Adaptive // follows the advisor; nil until serve
+	adaptive *adaptive.Follower // follows the advisor; nil until serve
 }
 
 // shared reports whether other proxies use the store as well. If not, its documents end with

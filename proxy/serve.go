@@ -21,7 +21,7 @@ import (
 const metricsConnsMax = 64
 
 // serve starts the server with its own endpoints, metrics and health.
-func (p *proxy) serve(ctx context.Context, access wire.Access) error {
+func (p *proxy) serve(ctx context.Context, access wire.AccessLog) error {
 	c, log := p.config, p.Logger("Proxy")
 	w := wire.Config{Store: p.store, Local: p.local, Access: access}
 	var err error
@@ -33,7 +33,7 @@ func (p *proxy) serve(ctx context.Context, access wire.Access) error {
 		return err
 	}
 	overTLS, plain := c.HTTP2Used()
-	if w.HTTP2 = (wire.HTTP2{Settings: c.HTTP2(), PriorKnowledge: plain}); pair != nil {
+	if w.HTTP2 = (wire.HTTP2Config{Settings: c.HTTP2(), PriorKnowledge: plain}); pair != nil {
 		if w.Secure = pair.Config(); overTLS {
 			w.Secure = pair.HTTP2()
 		}

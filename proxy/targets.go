@@ -155,7 +155,7 @@ func (p *proxy) state() []byte {
 	if !p.shared() {
 		docs = &p.local.Documents
 	}
-	text, err := admin.WriteState(urls(t.settings), urls(posted), docs)
+	text, err := admin.WriteHandoverState(urls(t.settings), urls(posted), docs)
 	if err != nil {
 		p.Logger("Proxy").Warn("The configuration posted here cannot be handed to the successor", "error", err)
 	}
@@ -164,12 +164,12 @@ func (p *proxy) state() []byte {
 
 // inherit takes over the targets that were posted to the predecessor, and returns the
 // rest of its state.
-func (t *targets) inherit(e *service.Env, taken *handover.Received) *admin.State {
+func (t *targets) inherit(e *service.Env, taken *handover.Received) *admin.HandoverState {
 	if taken == nil {
-		return new(admin.State)
+		return new(admin.HandoverState)
 	}
 	log := e.Logger("Proxy")
-	before, err := admin.ReadState(taken.State)
+	before, err := admin.ReadHandoverState(taken.State)
 	if err == nil {
 		var list []config.Target
 		if list, err = before.TargetsFor(urls(t.settings)); len(list) > 0 {

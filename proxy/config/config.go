@@ -60,11 +60,11 @@ type Config struct {
 	Templates string // REFUSAL_TEMPLATES; empty: none
 	Access    AccessLog
 	Adaptive  Adaptive
-	Decision  Decision
+	Decision  DecisionPort
 	RateLimit RateLimit
 	XDS       XDS
 	Statsd    Statsd
-	Defer     Defer
+	Defer     DeferredRequests
 }
 
 // timeMax bounds most durations.

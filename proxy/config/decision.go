@@ -22,8 +22,8 @@ type Listener struct {
 	ClientSAN         string // name that these certificates must have; empty: any
 }
 
-// Decision has the settings of the decision port.
-type Decision struct {
+// DecisionPort has the settings of the decision port.
+type DecisionPort struct {
 	Listener
 	GRPC  Listener // a second one with the same services
 	Token string   // required of askers; empty: none is
@@ -40,7 +40,7 @@ type Decision struct {
 
 // HTTP2 returns the bounds of a connection of HTTP/2. The bound of glitches is high: when the store stalls, an asker
 // cancels many calls at once.
-func (d *Decision) HTTP2() http2.Limits {
+func (d *DecisionPort) HTTP2() http2.Limits {
 	return http2.Limits{Head: d.Head, GlitchBurst: 10_000, GlitchRate: 1000}
 }
 
@@ -50,7 +50,7 @@ func (l *Listener) Local() bool {
 	return l.Path != "" || l.Bind == "localhost" || err == nil && addr.Unmap().IsLoopback()
 }
 
-func (d *Decision) register(s *service.Settings) {
+func (d *DecisionPort) register(s *service.Settings) {
 	s.Add(service.Table{
 		{Name: "DECISION_PORT", Default: "0", Value: service.Int(&d.Port, 0, 65535),
 			Help: "port on which sidecars and other proxies request decisions (8083 in examples); 0: none"},
@@ -134,7 +134,7 @@ func (l *Listener) row(name string) service.Setting {
 		Help: "DNS name or address that these certificates must be for; empty: any"}
 }
 
-func (d *Decision) complete(s *service.Settings, targets int) error {
+func (d *DecisionPort) complete(s *service.Settings, targets int) error {
 	return errors.Join(
 		s.FaultIf(d.Port == 0 && targets == 0, "TARGET_URL", "leaves nothing to do",
 			"URLs of targets, or none together with DECISION_PORT"),
@@ -147,7 +147,7 @@ func (d *Decision) complete(s *service.Settings, targets int) error {
 		d.completeListener(s, "DECISION", &d.Listener), d.completeListener(s, "GRPC", &d.GRPC))
 }
 
-func (d *Decision) completeListener(s *service.Settings, prefix string, l *Listener) error {
+func (d *DecisionPort) completeListener(s *service.Settings, prefix string, l *Listener) error {
 	open := l.Port != 0 && d.Token == "" && l.ClientCAFile == "" && !d.Open && !l.Local()
 	cert, key, authorities := prefix+"_TLS_CERT", prefix+"_TLS_KEY", prefix+"_TLS_CLIENT_CA"
 	return errors.Join(

@@ -18,8 +18,8 @@ import (
 	"weir/proxy/store/redis"
 )
 
-// Defer has the settings of deferred requests.
-type Defer struct {
+// DeferredRequests has the settings of deferred requests.
+type DeferredRequests struct {
 	Path       string // prefix of status URLs
 	BodyMax    int64
 	Rate       int // entries accepted per second
@@ -42,7 +42,7 @@ type Defer struct {
 // ownPaths are the prefixes of the proxy's own paths.
 var ownPaths = []string{"/config/", "/actuator/", "/metrics", "/reload"}
 
-func (d *Defer) register(s *service.Settings) {
+func (d *DeferredRequests) register(s *service.Settings) {
 	s.Add(service.Table{
 		{Name: "DEFER_URL", Value: service.Parsed(&d.queueURL, deferURLs, parseQueueURL),
 			NoEffect: s.NoEffectWhen("TARGET_URL", noTargets),
@@ -99,7 +99,7 @@ func deferPath(text string) (string, error) {
 }
 
 // Instances returns the proxies that have queue files of their own; nil: others have none.
-func (d *Defer) Instances() deferred.ProxyInstances {
+func (d *DeferredRequests) Instances() deferred.ProxyInstances {
 	if d.file == "" {
 		return nil
 	}
@@ -107,17 +107,17 @@ func (d *Defer) Instances() deferred.ProxyInstances {
 }
 
 // Used reports whether a queue is configured.
-func (d *Defer) Used() bool { return d.file != "" || d.inRedis || d.inPostgres != "" }
+func (d *DeferredRequests) Used() bool { return d.file != "" || d.inRedis || d.inPostgres != "" }
 
 // complete reads the files that the settings name, and the parts of the store settings
 // that concern the queue.
-func (d *Defer) complete(s *service.Settings, r *redisSettings, p *postgresSettings) error {
+func (d *DeferredRequests) complete(s *service.Settings, r *redisSettings, p *postgresSettings) error {
 	return errors.Join(d.findFolder(s), d.readKey(s), d.readSecret(s), d.completeRedis(s, r), d.completePostgres(s, p))
 }
 
 // findFolder checks that the folder of a queue in a file exists. It is not created: a misspelt
 // one would be, and the requests that are stored elsewhere would not be delivered.
-func (d *Defer) findFolder(s *service.Settings) error {
+func (d *DeferredRequests) findFolder(s *service.Settings) error {
 	if d.file == "" {
 		return nil
 	}
@@ -134,7 +134,7 @@ func (d *Defer) findFolder(s *service.Settings) error {
 		"a file in a folder that exists and that the proxy may write to: create it, or name another")
 }
 
-func (d *Defer) readSecret(s *service.Settings) (err error) {
+func (d *DeferredRequests) readSecret(s *service.Settings) (err error) {
 	if d.Callbacks == nil || !d.Used() {
 		return nil
 	}
@@ -147,7 +147,7 @@ func (d *Defer) readSecret(s *service.Settings) (err error) {
 	return nil
 }
 
-func (d *Defer) readKey(s *service.Settings) error {
+func (d *DeferredRequests) readKey(s *service.Settings) error {
 	if d.keyFile == "" || !d.Used() {
 		return nil
 	}
@@ -164,7 +164,7 @@ func (d *Defer) readKey(s *service.Settings) error {
 }
 
 // Open opens the queue.
-func (d *Defer) Open(log *slog.Logger) (deferred.Queue, error) {
+func (d *DeferredRequests) Open(log *slog.Logger) (deferred.Queue, error) {
 	switch {
 	case d.inRedis:
 		return d.openRedis(log)

@@ -54,7 +54,7 @@ func (p *perSecondSettings) complete(c *Config) error {
 	_, err := c.RedisPerSecond()
 	return errors.Join(err, c.settings.FaultIf(!c.UsesRedis(), "REDIS_PERSECOND",
 		"is a second Redis beside that of REDIS_HOST, which is not set", "together with REDIS_HOST, or false"),
-		c.settings.FaultIf(c.RateLimit.settings.Together, "REDIS_PERSECOND",
+		c.settings.FaultIf(c.RateLimit.settings.AllOrNothing, "REDIS_PERSECOND",
 			"distributes limits over two stores, which cannot decide together",
 			"together with RATELIMIT_CHARGE=independent, or false"))
 }

@@ -45,7 +45,7 @@ func parseQueueURL(text string) (q queueURL, err error) {
 }
 
 // completeRedis determines the servers of a queue in Redis.
-func (d *Defer) completeRedis(s *service.Settings, r *redisSettings) (err error) {
+func (d *DeferredRequests) completeRedis(s *service.Settings, r *redisSettings) (err error) {
 	if !d.inRedis {
 		return nil
 	}
@@ -61,7 +61,7 @@ func (d *Defer) completeRedis(s *service.Settings, r *redisSettings) (err error)
 }
 
 // completePostgres determines the server of a queue in PostgreSQL.
-func (d *Defer) completePostgres(s *service.Settings, p *postgresSettings) error {
+func (d *DeferredRequests) completePostgres(s *service.Settings, p *postgresSettings) error {
 	if d.inPostgres == "" {
 		return nil
 	}
@@ -81,7 +81,7 @@ func (d *Defer) completePostgres(s *service.Settings, p *postgresSettings) error
 	return err
 }
 
-func (d *Defer) openRedis(log *slog.Logger) (deferred.Queue, error) {
+func (d *DeferredRequests) openRedis(log *slog.Logger) (deferred.Queue, error) {
 	q, err := redisqueue.Open(redisqueue.Config{Redis: d.redis, Limits: d.Limits, Key: d.key, Log: log})
 	if err != nil {
 		return nil, &service.ExitError{Status: 2, Err: err}
@@ -89,7 +89,7 @@ func (d *Defer) openRedis(log *slog.Logger) (deferred.Queue, error) {
 	return q, nil
 }
 
-func (d *Defer) openPostgres(log *slog.Logger) (deferred.Queue, error) {
+func (d *DeferredRequests) openPostgres(log *slog.Logger) (deferred.Queue, error) {
 	q, err := postgresqueue.Open(postgresqueue.Config{URL: d.inPostgres, Setting: d.setting, Schema: d.schema,
 		Manual: d.manual, Limits: d.Limits, Key: d.key, Log: log})
 	if fault := postgres.Classify(err).Permanent; fault != nil && fault.Cause != store.NoSchema { // a setting is wrong

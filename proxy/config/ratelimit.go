@@ -42,7 +42,7 @@ func (r *RateLimit) register(s *service.Settings) {
 		{Name: "MERGE_DOMAIN_CONFIG", Default: "false", Value: service.Bool(&r.Merge),
 			Help: "true: several files of RATELIMIT_CONFIG may have the same domain"},
 		{Name: "RATELIMIT_CHARGE", Default: "together",
-			Value: service.OneOf(&d.Together, "together, independent", true, false),
+			Value: service.OneOf(&d.AllOrNothing, "together, independent", true, false),
 			Help: "together: a request by gRPC or to /json that any limit refuses is charged to none; independent: each limit " +
 				"is charged separately, as in envoyproxy/ratelimit"},
 		{Name: "SHADOW_MODE", Default: "false", Value: service.Bool(&d.Shadow),

@@ -9,7 +9,7 @@ import (
 
 // The settings of envoyproxy/ratelimit mean here what they mean there.
 func TestRateLimitSettings(t *testing.T) {
-	if have := must(t).RateLimit.Settings(0); have != (envoy.Settings{Together: true, DebtMax: 100, NearRatio: 0.8}) {
+	if have := must(t).RateLimit.Settings(0); have != (envoy.Settings{AllOrNothing: true, DebtMax: 100, NearRatio: 0.8}) {
 		t.Errorf("by default %+v", have)
 	}
 	c := must(t, "DECISION_PORT", "8083", "RATELIMIT_CONFIG", "limits", "MERGE_DOMAIN_CONFIG", "true",

@@ -14,8 +14,8 @@ import (
 	"weir/proxy/wire/accesslog"
 )
 
-// Access configures the access log.
-type Access struct {
+// AccessLog configures the access log.
+type AccessLog struct {
 	Writer *accesslog.Writer // nil means no access log
 	Format accesslog.Format
 	// Refused limits the log to requests that were refused or failed.
@@ -25,7 +25,7 @@ type Access struct {
 }
 
 // register adds the log's metric to set.
-func (a *Access) register(set *metric.Set) {
+func (a *AccessLog) register(set *metric.Set) {
 	if a.Writer != nil {
 		set.Counter("ratelimiter_access_log_dropped_total",
 			"access log lines lost because the buffer was full or the write failed", a.Writer.Dropped)
@@ -85,7 +85,7 @@ func (n *notice) forget() {
 //
 // Owned by its loop.
 type accessSide struct {
-	*Access
+	*AccessLog
 	ring  *accesslog.Ring
 	entry accesslog.Entry
 	line  []byte

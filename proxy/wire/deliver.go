@@ -19,12 +19,13 @@ import (
 // stored bytes, and its output is kept in memory. Everything else is as for other
 // clients: matching, counters, lines, pools, health.
 
-// A Defer stores a refused request. It calls stored once with the result, on any goroutine.
-type Defer func(now time.Time, k *exchange.DeferredRequest, from *exchange.ClientInfo, stored func(deferred.PutResult))
+// A DeferFunc stores a refused request. It calls stored once with the result, on any goroutine.
+type DeferFunc func(now time.Time, k *exchange.DeferredRequest, from *exchange.ClientInfo,
+	stored func(deferred.PutResult))
 
-// A LookUp finds out whether a request is stored already. It calls known once with the result, on any
+// A LookUpFunc finds out whether a request is stored already. It calls known once with the result, on any
 // goroutine.
-type LookUp func(now time.Time, k *exchange.DeferredRequest, known func(bool))
+type LookUpFunc func(now time.Time, k *exchange.DeferredRequest, known func(bool))
 
 // A Delivery is one attempt to deliver a stored request.
 type Delivery struct {
@@ -39,12 +40,12 @@ type Delivery struct {
 	// new connection: the target may be closing one that was used before.
 	Once bool
 	// Done is called once, on an event loop, unless the delivery was withdrawn.
-	Done func(now time.Time, d *Delivered)
+	Done func(now time.Time, d *DeliveryResult)
 	Fate deferred.SendDecision
 }
 
-// A Delivered is the result of a Delivery.
-type Delivered struct {
+// A DeliveryResult is the result of a Delivery.
+type DeliveryResult struct {
 	Refused bool          // by a limit, or for lack of room in the proxy; nothing was sent
 	After   time.Duration // when to try again; if not refused, the target's Retry-After
 	Sent    bool          // part of the request may have reached the target
@@ -146,7 +147,7 @@ type carried struct {
 	in     []byte      // part of the request that the session has not read
 	unread bool        // the session has asked to read in
 	over   bool
-	result Delivered
+	result DeliveryResult
 	denied time.Duration // how long the limits that refuse it will keep refusing
 	answer deferred.ResponseReader
 }

@@ -29,18 +29,18 @@ func delivers(c *Config) {
 
 // deliver delivers a request of a transcript, which is sent at most once or not. The channel has what
 // comes of it.
-func (r *rig) deliver(asked string, once bool) (*Delivery, chan *Delivered) {
+func (r *rig) deliver(asked string, once bool) (*Delivery, chan *DeliveryResult) {
 	r.t.Helper()
-	told := make(chan *Delivered, 1)
+	told := make(chan *DeliveryResult, 1)
 	d := &Delivery{Request: []byte(r.request(words(asked)).text), Remote: netip.MustParseAddr("10.0.0.1"),
-		BytesMax: 1 << 10, Once: once, Done: func(_ time.Time, d *Delivered) { told <- d }}
+		BytesMax: 1 << 10, Once: once, Done: func(_ time.Time, d *DeliveryResult) { told <- d }}
 	r.Deliver(d)
 	return d, told
 }
 
 // ends waits for the end of a delivery, which is "refused" by the proxy for at least so long,
 // "unanswered" by the target, or the target's status.
-func (r *rig) ends(told chan *Delivered, want string, after ...time.Duration) {
+func (r *rig) ends(told chan *DeliveryResult, want string, after ...time.Duration) {
 	r.t.Helper()
 	d, got := testkit.Receive(r.t, told, "the end of a delivery"), ""
 	switch least := append(after, 1)[0]; {

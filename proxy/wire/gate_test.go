@@ -181,7 +181,7 @@ func TestUsage(t *testing.T) {
 		at.Busy.Store(int64(step.busy))
 		at.Streams.Store(int64(has.Streams))
 		at.gate.SetLimit(step.limit)
-		var sum report.Sum
+		var sum report.TrafficTotals
 		sum.Add(&at.server.counts.Traffic)
 		if taken, places, bound := sum.Taken/1000, sum.Places/1000, sum.Bound/1000; taken != step.taken ||
 			places != step.places || bound != step.bound {
@@ -196,7 +196,7 @@ func TestUsageOfARunningProxy(t *testing.T) {
 	for mode, binds := range map[gate.Mode]bool{gate.On: true, gate.Shadow: false, gate.Off: false} {
 		r := holding(t, gatedFor(mode, time.Minute))
 		before := r.Traffic()
-		var d report.Sum
+		var d report.TrafficTotals
 		for deadline := time.Now().Add(testkit.Patience); d.Taken < 20_000; time.Sleep(time.Millisecond) {
 			if d = r.Traffic().Since(before); time.Now().After(deadline) {
 				t.Fatal("nothing is added up")
@@ -231,7 +231,8 @@ func TestTraffic(t *testing.T) {
 func TestTrafficOfUploads(t *testing.T) {
 	r := start(t, newService(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) }))
 	r.play(`POST /u Content-Length=10000000 part*300000 -> 503`)
-	if got := r.Traffic(); got.Admitted != 1 || got.Ended != 1 || got.Failed != 1 || got.Times != (report.Times{}) {
+	if got := r.Traffic(); got.Admitted != 1 || got.Ended != 1 || got.Failed != 1 ||
+		got.Times != (report.ResponseTimes{}) {
 		t.Errorf("counted %+v", got)
 	}
 }

@@ -347,7 +347,7 @@ func TestGateUnderStress(t *testing.T) {
 		inside.Add(-1)
 		c.echo(s)
 	}), "EVENT_LOOPS", fmt.Sprint(loops))
-	r.loops.each(func(s *loopServer, _ time.Time) { s.lineLooks = true }) // nobody looks after a line but who is told to
+	r.loops.each(func(s *loopServer, _ time.Time) { s.queueLooks = true }) // nobody looks after a line but who is told to
 	r.together(clients, func(i int, c *testkit.Conn) {
 		for n := range requests {
 			c.Send(get)

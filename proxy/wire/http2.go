@@ -11,8 +11,8 @@ import (
 	"weir/proxy/wire/report"
 )
 
-// HTTP2 configures HTTP/2 from clients. Over TLS it is chosen by ALPN, see Config.Secure.
-type HTTP2 struct {
+// HTTP2Config configures HTTP/2 from clients. Over TLS it is chosen by ALPN, see Config.Secure.
+type HTTP2Config struct {
 	mux.Settings
 	PriorKnowledge bool // also without TLS (RFC 9113 3.3)
 }

@@ -23,7 +23,7 @@ func (s *loopServer) matched(now time.Time, c *client, m *decide.Evaluation) {
 	}
 }
 
-// noteRoute notes the route of a request and, for gate and line, whom it is for: the client, and
+// noteRoute notes the route of a request and, for gate and queue, whom it is for: the client, and
 // within it the key of the first rule that has one. Deliveries rank below all live requests.
 func (s *loopServer) noteRoute(c *client, m *decide.Evaluation) {
 	c.route, c.class = 0, gates.ClassDefault
@@ -94,7 +94,7 @@ func (c *client) bound() *target {
 	return nil
 }
 
-// rival returns the target on the loop whose line gets the next place, if that is not
+// rival returns the target on the loop whose queue gets the next place, if that is not
 // this loop with a waiter of the given rank; otherwise nil. Rank upstream.PriorityLevels means
 // that no waiter on this loop may take the place.
 func (t *target) rival(rank int) (r *target) {
@@ -113,7 +113,7 @@ func (t *target) rival(rank int) (r *target) {
 // room reports whether one more exchange may go to the target now.
 func (t *target) room() bool { return !t.bounded() || t.free() > 0 }
 
-// look returns what the line has to know of the usable targets.
+// look returns what the queue has to know of the usable targets.
 func (s *loopServer) look(now time.Time) (l upstream.Capacity) {
 	for at := range s.targets.Available(now) {
 		l.Free += max(0, at.Value.free())
@@ -123,7 +123,7 @@ func (s *loopServer) look(now time.Time) (l upstream.Capacity) {
 }
 
 // admits reports whether the exchange of c may go to the target now. It may not overtake
-// those in the line.
+// those in the queue.
 func (t *target) admits(now time.Time, c *client) bool {
 	if queue := t.server.queue; queue.Len() > 0 || t.bounded() {
 		free := t.free
@@ -143,7 +143,7 @@ func (t *target) over(now time.Time, w *upstream.Waiter[occupant]) {
 
 // await makes c wait, for a bounded time, for a place at any target. The chosen target
 // has none, so no other target has one either. An exchange that is bound to a connection waits in the
-// same line, but for a place at its own target.
+// same queue, but for a place at its own target.
 func (c *client) await(now time.Time) {
 	t := c.at.Value
 	out := c.server.queue.Join(now, &c.wait)
@@ -176,7 +176,7 @@ func (c *client) await(now time.Time) {
 	}
 }
 
-// shedFrom sheds an exchange that was in the line.
+// shedFrom sheds an exchange that was in the queue.
 func (c *client) shedFrom(now time.Time) {
 	c.left(now)
 	c.shed(now)
@@ -199,7 +199,7 @@ func (c *client) left(now time.Time) {
 	c.alarm.Stop()
 }
 
-// stopWaiting takes c out of the line.
+// stopWaiting takes c out of the queue.
 func (c *client) stopWaiting(now time.Time) {
 	c.server.queue.Leave(now, &c.wait)
 	c.left(now)
@@ -228,7 +228,7 @@ func (t *target) serveLine(now time.Time) {
 	t.serveNext(now)
 }
 
-// cancel removes c from the line and gives its target up.
+// cancel removes c from the queue and gives its target up.
 func (c *client) cancel(now time.Time) {
 	if c.gateBy {
 		c.stopWaiting(now)
@@ -290,9 +290,9 @@ func (t *target) serveNext(now time.Time) {
 	}
 }
 
-// nextBound takes the next exchange that is bound to a connection to t out of the line, if there is a
-// place for it. Those whose turn in the line has come are first. The others have their turns in the
-// line, unless none in it could use a place at t, because all connections are taken.
+// nextBound takes the next exchange that is bound to a connection to t out of the queue, if there is a
+// place for it. Those whose turn in the queue has come are first. The others have their turns in the
+// queue, unless none in it could use a place at t, because all connections are taken.
 func (t *target) nextBound(now time.Time) *client {
 	if len(t.bound) == 0 || t.places() <= 0 {
 		return nil
@@ -309,7 +309,7 @@ func (t *target) nextBound(now time.Time) *client {
 	return c
 }
 
-// park makes c, which has left the line, wait for the next place at its own target: its turn has come,
+// park makes c, which has left the queue, wait for the next place at its own target: its turn has come,
 // but only another target has a place. It keeps its alarm, and is shed when that rings.
 func (c *client) park(now time.Time) {
 	c.parked = true
@@ -326,7 +326,7 @@ func (c *client) unbind(now time.Time) {
 	c.apply(now)
 }
 
-// served continues with an exchange that has left the line, since there is a place at t.
+// served continues with an exchange that has left the queue, since there is a place at t.
 func (c *client) served(now time.Time, t *target) {
 	c.left(now)
 	c.placed(now, t)
@@ -353,18 +353,18 @@ func (c *client) placed(now time.Time, t *target) {
 	}
 }
 
-// lineLook is how often the line is checked for places that became free only because time
+// queueLook is how often the queue is checked for places that became free only because time
 // has passed: an ejection ended, or a reservation expired.
-const lineLook = 100 * time.Millisecond
+const queueLook = 100 * time.Millisecond
 
 // lookAfterLine schedules this check while there are waiters.
 func (s *loopServer) lookAfterLine(now time.Time) {
-	if s.lineLooks || s.queue.Len() == 0 && s.parked == 0 {
+	if s.queueLooks || s.queue.Len() == 0 && s.parked == 0 {
 		return
 	}
 	if s.lineAlarm == nil {
 		s.lineAlarm = s.loop.NewAlarm(func(now time.Time) {
-			s.lineLooks = false
+			s.queueLooks = false
 			s.queue.Publish()
 			s.lengthen(now)
 			for at := range s.targets.Available(now) {
@@ -373,6 +373,6 @@ func (s *loopServer) lookAfterLine(now time.Time) {
 			s.lookAfterLine(now)
 		})
 	}
-	s.lineLooks = true
-	s.lineAlarm.Set(now.Add(lineLook))
+	s.queueLooks = true
+	s.lineAlarm.Set(now.Add(queueLook))
 }

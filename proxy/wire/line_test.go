@@ -91,7 +91,7 @@ func TestGateInFlightWithoutStreams(t *testing.T) {
 	end()
 }
 
-// apart returns n addresses whose clients the line tells apart.
+// apart returns n addresses whose clients the queue tells apart.
 func (r *rig) apart(n int) (list []string) {
 	seen := map[uint64]bool{}
 	for i := 2; len(list) < n; i++ {
@@ -147,7 +147,7 @@ func TestPlacesStayForOthers(t *testing.T) {
 			}
 			r.playf(`until upstream_streams=%d
 				1000 x other GET / -> 200`, test.each*len(holders))
-			for range test.each { // often enough that the line reserves places, if their number is fixed
+			for range test.each { // often enough that the queue reserves places, if their number is fixed
 				r.playf(`%d x other GET / -> 200`, test.asks)
 				r.play(`leaves@127.0.0.2 GET /late; leaves resets`)
 			}
@@ -207,7 +207,7 @@ func TestLoopsSharePlaces(t *testing.T) {
 		await(t, open[strings.Index("01", s.target()[1:])])
 		c.echo(s)
 	}))
-	r.loops.each(func(s *loopServer, _ time.Time) { s.lineLooks = true }) // nobody looks after a line but who is told to
+	r.loops.each(func(s *loopServer, _ time.Time) { s.queueLooks = true }) // nobody looks after a queue but who is told to
 	has := func(want [2]int) {
 		t.Helper()
 		r.until("the loops have their places", func() bool {

@@ -86,7 +86,7 @@ func TestMemoryOfUnreadAnswers(t *testing.T) {
 // withBudget starts a proxy that has room for about n dripping uploads.
 func withBudget(t *testing.T, n int, env ...string) *rig {
 	runtime.GC()
-	most := (InUse() + int64(n)*drippedBytes) * 5 / 4
+	most := (memoryInUse() + int64(n)*drippedBytes) * 5 / 4
 	return serveWith(t, func(c *Config) { c.MemoryBudget = most }, echoes,
 		append(env, "BODY_BUFFER_BYTES", "1MiB", "BODY_MIN_RATE", "0")...)
 }
@@ -137,7 +137,7 @@ func TestMemoryShareOfOneClient(t *testing.T) {
 // goes on and own endpoints answer; below it everybody is served again.
 func TestMemoryBudget(t *testing.T) {
 	runtime.GC()
-	most := 2*InUse() + 64<<20
+	most := 2*memoryInUse() + 64<<20
 	r := serveWith(t, func(c *Config) { c.MemoryBudget = most }, holds)
 	r.play(`a GET / -> 200; target gets /; held GET /held; target gets /held`)
 

@@ -81,10 +81,10 @@ func (m *MemoryGuard) Watch(stop <-chan struct{}) {
 	debug.SetMemoryLimit(min(before, int64(memoryTight*float64(m.Budget))))
 	defer debug.SetMemoryLimit(before)
 	every.Interval(stop, memoryStep, func(now time.Time) {
-		used := InUse()
+		used := memoryInUse()
 		if m.near || used >= m.part(memoryNear) {
 			runtime.GC() // what was ended is garbage, and without requests nothing else may start a collection
-			used = InUse()
+			used = memoryInUse()
 		}
 		m.judge(now, used)
 	})
@@ -162,9 +162,9 @@ func (m *MemoryGuard) refuse(clients map[share.Client]float64) {
 	m.refused.Store(&refused)
 }
 
-// InUse returns the bytes that the Go runtime has from the system, without those that it has
+// memoryInUse returns the bytes that the Go runtime has from the system, without those that it has
 // returned or could return.
-func InUse() int64 {
+func memoryInUse() int64 {
 	samples := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"},
 		{Name: "/memory/classes/heap/free:bytes"}}
 	metrics.Read(samples)

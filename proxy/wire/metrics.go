@@ -8,7 +8,7 @@ import (
 
 // Register adds the proxy's metrics to set.
 func (f *Server) Register(set *metric.Set) {
-	loops := report.Source{Deferring: f.cfg.Defer != nil, Gated: f.cfg.Gate.Mode != gate.Off}
+	loops := report.MetricsSource{Deferring: f.cfg.Defer != nil, Gated: f.cfg.Gate.Mode != gate.Off}
 	for _, s := range f.loops {
 		loops.Loops = append(loops.Loops, s.counts)
 	}

@@ -48,7 +48,7 @@ type Config struct {
 	Secure  *tls.Config    // TLS for clients; nil means plain text
 	Loop    loop.Config
 	Session session.Settings
-	HTTP2   HTTP2
+	HTTP2   HTTP2Config
 
 	Targets        []*roster.Target
 	Roster         roster.Config // Start fills in Loops and Log
@@ -65,10 +65,10 @@ type Config struct {
 	DrainTimeout time.Duration
 	Policy       func() *decide.Policy
 	Pages        *atomic.Pointer[refusal.Pages] // refusal templates in force; nil means JSON only
-	Access       Access                         // the access log
+	Access       AccessLog                      // the access log
 	Store        store.Store                    // makes the decisions
-	Defer        Defer                          // stores refused requests; nil if there is no queue
-	LookUp       LookUp                         // looks requests up in the queue; required with Defer
+	Defer        DeferFunc                      // stores refused requests; nil if there is no queue
+	LookUp       LookUpFunc                     // looks requests up in the queue; required with Defer
 	// returns when deliveries have ended; Drain calls it before it stops the loops; nil if there are none
 	Finish  func()
 	Local   store.Store                        // decides about deliveries while Store admits everything
@@ -243,29 +243,29 @@ func (f *Server) Drain(ctx context.Context) (cut int) {
 //
 // Owned by its loop; counts are atomic and may be read by others.
 type loopServer struct {
-	shared    *Server
-	loop      *loop.Loop
-	env       session.Env
-	targets   *upstream.Balancer[*target]
-	long      []*upstream.Waiter[occupant]               // scratch of lengthen
-	longUntil time.Time                                  // many exchanges took long by themselves shortly before
-	queue     *upstream.Queue[occupant]                  // waiting for a place
-	parked    int                                        // how many wait outside the line, see park
-	lineLooks bool                                       // lineAlarm is set
-	lineAlarm *loop.Alarm                                // made when first needed
-	seen      atomic.Pointer[map[*roster.Target]*target] // the loop's targets, for other goroutines
-	draining  bool
-	tally     *tally.LoopTally
-	counts    *report.LoopCounters
-	routes    *route.LoopClassifier // routes of requests, for gates
-	classes   *gates.LoopClasses    // priority classes of requests, for metrics
-	refusals  *report.RecentDecisions[report.Refused]
-	sheds     *report.RecentDecisions[report.Shed] // nil if no gate sheds
-	access    *accessSide                          // nil if there is no access log
-	head      http1.Head                           // of an answer, while it is read
-	up        []byte                               // what is being sent to a target
-	effects   []*session.Effects                   // free, see takeEffects
-	streams   []*upstreamConn                      // free, see takeStream
+	shared     *Server
+	loop       *loop.Loop
+	env        session.Env
+	targets    *upstream.Balancer[*target]
+	long       []*upstream.Waiter[occupant]               // scratch of lengthen
+	longUntil  time.Time                                  // many exchanges took long by themselves shortly before
+	queue      *upstream.Queue[occupant]                  // waiting for a place
+	parked     int                                        // how many wait outside the line, see park
+	queueLooks bool                                       // lineAlarm is set
+	lineAlarm  *loop.Alarm                                // made when first needed
+	seen       atomic.Pointer[map[*roster.Target]*target] // the loop's targets, for other goroutines
+	draining   bool
+	tally      *tally.LoopTally
+	counts     *report.LoopCounters
+	routes     *route.LoopClassifier // routes of requests, for gates
+	classes    *gates.LoopClasses    // priority classes of requests, for metrics
+	refusals   *report.RecentDecisions[report.RefusedRequest]
+	sheds      *report.RecentDecisions[report.ShedRequest] // nil if no gate sheds
+	access     *accessSide                                 // nil if there is no access log
+	head       http1.Head                                  // of an answer, while it is read
+	up         []byte                                      // what is being sent to a target
+	effects    []*session.Effects                          // free, see takeEffects
+	streams    []*upstreamConn                             // free, see takeStream
 
 	connsPerTarget, waitersMax int
 
@@ -280,11 +280,11 @@ type loopServer struct {
 
 func newLoopServer(f *Server, l *loop.Loop, connsPerTarget int) *loopServer {
 	s := &loopServer{shared: f, classes: f.classes.NewLoop(), routes: f.routes.NewLoopClassifier(), loop: l,
-		counts: report.NewLoopCounters(), refusals: report.NewRecentDecisions[report.Refused](f.cfg.DecisionsPerLoop),
+		counts: report.NewLoopCounters(), refusals: report.NewRecentDecisions[report.RefusedRequest](f.cfg.DecisionsPerLoop),
 		connsPerTarget: connsPerTarget, waitersMax: cmp.Or(f.cfg.WaitersPerLoop, waitersMax)}
 	probeMax := f.cfg.Session.TargetTimeout + f.cfg.Session.ConnectTimeout
 	if f.cfg.Gate.Mode == gate.On {
-		s.sheds = report.NewRecentDecisions[report.Shed](f.cfg.DecisionsPerLoop)
+		s.sheds = report.NewRecentDecisions[report.ShedRequest](f.cfg.DecisionsPerLoop)
 	}
 	s.targets = upstream.NewBalancer(f.cfg.Balance, probeMax, inFlightOf,
 		rand.New(rand.NewPCG(uint64(l.Index()), cmp.Or(f.cfg.Seed, rand.Uint64()))))
@@ -303,7 +303,7 @@ func newLoopServer(f *Server, l *loop.Loop, connsPerTarget int) *loopServer {
 	s.env.Env.Settings = &s.env.Settings.Settings
 	s.setDeferring()
 	if w := f.cfg.Access.Writer; w != nil {
-		s.access = &accessSide{Access: &f.cfg.Access, ring: w.Ring(l.Index())}
+		s.access = &accessSide{AccessLog: &f.cfg.Access, ring: w.Ring(l.Index())}
 	}
 	return s
 }

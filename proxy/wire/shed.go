@@ -9,10 +9,10 @@ import (
 
 // refused remembers a refusal and returns its id. The id is valid until the next call.
 func (s *loopServer) refused(now time.Time, refusal *decide.Refusal) []byte {
-	return s.refusals.Record(func(r *report.Refused) { r.Record(now, refusal) })
+	return s.refusals.Record(func(r *report.RefusedRequest) { r.Record(now, refusal) })
 }
 
-// Recall returns the [report.Explanation] refusal or [report.ShedExplanation] shedding whose
+// Recall returns the [report.RefusalExplanation] refusal or [report.ShedExplanation] shedding whose
 // decision id a client was sent.
 func (f *Server) Recall(id string) (any, bool) {
 	for _, s := range f.loops {
@@ -29,13 +29,13 @@ func (f *Server) Recall(id string) (any, bool) {
 	return nil, false
 }
 
-// shed gives up an exchange that no longer waits in a line, because its target is
+// shed gives up an exchange that no longer waits in a queue, because its target is
 // overloaded.
 func (c *client) shed(now time.Time) {
 	t := c.at.Value
 	t.gate.Shed[c.class].Add(1)
-	id := c.server.sheds.Record(func(d *report.Shed) {
-		*d = report.Shed{At: now, Target: t.spec, Client: c.x.Remote, Class: c.class,
+	id := c.server.sheds.Record(func(d *report.ShedRequest) {
+		*d = report.ShedRequest{At: now, Target: t.spec, Client: c.x.Remote, Class: c.class,
 			InFlight: t.gate.InFlight(), Waiting: int(t.gate.Waiting.Load()), Waited: c.waited,
 			RequestID: string(c.x.RequestID())}
 		d.SetGate(t.gate.State())

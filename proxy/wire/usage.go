@@ -33,8 +33,8 @@ func (t *target) portion(limit int) int {
 
 // used returns how much of the loop's part of the gate's limit is in use, by the numbers
 // last published.
-func (t *target) used(limit, part int) report.Use {
-	u := report.Use{Taken: uint64(t.Short())}
+func (t *target) used(limit, part int) report.TargetUse {
+	u := report.TargetUse{Taken: uint64(t.Short())}
 	if limit == 0 {
 		return u
 	}
@@ -47,8 +47,8 @@ func (t *target) used(limit, part int) report.Use {
 
 // Traffic returns the counts so far, including usage since the last change of each
 // target's numbers.
-func (f *Server) Traffic() *report.Sum {
-	sum := new(report.Sum)
+func (f *Server) Traffic() *report.TrafficTotals {
+	sum := new(report.TrafficTotals)
 	for _, s := range f.loops {
 		sum.Add(&s.counts.Traffic)
 	}

@@ -9,10 +9,10 @@ import (
 	"weir/proxy/rules/decide"
 )
 
-// Access determines which requests are allowed.
+// AccessPolicy determines which requests are allowed.
 //
 // Immutable after New.
-type Access struct {
+type AccessPolicy struct {
 	Token    string // token required for asking; empty: none
 	Verified bool   // asking requires Token or a trusted certificate
 	Local    bool   // the port is reachable only from this machine, and every asker may describe requests
@@ -44,7 +44,7 @@ func peer(from netip.Addr) netip.Addr {
 
 // of returns the rights of the sender of an Authorization field, and whether they come
 // from a token. verified says that the sender has presented a trusted certificate.
-func (a *Access) of(authorization []byte, verified bool) (r rights, tokened bool) {
+func (a *AccessPolicy) of(authorization []byte, verified bool) (r rights, tokened bool) {
 	switch field := string(authorization); {
 	case http1.Bears(field, a.Edit):
 		return editing, true
@@ -87,7 +87,7 @@ func (s *Session) untrusted(h *http1.Head) string {
 }
 
 // origin reports whether a Host field has the port's number.
-func (a *Access) origin(host []byte) bool {
+func (a *AccessPolicy) origin(host []byte) bool {
 	number := 80
 	if a.Secure {
 		number = 443
@@ -100,7 +100,7 @@ func (a *Access) origin(host []byte) bool {
 
 // page reports whether a request may have been made by a web page in a browser that
 // reaches the port; see [http1.Loopback].
-func (a *Access) page(h *http1.Head) bool {
+func (a *AccessPolicy) page(h *http1.Head) bool {
 	if a.Unix {
 		return false
 	}

@@ -8,13 +8,13 @@ import (
 )
 
 // statusOf is the status of an answer to a request from this machine.
-func statusOf(t *testing.T, a *Access, request string) string {
+func statusOf(t *testing.T, a *AccessPolicy, request string) string {
 	return statusFrom(t, "127.0.0.1", a, request)
 }
 
 // statusFrom is the status of an answer to a request from an address; a unix socket has none. 127.0.0.2 and
 // 192.0.2.2 are trusted.
-func statusFrom(t *testing.T, from string, a *Access, request string) string {
+func statusFrom(t *testing.T, from string, a *AccessPolicy, request string) string {
 	env := granting(t)
 	env.Access, env.Documents = a, func() *Documents { return &Documents{Marks: []byte("{}")} }
 	env.Trusted = func(at netip.Addr) bool { return strings.HasSuffix(at.String(), ".0.2") || at.String() == "192.0.2.2" }
@@ -33,9 +33,9 @@ func statusFrom(t *testing.T, from string, a *Access, request string) string {
 // Without a token, a web page in a browser on this machine may not ask, whatever name it resolves
 // to this machine. With DECISION_TOKEN every asker needs the token.
 func TestWhoMayAsk(t *testing.T) {
-	local, open := &Access{Local: true}, &Access{Open: true}
+	local, open := &AccessPolicy{Local: true}, &AccessPolicy{Open: true}
 	for _, test := range []struct {
-		access  *Access
+		access  *AccessPolicy
 		request string
 		status  string
 	}{
@@ -50,12 +50,12 @@ func TestWhoMayAsk(t *testing.T) {
 		{local, "POST /v1/decide HTTP/1.1|Host: localhost|origin: null|Content-Length: 9", "401"},
 		{open, "GET /v1/marks HTTP/1.1|Host: weir:8083", "200"},
 		{open, "POST /v1/decide HTTP/1.1|Host: weir:8083|Origin: http://weir:8083|Content-Length: 9", "401"},
-		{&Access{Local: true, Token: "secret"}, "GET /v1/marks HTTP/1.1|Host: weir:8083|Authorization: Bearer secret", "200"},
-		{&Access{Local: true, Token: "secret"}, "GET /v1/marks HTTP/1.1|Host: localhost|Authorization: Bearer ", "401"},
-		{&Access{Open: true, Token: "secret"}, "GET /check/path/a HTTP/1.1|Host: weir:8083|Authorization: Bearer " + forClient,
+		{&AccessPolicy{Local: true, Token: "secret"}, "GET /v1/marks HTTP/1.1|Host: weir:8083|Authorization: Bearer secret", "200"},
+		{&AccessPolicy{Local: true, Token: "secret"}, "GET /v1/marks HTTP/1.1|Host: localhost|Authorization: Bearer ", "401"},
+		{&AccessPolicy{Open: true, Token: "secret"}, "GET /check/path/a HTTP/1.1|Host: weir:8083|Authorization: Bearer " + forClient,
 			"403"},
 		{open, "GET /check/original HTTP/1.1|Host: weir:8083", "400"}, // it describes nothing
-		{&Access{Open: true, Token: "secret"}, "GET /check/original HTTP/1.1|Host: weir:8083", "403"},
+		{&AccessPolicy{Open: true, Token: "secret"}, "GET /check/original HTTP/1.1|Host: weir:8083", "403"},
 		{local, "GET http://h/check/path/a HTTP/1.1|Host: h|X-Forwarded-For: 192.0.2.1", "400"},
 	} {
 		if status := statusOf(t, test.access, test.request); status != test.status {
@@ -78,12 +78,12 @@ const (
 // describe any: without a preflight, which is refused, it cannot add the fields that reverse proxies set; and if it
 // can, because its own name leads to this machine, that name is in Host together with our port.
 func TestPagesDescribeNothing(t *testing.T) {
-	local := &Access{Local: true, Port: 8083}
-	secure := &Access{Local: true, Port: 443, Secure: true}
-	plain := &Access{Local: true, Port: 80}
-	unix := &Access{Local: true, Unix: true}
+	local := &AccessPolicy{Local: true, Port: 8083}
+	secure := &AccessPolicy{Local: true, Port: 443, Secure: true}
+	plain := &AccessPolicy{Local: true, Port: 80}
+	unix := &AccessPolicy{Local: true, Unix: true}
 	for _, test := range []struct {
-		access  *Access
+		access  *AccessPolicy
 		from    string
 		request string
 		status  string
@@ -111,7 +111,7 @@ func TestPagesDescribeNothing(t *testing.T) {
 			"localhost:8083|Access-Control-Request-Headers: x-forwarded-for" + browsers, "403"},
 		{local, "127.0.0.1", "GET /check/forwarded HTTP/1.1|Host: localhost:8083" + browsers, "400"},
 		{local, "127.0.0.1", "GET /check/original HTTP/1.1|Host: localhost:8083" + browsers, "400"},
-		{&Access{Open: true, Port: 8083}, "10.0.0.1", "GET /check/path/a HTTP/1.1|Host: weir:8083" + browsers, "403"},
+		{&AccessPolicy{Open: true, Port: 8083}, "10.0.0.1", "GET /check/path/a HTTP/1.1|Host: weir:8083" + browsers, "403"},
 		{local, "127.0.0.2", "GET /check/path/a HTTP/1.1|Host: localhost:8083" + browsers, "403"},
 		// pages whose name leads here
 		{local, "127.0.0.1", "GET /check/original HTTP/1.1|Host: evil.example:8083" + original, "403"},
@@ -124,17 +124,17 @@ func TestPagesDescribeNothing(t *testing.T) {
 		{secure, "127.0.0.1", "GET /check/path/a HTTP/1.1|Host: evil.example" + forClient, "403"},
 		{secure, "127.0.0.1", "GET /check/path/a HTTP/1.1|Host: evil.example:80" + forClient, "200"},
 		// neither applies to an asker that is identified, nor the name where everybody may ask
-		{&Access{Local: true, Port: 8083, Token: "secret"}, "127.0.0.1",
+		{&AccessPolicy{Local: true, Port: 8083, Token: "secret"}, "127.0.0.1",
 			"GET /check/path/a HTTP/1.1|Host: weir:8083|Authorization: Bearer secret", "200"},
 		{local, "192.0.2.2", "GET /check/path/a HTTP/1.1|Host: weir:8083", "200"},
-		{&Access{Open: true, Port: 8083}, "127.0.0.1", "GET /check/path/a HTTP/1.1|Host: weir:8083" + forClient, "200"},
+		{&AccessPolicy{Open: true, Port: 8083}, "127.0.0.1", "GET /check/path/a HTTP/1.1|Host: weir:8083" + forClient, "200"},
 		{local, "192.0.2.3", "GET /check/path/a HTTP/1.1|Host: weir:8083" + forClient, "403"},
 		// no page reaches a unix socket
 		{unix, "", "GET /check/path/a HTTP/1.1|Host: weir" + browsers + forClient, "200"},
 		{unix, "", "GET /check/path/a HTTP/1.1|Host: weir", "200"},
 		{unix, "", "GET /check/original?deny=403 HTTP/1.1|Host: weir" + original, "204"},
 		{unix, "", "GET /v1/marks HTTP/1.1|Host: weir|Origin: null", "200"},
-		{&Access{Local: true, Unix: true, Token: "secret"}, "", "GET /v1/marks HTTP/1.1|Host: weir", "401"},
+		{&AccessPolicy{Local: true, Unix: true, Token: "secret"}, "", "GET /v1/marks HTTP/1.1|Host: weir", "401"},
 	} {
 		if status := statusFrom(t, test.from, test.access, test.request); status != test.status {
 			t.Errorf("from %s, %s: %s, want %s", test.from, test.request, status, test.status)

@@ -24,30 +24,30 @@ type call struct {
 // reached reports whether its caller has stopped waiting.
 func (c *call) reached(now time.Time) bool { return !c.by.IsZero() && !now.Before(c.by) }
 
-// A Code is a status of gRPC.
-type Code int
+// A GRPCCode is a status of gRPC.
+type GRPCCode int
 
 // Codes of calls. Further ones are in [decide.GRPCStatus].
 const (
-	codeOK               Code = 0
-	codeInvalidArgument  Code = 3
-	codeDeadlineExceeded Code = 4
-	codeNotFound         Code = 5
-	codeUnimplemented    Code = 12
-	codeInternal         Code = 13
-	codeUnavailable      Code = 14
-	Codes                     = 17
+	codeOK               GRPCCode = 0
+	codeInvalidArgument  GRPCCode = 3
+	codeDeadlineExceeded GRPCCode = 4
+	codeNotFound         GRPCCode = 5
+	codeUnimplemented    GRPCCode = 12
+	codeInternal         GRPCCode = 13
+	codeUnavailable      GRPCCode = 14
+	GRPCCodesEnd                  = 17
 )
 
 // String returns the name in google/rpc/code.proto, or "" for codes with which no call ends here.
-func (c Code) String() string {
-	return [Codes]string{"OK", "", "", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "", "",
+func (c GRPCCode) String() string {
+	return [GRPCCodesEnd]string{"OK", "", "", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "", "",
 		"RESOURCE_EXHAUSTED", "", "", "", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "", "UNAUTHENTICATED"}[c]
 }
 
 // codeOf returns the code of a call that would be answered with a status of HTTP. Other than [decide.GRPCStatus], it
 // knows that 400 is about the message, and 500 about the store.
-func codeOf(status int) Code {
+func codeOf(status int) GRPCCode {
 	switch status {
 	case 400:
 		return codeInvalidArgument
@@ -56,7 +56,7 @@ func codeOf(status int) Code {
 	case 500:
 		return codeUnavailable
 	}
-	return Code(decide.GRPCStatus(status))
+	return GRPCCode(decide.GRPCStatus(status))
 }
 
 // noticeCall notes whether the request with the head h is a call.
@@ -117,20 +117,20 @@ func (s *Session) reply(now time.Time) {
 }
 
 // failCall answers a call with an error.
-func (s *Session) failCall(now time.Time, code Code, message string) {
+func (s *Session) failCall(now time.Time, code GRPCCode, message string) {
 	s.endCall(now, code, message, nil)
 }
 
 // endCall answers a call with an error and further fields, which may be in the Env's extra.
-func (s *Session) endCall(now time.Time, code Code, message string, fields []byte) {
+func (s *Session) endCall(now time.Time, code GRPCCode, message string, fields []byte) {
 	s.env.extra = decide.AppendGRPCStatus(append(s.env.extra[:0], fields...), int64(code), message)
 	s.respondCall(now, code, http1.Answer{Extra: s.env.extra})
 }
 
-func (s *Session) respondCall(now time.Time, code Code, a http1.Answer) {
+func (s *Session) respondCall(now time.Time, code GRPCCode, a http1.Answer) {
 	s.env.Count(GRPC, int(code), s.protocol())
 	a.Status, a.ContentType = 200, callType
-	s.stream.mux.answer(now, s, a)
+	s.stream.conn.answer(now, s, a)
 }
 
 // The statuses of grpc.health.v1.HealthCheckResponse.
@@ -196,7 +196,7 @@ func (s *Session) watchHealth(now time.Time) {
 		s.faulty(now, err)
 		return
 	}
-	e, m := s.env, s.stream.mux
+	e, m := s.env, s.stream.conn
 	e.fields = http1.AppendField(e.fields[:0], "Content-Type", callType)
 	if e.Out, err = m.http2.AppendResponse(e.Out, s.stream.id, 200, e.fields, false); err != nil {
 		m.reset(s, http2.InternalError)
@@ -229,14 +229,14 @@ func (s *Session) sendHealth(now time.Time, status uint64) {
 	if status != s.call.shown {
 		s.call.shown = status
 		s.appendHealth(status)
-		s.stream.mux.write(now, s, s.env.body, false)
+		s.stream.conn.write(now, s, s.env.body, false)
 	}
 }
 
 // endWatch ends a call of Watch.
-func (s *Session) endWatch(now time.Time, code Code) {
+func (s *Session) endWatch(now time.Time, code GRPCCode) {
 	s.call.watches = false
 	s.stream.trailers = string(decide.AppendGRPCStatus(nil, int64(code), "the connection or the time of the call ends"))
 	s.env.Count(GRPC, int(code), s.protocol())
-	s.stream.mux.write(now, s, nil, true)
+	s.stream.conn.write(now, s, nil, true)
 }

@@ -181,7 +181,7 @@ func granting(t testing.TB) *Env {
 	l := testkit.Must(limit.NewFixed(1<<40, time.Hour))(t)
 	policy := decide.NewPolicy(l)
 	granted := store.Answer{Granted: 1, Decisions: []limit.Decision{{Allowed: true, Limit: 1 << 40, Remaining: 1}}}
-	return &Env{Access: &Access{Open: true}, Policy: func() *decide.Policy { return policy },
+	return &Env{Access: &AccessPolicy{Open: true}, Policy: func() *decide.Policy { return policy },
 		Trusted: func(netip.Addr) bool { return false },
 		Count:   func(API, int, Protocol) {}, Undescribed: func(time.Time, string) {}, Answers: decide.Responder{
 			Style: &decide.RefusalStyle{LimitFields: decide.XRateLimit | decide.Standard}},

@@ -1,6 +1,6 @@
 // Package check is one connection of the decision port as a state machine. Its input is the bytes
 // of requests; its output is asks to the store and the bytes of responses. A connection of HTTP/1.1
-// is a [Session], one of HTTP/2 a [Mux] with a Session for each stream.
+// is a [Session], one of HTTP/2 an [HTTP2Conn] with a Session for each stream.
 //
 // A Session handles events and leaves the effects to apply in the Env of its loop:
 //

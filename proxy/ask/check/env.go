@@ -39,11 +39,11 @@ type Edit struct {
 type API uint8
 
 const (
-	Other  API = iota // health, and unknown paths
-	Remote            // for sidecars
-	Check             // for other proxies
-	JSON              // for Envoy's rate limit service
-	GRPC              // likewise, and for health checks: counted by code, not by status
+	OtherAPI API = iota // health, and unknown paths
+	Remote              // for sidecars
+	Check               // for other proxies
+	JSON                // for Envoy's rate limit service
+	GRPC                // likewise, and for health checks: counted by code, not by status
 )
 
 // String returns the value of the label api.
@@ -67,7 +67,7 @@ func (p Protocol) String() string { return [...]string{"http1", "h2", "h2c"}[p] 
 //
 // Owned by its loop.
 type Env struct {
-	Access *Access
+	Access *AccessPolicy
 	// Head bounds the heads of requests; nil means the defaults.
 	Head *http1.Limits
 	// Ask asks the store. It returns true if it has answered; otherwise done is called
@@ -109,7 +109,7 @@ type Env struct {
 	DrainGrace time.Duration
 	// Answered is called after an exchange that waited has ended.
 	Answered func(now time.Time, s *Session)
-	// Count counts an answer, by its status, or with GRPC by its Code.
+	// Count counts an answer, by its status, or with GRPC by its GRPCCode.
 	Count func(api API, status int, p Protocol)
 
 	// HTTP2 bounds connections of HTTP/2.

@@ -25,8 +25,8 @@ const (
 	streamsKept = 256
 )
 
-// A Mux is the state of one connection of HTTP/2, with a Session for each of its streams. The caller applies the
-// effects in its Env after every call, before it calls another Mux or Session of the loop.
+// An HTTP2Conn is the state of one connection of HTTP/2, with a Session for each of its streams. The caller applies the
+// effects in its Env after every call, before it calls another HTTP2Conn or Session of the loop.
 //
 //	HandleData ─▶ open ─▶ Session.handleHead … handleEnd ─▶ answer ─▶ settle ─▶ the Session is used again
 //	                              └─▶ Env.Ask …  Env.Answered ─▶ HandleAnswered ─┘
@@ -36,10 +36,10 @@ const (
 // lost.
 //
 // Owned by its loop.
-type Mux struct {
+type HTTP2Conn struct {
 	Owner any // set by the rim: the Owner of the Sessions
 	// Access is set by the rim; nil: that of the Env.
-	Access *Access
+	Access *AccessPolicy
 
 	env      *Env
 	http2    *http2.Conn
@@ -63,10 +63,10 @@ type Mux struct {
 	full      bool      // see Full
 }
 
-// NewMux returns the Mux of a connection opened at now by the given address. secure says that it uses TLS, and
-// verified that a trusted certificate was presented.
-func NewMux(now time.Time, env *Env, from netip.Addr, secure, verified bool) *Mux {
-	m := &Mux{env: env, http2: http2.New(http2.Server, &env.HTTP2, now),
+// NewHTTP2Conn returns the HTTP2Conn of a connection opened at now by the given address. secure says that it uses TLS,
+// and verified that a trusted certificate was presented.
+func NewHTTP2Conn(now time.Time, env *Env, from netip.Addr, secure, verified bool) *HTTP2Conn {
+	m := &HTTP2Conn{env: env, http2: http2.New(http2.Server, &env.HTTP2, now),
 		remote: peer(from), secure: secure, verified: verified, partial: now, idle: now,
 		endBy: env.EndOf(now)}
 	m.wake(now.Add(times.Head))
@@ -75,7 +75,7 @@ func NewMux(now time.Time, env *Env, from netip.Addr, secure, verified bool) *Mu
 }
 
 // wake makes HandleExpired check at the given time what is due; zero is no time.
-func (m *Mux) wake(at time.Time) { m.until = earlier(m.until, at) }
+func (m *HTTP2Conn) wake(at time.Time) { m.until = earlier(m.until, at) }
 
 // earlier returns the earlier one of two deadlines; zero is none.
 func earlier(a, b time.Time) time.Time {
@@ -86,32 +86,32 @@ func earlier(a, b time.Time) time.Time {
 }
 
 // Deadline returns when HandleExpired must be called; zero means never.
-func (m *Mux) Deadline() time.Time { return m.until }
+func (m *HTTP2Conn) Deadline() time.Time { return m.until }
 
 // Full reports whether HandleData has left bytes unread because enough is to be sent. They must be passed again.
-func (m *Mux) Full() bool { return m.full }
+func (m *HTTP2Conn) Full() bool { return m.full }
 
 // Control sends acknowledgements and WINDOW_UPDATE frames. It is called only when all output has been written, so that
 // an asker that reads nothing cannot make the output grow.
-func (m *Mux) Control() { m.env.Out = m.http2.AppendControl(m.env.Out) }
+func (m *HTTP2Conn) Control() { m.env.Out = m.http2.AppendControl(m.env.Out) }
 
 // errSlow is the error of a connection whose asker has begun a frame and does not complete it.
 var errSlow = errors.New("a frame was not complete in time")
 
 // Err returns the error that has ended the connection, or nil.
-func (m *Mux) Err() error { return m.err }
+func (m *HTTP2Conn) Err() error { return m.err }
 
 // Announced reports whether the asker was told by GOAWAY that the connection will end.
-func (m *Mux) Announced() bool { return m.announced }
+func (m *HTTP2Conn) Announced() bool { return m.announced }
 
 // Glitches returns how many glitches of each kind there were.
-func (m *Mux) Glitches() [http2.GlitchKinds]uint32 { return m.http2.Glitches() }
+func (m *HTTP2Conn) Glitches() [http2.GlitchKinds]uint32 { return m.http2.Glitches() }
 
 // Ended reports whether the connection must be closed when all has been sent.
-func (m *Mux) Ended() bool { return m.failed || m.ending && len(m.streams) == 0 }
+func (m *HTTP2Conn) Ended() bool { return m.failed || m.ending && len(m.streams) == 0 }
 
 // HandleData processes b, the bytes received and not yet read, and returns how many it has read.
-func (m *Mux) HandleData(now time.Time, b []byte) (n int) {
+func (m *HTTP2Conn) HandleData(now time.Time, b []byte) (n int) {
 	for m.full = false; !m.failed && !m.full; m.full = len(m.env.Out) > outMax {
 		ev, err := m.http2.Next(now, b[n:], &m.env.heads)
 		if n += ev.N; ev.N > 0 {
@@ -131,7 +131,7 @@ func (m *Mux) HandleData(now time.Time, b []byte) (n int) {
 }
 
 // await notes whether a part of a frame has been received.
-func (m *Mux) await(now time.Time, partial bool) {
+func (m *HTTP2Conn) await(now time.Time, partial bool) {
 	switch {
 	case !partial:
 		m.partial = time.Time{}
@@ -141,7 +141,7 @@ func (m *Mux) await(now time.Time, partial bool) {
 	}
 }
 
-func (m *Mux) handle(now time.Time, ev *http2.Event) {
+func (m *HTTP2Conn) handle(now time.Time, ev *http2.Event) {
 	s := m.find(ev.Stream)
 	switch ev.Kind {
 	case http2.HeadDone, http2.BadHead:
@@ -182,7 +182,7 @@ func (m *Mux) handle(now time.Time, ev *http2.Event) {
 	m.settle(now, s)
 }
 
-func (m *Mux) find(id uint32) *Session {
+func (m *HTTP2Conn) find(id uint32) *Session {
 	for i := len(m.streams) - 1; i >= 0; i-- {
 		if s := m.streams[i]; s.stream.id == id {
 			return s
@@ -192,7 +192,7 @@ func (m *Mux) find(id uint32) *Session {
 }
 
 // open opens the stream of a request.
-func (m *Mux) open(now time.Time, ev *http2.Event) *Session {
+func (m *HTTP2Conn) open(now time.Time, ev *http2.Event) *Session {
 	e := m.env
 	var s *Session
 	if n := len(e.streams); n > 0 {
@@ -204,14 +204,14 @@ func (m *Mux) open(now time.Time, ev *http2.Event) *Session {
 	}
 	s.Owner, s.Access, s.env, s.remote, s.verified = m.Owner, cmp.Or(m.Access, e.Access), e, m.remote, m.verified
 	s.cycle = cycle.New(now, &times, nil)
-	s.stream.mux, s.stream.id = m, ev.Stream
+	s.stream.conn, s.stream.id = m, ev.Stream
 	m.streams = append(m.streams, s)
 	m.idle = time.Time{}
 	return s
 }
 
 // handleHead handles the head of the request of s.
-func (m *Mux) handleHead(now time.Time, s *Session) {
+func (m *HTTP2Conn) handleHead(now time.Time, s *Session) {
 	h := &m.env.heads.Head
 	s.cycle.Begin(now, h)
 	s.noticeCall(now, h)
@@ -223,7 +223,7 @@ func (m *Mux) handleHead(now time.Time, s *Session) {
 }
 
 // take takes a piece of the body of s.
-func (m *Mux) take(now time.Time, s *Session, piece []byte) {
+func (m *HTTP2Conn) take(now time.Time, s *Session, piece []byte) {
 	if m.held+len(piece) > muxHeldMax {
 		m.cut(now, s)
 		return
@@ -232,10 +232,10 @@ func (m *Mux) take(now time.Time, s *Session, piece []byte) {
 }
 
 // HandleAnswered handles that the exchange of s has ended after it had waited.
-func (m *Mux) HandleAnswered(now time.Time, s *Session) { m.settle(now, s) }
+func (m *HTTP2Conn) HandleAnswered(now time.Time, s *Session) { m.settle(now, s) }
 
 // settle ends the stream of s if its answer has been sent, and otherwise notes its deadline.
-func (m *Mux) settle(now time.Time, s *Session) {
+func (m *HTTP2Conn) settle(now time.Time, s *Session) {
 	switch {
 	case !s.stream.closed:
 		m.wake(s.cycle.Until)
@@ -247,7 +247,7 @@ func (m *Mux) settle(now time.Time, s *Session) {
 }
 
 // remove forgets a stream that has ended.
-func (m *Mux) remove(now time.Time, s *Session) {
+func (m *HTTP2Conn) remove(now time.Time, s *Session) {
 	i := slices.Index(m.streams, s)
 	if i < 0 {
 		return // of a stream that was cut
@@ -270,7 +270,7 @@ func (m *Mux) remove(now time.Time, s *Session) {
 	}
 }
 
-func (m *Mux) work(n int) {
+func (m *HTTP2Conn) work(n int) {
 	m.working += n
 	m.http2.SetWorking(m.working)
 }
@@ -278,12 +278,12 @@ func (m *Mux) work(n int) {
 // answeredStale handles the answer to an ask or an edit that was forgotten. Its stream may still be sending its answer.
 func (s *Session) answeredStale() {
 	if s.stale--; s.stale == 0 && s.stream.working {
-		s.stream.mux.work(-1)
+		s.stream.conn.work(-1)
 	}
 }
 
 // HandleExpired handles a Deadline that has passed at now.
-func (m *Mux) HandleExpired(now time.Time) {
+func (m *HTTP2Conn) HandleExpired(now time.Time) {
 	if m.until.IsZero() || now.Before(m.until) {
 		return
 	}
@@ -318,7 +318,7 @@ func (m *Mux) HandleExpired(now time.Time) {
 }
 
 // expire handles the deadline of a stream.
-func (m *Mux) expire(now time.Time, s *Session) {
+func (m *HTTP2Conn) expire(now time.Time, s *Session) {
 	if len(s.stream.left()) > 0 {
 		m.cut(now, s)
 		return
@@ -328,7 +328,7 @@ func (m *Mux) expire(now time.Time, s *Session) {
 }
 
 // HandleDrain starts closing the connection because the program is about to end.
-func (m *Mux) HandleDrain(now time.Time) {
+func (m *HTTP2Conn) HandleDrain(now time.Time) {
 	m.announce(now, 0)
 	for i := len(m.streams) - 1; i >= 0; i-- {
 		if s := m.streams[i]; s.call.watches {
@@ -339,7 +339,7 @@ func (m *Mux) HandleDrain(now time.Time) {
 }
 
 // announce starts closing the connection; its streams end at the latest after grace, unless that is 0.
-func (m *Mux) announce(now time.Time, grace time.Duration) {
+func (m *HTTP2Conn) announce(now time.Time, grace time.Duration) {
 	if m.announced || m.failed {
 		return
 	}
@@ -353,7 +353,7 @@ func (m *Mux) announce(now time.Time, grace time.Duration) {
 }
 
 // end accepts no more streams, and ends those that watch, which would not end by themselves.
-func (m *Mux) end(now time.Time) {
+func (m *HTTP2Conn) end(now time.Time) {
 	if m.ending || m.failed {
 		return
 	}
@@ -368,14 +368,14 @@ func (m *Mux) end(now time.Time) {
 }
 
 // fail ends the connection because of an error, or without one because of its age, after what is to be sent.
-func (m *Mux) fail(now time.Time, err error) {
+func (m *HTTP2Conn) fail(now time.Time, err error) {
 	m.err = err
 	m.env.Out = m.http2.AppendControl(m.env.Out)
 	m.HandleClosed(now)
 }
 
 // HandleClosed ends all streams after the connection has closed.
-func (m *Mux) HandleClosed(now time.Time) {
+func (m *HTTP2Conn) HandleClosed(now time.Time) {
 	m.failed = true
 	for len(m.streams) > 0 {
 		m.remove(now, m.streams[len(m.streams)-1])

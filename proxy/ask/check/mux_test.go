@@ -24,13 +24,13 @@ import (
 	"weir/proxy/store/simredis"
 )
 
-// An asker is a connection of HTTP/2 to a Mux, whose frames are those of another implementation.
+// An asker is a connection of HTTP/2 to an HTTP2Conn, whose frames are those of another implementation.
 type asker struct {
 	t       testing.TB
 	now     time.Time
 	env     *Env
-	m       *Mux
-	in, out bytes.Buffer // frames for the Mux, and from it
+	m       *HTTP2Conn
+	in, out bytes.Buffer // frames for the HTTP2Conn, and from it
 	framer  *xnet.Framer
 	block   bytes.Buffer
 	encoder *hpack.Encoder
@@ -60,10 +60,10 @@ func (g *got) String() string {
 	return strings.TrimSpace(text + " " + g.end)
 }
 
-// newAsker connects to a Mux of env. windows are the initial ones of streams.
+// newAsker connects to an HTTP2Conn of env. windows are the initial ones of streams.
 func newAsker(t testing.TB, env *Env, window uint32) *asker {
 	a := &asker{t: t, now: time.Unix(1e9, 0), env: env, got: make(map[uint32]*got)}
-	a.m = NewMux(a.now, env, netip.MustParseAddr("192.0.2.9"), false, false)
+	a.m = NewHTTP2Conn(a.now, env, netip.MustParseAddr("192.0.2.9"), false, false)
 	a.framer, a.encoder = xnet.NewFramer(&a.in, &a.out), hpack.NewEncoder(&a.block)
 	a.framer.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
 	a.in.WriteString(xnet.ClientPreface)
@@ -114,7 +114,7 @@ func (a *asker) call(method string, message []byte, fields ...string) uint32 {
 		"content-type", "application/grpc"}, fields...)...)
 }
 
-// play has the Mux read what was sent, and reads what it sends.
+// play has the HTTP2Conn read what was sent, and reads what it sends.
 func (a *asker) play() { a.playPart(a.in.Len()) }
 
 // playPart is like play, for the first n bytes of what was sent.
@@ -126,7 +126,7 @@ func (a *asker) playPart(n int) {
 	}
 }
 
-// read reads what the Mux has sent.
+// read reads what the HTTP2Conn has sent.
 func (a *asker) read() {
 	a.t.Helper()
 	a.m.Control()
@@ -165,7 +165,7 @@ func (a *asker) read() {
 	}
 }
 
-// expire lets time pass until the Mux's deadline is due, which must be that long after now.
+// expire lets time pass until the HTTP2Conn's deadline is due, which must be that long after now.
 func (a *asker) expire(after time.Duration) {
 	a.t.Helper()
 	if at := a.now.Add(after); !a.m.Deadline().Equal(at) {
@@ -204,21 +204,22 @@ func limiting(t testing.TB) *Env {
 	domains := testkit.Must(descriptor.Read([]descriptor.File{{Name: "shop.yaml", Text: []byte("domain: shop\n" +
 		"descriptors: [{key: user, rate_limit: {unit: year, requests_per_unit: 2}},\n" +
 		"  {key: user, value: many, rate_limit: {unit: year, requests_per_unit: 4000000000}}]")}}, false))(t)
-	series, id := new(envoy.Series), []byte("id")
-	counts := &envoy.Counts{Series: func(string, []byte) *envoy.Series { return series }, NotFound: func([]byte, int) {}}
+	series, id := new(envoy.DescriptorCounts), []byte("id")
+	counts := &envoy.RequestCounts{Series: func(string, []byte) *envoy.DescriptorCounts { return series },
+		NotFound: func([]byte, int) {}}
 	docs := &Documents{Marks: []byte("{}"), Named: map[string]store.Document{
 		"d": {Version: 1, Body: bytes.Repeat([]byte("d"), 300_000)}}}
 	env := &Env{
-		Access: &Access{Open: true}, Ask: lane.Ask, Refund: lane.Refund, Mode: func() store.Mode { return store.Exact },
+		Access: &AccessPolicy{Open: true}, Ask: lane.Ask, Refund: lane.Refund, Mode: func() store.Mode { return store.Exact },
 		Documents: func() *Documents { return docs }, EditTimeout: time.Second,
-		RateLimit: &RateLimit{Settings: envoy.Settings{Together: true, NearRatio: .8}, Counts: counts,
+		RateLimit: &RateLimit{Settings: envoy.Settings{AllOrNothing: true, NearRatio: .8}, Counts: counts,
 			Domains: func() *descriptor.Domains { return domains }, Failed: func(bool) {}, Took: func(time.Duration) {},
 			Apart: func() {}},
 		Trusted: func(netip.Addr) bool { return false }, Undescribed: func(time.Time, string) {},
 		Refused: func(time.Time, *decide.Refusal) []byte { return id },
 		Answers: decide.Responder{Style: new(decide.RefusalStyle)}, Healthy: func() bool { return true },
 		Count: func(API, int, Protocol) {}, EndOf: func(time.Time) time.Time { return time.Time{} }, Cut: func() {},
-		Answered: func(now time.Time, s *Session) { s.Owner.(*Mux).HandleAnswered(now, s) },
+		Answered: func(now time.Time, s *Session) { s.Owner.(*HTTP2Conn).HandleAnswered(now, s) },
 	}
 	policy := granting(t).Policy
 	env.Policy = policy
@@ -343,7 +344,7 @@ func TestCalls(t *testing.T) {
 			t.Errorf("%s: Grpc-Accept-Encoding is %q", test.want, accepts)
 		}
 	}
-	a.env.Access = &Access{Token: "secret"}
+	a.env.Access = &AccessPolicy{Token: "secret"}
 	denied := a.call(limitMethod, about("a"))
 	admitted := a.call(limitMethod, about("a"), "authorization", "Bearer secret")
 	a.play()
@@ -667,7 +668,7 @@ func TestHealth(t *testing.T) {
 	env := limiting(t)
 	healthy := true
 	env.Healthy = func() bool { return healthy }
-	env.Access = &Access{Token: "secret"} // which health needs not
+	env.Access = &AccessPolicy{Token: "secret"} // which health needs not
 	a := newAsker(t, env, 1<<16)
 	const check, watch = "/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/Watch"
 	service := func(name string) []byte { return protowire.AppendBytes(nil, 1, name) }

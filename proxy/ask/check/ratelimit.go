@@ -18,7 +18,7 @@ const jsonBytesMax = 64 << 10
 // Safe for concurrent use: Settings is immutable, and the functions are safe.
 type RateLimit struct {
 	Settings envoy.Settings
-	Counts   *envoy.Counts
+	Counts   *envoy.RequestCounts
 	// Domains returns the limits in force, or nil if none were loaded.
 	Domains func() *descriptor.Domains
 	// Failed counts a request that was not decided, because of the request or, if stores is true,
@@ -29,14 +29,14 @@ type RateLimit struct {
 	// Apart counts a request with more limits than can be decided together.
 	Apart func()
 	// Decided is called after each request, with the problem if it was not decided; nil: it is not needed.
-	Decided func(c *envoy.Case, problem string)
+	Decided func(c *envoy.Evaluation, problem string)
 }
 
 // A limited is a request to Envoy's rate limit service that waits for the store.
 //
 // Owned by its loop.
 type limited struct {
-	envoy.Case
+	envoy.Evaluation
 	began time.Time
 	gave  int // number of Refunds begun
 }
@@ -65,7 +65,7 @@ func (s *Session) limit(now time.Time) {
 	e := s.env
 	s.limited = e.takeLimited()
 	s.limited.began = now
-	c := &s.limited.Case
+	c := &s.limited.Evaluation
 	c.Refused = e.Refused
 	r := e.RateLimit
 	err := s.readLimited(&c.Request)
@@ -101,7 +101,7 @@ func (s *Session) limitEnds(now time.Time, problem string) {
 	r := s.env.RateLimit
 	r.Took(now.Sub(s.limited.began))
 	if r.Decided != nil {
-		r.Decided(&s.limited.Case, problem)
+		r.Decided(&s.limited.Evaluation, problem)
 	}
 	s.env.giveLimited(s)
 }

@@ -35,8 +35,8 @@ var routes = [...]struct {
 	api     API
 	bodyMax int // in bytes
 }{
-	routeNone:     {"", http1.GET, Other, 0},
-	routeHealth:   {"/healthcheck", http1.GET, Other, 0},
+	routeNone:     {"", http1.GET, OtherAPI, 0},
+	routeHealth:   {"/healthcheck", http1.GET, OtherAPI, 0},
 	routeCheck:    {"/check/", http1.GET, Check, 0}, // any method is allowed
 	routeJSON:     {"/json", http1.POST, JSON, jsonBytesMax},
 	routeDecide:   {"/v1/decide", http1.POST, Remote, asks.QuestionBytesMax},

@@ -25,7 +25,7 @@ const editBytesMax = 64 << 10
 type Session struct {
 	Owner any // set by the rim
 	// Access is that of the Env, unless the rim sets another one before the first call.
-	Access *Access
+	Access *AccessPolicy
 
 	env    *Env
 	cycle  cycle.Cycle // of a stream only its state and its deadline
@@ -127,7 +127,7 @@ func (s *Session) handleHead(now time.Time, h *http1.Head) {
 		s.refuse(now, status, problem)
 		return
 	}
-	if s.stream.mux == nil {
+	if s.stream.conn == nil {
 		s.env.Out = s.cycle.AppendContinue(s.env.Out, h)
 	}
 }
@@ -178,8 +178,8 @@ func (s *Session) handleBody(now time.Time, piece []byte) {
 		return
 	}
 	s.body = append(s.body, piece...)
-	if s.stream.mux != nil {
-		s.stream.mux.held += len(piece)
+	if s.stream.conn != nil {
+		s.stream.conn.held += len(piece)
 	}
 }
 
@@ -285,11 +285,11 @@ func (s *Session) send(now time.Time, a http1.Answer) {
 	a.Extra = append(append(e.extra[:0], a.Extra...), date...)
 	api := s.route.api()
 	if api == GRPC {
-		api = Other // but not a call
+		api = OtherAPI // but not a call
 	}
 	e.Count(api, a.Status, s.protocol())
 	s.held = false
-	if m := s.stream.mux; m != nil {
+	if m := s.stream.conn; m != nil {
 		a.Head, e.extra = s.cycle.OnlyHead, a.Extra
 		m.answer(now, s, a)
 		return
@@ -302,8 +302,8 @@ func (s *Session) send(now time.Time, a http1.Answer) {
 
 // releaseBody frees most of the memory of a body that is not used any more.
 func (s *Session) releaseBody() {
-	if s.stream.mux != nil {
-		s.stream.mux.held -= len(s.body)
+	if s.stream.conn != nil {
+		s.stream.conn.held -= len(s.body)
 	}
 	if s.body = s.body[:0]; cap(s.body) > bodyBytesKept {
 		s.body = nil

@@ -26,7 +26,7 @@ import (
 func TestPartsKept(t *testing.T) {
 	l := testkit.Must(limit.NewFixed(5, time.Hour))(t)
 	env := &Env{
-		Access: &Access{Open: true}, Mode: func() store.Mode { return store.Exact }, Count: func(API, int, Protocol) {},
+		Access: &AccessPolicy{Open: true}, Mode: func() store.Mode { return store.Exact }, Count: func(API, int, Protocol) {},
 		Ask: func(_ time.Time, _ *store.Ask, ans *store.Answer, _ store.Done) bool {
 			*ans = store.Answer{Granted: 1, Prior: make([]store.PriorState, 1)}
 			return true
@@ -64,7 +64,7 @@ func TestAnswerIsBounded(t *testing.T) {
 	}
 	n := 0
 	env := &Env{
-		Access: &Access{Open: true}, Mode: func() store.Mode { return store.Exact }, Count: func(API, int, Protocol) {},
+		Access: &AccessPolicy{Open: true}, Mode: func() store.Mode { return store.Exact }, Count: func(API, int, Protocol) {},
 		Ask: func(_ time.Time, _ *store.Ask, ans *store.Answer, _ store.Done) bool {
 			if *ans = (store.Answer{Granted: 1, Prior: make([]store.PriorState, 1)}); n < 40 {
 				ans.Prior[0].Before = full
@@ -100,7 +100,7 @@ func TestAnswerIsBounded(t *testing.T) {
 // than a few answers take: short requests have large answers.
 func TestPipelineIsBounded(t *testing.T) {
 	docs := &Documents{Named: map[string]store.Document{"d": {Version: 1, Body: make([]byte, 100<<10)}}}
-	env := &Env{Access: &Access{Open: true}, Documents: func() *Documents { return docs },
+	env := &Env{Access: &AccessPolicy{Open: true}, Documents: func() *Documents { return docs },
 		Count: func(API, int, Protocol) {}}
 	now := time.Unix(1e9, 0)
 	const requests = 100
@@ -125,17 +125,17 @@ func TestRefusalsKeepTheConnection(t *testing.T) {
 	const forms = "X-Original-Method: GET\r\nX-Original-URI: /a\r\nX-Original-Host: h\r\n"
 	for _, test := range []struct {
 		question, fields string
-		access           Access
+		access           AccessPolicy
 		status           string
 		bodiless         bool
 	}{
-		{"GET /check/original?deny=403", forms, Access{Open: true}, "403", true},
-		{"GET /check/original", forms, Access{Open: true}, "429", false},
-		{"GET /check/path/a", "X-Forwarded-For: 192.0.2.1\r\nContent-Length: 0\r\n", Access{Open: true}, "429", false},
-		{"GET /check/original?deny=403", "", Access{Open: true}, "403", true},
-		{"GET /check/other", "", Access{Open: true}, "404", false},
-		{"GET /check/original?deny=404", "", Access{Open: true}, "400", false},
-		{"GET /check/path/a", "", Access{Token: "secret"}, "403", false},
+		{"GET /check/original?deny=403", forms, AccessPolicy{Open: true}, "403", true},
+		{"GET /check/original", forms, AccessPolicy{Open: true}, "429", false},
+		{"GET /check/path/a", "X-Forwarded-For: 192.0.2.1\r\nContent-Length: 0\r\n", AccessPolicy{Open: true}, "429", false},
+		{"GET /check/original?deny=403", "", AccessPolicy{Open: true}, "403", true},
+		{"GET /check/other", "", AccessPolicy{Open: true}, "404", false},
+		{"GET /check/original?deny=404", "", AccessPolicy{Open: true}, "400", false},
+		{"GET /check/path/a", "", AccessPolicy{Token: "secret"}, "403", false},
 	} {
 		env := queueing(t, time.Microsecond)
 		now := time.Unix(1e9, 0)
@@ -202,7 +202,7 @@ func TestHeadIsBounded(t *testing.T) {
 		{strings.Repeat("A: b\r\n", fieldsMax-1), "431"},
 	} {
 		env := granting(t)
-		env.Access, env.Head = &Access{}, &http1.Limits{HeadBytes: bytesMax, Fields: fieldsMax}
+		env.Access, env.Head = &AccessPolicy{}, &http1.Limits{HeadBytes: bytesMax, Fields: fieldsMax}
 		env.Trusted = func(netip.Addr) bool { return true }
 		now := time.Unix(1e9, 0)
 		New(now, env, netip.MustParseAddr("192.0.2.9"), false).HandleData(now, []byte(question+test.fields+"\r\n"))
@@ -261,7 +261,7 @@ func TestCheckWithBody(t *testing.T) {
 	l := testkit.Must(limit.NewFixed(5, time.Hour))(t)
 	policy := decide.NewPolicy(l)
 	var later store.Done
-	env := &Env{Access: &Access{Open: true}, Policy: func() *decide.Policy { return policy },
+	env := &Env{Access: &AccessPolicy{Open: true}, Policy: func() *decide.Policy { return policy },
 		Trusted: func(netip.Addr) bool { return false },
 		Count:   func(API, int, Protocol) {}, Answers: decide.Responder{Style: new(decide.RefusalStyle)},
 		Answered: func(time.Time, *Session) {}}

@@ -10,7 +10,7 @@ import (
 
 // A stream is the further state of a Session of HTTP/2.
 type stream struct {
-	mux      *Mux // nil: it is one of HTTP/1.1
+	conn     *HTTP2Conn // nil: it is one of HTTP/1.1
 	id       uint32
 	received bool      // the whole request
 	answered bool      // the answer has begun
@@ -19,7 +19,7 @@ type stream struct {
 	queueBy  time.Time // when all of queue must be sent
 	complete bool      // no more follows queue, except trailers
 	trailers string    // field lines at the end of the answer
-	working  bool      // see Mux.working
+	working  bool      // see HTTP2Conn.working
 	closed   bool      // the end of the answer was sent, or the stream was reset
 }
 
@@ -28,7 +28,7 @@ func (st *stream) left() []byte { return st.queue[st.sent:] }
 
 // protocol returns what the asker uses.
 func (s *Session) protocol() Protocol {
-	switch m := s.stream.mux; {
+	switch m := s.stream.conn; {
 	case m == nil:
 		return HTTP1
 	case m.secure:
@@ -38,7 +38,7 @@ func (s *Session) protocol() Protocol {
 }
 
 // answer sends an answer on the stream of s, unless it has one. Its fields may be in the Env's extra.
-func (m *Mux) answer(now time.Time, s *Session, a http1.Answer) {
+func (m *HTTP2Conn) answer(now time.Time, s *Session, a http1.Answer) {
 	e, st := m.env, &s.stream
 	if st.answered {
 		return
@@ -67,7 +67,7 @@ func (m *Mux) answer(now time.Time, s *Session, a http1.Answer) {
 }
 
 // write sends a piece of an answer as far as there is room, and keeps the rest. complete says that it is the last one.
-func (m *Mux) write(now time.Time, s *Session, p []byte, complete bool) {
+func (m *HTTP2Conn) write(now time.Time, s *Session, p []byte, complete bool) {
 	st := &s.stream
 	st.complete = complete
 	n := 0
@@ -87,7 +87,7 @@ func (m *Mux) write(now time.Time, s *Session, p []byte, complete bool) {
 }
 
 // push sends as much of p as there is room for, and the end of the answer if that is complete with p.
-func (m *Mux) push(s *Session, p []byte) (n int) {
+func (m *HTTP2Conn) push(s *Session, p []byte) (n int) {
 	e, st := m.env, &s.stream
 	e.Out, n = m.http2.AppendData(e.Out, st.id, p, st.complete && st.trailers == "")
 	if !st.complete || n < len(p) {
@@ -102,7 +102,7 @@ func (m *Mux) push(s *Session, p []byte) (n int) {
 }
 
 // flush sends what was kept, as far as there is room.
-func (m *Mux) flush(now time.Time) {
+func (m *HTTP2Conn) flush(now time.Time) {
 	for i := len(m.streams) - 1; i >= 0; i-- {
 		s := m.streams[i]
 		st := &s.stream
@@ -127,14 +127,14 @@ func (m *Mux) flush(now time.Time) {
 }
 
 // cut resets a stream that needs more memory than there is, or whose asker makes no room for too long.
-func (m *Mux) cut(now time.Time, s *Session) {
+func (m *HTTP2Conn) cut(now time.Time, s *Session) {
 	m.env.Cut()
 	m.reset(s, http2.EnhanceYourCalm)
 	m.settle(now, s)
 }
 
 // reset ends a stream without an answer, or before its end.
-func (m *Mux) reset(s *Session, code http2.Code) {
+func (m *HTTP2Conn) reset(s *Session, code http2.Code) {
 	m.env.Out = m.http2.AppendReset(m.env.Out, s.stream.id, code)
 	s.stream.answered, s.stream.closed, s.stream.received = true, true, true
 }

@@ -20,14 +20,14 @@ const (
 
 // Settings are the operator's settings.
 type Settings struct {
-	Together    bool  // nothing is charged if any limit refuses; false: each is decided separately
-	Shadow      bool  // nothing is refused
-	Quota       bool  // a request is refused if all its limits refuse, instead of any
-	Metadata    bool  // responses have dynamic metadata
-	DebtMax     int64 // bound of a key's debt, as a multiple of its limit
-	NearRatio   float64
-	LimitFields decide.LimitFields // of fields for the client
-	Fields      [3]string          // names in place of RateLimit-Limit, -Remaining and -Reset; empty: these
+	AllOrNothing bool  // nothing is charged if any limit refuses; false: each is decided separately
+	Shadow       bool  // nothing is refused
+	Quota        bool  // a request is refused if all its limits refuse, instead of any
+	Metadata     bool  // responses have dynamic metadata
+	DebtMax      int64 // bound of a key's debt, as a multiple of its limit
+	NearRatio    float64
+	LimitFields  decide.LimitFields // of fields for the client
+	Fields       [3]string          // names in place of RateLimit-Limit, -Remaining and -Reset; empty: these
 }
 
 // Why a request is not decided, in the words of envoyproxy/ratelimit if it has the same error.
@@ -40,10 +40,10 @@ var (
 		Message: "must be one of SECOND, MINUTE, HOUR, DAY, MONTH, YEAR, WEEK"}
 )
 
-// A Case is one request. It is reused, and borrows from each request.
+// An Evaluation is one request. It is reused, and borrows from each request.
 //
 // Owned by its loop.
-type Case struct {
+type Evaluation struct {
 	Request  rls.Request
 	Response rls.Response // after Respond; borrowed until Begin
 
@@ -59,7 +59,7 @@ type Case struct {
 	Closed bool
 
 	settings *Settings
-	counts   *Counts
+	counts   *RequestCounts
 	domain   *descriptor.Domain
 	asked    []asked
 	counters []store.Counter
@@ -85,10 +85,10 @@ type asked struct {
 	limit    *descriptor.Limit // nil: none
 	own      descriptor.Limit  // the limit in the request, if it has one
 	replaced bool              // another limit applies instead
-	key      [2]int            // range in Case.keys
+	key      [2]int            // range in Evaluation.keys
 	hits     int64
 	late     bool // charged even if it is refused; or charges nothing, and is refused if nothing is left
-	series   *Series
+	series   *DescriptorCounts
 
 	ask, counter int // indexes in Asks, and in the ask
 	decision     limit.Decision
@@ -99,7 +99,7 @@ type asked struct {
 
 // Begin begins to decide the request in c. domains is nil if none were ever loaded. The error is
 // a [strict.Fault].
-func (c *Case) Begin(s *Settings, counts *Counts, domains *descriptor.Domains) error {
+func (c *Evaluation) Begin(s *Settings, counts *RequestCounts, domains *descriptor.Domains) error {
 	c.settings, c.counts = s, counts
 	c.Asks, c.Refunds, c.Apart, c.Closed = c.Asks[:0], c.Refunds[:0], false, false
 	c.asked, c.counters, c.keys = c.asked[:0], c.counters[:0], c.keys[:0]
@@ -131,7 +131,7 @@ func (c *Case) Begin(s *Settings, counts *Counts, domains *descriptor.Domains) e
 // Reset drops what was borrowed, and reports whether the memory of c is small enough to be
 // kept. Otherwise texts of a request would live as long as c, and memory for many entries
 // would add up.
-func (c *Case) Reset() (little bool) {
+func (c *Evaluation) Reset() (little bool) {
 	r := &c.Request
 	little = len(r.Descriptors) <= keptMax && cap(c.keys) <= keptBytes
 	for i := range r.Descriptors {
@@ -143,7 +143,7 @@ func (c *Case) Reset() (little bool) {
 	return little
 }
 
-func (c *Case) find(d *rls.Descriptor, a *asked) error {
+func (c *Evaluation) find(d *rls.Descriptor, a *asked) error {
 	hits := d.Hits.Value
 	if !d.Hits.Given {
 		hits = uint64(max(1, c.Request.HitsAddend))
@@ -181,10 +181,10 @@ func (c *Case) find(d *rls.Descriptor, a *asked) error {
 }
 
 // keyOf returns the key of a descriptor with a limit.
-func (c *Case) keyOf(a *asked) []byte { return c.keys[a.key[0]:a.key[1]] }
+func (c *Evaluation) keyOf(a *asked) []byte { return c.keys[a.key[0]:a.key[1]] }
 
 // replace drops the limits that others replace by name.
-func (c *Case) replace() {
+func (c *Evaluation) replace() {
 	for i := range c.asked {
 		if by := c.asked[i].limit; by != nil {
 			for _, name := range by.Replaces {
@@ -195,7 +195,7 @@ func (c *Case) replace() {
 }
 
 // drop drops the limits with a name, except unlimited ones.
-func (c *Case) drop(name string) {
+func (c *Evaluation) drop(name string) {
 	for i := range c.asked {
 		if a := &c.asked[i]; a.limits() && a.limit.Shown.Name == name {
 			a.replaced = true
@@ -204,7 +204,7 @@ func (c *Case) drop(name string) {
 }
 
 // ask makes the asks: one for the enforced limits, and one for each other limit.
-func (c *Case) ask() {
+func (c *Evaluation) ask() {
 	enforced := 0
 	for i := range c.asked {
 		a := &c.asked[i]
@@ -219,8 +219,8 @@ func (c *Case) ask() {
 			a.late = c.Request.Descriptors[i].Hits.Given
 		}
 	}
-	c.Apart = c.settings.Together && enforced > togetherMax
-	together := c.settings.Together && !c.Apart
+	c.Apart = c.settings.AllOrNothing && enforced > togetherMax
+	together := c.settings.AllOrNothing && !c.Apart
 	if cap(c.counters) < len(c.asked) {
 		c.counters = make([]store.Counter, 0, len(c.asked)) // asks point into it
 	}
@@ -241,7 +241,7 @@ func (c *Case) ask() {
 
 // group makes one ask for the enforced limits. If a key occurs twice, the second one is asked
 // separately.
-func (c *Case) group() {
+func (c *Evaluation) group() {
 	begin := len(c.counters)
 	for i := range c.asked {
 		if a := &c.asked[i]; a.enforced(c.settings) && !c.counted(a) {
@@ -251,7 +251,7 @@ func (c *Case) group() {
 }
 
 // counted reports whether the key of a is counted in the first ask.
-func (c *Case) counted(a *asked) bool {
+func (c *Evaluation) counted(a *asked) bool {
 	for i := range c.counters {
 		if n := &c.counters[i]; n.Rule == a.limit.Rule && string(n.Key) == string(c.keyOf(a)) {
 			return true
@@ -261,7 +261,7 @@ func (c *Case) counted(a *asked) bool {
 }
 
 // count adds a counter to the ask whose counters begin at begin.
-func (c *Case) count(a *asked, begin int) {
+func (c *Evaluation) count(a *asked, begin int) {
 	counter := store.Counter{Rule: a.limit.Rule, Key: c.keyOf(a), Limit: &a.limit.Limit, Cost: a.hits}
 	if a.late {
 		counter.Debt = counter.Limit.Debt(c.settings.DebtMax)
@@ -287,7 +287,7 @@ func (a *asked) enforced(s *Settings) bool {
 }
 
 // AddAnswer handles the store's answer to ask i.
-func (c *Case) AddAnswer(i int, ans *store.Answer) {
+func (c *Evaluation) AddAnswer(i int, ans *store.Answer) {
 	c.Closed = c.Closed || ans.Mode == store.Closed
 	for k := range c.asked {
 		a := &c.asked[k]

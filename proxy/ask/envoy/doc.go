@@ -3,8 +3,8 @@
 // the encoding of messages and of connections.
 //
 //	rls.Request ─▶ Evaluation.Begin ─▶ Refunds: keys that get hits back, before all else
-//	                         └─▶ Asks ─▶ a store ─▶ Case.AddAnswer, for each
-//	                                                     └─▶ Case.Respond ─▶ rls.Response
+//	                         └─▶ Asks ─▶ a store ─▶ Evaluation.AddAnswer, for each
+//	                                                     └─▶ Evaluation.Respond ─▶ rls.Response
 //
 // The semantics are those of envoyproxy/ratelimit, with these differences:
 //

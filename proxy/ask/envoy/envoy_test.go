@@ -32,18 +32,19 @@ descriptors:
 type world struct {
 	t        *testing.T
 	settings Settings
-	counts   Counts
-	series   map[string]*Series
+	counts   RequestCounts
+	series   map[string]*DescriptorCounts
 	unknown  int
 	domains  *descriptor.Domains
 	table    *simredis.Table
 	mode     store.Mode
-	c        Case
+	c        Evaluation
 	node     strict.Node
 }
 
 func newWorld(t *testing.T) *world {
-	w := &world{t: t, settings: Settings{Together: true, DebtMax: 100, NearRatio: 0.8}, series: make(map[string]*Series)}
+	w := &world{t: t, settings: Settings{AllOrNothing: true, DebtMax: 100, NearRatio: 0.8},
+		series: make(map[string]*DescriptorCounts)}
 	var err error
 	if w.table, err = simredis.New(simredis.Config{}); err != nil {
 		t.Fatal(err)
@@ -52,9 +53,9 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	w.counts.NotFound = func(_ []byte, n int) { w.unknown += n }
-	w.counts.Series = func(domain string, name []byte) *Series {
+	w.counts.Series = func(domain string, name []byte) *DescriptorCounts {
 		if w.series[string(name)] == nil {
-			w.series[string(name)] = new(Series)
+			w.series[string(name)] = new(DescriptorCounts)
 		}
 		return w.series[string(name)]
 	}
@@ -189,7 +190,7 @@ func TestCharge(t *testing.T) {
 		t.Error("nine limits are decided together")
 	}
 	independent := newWorld(t)
-	independent.settings.Together = false
+	independent.settings.AllOrNothing = false
 	independent.run([]step{
 		{0, "two=x ten=x*1 #3", "OVER_LIMIT OVER:2:60 OK:9:3600"},
 		{0, "two=x ten=x*1 #2", "OK OK:0:60 OK:8:3600"},
@@ -201,7 +202,7 @@ func TestCharge(t *testing.T) {
 func TestLateCharges(t *testing.T) {
 	for _, together := range []bool{true, false} {
 		w := newWorld(t)
-		w.settings.Together = together
+		w.settings.AllOrNothing = together
 		w.run([]step{
 			{0, "ten=x*0", "OK OK:10:3600"},
 			{0, "ten=x*15", "OVER_LIMIT OVER:0:3600"},
@@ -231,7 +232,7 @@ func TestLateCharges(t *testing.T) {
 // A look is refused when nothing is left.
 func TestLooks(t *testing.T) {
 	w := newWorld(t)
-	w.settings.Together, w.settings.LimitFields = false, decide.XRateLimit
+	w.settings.AllOrNothing, w.settings.LimitFields = false, decide.XRateLimit
 	w.run([]step{
 		{0, "two=x*0", "OK OK:2:60"},
 		{0, "two=x", "OK OK:1:60"},
@@ -486,7 +487,7 @@ func TestForget(t *testing.T) {
 		{body("other=" + long), true},
 		{body("ten=" + long), false},
 	} {
-		w.c = Case{}
+		w.c = Evaluation{}
 		w.ask(0, test.body)
 		if little := w.c.Reset(); little != test.little {
 			t.Errorf("%.80s is little: %t", test.body, little)

@@ -15,7 +15,7 @@ import (
 
 // Respond makes the response after all calls of AddAnswer. The request must not change between Begin
 // and Respond.
-func (c *Case) Respond(now time.Time) {
+func (c *Evaluation) Respond(now time.Time) {
 	r := &c.Response
 	*r = rls.Response{Statuses: r.Statuses[:0], Headers: r.Headers[:0], OverallCode: rls.OK}
 	over, quotas, overQuotas := false, 0, 0
@@ -114,7 +114,7 @@ type clientFields struct {
 // describe adds the fields for the client, about descriptor i, and the body of a refusal. With the
 // family of envoyproxy/ratelimit it adds only the fields that that program sends. It is not
 // called without a family, as that program then adds nothing.
-func (c *Case) describe(now time.Time, i int) {
+func (c *Evaluation) describe(now time.Time, i int) {
 	a, t, r := &c.asked[i], &c.fields, &c.Response
 	l := &a.limit.Limit
 	d := a.decision

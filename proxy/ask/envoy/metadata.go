@@ -9,7 +9,7 @@ import (
 
 // metadata returns the dynamic metadata of a response: the request, and the configured metadata
 // of the limits that did not refuse.
-func (c *Case) metadata() rls.Struct {
+func (c *Evaluation) metadata() rls.Struct {
 	r := &c.Request
 	var descriptors []any
 	for i := range r.Descriptors {

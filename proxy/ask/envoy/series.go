@@ -7,17 +7,17 @@ import (
 	"weir/proxy/limit"
 )
 
-// A Series counts the hits of descriptors with one name, as envoyproxy/ratelimit does.
+// A DescriptorCounts counts the hits of descriptors with one name, as envoyproxy/ratelimit does.
 //
 // Safe for concurrent use: atomic words.
-type Series struct {
+type DescriptorCounts struct {
 	TotalHits, OverLimit, NearLimit, Cached, WithinLimit, ShadowMode atomic.Uint64
 }
 
-// Counts has the counts of requests.
-type Counts struct {
+// RequestCounts has the counts of requests.
+type RequestCounts struct {
 	// Series returns the series of a name in a domain. Both are borrowed.
-	Series func(domain string, name []byte) *Series
+	Series func(domain string, name []byte) *DescriptorCounts
 	// NotFound counts descriptors of an unknown domain, which is borrowed.
 	NotFound func(domain []byte, n int)
 
@@ -27,7 +27,7 @@ type Counts struct {
 
 // tally counts the result of a descriptor. Hits above the share NearRatio of the limit are near
 // it.
-func (c *Case) tally(a *asked) {
+func (c *Evaluation) tally(a *asked) {
 	if !a.known {
 		return
 	}

@@ -24,7 +24,7 @@ type side struct {
 	loop     *loop.Loop
 	env      check.Env
 	lane     store.Lane
-	refusals *report.RecentDecisions[report.Refused]
+	refusals *report.RecentDecisions[report.RefusedRequest]
 	draining bool
 	accepted uint64 // connections of HTTP/2, for endOf
 
@@ -33,12 +33,12 @@ type side struct {
 
 func newSide(p *Server, l *loop.Loop) *side {
 	r := &side{port: p, loop: l, lane: lane.ForLoop(p.cfg.Store, l),
-		refusals: report.NewRecentDecisions[report.Refused](0)}
+		refusals: report.NewRecentDecisions[report.RefusedRequest](0)}
 	if p.cfg.PerSecond != nil {
 		r.perSecond = lane.ForLoop(p.cfg.PerSecond, l)
 	}
 	r.env = check.Env{
-		RateLimit: &check.RateLimit{Settings: p.cfg.RateLimit, Counts: &p.series.Counts, Domains: p.cfg.Limits.Domains,
+		RateLimit: &check.RateLimit{Settings: p.cfg.RateLimit, Counts: &p.series.RequestCounts, Domains: p.cfg.Limits.Domains,
 			Failed: p.series.failed, Took: p.series.took, Apart: p.series.apart.Inc,
 			Decided: debugLog(p.cfg.Log)},
 		Access: &p.cfg.Access, Head: &p.cfg.Head, Mode: p.cfg.Store.Mode, Documents: p.documents.current.Load,
@@ -76,7 +76,7 @@ func (r *side) refund(now time.Time, c *store.Counter, instant int64, mode store
 
 // refused remembers a refusal and returns its id, valid until the next call.
 func (r *side) refused(now time.Time, refusal *decide.Refusal) []byte {
-	return r.refusals.Record(func(place *report.Refused) { place.Record(now, refusal) })
+	return r.refusals.Record(func(place *report.RefusedRequest) { place.Record(now, refusal) })
 }
 
 // undescribed notes a request that cannot be described.
@@ -104,7 +104,7 @@ func (r *side) endOf(now time.Time) time.Time {
 	return now.Add(age + time.Duration((2*part-1)*ageSpread*float64(age)))
 }
 
-func (r *side) accept(now time.Time, lc *loop.Conn, access *Access) loop.Handler {
+func (r *side) accept(now time.Time, lc *loop.Conn, access *AccessPolicy) loop.Handler {
 	if lc.Protocol() == "h2" {
 		return r.acceptHTTP2(now, lc, access)
 	}

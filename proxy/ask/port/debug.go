@@ -11,11 +11,11 @@ import (
 const debugBytesMax = 1 << 10
 
 // debugLog returns what logs each request to Envoy's rate limit service, or nil unless the level is debug.
-func debugLog(log *slog.Logger) func(c *envoy.Case, problem string) {
+func debugLog(log *slog.Logger) func(c *envoy.Evaluation, problem string) {
 	if !log.Enabled(context.Background(), slog.LevelDebug) {
 		return nil
 	}
-	return func(c *envoy.Case, problem string) {
+	return func(c *envoy.Evaluation, problem string) {
 		domain := string(c.Request.Domain[:min(len(c.Request.Domain), nameBytesMax)])
 		if problem != "" {
 			log.Debug("Not decided", "domain", domain, "reason", problem)
@@ -28,7 +28,7 @@ func debugLog(log *slog.Logger) func(c *envoy.Case, problem string) {
 
 // appendDescriptors appends the descriptors of a request that was decided, as (key=value,…), each with its code. Beyond
 // the bound an ellipsis stands for the rest.
-func appendDescriptors(dst []byte, c *envoy.Case) []byte {
+func appendDescriptors(dst []byte, c *envoy.Evaluation) []byte {
 	for i := range c.Request.Descriptors {
 		if i > 0 {
 			dst = append(dst, ' ')

@@ -72,8 +72,8 @@ func (d *documents) keep(ctx context.Context) {
 	}
 }
 
-// LimitName is the name of the document with the master's limit in force.
-const LimitName = "ratelimiter:limit"
+// LimitDocument is the name of the document with the master's limit in force.
+const LimitDocument = "ratelimiter:limit"
 
 // make makes the document that is not in the store. Its version is the number of changes.
 func (d *documents) make() {
@@ -82,12 +82,12 @@ func (d *documents) make() {
 	}
 	body := d.cfg.Limit()
 	d.mu.Lock()
-	version := d.known[LimitName].Version
-	if string(d.known[LimitName].Body) != string(body) {
+	version := d.known[LimitDocument].Version
+	if string(d.known[LimitDocument].Body) != string(body) {
 		version++
 	}
 	d.mu.Unlock()
-	d.learn(LimitName, store.Document{Version: version, Body: body})
+	d.learn(LimitDocument, store.Document{Version: version, Body: body})
 }
 
 func (d *documents) learn(name string, doc store.Document) {

@@ -67,7 +67,7 @@ func NewLimits(source Source, log *slog.Logger) (*Limits, error) {
 		return l, nil
 	}
 	if err := l.read(); err != nil && (!source.Tolerant || errors.Is(err, fs.ErrNotExist)) {
-		return nil, FilesFault("RATELIMIT_CONFIG", source.Path, err)
+		return nil, FilesError("RATELIMIT_CONFIG", source.Path, err)
 	}
 	return l, nil
 }
@@ -107,8 +107,8 @@ func CheckFiles(path string, merge bool) (counts string, err error) {
 	return fmt.Sprintf("files=%d domains=%d limits=%d skipped=%d", len(files), domains, limits, len(skipped)), nil
 }
 
-// FilesFault returns the fault of a setting that names files which cannot be used; nil without an error.
-func FilesFault(setting, path string, err error) error {
+// FilesError returns the fault of a setting that names files which cannot be used; nil without an error.
+func FilesError(setting, path string, err error) error {
 	if err == nil {
 		return nil
 	}

@@ -17,19 +17,19 @@ const unsentMax = 512 << 10
 type muxConn struct {
 	side     *side
 	net      *loop.Conn
-	mux      *check.Mux
+	conn     *check.HTTP2Conn
 	deadline time.Time // as set
 	counted  report.HTTP2Conn
 }
 
-func (r *side) acceptHTTP2(now time.Time, lc *loop.Conn, access *Access) *muxConn {
-	c := &muxConn{side: r, net: lc, mux: check.NewMux(now, &r.env, lc.Remote().Addr(), lc.Secure(), lc.Verified()),
+func (r *side) acceptHTTP2(now time.Time, lc *loop.Conn, access *AccessPolicy) *muxConn {
+	c := &muxConn{side: r, net: lc, conn: check.NewHTTP2Conn(now, &r.env, lc.Remote().Addr(), lc.Secure(), lc.Verified()),
 		counted: report.HTTP2Conn{Counts: &r.port.counts.http2}}
-	c.mux.Owner, c.mux.Access = c, access
+	c.conn.Owner, c.conn.Access = c, access
 	lc.SetDuplex(true) // windows must be credited also while the asker does not read
 	lc.SetBatch(loop.BatchTurn)
 	if r.draining {
-		c.mux.HandleDrain(now)
+		c.conn.HandleDrain(now)
 	}
 	c.flush()
 	return c
@@ -40,9 +40,9 @@ func (c *muxConn) Data(now time.Time, b []byte) (n int) {
 	if c.net.Unsent() > unsentMax {
 		return 0 // Writable continues
 	}
-	n = c.mux.HandleData(now, b)
+	n = c.conn.HandleData(now, b)
 	c.flush()
-	if c.mux.Full() {
+	if c.conn.Full() {
 		c.net.Pump()
 	}
 	return n
@@ -57,13 +57,13 @@ func (c *muxConn) Writable(time.Time) {
 // Expired implements loop.Handler.
 func (c *muxConn) Expired(now time.Time) {
 	c.deadline = time.Time{}
-	c.mux.HandleExpired(now)
+	c.conn.HandleExpired(now)
 	c.flush()
 }
 
 // Closed implements loop.Handler.
 func (c *muxConn) Closed(now time.Time, _ error) {
-	c.mux.HandleClosed(now)
+	c.conn.HandleClosed(now)
 	if c.net.Stalled() {
 		c.counted.CountAs(report.CloseStall)
 	}
@@ -71,30 +71,30 @@ func (c *muxConn) Closed(now time.Time, _ error) {
 }
 
 func (c *muxConn) answered(now time.Time, s *check.Session) {
-	c.mux.HandleAnswered(now, s)
+	c.conn.HandleAnswered(now, s)
 	c.flush()
 }
 
 func (c *muxConn) drain(now time.Time) {
-	c.mux.HandleDrain(now)
+	c.conn.HandleDrain(now)
 	c.flush()
 }
 
 // flush applies the effects.
 func (c *muxConn) flush() {
 	e := &c.side.env
-	c.counted.CountGlitches(c.mux.Glitches())
-	if !c.net.Full() || c.mux.Ended() { // otherwise Writable is called
-		c.mux.Control()
+	c.counted.CountGlitches(c.conn.Glitches())
+	if !c.net.Full() || c.conn.Ended() { // otherwise Writable is called
+		c.conn.Control()
 	}
 	if len(e.Out) > 0 {
 		c.net.Write(e.Out)
 	}
 	e.Reset()
-	if c.mux.Ended() {
-		c.counted.CountClosed(c.mux.Err(), c.mux.Announced())
+	if c.conn.Ended() {
+		c.counted.CountClosed(c.conn.Err(), c.conn.Announced())
 		c.net.CloseLinger()
-	} else if d := c.mux.Deadline(); d != c.deadline {
+	} else if d := c.conn.Deadline(); d != c.deadline {
 		c.deadline = d
 		c.net.SetDeadline(d)
 	}

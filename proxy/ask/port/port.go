@@ -41,14 +41,14 @@ import (
 // editTimeout is the default of Config.EditTimeout.
 const editTimeout = 2 * time.Second
 
-// Access says which requests are allowed.
-type Access = check.Access
+// AccessPolicy says which requests are allowed.
+type AccessPolicy = check.AccessPolicy
 
 // A Listener is a socket of the port.
 type Listener struct {
 	Socket net.Listener // to accept on
 	Secure *tls.Config  // nil means plain text
-	Access Access
+	Access AccessPolicy
 }
 
 // Config configures a Port.
@@ -59,7 +59,7 @@ type Config struct {
 	Store     store.Store
 	PerSecond store.Store // has the limits per second of Envoy's rate limit service; nil: Store has
 	Documents []string    // names of the documents provided
-	// Limit returns the content of a further document, LimitName, which is not in the store; nil: there is none.
+	// Limit returns the content of a further document, LimitDocument, which is not in the store; nil: there is none.
 	Limit   func() []byte
 	Local   bool         // documents are in this process: the store reports no changes
 	Head    http1.Limits // of requests

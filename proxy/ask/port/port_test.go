@@ -38,8 +38,8 @@ func startWith(t *testing.T, cfg Config) *Server {
 	t.Helper()
 	socket := testkit.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	cfg.Socket, cfg.Loop, cfg.Local, cfg.Documents = socket, loop.Config{Loops: 1}, true, []string{"d"}
-	cfg.RateLimit = envoy.Settings{Together: true, NearRatio: 0.8, LimitFields: decide.XRateLimit}
-	cfg.Access = Access{Token: "secret", Edit: "admin"}
+	cfg.RateLimit = envoy.Settings{AllOrNothing: true, NearRatio: 0.8, LimitFields: decide.XRateLimit}
+	cfg.Access = AccessPolicy{Token: "secret", Edit: "admin"}
 	cfg.Healthy, cfg.DrainTimeout = func() bool { return true }, testkit.Patience
 	return testkit.Must(Start(cfg))(t)
 }

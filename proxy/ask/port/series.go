@@ -28,24 +28,24 @@ const method = `{grpc_method="ShouldRateLimit"}`
 //
 // Safe for concurrent use: mu guards the maps, whose values are atomic words.
 type series struct {
-	envoy.Counts
+	envoy.RequestCounts
 	serviceErrors, storeErrors, apart, requests metric.Counter
 	times                                       *metric.Histogram
 
 	mu      sync.RWMutex
-	domains map[string]map[string]*envoy.Series
+	domains map[string]map[string]*envoy.DescriptorCounts
 	unknown map[string]*atomic.Uint64
 }
 
 func newSeries() *series {
-	s := &series{domains: make(map[string]map[string]*envoy.Series), unknown: make(map[string]*atomic.Uint64),
+	s := &series{domains: make(map[string]map[string]*envoy.DescriptorCounts), unknown: make(map[string]*atomic.Uint64),
 		times: metric.NewHistogram(metric.LatencyBuckets())}
 	s.Series, s.NotFound = s.of, s.notFound
 	return s
 }
 
 // of returns the series of a name in a domain.
-func (s *series) of(domain string, name []byte) *envoy.Series {
+func (s *series) of(domain string, name []byte) *envoy.DescriptorCounts {
 	if len(name) > nameBytesMax {
 		name = []byte(other)
 	}
@@ -62,7 +62,7 @@ func (s *series) of(domain string, name []byte) *envoy.Series {
 	defer s.mu.Unlock()
 	named := s.domains[domain]
 	if named == nil {
-		named = make(map[string]*envoy.Series)
+		named = make(map[string]*envoy.DescriptorCounts)
 		s.domains[domain] = named
 	}
 	key := string(name)
@@ -70,7 +70,7 @@ func (s *series) of(domain string, name []byte) *envoy.Series {
 		key = other
 	}
 	if named[key] == nil {
-		named[key] = new(envoy.Series)
+		named[key] = new(envoy.DescriptorCounts)
 	}
 	return named[key]
 }
@@ -105,16 +105,19 @@ func (s *series) took(d time.Duration) {
 // hitCounts are the counts of a series.
 var hitCounts = [...]struct {
 	name, help string
-	count      func(*envoy.Series) *atomic.Uint64
+	count      func(*envoy.DescriptorCounts) *atomic.Uint64
 }{
-	{"total_hits", "hits of descriptors with a limit", func(s *envoy.Series) *atomic.Uint64 { return &s.TotalHits }},
-	{"over_limit", "hits that were over their limit", func(s *envoy.Series) *atomic.Uint64 { return &s.OverLimit }},
+	{"total_hits", "hits of descriptors with a limit",
+		func(s *envoy.DescriptorCounts) *atomic.Uint64 { return &s.TotalHits }},
+	{"over_limit", "hits that were over their limit",
+		func(s *envoy.DescriptorCounts) *atomic.Uint64 { return &s.OverLimit }},
 	{"near_limit", "hits within their limit and above the share NEAR_LIMIT_RATIO of it",
-		func(s *envoy.Series) *atomic.Uint64 { return &s.NearLimit }},
+		func(s *envoy.DescriptorCounts) *atomic.Uint64 { return &s.NearLimit }},
 	{"over_limit_with_local_cache", "hits over their limit for which the store was not asked",
-		func(s *envoy.Series) *atomic.Uint64 { return &s.Cached }},
-	{"within_limit", "hits within their limit", func(s *envoy.Series) *atomic.Uint64 { return &s.WithinLimit }},
-	{"shadow_mode", "hits over a limit in shadow mode", func(s *envoy.Series) *atomic.Uint64 { return &s.ShadowMode }},
+		func(s *envoy.DescriptorCounts) *atomic.Uint64 { return &s.Cached }},
+	{"within_limit", "hits within their limit", func(s *envoy.DescriptorCounts) *atomic.Uint64 { return &s.WithinLimit }},
+	{"shadow_mode", "hits over a limit in shadow mode",
+		func(s *envoy.DescriptorCounts) *atomic.Uint64 { return &s.ShadowMode }},
 }
 
 func (s *series) register(set *metric.Set) {
@@ -137,10 +140,10 @@ func (s *series) register(set *metric.Set) {
 }
 
 // each adds the samples of one count, in the order of names.
-func (s *series) each(count func(*envoy.Series) *atomic.Uint64) func(add func(labels string, n uint64)) {
+func (s *series) each(count func(*envoy.DescriptorCounts) *atomic.Uint64) func(add func(labels string, n uint64)) {
 	return func(add func(labels string, n uint64)) {
 		for _, one := range s.all() {
-			add(seriesLabels(one.domain, one.name), count(one.Series).Load())
+			add(seriesLabels(one.domain, one.name), count(one.DescriptorCounts).Load())
 		}
 	}
 }
@@ -152,7 +155,7 @@ func (s *series) eachUnknown(add func(labels string, n uint64)) {
 // A namedSeries is a series with its name.
 type namedSeries struct {
 	domain, name string
-	*envoy.Series
+	*envoy.DescriptorCounts
 }
 
 // all returns all series in the order of names. Event loops wait for the lock, so they are only copied under it.

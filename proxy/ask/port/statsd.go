@@ -131,7 +131,7 @@ func (s *series) names(add func(name string, n uint64)) {
 	for _, one := range s.all() {
 		key := prefix + plain(one.domain) + "." + plain(strings.ReplaceAll(one.name, "\x00", ".")) + "."
 		for _, c := range hitCounts {
-			add(key+c.name, c.count(one.Series).Load())
+			add(key+c.name, c.count(one.DescriptorCounts).Load())
 		}
 	}
 	s.allUnknown(func(domain string, n uint64) { add(prefix+plain(domain)+".domain_not_found", n) })

@@ -33,7 +33,7 @@ import (
 	"weir/proxy/wire/report"
 )
 
-// A Config configures an Adaptive.
+// A Config configures a Follower.
 type Config struct {
 	Settings config.Adaptive
 	Instance string // identifies this proxy to the advisor and in the lease; unique
@@ -44,7 +44,7 @@ type Config struct {
 
 	// Traffic is a method of wire.Server; SetCandidate and Candidate are methods of
 	// tally.Tally.
-	Traffic      func() *report.Sum
+	Traffic      func() *report.TrafficTotals
 	SetCandidate func(*limit.Limit)
 	Candidate    func() tally.CandidateCounts
 
@@ -52,10 +52,10 @@ type Config struct {
 	Bound func(most int)
 }
 
-// An Adaptive follows the advisor while it runs.
+// A Follower follows the advisor while it runs.
 //
 // Safe for concurrent use: Run owns what is not guarded; mu guards what others may read.
-type Adaptive struct {
+type Follower struct {
 	cfg    Config
 	client *client
 	clock  clock
@@ -77,19 +77,19 @@ type Adaptive struct {
 	public  public
 }
 
-// New returns an Adaptive that is not running yet.
-func New(cfg Config) *Adaptive {
+// New returns a Follower that is not running yet.
+func New(cfg Config) *Follower {
 	s := &cfg.Settings
-	return &Adaptive{cfg: cfg, client: newClient(s.URL, s.Token, s.Timeout),
+	return &Follower{cfg: cfg, client: newClient(s.URL, s.Token, s.Timeout),
 		lease: lease{store: cfg.Store, shared: cfg.Shared, owner: cfg.Instance}}
 }
 
-func (a *Adaptive) off() bool    { return a.cfg.Settings.Mode == "false" }
-func (a *Adaptive) shadow() bool { return a.cfg.Settings.Mode == "shadow" }
+func (a *Follower) off() bool    { return a.cfg.Settings.Mode == "false" }
+func (a *Follower) shadow() bool { return a.cfg.Settings.Mode == "shadow" }
 
 // Run follows the advisor until ctx ends, and then releases the lease. With
 // ADAPTIVE_MODE=false it returns at once. It must be called once.
-func (a *Adaptive) Run(ctx context.Context) {
+func (a *Follower) Run(ctx context.Context) {
 	if a.off() {
 		return
 	}
@@ -133,7 +133,7 @@ func (a *Adaptive) Run(ctx context.Context) {
 }
 
 // begin starts the clock.
-func (a *Adaptive) begin(now time.Time) {
+func (a *Follower) begin(now time.Time) {
 	interval := a.cfg.Settings.Interval
 	a.every = max(1, int64(interval/gate.FullReportInterval))
 	a.clock = clock{began: now, interval: interval / time.Duration(a.every), scale: a.cfg.Settings.Scale}
@@ -149,7 +149,7 @@ func (a *Adaptive) begin(now time.Time) {
 
 // due is called at a turn of the clock, and reports whether a snapshot must be sent. The first
 // is sent at the first turn, after about 2 s, for the bound of the gates: they have learned little yet.
-func (a *Adaptive) due(now time.Time) bool {
+func (a *Follower) due(now time.Time) bool {
 	before := a.beat
 	a.beat = &reading{at: now, turn: a.clock.turn(now), traffic: a.cfg.Traffic()}
 	t := a.beat.traffic.Since(before.traffic)
@@ -160,10 +160,10 @@ func (a *Adaptive) due(now time.Time) bool {
 }
 
 // young reports whether the gates have learned little yet.
-func (a *Adaptive) young(now time.Time) bool { return now.Sub(a.clock.began) < gate.WarmUp }
+func (a *Follower) young(now time.Time) bool { return now.Sub(a.clock.began) < gate.WarmUp }
 
 // bound bounds the gates' limits, if that is a change; 0: no longer.
-func (a *Adaptive) bound(most int) {
+func (a *Follower) bound(most int) {
 	if most != a.bounded {
 		a.bounded = most
 		a.cfg.Bound(most)
@@ -171,11 +171,11 @@ func (a *Adaptive) bound(most int) {
 }
 
 // regular reports whether an interval of the settings has ended since the last snapshot.
-func (a *Adaptive) regular() bool { return a.beat.turn/a.every > a.last.turn/a.every }
+func (a *Follower) regular() bool { return a.beat.turn/a.every > a.last.turn/a.every }
 
 // enforced reports whether the limit decided since the last snapshot, and whether the
 // store is shared.
-func (a *Adaptive) enforced() (mode, shared string) {
+func (a *Follower) enforced() (mode, shared string) {
 	mode, shared = "normal", "shared"
 	switch {
 	case a.failing == store.FailOpen, a.failing == store.Closed:
@@ -191,7 +191,7 @@ func (a *Adaptive) enforced() (mode, shared string) {
 }
 
 // renew renews the lease, if recommendations are applied.
-func (a *Adaptive) renew(now time.Time) {
+func (a *Follower) renew(now time.Time) {
 	if mode := a.cfg.Store.Mode(); mode != store.Exact {
 		a.failing = mode
 	}
@@ -210,17 +210,17 @@ func (a *Adaptive) renew(now time.Time) {
 
 // An update is one snapshot with its answer and result.
 //
-// Owned by the goroutine of the Adaptive, and while the request is in progress by that of the
+// Owned by the goroutine of the Follower, and while the request is in progress by that of the
 // request.
 type update struct {
 	snapshot       *Snapshot
-	inForce        *admin.Active // when the snapshot was taken
+	inForce        *admin.ActiveLimit // when the snapshot was taken
 	recommendation *Recommendation
 	err            error // why there is no recommendation
 }
 
 // open takes the snapshot that is due.
-func (a *Adaptive) open(now time.Time) *update {
+func (a *Follower) open(now time.Time) *update {
 	r, level := a.beat, slog.LevelDebug
 	if a.regular() {
 		level = slog.LevelInfo
@@ -239,8 +239,8 @@ func (a *Adaptive) open(now time.Time) *update {
 }
 
 // conclude handles an answer, and records the result.
-func (a *Adaptive) conclude(now time.Time, u *update) {
-	line := Record{At: now.UTC(), Snapshot: u.snapshot, Recommendation: u.recommendation, Candidate: a.tried()}
+func (a *Follower) conclude(now time.Time, u *update) {
+	line := UpdateRecord{At: now.UTC(), Snapshot: u.snapshot, Recommendation: u.recommendation, Candidate: a.tried()}
 	var v rails.Result
 	err := u.err
 	if err == nil {
@@ -264,7 +264,7 @@ func (a *Adaptive) conclude(now time.Time, u *update) {
 }
 
 // follow handles a recommendation that the guard allows.
-func (a *Adaptive) follow(now time.Time, u *update, v *rails.Result, line *Record) {
+func (a *Follower) follow(now time.Time, u *update, v *rails.Result, line *UpdateRecord) {
 	in := a.cfg.Limits.Active()
 	s := situation{shadow: a.shadow(), leader: a.lease.held(now), taken: a.lease.taken, pinned: in.Pinned,
 		mode: a.cfg.Store.Mode()}
@@ -289,8 +289,8 @@ func (a *Adaptive) follow(now time.Time, u *update, v *rails.Result, line *Recor
 
 // apply puts a recommendation in force, if the configuration under which the snapshot was
 // taken still is.
-func (a *Adaptive) apply(now time.Time, u *update, v *rails.Result, line *Record) {
-	next, err := a.cfg.Limits.Apply(now, admin.Change{Config: v.Config, Source: admin.SourceAdvisor,
+func (a *Follower) apply(now time.Time, u *update, v *rails.Result, line *UpdateRecord) {
+	next, err := a.cfg.Limits.Apply(now, admin.LimitChange{Config: v.Config, Source: admin.SourceAdvisor,
 		IfMatch: u.inForce.Version, Basis: u.inForce, StoredOnly: true})
 	switch {
 	case errors.Is(err, admin.ErrConflict):
@@ -313,7 +313,7 @@ func (a *Adaptive) apply(now time.Time, u *update, v *rails.Result, line *Record
 }
 
 // try puts a candidate on trial beside the limit in force.
-func (a *Adaptive) try(v *rails.Result, reason string) {
+func (a *Follower) try(v *rails.Result, reason string) {
 	if v.Config == a.candidate {
 		return
 	}
@@ -328,7 +328,7 @@ func (a *Adaptive) try(v *rails.Result, reason string) {
 
 // warnCap warns once about a recommendation out of range, and again when the cap differs
 // or there was none in between.
-func (a *Adaptive) warnCap(v *rails.Result) {
+func (a *Follower) warnCap(v *rails.Result) {
 	if v.Cap != a.warnedCap && v.Cap != 0 {
 		unit := "/s"
 		if !v.Has(rails.Bounds) {
@@ -341,7 +341,7 @@ func (a *Adaptive) warnCap(v *rails.Result) {
 }
 
 // failed records that there is no usable recommendation.
-func (a *Adaptive) failed(reason string) {
+func (a *Follower) failed(reason string) {
 	var failures int
 	a.show(func(p *public) {
 		p.failures++
@@ -358,7 +358,7 @@ func (a *Adaptive) failed(reason string) {
 }
 
 // succeeded records a usable recommendation.
-func (a *Adaptive) succeeded(now time.Time, r *Recommendation) {
+func (a *Follower) succeeded(now time.Time, r *Recommendation) {
 	var failures int
 	a.show(func(p *public) {
 		failures = p.failures

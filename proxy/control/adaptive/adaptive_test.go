@@ -135,7 +135,7 @@ func TestPinnedIsLeftAlone(t *testing.T) {
 	r.oracle.says(`{"algorithm":"fixed","limit":50,"window":1}`)
 	r.change(70, true)
 	r.turns(Pinned, "fixed 70/1 api", "pinned until")
-	if _, err := r.limits.Apply(r.now, admin.Change{Config: limit.Config{Algorithm: limit.Fixed, Limit: 1, Window: 1},
+	if _, err := r.limits.Apply(r.now, admin.LimitChange{Config: limit.Config{Algorithm: limit.Fixed, Limit: 1, Window: 1},
 		Source: admin.SourceAdvisor, IfMatch: -1}); err != admin.ErrPinned {
 		t.Errorf("a change by the advisor: %v", err)
 	}
@@ -299,7 +299,7 @@ func TestBeginsAgain(t *testing.T) {
 	r := begun(t)
 	r.oracle.says(token50)
 	r.turns(Applied, "token 200/50 advisor", "")
-	r.Adaptive = New(r.cfg)
+	r.Follower = New(r.cfg)
 	r.begin(r.now.Add(time.Second))
 	r.oracle.says(`{"algorithm":"fixed","limit":60,"window":1}`)
 	r.now = r.now.Add(time.Second)

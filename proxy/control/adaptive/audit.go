@@ -14,10 +14,10 @@ import (
 // linesMax bounds the remembered updates.
 const linesMax = 100
 
-// A Record is what is kept of one update.
+// An UpdateRecord is what is kept of one update.
 //
 // Immutable after New.
-type Record struct {
+type UpdateRecord struct {
 	At             time.Time       `json:"at"` // by the real clock
 	Result         Result          `json:"result"`
 	Reason         string          `json:"reason,omitempty"` // why it was not applied, or not unchanged
@@ -49,7 +49,7 @@ func (v verdicts) since(before verdicts) verdicts {
 }
 
 // trial returns the counts of the candidate since it is on trial, or nil without one.
-func (a *Adaptive) trial() *trial {
+func (a *Follower) trial() *trial {
 	t := a.cfg.Candidate()
 	if t.Config == (limit.Config{}) {
 		return nil
@@ -58,7 +58,7 @@ func (a *Adaptive) trial() *trial {
 }
 
 // tried returns the counts of the candidate since the last update, or nil without one.
-func (a *Adaptive) tried() *trial {
+func (a *Follower) tried() *trial {
 	now := a.trial()
 	if now == nil {
 		return nil
@@ -77,13 +77,13 @@ type public struct {
 	stale     bool
 	failures  int // in a row
 	predicted float64
-	success   time.Time // of the last usable recommendation
-	next      time.Time // real time of the next turn
-	lines     []Record  // oldest first
+	success   time.Time      // of the last usable recommendation
+	next      time.Time      // real time of the next turn
+	lines     []UpdateRecord // oldest first
 }
 
 // note adds a line. When the list is full it is copied, so that readers can keep the old one.
-func (p *public) note(l Record) {
+func (p *public) note(l UpdateRecord) {
 	if len(p.lines) >= linesMax {
 		p.lines = slices.Clone(p.lines[len(p.lines)-linesMax+1:])
 	}
@@ -91,14 +91,14 @@ func (p *public) note(l Record) {
 }
 
 // show changes the public state.
-func (a *Adaptive) show(change func(p *public)) {
+func (a *Follower) show(change func(p *public)) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	change(&a.public)
 }
 
 // read returns a copy of the public state.
-func (a *Adaptive) read() public {
+func (a *Follower) read() public {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.public
@@ -121,15 +121,15 @@ type answer struct {
 	Result         *Result         `json:"result,omitempty"`         // of the last update
 	Reason         string          `json:"reason,omitempty"`
 	// mode shadow: the candidate on trial, with its counts since the trial began
-	Candidate *trial   `json:"candidate,omitempty"`
-	Updates   []Record `json:"updates"` // latest first
+	Candidate *trial         `json:"candidate,omitempty"`
+	Updates   []UpdateRecord `json:"updates"` // latest first
 }
 
 // answer returns the audit.
-func (a *Adaptive) answer() answer {
+func (a *Follower) answer() answer {
 	s, p := &a.cfg.Settings, a.read()
 	out := answer{Mode: s.Mode, Leader: p.leader, Stale: p.stale, Failures: p.failures,
-		Updates: make([]Record, 0, len(p.lines))}
+		Updates: make([]UpdateRecord, 0, len(p.lines))}
 	if a.off() {
 		return out
 	}
@@ -160,14 +160,14 @@ func instant(t time.Time) *time.Time {
 }
 
 // Register adds GET /config/adaptive to own.
-func (a *Adaptive) Register(own *service.Endpoints) {
+func (a *Follower) Register(own *service.Endpoints) {
 	own.HandleFunc("GET /config/adaptive", func(w http.ResponseWriter, _ *http.Request) {
 		service.WriteJSON(w, http.StatusOK, a.answer())
 	})
 }
 
 // RegisterMetrics adds the metrics to set.
-func (a *Adaptive) RegisterMetrics(set *metric.Set) {
+func (a *Follower) RegisterMetrics(set *metric.Set) {
 	for r := range resultCount {
 		set.Counter("ratelimiter_adaptive_updates_total"+metric.Labels("result", r.String()),
 			"updates of the limit by the advisor, by outcome",

@@ -86,7 +86,7 @@ const (
 
 // A lease is the right to apply recommendations. A proxy whose store is not shared always has it.
 //
-// Owned by the goroutine of its Adaptive.
+// Owned by the goroutine of its Follower.
 type lease struct {
 	store  store.Store
 	shared bool // other proxies share the store

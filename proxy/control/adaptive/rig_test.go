@@ -108,15 +108,15 @@ func (s *shared) Release(_, owner string) error {
 	return nil
 }
 
-// A rig is an Adaptive whose turns a test plays, before an oracle.
+// A rig is a Follower whose turns a test plays, before an oracle.
 type rig struct {
-	*Adaptive
+	*Follower
 	t       *testing.T
 	oracle  *oracle
 	limits  *admin.Limits
 	log     *testkit.Records
 	now     time.Time
-	traffic report.Sum
+	traffic report.TrafficTotals
 	tried   tally.CandidateCounts
 	trial   *limit.Limit
 	bounds  []int // of the gates, as they were set
@@ -136,13 +136,13 @@ func start(t *testing.T, tweak func(c *Config)) *rig {
 			Stale: 3, Scale: 1,
 			Rails: rails.Rails{Min: 5, Max: 100_000, Step: 4, Dwell: 3 * time.Minute}},
 		Instance: "one", Limits: r.limits, Store: new(shared), Log: r.log.Logger("Adaptive"),
-		Traffic:      func() *report.Sum { now := r.traffic; return &now },
+		Traffic:      func() *report.TrafficTotals { now := r.traffic; return &now },
 		Bound:        func(most int) { r.bounds = append(r.bounds, most) },
 		SetCandidate: func(l *limit.Limit) { r.trial, r.tried = l, tally.CandidateCounts{Config: l.Config()} },
 		Candidate:    func() tally.CandidateCounts { return r.tried },
 	}
 	tweak(&c)
-	r.Adaptive = New(c)
+	r.Follower = New(c)
 	r.begin(r.now)
 	return r
 }
@@ -166,7 +166,7 @@ func (r *rig) ask() *update {
 }
 
 // turn plays a whole turn and returns what is remembered of it.
-func (r *rig) turn() Record {
+func (r *rig) turn() UpdateRecord {
 	r.conclude(r.now, r.ask())
 	lines := r.read().lines
 	return lines[len(lines)-1]
@@ -212,7 +212,7 @@ func (r *rig) logged(want ...string) {
 // change is what a person does.
 func (r *rig) change(limitPerSecond int64, pin bool) {
 	r.t.Helper()
-	ch := admin.Change{Config: limit.Config{Algorithm: limit.Fixed, Limit: limitPerSecond, Window: 1},
+	ch := admin.LimitChange{Config: limit.Config{Algorithm: limit.Fixed, Limit: limitPerSecond, Window: 1},
 		Source: admin.SourceAPI, Pin: pin, IfMatch: -1}
 	if _, err := r.limits.Apply(r.now, ch); err != nil {
 		r.t.Fatal(err)

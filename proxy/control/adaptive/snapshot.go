@@ -90,7 +90,7 @@ func (c clock) turn(now time.Time) int64 {
 type reading struct {
 	at      time.Time // real time
 	turn    int64
-	traffic *report.Sum
+	traffic *report.TrafficTotals
 }
 
 // intervalMax is the longest interval that the advisor accepts.
@@ -98,7 +98,7 @@ const intervalMax = time.Hour
 
 // snapshot returns what happened between two readings under the limit in force. Its time is when
 // the second reading was due, even if that was taken a little later.
-func (c clock) snapshot(before, now *reading, a *admin.Active, instance string) *Snapshot {
+func (c clock) snapshot(before, now *reading, a *admin.ActiveLimit, instance string) *Snapshot {
 	t := now.traffic.Since(before.traffic)
 	seconds := now.at.Sub(before.at).Seconds()
 	arrived := t.Admitted + t.Denied
@@ -124,7 +124,7 @@ func (c clock) snapshot(before, now *reading, a *admin.Active, instance string) 
 }
 
 // full returns the share of all places that belonged to gates that were full.
-func full(t *report.Sum) float64 { return min(1, share(float64(t.Bound), float64(t.Places))) }
+func full(t *report.TrafficTotals) float64 { return min(1, share(float64(t.Bound), float64(t.Places))) }
 
 // share returns part/whole, or 0 if whole is 0.
 func share(part, whole float64) float64 {

@@ -20,10 +20,10 @@ import (
 )
 
 // active is a limit in force.
-func active(t *testing.T, c limit.Config) *admin.Active {
+func active(t *testing.T, c limit.Config) *admin.ActiveLimit {
 	t.Helper()
 	l := testkit.Must(limit.New(c))(t)
-	return &admin.Active{Config: c, Policy: limiter.NewPolicy(l)}
+	return &admin.ActiveLimit{Config: c, Policy: limiter.NewPolicy(l)}
 }
 
 func TestSnapshots(t *testing.T) {
@@ -38,30 +38,31 @@ func TestSnapshots(t *testing.T) {
 	for _, test := range []struct {
 		name         string
 		before, then float64 // real seconds
-		traffic      report.Sum
+		traffic      report.TrafficTotals
 		want         string
 	}{
-		{"nothing", 0, 1, report.Sum{},
+		{"nothing", 0, 1, report.TrafficTotals{},
 			`{"timestamp":"2026-01-19T16:30:30Z","interval":30,"observedRps":0,"forwardedRps":0,"rejectedRate":0,"latencyP95":0,"errors5xx":0,` + limits + gates(0, none)},
-		{"real rates", 1, 2, report.Sum{Admitted: 75, Denied: 25, Ended: 50, Failed: 5},
+		{"real rates", 1, 2, report.TrafficTotals{Admitted: 75, Denied: 25, Ended: 50, Failed: 5},
 			`{"timestamp":"2026-01-19T16:31:00Z","interval":30,"observedRps":100,"forwardedRps":75,"rejectedRate":0.25,"latencyP95":0,"errors5xx":0.1,` + limits + gates(1500, none)},
-		{"read late", 1, 2.25, report.Sum{Admitted: 125},
+		{"read late", 1, 2.25, report.TrafficTotals{Admitted: 125},
 			`{"timestamp":"2026-01-19T16:31:00Z","interval":30,"observedRps":100,"forwardedRps":100,"rejectedRate":0,"latencyP95":0,"errors5xx":0,` + limits + gates(0, none)},
-		{"for several intervals", 1, 4, report.Sum{Admitted: 300, Denied: 0, Ended: 1, Failed: 2},
+		{"for several intervals", 1, 4, report.TrafficTotals{Admitted: 300, Denied: 0, Ended: 1, Failed: 2},
 			`{"timestamp":"2026-01-19T16:32:00Z","interval":90,"observedRps":100,"forwardedRps":100,"rejectedRate":0,"latencyP95":0,"errors5xx":1,` + limits + gates(30, none)},
-		{"for longer than there are intervals", 0, 121, report.Sum{Admitted: 121},
+		{"for longer than there are intervals", 0, 121, report.TrafficTotals{Admitted: 121},
 			`{"timestamp":"2026-01-19T17:30:30Z","interval":3600,"observedRps":1,"forwardedRps":1,"rejectedRate":0,"latencyP95":0,"errors5xx":0,` + limits + gates(0, none)},
-		{"deliveries", 1, 2, report.Sum{Admitted: 2, Delivered: 90, Ended: 92},
+		{"deliveries", 1, 2, report.TrafficTotals{Admitted: 2, Delivered: 90, Ended: 92},
 			`{"timestamp":"2026-01-19T16:31:00Z","interval":30,"observedRps":2,"forwardedRps":2,"rejectedRate":0,"latencyP95":0,"errors5xx":0,` + limits +
 				strings.Replace(gates(2760, none), `"inFlight"`, `"deliveredRps":90,"inFlight"`, 1)},
-		{"gates", 1, 3, report.Sum{Admitted: 200, Ended: 100, Taken: 30_000_000, Places: 40_000_000, Bound: 10_000_000,
+		{"gates", 1, 3, report.TrafficTotals{Admitted: 200, Ended: 100, Taken: 30_000_000, Places: 40_000_000,
+			Bound:   10_000_000,
 			Targets: 3},
 			`{"timestamp":"2026-01-19T16:31:30Z","interval":60,"observedRps":100,"forwardedRps":100,"rejectedRate":0,"latencyP95":0,"errors5xx":0,` + limits +
 				gates(3000, `"inFlight":15,"gateLimit":20,"gateShare":0.25,"healthyTargets":3`)},
 	} {
 		before := &reading{at: seconds(test.before), turn: c.turn(seconds(test.before)),
-			traffic: &report.Sum{Admitted: 1000, Denied: 1000, Ended: 500, Failed: 7}}
-		sum := report.Sum{Admitted: 1000 + test.traffic.Admitted, Denied: 1000 + test.traffic.Denied,
+			traffic: &report.TrafficTotals{Admitted: 1000, Denied: 1000, Ended: 500, Failed: 7}}
+		sum := report.TrafficTotals{Admitted: 1000 + test.traffic.Admitted, Denied: 1000 + test.traffic.Denied,
 			Ended: 500 + test.traffic.Ended, Delivered: test.traffic.Delivered, Failed: 7 + test.traffic.Failed,
 			Taken: test.traffic.Taken, Places: test.traffic.Places, Bound: test.traffic.Bound, Targets: test.traffic.Targets}
 		s := c.snapshot(before, &reading{at: seconds(test.then), turn: c.turn(seconds(test.then)), traffic: &sum}, at, "x")
@@ -127,7 +128,7 @@ func TestDue(t *testing.T) {
 		"DEBUG Adaptive - AI request sent (interval 2 s); INFO Adaptive - AI request sent (interval 18 s)" {
 		t.Errorf("logged %s", text)
 	}
-	if next := r.Adaptive.read().next; !next.Equal(epoch.Add(time.Minute)) {
+	if next := r.Follower.read().next; !next.Equal(epoch.Add(time.Minute)) {
 		t.Errorf("the next is due at %v", next)
 	}
 }

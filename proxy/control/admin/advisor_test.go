@@ -10,8 +10,8 @@ import (
 )
 
 // advised is a change as the advisor makes it, based on what is in force.
-func advised(l *Limits, permits int64) Change {
-	return Change{Config: limit.Config{Algorithm: limit.Fixed, Limit: permits, Window: 1}, Source: SourceAdvisor,
+func advised(l *Limits, permits int64) LimitChange {
+	return LimitChange{Config: limit.Config{Algorithm: limit.Fixed, Limit: permits, Window: 1}, Source: SourceAdvisor,
 		IfMatch: l.Active().Version, Basis: l.Active(), StoredOnly: true}
 }
 

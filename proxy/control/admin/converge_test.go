@@ -44,8 +44,8 @@ func (c *chaos[P]) change(p P) {
 	_, err := p.do(c.now.Add(p.common().skew), words)
 	switch refusable := len(words) == 3 || p.common().link.reach == reachLate; {
 	case err == nil:
-		_, _, held := p.state()
-		c.accepted = append(c.accepted, held.UpdatedAt)
+		_, _, info := p.state()
+		c.accepted = append(c.accepted, info.UpdatedAt)
 	case !refusable || !errors.Is(err, ErrConflict):
 		c.t.Errorf("change %q: %v", words, err)
 	}
@@ -103,8 +103,8 @@ func (c *chaos[P]) heal() {
 	if err := c.fleet.change(p, "1000"); err != nil {
 		c.t.Fatal(err)
 	}
-	_, _, held := p.state()
-	c.accepted = append(c.accepted, held.UpdatedAt)
+	_, _, info := p.state()
+	c.accepted = append(c.accepted, info.UpdatedAt)
 }
 
 // latest is when the change was made that all must come to: the latest accepted.
@@ -140,12 +140,12 @@ func (c *chaos[P]) converged(at time.Time) {
 	first := c.of[c.names[0]]
 	for _, name := range c.names {
 		p := c.of[name]
-		known, situation, held := p.state()
-		if got, want := p.tell(), first.tell(); got != want || situation != situationStore || held.Version != doc.Version {
+		known, situation, info := p.state()
+		if got, want := p.tell(), first.tell(); got != want || situation != situationStore || info.Version != doc.Version {
 			c.t.Errorf("%s: %s, want %s; the store's version is %d", name, got, want, doc.Version)
 		}
-		if !held.UpdatedAt.Equal(at) || string(known.body) != string(doc.Body) {
-			c.t.Errorf("%s: in force is the change of %v, want that of %v; the store holds %s", name, held.UpdatedAt, at,
+		if !info.UpdatedAt.Equal(at) || string(known.body) != string(doc.Body) {
+			c.t.Errorf("%s: in force is the change of %v, want that of %v; the store holds %s", name, info.UpdatedAt, at,
 				doc.Body)
 		}
 		p.common().log.Taken()

@@ -47,8 +47,8 @@ func (e *entry) laterThan(known *entry) bool {
 	return bytes.Compare(e.body, known.body) > 0
 }
 
-// Held describes the change in force.
-type Held struct {
+// ChangeInfo describes the change in force.
+type ChangeInfo struct {
 	// Version is that of the store's document, or 0 if there is none. While a change has
 	// not reached the store it is the next version, but the store may assign another.
 	// With RULES_FILE it is the Epoch.
@@ -83,7 +83,7 @@ type document[T any] struct {
 	docs  store.Documents // nil: nothing is stored
 	log   *slog.Logger
 	read  func(doc store.Document) (*entry, error) // parses a document of the store
-	held  func(*T) *Held                           // returns the Held of a T
+	info  func(*T) *ChangeInfo                     // returns the ChangeInfo of a T
 
 	mu     sync.Mutex
 	active atomic.Pointer[T]
@@ -125,7 +125,7 @@ func (d *document[T]) registerMetrics(set *metric.Set) {
 // show corrects the version and stored of what is in force.
 func (d *document[T]) show(stored bool) {
 	a := *d.Active()
-	h := d.held(&a)
+	h := d.info(&a)
 	stored = stored && h.Source != SourceDefault
 	if h.Version == d.version && h.Stored == stored {
 		return

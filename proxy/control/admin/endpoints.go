@@ -34,7 +34,7 @@ func storedWord(stored, inMemory bool) any {
 	return stored
 }
 
-func (l *Limits) answerOf(a *Active) *limitsAnswer {
+func (l *Limits) answerOf(a *ActiveLimit) *limitsAnswer {
 	return &limitsAnswer{Config: a.Policy.Limit.Config(), Version: a.Version, Source: a.Source,
 		UpdatedAt: a.UpdatedAt.UTC().Format(time.RFC3339Nano), Stored: storedWord(a.Stored, l.InMemory), Pinned: a.Pinned}
 }
@@ -51,7 +51,7 @@ func (l *Limits) Register(own *service.Endpoints) {
 }
 
 // answer returns the answer with the configuration in force, or the error with its status.
-func (l *Limits) answer(w http.ResponseWriter, a *Active, err error) (*limitsAnswer, error) {
+func (l *Limits) answer(w http.ResponseWriter, a *ActiveLimit, err error) (*limitsAnswer, error) {
 	if err != nil {
 		return nil, withStatus(err)
 	}
@@ -81,7 +81,7 @@ func (l *Limits) post(w http.ResponseWriter, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	ch := Change{Source: SourceAPI}
+	ch := LimitChange{Source: SourceAPI}
 	var stray ignored
 	if err := strict.DecodeNotingUnknown(body, &ch.Config, stray.add); err != nil {
 		return nil, err

@@ -151,7 +151,7 @@ func TestEndpointsThatRefuse(t *testing.T) {
 // The whole JSON of GET /config/limits, field by field.
 func TestLimitsAnswer(t *testing.T) {
 	r := start(t, new(simredis.Documents))
-	r.must(Change{Config: token200, Source: SourceAdvisor, Pin: true, IfMatch: -1})
+	r.must(LimitChange{Config: token200, Source: SourceAdvisor, Pin: true, IfMatch: -1})
 	w := r.do("GET", "/config/limits", "")
 	const want = `{"algorithm":"token","capacity":200,"fillRate":50,"version":1,"source":"advisor","updatedAt":"2026-01-19T16:30:00Z","stored":true,"pinned":true}` + "\n"
 	if w.Body.String() != want || w.Header().Get("ETag") != `"1"` {

@@ -176,20 +176,20 @@ type proxy interface {
 	Sync(now time.Time)
 	syncPending(now time.Time)
 	readEntry(doc store.Document) (*entry, error)
-	state() (*entry, situation, *Held)
+	state() (*entry, situation, *ChangeInfo)
 }
 
 // state returns the latest known change, the situation, and what is in force.
-func (d *document[T]) state() (*entry, situation, *Held) {
-	return d.known, d.situation, d.held(d.Active())
+func (d *document[T]) state() (*entry, situation, *ChangeInfo) {
+	return d.known, d.situation, d.info(d.Active())
 }
 
 // describe describes what is in force, with "!" behind it when Active says something else about
 // the store than there is to say.
 func (d *document[T]) describe(what string) string {
-	_, situation, held := d.state()
-	text := fmt.Sprintf("%s v%d %v", what, held.Version, situation)
-	if held.Stored != (situation == situationStore && held.Source != SourceDefault) || held.Version != d.version {
+	_, situation, info := d.state()
+	text := fmt.Sprintf("%s v%d %v", what, info.Version, situation)
+	if info.Stored != (situation == situationStore && info.Source != SourceDefault) || info.Version != d.version {
 		text += "!"
 	}
 	return text
@@ -222,7 +222,7 @@ func (m *member) tell() string {
 func (m *member) do(now time.Time, words []string) (known bool, err error) {
 	switch words[0] {
 	case "set": // N [if-match]
-		_, err = m.Apply(now, Change{Config: fixed(numberAt(words, 1)), Source: SourceAPI, IfMatch: numberAt(words, 2)})
+		_, err = m.Apply(now, LimitChange{Config: fixed(numberAt(words, 1)), Source: SourceAPI, IfMatch: numberAt(words, 2)})
 	case "switch":
 		_, err = m.Switch(now, limit.Token, -1)
 	case "delete":

@@ -36,21 +36,21 @@ var ErrConflict = errors.New("the configuration has changed meanwhile; read it a
 // ErrPinned means that the configuration is pinned, and the advisor may not change it.
 var ErrPinned = errors.New("the configuration is pinned until it is changed or deleted")
 
-// Active is the limit configuration in force.
+// ActiveLimit is the limit configuration in force.
 //
 // Immutable after New.
-type Active struct {
+type ActiveLimit struct {
 	// Config is the configuration in force, with the last known values of the other
 	// algorithms.
 	Config limit.Config
 	Policy *decide.Policy
-	Held
+	ChangeInfo
 	Pinned bool
 }
 
 // sameChange reports whether both are in force by the same change, ignoring whether the
 // store has it.
-func (a *Active) sameChange(b *Active) bool {
+func (a *ActiveLimit) sameChange(b *ActiveLimit) bool {
 	return a.UpdatedAt.Equal(b.UpdatedAt) && a.Source == b.Source && a.Config == b.Config && a.Pinned == b.Pinned
 }
 
@@ -61,7 +61,7 @@ func (a *Active) sameChange(b *Active) bool {
 //
 // Safe for concurrent use, like its document.
 type Limits struct {
-	document[Active]
+	document[ActiveLimit]
 
 	defaults limit.Config
 	limiter  *slog.Logger // logger of RateLimiter
@@ -75,7 +75,7 @@ func NewLimits(now time.Time, defaults limit.Config, docs store.Documents,
 	l := &Limits{defaults: defaults, limiter: logger("RateLimiter")}
 	l.name, l.title, l.noun, l.lost, l.docs, l.log = ConfigName, "config", "Config", "Config was", docs,
 		logger("ConfigController")
-	l.situation, l.read, l.held = situationNowhere, l.readEntry, func(a *Active) *Held { return &a.Held }
+	l.situation, l.read, l.info = situationNowhere, l.readEntry, func(a *ActiveLimit) *ChangeInfo { return &a.ChangeInfo }
 	a, err := l.fromDefaults(now)
 	if err != nil {
 		return nil, err
@@ -86,16 +86,16 @@ func NewLimits(now time.Time, defaults limit.Config, docs store.Documents,
 }
 
 // newActive returns what cfg puts in force; all also has the values of the other algorithms.
-func newActive(cfg, all limit.Config, held Held, pinned bool) (*Active, error) {
+func newActive(cfg, all limit.Config, info ChangeInfo, pinned bool) (*ActiveLimit, error) {
 	lim, err := limit.New(cfg)
 	if err != nil {
 		return nil, err
 	}
-	return &Active{Config: all, Policy: decide.NewPolicy(lim), Held: held, Pinned: pinned}, nil
+	return &ActiveLimit{Config: all, Policy: decide.NewPolicy(lim), ChangeInfo: info, Pinned: pinned}, nil
 }
 
-func (l *Limits) fromDefaults(now time.Time) (*Active, error) {
-	return newActive(l.defaults, l.defaults, Held{Source: SourceDefault, UpdatedAt: now}, false)
+func (l *Limits) fromDefaults(now time.Time) (*ActiveLimit, error) {
+	return newActive(l.defaults, l.defaults, ChangeInfo{Source: SourceDefault, UpdatedAt: now}, false)
 }
 
 // Default replaces the limit of the settings, which is in force while no change is.
@@ -123,8 +123,8 @@ func (l *Limits) Default(cfg limit.Config) error {
 // Policy returns the part that the data path needs.
 func (l *Limits) Policy() *decide.Policy { return l.active.Load().Policy }
 
-// A Change is a limit configuration to put in force.
-type Change struct {
+// A LimitChange is a limit configuration to put in force.
+type LimitChange struct {
 	Config  limit.Config
 	Source  string
 	Pin     bool
@@ -132,7 +132,7 @@ type Change struct {
 	// Basis is the change that must still be in force, or nil for any. Versions are not
 	// enough: two changes that proxies make while the store is unavailable have the same
 	// version.
-	Basis *Active
+	Basis *ActiveLimit
 	// StoredOnly makes the change fail with ErrUnavailable while the store is unavailable. An
 	// automatic change must not override a manual one made meanwhile on a proxy that
 	// reaches the store.
@@ -147,39 +147,41 @@ const writeTriesMax = 8
 // false and Sync stores it later. The error is a strict.Fault if the configuration is
 // invalid, ErrConflict if another writer was first, ErrPinned if the advisor must not
 // change what is in force, or ErrUnavailable with StoredOnly. Then nothing has changed here.
-func (l *Limits) Apply(now time.Time, ch Change) (*Active, error) {
+func (l *Limits) Apply(now time.Time, ch LimitChange) (*ActiveLimit, error) {
 	if err := ch.Config.Validate(); err != nil {
 		return nil, err
 	}
-	return l.alter(now, basis{ifMatch: ch.IfMatch, storedOnly: ch.StoredOnly}, func(old *Active) (*Active, error) {
+	return l.alter(now, basis{ifMatch: ch.IfMatch, storedOnly: ch.StoredOnly}, func(old *ActiveLimit) (*ActiveLimit,
+		error) {
 		if ch.Basis != nil && !old.sameChange(ch.Basis) {
 			return nil, ErrConflict
 		}
 		if old.Pinned && ch.Source == SourceAdvisor {
 			return nil, ErrPinned
 		}
-		return newActive(ch.Config, ch.Config.Merge(old.Config), Held{Source: ch.Source}, ch.Pin)
+		return newActive(ch.Config, ch.Config.Merge(old.Config), ChangeInfo{Source: ch.Source}, ch.Pin)
 	})
 }
 
 // Switch changes the algorithm, using the last values known for it, as Apply does. A pin
-// stays. ifMatch is as in Change.
-func (l *Limits) Switch(now time.Time, a limit.Algorithm, ifMatch int64) (*Active, error) {
-	return l.alter(now, basis{ifMatch: ifMatch}, func(old *Active) (*Active, error) {
+// stays. ifMatch is as in LimitChange.
+func (l *Limits) Switch(now time.Time, a limit.Algorithm, ifMatch int64) (*ActiveLimit, error) {
+	return l.alter(now, basis{ifMatch: ifMatch}, func(old *ActiveLimit) (*ActiveLimit, error) {
 		cfg := old.Config
 		cfg.Algorithm = a
-		return newActive(cfg, cfg, Held{Source: SourceAPI}, old.Pinned)
+		return newActive(cfg, cfg, ChangeInfo{Source: SourceAPI}, old.Pinned)
 	})
 }
 
 // Delete returns to the settings, as Apply does. It stores a mark, so that no other proxy
-// writes the old configuration again. ifMatch is as in Change.
-func (l *Limits) Delete(now time.Time, ifMatch int64) (*Active, error) {
-	return l.alter(now, basis{ifMatch: ifMatch}, func(*Active) (*Active, error) { return l.fromDefaults(now) })
+// writes the old configuration again. ifMatch is as in LimitChange.
+func (l *Limits) Delete(now time.Time, ifMatch int64) (*ActiveLimit, error) {
+	return l.alter(now, basis{ifMatch: ifMatch}, func(*ActiveLimit) (*ActiveLimit, error) { return l.fromDefaults(now) })
 }
 
 // alter puts in force and stores the configuration that next returns for the current one.
-func (l *Limits) alter(now time.Time, on basis, next func(old *Active) (*Active, error)) (*Active, error) {
+func (l *Limits) alter(now time.Time, on basis, next func(old *ActiveLimit) (*ActiveLimit, error)) (*ActiveLimit,
+	error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.write(now, on, func(at time.Time) (*entry, error) {
@@ -193,7 +195,7 @@ func (l *Limits) alter(now time.Time, on basis, next func(old *Active) (*Active,
 }
 
 // enforce swaps the configuration and logs it. The caller holds mu.
-func (l *Limits) enforce(next *Active, version int64, stored bool) {
+func (l *Limits) enforce(next *ActiveLimit, version int64, stored bool) {
 	next.Version, next.Stored = version, stored && next.Source != SourceDefault
 	old := l.active.Swap(next)
 	l.log.Info(fmt.Sprintf("Applied new config: %s, source=%s", next.Config, next.Source))
@@ -205,7 +207,7 @@ func (l *Limits) enforce(next *Active, version int64, stored bool) {
 
 // Reload reads the store again. The error is ErrUnavailable, or says why the document is
 // unreadable; then what is in force stays.
-func (l *Limits) Reload(now time.Time) (*Active, error) {
+func (l *Limits) Reload(now time.Time) (*ActiveLimit, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.reload(now); err != nil {

@@ -15,7 +15,9 @@ import (
 )
 
 // change is what a client of the API sends.
-func change(c limit.Config) Change { return Change{Config: c, Source: SourceAPI, IfMatch: -1} }
+func change(c limit.Config) LimitChange {
+	return LimitChange{Config: c, Source: SourceAPI, IfMatch: -1}
+}
 
 var (
 	sliding500 = limit.Config{Algorithm: limit.Sliding, Limit: 500, Window: 60}
@@ -23,7 +25,7 @@ var (
 )
 
 // must applies a change that cannot fail.
-func (r *rig) must(ch Change) *Active {
+func (r *rig) must(ch LimitChange) *ActiveLimit {
 	r.t.Helper()
 	return testkit.Must(r.Apply(epoch, ch))(r.t)
 }
@@ -57,7 +59,7 @@ func TestApply(t *testing.T) {
 		"INFO RateLimiter - Switched rate-limiting algorithm from FixedWindow to SlidingWindow")
 	r.inForce("algorithm=sliding, limit=500, window=60 source=api version=1")
 
-	r.must(Change{Config: token200, Source: SourceAdvisor, IfMatch: -1})
+	r.must(LimitChange{Config: token200, Source: SourceAdvisor, IfMatch: -1})
 	r.logged("INFO ConfigController - Applied new config: algorithm=token, capacity=200, fillRate=50, source=advisor",
 		"INFO RateLimiter - Switched rate-limiting algorithm from SlidingWindow to TokenBucket")
 	r.inForce("algorithm=token, capacity=200, fillRate=50 source=advisor version=2")
@@ -100,7 +102,7 @@ func TestIfMatch(t *testing.T) {
 		ok      bool
 	}{{0, true}, {0, false}, {2, false}, {1, true}, {1, false}, {-1, true}, {3, true}} {
 		before := r.Active()
-		_, err := r.Apply(epoch, Change{Config: sliding500, Source: SourceAPI, IfMatch: test.ifMatch})
+		_, err := r.Apply(epoch, LimitChange{Config: sliding500, Source: SourceAPI, IfMatch: test.ifMatch})
 		switch {
 		case test.ok && err != nil:
 			t.Errorf("If-Match %d at version %d: %v", test.ifMatch, before.Version, err)
@@ -243,7 +245,7 @@ func TestAnotherWriterWasFirst(t *testing.T) {
 	if c := one.Active().Config; c.Capacity != 9 {
 		t.Errorf("the other's capacity was lost: %+v", c)
 	}
-	_, err := other.Apply(epoch, Change{Config: sliding500, Source: SourceAPI, IfMatch: 1})
+	_, err := other.Apply(epoch, LimitChange{Config: sliding500, Source: SourceAPI, IfMatch: 1})
 	if !errors.Is(err, ErrConflict) {
 		t.Errorf("the second of two writers: %v", err)
 	}
@@ -323,7 +325,7 @@ func TestIfMatchOverUnreadableDocument(t *testing.T) {
 	r := start(t, new(simredis.Documents))
 	r.must(change(sliding500))
 	put(t, r.docs, `?`)
-	_, err := r.Apply(epoch, Change{Config: token200, Source: SourceAPI, IfMatch: 1})
+	_, err := r.Apply(epoch, LimitChange{Config: token200, Source: SourceAPI, IfMatch: 1})
 	if !errors.Is(err, ErrConflict) || string(held(t, r.docs).Body) != `?` {
 		t.Errorf("written over it: %v", err)
 	}
@@ -358,7 +360,7 @@ func TestDefault(t *testing.T) {
 // A sidecar reads the limit that its master shows.
 func TestReadLimit(t *testing.T) {
 	for _, cfg := range []limit.Config{sliding500, token200, {Algorithm: limit.Off}} {
-		a := Active{Config: cfg}
+		a := ActiveLimit{Config: cfg}
 		got, err := ReadLimit(store.Document{Version: 1, Body: a.AppendJSON(nil)})
 		if err != nil || got != cfg {
 			t.Errorf("%+v is read as %+v, %v", cfg, got, err)

@@ -7,11 +7,11 @@ import (
 	"weir/proxy/rules/decide"
 )
 
-// Policies joins the global limit and the rules to the policy that sessions enforce.
+// PolicySource joins the global limit and the rules to the policy that sessions enforce.
 //
 // Safe for concurrent use: the last result is behind an atomic pointer, and concurrent
 // calls compute the same.
-type Policies struct {
+type PolicySource struct {
 	Limits *Limits
 	Rules  *Rules
 	last   atomic.Pointer[joined]
@@ -21,13 +21,13 @@ type Policies struct {
 //
 // Immutable after New.
 type joined struct {
-	limits *Active
+	limits *ActiveLimit
 	rules  *ActiveRules
 	policy *decide.Policy
 }
 
 // Policy returns the policy in force. It is called for every request.
-func (p *Policies) Policy() *decide.Policy {
+func (p *PolicySource) Policy() *decide.Policy {
 	limits, rules := p.Limits.Active(), p.Rules.Active()
 	if last := p.last.Load(); last != nil && last.limits == limits && last.rules == rules {
 		return last.policy

@@ -40,7 +40,7 @@ type ActiveRules struct {
 	Set *rule.Set
 	// Epoch increases with every change of the Set, on this proxy only.
 	Epoch int64
-	Held
+	ChangeInfo
 	Clients int // number of clients in CLIENTS_FILE
 }
 
@@ -74,9 +74,9 @@ func NewRules(now time.Time, files RuleFiles, docs store.Documents,
 	logger func(component string) *slog.Logger) (*Rules, error) {
 	r := &Rules{files: files, text: []byte(rule.NoRules)}
 	r.name, r.title, r.noun, r.lost, r.log = RulesName, RulesName, "Rules", "Rules were", logger("ConfigController")
-	r.situation, r.read, r.held = situationNowhere, r.readEntry, func(a *ActiveRules) *Held { return &a.Held }
-	settings := Held{Source: SourceDefault, UpdatedAt: now}
-	r.active.Store(&ActiveRules{Held: settings})
+	r.situation, r.read, r.info = situationNowhere, r.readEntry, func(a *ActiveRules) *ChangeInfo { return &a.ChangeInfo }
+	settings := ChangeInfo{Source: SourceDefault, UpdatedAt: now}
+	r.active.Store(&ActiveRules{ChangeInfo: settings})
 	if files.Rules == "" {
 		r.docs = docs
 	}
@@ -88,7 +88,7 @@ func NewRules(now time.Time, files RuleFiles, docs store.Documents,
 		if err != nil {
 			return nil, err
 		}
-		r.active.Store(&ActiveRules{Set: set, Held: settings})
+		r.active.Store(&ActiveRules{Set: set, ChangeInfo: settings})
 	}
 	if r.docs != nil {
 		r.Sync(now)
@@ -149,7 +149,7 @@ func (r *Rules) Put(now time.Time, text []byte, ifMatch int64) (*ActiveRules, er
 		}
 		return &entry{UpdatedAt: at, body: body, force: func(version int64, stored bool) error {
 			r.enforce(document,
-				ActiveRules{Set: set, Held: Held{Version: version, Source: SourceAPI, UpdatedAt: at, Stored: stored}})
+				ActiveRules{Set: set, ChangeInfo: ChangeInfo{Version: version, Source: SourceAPI, UpdatedAt: at, Stored: stored}})
 			return nil
 		}}, nil
 	})
@@ -180,7 +180,8 @@ func (r *Rules) readEntry(doc store.Document) (*entry, error) {
 			return err
 		}
 		r.enforce(s.Document,
-			ActiveRules{Set: set, Held: Held{Version: version, Source: SourceAPI, UpdatedAt: s.UpdatedAt, Stored: stored}})
+			ActiveRules{Set: set, ChangeInfo: ChangeInfo{Version: version, Source: SourceAPI, UpdatedAt: s.UpdatedAt,
+				Stored: stored}})
 		return nil
 	}
 	return e, nil

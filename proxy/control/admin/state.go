@@ -11,14 +11,14 @@ import (
 	"weir/proxy/store/simredis"
 )
 
-// stateVersion is the version of State's JSON. Fields that an older proxy does not need
+// stateVersion is the version of HandoverState's JSON. Fields that an older proxy does not need
 // are added under the same version; it ignores them.
 const stateVersion = 1
 
-// State is the part of a proxy's state that is only in memory and is passed to its successor.
+// HandoverState is the part of a proxy's state that is only in memory and is passed to its successor.
 //
 // Immutable.
-type State struct {
+type HandoverState struct {
 	Version int `json:"version"`
 	// Settings are the URLs of TARGET_URL, Targets those of POST /config/targets, if
 	// there was one.
@@ -28,9 +28,9 @@ type State struct {
 	Documents map[string]store.Document `json:"documents,omitempty"`
 }
 
-// WriteState returns the JSON of a state. docs is nil with a shared store.
-func WriteState(settings, targets []string, docs *simredis.Documents) ([]byte, error) {
-	s := State{Version: stateVersion, Settings: settings, Targets: targets}
+// WriteHandoverState returns the JSON of a state. docs is nil with a shared store.
+func WriteHandoverState(settings, targets []string, docs *simredis.Documents) ([]byte, error) {
+	s := HandoverState{Version: stateVersion, Settings: settings, Targets: targets}
 	if docs != nil {
 		s.Documents = make(map[string]store.Document)
 		for _, name := range []string{ConfigName, RulesName} {
@@ -46,18 +46,18 @@ func WriteState(settings, targets []string, docs *simredis.Documents) ([]byte, e
 	return text, nil
 }
 
-// ReadState parses what WriteState has written, here or in a proxy of another version.
-// For empty text it returns an empty State.
-func ReadState(text []byte) (*State, error) {
-	s := new(State)
+// ReadHandoverState parses what WriteHandoverState has written, here or in a proxy of another version.
+// For empty text it returns an empty HandoverState.
+func ReadHandoverState(text []byte) (*HandoverState, error) {
+	s := new(HandoverState)
 	if len(text) == 0 {
 		return s, nil
 	}
 	if err := json.Unmarshal(text, s); err != nil {
-		return new(State), fmt.Errorf("read the state of the previous proxy: %w", err)
+		return new(HandoverState), fmt.Errorf("read the state of the previous proxy: %w", err)
 	}
 	if s.Version != stateVersion {
-		return new(State), fmt.Errorf("read the state of the previous proxy: version %d is unknown, expected %d",
+		return new(HandoverState), fmt.Errorf("read the state of the previous proxy: version %d is unknown, expected %d",
 			s.Version, stateVersion)
 	}
 	return s, nil
@@ -66,7 +66,7 @@ func ReadState(text []byte) (*State, error) {
 // TargetsFor returns the targets that were posted to the predecessor, if this proxy has
 // the same settings: a changed TARGET_URL is the later decision. If there are none, the
 // settings apply. The error is about a URL.
-func (s *State) TargetsFor(settings []string) (list []config.Target, err error) {
+func (s *HandoverState) TargetsFor(settings []string) (list []config.Target, err error) {
 	if len(s.Targets) == 0 || !slices.Equal(settings, s.Settings) {
 		return nil, nil
 	}
@@ -81,7 +81,7 @@ func (s *State) TargetsFor(settings []string) (list []config.Target, err error) 
 }
 
 // Restore puts the documents of the predecessor into docs, which must be empty.
-func (s *State) Restore(docs *simredis.Documents) {
+func (s *HandoverState) Restore(docs *simredis.Documents) {
 	for name, doc := range s.Documents {
 		if name == ConfigName || name == RulesName {
 			docs.Restore(name, doc)

@@ -32,7 +32,7 @@ func TestReadState(t *testing.T) {
 		{`{"version":1,"sett`, "[]", "read the state"},
 		{`["version"]`, "[]", "read the state"},
 	} {
-		s, err := ReadState([]byte(test.text))
+		s, err := ReadHandoverState([]byte(test.text))
 		urls := []string{}
 		if list, listErr := s.TargetsFor([]string{set}); err == nil {
 			err = listErr
@@ -59,8 +59,8 @@ func TestStateOfDocuments(t *testing.T) {
 	if _, written, err := docs.CompareAndSet("other", 0, []byte("other")); !written || err != nil {
 		t.Fatal(written, err)
 	}
-	text := testkit.Must(WriteState([]string{"http://127.0.0.1:1"}, nil, docs))(t)
-	s := testkit.Must(ReadState(text))(t)
+	text := testkit.Must(WriteHandoverState([]string{"http://127.0.0.1:1"}, nil, docs))(t)
+	s := testkit.Must(ReadHandoverState(text))(t)
 	s.Documents["foreign"] = store.Document{Version: 1}
 	s.Documents[RulesName] = store.Document{Version: 1, Body: make([]byte, store.DocumentBytesMax+1)}
 	next := new(simredis.Documents)
@@ -76,7 +76,7 @@ func TestStateOfDocuments(t *testing.T) {
 func FuzzReadState(f *testing.F) {
 	f.Add([]byte(`{"version":1,"settings":["http://a:1"],"targets":["http://b:1"],"documents":{"ratelimiter:config":{"Body":"e30=","Version":3}}}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		s, err := ReadState(text)
+		s, err := ReadHandoverState(text)
 		if err != nil && (len(s.Targets) > 0 || len(s.Documents) > 0) {
 			t.Errorf("%v, and %+v was read", err, s)
 		}

@@ -27,7 +27,7 @@ type stored struct {
 }
 
 // newEntry returns the entry that puts a in force everywhere.
-func (l *Limits) newEntry(a *Active) (*entry, error) {
+func (l *Limits) newEntry(a *ActiveLimit) (*entry, error) {
 	body, err := json.Marshal(stored{Config: a.Config, Source: a.Source, UpdatedAt: a.UpdatedAt, Pinned: a.Pinned,
 		Deleted: a.Source == SourceDefault})
 	if err != nil {
@@ -45,7 +45,8 @@ func (l *Limits) readEntry(doc store.Document) (*entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	next, err := newActive(s.Config, s.Config.Merge(l.defaults), Held{Source: s.Source, UpdatedAt: s.UpdatedAt}, s.Pinned)
+	next, err := newActive(s.Config, s.Config.Merge(l.defaults), ChangeInfo{Source: s.Source, UpdatedAt: s.UpdatedAt},
+		s.Pinned)
 	if s.Deleted {
 		next, err = l.fromDefaults(s.UpdatedAt)
 	}
@@ -80,7 +81,7 @@ func decodeStored(doc store.Document, into any) (*entry, error) {
 }
 
 // AppendJSON appends the configuration in force as the document that a master shows its sidecars.
-func (a *Active) AppendJSON(dst []byte) []byte {
+func (a *ActiveLimit) AppendJSON(dst []byte) []byte {
 	body, err := json.Marshal(a.Config)
 	if err != nil {
 		panic("bug: admin: " + err.Error()) // numbers and a word

@@ -128,7 +128,7 @@ func startSecure(t testing.TB, s store.Store, addr string, secure *tls.Config) s
 		return err == nil
 	})
 	p, err := port.Start(port.Config{
-		Listener: port.Listener{Socket: socket, Secure: secure, Access: check.Access{Token: "secret", Edit: "admin"}},
+		Listener: port.Listener{Socket: socket, Secure: secure, Access: check.AccessPolicy{Token: "secret", Edit: "admin"}},
 		Loop:     loop.Config{Loops: 2}, Store: s, Local: true,
 		Documents: []string{"ratelimiter:config", "ratelimiter:rules"},
 		Healthy:   func() bool { return true },

@@ -14,7 +14,7 @@ import (
 	"weir/proxy/rules/keys"
 )
 
-// Accept stores a refused request and calls done with the result. It is a [wire.Defer].
+// Accept stores a refused request and calls done with the result. It is a [wire.DeferFunc].
 func (d *Dispatcher) Accept(now time.Time, k *exchange.DeferredRequest, from *exchange.ClientInfo,
 	done func(deferred.PutResult)) {
 	q := d.opened()

@@ -56,7 +56,7 @@ func (p *attempt) request() (request, added []byte) {
 }
 
 // done handles the end of the delivery. It is called on a loop.
-func (p *attempt) done(now time.Time, w *wire.Delivered) {
+func (p *attempt) done(now time.Time, w *wire.DeliveryResult) {
 	if w.Refused {
 		p.settle(now, &deferred.Settlement{To: deferred.Waiting, Due: now.Add(w.After)})
 		return

@@ -154,9 +154,9 @@ func (d *Dispatcher) beginCall(p *attempt) {
 
 // call attempts to send a callback.
 func (p *attempt) call() {
-	r := Reply{Err: errors.New("DEFER_CALLBACK_HOSTS is not set")}
+	r := CallbackResult{Err: errors.New("DEFER_CALLBACK_HOSTS is not set")}
 	if client := p.d.cfg.Post; client != nil {
-		r = client.Send(p.d.life, time.Now(), &Message{ID: p.e.ID.String(), URL: p.e.Callback, Body: p.e.Body})
+		r = client.Send(p.d.life, time.Now(), &CallbackMessage{ID: p.e.ID.String(), URL: p.e.Callback, Body: p.e.Body})
 	}
 	now := time.Now()
 	a := deferred.Attempt{N: p.e.Attempts + 1, Status: r.Status, RetryAfter: deferred.RetryAfter(now, r.RetryAfter)}

@@ -109,7 +109,7 @@ func (c *calling) starts(status int, receivers ...*receiver) {
 	p := policy(c.t, "rules: []\n")
 	c.d, err = New(Config{Rate: 1000, Policy: func() *decide.Policy { return p }, Log: c.log.Logger("Deferred"),
 		DeadKeep: time.Hour, Hosts: hosts, callbacks: &quick, Limits: c.limit,
-		Post: NewPoster(PostConfig{Hosts: hosts, Secret: secret, Roots: roots}),
+		Post: NewCallbackSender(CallbackConfig{Hosts: hosts, Secret: secret, Roots: roots}),
 		Open: func() (deferred.Queue, error) {
 			return file.Open(time.Now(), file.Config{Path: c.path, Limits: c.limit})
 		}})
@@ -119,7 +119,7 @@ func (c *calling) starts(status int, receivers ...*receiver) {
 	d := c.d
 	d.Start(func(w *wire.Delivery) {
 		if w.Fate.Commit() && status > 0 {
-			w.Done(time.Now(), &wire.Delivered{Sent: true,
+			w.Done(time.Now(), &wire.DeliveryResult{Sent: true,
 				Result: deferred.Result{Status: status, Head: []byte("X-A: b\r\n"), Bytes: 2, Body: []byte("ok")}})
 		}
 	})

@@ -78,7 +78,7 @@ func lossyDispatcher(t *testing.T, q *lossy) *Dispatcher {
 	q.claims = 1
 	p := policy(t, "rules: []\n")
 	return testkit.Must(New(Config{Open: func() (deferred.Queue, error) { return q, nil }, Rate: 1,
-		Policy: func() *decide.Policy { return p }, Post: new(Poster)}))(t)
+		Policy: func() *decide.Policy { return p }, Post: new(CallbackSender)}))(t)
 }
 
 // Requests that the queue gave up count as those that a delivery has settled.

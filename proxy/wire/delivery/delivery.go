@@ -50,7 +50,7 @@ type Config struct {
 	Path             string                  // prefix of the status URLs for clients
 	Sites            deferred.ProxyInstances // the proxies with queues of their own; nil: there is only one
 	Hosts            *callback.Hosts         // hosts that may be called back; nil: none
-	Post             *Poster                 // sends callbacks
+	Post             *CallbackSender         // sends callbacks
 	Limits           deferred.Limits         // those of the queue, which bound the callbacks that wait, too
 	Log              *slog.Logger
 

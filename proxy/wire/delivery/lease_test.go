@@ -112,8 +112,8 @@ func lasts(d time.Duration) func(w *wire.Delivery) {
 }
 
 // answered is what comes of a delivery that the target has taken.
-func answered() *wire.Delivered {
-	return &wire.Delivered{Sent: true, Result: deferred.Result{Status: 200}}
+func answered() *wire.DeliveryResult {
+	return &wire.DeliveryResult{Sent: true, Result: deferred.Result{Status: 200}}
 }
 
 // closes closes a dispatcher when what is under way has ended.

@@ -19,7 +19,7 @@ const (
 )
 
 // LookUp finds out whether an admitted request is stored already, and passes that to known. If the
-// queue does not answer in time, it is not. It is a [wire.LookUp].
+// queue does not answer in time, it is not. It is a [wire.LookUpFunc].
 func (d *Dispatcher) LookUp(_ time.Time, k *exchange.DeferredRequest, known func(bool)) {
 	q, c := d.opened(), share.ClientOf(k.Client)
 	if q == nil || k.Key == nil || !d.lookUps.begin(c) {

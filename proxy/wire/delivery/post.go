@@ -31,8 +31,8 @@ const (
 	idlePerHost    = 4
 )
 
-// A PostConfig configures a Poster.
-type PostConfig struct {
+// A CallbackConfig configures a CallbackSender.
+type CallbackConfig struct {
 	Hosts    *callback.Hosts
 	Secret   callback.Secret
 	Timeout  time.Duration  // of an attempt; 0: 15 s
@@ -40,18 +40,18 @@ type PostConfig struct {
 	Resolver *net.Resolver  // nil: the system's
 }
 
-// A Poster sends callbacks.
+// A CallbackSender sends callbacks.
 //
 // Safe for concurrent use: it is immutable, and http.Client is safe.
-type Poster struct {
-	cfg  PostConfig
+type CallbackSender struct {
+	cfg  CallbackConfig
 	http *http.Client
 }
 
-// NewPoster returns a client.
-func NewPoster(cfg PostConfig) *Poster {
+// NewCallbackSender returns a client.
+func NewCallbackSender(cfg CallbackConfig) *CallbackSender {
 	cfg.Timeout = cmp.Or(cfg.Timeout, timeoutUsual)
-	c := &Poster{cfg: cfg}
+	c := &CallbackSender{cfg: cfg}
 	c.http = &http.Client{
 		Transport: &http.Transport{ // without Proxy, which would choose the address
 			DialContext:            c.dial,
@@ -68,7 +68,7 @@ func NewPoster(cfg PostConfig) *Poster {
 
 // dial connects to a host. Each address is checked when it is dialled, since names may change
 // their addresses.
-func (c *Poster) dial(ctx context.Context, network, line string) (net.Conn, error) {
+func (c *CallbackSender) dial(ctx context.Context, network, line string) (net.Conn, error) {
 	line = strings.ToLower(line)
 	d := net.Dialer{Timeout: dialTimeout, Resolver: c.cfg.Resolver,
 		Control: func(_, address string, _ syscall.RawConn) error {
@@ -81,30 +81,30 @@ func (c *Poster) dial(ctx context.Context, network, line string) (net.Conn, erro
 	return d.DialContext(ctx, network, line)
 }
 
-// A Message is the content of a callback.
-type Message struct {
+// A CallbackMessage is the content of a callback.
+type CallbackMessage struct {
 	ID   string // the same in each attempt
 	URL  string
 	Body []byte // JSON
 }
 
-// A Reply is the result of an attempt.
-type Reply struct {
+// A CallbackResult is the result of an attempt.
+type CallbackResult struct {
 	Status     int
 	RetryAfter string // Retry-After of the answer; may be empty
 	Err        error  // why there is no answer; nil: there is one
 }
 
 // Send makes an attempt, which also ends when ctx ends.
-func (c *Poster) Send(ctx context.Context, now time.Time, m *Message) (r Reply) {
+func (c *CallbackSender) Send(ctx context.Context, now time.Time, m *CallbackMessage) (r CallbackResult) {
 	if _, err := c.cfg.Hosts.Check(m.URL); err != nil { // the list may have changed since the callback was stored
-		return Reply{Err: fmt.Errorf("the URL %w", err)}
+		return CallbackResult{Err: fmt.Errorf("the URL %w", err)}
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, m.URL, bytes.NewReader(m.Body))
 	if err != nil {
-		return Reply{Err: err}
+		return CallbackResult{Err: err}
 	}
 	h := request.Header
 	h.Set("Content-Type", "application/json")
@@ -114,15 +114,15 @@ func (c *Poster) Send(ctx context.Context, now time.Time, m *Message) (r Reply) 
 	h.Set(callback.SignatureField, c.cfg.Secret.Sign(m.ID, now, m.Body))
 	answer, err := c.http.Do(request)
 	if err != nil {
-		return Reply{Err: c.reason(err)}
+		return CallbackResult{Err: c.reason(err)}
 	}
 	defer answer.Body.Close()
 	_, _ = io.CopyN(io.Discard, answer.Body, answerBytesMax) // a longer answer closes the connection
-	return Reply{Status: answer.StatusCode, RetryAfter: answer.Header.Get("Retry-After")}
+	return CallbackResult{Status: answer.StatusCode, RetryAfter: answer.Header.Get("Retry-After")}
 }
 
 // reason returns why an attempt has failed, without the URL.
-func (c *Poster) reason(err error) error {
+func (c *CallbackSender) reason(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("no answer within %v", c.cfg.Timeout)
 	}

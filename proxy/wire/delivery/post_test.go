@@ -25,7 +25,7 @@ type postReceiver struct {
 	t    *testing.T
 	port string
 	dns  *testkit.NameServer
-	cfg  PostConfig
+	cfg  CallbackConfig
 	got  chan *http.Request // with their bodies read
 	body chan string
 }
@@ -48,7 +48,7 @@ func postReceives(t *testing.T, listed string, answer http.HandlerFunc) *postRec
 	hosts := testkit.Must(callback.ParseHosts(strings.ReplaceAll(listed, "PORT", r.port)))(t)
 	roots := x509.NewCertPool()
 	roots.AddCert(pair.Leaf)
-	r.cfg = PostConfig{Hosts: hosts, Secret: postSecret, Roots: roots, Resolver: r.dns.Resolver(),
+	r.cfg = CallbackConfig{Hosts: hosts, Secret: postSecret, Roots: roots, Resolver: r.dns.Resolver(),
 		Timeout: testkit.Patience}
 	return r
 }
@@ -57,12 +57,12 @@ func postReceives(t *testing.T, listed string, answer http.HandlerFunc) *postRec
 func (r *postReceiver) url(host string) string { return "https://" + host + ":" + r.port + "/paid?x=1" }
 
 // sends makes an attempt.
-func (r *postReceiver) sends(c *Poster, url string) Reply {
-	return c.Send(r.t.Context(), time.Unix(1614265330, 0), &Message{ID: "abc", URL: url, Body: []byte(`{"state":"done"}`)})
+func (r *postReceiver) sends(c *CallbackSender, url string) CallbackResult {
+	return c.Send(r.t.Context(), time.Unix(1614265330, 0), &CallbackMessage{ID: "abc", URL: url, Body: []byte(`{"state":"done"}`)})
 }
 
 // refuses wants an attempt to fail before anything reaches the postReceiver.
-func (r *postReceiver) refuses(c *Poster, url, reason string) {
+func (r *postReceiver) refuses(c *CallbackSender, url, reason string) {
 	r.t.Helper()
 	if got := r.sends(c, url); got.Err == nil || !strings.Contains(got.Err.Error(), reason) || len(r.got) > 0 {
 		r.t.Errorf("%s: %+v, and the receiver got %d requests; want %q", url, got, len(r.got), reason)
@@ -75,7 +75,7 @@ func accepts(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.Status
 func TestSend(t *testing.T) {
 	t.Parallel()
 	r := postReceives(t, "hooks.test:PORT=127.0.0.1", accepts)
-	c := NewPoster(r.cfg)
+	c := NewCallbackSender(r.cfg)
 	defer c.http.CloseIdleConnections()
 	var from [2]string
 	for i := range from {
@@ -101,7 +101,7 @@ func TestSend(t *testing.T) {
 func TestAddresses(t *testing.T) {
 	t.Parallel()
 	r := postReceives(t, "hooks.test:PORT,[::1]:PORT=127.0.0.9,127.0.0.1:PORT=127.0.0.9", accepts)
-	c := NewPoster(r.cfg)
+	c := NewCallbackSender(r.cfg)
 	defer c.http.CloseIdleConnections()
 	for _, addr := range []string{"127.0.0.1", "::1", "10.1.2.3", "169.254.169.254", "192.168.0.1", "fd00::1",
 		"fe80::1", "0.0.0.0", "::", "64:ff9b::7f00:1", "2002:7f00:1::"} {
@@ -121,7 +121,7 @@ func TestAddresses(t *testing.T) {
 func TestLiterals(t *testing.T) {
 	t.Parallel()
 	r := postReceives(t, "127.0.0.1:PORT", accepts)
-	c := NewPoster(r.cfg)
+	c := NewCallbackSender(r.cfg)
 	defer c.http.CloseIdleConnections()
 	if got := r.sends(c, r.url("127.0.0.1")); got.Status != 204 {
 		t.Errorf("answered %+v", got)
@@ -133,7 +133,7 @@ func TestLiterals(t *testing.T) {
 func TestDNSChanges(t *testing.T) {
 	t.Parallel()
 	r := postReceives(t, "hooks.test:PORT=127.0.0.1", accepts)
-	c := NewPoster(r.cfg)
+	c := NewCallbackSender(r.cfg)
 	if got := r.sends(c, r.url("hooks.test")); got.Status != 204 {
 		t.Fatalf("answered %+v", got)
 	}
@@ -166,7 +166,7 @@ func TestRebinding(t *testing.T) {
 		}
 	}()
 	for range 50 {
-		c := NewPoster(r.cfg)
+		c := NewCallbackSender(r.cfg)
 		if got := r.sends(c, r.url("hooks.test")); got.Err == nil || len(r.got) > 0 {
 			t.Fatalf("answered %+v, the receiver got %d requests", got, len(r.got))
 		}
@@ -184,8 +184,9 @@ func TestStatuses(t *testing.T) {
 			w.Header().Set("Retry-After", "7")
 			w.WriteHeader(status)
 		})
-		c := NewPoster(r.cfg)
-		if got := r.sends(c, r.url("hooks.test")); got != (Reply{Status: status, RetryAfter: "7"}) || len(r.got) != 1 {
+		c := NewCallbackSender(r.cfg)
+		if got := r.sends(c, r.url("hooks.test")); got != (CallbackResult{Status: status, RetryAfter: "7"}) ||
+			len(r.got) != 1 {
 			t.Errorf("%d: %+v, and the receiver got %d requests", status, got, len(r.got))
 		}
 		c.http.CloseIdleConnections()
@@ -202,30 +203,30 @@ func TestBounds(t *testing.T) {
 			}
 		}
 	})
-	c := NewPoster(flood.cfg)
+	c := NewCallbackSender(flood.cfg)
 	if got := flood.sends(c, flood.url("hooks.test")); got.Status != 200 {
 		t.Errorf("a flood: %+v", got)
 	}
 	fields := postReceives(t, "hooks.test:PORT=127.0.0.1", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("X", strings.Repeat("x", headBytesMax+4096))
 	})
-	if got := fields.sends(NewPoster(fields.cfg), fields.url("hooks.test")); got.Err == nil {
+	if got := fields.sends(NewCallbackSender(fields.cfg), fields.url("hooks.test")); got.Err == nil {
 		t.Errorf("a large head: %+v", got)
 	}
 	silent := postReceives(t, "hooks.test:PORT=127.0.0.1",
 		func(_ http.ResponseWriter, q *http.Request) { <-q.Context().Done() })
 	silent.cfg.Timeout = 200 * time.Millisecond
-	if got := silent.sends(NewPoster(silent.cfg), silent.url("hooks.test")); got.Err == nil ||
+	if got := silent.sends(NewCallbackSender(silent.cfg), silent.url("hooks.test")); got.Err == nil ||
 		got.Err.Error() != "no answer within 200ms" {
 		t.Errorf("silence: %+v", got)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if got := c.Send(ctx, time.Now(), &Message{URL: flood.url("hooks.test")}); got.Err == nil {
+	if got := c.Send(ctx, time.Now(), &CallbackMessage{URL: flood.url("hooks.test")}); got.Err == nil {
 		t.Errorf("at the end: %+v", got)
 	}
 	flood.cfg.Roots = nil
-	if got := flood.sends(NewPoster(flood.cfg), flood.url("hooks.test")); got.Err == nil ||
+	if got := flood.sends(NewCallbackSender(flood.cfg), flood.url("hooks.test")); got.Err == nil ||
 		!strings.Contains(got.Err.Error(), "certificate") {
 		t.Errorf("without its authority: %+v", got)
 	}

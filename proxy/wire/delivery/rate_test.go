@@ -177,7 +177,7 @@ func TestRepeat(t *testing.T) {
 	}
 	d.Start(func(w *wire.Delivery) {
 		w.Fate.Commit()
-		w.Done(time.Now(), &wire.Delivered{Sent: true, Result: deferred.Result{Status: 201, Head: []byte("X-A: b\r\n"),
+		w.Done(time.Now(), &wire.DeliveryResult{Sent: true, Result: deferred.Result{Status: 201, Head: []byte("X-A: b\r\n"),
 			Body: []byte("made"), Bytes: 4}})
 	})
 	first := send()

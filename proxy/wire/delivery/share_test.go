@@ -34,7 +34,7 @@ func TestRulesShareWhatIsUnderWay(t *testing.T) {
 		d.stockFrom(t, rateClient(1000+i).Addr(), deferred.Entry{Rule: "alive", LineKey: fmt.Sprint(i),
 			Head: []byte("PUT / HTTP/1.1\r\n")})
 		testkit.Receive(t, alive, "the delivery of a rule whose target answers").Done(time.Now(),
-			&wire.Delivered{Refused: true, After: time.Hour})
+			&wire.DeliveryResult{Refused: true, After: time.Hour})
 	}
 	for _, rule := range dead {
 		if d.busyWith(rule) == 0 {

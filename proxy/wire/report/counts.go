@@ -22,7 +22,7 @@ type LoopCounters struct {
 	AbandonedBeyond metric.Counter // those of them beyond the share of their client
 	AbandonedLate   metric.Counter // those of them that were not answered in time
 
-	Traffic Counter
+	Traffic TrafficCounter
 
 	forwarded, rejected verdict
 	deferred            metric.Counter

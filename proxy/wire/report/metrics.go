@@ -10,15 +10,15 @@ import (
 	"weir/proxy/limit"
 )
 
-// A Source says which of the metrics there are.
-type Source struct {
+// A MetricsSource says which of the metrics there are.
+type MetricsSource struct {
 	Loops     []*LoopCounters
 	Deferring bool // refused requests are stored
 	Gated     bool // there are gates
 }
 
 // sum adds one count over all loops.
-func (s *Source) sum(of func(c *LoopCounters) uint64) (n uint64) {
+func (s *MetricsSource) sum(of func(c *LoopCounters) uint64) (n uint64) {
 	for _, c := range s.Loops {
 		n += of(c)
 	}
@@ -26,7 +26,7 @@ func (s *Source) sum(of func(c *LoopCounters) uint64) (n uint64) {
 }
 
 // Register adds the metrics to set.
-func (s *Source) Register(set *metric.Set) {
+func (s *MetricsSource) Register(set *metric.Set) {
 	counter := func(name, help string, of func(c *LoopCounters) uint64) {
 		set.Counter(name, help, func() uint64 { return s.sum(of) })
 	}
@@ -85,7 +85,7 @@ func (s *Source) Register(set *metric.Set) {
 }
 
 // registerTimes adds the histograms and maxima.
-func (s *Source) registerTimes(set *metric.Set) {
+func (s *MetricsSource) registerTimes(set *metric.Set) {
 	parts := func(of func(c *LoopCounters) *metric.Histogram) (hs []*metric.Histogram) {
 		for _, c := range s.Loops {
 			hs = append(hs, of(c))
@@ -117,7 +117,7 @@ func verdicts(yield func(labels string, of func(c *LoopCounters) *verdict) bool)
 		yield(`{decision="rejected"}`, func(c *LoopCounters) *verdict { return &c.rejected })
 }
 
-func (s *Source) responses(add func(labels string, n uint64)) {
+func (s *MetricsSource) responses(add func(labels string, n uint64)) {
 	for status := range statusMax {
 		n := s.sum(func(c *LoopCounters) (n uint64) {
 			for m := range c.byMethodStatus {
@@ -131,7 +131,7 @@ func (s *Source) responses(add func(labels string, n uint64)) {
 	}
 }
 
-func (s *Source) byMethod(add func(labels string, n uint64)) {
+func (s *MetricsSource) byMethod(add func(labels string, n uint64)) {
 	for m := range len(LoopCounters{}.byMethodStatus) {
 		for status := range statusMax {
 			if n := s.sum(func(c *LoopCounters) uint64 { return c.byMethodStatus[m][status].Load() }); n > 0 {

@@ -15,12 +15,14 @@ import (
 )
 
 // A refuser remembers refusals.
-type refuser struct{ *RecentDecisions[Refused] }
+type refuser struct {
+	*RecentDecisions[RefusedRequest]
+}
 
-func newRefuser(size int) refuser { return refuser{NewRecentDecisions[Refused](size)} }
+func newRefuser(size int) refuser { return refuser{NewRecentDecisions[RefusedRequest](size)} }
 
 func (m refuser) refused(now time.Time, refusal *decide.Refusal) []byte {
-	return m.Record(func(r *Refused) { r.Record(now, refusal) })
+	return m.Record(func(r *RefusedRequest) { r.Record(now, refusal) })
 }
 
 // newRefusal is a refusal that costs n.
@@ -98,11 +100,11 @@ func TestRecallDoesNotAllocate(t *testing.T) {
 
 // The explanation of a shed request has what was recorded, with the last cut if there was one.
 func TestShed(t *testing.T) {
-	m := NewRecentDecisions[Shed](2)
+	m := NewRecentDecisions[ShedRequest](2)
 	cuts := []gate.Decrease{{At: time.Unix(5, 0), From: 9, To: 7}, {At: time.Unix(6, 0), From: 7, To: 3}}
 	for n := range cuts {
-		id := string(m.Record(func(d *Shed) {
-			*d = Shed{At: time.Unix(7, 0), Target: &roster.Target{URL: "http://a:80", Addr: "10.0.0.1:80"}, InFlight: 3,
+		id := string(m.Record(func(d *ShedRequest) {
+			*d = ShedRequest{At: time.Unix(7, 0), Target: &roster.Target{URL: "http://a:80", Addr: "10.0.0.1:80"}, InFlight: 3,
 				Waiting: 2, Waited: time.Second}
 			d.SetGate(gate.State{Limit: 3, Median: 20 * time.Millisecond, Last: cuts[:2*n]})
 		}))

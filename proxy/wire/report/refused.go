@@ -12,9 +12,9 @@ import (
 	"weir/proxy/store"
 )
 
-// A Refused is a refusal and its time. Its key is a copy, possibly shortened. It does not
+// A RefusedRequest is a refusal and its time. Its key is a copy, possibly shortened. It does not
 // refer to a rule or limit, which would keep whole sets alive.
-type Refused struct {
+type RefusedRequest struct {
 	at        time.Time
 	rule      string
 	mode      rule.Mode
@@ -31,9 +31,9 @@ type Refused struct {
 	limit.Decision
 }
 
-// Explanation is the JSON form of a refusal at GET /config/decisions/<id>. Times are in
+// RefusalExplanation is the JSON form of a refusal at GET /config/decisions/<id>. Times are in
 // seconds.
-type Explanation struct {
+type RefusalExplanation struct {
 	ID         string          `json:"id"`
 	At         time.Time       `json:"at"`
 	Rule       string          `json:"rule"`
@@ -53,8 +53,8 @@ type Explanation struct {
 }
 
 // Explain returns the explanation of a stored refusal.
-func (r *Refused) Explain(id string) Explanation {
-	e := Explanation{ID: id, At: r.at.UTC(), Rule: r.rule, Mode: r.mode, Key: r.parts,
+func (r *RefusedRequest) Explain(id string) RefusalExplanation {
+	e := RefusalExplanation{ID: id, At: r.at.UTC(), Rule: r.rule, Mode: r.mode, Key: r.parts,
 		Counter:   strconv.QuoteToASCII(string(keys.AppendRedacted(nil, r.key[:r.keyBytes]))),
 		Algorithm: r.algorithm, Window: r.window.Seconds(), Cost: r.cost, Client: r.client,
 		Limit: r.Limit, Remaining: r.Remaining, ResetAfter: r.ResetAfter.Seconds(), Version: r.version,
@@ -67,7 +67,7 @@ func (r *Refused) Explain(id string) Explanation {
 }
 
 // Record stores a refusal without allocating.
-func (r *Refused) Record(now time.Time, refusal *decide.Refusal) {
+func (r *RefusedRequest) Record(now time.Time, refusal *decide.Refusal) {
 	r.at, r.Decision = now, refusal.Decision
 	r.rule, r.mode, r.parts = refusal.Rule.ID, refusal.Rule.Mode, refusal.Rule.Key
 	r.algorithm, r.window = refusal.Limit.Algorithm(), refusal.Limit.Window()

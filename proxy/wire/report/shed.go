@@ -9,8 +9,8 @@ import (
 	"weir/proxy/targets/roster"
 )
 
-// A Shed is a request that was given up because its target was overloaded.
-type Shed struct {
+// A ShedRequest is a request that was given up because its target was overloaded.
+type ShedRequest struct {
 	At                time.Time
 	Target            *roster.Target
 	Client            netip.Addr
@@ -25,7 +25,7 @@ type Shed struct {
 }
 
 // SetGate stores the state of the gate. It does not refer to memory of l.
-func (d *Shed) SetGate(l gate.State) {
+func (d *ShedRequest) SetGate(l gate.State) {
 	d.limit, d.baseline, d.median, d.last = l.Limit, l.Baseline, l.Median, gate.Decrease{}
 	if n := len(l.Last); n > 0 {
 		d.last = l.Last[n-1]
@@ -54,7 +54,7 @@ type ShedExplanation struct {
 }
 
 // Explain returns the explanation of a stored decision.
-func (d *Shed) Explain(id string, classes *gates.Classes) ShedExplanation {
+func (d *ShedRequest) Explain(id string, classes *gates.Classes) ShedExplanation {
 	e := ShedExplanation{ID: id, At: d.At.UTC(), Reason: "gate", URL: d.Target.URL, Address: d.Target.Addr,
 		Client: d.Client, Class: classes.Name(d.Class),
 		Limit: d.limit, InFlight: d.InFlight, Waiting: d.Waiting,

@@ -10,14 +10,14 @@ import (
 	"weir/proxy/http/exchange"
 )
 
-// A Sum has the counts of requests since the start, or between two instants; see
-// [Sum.Since].
-type Sum struct {
-	Admitted, Denied uint64 // by the limiter
-	Delivered        uint64 // stored requests that were forwarded; they arrived, and were denied, before
-	Ended            uint64 // admitted or delivered requests with a known outcome
-	Failed           uint64 // those of them that were answered 5xx, or not at all
-	Times            Times  // answer times of the ended requests, see [answerTime]
+// A TrafficTotals has the counts of requests since the start, or between two instants; see
+// [TrafficTotals.Since].
+type TrafficTotals struct {
+	Admitted, Denied uint64        // by the limiter
+	Delivered        uint64        // stored requests that were forwarded; they arrived, and were denied, before
+	Ended            uint64        // admitted or delivered requests with a known outcome
+	Failed           uint64        // those of them that were answered 5xx, or not at all
+	Times            ResponseTimes // answer times of the ended requests, see [answerTime]
 
 	// Integrals over time, in microseconds: exchanges in flight without streams and tunnels,
 	// places that the gates give, and places of gates whose places are all taken.
@@ -26,8 +26,8 @@ type Sum struct {
 }
 
 // Since returns the difference between s and before.
-func (s *Sum) Since(before *Sum) Sum {
-	d := Sum{Admitted: s.Admitted - before.Admitted, Denied: s.Denied - before.Denied,
+func (s *TrafficTotals) Since(before *TrafficTotals) TrafficTotals {
+	d := TrafficTotals{Admitted: s.Admitted - before.Admitted, Denied: s.Denied - before.Denied,
 		Delivered: s.Delivered - before.Delivered, Ended: s.Ended - before.Ended, Failed: s.Failed - before.Failed,
 		Targets: s.Targets,
 		Taken:   after(s.Taken, before.Taken), Places: after(s.Places, before.Places), Bound: after(s.Bound, before.Bound)}
@@ -50,10 +50,10 @@ const (
 	timesLen       = (timesDoubles - timesBits + 1) * timesPerDouble
 )
 
-// Times counts requests by their answer time, in buckets much finer than those of the
+// ResponseTimes counts requests by their answer time, in buckets much finer than those of the
 // metrics: a quantile of a single interval must show that a target has become slightly
 // slower.
-type Times [timesLen]uint64
+type ResponseTimes [timesLen]uint64
 
 // timesSlot returns the bucket of a time.
 func timesSlot(d time.Duration) int {
@@ -79,7 +79,7 @@ func timesFrom(slot int) float64 {
 
 // Quantile returns the q-quantile of the times, interpolated within its bucket; 0 if there are
 // none.
-func (t *Times) Quantile(q float64) time.Duration {
+func (t *ResponseTimes) Quantile(q float64) time.Duration {
 	total := uint64(0)
 	for _, n := range t {
 		total += n
@@ -99,25 +99,25 @@ func (t *Times) Quantile(q float64) time.Duration {
 	return 0
 }
 
-// A Counter has the counts of one loop for a [Sum]. The zero value is ready.
+// A TrafficCounter has the counts of one loop for a [TrafficTotals]. The zero value is ready.
 //
 // Safe for concurrent use: every field is atomic, and only the loop adds to it.
-type Counter struct {
+type TrafficCounter struct {
 	admitted, denied, delivered metric.Counter
 	ended, failed               metric.Counter
-	taken, places, bound        metric.Counter // as in a Sum
+	taken, places, bound        metric.Counter // as in a TrafficTotals
 	times                       [timesLen]atomic.Uint64
 }
 
-// A Use is the current use of a target.
-type Use struct {
+// A TargetUse is the current use of a target.
+type TargetUse struct {
 	Taken  uint64 // exchanges in flight, without streams and tunnels
 	Places uint64 // places that the gate gives
 	Bound  uint64 // Places if all of them are taken, otherwise 0
 }
 
 // Spent adds some microseconds of a use.
-func (c *Counter) Spent(us uint64, u Use) {
+func (c *TrafficCounter) Spent(us uint64, u TargetUse) {
 	if u.Taken > 0 {
 		c.taken.Add(u.Taken * us)
 	}
@@ -130,14 +130,14 @@ func (c *Counter) Spent(us uint64, u Use) {
 }
 
 // Spent adds some microseconds of a use.
-func (s *Sum) Spent(us uint64, u Use) {
+func (s *TrafficTotals) Spent(us uint64, u TargetUse) {
 	s.Taken += u.Taken * us
 	s.Places += u.Places * us
 	s.Bound += u.Bound * us
 }
 
 // Decided counts a decision of the limiter.
-func (c *Counter) Decided(admitted bool) {
+func (c *TrafficCounter) Decided(admitted bool) {
 	if admitted {
 		c.admitted.Inc()
 	} else {
@@ -146,7 +146,7 @@ func (c *Counter) Decided(admitted bool) {
 }
 
 // Delivered counts a stored request that was forwarded, and its outcome.
-func (c *Counter) Delivered(now time.Time, o *exchange.Outcome) {
+func (c *TrafficCounter) Delivered(now time.Time, o *exchange.Outcome) {
 	c.delivered.Inc()
 	c.Finished(now, o)
 }
@@ -156,7 +156,7 @@ func (c *Counter) Delivered(now time.Time, o *exchange.Outcome) {
 const waitedLong = time.Second
 
 // Finished counts the outcome of a request that was admitted or delivered.
-func (c *Counter) Finished(now time.Time, o *exchange.Outcome) {
+func (c *TrafficCounter) Finished(now time.Time, o *exchange.Outcome) {
 	if o.Fault == exchange.FaultGate {
 		return // the request was not sent to the target
 	}
@@ -189,7 +189,7 @@ func answerTime(now time.Time, o *exchange.Outcome) (took time.Duration, known b
 }
 
 // Add adds the counts of one loop.
-func (s *Sum) Add(c *Counter) {
+func (s *TrafficTotals) Add(c *TrafficCounter) {
 	ended := c.ended.Load() // before Admitted and Delivered, which include it
 	s.Ended += ended
 	s.Failed += min(c.failed.Load(), ended)

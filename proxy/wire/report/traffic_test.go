@@ -15,7 +15,7 @@ import (
 func TestQuantiles(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for round := range 200 {
-		var times Times
+		var times ResponseTimes
 		var exact []time.Duration
 		scale := math.Exp(4 * rng.NormFloat64())
 		for range 1 + rng.IntN(2000) {
@@ -35,7 +35,7 @@ func TestQuantiles(t *testing.T) {
 			}
 		}
 	}
-	if got := new(Times).Quantile(0.95); got != 0 {
+	if got := new(ResponseTimes).Quantile(0.95); got != 0 {
 		t.Errorf("of nothing it is %v", got)
 	}
 }
@@ -56,11 +56,11 @@ func TestTimesSlots(t *testing.T) {
 }
 
 func TestTrafficSince(t *testing.T) {
-	before := Sum{Admitted: 1, Denied: 2, Ended: 3, Failed: 4}
+	before := TrafficTotals{Admitted: 1, Denied: 2, Ended: 3, Failed: 4}
 	before.Times[7] = 5
-	now := Sum{Admitted: 11, Denied: 22, Ended: 33, Failed: 44}
+	now := TrafficTotals{Admitted: 11, Denied: 22, Ended: 33, Failed: 44}
 	now.Times[7], now.Times[8] = 55, 66
-	want := Sum{Admitted: 10, Denied: 20, Ended: 30, Failed: 40}
+	want := TrafficTotals{Admitted: 10, Denied: 20, Ended: 30, Failed: 40}
 	want.Times[7], want.Times[8] = 50, 66
 	if got := now.Since(&before); got != want {
 		t.Errorf("%+v", got)
@@ -102,7 +102,7 @@ func TestTrafficOver(t *testing.T) {
 			Answered: ago(50_000)}, "0 0 -"},
 		{"left before it was sent", exchange.Outcome{}, "0 0 -"},
 	} {
-		var c Counter
+		var c TrafficCounter
 		c.Finished(now, &test.o)
 		timed := "-"
 		for _, ms := range []int{0, 1, 2, 3, 9, 10, 1000, 9000, 60_000} {
@@ -118,7 +118,7 @@ func TestTrafficOver(t *testing.T) {
 
 // Counting costs no memory.
 func TestTrafficAllocates(t *testing.T) {
-	var c Counter
+	var c TrafficCounter
 	o := exchange.Outcome{Status: 200, Relayed: true, Complete: time.Unix(1000, 0), Answered: time.Unix(1001, 0)}
 	if n := testing.AllocsPerRun(1000, func() { c.Decided(true); c.Finished(time.Unix(1001, 0), &o) }); n != 0 {
 		t.Errorf("%v allocations", n)

@@ -44,7 +44,7 @@ func (w *World) swapRules(l limit.Limit) {
 }
 
 // Defer stores a refused request in a queue that answers later, even if the client has disconnected.
-// It implements wire.Defer; then calls post, which calls a function on the loop of the request.
+// It implements wire.DeferFunc; then calls post, which calls a function on the loop of the request.
 func (w *World) Defer(k *exchange.DeferredRequest, stored func(deferred.PutResult), post func(func(now time.Time))) {
 	_, id, _ := strings.Cut(string(k.Fields()), "X-Req: ")
 	id, _, _ = strings.Cut(id, "\r\n")
