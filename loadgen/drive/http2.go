@@ -87,7 +87,7 @@ func (c *http2Conn) write() {
 	}
 }
 
-// Writable implements loop.Writable.
+// Writable implements loop.WriteHandler.
 func (c *http2Conn) Writable(time.Time) { c.write() }
 
 func (c *http2Conn) Data(now time.Time, b []byte) int {

@@ -120,7 +120,7 @@ type inWorld struct {
 func (p *inWorld) config() Config {
 	w := p.w
 	return Config{
-		Loop: loop.Config{Kernel: w.Kernel, Loops: w.Profile.Loops, ConnectionsMax: 1000, InboundMax: 4 << 10,
+		Loop: loop.Config{System: w.Kernel, Loops: w.Profile.Loops, ConnectionsMax: 1000, InboundMax: 4 << 10,
 			OutboundMax: 4 << 10, Panicked: func(v any, stack []byte) { w.Fail("panic: %v\n%s", v, stack) }},
 		Sockets: []net.Listener{w.Listener}, Session: w.Settings,
 		Targets: w.Targets(), Roster: roster.Config{Dial: probe},

@@ -107,7 +107,7 @@ func (s *Session) HandleReply(now time.Time, status int, fields [][2]string, bod
 	for _, f := range fields {
 		s.sh.extra = http1.AppendField(s.sh.extra, f[0], f[1])
 	}
-	s.write(now, http1.Answer{Status: status, Body: body})
+	s.write(now, http1.LocalResponse{Status: status, Body: body})
 }
 
 func (s *Session) mustBeAsked() {
@@ -151,7 +151,7 @@ func (s *Session) refuse(now time.Time, status int) {
 func (s *Session) answer(now time.Time, status int) {
 	s.sh.body = append(s.sh.body[:0], shortBody(status)...)
 	s.sh.extra = s.sh.extra[:0]
-	s.write(now, http1.Answer{Status: status, ContentType: okType, Body: s.sh.body})
+	s.write(now, http1.LocalResponse{Status: status, ContentType: okType, Body: s.sh.body})
 }
 
 // shortBody returns the body of an answer that says no more than its status.
@@ -163,7 +163,7 @@ func shortBody(status int) string {
 }
 
 // write appends an answer, with the fields in the Shared's extra.
-func (s *Session) write(now time.Time, a http1.Answer) {
+func (s *Session) write(now time.Time, a http1.LocalResponse) {
 	a.Extra = append(s.sh.extra, s.sh.date(now)...)
 	s.sh.Out, s.sh.extra = s.cycle.AppendAnswer(s.sh.Out, a)
 	s.answered(now, a.Status)
@@ -191,7 +191,7 @@ type ownRequest struct {
 // connection; raw adds the length of the decoded body. Fields named by Connection are kept,
 // because otherwise a client could hide the fields of proxies that have forwarded the request.
 func newOwnRequest(h *http1.Head) *ownRequest {
-	o := &ownRequest{head: http1.AppendForwardLine(nil, h)}
+	o := &ownRequest{head: http1.AppendRequestLine(nil, h)}
 	if len(h.Host) > 0 {
 		o.head = http1.AppendField(o.head, "Host", h.Host)
 	}

@@ -135,7 +135,8 @@ const (
 func (sh *Shared) date(now time.Time) []byte {
 	line, renewed := sh.clock.At(now)
 	if renewed {
-		sh.ok = http1.AppendAnswer(sh.ok[:0], http1.Answer{Status: 200, ContentType: okType, Body: []byte(okBody),
+		sh.ok = http1.AppendLocalResponse(sh.ok[:0], http1.LocalResponse{Status: 200, ContentType: okType,
+			Body:  []byte(okBody),
 			Extra: line})
 	}
 	return line

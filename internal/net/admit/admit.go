@@ -33,27 +33,27 @@ type Clients struct {
 
 	mu     sync.Mutex
 	held   share.Usage
-	silent list.List                   // of *Silent: connections on which nothing was received, the oldest first
+	silent list.List                   // of *UnusedConn: connections on which nothing was received, the oldest first
 	own    map[share.Client]*list.List // those of each client, likewise; never empty
 }
 
-// A Silent is a connection on which nothing was received yet, so that closing it loses no request.
+// An UnusedConn is a connection on which nothing was received yet, so that closing it loses no request.
 //
 // Owned by the Clients.
-type Silent struct {
+type UnusedConn struct {
 	client    share.Client
 	end       func()
 	at, ownAt *list.Element // nil: it is no longer in Clients
 }
 
-// A Refusal is why a connection is not accepted.
-type Refusal uint8
+// A RefusalReason is why a connection is not accepted.
+type RefusalReason uint8
 
 const (
-	Accepted Refusal = iota
-	ByAll            // all connections are taken, and none can be closed instead
-	ByMost           // its client has Most connections
-	ByShare          // its client has its share, and few connections are left
+	Accepted RefusalReason = iota
+	ByAll                  // all connections are taken, and none can be closed instead
+	ByMost                 // its client has Most connections
+	ByShare                // its client has its share, and few connections are left
 )
 
 // replacingPart is the part of all connections, rounded up, by which there may be more while those that
@@ -67,7 +67,7 @@ const replacingPart = 4
 // In the share of a client, silent connections of other clients count as free. Otherwise many
 // clients, each with one connection that it does not use, would cause the refusal of a client
 // that needs several.
-func (a *Clients) Enter(peer netip.Addr, all, open int64) Refusal {
+func (a *Clients) Enter(peer netip.Addr, all, open int64) RefusalReason {
 	if !peer.IsValid() {
 		if open > all {
 			return ByAll
@@ -102,8 +102,8 @@ func (a *Clients) Leave(peer netip.Addr) {
 
 // Await records that nothing was received yet on a connection that has entered. end closes it; it is
 // called by EndSilent, at most once.
-func (a *Clients) Await(peer netip.Addr, end func()) *Silent {
-	s := &Silent{client: share.ClientOf(peer), end: end}
+func (a *Clients) Await(peer netip.Addr, end func()) *UnusedConn {
+	s := &UnusedConn{client: share.ClientOf(peer), end: end}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	own := a.own[s.client]
@@ -120,13 +120,13 @@ func (a *Clients) Await(peer netip.Addr, end func()) *Silent {
 
 // Heard undoes an Await: something was received, or the connection is closed. It does nothing after
 // EndSilent has chosen the connection.
-func (a *Clients) Heard(s *Silent) {
+func (a *Clients) Heard(s *UnusedConn) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.remove(s)
 }
 
-func (a *Clients) remove(s *Silent) {
+func (a *Clients) remove(s *UnusedConn) {
 	if s.at == nil {
 		return
 	}
@@ -158,7 +158,7 @@ func (a *Clients) EndSilent(peer netip.Addr) bool {
 	return s != nil
 }
 
-func (a *Clients) takeSilent(client share.Client) *Silent {
+func (a *Clients) takeSilent(client share.Client) *UnusedConn {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	from := &a.silent
@@ -169,7 +169,7 @@ func (a *Clients) takeSilent(client share.Client) *Silent {
 	if first == nil {
 		return nil
 	}
-	s := first.Value.(*Silent)
+	s := first.Value.(*UnusedConn)
 	a.remove(s)
 	return s
 }
@@ -189,12 +189,12 @@ func (a *Clients) Greediest() (c share.Client, connections int64) {
 	return a.held.Greediest()
 }
 
-// Places bounds the accepted connections: by a setting, or by the available descriptors.
+// ConnLimit bounds the accepted connections: by a setting, or by the available descriptors.
 // Each accepted connection is assumed to need a dialled one. A side counts as TLS from the
 // first call of ExpectIn or ExpectOut.
 //
 // Safe for concurrent use: mu serializes changes of the flags, the rest is atomic.
-type Places struct {
+type ConnLimit struct {
 	descriptors int64 // 0: most is a setting
 	most        atomic.Int64
 
@@ -203,7 +203,7 @@ type Places struct {
 }
 
 // Begin sets the bound to most or, if that is 0, by the limit of descriptors.
-func (p *Places) Begin(most int) {
+func (p *ConnLimit) Begin(most int) {
 	if most > 0 {
 		p.most.Store(int64(most))
 		return
@@ -213,15 +213,15 @@ func (p *Places) Begin(most int) {
 }
 
 // Most returns the bound.
-func (p *Places) Most() int64 { return p.most.Load() }
+func (p *ConnLimit) Most() int64 { return p.most.Load() }
 
 // ReserveTLSIn records that accepted connections use TLS.
-func (p *Places) ReserveTLSIn() { p.expect(&p.secureIn) }
+func (p *ConnLimit) ReserveTLSIn() { p.expect(&p.secureIn) }
 
 // ReserveTLSOut records that dialled connections use TLS.
-func (p *Places) ReserveTLSOut() { p.expect(&p.secureOut) }
+func (p *ConnLimit) ReserveTLSOut() { p.expect(&p.secureOut) }
 
-func (p *Places) expect(side *atomic.Bool) {
+func (p *ConnLimit) expect(side *atomic.Bool) {
 	if side.Load() {
 		return
 	}
@@ -232,7 +232,7 @@ func (p *Places) expect(side *atomic.Bool) {
 }
 
 // compute derives the bound from the descriptors, unless it is a setting.
-func (p *Places) compute() {
+func (p *ConnLimit) compute() {
 	if p.descriptors == 0 {
 		return
 	}

@@ -39,7 +39,7 @@ func TestShareOfConnections(t *testing.T) {
 	const all = 80
 	proxy := netip.MustParseAddr("192.0.2.1")
 	a := &Clients{Most: 75, Shares: func(peer netip.Addr) bool { return peer != proxy }}
-	enter := func(peer func(i int) netip.Addr, want Refusal) (n int) {
+	enter := func(peer func(i int) netip.Addr, want RefusalReason) (n int) {
 		for got := Accepted; ; n++ {
 			if got = a.Enter(peer(n), all, 1); got != Accepted {
 				if got != want {
@@ -77,7 +77,7 @@ type boundClients struct {
 	ended     []int // names of the silent connections that were replaced
 }
 
-func (c *boundClients) enter(peer netip.Addr) Refusal {
+func (c *boundClients) enter(peer netip.Addr) RefusalReason {
 	full := c.open >= c.all
 	r := c.Enter(peer, c.all, c.open+1)
 	if r != Accepted {
@@ -175,7 +175,7 @@ func TestHeardIsNotReplaced(t *testing.T) {
 
 // A TLS connection takes three descriptors, so there are fewer places.
 func TestConnectionsMaxDefaultReckonsWithTLS(t *testing.T) {
-	var p Places
+	var p ConnLimit
 	p.Begin(0)
 	free := p.descriptors
 	for _, step := range []struct {
@@ -193,7 +193,7 @@ func TestConnectionsMaxDefaultReckonsWithTLS(t *testing.T) {
 			t.Errorf("%s: %d places of %d descriptors, want %d", step.what, got, free, step.want)
 		}
 	}
-	var set Places
+	var set ConnLimit
 	set.Begin(1000)
 	set.ReserveTLSIn()
 	if got := set.Most(); got != 1000 {

@@ -178,13 +178,13 @@ func (c *Cycle) Plain() bool { return c.KeepAlive && !c.say && !c.Draining && !c
 // AppendAnswer appends the answer to the request. The Cycle sets what concerns the
 // connection; a.Extra has the other fields. It returns a.Extra, so that its memory can be
 // used again. The caller then calls [Cycle.End].
-func (c *Cycle) AppendAnswer(dst []byte, a http1.Answer) (out, extra []byte) {
+func (c *Cycle) AppendAnswer(dst []byte, a http1.LocalResponse) (out, extra []byte) {
 	c.KeepAlive = c.KeepAlive && !c.Draining
 	if c.KeepAlive && c.say {
 		a.Extra = append(a.Extra, "Connection: keep-alive\r\n"...)
 	}
 	a.Close, a.Head = !c.KeepAlive, c.OnlyHead
-	return http1.AppendAnswer(dst, a), a.Extra
+	return http1.AppendLocalResponse(dst, a), a.Extra
 }
 
 // End ends the exchange after its answer, and returns how to close the connection.

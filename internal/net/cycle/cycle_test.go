@@ -49,7 +49,7 @@ func (s *server) handle(now time.Time, e http1.Event, err error) {
 }
 
 func (s *server) answer(status int) {
-	s.out, _ = s.AppendAnswer(s.out, http1.Answer{Status: status})
+	s.out, _ = s.AppendAnswer(s.out, http1.LocalResponse{Status: status})
 	s.how = s.End(s.now)
 }
 

@@ -6,9 +6,9 @@ import "strconv"
 // has room. They do not check their arguments: names and values must be well-formed, like those
 // of a parsed Head.
 
-// AppendForwardLine appends the request line for forwarding h to an origin server: its method, its
+// AppendRequestLine appends the request line for forwarding h to an origin server: its method, its
 // target by AppendTarget, and our own version (RFC 9110 6.2).
-func AppendForwardLine(dst []byte, h *Head) []byte {
+func AppendRequestLine(dst []byte, h *Head) []byte {
 	dst = AppendTarget(append(append(dst, h.MethodText...), ' '), h)
 	return append(dst, " HTTP/1.1\r\n"...)
 }
@@ -89,8 +89,8 @@ func AppendLastChunk(dst, trailers []byte) []byte {
 	return append(append(append(dst, "0\r\n"...), trailers...), "\r\n"...)
 }
 
-// An Answer is a small, complete response of the proxy itself.
-type Answer struct {
+// A LocalResponse is a small, complete response of the proxy itself.
+type LocalResponse struct {
 	// Status is the status code, from 100 to 599.
 	Status int
 	// ContentType is the Content-Type; empty means none.
@@ -106,10 +106,10 @@ type Answer struct {
 }
 
 // Bodiless reports whether the status forbids a body (RFC 9110 6.4.1).
-func (a *Answer) Bodiless() bool { return a.Status < 200 || a.Status == 204 || a.Status == 304 }
+func (a *LocalResponse) Bodiless() bool { return a.Status < 200 || a.Status == 204 || a.Status == 304 }
 
-// AppendAnswer appends a. It adds a Content-Length unless the status forbids it (RFC 9110 8.6).
-func AppendAnswer(dst []byte, a Answer) []byte {
+// AppendLocalResponse appends a. It adds a Content-Length unless the status forbids it (RFC 9110 8.6).
+func AppendLocalResponse(dst []byte, a LocalResponse) []byte {
 	bodyless := a.Bodiless()
 	dst = AppendStatusLine(dst, a.Status, ReasonPhrase(a.Status))
 	if a.ContentType != "" {

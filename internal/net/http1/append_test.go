@@ -17,7 +17,7 @@ func TestAppend(t *testing.T) {
 		got  []byte
 		want string
 	}{
-		{"request line", http1.AppendForwardLine(nil, &http1.Head{MethodText: []byte("GET"), Target: []byte("/a?b")}),
+		{"request line", http1.AppendRequestLine(nil, &http1.Head{MethodText: []byte("GET"), Target: []byte("/a?b")}),
 			"GET /a?b HTTP/1.1\r\n"},
 		{"status line", http1.AppendStatusLine(nil, 429, http1.ReasonPhrase(429)), "HTTP/1.1 429 Too Many Requests\r\n"},
 		{"status line without phrase", http1.AppendStatusLine(nil, 299, http1.ReasonPhrase(299)), "HTTP/1.1 299 \r\n"},
@@ -31,17 +31,20 @@ func TestAppend(t *testing.T) {
 		{"empty chunk", http1.AppendChunk([]byte("x"), nil), "x"},
 		{"last chunk", http1.AppendLastChunk(nil, nil), "0\r\n\r\n"},
 		{"trailers", http1.AppendLastChunk(nil, []byte("A: b\r\n")), "0\r\nA: b\r\n\r\n"},
-		{"answer", http1.AppendAnswer(nil, http1.Answer{Status: 429, ContentType: "text/plain", Body: []byte("no"),
+		{"answer", http1.AppendLocalResponse(nil, http1.LocalResponse{Status: 429, ContentType: "text/plain",
+			Body:  []byte("no"),
 			Extra: []byte("A: b\r\n"), Close: true}),
 			"HTTP/1.1 429 Too Many Requests\r\nContent-Type: text/plain\r\nContent-Length: 2\r\nA: " +
 				"b\r\nConnection: close\r\n\r\nno"},
-		{"empty answer", http1.AppendAnswer(nil, http1.Answer{Status: 503}),
+		{"empty answer", http1.AppendLocalResponse(nil, http1.LocalResponse{Status: 503}),
 			"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n"},
-		{"answer to HEAD", http1.AppendAnswer(nil, http1.Answer{Status: 200, Body: []byte("no"), Head: true}),
+		{"answer to HEAD", http1.AppendLocalResponse(nil, http1.LocalResponse{Status: 200, Body: []byte("no"), Head: true}),
 			"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n"},
-		{"100", http1.AppendAnswer(nil, http1.Answer{Status: 100}), "HTTP/1.1 100 Continue\r\n\r\n"},
-		{"204", http1.AppendAnswer(nil, http1.Answer{Status: 204, Body: []byte("no")}), "HTTP/1.1 204 No Content\r\n\r\n"},
-		{"304", http1.AppendAnswer(nil, http1.Answer{Status: 304, Body: []byte("no")}), "HTTP/1.1 304 Not Modified\r\n\r\n"},
+		{"100", http1.AppendLocalResponse(nil, http1.LocalResponse{Status: 100}), "HTTP/1.1 100 Continue\r\n\r\n"},
+		{"204", http1.AppendLocalResponse(nil, http1.LocalResponse{Status: 204, Body: []byte("no")}),
+			"HTTP/1.1 204 No Content\r\n\r\n"},
+		{"304", http1.AppendLocalResponse(nil, http1.LocalResponse{Status: 304, Body: []byte("no")}),
+			"HTTP/1.1 304 Not Modified\r\n\r\n"},
 	} {
 		if string(c.got) != c.want {
 			t.Errorf("%s: %q, want %q", c.name, c.got, c.want)
@@ -87,7 +90,7 @@ func TestParsingUndoesAppending(t *testing.T) {
 		if response {
 			out = http1.AppendStatusLine(out, status, []byte(reason))
 		} else {
-			out = http1.AppendForwardLine(out, &http1.Head{MethodText: []byte(method), Target: []byte(target)})
+			out = http1.AppendRequestLine(out, &http1.Head{MethodText: []byte(method), Target: []byte(target)})
 		}
 		for _, f := range fields {
 			out = http1.AppendField(out, f[0], f[1])
@@ -139,9 +142,10 @@ func appendHead(dst []byte, h *http1.Head) []byte {
 // which TestNoAllocation does, has no use for.
 func TestAppendingDoesNotAllocate(t *testing.T) {
 	dst, body := make([]byte, 0, 1024), []byte("body")
-	answer := http1.Answer{Status: 429, ContentType: "text/plain", Body: body, Extra: []byte("A: b\r\n"), Close: true}
+	answer := http1.LocalResponse{Status: 429, ContentType: "text/plain", Body: body, Extra: []byte("A: b\r\n"),
+		Close: true}
 	if n := testing.AllocsPerRun(100, func() {
-		dst = http1.AppendAnswer(dst[:0], answer)
+		dst = http1.AppendLocalResponse(dst[:0], answer)
 		dst = http1.AppendStatusLine(dst, 200, body)
 		dst = http1.AppendLastChunk(http1.AppendChunk(dst, body), nil)
 		dst = http1.AppendFieldInt(dst, "Content-Length", 1<<40)

@@ -20,7 +20,7 @@ func (h *Head) Add(name, value []byte) (FieldID, bool) {
 	if n := len(value); n > 0 && (isBlank(value[0]) || isBlank(value[n-1])) {
 		return FieldOther, false
 	}
-	*h.grow() = Field{Name: name, Value: value, ID: id, Hop: id.Hop(), Odd: class != classWord}
+	*h.grow() = Field{Name: name, Value: value, ID: id, Hop: id.Hop(), AmbiguousName: class != classWord}
 	return id, true
 }
 

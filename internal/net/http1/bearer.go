@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// Bears reports whether the value of an Authorization field presents the token (RFC 6750). The
+// HasBearerToken reports whether the value of an Authorization field presents the token (RFC 6750). The
 // empty token cannot be presented.
-func Bears(authorization, token string) bool {
+func HasBearerToken(authorization, token string) bool {
 	scheme, brought, _ := strings.Cut(authorization, " ")
 	if token == "" || !strings.EqualFold(scheme, "Bearer") {
 		return false

@@ -105,7 +105,7 @@ func BenchmarkForward(b *testing.B) {
 // appendForwarded appends the head that a proxy sends on, without its own
 // additions.
 func appendForwarded(dst []byte, h *http1.Head) []byte {
-	dst = http1.AppendForwardLine(dst, h)
+	dst = http1.AppendRequestLine(dst, h)
 	dst = http1.AppendField(dst, "Host", h.Host)
 	for i := range h.Fields {
 		if !h.Fields[i].Hop {
@@ -134,12 +134,12 @@ func BenchmarkSlowInput(b *testing.B) {
 }
 
 func BenchmarkAppendAnswer(b *testing.B) {
-	a := http1.Answer{Status: 429, ContentType: "text/plain", Body: []byte("slow down\n"),
+	a := http1.LocalResponse{Status: 429, ContentType: "text/plain", Body: []byte("slow down\n"),
 		Extra: []byte("Retry-After: 1\r\n")}
 	out := make([]byte, 0, 4096)
 	b.ReportAllocs()
 	for b.Loop() {
-		out = http1.AppendAnswer(out[:0], a)
+		out = http1.AppendLocalResponse(out[:0], a)
 	}
 }
 

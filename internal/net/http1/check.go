@@ -29,24 +29,24 @@ func (h *Head) hostsAgree() bool {
 	if !ok {
 		return true
 	}
-	usual := "80"
+	defaultPort := "80"
 	if h.Target[len("http")]|0x20 == 's' {
-		usual = "443"
+		defaultPort = "443"
 	}
-	return SameHost(h.Host, field, usual)
+	return SameHost(h.Host, field, defaultPort)
 }
 
 // SameHost reports whether a and b have the same host and port. usual is the port of a host without one
 // (RFC 3986 6.2.3).
-func SameHost(a, b []byte, usual string) bool {
-	aName, aPort := splitPort(a, usual)
-	bName, bPort := splitPort(b, usual)
+func SameHost(a, b []byte, defaultPort string) bool {
+	aName, aPort := splitPort(a, defaultPort)
+	bName, bPort := splitPort(b, defaultPort)
 	return EqualFold(aName, bName) && string(aPort) == string(bPort)
 }
 
 // splitPort splits a valid host into name and port. port is empty if it is missing or equal to
 // usual.
-func splitPort(host []byte, usual string) (name, port []byte) {
+func splitPort(host []byte, defaultPort string) (name, port []byte) {
 	i := len(host)
 	for i > 0 && isDigit(host[i-1]) {
 		i--
@@ -55,7 +55,7 @@ func splitPort(host []byte, usual string) (name, port []byte) {
 		return host, nil
 	}
 	name, port = host[:i-1], host[i:]
-	if string(port) == usual {
+	if string(port) == defaultPort {
 		port = nil
 	}
 	return name, port

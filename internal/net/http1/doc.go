@@ -76,7 +76,7 @@
 //
 // Field.Hop marks fields that must not be copied: those of the connection, those
 // that Connection names, and the framing and Host, which the forwarder writes itself.
-// Field.Odd marks names like X_Real_IP, which should be dropped from requests.
+// Field.AmbiguousName marks names like X_Real_IP, which should be dropped from requests.
 // Expect is not marked: a proxy that answers 100 itself drops it by its ID.
 // Connection can name any field, so match rules before dropping fields, and add your own
 // fields afterwards.

@@ -22,7 +22,7 @@ func Example() {
 		}
 		switch ev.Kind {
 		case http1.HeadDone:
-			out = http1.AppendForwardLine(out, &h)
+			out = http1.AppendRequestLine(out, &h)
 			out = http1.AppendField(out, "Host", h.Host)
 			for _, f := range h.Fields {
 				if !f.Hop {
@@ -80,8 +80,8 @@ func ExampleHead_Check() {
 	// Output: 405
 }
 
-func ExampleAppendAnswer() {
-	out := http1.AppendAnswer(nil, http1.Answer{
+func ExampleAppendLocalResponse() {
+	out := http1.AppendLocalResponse(nil, http1.LocalResponse{
 		Status:      429,
 		ContentType: "text/plain",
 		Body:        []byte("slow down\n"),

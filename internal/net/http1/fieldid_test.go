@@ -6,8 +6,8 @@ import "testing"
 // none hides another.
 func TestFieldIDs(t *testing.T) {
 	for id := FieldOther + 1; id < fieldCount; id++ {
-		lower, usual := fieldNames[id], usualNames[id]
-		odd := []byte(usual)
+		lower, defaultPort := fieldNames[id], usualNames[id]
+		odd := []byte(defaultPort)
 		for i := range odd {
 			if i%2 == 1 {
 				odd[i] = lower[i] &^ 0x20
@@ -16,7 +16,7 @@ func TestFieldIDs(t *testing.T) {
 				}
 			}
 		}
-		for _, name := range []string{lower, usual, string(odd)} {
+		for _, name := range []string{lower, defaultPort, string(odd)} {
 			if got, _ := fieldIDOf([]byte(name)); got != id {
 				t.Errorf("fieldIDOf(%q) = %q", name, got)
 			}

@@ -33,7 +33,7 @@ func fieldLine(b []byte, f *Field) (n int, flt fault) {
 		value = value[:len(value):len(value)]
 	}
 	f.Name, f.Value, f.line = name, value, line
-	f.ID, f.Hop, f.Odd = id, id.Hop(), class != classWord
+	f.ID, f.Hop, f.AmbiguousName = id, id.Hop(), class != classWord
 	return n, noFault
 }
 

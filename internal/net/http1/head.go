@@ -100,10 +100,10 @@ type Field struct {
 	// 7.6.1), is named by a Connection field, or is written by the forwarder itself (framing,
 	// Host).
 	Hop bool
-	// Odd says that the name has characters other than letters, digits and '-'. Such fields of
+	// AmbiguousName says that the name has characters other than letters, digits and '-'. Such fields of
 	// requests should be dropped: targets that replace '-' by '_' mistake X_Real_IP for the
 	// X-Real-IP that the proxy sets.
-	Odd bool
+	AmbiguousName bool
 }
 
 // A TargetForm is one of the four forms of a request target (RFC 9112 3.2).

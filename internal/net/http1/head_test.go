@@ -134,7 +134,7 @@ func TestOddNames(t *testing.T) {
 	for name, odd := range map[string]bool{"X-Z": false, "X_Real_IP": true, "X.Y": true, "_": true, "9": false,
 		"content_length": true} {
 		m, err := readOne(t, http1test.Conversation{}, "GET / HTTP/1.1\r\nHost: h\r\n"+name+": 1\r\n\r\n")
-		if err != nil || m.Head.Fields[1].Odd != odd || m.Head.Fields[1].Hop {
+		if err != nil || m.Head.Fields[1].AmbiguousName != odd || m.Head.Fields[1].Hop {
 			t.Errorf("%s: %v, %+v", name, err, m.Head.Fields)
 		}
 	}

@@ -2,9 +2,9 @@ package http1
 
 import "bytes"
 
-// OffersLogin reports whether a field, of a request or a response, authenticates the connection and
+// IsConnectionAuth reports whether a field, of a request or a response, authenticates the connection and
 // not only a request, or offers to. A quoted comma may cause a false positive, which is harmless.
-func OffersLogin(f *Field) bool {
+func IsConnectionAuth(f *Field) bool {
 	return (f.ID == FieldAuthorization || f.ID == FieldWWWAuthenticate) && authenticatesConnection(f.Value)
 }
 

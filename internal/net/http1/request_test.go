@@ -81,7 +81,7 @@ func TestTargets(t *testing.T) {
 		if h.Form != c.form || string(h.Path) != c.path || query != c.query || string(h.Host) != c.host {
 			t.Errorf("%q: form %d, path %q, query %q, host %q", c.line, h.Form, h.Path, query, h.Host)
 		}
-		if got := string(http1.AppendForwardLine(nil, h)); got != c.forward+" HTTP/1.1\r\n" {
+		if got := string(http1.AppendRequestLine(nil, h)); got != c.forward+" HTTP/1.1\r\n" {
 			t.Errorf("%q is forwarded as %q", c.line, got)
 		}
 	}

@@ -1,17 +1,17 @@
 package loop
 
-// A Batch says how long Conn.Write collects, so that several writes take one system call.
-type Batch uint8
+// A WriteBatching says how long Conn.Write collects, so that several writes take one system call.
+type WriteBatching uint8
 
 const (
-	BatchNone  Batch = iota // not at all
-	BatchTurn               // until the end of the turn
-	BatchRound              // until the other connections that are ready had their turns; this wakes the loop
+	BatchNone  WriteBatching = iota // not at all
+	BatchTurn                       // until the end of the turn
+	BatchRound                      // until the other connections that are ready had their turns; this wakes the loop
 )
 
 // SetBatch sets how long Write collects from now on: at the end of a turn, its last value counts. What exceeds
 // Config.OutboundMax is sent immediately, and so is everything when the connection ends other than by Abort.
-func (c *Conn) SetBatch(b Batch) { c.batch = b }
+func (c *Conn) SetBatch(b WriteBatching) { c.batch = b }
 
 // collects reports whether Write collects n further bytes.
 func (c *Conn) collects(n int) bool {

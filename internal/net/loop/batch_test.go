@@ -15,7 +15,7 @@ import (
 	"weir/internal/net/loop/looptest"
 )
 
-// A writeLog is a Kernel that logs what is written, and accepts at most room bytes.
+// A writeLog is a System that logs what is written, and accepts at most room bytes.
 type writeLog struct {
 	*looptest.Kernel
 	room   int
@@ -37,7 +37,7 @@ func (k *writeLog) Write(_ int, b []byte) (int, error) {
 func TestBatch(t *testing.T) {
 	const roomy = 1 << 20
 	long := strings.Repeat("x", 64<<10)
-	write := func(b Batch, all ...string) func(c *Conn) {
+	write := func(b WriteBatching, all ...string) func(c *Conn) {
 		return func(c *Conn) {
 			c.SetBatch(b)
 			for _, s := range all {
@@ -75,7 +75,7 @@ func TestBatch(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			k := &writeLog{Kernel: looptest.NewKernel(rand.New(rand.NewPCG(1, 1))), room: test.room}
-			g, err := Start(Config{Loops: 1, Kernel: k})
+			g, err := Start(Config{Loops: 1, System: k})
 			if err != nil {
 				t.Fatal(err)
 			}

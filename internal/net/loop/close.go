@@ -102,7 +102,7 @@ func (c *Conn) conclude() {
 	switch {
 	case c.state == stateClosed:
 	case c.Unsent() > 0: // look continues
-	case c.ending == endingCut && c.owes(c.descriptor()) && c.loop.kernel.SocketError(c.descriptor()) == nil:
+	case c.ending == endingCut && c.owes(c.descriptor()) && c.loop.system.SocketError(c.descriptor()) == nil:
 		c.watch() // if the peer has ended, gnet does not report that it resets the connection
 	case c.ending == endingLinger && c.peer == peerSends:
 		c.linger()
@@ -116,7 +116,7 @@ func (c *Conn) linger() {
 	if !c.lingerEnd.IsZero() {
 		return
 	}
-	c.loop.kernel.Shutdown(c.descriptor())
+	c.loop.system.Shutdown(c.descriptor())
 	c.lingerEnd = c.loop.now.Add(lingerMax)
 	c.setDeadline(c.loop.now.Add(lingerIdleMax))
 }
@@ -186,12 +186,12 @@ func (c *Conn) closeSocket() {
 		return
 	}
 	if c.cuts() && c.secure == nil {
-		c.loop.kernel.Reset(fd)
+		c.loop.system.Reset(fd)
 	}
 	sock := c.sock
 	c.sock, c.fd = nil, -1
 	if sock == nil {
-		c.loop.kernel.Close(fd)
+		c.loop.system.Close(fd)
 		return
 	}
 	_ = c.loop.el.Close(sock) // OnClose finds that the socket is no longer that of the Conn

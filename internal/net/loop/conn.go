@@ -53,11 +53,11 @@ type Conn struct {
 	stalled  bool // see Stalled
 	inTurn   bool // in Loop.turnBatch
 	inRound  bool // in Loop.roundBatch
-	batch    Batch
+	batch    WriteBatching
 
 	incomplete bool // see SetIncomplete
 
-	silent *admit.Silent // nil from the first byte on, and for a dialled connection
+	unused *admit.UnusedConn // nil from the first byte on, and for a dialled connection
 
 	saved []byte // unread bytes taken over from gnet
 	cause error  // why it was closed

@@ -71,8 +71,8 @@ type Config struct {
 	// skipped. A pair of addresses has about 28,000 ports, which bounds the connections
 	// between them. Default: the kernel chooses the address.
 	Sources []netip.Addr
-	// Kernel replaces gnet and the system in tests; see package looptest. Default: the real ones.
-	Kernel Kernel
+	// System replaces gnet and the system in tests; see package looptest. Default: the real ones.
+	System System
 	// Panicked is called for every panic of a Handler. Default: panics are only counted in
 	// Stats.
 	Panicked func(value any, stack []byte)

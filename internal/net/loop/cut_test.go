@@ -74,7 +74,7 @@ func TestCloseCutWhileLingering(t *testing.T) {
 	for _, half := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			k := looptest.NewKernel(rand.New(rand.NewPCG(1, 1)))
-			g := testkit.Must(Start(Config{Loops: 1, Kernel: k}))(t)
+			g := testkit.Must(Start(Config{Loops: 1, System: k}))(t)
 			from := k.NewListener()
 			ln := g.Serve(from, nil, func(_ time.Time, c *Conn) Handler {
 				c.Write(make([]byte, 1000))

@@ -27,7 +27,7 @@ var ErrDialsBusy = errors.New("dial: too many dials are waiting")
 type dialer struct {
 	most    int
 	sources []netip.Addr
-	kernel  Kernel
+	system  System
 	ctx     context.Context
 	cancel  context.CancelFunc
 	ended   sync.WaitGroup
@@ -47,7 +47,7 @@ type dial struct {
 }
 
 func newDialer(cfg *Config) *dialer {
-	d := &dialer{most: cfg.DialsMax, sources: cfg.Sources, kernel: cfg.Kernel}
+	d := &dialer{most: cfg.DialsMax, sources: cfg.Sources, system: cfg.System}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
 	return d
 }
@@ -137,12 +137,12 @@ func (d *dialer) connect(job *dial) {
 // others.
 func (d *dialer) reach(nd net.Dialer, addr string) (nc net.Conn, err error) {
 	if len(d.sources) == 0 {
-		return d.kernel.Dial(d.ctx, &nd, addr)
+		return d.system.Dial(d.ctx, &nd, addr)
 	}
 	nd.Control = latePort
 	for range d.sources {
 		nd.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(d.source(), 0))
-		nc, err = d.kernel.Dial(d.ctx, &nd, addr)
+		nc, err = d.system.Dial(d.ctx, &nd, addr)
 		if !errors.Is(err, unix.EADDRNOTAVAIL) {
 			break
 		}

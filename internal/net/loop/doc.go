@@ -50,7 +50,7 @@
 // the connection is opened, paused, resumed, half closed or lost. A complete stream of bytes ends
 // with FIN. If bytes are lost or more should follow, the connection ends with a reset, and with
 // TLS without close_notify, so that the peer never takes a part for the whole. A simulation runs a
-// [Group] on a [Kernel] of package looptest in virtual time, with resets, short writes and failing
+// [Group] on a [System] of package looptest in virtual time, with resets, short writes and failing
 // calls by seed. It checks that every connection that is to end is closed once, within its bound,
 // and that every descriptor is closed once.
 //

@@ -43,7 +43,7 @@ func TestEndCause(t *testing.T) {
 				}
 			}
 			states(unix.BPF_TCP_CLOSE)
-			if err := (&Loop{kernel: new(system)}).endCause(fd); err != test.want {
+			if err := (&Loop{system: new(system)}).endCause(fd); err != test.want {
 				t.Errorf("got %v, want %v", err, test.want)
 			}
 		})

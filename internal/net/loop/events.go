@@ -52,7 +52,7 @@ func (e *events) OnClose(gc gnet.Conn, err error) gnet.Action {
 	if cause := closeCause(c, err); cause != io.EOF || !c.peerEnds() {
 		c.unacked = cause == io.EOF && !c.accepted && c.secure == nil && c.owes(gc.Fd())
 		if c.cuts() && c.secure == nil {
-			c.loop.kernel.Reset(gc.Fd())
+			c.loop.system.Reset(gc.Fd())
 		}
 		c.sock = nil // gnet closes it
 		c.gone(cause)
@@ -80,7 +80,7 @@ func closeCause(c *Conn, err error) error {
 // too, if epoll reports the error before the data. EPIPE is not a reset: the peer had closed
 // after sending everything, and has refused what we sent since.
 func (l *Loop) endCause(fd int) error {
-	if err := l.kernel.SocketError(fd); err != nil && !errors.Is(err, unix.EPIPE) {
+	if err := l.system.SocketError(fd); err != nil && !errors.Is(err, unix.EPIPE) {
 		return err
 	}
 	return io.EOF

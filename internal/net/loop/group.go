@@ -29,11 +29,11 @@ type Group struct {
 	loops  []*Loop
 	dialer *dialer
 
-	places  admit.Places
-	clients admit.Clients
-	pumps   pump.Set
-	stats   Stats
-	stopped atomic.Bool
+	connLimit admit.ConnLimit
+	clients   admit.Clients
+	pumps     pump.Group
+	stats     Stats
+	stopped   atomic.Bool
 }
 
 // Stats has counts since Start.
@@ -57,7 +57,7 @@ type Stats struct {
 func Start(cfg Config) (*Group, error) {
 	cfg = withDefaults(cfg)
 	g := &Group{cfg: cfg}
-	g.places.Begin(cfg.ConnectionsMax)
+	g.connLimit.Begin(cfg.ConnectionsMax)
 	g.clients.Most, g.clients.Shares = cfg.PerAddressMax, cfg.Shares
 	g.pumps.WriteStall = cfg.WriteStall
 	g.dialer = newDialer(&cfg)
@@ -65,7 +65,7 @@ func Start(cfg Config) (*Group, error) {
 	for i := range cfg.Loops {
 		g.loops = append(g.loops, newLoop(g, i, epoch))
 	}
-	all, err := cfg.Kernel.Start(cfg.Loops, new(events), func(i int) { g.loops[i].wake() })
+	all, err := cfg.System.Start(cfg.Loops, new(events), func(i int) { g.loops[i].wake() })
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +77,7 @@ func Start(cfg Config) (*Group, error) {
 
 // ReserveTLSOut reserves descriptors for accepted connections of which each has a dialled one with
 // TLS: Config.ConnectionsMax is then smaller, unless it is set.
-func (g *Group) ReserveTLSOut() { g.places.ReserveTLSOut() }
+func (g *Group) ReserveTLSOut() { g.connLimit.ReserveTLSOut() }
 
 func withDefaults(cfg Config) Config {
 	cfg.Loops = cmp.Or(cfg.Loops, runtime.GOMAXPROCS(0))
@@ -86,8 +86,8 @@ func withDefaults(cfg Config) Config {
 	cfg.WriteStall = cmp.Or(cfg.WriteStall, writeStallDefault)
 	cfg.DialsMax = cmp.Or(cfg.DialsMax, 64)
 	cfg.HandshakeTimeout = cmp.Or(cfg.HandshakeTimeout, 10*time.Second) // four round trips of a slow client on a bad line
-	if cfg.Kernel == nil {
-		cfg.Kernel = new(system)
+	if cfg.System == nil {
+		cfg.System = new(system)
 	}
 	if cfg.Plain == nil {
 		cfg.Plain = func([5]byte) []byte { return nil }
@@ -143,7 +143,7 @@ func (g *Group) Stop() {
 	}
 	pump.Await(&closed, stopMax)
 	g.pumps.Stop()
-	g.cfg.Kernel.Stop()
+	g.cfg.System.Stop()
 }
 
 // stopMax bounds how long Stop waits for a loop to close its connections. A loop that ended
@@ -188,7 +188,7 @@ func (c *Conn) enroll(nc net.Conn) (*registration, error) {
 // rejoin passes a descriptor to c's loop and takes it over, even if it fails, except with ENOTCONN.
 // Conn.opened or Conn.failed follows.
 func (c *Conn) rejoin(fd int) error {
-	nc, err := c.loop.kernel.Conn(fd)
+	nc, err := c.loop.system.Conn(fd)
 	if err != nil {
 		return err
 	}

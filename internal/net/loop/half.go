@@ -71,7 +71,7 @@ func (c *Conn) Quiet() bool { return c.secure == nil || c.secure.Quiet() }
 // owes reports whether a part of what was written is unacknowledged. The peer's FIN acknowledges
 // everything that arrived before it was sent.
 func (c *Conn) owes(fd int) bool {
-	return c.sending == sendingBroken || c.Unsent() > 0 || c.loop.kernel.Unacked(fd) > 0
+	return c.sending == sendingBroken || c.Unsent() > 0 || c.loop.system.Unacked(fd) > 0
 }
 
 // peerLeft handles the end of the peer of a paused connection: only the bytes that the kernel
@@ -118,7 +118,7 @@ func (c *Conn) Fetch() {
 		c.loop.fetched = make([]byte, restBytes)
 	}
 	b := c.loop.fetched
-	if n, _ := c.loop.kernel.Read(c.descriptor(), b); n > 0 { // the loop reports an end or an error later
+	if n, _ := c.loop.system.Read(c.descriptor(), b); n > 0 { // the loop reports an end or an error later
 		c.takeOver(c.sock.InboundBuffered())
 		c.saved = append(c.saved, b[:n]...)
 		c.feed(c.loop.now)
@@ -129,7 +129,7 @@ func (c *Conn) Fetch() {
 func (c *Conn) readRest() {
 	had := len(c.saved)
 	c.saved = slices.Grow(c.saved, restBytes)
-	n, err := c.loop.kernel.Read(c.fd, c.saved[had:had+restBytes])
+	n, err := c.loop.system.Read(c.fd, c.saved[had:had+restBytes])
 	c.saved = c.saved[:had+max(n, 0)]
 	switch {
 	case err != nil:

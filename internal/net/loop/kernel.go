@@ -16,13 +16,13 @@ import (
 	"weir/internal/net/loop/pump"
 )
 
-// A Kernel has what a Group needs of gnet and of the system: event loops, a timer, and the system
+// A System has what a Group needs of gnet and of the system: event loops, a timer, and the system
 // calls of a Conn that do not go through gnet. Package looptest simulates one in virtual time, in
 // which anything may fail.
 //
 // Dial and SetTimer are safe for concurrent use; Start and Stop are for the owner of the Group, the
 // others for its loops.
-type Kernel interface {
+type System interface {
 	// Start starts n event loops, which call h, and a timer, which calls wake.
 	Start(n int, h gnet.EventHandler, wake func(loop int)) ([]gnet.EventLoop, error)
 	// Stop ends them.
@@ -52,16 +52,16 @@ type Kernel interface {
 // Without one, a connect took up to 10 ms on an idle machine.
 const sparesForOthers = 1
 
-// A system is the real Kernel.
+// A system is the real System.
 //
-// Safe for concurrent use like a Kernel: its fields do not change after Start.
+// Safe for concurrent use like a System: its fields do not change after Start.
 type system struct {
 	clock   *clock
 	client  *gnet.Client
 	anchors []net.Conn // one for each loop, see findLoops
 }
 
-// Start implements Kernel.
+// Start implements System.
 func (s *system) Start(n int, h gnet.EventHandler, wake func(loop int)) (all []gnet.EventLoop, err error) {
 	if s.clock, err = startClock(n, wake); err != nil {
 		return nil, err
@@ -115,7 +115,7 @@ func (s *system) findLoops(n int) (all []gnet.EventLoop, err error) {
 	return all, nil
 }
 
-// Stop implements Kernel.
+// Stop implements System.
 func (s *system) Stop() {
 	s.clock.stop()
 	_ = s.client.Stop()
@@ -124,15 +124,15 @@ func (s *system) Stop() {
 	}
 }
 
-// SetTimer implements Kernel.
+// SetTimer implements System.
 func (s *system) SetTimer(loop int, at time.Time) { s.clock.set(loop, at.Sub(s.clock.epoch)) }
 
-// Dial implements Kernel.
+// Dial implements System.
 func (s *system) Dial(ctx context.Context, d *net.Dialer, addr string) (net.Conn, error) {
 	return d.DialContext(ctx, "tcp", addr)
 }
 
-// Conn implements Kernel.
+// Conn implements System.
 func (s *system) Conn(fd int) (net.Conn, error) {
 	if _, err := unix.Getpeername(fd); err != nil {
 		return nil, unix.ENOTCONN
@@ -152,16 +152,16 @@ func (s *system) Write(fd int, b []byte) (int, error) {
 	return int(n), nil
 }
 
-// Read implements Kernel, as do the following.
+// Read implements System, as do the following.
 func (s *system) Read(fd int, b []byte) (int, error) { return unix.Read(fd, b) }
 
-// Shutdown is described at Kernel.
+// Shutdown is described at System.
 func (s *system) Shutdown(fd int) { _ = unix.Shutdown(fd, unix.SHUT_WR) }
 
-// Close is described at Kernel.
+// Close is described at System.
 func (s *system) Close(fd int) { _ = unix.Close(fd) }
 
-// SocketError is described at Kernel.
+// SocketError is described at System.
 func (s *system) SocketError(fd int) error {
 	if n, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ERROR); err == nil && n != 0 {
 		return unix.Errno(n)
@@ -169,13 +169,13 @@ func (s *system) SocketError(fd int) error {
 	return nil
 }
 
-// Unacked is described at Kernel.
+// Unacked is described at System.
 func (s *system) Unacked(fd int) int {
 	n, _ := unix.IoctlGetInt(fd, unix.SIOCOUTQ) // an error is that the socket was never connected
 	return n
 }
 
-// Reset is described at Kernel.
+// Reset is described at System.
 func (s *system) Reset(fd int) {
 	_ = unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1})
 }

@@ -51,7 +51,7 @@ type Listener struct {
 func (g *Group) Serve(ln net.Listener, secure *tls.Config, accept AcceptFunc) *Listener {
 	l := &Listener{g: g, ln: ln, accept: accept, secure: secure, enrolling: make(chan *registration, enrollingMax)}
 	if secure != nil {
-		g.places.ReserveTLSIn()
+		g.connLimit.ReserveTLSIn()
 	}
 	l.reserve, _ = os.Open(os.DevNull)
 	l.ended.Go(l.run)
@@ -185,7 +185,7 @@ func addrPortOf(addr net.Addr) netip.AddrPort {
 // is accepted in place of one that is about to be closed, so there may be more for a moment. That one
 // has no connection to a target, so there are descriptors for both.
 func (g *Group) admit(addr netip.Addr) bool {
-	most, refused := g.places.Most(), &g.stats.Refused
+	most, refused := g.connLimit.Most(), &g.stats.Refused
 	open := g.stats.Open.Add(1)
 	switch g.clients.Enter(addr, most, open) {
 	case admit.Accepted:
@@ -211,12 +211,12 @@ func (c *Conn) await() {
 	if !c.remote.IsValid() {
 		return
 	}
-	c.silent = g.clients.Await(c.remote.Addr(), func() {
+	c.unused = g.clients.Await(c.remote.Addr(), func() {
 		c.loop.Post(func(time.Time) {
 			c.Fetch() // its request may have arrived during this turn
 			switch {
 			case c.state == stateClosed:
-			case c.silent == nil: // something has been received meanwhile
+			case c.unused == nil: // something has been received meanwhile
 				g.clients.EndSilent(c.remote.Addr())
 			default:
 				g.stats.Replaced.Add(1)
@@ -228,9 +228,9 @@ func (c *Conn) await() {
 
 // heard ends what await began.
 func (c *Conn) heard() {
-	if c.silent != nil {
-		c.loop.g.clients.Heard(c.silent)
-		c.silent = nil
+	if c.unused != nil {
+		c.loop.g.clients.Heard(c.unused)
+		c.unused = nil
 	}
 }
 

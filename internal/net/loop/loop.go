@@ -22,7 +22,7 @@ type Loop struct {
 	g      *Group
 	index  int
 	el     gnet.EventLoop
-	kernel Kernel
+	system System
 	epoch  time.Time
 
 	now     time.Time    // of the turn
@@ -55,7 +55,7 @@ type Loop struct {
 }
 
 func newLoop(g *Group, index int, epoch time.Time) *Loop {
-	l := &Loop{g: g, index: index, kernel: g.cfg.Kernel, epoch: epoch, deadlines: deadline.New[*Conn](deadlineStep),
+	l := &Loop{g: g, index: index, system: g.cfg.System, epoch: epoch, deadlines: deadline.New[*Conn](deadlineStep),
 		coarseAt: never, watchAt: never, armed: never}
 	l.run = gnet.RunnableFunc(l.turn)
 	return l
@@ -129,7 +129,7 @@ func (l *Loop) rearm() {
 	next := min(l.coarseAt, l.watchAt, l.alarms.next())
 	if next < l.armed {
 		l.armed = next
-		l.kernel.SetTimer(l.index, l.epoch.Add(next))
+		l.system.SetTimer(l.index, l.epoch.Add(next))
 	}
 }
 

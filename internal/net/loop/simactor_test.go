@@ -190,7 +190,7 @@ func (a *simActor) write(n int) {
 	if c := a.c; c.state != stateClosed && a.intent == endingNone && c.sending == sendingOpen {
 		a.wrote += n
 	}
-	a.c.SetBatch(Batch(w.IntN(int(BatchRound) + 1)))
+	a.c.SetBatch(WriteBatching(w.IntN(int(BatchRound) + 1)))
 	a.note("writes %d, batch %d", n, a.c.batch)
 	was := a.inside
 	a.inside = true

@@ -99,7 +99,7 @@ func newSimWorld(t *testing.T, seed uint64) *simWorld {
 	}
 	var err error
 	if w.g, err = Start(Config{Loops: 1, InboundMax: 4 << 10, OutboundMax: 4 << 10, ConnectionsMax: 1000,
-		PerAddressMax: 1000, Kernel: w.Kernel}); err != nil {
+		PerAddressMax: 1000, System: w.Kernel}); err != nil {
 		t.Fatal(err)
 	}
 	w.l = w.g.loops[0]

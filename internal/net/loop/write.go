@@ -30,9 +30,9 @@ const (
 	sendingBroken                       // nothing: the peer accepts no more
 )
 
-// A Writable is a Handler that waits when its connection is Full: Writable is called when it is
+// A WriteHandler is a Handler that waits when its connection is Full: Writable is called when it is
 // no longer Full.
-type Writable interface {
+type WriteHandler interface {
 	Writable(now time.Time)
 }
 
@@ -99,7 +99,7 @@ func (c *Conn) CloseWrite() {
 func (c *Conn) send(b []byte) int {
 	fd := c.descriptor()
 	for {
-		n, err := c.loop.kernel.Write(fd, b)
+		n, err := c.loop.system.Write(fd, b)
 		switch err {
 		case nil:
 			c.awaitRoom(n < len(b))
@@ -177,7 +177,7 @@ func (c *Conn) flush() (some bool) {
 	c.dropOut()
 	if c.sending == sendingShutting {
 		c.sending = sendingShut
-		c.loop.kernel.Shutdown(c.descriptor())
+		c.loop.system.Shutdown(c.descriptor())
 	}
 	return some
 }
@@ -266,7 +266,7 @@ func (c *Conn) look(now time.Time) bool {
 	return c.state != stateClosed && (c.Unsent() > 0 || c.ending == endingCut)
 }
 
-// relieved notifies a Writable that few bytes are unsent.
+// relieved notifies a WriteHandler that few bytes are unsent.
 func (c *Conn) relieved(now time.Time) {
 	if c.blocked {
 		c.blocked = false
@@ -276,7 +276,7 @@ func (c *Conn) relieved(now time.Time) {
 		return
 	}
 	c.full = false
-	if h, ok := c.handler.(Writable); ok && c.state != stateClosed && c.ending == endingNone {
+	if h, ok := c.handler.(WriteHandler); ok && c.state != stateClosed && c.ending == endingNone {
 		defer c.loop.caught(c)
 		h.Writable(now)
 	}

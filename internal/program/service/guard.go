@@ -70,7 +70,7 @@ func (g *Guard) refusal(r *http.Request) string {
 		return ""
 	case g.Token == "":
 		return g.foreign(r)
-	case !http1.Bears(r.Header.Get("Authorization"), g.Token):
+	case !http1.HasBearerToken(r.Header.Get("Authorization"), g.Token):
 		return "needs Authorization: Bearer with the program's ADMIN_TOKEN"
 	}
 	return ""

@@ -46,9 +46,9 @@ func peer(from netip.Addr) netip.Addr {
 // from a token. verified says that the sender has presented a trusted certificate.
 func (a *AccessPolicy) of(authorization []byte, verified bool) (r rights, tokened bool) {
 	switch field := string(authorization); {
-	case http1.Bears(field, a.Edit):
+	case http1.HasBearerToken(field, a.Edit):
 		return editing, true
-	case http1.Bears(field, a.Token):
+	case http1.HasBearerToken(field, a.Token):
 		tokened = true
 	case (a.Token != "" || a.Verified) && !verified:
 		return nothing, false

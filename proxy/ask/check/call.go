@@ -113,7 +113,7 @@ func endMessage(b []byte) []byte {
 // reply answers a call with the message in the Env's body, which beginMessage began.
 func (s *Session) reply(now time.Time) {
 	s.stream.trailers = "Grpc-Status: 0\r\n"
-	s.respondCall(now, codeOK, http1.Answer{Body: endMessage(s.env.body)})
+	s.respondCall(now, codeOK, http1.LocalResponse{Body: endMessage(s.env.body)})
 }
 
 // failCall answers a call with an error.
@@ -124,10 +124,10 @@ func (s *Session) failCall(now time.Time, code GRPCCode, message string) {
 // endCall answers a call with an error and further fields, which may be in the Env's extra.
 func (s *Session) endCall(now time.Time, code GRPCCode, message string, fields []byte) {
 	s.env.extra = decide.AppendGRPCStatus(append(s.env.extra[:0], fields...), int64(code), message)
-	s.respondCall(now, code, http1.Answer{Extra: s.env.extra})
+	s.respondCall(now, code, http1.LocalResponse{Extra: s.env.extra})
 }
 
-func (s *Session) respondCall(now time.Time, code GRPCCode, a http1.Answer) {
+func (s *Session) respondCall(now time.Time, code GRPCCode, a http1.LocalResponse) {
 	s.env.Count(GRPC, int(code), s.protocol())
 	a.Status, a.ContentType = 200, callType
 	s.stream.conn.answer(now, s, a)

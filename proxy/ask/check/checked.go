@@ -179,7 +179,7 @@ func (s *Session) hold(now time.Time, delay time.Duration) {
 
 // allow admits the described request.
 func (s *Session) allow(now time.Time, fields []byte) {
-	s.send(now, http1.Answer{Status: s.checked.form.allow, Extra: fields})
+	s.send(now, http1.LocalResponse{Status: s.checked.form.allow, Extra: fields})
 }
 
 // undescribed admits or refuses a request that cannot be described. Clients can cause that with requests that the
@@ -201,7 +201,7 @@ func (s *Session) denyFor(now time.Time, status int, reason string) {
 // deny refuses the described request. For an asker that supports only 403 the status is replaced,
 // and a field has the original one. Such an answer has no body: nginx does not read one, and closes the
 // connection if there is one.
-func (s *Session) deny(now time.Time, a http1.Answer) {
+func (s *Session) deny(now time.Time, a http1.LocalResponse) {
 	if e := s.env; s.checked.deny != 0 {
 		e.extra = http1.AppendFieldInt(append(e.extra[:0], a.Extra...), "X-Weir-Status", int64(a.Status))
 		a.Extra, a.Status, a.ContentType, a.Body = e.extra, s.checked.deny, "", nil

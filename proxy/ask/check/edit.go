@@ -113,6 +113,6 @@ func (s *Session) HandleEdited(now time.Time, e *Edit, changed bool, err error) 
 		return true
 	}
 	body := `{"changed":` + strconv.FormatBool(changed) + "}\n"
-	s.write(now, http1.Answer{Status: 200, ContentType: "application/json", Body: []byte(body)})
+	s.write(now, http1.LocalResponse{Status: 200, ContentType: "application/json", Body: []byte(body)})
 	return true
 }

@@ -142,7 +142,7 @@ func (s *Session) respond(now time.Time) {
 		status = 429
 	}
 	s.limitEnds(now, "")
-	s.write(now, http1.Answer{Status: status, ContentType: "application/json", Body: e.body})
+	s.write(now, http1.LocalResponse{Status: status, ContentType: "application/json", Body: e.body})
 }
 
 // undecided answers a request of Envoy's rate limit service that the store did not decide.

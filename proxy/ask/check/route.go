@@ -100,7 +100,7 @@ func (s *Session) handleEnd(now time.Time) {
 
 // health answers like envoyproxy/ratelimit.
 func (s *Session) health(now time.Time) {
-	a := http1.Answer{Status: 200, ContentType: "text/plain", Body: []byte("OK")}
+	a := http1.LocalResponse{Status: 200, ContentType: "text/plain", Body: []byte("OK")}
 	if s.cycle.Draining || !s.env.Healthy() {
 		a.Status, a.Body = 500, nil
 	}
@@ -204,7 +204,7 @@ func (s *Session) decided(now time.Time) {
 		e.body = append(e.body, part...)
 	}
 	s.forgetParts()
-	s.send(now, http1.Answer{Status: 200, ContentType: asks.ContentType, Body: e.body})
+	s.send(now, http1.LocalResponse{Status: 200, ContentType: asks.ContentType, Body: e.body})
 	if cap(e.body) > outBytesKept {
 		e.body = nil
 	}
@@ -219,7 +219,7 @@ func (s *Session) show(now time.Time) {
 		return
 	}
 	if s.route == routeMarks {
-		s.write(now, http1.Answer{Status: 200, ContentType: "application/json", Body: docs.Marks})
+		s.write(now, http1.LocalResponse{Status: 200, ContentType: "application/json", Body: docs.Marks})
 		return
 	}
 	doc, ok := docs.Named[s.name]
@@ -227,9 +227,9 @@ func (s *Session) show(now time.Time) {
 	case !ok:
 		s.fail(now, 404, "there is no document of this name")
 	case doc.Version == 0:
-		s.write(now, http1.Answer{Status: 204})
+		s.write(now, http1.LocalResponse{Status: 204})
 	default:
 		e.extra = http1.AppendField(e.extra[:0], "ETag", strconv.Quote(strconv.FormatInt(doc.Version, 10)))
-		s.write(now, http1.Answer{Status: 200, ContentType: "application/json", Body: doc.Body, Extra: e.extra})
+		s.write(now, http1.LocalResponse{Status: 200, ContentType: "application/json", Body: doc.Body, Extra: e.extra})
 	}
 }

@@ -263,7 +263,8 @@ func (s *Session) failAt(now time.Time, status int, problem, path string) {
 		Error string `json:"error"`
 		Path  string `json:"path,omitempty"`
 	}{problem, path})
-	s.write(now, http1.Answer{Status: status, ContentType: "application/json", Body: append(body, '\n'), Extra: fields})
+	s.write(now, http1.LocalResponse{Status: status, ContentType: "application/json", Body: append(body, '\n'),
+		Extra: fields})
 }
 
 // policy are the fields that service.SetCSP gives the other own answers.
@@ -271,7 +272,7 @@ const policy = "Content-Security-Policy: frame-ancestors 'none'\r\nX-Frame-Optio
 	"DENY\r\nX-Content-Type-Options: nosniff\r\n"
 
 // write writes an own answer, which a browser may show. Its fields may be in the Env's extra.
-func (s *Session) write(now time.Time, a http1.Answer) {
+func (s *Session) write(now time.Time, a http1.LocalResponse) {
 	s.env.extra = append(append(s.env.extra[:0], a.Extra...), policy...)
 	a.Extra = s.env.extra
 	s.send(now, a)
@@ -279,7 +280,7 @@ func (s *Session) write(now time.Time, a http1.Answer) {
 
 // send writes an answer for another program: the decision of a sidecar, or that about a described
 // request, whose fields a reverse proxy may forward to the client. Its fields may be in the Env's extra.
-func (s *Session) send(now time.Time, a http1.Answer) {
+func (s *Session) send(now time.Time, a http1.LocalResponse) {
 	e := s.env
 	date, _ := e.date.At(now)
 	a.Extra = append(append(e.extra[:0], a.Extra...), date...)

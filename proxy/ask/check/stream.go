@@ -38,7 +38,7 @@ func (s *Session) protocol() Protocol {
 }
 
 // answer sends an answer on the stream of s, unless it has one. Its fields may be in the Env's extra.
-func (m *HTTP2Conn) answer(now time.Time, s *Session, a http1.Answer) {
+func (m *HTTP2Conn) answer(now time.Time, s *Session, a http1.LocalResponse) {
 	e, st := m.env, &s.stream
 	if st.answered {
 		return

@@ -38,6 +38,6 @@ func (x *AbandonedExchange) HandleResponseHead(h *http1.Head) {
 	x.Status, x.Long = h.Status, h.Size() > x.SizeMax
 	x.Reusable = x.Reusable && h.KeepAlive
 	for i := range h.Fields {
-		x.Reusable = x.Reusable && !http1.OffersLogin(&h.Fields[i])
+		x.Reusable = x.Reusable && !http1.IsConnectionAuth(&h.Fields[i])
 	}
 }

@@ -178,7 +178,7 @@ func (x *Exchange) HandleUnread(now time.Time, whole bool) {
 	x.unread = !whole
 	switch {
 	case x.outcome.Decision == Undecided: // the last recipient of OPTIONS
-		x.finish(now, http1.Answer{Status: 200, Extra: append(x.answers(now).Extra, decide.Allow...)})
+		x.finish(now, http1.LocalResponse{Status: 200, Extra: append(x.answers(now).Extra, decide.Allow...)})
 	case x.verdict.Rule == nil:
 		x.finish(now, x.answers(now).RefuseMissingKey(x.env.matched.Lacks, x.asReader()))
 	case x.verdict.Mode == store.Closed:

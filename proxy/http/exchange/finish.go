@@ -80,7 +80,7 @@ func (x *Exchange) finishError(now time.Time, status int, reason string) {
 
 // finish sends an answer of the proxy itself, whose Extra is the memory of x.answers, and
 // ends the exchange.
-func (x *Exchange) finish(now time.Time, a http1.Answer) {
+func (x *Exchange) finish(now time.Time, a http1.LocalResponse) {
 	if x.env.Settings.RequestID {
 		if x.outcome.RequestID == nil { // no head was read
 			x.outcome.RequestID = decide.AppendRequestID(x.env.Random, x.env.take())

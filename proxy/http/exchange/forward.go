@@ -134,7 +134,7 @@ func (x *Exchange) appendFields(dst []byte, h *http1.Head, forwards int) []byte 
 		if x.withheld(f) || x.replacesID(f) || f.ID == http1.FieldExpect || f.ID == http1.FieldMaxForwards && forwards > 0 {
 			continue
 		}
-		if http1.OffersLogin(f) {
+		if http1.IsConnectionAuth(f) {
 			x.Private = true
 		}
 		dst = http1.AppendFieldLine(dst, f)

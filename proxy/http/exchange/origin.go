@@ -55,7 +55,7 @@ func (x *Exchange) dropFields(h *http1.Head) {
 		case !x.Trusted && !f.ID.Hop() && forwarding.Has(f.Name):
 			x.env.fx.Claims++
 			continue
-		case f.Odd && !x.keepsOdd(f.Name):
+		case f.AmbiguousName && !x.keepsOdd(f.Name):
 			x.outcome.OddFields++
 			continue
 		}
@@ -79,7 +79,7 @@ func (x *Exchange) withheld(f *http1.Field) bool {
 	}
 	// A Connection field does not remove a claim of a trusted proxy, since a client may
 	// have named it. A look-alike is not from the trusted proxy.
-	return f.Odd
+	return f.AmbiguousName
 }
 
 // keepsOdd reports whether to forward a field whose name has characters other than letters,

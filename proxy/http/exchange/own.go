@@ -85,5 +85,5 @@ func (x *Exchange) HandleOwn(now time.Time, r *OwnResponse) {
 			extra = http1.AppendField(extra, f[0], f[1])
 		}
 	}
-	x.finish(now, http1.Answer{Status: r.Status, Body: r.Body, Extra: extra})
+	x.finish(now, http1.LocalResponse{Status: r.Status, Body: r.Body, Extra: extra})
 }

@@ -48,7 +48,7 @@ func (x *Exchange) appendTrailers(dst, lines, hops []byte, not func(f *http1.Fie
 // seenByRules reports whether a target that merges trailers into the head, as some do, would find there what rules
 // did not see, or a field of another name.
 func (x *Exchange) seenByRules(f *http1.Field) bool {
-	return f.Odd && !x.keepsOdd(f.Name) || x.verdict.Policy.Rules.HasField(f.Name)
+	return f.AmbiguousName && !x.keepsOdd(f.Name) || x.verdict.Policy.Rules.HasField(f.Name)
 }
 
 // replacedLimit reports whether a field of a target's own limits would contradict ours.

@@ -317,7 +317,7 @@ func (x *Exchange) appendAnswerFields(now time.Time, dst []byte, h *http1.Head) 
 	dated, ours, fields := h.Status < 200, x.families(), h.Fields
 	for i := range fields {
 		f := &fields[i]
-		if http1.OffersLogin(f) {
+		if http1.IsConnectionAuth(f) {
 			x.Private = true
 		}
 		if f.Hop || x.replacesID(f) || f.ID == http1.FieldOther && x.verdict.Replaces(f.Name, ours) {

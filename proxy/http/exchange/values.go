@@ -51,7 +51,7 @@ func NewRequest(h *http1.Head) (r Request) {
 // begin makes r the request of h, with memory for its fields, which the caller appends to Head. For a
 // target that gets its own host, the host is nil.
 func (r *Request) begin(b []byte, h *http1.Head, host []byte) {
-	b = http1.AppendForwardLine(b, h)
+	b = http1.AppendRequestLine(b, h)
 	r.target, r.line = len(h.MethodText)+1, len(b)
 	if host != nil {
 		b = http1.AppendField(b, "Host", host)

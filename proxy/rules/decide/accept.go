@@ -20,7 +20,7 @@ type AcceptedRequest struct {
 // the earliest time at which its limit would admit it if only its own line counted. If the same
 // request was stored before and is in a final state, it answers with the target's answer, or 409 if
 // there is none that is complete.
-func (a *Responder) Accept(now time.Time, p *AcceptedRequest, v *Verdict, to *Recipient) http1.Answer {
+func (a *Responder) Accept(now time.Time, p *AcceptedRequest, v *Verdict, to *Recipient) http1.LocalResponse {
 	s := p.Stored
 	if s.State == deferred.Done && s.Result != nil && !s.Result.Truncated {
 		return a.repeat(s.Result)
@@ -56,14 +56,14 @@ func (a *Responder) Accept(now time.Time, p *AcceptedRequest, v *Verdict, to *Re
 
 // repeat answers with a stored answer of the target. Its fields follow the line of the request, see
 // deferred.Result.
-func (a *Responder) repeat(r *deferred.Result) http1.Answer {
+func (a *Responder) repeat(r *deferred.Result) http1.LocalResponse {
 	_, lines, _ := bytes.Cut(r.Head, []byte("\r\n"))
 	for line := range bytes.Lines(lines) {
 		if name, _, ok := bytes.Cut(line, []byte(":")); ok && !isOwn(name) {
 			a.Extra = append(a.Extra, line...)
 		}
 	}
-	return http1.Answer{Status: r.Status, Body: r.Body, Extra: a.Extra}
+	return http1.LocalResponse{Status: r.Status, Body: r.Body, Extra: a.Extra}
 }
 
 // isOwn reports whether each answer has a field of that name of its own.

@@ -95,7 +95,7 @@ type callEnd struct {
 // EndCall returns the answer that was written last in the form of gRPC, since clients of gRPC understand no other: it
 // has no message, and its head has the status (Trailers-Only in gRPC, doc/PROTOCOL-HTTP2.md). callType is from
 // GRPCContentType.
-func (a *Responder) EndCall(answer http1.Answer, callType string) http1.Answer {
+func (a *Responder) EndCall(answer http1.LocalResponse, callType string) http1.LocalResponse {
 	end := &a.end
 	dst := AppendGRPCStatus(answer.Extra, end.status, end.message)
 	switch {
@@ -104,7 +104,7 @@ func (a *Responder) EndCall(answer http1.Answer, callType string) http1.Answer {
 	case end.after > 0:
 		dst = http1.AppendFieldInt(dst, "Grpc-Retry-Pushback-Ms", int64((end.after-1)/time.Millisecond)+1)
 	}
-	return http1.Answer{Status: 200, ContentType: callType, Extra: dst}
+	return http1.LocalResponse{Status: 200, ContentType: callType, Extra: dst}
 }
 
 // AppendGRPCStatus appends the fields of the end of a call.

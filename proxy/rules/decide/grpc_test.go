@@ -53,7 +53,7 @@ func TestEndCall(t *testing.T) {
 	} {
 		a.Extra = a.Extra[:0]
 		a.Fail(&test.failure, nil, 0, &Recipient{})
-		got := a.EndCall(http1.Answer{Status: test.failure.Status, Body: []byte("{}")}, "application/grpc+x")
+		got := a.EndCall(http1.LocalResponse{Status: test.failure.Status, Body: []byte("{}")}, "application/grpc+x")
 		if got.Status != 200 || got.ContentType != "application/grpc+x" || len(got.Body) > 0 ||
 			string(got.Extra) != "Grpc-Status: "+test.want {
 			t.Errorf("%+v: %d %s %q %q", test.failure, got.Status, got.ContentType, got.Extra, got.Body)

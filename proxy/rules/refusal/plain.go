@@ -15,6 +15,6 @@ func HTTPOnTLSPort(first [5]byte) []byte {
 			return nil
 		}
 	}
-	return http1.AppendAnswer(nil, http1.Answer{Status: 400, ContentType: "application/json", Close: true,
+	return http1.AppendLocalResponse(nil, http1.LocalResponse{Status: 400, ContentType: "application/json", Close: true,
 		Body: []byte(`{"error":"this port requires TLS: the request was sent without"}` + "\n")})
 }

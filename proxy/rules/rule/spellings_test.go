@@ -307,7 +307,7 @@ func FuzzReadings(f *testing.F) {
 		h := &keys.Request{MethodText: []byte("GET"), Path: []byte("/"), Query: []byte(query), Fields: []http1.Field{
 			{ID: http1.FieldCookie, Name: []byte("Cookie"), Value: []byte(cookie)},
 			{ID: http1.FieldAuthorization, Name: []byte("Authorization"), Value: []byte(credentials)},
-			{Name: []byte("A-B"), Value: []byte(one)}, {Name: []byte("A_B"), Value: []byte(other), Odd: true}}}
+			{Name: []byte("A-B"), Value: []byte(one)}, {Name: []byte("A_B"), Value: []byte(other), AmbiguousName: true}}}
 		var x rule.Scratch
 		found := s.Match(h, address(""), &x)
 		if len(found) < 2 || len(found) > rule.MatchedRulesMax {

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Start implements loop.Kernel, as do the following.
+// Start implements loop.System, as do the following.
 func (k *Kernel) Start(n int, h gnet.EventHandler, wake func(loop int)) (all []gnet.EventLoop, err error) {
 	k.handler = h
 	for i := range n {
@@ -23,10 +23,10 @@ func (k *Kernel) Start(n int, h gnet.EventHandler, wake func(loop int)) (all []g
 	return all, nil
 }
 
-// Stop is described at loop.Kernel.
+// Stop is described at loop.System.
 func (k *Kernel) Stop() {}
 
-// SetTimer is described at loop.Kernel.
+// SetTimer is described at loop.System.
 func (k *Kernel) SetTimer(loop int, at time.Time) {
 	e := k.loops[loop]
 	e.due = at
@@ -38,7 +38,7 @@ func (k *Kernel) SetTimer(loop int, at time.Time) {
 	})
 }
 
-// Dial is described at loop.Kernel.
+// Dial is described at loop.System.
 func (k *Kernel) Dial(ctx context.Context, _ *net.Dialer, addr string) (net.Conn, error) {
 	type result struct {
 		nc  net.Conn
@@ -66,7 +66,7 @@ func (k *Kernel) Dial(ctx context.Context, _ *net.Dialer, addr string) (net.Conn
 	}
 }
 
-// Conn is described at loop.Kernel.
+// Conn is described at loop.System.
 func (k *Kernel) Conn(fd int) (net.Conn, error) {
 	s := k.socket(fd)
 	switch {

@@ -22,7 +22,7 @@ import (
 // The Group's loops, and the peers, run on the goroutine that calls Step; its other goroutines run
 // while Step waits. What they ask for happens in an order that does not depend on the scheduler.
 //
-// Owned by the goroutine that calls Step, except for what loop.Kernel says and Later.
+// Owned by the goroutine that calls Step, except for what loop.System says and Later.
 type Kernel struct {
 	*rand.Rand
 	// Failed is called when the Group breaks a rule, with the history of the connection.

@@ -150,7 +150,7 @@ func (s *Socket) changed() {
 	}
 }
 
-// Write implements loop.Kernel, as do the following.
+// Write implements loop.System, as do the following.
 func (k *Kernel) Write(fd int, b []byte) (int, error) {
 	s := k.socket(fd)
 	switch {
@@ -179,7 +179,7 @@ func (k *Kernel) Write(fd int, b []byte) (int, error) {
 	return n, nil
 }
 
-// Read is described at loop.Kernel.
+// Read is described at loop.System.
 func (k *Kernel) Read(fd int, b []byte) (int, error) {
 	s := k.socket(fd)
 	switch {
@@ -196,7 +196,7 @@ func (k *Kernel) Read(fd int, b []byte) (int, error) {
 	return 0, unix.EAGAIN
 }
 
-// SocketError is described at loop.Kernel.
+// SocketError is described at loop.System.
 func (k *Kernel) SocketError(fd int) error {
 	if s := k.socket(fd); !s.Lost.IsZero() {
 		return unix.ECONNRESET
@@ -204,23 +204,23 @@ func (k *Kernel) SocketError(fd int) error {
 	return nil
 }
 
-// Unacked is described at loop.Kernel.
+// Unacked is described at loop.System.
 func (k *Kernel) Unacked(fd int) int {
 	s := k.socket(fd)
 	return s.Written - s.given
 }
 
-// Shutdown is described at loop.Kernel.
+// Shutdown is described at loop.System.
 func (k *Kernel) Shutdown(fd int) {
 	s := k.socket(fd)
 	s.Shut = true
 	s.wake()
 }
 
-// Reset is described at loop.Kernel.
+// Reset is described at loop.System.
 func (k *Kernel) Reset(fd int) { k.socket(fd).abort = true }
 
-// Close is described at loop.Kernel.
+// Close is described at loop.System.
 func (k *Kernel) Close(fd int) {
 	s := k.socket(fd)
 	delete(k.files, fd)

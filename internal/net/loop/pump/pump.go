@@ -42,7 +42,7 @@ const (
 // Safe for concurrent use: fields are fixed before the goroutines start, atomic, or used
 // as noted. Moved belongs to the owner until LetGo.
 type Pump struct {
-	set      *Set
+	set      *Group
 	ended    func()   // called when everything is closed
 	writable func()   // called when the pair is writable, after Want
 	wire     net.Conn // the TCP connection
@@ -69,8 +69,8 @@ type Pump struct {
 // New returns the pump of a TCP connection, or nil after Refuse. session makes its TLS
 // session. The pump calls writable when the pair is writable again after Want, and ended
 // when its last socket is closed. The caller then calls Shake, Join and Run, or End.
-func (s *Set) New(wire net.Conn, session func(net.Conn) *tls.Conn, writable, ended func()) *Pump {
-	p := &Pump{set: s, wire: wire, tls: session(Whole{wire}), writable: writable, ended: ended}
+func (s *Group) New(wire net.Conn, session func(net.Conn) *tls.Conn, writable, ended func()) *Pump {
+	p := &Pump{set: s, wire: wire, tls: session(StrictConn{wire}), writable: writable, ended: ended}
 	if !s.add(p) {
 		return nil
 	}
@@ -358,12 +358,12 @@ func (truncated) Error() string { return "the connection ended without a close_n
 // Unwrap makes it an unexpected end.
 func (truncated) Unwrap() error { return io.ErrUnexpectedEOF }
 
-// A Whole is the TCP connection below a tls.Conn. crypto/tls accepts an end between two
+// A StrictConn is the TCP connection below a tls.Conn. crypto/tls accepts an end between two
 // records as proper; here it is an error (RFC 8446 section 6.1: the truncation attack).
-type Whole struct{ net.Conn }
+type StrictConn struct{ net.Conn }
 
 // Read is that of net.Conn, with an error for a truncated connection.
-func (w Whole) Read(b []byte) (int, error) {
+func (w StrictConn) Read(b []byte) (int, error) {
 	n, err := w.Conn.Read(b)
 	if err == io.EOF {
 		err = truncated{}

@@ -16,10 +16,10 @@ const (
 	stopMax = 5 * time.Second
 )
 
-// A Set is pumps that are stopped together.
+// A Group is pumps that are stopped together.
 //
 // Safe for concurrent use: mu guards all, stopped and additions to the groups.
-type Set struct {
+type Group struct {
 	// WriteStall is how long a peer may accept nothing after the owner has closed its
 	// socket. It does not change.
 	WriteStall time.Duration
@@ -33,7 +33,7 @@ type Set struct {
 	running  sync.WaitGroup // all
 }
 
-func (s *Set) add(p *Pump) bool {
+func (s *Group) add(p *Pump) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stopped {
@@ -57,7 +57,7 @@ func (p *Pump) Settle() {
 	s.settling.Done()
 }
 
-func (s *Set) remove(p *Pump) {
+func (s *Group) remove(p *Pump) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.all[p] {
@@ -69,7 +69,7 @@ func (s *Set) remove(p *Pump) {
 
 // Refuse ends all handshakes and makes New return nil. It waits for pumps that have shaken
 // hands, so it is called while owners still accept their ends of pairs.
-func (s *Set) Refuse() {
+func (s *Group) Refuse() {
 	s.mu.Lock()
 	s.stopped = true
 	for p, settled := range s.all {
@@ -82,7 +82,7 @@ func (s *Set) Refuse() {
 }
 
 // Stop ends all pumps, after a grace period for what their owners have written.
-func (s *Set) Stop() {
+func (s *Group) Stop() {
 	Await(&s.running, stopGrace)
 	s.mu.Lock()
 	for p := range s.all {
@@ -92,7 +92,7 @@ func (s *Set) Stop() {
 	Await(&s.running, stopMax)
 }
 
-func (s *Set) take() *[pumpBytes]byte {
+func (s *Group) take() *[pumpBytes]byte {
 	if b, ok := s.buffers.Get().(*[pumpBytes]byte); ok {
 		return b
 	}
@@ -100,7 +100,7 @@ func (s *Set) take() *[pumpBytes]byte {
 }
 
 // put returns a buffer to the pool; nil is allowed.
-func (s *Set) put(b *[pumpBytes]byte) {
+func (s *Group) put(b *[pumpBytes]byte) {
 	if b != nil {
 		s.buffers.Put(b)
 	}
