@@ -37,25 +37,25 @@ type config struct {
 
 func (c *config) register(s *service.Settings) {
 	saving := []string{"run", "merge"}
-	s.Add(service.Table{
-		{Name: "CONFIG_FILE", Value: service.Text(&c.file), Help: "file of a test to start at once"},
-		{Name: "CONFIG_DIR", Value: service.Text(&c.folder),
+	s.Add(service.SettingList{
+		{Name: "CONFIG_FILE", Value: service.String(&c.file), Help: "file of a test to start at once"},
+		{Name: "CONFIG_DIR", Value: service.String(&c.folder),
 			Help: `folder of the tests that {"config":"name"} starts, and of traces`},
-		{Name: "OUT", Value: service.Text(&c.outputs.Out), Commands: saving,
+		{Name: "OUT", Value: service.String(&c.outputs.Out), Commands: saving,
 			Help: "with run and merge: file to write the result to as JSON"},
-		{Name: "REPORT", Value: service.Text(&c.outputs.Report), Commands: saving,
+		{Name: "REPORT", Value: service.String(&c.outputs.Report), Commands: saving,
 			Help: "with run and merge: file to write the result to as an HTML page"},
-		{Name: "OUTCOMES", Value: service.Text(&c.outputs.Outcomes), Commands: saving[:1],
+		{Name: "OUTCOMES", Value: service.String(&c.outputs.Outcomes), Commands: saving[:1],
 			Help: "with run: file to write a line per request to: when it was due, sent and answered, and its status"},
 		{Name: "SHOW_VALUES", Default: "false", Value: service.Bool(&c.drive.ShowValues), Commands: saving[:1],
 			Help: "with run: true: result, report, summary and log contain the values of query, fields and body; false: *** " +
 				"instead, since they are shared"},
 		{Name: "EVENT_LOOPS", Default: "0", Value: service.Int(&c.drive.Loops, 0, drive.LoopsMax()),
 			Help: "number of event loops; 0: chosen by the rate"},
-		{Name: "SOURCE_ADDRESSES", Value: service.Parsed(&c.drive.Sources, drive.SourcesAllowed, drive.ParseSources),
+		{Name: "SOURCE_ADDRESSES", Value: service.Func(&c.drive.Sources, drive.SourcesAllowed, drive.ParseSources),
 			Help: "local addresses to connect from, in turn; empty: the system's choice; for more connections to a loopback " +
 				"target than one address has ports, as many addresses of 127.0.0.0/8 as needed"},
-		{Name: "TARGET_CA_FILE", Value: service.Parsed(&c.drive.CAFile, "a PEM file of certificates", authorities),
+		{Name: "TARGET_CA_FILE", Value: service.Func(&c.drive.CAFile, "a PEM file of certificates", authorities),
 			Help: "PEM file of the authorities that signed the certificates of https targets; empty: the system's"},
 	})
 }

@@ -30,7 +30,7 @@ func decisionPair(prefix string, l *config.Listener) pairFiles {
 }
 
 // load reads the certificate, if there is one.
-func (f pairFiles) load() (*certs.Pair, error) {
+func (f pairFiles) load() (*certs.KeyPair, error) {
 	if f.cert == "" || f.key == "" {
 		return nil, nil
 	}
@@ -44,7 +44,7 @@ func (f pairFiles) load() (*certs.Pair, error) {
 
 // keepPair reads a certificate, if one is configured, and reads it again when its files
 // change, until ctx ends.
-func keepPair(ctx context.Context, e *service.Env, f pairFiles) (*certs.Pair, error) {
+func keepPair(ctx context.Context, e *service.Env, f pairFiles) (*certs.KeyPair, error) {
 	pair, err := f.load()
 	if pair == nil {
 		return nil, err
@@ -58,7 +58,7 @@ func keepPair(ctx context.Context, e *service.Env, f pairFiles) (*certs.Pair, er
 
 // warnInvalid logs a warning about a certificate that clients refuse, unless it was the
 // last one logged. It returns the last one logged.
-func warnInvalid(e *service.Env, pair *certs.Pair, logged string) string {
+func warnInvalid(e *service.Env, pair *certs.KeyPair, logged string) string {
 	err := pair.Invalid(time.Now())
 	if err == nil {
 		return ""
@@ -71,7 +71,7 @@ func warnInvalid(e *service.Env, pair *certs.Pair, logged string) string {
 
 // followPair reads the certificate again when its files change, until ctx ends. logged is
 // the warning that was last logged.
-func followPair(ctx context.Context, e *service.Env, pair *certs.Pair, logged string) {
+func followPair(ctx context.Context, e *service.Env, pair *certs.KeyPair, logged string) {
 	every.Interval(ctx.Done(), time.Second, func(time.Time) {
 		_ = checkPair(e, pair) // already logged
 		logged = warnInvalid(e, pair, logged)
@@ -80,7 +80,7 @@ func followPair(ctx context.Context, e *service.Env, pair *certs.Pair, logged st
 
 // checkPair reads the certificate again if its files have changed, and logs the outcome.
 // The error says why the files are not in use.
-func checkPair(e *service.Env, pair *certs.Pair) error {
+func checkPair(e *service.Env, pair *certs.KeyPair) error {
 	switch changed, err := pair.Check(); {
 	case err != nil:
 		e.Logger("TLS").Warn("The certificate on disk is not usable; the previous one stays in use", "error", err)

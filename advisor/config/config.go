@@ -37,7 +37,7 @@ const (
 // Register registers the settings. c receives their values.
 func (c *Config) Register(s *service.Settings) {
 	c.settings, c.Zone = s, time.UTC
-	s.Add(service.Table{
+	s.Add(service.SettingList{
 		{Name: "CAPACITY_RPS", Default: "0", Value: service.Float(&c.CapacityRPS, 0, rateMax),
 			Help: "expected capacity of the target in requests per second; 0: unknown"},
 		{Name: "SLO_P95", Default: "0s", Value: service.Duration(&c.SLO, 0, time.Hour),
@@ -46,18 +46,18 @@ func (c *Config) Register(s *service.Settings) {
 			Help: "lowest recommended limit, in requests per second"},
 		{Name: "LIMIT_MAX_RPS", Default: "100000", Value: service.Float(&c.LimitMax, 0.001, rateMax),
 			Help: "highest recommended limit, in requests per second"},
-		{Name: "STATE_FILE", Value: service.Text(&c.StateFile),
+		{Name: "STATE_FILE", Value: service.String(&c.StateFile),
 			Help: "file that keeps what was learned across restarts, with journal and lock next to it; empty: nothing is kept"},
 		{Name: "STATE_INTERVAL", Default: "5m", Value: service.Duration(&c.StateEvery, time.Second, 24*time.Hour),
 			Help: "interval at which STATE_FILE is replaced; later snapshots are in its journal within a second"},
-		{Name: "HISTORY_URL", Value: service.Parsed(&c.HistoryURL, "an http or https URL", historyURL),
+		{Name: "HISTORY_URL", Value: service.Func(&c.HistoryURL, "an http or https URL", historyURL),
 			Help: "Prometheus-compatible server to load history from at the start"},
-		{Name: "HISTORY_QUERY", Default: queryDef, Value: service.Text(&c.HistoryQuery),
+		{Name: "HISTORY_QUERY", Default: queryDef, Value: service.String(&c.HistoryQuery),
 			Help: "query for HISTORY_URL: one series in requests per second"},
 		{Name: "TIMEZONE", Default: "UTC",
-			Value: service.Parsed(&c.Zone, "a name of the IANA database such as Europe/Berlin", timeZone),
+			Value: service.Func(&c.Zone, "a name of the IANA database such as Europe/Berlin", timeZone),
 			Help:  "time zone of days and weeks"},
-		{Name: "EVENTS_FILE", Value: service.Text(&c.EventsFile),
+		{Name: "EVENTS_FILE", Value: service.String(&c.EventsFile),
 			Help: "YAML file with announced events, a list of {name, start, end, ramp}; read again when it changes"},
 	})
 }

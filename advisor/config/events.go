@@ -46,10 +46,10 @@ func ParseEvents(data []byte, zone *time.Location) ([]forecast.Event, error) {
 
 // An eventText is an event in the form of the file.
 type eventText struct {
-	Name  strict.Word `json:"name"`
-	Start strict.Word `json:"start"`
-	End   strict.Word `json:"end"`
-	Ramp  strict.Word `json:"ramp"`
+	Name  strict.Scalar `json:"name"`
+	Start strict.Scalar `json:"start"`
+	End   strict.Scalar `json:"end"`
+	Ramp  strict.Scalar `json:"ramp"`
 }
 
 // A reader reads a file of events.
@@ -77,7 +77,7 @@ func (r *reader) file(data []byte) []forecast.Event {
 	events := make([]forecast.Event, len(texts))
 	var names []string
 	for i := range texts {
-		path := strict.Element("", i)
+		path := strict.ElementPath("", i)
 		if r.Root.Kids[i].Kind == strict.Object {
 			r.Filled(&r.Root.Kids[i], path, "ramp")
 			events[i] = r.event(path, &texts[i])
@@ -113,7 +113,7 @@ func (r *reader) event(path string, text *eventText) forecast.Event {
 }
 
 // time parses a time, with its zone or in that of the settings.
-func (r *reader) time(text strict.Word, path string) time.Time {
+func (r *reader) time(text strict.Scalar, path string) time.Time {
 	if text == "" {
 		return time.Time{} // reported as missing
 	}

@@ -106,7 +106,7 @@ func drawPage(l *look) ([]byte, error) {
 	sh := sheet{look: l, Figures: figuresOf(l), Plots: l.plots(), More: max(0, len(l.Proxies)-proxiesShown)}
 	sh.State, sh.Tone = guardWord(&l.Believed)
 	l.Changes, l.Proxies = l.Changes[:min(len(l.Changes), changesShown)], l.Proxies[:min(len(l.Proxies), proxiesShown)]
-	return chart.Fill(pageText, template.FuncMap{"age": age, "perSecond": perSecond,
+	return chart.RenderPage(pageText, template.FuncMap{"age": age, "perSecond": perSecond,
 		"parameters": parameters, "shares": sharesOf, "join": strings.Join,
 		"moment": func(at time.Time, form string) string { return at.In(l.Zone).Format(form) }}, sh)
 }
@@ -143,7 +143,7 @@ func figuresOf(l *look) []chart.Figure {
 	}
 	p95 := "–"
 	if a.Sum.P95 > 0 {
-		p95 = number.Span(a.Sum.P95.Seconds())
+		p95 = number.Duration(a.Sum.P95.Seconds())
 	}
 	return append(figures, []chart.Figure{
 		{"Predicted", rate(a.Rec.PredictedRPS), "at most " + rate(a.Rec.Predicted95) + " (95 %), within " +

@@ -53,7 +53,7 @@ func (l *look) hours() chart.Chart {
 	from := l.Newest.Add(-min(max(l.Age, 10*time.Minute), hoursSpan))
 	c := chart.Chart{Title: "The last hours and the next", X: l.over(from, l.Newest.Add(forecastMax)),
 		Y: chart.Axis{Label: "requests per second"}}
-	c.Spans = append(l.markers(from), chart.Span{Name: "the next hour", Tone: chart.Grey, From: l.x(l.Newest),
+	c.Spans = append(l.markers(from), chart.Span{Name: "the next hour", Color: chart.Grey, From: l.x(l.Newest),
 		To: l.x(l.Newest.Add(forecastMax))})
 	observed := l.rates("arriving", chart.Blue, l.minutes)
 	band, median := l.forecast()
@@ -91,8 +91,8 @@ func highest(rows ...[]float64) (most float64) {
 
 // forecast returns the next hour: the band with nine of ten values, and the median.
 func (l *look) forecast() (band chart.Band, median chart.Series) {
-	band = chart.Band{Name: "nine of ten forecasts", Tone: chart.Violet}
-	median = chart.Series{Name: "forecast", Tone: chart.Violet}
+	band = chart.Band{Name: "nine of ten forecasts", Color: chart.Violet}
+	median = chart.Series{Name: "forecast", Color: chart.Violet}
 	for i, q := range l.ahead {
 		x := l.x(l.Newest.Add(time.Duration(i+1) * forecastStep))
 		band.X, median.X = append(band.X, x), append(median.X, x)
@@ -104,7 +104,7 @@ func (l *look) forecast() (band chart.Band, median chart.Series) {
 
 // believedBand returns the estimated capacity.
 func (l *look) believedBand(from time.Time) chart.Band {
-	b := chart.Band{Name: "estimated capacity of the target", Tone: chart.Green}
+	b := chart.Band{Name: "estimated capacity of the target", Color: chart.Green}
 	for _, m := range l.track {
 		if m.At >= from.Unix() {
 			b.X = append(b.X, l.place(m))
@@ -120,8 +120,8 @@ func (l *look) place(m core.Mark) float64 {
 }
 
 // rates returns a series from the rows of a history, with gaps.
-func (l *look) rates(name string, tone chart.Tone, rows []series.Row) chart.Series {
-	s := chart.Series{Name: name, Tone: tone}
+func (l *look) rates(name string, color chart.Color, rows []series.Row) chart.Series {
+	s := chart.Series{Name: name, Color: color}
 	for _, r := range rows {
 		s.X = append(s.X, l.x(r.At))
 		if r.Coverage > 0 {
@@ -134,8 +134,8 @@ func (l *look) rates(name string, tone chart.Tone, rows []series.Row) chart.Seri
 }
 
 // marked returns a series from one value of the track.
-func (l *look) marked(name string, tone chart.Tone, marks []core.Mark, value int) chart.Series {
-	s := chart.Series{Name: name, Tone: tone}
+func (l *look) marked(name string, color chart.Color, marks []core.Mark, value int) chart.Series {
+	s := chart.Series{Name: name, Color: color}
 	for _, m := range marks {
 		x := l.place(m)
 		if n := len(s.X); n > 0 && x-s.X[n-1] > gapMin { // no reports
@@ -152,14 +152,14 @@ const gapMin = 2.5 * 3600
 // markers returns the lasting changes of level.
 func (l *look) markers(from time.Time) (spans []chart.Span) {
 	for _, s := range l.Shifts {
-		name, tone := "the level fell", chart.Green
+		name, color := "the level fell", chart.Green
 		if s.Up {
-			name, tone = "the level rose", chart.Red
+			name, color = "the level rose", chart.Red
 		}
 		if s.At.After(from) && !s.At.After(l.Newest) {
 			// as wide as a line, to be visible
 			width := l.Newest.Sub(from).Seconds() / wideWidth
-			spans = append(spans, chart.Span{Name: name, Tone: tone, From: l.x(s.At) - 2*width, To: l.x(s.At) + 2*width})
+			spans = append(spans, chart.Span{Name: name, Color: color, From: l.x(s.At) - 2*width, To: l.x(s.At) + 2*width})
 		}
 	}
 	return spans
@@ -209,7 +209,7 @@ func (l *look) latency() chart.Chart {
 	p95 := l.marked("p95", chart.Blue, l.track, core.ValP95)
 	c.Lines = []chart.Series{p95}
 	if !math.IsInf(l.SLO, 1) && highest(p95.Y) > 0 {
-		c.Limits = []chart.Limit{{Name: "still good", Tone: chart.Red, Y: l.SLO}}
+		c.Limits = []chart.Limit{{Name: "still good", Color: chart.Red, Y: l.SLO}}
 	}
 	return c
 }

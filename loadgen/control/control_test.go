@@ -41,7 +41,7 @@ func newRig(t *testing.T) *rig {
 		Loops: 1, Meters: drive.NewMeters(metric.New(), 1),
 		Logger: func(string) *slog.Logger { return slog.New(slog.DiscardHandler) },
 	}, "")
-	own := service.NewEndpoints(&service.Env{Guard: &service.Guard{Open: true}})
+	own := service.NewEndpoints(&service.Env{Guard: &service.AccessGuard{Open: true}})
 	r.runs.Register(own)
 	r.api = own
 	t.Cleanup(func() {

@@ -98,7 +98,7 @@ func TestLivePageStarts(t *testing.T) {
 	mux.Handle("/", r.api)
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
 		script := strings.ReplaceAll(starter, "TARGET", r.target.Listener.Addr().String())
-		_, _ = w.Write([]byte(chart.GuardedPage(livePage) + charttest.Driver(script)))
+		_, _ = w.Write([]byte(chart.TokenPage(livePage) + charttest.Driver(script)))
 	})
 	server := httptest.NewServer(mux)
 	defer server.Close()
@@ -185,7 +185,7 @@ const driver = `
 func TestLivePageAsksForToken(t *testing.T) {
 	var log strings.Builder
 	var mu sync.Mutex
-	own := service.NewEndpoints(&service.Env{Guard: &service.Guard{Token: "s3cr3t"}})
+	own := service.NewEndpoints(&service.Env{Guard: &service.AccessGuard{Token: "s3cr3t"}})
 	own.HandleFunc("GET /test/status", func(w http.ResponseWriter, _ *http.Request) {
 		service.WriteJSON(w, http.StatusOK, record.Status{Running: true, TestID: "t", Duration: 60, Verdict: record.Valid,
 			Phase: record.PhaseRunning})
@@ -199,7 +199,7 @@ func TestLivePageAsksForToken(t *testing.T) {
 	own.HandleFunc("POST /test/stop", note)
 	own.HandleFunc("GET /test/config", note)
 	own.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = w.Write([]byte(chart.GuardedPage(livePage) + charttest.Driver(driver)))
+		_, _ = w.Write([]byte(chart.TokenPage(livePage) + charttest.Driver(driver)))
 	})
 	server := httptest.NewServer(own)
 	defer server.Close()

@@ -220,7 +220,7 @@ func (b *builder) startAt(text string) {
 func (b *builder) thresholds(w map[string]string) {
 	for _, name := range sortedKeys(w) {
 		t, err := record.ParseThreshold(name, w[name])
-		b.Check(err != nil, strict.Member("thresholds", name), "%v", err)
+		b.Check(err != nil, strict.MemberPath("thresholds", name), "%v", err)
 		b.plan.Thresholds = append(b.plan.Thresholds, t)
 	}
 }

@@ -84,7 +84,7 @@ func (b *builder) compile(path, text string) []segment {
 // query appends the parameters to the target, which may already have some.
 func (b *builder) query(h *head, w map[string]string, some bool) {
 	for _, name := range sortedKeys(w) {
-		path := strict.Member("requestOptions.query", name)
+		path := strict.MemberPath("requestOptions.query", name)
 		if i := strings.Index(name, "{{"); i >= 0 {
 			b.Fault(path, "column %d: templates are for values, not for names", utf8.RuneCountInString(name[:i])+1)
 		}
@@ -121,7 +121,7 @@ func (b *builder) headers(h *head, w map[string]string, host string) {
 	seen := map[string]string{}
 	for _, name := range names {
 		value := strings.Trim(w[name], " \t")
-		path := strict.Member("requestOptions.headers", name)
+		path := strict.MemberPath("requestOptions.headers", name)
 		low := strings.ToLower(name)
 		switch {
 		case !http1.IsToken(name):

@@ -109,7 +109,7 @@ func (b *builder) numbers(w *ProfileConfig, names []string) []float64 {
 	}
 	before := b.Count()
 	for _, name := range sortedKeys(given) {
-		b.Check(!slices.Contains(names, name), strict.Member("profile.params", name), "unknown parameter; %s has %s",
+		b.Check(!slices.Contains(names, name), strict.MemberPath("profile.params", name), "unknown parameter; %s has %s",
 			w.Type, strings.Join(names, ", "))
 	}
 	values := make([]float64, len(names))

@@ -147,7 +147,7 @@ func (sum *Result) judge(results []*Result) {
 		sum.Verdict = Worse(sum.Verdict, Degraded)
 		sum.Reasons = append(sum.Reasons,
 			fmt.Sprintf("the generators started %s apart (startAt makes them begin together): the sum of their "+
-				"rates was not the plan's", number.Span(skew.Seconds())))
+				"rates was not the plan's", number.Duration(skew.Seconds())))
 	}
 	for _, r := range results {
 		sum.Verdict = Worse(sum.Verdict, r.Verdict)

@@ -16,7 +16,7 @@ import (
 func ExampleMerge() {
 	a, b := shardResult(0, 2, 100*ms), shardResult(1, 2, 300*ms)
 	both, err := Merge(a, b)
-	fmt.Println(both.Sent, number.Span(both.Latency.P50), number.Span(both.Latency.Max), both.Verdict, err)
+	fmt.Println(both.Sent, number.Duration(both.Latency.P50), number.Duration(both.Latency.Max), both.Verdict, err)
 	_, err = Merge(a, a)
 	fmt.Println(err)
 	// Output:

@@ -24,8 +24,8 @@ func ExampleTally() {
 	o := Outcome{Status: 200}
 	o.Due, o.Start, o.Done = at(0), at(2*ms), at(10*ms)
 	t.Finish(&o, end)
-	fmt.Println(t.Sent(), t.Class[Success], number.Span(t.Latency().Spread().Max),
-		number.Span(t.ServiceTime.Spread().Max), number.Span(t.Lag.Spread().Max))
+	fmt.Println(t.Sent(), t.Class[Success], number.Duration(t.Latency().Spread().Max),
+		number.Duration(t.ServiceTime.Spread().Max), number.Duration(t.Lag.Spread().Max))
 	// Output: 1 1 10.0 ms 8.00 ms 2.00 ms
 }
 

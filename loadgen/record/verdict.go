@@ -88,10 +88,10 @@ func (e Evidence) Judge() (Verdict, []string) {
 	switch p99 := e.PacerLagP99; {
 	case p99 > lagInvalid:
 		invalid = append(invalid, fmt.Sprintf("the generator was late while connections were idle: pacer lag p99 %s",
-			number.Span(p99)))
+			number.Duration(p99)))
 	case p99 > lagValid:
 		degraded = append(degraded,
-			fmt.Sprintf("the generator was a little late while connections were idle: pacer lag p99 %s", number.Span(p99)))
+			fmt.Sprintf("the generator was a little late while connections were idle: pacer lag p99 %s", number.Duration(p99)))
 	}
 	if float64(e.Late) > rateErrorValid*float64(e.Due) {
 		degraded = append(degraded, fmt.Sprintf("the generator stalled: %d requests missed their time by more than %d ms",
@@ -103,7 +103,7 @@ func (e Evidence) Judge() (Verdict, []string) {
 			cause = "connections had to be opened first"
 		}
 		degraded = append(degraded, fmt.Sprintf("%s (lag p99 %s): the target saw requests later than planned", cause,
-			number.Span(e.LagP99)))
+			number.Duration(e.LagP99)))
 	}
 	if float64(e.Unconnected) > rateErrorValid*float64(e.Due) {
 		degraded = append(degraded, fmt.Sprintf(

@@ -46,7 +46,7 @@ type countRow struct {
 
 // HTML returns the result as a self-contained page without scripts.
 func HTML(r *record.Result) ([]byte, error) {
-	return chart.Fill(pageText, template.FuncMap{
+	return chart.RenderPage(pageText, template.FuncMap{
 		"word": word, "facts": facts, "figures": figures, "spreads": spreads, "causes": causes,
 		"outcomes": outcomeRows, "counts": counts, "extras": extras, "plots": plots, "config": config,
 	}, page{r, r.Peaks[:min(len(r.Peaks), peaksShown)], max(0, len(r.Peaks)-peaksShown)})
@@ -59,11 +59,11 @@ func config(r *record.Result) (string, error) {
 
 func facts(r *record.Result) []fact {
 	all := []fact{
-		{"Target", r.URL}, {"Profile", r.Profile}, {"Duration", number.Span(r.Duration)},
+		{"Target", r.URL}, {"Profile", r.Profile}, {"Duration", number.Duration(r.Duration)},
 		{"Started", r.StartedAt.UTC().Format("2006-01-02 15:04:05 UTC")},
 	}
 	if r.End == record.EndStopped {
-		all = append(all, fact{"Stopped", "after " + number.Span(r.Elapsed)})
+		all = append(all, fact{"Stopped", "after " + number.Duration(r.Elapsed)})
 	}
 	if shards := shardsOf(r); shards != "" {
 		all = append(all, fact{"Shards", shards})
@@ -81,7 +81,7 @@ func facts(r *record.Result) []fact {
 func figures(r *record.Result) []chart.Figure {
 	share := func(n uint64) string { return fmt.Sprintf("%.1f %%", 100*r.Share(n)) }
 	missed := number.Thousands(r.SentLate) + " requests missed their time"
-	lag := chart.Figure{"Lag p99", number.Span(r.Lag.P99), missed, "violet"}
+	lag := chart.Figure{"Lag p99", number.Duration(r.Lag.P99), missed, "violet"}
 	if r.Lag.Count == 0 {
 		lag.Value, lag.Note = "–", "no connection was available"
 	}
@@ -91,8 +91,8 @@ func figures(r *record.Result) []chart.Figure {
 		{"Rate limited", share(r.RateLimited), number.Thousands(r.RateLimited), "amber"},
 		{"Shed", share(r.Shed), number.Thousands(r.Shed), "violet"},
 		{"Errors", share(r.Errors), number.Thousands(r.Errors), "red"},
-		{"Latency p50", number.Span(r.Latency.P50), "mean " + number.Span(r.Latency.Mean), ""},
-		{"Latency p99", number.Span(r.Latency.P99), "max " + number.Span(r.Latency.Max), ""},
+		{"Latency p50", number.Duration(r.Latency.P50), "mean " + number.Duration(r.Latency.Mean), ""},
+		{"Latency p99", number.Duration(r.Latency.P99), "max " + number.Duration(r.Latency.Max), ""},
 		{"Throughput", number.Rate(r.Throughput) + "/s", "answered until the end", ""},
 		lag,
 	}

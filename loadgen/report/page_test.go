@@ -256,7 +256,7 @@ func TestErrorsBeyondTheDrawn(t *testing.T) {
 		t.Errorf("%d reasons, the first %q, the last %q with %v", len(stack), stack[0].Name, stack[len(stack)-1].Name,
 			stack[len(stack)-1].Y[0])
 	}
-	if got := stack[reasonsDrawn].Tone; got != chart.Grey {
+	if got := stack[reasonsDrawn].Color; got != chart.Grey {
 		t.Errorf("the others have the tone %v, want %v", got, chart.Grey)
 	}
 }

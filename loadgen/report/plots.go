@@ -133,8 +133,8 @@ func (c *course) over(title, label string) chart.Chart {
 	return chart.Chart{Title: title, X: c.axis, Y: chart.Axis{Label: label}, Steps: true}
 }
 
-func (c *course) line(name string, tone chart.Tone, values []float64) chart.Series {
-	return chart.Series{Name: name, Tone: tone, X: c.starts, Y: values}
+func (c *course) line(name string, color chart.Color, values []float64) chart.Series {
+	return chart.Series{Name: name, Color: color, X: c.starts, Y: values}
 }
 
 func (c *course) rate() chart.Chart {
@@ -143,7 +143,7 @@ func (c *course) rate() chart.Chart {
 	asked.Dashed = true
 	p.Lines = []chart.Series{c.line("sent", chart.Blue, c.asked(func(r *record.Row) uint64 { return r.Sent })), asked}
 	for _, peak := range c.result.Peaks[:min(len(c.result.Peaks), spansMax)] {
-		p.Spans = append(p.Spans, chart.Span{Name: "peak of the schedule", Tone: chart.Violet, From: peak.Start,
+		p.Spans = append(p.Spans, chart.Span{Name: "peak of the schedule", Color: chart.Violet, From: peak.Start,
 			To: max(peak.Start, peak.End)})
 	}
 	return p
@@ -165,14 +165,14 @@ func (c *course) outcomes() chart.Chart {
 
 func (c *course) errors() chart.Chart {
 	p := c.over("Errors by reason", "per second")
-	tones := [reasonsDrawn + 1]chart.Tone{chart.Red, chart.Violet, chart.Amber, chart.Blue, chart.Green, chart.Grey}
+	colors := [reasonsDrawn + 1]chart.Color{chart.Red, chart.Violet, chart.Amber, chart.Blue, chart.Green, chart.Grey}
 	reasons := byCount(c.result.ErrorsByReason)
 	for i, reason := range reasons[:min(len(reasons), reasonsDrawn)] {
 		p.Stack = append(p.Stack,
-			c.line(reason, tones[i], c.perSecond(func(r *record.Row) uint64 { return r.ErrorsByReason[reason] })))
+			c.line(reason, colors[i], c.perSecond(func(r *record.Row) uint64 { return r.ErrorsByReason[reason] })))
 	}
 	if len(reasons) > reasonsDrawn {
-		p.Stack = append(p.Stack, c.line("others", tones[reasonsDrawn], c.perSecond(func(r *record.Row) (n uint64) {
+		p.Stack = append(p.Stack, c.line("others", colors[reasonsDrawn], c.perSecond(func(r *record.Row) (n uint64) {
 			for _, reason := range reasons[reasonsDrawn:] {
 				n += r.ErrorsByReason[reason]
 			}
@@ -199,7 +199,7 @@ func (c *course) lag() chart.Chart {
 	p.Lines = []chart.Series{c.line("lag p99", chart.Violet, c.measured(func(r *record.Row) float64 { return r.LagP99 }))}
 	for i := range c.rows {
 		if row := &c.rows[i]; row.SentLate > 0 {
-			p.Spans = append(p.Spans, chart.Span{Name: "requests missed their time", Tone: chart.Red, From: row.T,
+			p.Spans = append(p.Spans, chart.Span{Name: "requests missed their time", Color: chart.Red, From: row.T,
 				To: row.T + c.length[i]})
 		}
 	}
@@ -226,7 +226,7 @@ func intervals(low, high float64) []float64 {
 // A part is one of several histograms in a plot.
 type part struct {
 	name  string
-	tone  chart.Tone
+	color chart.Color
 	spans record.Histogram
 }
 
@@ -254,7 +254,7 @@ func stacked(parts []part) []chart.Bars {
 			heights[i] = sum[i]
 		}
 		// The sum of all parts is drawn first, and covered by the lower ones.
-		bars = append([]chart.Bars{{Name: p.name, Tone: p.tone, Edges: edges, Heights: heights}}, bars...)
+		bars = append([]chart.Bars{{Name: p.name, Color: p.color, Edges: edges, Heights: heights}}, bars...)
 	}
 	return bars
 }
@@ -293,7 +293,7 @@ func lagByCause(r *record.Result) chart.Chart {
 // later returns a line of how many spans of p are longer than each edge.
 func later(p part, edges []float64) chart.Series {
 	rest := float64(p.spans.Spread().Count)
-	line := chart.Series{Name: p.name, Tone: p.tone, X: edges, Y: []float64{rest}}
+	line := chart.Series{Name: p.name, Color: p.color, X: edges, Y: []float64{rest}}
 	for _, n := range p.spans.Between(upward(edges)) {
 		rest -= float64(n)
 		line.Y = append(line.Y, rest)
@@ -326,7 +326,7 @@ func percentiles(r *record.Result) chart.Chart {
 		if count == 0 {
 			continue
 		}
-		line := chart.Series{Name: c.name, Tone: c.tone}
+		line := chart.Series{Name: c.name, Color: c.color}
 		nines := min(max(math.Log10(float64(count)), 2), 7) // beyond is a single request
 		for i := range int(nines*percentilePoints) + 1 {
 			line.X = append(line.X, 1-math.Pow(10, -float64(i)/percentilePoints))

@@ -33,7 +33,7 @@ func outcomes(s *record.Status) string {
 		return counts
 	}
 	return fmt.Sprintf("%s  p50 %s  p99 %s  lag p99 %s  generator %s",
-		counts, number.Span(s.Latency.P50), number.Span(s.Latency.P99), number.Span(s.Lag.P99), word(s.Verdict))
+		counts, number.Duration(s.Latency.P50), number.Duration(s.Latency.P99), number.Duration(s.Lag.P99), word(s.Verdict))
 }
 
 // whole formats seconds, with tenths below ten.

@@ -23,16 +23,16 @@ func JSON(r *record.Result) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("write result as JSON: %w", err)
 	}
-	return append(strict.Plain(b), '\n'), nil
+	return append(strict.Normalize(b), '\n'), nil
 }
 
 // Summary returns the result as text: the health of the target, the verdict on the run, the
 // requests, their outcomes, and times.
 func Summary(r *record.Result) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "\nLoad test %s: %s for %s on %s\n", r.TestID, r.Profile, number.Span(r.Duration), r.URL)
+	fmt.Fprintf(&b, "\nLoad test %s: %s for %s on %s\n", r.TestID, r.Profile, number.Duration(r.Duration), r.URL)
 	if r.End == record.EndStopped {
-		fmt.Fprintf(&b, "stopped after %s\n", number.Span(r.Elapsed))
+		fmt.Fprintf(&b, "stopped after %s\n", number.Duration(r.Elapsed))
 	}
 	if shards := shardsOf(r); shards != "" {
 		fmt.Fprintf(&b, "%s, schedule %s\n", shards, r.ScheduleHash)
@@ -61,7 +61,7 @@ func row(b *strings.Builder, word, format string, args ...any) {
 
 func verdict(b *strings.Builder, r *record.Result) {
 	kept := fmt.Sprintf("lag p50 %s, p99 %s; %s/s sent of %s/s planned",
-		number.Span(r.Lag.P50), number.Span(r.Lag.P99), number.Rate(r.SentRps), number.Rate(r.TargetRps))
+		number.Duration(r.Lag.P50), number.Duration(r.Lag.P99), number.Rate(r.SentRps), number.Rate(r.TargetRps))
 	row(b, "Target", "%s", r.HealthText())
 	row(b, "Generator", "%s: %s", word(r.Verdict), kept)
 	for _, reason := range r.Reasons {
@@ -98,7 +98,7 @@ func requests(b *strings.Builder, r *record.Result) {
 // extras returns sentences about what is not an outcome.
 func extras(r *record.Result) (sentences []string) {
 	missed := fmt.Sprintf("missed their time: sent more than 10 ms late (at most %s) through the generator's fault",
-		number.Span(r.PacerLag.Max))
+		number.Duration(r.PacerLag.Max))
 	for _, extra := range []struct {
 		count uint64
 		text  string
@@ -120,8 +120,8 @@ func times(b *strings.Builder, r *record.Result) {
 	row(b, "", columns, "mean", "p50", "p90", "p95", "p99", "p99.9", "max")
 	line := func(word string, s record.Spread) {
 		if s.Count > 0 {
-			row(b, word, columns, number.Span(s.Mean), number.Span(s.P50), number.Span(s.P90),
-				number.Span(s.P95), number.Span(s.P99), number.Span(s.P999), number.Span(s.Max))
+			row(b, word, columns, number.Duration(s.Mean), number.Duration(s.P50), number.Duration(s.P90),
+				number.Duration(s.P95), number.Duration(s.P99), number.Duration(s.P999), number.Duration(s.Max))
 		}
 	}
 	line("Latency", r.Latency)

@@ -27,15 +27,15 @@ type Adaptive struct {
 const adaptivePauseMin = 10 * time.Millisecond
 
 func (a *Adaptive) register(s *service.Settings) {
-	s.Add(service.Table{
-		{Name: "ADAPTIVE_MODE", Default: "false", Value: service.Word(&a.Mode, "false, true, shadow"),
+	s.Add(service.SettingList{
+		{Name: "ADAPTIVE_MODE", Default: "false", Value: service.StringEnum(&a.Mode, "false, true, shadow"),
 			Help: "true: apply the advisor's recommendations; shadow: only log and count what would be applied"},
 	})
-	s.AddWithNoEffect(s.NoEffectWhen("ADAPTIVE_MODE", "false"), service.Table{
+	s.AddWithNoEffect(s.NoEffectWhen("ADAPTIVE_MODE", "false"), service.SettingList{
 		{Name: "ADVISOR_URL", Default: "http://127.0.0.1:8084",
-			Value: service.Parsed(&a.URL, "http://host:port or https://host:port, with or without a path", advisorURL),
+			Value: service.Func(&a.URL, "http://host:port or https://host:port, with or without a path", advisorURL),
 			Help:  "base URL of the advisor"},
-		{Name: "ADVISOR_TOKEN", Value: service.Token(&a.Token),
+		{Name: "ADVISOR_TOKEN", Value: service.BearerToken(&a.Token),
 			Help: "the advisor's ADMIN_TOKEN, sent with every request; empty: this program's ADMIN_TOKEN"},
 		{Name: "ADAPTIVE_UPDATE_INTERVAL", Default: "30s", Value: service.Duration(&a.Interval, time.Second, time.Hour),
 			Help: "interval between two snapshots for the advisor"},

@@ -76,36 +76,37 @@ func (c *Config) Register(s *service.Settings) {
 	c.settings = s
 	c.registerTranslation(s)
 	d, noTarget := &c.data, s.NoEffectWhen("TARGET_URL", noTargets)
-	s.Add(service.Table{
+	s.Add(service.SettingList{
 		{Name: "TARGET_URL", Default: "http://127.0.0.1:8081",
-			Value: service.Parsed(&c.Targets, "http://host:port, comma separated, also with https, h2c or h2; none", ParseTargets),
+			Value: service.Func(&c.Targets, "http://host:port, comma separated, also with https, h2c or h2; none", ParseTargets),
 			Help: "base URLs of the targets, comma separated, without path; none: forward nothing, for a master that only " +
 				"decides"},
 		{Name: "TARGET_BALANCE", Default: "p2c",
-			Value: service.Choice(&c.Balance, upstream.P2C, upstream.RoundRobin, upstream.LeastInFlight), NoEffect: noTarget,
-			Help: "how requests are distributed over several targets"},
-		{Name: "HOST_HEADER", Default: "preserve", Value: service.OneOf(&d.PreserveHost, "preserve, target", true, false),
+			Value:    service.StringerEnum(&c.Balance, upstream.P2C, upstream.RoundRobin, upstream.LeastInFlight),
+			NoEffect: noTarget,
+			Help:     "how requests are distributed over several targets"},
+		{Name: "HOST_HEADER", Default: "preserve", Value: service.Enum(&d.PreserveHost, "preserve, target", true, false),
 			NoEffect: noTarget, Help: "Host sent to the target: the client's or the target's own"},
-		{Name: "UNDERSCORED_FIELDS", Default: "drop", Value: service.OneOf(&d.Underscores, "drop, keep", false, true),
+		{Name: "UNDERSCORED_FIELDS", Default: "drop", Value: service.Enum(&d.Underscores, "drop, keep", false, true),
 			Help: "what to do with request fields that have _ in their names (nginx: underscores_in_headers); those that a " +
 				"target could take for connection fields or untrusted claims are always dropped"},
-		{Name: "TRAILERS", Default: "pass", Value: service.OneOf(&d.DropTrailers, "pass, drop", false, true),
+		{Name: "TRAILERS", Default: "pass", Value: service.Enum(&d.DropTrailers, "pass, drop", false, true),
 			NoEffect: noTarget,
 			Help: "whether trailers of requests and answers are passed on; clients of HTTP/1.1 get them only if they send " +
 				"TE: trailers; gRPC needs them"},
 	})
 	registerOrigin(s, d)
 	c.registerLimit(s)
-	s.Add(service.Table{
+	s.Add(service.SettingList{
 		{Name: "RATE_LIMIT_HEADERS", Default: "both",
-			Value: service.OneOf(&d.Style.LimitFields, "off, legacy, standard, both, envoy",
+			Value: service.Enum(&d.Style.LimitFields, "off, legacy, standard, both, envoy",
 				0, decide.XRateLimit, decide.Standard, decide.XRateLimit|decide.Standard, decide.Envoy),
 			Help: "rate limit fields in answers: X-RateLimit-* (legacy), RateLimit and RateLimit-Policy (standard), " +
 				"RateLimit-Limit, -Remaining and -Reset (envoy, as in envoyproxy/ratelimit)"},
-		{Name: "CORS", Default: "auto", Value: service.OneOf(&d.CORS, "auto, off", true, false),
+		{Name: "CORS", Default: "auto", Value: service.Enum(&d.CORS, "auto, off", true, false),
 			Help: "auto: refusals (429, 503) of requests with Origin carry Access-Control-Allow-Origin and expose the rate " +
 				"limit fields, so that the page can read them"},
-		{Name: "PREFLIGHT", Default: "apart", Value: service.Word(&c.preflight, "shared, apart, exempt"),
+		{Name: "PREFLIGHT", Default: "apart", Value: service.StringEnum(&c.preflight, "shared, apart, exempt"),
 			Help: "which limits apply to CORS preflights (OPTIONS with Origin and Access-Control-Request-Method): those of " +
 				"other requests, separate ones of equal size, or none; any client can send such requests, so exempt lets clients " +
 				"bypass the limits"},
@@ -134,7 +135,7 @@ func (c *Config) Register(s *service.Settings) {
 // registerBounds adds the settings of sizes and numbers of messages and connections.
 func (c *Config) registerBounds(s *service.Settings) {
 	d, noTarget := &c.data, s.NoEffectWhen("TARGET_URL", noTargets)
-	s.Add(service.Table{
+	s.Add(service.SettingList{
 		{Name: "KEYS_MAX", Default: "10000000", Value: service.Int(&c.KeysMax, 1, 1<<31-1),
 			Help: "maximum number of keys in the simulated Redis"},
 		{Name: "EVENT_LOOPS", Default: strconv.Itoa(min(runtime.GOMAXPROCS(0), 1024)),
@@ -169,7 +170,7 @@ func (c *Config) registerBounds(s *service.Settings) {
 // registerTimes adds the settings of timeouts and ages.
 func (c *Config) registerTimes(s *service.Settings) {
 	d, noTarget := &c.data, s.NoEffectWhen("TARGET_URL", noTargets)
-	s.Add(service.Table{
+	s.Add(service.SettingList{
 		{Name: "HEAD_TIMEOUT", Default: "10s", Value: service.Duration(&d.HeadTimeout, time.Millisecond, timeMax),
 			Help: "timeout for reading a whole request head; then 408"},
 		{Name: "BODY_TIMEOUT", Default: "15s", Value: service.Duration(&d.BodyTimeout, time.Millisecond, timeMax),
@@ -205,15 +206,15 @@ func (c *Config) registerTimes(s *service.Settings) {
 
 // registerRefusal adds the settings of what refusals look like.
 func (c *Config) registerRefusal(s *service.Settings) {
-	s.Add(service.Table{
-		{Name: "REFUSAL_STATUS", Default: "429", Value: service.OneOf(&c.data.Style.Status, "429, 503", 429, 503),
+	s.Add(service.SettingList{
+		{Name: "REFUSAL_STATUS", Default: "429", Value: service.Enum(&c.data.Style.Status, "429, 503", 429, 503),
 			Help: "status of refusals by a limit, unless the rule sets one"},
-		{Name: "REFUSAL_TEMPLATES", Value: service.Text(&c.Templates),
+		{Name: "REFUSAL_TEMPLATES", Value: service.String(&c.Templates),
 			Help: "folder with templates for the bodies of refusals (429, and 503 of the proxy): default.html, default.json, " +
 				"default.txt, and NAME.html … for rules with refusal: {template: NAME}; the client's Accept selects one; read " +
 				"again at SIGHUP; empty: a page for browsers, JSON for others"},
 		{Name: "REFUSAL_FIELDS",
-			Value: service.Parsed(&c.data.Style.Fields, "Name: value, separated by |; none that the proxy sets itself",
+			Value: service.Func(&c.data.Style.Fields, "Name: value, separated by |; none that the proxy sets itself",
 				explained("cannot be used", refusal.ParseFields)),
 			Help: "fields of refusals, unless the rule sets some"},
 	})

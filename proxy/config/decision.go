@@ -51,15 +51,15 @@ func (l *Listener) Local() bool {
 }
 
 func (d *DecisionPort) register(s *service.Settings) {
-	s.Add(service.Table{
+	s.Add(service.SettingList{
 		{Name: "DECISION_PORT", Default: "0", Value: service.Int(&d.Port, 0, 65535),
 			Help: "port on which sidecars and other proxies request decisions (8083 in examples); 0: none"},
 	})
-	s.AddWithNoEffect(s.NoEffectWhen("DECISION_PORT", "0"), service.Table{
-		{Name: "DECISION_BIND", Default: "127.0.0.1", Value: service.Text(&d.Bind),
+	s.AddWithNoEffect(s.NoEffectWhen("DECISION_PORT", "0"), service.SettingList{
+		{Name: "DECISION_BIND", Default: "127.0.0.1", Value: service.String(&d.Bind),
 			Help: "address that DECISION_PORT listens on; one that is not a loopback address needs DECISION_TOKEN, " +
 				"DECISION_TLS_CLIENT_CA or DECISION_OPEN"},
-		{Name: "DECISION_TOKEN", Value: service.Token(&d.Token),
+		{Name: "DECISION_TOKEN", Value: service.BearerToken(&d.Token),
 			Help: "token that askers send as Authorization: Bearer; empty: everybody who reaches the port may ask; " +
 				"TRUSTED_PROXIES, and this machine with a loopback DECISION_BIND, may use /check without it"},
 		{Name: "DECISION_OPEN", Default: "false", Value: service.Bool(&d.Open),
@@ -80,12 +80,12 @@ func (d *DecisionPort) register(s *service.Settings) {
 		{Name: "DECISION_FIELDS_MAX", Default: "500", Value: service.Int(&d.Head.Fields, 1, 10000),
 			Help: "maximum number of field lines of a question; beyond: DECISION_UNDESCRIBED"},
 		{Name: "DECISION_UNDESCRIBED", Default: "admit",
-			Value: service.OneOf(&d.AdmitUndescribed, "admit, refuse", true, false),
+			Value: service.Enum(&d.AdmitUndescribed, "admit, refuse", true, false),
 			Help: "what /check does with requests that cannot be described, for example because their heads are too large: " +
 				"admit lets clients bypass the limits with such requests if the asker accepts them; refuse answers 400 or 431"},
 		{Name: "GRPC_PORT", Default: "0", Value: service.Int(&d.GRPC.Port, 0, 65535),
 			Help: "another port that answers as DECISION_PORT does, with an address and a certificate of its own; 0: none"},
-		{Name: "GRPC_UDS", Value: service.Parsed(&d.GRPC.Path, "the path of a socket: /run/weir.sock", socketPath),
+		{Name: "GRPC_UDS", Value: service.Func(&d.GRPC.Path, "the path of a socket: /run/weir.sock", socketPath),
 			Help: "unix socket in place of GRPC_PORT, for askers on this machine; the permissions of its folder determine who " +
 				"may connect; empty: none"},
 	})
@@ -94,8 +94,8 @@ func (d *DecisionPort) register(s *service.Settings) {
 			return ""
 		}
 		return "while neither GRPC_PORT nor GRPC_UDS is set"
-	}, service.Table{
-		{Name: "GRPC_BIND", Default: "127.0.0.1", Value: service.Text(&d.GRPC.Bind),
+	}, service.SettingList{
+		{Name: "GRPC_BIND", Default: "127.0.0.1", Value: service.String(&d.GRPC.Bind),
 			Help: "address that GRPC_PORT listens on, as DECISION_BIND"},
 		d.GRPC.row("GRPC_TLS_CERT"), d.GRPC.row("GRPC_TLS_KEY"), d.GRPC.row("GRPC_TLS_CLIENT_CA"),
 		d.GRPC.row("GRPC_TLS_CLIENT_SAN"),
@@ -116,21 +116,21 @@ func (l *Listener) row(name string) service.Setting {
 	prefix, about, _ := strings.Cut(name, "_TLS_")
 	switch about {
 	case "CERT":
-		return service.Setting{Name: name, Value: service.Text(&l.CertFile),
+		return service.Setting{Name: name, Value: service.String(&l.CertFile),
 			Help: "PEM file of the certificate (chain) to serve " + prefix + "_PORT with; read again when it changes; empty: " +
 				"no TLS"}
 	case "KEY":
-		return service.Setting{Name: name, Value: service.Text(&l.KeyFile), Help: "PEM file of its key"}
+		return service.Setting{Name: name, Value: service.String(&l.KeyFile), Help: "PEM file of its key"}
 	case "CLIENT_CA":
 		also := ""
 		if prefix == "GRPC" {
 			also = ", also with DECISION_OPEN"
 		}
-		return service.Setting{Name: name, Value: service.Text(&l.ClientCAFile),
+		return service.Setting{Name: name, Value: service.String(&l.ClientCAFile),
 			Help: "PEM file of certificate authorities; askers need a certificate signed by one of them, or DECISION_TOKEN" +
 				also + "; read at the start"}
 	}
-	return service.Setting{Name: name, Value: service.Text(&l.ClientSAN),
+	return service.Setting{Name: name, Value: service.String(&l.ClientSAN),
 		Help: "DNS name or address that these certificates must be for; empty: any"}
 }
 

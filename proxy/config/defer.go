@@ -43,18 +43,18 @@ type DeferredRequests struct {
 var ownPaths = []string{"/config/", "/actuator/", "/metrics", "/reload"}
 
 func (d *DeferredRequests) register(s *service.Settings) {
-	s.Add(service.Table{
-		{Name: "DEFER_URL", Value: service.Parsed(&d.queueURL, deferURLs, parseQueueURL),
+	s.Add(service.SettingList{
+		{Name: "DEFER_URL", Value: service.Func(&d.queueURL, deferURLs, parseQueueURL),
 			NoEffect: s.NoEffectWhen("TARGET_URL", noTargets),
 			Help: "queue of refused requests that rules with defer deliver later: a file of one proxy, or Redis or PostgreSQL " +
 				"shared by several; none: rules must not have defer"},
 	})
-	s.AddWithNoEffect(s.NoEffectWhen("DEFER_URL", ""), service.Table{
+	s.AddWithNoEffect(s.NoEffectWhen("DEFER_URL", ""), service.SettingList{
 		{Name: "DEFER_PATH", Default: "/deferred/",
-			Value: service.Parsed(&d.Path, "a path other than / that begins and ends with /", deferPath),
+			Value: service.Func(&d.Path, "a path other than / that begins and ends with /", deferPath),
 			Help:  "prefix of the paths at which clients see the state of a deferred request"},
 		{Name: "DEFER_ADVERTISE",
-			Value: service.Parsed(&d.instances, "http://host:port or https://host:port, comma separated, at most 64",
+			Value: service.Func(&d.instances, "http://host:port or https://host:port, comma separated, at most 64",
 				deferred.ParseProxyInstances),
 			Help: "URLs at which clients reach the proxies that each have their own queue file, this proxy's first: a proxy " +
 				"that is asked for a request of another redirects there (307)"},
@@ -69,16 +69,16 @@ func (d *DeferredRequests) register(s *service.Settings) {
 				"requests does not become a flood of writes"},
 		{Name: "DEFER_DEAD_KEEP", Default: "168h", Value: service.Duration(&d.Limits.DeadKeep, time.Second, 365*24*time.Hour),
 			Help: "how long undeliverable requests are kept"},
-		{Name: "DEFER_KEY_FILE", Value: service.Text(&d.keyFile),
+		{Name: "DEFER_KEY_FILE", Value: service.String(&d.keyFile),
 			Help: "file with the 32-byte key that encrypts stored requests (AES-256-GCM), the same for all proxies of a " +
 				"queue; empty: no encryption, and a queue file has mode 0600"},
 		{Name: "DEFER_SAME_CLIENT", Default: "true", Value: service.Bool(&d.SameClient),
 			Help: "true: only clients with the same rule key see the state of a deferred request; false: everybody who knows " +
 				"its id does"},
-		{Name: "DEFER_CALLBACK_HOSTS", Value: service.Parsed(&d.Callbacks, callback.HostsAllowed, callback.ParseHosts),
+		{Name: "DEFER_CALLBACK_HOSTS", Value: service.Func(&d.Callbacks, callback.HostsAllowed, callback.ParseHosts),
 			Help: "hosts that clients may name in callback URLs, for rules with callback: true; none: no callbacks"},
 	})
-	s.Add(service.Table{
+	s.Add(service.SettingList{
 		{Name: "DEFER_CALLBACK_SECRET", Value: service.Secret(&d.secret),
 			NoEffect: s.NoEffectWhen("DEFER_CALLBACK_HOSTS", ""),
 			Help:     "secret that signs callbacks (Standard Webhooks): " + callback.SecretAllowed},

@@ -36,15 +36,15 @@ type Edge struct {
 
 func (e *Edge) register(s *service.Settings, d *session.Settings, l *loop.Config) {
 	noTarget, noPort := s.NoEffectWhen("TARGET_URL", noTargets), s.NoEffectWhen("ADMIN_PORT", "0")
-	s.Add(service.Table{
-		{Name: "TLS_CERT", Value: service.Text(&e.CertFile),
+	s.Add(service.SettingList{
+		{Name: "TLS_CERT", Value: service.String(&e.CertFile),
 			Help: "PEM file of the certificate (chain) to serve with; read again when it changes; empty: no TLS"},
-		{Name: "TLS_KEY", Value: service.Text(&e.KeyFile), Help: "PEM file of its key"},
-		{Name: "TARGET_CA_FILE", Value: service.Text(&e.CAFile), NoEffect: noTarget,
+		{Name: "TLS_KEY", Value: service.String(&e.KeyFile), Help: "PEM file of its key"},
+		{Name: "TARGET_CA_FILE", Value: service.String(&e.CAFile), NoEffect: noTarget,
 			Help: "PEM file of the authorities that signed the certificates of https targets; empty: the system's"},
-		{Name: "TARGET_TLS_SERVER_NAME", Value: service.Text(&e.ServerName), NoEffect: noTarget,
+		{Name: "TARGET_TLS_SERVER_NAME", Value: service.String(&e.ServerName), NoEffect: noTarget,
 			Help: "server name (SNI) that the certificates of https targets must match; empty: the host of their URL"},
-		{Name: "TARGET_HEALTH_PATH", Value: service.Parsed(&e.Roster.CheckPath, "a path: /health", healthPath),
+		{Name: "TARGET_HEALTH_PATH", Value: service.Func(&e.Roster.CheckPath, "a path: /health", healthPath),
 			NoEffect: noTarget,
 			Help:     "path requested from every target as an active health check; empty: health follows from requests only"},
 		{Name: "TARGET_HEALTH_INTERVAL", Default: "5s",
@@ -57,15 +57,15 @@ func (e *Edge) register(s *service.Settings, d *session.Settings, l *loop.Config
 				"one target, and each connect looks it up"},
 		{Name: "ADMIN_PORT", Default: "0", Value: service.Int(&e.AdminPort, 0, 65535),
 			Help: "port for the proxy's own endpoints; 0: the data port"},
-		{Name: "ADMIN_BIND", Default: "127.0.0.1", Value: service.Text(&e.AdminBind), NoEffect: noPort,
+		{Name: "ADMIN_BIND", Default: "127.0.0.1", Value: service.String(&e.AdminBind), NoEffect: noPort,
 			Help: "address that ADMIN_PORT listens on"},
 		{Name: "ADMIN_TLS", Default: "true", Value: service.Bool(&e.AdminTLS), NoEffect: noPort,
 			Help: "true: ADMIN_PORT uses TLS when TLS_CERT is set; false: plain HTTP"},
 		{Name: "HEALTH_ON_DATA_PORT", Default: "false", Value: service.Bool(&e.HealthHere), NoEffect: noPort,
 			Help: "with ADMIN_PORT, answer /actuator/health and /actuator/health/readiness on the data port too"},
-		{Name: "PROMETHEUS_ADDR", Value: service.Parsed(&e.MetricsAddr, "host:port, or :port for all addresses", address),
+		{Name: "PROMETHEUS_ADDR", Value: service.Func(&e.MetricsAddr, "host:port, or :port for all addresses", address),
 			Help: "address of a port that answers nothing but metrics, in addition to /metrics elsewhere; empty: none"},
-		{Name: "PROMETHEUS_PATH", Default: "/metrics", Value: service.Parsed(&e.MetricsPath, "a path: /metrics", healthPath),
+		{Name: "PROMETHEUS_PATH", Default: "/metrics", Value: service.Func(&e.MetricsPath, "a path: /metrics", healthPath),
 			NoEffect: s.NoEffectWhen("PROMETHEUS_ADDR", ""), Help: "path of metrics there"},
 		{Name: "TAKEOVER", Default: "false", Value: service.Bool(&e.Takeover),
 			Help: "take the port over from a running proxy, which then drains; BIND and ADMIN_PORT may differ"},
@@ -87,9 +87,9 @@ func (e *Edge) register(s *service.Settings, d *session.Settings, l *loop.Config
 			Help: "how long idle client connections stay open when the proxy ends, so that requests already on their way are " +
 				"answered; clients of HTTP/2 are told to go in the first half of it"},
 		{Name: "UPGRADES", Default: "websocket",
-			Value: service.Parsed(&d.Upgrades, "names, comma separated; not h2c", upgrades),
+			Value: service.Func(&d.Upgrades, "names, comma separated; not h2c", upgrades),
 			Help:  "protocols that clients may switch to, comma separated; empty: none"},
-		{Name: "VIA_NAME", Value: service.Parsed(&d.Pseudonym, "letters, digits, - and .; off", viaName),
+		{Name: "VIA_NAME", Value: service.Func(&d.Pseudonym, "letters, digits, - and .; off", viaName),
 			Help: "the proxy's name in Via, which detects forwarding loops; empty: weir- and a random part; off: no Via, " +
 				"since nginx by default compresses nothing for proxies, and CDN-Loop to detect loops"},
 	})

@@ -14,12 +14,13 @@ import (
 func registerGate(s *service.Settings, g *gates.Settings) {
 	noTarget := s.NoEffectWhen("TARGET_URL", noTargets)
 	g.Wait, g.WaitMax = -1, -1
-	s.Add(service.Table{
-		{Name: "GATE", Default: "on", Value: service.Choice(&g.Mode, gate.Off, gate.Shadow, gate.On), NoEffect: noTarget,
+	s.Add(service.SettingList{
+		{Name: "GATE", Default: "on", Value: service.StringerEnum(&g.Mode, gate.Off, gate.Shadow, gate.On),
+			NoEffect: noTarget,
 			Help: "bound the requests in flight to each target by how fast it answers; shadow: only count the requests that " +
 				"would have to wait"},
 	})
-	s.AddWithNoEffect(s.NoEffectWhen("GATE", "off"), service.Table{
+	s.AddWithNoEffect(s.NoEffectWhen("GATE", "off"), service.SettingList{
 		{Name: "SLO_P95", Value: service.Duration(&g.SLO, time.Millisecond, time.Hour), NoEffect: noTarget,
 			Help: "95th percentile of the latency that clients expect; half of it bounds GATE_WAIT unless that is set, and " +
 				"the answer time up to which a gate does not limit a target"},

@@ -42,8 +42,8 @@ func (c *Config) registerHTTP2(s *service.Settings) {
 		}
 		return off()
 	}
-	s.Add(service.Table{
-		{Name: "HTTP2", Default: "tls", Value: service.Word(&h.mode, "off, tls, all"),
+	s.Add(service.SettingList{
+		{Name: "HTTP2", Default: "tls", Value: service.StringEnum(&h.mode, "off, tls, all"),
 			Help: "HTTP/2 from clients: tls: over TLS, by ALPN; all: also without TLS, by prior knowledge"},
 		{Name: "HTTP2_STREAMS_MAX", Default: "128", Value: service.Int(&h.Streams, 1, 1<<16), NoEffect: unused,
 			Help: "maximum number of requests in progress on one connection; beyond: REFUSED_STREAM"},
@@ -94,8 +94,9 @@ func (c *Config) registerTargetProtocol(s *service.Settings) {
 		}
 		return noTarget()
 	}
-	s.Add(service.Table{
-		{Name: "TARGET_PROTOCOL", Default: "http1", Value: service.Word(&h.target, "http1, h2c, h2"), NoEffect: noScheme,
+	s.Add(service.SettingList{
+		{Name: "TARGET_PROTOCOL", Default: "http1", Value: service.StringEnum(&h.target, "http1, h2c, h2"),
+			NoEffect: noScheme,
 			Help: "protocol to targets: h2c: HTTP/2 without TLS for those with http://; h2: HTTP/2 for those with https://, " +
 				"or HTTP/1.1 if ALPN does not select h2; h2c:// and h2:// in TARGET_URL select it for one target"},
 		{Name: "TARGET_STREAMS_MAX", Default: "100", Value: service.Int(&h.streamsMax, 1, 1<<16), NoEffect: noHTTP2,

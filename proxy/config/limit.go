@@ -12,8 +12,9 @@ import (
 
 // registerLimit adds the settings of the global limit.
 func (c *Config) registerLimit(s *service.Settings) {
-	s.Add(service.Table{
-		{Name: "RATE_LIMIT_ALGORITHM", Default: "fixed", Value: service.Choice(&c.Limit.Algorithm, limit.Algorithms()...),
+	s.Add(service.SettingList{
+		{Name: "RATE_LIMIT_ALGORITHM", Default: "fixed", Value: service.StringerEnum(&c.Limit.Algorithm,
+			limit.Algorithms()...),
 			Help: "algorithm of the global limit"},
 		{Name: "RATE_LIMIT_LIMIT", Default: "100", Value: service.Int(&c.Limit.Limit, 1, 1<<53),
 			Help: "requests per window (fixed, sliding, sliding_log, gcra)"},

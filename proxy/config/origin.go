@@ -15,14 +15,14 @@ import (
 
 // registerOrigin adds the settings about where requests come from.
 func registerOrigin(s *service.Settings, d *session.Settings) {
-	s.Add(service.Table{
+	s.Add(service.SettingList{
 		{Name: "TRUSTED_PROXIES",
-			Value: service.Parsed(&d.TrustedProxies, "networks and addresses, comma separated: 10.0.0.0/8,192.0.2.1,::1",
+			Value: service.Func(&d.TrustedProxies, "networks and addresses, comma separated: 10.0.0.0/8,192.0.2.1,::1",
 				networks),
 			Help: "networks and addresses of proxies whose X-Forwarded-For, Forwarded, X-Real-IP and similar fields are " +
 				"trusted"},
 		{Name: "UNTRUSTED_FIELDS",
-			Value: service.Parsed(&d.ForwardingFields,
+			Value: service.Func(&d.ForwardingFields,
 				"names, comma separated, with * at the end as a wildcard: X-Remote-User,X-Auth-*", listed(keys.NewForwardingFields)),
 			Help: "request fields, in addition to X-Forwarded-*, X-Real-IP and similar, that are dropped unless they come " +
 				"from TRUSTED_PROXIES"},

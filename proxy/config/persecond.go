@@ -24,19 +24,19 @@ type perSecondSettings struct {
 }
 
 func (p *perSecondSettings) register(s *service.Settings) {
-	s.Add(service.Table{
+	s.Add(service.SettingList{
 		{Name: "REDIS_PERSECOND", Default: "false", Value: service.Bool(&p.used),
 			NoEffect: s.NoEffectWhen("DECISION_PORT", "0"),
 			Help: "true: limits per second for Envoy's rate limit service are in a second Redis, and all others in that of " +
 				"REDIS_HOST; needs RATELIMIT_CHARGE=independent"},
 	})
-	s.AddWithNoEffect(s.NoEffectWhen("REDIS_PERSECOND", "false"), service.Table{
+	s.AddWithNoEffect(s.NoEffectWhen("REDIS_PERSECOND", "false"), service.SettingList{
 		{Name: "REDIS_PERSECOND_URL", Value: service.Secret(&p.url),
 			Help: "second Redis: host:port, redis://user:password@host:port/db, or the path of its socket; a comma-separated " +
 				"list for a Cluster; the master's name before the addresses of Sentinels; REDIS_TLS_CA_FILE, " +
 				"REDIS_TLS_CLIENT_CERT and REDIS_KEY_PREFIX apply to it as well"},
 		{Name: "REDIS_PERSECOND_TYPE", Default: "auto",
-			Value: service.Choice(&p.topology, redis.Auto, redis.Single, redis.Cluster, redis.Sentinel),
+			Value: service.StringerEnum(&p.topology, redis.Auto, redis.Single, redis.Cluster, redis.Sentinel),
 			Help:  "kind of the second Redis, as REDIS_MODE; Sentinels must be named"},
 		{Name: "REDIS_PERSECOND_AUTH", Value: service.Secret(&p.auth), Help: "its password, or user:password (ACL)"},
 		{Name: "REDIS_PERSECOND_SENTINEL_AUTH", Value: service.Secret(&p.sentinelAuth), Help: "likewise of its Sentinels"},

@@ -17,7 +17,7 @@ type postgresSettings struct {
 
 func (p *postgresSettings) register(s *service.Settings, unused func() string) {
 	noURL := s.NoEffectWhen("POSTGRES_URL", "")
-	s.Add(service.Table{
+	s.Add(service.SettingList{
 		{Name: "POSTGRES_URL", Value: service.Secret(&p.URL),
 			Help: "PostgreSQL 13 or later, instead of Redis: postgres://user:password@host:port/database?sslmode=verify-full; " +
 				"with standbys several hosts, comma separated"},
@@ -26,14 +26,15 @@ func (p *postgresSettings) register(s *service.Settings, unused func() string) {
 		{Name: "POSTGRES_CONNECTIONS", Default: "2", Value: service.Int(&p.Connections, 1, 64), NoEffect: noURL,
 			Help: "connections to PostgreSQL for decisions, in addition to one for documents"},
 		{Name: "POSTGRES_SCHEMA", Default: "weir",
-			Value: service.Parsed(&p.Schema, "", schema), NoEffect: unused, Alone: "-postgres-migrate=print",
+			Value: service.Func(&p.Schema, "", schema), NoEffect: unused, Alone: "-postgres-migrate=print",
 			Help: "schema of the tables and functions; the flag without a value prints the SQL that creates them"},
-		{Name: "POSTGRES_KEY_PREFIX", Value: service.Text(&p.KeyPrefix), NoEffect: noURL,
+		{Name: "POSTGRES_KEY_PREFIX", Value: service.String(&p.KeyPrefix), NoEffect: noURL,
 			Help: "prefix of every name in PostgreSQL, for several installations that share a schema"},
 		{Name: "POSTGRES_DURABLE", Default: "false", Value: service.Bool(&p.Durable), NoEffect: noURL,
 			Help: "true: create logged tables, of which a crash of PostgreSQL loses at most the last second, at several times " +
 				"the cost; false: a crash loses all consumption"},
-		{Name: "POSTGRES_MIGRATE", Default: "true", Value: service.Word(&p.migrate, "true, false, print"), NoEffect: unused,
+		{Name: "POSTGRES_MIGRATE", Default: "true", Value: service.StringEnum(&p.migrate, "true, false, print"),
+			NoEffect: unused,
 			Help: "true: create or migrate tables and functions at the start; false: they exist; print: print the SQL that " +
 				"creates them, and exit"},
 	})

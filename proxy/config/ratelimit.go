@@ -22,14 +22,14 @@ type RateLimit struct {
 
 func (r *RateLimit) register(s *service.Settings) {
 	d := &r.settings
-	s.Add(service.Table{
-		{Name: "RATELIMIT_CONFIG", Value: service.Text(&r.Config), NoEffect: s.NoEffectWhen("DECISION_PORT", "0"),
+	s.Add(service.SettingList{
+		{Name: "RATELIMIT_CONFIG", Value: service.String(&r.Config), NoEffect: s.NoEffectWhen("DECISION_PORT", "0"),
 			Help: "configuration file of envoyproxy/ratelimit, or folder of such files (.yaml, .yml, .json), for gRPC and " +
 				"POST /json on DECISION_PORT; read again when it changes"},
-		{Name: "CHECK_RATELIMIT", Value: service.Text(&r.Check),
+		{Name: "CHECK_RATELIMIT", Value: service.String(&r.Check),
 			Help: "file or folder as for RATELIMIT_CONFIG: check it, print what is wrong, and exit"},
 	})
-	s.AddWithNoEffect(s.NoEffectWhen("DECISION_PORT", "0"), service.Table{
+	s.AddWithNoEffect(s.NoEffectWhen("DECISION_PORT", "0"), service.SettingList{
 		{Name: "HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED", Default: "false", Value: service.Bool(&r.Needed),
 			Help: "true: DECISION_PORT is not healthy while there are no limits for descriptors"},
 	})
@@ -38,11 +38,11 @@ func (r *RateLimit) register(s *service.Settings) {
 			return ""
 		}
 		return "while RATELIMIT_CONFIG is not set"
-	}, service.Table{
+	}, service.SettingList{
 		{Name: "MERGE_DOMAIN_CONFIG", Default: "false", Value: service.Bool(&r.Merge),
 			Help: "true: several files of RATELIMIT_CONFIG may have the same domain"},
 		{Name: "RATELIMIT_CHARGE", Default: "together",
-			Value: service.OneOf(&d.AllOrNothing, "together, independent", true, false),
+			Value: service.Enum(&d.AllOrNothing, "together, independent", true, false),
 			Help: "together: a request by gRPC or to /json that any limit refuses is charged to none; independent: each limit " +
 				"is charged separately, as in envoyproxy/ratelimit"},
 		{Name: "SHADOW_MODE", Default: "false", Value: service.Bool(&d.Shadow),
@@ -63,7 +63,7 @@ func (r *RateLimit) register(s *service.Settings) {
 			return ""
 		}
 		return "without RATE_LIMIT_HEADERS=envoy"
-	}, service.Table{
+	}, service.SettingList{
 		r.field("LIMIT_LIMIT_HEADER", "RateLimit-Limit", &d.Fields[0]),
 		r.field("LIMIT_REMAINING_HEADER", "RateLimit-Remaining", &d.Fields[1]),
 		r.field("LIMIT_RESET_HEADER", "RateLimit-Reset", &d.Fields[2]),
@@ -78,7 +78,7 @@ func (r *RateLimit) field(setting, standard string, name *string) service.Settin
 		}
 		return text, nil
 	}
-	return service.Setting{Name: setting, Value: service.Parsed(name, "letters, digits, -", parse),
+	return service.Setting{Name: setting, Value: service.Func(name, "letters, digits, -", parse),
 		Help: "name of the field " + standard + " in answers by gRPC and of /json, instead of this"}
 }
 

@@ -23,47 +23,47 @@ type redisSettings struct {
 }
 
 func (r *redisSettings) register(s *service.Settings, unused func() string) {
-	s.Add(service.Table{
-		{Name: "REDIS_HOST", Value: service.Text(&r.hosts),
+	s.Add(service.SettingList{
+		{Name: "REDIS_HOST", Value: service.String(&r.hosts),
 			Help: "host of Redis, the path of its unix socket, or a comma-separated list of host:port: nodes of a Cluster, or " +
 				"Sentinels; empty: use the simulated Redis"},
 	})
-	s.AddWithNoEffect(unused, service.Table{
+	s.AddWithNoEffect(unused, service.SettingList{
 		{Name: "REDIS_PORT", Default: "6379", Value: service.Int(&r.port, 1, 65535),
 			Help: "port of Redis if REDIS_HOST has none"},
-		{Name: "REDIS_USERNAME", Value: service.Text(&r.Username), Help: "user name for Redis (ACL)"},
+		{Name: "REDIS_USERNAME", Value: service.String(&r.Username), Help: "user name for Redis (ACL)"},
 		{Name: "REDIS_PASSWORD", Value: service.Secret(&r.Password), Help: "password of Redis"},
 		{Name: "REDIS_DB", Default: "0", Value: service.Int(&r.DB, 0, 1<<20), Help: "database of Redis; 0 in a Cluster"},
 		{Name: "REDIS_MODE", Default: "auto",
-			Value: service.Choice(&r.Topology, redis.Auto, redis.Single, redis.Cluster, redis.Sentinel),
+			Value: service.StringerEnum(&r.Topology, redis.Auto, redis.Single, redis.Cluster, redis.Sentinel),
 			Help: "kind of REDIS_HOST; auto: Sentinels if REDIS_SENTINEL_MASTER is set, a Cluster with several hosts, " +
 				"otherwise detected"},
-		{Name: "REDIS_SENTINEL_MASTER", Value: service.Text(&r.SentinelMaster),
+		{Name: "REDIS_SENTINEL_MASTER", Value: service.String(&r.SentinelMaster),
 			Help: "name of the master that the Sentinels monitor"},
-		{Name: "REDIS_SENTINEL_USERNAME", Value: service.Text(&r.SentinelUsername),
+		{Name: "REDIS_SENTINEL_USERNAME", Value: service.String(&r.SentinelUsername),
 			Help: "user name for the Sentinels (ACL)"},
 		{Name: "REDIS_SENTINEL_PASSWORD", Value: service.Secret(&r.SentinelPassword), Help: "password of the Sentinels"},
 		{Name: "REDIS_TLS", Default: "false", Value: service.Bool(&r.TLS), Help: "connect to Redis with TLS"},
-		{Name: "REDIS_TLS_CA_FILE", Value: service.Text(&r.TLSCAFile),
+		{Name: "REDIS_TLS_CA_FILE", Value: service.String(&r.TLSCAFile),
 			Help: "PEM file of the authorities that signed Redis' certificate; empty: the system's"},
-		{Name: "REDIS_TLS_SERVER_NAME", Value: service.Text(&r.TLSServerName),
+		{Name: "REDIS_TLS_SERVER_NAME", Value: service.String(&r.TLSServerName),
 			Help: "name in Redis' certificate; empty: the host's"},
 		{Name: "REDIS_TLS_SKIP_HOSTNAME_VERIFICATION", Default: "false", Value: service.Bool(&r.TLSAnyName),
 			Help: "true: Redis' certificate may be for any name, if an authority has signed it"},
-		{Name: "REDIS_TLS_CLIENT_CERT", Value: service.Text(&r.TLSCertFile),
+		{Name: "REDIS_TLS_CLIENT_CERT", Value: service.String(&r.TLSCertFile),
 			Help: "PEM file of the certificate to show to Redis; read again for each connection; empty: none"},
-		{Name: "REDIS_TLS_CLIENT_KEY", Value: service.Text(&r.TLSKeyFile), Help: "PEM file of its key"},
-		{Name: "REDIS_KEY_PREFIX", Value: service.Text(&r.KeyPrefix),
+		{Name: "REDIS_TLS_CLIENT_KEY", Value: service.String(&r.TLSKeyFile), Help: "PEM file of its key"},
+		{Name: "REDIS_KEY_PREFIX", Value: service.String(&r.KeyPrefix),
 			Help: "prefix of every name in Redis, for several installations that share one"},
 	})
-	s.Add(service.Table{
+	s.Add(service.SettingList{
 		{Name: "REDIS_TIMEOUT", Default: "100ms", Value: service.Duration(&r.Timeout, time.Millisecond, redisTimeoutMax),
 			NoEffect: s.NoEffectWhen("REDIS_HOST", ""), Help: "how long a request waits for a decision"},
 		{Name: "STORE_FAILURE_MODE", Default: "open",
-			Value: service.OneOf(&r.Failure, "open, local, closed", store.FailOpen, store.Local, store.Closed),
+			Value: service.Enum(&r.Failure, "open, local, closed", store.FailOpen, store.Local, store.Closed),
 			Help: "what happens while Redis, PostgreSQL or all masters are unavailable: open admits everything, local " +
 				"enforces the limits in this proxy alone, closed refuses with 503"},
-		{Name: "STORE_START", Default: "checked", Value: service.Word(&r.start, "checked, anyway"),
+		{Name: "STORE_START", Default: "checked", Value: service.StringEnum(&r.start, "checked, anyway"),
 			Help: "checked: do not start if the store refuses the user, the password or the database, or is another program; " +
 				"anyway: start in STORE_FAILURE_MODE"},
 	})

@@ -10,18 +10,18 @@ import (
 
 // registerRemote adds the settings of a sidecar's store.
 func registerRemote(s *service.Settings, r *remote.Config) {
-	s.Add(service.Table{
+	s.Add(service.SettingList{
 		{Name: "REMOTE_URL",
-			Value: service.Parsed(&r.URLs, "http://host:port or https://host:port, comma separated", remote.ParseURLs),
+			Value: service.Func(&r.URLs, "http://host:port or https://host:port, comma separated", remote.ParseURLs),
 			Help: "decision ports of master proxies, comma separated, in the order in which they are tried; this proxy is " +
 				"their sidecar, and limits are kept there instead of in Redis; several masters must share Redis or PostgreSQL"},
 	})
-	s.AddWithNoEffect(s.NoEffectWhen("REMOTE_URL", ""), service.Table{
+	s.AddWithNoEffect(s.NoEffectWhen("REMOTE_URL", ""), service.SettingList{
 		{Name: "REMOTE_TIMEOUT", Default: "100ms", Value: service.Duration(&r.Timeout, time.Millisecond, 2*time.Second),
 			Help: "how long a request waits for a master's decision"},
-		{Name: "REMOTE_TOKEN", Value: service.Token(&r.Token),
+		{Name: "REMOTE_TOKEN", Value: service.BearerToken(&r.Token),
 			Help: "the masters' DECISION_TOKEN; or their ADMIN_TOKEN, with which keys can also be edited here"},
-		{Name: "REMOTE_CA_FILE", Value: service.Text(&r.CAFile),
+		{Name: "REMOTE_CA_FILE", Value: service.String(&r.CAFile),
 			Help: "PEM file of the authorities that signed the masters' certificates; empty: the system's"},
 	})
 }

@@ -17,23 +17,23 @@ type Rules struct {
 }
 
 func (r *Rules) register(s *service.Settings) {
-	s.Add(service.Table{
-		{Name: "RULES_FILE", Value: service.Text(&r.File),
+	s.Add(service.SettingList{
+		{Name: "RULES_FILE", Value: service.String(&r.File),
 			Help: "file with rules in YAML or JSON, or with descriptors of envoyproxy/ratelimit; read again when it changes; " +
 				"empty: rules come from /config/rules"},
-		{Name: "CLIENTS_FILE", Value: service.Text(&r.ClientsFile),
+		{Name: "CLIENTS_FILE", Value: service.String(&r.ClientsFile),
 			Help: "JSON file with limits of single clients; read again when it changes; empty: none"},
 		{Name: "CLIENT_KEY", Default: "header:X-Client-Id",
-			Value: service.Parsed(&r.ClientKey,
+			Value: service.Func(&r.ClientKey,
 				"ip, ip/24, ip/64, header:N, cookie:N, query:N, path, method, host, secret:header:N", clientKey),
 			Help: "key that identifies the clients of CLIENTS_FILE, if no rule has clients: true"},
 		{Name: "DESCRIPTOR_KEYS",
-			Value: service.Parsed(&r.DescriptorKeys, "message_type=header:X-Type,auth_type=query:auth with parts of keys",
+			Value: service.Func(&r.DescriptorKeys, "message_type=header:X-Type,auth_type=query:auth with parts of keys",
 				explained("is invalid", rule.ParseDescriptorKeys)),
 			Help: "sources of keys in descriptor files; defaults: remote_address is ip, path and method are themselves, any " +
 				"other is the header of that name, except keys that Envoy itself sets"},
 		{Name: "EXEMPT",
-			Value: service.Parsed(&r.Exempt, "paths as in rules and networks, comma separated: /health,/static/**,10.0.0.0/8",
+			Value: service.Func(&r.Exempt, "paths as in rules and networks, comma separated: /health,/static/**,10.0.0.0/8",
 				explained("is invalid", listed(rule.ParseExemptions))),
 			Help: "paths and client networks to which no limit applies, such as those of health checks; a path is exempt " +
 				"only in exactly this form; gates apply to these requests too"},

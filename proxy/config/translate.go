@@ -17,8 +17,8 @@ const peer = "ratelimit"
 // registerTranslation adds the setting that says whose environment is read.
 func (c *Config) registerTranslation(s *service.Settings) {
 	var from string
-	s.Add(service.Table{
-		{Name: "SETTINGS_FROM", Default: "auto", Value: service.Word(&from, "auto, weir, ratelimit"),
+	s.Add(service.SettingList{
+		{Name: "SETTINGS_FROM", Default: "auto", Value: service.StringEnum(&from, "auto, weir, ratelimit"),
 			Help: "whose environment variables are read: weir, or those of envoyproxy/ratelimit, with its ports and defaults; " +
 				"auto: of envoyproxy/ratelimit if the program is started as ratelimit"},
 	})

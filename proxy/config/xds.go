@@ -24,31 +24,31 @@ type XDS struct {
 
 func (x *XDS) register(s *service.Settings) {
 	c := &x.client
-	s.Add(service.Table{
-		{Name: "CONFIG_TYPE", Default: "FILE", Value: service.OneOf(&x.Used, "FILE, GRPC_XDS_SOTW", false, true),
+	s.Add(service.SettingList{
+		{Name: "CONFIG_TYPE", Default: "FILE", Value: service.Enum(&x.Used, "FILE, GRPC_XDS_SOTW", false, true),
 			NoEffect: s.NoEffectWhen("DECISION_PORT", "0"),
 			Help: "where the limits for Envoy's rate limit service come from: RATELIMIT_CONFIG, or an xDS server, such as Envoy " +
 				"Gateway"},
 	})
-	s.AddWithNoEffect(s.NoEffectWhen("CONFIG_TYPE", "FILE"), service.Table{
+	s.AddWithNoEffect(s.NoEffectWhen("CONFIG_TYPE", "FILE"), service.SettingList{
 		{Name: "CONFIG_GRPC_XDS_SERVER_URL", Default: "localhost:18000",
-			Value: service.Parsed(&c.Server, "host:port", hostPort), Help: "address of the xDS server"},
-		{Name: "CONFIG_GRPC_XDS_NODE_ID", Default: "default", Value: service.Text(&c.Node),
+			Value: service.Func(&c.Server, "host:port", hostPort), Help: "address of the xDS server"},
+		{Name: "CONFIG_GRPC_XDS_NODE_ID", Default: "default", Value: service.String(&c.Node),
 			Help: "id of this proxy for the xDS server"},
-		{Name: "CONFIG_GRPC_XDS_NODE_METADATA", Value: service.Parsed(&c.Metadata, "key=value, comma separated", pairs("=")),
+		{Name: "CONFIG_GRPC_XDS_NODE_METADATA", Value: service.Func(&c.Metadata, "key=value, comma separated", pairs("=")),
 			Help: "metadata for the xDS server"},
 		{Name: "CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS", Value: service.Hidden(
-			service.Parsed(&c.Fields, "name:value, comma separated", pairs(":"))),
+			service.Func(&c.Fields, "name:value, comma separated", pairs(":"))),
 			Help: "further fields of requests to the xDS server"},
 		{Name: "CONFIG_GRPC_XDS_SERVER_USE_TLS", Default: "false", Value: service.Bool(&x.useTLS),
 			Help: "connect to the xDS server with TLS"},
-		{Name: "CONFIG_GRPC_XDS_SERVER_TLS_CACERT", Value: service.Text(&x.authorities),
+		{Name: "CONFIG_GRPC_XDS_SERVER_TLS_CACERT", Value: service.String(&x.authorities),
 			Help: "PEM file of the authorities that signed its certificate; empty: the system's"},
-		{Name: "CONFIG_GRPC_XDS_SERVER_TLS_SAN", Value: service.Text(&x.serverName),
+		{Name: "CONFIG_GRPC_XDS_SERVER_TLS_SAN", Value: service.String(&x.serverName),
 			Help: "name in its certificate; empty: the host's"},
-		{Name: "CONFIG_GRPC_XDS_CLIENT_TLS_CERT", Value: service.Text(&x.certFile),
+		{Name: "CONFIG_GRPC_XDS_CLIENT_TLS_CERT", Value: service.String(&x.certFile),
 			Help: "PEM file of the certificate to show to it; read again for each connection; empty: none"},
-		{Name: "CONFIG_GRPC_XDS_CLIENT_TLS_KEY", Value: service.Text(&x.keyFile), Help: "PEM file of its key"},
+		{Name: "CONFIG_GRPC_XDS_CLIENT_TLS_KEY", Value: service.String(&x.keyFile), Help: "PEM file of its key"},
 		{Name: "XDS_CLIENT_BACKOFF_INITIAL_INTERVAL", Default: "10s",
 			Value: service.Duration(&c.BackoffMin, time.Millisecond, timeMax),
 			Help: "wait before connecting to the xDS server again, or refusing a configuration of it; doubled after each " +
@@ -87,7 +87,7 @@ func (x *XDS) Client() (xds.Config, error) {
 			Problem: "cannot be used: " + err.Error(), Allowed: "a PEM file of certificates"}
 	}
 	if x.certFile != "" && x.keyFile != "" {
-		if err = certs.Present(secure, x.certFile, x.keyFile); err != nil {
+		if err = certs.PresentCertificate(secure, x.certFile, x.keyFile); err != nil {
 			return cfg, &service.SettingError{Name: "CONFIG_GRPC_XDS_CLIENT_TLS_CERT", Value: x.certFile,
 				Problem: "cannot be used: " + err.Error(), Allowed: "a PEM certificate, and its key"}
 		}

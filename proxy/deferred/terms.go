@@ -88,7 +88,7 @@ func (d *Defer) ReadNode(r *strict.Reader, n *strict.Node, path string) {
 	r.Check(d.Backoff.Max < d.Backoff.First, path+".backoff.max", "must not be less than first, which is %v, is %v",
 		d.Backoff.First, d.Backoff.Max)
 	for i, status := range d.RetryOn {
-		at := strict.Element(path+".retryOn", i)
+		at := strict.ElementPath(path+".retryOn", i)
 		if r.Range(at, int64(status), 400, 599); slices.Contains(d.RetryOn[:i], status) {
 			r.Fault(at, "given twice")
 		}

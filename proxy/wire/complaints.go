@@ -16,9 +16,9 @@ const complainEvery = time.Minute
 //
 // Owned by the goroutine of housekeeping.
 type complaints struct {
-	answers  map[*roster.Target]*every.Throttle
+	answers  map[*roster.Target]*every.LogThrottle
 	declined map[*roster.Target]bool
-	loops    every.Throttle
+	loops    every.LogThrottle
 	http2    complaintsHTTP2
 }
 
@@ -31,11 +31,11 @@ func (t *target) noteGarbled(why error) {
 
 // look logs what has happened since the last call.
 func (c *complaints) look(now time.Time, f *Server) {
-	known, declined := make(map[*roster.Target]*every.Throttle), make(map[*roster.Target]bool)
+	known, declined := make(map[*roster.Target]*every.LogThrottle), make(map[*roster.Target]bool)
 	for _, s := range f.loops {
 		for spec, t := range *s.seen.Load() {
 			if known[spec] == nil {
-				known[spec] = cmp.Or(c.answers[spec], new(every.Throttle))
+				known[spec] = cmp.Or(c.answers[spec], new(every.LogThrottle))
 			}
 			declined[spec] = declined[spec] || t.declined.Load()
 			why := t.garbled.Swap(nil)

@@ -15,7 +15,7 @@ import (
 // Owned by the goroutine of housekeeping.
 type connectionsWatch struct {
 	refused uint64 // at the last look
-	log     every.Throttle
+	log     every.LogThrottle
 }
 
 // look logs what was refused since the last call, at most once a minute.
@@ -46,7 +46,7 @@ func (c *client) shareConnections() {
 // A lackWarning warns that the proxy cannot connect to targets for lack of descriptors or ports.
 //
 // Safe for concurrent use, like its Sparse.
-type lackWarning struct{ log every.Throttle }
+type lackWarning struct{ log every.LogThrottle }
 
 // warn logs an error of a dial, at most once a minute.
 func (w *lackWarning) warn(now time.Time, err error, log *slog.Logger) {

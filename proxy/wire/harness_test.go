@@ -101,7 +101,7 @@ func startWith(t *testing.T, tweak func(c *Config), targets string, env ...strin
 		"VIA_NAME", "weir",
 		"GATE_WAIT", "1m")) // tests hold targets: nobody is shed for that
 	r := &rig{t: t, log: new(testkit.Log), held: make(chan struct{})}
-	r.env = &service.Env{Guard: &service.Guard{Open: true}, Health: new(service.Health), Metrics: metric.New(),
+	r.env = &service.Env{Guard: &service.AccessGuard{Open: true}, Health: new(service.Health), Metrics: metric.New(),
 		Log: r.log.Logger()}
 	local, err := simredis.NewStore(simredis.Config{KeysMax: c.KeysMax})
 	if err != nil {

@@ -78,7 +78,7 @@ func (f *Server) registerHTTP2(set *metric.Set) {
 //
 // Owned by the goroutine of housekeeping.
 type complaintsHTTP2 struct {
-	refusals, abuses every.Throttle
+	refusals, abuses every.LogThrottle
 	refused, abused  uint64 // those that are logged
 }
 

@@ -55,8 +55,8 @@ type MemoryGuard struct {
 	refused atomic.Pointer[map[share.Client]bool] // clients whose requests must be refused; nil: none
 	near    bool                                  // the use was near the budget, and has not been enough below it since
 	short   bool                                  // at the last comparison it was memoryShort
-	nearLog every.Throttle
-	fullLog every.Throttle
+	nearLog every.LogThrottle
+	fullLog every.LogThrottle
 }
 
 // Refuses reports whether a new request of a client must be refused.

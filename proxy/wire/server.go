@@ -331,7 +331,7 @@ func (c *client) askOwn(now time.Time, r *exchange.OwnRequest) {
 	l, raw := c.server.loop, append(session.AppendRequest(nil, r.Request, ""), r.Body...)
 	remote, local := c.peer.addrs()
 	asked := c.server.shared.handlers.Submit(raw, service.Addrs{Remote: remote, Local: local, Client: r.From},
-		func(r service.Reply) {
+		func(r service.Response) {
 			l.Post(func(now time.Time) { c.answerOwn(now, r) })
 		})
 	if !asked {
@@ -339,7 +339,7 @@ func (c *client) askOwn(now time.Time, r *exchange.OwnRequest) {
 	}
 }
 
-func (c *client) answerOwn(now time.Time, r service.Reply) {
+func (c *client) answerOwn(now time.Time, r service.Response) {
 	if c.closed {
 		return
 	}

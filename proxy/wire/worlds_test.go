@@ -139,7 +139,7 @@ func probe(context.Context, string, string) (net.Conn, error) {
 
 // own makes the own endpoints.
 func (p *inWorld) own(*Server) *service.Endpoints {
-	own := service.NewEndpoints(&service.Env{Guard: &service.Guard{Open: true}, Health: new(service.Health),
+	own := service.NewEndpoints(&service.Env{Guard: &service.AccessGuard{Open: true}, Health: new(service.Health),
 		Metrics: metric.New()})
 	for _, pattern := range []string{"GET /config/limits", "POST /config/limits"} {
 		own.HandleFunc(pattern, p.w.Own)

@@ -54,9 +54,9 @@ type Model[T any] struct {
 	origin time.Time     // times inside count from here
 	now    time.Duration // all events up to here have been processed
 
-	places  places[T]                               // every request inside, and the order of the queue
-	running agenda.Agenda[time.Duration, *place[T]] // requests with a worker, by end of service
-	done    []Done[T]                               // ended and not yet returned
+	places  places[T]                              // every request inside, and the order of the queue
+	running agenda.Queue[time.Duration, *place[T]] // requests with a worker, by end of service
+	done    []Done[T]                              // ended and not yet returned
 }
 
 // New returns an idle service at now, which takes its random numbers from chance. If cfg is

@@ -101,7 +101,7 @@ func (c *conn) finish(now time.Time, d model.Done[requester]) {
 	c.answered()
 }
 
-func (c *conn) reply(now time.Time, r service.Reply) {
+func (c *conn) reply(now time.Time, r service.Response) {
 	if c.closed {
 		return
 	}

@@ -59,7 +59,7 @@ func (s *Server) postModel(log *slog.Logger, w http.ResponseWriter, r *http.Requ
 	defer s.changing.Unlock()
 	before := s.station.config()
 	wanted := behaviourOf(before)
-	if err := strict.DecodeOver(body, &wanted); err != nil {
+	if err := strict.DecodeOverDefaults(body, &wanted); err != nil {
 		return nil, service.WithStatus(http.StatusBadRequest, err)
 	}
 	after := wanted.config()

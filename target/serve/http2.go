@@ -102,7 +102,7 @@ func (s *stream) finish(now time.Time, d model.Done[requester]) {
 	}
 }
 
-func (s *stream) reply(now time.Time, r service.Reply) {
+func (s *stream) reply(now time.Time, r service.Response) {
 	if !s.closed {
 		s.HandleReply(now, r.Status, r.Fields, r.Body)
 		s.conn.apply(now)

@@ -173,11 +173,11 @@ func Default() Config {
 func (c *Config) Register(s *service.Settings) {
 	*c = Default()
 	m := &c.Model
-	s.Add(service.Table{
+	s.Add(service.SettingList{
 		{Name: "TARGET_DELAY", Default: m.Delay.String(), Value: service.Duration(&m.Delay, 0, model.DelayMax),
 			Help: "mean service time of /api/test"},
 		{Name: "TARGET_DELAY_DIST", Default: m.Dist.String(),
-			Value: service.Choice(&m.Dist, model.Constant, model.Exponential, model.Lognormal),
+			Value: service.StringerEnum(&m.Dist, model.Constant, model.Exponential, model.Lognormal),
 			Help:  "distribution of the service time"},
 		{Name: "TARGET_WORKERS", Default: strconv.Itoa(m.Workers), Value: service.Int(&m.Workers, 0, model.WorkersMax),
 			Help: "requests served at the same time, 0 for any number; capacity is workers / delay"},
@@ -192,9 +192,9 @@ func (c *Config) Register(s *service.Settings) {
 			Value: service.Int(&c.Loops, 1, 1024),
 			Help: "number of event loops; default: GOMAXPROCS, which is the number of processors or the container's CPU limit " +
 				"(rounded up, at least 2)"},
-		{Name: "TLS_CERT", Value: service.Text(&c.CertFile),
+		{Name: "TLS_CERT", Value: service.String(&c.CertFile),
 			Help: "PEM file of the certificate (chain) to serve with; empty: no TLS"},
-		{Name: "TLS_KEY", Value: service.Text(&c.KeyFile), Help: "PEM file of its key"},
+		{Name: "TLS_KEY", Value: service.String(&c.KeyFile), Help: "PEM file of its key"},
 		{Name: "DRAIN_TIMEOUT", Default: c.DrainTimeout.String(), Value: service.Duration(&c.DrainTimeout, 0, time.Hour),
 			Help: "how long requests in progress may take after SIGTERM"},
 	})

@@ -171,13 +171,13 @@ func statusOf(o model.Outcome) int {
 
 // askOwn passes a request to the own endpoints. If there are too many it returns the answer; otherwise
 // reply is called later.
-func (r *shard) askOwn(raw []byte, lc *loop.Conn, reply func(now time.Time, r service.Reply)) (over service.Reply,
+func (r *shard) askOwn(raw []byte, lc *loop.Conn, reply func(now time.Time, r service.Response)) (over service.Response,
 	done bool) {
-	taken := r.server.pool.Submit(raw, service.Addrs{Remote: lc.Remote(), Local: lc.Local()}, func(own service.Reply) {
+	taken := r.server.pool.Submit(raw, service.Addrs{Remote: lc.Remote(), Local: lc.Local()}, func(own service.Response) {
 		r.loop.Post(func(now time.Time) { reply(now, own) })
 	})
 	if taken {
-		return service.Reply{}, false
+		return service.Response{}, false
 	}
 	return service.Overloaded(), true
 }

@@ -65,17 +65,17 @@ func plots(s *closedloop.Scenario, r *closedloop.Result) []chart.Chart {
 	axis := chart.Axis{Unit: chart.Elapsed, Max: float64(r.Seconds)}
 	limits := chart.Chart{Title: "Limit against capacity: " + s.Name, Width: 1180, Height: 300, X: axis,
 		Y: chart.Axis{Label: "requests/s", Max: shownAbove * slices.Max(append(capacity, 0))}, Steps: true,
-		Stack: []chart.Series{{Name: "answered in time", Tone: chart.Green, X: x,
+		Stack: []chart.Series{{Name: "answered in time", Color: chart.Green, X: x,
 			Y: column(func(m closedloop.Moment) float64 { return m.Good })}},
 		Lines: []chart.Series{
-			{Name: "demand", Tone: chart.Grey, X: x, Y: column(func(m closedloop.Moment) float64 { return m.Demand })},
-			{Name: "capacity", Tone: chart.Red, Dashed: true, X: x, Y: capacity},
-			{Name: "limit", Tone: chart.Amber, X: x, Y: column(func(m closedloop.Moment) float64 { return m.Limit })}}}
+			{Name: "demand", Color: chart.Grey, X: x, Y: column(func(m closedloop.Moment) float64 { return m.Demand })},
+			{Name: "capacity", Color: chart.Red, Dashed: true, X: x, Y: capacity},
+			{Name: "limit", Color: chart.Amber, X: x, Y: column(func(m closedloop.Moment) float64 { return m.Limit })}}}
 	wait := chart.Chart{Title: "Longest wait for a worker", Width: 580, X: axis,
 		Y: chart.Axis{Label: "wait", Unit: chart.Seconds}, Steps: true,
-		Lines: []chart.Series{{Tone: chart.Blue, X: x,
+		Lines: []chart.Series{{Color: chart.Blue, X: x,
 			Y: column(func(m closedloop.Moment) float64 { return min(m.Wait, waitShown) })}},
-		Limits: []chart.Limit{{Name: "promise", Tone: chart.Amber, Y: s.Promise()}}}
+		Limits: []chart.Limit{{Name: "promise", Color: chart.Amber, Y: s.Promise()}}}
 	return []chart.Chart{limits,
 		forecastPlot(r, axis, x, column(func(m closedloop.Moment) float64 { return m.Offered })), wait}
 }
@@ -95,10 +95,10 @@ func forecastPlot(r *closedloop.Result, axis chart.Axis, x, offered []float64) c
 	}
 	c := chart.Chart{Title: "Forecast of five minutes before against what arrived", Width: 580, X: axis,
 		Y:     chart.Axis{Label: "requests/s"},
-		Lines: []chart.Series{{Name: "arrived", Tone: chart.Grey, X: x, Y: offered}}}
+		Lines: []chart.Series{{Name: "arrived", Color: chart.Grey, X: x, Y: offered}}}
 	if len(at) > 0 {
-		c.Bands = []chart.Band{{Name: "5 % to 95 %", Tone: chart.Violet, X: at, Low: low, High: high}}
-		c.Lines = append(c.Lines, chart.Series{Name: "median", Tone: chart.Violet, X: at, Y: middle})
+		c.Bands = []chart.Band{{Name: "5 % to 95 %", Color: chart.Violet, X: at, Low: low, High: high}}
+		c.Lines = append(c.Lines, chart.Series{Name: "median", Color: chart.Violet, X: at, Y: middle})
 	}
 	return c
 }

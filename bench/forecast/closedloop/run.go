@@ -68,7 +68,7 @@ type run struct {
 	applyAt float64 // +Inf: nothing waits
 	waiting limit.Config
 	snaps   snapshots
-	future  agenda.Agenda[float64, event]
+	future  agenda.Queue[float64, event]
 	spare   []*visit // unused
 	meter   meter
 }

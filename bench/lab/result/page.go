@@ -55,7 +55,7 @@ func (f *Figure) Draw(c chart.Chart, file string) error {
 // Write writes the page.
 func (p *Page) Write(path string) error {
 	plain := func(text string) string { return strings.ReplaceAll(text, "**", "") }
-	text, err := chart.Fill(pageText, template.FuncMap{"plain": plain}, p)
+	text, err := chart.RenderPage(pageText, template.FuncMap{"plain": plain}, p)
 	if err != nil {
 		return err
 	}

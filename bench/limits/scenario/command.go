@@ -27,7 +27,7 @@ type Options struct {
 
 // Register adds the settings to s. When s has been parsed, o holds them.
 func (o *Options) Register(s *service.Settings) {
-	s.Add(service.Table{
+	s.Add(service.SettingList{
 		{Name: "COMPRESS", Default: strconv.Itoa(compressUsual), Value: service.Float(&o.Compress, 1, 3600),
 			Help: "with scenario: factor by which time is compressed; rates are not changed"},
 		{Name: "ALGORITHM", Default: "off,fixed,sliding,token", Value: someOf(&o.Algorithms, algorithms, algorithms),
@@ -36,14 +36,14 @@ func (o *Options) Register(s *service.Settings) {
 			Help: "with scenario: stores, comma separated"},
 		{Name: "ADVISOR", Default: "off,on", Value: someOf(&o.Advisors, []string{"off", "on"}, []bool{false, true}),
 			Help: "with scenario: without the advisor, with it, or both"},
-		{Name: "RESULTS_DIR", Default: ResultsDir, Value: service.Text(&o.Dir),
+		{Name: "RESULTS_DIR", Default: ResultsDir, Value: service.String(&o.Dir),
 			Help: "folder for records and plots; BENCHMARKS.md is updated only from the default"},
 	})
 }
 
 // someOf is a list of some of the words, comma separated, each of which stands for a value.
 func someOf[T any](p *[]T, words []string, values []T) service.Value {
-	return service.Parsed(p, strings.Join(words, ", "), func(text string) (list []T, err error) {
+	return service.Func(p, strings.Join(words, ", "), func(text string) (list []T, err error) {
 		for word := range strings.SplitSeq(text, ",") {
 			i := slices.Index(words, word)
 			if i < 0 {

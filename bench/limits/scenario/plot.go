@@ -47,20 +47,20 @@ func (r *Run) plots(s *Scenario) []chart.Chart {
 	rates := chart.Chart{Title: "Requests per second: " + r.label(), X: axis, Y: chart.Axis{Label: "requests/s"},
 		Spans: r.spans(),
 		Stack: []chart.Series{
-			{Name: "admitted", Tone: chart.Green, X: x, Y: forwarded},
-			{Name: "refused", Tone: chart.Red, X: x, Y: column(func(s Sample) float64 { return s.Rejected })},
-			{Name: "shed by the gate", Tone: chart.Violet, X: x, Y: column(func(s Sample) float64 { return s.Shed })}},
-		Limits: []chart.Limit{{Name: "the target's capacity", Tone: chart.Grey, Y: capacity}}}
-	rates.Lines = appendSeen(rates.Lines, chart.Series{Name: "limit", Tone: chart.Amber, X: x,
+			{Name: "admitted", Color: chart.Green, X: x, Y: forwarded},
+			{Name: "refused", Color: chart.Red, X: x, Y: column(func(s Sample) float64 { return s.Rejected })},
+			{Name: "shed by the gate", Color: chart.Violet, X: x, Y: column(func(s Sample) float64 { return s.Shed })}},
+		Limits: []chart.Limit{{Name: "the target's capacity", Color: chart.Grey, Y: capacity}}}
+	rates.Lines = appendSeen(rates.Lines, chart.Series{Name: "limit", Color: chart.Amber, X: x,
 		Y: column(func(s Sample) float64 { return s.Limit })})
-	rates.Lines = appendSeen(rates.Lines, chart.Series{Name: "the advisor's forecast", Tone: chart.Violet,
+	rates.Lines = appendSeen(rates.Lines, chart.Series{Name: "the advisor's forecast", Color: chart.Violet,
 		Dashed: true, X: x, Y: column(func(s Sample) float64 { return s.Forecast })})
 	times := chart.Chart{Title: "The target's answer time, p95", X: axis,
 		Y: chart.Axis{Label: "p95", Unit: chart.Seconds, Scale: chart.Log}, Spans: r.spans(),
-		Lines:  []chart.Series{{Tone: chart.Blue, X: x, Y: column(func(s Sample) float64 { return orGap(s.TargetP95) })}},
-		Limits: []chart.Limit{{Name: "SLO", Tone: chart.Amber, Y: slo.Seconds()}}}
+		Lines:  []chart.Series{{Color: chart.Blue, X: x, Y: column(func(s Sample) float64 { return orGap(s.TargetP95) })}},
+		Limits: []chart.Limit{{Name: "SLO", Color: chart.Amber, Y: slo.Seconds()}}}
 	queue := chart.Chart{Title: "Waiting in the target", X: axis, Y: chart.Axis{Label: "requests"}, Spans: r.spans(),
-		Lines: []chart.Series{{Tone: chart.Blue, X: x, Y: column(func(s Sample) float64 { return s.Queue })}}}
+		Lines: []chart.Series{{Color: chart.Blue, X: x, Y: column(func(s Sample) float64 { return s.Queue })}}}
 	rates.Width, rates.Height = 1180, 300
 	times.Width, queue.Width = 580, 580
 	return []chart.Chart{rates, times, queue}
@@ -95,8 +95,8 @@ func orGap(v float64) float64 {
 
 func (r *Run) spans() (list []chart.Span) {
 	kinds := map[string]struct {
-		end  string
-		tone chart.Tone
+		end   string
+		color chart.Color
 	}{killStore: {restartStore, chart.Red}, freezeStore: {thawStore, chart.Blue},
 		slowTarget: {healTarget, chart.Amber}, killAdvisor: {"", chart.Grey}}
 	for i, t := range r.Troubles {
@@ -109,7 +109,7 @@ func (r *Run) spans() (list []chart.Span) {
 		if n := slices.IndexFunc(r.Troubles[i:], func(other Trouble) bool { return other.Name == kind.end }); n >= 0 {
 			to = r.Troubles[i+n].At
 		}
-		list = append(list, chart.Span{Name: t.Name, Tone: kind.tone, From: t.At.Seconds(), To: to.Seconds()})
+		list = append(list, chart.Span{Name: t.Name, Color: kind.color, From: t.At.Seconds(), To: to.Seconds()})
 	}
 	return list
 }

@@ -31,10 +31,10 @@ type Options struct {
 
 // Register adds the settings to s. When s has been parsed, o holds them.
 func (o *Options) Register(s *service.Settings) {
-	s.Add(service.Table{
+	s.Add(service.SettingList{
 		{Name: "ROUNDS", Default: "0", Value: service.Int(&o.Rounds, 0, 100),
 			Help: "with protect: rounds; 0: five for the first five situations, three for the others"},
-		{Name: "ONLY", Value: service.Text(&o.Only), Help: "with protect: situations and sides, comma separated; empty: all"},
+		{Name: "ONLY", Value: service.String(&o.Only), Help: "with protect: situations and sides, comma separated; empty: all"},
 		{Name: "SHORTER", Default: "1", Value: service.Float(&o.Shorter, 1, 30),
 			Help: "with protect: factor by which phases are shorter, for trials"},
 	})

@@ -210,7 +210,7 @@ func contrasts() []contrast {
 // A contrast is a side in the plot.
 type contrast struct {
 	side, label string
-	tone        chart.Tone
+	color       chart.Color
 }
 
 // draw draws the picture of a situation if all its sides were played.
@@ -232,7 +232,7 @@ func (l *lab) picture(s *Situation) (c chart.Chart, all bool) {
 		X: chart.Axis{Unit: chart.Elapsed},
 		Y: chart.Axis{Label: fmt.Sprintf("answers a second within %d ms, over time", s.InTime.Milliseconds())}}
 	if from, to, ok := s.bad(); ok {
-		c.Spans = []chart.Span{{Name: "the target works at half its speed", Tone: chart.Amber, From: from.Seconds(),
+		c.Spans = []chart.Span{{Name: "the target works at half its speed", Color: chart.Amber, From: from.Seconds(),
 			To: to.Seconds()}}
 	}
 	var x, ideal []float64
@@ -241,7 +241,7 @@ func (l *lab) picture(s *Situation) (c chart.Chart, all bool) {
 		at := coarse * step * time.Duration(i)
 		x, ideal = append(x, at.Seconds()), append(ideal, s.ideal(s.Phases[s.phase(at)]))
 	}
-	c.Lines = []chart.Series{{Name: "what can be answered in time", Tone: chart.Grey, Dashed: true, X: x, Y: ideal}}
+	c.Lines = []chart.Series{{Name: "what can be answered in time", Color: chart.Grey, Dashed: true, X: x, Y: ideal}}
 	for _, side := range contrasts() {
 		runs := l.of(s, side.side)
 		if len(runs) == 0 {
@@ -256,7 +256,7 @@ func (l *lab) picture(s *Situation) (c chart.Chart, all bool) {
 			}
 			y = append(y, float64(sum)/(coarse*step).Seconds())
 		}
-		c.Lines = append(c.Lines, chart.Series{Name: side.label, Tone: side.tone, X: x, Y: y})
+		c.Lines = append(c.Lines, chart.Series{Name: side.label, Color: side.color, X: x, Y: y})
 	}
 	return c, true
 }

@@ -72,11 +72,11 @@ const (
 	Nines        // of shares: 90 %, 99 %, 99.9 % are equally far apart
 )
 
-// A Tone is a colour with a variant for light and one for dark pages.
-type Tone uint8
+// A Color is a colour with a variant for light and one for dark pages.
+type Color uint8
 
 const (
-	Blue Tone = iota
+	Blue Color = iota
 	Green
 	Amber
 	Red
@@ -89,7 +89,7 @@ const (
 // A Series is a sequence of values.
 type Series struct {
 	Name   string // in the legend; may be empty
-	Tone   Tone
+	Color  Color
 	Dashed bool
 	X, Y   []float64 // X is ascending
 }
@@ -97,7 +97,7 @@ type Series struct {
 // A Band is the area between two sequences of values.
 type Band struct {
 	Name      string
-	Tone      Tone
+	Color     Color
 	X         []float64
 	Low, High []float64
 }
@@ -105,22 +105,22 @@ type Band struct {
 // Bars are a histogram: bar i extends from Edges[i] to Edges[i+1].
 type Bars struct {
 	Name    string
-	Tone    Tone
+	Color   Color
 	Edges   []float64
 	Heights []float64
 }
 
 // A Limit is a horizontal line to compare values with.
 type Limit struct {
-	Name string // written on the line
-	Tone Tone
-	Y    float64
+	Name  string // written on the line
+	Color Color
+	Y     float64
 }
 
 // A Span is a marked part of the x axis.
 type Span struct {
 	Name     string // the legend shows each name once
-	Tone     Tone
+	Color    Color
 	From, To float64
 }
 

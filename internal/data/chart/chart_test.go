@@ -22,7 +22,7 @@ func ExampleChart_SVG() {
 	c := Chart{
 		Title: "Rate", X: Axis{Unit: Elapsed}, Y: Axis{Label: "requests per second"}, Steps: true,
 		Lines:  []Series{{Name: "sent", X: []float64{0, 1, 2}, Y: []float64{90, 110, 100}}},
-		Limits: []Limit{{Name: "limit", Tone: Red, Y: 105}},
+		Limits: []Limit{{Name: "limit", Color: Red, Y: 105}},
 	}
 	svg, err := c.SVG()
 	fmt.Println(strings.HasPrefix(string(svg),
@@ -68,26 +68,26 @@ func samples() map[string]Chart {
 	return map[string]Chart{
 		"lines": {
 			Title: "Rate", Steps: true, X: Axis{Unit: Elapsed}, Y: Axis{Label: "requests per second"},
-			Lines:  []Series{{Name: "sent", X: x, Y: burst}, {Name: "asked", Tone: Grey, Dashed: true, X: x, Y: burst}},
-			Spans:  []Span{{Name: "peak", Tone: Violet, From: 55, To: 60}, {Name: "peak", Tone: Violet, From: 115, To: 120}},
-			Limits: []Limit{{Name: "limit 450/s", Tone: Red, Y: 450}},
+			Lines:  []Series{{Name: "sent", X: x, Y: burst}, {Name: "asked", Color: Grey, Dashed: true, X: x, Y: burst}},
+			Spans:  []Span{{Name: "peak", Color: Violet, From: 55, To: 60}, {Name: "peak", Color: Violet, From: 115, To: 120}},
+			Limits: []Limit{{Name: "limit 450/s", Color: Red, Y: 450}},
 		},
 		"stack": {
 			Title: "Outcomes", Steps: true, X: Axis{Unit: Elapsed},
 			Stack: []Series{
-				{Name: "success", Tone: Green, X: x, Y: each(burst, func(v float64) float64 { return min(v, 300) })},
-				{Name: "rate limited", Tone: Amber, X: x, Y: each(burst, func(v float64) float64 { return max(0, v-300) })},
+				{Name: "success", Color: Green, X: x, Y: each(burst, func(v float64) float64 { return min(v, 300) })},
+				{Name: "rate limited", Color: Amber, X: x, Y: each(burst, func(v float64) float64 { return max(0, v-300) })},
 			},
 		},
 		"log with gaps": {
 			Title: "Latency", X: Axis{Unit: Elapsed}, Y: Axis{Unit: Seconds, Scale: Log},
-			Lines: []Series{{Name: "p99", Tone: Red, X: count(8), Y: []float64{0.001, 0.002, nan, 0.003, 0, 0.9, 0.8, 0.7}}},
+			Lines: []Series{{Name: "p99", Color: Red, X: count(8), Y: []float64{0.001, 0.002, nan, 0.003, 0, 0.9, 0.8, 0.7}}},
 			Bands: []Band{{Name: "p50 to p99", X: count(4), Low: []float64{0.0005, 0.0005, nan, 0.001},
 				High: []float64{0.001, 0.002, 0.002, 0.003}}},
 		},
 		"bars": {
 			Title: "Latency distribution", X: Axis{Unit: Seconds, Scale: Log, Label: "latency"},
-			Bars: []Bars{{Name: "success", Tone: Green, Edges: edges,
+			Bars: []Bars{{Name: "success", Color: Green, Edges: edges,
 				Heights: each(count(12), func(i float64) float64 { return 100 * i })}},
 		},
 		"nines": {
@@ -99,7 +99,7 @@ func samples() map[string]Chart {
 			Title: "Forecast <now>", X: Axis{Unit: Clock}, Width: 400, Height: 200,
 			Bands:  []Band{{Name: "90 %", X: clock, Low: each(clock, constant(80)), High: each(clock, constant(150))}},
 			Lines:  []Series{{Name: "median & more", X: clock, Y: each(clock, constant(100))}},
-			Limits: []Limit{{Name: "recommended", Tone: Amber, Y: 200}},
+			Limits: []Limit{{Name: "recommended", Color: Amber, Y: 200}},
 		},
 		"nothing": {Title: "Nothing", X: Axis{Unit: Elapsed, Max: 60}, Y: Axis{Unit: Seconds, Scale: Log}},
 		"one value": {Title: "One", Steps: true, X: Axis{Unit: Elapsed, Max: 0.5},

@@ -24,7 +24,7 @@ func (m marks) Plot(c draw.Canvas, p *plot.Plot) {
 	m.grid(c, p, y)
 	m.stack(c, at)
 	for _, b := range m.Bands {
-		m.between(c, at, b, paint(bandPaint, b.Tone))
+		m.between(c, at, b, paint(bandPaint, b.Color))
 	}
 	m.bars(c, p, at)
 	for _, s := range m.Lines {
@@ -57,7 +57,7 @@ func (m marks) spans(c draw.Canvas, x func(float64) vg.Length) {
 			continue
 		}
 		to = max(to, from+1) // even an instant is visible
-		c.FillPolygon(paint(spanPaint, s.Tone), []vg.Point{{X: from, Y: c.Min.Y}, {X: to, Y: c.Min.Y},
+		c.FillPolygon(paint(spanPaint, s.Color), []vg.Point{{X: from, Y: c.Min.Y}, {X: to, Y: c.Min.Y},
 			{X: to, Y: c.Max.Y}, {X: from, Y: c.Max.Y}})
 	}
 }
@@ -76,7 +76,7 @@ func (m marks) stack(c draw.Canvas, at func(x, y float64) vg.Point) {
 	low := slices.Repeat([]float64{m.Y.Min}, len(m.Stack[0].X))
 	for _, s := range m.Stack {
 		high := onTop(low, s)
-		m.between(c, at, Band{X: s.X, Low: low, High: high}, paint(areaPaint, s.Tone))
+		m.between(c, at, Band{X: s.X, Low: low, High: high}, paint(areaPaint, s.Color))
 		low = high
 	}
 }
@@ -103,7 +103,7 @@ func (m marks) bars(c draw.Canvas, p *plot.Plot, at func(x, y float64) vg.Point)
 			if to.X-from.X > 3 { // a gap separates neighbours
 				to.X -= 0.75
 			}
-			c.FillPolygon(paint(barPaint, b.Tone),
+			c.FillPolygon(paint(barPaint, b.Color),
 				c.ClipPolygonXY([]vg.Point{from, {X: to.X, Y: from.Y}, to, {X: from.X, Y: to.Y}}))
 		}
 	}
@@ -123,7 +123,7 @@ func (m marks) line(c draw.Canvas, at func(x, y float64) vg.Point, s Series) {
 }
 
 func strokeOf(s Series) draw.LineStyle {
-	style := draw.LineStyle{Color: paint(linePaint, s.Tone), Width: lineWidth}
+	style := draw.LineStyle{Color: paint(linePaint, s.Color), Width: lineWidth}
 	if s.Dashed {
 		style.Dashes = []vg.Length{5, 3}
 	}
@@ -160,12 +160,12 @@ func (m marks) limits(c draw.Canvas, y func(float64) vg.Length) {
 		if !m.Y.shows(l.Y) || !c.ContainsY(at) {
 			continue
 		}
-		c.StrokeLine2(draw.LineStyle{Color: paint(linePaint, l.Tone), Width: 1.2, Dashes: []vg.Length{2, 3}}, c.Min.X, at,
+		c.StrokeLine2(draw.LineStyle{Color: paint(linePaint, l.Color), Width: 1.2, Dashes: []vg.Length{2, 3}}, c.Min.X, at,
 			c.Max.X, at)
 		if l.Name == "" {
 			continue
 		}
-		style := words(small, paint(linePaint, l.Tone))
+		style := words(small, paint(linePaint, l.Color))
 		style.XAlign, style.YAlign = draw.XRight, draw.YBottom
 		if c.Max.Y-at < 2*small { // there is no room above
 			style.YAlign = draw.YTop

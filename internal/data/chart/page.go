@@ -60,12 +60,12 @@ const figures = `{{define "figures"}}<dl class="figures">
 {{- end}}
 </dl>{{end}}`
 
-// Fill returns an HTML page in the common style, of a template that is executed with data. body begins
+// RenderPage returns an HTML page in the common style, of a template that is executed with data. body begins
 // with the title and additions to the style sheet, and ends with </html>. It may use the template
 // "figures", the formats of package number, svg to draw a Chart, and funcs.
-func Fill(body string, funcs template.FuncMap, data any) ([]byte, error) {
+func RenderPage(body string, funcs template.FuncMap, data any) ([]byte, error) {
 	kit := template.FuncMap{"svg": svg,
-		"thousands": number.Thousands, "rate": number.Rate, "percent": number.Percent, "span": number.Span}
+		"thousands": number.Thousands, "rate": number.Rate, "percent": number.Percent, "span": number.Duration}
 	t, err := template.New("page").Funcs(kit).Funcs(funcs).Parse(head + body + figures)
 	if err != nil {
 		return nil, fmt.Errorf("parse page: %w", err)
@@ -123,6 +123,6 @@ document.addEventListener("submit", e => {
 </script>
 `
 
-// GuardedPage returns a page in the common style, of a body as of Fill that is no template. Its script
+// TokenPage returns a page in the common style, of a body as of RenderPage that is no template. Its script
 // calls guarded for endpoints that may need the token.
-func GuardedPage(body string) string { return head + asking + body }
+func TokenPage(body string) string { return head + asking + body }

@@ -39,7 +39,7 @@ var (
 	gridColour  = color.NRGBA{0xA1, 1, 2, 0xFF}
 )
 
-func paint(kind uint8, t Tone) color.Color { return color.NRGBA{kind, 0, uint8(t), 0xFF} }
+func paint(kind uint8, t Color) color.Color { return color.NRGBA{kind, 0, uint8(t), 0xFF} }
 
 // toneNames are the names of the tones in the style sheet.
 var toneNames = [tones]string{"blue", "green", "amber", "red", "violet", "grey"}
@@ -203,16 +203,16 @@ func (c *Chart) entries() []entry {
 		add(entry{name: s.Name, line: strokeOf(s)})
 	}
 	for _, s := range c.Stack {
-		add(entry{name: s.Name, ink: paint(areaPaint, s.Tone)})
+		add(entry{name: s.Name, ink: paint(areaPaint, s.Color)})
 	}
 	for _, b := range c.Bands {
-		add(entry{name: b.Name, ink: paint(bandPaint, b.Tone)})
+		add(entry{name: b.Name, ink: paint(bandPaint, b.Color)})
 	}
 	for _, b := range c.Bars {
-		add(entry{name: b.Name, ink: paint(barPaint, b.Tone)})
+		add(entry{name: b.Name, ink: paint(barPaint, b.Color)})
 	}
 	for _, s := range c.Spans {
-		add(entry{name: s.Name, ink: paint(spanPaint, s.Tone)})
+		add(entry{name: s.Name, ink: paint(spanPaint, s.Color)})
 	}
 	return all
 }

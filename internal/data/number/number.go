@@ -32,8 +32,8 @@ func Percent(share float64) string {
 	return strconv.FormatFloat(100*share, 'f', decimals, 64) + " %"
 }
 
-// Span formats seconds with three digits and a unit: "0", "85.0 µs", "1.25 ms", "30.1 s".
-func Span(s float64) string {
+// Duration formats seconds with three digits and a unit: "0", "85.0 µs", "1.25 ms", "30.1 s".
+func Duration(s float64) string {
 	switch {
 	case s <= 0:
 		return "0"

@@ -16,9 +16,10 @@ func TestFormats(t *testing.T) {
 		{Rate(12345678), "12,345,678"},
 		{Percent(0), "0 %"}, {Percent(0.0123), "1.2 %"}, {Percent(0.5), "50 %"}, {Percent(1), "100 %"},
 		{Decimal(1e-6), "0.000001"}, {Decimal(1e21), "1000000000000000000000"}, {Decimal(-2.5), "-2.5"},
-		{Span(0), "0"}, {Span(1e-9), "0.00 µs"}, {Span(85e-6), "85.0 µs"}, {Span(999.4e-6), "999 µs"},
-		{Span(999.6e-6), "1.00 ms"}, {Span(0.00125), "1.25 ms"}, {Span(0.0999), "99.9 ms"}, {Span(0.09996), "100 ms"},
-		{Span(0.9994), "999 ms"}, {Span(0.9996), "1.00 s"}, {Span(30.14), "30.1 s"}, {Span(3600), "3600 s"},
+		{Duration(0), "0"}, {Duration(1e-9), "0.00 µs"}, {Duration(85e-6), "85.0 µs"}, {Duration(999.4e-6), "999 µs"},
+		{Duration(999.6e-6), "1.00 ms"}, {Duration(0.00125), "1.25 ms"}, {Duration(0.0999), "99.9 ms"}, {Duration(0.09996),
+			"100 ms"},
+		{Duration(0.9994), "999 ms"}, {Duration(0.9996), "1.00 s"}, {Duration(30.14), "30.1 s"}, {Duration(3600), "3600 s"},
 	} {
 		if c.got != c.want {
 			t.Errorf("%q, want %q", c.got, c.want)

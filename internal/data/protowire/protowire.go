@@ -139,6 +139,6 @@ func (m *Message) Within(path string, err error) {
 // Element sets the error of a message in a list within this one, unless it is nil.
 func (m *Message) Element(list string, i int, err error) {
 	if err != nil {
-		m.Within(strict.Element(list, i), err)
+		m.Within(strict.ElementPath(list, i), err)
 	}
 }

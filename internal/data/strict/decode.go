@@ -15,26 +15,26 @@ import (
 // Decode decodes data, which must be one JSON value, into what into points to. An error is the
 // first Fault of the document, without a line; then *into is unchanged.
 //
-// Decode replaces the value completely. Set defaults after decoding, or use DecodeOver, or
+// Decode replaces the value completely. Set defaults after decoding, or use DecodeOverDefaults, or
 // pointers, which stay nil.
 func Decode(data []byte, into any) error {
 	return decode(data, into, decoder{Reader: &Reader{Nulls: true}})
 }
 
-// DecodeOver is like Decode over the defaults in *into: struct fields that are absent or null in the
+// DecodeOverDefaults is like Decode over the defaults in *into: struct fields that are absent or null in the
 // document are unchanged, except below pointers, lists and maps, which are created again.
-func DecodeOver(data []byte, into any) error {
+func DecodeOverDefaults(data []byte, into any) error {
 	return decode(data, into, decoder{Reader: &Reader{Nulls: true, Over: true}})
 }
 
 // DecodeIgnoringUnknown is like Decode, for documents of other programs: members with unknown names
 // are skipped. A known name in the wrong case is still an error.
 func DecodeIgnoringUnknown(data []byte, into any) error {
-	return DecodeNotingUnknown(data, into, func(Fault) {})
+	return DecodeReportingUnknown(data, into, func(Fault) {})
 }
 
-// DecodeNotingUnknown is like DecodeIgnoringUnknown, and calls unknown for each member skipped.
-func DecodeNotingUnknown(data []byte, into any, unknown func(Fault)) error {
+// DecodeReportingUnknown is like DecodeIgnoringUnknown, and calls unknown for each member skipped.
+func DecodeReportingUnknown(data []byte, into any, unknown func(Fault)) error {
 	return decode(data, into, decoder{Reader: &Reader{Nulls: true, Unknown: unknown}})
 }
 
@@ -94,9 +94,9 @@ func (p *place) String() string {
 	case p.path != "":
 		return p.path
 	case p.name != nil:
-		return Member(p.up.String(), string(p.name))
+		return MemberPath(p.up.String(), string(p.name))
 	}
-	return Element(p.up.String(), p.i)
+	return ElementPath(p.up.String(), p.i)
 }
 
 // A decoder decodes nodes into values by their types.
@@ -114,7 +114,7 @@ type Raw = json.RawMessage
 
 var (
 	rawType  = reflect.TypeFor[Raw]()
-	wordType = reflect.TypeFor[Word]()
+	wordType = reflect.TypeFor[Scalar]()
 	nodeType = reflect.TypeFor[*Node]()
 	timeType = reflect.TypeFor[time.Time]()
 	textType = reflect.TypeFor[encoding.TextUnmarshaler]()
@@ -127,9 +127,9 @@ type nodeReader interface {
 	ReadNode(r *Reader, n *Node, path string)
 }
 
-// A Word is the text of a scalar of any kind as written, for values that are compared with text:
+// A Scalar is the text of a scalar of any kind as written, for values that are compared with text:
 // they need no quotes even if they look like numbers.
-type Word string
+type Scalar string
 
 func (d *decoder) fault(line int, at *place, format string, args ...any) {
 	d.add(Fault{Line: line, Path: join(d.Base, at.String()), Message: fmt.Sprintf(format, args...)})

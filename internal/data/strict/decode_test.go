@@ -201,7 +201,7 @@ func TestDecodeOver(t *testing.T) {
 		`{"step":{"rps":5},"tags":{"d":null}}`:          usual,
 	} {
 		got := usual
-		if err := DecodeOver([]byte(text), &got); !reflect.DeepEqual(got, want) ||
+		if err := DecodeOverDefaults([]byte(text), &got); !reflect.DeepEqual(got, want) ||
 			(err != nil) != (strings.Contains(text, "1}") || strings.Contains(text, `"d":null`)) {
 			t.Errorf("%s: %+v, %v; want %+v", text, got, err, want)
 		}

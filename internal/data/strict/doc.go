@@ -16,7 +16,7 @@
 // encoding/json with DisallowUnknownFields too, and means the same.
 //
 // These types are supported: bool, string, integers, floats, structs with their embedded structs,
-// slices, maps with string keys, pointers, any, [Raw], [Word], *Node, and types that implement
+// slices, maps with string keys, pointers, any, [Raw], [Scalar], *Node, and types that implement
 // encoding.TextUnmarshaler. Other types are a mistake of the program and panic. null stands for
 // the absence of a slice, map, pointer, any or Raw, and is a fault elsewhere.
 //

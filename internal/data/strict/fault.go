@@ -75,12 +75,12 @@ func join(outer, inner string) string {
 	}
 }
 
-// Member returns the path of a member of the object at path. A name with special characters, such
+// MemberPath returns the path of a member of the object at path. A name with special characters, such
 // as a dot, is quoted.
-func Member(path, name string) string { return join(path, nameStep(name)) }
+func MemberPath(path, name string) string { return join(path, nameStep(name)) }
 
-// Element returns the path of element i of the list at path.
-func Element(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }
+// ElementPath returns the path of element i of the list at path.
+func ElementPath(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }
 
 // nameStep returns the last step of the path of a member.
 func nameStep(name string) string {

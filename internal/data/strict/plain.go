@@ -13,9 +13,9 @@ const digitsMax = 15
 // noTime is the JSON of the zero time.
 const noTime = `"0001-01-01T00:00:00Z"`
 
-// Plain returns JSON text in which numbers with a fraction have at most 15 significant digits, and
+// Normalize returns JSON text in which numbers with a fraction have at most 15 significant digits, and
 // a zero time is null. The text must be valid; it is not changed.
-func Plain(text []byte) []byte {
+func Normalize(text []byte) []byte {
 	plain := make([]byte, 0, len(text))
 	for i := 0; i < len(text); {
 		n := 1

@@ -87,7 +87,7 @@ func (r *Reader) Range(path string, v, least, most int64) {
 func (r *Reader) Filled(n *Node, path string, names ...string) {
 	for _, name := range names {
 		if member := n.Member(name); member != nil && member.Kind == Text && len(member.Word) == 0 {
-			r.Fault(Member(path, name), "must not be empty")
+			r.Fault(MemberPath(path, name), "must not be empty")
 		}
 	}
 }
@@ -140,7 +140,7 @@ func (r *Reader) Err() error {
 }
 
 // File reads a file in JSON or YAML of at most bytesMax bytes, and reports whether there was no
-// fault. The Root of an empty file is null without a Word.
+// fault. The Root of an empty file is null without a Scalar.
 func (r *Reader) File(data []byte, bytesMax int) bool {
 	if !r.text(data, bytesMax) {
 		return false

@@ -128,7 +128,7 @@ func (s *scanner) value(n *Node) (err *syntaxError) {
 		n.Kind = List
 		err = s.nested(n, func(i int) *syntaxError {
 			if err := s.value(s.another(n)); err != nil {
-				return err.within(Element("", i))
+				return err.within(ElementPath("", i))
 			}
 			return nil
 		}, ']', "a comma or the end of the list")

@@ -83,14 +83,14 @@ func files(t *testing.T, cert, key []byte) (certFile, keyFile string) {
 }
 
 // serves is the name of the certificate that p serves.
-func serves(t *testing.T, p *Pair) string {
+func serves(t *testing.T, p *KeyPair) string {
 	t.Helper()
 	c := testkit.Must(p.Config().GetCertificate(nil))(t)
 	return c.Leaf.Subject.CommonName
 }
 
-// pair is a Pair of the certificate of a name, with its authority and its files.
-func pair(t *testing.T, name string) (a *authority, p *Pair, certFile, keyFile string) {
+// pair is a KeyPair of the certificate of a name, with its authority and its files.
+func pair(t *testing.T, name string) (a *authority, p *KeyPair, certFile, keyFile string) {
 	t.Helper()
 	a = newAuthority(t)
 	cert, key := a.server(t, name)
@@ -99,20 +99,20 @@ func pair(t *testing.T, name string) (a *authority, p *Pair, certFile, keyFile s
 }
 
 // mustServe fails unless p serves the certificate of a name.
-func mustServe(t *testing.T, p *Pair, want, when string) {
+func mustServe(t *testing.T, p *KeyPair, want, when string) {
 	t.Helper()
 	if got := serves(t, p); got != want {
 		t.Errorf("%s: serves %q, want %q", when, got, want)
 	}
 }
 
-func mustLoad(t *testing.T, certFile, keyFile string) *Pair {
+func mustLoad(t *testing.T, certFile, keyFile string) *KeyPair {
 	t.Helper()
 	return testkit.Must(Load(certFile, keyFile))(t)
 }
 
 // mustCheck checks and expects a change and an error that says want, or none.
-func mustCheck(t *testing.T, p *Pair, changed bool, want string) {
+func mustCheck(t *testing.T, p *KeyPair, changed bool, want string) {
 	t.Helper()
 	got, err := p.Check()
 	if got != changed {

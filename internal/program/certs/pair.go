@@ -19,13 +19,13 @@ import (
 // all public authorities a few hundred thousand.
 const fileBytesMax = 4 << 20
 
-// A Pair is a certificate with its chain and its key, from two PEM files that may change:
+// A KeyPair is a certificate with its chain and its key, from two PEM files that may change:
 // they are overwritten, replaced, or reached through a symbolic link that is swapped, as
 // for the secrets of Kubernetes. Contents are compared, not modification times, which may
 // stay the same.
 //
 // Safe for concurrent use: current is atomic, mu guards seen and fault.
-type Pair struct {
+type KeyPair struct {
 	certFile, keyFile string
 	config            *tls.Config
 	current           atomic.Pointer[served]
@@ -47,8 +47,8 @@ type served struct {
 type contents struct{ cert, key, err string }
 
 // Load reads the pair. The error names the file and its fault.
-func Load(certFile, keyFile string) (*Pair, error) {
-	p := &Pair{certFile: certFile, keyFile: keyFile}
+func Load(certFile, keyFile string) (*KeyPair, error) {
+	p := &KeyPair{certFile: certFile, keyFile: keyFile}
 	p.config = &tls.Config{
 		MinVersion: tls.VersionTLS12,
 		NextProtos: []string{"http/1.1"},
@@ -65,10 +65,10 @@ func Load(certFile, keyFile string) (*Pair, error) {
 // Config returns the configuration of a server that presents the valid pair read last:
 // TLS 1.2 or later, and only HTTP/1.1. All calls return the same one, because it contains
 // the keys of session tickets. It must not be changed.
-func (p *Pair) Config() *tls.Config { return p.config }
+func (p *KeyPair) Config() *tls.Config { return p.config }
 
 // HTTP2 returns Config for clients that may also use HTTP/2.
-func (p *Pair) HTTP2() *tls.Config {
+func (p *KeyPair) HTTP2() *tls.Config {
 	cfg := p.config.Clone()
 	cfg.NextProtos = []string{"h2", "http/1.1"}
 	return cfg
@@ -76,7 +76,7 @@ func (p *Pair) HTTP2() *tls.Config {
 
 // Verifying returns HTTP2 for clients that may present a certificate, which must be signed by one
 // of the authorities in caFile and be for the DNS name or address san, or for any if that is empty.
-func (p *Pair) Verifying(caFile, san string) (*tls.Config, error) {
+func (p *KeyPair) Verifying(caFile, san string) (*tls.Config, error) {
 	authorities, err := Pool(caFile)
 	if err != nil {
 		return nil, err
@@ -95,11 +95,11 @@ func (p *Pair) Verifying(caFile, san string) (*tls.Config, error) {
 }
 
 // Expires returns when the first certificate of the chain expires.
-func (p *Pair) Expires() time.Time { return p.current.Load().until }
+func (p *KeyPair) Expires() time.Time { return p.current.Load().until }
 
 // Invalid returns why clients refuse the certificate at now: part of its chain has expired
 // or is not valid yet. It returns nil if they do not. The certificate is served either way.
-func (p *Pair) Invalid(now time.Time) error {
+func (p *KeyPair) Invalid(now time.Time) error {
 	switch c := p.current.Load(); {
 	case now.After(c.until):
 		return fmt.Errorf("%s expired on %s", p.certFile, c.until.UTC().Format(time.RFC3339))
@@ -112,7 +112,7 @@ func (p *Pair) Invalid(now time.Time) error {
 // Check reads the files and serves them if they have changed. With an error, which is
 // returned once per change, the previous pair is still served. The owner calls Check about
 // once a second, but not on an event loop, since it reads files.
-func (p *Pair) Check() (changed bool, err error) {
+func (p *KeyPair) Check() (changed bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now, err := p.read()
@@ -133,13 +133,13 @@ func (p *Pair) Check() (changed bool, err error) {
 }
 
 // Fault returns why the files read by the last Check are not served, or nil if they are.
-func (p *Pair) Fault() error {
+func (p *KeyPair) Fault() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.fault
 }
 
-func (p *Pair) read() (c contents, err error) {
+func (p *KeyPair) read() (c contents, err error) {
 	if c.cert, err = readFile(p.certFile); err != nil {
 		err = fmt.Errorf("read certificate: %w", err)
 	} else if c.key, err = readFile(p.keyFile); err != nil {

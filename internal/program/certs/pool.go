@@ -30,9 +30,9 @@ func Client(caFile, serverName string) (*tls.Config, error) {
 	return cfg, nil
 }
 
-// Present makes a client that is asked for a certificate show that of a pair of files, which are read again for
-// each connection: the valid pair read last is shown.
-func Present(cfg *tls.Config, certFile, keyFile string) error {
+// PresentCertificate makes a client that is asked for a certificate show that of a pair of files, which are read again
+// for each connection: the valid pair read last is shown.
+func PresentCertificate(cfg *tls.Config, certFile, keyFile string) error {
 	pair, err := Load(certFile, keyFile)
 	if err != nil {
 		return err
@@ -44,9 +44,9 @@ func Present(cfg *tls.Config, certFile, keyFile string) error {
 	return nil
 }
 
-// AcceptAnyName makes a client accept the certificate of a server for any name, if it is signed by an authority
+// SkipNameCheck makes a client accept the certificate of a server for any name, if it is signed by an authority
 // that it trusts.
-func AcceptAnyName(cfg *tls.Config) {
+func SkipNameCheck(cfg *tls.Config) {
 	cfg.InsecureSkipVerify = true // VerifyConnection checks all but the name
 	cfg.VerifyConnection = func(s tls.ConnectionState) error {
 		between := x509.NewCertPool()

@@ -138,7 +138,7 @@ func NewHandler(format string, level slog.Level, out io.Writer) slog.Handler {
 }
 
 // jsonAttr formats values as in all JSON of our programs: times in UTC, durations in
-// seconds, and numbers as by strict.Plain.
+// seconds, and numbers as by strict.Normalize.
 func jsonAttr(_ []string, a slog.Attr) slog.Attr {
 	switch a.Value.Kind() {
 	case slog.KindTime:

@@ -27,10 +27,10 @@ type Config struct {
 	File   string // LOG_FILE; empty for none
 }
 
-// A Journal is the log of a program.
+// A Log is the log of a program.
 //
 // Safe for concurrent use, except that Reopen and Close must not be called concurrently.
-type Journal struct {
+type Log struct {
 	handler slog.Handler
 	out     *tee
 	name    string         // LOG_FILE
@@ -38,10 +38,10 @@ type Journal struct {
 }
 
 // Open opens the log. Every line goes to standard output. If the file cannot be written,
-// Open returns the error together with a Journal that works without the file.
-func Open(c Config, stdout io.Writer) (*Journal, error) {
+// Open returns the error together with a Log that works without the file.
+func Open(c Config, stdout io.Writer) (*Log, error) {
 	out := &tee{writers: []io.Writer{stdout}}
-	j := &Journal{handler: NewHandler(c.Format, parseLevel(c.Level), out), out: out, name: c.File}
+	j := &Log{handler: NewHandler(c.Format, parseLevel(c.Level), out), out: out, name: c.File}
 	if c.File == "" {
 		return j, nil
 	}
@@ -53,18 +53,18 @@ func Open(c Config, stdout io.Writer) (*Journal, error) {
 }
 
 // Logger returns a logger that writes to j.
-func (j *Journal) Logger() *slog.Logger { return slog.New(j.handler) }
+func (j *Log) Logger() *slog.Logger { return slog.New(j.handler) }
 
 // Dropped returns how many lines could not be written to standard output, as when its reader has
 // gone, and to the file.
-func (j *Journal) Dropped() (stdout, file uint64) {
+func (j *Log) Dropped() (stdout, file uint64) {
 	return j.out.dropped[0].Load(), j.out.dropped[1].Load()
 }
 
 // Reopen opens the file by its name again, which creates a new one after logrotate has
 // renamed it. If that fails, the log continues in the previous file. The file is not rotated in
 // a folder in which another user could put a symbolic link in the place of the new file.
-func (j *Journal) Reopen() error {
+func (j *Log) Reopen() error {
 	// The rotating writer opens the file when it writes the first line. Opening it here
 	// reports an error now.
 	f, err := ownfile.Open(j.name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o640)
@@ -72,7 +72,7 @@ func (j *Journal) Reopen() error {
 		return err
 	}
 	file := io.WriteCloser(f)
-	if ownfile.Guarded(filepath.Dir(j.name)) {
+	if ownfile.IsPrivateDir(filepath.Dir(j.name)) {
 		_ = f.Close() // nothing was written
 		file = &timberjack.Logger{Filename: j.name, MaxSize: FileMegabytes, MaxBackups: filesKept}
 	}
@@ -84,7 +84,7 @@ func (j *Journal) Reopen() error {
 
 // FatalLogger returns the logger for errors that end the program. It writes to the file, and to
 // stderr if lines are JSON.
-func (j *Journal) FatalLogger(format string, stderr io.Writer) *slog.Logger {
+func (j *Log) FatalLogger(format string, stderr io.Writer) *slog.Logger {
 	out := new(tee)
 	if format == "json" {
 		out.writers = append(out.writers, stderr)
@@ -96,7 +96,7 @@ func (j *Journal) FatalLogger(format string, stderr io.Writer) *slog.Logger {
 }
 
 // Close closes the file.
-func (j *Journal) Close() {
+func (j *Log) Close() {
 	if j.file != nil {
 		_ = j.file.Close() // nothing is buffered
 	}

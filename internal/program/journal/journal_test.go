@@ -118,7 +118,7 @@ func TestTee(t *testing.T) {
 	if len(lines) != 200 {
 		t.Fatalf("%d lines, want 200", len(lines))
 	}
-	if stdout, file := (&Journal{out: out}).Dropped(); stdout != 200 || file != 0 {
+	if stdout, file := (&Log{out: out}).Dropped(); stdout != 200 || file != 0 {
 		t.Errorf("%d and %d lines were dropped, want 200 and 0", stdout, file)
 	}
 	for _, line := range lines {

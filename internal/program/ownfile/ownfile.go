@@ -91,8 +91,8 @@ func SetMode(f *os.File, mode fs.FileMode) error {
 	return f.Chmod(mode)
 }
 
-// ShareSocket lets all users connect to a unix socket. Links are not followed.
-func ShareSocket(name string) error {
+// AllowAllUsers lets all users connect to a unix socket. Links are not followed.
+func AllowAllUsers(name string) error {
 	fd, err := unix.Open(name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return &fs.PathError{Op: "open", Path: name, Err: err}
@@ -111,9 +111,9 @@ func ShareSocket(name string) error {
 	return nil
 }
 
-// Guarded reports whether only root and the program's user, and their groups, can replace files in
+// IsPrivateDir reports whether only root and the program's user, and their groups, can replace files in
 // a directory.
-func Guarded(folder string) bool {
+func IsPrivateDir(folder string) bool {
 	var stat unix.Stat_t
 	return unix.Stat(folder, &stat) == nil && ours(stat.Uid) && stat.Mode&0o002 == 0
 }

@@ -154,11 +154,11 @@ func TestGuarded(t *testing.T) {
 		if err := unix.Chmod(folder, f.mode); err != nil {
 			t.Fatal(err)
 		}
-		if got := Guarded(folder); got != f.want {
+		if got := IsPrivateDir(folder); got != f.want {
 			t.Errorf("a folder of user %d with mode %o is guarded: %t", f.uid, f.mode, got)
 		}
 	}
-	if Guarded(filepath.Join(folder, "missing")) {
+	if IsPrivateDir(filepath.Join(folder, "missing")) {
 		t.Error("a folder that does not exist is guarded")
 	}
 }
@@ -170,14 +170,14 @@ func TestShareSocket(t *testing.T) {
 	l := testkit.Must(net.Listen("unix", socket))(t)
 	defer l.Close()
 	testkit.WriteFile(t, file, "")
-	if err := errors.Join(os.Chmod(socket, 0o700), os.Symlink(socket, link), ShareSocket(socket)); err != nil {
+	if err := errors.Join(os.Chmod(socket, 0o700), os.Symlink(socket, link), AllowAllUsers(socket)); err != nil {
 		t.Fatal(err)
 	}
 	if mode := testkit.Must(os.Stat(socket))(t).Mode().Perm(); mode != 0o666 {
 		t.Errorf("the socket has the mode %v", mode)
 	}
 	for _, name := range []string{file, link} {
-		if err := ShareSocket(name); !errors.Is(err, unix.ENOTSOCK) {
+		if err := AllowAllUsers(name); !errors.Is(err, unix.ENOTSOCK) {
 			t.Errorf("%s: %v, want %v", name, err, unix.ENOTSOCK)
 		}
 	}

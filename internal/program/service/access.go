@@ -5,7 +5,7 @@ package service
 type Endpoint struct {
 	Program string // empty: all programs; ratelimit: the proxy with the environment of envoyproxy/ratelimit
 	Pattern string // pattern for http.ServeMux
-	Guarded bool   // only for requests that pass the Guard; false: for all
+	Guarded bool   // only for requests that pass the AccessGuard; false: for all
 	// Query names the parameters that the URL may have, separated by spaces. Others get
 	// 400. A * means any: health probes may add parameters to avoid caches.
 	Query string

@@ -10,8 +10,8 @@
 //		service.Main(service.Program{
 //			Name: "proxy", LogName: "Proxy", Port: 8082,
 //			Settings: func(s *service.Settings) {
-//				s.Add(service.Table{
-//					{Name: "TARGET_URL", Value: service.Text(&target), Help: "base URL of the target"},
+//				s.Add(service.SettingList{
+//					{Name: "TARGET_URL", Value: service.String(&target), Help: "base URL of the target"},
 //				})
 //			},
 //			Run: func(ctx context.Context, e *service.Env) error { … },

@@ -20,7 +20,7 @@ type ending struct {
 	program  Program
 	settings *Settings
 	stderr   io.Writer
-	journal  *journal.Journal // nil: not set up yet
+	journal  *journal.Log // nil: not set up yet
 }
 
 // status reports err and returns the exit status. Each wrong setting takes a line, any

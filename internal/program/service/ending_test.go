@@ -22,7 +22,7 @@ func withFiles(check func() error) Program {
 	return Program{
 		Name: "proxy", LogName: "Proxy", Port: 8082, File: "RULES_FILE", Check: check, Run: nothing,
 		Settings: func(s *Settings) {
-			s.Add(Table{{Name: "RULES_FILE", Value: Text(&file)}, {Name: "ADVISOR_TOKEN", Value: Token(&token)},
+			s.Add(SettingList{{Name: "RULES_FILE", Value: String(&file)}, {Name: "ADVISOR_TOKEN", Value: BearerToken(&token)},
 				{Name: "TAKEOVER", Default: "false", Value: Bool(&takeover)}})
 		},
 	}
@@ -109,7 +109,7 @@ func TestTakenPorts(t *testing.T) {
 		own := p.Settings
 		p.Settings = func(s *Settings) {
 			own(s)
-			s.Add(Table{{Name: "ADMIN_PORT", Default: "0", Value: Int(new(int), 0, 65535)}})
+			s.Add(SettingList{{Name: "ADMIN_PORT", Default: "0", Value: Int(new(int), 0, 65535)}})
 		}
 		p.Run = listen(addr)
 		if o := start(t, p, nil, nil, env...); o.status != 1 || o.stderr != "proxy: "+want+"\n" {
@@ -176,10 +176,12 @@ func TestSettingsWithoutEffect(t *testing.T) {
 	own := p.Settings
 	p.Settings = func(s *Settings) {
 		own(s)
-		s.Add(Table{{Name: "STORE", Value: Text(new(string))}, {Name: "GATE", Default: "false", Value: Bool(new(bool))}})
-		s.AddWithNoEffect(s.NoEffectWhen("STORE", ""), Table{{Name: "STORE_PASSWORD", Value: Secret(new(string))},
+		s.Add(SettingList{{Name: "STORE", Value: String(new(string))}, {Name: "GATE", Default: "false",
+			Value: Bool(new(bool))}})
+		s.AddWithNoEffect(s.NoEffectWhen("STORE", ""), SettingList{{Name: "STORE_PASSWORD", Value: Secret(new(string))},
 			{Name: "STORE_PORT", Default: "6379", Value: Int(new(int), 1, 65535), NoEffect: s.NoEffectWhen("GATE", "false")}})
-		s.Add(Table{{Name: "GATE_MIN", Default: "1", Value: Int(new(int), 0, 9), NoEffect: s.NoEffectWhen("GATE", "false")}})
+		s.Add(SettingList{{Name: "GATE_MIN", Default: "1", Value: Int(new(int), 0, 9), NoEffect: s.NoEffectWhen("GATE",
+			"false")}})
 	}
 	f := func(want []string, env ...string) {
 		t.Helper()

@@ -11,14 +11,14 @@ import (
 )
 
 // Endpoints serves a program's own endpoints as listed by OwnEndpoints. Requests to
-// guarded ones pass the Guard first, unknown parameters get 400, and the errors of the
+// guarded ones pass the AccessGuard first, unknown parameters get 400, and the errors of the
 // mux, 404 for an unknown path and 405 (with Allow) for a wrong method, are answered as
 // JSON.
 //
 // Immutable once it serves.
 type Endpoints struct {
 	mux    *http.ServeMux
-	guard  *Guard
+	guard  *AccessGuard
 	health *Health
 	known  map[string]Endpoint // by pattern
 }
@@ -31,7 +31,7 @@ type Endpoints struct {
 //
 // A program adds its own.
 func NewEndpoints(e *Env) *Endpoints {
-	o := &Endpoints{mux: http.NewServeMux(), guard: cmp.Or(e.Guard, new(Guard)), health: e.Health,
+	o := &Endpoints{mux: http.NewServeMux(), guard: cmp.Or(e.Guard, new(AccessGuard)), health: e.Health,
 		known: make(map[string]Endpoint)}
 	for _, one := range OwnEndpoints() {
 		o.known[one.Pattern] = one

@@ -48,8 +48,8 @@ func TestNothingCanBeFramed(t *testing.T) {
 	defer d.Close()
 	for _, raw := range []string{"GET /actuator/health HTTP/1.1\r\nHost: x\r\n\r\n",
 		"GET /test/status HTTP/1.1\r\nHost: x\r\n\r\n", "nonsense"} {
-		answers := make(chan Reply, 1)
-		d.Submit([]byte(raw), Addrs{}, func(r Reply) { answers <- r })
+		answers := make(chan Response, 1)
+		d.Submit([]byte(raw), Addrs{}, func(r Response) { answers <- r })
 		unframed(raw, testkit.Receive(t, answers, "the answer").Fields)
 	}
 	unframed("the answer of a full pool", Overloaded().Fields)

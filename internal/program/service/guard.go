@@ -16,7 +16,7 @@ import (
 	"weir/internal/net/http1"
 )
 
-// A Guard decides who may use the guarded endpoints of OwnEndpoints.
+// An AccessGuard decides who may use the guarded endpoints of OwnEndpoints.
 //
 // With a token, requests need Authorization: Bearer and that token (RFC 6750). Without
 // one they must be local: made on this machine by root or by the program's user, and not
@@ -25,7 +25,7 @@ import (
 //
 // Safe for concurrent use: the exported fields are set before the first request, mu
 // guards the rest.
-type Guard struct {
+type AccessGuard struct {
 	Token string // ADMIN_TOKEN; empty: local requests are allowed
 	Open  bool   // ADMIN_OPEN: all requests are allowed
 	// Fronted says that a reverse proxy on this machine forwards requests, so no request
@@ -43,7 +43,7 @@ type Guard struct {
 const refusalPause = time.Second
 
 // remedy says what an operator can do about a refusal.
-func (g *Guard) remedy() string {
+func (g *AccessGuard) remedy() string {
 	if g.Token != "" {
 		return "send the ADMIN_TOKEN that is set, or set ADMIN_OPEN=true"
 	}
@@ -51,7 +51,7 @@ func (g *Guard) remedy() string {
 }
 
 // protect returns h for requests that may use the endpoint; others get 403.
-func (g *Guard) protect(pattern string, h http.HandlerFunc) http.HandlerFunc {
+func (g *AccessGuard) protect(pattern string, h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		why := g.refusal(r)
 		if why == "" {
@@ -64,7 +64,7 @@ func (g *Guard) protect(pattern string, h http.HandlerFunc) http.HandlerFunc {
 }
 
 // refusal says why a request may not use a guarded endpoint. It is empty if it may.
-func (g *Guard) refusal(r *http.Request) string {
+func (g *AccessGuard) refusal(r *http.Request) string {
 	switch {
 	case g.Open:
 		return ""
@@ -78,7 +78,7 @@ func (g *Guard) refusal(r *http.Request) string {
 
 // foreign says why a request is not local. It is empty if it is local. The owner of the
 // connection is checked last, because that asks the system.
-func (g *Guard) foreign(r *http.Request) string {
+func (g *AccessGuard) foreign(r *http.Request) string {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	switch {
 	case err != nil || !peer.Addr().Unmap().IsLoopback():
@@ -126,7 +126,7 @@ func passedOn(r *http.Request) string {
 
 // logRefused logs refused requests: the first at once, then their number, at most one line per
 // refusalPause.
-func (g *Guard) logRefused(pattern, from, why string) {
+func (g *AccessGuard) logRefused(pattern, from, why string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.refused++
@@ -137,7 +137,7 @@ func (g *Guard) logRefused(pattern, from, why string) {
 }
 
 // report writes the line, and schedules the next. The caller holds g.mu.
-func (g *Guard) report() {
+func (g *AccessGuard) report() {
 	if g.quiet = g.refused > 0; !g.quiet {
 		return
 	}

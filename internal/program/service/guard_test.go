@@ -20,7 +20,7 @@ import (
 
 // guarded returns Endpoints whose guarded endpoint POST /reload counts whom it
 // answers; GET /test/status is open.
-func guarded(g *Guard) (own *Endpoints, reached *atomic.Int64) {
+func guarded(g *AccessGuard) (own *Endpoints, reached *atomic.Int64) {
 	reached = new(atomic.Int64)
 	e := env()
 	e.Guard = g
@@ -33,7 +33,7 @@ func guarded(g *Guard) (own *Endpoints, reached *atomic.Int64) {
 // With a token it alone counts.
 func TestGuardToken(t *testing.T) {
 	const token = "s3cr3t token"
-	own, reached := guarded(&Guard{Token: token})
+	own, reached := guarded(&AccessGuard{Token: token})
 	for _, test := range []struct {
 		fields []string // Authorization
 		passes bool
@@ -73,7 +73,7 @@ func TestGuardToken(t *testing.T) {
 
 // Without a token requests pass that are made on this machine, by this user.
 func TestGuardLocal(t *testing.T) {
-	g := new(Guard)
+	g := new(AccessGuard)
 	own, _ := guarded(g)
 	servers := make(map[string]*httptest.Server)
 	for _, address := range []string{"127.0.0.1:0", "[::1]:0", "[::]:0"} {
@@ -144,16 +144,16 @@ func TestGuardLocal(t *testing.T) {
 func TestGuardModes(t *testing.T) {
 	for _, test := range []struct {
 		name   string
-		guard  *Guard
+		guard  *AccessGuard
 		remote string
 		status int
 	}{
-		{"open", &Guard{Open: true}, "10.0.0.1:1", 200},
-		{"open with a token", &Guard{Open: true, Token: "x"}, "10.0.0.1:1", 200},
-		{"another machine", new(Guard), "10.0.0.1:1", 403},
-		{"no address", new(Guard), "@", 403},
-		{"a proxy in front", &Guard{Fronted: true}, "127.0.0.1:1", 403},
-		{"a connection that is not there", new(Guard), "127.0.0.1:1", 403},
+		{"open", &AccessGuard{Open: true}, "10.0.0.1:1", 200},
+		{"open with a token", &AccessGuard{Open: true, Token: "x"}, "10.0.0.1:1", 200},
+		{"another machine", new(AccessGuard), "10.0.0.1:1", 403},
+		{"no address", new(AccessGuard), "@", 403},
+		{"a proxy in front", &AccessGuard{Fronted: true}, "127.0.0.1:1", 403},
+		{"a connection that is not there", new(AccessGuard), "127.0.0.1:1", 403},
 	} {
 		own, _ := guarded(test.guard)
 		r := httptest.NewRequest("POST", "http://localhost/reload", nil)
@@ -170,7 +170,7 @@ func TestGuardModes(t *testing.T) {
 func TestGuardTellsOnceASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
-		own, _ := guarded(&Guard{
+		own, _ := guarded(&AccessGuard{
 			Log: slog.New(journal.NewHandler("text", slog.LevelInfo, &log)).With(journal.ComponentKey, "Admin")})
 		for range 1000 {
 			request(own, "POST", "http://localhost/reload")

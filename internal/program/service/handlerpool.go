@@ -35,7 +35,7 @@ type HandlerPool struct {
 type job struct {
 	raw  []byte
 	from Addrs
-	done func(Reply)
+	done func(Response)
 }
 
 // An Addrs has the addresses of both ends of the connection that a request came over.
@@ -77,7 +77,7 @@ func (d *HandlerPool) Dedicate(prefix string, waiting int) *HandlerPool {
 // worker's goroutine. Submit returns false, and done is never called, if too many requests wait, if the
 // client has as many requests as it may have, or if the pool is closed. It does not block and may be
 // called from a loop.
-func (d *HandlerPool) Submit(raw []byte, from Addrs, done func(Reply)) bool {
+func (d *HandlerPool) Submit(raw []byte, from Addrs, done func(Response)) bool {
 	path := pathOf(raw)
 	if bytes.HasPrefix(raw, []byte("GET ")) || bytes.HasPrefix(raw, []byte("HEAD ")) {
 		switch string(path) {
@@ -131,7 +131,7 @@ func (d *HandlerPool) work(room *Room[job]) {
 }
 
 // answer runs the handler for one request.
-func (d *HandlerPool) answer(a job) (reply Reply) {
+func (d *HandlerPool) answer(a job) (reply Response) {
 	defer func() {
 		if v := recover(); v != nil {
 			log := slog.Default().With(journal.ComponentKey, "HandlerPool")
@@ -149,13 +149,13 @@ func (d *HandlerPool) answer(a job) (reply Reply) {
 }
 
 // Overloaded returns the answer to a request that Submit has not accepted.
-func Overloaded() Reply {
+func Overloaded() Response {
 	return replyOf(func(w http.ResponseWriter) {
 		w.Header().Set("Retry-After", "1")
 		WriteError(w, http.StatusServiceUnavailable, errors.New("too many concurrent requests to the own endpoints"))
 	})
 }
 
-func refuse(status int, err error) Reply {
+func refuse(status int, err error) Response {
 	return replyOf(func(w http.ResponseWriter) { WriteError(w, status, err) })
 }

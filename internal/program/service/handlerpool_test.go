@@ -23,11 +23,11 @@ func serving(h http.HandlerFunc) *Endpoints {
 }
 
 // answerOf asks a HandlerPool and waits for the reply.
-func answerOf(t *testing.T, d *HandlerPool, raw string) Reply {
+func answerOf(t *testing.T, d *HandlerPool, raw string) Response {
 	t.Helper()
-	replies := make(chan Reply, 1)
+	replies := make(chan Response, 1)
 	bytes := []byte(raw)
-	if !d.Submit(bytes, Addrs{Remote: netip.MustParseAddrPort("10.0.0.1:5")}, func(r Reply) { replies <- r }) {
+	if !d.Submit(bytes, Addrs{Remote: netip.MustParseAddrPort("10.0.0.1:5")}, func(r Response) { replies <- r }) {
 		t.Fatalf("%q is refused", raw)
 	}
 	clear(bytes) // they are the loop's again
@@ -116,7 +116,7 @@ func TestHandlerPoolBounds(t *testing.T) {
 	}), workers, waiting)
 	var answered atomic.Int32
 	raw := []byte("GET / HTTP/1.1\r\nHost: h\r\n\r\n")
-	done := func(Reply) { answered.Add(1) }
+	done := func(Response) { answered.Add(1) }
 	for i := range workers {
 		if !d.Submit(raw, another(i), done) {
 			t.Fatal("refused with idle workers")
@@ -162,9 +162,9 @@ func TestHandlerPoolAnswersHealthAtOnce(t *testing.T) {
 	defer d.Close()
 	defer close(release)
 	blocked := []byte("GET /blocked HTTP/1.1\r\nHost: h\r\n\r\n")
-	d.Submit(blocked, Addrs{}, func(Reply) {})
+	d.Submit(blocked, Addrs{}, func(Response) {})
 	<-entered
-	if !d.Submit(blocked, another(1), func(Reply) {}) || d.Submit(blocked, another(2), func(Reply) {}) {
+	if !d.Submit(blocked, another(1), func(Response) {}) || d.Submit(blocked, another(2), func(Response) {}) {
 		t.Fatal("the places are not taken as they should be")
 	}
 	go func() { <-entered }()
@@ -182,7 +182,7 @@ func TestHandlerPoolAnswersHealthAtOnce(t *testing.T) {
 	} {
 		status := 0
 		if taken := d.Submit([]byte(test.line+"\r\nHost: h\r\n\r\n"), Addrs{},
-			func(r Reply) { status = r.Status }); taken != (test.want > 0) || status != test.want {
+			func(r Response) { status = r.Status }); taken != (test.want > 0) || status != test.want {
 			t.Errorf("%s: taken on: %t, answered %d at once, want %d", test.line, taken, status, test.want)
 		}
 	}
@@ -197,7 +197,7 @@ func TestHandlerPoolClosesUnderLoad(t *testing.T) {
 	for range 4 {
 		loops.Go(func() {
 			for i := range 200 {
-				if d.Submit([]byte("GET / HTTP/1.1\r\nHost: h\r\n\r\n"), Addrs{}, func(Reply) { answered.Add(1) }) {
+				if d.Submit([]byte("GET / HTTP/1.1\r\nHost: h\r\n\r\n"), Addrs{}, func(Response) { answered.Add(1) }) {
 					taken.Add(1)
 				}
 				if i == 20 {
@@ -219,8 +219,8 @@ func BenchmarkHandlerPool(b *testing.B) {
 	d := NewHandlerPool(serving(func(w http.ResponseWriter, _ *http.Request) { WriteJSON(w, 200, 5) }), 1, 1)
 	defer d.Close()
 	raw := []byte("GET /other HTTP/1.1\r\nHost: h\r\nAccept: */*\r\n\r\n")
-	replies := make(chan Reply, 1)
-	done := func(r Reply) { replies <- r }
+	replies := make(chan Response, 1)
+	done := func(r Response) { replies <- r }
 	b.ReportAllocs()
 	for b.Loop() {
 		if d.Submit(raw, Addrs{}, done) {
@@ -239,9 +239,10 @@ func TestHandlerPoolApart(t *testing.T) {
 		}
 		fmt.Fprint(w, r.URL.Path)
 	}), 1, 1).Dedicate("/apart/", 1)
-	answers := make(chan Reply, 2)
+	answers := make(chan Response, 2)
 	ask := func(client int) bool {
-		return d.Submit([]byte("GET /apart/1?a HTTP/1.1\r\nHost: x\r\n\r\n"), another(client), func(r Reply) { answers <- r })
+		return d.Submit([]byte("GET /apart/1?a HTTP/1.1\r\nHost: x\r\n\r\n"), another(client),
+			func(r Response) { answers <- r })
 	}
 	if !ask(1) {
 		t.Fatal("the first is refused")

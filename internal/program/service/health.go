@@ -95,16 +95,16 @@ type healthAnswer struct {
 	Components map[string]json.RawMessage `json:"components,omitempty"`
 }
 
-func (h *Health) liveness() Reply { return h.reply(http.StatusOK, "UP") }
+func (h *Health) liveness() Response { return h.reply(http.StatusOK, "UP") }
 
-func (h *Health) readiness() Reply {
+func (h *Health) readiness() Response {
 	if h.Ready() {
 		return h.reply(http.StatusOK, "UP")
 	}
 	return h.reply(http.StatusServiceUnavailable, "OUT_OF_SERVICE")
 }
 
-func (h *Health) reply(status int, word string) Reply {
+func (h *Health) reply(status int, word string) Response {
 	h.mu.Lock()
 	a := healthAnswer{word, h.answers}
 	h.mu.Unlock()

@@ -18,11 +18,11 @@ func edge() Program {
 	var secure bool
 	p := doing(nothing)
 	p.Settings = func(s *Settings) {
-		s.Add(Table{
+		s.Add(SettingList{
 			{Name: "ADMIN_PORT", Default: "0", Value: Int(&port, 0, 65535), Help: "port of the own endpoints"},
-			{Name: "ADMIN_BIND", Default: "127.0.0.1", Value: Text(&bind), Help: "their address"},
+			{Name: "ADMIN_BIND", Default: "127.0.0.1", Value: String(&bind), Help: "their address"},
 			{Name: "ADMIN_TLS", Default: "true", Value: Bool(&secure), Help: "whether they have TLS"},
-			{Name: "TLS_CERT", Value: Text(&cert), Help: "certificate"},
+			{Name: "TLS_CERT", Value: String(&cert), Help: "certificate"},
 		})
 	}
 	return p

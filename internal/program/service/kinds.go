@@ -20,14 +20,14 @@ type Value struct {
 	set func(text string) (canonical string, err error)
 }
 
-// Text is any text.
-func Text(p *string) Value {
+// String is any text.
+func String(p *string) Value {
 	return Value{set: func(text string) (string, error) { *p = text; return text, nil }}
 }
 
 // Secret is a text that is never shown in the log or in -help.
 func Secret(p *string) Value {
-	return Hidden(Text(p))
+	return Hidden(String(p))
 }
 
 // Hidden is a value that is never shown in the log or in -help.
@@ -36,9 +36,9 @@ func Hidden(v Value) Value {
 	return v
 }
 
-// Token is a secret that is sent in Authorization: Bearer.
-func Token(p *string) Value {
-	v := Parsed(p, "visible ASCII characters", func(text string) (string, error) {
+// BearerToken is a secret that is sent in Authorization: Bearer.
+func BearerToken(p *string) Value {
+	v := Func(p, "visible ASCII characters", func(text string) (string, error) {
 		// such as a line feed at the end of a Kubernetes secret
 		if strings.ContainsFunc(text, func(c rune) bool { return c <= ' ' || c > '~' }) {
 			return "", errors.New("cannot be sent in a header field")
@@ -117,8 +117,8 @@ func Bool(p *bool) Value {
 	}}
 }
 
-// OneOf is one of some values. words are their names, separated by a comma and a space.
-func OneOf[T any](p *T, words string, values ...T) Value {
+// Enum is one of some values. words are their names, separated by a comma and a space.
+func Enum[T any](p *T, words string, values ...T) Value {
 	names := strings.Split(words, ", ")
 	return Value{allowed: words, set: func(word string) (string, error) {
 		i := slices.Index(names, word)
@@ -130,21 +130,21 @@ func OneOf[T any](p *T, words string, values ...T) Value {
 	}}
 }
 
-// Word is one of some words, separated by a comma and a space.
-func Word(p *string, words string) Value { return OneOf(p, words, strings.Split(words, ", ")...) }
+// StringEnum is one of some words, separated by a comma and a space.
+func StringEnum(p *string, words string) Value { return Enum(p, words, strings.Split(words, ", ")...) }
 
-// Choice is one of some values that have names.
-func Choice[T fmt.Stringer](p *T, values ...T) Value {
+// StringerEnum is one of some values that have names.
+func StringerEnum[T fmt.Stringer](p *T, values ...T) Value {
 	names := make([]string, len(values))
 	for i, v := range values {
 		names[i] = v.String()
 	}
-	return OneOf(p, strings.Join(names, ", "), values...)
+	return Enum(p, strings.Join(names, ", "), values...)
 }
 
-// Parsed is what parse makes of a text. Its error completes the sentence "NAME: "text" …; allowed: …". An
+// Func is what parse makes of a text. Its error completes the sentence "NAME: "text" …; allowed: …". An
 // empty text stands for what *p has now.
-func Parsed[T any](p *T, allowed string, parse func(string) (T, error)) Value {
+func Func[T any](p *T, allowed string, parse func(string) (T, error)) Value {
 	empty := *p
 	return Value{allowed: allowed, set: func(text string) (string, error) {
 		v, err := empty, error(nil)

@@ -70,7 +70,7 @@ type Env struct {
 	// Log is the root of all loggers; nil discards. Use Logger.
 	Log *slog.Logger
 	// Guard decides who may use guarded endpoints; nil: local requests only.
-	Guard *Guard
+	Guard *AccessGuard
 	// Health is shown by /actuator/health; Run calls SetReady.
 	Health *Health
 	// Metrics is shown by /metrics. It already has the metrics of the Go runtime.
@@ -187,7 +187,7 @@ func run(p Program, proc process) int {
 	log.Info("Started", append([]any{"version", Version()}, settings.changed()...)...)
 	settings.warnMisspelt(log, proc.environ)
 	settings.warnNoEffect(log)
-	e.Guard = &Guard{Token: c.token, Open: c.open, Log: e.Logger("Admin")}
+	e.Guard = &AccessGuard{Token: c.token, Open: c.open, Log: e.Logger("Admin")}
 	if c.open {
 		e.Guard.Log.Warn("ADMIN_OPEN is set: everybody who can reach the own endpoints may use all of them")
 	}
@@ -210,7 +210,7 @@ func run(p Program, proc process) int {
 }
 
 // registerMetrics registers the metrics of all programs.
-func (e *Env) registerMetrics(j *journal.Journal) {
+func (e *Env) registerMetrics(j *journal.Log) {
 	e.Metrics.Runtime()
 	e.Metrics.Gauge("weir_build_info"+metric.Labels("version", Version(), "goversion", runtime.Version()),
 		"always 1; the labels say what the program was built from", func() float64 { return 1 })
@@ -283,29 +283,29 @@ type common struct {
 func (c *common) register(s *Settings, port int) {
 	c.serves = port != 0
 	if c.serves {
-		s.Add(Table{
+		s.Add(SettingList{
 			{Name: "PORT", Alias: "SERVER_PORT", Default: strconv.Itoa(port), Value: Int(&c.port, 0, 65535),
 				Help: "port to listen on, 0 for any free one"},
-			{Name: "BIND", Default: "0.0.0.0", Value: Text(&c.bind),
+			{Name: "BIND", Default: "0.0.0.0", Value: String(&c.bind),
 				Help: "address to listen on; 0.0.0.0 means all addresses, including IPv6 where available"},
-			{Name: "ADMIN_TOKEN", Value: Token(&c.token),
+			{Name: "ADMIN_TOKEN", Value: BearerToken(&c.token),
 				Help: "token that own endpoints which change or reveal something require as Authorization: Bearer; empty: the " +
 					"request must be made on this machine by root or by the program's user, and not forwarded by a proxy"},
 			{Name: "ADMIN_OPEN", Default: "false", Value: Bool(&c.open),
 				Help: "true: everybody may use all own endpoints"},
 		})
 	}
-	s.Add(Table{
-		{Name: "LOG_LEVEL", Default: "info", Value: Word(&c.log.Level, "debug, info, warn, error"),
+	s.Add(SettingList{
+		{Name: "LOG_LEVEL", Default: "info", Value: StringEnum(&c.log.Level, "debug, info, warn, error"),
 			Help: "minimum level of log lines"},
-		{Name: "LOG_FORMAT", Default: "text", Value: Word(&c.log.Format, "text, json"), Help: "format of log lines"},
-		{Name: "LOG_FILE", Value: Text(&c.log.File),
+		{Name: "LOG_FORMAT", Default: "text", Value: StringEnum(&c.log.Format, "text, json"), Help: "format of log lines"},
+		{Name: "LOG_FILE", Value: String(&c.log.File),
 			Help: "file to write the log to in addition to stdout, rotated at 10 MB unless another user may change its folder"},
 	})
 }
 
 // openLog sets up the log, without LOG_FILE if that cannot be written.
-func (c *common) openLog(stdout io.Writer) (*journal.Journal, error) {
+func (c *common) openLog(stdout io.Writer) (*journal.Log, error) {
 	log, err := journal.Open(c.log, stdout)
 	if err != nil {
 		err = &SettingError{Name: "LOG_FILE", Value: c.log.File, Problem: "cannot be written: " + err.Error(),

@@ -13,7 +13,7 @@ import (
 func TestUnknownParameters(t *testing.T) {
 	for _, program := range []string{"proxy", "loadgen", "target", "advisor"} {
 		e := env()
-		e.Guard = &Guard{Open: true}
+		e.Guard = &AccessGuard{Open: true}
 		h := NewEndpoints(e)
 		for _, one := range OwnEndpoints() {
 			if one.Program == program {

@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// A Reply is the answer of a handler as a value.
-type Reply struct {
+// A Response is the answer of a handler as a value.
+type Response struct {
 	// Status is the status code.
 	Status int
 	// Fields are names and values in a fixed order, without the fields for framing and
@@ -58,14 +58,14 @@ func (w *replyWriter) Write(p []byte) (int, error) {
 }
 
 // replyOf returns what answer writes.
-func replyOf(answer func(w http.ResponseWriter)) Reply {
+func replyOf(answer func(w http.ResponseWriter)) Response {
 	w := newReplyWriter()
 	answer(w)
 	w.WriteHeader(http.StatusOK)
 	if w.body.Len() > 0 && w.fields.Get("Content-Type") == "" {
 		w.fields.Set("Content-Type", OctetStream) // never guessed: a guess could make a page of it
 	}
-	r := Reply{Status: w.status, Body: w.body.Bytes()}
+	r := Response{Status: w.status, Body: w.body.Bytes()}
 	for _, name := range framing {
 		delete(w.fields, name)
 	}
@@ -78,7 +78,7 @@ func replyOf(answer func(w http.ResponseWriter)) Reply {
 }
 
 // write answers with r, and without fields that were set before.
-func (r Reply) write(w http.ResponseWriter) {
+func (r Response) write(w http.ResponseWriter) {
 	clear(w.Header())
 	for _, f := range r.Fields {
 		w.Header().Add(f[0], f[1])

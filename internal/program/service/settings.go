@@ -35,8 +35,8 @@ type Settings struct {
 	about    string
 }
 
-// A Table has settings, in the order of -help.
-type Table []Setting
+// A SettingList has settings, in the order of -help.
+type SettingList []Setting
 
 // A Setting is one line of -help.
 type Setting struct {
@@ -327,10 +327,10 @@ func (s *Settings) FaultIf(wrong bool, name, problem, allowed string) error {
 
 // Add registers settings. Their values are set to the defaults at once, and to what is given in Parse.
 // A name that there is already, or a default that is not allowed, panics.
-func (s *Settings) Add(rows Table) { s.AddWithNoEffect(nil, rows) }
+func (s *Settings) Add(rows SettingList) { s.AddWithNoEffect(nil, rows) }
 
 // AddWithNoEffect is Add for settings that, in addition to their own, have one NoEffect in common.
-func (s *Settings) AddWithNoEffect(noEffect func() string, rows Table) {
+func (s *Settings) AddWithNoEffect(noEffect func() string, rows SettingList) {
 	for _, row := range rows {
 		if s.find(row.Name) != nil {
 			panic("bug: setting " + row.Name + " is registered twice")

@@ -26,26 +26,26 @@ type values struct {
 	targets  []string
 }
 
-// A word is a value of a Choice.
+// A word is a value of a StringerEnum.
 type word string
 
 func (w word) String() string { return string(w) }
 
 // register registers them all; the fault of TARGETS is an empty part.
 func (v *values) register(s *Settings) {
-	s.Add(Table{
-		{Name: "TARGET_URL", Default: "http://127.0.0.1:8081", Value: Text(&v.url), Help: "base URL of the target"},
+	s.Add(SettingList{
+		{Name: "TARGET_URL", Default: "http://127.0.0.1:8081", Value: String(&v.url), Help: "base URL of the target"},
 		{Name: "TARGET_WORKERS", Default: "0", Value: Int(&v.workers, 0, 1_000_000),
 			Help: "requests served at a time, 0 for no limit"},
 		{Name: "TARGET_ERROR_RATE", Default: "0", Value: Float(&v.share, 0, 1), Help: "share of requests that fail"},
 		{Name: "REDIS_TIMEOUT", Default: "0.1s", Value: Duration(&v.timeout, time.Millisecond, 2*time.Second),
 			Help: "longest wait for a decision"},
 		{Name: "TAKEOVER", Default: "false", Value: Bool(&v.takeover), Help: "take the port over"},
-		{Name: "TARGET_BALANCE", Default: "p2c", Value: Choice(&v.balance, "p2c", "round_robin"),
+		{Name: "TARGET_BALANCE", Default: "p2c", Value: StringerEnum(&v.balance, "p2c", "round_robin"),
 			Help: "how targets are chosen"},
 		{Name: "BODY_MAX", Default: "65536", Value: Bytes(&v.body, 1, 1<<30), Help: "largest body"},
 		{Name: "REDIS_PASSWORD", Value: Secret(&v.password), Help: "password"},
-		{Name: "TARGETS", Default: "a", Value: Parsed(&v.targets, "comma separated names", names), Help: "targets"},
+		{Name: "TARGETS", Default: "a", Value: Func(&v.targets, "comma separated names", names), Help: "targets"},
 	})
 }
 
@@ -206,7 +206,7 @@ func TestUnboundedSpans(t *testing.T) {
 	var f float64
 	var d time.Duration
 	var b int64
-	s.Add(Table{
+	s.Add(SettingList{
 		{Name: "I", Value: Int(&i, 1, math.MaxInt)}, {Name: "F", Value: Float(&f, 0.5, math.Inf(1))},
 		{Name: "D", Value: Duration(&d, time.Minute, math.MaxInt64)}, {Name: "B", Value: Bytes(&b, 1024, math.MaxInt64)},
 	})
@@ -229,7 +229,7 @@ func TestToken(t *testing.T) {
 		"s3 cr3t": false, "s3cr3té": false} {
 		var token string
 		s := NewSettings("test")
-		s.Add(Table{{Name: "ADMIN_TOKEN", Value: Token(&token)}})
+		s.Add(SettingList{{Name: "ADMIN_TOKEN", Value: BearerToken(&token)}})
 		_, err := s.Parse(nil, environment("ADMIN_TOKEN="+text))
 		switch {
 		case fits && (err != nil || token != text):
@@ -374,9 +374,9 @@ func TestAlone(t *testing.T) {
 		var schema, action string
 		var workers int
 		s := NewSettings("test")
-		s.Add(Table{
-			{Name: "SCHEMA", Default: "weir", Value: Text(&schema), Alone: "-action=print"},
-			{Name: "ACTION", Default: "run", Value: Word(&action, "run, print")},
+		s.Add(SettingList{
+			{Name: "SCHEMA", Default: "weir", Value: String(&schema), Alone: "-action=print"},
+			{Name: "ACTION", Default: "run", Value: StringEnum(&action, "run, print")},
 			{Name: "WORKERS", Default: "1", Value: Int(&workers, 1, 9)},
 		})
 		rest, err := s.Parse(strings.Fields(test.args), environment())

@@ -3,11 +3,11 @@ package agenda
 
 import "cmp"
 
-// An Agenda holds events, the earliest first. Events at the same time come in the order in
+// A Queue holds events, the earliest first. Events at the same time come in the order in
 // which they were added. The zero value is empty.
 //
 // Owned by its caller.
-type Agenda[T cmp.Ordered, D any] struct {
+type Queue[T cmp.Ordered, D any] struct {
 	entries []entry[T, D] // a binary heap
 	added   uint64
 }
@@ -23,13 +23,13 @@ func (e *entry[T, D]) before(other *entry[T, D]) bool {
 }
 
 // Len returns the number of events.
-func (a *Agenda[T, D]) Len() int { return len(a.entries) }
+func (a *Queue[T, D]) Len() int { return len(a.entries) }
 
-// First returns the time of the next event. The Agenda must not be empty.
-func (a *Agenda[T, D]) First() T { return a.entries[0].at }
+// First returns the time of the next event. The Queue must not be empty.
+func (a *Queue[T, D]) First() T { return a.entries[0].at }
 
 // Add adds an event.
-func (a *Agenda[T, D]) Add(at T, what D) {
+func (a *Queue[T, D]) Add(at T, what D) {
 	a.added++
 	e := entry[T, D]{at, a.added, what}
 	a.entries = append(a.entries, e)
@@ -40,8 +40,8 @@ func (a *Agenda[T, D]) Add(at T, what D) {
 	h[i] = e
 }
 
-// Next removes and returns the next event. The Agenda must not be empty.
-func (a *Agenda[T, D]) Next() (at T, what D) {
+// Next removes and returns the next event. The Queue must not be empty.
+func (a *Queue[T, D]) Next() (at T, what D) {
 	h, last := a.entries, len(a.entries)-1
 	top, e := h[0], h[last]
 	h[last] = entry[T, D]{}

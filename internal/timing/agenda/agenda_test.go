@@ -10,7 +10,7 @@ import (
 )
 
 func Example() {
-	var a agenda.Agenda[time.Duration, string]
+	var a agenda.Queue[time.Duration, string]
 	a.Add(2*time.Second, "end")
 	a.Add(time.Second, "begin")
 	a.Add(time.Second, "go on")
@@ -26,7 +26,7 @@ func Example() {
 // Whatever is added and taken, time goes on and equals stay in their order.
 func TestOrder(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
-	var a agenda.Agenda[int, int]
+	var a agenda.Queue[int, int]
 	added, now, before := 0, 0, 0
 	for range 10_000 {
 		if a.Len() == 0 || r.IntN(2) == 0 {

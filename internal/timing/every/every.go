@@ -31,18 +31,18 @@ func Notify(bell chan<- struct{}) {
 	}
 }
 
-// A Throttle limits log lines that every request could cause to one per interval, and counts the
+// A LogThrottle limits log lines that every request could cause to one per interval, and counts the
 // others. Its zero value lets the first line through.
 //
 // Safe for concurrent use: mu guards everything.
-type Throttle struct {
+type LogThrottle struct {
 	mu     sync.Mutex
 	last   time.Time
 	missed int
 }
 
 // Allow reports whether a line may be written, and how many were not since the last one.
-func (s *Throttle) Allow(now time.Time, interval time.Duration) (missed int, ok bool) {
+func (s *LogThrottle) Allow(now time.Time, interval time.Duration) (missed int, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.last.IsZero() && now.Sub(s.last) < interval {
@@ -54,7 +54,7 @@ func (s *Throttle) Allow(now time.Time, interval time.Duration) (missed int, ok 
 }
 
 // Reset lets the next line through immediately.
-func (s *Throttle) Reset() {
+func (s *LogThrottle) Reset() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.last, s.missed = time.Time{}, 0

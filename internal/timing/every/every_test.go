@@ -24,7 +24,7 @@ func TestPause(t *testing.T) {
 }
 
 func TestSparse(t *testing.T) {
-	var s Throttle
+	var s LogThrottle
 	began := time.Unix(1e9, 0)
 	for _, step := range []struct {
 		at     time.Duration

@@ -120,7 +120,7 @@ func (c *Evaluation) Begin(s *Settings, counts *RequestCounts, domains *descript
 	}
 	for i := range r.Descriptors {
 		if err := c.find(&r.Descriptors[i], &c.asked[i]); err != nil {
-			return strict.WithPath(strict.Element("descriptors", i), err)
+			return strict.WithPath(strict.ElementPath("descriptors", i), err)
 		}
 	}
 	c.replace()

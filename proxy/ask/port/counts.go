@@ -69,7 +69,7 @@ func (c *counts) register(set *metric.Set) {
 // Safe for concurrent use: its fields are.
 type undescribed struct {
 	requests metric.Counter
-	lines    every.Throttle
+	lines    every.LogThrottle
 }
 
 func (u *undescribed) note(now time.Time, cfg *Config, reason string) {

@@ -231,7 +231,7 @@ func (r *rig) tries(admitted, refused, enforcedAdmitted, enforcedRefused uint64)
 // told is GET /config/adaptive.
 func (r *rig) told() map[string]any {
 	r.t.Helper()
-	own := service.NewEndpoints(&service.Env{Guard: &service.Guard{Open: true}})
+	own := service.NewEndpoints(&service.Env{Guard: &service.AccessGuard{Open: true}})
 	r.Register(own)
 	w := httptest.NewRecorder()
 	own.ServeHTTP(w, httptest.NewRequest("GET", "/config/adaptive", nil))

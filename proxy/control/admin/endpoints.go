@@ -83,7 +83,7 @@ func (l *Limits) post(w http.ResponseWriter, r *http.Request) (any, error) {
 	}
 	ch := LimitChange{Source: SourceAPI}
 	var stray ignored
-	if err := strict.DecodeNotingUnknown(body, &ch.Config, stray.add); err != nil {
+	if err := strict.DecodeReportingUnknown(body, &ch.Config, stray.add); err != nil {
 		return nil, err
 	}
 	if pin := r.URL.Query().Get("pin"); pin != "" {

@@ -70,7 +70,7 @@ func (l *keyLog) Add(rule string, key []byte, n int64) (bool, error) {
 // keyHandler is the endpoints over a store.
 func keyHandler(t *testing.T, l *keyLog) http.Handler {
 	set := mustRead(t, keyRules)
-	own := service.NewEndpoints(&service.Env{Guard: &service.Guard{Open: true}})
+	own := service.NewEndpoints(&service.Env{Guard: &service.AccessGuard{Open: true}})
 	(&Keys{Set: func() *rule.Set { return set }, Store: l, HalfLife: time.Minute}).Register(own)
 	return own
 }

@@ -45,7 +45,7 @@ func startOver(t *testing.T, docs store.Documents) *rig {
 	if r.Limits, err = NewLimits(epoch, settings, docs, r.log.Logger); err != nil {
 		t.Fatal(err)
 	}
-	own := service.NewEndpoints(&service.Env{Guard: &service.Guard{Open: true}})
+	own := service.NewEndpoints(&service.Env{Guard: &service.AccessGuard{Open: true}})
 	r.Register(own)
 	rules := testkit.Must(NewRules(epoch, RuleFiles{}, new(simredis.Documents), r.log.Logger))(t)
 	RegisterReload(own, r.Limits, rules)

@@ -65,7 +65,7 @@ func startRules(t *testing.T, dir string, files RuleFiles, docs store.Documents)
 		return r, err
 	}
 	r.OnChange = func() { r.changes++ }
-	own := service.NewEndpoints(&service.Env{Guard: &service.Guard{Open: true}})
+	own := service.NewEndpoints(&service.Env{Guard: &service.AccessGuard{Open: true}})
 	r.Register(own)
 	limits := testkit.Must(NewLimits(epoch, settings, docs, r.log.Logger))(t)
 	RegisterReload(own, limits, r.Rules)

@@ -32,7 +32,7 @@ func (f *roster) replace(urls []string) (int, error) {
 
 // do sends a request to the endpoints.
 func (f *roster) do(method, body string) (int, string) {
-	own := service.NewEndpoints(&service.Env{Guard: &service.Guard{Open: true}})
+	own := service.NewEndpoints(&service.Env{Guard: &service.AccessGuard{Open: true}})
 	(&Targets{Status: f.status, Replace: f.replace}).Register(own)
 	w := httptest.NewRecorder()
 	own.ServeHTTP(w, httptest.NewRequest(method, "/config/targets", strings.NewReader(body)))
@@ -92,7 +92,7 @@ func TestTargetsFaults(t *testing.T) {
 
 // What is asked of the gates is checked, and passed on.
 func TestGates(t *testing.T) {
-	own := service.NewEndpoints(&service.Env{Guard: &service.Guard{Open: true}})
+	own := service.NewEndpoints(&service.Env{Guard: &service.AccessGuard{Open: true}})
 	(&Targets{Gates: func(target string, limit int) any { return fmt.Sprint(target, " ", limit) }}).Register(own)
 	for _, test := range []struct {
 		query string

@@ -14,16 +14,16 @@ const DuplicateEntry = "is given twice: the same key and value in one list"
 
 // A Document is a file as it is written.
 type Document struct {
-	Domain      string      `json:"domain"`
-	Descriptors []Entry     `json:"descriptors"`
-	Name        strict.Word `json:"name,omitempty"` // skipped, as in entries: envoyproxy/ratelimit accepts it anywhere
+	Domain      string        `json:"domain"`
+	Descriptors []Entry       `json:"descriptors"`
+	Name        strict.Scalar `json:"name,omitempty"` // skipped, as in entries: envoyproxy/ratelimit accepts it anywhere
 }
 
 // An Entry is one key of descriptors, with or without a value, and the entries below it.
 type Entry struct {
 	Key            string         `json:"key"`
-	Value          strict.Word    `json:"value,omitempty"`
-	ValueToo       strict.Word    `json:"Value,omitempty"` // another spelling; Decode moves it to Value
+	Value          strict.Scalar  `json:"value,omitempty"`
+	ValueToo       strict.Scalar  `json:"Value,omitempty"` // another spelling; Decode moves it to Value
 	RateLimit      *RateLimitSpec `json:"rate_limit,omitempty"`
 	Descriptors    []Entry        `json:"descriptors,omitempty"`
 	ShadowMode     bool           `json:"shadow_mode,omitempty"`
@@ -33,7 +33,7 @@ type Entry struct {
 	ValueToMetric  bool           `json:"value_to_metric,omitempty"`
 	ShareThreshold bool           `json:"share_threshold,omitempty"`
 	Metadata       rls.Struct     `json:"metadata,omitempty"`
-	Name           strict.Word    `json:"name,omitempty"`
+	Name           strict.Scalar  `json:"name,omitempty"`
 
 	// Path is where the entry is in the file; empty: it is none, and a fault says so.
 	Path string `json:"-"`
@@ -99,7 +99,7 @@ func (r *judge) list(n *strict.Node, path string, entries []Entry) {
 	for i := range entries {
 		if kid := &n.Kids[i]; kid.Kind == strict.Object {
 			e := &entries[i]
-			e.Path = strict.Element(path, i)
+			e.Path = strict.ElementPath(path, i)
 			r.entry(kid, e)
 			r.list(kid.Member("descriptors"), e.Path+".descriptors", e.Descriptors)
 		}
@@ -133,7 +133,7 @@ func (r *judge) limit(n *strict.Node, path string, l *RateLimitSpec) *Limit {
 	made := &Limit{Unlimited: l.Unlimited, Shown: rls.Limit{Given: true, Name: l.Name}}
 	r.Filled(n, path, "name")
 	for i, one := range l.Replaces {
-		at := strict.Element(path+".replaces", i) + ".name"
+		at := strict.ElementPath(path+".replaces", i) + ".name"
 		switch one.Name {
 		case "":
 			r.Fault(at, "must be the name of another limit")
@@ -178,6 +178,6 @@ func (r *judge) theirs(n *strict.Node, path string, l *RateLimitSpec) {
 // without reports the members of n that are not allowed, and when they are not.
 func (r *judge) without(n *strict.Node, path, when string, names ...string) {
 	for _, name := range names {
-		r.Check(n.Member(name) != nil, strict.Member(path, name), "is not allowed %s", when)
+		r.Check(n.Member(name) != nil, strict.MemberPath(path, name), "is not allowed %s", when)
 	}
 }

@@ -123,17 +123,17 @@ func (f fields) each(n *strict.Node, read func(field int, v *strict.Node) error)
 		name := n.Names[i].Word
 		field := f.find(name)
 		if field < 0 {
-			return strict.Fault{Path: strict.Member("", string(name)), Message: "is unknown; the fields are " + f.String()}
+			return strict.Fault{Path: strict.MemberPath("", string(name)), Message: "is unknown; the fields are " + f.String()}
 		}
 		if seen&(1<<field) != 0 {
-			return strict.Fault{Path: strict.Member("", string(name)), Message: "is given twice"}
+			return strict.Fault{Path: strict.MemberPath("", string(name)), Message: "is given twice"}
 		}
 		seen |= 1 << field
 		if n.Kids[i].Kind == strict.Null {
 			continue
 		}
 		if err := read(field, &n.Kids[i]); err != nil {
-			return strict.WithPath(strict.Member("", string(name)), err)
+			return strict.WithPath(strict.MemberPath("", string(name)), err)
 		}
 	}
 	return nil
@@ -165,7 +165,7 @@ func elements(n *strict.Node, read func(one *strict.Node) error) error {
 	}
 	for i := range n.Kids {
 		if err := read(&n.Kids[i]); err != nil {
-			return strict.WithPath(strict.Element("", i), err)
+			return strict.WithPath(strict.ElementPath("", i), err)
 		}
 	}
 	return nil

@@ -91,10 +91,10 @@ func (b *clientsBuilder) client(name strict.Name, n *strict.Node) {
 	if b.secret {
 		told = keys.Redacted(name.Word)
 	}
-	b.Root, b.Base = n, strict.Member("", told)
+	b.Root, b.Base = n, strict.MemberPath("", told)
 	switch {
 	case len(word) > clientBytesMax:
-		b.Base = strict.Member("", told[:min(20, len(told))]+"…")
+		b.Base = strict.MemberPath("", told[:min(20, len(told))]+"…")
 		b.Fault("", "must be at most %d bytes long, is %d", clientBytesMax, len(word))
 		return
 	case len(b.c.entries) == clientsMax:

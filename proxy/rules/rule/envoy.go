@@ -116,7 +116,7 @@ func (j *judge) entry(d *descriptor.Entry) (part keys.Part) {
 	}
 	if d.Value != "" && part != (keys.Part{}) {
 		value, err := valueOf(part, d.Key, string(d.Value))
-		d.Value = strict.Word(value)
+		d.Value = strict.Scalar(value)
 		j.AddFaults(d.Path+".value", err)
 	}
 	j.Check(d.QuotaMode, d.Path+".quota_mode", "must be false: true is not supported")

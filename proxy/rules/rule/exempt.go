@@ -115,7 +115,7 @@ func (j *judge) exempt(n *strict.Node, c *compiled) {
 		case "mode":
 			j.Check(c.Mode == Shadow, c.path+".mode", "must not be shadow with exempt: nothing is refused")
 		default:
-			j.Fault(strict.Member(c.path, word), "is not allowed with exempt, since no limit applies; allowed: id, match")
+			j.Fault(strict.MemberPath(c.path, word), "is not allowed with exempt, since no limit applies; allowed: id, match")
 		}
 	}
 	m := &c.Match

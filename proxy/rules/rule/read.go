@@ -48,7 +48,7 @@ func (j *judge) rules() []compiled {
 	rules := make([]compiled, len(file.Rules))
 	seen := make(map[string]string, len(rules))
 	for i := range rules {
-		c := compiled{Rule: file.Rules[i], path: strict.Element("rules", i)}
+		c := compiled{Rule: file.Rules[i], path: strict.ElementPath("rules", i)}
 		if n := &list.Kids[i]; n.Kind == strict.Object {
 			j.rule(n, &c)
 		}
@@ -115,7 +115,7 @@ func (j *judge) limit(n *strict.Node, path string, c limit.Config) limit.Limit {
 	}
 	for _, name := range limit.Fields() {
 		if given(n, name) && !slices.Contains(c.Algorithm.Fields(), name) {
-			j.Note(strict.Member(path, name), "has no effect with algorithm %v, which uses %s",
+			j.Note(strict.MemberPath(path, name), "has no effect with algorithm %v, which uses %s",
 				c.Algorithm, c.Algorithm.FieldsText())
 		}
 	}
@@ -167,7 +167,7 @@ func (j *judge) key(n *strict.Node, c *compiled) {
 	alone := slices.ContainsFunc(c.Key, func(p keys.Part) bool { return p.Source == keys.Global })
 	for i, part := range c.Key[:min(count, keyPartsMax)] {
 		if slices.ContainsFunc(c.Key[:i], func(p keys.Part) bool { return p.Canonical() == part.Canonical() }) {
-			j.Fault(strict.Element(path, i), "given twice")
+			j.Fault(strict.ElementPath(path, i), "given twice")
 		}
 	}
 	switch {
@@ -211,7 +211,7 @@ func (j *judge) match(of *strict.Node, c *compiled) {
 		j.atMost(path+"."+list.name, list.count)
 	}
 	for i, word := range m.Methods {
-		at := strict.Element(path+".methods", i)
+		at := strict.ElementPath(path+".methods", i)
 		if j.method(word, at); slices.Contains(m.Methods[:i], word) {
 			j.Fault(at, "given twice")
 		}
@@ -239,9 +239,9 @@ func (j *judge) headers(n *strict.Node, path string, c *compiled) {
 	for i := range n.Names {
 		name := string(n.Names[i].Word)
 		part := keys.Part{Source: keys.Header, Name: name}
-		j.fieldName(strict.Member(path, name), name)
+		j.fieldName(strict.MemberPath(path, name), name)
 		if slices.ContainsFunc(c.conditions, func(d condition) bool { return d.part.Canonical() == part.Canonical() }) {
-			j.Fault(strict.Member(path, name), "given twice, since field names are case-insensitive")
+			j.Fault(strict.MemberPath(path, name), "given twice, since field names are case-insensitive")
 		}
 		word, _ := part.Normal([]byte(c.Match.Headers[name])) // only addresses can be wrong
 		c.conditions = append(c.conditions, condition{part: part, PartCondition: pattern.PartCondition{Word: string(word)}})
@@ -276,7 +276,7 @@ func (c *Cost) ReadNode(r *strict.Reader, n *strict.Node, path string) {
 	}
 	j.Check(given(n, "methods") && len(c.Methods) == 0, path+".methods", "must not be empty")
 	for _, method := range slices.Sorted(maps.Keys(c.Methods)) {
-		at := strict.Member(path+".methods", method)
+		at := strict.MemberPath(path+".methods", method)
 		j.method(method, at)
 		j.Range(at, c.Methods[method], 1, costMax)
 	}
@@ -327,7 +327,7 @@ func (j *judge) priorities(n *strict.Node, c *compiled) {
 	}
 	keeps := false
 	for _, class := range slices.Sorted(maps.Keys(p.Classes)) {
-		share, at := p.Classes[class], strict.Member(path+".classes", class)
+		share, at := p.Classes[class], strict.MemberPath(path+".classes", class)
 		c.shares[class] = int64(math.Round(share * 1000))
 		p.Classes[class] = float64(c.shares[class]) / 1000
 		keeps = keeps || share > 0

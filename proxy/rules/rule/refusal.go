@@ -12,9 +12,9 @@ import (
 //
 // Immutable after New.
 type RefusalStyle struct {
-	Status   int                    `json:"status,omitempty"`   // 429 or 503
-	Template string                 `json:"template,omitempty"` // name of the files without extension
-	Fields   map[string]strict.Word `json:"fields,omitempty"`   // replace the fields of the settings
+	Status   int                      `json:"status,omitempty"`   // 429 or 503
+	Template string                   `json:"template,omitempty"` // name of the files without extension
+	Fields   map[string]strict.Scalar `json:"fields,omitempty"`   // replace the fields of the settings
 
 	lines []byte // Fields as field lines
 }
@@ -52,8 +52,8 @@ func (j *judge) refusal(n *strict.Node, c *compiled) {
 	for _, field := range fields.Names {
 		name := string(field.Word)
 		lower := strings.ToLower(name)
-		j.AddFaults(strict.Member(path, name), refusal.CheckField(name, string(r.Fields[name])))
-		j.Check(seen[lower], strict.Member(path, name), "given twice, since field names are case-insensitive")
+		j.AddFaults(strict.MemberPath(path, name), refusal.CheckField(name, string(r.Fields[name])))
+		j.Check(seen[lower], strict.MemberPath(path, name), "given twice, since field names are case-insensitive")
 		seen[lower] = true
 	}
 	r.lines = refusal.Lines(r.Fields)

@@ -51,11 +51,11 @@ const (
 
 // A Match is the predicate on a request. A missing element matches everything.
 type Match struct {
-	Methods   []string               `json:"methods,omitempty"`
-	Path      string                 `json:"path,omitempty"`      // * one segment, ** any number
-	Host      string                 `json:"host,omitempty"`      // without port; * is one label, ** any number
-	Headers   map[string]strict.Word `json:"headers,omitempty"`   // all must be present with this value
-	Addresses []Prefix               `json:"addresses,omitempty"` // networks, one of which contains the client's address
+	Methods   []string                 `json:"methods,omitempty"`
+	Path      string                   `json:"path,omitempty"`      // * one segment, ** any number
+	Host      string                   `json:"host,omitempty"`      // without port; * is one label, ** any number
+	Headers   map[string]strict.Scalar `json:"headers,omitempty"`   // all must be present with this value
+	Addresses []Prefix                 `json:"addresses,omitempty"` // networks, one of which contains the client's address
 }
 
 // A Mode says what happens when a rule refuses a request.

@@ -44,8 +44,8 @@ type Store struct {
 	errUnavailable error
 	atStart        error // see Misconfigured
 
-	undecided        every.Throttle // log lines about keys
-	misconfiguration every.Throttle // log lines about the configuration
+	undecided        every.LogThrottle // log lines about keys
+	misconfiguration every.LogThrottle // log lines about the configuration
 
 	mu       sync.Mutex
 	lanes    []*Lane

@@ -114,10 +114,10 @@ func (cfg *Config) tlsConfig() (*tls.Config, error) {
 	}
 	c.NextProtos, c.ClientSessionCache = nil, nil // of HTTP
 	if cfg.TLSAnyName {
-		certs.AcceptAnyName(c)
+		certs.SkipNameCheck(c)
 	}
 	if cfg.TLSCertFile != "" {
-		if err := certs.Present(c, cfg.TLSCertFile, cfg.TLSKeyFile); err != nil {
+		if err := certs.PresentCertificate(c, cfg.TLSCertFile, cfg.TLSKeyFile); err != nil {
 			return nil, fmt.Errorf("TLSCertFile: %w", err)
 		}
 	}

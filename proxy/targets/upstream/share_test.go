@@ -33,7 +33,7 @@ const wakeTime = 100 * time.Microsecond
 func share(seed uint64, places, loops int, sources []source) []float64 {
 	const warm, length, wait = 2 * time.Second, 20 * time.Second, 50 * time.Millisecond
 	r := rand.New(rand.NewPCG(seed, 1))
-	var future agenda.Agenda[time.Duration, func()]
+	var future agenda.Queue[time.Duration, func()]
 	now, taken := time.Duration(0), 0
 	among, queues := upstream.NewQueueSet(loops), make([]*upstream.Queue[*asker], loops)
 	for i := range queues {

@@ -69,12 +69,12 @@ type Dispatcher struct {
 	lookUps lookUps
 	rules   atomic.Pointer[ruleIndex]
 	counts  counts
-	fullLog every.Throttle
-	rateLog every.Throttle
-	goneLog every.Throttle
-	callLog every.Throttle
-	openLog every.Throttle
-	siteLog every.Throttle
+	fullLog every.LogThrottle
+	rateLog every.LogThrottle
+	goneLog every.LogThrottle
+	callLog every.LogThrottle
+	openLog every.LogThrottle
+	siteLog every.LogThrottle
 
 	wake chan struct{} // capacity 1
 	stop context.CancelFunc

@@ -59,7 +59,7 @@ func TestPage(t *testing.T) {
 	defer q.Close()
 	kill(t, q, "<b>1</b>", "<b>2</b>", "<b>3</b>", "<b>4</b>")
 	d := testkit.Must(New(Config{Open: func() (deferred.Queue, error) { return q, nil }}))(t)
-	own := service.NewEndpoints(&service.Env{Guard: &service.Guard{Token: "s3cr3t"}})
+	own := service.NewEndpoints(&service.Env{Guard: &service.AccessGuard{Token: "s3cr3t"}})
 	d.RegisterEndpoints(own)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		own.ServeHTTP(w, r)

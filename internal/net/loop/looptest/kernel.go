@@ -36,8 +36,8 @@ type Kernel struct {
 	Quiet    bool // Fault is never true
 
 	epoch  time.Time
-	agenda agenda.Agenda[time.Duration, func()] // by the time since epoch
-	late   []func()                             // at the end of the event
+	queue  agenda.Queue[time.Duration, func()] // by the time since epoch
+	late   []func()                            // at the end of the event
 	timer  *time.Timer
 	serial int
 
@@ -78,22 +78,22 @@ func (k *Kernel) Events() int {
 	synctest.Wait()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.agenda.Len() + len(k.inbox)
+	return k.queue.Len() + len(k.inbox)
 }
 
 // Step waits for the next event and handles it.
 func (k *Kernel) Step() {
 	for !k.due() {
 		k.timer.Stop()
-		if k.agenda.Len() > 0 {
-			k.timer.Reset(k.agenda.First() - k.Since())
+		if k.queue.Len() > 0 {
+			k.timer.Reset(k.queue.First() - k.Since())
 		}
 		select {
 		case <-k.timer.C:
 		case <-k.mail:
 		}
 	}
-	_, do := k.agenda.Next()
+	_, do := k.queue.Next()
 	do()
 	for _, f := range k.late {
 		f()
@@ -112,7 +112,7 @@ func (k *Kernel) due() bool {
 	for _, c := range calls {
 		c.do()
 	}
-	return k.agenda.Len() > 0 && k.agenda.First() <= k.Since()
+	return k.queue.Len() > 0 && k.queue.First() <= k.Since()
 }
 
 // Later calls do on the goroutine of the Kernel, after the current event. Safe for concurrent use.
@@ -148,10 +148,10 @@ func (k *Kernel) Until(end time.Time) {
 }
 
 // After schedules do after d.
-func (k *Kernel) After(d time.Duration, do func()) { k.agenda.Add(k.Since()+d, do) }
+func (k *Kernel) After(d time.Duration, do func()) { k.queue.Add(k.Since()+d, do) }
 
 // At schedules do at t.
-func (k *Kernel) At(t time.Time, do func()) { k.agenda.Add(t.Sub(k.epoch), do) }
+func (k *Kernel) At(t time.Time, do func()) { k.queue.Add(t.Sub(k.epoch), do) }
 
 // Serial returns consecutive numbers from 1.
 func (k *Kernel) Serial() int {
