@@ -120,7 +120,7 @@ func TestStateFileIsFolder(t *testing.T) {
 	if err := os.Mkdir(folder, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if _, text := testkit.Ends(t, program(t, "-state-file", folder), 2); !strings.Contains(text,
+	if _, text := testkit.RequireExit(t, program(t, "-state-file", folder), 2); !strings.Contains(text,
 		`advisor: STATE_FILE: "`+folder+`" cannot be used: open state: is a directory; allowed: `) {
 		t.Errorf("told %s", text)
 	}
@@ -166,11 +166,12 @@ func TestStart(t *testing.T) {
 		{1, "advisor: port " + port + " is taken: set PORT", []string{"-port", port}},
 		{0, "advisor ", []string{"-version"}},
 	} {
-		if stdout, stderr := testkit.Ends(t, program(t, c.args...), c.status); !strings.Contains(stderr+stdout, c.want) {
+		if stdout, stderr := testkit.RequireExit(t, program(t, c.args...), c.status); !strings.Contains(stderr+stdout,
+			c.want) {
 			t.Errorf("%v: told\n%s%s, want %s", c.args, stderr, stdout, c.want)
 		}
 	}
-	help, _ := testkit.Ends(t, program(t, "-help"), 0)
+	help, _ := testkit.RequireExit(t, program(t, "-help"), 0)
 	for name := range strings.FieldsSeq(
 		"PORT BIND LOG_LEVEL CAPACITY_RPS SLO_P95 LIMIT_MIN_RPS LIMIT_MAX_RPS STATE_FILE STATE_INTERVAL HISTORY_URL " +
 			"HISTORY_QUERY TIMEZONE EVENTS_FILE") {

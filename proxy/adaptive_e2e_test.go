@@ -217,7 +217,7 @@ func TestAdaptiveHandOver(t *testing.T) {
 	}
 	close(open)
 	held.Close()
-	old.Ends(0)
+	old.RequireExit(0)
 }
 
 // startAdvisor starts the advisor itself, not a stand-in.
@@ -271,7 +271,7 @@ func TestDeliveriesAreNoDemand(t *testing.T) {
 			return
 		}
 		got, demand := state.Instances[0], past.Rows[len(past.Rows)-1].RPS
-		within := testkit.Within(1e-3)
+		within := testkit.Tolerance(1e-3)
 		within.Near(t, "the demand", demand, sent.ObservedRPS)
 		within.Near(t, "what arrives", got.ObservedRPS, sent.ObservedRPS)
 		within.Near(t, "the load", got.ForwardedRPS, sent.ForwardedRPS+sent.DeliveredRPS)

@@ -47,7 +47,7 @@ func startDecider(t *testing.T, env ...string) (p *running, decisions testkit.En
 // startAsker starts a proxy with further settings, an application and the program.
 func startAsker(t *testing.T, f front, env ...string) *asker {
 	t.Helper()
-	testkit.Installed(t, f.folder)
+	testkit.FindOrSkip(t, f.folder)
 	p, decisions := startDecider(t, append(env, "RULES_FILE", ruleFile(t, askerRules))...)
 	app := echo(t)
 	return &asker{f.start(t, decisions.Addr, app), p, app}

@@ -38,7 +38,7 @@ func holding(t *testing.T) (s *shop, arrived chan string, release func()) {
 func TestDrainBesideDeliveries(t *testing.T) {
 	s, arrived, release := holding(t)
 	env := append(deferring(t, s, "algorithm: fixed, limit: 1, window: 1", "reserve: 0"),
-		"DRAIN_TIMEOUT", testkit.Patience.String(), "DRAIN_GRACE", "10ms",
+		"DRAIN_TIMEOUT", testkit.Timeout.String(), "DRAIN_GRACE", "10ms",
 		"PORT", testkit.FreePort(t)) // where nobody else listens afterwards
 	p := launch(t, env)
 	made := p.stored("", "slow")
@@ -46,7 +46,7 @@ func TestDrainBesideDeliveries(t *testing.T) {
 	p.Signal(syscall.SIGTERM)
 	testkit.Eventually(t, "no connections are accepted", func() bool { return !p.Listens() })
 	release()
-	p.Ends(0)
+	p.RequireExit(0)
 	p = launch(t, env)
 	if state := p.state(made.ID); state != "done" {
 		t.Errorf("the delivery is %s", state)
@@ -72,7 +72,7 @@ func TestDeferralTakeoverOfSlowDeliveries(t *testing.T) {
 	release()
 	next.becomes(keyed.ID, "done")
 	next.becomes(unkeyed.ID, "unknown")
-	old.Ends(0)
+	old.RequireExit(0)
 }
 
 // buyers send orders and keep what became of them.
@@ -141,7 +141,7 @@ func TestDeferralTakeoverKilled(t *testing.T) {
 			p.Status()
 			next = launch(t, env)
 		default:
-			p.Ends(0)
+			p.RequireExit(0)
 		}
 		p = next
 		p.Logged("INFO Deferred - Opened queue")

@@ -33,7 +33,7 @@ for method, timeout in ("Echo", 60), ("Limited", 60), ("Limited", 60), ("Held", 
 func TestPythonGRPC(t *testing.T) {
 	const python = "/usr/bin/python3" // of Debian, which has its packages
 	if err := exec.Command(python, "-c", "import grpc").Run(); err != nil {
-		testkit.Missing(t, &exec.Error{Name: "python3-grpcio", Err: exec.ErrNotFound})
+		testkit.SkipIfMissing(t, &exec.Error{Name: "python3-grpcio", Err: exec.ErrNotFound})
 	}
 	cancelled := make(chan error, 1)
 	server := grpc.NewServer(grpc.UnknownServiceHandler(func(_ any, s grpc.ServerStream) error {
@@ -55,7 +55,7 @@ func TestPythonGRPC(t *testing.T) {
 	p := launch(t, slices.Concat(limited(10_000), []string{"HTTP2", "all", "TARGET_URL", "h2c://" + ln.Addr().String(),
 		"RULES_FILE", ruleFile(t, `rules:
   - {id: limited, match: {path: /test.Calls/Limited}, limit: {algorithm: fixed, limit: 1, window: C}}`)}))
-	out, _ := testkit.Ends(t, exec.Command(python, "-c", pythonCalls, p.Addr), 0)
+	out, _ := testkit.RequireExit(t, exec.Command(python, "-c", pythonCalls, p.Addr), 0)
 	const want = `Echo True OK 1
 Limited True OK 1
 Limited RESOURCE_EXHAUSTED rate limit exceeded

@@ -37,7 +37,7 @@ backend proxies
 // refuses them has the proxy marked down, and EXEMPT or a rule that exempts them keeps it
 // up, whatever else is refused.
 func TestBehindHAProxy(t *testing.T) {
-	testkit.Installed(t, "haproxy")
+	testkit.FindOrSkip(t, "haproxy")
 	file := ruleFile(t, "rules: [{id: probes, exempt: true, match: {path: /health, methods: [GET]}}]\n")
 	for name, test := range map[string]struct {
 		env  []string

@@ -68,7 +68,7 @@ var large = strings.Repeat("0123456789abcdef\n", 200_000)
 // Programs of others are clients and targets. With and without TLS, and whatever the protocol of the other side, each
 // client gets from each target what it has asked for.
 func TestHTTP2Peers(t *testing.T) {
-	curl, h2load := testkit.Installed(t, "curl"), testkit.Installed(t, "h2load")
+	curl, h2load := testkit.FindOrSkip(t, "curl"), testkit.FindOrSkip(t, "h2load")
 	pair := testkit.SelfSigned(time.Now().Add(time.Hour), "127.0.0.1")
 	cert, key := testkit.WritePair(t, pair)
 	body := filepath.Join(t.TempDir(), "body")
@@ -84,11 +84,11 @@ func TestHTTP2Peers(t *testing.T) {
 					p := launch(t, slices.Concat(env, limited(10_000), []string{"HTTP2", "all", "GATE", "off",
 						"TARGET_URL", protocol + "://" + addr, "TARGET_CA_FILE", cert}))
 					base := scheme + "://" + p.Addr
-					out, _ := testkit.Ends(t, exec.Command(h2load, "-n", "1000", "-c", "4", "-m", "32", "-d", body,
+					out, _ := testkit.RequireExit(t, exec.Command(h2load, "-n", "1000", "-c", "4", "-m", "32", "-d", body,
 						base+"/api/test"), 0)
 					testkit.Contains(t, out, "status codes: 1000 2xx, 0 3xx, 0 4xx, 0 5xx")
 					for _, version := range []string{"--http2-prior-knowledge", "--http1.1"} {
-						out, _ := testkit.Ends(t, exec.Command(curl, "-sS", "--cacert", cert, version, base+"/large"), 0)
+						out, _ := testkit.RequireExit(t, exec.Command(curl, "-sS", "--cacert", cert, version, base+"/large"), 0)
 						if out != large && (name != "target" || out != "Not Found") {
 							t.Errorf("curl %s has received %d bytes", version, len(out))
 						}
@@ -101,7 +101,7 @@ func TestHTTP2Peers(t *testing.T) {
 
 // The proxy passes h2spec over TLS.
 func TestHTTP2Spec(t *testing.T) {
-	dir := testkit.Built(t, "../internal/net/http2/h2spec", "github.com/summerwind/h2spec/cmd/h2spec")
+	dir := testkit.BuildOrSkip(t, "../internal/net/http2/h2spec", "github.com/summerwind/h2spec/cmd/h2spec")
 	cert, key := testkit.WritePair(t, testkit.SelfSigned(time.Now().Add(time.Hour), "127.0.0.1"))
 	p := launch(t, slices.Concat(limited(10_000), []string{"HTTP2", "all", "GATE", "off",
 		"TLS_CERT", cert, "TLS_KEY", key, "TARGET_URL", "http://" + simulated(t, "", "")}))
@@ -136,10 +136,10 @@ func peers(t *testing.T, cert, key string) (nginx, haproxy [2]string) {
 	}
 	write("large", "%s", large)
 	file := write("nginx.conf", nginxHTTP2, dir, nginx[0], nginx[1], cert, key, older)
-	testkit.StartAt(t, exec.Command(testkit.Installed(t, "nginx"), "-p", dir, "-c", file), nginx[1])
+	testkit.StartAt(t, exec.Command(testkit.FindOrSkip(t, "nginx"), "-p", dir, "-c", file), nginx[1])
 	both := write("pair", "%s%s", testkit.Must(os.ReadFile(cert))(t), testkit.Must(os.ReadFile(key))(t))
 	file = write("haproxy.cfg", haproxyHTTP2, older, haproxy[0], haproxy[1], both)
-	testkit.StartAt(t, exec.Command(testkit.Installed(t, "haproxy"), "-db", "-f", file), haproxy[1])
+	testkit.StartAt(t, exec.Command(testkit.FindOrSkip(t, "haproxy"), "-db", "-f", file), haproxy[1])
 	return nginx, haproxy
 }
 

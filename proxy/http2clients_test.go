@@ -30,7 +30,7 @@ func TestHTTP2Takeover(t *testing.T) {
 		_, _ = w.Write([]byte(r.URL.Path))
 	})
 	env := append(takeover(t), "TARGET_URL", target, "HTTP2", "all", "GATE", "off", "RATE_LIMIT_LIMIT", "1000000000",
-		"DRAIN_GRACE", "100ms", "DRAIN_TIMEOUT", testkit.Patience.String(), "TARGET_TIMEOUT", testkit.Patience.String())
+		"DRAIN_GRACE", "100ms", "DRAIN_TIMEOUT", testkit.Timeout.String(), "TARGET_TIMEOUT", testkit.Timeout.String())
 	old := launch(t, env)
 	c, held := http2At(t, old.Addr), make(chan string, 1)
 	go func() {
@@ -59,7 +59,7 @@ func TestHTTP2Takeover(t *testing.T) {
 	if got := testkit.Receive(t, held, "the answer"); got != "200 OK" {
 		t.Errorf("what was in progress is answered %s", got)
 	}
-	old.Ends(0)
+	old.RequireExit(0)
 }
 
 // What a limit refuses of clients of HTTP/2 is delivered later too, once for each Idempotency-Key.

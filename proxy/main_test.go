@@ -77,7 +77,7 @@ func limited(n int) []string {
 // not the password s3cret.
 func cannotStart(t *testing.T, env []string, status int, text string) {
 	t.Helper()
-	_, line := testkit.Ends(t, program(t, env), status)
+	_, line := testkit.RequireExit(t, program(t, env), status)
 	if !strings.Contains(line, text) || strings.Count(line, "\n") != 1 || strings.Contains(line, "s3cret") {
 		t.Errorf("%q: %q, want one line with %q", env, line, text)
 	}
@@ -110,7 +110,7 @@ proxy: CLIENTS_FILE: "/dev/null/c" cannot be read: not a directory`},
 		{[]string{"DEFER_URL", "file:/no/such/queue"}, nil,
 			`proxy: DEFER_URL: "file:/no/such/queue" is in the folder /no/such, which does not exist; allowed: a file in a folder that exists and that the proxy may write to: create it, or name another`},
 	} {
-		if _, stderr := testkit.Ends(t, program(t, test.env, test.args...), 2); stderr != test.line+"\n" {
+		if _, stderr := testkit.RequireExit(t, program(t, test.env, test.args...), 2); stderr != test.line+"\n" {
 			t.Errorf("%v %v: told\n%swant\n%s", test.env, test.args, stderr, test.line)
 		}
 	}
@@ -163,7 +163,7 @@ func TestHelp(t *testing.T) {
 }
 
 func TestVersion(t *testing.T) {
-	if out, _ := testkit.Ends(t, program(t, nil, "-version"), 0); !strings.HasPrefix(out, "proxy ") ||
+	if out, _ := testkit.RequireExit(t, program(t, nil, "-version"), 0); !strings.HasPrefix(out, "proxy ") ||
 		strings.Count(out, "\n") != 1 {
 		t.Errorf("told %q", out)
 	}
@@ -219,7 +219,7 @@ func TestSignalUnderLoad(t *testing.T) {
 	})
 	// nothing but the signal ends what is held
 	p := launch(t, []string{"TARGET_URL", target, "RATE_LIMIT_LIMIT", "1000000", "RATE_LIMIT_WINDOW", "3600",
-		"GATE", "off", "TARGET_TIMEOUT", testkit.Patience.String(),
+		"GATE", "off", "TARGET_TIMEOUT", testkit.Timeout.String(),
 		"PORT", testkit.FreePort(t)}) // nobody else gets the port
 	var got atomic.Int64
 	var done [clients]atomic.Int64
@@ -250,7 +250,7 @@ func TestSignalUnderLoad(t *testing.T) {
 	}
 	close(open)
 	held.Wait()
-	p.Ends(0)
+	p.RequireExit(0)
 	p.Logged("INFO Proxy - Stopped")
 	if served.Load() != got.Load() {
 		t.Errorf("the target answered %d requests, clients got %d answers", served.Load(), got.Load())
@@ -267,7 +267,7 @@ func drive(t *testing.T, addr, path string, done *atomic.Int64) (n int) {
 		return 0
 	}
 	defer c.Close()
-	_ = c.SetDeadline(time.Now().Add(testkit.Patience))
+	_ = c.SetDeadline(time.Now().Add(testkit.Timeout))
 	in := bufio.NewReader(c)
 	for {
 		fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path)

@@ -69,12 +69,12 @@ descriptors:
 	cmd, _, _, _ = asRatelimit(t, "RUNTIME_ROOT", root, "RUNTIME_APPDIRECTORY", ".", "REDIS_SOCKET_TYPE", "tcp",
 		"REDIS_URL", redistest.Start(t).Addr(), "REDIS_PERSECOND", "true", "REDIS_PERSECOND_URL", second.Addr(),
 		"REDIS_PERSECOND_AUTH", "wrong")
-	if _, line := testkit.Ends(t, cmd, 2); !strings.Contains(line, "REDIS_PERSECOND_URL cannot be used: ") {
+	if _, line := testkit.RequireExit(t, cmd, 2); !strings.Contains(line, "REDIS_PERSECOND_URL cannot be used: ") {
 		t.Errorf("told %q", line)
 	}
 	cmd, _, _, _ = asRatelimit(t, "RUNTIME_ROOT", root, "RUNTIME_APPDIRECTORY", ".", "REDIS_SOCKET_TYPE", "tcp",
 		"REDIS_URL", second.Addr())
-	_, line := testkit.Ends(t, cmd, 2)
+	_, line := testkit.RequireExit(t, cmd, 2)
 	for _, part := range []string{`proxy: REDIS_URL: "` + second.Addr() + `" cannot be used: `, "; see REDIS_AUTH, or"} {
 		if !strings.Contains(line, part) {
 			t.Errorf("told %q, want the names of variables that were set: %s", line, part)

@@ -16,7 +16,7 @@ import (
 // printedSchema returns what the flag -postgres-schema prints.
 func printedSchema(t *testing.T, env ...string) string {
 	t.Helper()
-	sql, _ := testkit.Ends(t, program(t, env, "-postgres-schema"), 0)
+	sql, _ := testkit.RequireExit(t, program(t, env, "-postgres-schema"), 0)
 	return sql
 }
 

@@ -406,7 +406,7 @@ func itsFiles(t *testing.T) {
 		files := testkit.Must(filepath.Glob(filepath.Join(strings.TrimSpace(string(dir)), folder, "*.yaml")))(t)
 		for _, file := range files {
 			count++
-			_, err := port.NewLimits(port.Source{Path: file}, new(testkit.Records).Logger("DecisionService"))
+			_, err := port.NewLimits(port.Source{Path: file}, new(testkit.LogRecords).Logger("DecisionService"))
 			if want := slices.Contains(refused, strings.TrimSuffix(filepath.Base(file), ".yaml")); (err != nil) != want {
 				t.Errorf("%s: %v", file, err)
 			}
@@ -654,7 +654,7 @@ func TestStartedAsRatelimit(t *testing.T) {
 	const over = `ratelimit_service_rate_limit_over_limit{domain="shop",key1="one"} 1`
 	p.At(debug).Gets("GET /metrics", 200, over)
 	p.At(metrics).Gets("GET /m", 200, over)
-	if err := statsd.SetReadDeadline(time.Now().Add(testkit.Patience)); err != nil {
+	if err := statsd.SetReadDeadline(time.Now().Add(testkit.Timeout)); err != nil {
 		t.Fatal(err)
 	}
 	packet := make([]byte, 2000)
@@ -673,7 +673,7 @@ func TestStartedAsRatelimit(t *testing.T) {
 	p.At(http).Gets("POST /json", 429, "", look)
 
 	cmd, _, _, _ = asRatelimit(t, "RUNTIME_ROOT", filepath.Join(root, "none"))
-	if _, line := testkit.Ends(t, cmd, 2); !strings.HasPrefix(line,
+	if _, line := testkit.RequireExit(t, cmd, 2); !strings.HasPrefix(line,
 		"proxy: RUNTIME_ROOT, read as RATELIMIT_CONFIG: ") {
 		t.Errorf("told %q", line)
 	}
@@ -690,7 +690,7 @@ func TestHelpAsRatelimit(t *testing.T) {
 	} {
 		cmd := testkit.Command(t, test.env, "-help")
 		cmd.Args[0] = "/bin/ratelimit"
-		said, _ := testkit.Ends(t, cmd, 0)
+		said, _ := testkit.RequireExit(t, cmd, 0)
 		for _, part := range []string{"\n" + test.about, `\nPORT +-port +` + test.port + " ",
 			`\nSTORE_FAILURE_MODE +-store-failure-mode +` + test.failure + " "} {
 			if !regexp.MustCompile(part).MatchString(said) {
@@ -705,14 +705,14 @@ func TestCheckRatelimit(t *testing.T) {
 	folder := t.TempDir()
 	testkit.WriteFile(t, filepath.Join(folder, "a.yaml"), "domain: a\ndescriptors: [{key: k}]\n")
 	testkit.WriteFile(t, filepath.Join(folder, "b.yaml.bak"), "domain: a\n")
-	said, _ := testkit.Ends(t, testkit.Command(t, nil, "-check-ratelimit", folder), 0)
+	said, _ := testkit.RequireExit(t, testkit.Command(t, nil, "-check-ratelimit", folder), 0)
 	if said != folder+": all right: files=1 domains=1 limits=0 skipped=1\n" {
 		t.Errorf("told %q", said)
 	}
 	again := filepath.Join(folder, "b.yaml")
 	testkit.WriteFile(t, again, "domain: a\n")
-	testkit.Ends(t, testkit.Command(t, []string{"MERGE_DOMAIN_CONFIG", "true"}, "-check-ratelimit", folder), 0)
-	if _, line := testkit.Ends(t, testkit.Command(t, nil, "-check-ratelimit", folder), 2); !strings.Contains(line,
+	testkit.RequireExit(t, testkit.Command(t, []string{"MERGE_DOMAIN_CONFIG", "true"}, "-check-ratelimit", folder), 0)
+	if _, line := testkit.RequireExit(t, testkit.Command(t, nil, "-check-ratelimit", folder), 2); !strings.Contains(line,
 		again+`: line 1: domain: is that of another file too, "a"`) || strings.Count(line, "\n") != 1 {
 		t.Errorf("told %q", line)
 	}

@@ -52,7 +52,7 @@ func TestRatelimitStartsWithoutLimits(t *testing.T) {
 	}
 
 	cmd, _, _, _ = asRatelimit(t, "RATELIMIT_CONFIG", folder)
-	if _, line := testkit.Ends(t, cmd, 2); !strings.HasPrefix(line, "proxy: RATELIMIT_CONFIG: ") {
+	if _, line := testkit.RequireExit(t, cmd, 2); !strings.HasPrefix(line, "proxy: RATELIMIT_CONFIG: ") {
 		t.Errorf("told %q", line)
 	}
 }

@@ -82,7 +82,7 @@ func TestRefusalsHaveForms(t *testing.T) {
 	write("t/default.html", "{{")
 	rules = write("bad.yaml", "rules:\n- {id: a, limit: {algorithm: off},\n   refusal: {status: 500, fields: "+
 		"{Retry-After: 1}}}\n- {id: b, limit: {algorithm: off}, refusal: {template: none}}\n")
-	_, stderr := testkit.Ends(t,
+	_, stderr := testkit.RequireExit(t,
 		program(t, []string{"REFUSAL_TEMPLATES", folder, "REFUSAL_FIELDS", "Content-Length: 1", "RULES_FILE", rules}), 2)
 	testkit.Contains(t, stderr, `REFUSAL_TEMPLATES: "`+folder+
 		`" cannot be used: default.html: line 1: {{ without }}`, "REFUSAL_FIELDS: ",
@@ -90,7 +90,7 @@ func TestRefusalsHaveForms(t *testing.T) {
 		"line 3: rules[0].refusal.status: must be 429 or 503, is 500",
 		"line 3: rules[0].refusal.fields.Retry-After: Retry-After is set by the proxy itself")
 	write("t/default.html", "ok")
-	_, stderr = testkit.Ends(t, program(t, []string{"REFUSAL_TEMPLATES", folder, "RULES_FILE", rules}), 2)
+	_, stderr = testkit.RequireExit(t, program(t, []string{"REFUSAL_TEMPLATES", folder, "RULES_FILE", rules}), 2)
 	want := `line 4: rules[1].refusal.template: there is no template "none" in the folder REFUSAL_TEMPLATES`
 	if !strings.Contains(stderr, want) {
 		t.Errorf("told\n%swant %s", stderr, want)

@@ -76,7 +76,7 @@ func (s *source) metric(n ast.Node) bool {
 
 // settings returns the settings of the proxy with their meanings, as -help prints them.
 func settings(t *testing.T) map[string]string {
-	help, stderr := testkit.Ends(t, program(t, nil, "-help"), 0)
+	help, stderr := testkit.RequireExit(t, program(t, nil, "-help"), 0)
 	all := make(map[string]string)
 	for _, m := range regexp.MustCompile(`(?m)^([A-Z][A-Z0-9_]+) +-(\S+) +\S+ +(.*)$`).FindAllStringSubmatch(help, -1) {
 		if all[m[1]] = m[3]; strings.ToUpper(strings.ReplaceAll(m[2], "-", "_")) != m[1] {
@@ -108,8 +108,8 @@ func TestBoundsAreKnown(t *testing.T) {
 		}
 	}
 	for _, mark := range []string{"shared", "undivided"} {
-		for _, row := range testkit.Rows(t, security, mark) {
-			for _, name := range testkit.Quoted(row[1]) {
+		for _, row := range testkit.TableRows(t, security, mark) {
+			for _, name := range testkit.BackquotedWords(row[1]) {
 				why[name], used[name] = row[0], true
 			}
 		}
@@ -141,39 +141,39 @@ func TestSharesAreListed(t *testing.T) {
 	named := make(map[string]bool)
 	isBound := func(row []string, cell string) {
 		t.Helper()
-		for _, word := range testkit.Quoted(cell) {
+		for _, word := range testkit.BackquotedWords(cell) {
 			if _, setting := known[word]; !setting && !src.consts[word] {
 				t.Errorf("%s: %s is neither a setting nor a constant", row[0], word)
 			}
 			named[word] = true
 		}
 	}
-	for _, row := range testkit.Rows(t, security, "shared") {
-		if len(row) != 6 || slices.Contains(row, "") || len(testkit.Quoted(row[1])) == 0 {
+	for _, row := range testkit.TableRows(t, security, "shared") {
+		if len(row) != 6 || slices.Contains(row, "") || len(testkit.BackquotedWords(row[1])) == 0 {
 			t.Errorf("%s: the row must have six cells, and name its bound", row)
 			continue
 		}
 		isBound(row, row[1])
 		for i, in := range []map[string]bool{src.metrics, src.funcs} {
-			for _, word := range testkit.Quoted(row[4+i]) {
+			for _, word := range testkit.BackquotedWords(row[4+i]) {
 				if !in[word] {
 					t.Errorf("%s: there is no %s %s", row[0], [...]string{"metric", "test"}[i], word)
 				}
 			}
-			if len(testkit.Quoted(row[4+i])) == 0 {
+			if len(testkit.BackquotedWords(row[4+i])) == 0 {
 				t.Errorf("%s: no %s", row[0], [...]string{"metric", "test"}[i])
 			}
 		}
 	}
-	for _, row := range testkit.Rows(t, security, "undivided") {
+	for _, row := range testkit.TableRows(t, security, "undivided") {
 		isBound(row, row[1])
-		for _, word := range testkit.Quoted(row[2]) {
+		for _, word := range testkit.BackquotedWords(row[2]) {
 			if strings.HasPrefix(word, "ratelimiter_") && !src.metrics[word] {
 				t.Errorf("%s: there is no metric %s", row[0], word)
 			}
 		}
 	}
-	for _, row := range testkit.Rows(t, security, "single") {
+	for _, row := range testkit.TableRows(t, security, "single") {
 		isBound(row, row[0])
 	}
 	for _, name := range slices.Sorted(maps.Keys(known)) {

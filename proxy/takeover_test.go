@@ -19,8 +19,8 @@ func takeover(t *testing.T) []string {
 // A proxy that drains is out of service until it ends, though its target can be
 // reached all the time.
 func TestReadinessWhileDraining(t *testing.T) {
-	env := append(append(takeover(t), limited(1)...), "DRAIN_GRACE", testkit.Patience.String(),
-		"DRAIN_TIMEOUT", testkit.Patience.String())
+	env := append(append(takeover(t), limited(1)...), "DRAIN_GRACE", testkit.Timeout.String(),
+		"DRAIN_TIMEOUT", testkit.Timeout.String())
 	old := launch(t, env)
 	request := func(path string) string { return "GET " + path + " HTTP/1.1\r\nHost: x\r\n\r\n" }
 	var kept []*testkit.Conn
@@ -101,7 +101,7 @@ func TestTakeoverWithAnotherBind(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			env := append(takeover(t), "RATE_LIMIT_LIMIT", "1000000000", "GATE", "off", // who has dialled may be slow to ask
-				"DRAIN_GRACE", testkit.Patience.String(), "DRAIN_TIMEOUT", testkit.Patience.String())
+				"DRAIN_GRACE", testkit.Timeout.String(), "DRAIN_TIMEOUT", testkit.Timeout.String())
 			var before *running
 			var calls *load
 			for _, bind := range binds {
@@ -113,7 +113,7 @@ func TestTakeoverWithAnotherBind(t *testing.T) {
 				calls.more(200)
 				testkit.Eventually(t, "BIND="+bind+" is in force", func() bool { return other.Listens() == (bind == "0.0.0.0") })
 				if before != nil {
-					before.Ends(0)
+					before.RequireExit(0)
 				}
 				before = p
 				calls.more(200)
@@ -131,7 +131,7 @@ func TestTakeoverOfTheAdminPort(t *testing.T) {
 	before := launch(t, env)
 	for range 3 {
 		p := launch(t, env)
-		before.Ends(0)
+		before.RequireExit(0)
 		if lines := before.Log.Lines(" ERROR "); len(lines) > 0 {
 			t.Errorf("logged %q", lines)
 		}
@@ -155,7 +155,7 @@ func TestTakeoverKeepsWhatWasPosted(t *testing.T) {
 		windows("rules: [{id: none, match: {path: /none}, limit: {algorithm: fixed, limit: 1, window: C}}]"))
 	for range 2 {
 		next := launch(t, with(set))
-		p.Ends(0)
+		p.RequireExit(0)
 		p = next
 		p.Gets("GET /x", 200, "posted")
 		p.Gets("GET /config/limits", 200, `"limit":78`)
@@ -164,7 +164,7 @@ func TestTakeoverKeepsWhatWasPosted(t *testing.T) {
 	}
 	p.Gets("POST /config/limits", 200, `"version":3`, `{"algorithm":"fixed","limit":79,"window":60}`)
 	next := launch(t, with(later))
-	p.Ends(0)
+	p.RequireExit(0)
 	next.Gets("GET /x", 200, "later")
 	next.Gets("GET /config/limits", 200, `"limit":79`)
 }
@@ -182,7 +182,7 @@ func TestTakeoverOfTheDecisionPort(t *testing.T) {
 	for range 3 {
 		load.more(200)
 		p, _ := startMaster(t, env...)
-		before.Ends(0)
+		before.RequireExit(0)
 		load.more(200)
 		if got := p.Metrics()[`ratelimiter_check_requests_total{api="remote",code="200"}`]; got == 0 {
 			t.Errorf("the successor has decided %v asks, want some", got)
@@ -205,7 +205,7 @@ func TestTakeoverNameHeldByAStranger(t *testing.T) {
 	held := testkit.Must(net.Listen("unixpacket", "@weir/proxy/"+port))(t)
 	defer held.Close()
 	cmd := program(t, []string{"TAKEOVER", "true", "PORT", port})
-	testkit.Unmapped(t, cmd) // there the holder's user is unknown
+	testkit.InUserNamespace(t, cmd) // there the holder's user is unknown
 	p := testkit.Start(t, cmd)
 	p.Logged("WARN Proxy - Not taking the port over")
 	p.Logged("INFO Proxy - Ready")

@@ -44,13 +44,13 @@ func TestMostIsKept(t *testing.T) {
 	for i := range 240 {
 		a.Take(rated(time.Duration(i+1)*30*time.Second, 50))
 	}
-	testkit.Within(0.02).Near(t, "the largest rate", a.now.Most, 50)
+	testkit.Tolerance(0.02).Near(t, "the largest rate", a.now.Most, 50)
 	b := again(t, a)
 	if b.now.Most != a.now.Most {
 		t.Errorf("after a restart it is %g", b.now.Most)
 	}
 	b.now.recall()
-	testkit.Within(0.02).Near(t, "of the history it", b.now.Most, 50)
+	testkit.Tolerance(0.02).Near(t, "of the history it", b.now.Most, 50)
 }
 
 // The parts of a limit do not exceed it, and add up to it again.

@@ -36,7 +36,7 @@ func TestPartsAreReadOneByOne(t *testing.T) {
 				t.Errorf("%d rounds up to %s are known", m.Rounds, m.newest())
 			}
 			got, covered := m.future.History().Mean(series.Minute, float64(monday.Unix()+3600), float64(monday.Unix()+5400))
-			testkit.Within(0.02).Near(t, "the rate in the second hour", got, day(monday.Add(75*time.Minute)))
+			testkit.Tolerance(0.02).Near(t, "the rate in the second hour", got, day(monday.Add(75*time.Minute)))
 			if covered < 0.99 || len(m.future.Outlook(time.Hour, time.Minute)) != 60 {
 				t.Errorf("%g of the history is known", covered)
 			}

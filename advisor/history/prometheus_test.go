@@ -26,11 +26,11 @@ func startPrometheus(t *testing.T, from, to time.Time) *url.URL {
 	text := filepath.Join(folder, "samples")
 	testkit.WriteFile(t, text, string(samples(from, to)))
 	data := filepath.Join(folder, "data")
-	testkit.Ends(t, exec.Command(testkit.Installed(t, "promtool"), "tsdb", "create-blocks-from", "openmetrics",
+	testkit.RequireExit(t, exec.Command(testkit.FindOrSkip(t, "promtool"), "tsdb", "create-blocks-from", "openmetrics",
 		"-q", text, data), 0)
 	config := filepath.Join(folder, "prometheus.yml")
 	testkit.WriteFile(t, config, "")
-	cmd := exec.Command(testkit.Installed(t, "prometheus"), "--config.file="+config, "--storage.tsdb.path="+data,
+	cmd := exec.Command(testkit.FindOrSkip(t, "prometheus"), "--config.file="+config, "--storage.tsdb.path="+data,
 		"--web.listen-address=127.0.0.1:0", "--storage.tsdb.retention.time=100y")
 	p := testkit.Launch(t, cmd, `msg="Listening on" address=`)
 	p.Logged("Server is ready to receive web requests")

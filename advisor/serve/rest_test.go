@@ -239,7 +239,7 @@ func TestHistoryEndpoint(t *testing.T) {
 	for _, row := range rows {
 		row := row.(map[string]any)
 		at := testkit.Must(time.Parse(time.RFC3339, row["at"].(string)))(t)
-		testkit.Within(0.02).Near(t, fmt.Sprintf("the rate at %s", at), row["rps"].(float64), day(at))
+		testkit.Tolerance(0.02).Near(t, fmt.Sprintf("the rate at %s", at), row["rps"].(float64), day(at))
 	}
 	if h := r.want(200, "GET", "/v1/history", ""); h["resolution"] != 300.0 || len(h["rows"].([]any)) < 280 {
 		t.Errorf("a day is %v rows of %v s", len(h["rows"].([]any)), h["resolution"])

@@ -103,7 +103,7 @@ func (b *bench) finish(r *Run) *record.Result {
 	b.t.Helper()
 	select {
 	case <-r.Done():
-	case <-time.After(testkit.Patience):
+	case <-time.After(testkit.Timeout):
 		b.t.Fatalf("the run does not end: %+v", r.Status())
 	}
 	checkBooks(b.t, r.Result())

@@ -38,7 +38,7 @@ func (cl *chaosClient) talk() error {
 			if err != nil {
 				return err
 			}
-			_ = c.SetDeadline(time.Now().Add(testkit.Patience))
+			_ = c.SetDeadline(time.Now().Add(testkit.Timeout))
 			cl.conn = testkit.NewConn(cl.t, c)
 		}
 		n, ends, err := cl.exchange(cl.batch())

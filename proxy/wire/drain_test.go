@@ -45,7 +45,7 @@ func TestDrainAnswersWhatIsOnItsWay(t *testing.T) {
 	drained := make(chan bool, len(r.loops))
 	for _, s := range r.loops {
 		s.loop.Post(func(now time.Time) {
-			s.drain(now.Add(testkit.Patience)) // so that the grace lasts
+			s.drain(now.Add(testkit.Timeout)) // so that the grace lasts
 			drained <- true
 		})
 	}

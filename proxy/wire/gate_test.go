@@ -197,7 +197,7 @@ func TestUsageOfARunningProxy(t *testing.T) {
 		r := holding(t, gatedFor(mode, time.Minute))
 		before := r.Traffic()
 		var d report.TrafficTotals
-		for deadline := time.Now().Add(testkit.Patience); d.Taken < 20_000; time.Sleep(time.Millisecond) {
+		for deadline := time.Now().Add(testkit.Timeout); d.Taken < 20_000; time.Sleep(time.Millisecond) {
 			if d = r.Traffic().Since(before); time.Now().After(deadline) {
 				t.Fatal("nothing is added up")
 			}

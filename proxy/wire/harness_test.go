@@ -95,9 +95,9 @@ func startWith(t *testing.T, tweak func(c *Config), targets string, env ...strin
 	t.Helper()
 	c := configure(t, append(env, "TARGET_URL", targets, "EVENT_LOOPS", "2", "MAX_CONNECTIONS", "4000",
 		"RATE_LIMIT_LIMIT", "1000000000", "RATE_LIMIT_WINDOW", strconv.Itoa(int(century.Seconds())),
-		"TARGET_TIMEOUT", testkit.Patience.String(), "TARGET_CONNECT_TIMEOUT", testkit.Patience.String(),
-		"TARGET_WAIT_TIMEOUT", testkit.Patience.String(), "HEAD_TIMEOUT", testkit.Patience.String(),
-		"BODY_TIMEOUT", testkit.Patience.String(), "DRAIN_TIMEOUT", testkit.Patience.String(), "DRAIN_GRACE", "200ms",
+		"TARGET_TIMEOUT", testkit.Timeout.String(), "TARGET_CONNECT_TIMEOUT", testkit.Timeout.String(),
+		"TARGET_WAIT_TIMEOUT", testkit.Timeout.String(), "HEAD_TIMEOUT", testkit.Timeout.String(),
+		"BODY_TIMEOUT", testkit.Timeout.String(), "DRAIN_TIMEOUT", testkit.Timeout.String(), "DRAIN_GRACE", "200ms",
 		"VIA_NAME", "weir",
 		"GATE_WAIT", "1m")) // tests hold targets: nobody is shed for that
 	r := &rig{t: t, log: new(testkit.Log), held: make(chan struct{})}

@@ -241,7 +241,7 @@ func TestTargetHTTP2ShutsDown(t *testing.T) {
 		return a.StatusCode == 200
 	})
 	r.until("there is load", func() bool { return done.Load() > 500 })
-	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Timeout)
 	defer cancel()
 	if err := servers[0].Shutdown(ctx); err != nil {
 		t.Error(err)

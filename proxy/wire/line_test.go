@@ -18,7 +18,7 @@ import (
 // gated gives each target a number of places, for which requests wait for long.
 func gated(places int) func(c *Config) {
 	return func(c *Config) {
-		c.Gate = gates.Settings{Mode: gate.On, Wait: testkit.Patience, Min: places, Max: places}
+		c.Gate = gates.Settings{Mode: gate.On, Wait: testkit.Timeout, Min: places, Max: places}
 	}
 }
 
@@ -134,7 +134,7 @@ func TestPlacesStayForOthers(t *testing.T) {
 		"four places": {func(c *Config) {
 			c.Gate = gates.Settings{Mode: gate.On, Wait: 50 * time.Millisecond, Min: 4, Max: 4}
 		}, 50, 20},
-		"a gate that learns": {func(c *Config) { c.Gate = gates.Settings{Mode: gate.On, Wait: testkit.Patience, Min: 2} },
+		"a gate that learns": {func(c *Config) { c.Gate = gates.Settings{Mode: gate.On, Wait: testkit.Timeout, Min: 2} },
 			manyPaced(), 1},
 	} {
 		t.Run(name, func(t *testing.T) {

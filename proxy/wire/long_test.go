@@ -147,7 +147,7 @@ func TestHealthWhileUploadsWait(t *testing.T) {
 		closes  bool
 		timeout string
 		status  int
-	}{"closed": {true, testkit.Patience.String(), 502}, "not answered": {false, "1s", 503}} {
+	}{"closed": {true, testkit.Timeout.String(), 502}, "not answered": {false, "1s", 503}} {
 		t.Run(name, func(t *testing.T) {
 			hangup, first := make(chan bool), atomic.Bool{}
 			r := serveWith(t, gated(1), func(c *targetConn) {

@@ -53,7 +53,7 @@ func TestDroppedFieldsAreNoKeys(t *testing.T) {
 // and fails where CI=true.
 func nginx(t *testing.T, http, server string) string {
 	t.Helper()
-	testkit.Installed(t, "nginx")
+	testkit.FindOrSkip(t, "nginx")
 	dir := t.TempDir()
 	address := testkit.FreeAddr(t)
 	replaceFile(t, filepath.Join(dir, "nginx.conf"), fmt.Sprintf(`daemon off;

@@ -40,7 +40,7 @@ func websockets(t *testing.T, serve func(ctx context.Context, c *websocket.Conn)
 // connect opens a WebSocket through the proxy. It ends with the test.
 func (r *rig) connect() (context.Context, *websocket.Conn) {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(r.t.Context(), testkit.Patience)
+	ctx, cancel := context.WithTimeout(r.t.Context(), testkit.Timeout)
 	r.t.Cleanup(cancel)
 	c, res, err := websocket.Dial(ctx, "ws://"+r.Addr().String()+"/ws",
 		&websocket.DialOptions{Subprotocols: []string{"chat"}})

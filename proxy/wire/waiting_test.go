@@ -258,7 +258,7 @@ func TestAbandonedAnswersAreBounded(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // some wait for the timeout
-			timeout := testkit.Patience.String()
+			timeout := testkit.Timeout.String()
 			if test.late > 0 {
 				timeout = "2s"
 			}

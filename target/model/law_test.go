@@ -89,7 +89,8 @@ func TestCapacity(t *testing.T) {
 		r := run{cfg: service(4, 50, 10*ms, time.Second), rate: 1000, arrivals: 50_000, seed: 7}
 		r.cfg.Dist = test.dist
 		r.play(t)
-		testkit.Within(test.share).Near(t, test.dist.String()+" throughput", float64(r.count[Served])/r.span.Seconds(), 400)
+		testkit.Tolerance(test.share).Near(t, test.dist.String()+" throughput", float64(r.count[Served])/r.span.Seconds(),
+			400)
 		if r.count[Refused] == 0 {
 			t.Errorf("%s: nobody was refused at 2.5 times the capacity", test.dist)
 		}
@@ -106,7 +107,7 @@ func TestLossOfErlangB(t *testing.T) {
 		for c := 1.0; c <= 5; c++ {
 			b = 4 * b / (c + 4*b)
 		}
-		testkit.Within(0.02).Near(t, d.String()+" loss", float64(r.count[Refused])/float64(r.arrivals), b)
+		testkit.Tolerance(0.02).Near(t, d.String()+" loss", float64(r.count[Refused])/float64(r.arrivals), b)
 	}
 }
 
@@ -120,7 +121,7 @@ func TestLittle(t *testing.T) {
 	if r.count[TimedOut] == 0 || r.count[Served] == 0 {
 		t.Fatalf("the run has no variety: %v", r.count)
 	}
-	testkit.Within(1e-6).Near(t, "requests × seconds inside", r.insiders, r.sojourns.Seconds())
+	testkit.Tolerance(1e-6).Near(t, "requests × seconds inside", r.insiders, r.sojourns.Seconds())
 }
 
 func TestErrorShare(t *testing.T) {
@@ -128,7 +129,7 @@ func TestErrorShare(t *testing.T) {
 		r := run{cfg: service(2, 10, 1*ms, time.Second), rate: 1000, arrivals: 20_000, seed: 13}
 		r.cfg.ErrorRate = rate
 		r.play(t)
-		testkit.Within(0.05).Near(t, "share of failures",
+		testkit.Tolerance(0.05).Near(t, "share of failures",
 			float64(r.count[Failed])/float64(r.count[Failed]+r.count[Served]), rate)
 	}
 }
@@ -149,9 +150,9 @@ func TestLognormalShape(t *testing.T) {
 			long++
 		}
 	}
-	testkit.Within(0.01).Near(t, "mean", sum.Seconds()/draws, 1)
-	testkit.Within(0.01).Near(t, "share below the median", float64(short)/draws, 0.5)
-	testkit.Within(0.05).Near(t, "share above the 99th percentile", float64(long)/draws, 0.01)
+	testkit.Tolerance(0.01).Near(t, "mean", sum.Seconds()/draws, 1)
+	testkit.Tolerance(0.01).Near(t, "share below the median", float64(short)/draws, 0.5)
+	testkit.Tolerance(0.05).Near(t, "share above the 99th percentile", float64(long)/draws, 0.01)
 }
 
 // Same seed, same results.

@@ -109,7 +109,7 @@ func TestOverloadAndRecovery(t *testing.T) {
 				before = before.plus(r)
 			case i > 10 && i < 30: // in the first one the queue fills
 				// Twenty seconds of exponential service differ by 5 % each.
-				testkit.Within(0.16).Near(t, name+": throughput in overload", float64(r.throughput), capacity)
+				testkit.Tolerance(0.16).Near(t, name+": throughput in overload", float64(r.throughput), capacity)
 				if share := float64(r.served) / float64(r.arrived); share < 0.25 || share > 0.42 {
 					t.Errorf("%s, second %d: %.2f are served, want a third", name, i, share)
 				}
@@ -121,7 +121,7 @@ func TestOverloadAndRecovery(t *testing.T) {
 		for _, r := range rows[11:30] {
 			total = total.plus(r)
 		}
-		testkit.Within(0.02).Near(t, name+": throughput in all of the overload", float64(total.throughput)/19, capacity)
+		testkit.Tolerance(0.02).Near(t, name+": throughput in all of the overload", float64(total.throughput)/19, capacity)
 		if after.refused+after.timedOut > 0 || before.refused+before.timedOut > 0 {
 			t.Errorf("%s: below capacity %d and %d are refused, %d and %d give up", name, before.refused, after.refused,
 				before.timedOut, after.timedOut)

@@ -102,10 +102,10 @@ func crommelin(c int, a float64) float64 {
 // With one worker the formulas are those that everybody knows.
 func TestFormulas(t *testing.T) {
 	for _, rho := range []float64{0.3, 0.7, 0.85} {
-		testkit.Within(1e-9).Near(t, fmt.Sprintf("M/M/1 at %g", rho), erlangC(1, rho), rho/(1-rho))
-		testkit.Within(1e-6).Near(t, fmt.Sprintf("M/D/1 at %g", rho), crommelin(1, rho), rho/(1-rho)/2)
+		testkit.Tolerance(1e-9).Near(t, fmt.Sprintf("M/M/1 at %g", rho), erlangC(1, rho), rho/(1-rho))
+		testkit.Tolerance(1e-6).Near(t, fmt.Sprintf("M/D/1 at %g", rho), crommelin(1, rho), rho/(1-rho)/2)
 	}
-	testkit.Within(1e-9).Near(t, "M/M/2 at 0.5", erlangC(2, 1), 1.0/3) // ρ²/(1−ρ²)
+	testkit.Tolerance(1e-9).Near(t, "M/M/2 at 0.5", erlangC(2, 1), 1.0/3) // ρ²/(1−ρ²)
 }
 
 // The mean wait is that of queueing theory: of M/M/c with exponential service,
@@ -126,8 +126,8 @@ func TestMeanWait(t *testing.T) {
 				cfg := service(c.workers, QueueMax, delay, time.Hour)
 				cfg.Dist = dist
 				wait, load := meanWait(t, cfg, c.load*float64(c.workers)/delay.Seconds(), c.arrivals, 7)
-				testkit.Within(0.01).Near(t, "load", load, c.load*float64(c.workers))
-				testkit.Within(0.03).Near(t, "mean wait in service times", wait, law(c.workers, load))
+				testkit.Tolerance(0.01).Near(t, "load", load, c.load*float64(c.workers))
+				testkit.Tolerance(0.03).Near(t, "mean wait in service times", wait, law(c.workers, load))
 			})
 		}
 	}

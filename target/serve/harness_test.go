@@ -24,7 +24,7 @@ type rig struct {
 // the test ends.
 func start(t *testing.T, cfg model.Config) *rig {
 	t.Helper()
-	return startWith(t, Config{Model: cfg, Loops: 2, DrainTimeout: testkit.Patience, Seed: 1})
+	return startWith(t, Config{Model: cfg, Loops: 2, DrainTimeout: testkit.Timeout, Seed: 1})
 }
 
 func startWith(t *testing.T, cfg Config) *rig {

@@ -239,7 +239,7 @@ func TestPanicOfHTTP2(t *testing.T) {
 		"answering": func(*session.Shared) *session.Stream { return &session.Stream{} }, // without an owner
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := startWith(t, Config{Model: model.Default(), Loops: 1, DrainTimeout: testkit.Patience, Seed: 1})
+			r := startWith(t, Config{Model: model.Default(), Loops: 1, DrainTimeout: testkit.Timeout, Seed: 1})
 			broken := r.framed()
 			broken.ping()
 			r.onHTTP2(func(now time.Time, c *http2Conn) {
@@ -365,7 +365,7 @@ func TestDrainOfHTTP2(t *testing.T) {
 // libnghttp2 agrees.
 func TestH2load(t *testing.T) {
 	r := start(t, model.Default())
-	out, err := exec.CommandContext(t.Context(), testkit.Installed(t, "h2load"), "-c", "4", "-m", "100", "-n", "4000",
+	out, err := exec.CommandContext(t.Context(), testkit.FindOrSkip(t, "h2load"), "-c", "4", "-m", "100", "-n", "4000",
 		r.url("/api/test")).CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "status codes: 4000 2xx") {
 		t.Errorf("h2load: %v\n%s", err, out)

@@ -13,7 +13,7 @@ import (
 // Over TLS, ALPN chooses the version.
 func TestTLS(t *testing.T) {
 	pair := testkit.SelfSigned(time.Now().Add(time.Hour), "127.0.0.1")
-	cfg := Config{Model: model.Default(), Loops: 2, DrainTimeout: testkit.Patience, Seed: 1}
+	cfg := Config{Model: model.Default(), Loops: 2, DrainTimeout: testkit.Timeout, Seed: 1}
 	cfg.CertFile, cfg.KeyFile = testkit.WritePair(t, pair)
 	r := startWith(t, cfg)
 	for version := 1; version <= 2; version++ {

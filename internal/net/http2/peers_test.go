@@ -23,7 +23,7 @@ import (
 // command runs a program to its end and returns its output.
 func command(t *testing.T, name string, args ...string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Timeout)
 	defer cancel()
 	out, err := exec.CommandContext(ctx, name, args...).CombinedOutput()
 	if err != nil {
@@ -37,7 +37,7 @@ func builtSpec(t *testing.T) string {
 	if path, err := exec.LookPath("h2spec"); err == nil {
 		return path
 	}
-	return filepath.Join(testkit.Built(t, "h2spec", "github.com/summerwind/h2spec/cmd/h2spec"), "h2spec")
+	return filepath.Join(testkit.BuildOrSkip(t, "h2spec", "github.com/summerwind/h2spec/cmd/h2spec"), "h2spec")
 }
 
 func TestH2spec(t *testing.T) {
@@ -54,12 +54,12 @@ func TestPeers(t *testing.T) {
 	base := "http://" + serve(t, nil)
 	body := filepath.Join(t.TempDir(), "body")
 	testkit.WriteFile(t, body, strings.Repeat("x", 300_000))
-	curl := testkit.Installed(t, "curl")
+	curl := testkit.FindOrSkip(t, "curl")
 	out := command(t, curl, "-sS", "--http2-prior-knowledge", "--data-binary", "@"+body, base+"/5")
 	if want := strings.Repeat("\x00", 5) + "hello\n" + strings.Repeat("x", 300_000); out != want {
 		t.Errorf("curl received %d bytes, want %d", len(out), len(want))
 	}
-	out = command(t, testkit.Installed(t, "h2load"), "-c", "4", "-m", "32", "-n", "400", "-d", body, base+"/70000")
+	out = command(t, testkit.FindOrSkip(t, "h2load"), "-c", "4", "-m", "32", "-n", "400", "-d", body, base+"/70000")
 	if !strings.Contains(out, "400 succeeded, 0 failed, 0 errored") {
 		t.Errorf("h2load: %s", out)
 	}
@@ -71,7 +71,7 @@ func TestStandardClient(t *testing.T) {
 	transport := &http.Transport{Protocols: new(http.Protocols)}
 	transport.Protocols.SetUnencryptedHTTP2(true)
 	defer transport.CloseIdleConnections()
-	client := http.Client{Transport: transport, Timeout: testkit.Patience}
+	client := http.Client{Transport: transport, Timeout: testkit.Timeout}
 	done := make(chan error)
 	for i := range 50 {
 		go func() {

@@ -18,7 +18,7 @@ func connectFrom(t *testing.T, ln *Listener, from string) net.Conn {
 	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
 	c := testkit.Must(d.Dial("tcp", ln.Addr().String()))(t)
 	t.Cleanup(func() { c.Close() })
-	_ = c.SetDeadline(time.Now().Add(testkit.Patience))
+	_ = c.SetDeadline(time.Now().Add(testkit.Timeout))
 	return c
 }
 
@@ -90,7 +90,7 @@ func TestPerAddressMaxIsExact(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				_ = tcp.SetDeadline(time.Now().Add(testkit.Patience))
+				_ = tcp.SetDeadline(time.Now().Add(testkit.Timeout))
 				c := tcp
 				if ln == secure {
 					c = tls.Client(tcp, trust().client)

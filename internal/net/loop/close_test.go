@@ -312,7 +312,7 @@ func TestDialledConnectionIsFedWhileItSends(t *testing.T) {
 	got := make(chan string, 1)
 	l := g.Loops()[0]
 	l.Post(func(time.Time) {
-		l.Dial(peer.Addr().String(), testkit.Patience, nil, func(_ time.Time, c *Conn, err error) Handler {
+		l.Dial(peer.Addr().String(), testkit.Timeout, nil, func(_ time.Time, c *Conn, err error) Handler {
 			if err != nil {
 				t.Error(err)
 				return nil

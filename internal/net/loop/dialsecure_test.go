@@ -17,7 +17,7 @@ func TestDialSecure(t *testing.T) {
 	g := start(t, Config{Loops: 1})
 	addr, accept := securePeer(t)
 	got := make(chan string, 1)
-	dialSecure(g, addr, testkit.Patience, trust().client, func(_ time.Time, c *Conn, err error) Handler {
+	dialSecure(g, addr, testkit.Timeout, trust().client, func(_ time.Time, c *Conn, err error) Handler {
 		if err != nil {
 			t.Error(err)
 			return nil
@@ -80,7 +80,7 @@ func TestDialSecureErrorsAreDistinguishable(t *testing.T) {
 	g := start(t, Config{Loops: 1})
 	for _, d := range dialErrors {
 		ln := testkit.Listen(t)
-		timeout, addr := testkit.Patience, ln.Addr().String()
+		timeout, addr := testkit.Timeout, ln.Addr().String()
 		switch d.name {
 		case "says nothing":
 			timeout = 2 * time.Second // which the connect must not need
@@ -117,7 +117,7 @@ func TestAnswerSurvivesBrokenSecureWrite(t *testing.T) {
 	g := start(t, Config{Loops: 1})
 	addr, accept := securePeer(t)
 	got, closed, conns := make(chan string, 1), make(chan error, 1), make(chan *Conn, 1)
-	dialSecure(g, addr, testkit.Patience, trust().client, hearing(t, conns, got, closed))
+	dialSecure(g, addr, testkit.Timeout, trust().client, hearing(t, conns, got, closed))
 	c, tcp := accept()
 	conn := testkit.Receive(t, conns, "the connection")
 	block := make(chan struct{})

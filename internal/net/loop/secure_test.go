@@ -50,7 +50,7 @@ func securePeer(t *testing.T) (addr string, accept func() (*tls.Conn, *net.TCPCo
 	return ln.Addr().String(), func() (*tls.Conn, *net.TCPConn) {
 		tcp := testkit.Must(ln.Accept())(t)
 		t.Cleanup(func() { tcp.Close() })
-		_ = tcp.SetDeadline(time.Now().Add(testkit.Patience))
+		_ = tcp.SetDeadline(time.Now().Add(testkit.Timeout))
 		c := tls.Server(tcp, trust().server)
 		if err := c.Handshake(); err != nil {
 			t.Fatalf("the peer's handshake: %v", err)
@@ -189,7 +189,7 @@ func TestTruncationIsNoEnd(t *testing.T) {
 		g := start(t, Config{Loops: 1})
 		addr, accept := securePeer(t)
 		got, closed, ends := make(chan string, 4), make(chan error, 1), make(chan bool, 1)
-		dialSecure(g, addr, testkit.Patience, trust().client, func(_ time.Time, c *Conn, err error) Handler {
+		dialSecure(g, addr, testkit.Timeout, trust().client, func(_ time.Time, c *Conn, err error) Handler {
 			if err != nil {
 				t.Error(err)
 				return nil

@@ -67,7 +67,7 @@ func once(addr string) error {
 		return err
 	}
 	defer c.Close()
-	_ = c.SetDeadline(time.Now().Add(testkit.Patience))
+	_ = c.SetDeadline(time.Now().Add(testkit.Timeout))
 	if _, err := c.Write([]byte("x")); err != nil {
 		return err
 	}

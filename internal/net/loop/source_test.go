@@ -27,7 +27,7 @@ func TestSources(t *testing.T) {
 	for i := range dials {
 		l := g.Loops()[i%2]
 		l.Post(func(time.Time) {
-			l.Dial(ln.Addr().String(), testkit.Patience, nil, func(_ time.Time, _ *Conn, err error) Handler {
+			l.Dial(ln.Addr().String(), testkit.Timeout, nil, func(_ time.Time, _ *Conn, err error) Handler {
 				told <- err
 				return &script{}
 			})
@@ -104,7 +104,7 @@ func TestSourcesPassedOver(t *testing.T) {
 		told := make(chan error, 1)
 		l := g.Loops()[0]
 		l.Post(func(time.Time) {
-			l.Dial(ln.Addr().String(), testkit.Patience, nil, func(_ time.Time, _ *Conn, err error) Handler {
+			l.Dial(ln.Addr().String(), testkit.Timeout, nil, func(_ time.Time, _ *Conn, err error) Handler {
 				told <- err
 				return &script{}
 			})

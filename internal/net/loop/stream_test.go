@@ -129,7 +129,7 @@ func TestStreamsHoldBothSidesBack(t *testing.T) {
 		join(a, &near, &other)
 		join(b, &other, &near)
 		near.SetDuplex(true)
-		near.Loop().Dial(far.Addr().String(), testkit.Patience, nil, func(_ time.Time, c *Conn, err error) Handler {
+		near.Loop().Dial(far.Addr().String(), testkit.Timeout, nil, func(_ time.Time, c *Conn, err error) Handler {
 			if err != nil {
 				t.Error(err)
 				return nil
@@ -175,7 +175,7 @@ func TestAnswerSurvivesBrokenWrite(t *testing.T) {
 	got, closed, conns := make(chan string, 1), make(chan error, 1), make(chan *Conn, 1)
 	l := g.Loops()[0]
 	l.Post(func(time.Time) {
-		l.Dial(peer.Addr().String(), testkit.Patience, nil, hearing(t, conns, got, closed))
+		l.Dial(peer.Addr().String(), testkit.Timeout, nil, hearing(t, conns, got, closed))
 	})
 	c := testkit.Must(peer.Accept())(t)
 	conn := testkit.Receive(t, conns, "the connection")

@@ -172,7 +172,7 @@ func TestDialOnTheAskingLoop(t *testing.T) {
 	for _, l := range g.Loops() {
 		got := make(chan string, 1)
 		l.Post(func(time.Time) {
-			l.Dial(ln.Addr().String(), testkit.Patience, nil, func(_ time.Time, c *Conn, err error) Handler {
+			l.Dial(ln.Addr().String(), testkit.Timeout, nil, func(_ time.Time, c *Conn, err error) Handler {
 				if err != nil || c.Loop() != l {
 					t.Errorf("dialled with error %v", err)
 					return nil
@@ -205,7 +205,7 @@ func dialError(t *testing.T, g *Group, addr string, timeout time.Duration) error
 
 func TestDialRefused(t *testing.T) {
 	g := start(t, Config{Loops: 1})
-	if err := dialError(t, g, testkit.FreeAddr(t), testkit.Patience); !errors.Is(err, syscall.ECONNREFUSED) {
+	if err := dialError(t, g, testkit.FreeAddr(t), testkit.Timeout); !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Fatalf("got %v, want connection refused", err)
 	}
 }
@@ -280,11 +280,11 @@ func TestDescriptorExhaustion(t *testing.T) {
 	child := startChild(t)
 	first := testkit.Must(net.Dial("tcp", child.addr))(t)
 	defer first.Close()
-	_ = first.SetDeadline(time.Now().Add(testkit.Patience))
+	_ = first.SetDeadline(time.Now().Add(testkit.Timeout))
 	mustEcho(t, first, "before")
 	var flood []net.Conn
 	for child.acceptErrors(t) == 0 {
-		c := testkit.Must(net.DialTimeout("tcp", child.addr, testkit.Patience))(t)
+		c := testkit.Must(net.DialTimeout("tcp", child.addr, testkit.Timeout))(t)
 		flood = append(flood, c)
 	}
 	mustEcho(t, first, "during")
@@ -292,12 +292,12 @@ func TestDescriptorExhaustion(t *testing.T) {
 		_ = c.Close()
 	}
 	testkit.Eventually(t, "a new connection is served", func() bool {
-		c, err := net.DialTimeout("tcp", child.addr, testkit.Patience)
+		c, err := net.DialTimeout("tcp", child.addr, testkit.Timeout)
 		if err != nil {
 			return false
 		}
 		defer c.Close()
-		_ = c.SetDeadline(time.Now().Add(testkit.Patience))
+		_ = c.SetDeadline(time.Now().Add(testkit.Timeout))
 		_, err = io.WriteString(c, "new")
 		b := make([]byte, 3)
 		if err == nil {

@@ -52,7 +52,7 @@ func serve(name string) (*server, error) {
 	}
 	s := &server{group: g, drained: make(chan struct{})}
 	accept := func(_ time.Time, c *loop.Conn) loop.Handler { return echo{c} }
-	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testkit.Timeout)
 	defer cancel()
 	taken, err := Receive(ctx, name)
 	if err == nil {
@@ -74,7 +74,7 @@ func serve(name string) (*server, error) {
 // drain stops accepting and ends when the last client has gone.
 func (s *server) drain() {
 	s.ln.Close()
-	for end := time.Now().Add(testkit.Patience); s.group.Stats().Open.Load() > 0 && time.Now().Before(end); {
+	for end := time.Now().Add(testkit.Timeout); s.group.Stats().Open.Load() > 0 && time.Now().Before(end); {
 		time.Sleep(time.Millisecond)
 	}
 	s.group.Stop()
@@ -127,7 +127,7 @@ func visit(addr string) error {
 		return err
 	}
 	defer c.Close()
-	_ = c.SetDeadline(time.Now().Add(testkit.Patience))
+	_ = c.SetDeadline(time.Now().Add(testkit.Timeout))
 	for range 3 {
 		if _, err := io.WriteString(c, "x"); err != nil {
 			return err
@@ -187,7 +187,7 @@ func TestChainOfProcesses(t *testing.T) {
 		if next.Addr != old.Addr {
 			t.Fatalf("the successor serves %s, not %s", next.Addr, old.Addr)
 		}
-		old.Ends(0)
+		old.RequireExit(0)
 		old = next
 	}
 	wind.blow(t)
@@ -196,7 +196,7 @@ func TestChainOfProcesses(t *testing.T) {
 	if err := taken.Ready(); err != nil {
 		t.Fatal(err)
 	}
-	old.Ends(0)
+	old.RequireExit(0)
 }
 
 // A process that is killed leaves nothing that would keep the next one from

@@ -46,7 +46,7 @@ func mustOffer(t *testing.T, name string, tm terms, taken func(), sockets ...sys
 
 func mustTake(t *testing.T, name string) *Received {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Timeout)
 	defer cancel()
 	taken := testkit.Must(Receive(ctx, name))(t)
 	t.Cleanup(func() {

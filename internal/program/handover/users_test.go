@@ -17,7 +17,7 @@ import (
 func inUserNamespace(t *testing.T, name string) (said string) {
 	t.Helper()
 	cmd := testkit.Command(t, nil, name)
-	testkit.Unmapped(t, cmd)
+	testkit.InUserNamespace(t, cmd)
 	in := testkit.Must(cmd.StdinPipe())(t)
 	p := testkit.Start(t, cmd)
 	said = p.Logged("")

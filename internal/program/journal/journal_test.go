@@ -166,7 +166,7 @@ func TestLogFileThatCannotBeWritten(t *testing.T) {
 func TestLogFileOfOthers(t *testing.T) {
 	folder := t.TempDir()
 	name := filepath.Join(folder, "log")
-	testkit.Planted(t, name)
+	testkit.PlantSymlink(t, name)
 	if _, err := Open(Config{File: name, Format: "text", Level: "info"}, io.Discard); err == nil ||
 		!strings.Contains(err.Error(), "is a symbolic link of user") {
 		t.Errorf("a link of another user: %v", err)

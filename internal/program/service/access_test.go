@@ -158,7 +158,7 @@ func framed(fields http.Header) string {
 // ask makes a request and returns the answer.
 func (p *instance) ask(t *testing.T, r row, request string) (status int, fields http.Header, body string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Timeout)
 	defer cancel()
 	addr := p.addr
 	if r.by != "" {
@@ -168,7 +168,7 @@ func (p *instance) ask(t *testing.T, r row, request string) (status int, fields 
 	if r.user == "" {
 		c := testkit.Must(new(net.Dialer).DialContext(ctx, "tcp", addr))(t)
 		defer c.Close()
-		_ = c.SetDeadline(time.Now().Add(testkit.Patience))
+		_ = c.SetDeadline(time.Now().Add(testkit.Timeout))
 		there = c
 	} else {
 		c := asUser(t, r.user, "socat", "-", "TCP:"+addr)

@@ -110,7 +110,7 @@ func TestMainWithoutReader(t *testing.T) {
 }
 
 func TestMainHelp(t *testing.T) {
-	if text, _ := testkit.Ends(t, testkit.Command(t, nil, "-help"), 0); !strings.HasPrefix(text,
+	if text, _ := testkit.RequireExit(t, testkit.Command(t, nil, "-help"), 0); !strings.HasPrefix(text,
 		"child\n\nEvery setting") {
 		t.Errorf("told %s", text)
 	}

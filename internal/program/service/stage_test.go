@@ -178,7 +178,7 @@ func (s *stage) missing(r row) bool {
 func asUser(t *testing.T, name, command string, args ...string) *exec.Cmd {
 	t.Helper()
 	c := exec.Command(command, args...)
-	c.SysProcAttr = &syscall.SysProcAttr{Credential: testkit.Must(process.As(name))(t)}
+	c.SysProcAttr = &syscall.SysProcAttr{Credential: testkit.Must(process.CredentialOf(name))(t)}
 	c.Dir = "/"
 	return c
 }

@@ -29,7 +29,7 @@ func NewPostgres(addr string) (p *Postgres, err error) {
 	parent := os.TempDir()
 	if os.Getuid() == 0 {
 		parent = "/tmp" // the other may be closed to other users
-		if p.as, err = As("nobody"); err != nil {
+		if p.as, err = CredentialOf("nobody"); err != nil {
 			return nil, err
 		}
 	}

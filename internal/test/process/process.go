@@ -185,8 +185,8 @@ func (c *Child) SignalAll(ctx context.Context, signal syscall.Signal) (err error
 	return err
 }
 
-// As returns what a command's SysProcAttr needs for it to run as a user.
-func As(name string) (*syscall.Credential, error) {
+// CredentialOf returns what a command's SysProcAttr needs for it to run as a user.
+func CredentialOf(name string) (*syscall.Credential, error) {
 	u, err := user.Lookup(name)
 	if err != nil {
 		return nil, err

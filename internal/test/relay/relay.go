@@ -17,7 +17,7 @@ type Relay struct {
 	to    atomic.Pointer[func() string]
 	delay atomic.Int64
 	mute  atomic.Bool
-	pass  atomic.Pointer[Carrier]
+	pass  atomic.Pointer[Filter]
 
 	mu      sync.Mutex
 	pairs   map[*pair]bool
@@ -52,12 +52,12 @@ func (r *Relay) Addr() string { return r.ln.Addr().String() }
 // To replaces the function that returns the address to dial.
 func (r *Relay) To(to func() string) { r.to.Store(&to) }
 
-// A Carrier passes on a piece of what one side has sent. number is that of the connection, from 0;
+// A Filter passes on a piece of what one side has sent. number is that of the connection, from 0;
 // answer says that the dialled side has sent it. An error closes the connection.
-type Carrier func(number int, answer bool, piece []byte, write func([]byte) error) error
+type Filter func(number int, answer bool, piece []byte, write func([]byte) error) error
 
 // Through has c carry what is received from now on.
-func (r *Relay) Through(c Carrier) { r.pass.Store(&c) }
+func (r *Relay) Through(c Filter) { r.pass.Store(&c) }
 
 // Slow delays the answers from now on.
 func (r *Relay) Slow(by time.Duration) { r.delay.Store(int64(by)) }

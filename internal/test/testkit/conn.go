@@ -49,7 +49,7 @@ type Conn struct {
 }
 
 // Dial connects to addr. The connection is closed when the test ends, and has a deadline of
-// Patience.
+// Timeout.
 func Dial(t testing.TB, addr string) *Conn {
 	t.Helper()
 	return DialFrom(t, "127.0.0.1", addr)
@@ -65,7 +65,7 @@ func DialFrom(t testing.TB, ip, addr string) *Conn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
-	if err := c.SetDeadline(time.Now().Add(Patience)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(Timeout)); err != nil {
 		t.Fatal(err)
 	}
 	return NewConn(t, c)

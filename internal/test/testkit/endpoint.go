@@ -60,7 +60,7 @@ func (e Endpoint) Raw(request string) (*http.Response, string, error) {
 		return nil, "", err
 	}
 	defer c.Close()
-	_ = c.SetDeadline(time.Now().Add(Patience))
+	_ = c.SetDeadline(time.Now().Add(Timeout))
 	if e.TLS != nil {
 		c = tls.Client(c, e.TLS)
 	}

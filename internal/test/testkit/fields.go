@@ -36,12 +36,12 @@ func fieldsOf(t reflect.Type, path string) (paths []string) {
 	return paths
 }
 
-// Documented checks that the first cells of a table, see Rows, quote exactly these words.
-func Documented(t *testing.T, file, mark string, words []string) {
+// RequireDocumented checks that the first cells of a table, see TableRows, quote exactly these words.
+func RequireDocumented(t *testing.T, file, mark string, words []string) {
 	t.Helper()
 	var quoted []string
-	for _, row := range Rows(t, file, mark) {
-		quoted = append(quoted, Quoted(row[0])...)
+	for _, row := range TableRows(t, file, mark) {
+		quoted = append(quoted, BackquotedWords(row[0])...)
 	}
 	for _, fault := range compare(quoted, words) {
 		t.Errorf("%s, table %s: %s", file, mark, fault)

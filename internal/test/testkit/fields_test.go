@@ -32,12 +32,12 @@ func TestRows(t *testing.T) {
 	const text = "# Page\n<!-- fields -->\n| field | is |\n| --- | --- |\n| `a`, `b` | one |\n| `c` | two `x` " +
 		"|\n<!-- /fields -->\n"
 	Must[any](nil, os.WriteFile(file, []byte(text), 0o600))(t)
-	rows := Rows(t, file, "fields")
+	rows := TableRows(t, file, "fields")
 	if len(rows) != 2 || !slices.Equal(rows[1], []string{"`c`", "two `x`"}) ||
-		!slices.Equal(Quoted(rows[0][0]), []string{"a", "b"}) {
+		!slices.Equal(BackquotedWords(rows[0][0]), []string{"a", "b"}) {
 		t.Errorf("the rows are %q", rows)
 	}
-	Documented(t, file, "fields", []string{"c", "b", "a"})
+	RequireDocumented(t, file, "fields", []string{"c", "b", "a"})
 }
 
 func TestCompare(t *testing.T) {

@@ -29,9 +29,9 @@ func Golden(t testing.TB, name, got string) {
 	}
 }
 
-// Shown fails unless the part of a file of the documentation that a pattern finds is want; -update
+// RequireShown fails unless the part of a file of the documentation that a pattern finds is want; -update
 // writes it. The pattern begins at the start of a line.
-func Shown(t testing.TB, file, pattern, want string) {
+func RequireShown(t testing.TB, file, pattern, want string) {
 	t.Helper()
 	text := string(Must(os.ReadFile(file))(t))
 	at := regexp.MustCompile(`(?m)^` + pattern).FindStringIndex(text)

@@ -15,12 +15,12 @@ type Client struct {
 	base string
 }
 
-// NewClient returns a client of base ("http://host:port") with a timeout of Patience. It does
+// NewClient returns a client of base ("http://host:port") with a timeout of Timeout. It does
 // not accept compression. Its idle connections are closed when the test ends.
 func NewClient(t testing.TB, base string) *Client {
 	c := &Client{t: t, base: base,
 		Client: &http.Client{Transport: &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 64},
-			Timeout: Patience}}
+			Timeout: Timeout}}
 	t.Cleanup(c.CloseIdleConnections)
 	return c
 }

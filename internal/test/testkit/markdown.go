@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// Rows returns the cells of the rows of a table in a Markdown file, between the comments
+// TableRows returns the cells of the rows of a table in a Markdown file, between the comments
 // <!-- mark --> and <!-- /mark -->, without its header. The test fails if there are none.
-func Rows(t *testing.T, file, mark string) (rows [][]string) {
+func TableRows(t *testing.T, file, mark string) (rows [][]string) {
 	t.Helper()
 	_, rest, _ := strings.Cut(string(Must(os.ReadFile(file))(t)), "<!-- "+mark+" -->\n")
 	table, _, ended := strings.Cut(rest, "<!-- /"+mark+" -->\n")
@@ -25,8 +25,8 @@ func Rows(t *testing.T, file, mark string) (rows [][]string) {
 	return rows[2:]
 }
 
-// Quoted returns what is between backquotes in a cell of a table.
-func Quoted(cell string) (words []string) {
+// BackquotedWords returns what is between backquotes in a cell of a table.
+func BackquotedWords(cell string) (words []string) {
 	for i, word := range strings.Split(cell, "`") {
 		if i%2 == 1 {
 			words = append(words, word)

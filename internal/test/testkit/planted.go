@@ -9,9 +9,9 @@ import (
 // Nobody is a user that is neither root nor the one of the tests, which must be root to use it.
 const Nobody = 65534
 
-// Planted plants a symbolic link of another user at name, which leads to a file of this user. After
+// PlantSymlink plants a symbolic link of another user at name, which leads to a file of this user. After
 // the test the file must be as it was.
-func Planted(t *testing.T, name string) {
+func PlantSymlink(t *testing.T, name string) {
 	t.Helper()
 	const text = "precious"
 	victim := filepath.Join(t.TempDir(), "victim")

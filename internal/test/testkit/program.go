@@ -30,14 +30,14 @@ func Main(m *testing.M, program func()) {
 
 // Command returns a command that runs the program of Main in another process. Its environment
 // is env, alternating names and values. It is killed when the test ends, or after four times
-// Patience: a test may take longer than one of its waits.
+// Timeout: a test may take longer than one of its waits.
 func Command(t testing.TB, env []string, args ...string) *exec.Cmd {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 4*Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), 4*Timeout)
 	t.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, self, args...)
 	// With the race detector, a process sleeps for a second before it exits by default.
@@ -55,18 +55,18 @@ func Service(t testing.TB, env []string, args ...string) *exec.Cmd {
 	return Command(t, append([]string{"BIND", "127.0.0.1", "PORT", "0"}, env...), args...)
 }
 
-// Installed returns the path of a program, as process.Find does. Without it the test is skipped; on a machine for
+// FindOrSkip returns the path of a program, as process.Find does. Without it the test is skipped; on a machine for
 // continuous integration it fails.
-func Installed(t testing.TB, name string, folders ...string) string {
+func FindOrSkip(t testing.TB, name string, folders ...string) string {
 	t.Helper()
 	path, err := process.Find(name, folders...)
-	Missing(t, err)
+	SkipIfMissing(t, err)
 	return path
 }
 
-// Missing skips the test if err says that a program is not installed, and fails it on a machine for
+// SkipIfMissing skips the test if err says that a program is not installed, and fails it on a machine for
 // continuous integration.
-func Missing(t testing.TB, err error) {
+func SkipIfMissing(t testing.TB, err error) {
 	t.Helper()
 	if !errors.Is(err, exec.ErrNotFound) {
 		return
@@ -77,9 +77,9 @@ func Missing(t testing.TB, err error) {
 	t.Skipf("%v: make tools installs it", err)
 }
 
-// Built builds programs from the modules that a folder's go.mod names, and returns their folder. If that fails, the
-// test is skipped; on a machine for continuous integration it fails.
-func Built(t testing.TB, folder string, packages ...string) (dir string) {
+// BuildOrSkip builds programs from the modules that a folder's go.mod names, and returns their folder. If that fails,
+// the test is skipped; on a machine for continuous integration it fails.
+func BuildOrSkip(t testing.TB, folder string, packages ...string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	args := append([]string{"build", "-C", folder, "-o", dir + string(filepath.Separator)}, packages...)
@@ -93,9 +93,9 @@ func Built(t testing.TB, folder string, packages ...string) (dir string) {
 	return dir
 }
 
-// Unmapped makes a command run in a user namespace that maps no user, where each user id is
+// InUserNamespace makes a command run in a user namespace that maps no user, where each user id is
 // reported as 65534. The test is skipped if this machine allows none.
-func Unmapped(t testing.TB, cmd *exec.Cmd) {
+func InUserNamespace(t testing.TB, cmd *exec.Cmd) {
 	t.Helper()
 	probe := exec.Command("/proc/self/exe", "-test.list", "^$")
 	probe.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER}
@@ -105,8 +105,8 @@ func Unmapped(t testing.TB, cmd *exec.Cmd) {
 	cmd.SysProcAttr.Cloneflags = syscall.CLONE_NEWUSER
 }
 
-// Ends runs a command to its end, fails unless it has the exit status, and returns its output.
-func Ends(t testing.TB, cmd *exec.Cmd, status int) (stdout, stderr string) {
+// RequireExit runs a command to its end, fails unless it has the exit status, and returns its output.
+func RequireExit(t testing.TB, cmd *exec.Cmd, status int) (stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
@@ -142,9 +142,9 @@ func Start(t testing.TB, cmd *exec.Cmd) *Program {
 	return p
 }
 
-// Patient returns a context that ends after Patience.
-func Patient(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+// Context returns a context that ends after Timeout.
+func Context(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), Timeout)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -154,7 +154,7 @@ func StartAt(t testing.TB, cmd *exec.Cmd, addr string) *Program {
 	t.Helper()
 	p := Start(t, cmd)
 	p.Addr = addr
-	if err := p.AwaitPort(Patient(t), addr); err != nil {
+	if err := p.AwaitPort(Context(t), addr); err != nil {
 		t.Fatal(err)
 	}
 	return p
@@ -193,20 +193,20 @@ func (p *Program) LoggedTimes(part string, n int) string {
 }
 
 // Status waits for the end of the program and returns its exit status. If that takes more than four
-// times Patience, as long as Command lets a program run, it kills the program and fails.
+// times Timeout, as long as Command lets a program run, it kills the program and fails.
 func (p *Program) Status() int {
 	p.T.Helper()
 	select {
 	case <-p.Done():
-	case <-time.After(4 * Patience):
+	case <-time.After(4 * Timeout):
 		p.Kill()
-		p.T.Fatalf("%v has not ended after %v", p.Args, 4*Patience)
+		p.T.Fatalf("%v has not ended after %v", p.Args, 4*Timeout)
 	}
 	return p.ProcessState.ExitCode()
 }
 
-// Ends waits for the end of the program and fails unless it has the exit status.
-func (p *Program) Ends(status int) {
+// RequireExit waits for the end of the program and fails unless it has the exit status.
+func (p *Program) RequireExit(status int) {
 	p.T.Helper()
 	if got := p.Status(); got != status {
 		p.T.Errorf("exit status %d, want %d", got, status)
@@ -225,13 +225,13 @@ func (p *Program) Signal(signal syscall.Signal) {
 func (p *Program) Terminate() {
 	p.T.Helper()
 	p.Signal(syscall.SIGTERM)
-	p.Ends(0)
+	p.RequireExit(0)
 }
 
 // Freeze is process.Freeze.
 func Freeze(t testing.TB, pid int) {
 	t.Helper()
-	if err := process.Freeze(Patient(t), pid); err != nil {
+	if err := process.Freeze(Context(t), pid); err != nil {
 		t.Fatal(err)
 	}
 }

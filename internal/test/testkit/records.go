@@ -8,22 +8,22 @@ import (
 	"sync"
 )
 
-// Records collects log records, each as a line in the format of LOG_FORMAT=text without the
-// time. The zero Records is empty.
+// LogRecords collects log records, each as a line in the format of LOG_FORMAT=text without the
+// time. The zero LogRecords is empty.
 //
 // Safe for concurrent use: a mutex guards the lines.
-type Records struct {
+type LogRecords struct {
 	mu    sync.Mutex
 	lines []string
 }
 
 // Logger returns the logger of a component.
-func (r *Records) Logger(component string) *slog.Logger {
+func (r *LogRecords) Logger(component string) *slog.Logger {
 	return slog.New(&pen{r: r, component: component})
 }
 
 // Taken returns the lines since the last call.
-func (r *Records) Taken() []string {
+func (r *LogRecords) Taken() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	lines := r.lines
@@ -34,7 +34,7 @@ func (r *Records) Taken() []string {
 // A pen is the handler of one component.
 type pen struct {
 	slog.Handler // for unused methods
-	r            *Records
+	r            *LogRecords
 	component    string
 }
 

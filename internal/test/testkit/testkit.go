@@ -16,16 +16,16 @@ import (
 	"weir/internal/test/freeport"
 )
 
-// Patience bounds all waits of tests. Only a test that fails waits that long.
-const Patience = 2 * time.Minute
+// Timeout bounds all waits of tests. Only a test that fails waits that long.
+const Timeout = 2 * time.Minute
 
-// Eventually waits until a condition holds, and fails the test after Patience. what
+// Eventually waits until a condition holds, and fails the test after Timeout. what
 // describes the condition.
 func Eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
-	for end := time.Now().Add(Patience); !holds(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(Timeout); !holds(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("waited %v for: %s", Patience, what)
+			t.Fatalf("waited %v for: %s", Timeout, what)
 		}
 	}
 }
@@ -36,17 +36,17 @@ func Receive[T any](t testing.TB, ch <-chan T, what string) T {
 	select {
 	case v := <-ch:
 		return v
-	case <-time.After(Patience):
-		t.Fatalf("waited %v for: %s", Patience, what)
+	case <-time.After(Timeout):
+		t.Fatalf("waited %v for: %s", Timeout, what)
 		panic("unreachable")
 	}
 }
 
-// Within is the allowed relative deviation of a figure.
-type Within float64
+// Tolerance is the allowed relative deviation of a figure.
+type Tolerance float64
 
 // Near fails the test unless got is near want.
-func (share Within) Near(t testing.TB, what string, got, want float64) {
+func (share Tolerance) Near(t testing.TB, what string, got, want float64) {
 	t.Helper()
 	if !(math.Abs(got-want) <= float64(share)*math.Abs(want)) { // NaN is not
 		t.Errorf("%s is %.5g, want %.5g within %.2g %%", what, got, want, 100*float64(share))

@@ -26,12 +26,12 @@ func TestProgram(t *testing.T) {
 	if line := p.Logged("one"); line != "ready [] one" {
 		t.Errorf("the first line is %q", line)
 	}
-	p.Ends(3)
+	p.RequireExit(3)
 	p = Start(t, Command(t, nil, "stay"))
 	p.Logged("[stay]")
 	p.Kill()
-	p.Ends(-1)
-	if out, _ := Ends(t, Command(t, nil), 3); out != "ready [] \nready again\n" {
+	p.RequireExit(-1)
+	if out, _ := RequireExit(t, Command(t, nil), 3); out != "ready [] \nready again\n" {
 		t.Errorf("it wrote %q", out)
 	}
 }

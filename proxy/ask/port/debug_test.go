@@ -17,7 +17,7 @@ func TestDebugLog(t *testing.T) {
 	log := slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	memory := testkit.Must(simredis.NewStore(simredis.Config{}))(t)
 	t.Cleanup(memory.Close)
-	_, limits := shopLimits(t, new(testkit.Records))
+	_, limits := shopLimits(t, new(testkit.LogRecords))
 	p := startWith(t, Config{Limits: limits, Store: memory, Log: log})
 	c := testkit.Dial(t, p.Addr().String())
 	const two = `{"domain":"shop","hitsAddend":2,"descriptors":[{"entries":[{"key":"two","value":"x"}]},` +

@@ -96,7 +96,7 @@ func TestGRPCStreams(t *testing.T) {
 	memory := testkit.Must(simredis.NewStore(simredis.Config{}))(t)
 	t.Cleanup(memory.Close)
 	for _, later := range []bool{false, true} {
-		_, limits := shopLimits(t, new(testkit.Records))
+		_, limits := shopLimits(t, new(testkit.LogRecords))
 		cfg := Config{Limits: limits, Store: memory}
 		if later {
 			cfg.Store = &slow{Store: memory, turns: true}
@@ -153,7 +153,7 @@ func TestGRPCDeadline(t *testing.T) {
 	memory := testkit.Must(simredis.NewStore(simredis.Config{}))(t)
 	t.Cleanup(memory.Close)
 	s := &slow{Store: memory}
-	_, limits := shopLimits(t, new(testkit.Records))
+	_, limits := shopLimits(t, new(testkit.LogRecords))
 	p := startWith(t, Config{Limits: limits, Store: s})
 	defer p.Drain(context.Background())
 	tr := &http.Transport{Protocols: new(http.Protocols)} // a client that waits longer than it says

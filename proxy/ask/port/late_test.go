@@ -33,7 +33,7 @@ func startStuck(t *testing.T, timeout time.Duration) (p *Server, s *stuck, end f
 	t.Helper()
 	memory := testkit.Must(simredis.NewStore(simredis.Config{}))(t)
 	s = &stuck{slow: slow{Store: memory}, hold: make(chan struct{})}
-	_, limits := shopLimits(t, new(testkit.Records))
+	_, limits := shopLimits(t, new(testkit.LogRecords))
 	p = startWith(t, Config{Limits: limits, Store: s, EditTimeout: timeout})
 	release := sync.OnceFunc(func() { close(s.hold) })
 	end = sync.OnceFunc(func() {

@@ -27,7 +27,7 @@ descriptors:
 `
 
 // shopLimits are limits in a folder.
-func shopLimits(t *testing.T, log *testkit.Records) (folder string, l *Limits) {
+func shopLimits(t *testing.T, log *testkit.LogRecords) (folder string, l *Limits) {
 	t.Helper()
 	folder = t.TempDir()
 	write(t, folder, "shop.yaml", shop)
@@ -52,7 +52,7 @@ func shopPort(t *testing.T) (*Server, *simredis.Store) {
 	t.Helper()
 	s := testkit.Must(simredis.NewStore(simredis.Config{}))(t)
 	t.Cleanup(s.Close)
-	_, limits := shopLimits(t, new(testkit.Records))
+	_, limits := shopLimits(t, new(testkit.LogRecords))
 	return startOn(t, s, 0, limits), s
 }
 
@@ -202,7 +202,7 @@ func (l *slowLane) Ask(now time.Time, ask *store.Ask, ans *store.Answer, done st
 func TestAnswersLater(t *testing.T) {
 	s := testkit.Must(simredis.NewStore(simredis.Config{}))(t)
 	t.Cleanup(s.Close)
-	_, limits := shopLimits(t, new(testkit.Records))
+	_, limits := shopLimits(t, new(testkit.LogRecords))
 	waits := &slow{Store: s}
 	p := startOn(t, waits, 0, limits)
 	defer p.Drain(context.Background())
@@ -246,8 +246,8 @@ func TestAnswersLater(t *testing.T) {
 func TestNeedsLimits(t *testing.T) {
 	memory := testkit.Must(simredis.NewStore(simredis.Config{}))(t)
 	t.Cleanup(memory.Close)
-	_, loaded := shopLimits(t, new(testkit.Records))
-	empty := testkit.Must(NewLimits(Source{Path: t.TempDir(), Tolerant: true}, new(testkit.Records).Logger("x")))(t)
+	_, loaded := shopLimits(t, new(testkit.LogRecords))
+	empty := testkit.Must(NewLimits(Source{Path: t.TempDir(), Tolerant: true}, new(testkit.LogRecords).Logger("x")))(t)
 	for _, test := range []struct {
 		limits        *Limits
 		needs, domain bool
@@ -267,7 +267,7 @@ func TestNeedsLimits(t *testing.T) {
 
 // A changed file is applied. An invalid one is reported with file and line, and changes nothing.
 func TestFollow(t *testing.T) {
-	var log testkit.Records
+	var log testkit.LogRecords
 	folder, l := shopLimits(t, &log)
 	ctx, stop := context.WithCancel(context.Background())
 	changes, ended := make(chan bool, 100), make(chan bool)
@@ -325,7 +325,7 @@ func TestFilesMax(t *testing.T) {
 		write(t, folder, fmt.Sprintf("%d.yaml", i), fmt.Sprintf("domain: d%d", i))
 	}
 	write(t, folder, "README.md", "no limits")
-	l := testkit.Must(NewLimits(Source{Path: folder}, new(testkit.Records).Logger("DecisionService")))(t)
+	l := testkit.Must(NewLimits(Source{Path: folder}, new(testkit.LogRecords).Logger("DecisionService")))(t)
 	if domains, _ := l.Domains().Len(); domains != filesMax {
 		t.Errorf("%d domains", domains)
 	}
@@ -357,7 +357,7 @@ func TestNewLimits(t *testing.T) {
 // As by envoyproxy/ratelimit, files that are not valid do not end the start, and a folder without files has
 // no limits. A folder that is not there is an error all the same.
 func TestTolerant(t *testing.T) {
-	var log testkit.Records
+	var log testkit.LogRecords
 	folder := t.TempDir()
 	write(t, folder, "faulty.yaml", "domain: d\ndescriptors: [{}]")
 	source := Source{Path: folder, Name: "RUNTIME_ROOT", Tolerant: true}
@@ -406,7 +406,7 @@ func TestTolerant(t *testing.T) {
 
 // Skipped entries of a folder are logged once, and again when they change, except hidden files.
 func TestSkipped(t *testing.T) {
-	var log testkit.Records
+	var log testkit.LogRecords
 	folder, l := shopLimits(t, &log)
 	told := func() (n int) {
 		t.Helper()
@@ -445,7 +445,7 @@ func TestSkipped(t *testing.T) {
 // The limits that deploy/decision has for Envoy are read.
 func TestShippedLimits(t *testing.T) {
 	l := testkit.Must(NewLimits(Source{Path: "../../../deploy/decision/envoy/limits.yaml"},
-		new(testkit.Records).Logger("DecisionService")))(t)
+		new(testkit.LogRecords).Logger("DecisionService")))(t)
 	if domains, limits := l.Domains().Len(); domains != 1 || limits != 3 {
 		t.Errorf("%d domains, %d limits", domains, limits)
 	}

@@ -40,7 +40,7 @@ func startWith(t *testing.T, cfg Config) *Server {
 	cfg.Socket, cfg.Loop, cfg.Local, cfg.Documents = socket, loop.Config{Loops: 1}, true, []string{"d"}
 	cfg.RateLimit = envoy.Settings{AllOrNothing: true, NearRatio: 0.8, LimitFields: decide.XRateLimit}
 	cfg.Access = AccessPolicy{Token: "secret", Edit: "admin"}
-	cfg.Healthy, cfg.DrainTimeout = func() bool { return true }, testkit.Patience
+	cfg.Healthy, cfg.DrainTimeout = func() bool { return true }, testkit.Timeout
 	return testkit.Must(Start(cfg))(t)
 }
 
@@ -193,7 +193,7 @@ func begun(now time.Time, r *side) (n int) {
 // A request that is on its way over an idle connection when the drain begins is answered, and
 // other programs are sent no more.
 func TestDrainGrace(t *testing.T) {
-	p := start(t, testkit.Patience)
+	p := start(t, testkit.Timeout)
 	c, health := testkit.Dial(t, p.Addr().String()), testkit.Dial(t, p.Addr().String())
 	for _, one := range []*testkit.Conn{c, health} {
 		one.Send(request("GET", "/healthcheck", "", ""))

@@ -101,7 +101,7 @@ func TestLastStatistics(t *testing.T) {
 	stop()
 	d.keep(ctx)
 	packet := make([]byte, packetBytesMax)
-	_ = socket.SetReadDeadline(time.Now().Add(testkit.Patience))
+	_ = socket.SetReadDeadline(time.Now().Add(testkit.Timeout))
 	if n, _, err := socket.ReadFrom(packet); err != nil || !strings.Contains(string(packet[:n]), "redis_error:1|c") {
 		t.Errorf("sent %q, %v", packet[:n], err)
 	}

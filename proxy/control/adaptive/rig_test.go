@@ -114,7 +114,7 @@ type rig struct {
 	t       *testing.T
 	oracle  *oracle
 	limits  *admin.Limits
-	log     *testkit.Records
+	log     *testkit.LogRecords
 	now     time.Time
 	traffic report.TrafficTotals
 	tried   tally.CandidateCounts
@@ -125,7 +125,7 @@ type rig struct {
 // start begins at epoch with 100 per second in force; tweak changes the settings.
 func start(t *testing.T, tweak func(c *Config)) *rig {
 	t.Helper()
-	r := &rig{t: t, oracle: newOracle(t), log: new(testkit.Records), now: epoch}
+	r := &rig{t: t, oracle: newOracle(t), log: new(testkit.LogRecords), now: epoch}
 	var err error
 	if r.limits, err = admin.NewLimits(epoch, limit.Config{Algorithm: limit.Fixed, Limit: 100, Window: 1},
 		new(simredis.Documents), r.log.Logger); err != nil {

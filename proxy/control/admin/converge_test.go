@@ -174,8 +174,8 @@ func TestConvergence(t *testing.T) {
 }
 
 func (c *chaos[P]) run() {
-	known := func() map[*testkit.Records]time.Time { // by the log, which is another one after a restart
-		at := make(map[*testkit.Records]time.Time)
+	known := func() map[*testkit.LogRecords]time.Time { // by the log, which is another one after a restart
+		at := make(map[*testkit.LogRecords]time.Time)
 		for _, p := range c.of {
 			if e, _, _ := p.state(); e != nil {
 				at[p.common().log] = e.UpdatedAt

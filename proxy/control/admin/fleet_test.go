@@ -141,7 +141,7 @@ func (k *link) CompareAndSet(_ string, version int64, body []byte) (store.Docume
 // store's watcher, which reports each version once, and what was reported.
 type peer struct {
 	link    *link
-	log     *testkit.Records
+	log     *testkit.LogRecords
 	skew    time.Duration // of its clock
 	watched *store.Document
 	changes int // calls of OnChange
@@ -150,7 +150,7 @@ type peer struct {
 func (p *peer) common() *peer { return p }
 
 // begin makes it a peer that knows nothing yet.
-func (p *peer) begin() { p.log, p.watched, p.changes = new(testkit.Records), nil, 0 }
+func (p *peer) begin() { p.log, p.watched, p.changes = new(testkit.LogRecords), nil, 0 }
 
 // fresh returns the document if it is another one than before, as the store's watcher does.
 func (p *peer) fresh() *store.Document {

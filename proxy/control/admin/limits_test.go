@@ -43,7 +43,8 @@ func TestStartsWithTheSettings(t *testing.T) {
 }
 
 func TestFaultySettingsDoNotStart(t *testing.T) {
-	_, err := NewLimits(epoch, limit.Config{Algorithm: limit.Fixed}, new(simredis.Documents), new(testkit.Records).Logger)
+	_, err := NewLimits(epoch, limit.Config{Algorithm: limit.Fixed}, new(simredis.Documents),
+		new(testkit.LogRecords).Logger)
 	if err == nil {
 		t.Error("a limit without numbers was taken")
 	}

@@ -26,7 +26,7 @@ type rig struct {
 	*Limits
 	asker
 	docs *simredis.Documents
-	log  *testkit.Records
+	log  *testkit.LogRecords
 }
 
 // start makes a rig over documents that may hold something already.
@@ -40,7 +40,7 @@ func start(t *testing.T, docs *simredis.Documents) *rig {
 // startOver makes a rig over a store of another kind.
 func startOver(t *testing.T, docs store.Documents) *rig {
 	t.Helper()
-	r := &rig{asker: asker{t: t}, log: new(testkit.Records)}
+	r := &rig{asker: asker{t: t}, log: new(testkit.LogRecords)}
 	var err error
 	if r.Limits, err = NewLimits(epoch, settings, docs, r.log.Logger); err != nil {
 		t.Fatal(err)

@@ -34,7 +34,7 @@ type ruleRig struct {
 	asker
 	dir     string
 	docs    store.Documents
-	log     *testkit.Records
+	log     *testkit.LogRecords
 	changes int // calls of OnChange
 }
 
@@ -57,7 +57,7 @@ func (r *ruleRig) write(name, text string) {
 // something already.
 func startRules(t *testing.T, dir string, files RuleFiles, docs store.Documents) (*ruleRig, error) {
 	t.Helper()
-	r := &ruleRig{asker: asker{t: t}, dir: dir, docs: docs, log: new(testkit.Records)}
+	r := &ruleRig{asker: asker{t: t}, dir: dir, docs: docs, log: new(testkit.LogRecords)}
 	var err error
 	r.Rules, err = NewRules(epoch, RuleFiles{r.path(files.Rules), r.path(files.Clients), ruleOptions(t)}, docs,
 		r.log.Logger)

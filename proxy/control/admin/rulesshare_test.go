@@ -19,9 +19,9 @@ import (
 // becomes waits until that is in force.
 func (r *ruleRig) becomes(want string) {
 	r.t.Helper()
-	for end := time.Now().Add(testkit.Patience); tellRules(r.Active()) != want; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(testkit.Timeout); tellRules(r.Active()) != want; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			r.t.Fatalf("waited %v: in force is %s, want %s", testkit.Patience, tellRules(r.Active()), want)
+			r.t.Fatalf("waited %v: in force is %s, want %s", testkit.Timeout, tellRules(r.Active()), want)
 		}
 	}
 }
@@ -78,7 +78,7 @@ func TestRulesFollowFiles(t *testing.T) {
 func connect(t *testing.T, s *redistest.Server) *lane.Store {
 	t.Helper()
 	c := testkit.Must(redis.New(redis.Config{Addrs: []string{s.Addr()},
-		Config: lane.Config{Timeout: 2 * time.Second, Log: new(testkit.Records).Logger("RedisClient")}}))(t)
+		Config: lane.Config{Timeout: 2 * time.Second, Log: new(testkit.LogRecords).Logger("RedisClient")}}))(t)
 	t.Cleanup(c.Close)
 	testkit.Eventually(t, "the client is connected", func() bool { return c.Mode() == store.Exact })
 	return c
@@ -200,7 +200,7 @@ func TestRulesHoldUpNoWatcher(t *testing.T) {
 		if _, _, err := other.CompareAndSet("other", version, []byte(`{}`)); err != nil {
 			t.Fatal(err)
 		}
-		for end := time.After(testkit.Patience); ; {
+		for end := time.After(testkit.Timeout); ; {
 			select {
 			case doc := <-seen:
 				if doc.Version <= version {
@@ -243,7 +243,7 @@ func TestRulesChangeOneByOne(t *testing.T) {
 // missing templates that are sent to this proxy are refused.
 func TestStoredRulesWithoutTemplate(t *testing.T) {
 	const rules = `{"rules":[{"id":"a","limit":{"algorithm":"fixed","limit":5,"window":1},"refusal":{"template":"partner"}}]}`
-	docs, log := new(simredis.Documents), new(testkit.Records)
+	docs, log := new(simredis.Documents), new(testkit.LogRecords)
 	if _, ok, err := docs.CompareAndSet(RulesName, 0,
 		[]byte(`{"updatedAt":"2026-01-19T16:40:00Z","document":`+rules+`}`)); !ok || err != nil {
 		t.Fatal(ok, err)

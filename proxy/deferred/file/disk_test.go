@@ -31,7 +31,7 @@ func TestDiskFull(t *testing.T) {
 		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}}
 		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}}
 	}
-	testkit.Ends(t, cmd, 0)
+	testkit.RequireExit(t, cmd, 0)
 }
 
 // full is the process of TestDiskFull.

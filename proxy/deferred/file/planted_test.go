@@ -16,7 +16,7 @@ func TestPlantedLinks(t *testing.T) {
 	t.Parallel()
 	for suffix, refused := range map[string]string{"": "queue", ".lock": "queue.lock", suffixNew: "", suffixTry: ""} {
 		path := filepath.Join(t.TempDir(), "queue")
-		testkit.Planted(t, path+suffix)
+		testkit.PlantSymlink(t, path+suffix)
 		q, err := Open(time.Now(), Config{Path: path, Limits: deferredtest.Roomy})
 		if (err == nil) == (refused != "") || err != nil &&
 			!strings.Contains(err.Error(), "/"+refused+" is a symbolic link of user 65534") {
@@ -27,7 +27,7 @@ func TestPlantedLinks(t *testing.T) {
 		}
 	}
 	path := filepath.Join(t.TempDir(), "try")
-	testkit.Planted(t, path)
+	testkit.PlantSymlink(t, path)
 	if err := tryDisk(path); err == nil {
 		t.Error("a link of another user is written to")
 	}

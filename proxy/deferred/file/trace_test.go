@@ -45,7 +45,7 @@ func TestTrace(t *testing.T) {
 	strace := exec.Command("strace",
 		append([]string{"-f", "-o", out, "-e", "trace=pwrite64,fdatasync,write", "-e", "signal=none"}, program.Args...)...)
 	strace.Env = program.Env
-	testkit.Ends(t, strace, 0)
+	testkit.RequireExit(t, strace, 0)
 	f := testkit.Must(os.Open(out))(t)
 	defer func() { _ = f.Close() }()
 	var d disk

@@ -146,7 +146,7 @@ func TestMisconfigured(t *testing.T) {
 		{Config{URL: "weir:s3cret@localhost"}, "does not begin with postgres://"},
 	} {
 		cfg := test.cfg
-		cfg.Setting, cfg.Limits, cfg.silence = "DEFER_URL", deferredtest.Roomy, testkit.Patience
+		cfg.Setting, cfg.Limits, cfg.silence = "DEFER_URL", deferredtest.Roomy, testkit.Timeout
 		if cfg.Schema == "" {
 			cfg.Schema = "weir"
 		}

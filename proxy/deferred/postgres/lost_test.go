@@ -169,7 +169,7 @@ func TestTooSlow(t *testing.T) {
 func TestClaimedAtClose(t *testing.T) {
 	t.Parallel()
 	s := postgrestest.Start(t)
-	q := openQueue(t, Config{URL: s.URL("weir", "weir"), closing: testkit.Patience})
+	q := openQueue(t, Config{URL: s.URL("weir", "weir"), closing: testkit.Timeout})
 	deferredtest.PutAccepted(t, q, deferredtest.Order("shop"))
 	s.Do("weir", "CREATE TABLE weir.open (gate text); CREATE FUNCTION weir.waits() RETURNS trigger LANGUAGE plpgsql "+
 		"SECURITY DEFINER AS $$ BEGIN "+

@@ -33,7 +33,7 @@ type schema struct {
 func (p *schema) Open(t testing.TB, _ func() time.Time, limits deferred.Limits) deferred.Queue {
 	t.Helper()
 	return testkit.Must(Open(Config{URL: p.url, Setting: "DEFER_URL", Schema: p.name, Key: p.key, Limits: limits,
-		callersClock: true, silence: testkit.Patience, closing: testkit.Patience}))(t)
+		callersClock: true, silence: testkit.Timeout, closing: testkit.Timeout}))(t)
 }
 
 // Crash is part of deferredtest.Place.
@@ -52,7 +52,7 @@ func (p *schema) Reopens() bool { return false }
 // a busy machine may take, so that only a server that is not there is an outage.
 func openQueue(t testing.TB, cfg Config) *Queue {
 	t.Helper()
-	cfg.Setting, cfg.Limits, cfg.silence = "DEFER_URL", deferredtest.Roomy, cmp.Or(cfg.silence, testkit.Patience)
+	cfg.Setting, cfg.Limits, cfg.silence = "DEFER_URL", deferredtest.Roomy, cmp.Or(cfg.silence, testkit.Timeout)
 	if cfg.Schema == "" {
 		cfg.Schema = "weir"
 	}
@@ -76,7 +76,7 @@ func TestSeveralProxies(t *testing.T) {
 func TestProxyKilled(t *testing.T) {
 	t.Parallel()
 	s := postgrestest.Start(t)
-	cfg := Config{URL: s.URL("weir", "weir"), callersClock: true, silence: testkit.Patience}
+	cfg := Config{URL: s.URL("weir", "weir"), callersClock: true, silence: testkit.Timeout}
 	killed, other := openQueue(t, cfg), openQueue(t, cfg)
 	first, second := deferredtest.Order("shop"), deferredtest.Order("shop")
 	first.Scope, first.Fingerprint = deferred.SHA256{1}, deferred.SHA256{1} // it may be sent again

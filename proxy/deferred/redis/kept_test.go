@@ -18,7 +18,7 @@ func TestKeptOfEarlierVersion(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	limits := deferred.Limits{Entries: 100, Bytes: 100_000, Share: 0.1, DeadKeep: time.Hour}
-	cfg := Config{Redis: redis.Config{Addrs: []string{s.Addr()}}, Limits: limits, patience: testkit.Patience}
+	cfg := Config{Redis: redis.Config{Addrs: []string{s.Addr()}}, Limits: limits, patience: testkit.Timeout}
 	q := testkit.Must(Open(cfg))(t)
 	t.Cleanup(func() { _ = q.Close() })
 	fail := func(bytes int) *deferred.Entry {

@@ -10,7 +10,7 @@ import (
 // The documentation shows the tables of states as they are; -update writes them.
 func TestTables(t *testing.T) {
 	text := table("request", requestSteps) + "\n" + table("upstream", upstreamSteps) + "\n" + table("answer", answerSteps)
-	testkit.Shown(t, "../../../docs/design/008-exchanges-and-carriers.md", "```\nrequest (?s:.*?)```\n",
+	testkit.RequireShown(t, "../../../docs/design/008-exchanges-and-carriers.md", "```\nrequest (?s:.*?)```\n",
 		"```\n"+text+"```\n")
 }
 

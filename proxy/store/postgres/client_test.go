@@ -19,7 +19,7 @@ import (
 func newClient(t *testing.T, url string) *Client {
 	t.Helper()
 	c := testkit.Must(NewClient(ClientConfig{URL: url, Setting: "DEFER_URL", Connections: 1, Schema: "weir",
-		Silence: testkit.Patience}))(t)
+		Silence: testkit.Timeout}))(t)
 	t.Cleanup(c.Close)
 	return c
 }

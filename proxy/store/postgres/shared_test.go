@@ -199,7 +199,7 @@ func TestSweepAfterClock(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	b := openBackend(t, Config{URL: postgrestest.Start(t).URL("weir", "weir")})
-	s := lane.New(b, lane.Config{Name: "postgres", Title: "PostgreSQL", Timeout: testkit.Patience, Locking: true})
+	s := lane.New(b, lane.Config{Name: "postgres", Title: "PostgreSQL", Timeout: testkit.Timeout, Locking: true})
 	t.Cleanup(s.Close)
 	storetest.Refusals(t, s)
 }

@@ -23,9 +23,9 @@ import (
 // openBackend returns one that the test closes, and waits patiently.
 func openBackend(t testing.TB, cfg Config) *backend {
 	t.Helper()
-	cfg.silence = testkit.Patience
+	cfg.silence = testkit.Timeout
 	b := testkit.Must(newBackend(cfg))(t)
-	b.cfg.Timeout = testkit.Patience
+	b.cfg.Timeout = testkit.Timeout
 	t.Cleanup(b.Close)
 	return b
 }
@@ -124,7 +124,7 @@ func copyRows(t testing.TB, b *backend, from, to string) {
 	number := strings.TrimSuffix(from, "_")
 	script := fmt.Sprintf(sql, "keys", number, to, len(from)+1, "tag, at, a, b, began, under, expires") +
 		fmt.Sprintf(sql, "log", number, to, len(from)+1, "at, before, expires")
-	if _, err := b.pool.run(&job{ctx: background, silent: testkit.Patience, script: true, sql: script}); err != nil {
+	if _, err := b.pool.run(&job{ctx: background, silent: testkit.Timeout, script: true, sql: script}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -266,7 +266,7 @@ func TestTimeToLiveAfterAdd(t *testing.T) {
 		var before, after int64
 		fmt.Sscan(expires, &before)
 		fmt.Sscan(s.Do("pexpiretime", name), &after)
-		if d := ans.Decision(); d.Remaining < 6 || after < before || after > before+testkit.Patience.Milliseconds() {
+		if d := ans.Decision(); d.Remaining < 6 || after < before || after > before+testkit.Timeout.Milliseconds() {
 			t.Errorf("%s: %d left, expires at %d ms, before at %d", one.Key, d.Remaining, after, before)
 		}
 	}

@@ -24,7 +24,7 @@ func TestLease(t *testing.T) {
 	lasts := func() string { // all of the time, or a little less
 		var left int64
 		fmt.Sscan(s.Do("pttl", leaseName), &left)
-		if left > (long-testkit.Patience).Milliseconds() && left <= long.Milliseconds() {
+		if left > (long-testkit.Timeout).Milliseconds() && left <= long.Milliseconds() {
 			return " for long"
 		}
 		return fmt.Sprintf(" for %d ms", left)

@@ -49,7 +49,7 @@ func TestMisconfigured(t *testing.T) {
 		"read only":           {Config{Addrs: []string{replica.Addr()}}, 0},
 		"one that works":      {Config{Addrs: []string{open.Addr()}}, 0},
 	} {
-		test.cfg.Timeout, test.cfg.dialTimeout = timeoutMax, testkit.Patience
+		test.cfg.Timeout, test.cfg.dialTimeout = timeoutMax, testkit.Timeout
 		c := testkit.Must(New(test.cfg))(t)
 		var cause store.MisconfigCause
 		if fault, ok := errors.AsType[*store.MisconfiguredError](c.Misconfigured()); ok {

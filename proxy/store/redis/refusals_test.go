@@ -25,7 +25,7 @@ func TestRefusalsAreRemembered(t *testing.T) {
 	d := again.Decision()
 	if again.Mode != store.Cached || again.Granted != 0 || d.Allowed || d.RetryAfter <= 0 ||
 		d.RetryAfter > first.RetryAfter ||
-		first.RetryAfter-d.RetryAfter > testkit.Patience || d.Remaining != 0 || d.Limit != 10 {
+		first.RetryAfter-d.RetryAfter > testkit.Timeout || d.Remaining != 0 || d.Limit != 10 {
 		t.Errorf("from memory: %+v, first %+v", again, first)
 	}
 	if n := c.Stats(); n.Decisions != decided || n.Remembered != 3 {
@@ -65,7 +65,7 @@ func TestRefusalsEnd(t *testing.T) {
 		case ans.Mode == store.Cached:
 			remembered++
 		}
-		if time.Since(began) > testkit.Patience {
+		if time.Since(began) > testkit.Timeout {
 			t.Fatalf("%d admitted, %d refused from memory", admitted, remembered)
 		}
 	}

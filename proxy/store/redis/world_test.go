@@ -105,7 +105,7 @@ func (l *loop) askAll(ask *store.Ask) store.Answer {
 	select {
 	case ans := <-answers:
 		return ans
-	case <-time.After(testkit.Patience):
+	case <-time.After(testkit.Timeout):
 		l.t.Error("an ask got no answer")
 		panic("no answer")
 	}

@@ -62,7 +62,7 @@ func Asker(t testing.TB, s store.Store) func(n int, counters ...store.Counter) s
 			select {
 			case f := <-posted:
 				f(time.Now())
-			case <-time.After(testkit.Patience):
+			case <-time.After(testkit.Timeout):
 				t.Fatal("an ask got no answer")
 			}
 		}

@@ -17,7 +17,7 @@ func TestMoves(t *testing.T) {
 		}
 		text += fmt.Sprintf("%-18v%s\n", m.of, m.why)
 	}
-	testkit.Shown(t, "../../../docs/design/005-gate.md", "```\nsituation (?s:.*?)```\n", "```\n"+text+"```\n")
+	testkit.RequireShown(t, "../../../docs/design/005-gate.md", "```\nsituation (?s:.*?)```\n", "```\n"+text+"```\n")
 }
 
 // What the facts say has a name.

@@ -165,7 +165,7 @@ func TestGateOfManyLoops(t *testing.T) {
 func TestAdvisedBound(t *testing.T) {
 	g, list, loops := crowd(2)
 	g.cfg.Bounds.Max = 50
-	log := new(testkit.Records)
+	log := new(testkit.LogRecords)
 	g.cfg.Log = log.Logger("Gate")
 	of, other := loops[list.All()[0]], loops[list.All()[1]]
 	of.Begin(g, 0)

@@ -145,7 +145,7 @@ func TestStalledReader(t *testing.T) {
 		go func() { do(); close(done) }()
 		select {
 		case <-done:
-		case <-time.After(testkit.Patience):
+		case <-time.After(testkit.Timeout):
 			t.Fatal("it waits for the reader")
 		}
 	}
@@ -154,7 +154,7 @@ func TestStalledReader(t *testing.T) {
 // A link of another user is not written to.
 func TestPlantedLink(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "access.log")
-	testkit.Planted(t, name)
+	testkit.PlantSymlink(t, name)
 	if err := Check(name); err == nil {
 		t.Error("a link of another user passes the check")
 	}

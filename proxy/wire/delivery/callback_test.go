@@ -80,7 +80,7 @@ type calling struct {
 	path  string
 	tries int // attempts of a callback; 0: as usual
 	limit deferred.Limits
-	log   testkit.Records
+	log   testkit.LogRecords
 	d     *Dispatcher
 }
 

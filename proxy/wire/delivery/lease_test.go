@@ -339,7 +339,7 @@ func TestOpenFailsAfterTakeover(t *testing.T) {
 			}
 			return q, err
 		}
-		var log testkit.Records
+		var log testkit.LogRecords
 		p := policy(t, "rules: []\n")
 		d := testkit.Must(New(Config{Open: open, Takeover: true, Rate: 1, Policy: func() *decide.Policy { return p },
 			Log: log.Logger("Deferred")}))(t)

@@ -49,7 +49,7 @@ func postReceives(t *testing.T, listed string, answer http.HandlerFunc) *postRec
 	roots := x509.NewCertPool()
 	roots.AddCert(pair.Leaf)
 	r.cfg = CallbackConfig{Hosts: hosts, Secret: postSecret, Roots: roots, Resolver: r.dns.Resolver(),
-		Timeout: testkit.Patience}
+		Timeout: testkit.Timeout}
 	return r
 }
 

@@ -192,7 +192,7 @@ func TestMaySeeLarge(t *testing.T) {
 func TestOwnSiteIsNotFirst(t *testing.T) {
 	t.Parallel()
 	d, _ := dispatcher(t)
-	var log testkit.Records
+	var log testkit.LogRecords
 	var err error
 	if d.cfg.Sites, err = deferred.ParseProxyInstances("http://b.example,http://a.example"); err != nil {
 		t.Fatal(err)

@@ -118,7 +118,7 @@ func find(t *testing.T) string {
 			return path
 		}
 	}
-	return testkit.Installed(t, "chromium")
+	return testkit.FindOrSkip(t, "chromium")
 }
 
 // Overlaps shows SVGs in a browser with a font of its choice, as one without the fonts of the charts

@@ -27,7 +27,7 @@ func TestMovedIsWhatThePeerTakes(t *testing.T) {
 		moved, again := p.Moved(), p.Moved()
 		return !moved && !again
 	})
-	_ = theirs.SetDeadline(time.Now().Add(testkit.Patience))
+	_ = theirs.SetDeadline(time.Now().Add(testkit.Timeout))
 	testkit.Eventually(t, "something has moved", func() bool {
 		_, _ = theirs.Read(make([]byte, 64<<10))
 		return p.Moved()

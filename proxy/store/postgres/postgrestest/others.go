@@ -31,7 +31,7 @@ func (s *Server) poolerConfig() string { return filepath.Join(s.server.Dir, "pgb
 // RestartPooler starts a PgBouncer that was killed, and waits until it accepts connections.
 func (s *Server) RestartPooler() {
 	s.t.Helper()
-	s.check(s.server.Launch(testkit.Patient(s.t), "pgbouncer", s.poolerConfig()))
+	s.check(s.server.Launch(testkit.Context(s.t), "pgbouncer", s.poolerConfig()))
 }
 
 // Standby starts a standby of the server, which has what the server has so far.

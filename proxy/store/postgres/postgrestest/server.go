@@ -33,7 +33,7 @@ func newServer(t testing.TB, settings ...string) *Server {
 // check fails the test unless err is nil, and skips it if a program is not installed.
 func (s *Server) check(err error) {
 	s.t.Helper()
-	testkit.Missing(s.t, err)
+	testkit.SkipIfMissing(s.t, err)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func (s *Server) Data() string { return s.server.Data() }
 // Restart starts a server that was killed, and waits until it answers.
 func (s *Server) Restart() {
 	s.t.Helper()
-	s.check(s.server.Start(testkit.Patient(s.t), append([]string{"fsync=off", "full_page_writes=off",
+	s.check(s.server.Start(testkit.Context(s.t), append([]string{"fsync=off", "full_page_writes=off",
 		"shared_buffers=32MB", "max_wal_size=64MB", "min_wal_size=2MB", "log_min_messages=warning"}, s.settings...)...))
 }
 
@@ -80,7 +80,7 @@ func (s *Server) Do(database, sql string) string {
 
 // Try runs SQL on a connection of its own, and returns the last value.
 func (s *Server) Try(database, sql string) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testkit.Timeout)
 	defer cancel()
 	conn, err := pgconn.Connect(ctx, s.URL("weir", database))
 	if err != nil {
@@ -114,5 +114,5 @@ func (s *Server) Shutdown() {
 // ended that it stops or kills.
 func (s *Server) Signal(sig syscall.Signal) {
 	s.t.Helper()
-	s.check(s.server.SignalAll(testkit.Patient(s.t), sig))
+	s.check(s.server.SignalAll(testkit.Context(s.t), sig))
 }

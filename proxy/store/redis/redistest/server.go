@@ -77,7 +77,7 @@ func StartNode(t testing.TB, args ...string) *Server {
 // Launch runs redis-server with these arguments, and waits until it listens.
 func (s *Server) Launch(args ...string) {
 	s.T.Helper()
-	cmd := exec.Command(testkit.Installed(s.T, "redis-server"), append(args, "--bind", "127.0.0.1", "--dir", s.Dir)...)
+	cmd := exec.Command(testkit.FindOrSkip(s.T, "redis-server"), append(args, "--bind", "127.0.0.1", "--dir", s.Dir)...)
 	s.program = testkit.StartAt(s.T, cmd, s.Addr())
 }
 
@@ -87,7 +87,7 @@ func (s *Server) Kill() { s.program.Kill() }
 // Signal sends the server a signal. After SIGSTOP it returns when the server has stopped.
 func (s *Server) Signal(sig syscall.Signal) {
 	s.T.Helper()
-	if err := s.program.SignalAll(testkit.Patient(s.T), sig); err != nil {
+	if err := s.program.SignalAll(testkit.Context(s.T), sig); err != nil {
 		s.T.Fatal(err)
 	}
 }
@@ -104,7 +104,7 @@ func (s *Server) Do(words ...string) string {
 
 // Try runs a command on the server, on a connection of its own.
 func (s *Server) Try(words ...string) (string, error) {
-	cmd := exec.Command(testkit.Installed(s.T, "redis-cli"), append([]string{"-e", "-p", s.Port}, words...)...)
+	cmd := exec.Command(testkit.FindOrSkip(s.T, "redis-cli"), append([]string{"-e", "-p", s.Port}, words...)...)
 	out, err := cmd.CombinedOutput()
 	text := strings.TrimSpace(string(out))
 	if err != nil {
