@@ -69,7 +69,7 @@ func authorities(file string) (string, error) {
 
 func (c *config) run(ctx context.Context, e *service.Env) error {
 	c.outputs.Summary = e.Stdout
-	c.drive.Meters, c.drive.Logger = drive.NewMeters(e.Metrics, drive.LoopsMax()), e.Logger
+	c.drive.Metrics, c.drive.Logger = drive.NewMetrics(e.Metrics, drive.LoopsMax()), e.Logger
 	if len(e.Args) == 0 {
 		return c.serve(ctx, e)
 	}

@@ -34,8 +34,8 @@ type generator struct {
 type own struct {
 	start time.Time // zero if unknown
 	due   []time.Duration
-	lag   *record.Spread // start − due by its own account; nil if unknown
-	says  record.Verdict // its verdict, if any
+	lag   *record.Summary // start − due by its own account; nil if unknown
+	says  record.Validity // its verdict, if any
 }
 
 // generators returns ours and all peers that can hold a rate. The rate of hey is per worker, that
@@ -105,10 +105,10 @@ func (g *generator) run(l *rig.Lab, addr string, rate int, span time.Duration) o
 
 func schedule(rate int, span time.Duration, process pace.Process) (due []time.Duration) {
 	p := rig.Must(profile.NewConstant(float64(rate)))
-	lane := pace.New(pace.Config{Profile: p, Length: span, Arrivals: process, Seed: seed}).Lane(0, 1)
-	for at, more := lane.Due(); more; at, more = lane.Due() {
+	schedule := pace.New(pace.Config{Profile: p, Length: span, Arrivals: process, Seed: seed}).ForLoop(0, 1)
+	for at, more := schedule.Due(); more; at, more = schedule.Due() {
 		due = append(due, at)
-		lane.Take()
+		schedule.Take()
 	}
 	return due
 }

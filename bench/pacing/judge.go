@@ -14,21 +14,21 @@ import (
 const settled = time.Second
 
 // spreadOf returns the quantiles of times that tables show.
-func spreadOf(spans []time.Duration) record.Spread {
+func spreadOf(spans []time.Duration) record.Summary {
 	slices.Sort(spans)
 	q := func(q float64) float64 { return result.Quantile(spans, q).Seconds() }
-	return record.Spread{P50: q(0.5), P99: q(0.99), Max: q(1)}
+	return record.Summary{P50: q(0.5), P99: q(0.99), Max: q(1)}
 }
 
 // A judgement compares arrival times with due times.
 type judgement struct {
-	Requests  int           // that arrived
-	Missing   int           // requests that were due and did not arrive
-	RateError float64       // relative difference of the rate of arrivals from that of the schedule
-	Gap       record.Spread // difference between the gap of two arrivals and that of their due times
+	Requests  int            // that arrived
+	Missing   int            // requests that were due and did not arrive
+	RateError float64        // relative difference of the rate of arrivals from that of the schedule
+	Gap       record.Summary // difference between the gap of two arrivals and that of their due times
 	// Late is how much later than due requests arrived. If the start of the generator is unknown,
 	// it counts relative to the most punctual request.
-	Late record.Spread
+	Late record.Summary
 }
 
 // judge compares sorted arrival times with sorted due times, both counted from the start;

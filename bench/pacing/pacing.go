@@ -56,7 +56,7 @@ func Run(of *rig.Lab) {
 // calibrate measures and prints the precision of the recorder.
 func (l *lab) calibrate() {
 	load := loadAverage() // of other programs
-	var s record.Spread
+	var s record.Summary
 	rig.In("measure the recorder", func() { s = spreadOf(rig.Must(l.recorder.precision(probes, probeEvery))) })
 	l.Heading("Pacing, seen at the receiving side")
 	l.Note("Arrival times are taken by the kernel (SO_TIMESTAMPNS). With %d requests of the recorder itself they were "+
@@ -117,20 +117,20 @@ func (l *lab) table(rate int, runs [][]run) {
 	for _, rs := range runs {
 		mid := func(of func(r run) float64) string { return fmt.Sprintf("%.0f", result.MedianOf(rs, of)) }
 		top := func(of func(r run) float64) string { return fmt.Sprintf("%.0f", result.SpreadOf(rs, of).Most) }
-		times := func(of func(r run) *record.Spread) []string {
+		times := func(of func(r run) *record.Summary) []string {
 			return []string{mid(func(r run) float64 { return micros(of(r).P50) }),
 				mid(func(r run) float64 { return micros(of(r).P99) }), top(func(r run) float64 { return micros(of(r).Max) })}
 		}
 		own := []string{"", "", "", ""}
 		if rs[0].lag != nil {
-			own = append(times(func(r run) *record.Spread { return r.lag }),
-				rig.Verdicts(rs, func(r run) record.Verdict { return r.says }))
+			own = append(times(func(r run) *record.Summary { return r.lag }),
+				rig.Verdicts(rs, func(r run) record.Validity { return r.says }))
 		}
 		table.Rows = append(table.Rows, slices.Concat(
 			[]string{rs[0].name, mid(func(r run) float64 { return float64(r.Requests) }),
 				top(func(r run) float64 { return float64(r.Missing) }),
 				fmt.Sprintf("%+.4f %%", 100*result.MedianOf(rs, func(r run) float64 { return r.RateError }))},
-			times(func(r run) *record.Spread { return &r.Gap }), times(func(r run) *record.Spread { return &r.Late }), own))
+			times(func(r run) *record.Summary { return &r.Gap }), times(func(r run) *record.Summary { return &r.Late }), own))
 	}
 	l.Heading("%d requests/s, %d runs of %v each in turns, the first second left out", rate, rounds, span)
 	l.Table(table)

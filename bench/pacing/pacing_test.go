@@ -28,8 +28,8 @@ func at(list ...time.Duration) []time.Duration {
 }
 
 // us are times in microseconds.
-func us(p50, p99, most float64) record.Spread {
-	return record.Spread{P50: p50 / 1e6, P99: p99 / 1e6, Max: most / 1e6}
+func us(p50, p99, most float64) record.Summary {
+	return record.Summary{P50: p50 / 1e6, P99: p99 / 1e6, Max: most / 1e6}
 }
 
 func TestJudge(t *testing.T) {

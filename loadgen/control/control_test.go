@@ -38,7 +38,7 @@ func newRig(t *testing.T) *rig {
 		io.WriteString(w, "OK")
 	}))
 	r.runs = New(drive.Settings{
-		Loops: 1, Meters: drive.NewMeters(metric.New(), 1),
+		Loops: 1, Metrics: drive.NewMetrics(metric.New(), 1),
 		Logger: func(string) *slog.Logger { return slog.New(slog.DiscardHandler) },
 	}, "")
 	own := service.NewEndpoints(&service.Env{Guard: &service.AccessGuard{Open: true}})

@@ -270,7 +270,7 @@ func course(n int, step float64) record.Series {
 		if i%20 >= 15 {
 			rate *= 5
 		}
-		s.Rows = append(s.Rows, record.Row{T: float64(i) * step, Due: rate, Sent: rate, Success: rate - rate/10,
+		s.Rows = append(s.Rows, record.SeriesRow{T: float64(i) * step, Due: rate, Sent: rate, Success: rate - rate/10,
 			RateLimited: rate / 10,
 			LatencyP50:  0.002, LatencyP95: 0.01, LatencyP99: 0.05 * (1 + math.Sin(float64(i))), LagP99: 1e-4})
 	}

@@ -67,22 +67,22 @@ func TestServeRefusesBadFile(t *testing.T) {
 }
 
 func TestEnding(t *testing.T) {
-	missed := []record.Checked{{Held: true}, {Held: false}}
+	missed := []record.ThresholdResult{{Held: true}, {Held: false}}
 	for _, c := range []struct {
-		verdict     record.Verdict
-		thresholds  []record.Checked
+		validity    record.Validity
+		thresholds  []record.ThresholdResult
 		interrupted bool
 		want        int
 	}{
 		{record.Valid, nil, false, 0},
-		{record.Degraded, []record.Checked{{Held: true}}, false, 0},
+		{record.Degraded, []record.ThresholdResult{{Held: true}}, false, 0},
 		{record.Valid, missed, false, 4},
 		{record.Invalid, nil, false, 3},
 		{record.Invalid, missed, false, 3},
 		{record.Valid, nil, true, 130},
 		{record.Invalid, missed, true, 130},
 	} {
-		err := ending(&record.Result{Verdict: c.verdict, Thresholds: c.thresholds}, c.interrupted)
+		err := ending(&record.Result{Verdict: c.validity, Thresholds: c.thresholds}, c.interrupted)
 		got := 0
 		if exit, ok := err.(*service.ExitError); ok {
 			got = exit.Status
@@ -101,7 +101,7 @@ func TestDisplayOnTerminal(t *testing.T) {
 	d.draw(&record.Status{Phase: record.PhaseWaiting, Duration: 60})
 	log.With("a", 1).WithGroup("g").Info("hello")
 	log.Info("again")
-	course := record.Series{Step: 1, Rows: []record.Row{{Sent: 1}, {Sent: 8}}}
+	course := record.Series{Step: 1, Rows: []record.SeriesRow{{Sent: 1}, {Sent: 8}}}
 	d.draw(&record.Status{Phase: record.PhaseRunning, Elapsed: 30, Duration: 60, Course: course})
 	d.clear()
 	const erase = "\r\x1b[K"

@@ -36,19 +36,19 @@ type conductor struct {
 	stopped time.Time // zero: not stopped
 	ticks   int       // since the start
 
-	dueRows    pace.Lane     // never taken from; counts the arrivals of the rows of the series
-	dueSettled pace.Lane     // never taken from; counts the arrivals that should have been sent
-	settled    uint64        // due up to CatchUp before the stop
-	peaksFrom  time.Duration // peaks from here on have not been logged
-	peaksQuiet time.Duration // no peak is logged before this time
+	dueRows    pace.LoopSchedule // never taken from; counts the arrivals of the rows of the series
+	dueSettled pace.LoopSchedule // never taken from; counts the arrivals that should have been sent
+	settled    uint64            // due up to LateAfter before the stop
+	peaksFrom  time.Duration     // peaks from here on have not been logged
+	peaksQuiet time.Duration     // no peak is logged before this time
 
 	counts   record.Counts // of the last tick
 	metered  record.Counts // already added to the meters
 	warned   record.Counts // already logged
 	samples  []sample      // of the last second, oldest first
-	latency  record.Spread
-	lag      record.Spread
-	evidence record.Evidence // of the last second
+	latency  record.Summary
+	lag      record.Summary
+	evidence record.ValidityEvidence // of the last second
 
 	inFlight, open, peak int
 
@@ -73,7 +73,7 @@ type sample struct {
 func newConductor(r *Run) *conductor {
 	c := &conductor{
 		Run: r, totals: record.NewTotals(), handed: make(chan handed, r.loops), begun: time.Now(),
-		dueRows: r.plan.Schedule.Lane(0, 1), dueSettled: r.plan.Schedule.Lane(0, 1),
+		dueRows: r.plan.Schedule.ForLoop(0, 1), dueSettled: r.plan.Schedule.ForLoop(0, 1),
 	}
 	for range r.loops {
 		spare := record.NewTally()
@@ -189,7 +189,7 @@ func (c *conductor) follow() {
 func (c *conductor) cut(now time.Time) {
 	c.stopped = now
 	if !c.start.IsZero() {
-		c.settled = c.dueSettled.Waiting(now.Sub(c.start) - record.CatchUp)
+		c.settled = c.dueSettled.Waiting(now.Sub(c.start) - record.LateAfter)
 	}
 	for _, s := range c.senders {
 		s.loop.Post(func(late time.Time) { s.stop(late, now) })
@@ -241,7 +241,7 @@ func (c *conductor) gather(whole bool) {
 	}
 	c.counts = c.totals.All().Counts
 	c.counts.Add(&loose)
-	c.settings.Meters.count(&c.counts, &c.metered)
+	c.settings.Metrics.count(&c.counts, &c.metered)
 	c.metered = c.counts
 }
 
@@ -257,7 +257,7 @@ func (c *conductor) write(kept []record.Outcome) {
 
 func (c *conductor) spread() {
 	all := c.totals.All()
-	c.latency, c.lag, c.evidence = all.Latency().Spread(), all.Lag.Spread(), all.Evidence()
+	c.latency, c.lag, c.evidence = all.Latency().Summary(), all.Lag.Summary(), all.Evidence()
 }
 
 // untilStop returns t, or when the run was stopped if that was earlier.
@@ -286,7 +286,7 @@ func (c *conductor) publish(now time.Time) {
 			s.Phase, s.TargetRps = record.PhaseFinishing, 0
 		}
 		s.CurrentRps = c.currentRps(now)
-		c.evidence.Count(&c.counts, c.dueSettled.Waiting(c.untilStop(elapsed-record.CatchUp)))
+		c.evidence.Count(&c.counts, c.dueSettled.Waiting(c.untilStop(elapsed-record.LateAfter)))
 		s.Verdict, s.Reasons = c.evidence.Judge()
 	}
 	c.show(s)
@@ -296,7 +296,7 @@ func (c *conductor) show(s *record.Status) {
 	s.Count(&c.counts, c.latency, c.lag)
 	s.Course = c.totals.Course()
 	c.status.Store(s)
-	c.settings.Meters.show(s)
+	c.settings.Metrics.show(s)
 }
 
 // currentRps returns the rate of sending over the last second.

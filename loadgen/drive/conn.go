@@ -119,7 +119,7 @@ func (s *sender) ended(o *record.Outcome, again bool, index uint64, sent uint8) 
 // maybeReplace opens a connection in place of one that the target closed when idle, so that the
 // configured number is available to later requests.
 func (s *sender) maybeReplace(now time.Time) {
-	if _, more := s.lane.Due(); more && !s.over && s.pool.Replace(now) {
+	if _, more := s.schedule.Due(); more && !s.over && s.pool.Replace(now) {
 		s.dial(1)
 	}
 }
@@ -159,7 +159,7 @@ func (s *sender) dropIdle(c carrier) {
 
 func (s *sender) dial(n int) {
 	for range n {
-		s.loop.Dial(s.run.addr, s.terms.Timeout, s.run.secure, s.dialled)
+		s.loop.Dial(s.run.addr, s.settings.Timeout, s.run.secure, s.dialled)
 	}
 }
 
@@ -229,7 +229,7 @@ func (s *sender) outcome(o *record.Outcome) {
 
 func (s *sender) opened(now time.Time, lc *loop.Conn) *conn {
 	s.countOpened()
-	return &conn{link: link{sender: s, conn: lc, place: -1, opened: now, since: now}, session: session.New(&s.terms)}
+	return &conn{link: link{sender: s, conn: lc, place: -1, opened: now, since: now}, session: session.New(&s.settings)}
 }
 
 func (s *sender) countOpened() {
@@ -254,7 +254,7 @@ func (s *sender) dialFailed(now time.Time, err error) {
 	n := min(s.waiting(now), 1)
 	if s.pool.Lost() {
 		n = s.waiting(now)
-	} else if !s.terms.KeepAlive {
+	} else if !s.settings.KeepAlive {
 		n = 0
 	}
 	for ; n > 0; n-- {

@@ -23,7 +23,7 @@ import (
 type bench struct {
 	t       *testing.T
 	metrics *metric.Set
-	meters  *Meters
+	meters  *Metrics
 	loops   int
 	age     time.Duration // how long requests may wait
 	caFile  string
@@ -32,7 +32,7 @@ type bench struct {
 
 func newBench(t *testing.T) *bench {
 	b := &bench{t: t, metrics: metric.New()}
-	b.meters = NewMeters(b.metrics, 4)
+	b.meters = NewMetrics(b.metrics, 4)
 	return b
 }
 
@@ -77,7 +77,7 @@ func planOf(t *testing.T, c test) *plan.Plan {
 
 func (b *bench) start(c test) *Run {
 	b.t.Helper()
-	r, err := Start("t1", planOf(b.t, c), Settings{Loops: b.loops, Meters: b.meters, Logger: b.logger, CAFile: b.caFile,
+	r, err := Start("t1", planOf(b.t, c), Settings{Loops: b.loops, Metrics: b.meters, Logger: b.logger, CAFile: b.caFile,
 		queueAge: b.age})
 	if err != nil {
 		b.t.Fatalf("start: %v", err)

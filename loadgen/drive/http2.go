@@ -42,8 +42,8 @@ func (s *sender) greet(now time.Time, lc *loop.Conn) loop.Handler {
 		s.notOpened(now, errNoALPN)
 		return nil
 	}
-	c := &http2Conn{link: link{sender: s, conn: lc, place: -1}, session: session.NewHTTP2(now, &s.terms)}
-	lc.SetDeadline(now.Add(s.terms.Timeout))
+	c := &http2Conn{link: link{sender: s, conn: lc, place: -1}, session: session.NewHTTP2(now, &s.settings)}
+	lc.SetDeadline(now.Add(s.settings.Timeout))
 	c.write()
 	return c
 }
@@ -165,13 +165,13 @@ func (c *http2Conn) apply(now time.Time) {
 // update handles the exchanges that have ended, and whether another can be sent.
 func (c *http2Conn) update(now time.Time) {
 	s := c.sender
-	for _, x := range s.terms.Ended {
+	for _, x := range s.settings.Ended {
 		s.ended(&x.Outcome, x.Again, x.Index, x.Sent)
 	}
-	if len(s.terms.Ended) > 0 && c.session.InFlight() == 0 {
+	if len(s.settings.Ended) > 0 && c.session.InFlight() == 0 {
 		c.since = now
 	}
-	s.terms.Recycle()
+	s.settings.Recycle()
 	if c.session.Spent() && !c.leaving {
 		c.leaving = s.pool.Leaving()
 	}

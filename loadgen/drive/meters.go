@@ -5,11 +5,11 @@ import (
 	"weir/loadgen/record"
 )
 
-// Meters are the metrics of the load generator over all its runs.
+// Metrics are the metrics of the load generator over all its runs.
 //
 // Safe for concurrent use: they are atomic words; each loop has its own
 // histograms.
-type Meters struct {
+type Metrics struct {
 	loops    []meter
 	outcomes [record.Classes]metric.Counter
 	errors   [record.Reasons]metric.Counter
@@ -22,10 +22,10 @@ type meter struct {
 	request, service, lag *metric.Histogram
 }
 
-// NewMeters returns the metrics of a program whose runs use up to loops event
+// NewMetrics returns the metrics of a program whose runs use up to loops event
 // loops, and registers them in s.
-func NewMeters(s *metric.Set, loops int) *Meters {
-	m := &Meters{loops: make([]meter, loops)}
+func NewMetrics(s *metric.Set, loops int) *Metrics {
+	m := &Metrics{loops: make([]meter, loops)}
 	var request, service, lag []*metric.Histogram
 	for i := range m.loops {
 		one := meter{request: metric.NewHistogram(metric.LatencyBuckets()),
@@ -62,7 +62,7 @@ func (m *meter) finished(o *record.Outcome) {
 }
 
 // count adds the difference between two counts.
-func (m *Meters) count(now, before *record.Counts) {
+func (m *Metrics) count(now, before *record.Counts) {
 	for i := range m.outcomes {
 		m.outcomes[i].Add(now.Class[i] - before.Class[i])
 	}
@@ -71,7 +71,7 @@ func (m *Meters) count(now, before *record.Counts) {
 	}
 }
 
-func (m *Meters) show(s *record.Status) {
+func (m *Metrics) show(s *record.Status) {
 	m.current.Set(s.CurrentRps)
 	m.target.Set(s.TargetRps)
 	m.active.Set(float64(s.InFlight))

@@ -61,7 +61,7 @@ type Settings struct {
 	Loops   int          // event loops; 0: chosen by the rate
 	Sources []netip.Addr // local addresses to connect from; none: see chooseSources
 	CAFile  string       // PEM file of the authorities of https targets; empty: the system's
-	Meters  *Meters
+	Metrics *Metrics
 	// Outcomes receives a line for each request of a run, see record.LineHead. It may be
 	// nil.
 	Outcomes io.Writer
@@ -180,9 +180,9 @@ func (r *Run) Result() *record.Result {
 }
 
 // size returns how many connections the sender of loop i may have.
-func (r *Run) size(i int) session.Size {
+func (r *Run) size(i int) session.PoolSize {
 	share := func(n int) int { return n/r.loops + max(0, min(1, n%r.loops-i)) }
-	size := session.Size{Max: share(r.poolMax), Dials: dials(r.plan), Grow: r.plan.KeepAlive}
+	size := session.PoolSize{Max: share(r.poolMax), Dials: dials(r.plan), Grow: r.plan.KeepAlive}
 	switch {
 	case !r.plan.KeepAlive:
 	case r.plan.Connections > 0:

@@ -45,27 +45,27 @@ const sentMax = 4
 //
 // Owned by its loop.
 type sender struct {
-	run   *Run
-	loop  *loop.Loop
-	meter *meter
-	tally *record.Tally
-	terms session.Terms
+	run      *Run
+	loop     *loop.Loop
+	meter    *meter
+	tally    *record.Tally
+	settings session.LoopSettings
 
-	lane    pace.Lane
-	again   []arrival // to be sent again, before others
-	scratch []byte    // the request rendered last
-	pool    session.Pool
-	idle    []carrier    // on which a request can be sent, see nextIdle
-	turns   int          // counts in nextIdle
-	unsent  []*http2Conn // that have frames to send, at the end of the turn
-	busy    int
-	peak    int
-	warmed  bool // the first connections are open, and the run was notified
-	started bool // the schedule has begun
-	stopped bool // the schedule was ended early
-	over    bool // all requests of this loop have ended
-	start   time.Time
-	end     time.Time // of the schedule
+	schedule pace.LoopSchedule
+	again    []arrival // to be sent again, before others
+	scratch  []byte    // the request rendered last
+	pool     session.Pool
+	idle     []carrier    // on which a request can be sent, see nextIdle
+	turns    int          // counts in nextIdle
+	unsent   []*http2Conn // that have frames to send, at the end of the turn
+	busy     int
+	peak     int
+	warmed   bool // the first connections are open, and the run was notified
+	started  bool // the schedule has begun
+	stopped  bool // the schedule was ended early
+	over     bool // all requests of this loop have ended
+	start    time.Time
+	end      time.Time // of the schedule
 
 	alarm   *loop.Alarm
 	wakeAt  time.Time // the time that the alarm is set to; zero: it is not set
@@ -74,15 +74,15 @@ type sender struct {
 	resumed bool // onward is posted
 
 	starved bool // requests wait and no connection is free
-	blame   pace.Blame
+	blame   pace.LagSplit
 }
 
-func newSender(r *Run, l *loop.Loop, size session.Size) *sender {
+func newSender(r *Run, l *loop.Loop, size session.PoolSize) *sender {
 	s := &sender{
-		run: r, loop: l, meter: &r.settings.Meters.loops[l.Index()], tally: record.NewTally(),
-		terms: session.Terms{Method: r.plan.Method, KeepAlive: r.plan.KeepAlive, Timeout: r.plan.Timeout,
+		run: r, loop: l, meter: &r.settings.Metrics.loops[l.Index()], tally: record.NewTally(),
+		settings: session.LoopSettings{Method: r.plan.Method, KeepAlive: r.plan.KeepAlive, Timeout: r.plan.Timeout,
 			Scheme: map[bool]string{false: "http", true: "https"}[r.plan.Secure], Streams: r.plan.Streams, GRPC: r.plan.GRPC},
-		lane: r.plan.Schedule.Lane(l.Index(), r.loops), pool: session.NewPool(size),
+		schedule: r.plan.Schedule.ForLoop(l.Index(), r.loops), pool: session.NewPool(size),
 	}
 	s.tally.Keep = r.settings.Outcomes != nil
 	s.onward = func(now time.Time) {
@@ -155,8 +155,8 @@ func (s *sender) next(now time.Time) (a arrival, ok bool) {
 	if len(s.again) > 0 {
 		return s.again[0], true
 	}
-	after, ok := s.lane.Due()
-	a = arrival{due: s.start.Add(after), index: s.lane.Index()}
+	after, ok := s.schedule.Due()
+	a = arrival{due: s.start.Add(after), index: s.schedule.Index()}
 	return a, ok && !a.due.After(now)
 }
 
@@ -165,14 +165,14 @@ func (s *sender) take(a arrival) {
 		s.again = s.again[:copy(s.again, s.again[1:])]
 		return
 	}
-	s.lane.Take()
+	s.schedule.Take()
 }
 
 // launch takes the next request and sends it. If each request has its own connection, it dials
 // one instead, and connecting is part of the service time. It returns the time of sending or
 // dialling, and false if there is no connection.
 func (s *sender) launch(now time.Time, a arrival) (time.Time, bool) {
-	if !s.terms.KeepAlive {
+	if !s.settings.KeepAlive {
 		if s.pool.Dial(now, s.pool.Dialing()+1) == 0 {
 			return now, false
 		}
@@ -180,7 +180,7 @@ func (s *sender) launch(now time.Time, a arrival) (time.Time, bool) {
 		now = time.Now() // the turn may have taken a while, so its time is too old
 		s.note(now, a.due, false)
 		s.busy++
-		s.loop.Dial(s.run.addr, s.terms.Timeout, s.run.secure, s.dialledFor(now, a))
+		s.loop.Dial(s.run.addr, s.settings.Timeout, s.run.secure, s.dialledFor(now, a))
 		return now, true
 	}
 	c := s.nextIdle()
@@ -192,7 +192,7 @@ func (s *sender) launch(now time.Time, a arrival) (time.Time, bool) {
 	now = time.Now()
 	if a.sent == 0 {
 		l := c.base()
-		s.note(now, a.due, a.due.Before(l.opened) && l.requests < s.terms.Streams)
+		s.note(now, a.due, a.due.Before(l.opened) && l.requests < s.settings.Streams)
 	}
 	s.busy++
 	c.send(now, a, request)
@@ -217,7 +217,7 @@ func (s *sender) starve(now time.Time) {
 	s.starved = true
 	s.blame.Dry(now)
 	oldest := now.Add(-s.run.settings.queueAge)
-	if now.Sub(s.end) > s.terms.Timeout {
+	if now.Sub(s.end) > s.settings.Timeout {
 		oldest = now // after the schedule a request waits no longer than for an answer
 	}
 	for range turnDrops {
@@ -227,20 +227,20 @@ func (s *sender) starve(now time.Time) {
 		}
 		s.refuse(now, record.QueueFull)
 	}
-	if s.terms.KeepAlive && !s.pool.Full() {
+	if s.settings.KeepAlive && !s.pool.Full() {
 		s.dial(s.pool.Dial(now, s.connections(s.waiting(now))))
 	}
 }
 
 // connections returns how many connections have a stream for each of so many requests.
 func (s *sender) connections(requests uint64) uint64 {
-	streams := uint64(s.terms.Streams)
+	streams := uint64(s.settings.Streams)
 	return (requests + streams - 1) / streams
 }
 
 // waiting returns how many requests are due and not sent.
 func (s *sender) waiting(now time.Time) uint64 {
-	return s.lane.Waiting(now.Sub(s.start)) + uint64(len(s.again))
+	return s.schedule.Waiting(now.Sub(s.start)) + uint64(len(s.again))
 }
 
 // refuse ends the next request because there is no connection for it.
@@ -269,7 +269,7 @@ func (s *sender) rest(now time.Time) {
 	if s.over {
 		return
 	}
-	after, more := s.lane.Due()
+	after, more := s.schedule.Due()
 	switch {
 	case s.starved:
 		if s.wakeAt.After(now) && s.wakeAt.Sub(now) <= heartbeat {
@@ -302,11 +302,11 @@ func (s *sender) stop(now, at time.Time) {
 	}
 	s.stopped = true
 	if s.started {
-		s.lane.Cut(at.Sub(s.start))
+		s.schedule.Cut(at.Sub(s.start))
 		s.end = at
-		s.tally.Unsent += s.lane.Drop()
+		s.tally.Unsent += s.schedule.Drop()
 	} else {
-		s.lane.Drop()
+		s.schedule.Drop()
 		s.started = true
 	}
 	s.tally.Abandoned += uint64(len(s.again))

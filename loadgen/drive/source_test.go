@@ -130,7 +130,7 @@ func TestConnectionsFromSources(t *testing.T) {
 	config := load(s.addr, 50, 600) // it is stopped when all of them are there
 	config.Concurrency = 300
 	run, err := Start("t1", planOf(t, config), Settings{
-		Loops: 2, Meters: b.meters, Logger: func(string) *slog.Logger { return slog.New(slog.DiscardHandler) },
+		Loops: 2, Metrics: b.meters, Logger: func(string) *slog.Logger { return slog.New(slog.DiscardHandler) },
 		Sources: addresses("127.0.0.1", "127.0.0.2", "127.0.0.3"),
 	})
 	if err != nil {

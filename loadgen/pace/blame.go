@@ -2,7 +2,7 @@ package pace
 
 import "time"
 
-// A Blame splits the lag of requests by cause. A request is late because the generator
+// A LagSplit splits the lag of requests by cause. A request is late because the generator
 // noticed it late (it slept, or the machine was busy), or because no connection was free
 // at that time. The first part is the pacer lag:
 //
@@ -14,13 +14,13 @@ import "time"
 // between the two, the generator is not to blame for the time before ready.
 //
 // Owned by its loop.
-type Blame struct {
+type LagSplit struct {
 	dry   time.Time // zero: requests do not wait for connections
 	ready time.Time
 }
 
 // Dry records that requests are due and no connection is free.
-func (b *Blame) Dry(now time.Time) {
+func (b *LagSplit) Dry(now time.Time) {
 	if b.dry.IsZero() {
 		b.dry = now
 	}
@@ -28,7 +28,7 @@ func (b *Blame) Dry(now time.Time) {
 
 // Ready records that the loop checks again after Dry. It had wanted to wake by wanted; a
 // later wake-up is the generator's fault.
-func (b *Blame) Ready(now, wanted time.Time) {
+func (b *LagSplit) Ready(now, wanted time.Time) {
 	b.ready = now
 	if wanted.Before(now) {
 		b.ready = wanted
@@ -36,11 +36,11 @@ func (b *Blame) Ready(now, wanted time.Time) {
 }
 
 // Caught records that all due requests have been sent.
-func (b *Blame) Caught() { b.dry = time.Time{} }
+func (b *LagSplit) Caught() { b.dry = time.Time{} }
 
 // PacerLag returns the generator's part of the lag of a request that was due at due and
 // is started now.
-func (b *Blame) PacerLag(now, due time.Time) time.Duration {
+func (b *LagSplit) PacerLag(now, due time.Time) time.Duration {
 	lag := now.Sub(due)
 	own := min(lag, now.Sub(b.ready))
 	if !b.dry.IsZero() {

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-func ExampleBlame() {
+func ExampleLagSplit() {
 	start := time.Unix(0, 0)
 	at := func(ms int) time.Time { return start.Add(time.Duration(ms) * time.Millisecond) }
-	var b Blame
+	var b LagSplit
 	fmt.Println("due at 10, sent at 11:", b.PacerLag(at(11), at(10)))
 	b.Dry(at(20))
 	b.Ready(at(50), at(60))
@@ -22,10 +22,10 @@ func ExampleBlame() {
 func TestPacerLag(t *testing.T) {
 	start := time.Unix(100, 0)
 	at := func(ms int) time.Time { return start.Add(time.Duration(ms) * time.Millisecond) }
-	type step func(b *Blame)
-	dry := func(ms int) step { return func(b *Blame) { b.Dry(at(ms)) } }
-	ready := func(ms, wanted int) step { return func(b *Blame) { b.Ready(at(ms), at(wanted)) } }
-	caught := func(b *Blame) { b.Caught() }
+	type step func(b *LagSplit)
+	dry := func(ms int) step { return func(b *LagSplit) { b.Dry(at(ms)) } }
+	ready := func(ms, wanted int) step { return func(b *LagSplit) { b.Ready(at(ms), at(wanted)) } }
+	caught := func(b *LagSplit) { b.Caught() }
 
 	for _, c := range []struct {
 		name     string
@@ -45,7 +45,7 @@ func TestPacerLag(t *testing.T) {
 		{"never more than the lag", []step{dry(50), ready(20, 20)}, 10, 60, 50},
 		{"never negative", []step{dry(50), ready(60, 70)}, 55, 55, 0},
 	} {
-		var b Blame
+		var b LagSplit
 		for _, s := range c.steps {
 			s(&b)
 		}

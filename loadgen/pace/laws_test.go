@@ -63,7 +63,7 @@ func cases(t testing.TB, processes ...Process) []testCase {
 // apart: Λ is k + ½ between the nanosecond at which k is due and the next.
 func TestUniformGapsAreOne(t *testing.T) {
 	for _, c := range cases(t, Uniform) {
-		for k, due := range take(New(c.Config).Lane(0, 1)) {
+		for k, due := range take(New(c.Config).ForLoop(0, 1)) {
 			s := profile.Arrivals(uint64(k)) + profile.Half
 			if low, high := c.Profile.Before(due), c.Profile.Before(due+1); s < low || s >= high {
 				t.Fatalf("%s: arrival %d is due at %d ns, where Λ goes from %v to %v", c.name, k, due, low.Float(), high.Float())
@@ -76,10 +76,10 @@ func TestUniformGapsAreOne(t *testing.T) {
 // to half of one.
 func TestUniformCounts(t *testing.T) {
 	for _, c := range cases(t, Uniform) {
-		lane := New(c.Config).Lane(0, 1)
+		schedule := New(c.Config).ForLoop(0, 1)
 		for i := range 1000 {
 			at := c.Length * time.Duration(i) / 1000
-			got, want := float64(lane.Waiting(at)), c.Profile.Cumulative(at).Float()
+			got, want := float64(schedule.Waiting(at)), c.Profile.Cumulative(at).Float()
 			if math.Abs(got-want) > 0.500001 {
 				t.Fatalf("%s: %v arrivals by %v, Λ is %v", c.name, got, at, want)
 			}
@@ -94,7 +94,7 @@ func TestPoissonGapsAreExponential(t *testing.T) {
 	for _, c := range cases(t, Poisson) {
 		var gaps []float64
 		last := profile.Count(0)
-		for _, due := range take(New(c.Config).Lane(0, 1)) {
+		for _, due := range take(New(c.Config).ForLoop(0, 1)) {
 			at := c.Profile.Cumulative(due)
 			gaps = append(gaps, (at - last).Float())
 			last = at
@@ -140,10 +140,10 @@ func TestPoissonCounts(t *testing.T) {
 		sums, squares := make([]float64, len(edges)), make([]float64, len(edges))
 		for seed := range int64(runs) {
 			c.Seed = seed
-			lane := New(c.Config).Lane(0, 1)
-			before := lane.Waiting(0)
+			schedule := New(c.Config).ForLoop(0, 1)
+			before := schedule.Waiting(0)
 			for i, at := range edges {
-				n := lane.Waiting(at)
+				n := schedule.Waiting(at)
 				sums[i] += float64(n - before)
 				squares[i] += float64(n-before) * float64(n-before)
 				before = n
@@ -175,7 +175,7 @@ func TestThinningAgrees(t *testing.T) {
 		var ours, thinned []time.Duration
 		for seed := range int64(5) {
 			c.Seed = 1000 + seed
-			ours = append(ours, take(New(c.Config).Lane(0, 1))...)
+			ours = append(ours, take(New(c.Config).ForLoop(0, 1))...)
 			highest := c.Profile.RateMax()
 			for at := r.ExpFloat64() / highest; at < c.Length.Seconds(); at += r.ExpFloat64() / highest {
 				due := time.Duration(at * 1e9)
@@ -208,7 +208,7 @@ func TestThinningAgrees(t *testing.T) {
 // exactly what one alone would, each request once.
 func TestHandsAddUp(t *testing.T) {
 	for _, c := range cases(t, Uniform, Poisson) {
-		whole := take(New(c.Config).Lane(0, 1))
+		whole := take(New(c.Config).ForLoop(0, 1))
 		if !slices.IsSorted(whole) {
 			t.Errorf("%s: due times go back", c.name)
 		}
@@ -219,17 +219,17 @@ func TestHandsAddUp(t *testing.T) {
 			for i := range hands.shards {
 				c.Shard = Shard{Index: i, Of: hands.shards}
 				s := New(c.Config)
-				counter := s.Lane(0, 1)
+				counter := s.ForLoop(0, 1)
 				counted += counter.Waiting(c.Length)
 				for j := range hands.loops {
-					lane := s.Lane(j, hands.loops)
-					for due, ok := lane.Due(); ok; due, ok = lane.Due() {
-						if k := lane.Index(); seen[k] || whole[k] != due {
+					schedule := s.ForLoop(j, hands.loops)
+					for due, ok := schedule.Due(); ok; due, ok = schedule.Due() {
+						if k := schedule.Index(); seen[k] || whole[k] != due {
 							t.Fatalf("%s, %+v: request %d is due at %v, want %v once", c.name, hands, k, due, whole[k])
 						}
-						seen[lane.Index()] = true
+						seen[schedule.Index()] = true
 						parts = append(parts, due)
-						lane.Take()
+						schedule.Take()
 					}
 				}
 			}
@@ -244,17 +244,17 @@ func TestHandsAddUp(t *testing.T) {
 // another for another seed, and a longer run begins like a shorter one.
 func TestScheduleIsAFunctionOfTheSeed(t *testing.T) {
 	c := Config{Profile: steady(t, 1000), Length: 10 * second, Arrivals: Poisson, Seed: 5}
-	whole := take(New(c).Lane(0, 1))
-	if !slices.Equal(whole, take(New(c).Lane(0, 1))) {
+	whole := take(New(c).ForLoop(0, 1))
+	if !slices.Equal(whole, take(New(c).ForLoop(0, 1))) {
 		t.Error("the same seed gives another schedule")
 	}
 	short := c
 	short.Length = 3 * second
-	if part := take(New(short).Lane(0, 1)); !slices.Equal(part, whole[:len(part)]) {
+	if part := take(New(short).ForLoop(0, 1)); !slices.Equal(part, whole[:len(part)]) {
 		t.Error("a shorter run begins differently")
 	}
 	c.Seed = 6
-	if slices.Equal(whole, take(New(c).Lane(0, 1))) {
+	if slices.Equal(whole, take(New(c).ForLoop(0, 1))) {
 		t.Error("another seed gives the same schedule")
 	}
 	// Golden: other machines and versions must draw the same.

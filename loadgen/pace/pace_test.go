@@ -19,10 +19,10 @@ func ExampleSchedule() {
 	// Two loops of one generator, one second of five requests.
 	s := New(Config{Profile: steady, Length: time.Second})
 	for loop := range 2 {
-		lane := s.Lane(loop, 2)
-		for due, ok := lane.Due(); ok; due, ok = lane.Due() {
-			fmt.Println("loop", loop, "request", lane.Index(), "at", due)
-			lane.Take()
+		schedule := s.ForLoop(loop, 2)
+		for due, ok := schedule.Due(); ok; due, ok = schedule.Due() {
+			fmt.Println("loop", loop, "request", schedule.Index(), "at", due)
+			schedule.Take()
 		}
 	}
 	// Output:
@@ -48,11 +48,11 @@ func TestArrivals(t *testing.T) {
 		{1e6, 1000 * second, 1e9},
 		{7, 1_000_000_000 * second, 7e9},
 	} {
-		lane := New(Config{Profile: steady(t, c.rps), Length: c.length}).Lane(0, 1)
-		if got := lane.Waiting(c.length); got != c.want {
+		schedule := New(Config{Profile: steady(t, c.rps), Length: c.length}).ForLoop(0, 1)
+		if got := schedule.Waiting(c.length); got != c.want {
 			t.Errorf("%v/s for %v: %d arrivals, want %d", c.rps, c.length, got, c.want)
 		}
-		if got := lane.Waiting(c.length + time.Hour); got != c.want {
+		if got := schedule.Waiting(c.length + time.Hour); got != c.want {
 			t.Errorf("%v/s for %v: %d arrivals by an hour later, want %d", c.rps, c.length, got, c.want)
 		}
 	}
@@ -70,11 +70,11 @@ func TestNoDrift(t *testing.T) {
 		{7, 7_000_000_000, 1e9*second + 71_428_571}, // 10⁹ s and ½ / 7
 		{999_999.999999, 999_999_999_999, 1e6*second + 500},
 	} {
-		lane := New(Config{Profile: steady(t, c.rps), Length: c.want + second}).Lane(0, 1)
-		lane.head.step(c.k - 1)
-		lane.Take()
-		if due, ok := lane.Due(); due != c.want || !ok || lane.Index() != c.k {
-			t.Errorf("arrival %d at %v/s is due at %d ns, want %d ns", lane.Index(), c.rps, due, c.want)
+		schedule := New(Config{Profile: steady(t, c.rps), Length: c.want + second}).ForLoop(0, 1)
+		schedule.head.step(c.k - 1)
+		schedule.Take()
+		if due, ok := schedule.Due(); due != c.want || !ok || schedule.Index() != c.k {
+			t.Errorf("arrival %d at %v/s is due at %d ns, want %d ns", schedule.Index(), c.rps, due, c.want)
 		}
 	}
 }
@@ -92,15 +92,16 @@ func TestGapsAreUniform(t *testing.T) {
 		{700_000, 1428, 1429},
 	} {
 		for _, from := range []uint64{0, 1e6, 1e9} {
-			lane := New(Config{Profile: steady(t, c.rps), Length: 2e9 * second / time.Duration(c.rps)}).Lane(0, 1)
-			lane.head.step(from)
-			lane.Take()
+			schedule := New(Config{Profile: steady(t, c.rps), Length: 2e9 * second / time.Duration(c.rps)}).ForLoop(0, 1)
+			schedule.head.step(from)
+			schedule.Take()
 			for range 1000 {
-				before, _ := lane.Due()
-				lane.Take()
-				due, ok := lane.Due()
+				before, _ := schedule.Due()
+				schedule.Take()
+				due, ok := schedule.Due()
 				if gap := due - before; gap < c.short || gap > c.long || !ok {
-					t.Fatalf("at %v/s the gap before arrival %d is %d ns, want %d to %d", c.rps, lane.Index(), gap, c.short, c.long)
+					t.Fatalf("at %v/s the gap before arrival %d is %d ns, want %d to %d", c.rps, schedule.Index(), gap, c.short,
+						c.long)
 				}
 			}
 		}

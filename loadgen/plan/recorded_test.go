@@ -186,8 +186,8 @@ func TestRecordingAsPlan(t *testing.T) {
 			config := fmt.Sprintf(`{"limiterUrl":"http://a","duration":%g,"shard":{"index":%d,"of":%d},"profile":{"type":"trace","params":{"file":%q,"speedup":%d,"scaleRps":%g}}}`,
 				length.Seconds()/speedup, i, shards, file, speedup, scale)
 			p := testkit.Must(Parse(now, []byte(config), ""))(t)
-			lane := p.Schedule.Lane(0, 1)
-			total += lane.Waiting(p.Schedule.Length())
+			schedule := p.Schedule.ForLoop(0, 1)
+			total += schedule.Waiting(p.Schedule.Length())
 		}
 		if math.Abs(float64(total)-want*scale) > 1 {
 			t.Errorf("%d shards send %d requests, want %v", shards, total, want*scale)

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// A Health says in one word how the target answered. A Verdict is about the generator.
+// A Health says in one word how the target answered. A Validity is about the generator.
 type Health string
 
 const (

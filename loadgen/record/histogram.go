@@ -31,13 +31,13 @@ func (h Histogram) observe(d time.Duration) {
 // empty reports whether there is nothing to merge or to draw.
 func (h Histogram) empty() bool { return h.counts == nil || h.counts.TotalCount() == 0 }
 
-// Spread summarises the histogram.
-func (h Histogram) Spread() Spread {
+// Summary summarises the histogram.
+func (h Histogram) Summary() Summary {
 	if h.empty() {
-		return Spread{}
+		return Summary{}
 	}
 	q := h.Quantiles([]float64{0.5, 0.9, 0.95, 0.99, 0.999})
-	return Spread{
+	return Summary{
 		Count: uint64(h.counts.TotalCount()), Mean: h.counts.Mean() / 1e9, Min: seconds(h.counts.Min()),
 		P50: q[0], P90: q[1], P95: q[2], P99: q[3], P999: q[4], Max: seconds(h.counts.Max()),
 	}

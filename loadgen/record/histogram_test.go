@@ -34,15 +34,15 @@ func TestHistogramText(t *testing.T) {
 		if err := got.UnmarshalText(text); err != nil {
 			t.Fatalf("%d spans: %v", n, err)
 		}
-		if !got.counts.Equals(want.counts) || got.Spread() != want.Spread() {
-			t.Errorf("%d spans come back as %+v, want %+v", n, got.Spread(), want.Spread())
+		if !got.counts.Equals(want.counts) || got.Summary() != want.Summary() {
+			t.Errorf("%d spans come back as %+v, want %+v", n, got.Summary(), want.Summary())
 		}
 	}
 	var none Histogram
 	if text, err := none.MarshalText(); err != nil || len(text) != 0 {
 		t.Errorf("no histogram is written %q, %v", text, err)
 	}
-	if err := none.UnmarshalText(nil); err != nil || !none.empty() || none.Spread() != (Spread{}) ||
+	if err := none.UnmarshalText(nil); err != nil || !none.empty() || none.Summary() != (Summary{}) ||
 		none.Quantiles([]float64{0.5})[0] != 0 {
 		t.Errorf("no text is read as %+v, %v", none, err)
 	}
@@ -77,7 +77,7 @@ func FuzzHistogramText(f *testing.F) {
 			return
 		}
 		second := testkit.Must(h.MarshalText())(t)
-		if err := again.UnmarshalText(second); err != nil || again.Spread() != h.Spread() {
+		if err := again.UnmarshalText(second); err != nil || again.Summary() != h.Summary() {
 			t.Errorf("%q comes back otherwise, error %v", text, err)
 		}
 	})
@@ -93,7 +93,7 @@ func TestQuantileRank(t *testing.T) {
 			h.observe(200 * ms)
 		}
 	}
-	if got := h.Spread(); got.P95 < 0.19 || got.P90 > 0.011 {
+	if got := h.Summary(); got.P95 < 0.19 || got.P90 > 0.011 {
 		t.Errorf("with 2 slow ones of 33, p90 is %v s and p95 %v s, want 0.01 and 0.2", got.P90, got.P95)
 	}
 	shares := []float64{0, 0.07, 0.5, 0.9, 0.95, 0.99, 0.999, 1}
@@ -136,7 +136,7 @@ func TestHistogramBetween(t *testing.T) {
 	if got := (Histogram{}).Between([]float64{0, 1}); got[0] != 0 {
 		t.Errorf("no histogram holds %v", got)
 	}
-	if got, want := h.Quantiles([]float64{0.5, 0.999}), h.Spread(); got[0] != want.P50 || got[1] != want.P999 {
+	if got, want := h.Quantiles([]float64{0.5, 0.999}), h.Summary(); got[0] != want.P50 || got[1] != want.P999 {
 		t.Errorf("the quantiles are %v, want %v and %v", got, want.P50, want.P999)
 	}
 }
@@ -149,12 +149,12 @@ func TestLagByCause(t *testing.T) {
 	tally.Start(5*ms, 2*ms, -1, true)  // a new connection
 	tally.Start(ms, ms, -1, true)      // the generator, on a new connection
 	for name, c := range map[string]struct {
-		got  Spread
+		got  Summary
 		n    uint64
 		most float64
 	}{
-		"lag": {tally.Lag.Spread(), 4, 0.005}, "pacer lag": {tally.PacerLag.Spread(), 4, 0.005},
-		"busy lag": {tally.BusyLag.Spread(), 1, 0.004}, "dial lag": {tally.DialLag.Spread(), 1, 0.003},
+		"lag": {tally.Lag.Summary(), 4, 0.005}, "pacer lag": {tally.PacerLag.Summary(), 4, 0.005},
+		"busy lag": {tally.BusyLag.Summary(), 1, 0.004}, "dial lag": {tally.DialLag.Summary(), 1, 0.003},
 	} {
 		if c.got.Count != c.n || math.Abs(c.got.Max/c.most-1) > 0.01 {
 			t.Errorf("%s: %d, at most %v; want %d, %v", name, c.got.Count, c.got.Max, c.n, c.most)

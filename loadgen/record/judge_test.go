@@ -8,28 +8,31 @@ import (
 )
 
 func TestJudge(t *testing.T) {
-	good := Evidence{Due: 10_000, Started: 10_000, PacerLagP99: 0.0001, LagP99: 0.0001}
+	good := ValidityEvidence{Due: 10_000, Started: 10_000, PacerLagP99: 0.0001, LagP99: 0.0001}
 	for name, c := range map[string]struct {
-		change  func(e *Evidence)
-		want    Verdict
+		change  func(e *ValidityEvidence)
+		want    Validity
 		reasons int
 	}{
-		"kept":                      {func(*Evidence) {}, Valid, 0},
-		"nothing due yet":           {func(e *Evidence) { *e = Evidence{} }, Valid, 0},
-		"sent more than was judged": {func(e *Evidence) { e.Started = 10_050 }, Valid, 0},
-		"lag at the bound":          {func(e *Evidence) { e.PacerLagP99, e.LagP99 = lagValid, lagValid }, Valid, 0},
-		"lag above it":              {func(e *Evidence) { e.PacerLagP99, e.LagP99 = 0.0011, 0.0011 }, Degraded, 1},
-		"lag at the second bound":   {func(e *Evidence) { e.PacerLagP99, e.LagP99 = lagInvalid, lagInvalid }, Degraded, 1},
-		"lag above that":            {func(e *Evidence) { e.PacerLagP99, e.LagP99 = 0.011, 0.011 }, Invalid, 1},
-		"waited for connections":    {func(e *Evidence) { e.LagP99 = 5 }, Degraded, 1},
-		"rate error at the bound":   {func(e *Evidence) { e.Started = 9990 }, Valid, 0},
-		"rate error above it":       {func(e *Evidence) { e.Started = 9989 }, Degraded, 1},
-		"at the second bound":       {func(e *Evidence) { e.Started = 9900 }, Degraded, 1},
-		"above that":                {func(e *Evidence) { e.Started = 9899 }, Invalid, 1},
-		"a pause at the bound":      {func(e *Evidence) { e.Late = 10 }, Valid, 0},
-		"a pause above it":          {func(e *Evidence) { e.Late = 11 }, Degraded, 1},
+		"kept":                      {func(*ValidityEvidence) {}, Valid, 0},
+		"nothing due yet":           {func(e *ValidityEvidence) { *e = ValidityEvidence{} }, Valid, 0},
+		"sent more than was judged": {func(e *ValidityEvidence) { e.Started = 10_050 }, Valid, 0},
+		"lag at the bound":          {func(e *ValidityEvidence) { e.PacerLagP99, e.LagP99 = lagValid, lagValid }, Valid, 0},
+		"lag above it":              {func(e *ValidityEvidence) { e.PacerLagP99, e.LagP99 = 0.0011, 0.0011 }, Degraded, 1},
+		"lag at the second bound": {func(e *ValidityEvidence) { e.PacerLagP99, e.LagP99 = lagInvalid, lagInvalid },
+			Degraded, 1},
+		"lag above that":          {func(e *ValidityEvidence) { e.PacerLagP99, e.LagP99 = 0.011, 0.011 }, Invalid, 1},
+		"waited for connections":  {func(e *ValidityEvidence) { e.LagP99 = 5 }, Degraded, 1},
+		"rate error at the bound": {func(e *ValidityEvidence) { e.Started = 9990 }, Valid, 0},
+		"rate error above it":     {func(e *ValidityEvidence) { e.Started = 9989 }, Degraded, 1},
+		"at the second bound":     {func(e *ValidityEvidence) { e.Started = 9900 }, Degraded, 1},
+		"above that":              {func(e *ValidityEvidence) { e.Started = 9899 }, Invalid, 1},
+		"a pause at the bound":    {func(e *ValidityEvidence) { e.Late = 10 }, Valid, 0},
+		"a pause above it":        {func(e *ValidityEvidence) { e.Late = 11 }, Degraded, 1},
 		"everything at once": {
-			func(e *Evidence) { *e = Evidence{Due: 10_000, Started: 1, Late: 5000, PacerLagP99: 1, LagP99: 2} }, Invalid, 3},
+			func(e *ValidityEvidence) {
+				*e = ValidityEvidence{Due: 10_000, Started: 1, Late: 5000, PacerLagP99: 1, LagP99: 2}
+			}, Invalid, 3},
 	} {
 		e := good
 		c.change(&e)
@@ -42,7 +45,7 @@ func TestJudge(t *testing.T) {
 
 // The reason says what the requests waited for.
 func TestJudgeNamesTheCause(t *testing.T) {
-	for want, e := range map[string]Evidence{
+	for want, e := range map[string]ValidityEvidence{
 		"the generator was late while connections were idle: " +
 			"pacer lag p99 20.0 ms": {Due: 1, Started: 1, PacerLagP99: 0.02, LagP99: 0.02},
 		"the generator was a little late while connections were idle: " +
@@ -67,9 +70,9 @@ func TestJudgeNamesTheCause(t *testing.T) {
 
 func TestThresholds(t *testing.T) {
 	r := &Result{Completed: 100, Success: 86, RateLimited: 8, Shed: 4, Errors: 2, Throughput: 50}
-	r.Latency = Spread{Count: 1, Mean: 1, P50: 2, P95: 3, P99: 4, Max: 5}
-	r.Lag = Spread{Count: 1, P99: 6}
-	r.BusyLag = Spread{P999: 7} // of nothing
+	r.Latency = Summary{Count: 1, Mean: 1, P50: 2, P95: 3, P99: 4, Max: 5}
+	r.Lag = Summary{Count: 1, P99: 6}
+	r.BusyLag = Summary{P999: 7} // of nothing
 	for _, c := range []struct {
 		name, demand string
 		value        float64
@@ -134,20 +137,20 @@ func TestThresholdNames(t *testing.T) {
 	r := &Result{Throughput: 1}
 	for _, spread := range []struct {
 		name string
-		s    *Spread
+		s    *Summary
 	}{
 		{"latency", &r.Latency}, {"latencySuccess", &r.LatencySuccess}, {"latencyRateLimited", &r.LatencyRateLimited},
 		{"latencyErrors", &r.LatencyErrors}, {"serviceTime", &r.ServiceTime}, {"lag", &r.Lag}, {"pacerLag", &r.PacerLag},
 		{"busyLag", &r.BusyLag}, {"dialLag", &r.DialLag},
 	} {
-		*spread.s = Spread{Count: 1, Mean: 1, Min: 2, P50: 3, P90: 4, P95: 5, P99: 6, P999: 7, Max: 8}
+		*spread.s = Summary{Count: 1, Mean: 1, Min: 2, P50: 3, P90: 4, P95: 5, P99: 6, P999: 7, Max: 8}
 		for i, statistic := range []string{"mean", "min", "p50", "p90", "p95", "p99", "p999", "max"} {
 			threshold := testkit.Must(ParseThreshold(spread.name+"."+statistic, "<1h"))(t)
 			if got := threshold.Check(r); got.Value != float64(i+1) || !got.Held {
 				t.Errorf("%s.%s is %+v, want %d", spread.name, statistic, got, i+1)
 			}
 		}
-		*spread.s = Spread{}
+		*spread.s = Summary{}
 	}
 	for _, name := range []string{"successShare", "rejectedShare", "errorShare", "throughput"} {
 		if got := testkit.Must(ParseThreshold(name, ">=0"))(t).Check(r); !got.Held {

@@ -153,7 +153,7 @@ func TestMergeRefused(t *testing.T) {
 func TestMergeVerdict(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(r []*Result) []*Result
-		want   Verdict
+		want   Validity
 		reason string
 	}{
 		"all well": {func(r []*Result) []*Result { return r }, Valid, ""},
@@ -183,8 +183,8 @@ func TestMergeVerdict(t *testing.T) {
 func TestMergeDescribes(t *testing.T) {
 	a, b := shardResult(0, 2, ms), shardResult(1, 2, ms)
 	a.End, a.Elapsed, a.Peaks, a.StartedAt = EndStopped, 0.25, nil, t0.Add(50*ms)
-	a.Thresholds = []Checked{{Name: "latency.max", Demand: "<1"}}
-	b.Thresholds = []Checked{{Name: "latency.max", Demand: "<1"}, {Name: "throughput", Demand: ">9"}}
+	a.Thresholds = []ThresholdResult{{Name: "latency.max", Demand: "<1"}}
+	b.Thresholds = []ThresholdResult{{Name: "latency.max", Demand: "<1"}, {Name: "throughput", Demand: ">9"}}
 	b.LastFault = "no route"
 	r := testkit.Must(Merge(b, a))(t)
 	if r.End != EndStopped || r.Elapsed != 1 || len(r.Peaks) != 1 || !r.StartedAt.Equal(t0) ||
@@ -199,10 +199,10 @@ func TestMergeDescribes(t *testing.T) {
 func TestSeriesPlus(t *testing.T) {
 	long, short := Series{}, Series{}
 	for i := range rowsMax + 3 {
-		long.add(Row{T: float64(i), Sent: 1, ErrorsByReason: map[string]uint64{"timeout": 1}})
+		long.add(SeriesRow{T: float64(i), Sent: 1, ErrorsByReason: map[string]uint64{"timeout": 1}})
 	}
 	for i := range 5 {
-		short.add(Row{T: float64(i), Sent: 10, LagP99: float64(i),
+		short.add(SeriesRow{T: float64(i), Sent: 10, LagP99: float64(i),
 			ErrorsByReason: map[string]uint64{"timeout": 2, "reset": 1}})
 	}
 	for name, sum := range map[string]Series{"long and short": long.plus(short), "short and long": short.plus(long)} {
@@ -229,7 +229,7 @@ func TestSeriesPlus(t *testing.T) {
 func TestSeriesParts(t *testing.T) {
 	var s Series
 	for i := range 10 {
-		s.add(Row{T: float64(i), Sent: 1})
+		s.add(SeriesRow{T: float64(i), Sent: 1})
 	}
 	for _, c := range []struct {
 		n, rows int
@@ -263,7 +263,7 @@ func TestCourseStays(t *testing.T) {
 		totals.Row(time.Duration(i)*time.Second, uint64(i+1))
 	}
 	for i := range rowsMax { // an hour, in short
-		totals.series.add(Row{T: float64(i)})
+		totals.series.add(SeriesRow{T: float64(i)})
 	}
 	totals.due = rowsMax
 	row(rowsMax)

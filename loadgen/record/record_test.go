@@ -24,8 +24,8 @@ func ExampleTally() {
 	o := Outcome{Status: 200}
 	o.Due, o.Start, o.Done = at(0), at(2*ms), at(10*ms)
 	t.Finish(&o, end)
-	fmt.Println(t.Sent(), t.Class[Success], number.Duration(t.Latency().Spread().Max),
-		number.Duration(t.ServiceTime.Spread().Max), number.Duration(t.Lag.Spread().Max))
+	fmt.Println(t.Sent(), t.Class[Success], number.Duration(t.Latency().Summary().Max),
+		number.Duration(t.ServiceTime.Summary().Max), number.Duration(t.Lag.Summary().Max))
 	// Output: 1 1 10.0 ms 8.00 ms 2.00 ms
 }
 
@@ -74,8 +74,8 @@ func TestStartCounts(t *testing.T) {
 		late, behind            uint64
 	}{
 		{0, 0, -time.Second, 0, 0},
-		{CatchUp, CatchUp, CatchUp, 0, 0},
-		{CatchUp + 1, CatchUp + 1, CatchUp + 1, 1, 1},
+		{LateAfter, LateAfter, LateAfter, 0, 0},
+		{LateAfter + 1, LateAfter + 1, LateAfter + 1, 1, 1},
 		{time.Second, 0, 0, 0, 0}, // it waited for a connection
 	} {
 		tally := NewTally()
@@ -97,7 +97,7 @@ func TestUnconnected(t *testing.T) {
 		t.Errorf("started %d, unconnected %d, sent %d, dropped %d, failed %d", tally.Started, tally.Unconnected,
 			tally.Sent(), tally.Dropped(), tally.Class[Failed])
 	}
-	if wait := tally.DialLag.Spread(); wait.Count != 1 || tally.Lag.Spread().Max < 0.059 {
+	if wait := tally.DialLag.Summary(); wait.Count != 1 || tally.Lag.Summary().Max < 0.059 {
 		t.Errorf("its wait for a connection is %+v", wait)
 	}
 }
@@ -128,10 +128,10 @@ func TestFinishInSpan(t *testing.T) {
 func TestSpansOutOfRange(t *testing.T) {
 	tally := NewTally()
 	tally.Start(time.Hour, -ms, 0, false)
-	if got := tally.Lag.Spread(); got.Count != 1 || got.Max < 400 || got.Max > 401 {
+	if got := tally.Lag.Summary(); got.Count != 1 || got.Max < 400 || got.Max > 401 {
 		t.Errorf("a lag of an hour: %+v", got)
 	}
-	if got := tally.PacerLag.Spread(); got.Count != 1 || got.Max > 1e-6 {
+	if got := tally.PacerLag.Summary(); got.Count != 1 || got.Max > 1e-6 {
 		t.Errorf("a negative lag: %+v", got)
 	}
 }
@@ -233,7 +233,7 @@ func TestSeriesBound(t *testing.T) {
 	} {
 		var s Series
 		for i := range c.seconds {
-			s.add(Row{T: float64(i), Sent: 1, LatencyP99: float64(i)})
+			s.add(SeriesRow{T: float64(i), Sent: 1, LatencyP99: float64(i)})
 		}
 		var sent uint64
 		for _, r := range s.Rows {
@@ -282,7 +282,7 @@ func TestResult(t *testing.T) {
 		t.Errorf("the row is %+v", row)
 	}
 	if len(r.Shards) != 1 || r.Shards[0] != (Shard{Of: 1}) || r.Peaks == nil || !r.Histograms.present() ||
-		r.Histograms.Lag.Spread() != r.Lag {
+		r.Histograms.Lag.Summary() != r.Lag {
 		t.Errorf("shards %v, peaks %v, histograms %+v", r.Shards, r.Peaks, r.Histograms)
 	}
 }

@@ -33,7 +33,7 @@ type Peak struct {
 type Result struct {
 	Schema    int       `json:"schema"`
 	TestID    string    `json:"testId"`
-	Verdict   Verdict   `json:"verdict"`
+	Verdict   Validity  `json:"verdict"`
 	Reasons   []string  `json:"reasons"`
 	End       End       `json:"end"`
 	StartedAt time.Time `json:"startedAt"`
@@ -73,23 +73,23 @@ type Result struct {
 	SentLate   uint64  `json:"sentLate"`   // missed their time: more than 10 ms late through the generator's fault
 	Received   uint64  `json:"receivedBytes"`
 
-	Latency            Spread `json:"latency"` // of all completed requests
-	LatencySuccess     Spread `json:"latencySuccess"`
-	LatencyRateLimited Spread `json:"latencyRateLimited"`
-	LatencyShed        Spread `json:"latencyShed"`
-	LatencyErrors      Spread `json:"latencyErrors"`
-	ServiceTime        Spread `json:"serviceTime"`
-	Lag                Spread `json:"lag"`
-	PacerLag           Spread `json:"pacerLag"` // the generator was late while connections were idle
-	BusyLag            Spread `json:"busyLag"`  // requests waited for a busy connection; only those that did
-	DialLag            Spread `json:"dialLag"`  // requests waited for a new connection; only those that did
+	Latency            Summary `json:"latency"` // of all completed requests
+	LatencySuccess     Summary `json:"latencySuccess"`
+	LatencyRateLimited Summary `json:"latencyRateLimited"`
+	LatencyShed        Summary `json:"latencyShed"`
+	LatencyErrors      Summary `json:"latencyErrors"`
+	ServiceTime        Summary `json:"serviceTime"`
+	Lag                Summary `json:"lag"`
+	PacerLag           Summary `json:"pacerLag"` // the generator was late while connections were idle
+	BusyLag            Summary `json:"busyLag"`  // requests waited for a busy connection; only those that did
+	DialLag            Summary `json:"dialLag"`  // requests waited for a new connection; only those that did
 
-	Loops       int         `json:"loops"`
-	Connections Connections `json:"connections"`
-	Thresholds  []Checked   `json:"thresholds"`
-	Series      Series      `json:"series"`
-	Histograms  Histograms  `json:"histograms"`
-	Config      any         `json:"config"`
+	Loops       int               `json:"loops"`
+	Connections Connections       `json:"connections"`
+	Thresholds  []ThresholdResult `json:"thresholds"`
+	Series      Series            `json:"series"`
+	Histograms  Histograms        `json:"histograms"`
+	Config      any               `json:"config"`
 }
 
 // Connections describe a run's connections.
@@ -104,7 +104,7 @@ type Connections struct {
 const schema = 1
 
 // Result completes r, which holds what is not counted, and judges it; settled is the number of
-// requests that were due up to CatchUp before a stop. Nothing may be added afterwards.
+// requests that were due up to LateAfter before a stop. Nothing may be added afterwards.
 func (s *Totals) Result(r Result, settled uint64, thresholds []Threshold) *Result {
 	a := s.all
 	e := a.Evidence()
@@ -132,15 +132,15 @@ func (s *Totals) Result(r Result, settled uint64, thresholds []Threshold) *Resul
 
 func (r *Result) spread() {
 	h := &r.Histograms
-	r.Latency, r.LatencySuccess = h.Latency().Spread(), h.LatencySuccess.Spread()
-	r.LatencyRateLimited, r.LatencyShed, r.LatencyErrors = h.LatencyRateLimited.Spread(), h.LatencyShed.Spread(),
-		h.LatencyErrors.Spread()
-	r.ServiceTime, r.Lag = h.ServiceTime.Spread(), h.Lag.Spread()
-	r.PacerLag, r.BusyLag, r.DialLag = h.PacerLag.Spread(), h.BusyLag.Spread(), h.DialLag.Spread()
+	r.Latency, r.LatencySuccess = h.Latency().Summary(), h.LatencySuccess.Summary()
+	r.LatencyRateLimited, r.LatencyShed, r.LatencyErrors = h.LatencyRateLimited.Summary(), h.LatencyShed.Summary(),
+		h.LatencyErrors.Summary()
+	r.ServiceTime, r.Lag = h.ServiceTime.Summary(), h.Lag.Summary()
+	r.PacerLag, r.BusyLag, r.DialLag = h.PacerLag.Summary(), h.BusyLag.Summary(), h.DialLag.Summary()
 }
 
 func (r *Result) check(thresholds []Threshold) {
-	r.Thresholds = []Checked{}
+	r.Thresholds = []ThresholdResult{}
 	for _, t := range thresholds {
 		r.Thresholds = append(r.Thresholds, t.Check(r))
 	}
@@ -148,7 +148,7 @@ func (r *Result) check(thresholds []Threshold) {
 
 // ThresholdsHeld reports whether all thresholds were met.
 func (r *Result) ThresholdsHeld() bool {
-	return !slices.ContainsFunc(r.Thresholds, func(t Checked) bool { return !t.Held })
+	return !slices.ContainsFunc(r.Thresholds, func(t ThresholdResult) bool { return !t.Held })
 }
 
 // Attempted returns the number of requests that were sent or would have been, had connecting not

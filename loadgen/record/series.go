@@ -11,10 +11,10 @@ import (
 // every second; a longer one has rows of two seconds, of four, and so on.
 const rowsMax = 3600
 
-// A Row is one step of a run, which starts T seconds after the start of the run. Percentiles of a
+// A SeriesRow is one step of a run, which starts T seconds after the start of the run. Percentiles of a
 // step longer than a second are those of its worst second; those of several generators are those of
 // the worst one.
-type Row struct {
+type SeriesRow struct {
 	T           float64 `json:"t"`
 	Due         uint64  `json:"due"`
 	Sent        uint64  `json:"sent"`     // including those for which connecting failed then or later
@@ -33,7 +33,7 @@ type Row struct {
 
 // merge adds the next step, or the same step of another generator. It does not change maps that
 // are shared with others.
-func (r *Row) merge(next *Row) {
+func (r *SeriesRow) merge(next *SeriesRow) {
 	r.Due += next.Due
 	r.Sent += next.Sent
 	r.SentLate += next.SentLate
@@ -67,14 +67,14 @@ func addCounts(a, b map[string]uint64) map[string]uint64 {
 //
 // Owned by one goroutine.
 type Series struct {
-	Step float64 `json:"step"` // seconds
-	Rows []Row   `json:"rows"`
+	Step float64     `json:"step"` // seconds
+	Rows []SeriesRow `json:"rows"`
 
 	pending int // seconds already in the last row when Step is more than one
 }
 
 // add appends a row of one second.
-func (s *Series) add(r Row) {
+func (s *Series) add(r SeriesRow) {
 	if s.Step == 0 {
 		s.Step = 1
 	}
@@ -93,7 +93,7 @@ func (s *Series) add(r Row) {
 
 // coarser returns the series with each k rows merged into one.
 func (s Series) coarser(k int) Series {
-	c := Series{Step: s.Step * float64(k), Rows: make([]Row, 0, len(s.Rows)/k+1)}
+	c := Series{Step: s.Step * float64(k), Rows: make([]SeriesRow, 0, len(s.Rows)/k+1)}
 	for i := range s.Rows {
 		if i%k == 0 {
 			c.Rows = append(c.Rows, s.Rows[i])

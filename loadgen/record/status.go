@@ -42,7 +42,7 @@ type Status struct {
 	Lag struct {
 		P99 float64 `json:"p99"`
 	} `json:"lag"`
-	Verdict Verdict  `json:"verdict"`
+	Verdict Validity `json:"verdict"`
 	Reasons []string `json:"reasons,omitempty"` // for the verdict, the most important first
 
 	// InFlight and Connections are for the metrics and the progress line.
@@ -53,7 +53,7 @@ type Status struct {
 }
 
 // Count sets the counts from c, and the percentiles.
-func (s *Status) Count(c *Counts, latency, lag Spread) {
+func (s *Status) Count(c *Counts, latency, lag Summary) {
 	s.Sent, s.Completed = c.Sent(), c.Completed()
 	s.Success, s.RateLimited, s.Shed, s.Errors = c.Class[Success], c.Class[RateLimited], c.Class[Shed], c.Class[Failed]
 	s.Latency.Mean, s.Latency.P50, s.Latency.P95, s.Latency.P99 = latency.Mean, latency.P50, latency.P95, latency.P99

@@ -4,9 +4,9 @@ import (
 	"time"
 )
 
-// CatchUp is how much later than due a request may be sent before it counts as late: the length of a
+// LateAfter is how much later than due a request may be sent before it counts as late: the length of a
 // short pause of the scheduler or the garbage collector. Late requests are sent, too.
-const CatchUp = 10 * time.Millisecond
+const LateAfter = 10 * time.Millisecond
 
 // The range of the histograms: nanoseconds with three digits, from a microsecond to more than the
 // longest wait for a connection plus the longest timeout. Greater values are recorded as the
@@ -21,8 +21,8 @@ const (
 type Counts struct {
 	Started     uint64 // sent, or attempted without getting a connection
 	Unconnected uint64 // of these, not sent, because connecting failed or their heads are too large
-	SentLate    uint64 // missed their time: a pacer lag beyond CatchUp
-	SentBehind  uint64 // later than CatchUp after the end of the schedule
+	SentLate    uint64 // missed their time: a pacer lag beyond LateAfter
+	SentBehind  uint64 // later than LateAfter after the end of the schedule
 	Retried     uint64 // sent again because the target had closed an idle connection, or not processed them
 	Abandoned   uint64 // started and cut off without an outcome
 	Unsent      uint64 // due but not sent when the run was stopped
@@ -101,10 +101,10 @@ func NewTally() *Tally {
 // the time since the end of the schedule, negative before it.
 func (t *Tally) Start(lag, pacerLag, sinceEnd time.Duration, fresh bool) {
 	t.Started++
-	if pacerLag > CatchUp {
+	if pacerLag > LateAfter {
 		t.SentLate++
 	}
-	if sinceEnd > CatchUp {
+	if sinceEnd > LateAfter {
 		t.SentBehind++
 	}
 	t.Lag.observe(lag)
@@ -164,8 +164,8 @@ func (t *Tally) Reset() {
 	}
 }
 
-// A Spread describes a distribution of spans, in seconds.
-type Spread struct {
+// A Summary describes a distribution of spans, in seconds.
+type Summary struct {
 	Count uint64  `json:"count"`
 	Mean  float64 `json:"mean"`
 	Min   float64 `json:"min"`
@@ -206,8 +206,8 @@ func (s *Totals) All() *Tally { return s.all }
 // Row ends a second of the series, which began at t; due is how many requests
 // were due since the start.
 func (s *Totals) Row(t time.Duration, due uint64) {
-	lat, lag := s.second.Latency().Spread(), s.second.Lag.Spread()
-	s.series.add(Row{
+	lat, lag := s.second.Latency().Summary(), s.second.Lag.Summary()
+	s.series.add(SeriesRow{
 		T: t.Seconds(), Due: due - s.due, Sent: s.second.Started, SentLate: s.second.SentLate,
 		Success: s.second.Class[Success], RateLimited: s.second.Class[RateLimited], Shed: s.second.Class[Shed],
 		Errors:     s.second.Class[Failed],

@@ -25,32 +25,32 @@ type Threshold struct {
 // spreads are the spreads that a threshold may be about.
 var spreads = []struct {
 	name string
-	of   func(r *Result) *Spread
+	of   func(r *Result) *Summary
 }{
-	{"latency", func(r *Result) *Spread { return &r.Latency }},
-	{"latencySuccess", func(r *Result) *Spread { return &r.LatencySuccess }},
-	{"latencyRateLimited", func(r *Result) *Spread { return &r.LatencyRateLimited }},
-	{"latencyErrors", func(r *Result) *Spread { return &r.LatencyErrors }},
-	{"serviceTime", func(r *Result) *Spread { return &r.ServiceTime }},
-	{"lag", func(r *Result) *Spread { return &r.Lag }},
-	{"pacerLag", func(r *Result) *Spread { return &r.PacerLag }},
-	{"busyLag", func(r *Result) *Spread { return &r.BusyLag }},
-	{"dialLag", func(r *Result) *Spread { return &r.DialLag }},
+	{"latency", func(r *Result) *Summary { return &r.Latency }},
+	{"latencySuccess", func(r *Result) *Summary { return &r.LatencySuccess }},
+	{"latencyRateLimited", func(r *Result) *Summary { return &r.LatencyRateLimited }},
+	{"latencyErrors", func(r *Result) *Summary { return &r.LatencyErrors }},
+	{"serviceTime", func(r *Result) *Summary { return &r.ServiceTime }},
+	{"lag", func(r *Result) *Summary { return &r.Lag }},
+	{"pacerLag", func(r *Result) *Summary { return &r.PacerLag }},
+	{"busyLag", func(r *Result) *Summary { return &r.BusyLag }},
+	{"dialLag", func(r *Result) *Summary { return &r.DialLag }},
 }
 
 // statistics are what a threshold may be about of a spread.
 var statistics = []struct {
 	name string
-	of   func(s *Spread) float64
+	of   func(s *Summary) float64
 }{
-	{"mean", func(s *Spread) float64 { return s.Mean }},
-	{"min", func(s *Spread) float64 { return s.Min }},
-	{"p50", func(s *Spread) float64 { return s.P50 }},
-	{"p90", func(s *Spread) float64 { return s.P90 }},
-	{"p95", func(s *Spread) float64 { return s.P95 }},
-	{"p99", func(s *Spread) float64 { return s.P99 }},
-	{"p999", func(s *Spread) float64 { return s.P999 }},
-	{"max", func(s *Spread) float64 { return s.Max }},
+	{"mean", func(s *Summary) float64 { return s.Mean }},
+	{"min", func(s *Summary) float64 { return s.Min }},
+	{"p50", func(s *Summary) float64 { return s.P50 }},
+	{"p90", func(s *Summary) float64 { return s.P90 }},
+	{"p95", func(s *Summary) float64 { return s.P95 }},
+	{"p99", func(s *Summary) float64 { return s.P99 }},
+	{"p999", func(s *Summary) float64 { return s.P999 }},
+	{"max", func(s *Summary) float64 { return s.Max }},
 }
 
 // figures are the other figures that a threshold may be about.
@@ -132,8 +132,8 @@ func (t Threshold) holds(v float64) bool {
 	return v > t.bound
 }
 
-// A Checked threshold knows what it was compared with.
-type Checked struct {
+// A ThresholdResult is a threshold and what it was compared with.
+type ThresholdResult struct {
 	Name   string  `json:"name"`
 	Demand string  `json:"demand"`
 	Value  float64 `json:"value"`
@@ -141,7 +141,7 @@ type Checked struct {
 }
 
 // Check compares the result with the threshold. The times of nothing meet no demand.
-func (t Threshold) Check(r *Result) Checked {
+func (t Threshold) Check(r *Result) ThresholdResult {
 	v, ok := t.value(r)
-	return Checked{Name: t.Name, Demand: t.Demand, Value: v, Held: ok && t.holds(v)}
+	return ThresholdResult{Name: t.Name, Demand: t.Demand, Value: v, Held: ok && t.holds(v)}
 }

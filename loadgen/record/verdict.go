@@ -7,21 +7,21 @@ import (
 	"weir/internal/data/number"
 )
 
-// A Verdict says whether the load was as planned. It is about the generator, not the target: a run
+// A Validity says whether the load was as planned. It is about the generator, not the target: a run
 // with only errors is valid if all requests were sent on time.
-type Verdict string
+type Validity string
 
 const (
-	Valid    Verdict = "VALID"    // the schedule was kept, so the figures are reliable
-	Degraded Verdict = "DEGRADED" // some requests were late; consider the lag before relying on the figures
-	Invalid  Verdict = "INVALID"  // the load was not as planned
+	Valid    Validity = "VALID"    // the schedule was kept, so the figures are reliable
+	Degraded Validity = "DEGRADED" // some requests were late; consider the lag before relying on the figures
+	Invalid  Validity = "INVALID"  // the load was not as planned
 )
 
 // Verdicts returns all verdicts, from good to bad.
-func Verdicts() []Verdict { return []Verdict{Valid, Degraded, Invalid} }
+func Verdicts() []Validity { return []Validity{Valid, Degraded, Invalid} }
 
 // Worse returns the worse of two verdicts; an empty one is better than any other.
-func Worse(a, b Verdict) Verdict {
+func Worse(a, b Validity) Validity {
 	order := Verdicts()
 	if slices.Index(order, b) > slices.Index(order, a) {
 		return b
@@ -41,32 +41,32 @@ const (
 	rateErrorInvalid = 0.01  // a limit tested with one percent less than planned is another test
 )
 
-// Evidence is the basis of a Verdict.
-type Evidence struct {
-	Due                 uint64  // requests due up to CatchUp ago
-	Started             uint64  // of these, no later than CatchUp after the end of the schedule
+// ValidityEvidence is the basis of a Validity.
+type ValidityEvidence struct {
+	Due                 uint64  // requests due up to LateAfter ago
+	Started             uint64  // of these, no later than LateAfter after the end of the schedule
 	Unconnected         uint64  // of these, not sent, because connecting failed or their heads are too large
-	Late                uint64  // requests with a pacer lag beyond CatchUp
+	Late                uint64  // requests with a pacer lag beyond LateAfter
 	PacerLagP99, LagP99 float64 // seconds
 	Dialled             bool    // requests that waited for a connection mostly waited for a new one
 }
 
 // Evidence returns the evidence in the histograms of t.
-func (t *Tally) Evidence() Evidence {
-	return Evidence{
-		PacerLagP99: t.PacerLag.Spread().P99, LagP99: t.Lag.Spread().P99,
-		Dialled: t.DialLag.Spread().Count > t.BusyLag.Spread().Count,
+func (t *Tally) Evidence() ValidityEvidence {
+	return ValidityEvidence{
+		PacerLagP99: t.PacerLag.Summary().P99, LagP99: t.Lag.Summary().P99,
+		Dialled: t.DialLag.Summary().Count > t.BusyLag.Summary().Count,
 	}
 }
 
 // Count adds what was counted while so many requests were due.
-func (e *Evidence) Count(c *Counts, due uint64) {
+func (e *ValidityEvidence) Count(c *Counts, due uint64) {
 	e.Due, e.Started, e.Late = due, c.Started-min(c.Started, c.SentBehind), c.SentLate
 	e.Unconnected = c.Unconnected
 }
 
 // RateError returns the share of the due requests that were not sent, or attempted, in time.
-func (e Evidence) RateError() float64 {
+func (e ValidityEvidence) RateError() float64 {
 	if e.Started >= e.Due {
 		return 0
 	}
@@ -74,7 +74,7 @@ func (e Evidence) RateError() float64 {
 }
 
 // Judge returns the verdict with all reasons for it, the most important first.
-func (e Evidence) Judge() (Verdict, []string) {
+func (e ValidityEvidence) Judge() (Validity, []string) {
 	var invalid, degraded []string
 	switch r := e.RateError(); {
 	case r > rateErrorInvalid:
@@ -95,7 +95,7 @@ func (e Evidence) Judge() (Verdict, []string) {
 	}
 	if float64(e.Late) > rateErrorValid*float64(e.Due) {
 		degraded = append(degraded, fmt.Sprintf("the generator stalled: %d requests missed their time by more than %d ms",
-			e.Late, CatchUp.Milliseconds()))
+			e.Late, LateAfter.Milliseconds()))
 	}
 	if e.LagP99 > lagValid && e.PacerLagP99 <= lagValid {
 		cause := "all connections were busy"

@@ -35,7 +35,7 @@ type fact struct{ Name, Value string }
 // A spreadRow is a row of the table of percentiles.
 type spreadRow struct {
 	Name   string
-	Spread record.Spread
+	Spread record.Summary
 }
 
 // A countRow is a row of the table of outcomes.

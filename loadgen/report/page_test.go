@@ -189,7 +189,9 @@ func TestIntervals(t *testing.T) {
 
 // Of a second in which the schedule ended only the part before it counts.
 func TestRateOfPartialSecond(t *testing.T) {
-	row := func(at float64, n uint64) record.Row { return record.Row{T: at, Due: n, Sent: n, Success: n} }
+	row := func(at float64, n uint64) record.SeriesRow {
+		return record.SeriesRow{T: at, Due: n, Sent: n, Success: n}
+	}
 	for _, c := range []struct {
 		elapsed float64
 		last    uint64
@@ -202,7 +204,7 @@ func TestRateOfPartialSecond(t *testing.T) {
 		{1.5, 50, 100},
 	} {
 		r := &record.Result{Elapsed: c.elapsed,
-			Series: record.Series{Step: 1, Rows: []record.Row{row(0, 100), row(1, c.last)}}}
+			Series: record.Series{Step: 1, Rows: []record.SeriesRow{row(0, 100), row(1, c.last)}}}
 		course := newCourse(r)
 		got := course.rate().Lines[0].Y
 		if math.Abs(got[1]-c.want) > 1e-9 {
@@ -214,7 +216,7 @@ func TestRateOfPartialSecond(t *testing.T) {
 // What came after the end of the schedule is shown when it is worth it.
 func TestTail(t *testing.T) {
 	for late, rows := range map[uint64]int{0: 1, 9: 1, 10: 3} {
-		r := &record.Result{Elapsed: 1, Completed: 1000, Series: record.Series{Step: 1, Rows: []record.Row{
+		r := &record.Result{Elapsed: 1, Completed: 1000, Series: record.Series{Step: 1, Rows: []record.SeriesRow{
 			{T: 0, Due: 1000, Sent: 1000, Success: 1000 - late}, {T: 1}, {T: 2, Errors: late},
 		}}}
 		course := newCourse(r)
@@ -231,7 +233,8 @@ func TestTail(t *testing.T) {
 
 // Seconds in which nothing was measured are gaps, not zeros.
 func TestGaps(t *testing.T) {
-	r := &record.Result{Elapsed: 2, Series: record.Series{Step: 1, Rows: []record.Row{{T: 0, LatencyP50: 0.1}, {T: 1}}}}
+	r := &record.Result{Elapsed: 2, Series: record.Series{Step: 1, Rows: []record.SeriesRow{{T: 0, LatencyP50: 0.1},
+		{T: 1}}}}
 	course := newCourse(r)
 	for _, line := range course.latency().Lines {
 		if line.Name == "p50" && (line.Y[0] != 0.1 || !math.IsNaN(line.Y[1])) {
@@ -264,7 +267,7 @@ func TestErrorsBeyondTheDrawn(t *testing.T) {
 func TestSpark(t *testing.T) {
 	course := &record.Series{Step: 1}
 	for _, n := range []uint64{900, 0, 100, 350, 700} {
-		course.Rows = append(course.Rows, record.Row{Sent: n})
+		course.Rows = append(course.Rows, record.SeriesRow{Sent: n})
 	}
 	for _, c := range []struct {
 		course *record.Series
@@ -272,7 +275,7 @@ func TestSpark(t *testing.T) {
 		want   string
 	}{
 		{course, 10, "█▁▁▃▆"}, {course, 4, "▁▂▄█"}, {course, 1, ""}, {&record.Series{}, 5, ""},
-		{&record.Series{Rows: make([]record.Row, 3)}, 5, ""},
+		{&record.Series{Rows: make([]record.SeriesRow, 3)}, 5, ""},
 	} {
 		if got := Spark(c.course, c.n); got != c.want {
 			t.Errorf("the last %d of %d rows are %q, want %q", c.n, len(c.course.Rows), got, c.want)

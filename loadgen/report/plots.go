@@ -45,7 +45,7 @@ func plots(r *record.Result) []chart.Chart {
 // A course is the series of a run in the form that plots need.
 type course struct {
 	result *record.Result
-	rows   []record.Row
+	rows   []record.SeriesRow
 	starts []float64
 	length []float64 // of each row in seconds; the schedule may end within one
 	axis   chart.Axis
@@ -76,7 +76,7 @@ func newCourse(r *record.Result) course {
 
 // withoutTail returns the rows up to the end of the schedule. Rows after it, in which the last
 // answers arrived, are included only if they contain at least a hundredth of all answers.
-func withoutTail(r *record.Result, rows []record.Row) []record.Row {
+func withoutTail(r *record.Result, rows []record.SeriesRow) []record.SeriesRow {
 	end := len(rows)
 	for end > 0 && rows[end-1].T >= r.Elapsed {
 		end--
@@ -92,7 +92,7 @@ func withoutTail(r *record.Result, rows []record.Row) []record.Row {
 }
 
 // asked is perSecond with gaps after the end of the schedule, when nothing is due or sent.
-func (c *course) asked(f func(r *record.Row) uint64) []float64 {
+func (c *course) asked(f func(r *record.SeriesRow) uint64) []float64 {
 	values := c.perSecond(f)
 	for i := range values {
 		if c.starts[i] >= c.result.Elapsed && f(&c.rows[i]) == 0 {
@@ -102,7 +102,7 @@ func (c *course) asked(f func(r *record.Row) uint64) []float64 {
 	return values
 }
 
-func (c *course) each(f func(r *record.Row) float64) []float64 {
+func (c *course) each(f func(r *record.SeriesRow) float64) []float64 {
 	values := make([]float64, len(c.rows))
 	for i := range c.rows {
 		values[i] = f(&c.rows[i])
@@ -111,8 +111,8 @@ func (c *course) each(f func(r *record.Row) float64) []float64 {
 }
 
 // perSecond returns f of every row as a rate.
-func (c *course) perSecond(f func(r *record.Row) uint64) []float64 {
-	values := c.each(func(r *record.Row) float64 { return float64(f(r)) })
+func (c *course) perSecond(f func(r *record.SeriesRow) uint64) []float64 {
+	values := c.each(func(r *record.SeriesRow) float64 { return float64(f(r)) })
 	for i := range values {
 		values[i] /= c.length[i]
 	}
@@ -120,8 +120,8 @@ func (c *course) perSecond(f func(r *record.Row) uint64) []float64 {
 }
 
 // measured returns f of every row, with gaps for zero, which is not a latency.
-func (c *course) measured(f func(r *record.Row) float64) []float64 {
-	return c.each(func(r *record.Row) float64 {
+func (c *course) measured(f func(r *record.SeriesRow) float64) []float64 {
+	return c.each(func(r *record.SeriesRow) float64 {
 		if v := f(r); v > 0 {
 			return v
 		}
@@ -139,9 +139,10 @@ func (c *course) line(name string, color chart.Color, values []float64) chart.Se
 
 func (c *course) rate() chart.Chart {
 	p := c.over("Rate", "requests per second, planned and sent")
-	asked := c.line("asked", chart.Grey, c.asked(func(r *record.Row) uint64 { return r.Due }))
+	asked := c.line("asked", chart.Grey, c.asked(func(r *record.SeriesRow) uint64 { return r.Due }))
 	asked.Dashed = true
-	p.Lines = []chart.Series{c.line("sent", chart.Blue, c.asked(func(r *record.Row) uint64 { return r.Sent })), asked}
+	p.Lines = []chart.Series{c.line("sent", chart.Blue, c.asked(func(r *record.SeriesRow) uint64 { return r.Sent })),
+		asked}
 	for _, peak := range c.result.Peaks[:min(len(c.result.Peaks), spansMax)] {
 		p.Spans = append(p.Spans, chart.Span{Name: "peak of the schedule", Color: chart.Violet, From: peak.Start,
 			To: max(peak.Start, peak.End)})
@@ -152,14 +153,15 @@ func (c *course) rate() chart.Chart {
 func (c *course) outcomes() chart.Chart {
 	p := c.over("Outcomes", "per second, when they were known")
 	p.Stack = []chart.Series{
-		c.line("success", chart.Green, c.perSecond(func(r *record.Row) uint64 { return r.Success })),
-		c.line("rate limited (429)", chart.Amber, c.perSecond(func(r *record.Row) uint64 { return r.RateLimited })),
+		c.line("success", chart.Green, c.perSecond(func(r *record.SeriesRow) uint64 { return r.Success })),
+		c.line("rate limited (429)", chart.Amber, c.perSecond(func(r *record.SeriesRow) uint64 { return r.RateLimited })),
 	}
 	if c.result.Shed > 0 {
 		p.Stack = append(p.Stack,
-			c.line("shed (503)", chart.Violet, c.perSecond(func(r *record.Row) uint64 { return r.Shed })))
+			c.line("shed (503)", chart.Violet, c.perSecond(func(r *record.SeriesRow) uint64 { return r.Shed })))
 	}
-	p.Stack = append(p.Stack, c.line("errors", chart.Red, c.perSecond(func(r *record.Row) uint64 { return r.Errors })))
+	p.Stack = append(p.Stack, c.line("errors", chart.Red,
+		c.perSecond(func(r *record.SeriesRow) uint64 { return r.Errors })))
 	return p
 }
 
@@ -169,10 +171,10 @@ func (c *course) errors() chart.Chart {
 	reasons := byCount(c.result.ErrorsByReason)
 	for i, reason := range reasons[:min(len(reasons), reasonsDrawn)] {
 		p.Stack = append(p.Stack,
-			c.line(reason, colors[i], c.perSecond(func(r *record.Row) uint64 { return r.ErrorsByReason[reason] })))
+			c.line(reason, colors[i], c.perSecond(func(r *record.SeriesRow) uint64 { return r.ErrorsByReason[reason] })))
 	}
 	if len(reasons) > reasonsDrawn {
-		p.Stack = append(p.Stack, c.line("others", colors[reasonsDrawn], c.perSecond(func(r *record.Row) (n uint64) {
+		p.Stack = append(p.Stack, c.line("others", colors[reasonsDrawn], c.perSecond(func(r *record.SeriesRow) (n uint64) {
 			for _, reason := range reasons[reasonsDrawn:] {
 				n += r.ErrorsByReason[reason]
 			}
@@ -186,9 +188,9 @@ func (c *course) latency() chart.Chart {
 	p := c.over("Latency", "of each "+c.every+", from when a request was due")
 	p.Y.Unit, p.Y.Scale = chart.Seconds, chart.Log
 	p.Lines = []chart.Series{
-		c.line("p99", chart.Red, c.measured(func(r *record.Row) float64 { return r.LatencyP99 })),
-		c.line("p95", chart.Amber, c.measured(func(r *record.Row) float64 { return r.LatencyP95 })),
-		c.line("p50", chart.Blue, c.measured(func(r *record.Row) float64 { return r.LatencyP50 })),
+		c.line("p99", chart.Red, c.measured(func(r *record.SeriesRow) float64 { return r.LatencyP99 })),
+		c.line("p95", chart.Amber, c.measured(func(r *record.SeriesRow) float64 { return r.LatencyP95 })),
+		c.line("p50", chart.Blue, c.measured(func(r *record.SeriesRow) float64 { return r.LatencyP50 })),
 	}
 	return p
 }
@@ -196,7 +198,8 @@ func (c *course) latency() chart.Chart {
 func (c *course) lag() chart.Chart {
 	p := c.over("Lag", "how late requests were sent, p99 of each "+c.every)
 	p.Y.Unit, p.Y.Scale = chart.Seconds, chart.Log
-	p.Lines = []chart.Series{c.line("lag p99", chart.Violet, c.measured(func(r *record.Row) float64 { return r.LagP99 }))}
+	p.Lines = []chart.Series{c.line("lag p99", chart.Violet,
+		c.measured(func(r *record.SeriesRow) float64 { return r.LagP99 }))}
 	for i := range c.rows {
 		if row := &c.rows[i]; row.SentLate > 0 {
 			p.Spans = append(p.Spans, chart.Span{Name: "requests missed their time", Color: chart.Red, From: row.T,
@@ -234,7 +237,7 @@ type part struct {
 func stacked(parts []part) []chart.Bars {
 	low, high := math.Inf(1), 0.0
 	for _, p := range parts {
-		if s := p.spans.Spread(); s.Count > 0 {
+		if s := p.spans.Summary(); s.Count > 0 {
 			low, high = min(low, s.Min), max(high, s.Max)
 		}
 	}
@@ -245,7 +248,7 @@ func stacked(parts []part) []chart.Bars {
 	sum := make([]float64, len(edges)-1)
 	var bars []chart.Bars
 	for _, p := range parts {
-		if p.spans.Spread().Count == 0 {
+		if p.spans.Summary().Count == 0 {
 			continue
 		}
 		heights := make([]float64, len(sum))
@@ -283,7 +286,7 @@ func lagByCause(r *record.Result) chart.Chart {
 		{"the generator was late", chart.Violet, h.PacerLag}, {"waited for a busy connection", chart.Amber, h.BusyLag},
 		{"waited for a new connection", chart.Blue, h.DialLag},
 	} {
-		if s := c.spans.Spread(); s.Count > 0 {
+		if s := c.spans.Summary(); s.Count > 0 {
 			p.Lines = append(p.Lines, later(c, intervals(s.Min, s.Max)))
 		}
 	}
@@ -292,7 +295,7 @@ func lagByCause(r *record.Result) chart.Chart {
 
 // later returns a line of how many spans of p are longer than each edge.
 func later(p part, edges []float64) chart.Series {
-	rest := float64(p.spans.Spread().Count)
+	rest := float64(p.spans.Summary().Count)
 	line := chart.Series{Name: p.name, Color: p.color, X: edges, Y: []float64{rest}}
 	for _, n := range p.spans.Between(upward(edges)) {
 		rest -= float64(n)
@@ -322,7 +325,7 @@ func percentiles(r *record.Result) chart.Chart {
 	}
 	for _, c := range []part{{"latency, from due", chart.Blue, h.Latency()},
 		{"service time, from sending", chart.Green, h.ServiceTime}} {
-		count := c.spans.Spread().Count
+		count := c.spans.Summary().Count
 		if count == 0 {
 			continue
 		}

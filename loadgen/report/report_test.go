@@ -25,7 +25,7 @@ func steady() *record.Result {
 		PacerLag: spread(60_000, 0.05), Shards: []record.Shard{{Index: 0, Of: 1}}, ScheduleHash: "9f86d081884c7d65",
 		Peaks: []record.Peak{},
 		Loops: 1, Connections: record.Connections{Max: 10_000, Peak: 5, Opened: 5},
-		Thresholds: []record.Checked{}, Series: record.Series{Step: 1, Rows: []record.Row{}},
+		Thresholds: []record.ThresholdResult{}, Series: record.Series{Step: 1, Rows: []record.SeriesRow{}},
 	}
 }
 
@@ -33,7 +33,7 @@ func steady() *record.Result {
 func refused() *record.Result {
 	r := steady()
 	r.Success, r.RateLimited, r.StatusCodes = 0, r.Success, map[string]uint64{"429": r.Success}
-	r.LatencySuccess, r.LatencyRateLimited = record.Spread{}, r.LatencySuccess
+	r.LatencySuccess, r.LatencyRateLimited = record.Summary{}, r.LatencySuccess
 	return r
 }
 
@@ -53,7 +53,7 @@ func troubled() *record.Result {
 	r.Retried, r.SentLate, r.SentRps, r.Throughput = 3, 77, 883.9, 12.34
 	r.LatencyRateLimited, r.LatencyShed, r.LatencyErrors = spread(36_000, 0.5), spread(2_000, 300), spread(5_988, 5000)
 	r.Loops, r.Connections = 2, record.Connections{Max: 64, Peak: 64, Opened: 70, Failed: 494}
-	r.Thresholds = []record.Checked{
+	r.Thresholds = []record.ThresholdResult{
 		{Name: "latency.p95", Demand: "<0.05", Value: 0.0123456, Held: true},
 		{Name: "errorShare", Demand: "<0.01", Value: 0.1331, Held: false},
 	}
@@ -61,10 +61,10 @@ func troubled() *record.Result {
 }
 
 // spread is a made-up distribution around milliseconds.
-func spread(n uint64, ms float64) record.Spread {
+func spread(n uint64, ms float64) record.Summary {
 	s := ms / 1000
 	plain := strict.RoundFloat
-	return record.Spread{Count: n, Mean: plain(s * 1.1), Min: s / 2, P50: s, P90: plain(s * 1.5), P95: s * 2,
+	return record.Summary{Count: n, Mean: plain(s * 1.1), Min: s / 2, P50: s, P90: plain(s * 1.5), P95: s * 2,
 		P99: plain(s * 4), P999: plain(s * 9), Max: s * 20}
 }
 

@@ -71,7 +71,7 @@ func verdict(b *strings.Builder, r *record.Result) {
 }
 
 // word returns a verdict as used in a sentence.
-func word(v record.Verdict) string { return strings.ToLower(string(v)) }
+func word(v record.Validity) string { return strings.ToLower(string(v)) }
 
 func requests(b *strings.Builder, r *record.Result) {
 	sent := number.Thousands(r.Sent) + " sent"
@@ -118,7 +118,7 @@ func extras(r *record.Result) (sentences []string) {
 func times(b *strings.Builder, r *record.Result) {
 	const columns = "%9s %9s %9s %9s %9s %9s %9s"
 	row(b, "", columns, "mean", "p50", "p90", "p95", "p99", "p99.9", "max")
-	line := func(word string, s record.Spread) {
+	line := func(word string, s record.Summary) {
 		if s.Count > 0 {
 			row(b, word, columns, number.Duration(s.Mean), number.Duration(s.P50), number.Duration(s.P90),
 				number.Duration(s.P95), number.Duration(s.P99), number.Duration(s.P999), number.Duration(s.Max))

@@ -30,7 +30,7 @@ type Exchange struct {
 }
 
 // An HTTP2 is the state of one connection of HTTP/2, whose streams are exchanges. What has ended is put into
-// Terms.Ended, and what is to be sent into Out.
+// LoopSettings.Ended, and what is to be sent into Out.
 //
 //   - A request that a GOAWAY or REFUSED_STREAM of the target excludes was not processed, and is sent again
 //     on any method (RFC 9113 section 8.7). After GOAWAY the connection ends with its last exchange.
@@ -42,7 +42,7 @@ type Exchange struct {
 type HTTP2 struct {
 	Out []byte // frames to be sent; the caller empties it
 
-	terms     *Terms
+	settings  *LoopSettings
 	http2     *http2.Conn
 	exchanges []*Exchange // in progress, in the order in which they were sent
 	ready     bool        // the target has sent its settings
@@ -55,8 +55,8 @@ type HTTP2 struct {
 var limits = http2.Limits{GlitchBurst: -1}
 
 // NewHTTP2 returns the state of a connection that was opened at now.
-func NewHTTP2(now time.Time, t *Terms) *HTTP2 {
-	c := &HTTP2{terms: t, http2: http2.New(http2.Client, &limits, now), heard: now}
+func NewHTTP2(now time.Time, t *LoopSettings) *HTTP2 {
+	c := &HTTP2{settings: t, http2: http2.New(http2.Client, &limits, now), heard: now}
 	c.AppendControl()
 	return c
 }
@@ -79,7 +79,7 @@ func (c *HTTP2) InFlight() int { return len(c.exchanges) }
 
 // Free reports whether a request can be sent now.
 func (c *HTTP2) Free() bool {
-	return c.ready && !c.spent && len(c.exchanges) < c.terms.Streams && c.http2.Free() > 0
+	return c.ready && !c.spent && len(c.exchanges) < c.settings.Streams && c.http2.Free() > 0
 }
 
 // Deadline returns when the next exchange times out; zero means never.
@@ -87,22 +87,22 @@ func (c *HTTP2) Deadline() time.Time {
 	if len(c.exchanges) == 0 {
 		return time.Time{}
 	}
-	return c.exchanges[0].Outcome.Start.Add(c.terms.Timeout)
+	return c.exchanges[0].Outcome.Start.Add(c.settings.Timeout)
 }
 
 // HandleSent sends the request due at due, which has the form of HTTP/1.1, on a connection that is Free. last
 // rules out Again. crosses says that the connection was idle for long, so that the target may be closing it.
 func (c *HTTP2) HandleSent(now, due time.Time, request []byte, last, crosses bool) *Exchange {
-	x := c.terms.exchange()
+	x := c.settings.exchange()
 	x.last, x.crosses, x.Outcome = last, crosses, record.Outcome{Due: due, Start: now}
 	r, body := split(request)
-	r.Scheme = c.terms.Scheme
+	r.Scheme = c.settings.Scheme
 	var err error
 	c.Out, x.id, err = c.http2.AppendRequest(c.Out, &r, len(body) == 0)
 	if err != nil { // more fields than the target accepts
 		x.fail(now, record.HeadTooLarge)
 		x.Outcome.Start = time.Time{}
-		c.terms.Ended = append(c.terms.Ended, x)
+		c.settings.Ended = append(c.settings.Ended, x)
 		return x
 	}
 	c.spent = c.spent || x.id >= idsMax
@@ -144,7 +144,7 @@ func (c *HTTP2) sendSome(x *Exchange, p []byte) (rest []byte) {
 func (c *HTTP2) HandleData(now time.Time, b []byte) (n int) {
 	c.heard = now
 	for !c.Over() {
-		ev, err := c.http2.Next(now, b[n:], &c.terms.Head)
+		ev, err := c.http2.Next(now, b[n:], &c.settings.Head)
 		n += ev.N
 		switch {
 		case err != nil:
@@ -190,12 +190,13 @@ func (c *HTTP2) handle(now time.Time, ev *http2.Event) {
 	default:
 		x.begun = true
 		if ev.Kind == http2.HeadDone {
-			answeredBy(&x.Outcome, &c.terms.Head.Head)
+			answeredBy(&x.Outcome, &c.settings.Head.Head)
 		}
 		if !ev.EndStream {
 			return
 		}
-		if x.Outcome.Done = now; c.terms.GRPC && x.Outcome.Status < 400 && !calledBy(&x.Outcome, ev, &c.terms.Head.Head) {
+		if x.Outcome.Done = now; c.settings.GRPC && x.Outcome.Status < 400 && !calledBy(&x.Outcome, ev,
+			&c.settings.Head.Head) {
 			x.fail(now, record.BadResponse)
 		}
 		c.Out = c.http2.AppendReset(c.Out, x.id, http2.Cancel) // if the target does not need the rest of the request
@@ -205,7 +206,7 @@ func (c *HTTP2) handle(now time.Time, ev *http2.Event) {
 
 // end ends the exchange at i.
 func (c *HTTP2) end(i int) {
-	c.terms.Ended = append(c.terms.Ended, c.exchanges[i])
+	c.settings.Ended = append(c.settings.Ended, c.exchanges[i])
 	c.exchanges = slices.Delete(c.exchanges, i, i+1)
 }
 
@@ -236,7 +237,7 @@ func (c *HTTP2) HandleClosed(now time.Time, orderly bool) {
 		reason = record.Closed
 	}
 	c.endAll(func(x *Exchange) {
-		if x.Again = x.crosses && !x.begun && !x.last && c.terms.mayRepeat(now, x.Outcome.Start); !x.Again {
+		if x.Again = x.crosses && !x.begun && !x.last && c.settings.mayRepeat(now, x.Outcome.Start); !x.Again {
 			x.fail(now, reason)
 		}
 	})

@@ -79,8 +79,8 @@ const (
 )
 
 // opened returns the state of a connection whose target has sent its settings.
-func opened(terms *Terms, p *target) *HTTP2 {
-	c := NewHTTP2(at(0), terms)
+func opened(settings *LoopSettings, p *target) *HTTP2 {
+	c := NewHTTP2(at(0), settings)
 	c.HandleData(at(0), p.Bytes())
 	p.Reset()
 	c.AppendControl()
@@ -88,12 +88,12 @@ func opened(terms *Terms, p *target) *HTTP2 {
 	return c
 }
 
-func newTerms() *Terms {
-	return &Terms{Method: http1.GET, KeepAlive: true, Timeout: time.Second, Scheme: "http", Streams: 3}
+func newTerms() *LoopSettings {
+	return &LoopSettings{Method: http1.GET, KeepAlive: true, Timeout: time.Second, Scheme: "http", Streams: 3}
 }
 
 // outcomes describes what has ended, by the index of the request.
-func outcomes(t *Terms) string {
+func outcomes(t *LoopSettings) string {
 	var all []string
 	for _, x := range t.Ended {
 		o := &x.Outcome
@@ -107,12 +107,12 @@ func outcomes(t *Terms) string {
 }
 
 func TestRequestsOfHTTP2(t *testing.T) {
-	terms, p := newTerms(), newTarget(xnet.Setting{ID: xnet.SettingInitialWindowSize, Val: 3})
-	c := NewHTTP2(at(0), terms)
+	settings, p := newTerms(), newTarget(xnet.Setting{ID: xnet.SettingInitialWindowSize, Val: 3})
+	c := NewHTTP2(at(0), settings)
 	if c.Ready() || c.Free() {
 		t.Error("ready before the target has sent its settings")
 	}
-	c = opened(terms, p)
+	c = opened(settings, p)
 	for i, r := range []string{request, upload, request} {
 		if !c.Free() {
 			t.Fatalf("no request %d", i)
@@ -138,8 +138,8 @@ func TestRequestsOfHTTP2(t *testing.T) {
 
 // A body is sent in order, however little room the target makes for it, and the memory of a large one is not kept.
 func TestBodyInPieces(t *testing.T) {
-	terms, p := newTerms(), newTarget(xnet.Setting{ID: xnet.SettingInitialWindowSize, Val: 0})
-	c := opened(terms, p)
+	settings, p := newTerms(), newTarget(xnet.Setting{ID: xnet.SettingInitialWindowSize, Val: 0})
+	c := opened(settings, p)
 	body := make([]byte, bodyBytesKept+1000)
 	for i := range body {
 		body[i] = byte(i % 251)
@@ -163,8 +163,8 @@ func TestBodyInPieces(t *testing.T) {
 	}
 	p.Reset()
 	c.HandleData(at(1), p.head(1, true, ":status", "200").Bytes())
-	terms.Recycle()
-	if n := cap(terms.exchange().kept); n > bodyBytesKept {
+	settings.Recycle()
+	if n := cap(settings.exchange().kept); n > bodyBytesKept {
 		t.Errorf("%d bytes are kept", n)
 	}
 }
@@ -205,8 +205,8 @@ func TestOutcomesOfHTTP2(t *testing.T) {
 			_ = p.WriteRSTStream(1, xnet.ErrCodeNo)
 		}, "0 error 413 http_4xx", false},
 	} {
-		terms, p := newTerms(), newTarget()
-		s := opened(terms, p)
+		settings, p := newTerms(), newTarget()
+		s := opened(settings, p)
 		for i := range 3 {
 			s.HandleSent(at(0), at(0), []byte(request), i == 0, false).Index = uint64(i)
 		}
@@ -214,7 +214,7 @@ func TestOutcomesOfHTTP2(t *testing.T) {
 		if n := s.HandleData(at(1), p.Bytes()); n != p.Len() {
 			t.Errorf("%s: %d of %d bytes are read", c.name, n, p.Len())
 		}
-		if got := outcomes(terms); got != c.want || s.Over() != c.over {
+		if got := outcomes(settings); got != c.want || s.Over() != c.over {
 			t.Errorf("%s: %s, over %t\nwant %s, %t", c.name, got, s.Over(), c.want, c.over)
 		}
 	}
@@ -248,13 +248,13 @@ func TestCalls(t *testing.T) {
 		{"no call, 204", func(p *target) { p.head(1, true, ":status", "204") }, "0 error 0 bad_response"},
 		{"no call, 302", func(p *target) { p.head(1, true, ":status", "302") }, "0 error 0 bad_response"},
 	} {
-		terms, p := newTerms(), newTarget()
-		terms.GRPC = true
-		s := opened(terms, p)
+		settings, p := newTerms(), newTarget()
+		settings.GRPC = true
+		s := opened(settings, p)
 		s.HandleSent(at(0), at(0), []byte(upload), false, false)
 		c.does(p)
 		s.HandleData(at(1), p.Bytes())
-		if got := outcomes(terms); got != c.want {
+		if got := outcomes(settings); got != c.want {
 			t.Errorf("%s: %s, want %s", c.name, got, c.want)
 		}
 	}
@@ -262,8 +262,8 @@ func TestCalls(t *testing.T) {
 
 // Each request has its time, and a late answer to one that has ended is ignored.
 func TestTimeoutsOfHTTP2(t *testing.T) {
-	terms, p := newTerms(), newTarget()
-	c := opened(terms, p)
+	settings, p := newTerms(), newTarget()
+	c := opened(settings, p)
 	for i := range 3 {
 		c.HandleSent(at(100*i), at(0), []byte(request), false, false).Index = uint64(i)
 	}
@@ -272,16 +272,17 @@ func TestTimeoutsOfHTTP2(t *testing.T) {
 		t.Errorf("the first deadline is %v", d)
 	}
 	c.HandleExpired(at(1100))
-	if got, want := outcomes(terms), "0 error 0 timeout, 1 error 0 timeout"; got != want || !c.Deadline().Equal(at(1200)) {
+	if got, want := outcomes(settings), "0 error 0 timeout, 1 error 0 timeout"; got != want ||
+		!c.Deadline().Equal(at(1200)) {
 		t.Errorf("%s, want %s; the next deadline is %v", got, want, c.Deadline())
 	}
 	if got := frames(c.Out); got != "reset 1 CANCEL\nreset 3 CANCEL" {
 		t.Errorf("sent\n%s", got)
 	}
-	terms.Recycle()
+	settings.Recycle()
 	p.head(1, false, ":status", "200").data(1, true, "late").head(5, true, ":status", "204")
 	c.HandleData(at(1150), p.Bytes())
-	if got := outcomes(terms); got != "2 success 204" || c.InFlight() != 0 || !c.Deadline().IsZero() {
+	if got := outcomes(settings); got != "2 success 204" || c.InFlight() != 0 || !c.Deadline().IsZero() {
 		t.Errorf("then %s", got)
 	}
 }
@@ -294,8 +295,8 @@ func TestSilentConnection(t *testing.T) {
 		heard int // ms
 		free  bool
 	}{{"silent", 0, false}, {"heard before it was sent", 100, false}, {"heard since", 101, true}} {
-		terms, p := newTerms(), newTarget()
-		s := opened(terms, p)
+		settings, p := newTerms(), newTarget()
+		s := opened(settings, p)
 		_ = p.WritePing(true, [8]byte{})
 		if c.heard > 0 {
 			s.HandleData(at(c.heard), p.Bytes())
@@ -308,7 +309,7 @@ func TestSilentConnection(t *testing.T) {
 			t.Errorf("%s: free %t, want %t; over %t", c.name, s.Free(), c.free, s.Over())
 		}
 		s.HandleData(at(1150), p.head(3, true, ":status", "200").Bytes())
-		if got := outcomes(terms); got != "0 error 0 timeout, 1 success 200" || s.Over() == c.free {
+		if got := outcomes(settings); got != "0 error 0 timeout, 1 success 200" || s.Over() == c.free {
 			t.Errorf("%s: %s, over %t", c.name, got, s.Over())
 		}
 	}
@@ -333,15 +334,15 @@ func TestEndOfHTTP2(t *testing.T) {
 		{"not idle before", http1.GET, false, false, false, 10, false, "0 error 0 reset"},
 		{"begun", http1.GET, false, true, true, 10, false, "0 error 0 reset"},
 	} {
-		terms, p := newTerms(), newTarget()
-		terms.Method = c.method
-		s := opened(terms, p)
+		settings, p := newTerms(), newTarget()
+		settings.Method = c.method
+		s := opened(settings, p)
 		s.HandleSent(at(0), at(0), []byte(request), c.last, c.crosses)
 		if c.begun {
 			s.HandleData(at(1), p.head(1, false, ":status", "200").Bytes())
 		}
 		s.HandleClosed(at(c.after), c.orderly)
-		if got := outcomes(terms); got != c.want || !s.Over() {
+		if got := outcomes(settings); got != c.want || !s.Over() {
 			t.Errorf("%s: %s, want %s", c.name, got, c.want)
 		}
 	}
@@ -349,13 +350,13 @@ func TestEndOfHTTP2(t *testing.T) {
 
 // Fields beyond what the target accepts fail the request, not the connection.
 func TestFieldsBeyondSettings(t *testing.T) {
-	terms, p := newTerms(), newTarget(xnet.Setting{ID: xnet.SettingMaxHeaderListSize, Val: 10})
-	c := opened(terms, p)
+	settings, p := newTerms(), newTarget(xnet.Setting{ID: xnet.SettingMaxHeaderListSize, Val: 10})
+	c := opened(settings, p)
 	c.HandleSent(at(0), at(0), []byte(request), false, false)
-	if got := outcomes(terms); got != "0 error 0 head_too_large" || c.InFlight() != 0 || len(c.Out) > 0 {
+	if got := outcomes(settings); got != "0 error 0 head_too_large" || c.InFlight() != 0 || len(c.Out) > 0 {
 		t.Errorf("%s; sent %s", got, frames(c.Out))
 	}
-	if o := terms.Ended[0].Outcome; !o.Start.IsZero() {
+	if o := settings.Ended[0].Outcome; !o.Start.IsZero() {
 		t.Errorf("it was sent at %v", o.Start)
 	}
 }

@@ -24,8 +24,8 @@ const (
 	backoffMax = 100 * time.Millisecond
 )
 
-// A Size bounds the connections of a loop.
-type Size struct {
+// A PoolSize bounds the connections of a loop.
+type PoolSize struct {
 	Start int  // opened before the first request is due
 	Max   int  // at most; at least 1
 	Dials int  // dials in progress at most; at least 1
@@ -45,7 +45,7 @@ func Connections(rate float64) int {
 //
 // Owned by its loop.
 type Pool struct {
-	size    Size
+	size    PoolSize
 	open    int // that are not leaving
 	dialing int
 	leaving int // that get no more requests, and whose place others may take
@@ -57,7 +57,7 @@ type Pool struct {
 }
 
 // NewPool returns a Pool without connections.
-func NewPool(size Size) Pool { return Pool{size: size} }
+func NewPool(size PoolSize) Pool { return Pool{size: size} }
 
 // Open returns the number of open connections, without those that are leaving.
 func (p *Pool) Open() int { return p.open }

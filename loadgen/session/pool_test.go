@@ -8,7 +8,7 @@ import (
 
 func ExamplePool() {
 	now := time.Unix(0, 0)
-	p := NewPool(Size{Start: 1, Max: 10, Dials: 64, Grow: true})
+	p := NewPool(PoolSize{Start: 1, Max: 10, Dials: 64, Grow: true})
 	fmt.Println("at the start", p.Begin())
 	p.Opened()
 	fmt.Println("three wait:", p.Dial(now, 3))
@@ -29,30 +29,30 @@ func TestPoolDial(t *testing.T) {
 	}
 	const ms = time.Millisecond
 	for name, c := range map[string]struct {
-		size  Size
+		size  PoolSize
 		steps []step
 	}{
-		"nobody waits": {Size{Max: 4, Dials: 64}, []step{{0, "", 0, 0}}},
-		"never more than the bound": {Size{Max: 4, Dials: 64}, []step{
+		"nobody waits": {PoolSize{Max: 4, Dials: 64}, []step{{0, "", 0, 0}}},
+		"never more than the bound": {PoolSize{Max: 4, Dials: 64}, []step{
 			{0, "", 9, 4}, {0, "opened", 0, 0}, {0, "", 9, 0}, {0, "opened", 0, 0}, {0, "closed", 0, 0}, {0, "", 9, 1},
 		}},
-		"one dial for each that waits": {Size{Max: 100, Dials: 64}, []step{{0, "", 2, 2}, {0, "", 2, 0}, {0, "", 3, 1}}},
-		"so many dials at a time": {Size{Max: 1000, Dials: 64}, []step{
+		"one dial for each that waits": {PoolSize{Max: 100, Dials: 64}, []step{{0, "", 2, 2}, {0, "", 2, 0}, {0, "", 3, 1}}},
+		"so many dials at a time": {PoolSize{Max: 1000, Dials: 64}, []step{
 			{0, "", 500, 64}, {0, "", 500, 0}, {0, "opened", 0, 0}, {0, "", 500, 1},
 		}},
-		"growth is bounded in rate": {Size{Max: 1000, Dials: 64, Grow: true}, []step{
+		"growth is bounded in rate": {PoolSize{Max: 1000, Dials: 64, Grow: true}, []step{
 			{0, "", 10, 10}, {0, "opened", 0, 0}, {0, "", 500, growthBurst - 10}, {0, "opened", 0, 0},
 			{0, "", 500, 0}, {ms, "", 500, 1}, {ms, "", 500, 0}, {2 * ms, "opened", 0, 0}, {3*ms - 1, "", 500, 1},
 		}},
-		"what was closed is replaced at any rate": {Size{Max: 1000, Dials: 64, Grow: true}, []step{
+		"what was closed is replaced at any rate": {PoolSize{Max: 1000, Dials: 64, Grow: true}, []step{
 			{0, "", 64, 64}, {0, "opened", 0, 0}, {0, "", 500, 0}, {0, "closed", 0, 0}, {0, "", 500, 1},
 			{0, "opened", 0, 0}, {0, "closed", 0, 0}, {0, "", 500, 1}, {0, "", 500, 0},
 		}},
-		"after a failure it waits, longer each time": {Size{Max: 100, Dials: 64}, []step{
+		"after a failure it waits, longer each time": {PoolSize{Max: 100, Dials: 64}, []step{
 			{0, "", 2, 2}, {0, "failed", 0, 0}, {0, "", 9, 0}, {backoffMin - 1, "", 9, 0}, {backoffMin, "", 2, 1},
 			{5 * ms, "failed", 0, 0}, {5*ms + 2*backoffMin - 1, "", 9, 0}, {5*ms + 2*backoffMin, "", 2, 1},
 		}},
-		"success ends the waiting": {Size{Max: 100, Dials: 64}, []step{
+		"success ends the waiting": {PoolSize{Max: 100, Dials: 64}, []step{
 			{0, "", 3, 3}, {0, "failed", 0, 0}, {0, "failed", 0, 0}, {0, "opened", 0, 0},
 			{10 * ms, "", 1, 1}, {10 * ms, "failed", 0, 0}, {10*ms + backoffMin, "", 1, 1},
 		}},
@@ -81,7 +81,7 @@ func TestPoolDial(t *testing.T) {
 
 func TestPoolBackoffIsBounded(t *testing.T) {
 	now := time.Unix(0, 0)
-	p := NewPool(Size{Max: 1, Dials: 64})
+	p := NewPool(PoolSize{Max: 1, Dials: 64})
 	for range 50 {
 		if got := p.Dial(now, 1); got != 1 {
 			t.Fatalf("after the longest wait it dials %d, want 1", got)
@@ -93,7 +93,7 @@ func TestPoolBackoffIsBounded(t *testing.T) {
 
 func TestPoolLost(t *testing.T) {
 	now := time.Unix(0, 0)
-	p := NewPool(Size{Start: 2, Max: 1, Dials: 64})
+	p := NewPool(PoolSize{Start: 2, Max: 1, Dials: 64})
 	if n := p.Begin(); n != 1 {
 		t.Errorf("it starts with %d connections, the bound is 1", n)
 	}
@@ -119,7 +119,7 @@ func TestPoolLost(t *testing.T) {
 // fewer than at the start, within the bounds on dials.
 func TestPoolReplace(t *testing.T) {
 	now := time.Unix(0, 0)
-	p := NewPool(Size{Start: 3, Max: 9, Dials: 1, Grow: true})
+	p := NewPool(PoolSize{Start: 3, Max: 9, Dials: 1, Grow: true})
 	for range p.Begin() {
 		p.Opened()
 	}
@@ -160,7 +160,7 @@ func TestConnections(t *testing.T) {
 // A connection that is leaving gives its place to another one, if not too many are.
 func TestPoolLeaving(t *testing.T) {
 	now := time.Unix(0, 0)
-	p := NewPool(Size{Max: 2, Dials: 64, Grow: true})
+	p := NewPool(PoolSize{Max: 2, Dials: 64, Grow: true})
 	open := func() (n int) {
 		n = p.Dial(now, 9)
 		for range n {

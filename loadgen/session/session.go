@@ -25,10 +25,10 @@ import (
 	"weir/loadgen/record"
 )
 
-// Terms are shared by all sessions of a loop.
+// LoopSettings are shared by all sessions of a loop.
 //
 // Owned by its loop: all sessions parse heads into Head.
-type Terms struct {
+type LoopSettings struct {
 	Method    http1.Method
 	KeepAlive bool          // the connection is reused after an answer
 	Timeout   time.Duration // from sending to the last byte of the answer
@@ -44,7 +44,7 @@ type Terms struct {
 }
 
 // exchange returns a new Exchange.
-func (t *Terms) exchange() *Exchange {
+func (t *LoopSettings) exchange() *Exchange {
 	n := len(t.spare)
 	if n == 0 {
 		return &Exchange{}
@@ -62,7 +62,7 @@ const (
 )
 
 // Recycle empties Ended, whose exchanges must not be used any more.
-func (t *Terms) Recycle() {
+func (t *LoopSettings) Recycle() {
 	for i, x := range t.Ended {
 		if cap(x.kept) > bodyBytesKept {
 			x.kept = nil
@@ -77,7 +77,7 @@ func (t *Terms) Recycle() {
 
 // mayRepeat reports whether a request that was sent at start may not have been processed if the connection
 // ends now.
-func (t *Terms) mayRepeat(now, start time.Time) bool {
+func (t *LoopSettings) mayRepeat(now, start time.Time) bool {
 	return t.Method.Idempotent() && now.Sub(start) < crossing
 }
 
@@ -108,17 +108,17 @@ type Effects struct {
 //
 // Owned by its loop.
 type Session struct {
-	terms  *Terms
-	reader http1.Reader
-	state  state
-	last   bool // the request is not sent again
-	keep   bool // the answer's head allows another exchange
-	out    record.Outcome
+	settings *LoopSettings
+	reader   http1.Reader
+	state    state
+	last     bool // the request is not sent again
+	keep     bool // the answer's head allows another exchange
+	out      record.Outcome
 }
 
 // New returns the session of a new connection.
-func New(t *Terms) Session {
-	s := Session{terms: t, reader: http1.NewResponseReader(nil)}
+func New(t *LoopSettings) Session {
+	s := Session{settings: t, reader: http1.NewResponseReader(nil)}
 	s.reader.ResponseTo(t.Method)
 	return s
 }
@@ -142,7 +142,7 @@ func (s *Session) Busy() bool { return s.state == stateWaiting || s.state == sta
 func (s *Session) Due() time.Time { return s.out.Due }
 
 // Deadline returns when the current exchange times out.
-func (s *Session) Deadline() time.Time { return s.out.Start.Add(s.terms.Timeout) }
+func (s *Session) Deadline() time.Time { return s.out.Start.Add(s.settings.Timeout) }
 
 // Outcome returns the outcome of the last exchange. It is valid until the next HandleSent.
 func (s *Session) Outcome() *record.Outcome { return &s.out }
@@ -159,7 +159,7 @@ func (s *Session) HandleData(now time.Time, b []byte) (n int, e Effects) {
 		s.state = stateReading
 	}
 	for {
-		ev, err := s.reader.Next(b[n:], &s.terms.Head.Head)
+		ev, err := s.reader.Next(b[n:], &s.settings.Head.Head)
 		if err != nil {
 			return len(b), s.fail(now, record.BadResponse)
 		}
@@ -168,8 +168,8 @@ func (s *Session) HandleData(now time.Time, b []byte) (n int, e Effects) {
 		case http1.NeedMore:
 			return n, Effects{}
 		case http1.HeadDone:
-			s.keep = s.terms.Head.KeepAlive
-			answeredBy(&s.out, &s.terms.Head.Head)
+			s.keep = s.settings.Head.KeepAlive
+			answeredBy(&s.out, &s.settings.Head.Head)
 		case http1.Upgraded:
 			return len(b), s.fail(now, record.BadResponse)
 		case http1.End:
@@ -213,7 +213,7 @@ func (s *Session) HandleClosed(now time.Time, orderly bool) Effects {
 		s.state = stateOver
 		return Effects{}
 	}
-	if s.state == stateWaiting && !s.last && s.terms.mayRepeat(now, s.out.Start) {
+	if s.state == stateWaiting && !s.last && s.settings.mayRepeat(now, s.out.Start) {
 		// The target closed an idle connection before the request arrived (RFC 9112 sections
 		// 9.3.1 and 9.5): it may be sent again. If the target closes later, the request has
 		// failed.
@@ -232,7 +232,7 @@ func (s *Session) HandleClosed(now time.Time, orderly bool) Effects {
 // answered ends the exchange with the answer's status; exact says that no bytes follow the answer.
 func (s *Session) answered(now time.Time, exact bool) Effects {
 	s.out.Done = now
-	if s.keep && exact && s.terms.KeepAlive {
+	if s.keep && exact && s.settings.KeepAlive {
 		s.state = stateIdle
 		return Effects{Done: true}
 	}

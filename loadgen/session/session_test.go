@@ -19,7 +19,7 @@ import (
 func TestScripts(t *testing.T) {
 	testkit.Scripts(t, func() func([]string) (string, error) {
 		return func(commands []string) (string, error) {
-			p := &player{terms: Terms{Method: http1.GET, KeepAlive: true, Timeout: 100 * time.Millisecond}}
+			p := &player{settings: LoopSettings{Method: http1.GET, KeepAlive: true, Timeout: 100 * time.Millisecond}}
 			var effects strings.Builder
 			for _, line := range commands {
 				effect, err := p.do(line)
@@ -35,10 +35,10 @@ func TestScripts(t *testing.T) {
 
 // A player plays one block of a script.
 type player struct {
-	terms   Terms
-	session Session
-	made    bool
-	unread  []byte
+	settings LoopSettings
+	session  Session
+	made     bool
+	unread   []byte
 }
 
 func at(ms int) time.Time { return time.UnixMilli(int64(ms)) }
@@ -47,11 +47,11 @@ func at(ms int) time.Time { return time.UnixMilli(int64(ms)) }
 func (p *player) do(line string) (string, error) {
 	if rest, ok := strings.CutPrefix(line, "terms "); ok {
 		method, once := strings.CutSuffix(rest, " once")
-		p.terms.Method, p.terms.KeepAlive = http1.MethodOf([]byte(method)), !once
+		p.settings.Method, p.settings.KeepAlive = http1.MethodOf([]byte(method)), !once
 		return "ok", nil
 	}
 	if !p.made {
-		p.session, p.made = New(&p.terms), true
+		p.session, p.made = New(&p.settings), true
 	}
 	stamp, rest, _ := strings.Cut(line, " ")
 	ms, err := strconv.Atoi(stamp)
@@ -128,8 +128,8 @@ func TestSplitsChangeNothing(t *testing.T) {
 // outcome is how an exchange ends when the answer comes in the given pieces.
 // What follows an answer in a piece of its own is met by an idle session.
 func outcome(pieces [][]byte) string {
-	terms := Terms{Method: http1.GET, KeepAlive: true, Timeout: time.Second}
-	s := New(&terms)
+	settings := LoopSettings{Method: http1.GET, KeepAlive: true, Timeout: time.Second}
+	s := New(&settings)
 	s.HandleSent(at(1), at(0), false)
 	var unread []byte
 	seen, closed := "nothing", false
@@ -146,8 +146,8 @@ func outcome(pieces [][]byte) string {
 }
 
 func TestExchangeAllocatesNothing(t *testing.T) {
-	terms := Terms{Method: http1.GET, KeepAlive: true, Timeout: time.Second}
-	s := New(&terms)
+	settings := LoopSettings{Method: http1.GET, KeepAlive: true, Timeout: time.Second}
+	s := New(&settings)
 	answer := []byte("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\nOK")
 	n := testing.AllocsPerRun(1000, func() {
 		s.HandleSent(at(1), at(0), false)
@@ -161,8 +161,8 @@ func TestExchangeAllocatesNothing(t *testing.T) {
 }
 
 func ExampleSession() {
-	terms := Terms{Method: http1.GET, KeepAlive: true, Timeout: time.Second}
-	s := New(&terms)
+	settings := LoopSettings{Method: http1.GET, KeepAlive: true, Timeout: time.Second}
+	s := New(&settings)
 	due := time.Unix(0, 0)
 	s.HandleSent(due.Add(time.Millisecond), due, false) // a millisecond late
 	_, e := s.HandleData(due.Add(3*time.Millisecond), []byte("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"))
@@ -177,8 +177,8 @@ func FuzzSession(f *testing.F) {
 	f.Add([]byte("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nOK"), true)
 	f.Add([]byte("HTTP/1.0 200 OK\r\n\r\nuntil close"), false)
 	f.Fuzz(func(t *testing.T, answer []byte, orderly bool) {
-		terms := Terms{Method: http1.GET, KeepAlive: true, Timeout: time.Second}
-		s := New(&terms)
+		settings := LoopSettings{Method: http1.GET, KeepAlive: true, Timeout: time.Second}
+		s := New(&settings)
 		s.HandleSent(at(0), at(0), false)
 		n, e := s.HandleData(at(1), answer)
 		if n < 0 || n > len(answer) {
@@ -192,8 +192,8 @@ func FuzzSession(f *testing.F) {
 }
 
 func BenchmarkExchange(b *testing.B) {
-	terms := Terms{Method: http1.GET, KeepAlive: true, Timeout: time.Second}
-	s := New(&terms)
+	settings := LoopSettings{Method: http1.GET, KeepAlive: true, Timeout: time.Second}
+	s := New(&settings)
 	answer := []byte("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\nOK")
 	for b.Loop() {
 		s.HandleSent(at(1), at(0), false)

@@ -9,13 +9,13 @@ import (
 // is finished, so that arrivals queue, are refused, time out, and are served.
 func overload(m *Model[int]) func() {
 	now := epoch
-	out := make([]Done[int], 0, 64)
+	out := make([]Completion[int], 0, 64)
 	return func() {
 		now = now.Add(250 * time.Microsecond)
 		m.Arrive(now, 1)
-		ticket, _ := m.Arrive(now, 2)
+		handle, _ := m.Arrive(now, 2)
 		if now.UnixMicro()%1000 == 0 {
-			m.Cancel(ticket)
+			m.Cancel(handle)
 		}
 		out = m.Expire(now, out[:0])
 		m.Next()

@@ -174,7 +174,7 @@ func TestAnyOrderOfCalls(t *testing.T) {
 	for seed := range uint64(20) {
 		chance := rand.New(rand.NewPCG(seed, 2))
 		m := newModel(t, service(3, 8, 5*ms, 20*ms), seed)
-		inside := map[int]Ticket[int]{}
+		inside := map[int]Handle[int]{}
 		now := epoch
 		for who := 1; who <= 3000; who++ {
 			now = now.Add(time.Duration(chance.IntN(4)-1) * ms) // also back
@@ -192,8 +192,8 @@ func TestAnyOrderOfCalls(t *testing.T) {
 					delete(inside, victim)
 				}
 			default:
-				if ticket, o := m.Arrive(now, who); !o.Final() {
-					inside[who] = ticket
+				if handle, o := m.Arrive(now, who); !o.Final() {
+					inside[who] = handle
 				}
 			}
 			for _, d := range m.Expire(now, nil) {

@@ -30,8 +30,8 @@ func (o Outcome) String() string {
 // Final reports whether the outcome is final.
 func (o Outcome) Final() bool { return o >= Served }
 
-// A Done is the end of a started or queued request.
-type Done[T any] struct {
+// A Completion is the end of a started or queued request.
+type Completion[T any] struct {
 	Who     T             // as passed to Arrive
 	Outcome Outcome       // Served, Failed or TimedOut
 	At      time.Time     // when the request ended, which may be before the Expire that returns it
@@ -56,7 +56,7 @@ type Model[T any] struct {
 
 	places  places[T]                              // every request inside, and the order of the queue
 	running agenda.Queue[time.Duration, *place[T]] // requests with a worker, by end of service
-	done    []Done[T]                              // ended and not yet returned
+	done    []Completion[T]                        // ended and not yet returned
 }
 
 // New returns an idle service at now, which takes its random numbers from chance. If cfg is
@@ -83,13 +83,13 @@ func (m *Model[T]) Waiting() int { return m.places.waiting }
 // Arrive adds a request at now. If the outcome is Started or Queued, the ticket identifies the
 // request, and a later Expire returns its end with who; otherwise the outcome is final. If now is
 // before an earlier now, that one is used.
-func (m *Model[T]) Arrive(now time.Time, who T) (Ticket[T], Outcome) {
+func (m *Model[T]) Arrive(now time.Time, who T) (Handle[T], Outcome) {
 	m.advance(now.Sub(m.origin))
 	switch {
 	case m.free():
 		service, outcome := m.draw()
 		if service == 0 {
-			return Ticket[T]{}, outcome
+			return Handle[T]{}, outcome
 		}
 		s := m.places.add(who, m.now)
 		m.run(s, service, outcome)
@@ -99,13 +99,13 @@ func (m *Model[T]) Arrive(now time.Time, who T) (Ticket[T], Outcome) {
 		m.places.enqueue(s)
 		return s.ticket(), Queued
 	default:
-		return Ticket[T]{}, Refused
+		return Handle[T]{}, Refused
 	}
 }
 
 // Expire processes all events due by now, appends to out the requests that have ended since the
 // last Expire, in order of time, and returns it.
-func (m *Model[T]) Expire(now time.Time, out []Done[T]) []Done[T] {
+func (m *Model[T]) Expire(now time.Time, out []Completion[T]) []Completion[T] {
 	m.advance(now.Sub(m.origin))
 	out = append(out, m.done...)
 	clear(m.done)
@@ -141,7 +141,7 @@ func (m *Model[T]) Change(now time.Time, cfg Config) error {
 // Cancel cancels a request whose client has disconnected, and reports whether the request was
 // still inside. A waiting request frees its place. One with a worker occupies it to the end, as in
 // a service that does not notice.
-func (m *Model[T]) Cancel(t Ticket[T]) bool {
+func (m *Model[T]) Cancel(t Handle[T]) bool {
 	s := t.place
 	if s == nil || s.issue != t.issue {
 		return false
@@ -238,7 +238,7 @@ func (m *Model[T]) run(s *place[T], service time.Duration, outcome Outcome) {
 
 // end records the end of a request for the next Expire.
 func (m *Model[T]) end(s *place[T], o Outcome) {
-	m.done = append(m.done, Done[T]{Who: s.who, Outcome: o, At: m.origin.Add(m.now), Wait: s.wait})
+	m.done = append(m.done, Completion[T]{Who: s.who, Outcome: o, At: m.origin.Add(m.now), Wait: s.wait})
 }
 
 // draw returns a random service time and final outcome. It draws only the numbers that it needs.

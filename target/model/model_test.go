@@ -36,17 +36,17 @@ type step struct {
 func play(t *testing.T, cfg Config, steps []step) {
 	t.Helper()
 	m := newModel(t, cfg, 1)
-	tickets := map[int]Ticket[int]{}
+	handles := map[int]Handle[int]{}
 	for n, s := range steps {
 		now := epoch.Add(s.at)
 		said := ""
 		switch {
 		case s.arrive != 0:
-			ticket, outcome := m.Arrive(now, s.arrive)
-			tickets[s.arrive] = ticket
+			handle, outcome := m.Arrive(now, s.arrive)
+			handles[s.arrive] = handle
 			said = outcome.String()
 		case s.cancel != 0:
-			said = fmt.Sprint(m.Cancel(tickets[s.cancel]))
+			said = fmt.Sprint(m.Cancel(handles[s.cancel]))
 		case s.change != nil:
 			if err := m.Change(now, *s.change); err != nil {
 				t.Fatalf("step %d: change: %v", n, err)
@@ -164,7 +164,7 @@ func TestCancel(t *testing.T) {
 		{at: 20 * ms, cancel: 3, want: "false", busy: 1},
 		{at: 30 * ms, want: "5 served@30ms 0s"},
 	})
-	if newModel(t, Default(), 1).Cancel(Ticket[int]{}) {
+	if newModel(t, Default(), 1).Cancel(Handle[int]{}) {
 		t.Error("the zero ticket names a request")
 	}
 }

@@ -25,13 +25,13 @@ type place[T any] struct {
 	state         placeState
 }
 
-// A Ticket identifies a started or queued request for Cancel. The zero Ticket identifies none.
-type Ticket[T any] struct {
+// A Handle identifies a started or queued request for Cancel. The zero Handle identifies none.
+type Handle[T any] struct {
 	place *place[T]
 	issue uint32
 }
 
-func (s *place[T]) ticket() Ticket[T] { return Ticket[T]{s, s.issue} }
+func (s *place[T]) ticket() Handle[T] { return Handle[T]{s, s.issue} }
 
 // places holds the requests inside the service. The waiting ones form a doubly linked ring, so
 // adding and removing a request takes constant time.

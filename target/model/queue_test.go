@@ -21,7 +21,7 @@ func meanWait(t *testing.T, cfg Config, rate float64, arrivals int, seed uint64)
 	born := make([]time.Time, arrivals)
 	var waits, services time.Duration
 	served := 0
-	var done []Done[int]
+	var done []Completion[int]
 	take := func(at time.Time) {
 		done = m.Expire(at, done[:0])
 		for _, d := range done {

@@ -14,7 +14,7 @@ import (
 type requester interface {
 	on() *shard
 	// finish handles the end of the request in the model, on the loop of the shard.
-	finish(now time.Time, d model.Done[requester])
+	finish(now time.Time, d model.Completion[requester])
 }
 
 // A conn applies the effects of one session. It implements loop.Handler.
@@ -25,7 +25,7 @@ type conn struct {
 	net     *loop.Conn
 	session *session.Session
 	sniffs  bool                    // nothing was read, and it may be a connection of HTTP/2
-	ticket  model.Ticket[requester] // of the request in the model
+	handle  model.Handle[requester] // of the request in the model
 	closed  bool
 }
 
@@ -62,7 +62,7 @@ func (c *conn) Expired(now time.Time) {
 
 func (c *conn) Closed(time.Time, error) {
 	c.closed = true
-	c.shard.server.station.cancel(c.ticket)
+	c.shard.server.station.cancel(c.handle)
 }
 
 func (c *conn) drain(now time.Time) {
@@ -74,14 +74,14 @@ func (c *conn) on() *shard { return c.shard }
 
 // serve starts to answer the session's request, and reports whether it was answered at once.
 func (c *conn) serve(now time.Time) bool {
-	switch c.shard.shared.Ask {
-	case session.AskService:
-		status, done := c.shard.ask(now, c, &c.ticket)
+	switch c.shard.shared.Await {
+	case session.AwaitService:
+		status, done := c.shard.ask(now, c, &c.handle)
 		if done {
 			c.session.HandleAnswer(now, status)
 		}
 		return done
-	case session.AskOwn:
+	case session.AwaitOwn:
 		r, done := c.shard.askOwn(c.shard.shared.Raw, c.net, c.reply)
 		if done {
 			c.session.HandleReply(now, r.Status, r.Fields, r.Body)
@@ -91,9 +91,9 @@ func (c *conn) serve(now time.Time) bool {
 	return false
 }
 
-func (c *conn) finish(now time.Time, d model.Done[requester]) {
+func (c *conn) finish(now time.Time, d model.Completion[requester]) {
 	c.shard.waits.Observe(d.Wait)
-	c.ticket = model.Ticket[requester]{}
+	c.handle = model.Handle[requester]{}
 	if c.closed {
 		return // closed before the outcome came
 	}

@@ -73,7 +73,7 @@ func (c *http2Conn) apply(now time.Time) {
 type stream struct {
 	session.Stream
 	conn   *http2Conn
-	ticket model.Ticket[requester] // of the request in the model
+	handle model.Handle[requester] // of the request in the model
 	closed bool                    // its answer is not needed any more
 }
 
@@ -81,21 +81,21 @@ func (s *stream) on() *shard { return s.conn.shard }
 
 // serve starts to answer the stream's request.
 func (s *stream) serve(now time.Time) {
-	switch s.Ask() {
-	case session.AskService:
-		if status, done := s.on().ask(now, s, &s.ticket); done {
+	switch s.Await() {
+	case session.AwaitService:
+		if status, done := s.on().ask(now, s, &s.handle); done {
 			s.HandleAnswer(now, status)
 		}
-	case session.AskOwn:
+	case session.AwaitOwn:
 		if r, done := s.on().askOwn(s.Raw(), s.conn.net, s.reply); done {
 			s.HandleReply(now, r.Status, r.Fields, r.Body)
 		}
 	}
 }
 
-func (s *stream) finish(now time.Time, d model.Done[requester]) {
+func (s *stream) finish(now time.Time, d model.Completion[requester]) {
 	s.on().waits.Observe(d.Wait)
-	s.ticket = model.Ticket[requester]{}
+	s.handle = model.Handle[requester]{}
 	if !s.closed {
 		s.HandleAnswer(now, statusOf(d.Outcome))
 		s.conn.apply(now)
@@ -112,5 +112,5 @@ func (s *stream) reply(now time.Time, r service.Response) {
 // leave gives up the request in the model.
 func (s *stream) leave() {
 	s.closed = true
-	s.on().server.station.cancel(s.ticket)
+	s.on().server.station.cancel(s.handle)
 }

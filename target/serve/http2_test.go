@@ -234,9 +234,9 @@ func (c *framed) upload(id uint32, n int) {
 
 // A panic ends its connection, and leaves nothing for the other ones of the loop.
 func TestPanicOfHTTP2(t *testing.T) {
-	for name, open := range map[string]func(sh *session.Shared) *session.Stream{
-		"reading":   func(sh *session.Shared) *session.Stream { sh.Out = append(sh.Out, "unsent"...); panic("of a test") },
-		"answering": func(*session.Shared) *session.Stream { return &session.Stream{} }, // without an owner
+	for name, open := range map[string]func(sh *session.LoopState) *session.Stream{
+		"reading":   func(sh *session.LoopState) *session.Stream { sh.Out = append(sh.Out, "unsent"...); panic("of a test") },
+		"answering": func(*session.LoopState) *session.Stream { return &session.Stream{} }, // without an owner
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := startWith(t, Config{Model: model.Default(), Loops: 1, DrainTimeout: testkit.Timeout, Seed: 1})

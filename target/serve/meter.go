@@ -28,7 +28,7 @@ func newHistograms(set *metric.Set, loops int) *histograms {
 // part returns the histogram of a loop for exchanges like e.
 func (b *histograms) part(loop int, e session.Exchange) *metric.Histogram {
 	name := "http_server_requests_seconds" + metric.Labels(
-		"method", methodLabel(e.Method), "uri", e.Place.String(), "status", strconv.Itoa(e.Status))
+		"method", methodLabel(e.Method), "uri", e.Endpoint.String(), "status", strconv.Itoa(e.Status))
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	parts := b.parts[name]

@@ -115,8 +115,8 @@ func TestCountingAllocatesNothing(t *testing.T) {
 	r := start(t, model.Default())
 	m := newMeter(r.histograms, 1)
 	exchanges := []session.Exchange{
-		{Took: 1, Status: 200, Method: http1.GET, Place: session.Service},
-		{Took: 2, Status: 503, Method: http1.GET, Place: session.Service},
+		{Took: 1, Status: 200, Method: http1.GET, Endpoint: session.Service},
+		{Took: 2, Status: 503, Method: http1.GET, Endpoint: session.Service},
 	}
 	m.count(exchanges)
 	if n := testing.AllocsPerRun(1000, func() { m.count(exchanges) }); n != 0 {
@@ -126,7 +126,7 @@ func TestCountingAllocatesNothing(t *testing.T) {
 
 func BenchmarkCount(b *testing.B) {
 	m := newMeter(newHistograms(metric.New(), 1), 0)
-	exchanges := []session.Exchange{{Took: 1, Status: 200, Method: http1.GET, Place: session.Service}}
+	exchanges := []session.Exchange{{Took: 1, Status: 200, Method: http1.GET, Endpoint: session.Service}}
 	b.ReportAllocs()
 	for b.Loop() {
 		m.count(exchanges)

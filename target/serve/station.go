@@ -41,17 +41,17 @@ func newStation(now time.Time, cfg model.Config, seed uint64) (*station, error) 
 
 // arrive passes the request of who to the model. If the outcome is not final, expire returns the
 // final one, and ticket is the one for cancel.
-func (st *station) arrive(now time.Time, who requester, ticket *model.Ticket[requester]) (outcome model.Outcome) {
+func (st *station) arrive(now time.Time, who requester, handle *model.Handle[requester]) (outcome model.Outcome) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	*ticket, outcome = st.model.Arrive(now, who)
+	*handle, outcome = st.model.Arrive(now, who)
 	st.arm(who.on())
 	return outcome
 }
 
 // cancel gives up a request, if t is the ticket of one.
-func (st *station) cancel(t model.Ticket[requester]) {
-	if t == (model.Ticket[requester]{}) {
+func (st *station) cancel(t model.Handle[requester]) {
+	if t == (model.Handle[requester]{}) {
 		return
 	}
 	st.mu.Lock()
@@ -60,7 +60,7 @@ func (st *station) cancel(t model.Ticket[requester]) {
 }
 
 // expire appends the requests that have ended by now to done. r is the calling shard.
-func (st *station) expire(now time.Time, r *shard, done []model.Done[requester]) []model.Done[requester] {
+func (st *station) expire(now time.Time, r *shard, done []model.Completion[requester]) []model.Completion[requester] {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if !st.armed.After(now) {
@@ -114,10 +114,10 @@ type shard struct {
 	server *Server
 	loop   *loop.Loop
 	alarm  *loop.Alarm
-	shared session.Shared
+	shared session.LoopState
 	meter  meter
-	waits  *metric.Histogram       // for a worker
-	ended  []model.Done[requester] // reused by handleAlarm
+	waits  *metric.Histogram             // for a worker
+	ended  []model.Completion[requester] // reused by handleAlarm
 }
 
 func newShard(s *Server, l *loop.Loop) *shard {
@@ -142,12 +142,12 @@ func (r *shard) handleAlarm(now time.Time) {
 
 // ask passes the request of who to the service. If its outcome is known at once it returns the status of
 // the answer; otherwise who.finish is called later.
-func (r *shard) ask(now time.Time, who requester, ticket *model.Ticket[requester]) (status int, done bool) {
+func (r *shard) ask(now time.Time, who requester, handle *model.Handle[requester]) (status int, done bool) {
 	station := r.server.station
 	if station.plain.Load() {
 		return 200, true
 	}
-	outcome := station.arrive(now, who, ticket)
+	outcome := station.arrive(now, who, handle)
 	if !outcome.Final() {
 		return 0, false
 	}

@@ -1,8 +1,8 @@
 // Package session is the server side of one connection to the target. A Session handles events
-// and puts its effects into the Shared of its loop:
+// and puts its effects into the LoopState of its loop:
 //
 //	   HandleData ─▶ ┌─────────┐ ─▶ Out       bytes to send
-//	 HandleAnswer ─▶ │         │ ─▶ Ask       which part must answer the request
+//	 HandleAnswer ─▶ │         │ ─▶ Await       which part must answer the request
 //	  HandleReply ─▶ │ Session │ ─▶ Raw       the request, for own endpoints
 //	HandleExpired ─▶ │         │ ─▶ Close     how to close, if at all
 //	  HandleDrain ─▶ └─────────┘ ─▶ Answered  what was answered, to be counted

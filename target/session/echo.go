@@ -42,7 +42,7 @@ type echo struct {
 // next continues the call with what was received.
 func (s *Stream) next(now time.Time) {
 	e := s.echo
-	if s.ask != AskNone || len(s.unsent) > 0 {
+	if s.await != AwaitNone || len(s.unsent) > 0 {
 		return
 	}
 	size, code := e.message()
@@ -55,7 +55,7 @@ func (s *Stream) next(now time.Time) {
 			s.began = now
 		}
 		e.asked = size
-		s.askFor(AskService)
+		s.askFor(AwaitService)
 	case !e.received:
 		s.conn.http2.Consumed(s.id, e.held)
 		e.held = 0

@@ -11,18 +11,18 @@ import (
 // answers leave in one write.
 func Example() {
 	now := time.Date(2026, 1, 19, 16, 30, 0, 0, time.UTC)
-	var shared session.Shared
+	var shared session.LoopState
 	s := session.New(now, &shared)
 
 	b := []byte("GET /api/test HTTP/1.1\r\nHost: x\r\n\r\nHEAD /api/test HTTP/1.1\r\nHost: x\r\n\r\n")
 	n := s.HandleData(now, b)
-	for shared.Ask == session.AskService {
+	for shared.Await == session.AwaitService {
 		s.HandleAnswer(now, 200)
 		n += s.HandleData(now, b[n:])
 	}
 	fmt.Println(n == len(b), len(shared.Out), "bytes to send")
 	for _, e := range shared.Answered {
-		fmt.Println(e.Method, e.Place, e.Status)
+		fmt.Println(e.Method, e.Endpoint, e.Status)
 	}
 	// Output:
 	// true 204 bytes to send

@@ -12,15 +12,15 @@ import (
 )
 
 // An HTTP2 is the state of one connection of HTTP/2 (RFC 9113), and like a Session puts its effects
-// into the Shared of its loop. Each of its streams carries a request. Streams need their answers
-// independently of each other: see Shared.Asking.
+// into the LoopState of its loop. Each of its streams carries a request. Streams need their answers
+// independently of each other: see LoopState.Asking.
 //
 // A connection on which nothing arrives for the idle timeout is closed, unless a stream waits for its
 // answer. So is one whose client does not send the rest of a frame in time after the one before.
 //
 // Owned by its loop.
 type HTTP2 struct {
-	sh      *Shared
+	sh      *LoopState
 	http2   *http2.Conn
 	open    func() *Stream
 	streams []*Stream // in the order of their identifiers
@@ -37,7 +37,7 @@ var limits = http2.Limits{GlitchBurst: -1}
 
 // NewHTTP2 returns the state of a connection on which nothing was received before now. open returns
 // the zero Stream, or one that only has its Owner, for a request.
-func NewHTTP2(now time.Time, sh *Shared, open func() *Stream) *HTTP2 {
+func NewHTTP2(now time.Time, sh *LoopState, open func() *Stream) *HTTP2 {
 	return &HTTP2{sh: sh, http2: http2.New(http2.Server, &limits, now), open: open, until: now.Add(times.Idle)}
 }
 
@@ -137,7 +137,7 @@ func (c *HTTP2) remove(i int) {
 	s := c.streams[i]
 	s.closed = true
 	c.streams = slices.Delete(c.streams, i, i+1)
-	if s.ask != AskNone {
+	if s.await != AwaitNone {
 		s.answerCame()
 		c.sh.Left = append(c.sh.Left, s)
 	}
@@ -197,8 +197,8 @@ type Stream struct {
 	id       uint32
 	began    time.Time
 	method   http1.Method
-	place    Place
-	ask      Ask         // the answer that it waits for
+	endpoint Endpoint
+	await    Await       // the answer that it waits for
 	own      *ownRequest // being received
 	echo     *echo       // of a gRPC call
 	unsent   []byte      // of the response, which ends with it unless there is an echo
@@ -206,25 +206,25 @@ type Stream struct {
 	closed   bool        // it has ended
 }
 
-// Ask returns which part must answer the request now, if any.
-func (s *Stream) Ask() Ask { return s.ask }
+// Await returns which part must answer the request now, if any.
+func (s *Stream) Await() Await { return s.await }
 
-// Raw returns the request of AskOwn, see Shared.Raw.
+// Raw returns the request of AwaitOwn, see LoopState.Raw.
 func (s *Stream) Raw() []byte { return s.own.raw() }
 
 func (s *Stream) handleHead(now time.Time) {
 	h := &s.conn.sh.head.Head
 	status := 0
-	if s.method, s.place, s.own, status = begin(h); status != 0 {
+	if s.method, s.endpoint, s.own, status = begin(h); status != 0 {
 		s.refuse(now, status)
 		return
 	}
-	if s.place == EchoUnary || s.place == EchoStream {
+	if s.endpoint == EchoUnary || s.endpoint == EchoStream {
 		if kind, _ := h.Value(http1.FieldContentType); !bytes.HasPrefix(kind, []byte(grpcType)) {
 			s.refuse(now, 415)
 			return
 		}
-		s.echo = &echo{unary: s.place == EchoUnary}
+		s.echo = &echo{unary: s.endpoint == EchoUnary}
 	}
 	if h.Expect == http1.ExpectContinue && h.Framing != http1.BodyNone {
 		s.respond(100, nil, false)
@@ -238,7 +238,7 @@ func (s *Stream) handleBody(now time.Time, p []byte) {
 		return
 	}
 	s.conn.http2.Consumed(s.id, len(p))
-	if s.place != Own {
+	if s.endpoint != Own {
 		return // only own endpoints use the body
 	}
 	if s.own.body = append(s.own.body, p...); len(s.own.body) > ownBodyMax {
@@ -247,11 +247,11 @@ func (s *Stream) handleBody(now time.Time, p []byte) {
 }
 
 func (s *Stream) handleEnd(now time.Time) {
-	switch s.place {
+	switch s.endpoint {
 	case Service:
-		s.askFor(AskService)
+		s.askFor(AwaitService)
 	case Own:
-		s.askFor(AskOwn)
+		s.askFor(AwaitOwn)
 	case EchoUnary, EchoStream:
 		s.echo.received = true
 		s.next(now)
@@ -260,22 +260,22 @@ func (s *Stream) handleEnd(now time.Time) {
 	}
 }
 
-func (s *Stream) askFor(whom Ask) {
-	s.ask = whom
+func (s *Stream) askFor(whom Await) {
+	s.await = whom
 	s.conn.asked++
 	s.conn.sh.Asking = append(s.conn.sh.Asking, s)
 }
 
 // answerCame ends the wait for an answer.
 func (s *Stream) answerCame() {
-	if s.ask == AskNone {
+	if s.await == AwaitNone {
 		panic(fmt.Sprintf("bug: answer for stream %d, which waits for none", s.id))
 	}
-	s.ask = AskNone
+	s.await = AwaitNone
 	s.conn.asked--
 }
 
-// HandleAnswer answers the request of AskService with a status. A stream that has ended must not be
+// HandleAnswer answers the request of AwaitService with a status. A stream that has ended must not be
 // answered.
 func (s *Stream) HandleAnswer(now time.Time, status int) {
 	s.answerCame()
@@ -286,7 +286,7 @@ func (s *Stream) HandleAnswer(now time.Time, status int) {
 	}
 }
 
-// HandleReply answers the request of AskOwn, see Session.HandleReply.
+// HandleReply answers the request of AwaitOwn, see Session.HandleReply.
 func (s *Stream) HandleReply(now time.Time, status int, fields [][2]string, body []byte) {
 	s.answerCame()
 	sh := s.conn.sh
@@ -311,7 +311,7 @@ func (s *Stream) answer(now time.Time, status int) {
 	s.finish(now, status, sh.body)
 }
 
-// finish sends an answer, with the fields in the Shared's extra.
+// finish sends an answer, with the fields in the LoopState's extra.
 func (s *Stream) finish(now time.Time, status int, body []byte) {
 	sh := s.conn.sh
 	sh.extra = http1.AppendFieldInt(sh.extra, "Content-Length", int64(len(body)))
@@ -364,6 +364,6 @@ func (s *Stream) end() {
 
 func (s *Stream) count(now time.Time, status int) {
 	s.conn.sh.Answered = append(s.conn.sh.Answered, Exchange{
-		Took: now.Sub(s.began), Status: status, Method: s.method, Place: s.place, HTTP2: true,
+		Took: now.Sub(s.began), Status: status, Method: s.method, Endpoint: s.endpoint, HTTP2: true,
 	})
 }

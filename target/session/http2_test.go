@@ -47,15 +47,15 @@ func spoken() []byte {
 // play feeds stream to an HTTP2 in pieces of n bytes. It answers what is asked before the next piece, or every second
 // ask only after that.
 func play(t *testing.T, stream []byte, n int, late bool) (sent []byte, answered int) {
-	var sh Shared
+	var sh LoopState
 	var waiting []*Stream
 	c := NewHTTP2(epoch, &sh, func() *Stream { return &Stream{} })
 	answer := func(s *Stream) {
 		switch {
 		case s.closed:
-		case s.Ask() == AskOwn:
+		case s.Await() == AwaitOwn:
 			s.HandleReply(epoch, 200, nil, s.Raw())
-		case s.Ask() == AskService:
+		case s.Await() == AwaitService:
 			s.HandleAnswer(epoch, map[bool]int{false: 200, true: 500}[late && s.id%4 == 1])
 		}
 	}
@@ -79,7 +79,7 @@ func play(t *testing.T, stream []byte, n int, late bool) (sent []byte, answered 
 		c.HandleTurn(epoch)
 		asked := 0
 		for _, s := range c.Streams() {
-			if s.Ask() != AskNone {
+			if s.Await() != AwaitNone {
 				asked++
 			}
 		}
@@ -118,7 +118,7 @@ func TestHTTP2InPieces(t *testing.T) {
 
 // A client has the time for the rest of a frame from the last frame that was complete.
 func TestDeadlineOfFrame(t *testing.T) {
-	var sh Shared
+	var sh LoopState
 	var frames bytes.Buffer
 	c := NewHTTP2(epoch, &sh, func() *Stream { return &Stream{} })
 	frames.WriteString(xnet.ClientPreface)
@@ -148,7 +148,7 @@ func TestRequestOfHTTP2DoesNotAllocateMuch(t *testing.T) {
 	for _, h := range [][2]string{{":method", "GET"}, {":scheme", "http"}, {":path", "/api/test"}, {":authority", "x"}} {
 		_ = encoder.WriteField(hpack.HeaderField{Name: h[0], Value: h[1]})
 	}
-	var sh Shared
+	var sh LoopState
 	c := NewHTTP2(epoch, &sh, func() *Stream { return &Stream{} })
 	c.HandleData(epoch, []byte(xnet.ClientPreface+"\x00\x00\x00\x04\x00\x00\x00\x00\x00"))
 	var out bytes.Buffer

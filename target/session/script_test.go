@@ -18,7 +18,7 @@ var epoch = time.Date(2026, 1, 19, 16, 30, 0, 0, time.UTC)
 // A player plays one script: it does for one Session what the rim does, with a
 // clock turned by hand.
 type player struct {
-	sh     Shared
+	sh     LoopState
 	s      *Session
 	now    time.Time
 	unread []byte
@@ -110,12 +110,12 @@ func (p *player) tell() {
 		}
 	}
 	for _, e := range p.sh.Answered {
-		say("answered %s %s %d after %v", e.Method, e.Place, e.Status, e.Took)
+		say("answered %s %s %d after %v", e.Method, e.Endpoint, e.Status, e.Took)
 	}
-	switch p.sh.Ask {
-	case AskService:
+	switch p.sh.Await {
+	case AwaitService:
 		say("ask service")
-	case AskOwn:
+	case AwaitOwn:
 		raw := string(p.sh.Raw)
 		if len(raw) > 1000 {
 			raw = raw[:60] + "…" + strconv.Itoa(len(raw)-60) + " more"

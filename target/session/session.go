@@ -12,19 +12,19 @@ import (
 var times = cycle.Times{Idle: 75 * time.Second, Head: 10 * time.Second, Piece: 15 * time.Second}
 
 // A Session is the state of one connection; see the package comment. The caller applies the
-// effects in its Shared after every call, before it calls another Session of the loop.
+// effects in its LoopState after every call, before it calls another Session of the loop.
 //
 // Owned by its loop.
 type Session struct {
-	sh     *Shared
-	cycle  cycle.Cycle
-	own    *ownRequest // being received
-	place  Place
-	method http1.Method
+	sh       *LoopState
+	cycle    cycle.Cycle
+	own      *ownRequest // being received
+	endpoint Endpoint
+	method   http1.Method
 }
 
 // New returns the Session of a connection opened at now.
-func New(now time.Time, sh *Shared) *Session {
+func New(now time.Time, sh *LoopState) *Session {
 	return &Session{sh: sh, cycle: cycle.New(now, &times, nil)}
 }
 
@@ -36,7 +36,7 @@ func (s *Session) Deadline() time.Time { return s.cycle.Until }
 func (s *Session) Unread() bool { return s.cycle.More() }
 
 // HandleData processes b, the bytes received and not yet read, and returns how many it has read.
-// It stops at the end of a request whose answer Ask requests.
+// It stops at the end of a request whose answer Await requests.
 func (s *Session) HandleData(now time.Time, b []byte) int {
 	return s.cycle.HandleData(now, b, &s.sh.head.Head, s.handle)
 }
@@ -62,7 +62,7 @@ func (s *Session) handle(now time.Time, event http1.Event, err error) {
 func (s *Session) handleHead(now time.Time) {
 	h := &s.sh.head.Head
 	status := 0
-	if s.method, s.place, s.own, status = begin(h); status != 0 {
+	if s.method, s.endpoint, s.own, status = begin(h); status != 0 {
 		s.refuse(now, status)
 		return
 	}
@@ -70,24 +70,24 @@ func (s *Session) handleHead(now time.Time) {
 }
 
 func (s *Session) handleEnd(now time.Time) {
-	switch s.place {
+	switch s.endpoint {
 	case Service:
-		s.ask(AskService)
+		s.ask(AwaitService)
 	case Own:
 		s.sh.Raw = s.own.raw()
 		s.own = nil
-		s.ask(AskOwn)
+		s.ask(AwaitOwn)
 	default:
 		s.answer(now, 404)
 	}
 }
 
-func (s *Session) ask(whom Ask) {
+func (s *Session) ask(whom Await) {
 	s.cycle.Wait()
-	s.sh.Ask = whom
+	s.sh.Await = whom
 }
 
-// HandleAnswer answers the request of AskService with a status.
+// HandleAnswer answers the request of AwaitService with a status.
 func (s *Session) HandleAnswer(now time.Time, status int) {
 	s.mustBeAsked()
 	if status == 200 && s.cycle.Plain() {
@@ -99,7 +99,7 @@ func (s *Session) HandleAnswer(now time.Time, status int) {
 	s.answer(now, status)
 }
 
-// HandleReply answers the request of AskOwn. fields are names and values, without those of the
+// HandleReply answers the request of AwaitOwn. fields are names and values, without those of the
 // framing, the connection and the date, which the Session adds.
 func (s *Session) HandleReply(now time.Time, status int, fields [][2]string, body []byte) {
 	s.mustBeAsked()
@@ -114,7 +114,7 @@ func (s *Session) mustBeAsked() {
 	if s.cycle.State != cycle.Asked {
 		panic("bug: answer for a session that is " + s.cycle.State.String())
 	}
-	s.sh.Ask, s.sh.Raw = AskNone, nil
+	s.sh.Await, s.sh.Raw = AwaitNone, nil
 }
 
 // HandleExpired handles a passed Deadline. If it has not passed at now, it does nothing.
@@ -140,7 +140,7 @@ func (s *Session) HandleDrain(time.Time) {
 // from the rest of it, so the connection ends.
 func (s *Session) refuse(now time.Time, status int) {
 	if s.cycle.State != cycle.Body { // the head is not complete
-		s.place, s.method = Elsewhere, http1.MethodOther
+		s.endpoint, s.method = UnknownEndpoint, http1.MethodOther
 	}
 	s.cycle.Refuse(now)
 	s.own = nil
@@ -162,7 +162,7 @@ func shortBody(status int) string {
 	return http1.ReasonPhrase(status)
 }
 
-// write appends an answer, with the fields in the Shared's extra.
+// write appends an answer, with the fields in the LoopState's extra.
 func (s *Session) write(now time.Time, a http1.LocalResponse) {
 	a.Extra = append(s.sh.extra, s.sh.date(now)...)
 	s.sh.Out, s.sh.extra = s.cycle.AppendAnswer(s.sh.Out, a)
@@ -171,7 +171,7 @@ func (s *Session) write(now time.Time, a http1.LocalResponse) {
 
 func (s *Session) answered(now time.Time, status int) {
 	s.sh.Answered = append(s.sh.Answered, Exchange{
-		Took: now.Sub(s.cycle.Began), Status: status, Method: s.method, Place: s.place,
+		Took: now.Sub(s.cycle.Began), Status: status, Method: s.method, Endpoint: s.endpoint,
 	})
 	s.sh.Close = s.cycle.End(now)
 }

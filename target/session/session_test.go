@@ -14,7 +14,7 @@ import (
 // turn, and answers every ask; it returns all that was sent, the exchanges, and
 // how the connection was closed.
 func converse(stream []byte, lengths ...int) (sent string, exchanges []Exchange, how cycle.Close) {
-	var sh Shared
+	var sh LoopState
 	s := New(epoch, &sh)
 	var unread []byte
 	for turn := 0; len(stream) > 0 && how == cycle.CloseNone; turn++ {
@@ -22,8 +22,8 @@ func converse(stream []byte, lengths ...int) (sent string, exchanges []Exchange,
 		unread = append(unread, stream[:n]...)
 		stream = stream[n:]
 		n = s.HandleData(epoch, unread)
-		for sh.Ask != AskNone {
-			if sh.Ask == AskService {
+		for sh.Await != AwaitNone {
+			if sh.Await == AwaitService {
 				s.HandleAnswer(epoch, 200)
 			} else {
 				s.HandleReply(epoch, 200, nil, bytes.Clone(sh.Raw))
@@ -104,17 +104,17 @@ func TestAnswerWithoutAskIsABug(t *testing.T) {
 					t.Errorf("%s without ask: %q", name, text)
 				}
 			}()
-			tell(New(epoch, new(Shared)))
+			tell(New(epoch, new(LoopState)))
 		}()
 	}
 }
 
 // Memory that one large answer needed is let go; that of ordinary ones stays.
 func TestResetKeepsABoundedBuffer(t *testing.T) {
-	sh := Shared{Out: make([]byte, 10, outBytesKept), Ask: AskOwn, Raw: []byte("x"), Close: cycle.CloseLinger,
+	sh := LoopState{Out: make([]byte, 10, outBytesKept), Await: AwaitOwn, Raw: []byte("x"), Close: cycle.CloseLinger,
 		Answered: make([]Exchange, 1)}
 	sh.Reset()
-	if len(sh.Out) != 0 || cap(sh.Out) != outBytesKept || sh.Ask != AskNone || sh.Raw != nil ||
+	if len(sh.Out) != 0 || cap(sh.Out) != outBytesKept || sh.Await != AwaitNone || sh.Raw != nil ||
 		sh.Close != cycle.CloseNone || len(sh.Answered) != 0 {
 		t.Errorf("after Reset: %+v", sh)
 	}
@@ -131,12 +131,12 @@ const request = "GET /api/test HTTP/1.1\r\nHost: 127.0.0.1:8081\r\nUser-Agent: w
 // exchange returns a step that has one turn of the loop: bytes with n requests
 // come, and all are answered on the spot.
 func exchange(text string, n int) func() {
-	var sh Shared
+	var sh LoopState
 	s := New(epoch, &sh)
 	stream := []byte(strings.Repeat(text, n))
 	return func() {
 		read := s.HandleData(epoch, stream)
-		for sh.Ask == AskService {
+		for sh.Await == AwaitService {
 			s.HandleAnswer(epoch, 200)
 			read += s.HandleData(epoch, stream[read:])
 		}
@@ -185,7 +185,7 @@ func BenchmarkPipelined(b *testing.B) {
 
 // BenchmarkUpload is per piece of 64 KiB of a body that is thrown away.
 func BenchmarkUpload(b *testing.B) {
-	var sh Shared
+	var sh LoopState
 	s := New(epoch, &sh)
 	piece := make([]byte, 64<<10)
 	s.HandleData(epoch,

@@ -146,11 +146,11 @@ func TestNumber(t *testing.T) {
 }
 
 func TestVerdicts(t *testing.T) {
-	same := func(v record.Verdict) record.Verdict { return v }
-	if got := Verdicts([]record.Verdict{"VALID", "INVALID", "VALID"}, same); got != "2 VALID, 1 INVALID" {
+	same := func(v record.Validity) record.Validity { return v }
+	if got := Verdicts([]record.Validity{"VALID", "INVALID", "VALID"}, same); got != "2 VALID, 1 INVALID" {
 		t.Errorf("verdicts %q", got)
 	}
-	for _, c := range [][3]record.Verdict{{"", "VALID", "VALID"}, {"INVALID", "VALID", "INVALID"},
+	for _, c := range [][3]record.Validity{{"", "VALID", "VALID"}, {"INVALID", "VALID", "INVALID"},
 		{"VALID", "DEGRADED", "DEGRADED"}} {
 		if got := record.Worse(c[0], c[1]); got != c[2] {
 			t.Errorf("the worse of %q and %q is %q, want %q", c[0], c[1], got, c[2])

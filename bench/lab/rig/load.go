@@ -236,8 +236,8 @@ func readOutcomes(path string) (list []Outcome) {
 }
 
 // Verdicts counts the verdicts of runs, as in "2 VALID, 1 DEGRADED".
-func Verdicts[T any](runs []T, of func(T) record.Verdict) string {
-	count := make(map[record.Verdict]int)
+func Verdicts[T any](runs []T, of func(T) record.Validity) string {
+	count := make(map[record.Validity]int)
 	for _, r := range runs {
 		count[of(r)]++
 	}

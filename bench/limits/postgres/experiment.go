@@ -117,16 +117,16 @@ func scaled(d time.Duration, compress float64) time.Duration {
 // add adds the row of an outcome. Latencies are those of the worse instance.
 func (o *outcome) add(t *result.Table, skew time.Duration) {
 	var p50, p99, most, refused float64
-	var verdict record.Verdict
+	var validity record.Validity
 	for _, l := range o.loads {
 		p50, p99, most = max(p50, l.LatencySuccess.P50), max(p99, l.LatencySuccess.P99),
 			max(most, l.LatencySuccess.Max, l.LatencyRateLimited.Max)
 		refused = max(refused, l.LatencyRateLimited.P99)
-		verdict = record.Worse(l.Verdict, verdict)
+		validity = record.Worse(l.Verdict, validity)
 	}
 	t.Add("%s | %v | %d | %d | %d | %d | %.2f | %.2f | %.0f | %.2f | %.1f | %d | %d | %s", o.name, skew, o.admitted,
 		o.refused, o.failed, o.after.deadlocks-o.before.deadlocks,
-		1e3*p50, 1e3*p99, 1e3*most, 1e3*refused, o.perDecision(), o.after.dead, o.after.bytes>>10, verdict)
+		1e3*p50, 1e3*p99, 1e3*most, 1e3*refused, o.perDecision(), o.after.dead, o.after.bytes>>10, validity)
 }
 
 // expect adds the expectations, and the loads that must have been as planned for them. There are

@@ -84,7 +84,7 @@ func TestSteps(t *testing.T) {
 func TestRowOfAWay(t *testing.T) {
 	table := result.NewTable("way")
 	o := outcome{name: "weir", loads: make([]*rig.Loaded, 3)}
-	for i, v := range []record.Verdict{record.Valid, record.Invalid, record.Degraded} {
+	for i, v := range []record.Validity{record.Valid, record.Invalid, record.Degraded} {
 		o.loads[i] = &rig.Loaded{Result: record.Result{Verdict: v}}
 	}
 	o.add(table, 0)

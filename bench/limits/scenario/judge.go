@@ -40,7 +40,7 @@ type Metrics struct {
 	Shed      float64 // share that the gate shed
 	Failed5xx float64 // share answered 5xx otherwise
 	Lost      float64 // share without an answer
-	Latency   record.Spread
+	Latency   record.Summary
 	Needless  float64       // share refused or shed although the target had capacity
 	QueueMax  float64       // peak number of requests waiting in the target
 	TargetP95 float64       // of the worst sample, seconds

@@ -186,8 +186,8 @@ func TestFindings(t *testing.T) {
 	runs := []*Run{{Case: Case{Algorithm: "off"}}, {Case: Case{Algorithm: "fixed", Store: "simulated"}},
 		{Case: Case{Algorithm: "token", Store: "redis", Advisor: true}}}
 	runs[0].Metrics = Metrics{Goodput: 9000}
-	runs[1].Metrics = Metrics{Goodput: 2000, Overload: 0.5, Needless: 0.1, Latency: record.Spread{P99: 1}}
-	runs[2].Metrics = Metrics{Goodput: 1000, Needless: 0.2, Latency: record.Spread{P99: 2}}
+	runs[1].Metrics = Metrics{Goodput: 2000, Overload: 0.5, Needless: 0.1, Latency: record.Summary{P99: 1}}
+	runs[2].Metrics = Metrics{Goodput: 1000, Needless: 0.2, Latency: record.Summary{P99: 2}}
 	got := strings.Join(findings(runs), "\n")
 	testkit.Contains(t, got, "**token (redis) with advisor** with 1000/s", "**fixed** with 1000.0 ms",
 		"**fixed** with 10.0 %")

@@ -212,7 +212,7 @@ func (o *outcome) add(t *result.Table, f *failure, timeout time.Duration) {
 	t.Add("%s | %v | %d | %d | %.2f | %.1f | %.1f | %.1f | %d | %.0f | %s", f.name, timeout, o.answers, o.bad,
 		o.waits.Millis(.5), o.waits.Millis(waitPart), o.waits.Millis(1), o.late.Millis(waitPart), o.admitted,
 		result.Millis(o.back),
-		rig.Verdicts(o.loads, func(l *rig.Loaded) record.Verdict { return l.Verdict }))
+		rig.Verdicts(o.loads, func(l *rig.Loaded) record.Validity { return l.Verdict }))
 }
 
 func (o *outcome) expect(e *result.Expectations, name string, timeout time.Duration) {

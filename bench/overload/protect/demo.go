@@ -73,13 +73,13 @@ func (l *lab) contrast(s *Situation) error {
 	table := result.NewTable("|could be in time|in time|%|p99 of the 200s ms|shed|generator")
 	var e result.Expectations
 	var reasons []string
-	verdict := record.Valid
+	validity := record.Valid
 	var shares []float64
 	for _, c := range contrasts() {
 		r, _ := l.played(s, c.side, 1)
 		shares = append(shares, goodput(r))
 		table.Add("%s|%.0f|%d|%.1f|%.0f|%d|%s", c.label, r.Ideal, r.InTime, 100*goodput(r), 1e3*r.P99, r.Shed, r.Verdict)
-		verdict, reasons = record.Worse(verdict, r.Verdict), append(reasons, r.Reasons...)
+		validity, reasons = record.Worse(validity, r.Verdict), append(reasons, r.Reasons...)
 	}
 	fmt.Fprintf(l.out, "\nRequests answered within %d ms of when they were due, "+
 		"and how many the target could have served by then\n\n%s", s.InTime.Milliseconds(), table.Text())
@@ -87,7 +87,7 @@ func (l *lab) contrast(s *Situation) error {
 	e.AtLeast("with the gate: in time of what was possible", with, s.Goal.InTime)
 	e.Never(with <= without, "with the gate %.3f of what was possible was in time, without it %.3f", with, without)
 	var doubt error
-	if verdict != record.Valid {
+	if validity != record.Valid {
 		doubt = rig.Busy(reasons)
 	}
 	return e.Conclude(l.out, "with the gate, what the slow target could serve was answered in time.", doubt)

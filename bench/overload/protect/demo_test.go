@@ -19,9 +19,9 @@ import (
 // The demo fails if the gate does not protect the target, unless the machine was too busy.
 func TestDemoJudges(t *testing.T) {
 	sit := testkit.Must((&Options{Only: pictured + ",none,gate", Rounds: 1, Shorter: 1}).chosen())(t)[0]
-	conclude := func(with, without int, verdict record.Verdict) error {
+	conclude := func(with, without int, validity record.Validity) error {
 		run := func(side string, inTime int) Run {
-			return Run{Situation: sit.Name, Side: side, Round: 1, Shorter: 1, Verdict: verdict, Reasons: []string{"stalled"},
+			return Run{Situation: sit.Name, Side: side, Round: 1, Shorter: 1, Verdict: validity, Reasons: []string{"stalled"},
 				Score: Score{Requests: 1000, InTime: inTime, Ideal: 1000}}
 		}
 		l := &lab{Options: &Options{Shorter: 1}, out: new(result.Report),
@@ -29,9 +29,9 @@ func TestDemoJudges(t *testing.T) {
 		return l.contrast(&sit)
 	}
 	for _, c := range []struct{ with, without int }{{950, 300}, {1000, 999}} {
-		for _, verdict := range record.Verdicts() {
-			if err := conclude(c.with, c.without, verdict); err != nil {
-				t.Errorf("%d with the gate, %d without, %s: %v", c.with, c.without, verdict, err)
+		for _, validity := range record.Verdicts() {
+			if err := conclude(c.with, c.without, validity); err != nil {
+				t.Errorf("%d with the gate, %d without, %s: %v", c.with, c.without, validity, err)
 			}
 		}
 	}

@@ -30,9 +30,9 @@ type stage struct {
 	target  string // its address
 	fronts  []string
 
-	verdict record.Verdict // the worst
-	reasons []string
-	lag     float64 // p99 while connections were idle, in seconds
+	validity record.Validity // the worst
+	reasons  []string
+	lag      float64 // p99 while connections were idle, in seconds
 }
 
 // play runs the situation of a turn with a side, and returns the stage, too.
@@ -118,7 +118,7 @@ func (st *stage) drive(start time.Time, round int) (all []request) {
 	for i, l := range st.During(func() { st.trouble(start) }, loads...) {
 		late := l.StartedAt.Sub(start)
 		if late > step {
-			st.verdict, st.reasons = record.Invalid,
+			st.validity, st.reasons = record.Invalid,
 				append(st.reasons, fmt.Sprintf("the load started %v late, the trouble did not", late))
 		}
 		for _, o := range l.Outcomes {
@@ -127,7 +127,7 @@ func (st *stage) drive(start time.Time, round int) (all []request) {
 		if uint64(len(l.Outcomes)) != l.Due {
 			rig.Check(fmt.Errorf("%d requests were due, but there are %d outcomes", l.Due, len(l.Outcomes)))
 		}
-		st.verdict, st.reasons, st.lag = record.Worse(st.verdict, l.Verdict), append(st.reasons, l.Reasons...),
+		st.validity, st.reasons, st.lag = record.Worse(st.validity, l.Verdict), append(st.reasons, l.Reasons...),
 			max(st.lag, l.PacerLag.P99)
 	}
 	return all

@@ -42,14 +42,14 @@ func (o *Options) Register(s *service.Settings) {
 
 // A Run is a finished run.
 type Run struct {
-	Commit    string         `json:"commit"`
-	Shorter   float64        `json:"shorter"`
-	Situation string         `json:"situation"`
-	Side      string         `json:"side"`
-	Round     int            `json:"round"`
-	Verdict   record.Verdict `json:"verdict"`
-	Reasons   []string       `json:"reasons,omitempty"` // of the verdict
-	Ended     time.Time      `json:"ended"`
+	Commit    string          `json:"commit"`
+	Shorter   float64         `json:"shorter"`
+	Situation string          `json:"situation"`
+	Side      string          `json:"side"`
+	Round     int             `json:"round"`
+	Verdict   record.Validity `json:"verdict"`
+	Reasons   []string        `json:"reasons,omitempty"` // of the verdict
+	Ended     time.Time       `json:"ended"`
 	Score
 }
 
@@ -242,9 +242,9 @@ func (l *lab) playAll(ctx context.Context, situations []Situation) {
 func (l *lab) playOne(ctx context.Context, t turn, side Side) {
 	for try := 1; ; try++ {
 		score, st, err := l.play(ctx, t, side)
-		if try == tries || ctx.Err() != nil || err == nil && st.verdict != record.Invalid {
+		if try == tries || ctx.Err() != nil || err == nil && st.validity != record.Invalid {
 			rig.In(side.Name, func() { rig.Check(err) })
-			l.keep(Run{l.commit, l.Shorter, t.s.Name, side.Name, t.round, st.verdict, st.reasons,
+			l.keep(Run{l.commit, l.Shorter, t.s.Name, side.Name, t.round, st.validity, st.reasons,
 				time.Now().UTC().Truncate(time.Second), score})
 			return
 		}

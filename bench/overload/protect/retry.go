@@ -72,10 +72,10 @@ func (st *stage) judgeLag(lags []time.Duration) {
 	slices.Sort(lags)
 	st.lag = result.Quantile(lags, .99).Seconds()
 	behind := len(lags)
-	if i, _ := slices.BinarySearch(lags, record.CatchUp+1); i < behind {
+	if i, _ := slices.BinarySearch(lags, record.LateAfter+1); i < behind {
 		behind = i
 	}
 	n := uint64(len(lags))
-	st.verdict, st.reasons = record.Evidence{Due: n, Started: n, Late: n - uint64(behind), PacerLagP99: st.lag,
+	st.validity, st.reasons = record.ValidityEvidence{Due: n, Started: n, Late: n - uint64(behind), PacerLagP99: st.lag,
 		LagP99: st.lag}.Judge()
 }

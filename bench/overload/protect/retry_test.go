@@ -57,7 +57,7 @@ func TestJudgeLag(t *testing.T) {
 	}
 	for _, c := range []struct {
 		lags []time.Duration
-		want record.Verdict
+		want record.Validity
 		p99  float64
 	}{
 		{lags(10, s), record.Degraded, 0}, // stalls
@@ -66,9 +66,9 @@ func TestJudgeLag(t *testing.T) {
 		{lags(20, 11*ms), record.Invalid, .011},
 	} {
 		st := new(stage)
-		if st.judgeLag(c.lags); st.verdict != c.want || st.lag != c.p99 ||
+		if st.judgeLag(c.lags); st.validity != c.want || st.lag != c.p99 ||
 			(len(st.reasons) == 0) != (c.want == record.Valid) {
-			t.Errorf("%s with p99 %v: %v; want %s with %v", st.verdict, st.lag, st.reasons, c.want, c.p99)
+			t.Errorf("%s with p99 %v: %v; want %s with %v", st.validity, st.lag, st.reasons, c.want, c.p99)
 		}
 	}
 }
