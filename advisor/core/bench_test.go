@@ -7,7 +7,7 @@ import (
 
 // A snapshot of one proxy, with two days of history.
 func BenchmarkTake(b *testing.B) {
-	c := New(Tuning{})
+	c := New(Settings{})
 	feed(b, c, monday, monday.Add(48*time.Hour), 30*time.Second)
 	at := monday.Add(48 * time.Hour)
 	b.ReportAllocs()
@@ -19,7 +19,7 @@ func BenchmarkTake(b *testing.B) {
 
 // Encoding the state after two days.
 func BenchmarkParts(b *testing.B) {
-	c := New(Tuning{})
+	c := New(Settings{})
 	feed(b, c, monday, monday.Add(48*time.Hour), 30*time.Second)
 	b.ReportAllocs()
 	for b.Loop() {

@@ -9,7 +9,7 @@ import (
 
 // A returned change is a copy, which later ones do not alter.
 func TestChangeIsTheCallersOwn(t *testing.T) {
-	c := New(Tuning{})
+	c := New(Settings{})
 	c.Take(snapAt(monday))
 	var handed []*Change
 	var copies []string

@@ -55,8 +55,8 @@ func (r Result) String() string {
 	return [...]string{"learned", "late", "doubtful", "old", "ahead", "invalid", "full", "failed"}[r]
 }
 
-// A Reply is the answer to a snapshot.
-type Reply struct {
+// A Response is the answer to a snapshot.
+type Response struct {
 	Result  Result
 	Limit   policy.Limit          // for the requesting proxy
 	Advice  policy.Recommendation // for all proxies together
@@ -80,39 +80,39 @@ const (
 //
 // Owned by one goroutine.
 type Core struct {
-	tuning Tuning
-	clock  clock
-	doubt  doubt
-	now    *memory
-	jumps  uint64
+	settings Settings
+	clock    clock
+	doubt    doubt
+	now      *memory
+	jumps    uint64
 }
 
 // New returns a Core without knowledge.
-func New(t Tuning) *Core { return &Core{tuning: t, now: newMemory(&t)} }
+func New(t Settings) *Core { return &Core{settings: t, now: newMemory(&t)} }
 
 // Take processes a snapshot and answers it.
-func (c *Core) Take(s *Snapshot) Reply {
+func (c *Core) Take(s *Snapshot) Response {
 	newest := c.now.newest()
 	anew := false
 	switch c.clock.rule(s, &c.now.Fleet) {
 	case rulingLate:
 		return c.answer(s, Late, nil)
 	case rulingOld:
-		return Reply{Result: Old, Newest: newest, Err: errOld}
+		return Response{Result: Old, Newest: newest, Err: errOld}
 	case rulingAhead:
-		return Reply{Result: Ahead, Newest: newest, Err: errAhead}
+		return Response{Result: Ahead, Newest: newest, Err: errAhead}
 	case rulingGap:
 		c.jumps++
 	case rulingOther:
 		c.jumps++
-		c.now, anew = newMemory(&c.tuning), true
+		c.now, anew = newMemory(&c.settings), true
 	}
 	if most := c.now.believable(); !c.doubt.rule(s, most) {
 		return doubtful(s, most)
 	}
 	changed, err := c.now.learn(s)
 	if err != nil {
-		return Reply{Result: Full, Err: err}
+		return Response{Result: Full, Err: err}
 	}
 	r := c.answer(s, Learned, changed)
 	r.Newest, r.Anew = newest, anew
@@ -131,25 +131,25 @@ func (c *Core) Recall(s *Snapshot) error {
 }
 
 // answer returns the newest recommendation as an answer to s.
-func (c *Core) answer(s *Snapshot, what Result, changed *Change) Reply {
+func (c *Core) answer(s *Snapshot, what Result, changed *Change) Response {
 	a := &c.now.Advice
 	n := c.now.Fleet.sharers(s)
-	var r Reply
+	var r Response
 	switch {
 	case !known(s.Limit):
-		r = Hold(s, what, "unknown_algorithm", "the algorithm is unknown, the limit stays")
+		r = KeepLimit(s, what, "unknown_algorithm", "the algorithm is unknown, the limit stays")
 	case !a.Given:
-		return Hold(s, what, policy.Hold.Code, "nothing is known yet, the limit stays")
+		return KeepLimit(s, what, policy.Hold.Code, "nothing is known yet, the limit stays")
 	case !a.meets(s):
-		r = Hold(s, what, Changed,
+		r = KeepLimit(s, what, Changed,
 			"the limit is not the one that the newest recommendation was based on, it stays until the next")
 	case n > 1 && c.now.Fleet.first(s.Instance): // the proxy that it may have replaced still counts
-		r = Hold(s, what, Unshared,
+		r = KeepLimit(s, what, reasonUnshared,
 			"the proxy is new and has a store of its own, the limit stays until it has reported again")
 	case n > 1:
 		r = divided(s, what, a, n)
 	default:
-		r = Reply{Result: what, Limit: a.Rec.Limit, Advice: a.Rec}
+		r = Response{Result: what, Limit: a.Rec.Limit, Advice: a.Rec}
 	}
 	if s.Unshared {
 		r.Sharers = n
@@ -169,7 +169,7 @@ const rounded = 0.01
 // meets reports whether the recommendation was made for the limit of s. That limit may
 // have been changed since the round, or proxies whose limits were added up may share a
 // store again. A limit on the way to the recommendation was clipped by the proxy.
-func (a *Advice) meets(s *Snapshot) bool {
+func (a *LatestRecommendation) meets(s *Snapshot) bool {
 	before, after, now := a.Sum.Limit.Rate(), a.Rec.Rate(), s.Limit.Rate()
 	switch {
 	case s.Limit == a.Sum.Limit:
@@ -183,16 +183,16 @@ func (a *Advice) meets(s *Snapshot) bool {
 		now <= max(before, after)*(1+rounded)
 }
 
-// Hold returns an answer that keeps the limit in force.
-func Hold(s *Snapshot, what Result, code, reason string) Reply {
-	return Reply{Result: what, Limit: s.Limit, At: s.At, Advice: policy.Recommendation{
+// KeepLimit returns an answer that keeps the limit in force.
+func KeepLimit(s *Snapshot, what Result, code, reason string) Response {
+	return Response{Result: what, Limit: s.Limit, At: s.At, Advice: policy.Recommendation{
 		PredictedRPS: s.Observed, Predicted95: s.Observed, ValidFor: 2 * s.Interval, Codes: []string{code}, Reason: reason,
 	}}
 }
 
 // doubtful answers a snapshot whose rate is not confirmed.
-func doubtful(s *Snapshot, most float64) Reply {
-	r := Hold(s, Doubtful, "doubtful_rate", fmt.Sprintf(
+func doubtful(s *Snapshot, most float64) Response {
+	r := KeepLimit(s, Doubtful, "doubtful_rate", fmt.Sprintf(
 		"%.4g/s is more than %g times what the last week had, the limit stays until another snapshot confirms it",
 		s.Observed, doubtFactor))
 	r.Advice.PredictedRPS, r.Advice.Predicted95 = most, most

@@ -17,7 +17,7 @@ func rated(at time.Duration, rate float64) *Snapshot {
 // One absurd rate changes nothing that is forecast, as if it had not been told.
 func TestAbsurdRate(t *testing.T) {
 	for _, absurd := range []float64{5e4, 1e9} {
-		a, b := New(Tuning{}), New(Tuning{})
+		a, b := New(Settings{}), New(Settings{})
 		for i := range 240 {
 			at := time.Duration(i+1) * 30 * time.Second
 			a.Take(rated(at, 50))
@@ -40,7 +40,7 @@ func TestAbsurdRate(t *testing.T) {
 
 // The largest rate is kept, and computed again from history.
 func TestMostIsKept(t *testing.T) {
-	a := New(Tuning{})
+	a := New(Settings{})
 	for i := range 240 {
 		a.Take(rated(time.Duration(i+1)*30*time.Second, 50))
 	}

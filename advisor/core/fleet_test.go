@@ -202,10 +202,10 @@ func TestFleetBound(t *testing.T) {
 // fleetOf lets proxies a and b report every 30 s for 5 minutes. It is a that ends rounds,
 // and b is the next to report.
 func fleetOf(t *testing.T, change func(*Snapshot)) (c *Core,
-	report func(name string, after time.Duration, change func(*Snapshot)) Reply) {
+	report func(name string, after time.Duration, change func(*Snapshot)) Response) {
 	t.Helper()
-	c = New(Tuning{})
-	report = func(name string, after time.Duration, change func(*Snapshot)) Reply {
+	c = New(Settings{})
+	report = func(name string, after time.Duration, change func(*Snapshot)) Response {
 		s := snapAt(monday.Add(after))
 		s.Instance = name
 		if change != nil {
@@ -258,9 +258,9 @@ func TestStoreIsBack(t *testing.T) {
 // A proxy that has reported every 2 s reports every 30 s again when its gate is idle.
 // Until then neither a new proxy takes its place nor a wrong clock the time.
 func TestAfterPressure(t *testing.T) {
-	pressed := func() (*Core, func(string, time.Duration, time.Duration) Reply) {
-		c := New(Tuning{})
-		report := func(name string, at, every time.Duration) Reply {
+	pressed := func() (*Core, func(string, time.Duration, time.Duration) Response) {
+		c := New(Settings{})
+		report := func(name string, at, every time.Duration) Response {
 			s := snapAt(monday.Add(at))
 			s.Instance, s.Interval = name, every
 			return c.Take(answered(s))

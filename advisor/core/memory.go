@@ -30,19 +30,19 @@ type memory struct {
 
 // kept is the part of a memory without an encoding of its own.
 type kept struct {
-	Fleet   fleet    `json:"fleet"`
-	Advice  Advice   `json:"advice"`
-	Changes []Change `json:"changes"` // the oldest first
-	Shifts  []Shift  `json:"shifts"`  // the oldest first
-	Rounds  uint64   `json:"rounds"`  // that were learned from
-	Most    float64  `json:"most"`    // largest rate of about the last week
+	Fleet   fleet                `json:"fleet"`
+	Advice  LatestRecommendation `json:"advice"`
+	Changes []Change             `json:"changes"` // the oldest first
+	Shifts  []LevelShift         `json:"shifts"`  // the oldest first
+	Rounds  uint64               `json:"rounds"`  // that were learned from
+	Most    float64              `json:"most"`    // largest rate of about the last week
 
 	Every time.Duration `json:"every"` // length of rounds while no gate holds requests back
 	Zone  string        `json:"zone"`  // time zone of the forecast; that of a nil Location is UTC
 }
 
-// An Advice is the newest recommendation, and what it was made for.
-type Advice struct {
+// A LatestRecommendation is the newest recommendation, and what it was made for.
+type LatestRecommendation struct {
 	Given bool                  `json:"given"`
 	At    time.Time             `json:"at"`
 	Sum   policy.Snapshot       `json:"sum"`
@@ -60,19 +60,19 @@ type Change struct {
 	Confidence float64      `json:"confidence"`
 }
 
-// A Shift is a lasting change of the rate's level.
-type Shift struct {
+// A LevelShift is a lasting change of the rate's level.
+type LevelShift struct {
 	At time.Time `json:"at"`
 	Up bool      `json:"up"`
 }
 
-// Tuning configures a Core.
-type Tuning struct {
+// Settings configures a Core.
+type Settings struct {
 	Forecast forecast.Settings
 	Policy   policy.Settings
 }
 
-func newMemory(t *Tuning) *memory {
+func newMemory(t *Settings) *memory {
 	return &memory{future: forecast.New(t.Forecast), policy: policy.New(t.Policy), track: newTrack(),
 		kept: kept{Zone: t.Forecast.Location.String()}}
 }
@@ -99,9 +99,9 @@ func (m *memory) learn(s *Snapshot) (changed *Change, err error) {
 		return nil, nil
 	}
 	step := min(max(m.Every, stepMin), stepMax)
-	rec := m.policy.Advise(sum, policy.Outlook{Step: step, Points: m.future.Outlook(max(horizon, step), step)})
+	rec := m.policy.Advise(sum, policy.DemandForecast{Step: step, Points: m.future.Outlook(max(horizon, step), step)})
 	before := m.Advice
-	m.Advice = Advice{Given: true, At: sum.At, Sum: sum, Rec: rec}
+	m.Advice = LatestRecommendation{Given: true, At: sum.At, Sum: sum, Rec: rec}
 	m.note(&sum, rec.Rate())
 	if before.Given && before.Rec.Limit == rec.Limit || !before.Given && sum.Limit == rec.Limit {
 		return nil, nil
@@ -159,7 +159,7 @@ func (m *memory) notice() {
 	at, up, known := m.future.Shift()
 	at = at.UTC()
 	if known && (len(m.Shifts) == 0 || at.After(m.Shifts[len(m.Shifts)-1].At)) {
-		m.Shifts = forget(append(m.Shifts, Shift{at, up}), shiftsMax)
+		m.Shifts = forget(append(m.Shifts, LevelShift{at, up}), shiftsMax)
 	}
 }
 
@@ -173,9 +173,9 @@ func (m *memory) note(sum *policy.Snapshot, recommended float64) {
 	}
 	capacity := m.policy.State().Capacity
 	m.track.add(sum.At, &[valuesN]float32{
-		ValObserved: float32(sum.Observed), ValForwarded: float32(sum.Forwarded),
-		ValLimit: unknown(sum.Limit.Rate()), ValRecommended: unknown(recommended),
-		ValLow: unknown(capacity.Q20), ValMid: unknown(capacity.Q50), ValHigh: unknown(capacity.Q80),
-		ValP95: unknown(sum.P95.Seconds()), ValErrors: float32(sum.Errors),
+		ObservedValue: float32(sum.Observed), ForwardedValue: float32(sum.Forwarded),
+		LimitValue: unknown(sum.Limit.Rate()), RecommendedValue: unknown(recommended),
+		LowValue: unknown(capacity.Q20), MidValue: unknown(capacity.Q50), HighValue: unknown(capacity.Q80),
+		P95Value: unknown(sum.P95.Seconds()), ErrorsValue: float32(sum.Errors),
 	})
 }

@@ -36,25 +36,25 @@ func (c *Core) Parts() (map[string][]byte, error) {
 	}, errors.Join(fault, err)
 }
 
-// A Damage is a part that could not be read.
-type Damage struct {
+// A PartError is a part that could not be read.
+type PartError struct {
 	Part    string
 	Instead string // what is used instead
 	Err     error
 }
 
 // Error returns the lost part, the cause, and what is used instead.
-func (d *Damage) Error() string {
+func (d *PartError) Error() string {
 	return fmt.Sprintf("the part %s cannot be read, %s: %v", d.Part, d.Instead, d.Err)
 }
 
 // Restore returns a Core with the state that [Core.Parts] encoded. Parts that cannot be
 // read are left out, and returned as damages.
-func Restore(t Tuning, parts map[string][]byte) (*Core, []*Damage) {
+func Restore(t Settings, parts map[string][]byte) (*Core, []*PartError) {
 	c := New(t)
 	m := c.now
-	var damages []*Damage
-	failed := func(part, instead string, err error) { damages = append(damages, &Damage{part, instead, err}) }
+	var partErrors []*PartError
+	failed := func(part, instead string, err error) { partErrors = append(partErrors, &PartError{part, instead, err}) }
 	if err := m.restoreRest(parts[partRest]); err != nil {
 		failed(partRest, afresh, err)
 	}
@@ -86,26 +86,26 @@ func Restore(t Tuning, parts map[string][]byte) (*Core, []*Damage) {
 	if m.Most == 0 {
 		m.recall()
 	}
-	return c, damages
+	return c, partErrors
 }
 
 // Retune changes the settings of c, or returns why that is impossible and changes
 // nothing.
-func (c *Core) Retune(t Tuning) error {
+func (c *Core) Retune(t Settings) error {
 	parts, err := c.Parts()
 	if err != nil {
 		return err
 	}
-	next, damages := Restore(t, parts)
-	if len(damages) > 0 {
-		return damages[0]
+	next, partErrors := Restore(t, parts)
+	if len(partErrors) > 0 {
+		return partErrors[0]
 	}
-	c.tuning, c.now = t, next.now
+	c.settings, c.now = t, next.now
 	return nil
 }
 
 // restoreFuture restores the forecast for a history.
-func (m *memory) restoreFuture(t Tuning, past *series.History, data []byte) error {
+func (m *memory) restoreFuture(t Settings, past *series.History, data []byte) error {
 	if zone := t.Forecast.Location.String(); m.Zone != zone { // its days and weeks are of another clock
 		return fmt.Errorf("it was learned in the time zone %s, now it is %s", m.Zone, zone)
 	}
@@ -134,7 +134,7 @@ func (m *memory) restoreRest(data []byte) error {
 // relearn learns the forecast again from rates.
 func (c *Core) relearn(rows []series.Row) {
 	m := c.now
-	m.future = forecast.New(c.tuning.Forecast)
+	m.future = forecast.New(c.settings.Forecast)
 	m.future.Load(rows)
 	m.recall()
 }

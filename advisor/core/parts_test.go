@@ -15,7 +15,7 @@ import (
 
 // A damaged part affects only that part.
 func TestPartsAreReadOneByOne(t *testing.T) {
-	a := New(Tuning{})
+	a := New(Settings{})
 	feed(t, a, monday, monday.Add(2*time.Hour), time.Minute)
 	parts := testkit.Must(a.Parts())(t)
 	for _, c := range []struct{ part, want string }{
@@ -27,9 +27,9 @@ func TestPartsAreReadOneByOne(t *testing.T) {
 		t.Run(c.part, func(t *testing.T) {
 			damaged := maps.Clone(parts)
 			damaged[c.part] = []byte("other")
-			b, damages := Restore(Tuning{}, damaged)
-			if len(damages) != 1 || !strings.HasPrefix(damages[0].Error(), c.want) {
-				t.Errorf("told %v", damages)
+			b, partErrors := Restore(Settings{}, damaged)
+			if len(partErrors) != 1 || !strings.HasPrefix(partErrors[0].Error(), c.want) {
+				t.Errorf("told %v", partErrors)
 			}
 			m := b.now
 			if m.Rounds != 120 || !m.newest().Equal(monday.Add(2*time.Hour)) {
@@ -40,7 +40,7 @@ func TestPartsAreReadOneByOne(t *testing.T) {
 			if covered < 0.99 || len(m.future.Outlook(time.Hour, time.Minute)) != 60 {
 				t.Errorf("%g of the history is known", covered)
 			}
-			if n := len(m.track.minutes.marks); (n == 0) != (c.part == partTrack) {
+			if n := len(m.track.minutes.points); (n == 0) != (c.part == partTrack) {
 				t.Errorf("%d minutes of the track are known", n)
 			}
 			feed(t, b, monday.Add(2*time.Hour), monday.Add(123*time.Minute), time.Minute)
@@ -50,14 +50,14 @@ func TestPartsAreReadOneByOne(t *testing.T) {
 
 // Without its rates the forecast begins afresh, too: it goes on from them.
 func TestWithoutHistory(t *testing.T) {
-	a := New(Tuning{})
+	a := New(Settings{})
 	feed(t, a, monday, monday.Add(2*time.Hour), time.Minute)
 	parts := testkit.Must(a.Parts())(t)
 	parts[partHistory] = []byte("other")
-	b, damages := Restore(Tuning{}, parts)
-	if len(damages) != 1 || !strings.HasPrefix(damages[0].Error(),
+	b, partErrors := Restore(Settings{}, parts)
+	if len(partErrors) != 1 || !strings.HasPrefix(partErrors[0].Error(),
 		"the part history cannot be read, starting without it, and without a forecast: ") {
-		t.Errorf("told %v", damages)
+		t.Errorf("told %v", partErrors)
 	}
 	if age, _ := b.Known(); age != 0 || b.now.Rounds != 120 {
 		t.Errorf("%s of history and %d rounds are left", age, b.now.Rounds)
@@ -67,17 +67,17 @@ func TestWithoutHistory(t *testing.T) {
 
 // Of what another version of the forecast wrote the rates are known.
 func TestForecastOfAnotherVersion(t *testing.T) {
-	a := New(Tuning{})
+	a := New(Settings{})
 	feed(t, a, monday, monday.Add(2*time.Hour), time.Minute)
 	parts := testkit.Must(a.Parts())(t)
 	other := parts[partForecast]
 	other[len("weir forecast")]--
 	body := other[:len(other)-4]
 	binary.LittleEndian.PutUint32(other[len(body):], crc32.ChecksumIEEE(body))
-	b, damages := Restore(Tuning{}, parts)
-	if len(damages) != 1 ||
-		!strings.Contains(damages[0].Error(), "learning it again from 120 rates: read forecaster: version") {
-		t.Errorf("told %v", damages)
+	b, partErrors := Restore(Settings{}, parts)
+	if len(partErrors) != 1 ||
+		!strings.Contains(partErrors[0].Error(), "learning it again from 120 rates: read forecaster: version") {
+		t.Errorf("told %v", partErrors)
 	}
 	if age, _ := b.Known(); age < 2*time.Hour-time.Minute {
 		t.Errorf("%s of history are left", age)
@@ -86,14 +86,14 @@ func TestForecastOfAnotherVersion(t *testing.T) {
 
 // In another time zone days and weeks are learned again.
 func TestZoneIsKept(t *testing.T) {
-	a := New(Tuning{})
+	a := New(Settings{})
 	feed(t, a, monday, monday.Add(40*time.Hour), 30*time.Minute)
 	parts := testkit.Must(a.Parts())(t)
 	zone := testkit.Must(time.LoadLocation("Asia/Tokyo"))(t)
-	b, damages := Restore(Tuning{Forecast: forecast.Settings{Location: zone}}, parts)
-	if len(damages) != 1 ||
-		!strings.Contains(damages[0].Error(), "it was learned in the time zone UTC, now it is Asia/Tokyo") {
-		t.Errorf("told %v", damages)
+	b, partErrors := Restore(Settings{Forecast: forecast.Settings{Location: zone}}, parts)
+	if len(partErrors) != 1 ||
+		!strings.Contains(partErrors[0].Error(), "it was learned in the time zone UTC, now it is Asia/Tokyo") {
+		t.Errorf("told %v", partErrors)
 	}
 	if age, _ := b.Known(); age < 39*time.Hour {
 		t.Errorf("%s of history are left", age)
@@ -103,7 +103,7 @@ func TestZoneIsKept(t *testing.T) {
 
 // The same snapshots lead to the same state, and a restored core has the same.
 func TestDeterministic(t *testing.T) {
-	a, b := New(Tuning{}), New(Tuning{})
+	a, b := New(Settings{}), New(Settings{})
 	for i := range 300 {
 		s := snapAt(monday.Add(time.Duration(i) * 30 * time.Second))
 		s.Instance = []string{"x", "y"}[i%2]
@@ -131,12 +131,12 @@ func TestDeterministic(t *testing.T) {
 }
 
 func FuzzRestore(f *testing.F) {
-	parts := testkit.Must(New(Tuning{}).Parts())(f)
+	parts := testkit.Must(New(Settings{}).Parts())(f)
 	for name, data := range parts {
 		f.Add(name, data)
 	}
 	f.Fuzz(func(t *testing.T, name string, data []byte) {
-		c, _ := Restore(Tuning{}, map[string][]byte{name: data})
+		c, _ := Restore(Settings{}, map[string][]byte{name: data})
 		c.View()
 	})
 }

@@ -42,9 +42,9 @@ func feed(t testing.TB, c *Core, from, to time.Time, every time.Duration) {
 func again(t testing.TB, c *Core) *Core {
 	t.Helper()
 	parts := testkit.Must(c.Parts())(t)
-	other, damages := Restore(c.tuning, parts)
-	if len(damages) > 0 {
-		t.Fatal(damages[0])
+	other, partErrors := Restore(c.settings, parts)
+	if len(partErrors) > 0 {
+		t.Fatal(partErrors[0])
 	}
 	return other
 }

@@ -37,9 +37,9 @@ func (p *player) do(snap map[string]*Snapshot, command string) error {
 		if err != nil {
 			return err
 		}
-		again, damages := Restore(p.c.tuning, parts)
-		if len(damages) > 0 {
-			return damages[0]
+		again, partErrors := Restore(p.c.settings, parts)
+		if len(partErrors) > 0 {
+			return partErrors[0]
 		}
 		p.c = again
 		return nil
@@ -144,7 +144,7 @@ func TestScripts(t *testing.T) {
 			if commands[0] == "then" {
 				commands = commands[1:]
 			} else {
-				p, snap = &player{c: New(Tuning{})}, map[string]*Snapshot{}
+				p, snap = &player{c: New(Settings{})}, map[string]*Snapshot{}
 			}
 			p.lines, p.last = nil, ""
 			for _, line := range commands {

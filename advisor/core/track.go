@@ -7,8 +7,8 @@ import (
 	"weir/advisor/codec"
 )
 
-// A Mark has values of a slot of time for display. NaN is unknown.
-type Mark struct {
+// A TrackPoint has values of a slot of time for display. NaN is unknown.
+type TrackPoint struct {
 	At     int64 // start of the slot, in seconds since 1970
 	N      float32
 	Values [valuesN]float32
@@ -16,42 +16,42 @@ type Mark struct {
 
 // The values of a mark: means over the slot, except for the limits, which are the newest.
 const (
-	ValObserved = iota
-	ValForwarded
-	ValLimit       // in force, permits per second
-	ValRecommended // permits per second
-	ValLow         // 20 % quantile of the capacity
-	ValMid         // 50 %
-	ValHigh        // 80 %
-	ValP95         // seconds
-	ValErrors      // share
+	ObservedValue = iota
+	ForwardedValue
+	LimitValue       // in force, permits per second
+	RecommendedValue // permits per second
+	LowValue         // 20 % quantile of the capacity
+	MidValue         // 50 %
+	HighValue        // 80 %
+	P95Value         // seconds
+	ErrorsValue      // share
 
 	valuesN = iota
 )
 
 // A row has the newest marks of one width, in order.
 type row struct {
-	width int64 // of a slot, in seconds
-	size  int   // marks that are kept
-	marks []Mark
+	width  int64 // of a slot, in seconds
+	size   int   // marks that are kept
+	points []TrackPoint
 }
 
 // add adds values at a time, to the newest slot or to a new one.
 func (r *row) add(at int64, vals *[valuesN]float32) {
 	slot := at - 1 - (at-1)%r.width // a value belongs to the time before it
-	if n := len(r.marks); n > 0 && r.marks[n-1].At == slot {
-		r.marks[n-1].join(vals)
+	if n := len(r.points); n > 0 && r.points[n-1].At == slot {
+		r.points[n-1].join(vals)
 		return
 	}
-	r.marks = forget(append(r.marks, Mark{At: slot, N: 1, Values: *vals}), r.size)
+	r.points = forget(append(r.points, TrackPoint{At: slot, N: 1, Values: *vals}), r.size)
 }
 
 // join adds further values of the slot.
-func (m *Mark) join(vals *[valuesN]float32) {
+func (m *TrackPoint) join(vals *[valuesN]float32) {
 	m.N++
 	for i, v := range vals {
 		old := m.Values[i]
-		if i == ValLimit || i == ValRecommended || old != old {
+		if i == LimitValue || i == RecommendedValue || old != old {
 			m.Values[i] = v
 		} else if v == v {
 			m.Values[i] = old + (v-old)/m.N
@@ -60,8 +60,8 @@ func (m *Mark) join(vals *[valuesN]float32) {
 }
 
 // since returns a copy of the marks whose slots begin at the given time or later.
-func (r *row) since(at int64) []Mark {
-	return slices.DeleteFunc(slices.Clone(r.marks), func(m Mark) bool { return m.At < at })
+func (r *row) since(at int64) []TrackPoint {
+	return slices.DeleteFunc(slices.Clone(r.points), func(m TrackPoint) bool { return m.At < at })
 }
 
 // A track is the history of limits and capacity for display: by the minute for a day and
@@ -82,9 +82,9 @@ func (t *track) add(at time.Time, vals *[valuesN]float32) {
 
 // since returns the marks from the given time on, at the finest resolution that goes back
 // that far.
-func (t *track) since(at time.Time) []Mark {
+func (t *track) since(at time.Time) []TrackPoint {
 	fine := t.minutes.since(at.Unix())
-	if len(fine) > 0 && len(t.minutes.marks) == t.minutes.size && fine[0].At-60 > at.Unix() {
+	if len(fine) > 0 && len(t.minutes.points) == t.minutes.size && fine[0].At-60 > at.Unix() {
 		return t.quarters.since(at.Unix())
 	}
 	return fine
@@ -95,11 +95,11 @@ const trackVersion = 2
 // walk passes the marks to c.
 func (t *track) walk(c *codec.Codec) {
 	for _, r := range []*row{&t.minutes, &t.quarters} {
-		if n := c.Count(len(r.marks), r.size); c.Reading {
-			r.marks = make([]Mark, n)
+		if n := c.Count(len(r.points), r.size); c.Reading {
+			r.points = make([]TrackPoint, n)
 		}
-		for i := range r.marks {
-			m := &r.marks[i]
+		for i := range r.points {
+			m := &r.points[i]
 			c.Int64(&m.At)
 			c.Float32(&m.N)
 			for j := range m.Values {

@@ -11,7 +11,7 @@ func values(observed, limit float64) *[valuesN]float32 {
 	for i := range v {
 		v[i] = float32(math.NaN())
 	}
-	v[ValObserved], v[ValLimit] = float32(observed), float32(limit)
+	v[ObservedValue], v[LimitValue] = float32(observed), float32(limit)
 	return &v
 }
 
@@ -21,26 +21,26 @@ func TestTrack(t *testing.T) {
 	tr.add(monday.Add(30*time.Second), values(10, 100))
 	tr.add(monday.Add(60*time.Second), values(20, 200))
 	tr.add(monday.Add(90*time.Second), values(40, 300))
-	marks := tr.since(monday)
-	if len(marks) != 2 || marks[0].Values[ValObserved] != 15 || marks[0].Values[ValLimit] != 200 ||
-		marks[1].Values[ValObserved] != 40 {
-		t.Errorf("the minutes are %+v", marks)
+	points := tr.since(monday)
+	if len(points) != 2 || points[0].Values[ObservedValue] != 15 || points[0].Values[LimitValue] != 200 ||
+		points[1].Values[ObservedValue] != 40 {
+		t.Errorf("the minutes are %+v", points)
 	}
-	if q := tr.quarters.since(0); len(q) != 1 || math.Abs(float64(q[0].Values[ValObserved])-70.0/3) > 1e-5 ||
-		q[0].Values[ValP95] == q[0].Values[ValP95] {
+	if q := tr.quarters.since(0); len(q) != 1 || math.Abs(float64(q[0].Values[ObservedValue])-70.0/3) > 1e-5 ||
+		q[0].Values[P95Value] == q[0].Values[P95Value] {
 		t.Errorf("the quarters are %+v", q)
 	}
 	for i := range 30 * 60 {
 		tr.add(monday.Add(time.Duration(i+2)*time.Minute), values(float64(i), 1))
 	}
-	if n := len(tr.minutes.marks); n != 24*60 {
+	if n := len(tr.minutes.points); n != 24*60 {
 		t.Errorf("%d minutes are kept", n)
 	}
-	if marks := tr.since(monday); len(marks) < 120 || marks[0].At != monday.Unix() {
-		t.Errorf("since monday there are %d marks from %d", len(marks), marks[0].At)
+	if points := tr.since(monday); len(points) < 120 || points[0].At != monday.Unix() {
+		t.Errorf("since monday there are %d marks from %d", len(points), points[0].At)
 	}
-	if marks := tr.since(monday.Add(29 * time.Hour)); len(marks) != 61 {
-		t.Errorf("there are %d marks of the last hour", len(marks))
+	if points := tr.since(monday.Add(29 * time.Hour)); len(points) != 61 {
+		t.Errorf("there are %d marks of the last hour", len(points))
 	}
 	again, err := decodeTrack(tr.encode())
 	if err != nil || string(again.encode()) != string(tr.encode()) {

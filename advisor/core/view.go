@@ -17,11 +17,11 @@ type View struct {
 	Jumps    uint64 // of time
 	Living   int    // number of proxies that count
 	Unshared int    // of those, number with a store of their own
-	Advice   Advice
+	Advice   LatestRecommendation
 	Believed policy.State
 	SLO      float64 // highest acceptable p95 in seconds; +Inf: unknown
 	Mixtures []forecast.Mixture
-	Shifts   []Shift
+	Shifts   []LevelShift
 	Proxies  []Proxy  // at most proxiesShown, those that count first
 	Changes  []Change // the newest first
 }
@@ -98,7 +98,7 @@ func (c *Core) Recent(span, step time.Duration) []series.Row {
 
 // Track returns the history of limits and capacity: a span at the finest available
 // resolution, and a longer one coarsely.
-func (c *Core) Track(span, long time.Duration) (fine, coarse []Mark) {
+func (c *Core) Track(span, long time.Duration) (fine, coarse []TrackPoint) {
 	newest := c.now.newest()
 	return c.now.track.since(newest.Add(-span)), c.now.track.quarters.since(newest.Add(-long).Unix())
 }

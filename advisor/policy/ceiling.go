@@ -38,7 +38,7 @@ func (t *target) because(why Reason) {
 }
 
 // raise raises t to what the demand needs, now or soon, but not beyond most and one step.
-func (t *target) raise(r reading, o Outlook, most, step float64) {
+func (t *target) raise(r reading, o DemandForecast, most, step float64) {
 	rate, why := r.rate, Hold
 	for _, q := range o.within(planSpan) {
 		if need := headroom * q.Q95; need > rate {
@@ -69,7 +69,7 @@ func (t *target) raise(r reading, o Outlook, most, step float64) {
 // capacity. The limit stops crowds before they reach the gate, and falls only when the
 // gate stays full or is full repeatedly: one that falls with every short slowdown
 // recovers too late.
-func (p *Policy) ceiling(r reading, o Outlook, t *target) {
+func (p *Policy) ceiling(r reading, o DemandForecast, t *target) {
 	top := above * max(p.st.Capacity.Q50, r.good) // what is answered well now is possible
 	switch {
 	case r.Errors > badErrors:
@@ -105,7 +105,7 @@ func (p *Policy) bounded(r reading, t *target) {
 }
 
 // within returns the points up to span ahead.
-func (o Outlook) within(span time.Duration) []forecast.Point {
+func (o DemandForecast) within(span time.Duration) []forecast.Point {
 	if o.Step <= 0 {
 		return nil
 	}

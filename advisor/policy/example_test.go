@@ -21,7 +21,7 @@ func Example() {
 		r := p.Advise(policy.Snapshot{
 			At: now.Add(time.Duration(minute) * time.Minute), Interval: time.Minute,
 			Observed: 40, Forwarded: 40, P95: 20 * time.Millisecond, Limit: limit,
-		}, policy.Outlook{Step: time.Minute, Points: []forecast.Point{ahead}})
+		}, policy.DemandForecast{Step: time.Minute, Points: []forecast.Point{ahead}})
 		fmt.Printf("%s %v/s: %s\n", r.Algorithm, r.Rate(), r.Reason)
 		limit = r.Limit
 	}

@@ -39,17 +39,17 @@ const (
 	baseClimb = 0.01             // per hour: a base that rises faster would treat an overload as normal
 )
 
-// An Episode is a time of trouble, from the first bad snapshot until its fault is over.
-type Episode struct {
-	State    string  `json:"state"`
-	Skip     bool    `json:"rest,omitempty"` // the last snapshot had a cut, so this one shows the earlier queue
-	FirstCut Trouble `json:"trial"`          // at the first cut
-	Last     Trouble `json:"last"`           // at the last cut
-	Fault    Fault   `json:"fault"`
+// An OverloadPeriod is a time of trouble, from the first bad snapshot until its fault is over.
+type OverloadPeriod struct {
+	State    string           `json:"state"`
+	Skip     bool             `json:"rest,omitempty"` // the last snapshot had a cut, so this one shows the earlier queue
+	FirstCut OverloadSymptoms `json:"trial"`          // at the first cut
+	Last     OverloadSymptoms `json:"last"`           // at the last cut
+	Fault    Fault            `json:"fault"`
 }
 
-// Trouble is what a bad snapshot showed. The zero value means none.
-type Trouble struct {
+// OverloadSymptoms is what a bad snapshot showed. The zero value means none.
+type OverloadSymptoms struct {
 	At       time.Time `json:"at,omitzero"`
 	Rate     float64   `json:"rate,omitempty"`     // the limit
 	Admitted float64   `json:"admitted,omitempty"` // requests/s
@@ -58,7 +58,9 @@ type Trouble struct {
 }
 
 // over ends the episode.
-func (g *Episode) over() { g.Skip, g.FirstCut, g.Last = false, Trouble{}, Trouble{} }
+func (g *OverloadPeriod) over() {
+	g.Skip, g.FirstCut, g.Last = false, OverloadSymptoms{}, OverloadSymptoms{}
+}
 
 // A Fault is errors that limits do not reduce: as many requests fail when fewer are
 // admitted. While it is active, that share of errors is ignored, and nothing is learned
@@ -108,7 +110,7 @@ func (p *Policy) severity(r reading) string {
 }
 
 // protect computes the limit of a target without other protection.
-func (p *Policy) protect(r reading, o Outlook, t *target) {
+func (p *Policy) protect(r reading, o DemandForecast, t *target) {
 	g := &p.st.Guard
 	switch {
 	case g.Skip && g.State != stateOK && r.Errors < hopeless && r.p95 <= 1.2*g.Last.P95 &&
@@ -129,7 +131,7 @@ func (p *Policy) protect(r reading, o Outlook, t *target) {
 // lift raises the limit of a healthy target: quickly up to its expected capacity, then in
 // steps that shrink as its queue grows. If there is a queue, a limit beyond its known
 // capacity falls to that.
-func (p *Policy) lift(r reading, o Outlook, t *target) {
+func (p *Policy) lift(r reading, o DemandForecast, t *target) {
 	most := max(p.set.CapacityHint, roomAlone*p.st.Proven)
 	safe := p.st.Belief.quantile(-1)
 	shyly := r.rate * (1 + stepShy*(easy-r.p95/p.SLO()))
@@ -149,7 +151,7 @@ func (p *Policy) lift(r reading, o Outlook, t *target) {
 // cut lowers the limit of a target in trouble, unless that does not help.
 func (p *Policy) cut(r reading, t *target) {
 	g := &p.st.Guard
-	now := Trouble{r.At, r.rate, r.Forwarded, r.p95, r.Errors}
+	now := OverloadSymptoms{r.At, r.rate, r.Forwarded, r.p95, r.Errors}
 	switch {
 	case g.FirstCut.At.IsZero():
 		g.FirstCut = now

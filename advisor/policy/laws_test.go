@@ -65,8 +65,8 @@ func (d *dice) snapshot(at time.Time, limit Limit) Snapshot {
 	}
 }
 
-func (d *dice) outlook() Outlook {
-	o := Outlook{Step: time.Duration(d.below(120)) * time.Second}
+func (d *dice) outlook() DemandForecast {
+	o := DemandForecast{Step: time.Duration(d.below(120)) * time.Second}
 	for range d.below(20) {
 		q := 2000 * d.share()
 		o.Points = append(o.Points, forecast.Point{Q05: q / 2, Q50: q, Q80: 1.1 * q, Q95: 1.3 * q, Q99: 2 * q})

@@ -276,7 +276,7 @@ func TestFailOpenIsNotBlamed(t *testing.T) {
 			s := w.interval()
 			w.limit = kept
 			s.Limit, s.Mode = kept, FailOpen
-			if r := p.Advise(s, Outlook{}); r.Limit != kept {
+			if r := p.Advise(s, DemandForecast{}); r.Limit != kept {
 				t.Fatalf("gate %v: from %.0f to %.0f/s: %s", gated, kept.Rate(), r.Rate(), r.Reason)
 			}
 		}

@@ -45,9 +45,9 @@ const (
 	FailOpen             // for a while the store was unavailable: everything was admitted, or nothing
 )
 
-// An Outlook is a forecast of the demand in requests/s: Points[i] is (i+1) steps ahead.
+// A DemandForecast is a forecast of the demand in requests/s: Points[i] is (i+1) steps ahead.
 // Empty: no forecast.
-type Outlook struct {
+type DemandForecast struct {
 	Step   time.Duration
 	Points []forecast.Point
 }
@@ -101,7 +101,7 @@ func within(v, bound float64) bool { return v >= 0 && v <= bound }
 // Advise learns from s and recommends a limit. Snapshots must be in the order of their
 // times; one that is not newer than the last is answered with the limit in force and not
 // learned from.
-func (p *Policy) Advise(s Snapshot, o Outlook) Recommendation {
+func (p *Policy) Advise(s Snapshot, o DemandForecast) Recommendation {
 	switch {
 	case !s.valid():
 		return p.hold(s, InvalidInput)

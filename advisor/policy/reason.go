@@ -38,7 +38,7 @@ const (
 )
 
 // recommend assembles the recommendation.
-func (p *Policy) recommend(r reading, o Outlook, t target) Recommendation {
+func (p *Policy) recommend(r reading, o DemandForecast, t target) Recommendation {
 	out := Recommendation{Limit: r.Limit, Confidence: p.st.Capacity.Confidence, GateMax: p.gateMax()}
 	if t.rate == r.rate {
 		t.reasons = slices.Insert(t.reasons, 0, Hold)
@@ -74,7 +74,7 @@ func (p *Policy) recommend(r reading, o Outlook, t target) Recommendation {
 }
 
 // shortage computes Recommendation.Shortage.
-func (p *Policy) shortage(o Outlook) time.Duration {
+func (p *Policy) shortage(o DemandForecast) time.Duration {
 	if p.st.Capacity.Confidence < sure {
 		return 0
 	}

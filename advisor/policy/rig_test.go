@@ -101,12 +101,12 @@ func (w *world) interval() Snapshot {
 }
 
 // outlook is an exact forecast, or none.
-func (w *world) outlook() Outlook {
+func (w *world) outlook() DemandForecast {
 	if !w.foresee {
-		return Outlook{}
+		return DemandForecast{}
 	}
 	step := time.Duration(w.dt * float64(time.Second))
-	o := Outlook{Step: step}
+	o := DemandForecast{Step: step}
 	for t := w.now; t < w.now+900; t += w.dt {
 		d := w.demand(t)
 		o.Points = append(o.Points, forecast.Point{Q05: 0.95 * d, Q50: d, Q80: 1.02 * d, Q95: 1.05 * d, Q99: 1.07 * d})

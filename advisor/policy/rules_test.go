@@ -28,14 +28,14 @@ func seen(i int, change func(*Snapshot)) Snapshot {
 func watched(set Settings) (*Policy, int) {
 	p := New(set)
 	for i := range 20 {
-		p.Advise(seen(i, nil), Outlook{})
+		p.Advise(seen(i, nil), DemandForecast{})
 	}
 	return p, 20
 }
 
 // expect returns a forecast with one demand per minute.
-func expect(demand ...float64) Outlook {
-	o := Outlook{Step: time.Minute}
+func expect(demand ...float64) DemandForecast {
+	o := DemandForecast{Step: time.Minute}
 	for _, d := range demand {
 		o.Points = append(o.Points, forecast.Point{Q05: 0.9 * d, Q50: d, Q80: 1.02 * d, Q95: 1.05 * d, Q99: 1.08 * d})
 	}
@@ -65,42 +65,45 @@ func TestRules(t *testing.T) {
 	for _, c := range []struct {
 		name      string
 		change    func(*Snapshot)
-		outlook   Outlook
+		outlook   DemandForecast
 		low, high float64 // rate
 		why       Reason
 		reason    string // part of it
 	}{
 		{"all is well", nil, expect(steady...), 100, 100, Hold, "forecast=60 req/s, the limit fits"},
-		{"no forecast", nil, Outlook{}, 100, 100, NoForecast, "no forecast"},
+		{"no forecast", nil, DemandForecast{}, 100, 100, NoForecast, "no forecast"},
 		{"a rise within the next minute", nil, expect(105, 105, 105), 120, 122, ForecastRise,
 			"forecast=105 req/s, raised ahead of it"},
 		{"a rise that is far enough away", nil, expect(60, 60, 60, 60, 60, 60, 110), 100, 100, Hold, "the limit fits"},
-		{"it refuses and the target is well", refusing(100), Outlook{}, 101, 125, Refusing, "50.0 % refused"},
+		{"it refuses and the target is well", refusing(100), DemandForecast{}, 101, 125, Refusing, "50.0 % refused"},
 		{"it refuses while what was refused before is delivered",
 			func(s *Snapshot) { s.Forwarded, s.Delivered, s.RejectedShare = 98, 40, 0.02 }, expect(steady...), 100, 100,
 			Hold, "the limit fits"},
-		{"slow", func(s *Snapshot) { s.P95 = 500 * time.Millisecond }, Outlook{}, 90, 96, Slow,
+		{"slow", func(s *Snapshot) { s.P95 = 500 * time.Millisecond }, DemandForecast{}, 90, 96, Slow,
 			"the target becomes slow (p95=0.5 s of 0.42 s"},
 		{"overloaded", func(s *Snapshot) { s.Forwarded, s.Observed, s.P95, s.Errors = 100, 100, 2*time.Second, 0.4 },
-			Outlook{}, 50, 86, Overload, "the target is overloaded"},
+			DemandForecast{}, 50, 86, Overload, "the target is overloaded"},
 		{"a few errors among a few requests", func(s *Snapshot) { s.Observed, s.Forwarded, s.Errors = 0.2, 0.2, 0.1 },
-			Outlook{}, 100, 100, Hold, ""},
+			DemandForecast{}, 100, 100, Hold, ""},
 		{"nothing is answered", func(s *Snapshot) { refusing(100)(s); s.P95 = 0 }, expect(300), 100, 100, LittleTraffic,
 			"too little traffic"},
 		{"the store is away, and all is let through",
-			func(s *Snapshot) { s.Mode, s.Forwarded, s.P95, s.Errors = FailOpen, 400, 2*time.Second, 0.6 }, Outlook{}, 100,
+			func(s *Snapshot) { s.Mode, s.Forwarded, s.P95, s.Errors = FailOpen, 400, 2*time.Second, 0.6 }, DemandForecast{},
+			100,
 			100, NotEnforced, "did not decide"},
-		{"recommendations are not put in force", func(s *Snapshot) { refusing(100)(s); s.Mode = Shadow }, Outlook{}, 101,
+		{"recommendations are not put in force", func(s *Snapshot) { refusing(100)(s); s.Mode = Shadow }, DemandForecast{},
+			101,
 			125, Refusing, "50.0 % refused"},
-		{"the limiter is off", func(s *Snapshot) { s.Limit = Limit{Algorithm: Off} }, Outlook{}, math.Inf(1), math.Inf(1),
+		{"the limiter is off", func(s *Snapshot) { s.Limit = Limit{Algorithm: Off} }, DemandForecast{}, math.Inf(1),
+			math.Inf(1),
 			LimiterOff, "stays off"},
-		{"an unknown algorithm", func(s *Snapshot) { s.Limit.Algorithm = "best" }, Outlook{}, 0, 0, InvalidInput,
+		{"an unknown algorithm", func(s *Snapshot) { s.Limit.Algorithm = "best" }, DemandForecast{}, 0, 0, InvalidInput,
 			"impossible numbers"},
-		{"not a number", func(s *Snapshot) { s.Errors = math.NaN() }, Outlook{}, 100, 100, InvalidInput,
+		{"not a number", func(s *Snapshot) { s.Errors = math.NaN() }, DemandForecast{}, 100, 100, InvalidInput,
 			"impossible numbers"},
-		{"more refused than all", func(s *Snapshot) { s.RejectedShare = 1.1 }, Outlook{}, 100, 100, InvalidInput,
+		{"more refused than all", func(s *Snapshot) { s.RejectedShare = 1.1 }, DemandForecast{}, 100, 100, InvalidInput,
 			"impossible numbers"},
-		{"an old snapshot", func(s *Snapshot) { s.At = start }, Outlook{}, 100, 100, Stale, "not newer"},
+		{"an old snapshot", func(s *Snapshot) { s.At = start }, DemandForecast{}, 100, 100, Stale, "not newer"},
 		{"somebody raised it by hand", func(s *Snapshot) { s.Limit.FillRate = 120 }, expect(steady...), 120, 120, Hold,
 			"the limit fits"},
 		{"somebody chose gcra", func(s *Snapshot) { s.Limit = Limit{Algorithm: GCRA, Limit: 100, Window: 1, Burst: 10} },
@@ -114,14 +117,15 @@ func TestRules(t *testing.T) {
 			BoundMax, ""},
 
 		{"gate: all is well", behind(0, nil), expect(steady...), 100, 100, Hold, "the limit fits"},
-		{"gate: it refuses and the gate is idle", behind(0, refusing(100)), Outlook{}, 160, 200, Refusing, "50.0 % refused"},
+		{"gate: it refuses and the gate is idle", behind(0, refusing(100)), DemandForecast{}, 160, 200, Refusing,
+			"50.0 % refused"},
 		{"gate: it refuses crowds", behind(0,
 			func(s *Snapshot) { s.Observed, s.Forwarded, s.RejectedShare = 70, 60, 0.14 }), expect(steady...), 100, 100,
 			Hold, "the limit fits"},
-		{"gate: it refuses and the gate binds", behind(0.8, refusing(100)), Outlook{}, 100, 100, AtCapacity,
+		{"gate: it refuses and the gate binds", behind(0.8, refusing(100)), DemandForecast{}, 100, 100, AtCapacity,
 			"the target can serve"},
 		{"gate: it refuses, the gate is idle and a route is slow",
-			behind(0, func(s *Snapshot) { refusing(100)(s); s.P95 = time.Second }), Outlook{}, 160, 200, Refusing,
+			behind(0, func(s *Snapshot) { refusing(100)(s); s.P95 = time.Second }), DemandForecast{}, 160, 200, Refusing,
 			"50.0 % refused"},
 		{"gate: it refuses and requests fail", behind(0, func(s *Snapshot) { refusing(100)(s); s.Errors = 0.2 }),
 			expect(400), 100, 100, BackendFault, "reasons other than load"},
@@ -165,7 +169,7 @@ func TestTheP95OfAllRoutesDecidesNothingBehindAGate(t *testing.T) {
 			p, k := watched(with(0))
 			var got Recommendation
 			for j := range 5 {
-				got = p.Advise(seen(k+j, func(s *Snapshot) { c.change(s); s.P95 = p95 }), Outlook{})
+				got = p.Advise(seen(k+j, func(s *Snapshot) { c.change(s); s.P95 = p95 }), DemandForecast{})
 			}
 			if i == 0 {
 				want, belief = got, p.State().Belief
@@ -201,7 +205,7 @@ func TestRisesNoFurtherThanProven(t *testing.T) {
 			refusing(limit.FillRate)(s)
 			s.Limit = limit
 			s.Errors = max(0, 1-150/limit.FillRate)
-		})), Outlook{})
+		})), DemandForecast{})
 		limit = r.Limit
 	}
 	if rate := limit.Rate(); rate > room*150 || rate < 150 {
@@ -234,7 +238,7 @@ func TestFallsOnlyWhenTheGateIsOftenFull(t *testing.T) {
 				behind(share, nil)(s)
 				s.At, s.Interval = begin.Add(time.Duration(since)*time.Second), 5*time.Second
 				s.Limit.FillRate, s.Observed, s.Forwarded, s.Ended = 200, 150, 75, 75*5
-			}), Outlook{})
+			}), DemandForecast{})
 			if r.Rate() < 200 {
 				fell = time.Duration(since) * time.Second
 			}
@@ -305,7 +309,7 @@ func TestBoundOfGates(t *testing.T) {
 			r = p.Advise(seen(i, func(s *Snapshot) {
 				s.GateLimit, s.Observed, s.Forwarded, s.Ended, s.InFlight = 30, 100, 100, 100*60, 100*takes
 				c.change(i, s)
-			}), Outlook{})
+			}), DemandForecast{})
 			if i < boundAfter-1 && r.GateMax != 0 {
 				t.Fatalf("%s: after %d snapshots it bounds gates by %v", c.name, i+1, r.GateMax)
 			}
@@ -321,16 +325,16 @@ func TestShortage(t *testing.T) {
 	p := New(with(160))
 	for i := range 20 {
 		p.Advise(seen(i, behind(1, func(s *Snapshot) { s.Observed, s.Forwarded, s.Limit.FillRate = 150, 150, 200 })),
-			Outlook{})
+			DemandForecast{})
 	}
 	for _, c := range []struct {
-		outlook Outlook
+		outlook DemandForecast
 		want    time.Duration
 	}{
 		{expect(slices.Repeat([]float64{100}, 25)...), 0},
 		{expect(append(slices.Repeat([]float64{100}, 11), 200)...), 12 * time.Minute},
 		{expect(append(slices.Repeat([]float64{100}, 22), 200)...), 0},
-		{Outlook{}, 0},
+		{DemandForecast{}, 0},
 	} {
 		if got := p.shortage(c.outlook); got != c.want {
 			t.Errorf("a shortage in %v, want %v", got, c.want)
@@ -349,7 +353,7 @@ func TestSlownessThatLimitsDoNotCure(t *testing.T) {
 			s.Limit, s.P95 = limit, 1500*time.Millisecond
 			s.Forwarded = min(60, limit.Rate())
 			s.RejectedShare = 1 - s.Forwarded/60
-		}), Outlook{})
+		}), DemandForecast{})
 		limit = r.Limit
 	}
 	if limit.Rate() < 50 {
@@ -367,7 +371,7 @@ func TestABoundLimitNeverTalksItselfDown(t *testing.T) {
 				if limit.Rate() < 60 {
 					s.Forwarded, s.RejectedShare = limit.Rate(), 1-limit.Rate()/60
 				}
-			}), Outlook{})
+			}), DemandForecast{})
 			if limit = r.Limit; r.Rate() < 60 {
 				t.Fatalf("hint %v: the limit fell to %v/s while the target was at ease: %s", hint, r.Rate(), r.Reason)
 			}
@@ -378,12 +382,12 @@ func TestABoundLimitNeverTalksItselfDown(t *testing.T) {
 func TestValidFor(t *testing.T) {
 	for _, c := range []struct {
 		name    string
-		outlook Outlook
+		outlook DemandForecast
 		want    time.Duration
 	}{
 		{"all the same", expect(slices.Repeat([]float64{60}, 15)...), 10 * time.Minute},
 		{"a rise in six minutes", expect(60, 60, 60, 60, 60, 105, 105), 5 * time.Minute},
-		{"no forecast", Outlook{}, 2 * time.Minute},
+		{"no forecast", DemandForecast{}, 2 * time.Minute},
 	} {
 		p, i := watched(with(160))
 		if r := p.Advise(seen(i, nil), c.outlook); r.ValidFor != c.want {
@@ -405,7 +409,8 @@ func TestNothingLetThroughAndErrors(t *testing.T) {
 	p := New(Settings{SLO: 300 * time.Millisecond})
 	for i := range 6 {
 		r := p.Advise(seen(i,
-			func(s *Snapshot) { s.Observed, s.Forwarded, s.Ended, s.Errors = 0, 0, 100, min(1, .5+float64(i)/2) }), Outlook{})
+			func(s *Snapshot) { s.Observed, s.Forwarded, s.Ended, s.Errors = 0, 0, 100, min(1, .5+float64(i)/2) }),
+			DemandForecast{})
 		if b := p.State().Belief; !(b.Mean > -100) || !(r.Confidence >= 0) {
 			t.Fatalf("it believes %+v, confidence %v: %v", b, r.Confidence, r.Codes)
 		}
@@ -425,7 +430,7 @@ func TestLoweredByHandDuringAFault(t *testing.T) {
 			s.Limit, s.P95 = limit, 1500*time.Millisecond
 			s.Forwarded = min(60, limit.FillRate)
 			s.RejectedShare = 1 - s.Forwarded/60
-		}), Outlook{})
+		}), DemandForecast{})
 		if limit = r.Limit; k > 0 && limit.FillRate > 10 {
 			t.Fatalf("snapshot %d: from 10/s, set by hand, to %v/s: %v", k, limit.FillRate, r.Codes)
 		}
@@ -441,7 +446,7 @@ func TestFaultCostsOneCut(t *testing.T) {
 		limit = p.Advise(seen(i+k, func(s *Snapshot) {
 			s.Limit, s.Errors = limit, .2
 			s.Forwarded = min(s.Observed, limit.FillRate)
-		}), Outlook{}).Limit
+		}), DemandForecast{}).Limit
 	}
 	if !p.State().Guard.Fault.Active || limit.FillRate != 100 {
 		t.Errorf("two snapshots after a fault began the limit is %.0f/s, %+v", limit.FillRate, p.State().Guard)
@@ -456,7 +461,7 @@ func TestHopelessOverload(t *testing.T) {
 		limit = p.Advise(seen(i+k, func(s *Snapshot) {
 			refusing(limit.FillRate)(s)
 			s.P95, s.Errors = 2*time.Second, .9
-		}), Outlook{}).Limit
+		}), DemandForecast{}).Limit
 	}
 	if limit.FillRate > 0.3*400 {
 		t.Errorf("after four snapshots without answers the limit is %.0f/s", limit.FillRate)
@@ -467,9 +472,9 @@ func TestHopelessOverload(t *testing.T) {
 func TestNotBelowWhatIsAnswered(t *testing.T) {
 	p, i := watched(with(160))
 	for k := range 10 {
-		p.Advise(seen(i+k, behind(1, refusing(150))), Outlook{})
+		p.Advise(seen(i+k, behind(1, refusing(150))), DemandForecast{})
 	}
-	r := p.Advise(seen(i+10, behind(.4, refusing(400))), Outlook{})
+	r := p.Advise(seen(i+10, behind(.4, refusing(400))), DemandForecast{})
 	if r.Rate() < 400 {
 		t.Errorf("while 400/s are answered well the limit falls to %.0f/s: %s", r.Rate(), r.Reason)
 	}

@@ -20,12 +20,12 @@ type State struct {
 	Proven   float64   `json:"proven"` // highest of them while the target was healthy; half-life of a day
 	Takes    float64   `json:"takes"`  // mean answer time without a queue in seconds; 0: unknown
 	// most requests that a healthy target has worked on at a time; half-life of a week
-	AtWork   float64 `json:"atWork"`
-	Employed int     `json:"employed"` // snapshots that AtWork is from
-	Full     float64 `json:"full"`     // seconds for which a gate has recently held back much
-	Guard    Episode `json:"guard"`
-	Advised  Limit   `json:"advised"` // the newest recommendation
-	Belief   Belief  `json:"belief"`
+	AtWork   float64        `json:"atWork"`
+	Employed int            `json:"employed"` // snapshots that AtWork is from
+	Full     float64        `json:"full"`     // seconds for which a gate has recently held back much
+	Guard    OverloadPeriod `json:"guard"`
+	Advised  Limit          `json:"advised"` // the newest recommendation
+	Belief   Belief         `json:"belief"`
 }
 
 // State returns what was learned.

@@ -37,7 +37,7 @@ func TestRestoreRefuses(t *testing.T) {
 		if err := q.Restore(p.State()); err != nil {
 			t.Errorf("%s: the state itself: %v", c.name, err)
 		}
-		a, b := p.Advise(seen(i, nil), Outlook{}), q.Advise(seen(i, nil), Outlook{})
+		a, b := p.Advise(seen(i, nil), DemandForecast{}), q.Advise(seen(i, nil), DemandForecast{})
 		if a.Limit != b.Limit || a.Reason != b.Reason {
 			t.Errorf("%s: it goes on with %+v instead of %+v", c.name, b, a)
 		}
@@ -46,11 +46,11 @@ func TestRestoreRefuses(t *testing.T) {
 
 func TestAGapEndsWhatWasGoingOn(t *testing.T) {
 	p, i := watched(with(160))
-	p.Advise(seen(i, func(s *Snapshot) { s.P95 = 2 * time.Second; s.Errors = 0.5 }), Outlook{})
+	p.Advise(seen(i, func(s *Snapshot) { s.P95 = 2 * time.Second; s.Errors = 0.5 }), DemandForecast{})
 	if p.State().Guard.FirstCut.At.IsZero() {
 		t.Fatal("an overload is no episode")
 	}
-	p.Advise(seen(i+60, func(s *Snapshot) { s.P95 = 500 * time.Millisecond }), Outlook{})
+	p.Advise(seen(i+60, func(s *Snapshot) { s.P95 = 500 * time.Millisecond }), DemandForecast{})
 	if g := p.State().Guard; g.FirstCut.At.Equal(seen(i, nil).At) {
 		t.Errorf("an hour later the episode goes on: %+v", g)
 	}

@@ -10,20 +10,20 @@ import (
 
 // A believed is the JSON of GET /v1/state. Times are in seconds.
 type believed struct {
-	Newest         *time.Time     `json:"newest"`
-	Rounds         uint64         `json:"rounds"`
-	HistorySpan    float64        `json:"historySpan"`
-	Recommendation *advised       `json:"recommendation"`
-	InForce        *policy.Limit  `json:"inForce"`
-	Capacity       capacityJSON   `json:"capacity"`
-	Guard          policy.Episode `json:"guard"`
-	Base           float64        `json:"baseLatency"` // p95 at low load
-	Forecast       []mixtureJSON  `json:"forecast"`
-	Shifts         []core.Shift   `json:"shifts"`
-	Instances      []core.Proxy   `json:"instances"`
-	Changes        []core.Change  `json:"changes"` // the newest first
-	Jumps          uint64         `json:"jumps"`
-	Unshared       int            `json:"unshared,omitempty"` // proxies with stores of their own, if there are several
+	Newest         *time.Time            `json:"newest"`
+	Rounds         uint64                `json:"rounds"`
+	HistorySpan    float64               `json:"historySpan"`
+	Recommendation *advised              `json:"recommendation"`
+	InForce        *policy.Limit         `json:"inForce"`
+	Capacity       capacityJSON          `json:"capacity"`
+	Guard          policy.OverloadPeriod `json:"guard"`
+	Base           float64               `json:"baseLatency"` // p95 at low load
+	Forecast       []mixtureJSON         `json:"forecast"`
+	Shifts         []core.LevelShift     `json:"shifts"`
+	Instances      []core.Proxy          `json:"instances"`
+	Changes        []core.Change         `json:"changes"` // the newest first
+	Jumps          uint64                `json:"jumps"`
+	Unshared       int                   `json:"unshared,omitempty"` // proxies with stores of their own, if there are several
 }
 
 // A capacityJSON is the estimate of the target's capacity; without quantiles it is
@@ -42,7 +42,7 @@ type mixtureJSON struct {
 }
 
 func (s *Server) serveState(http.ResponseWriter, *http.Request) (any, error) {
-	v := s.mind.view()
+	v := s.locked.view()
 	return newBelieved(&v), nil
 }
 
@@ -54,11 +54,11 @@ func newBelieved(v *core.View) *believed {
 		Unshared: several(v.Unshared),
 		Capacity: capacityJSON{known.Capacity.Q50 > 0, known.Capacity}, Guard: known.Guard, Base: known.Base,
 		Forecast: make([]mixtureJSON, len(v.Mixtures)),
-		Shifts:   append([]core.Shift{}, v.Shifts...), Instances: append([]core.Proxy{}, v.Proxies...),
+		Shifts:   append([]core.LevelShift{}, v.Shifts...), Instances: append([]core.Proxy{}, v.Proxies...),
 		Changes: append([]core.Change{}, v.Changes...),
 	}
 	if a := &v.Advice; a.Given {
-		advised := adviceJSON(&core.Reply{Limit: a.Rec.Limit, Advice: a.Rec})
+		advised := adviceJSON(&core.Response{Limit: a.Rec.Limit, Advice: a.Rec})
 		advised.Forecast = nil
 		b.Recommendation, b.InForce = &advised, &a.Sum.Limit
 	}

@@ -63,15 +63,15 @@ func TestCrowd(t *testing.T) {
 	}
 }
 
-// imageNow returns an image of the state.
-func (r *rig) imageNow(t *testing.T) (image state.Image) {
-	r.mind.mu.Lock()
-	defer r.mind.mu.Unlock()
-	image, err := r.mind.image()
+// imageNow returns a checkpoint of the state.
+func (r *rig) imageNow(t *testing.T) (checkpoint state.Checkpoint) {
+	r.locked.mu.Lock()
+	defer r.locked.mu.Unlock()
+	checkpoint, err := r.locked.checkpoint()
 	if err != nil {
 		t.Error(err)
 	}
-	return image
+	return checkpoint
 }
 
 // Snapshots beyond the number of places are refused at once.
@@ -90,7 +90,7 @@ func TestShed(t *testing.T) {
 
 // A panic of the core affects only one answer.
 func TestPanic(t *testing.T) {
-	m := newMind(core.Tuning{})
+	m := newLockedCore(core.Settings{})
 	m.core = nil
 	s := snapAt(monday)
 	r, stack := m.post(s)
@@ -107,15 +107,15 @@ func TestImport(t *testing.T) {
 	defer server.Close()
 	cfg := kept(filepath.Join(t.TempDir(), "s"))
 	a := start(t, cfg)
-	feed(t, a.mind, now.Add(-time.Hour), now, time.Minute)
+	feed(t, a.locked, now.Add(-time.Hour), now, time.Minute)
 	a.stop()
 
 	cfg.HistoryURL = mustParse(t, server.URL)
 	b := start(t, cfg)
-	if v := b.mind.view(); v.Age < 8*time.Hour || v.Rounds != 60 || !strings.Contains(b.log.String(), "History loaded") {
+	if v := b.locked.view(); v.Age < 8*time.Hour || v.Rounds != 60 || !strings.Contains(b.log.String(), "History loaded") {
 		t.Errorf("%s of history are known after %d rounds\n%s", v.Age, v.Rounds, b.log)
 	}
-	for _, row := range b.mind.core.Recent(8*time.Hour, time.Minute) {
+	for _, row := range b.locked.core.Recent(8*time.Hour, time.Minute) {
 		if theirs := row.At.Before(now.Add(-time.Hour)); theirs && row.Rate != 7 || !theirs &&
 			row.At.After(now.Add(-50*time.Minute)) && row.Rate < 15 {
 			t.Errorf("the rate at %s is %g", row.At, row.Rate)

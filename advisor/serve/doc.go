@@ -4,10 +4,10 @@
 //	POST /v1/limit-config
 //	   │ snapshot: parsed and validated, without the lock
 //	   ▼
-//	 mind: the core behind a mutex, about 100 µs per snapshot
-//	   │ record, image
+//	 lockedCore: the core behind a mutex, about 100 µs per snapshot
+//	   │ record, checkpoint
 //	   ▼
-//	 keeper: journal and state file
+//	 saver: journal and state file
 //
 // The system clock determines when the state is written, and bounds how long an answer
 // waits. What is learned depends only on the snapshots' times.

@@ -14,7 +14,7 @@ import (
 // A lockedCore is the core with a lock.
 //
 // Safe for concurrent use: mu guards the fields below it. While it is held nothing
-// blocks, and at most about 100 µs are computed, except for taking an image.
+// blocks, and at most about 100 µs are computed, except for taking a checkpoint.
 type lockedCore struct {
 	keep func(state.Record) // appends to the journal; nil: none
 	fits *metric.Histogram  // of the time that learning from a snapshot takes
@@ -25,7 +25,7 @@ type lockedCore struct {
 	anew     bool   // the core has dropped what the state file has
 }
 
-func newMind(t core.Tuning) *lockedCore {
+func newLockedCore(t core.Settings) *lockedCore {
 	return &lockedCore{core: core.New(t), fits: metric.NewHistogram(metric.LatencyBuckets())}
 }
 
@@ -44,12 +44,12 @@ func (m *lockedCore) view() (v core.View) {
 
 // post processes a snapshot and answers it. If that panics, the answer is that the limit in force
 // stays, and the program continues.
-func (m *lockedCore) post(s *core.Snapshot) (r core.Reply, stack string) {
+func (m *lockedCore) post(s *core.Snapshot) (r core.Response, stack string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	defer func() {
 		if fault := recover(); fault != nil {
-			r = core.Hold(s, core.Failed, "internal_error", "the advisor failed, the limit stays")
+			r = core.KeepLimit(s, core.Failed, "internal_error", "the advisor failed, the limit stays")
 			stack = fmt.Sprintf("%v\n%s", fault, debug.Stack())
 		}
 	}()
@@ -67,10 +67,10 @@ func (m *lockedCore) post(s *core.Snapshot) (r core.Reply, stack string) {
 	return r, ""
 }
 
-// image encodes the state; the journal continues after it. The caller holds mu.
-func (m *lockedCore) image() (state.Image, error) {
+// checkpoint encodes the state; the journal continues after it. The caller holds mu.
+func (m *lockedCore) checkpoint() (state.Checkpoint, error) {
 	parts, err := m.core.Parts()
-	return state.Image{Sequence: m.sequence, Parts: parts}, err
+	return state.Checkpoint{Sequence: m.sequence, Parts: parts}, err
 }
 
 // replay processes the records of the journal.

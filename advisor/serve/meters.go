@@ -16,19 +16,19 @@ func (s *Server) registerMetrics(set *metric.Set) {
 	set.Counter("advisor_snapshots_shed_total", "Snapshots answered 503 because too many were in progress.", s.shed.Load)
 	set.Histogram("advisor_post_duration_seconds", "Time to answer a snapshot.", s.posts)
 	set.Histogram("advisor_fit_duration_seconds",
-		"Time to update the forecast and the recommendation with a snapshot.", s.mind.fits)
+		"Time to update the forecast and the recommendation with a snapshot.", s.locked.fits)
 	set.Counter("advisor_clock_jumps_total", "How often snapshots led to another time.",
-		func() uint64 { return s.mind.view().Jumps })
+		func() uint64 { return s.locked.view().Jumps })
 	s.registerBeliefs(set)
 	if k := s.keeper; k != nil {
 		set.Counter("advisor_state_writes_total", "How often STATE_FILE was written.", k.writes.Load)
 		set.Counter("advisor_state_errors_total", "How often STATE_FILE or its journal could not be written.", func() uint64 {
-			return k.failures.Load() + k.store.Figures().JournalErrors
+			return k.failures.Load() + k.store.RecordCounts().JournalErrors
 		})
 		set.Counter("advisor_state_journal_bytes_total", "Bytes written to the journal.",
-			func() uint64 { return k.store.Figures().JournalBytes })
+			func() uint64 { return k.store.RecordCounts().JournalBytes })
 		set.Counter("advisor_state_journal_lost_total", "Records dropped while the disk accepted no writes.",
-			func() uint64 { return k.store.Figures().Lost })
+			func() uint64 { return k.store.RecordCounts().Lost })
 		set.Gauge("advisor_history_bytes", "Size of STATE_FILE when it was written last.", k.size.Load)
 	}
 }
@@ -37,7 +37,7 @@ func (s *Server) registerMetrics(set *metric.Set) {
 func (s *Server) registerBeliefs(set *metric.Set) {
 	one := func(name, help string, read func(f *core.View) float64) {
 		set.Gauges(name, help, func(add func(labels string, v float64)) {
-			f := s.mind.view()
+			f := s.locked.view()
 			if v := read(&f); v == v && !math.IsInf(v, 0) {
 				add("", v)
 			}
@@ -94,7 +94,7 @@ func positive(v float64) float64 {
 
 // capacities adds the known quantiles of the capacity.
 func (s *Server) capacities(add func(labels string, v float64)) {
-	c := s.mind.view().Believed.Capacity
+	c := s.locked.view().Believed.Capacity
 	if !(c.Q50 > 0) {
 		return
 	}
@@ -108,7 +108,7 @@ func (s *Server) capacities(add func(labels string, v float64)) {
 
 // errors adds the errors of the scored forecasts.
 func (s *Server) errors(add func(labels string, v float64)) {
-	for _, m := range s.mind.view().Mixtures {
+	for _, m := range s.locked.view().Mixtures {
 		if m.Scored > 0 {
 			add(metric.Labels("horizon_seconds", number.Decimal(m.Ahead.Seconds())), m.Error)
 		}

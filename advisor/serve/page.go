@@ -72,14 +72,14 @@ type look struct {
 	Zone         *time.Location
 	minutes      []series.Row // the last hours
 	days         []series.Row
-	ahead        []forecast.Point // by the minute for an hour
-	track, daily []core.Mark      // the last hours; the last days
+	ahead        []forecast.Point  // by the minute for an hour
+	track, daily []core.TrackPoint // the last hours; the last days
 }
 
 // look copies the data of the page.
 func (s *Server) look() *look {
 	l := &look{Zone: s.cfg.Zone}
-	s.mind.with(func(c *core.Core) {
+	s.locked.with(func(c *core.Core) {
 		l.View = c.View()
 		_, l.ahead = c.Forecast(forecastMax, forecastStep)
 		step := 5 * time.Minute

@@ -31,7 +31,7 @@ func TestPage(t *testing.T) {
 		t.Errorf("without a snapshot the page is\n%s", dom)
 	}
 	r.post(snapAt(monday))
-	feed(t, r.mind, monday, monday.Add(20*time.Hour), 5*time.Minute)
+	feed(t, r.locked, monday, monday.Add(20*time.Hour), 5*time.Minute)
 	s := snapAt(monday.Add(20*time.Hour + 5*time.Minute))
 	s.Instance, s.Interval, s.Forwarded, s.Rejected = "<b>", 5*time.Minute, 30, 0.5
 	r.post(s)
@@ -151,7 +151,7 @@ func TestReload(t *testing.T) {
 	cfg.EventsFile = t.TempDir() + "/events.yaml"
 	write(t, cfg.EventsFile, "[]")
 	r := start(t, cfg)
-	feed(t, r.mind, monday, monday.Add(time.Hour), time.Minute)
+	feed(t, r.locked, monday, monday.Add(time.Hour), time.Minute)
 	before := testkit.JSON(newState(r))
 	write(t, cfg.EventsFile, "- {name: sale, start: 2026-01-20, end: 2026-01-21}")
 	testkit.Eventually(t, "the events are known", func() bool { return strings.Contains(r.log.String(), "events=1") })

@@ -60,8 +60,8 @@ func (l *look) hours() chart.Chart {
 	if len(median.X) > 0 {
 		c.Bands = []chart.Band{l.believedBand(from), band}
 	}
-	inForce := l.marked("limit in force", chart.Amber, l.track, core.ValLimit)
-	advised := l.marked("recommended", chart.Red, l.track, core.ValRecommended)
+	inForce := l.marked("limit in force", chart.Amber, l.track, core.LimitValue)
+	advised := l.marked("recommended", chart.Red, l.track, core.RecommendedValue)
 	advised.Dashed = true
 	c.Lines = []chart.Series{observed, median, inForce, advised}
 	c.Y.Max = ceiling(highest(observed.Y, band.High, median.Y), highest(inForce.Y, advised.Y))
@@ -108,14 +108,14 @@ func (l *look) believedBand(from time.Time) chart.Band {
 	for _, m := range l.track {
 		if m.At >= from.Unix() {
 			b.X = append(b.X, l.place(m))
-			b.Low, b.High = append(b.Low, float64(m.Values[core.ValLow])), append(b.High, float64(m.Values[core.ValHigh]))
+			b.Low, b.High = append(b.Low, float64(m.Values[core.LowValue])), append(b.High, float64(m.Values[core.HighValue]))
 		}
 	}
 	return b
 }
 
 // place returns the position of a mark: the end of its slot, but not after the newest.
-func (l *look) place(m core.Mark) float64 {
+func (l *look) place(m core.TrackPoint) float64 {
 	return min(l.x(time.Unix(m.At+60, 0)), l.x(l.Newest))
 }
 
@@ -134,9 +134,9 @@ func (l *look) rates(name string, color chart.Color, rows []series.Row) chart.Se
 }
 
 // marked returns a series from one value of the track.
-func (l *look) marked(name string, color chart.Color, marks []core.Mark, value int) chart.Series {
+func (l *look) marked(name string, color chart.Color, points []core.TrackPoint, value int) chart.Series {
 	s := chart.Series{Name: name, Color: color}
-	for _, m := range marks {
+	for _, m := range points {
 		x := l.place(m)
 		if n := len(s.X); n > 0 && x-s.X[n-1] > gapMin { // no reports
 			s.X, s.Y = append(s.X, s.X[n-1]), append(s.Y, math.NaN())
@@ -171,7 +171,7 @@ func (l *look) course() chart.Chart {
 	c := chart.Chart{Title: "The last days", X: l.over(from, l.Newest), Y: chart.Axis{Label: "requests per second"},
 		Spans: l.markers(from)}
 	observed := l.rates("arriving", chart.Blue, l.days)
-	inForce := l.marked("limit in force", chart.Amber, l.daily, core.ValLimit)
+	inForce := l.marked("limit in force", chart.Amber, l.daily, core.LimitValue)
 	c.Lines = []chart.Series{observed, inForce}
 	c.Y.Max = ceiling(highest(observed.Y), highest(inForce.Y))
 	return c
@@ -192,8 +192,8 @@ func (l *look) limited() chart.Axis {
 // capacity plots the load on the target and its estimated capacity.
 func (l *look) capacity() chart.Chart {
 	c := chart.Chart{Title: "Capacity", X: l.limited(), Y: chart.Axis{Label: "requests per second at the target"}}
-	middle := l.marked("estimate", chart.Green, l.track, core.ValMid)
-	forwarded := l.marked("forwarded", chart.Blue, l.track, core.ValForwarded)
+	middle := l.marked("estimate", chart.Green, l.track, core.MidValue)
+	forwarded := l.marked("forwarded", chart.Blue, l.track, core.ForwardedValue)
 	band := l.believedBand(time.Unix(0, 0))
 	band.Name = "probable (20 % to 80 %)"
 	c.Bands = []chart.Band{band}
@@ -206,7 +206,7 @@ func (l *look) capacity() chart.Chart {
 func (l *look) latency() chart.Chart {
 	c := chart.Chart{Title: "Latency", X: l.limited(),
 		Y: chart.Axis{Label: "p95 of what was forwarded", Unit: chart.Seconds, Scale: chart.Log}}
-	p95 := l.marked("p95", chart.Blue, l.track, core.ValP95)
+	p95 := l.marked("p95", chart.Blue, l.track, core.P95Value)
 	c.Lines = []chart.Series{p95}
 	if !math.IsInf(l.SLO, 1) && highest(p95.Y) > 0 {
 		c.Limits = []chart.Limit{{Name: "still good", Color: chart.Red, Y: l.SLO}}

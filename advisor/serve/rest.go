@@ -87,7 +87,7 @@ func newPredicted(at time.Time, step time.Duration, points []forecast.Point) *pr
 }
 
 // adviceJSON returns the answer to a snapshot that was not refused.
-func adviceJSON(r *core.Reply) advised {
+func adviceJSON(r *core.Response) advised {
 	var g *gate
 	if r.Advice.GateMax > 0 {
 		g = &gate{r.Advice.GateMax}
@@ -122,7 +122,7 @@ func (s *Server) servePost(w http.ResponseWriter, r *http.Request) {
 		service.WriteError(w, service.StatusOf(err), err)
 		return
 	}
-	answer, stack := s.mind.post(&snap)
+	answer, stack := s.locked.post(&snap)
 	s.results[answer.Result].Inc()
 	if answer.Result == core.Old || answer.Result == core.Ahead {
 		answer.Err = strict.Fault{Path: "timestamp", Message: fmt.Sprintf("%v: it is %s, the newest %s",
@@ -141,7 +141,7 @@ func (s *Server) servePost(w http.ResponseWriter, r *http.Request) {
 }
 
 // speak logs the notable results of a snapshot.
-func (s *Server) speak(snap *core.Snapshot, r *core.Reply, stack string) {
+func (s *Server) speak(snap *core.Snapshot, r *core.Response, stack string) {
 	switch {
 	case r.Result == core.Failed:
 		s.voice.refuse(r.Result, stack)
@@ -180,7 +180,7 @@ func (s *Server) serveForecast(_ http.ResponseWriter, r *http.Request) (any, err
 	}
 	var at time.Time
 	var points []forecast.Point
-	s.mind.with(func(c *core.Core) { at, points = c.Forecast(ahead, forecastStep) })
+	s.locked.with(func(c *core.Core) { at, points = c.Forecast(ahead, forecastStep) })
 	return newPredicted(at, forecastStep, points), nil
 }
 
@@ -218,7 +218,7 @@ func (s *Server) serveHistory(_ http.ResponseWriter, r *http.Request) (any, erro
 	}
 	var rows []series.Row
 	var from, to time.Time
-	s.mind.with(func(c *core.Core) { rows, from, to = c.Past(span, step) })
+	s.locked.with(func(c *core.Core) { rows, from, to = c.Past(span, step) })
 	p := past{From: instant(from), To: instant(to), Resolution: step.Seconds(), Rows: make([]pastRow, 0, len(rows))}
 	for _, row := range rows[max(0, len(rows)-historyRows):] {
 		if row.Coverage > 0 {

@@ -230,7 +230,7 @@ func TestLate(t *testing.T) {
 
 func TestHistoryEndpoint(t *testing.T) {
 	r := start(t, defaults())
-	feed(t, r.mind, monday, monday.Add(26*time.Hour), 5*time.Minute)
+	feed(t, r.locked, monday, monday.Add(26*time.Hour), 5*time.Minute)
 	h := r.want(200, "GET", "/v1/history?span=7200&resolution=300", "")
 	rows := h["rows"].([]any)
 	if len(rows) != 24 || h["to"] != "2026-01-20T02:00:00Z" || h["from"] != "2026-01-20T00:00:00Z" {
@@ -252,7 +252,7 @@ func TestMetrics(t *testing.T) {
 		strings.Contains(text, "NaN") {
 		t.Errorf("before any snapshot the metrics are\n%s", text)
 	}
-	feed(t, r.mind, monday, monday.Add(8*time.Hour), 2*time.Minute)
+	feed(t, r.locked, monday, monday.Add(8*time.Hour), 2*time.Minute)
 	r.post(snapAt(monday.Add(8*time.Hour + 30*time.Second)))
 	_, text := r.do("GET", "/metrics", "")
 	testkit.Contains(t, text,
@@ -352,7 +352,7 @@ func TestJump(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	cfg := kept(path)
 	r := start(t, cfg)
-	feed(t, r.mind, monday, monday.Add(10*time.Minute), 30*time.Second)
+	feed(t, r.locked, monday, monday.Add(10*time.Minute), 30*time.Second)
 	for i := range 2 {
 		a := r.want(400, "POST", "/v1/limit-config",
 			string(record(snapAt(monday.Add(time.Duration(i)*30*time.Second-50*time.Hour)))))
@@ -367,7 +367,7 @@ func TestJump(t *testing.T) {
 		t.Errorf("kept aside: %v, %v\n%s", names, err, r.log)
 	}
 	again := start(t, cfg)
-	if v := again.mind.view(); v.Rounds != 1 {
+	if v := again.locked.view(); v.Rounds != 1 {
 		t.Errorf("after a restart %d rounds are known", v.Rounds)
 	}
 }

@@ -108,6 +108,6 @@ func feed(t *testing.T, m *lockedCore, from, to time.Time, every time.Duration) 
 
 // newState returns the answer of GET /v1/state.
 func newState(r *rig) *believed {
-	v := r.mind.view()
+	v := r.locked.view()
 	return newBelieved(&v)
 }

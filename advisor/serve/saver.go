@@ -16,7 +16,7 @@ import (
 const (
 	keeperPause = time.Second      // interval of checking what there is to do
 	retryPause  = 10 * time.Second // until a failed save is tried again
-	// journalMax is the size of the journal, in bytes, at which a new image is written.
+	// journalMax is the size of the journal, in bytes, at which a new checkpoint is written.
 	// It bounds how long a start takes.
 	journalMax = 4 << 20
 )
@@ -25,19 +25,19 @@ const (
 //
 // Owned by its goroutine; the figures are atomic.
 type saver struct {
-	mind  *lockedCore
-	store *state.Store
-	every time.Duration
-	log   *slog.Logger
+	locked *lockedCore
+	store  *state.Store
+	every  time.Duration
+	log    *slog.Logger
 
-	saved   uint64    // sequence of the last image
+	saved   uint64    // sequence of the last checkpoint
 	savedAt time.Time // by the machine's clock
 	tried   time.Time
-	written state.Figures // of the journal, when the image was taken
+	written state.RecordCounts // of the journal, when the checkpoint was taken
 
 	troubled         atomic.Bool // the disk accepts no writes, and that was logged
 	writes, failures metric.Counter
-	size             metric.Gauge // of the last image, in bytes
+	size             metric.Gauge // of the last checkpoint, in bytes
 }
 
 // openKeeper restores m from the files at cfg.StateFile, logs what was found and starts
@@ -47,15 +47,15 @@ func openKeeper(now time.Time, cfg *config.Config, m *lockedCore, log *slog.Logg
 	if err != nil {
 		return nil, err
 	}
-	k := &saver{mind: m, store: store, every: cfg.StateEvery, log: log}
+	k := &saver{locked: m, store: store, every: cfg.StateEvery, log: log}
 	for _, remark := range found.Remarks {
 		log.Warn("State is damaged: " + remark)
 	}
-	if found.Image != nil {
-		var damages []*core.Damage
-		m.core, damages = core.Restore(tuningOf(cfg), found.Image.Parts)
-		m.sequence = found.Image.Sequence
-		if err := k.damaged(now, damages); err != nil {
+	if found.Checkpoint != nil {
+		var partErrors []*core.PartError
+		m.core, partErrors = core.Restore(tuningOf(cfg), found.Checkpoint.Parts)
+		m.sequence = found.Checkpoint.Sequence
+		if err := k.damaged(now, partErrors); err != nil {
 			store.Close()
 			return nil, err
 		}
@@ -76,50 +76,50 @@ func openKeeper(now time.Time, cfg *config.Config, m *lockedCore, log *slog.Logg
 	return k, nil
 }
 
-// damaged logs which parts of the image could not be read, and keeps a copy of it, since
-// the next image lacks them.
-func (k *saver) damaged(now time.Time, damages []*core.Damage) error {
-	if len(damages) == 0 {
+// damaged logs which parts of the checkpoint could not be read, and keeps a copy of it, since
+// the next checkpoint lacks them.
+func (k *saver) damaged(now time.Time, partErrors []*core.PartError) error {
+	if len(partErrors) == 0 {
 		return nil
 	}
 	aside, err := k.store.SetAside(now, "corrupt")
 	if err != nil {
 		return err
 	}
-	for _, d := range damages {
+	for _, d := range partErrors {
 		k.log.Warn(fmt.Sprintf("State is damaged: %v; all of it is kept as %s", d, aside))
 	}
 	return nil
 }
 
-// save writes the image.
+// save writes the checkpoint.
 func (k *saver) save(now time.Time) error {
 	k.tried = now
-	k.mind.mu.Lock()
-	anew := k.mind.anew
-	image, err := k.mind.image()
+	k.locked.mu.Lock()
+	anew := k.locked.anew
+	checkpoint, err := k.locked.checkpoint()
 	if err == nil {
-		k.mind.anew = false
+		k.locked.anew = false
 	}
-	k.mind.mu.Unlock()
+	k.locked.mu.Unlock()
 	if anew && err == nil {
 		k.setAside(now)
 	}
-	written := k.store.Figures()
+	written := k.store.RecordCounts()
 	if err == nil {
-		err = k.store.Save(image)
+		err = k.store.Save(checkpoint)
 	}
 	if err != nil {
 		k.failures.Inc()
 		return err
 	}
 	k.writes.Inc()
-	k.size.Set(float64(image.Size()))
-	k.saved, k.savedAt, k.written = image.Sequence, now, written
+	k.size.Set(float64(checkpoint.Size()))
+	k.saved, k.savedAt, k.written = checkpoint.Sequence, now, written
 	return nil
 }
 
-// setAside keeps the old image under another name, since another time has begun.
+// setAside keeps the old checkpoint under another name, since another time has begun.
 func (k *saver) setAside(now time.Time) {
 	if aside, err := k.store.SetAside(now, "before"); err != nil {
 		k.log.Warn("The previous state could not be kept", "error", err)
@@ -133,7 +133,7 @@ func (k *saver) setAside(now time.Time) {
 // writes, and when it does again.
 func (k *saver) look(now time.Time) {
 	fault := k.store.Flush()
-	if k.due(now, k.store.Figures()) {
+	if k.due(now, k.store.RecordCounts()) {
 		fault = errors.Join(k.save(now), fault)
 	} else if k.tried.After(k.savedAt) {
 		return // the last attempt failed
@@ -163,14 +163,14 @@ func (k *saver) health() any {
 	}{status}
 }
 
-// due reports whether an image must be written.
-func (k *saver) due(now time.Time, figures state.Figures) bool {
+// due reports whether a checkpoint must be written.
+func (k *saver) due(now time.Time, figures state.RecordCounts) bool {
 	if k.tried.After(k.savedAt) {
 		return now.Sub(k.tried) >= retryPause
 	}
-	k.mind.mu.Lock()
-	fresh, anew := k.mind.sequence != k.saved, k.mind.anew
-	k.mind.mu.Unlock()
+	k.locked.mu.Lock()
+	fresh, anew := k.locked.sequence != k.saved, k.locked.anew
+	k.locked.mu.Unlock()
 	return anew || fresh && (now.Sub(k.savedAt) >= k.every || figures.Lost > k.written.Lost ||
 		figures.JournalBytes-k.written.JournalBytes >= journalMax)
 }

@@ -24,7 +24,7 @@ func kept(path string) config.Config {
 func TestRestart(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "advisor.state")
 	a := start(t, kept(path))
-	feed(t, a.mind, monday, monday.Add(2*time.Hour), time.Minute)
+	feed(t, a.locked, monday, monday.Add(2*time.Hour), time.Minute)
 	before := testkit.JSON(newState(a))
 	a.stop()
 	b := start(t, kept(path))
@@ -35,9 +35,9 @@ func TestRestart(t *testing.T) {
 		!strings.Contains(log, "rounds=120") || !strings.Contains(log, "replayed=0") {
 		t.Errorf("the log is\n%s", log)
 	}
-	feed(t, b.mind, monday.Add(2*time.Hour), monday.Add(3*time.Hour), time.Minute)
-	if b.mind.view().Rounds != 180 || b.mind.sequence != 180 {
-		t.Errorf("after %d rounds and %d records", b.mind.view().Rounds, b.mind.sequence)
+	feed(t, b.locked, monday.Add(2*time.Hour), monday.Add(3*time.Hour), time.Minute)
+	if b.locked.view().Rounds != 180 || b.locked.sequence != 180 {
+		t.Errorf("after %d rounds and %d records", b.locked.view().Rounds, b.locked.sequence)
 	}
 	if _, text := b.do("GET", "/metrics", ""); !strings.Contains(text, "\nadvisor_state_writes_total 1\n") ||
 		!strings.Contains(text, "\nadvisor_history_bytes ") {
@@ -50,11 +50,11 @@ func TestImageIsDue(t *testing.T) {
 	r := start(t, kept(filepath.Join(t.TempDir(), "s")))
 	k := r.keeper
 	now := time.Now()
-	if k.due(now.Add(2*time.Hour), k.store.Figures()) {
+	if k.due(now.Add(2*time.Hour), k.store.RecordCounts()) {
 		t.Error("it is due though nothing has happened")
 	}
-	feed(t, r.mind, monday, monday.Add(time.Minute), 30*time.Second)
-	figures := k.store.Figures()
+	feed(t, r.locked, monday, monday.Add(time.Minute), 30*time.Second)
+	figures := k.store.RecordCounts()
 	if k.due(now, figures) || !k.due(now.Add(2*time.Hour), figures) {
 		t.Error("it is not due when an hour is over, or before")
 	}
@@ -83,7 +83,7 @@ func TestCorrupt(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "s")
 			a := start(t, kept(path))
-			feed(t, a.mind, monday, monday.Add(10*time.Minute), 30*time.Second)
+			feed(t, a.locked, monday, monday.Add(10*time.Minute), 30*time.Second)
 			a.stop()
 			c.spoil(t, path)
 			b := start(t, kept(path))
@@ -91,8 +91,8 @@ func TestCorrupt(t *testing.T) {
 				!strings.Contains(log, "it is kept as "+path+".corrupt-") {
 				t.Errorf("the log is\n%s", log)
 			}
-			if b.mind.view().Rounds != 0 {
-				t.Errorf("%d rounds are known", b.mind.view().Rounds)
+			if b.locked.view().Rounds != 0 {
+				t.Errorf("%d rounds are known", b.locked.view().Rounds)
 			}
 			if names, err := filepath.Glob(path + ".corrupt-*"); err != nil || len(names) != 1 {
 				t.Errorf("put aside: %v, %v", names, err)
@@ -146,7 +146,7 @@ func TestDiskAway(t *testing.T) {
 	log := new(testkit.Log)
 	now := time.Now()
 	// A keeper that is called with the times of the test.
-	k := &saver{mind: r.mind, store: r.keeper.store, every: time.Hour, log: log.Logger(), savedAt: now, tried: now}
+	k := &saver{locked: r.locked, store: r.keeper.store, every: time.Hour, log: log.Logger(), savedAt: now, tried: now}
 	for i := range 5 {
 		k.look(now.Add(2*time.Hour + time.Duration(i)*retryPause))
 	}
@@ -164,8 +164,8 @@ func TestDiskAway(t *testing.T) {
 	})
 	r.post(snapAt(monday.Add(60 * time.Second)))
 	r.stop()
-	if again := start(t, kept(path)); again.mind.view().Rounds != 3 {
-		t.Errorf("%d rounds are known", again.mind.view().Rounds)
+	if again := start(t, kept(path)); again.locked.view().Rounds != 3 {
+		t.Errorf("%d rounds are known", again.locked.view().Rounds)
 	}
 }
 
@@ -175,7 +175,7 @@ func TestStartOnFullDisk(t *testing.T) {
 	if err := os.Symlink("/dev/full", path+".tmp"); err != nil { // until the first attempt removes it
 		t.Fatal(err)
 	}
-	m := newMind(tuningOf(&config.Config{LimitMin: 5, LimitMax: 100, Zone: time.UTC}))
+	m := newLockedCore(tuningOf(&config.Config{LimitMin: 5, LimitMax: 100, Zone: time.UTC}))
 	log := new(testkit.Log)
 	now := time.Now()
 	cfg := kept(path)

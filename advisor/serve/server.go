@@ -28,7 +28,7 @@ type Server struct {
 	env    *service.Env
 	cfg    config.Config
 	log    *slog.Logger
-	mind   *lockedCore
+	locked *lockedCore
 	keeper *saver // nil: nothing is saved
 	voice  *resultLog
 	page   page
@@ -61,11 +61,11 @@ func New(ctx context.Context, e *service.Env, cfg config.Config) (*Server, error
 	}
 	log := e.Logger("Advisor")
 	s := &Server{
-		env: e, cfg: cfg, log: log, mind: newMind(tuningOf(&cfg)), voice: &resultLog{log: log}, listener: l,
+		env: e, cfg: cfg, log: log, locked: newLockedCore(tuningOf(&cfg)), voice: &resultLog{log: log}, listener: l,
 		places: make(chan struct{}, postsMax), posts: metric.NewHistogram(metric.DecisionBuckets()),
 	}
 	if cfg.StateFile != "" {
-		if s.keeper, err = openKeeper(time.Now(), &cfg, s.mind, e.Logger("State")); err != nil {
+		if s.keeper, err = openKeeper(time.Now(), &cfg, s.locked, e.Logger("State")); err != nil {
 			l.Close()
 			return nil, &service.SettingError{Name: "STATE_FILE", Value: cfg.StateFile,
 				Problem: "cannot be used: " + err.Error(),
@@ -75,7 +75,7 @@ func New(ctx context.Context, e *service.Env, cfg config.Config) (*Server, error
 		log.Info("STATE_FILE is not set: what is learned does not survive a restart")
 	}
 	if cfg.HistoryURL != nil {
-		s.mind.loadPast(ctx, time.Now(), history.Source{URL: cfg.HistoryURL, Query: cfg.HistoryQuery}, e.Logger("History"))
+		s.locked.loadPast(ctx, time.Now(), history.Source{URL: cfg.HistoryURL, Query: cfg.HistoryQuery}, e.Logger("History"))
 	}
 	if cfg.EventsFile != "" {
 		s.events = watch.New(cfg.EventsFile)
@@ -90,8 +90,8 @@ func New(ctx context.Context, e *service.Env, cfg config.Config) (*Server, error
 }
 
 // tuningOf returns the settings of the core.
-func tuningOf(c *config.Config) core.Tuning {
-	return core.Tuning{
+func tuningOf(c *config.Config) core.Settings {
+	return core.Settings{
 		Forecast: forecast.Settings{Location: c.Zone, Events: c.Events},
 		Policy:   policy.Settings{LimitMin: c.LimitMin, LimitMax: c.LimitMax, CapacityHint: c.CapacityRPS, SLO: c.SLO},
 	}
@@ -146,7 +146,7 @@ func (s *Server) reload() error {
 	if err == nil {
 		t := tuningOf(&s.cfg)
 		t.Forecast.Events = events
-		s.mind.with(func(c *core.Core) { err = c.Retune(t) })
+		s.locked.with(func(c *core.Core) { err = c.Retune(t) })
 	}
 	if err != nil {
 		return fmt.Errorf("EVENTS_FILE: %s: %w", s.cfg.EventsFile, err)
@@ -157,7 +157,7 @@ func (s *Server) reload() error {
 
 // health returns the state for /actuator/health.
 func (s *Server) health() any {
-	v := s.mind.view()
+	v := s.locked.view()
 	return struct {
 		Status   string     `json:"status"`
 		Rounds   uint64     `json:"rounds"`

@@ -14,7 +14,7 @@ const (
 	// journalHead is the first line; it ends with the version.
 	journalHead = "weir-advisor-journal 1"
 	// pendingMax bounds the records that wait for the disk. Beyond it records are dropped
-	// and counted, and the next image must be written soon.
+	// and counted, and the next checkpoint must be written soon.
 	pendingMax = 4 << 20
 	journalMax = 64 << 20 // bytes of a journal that are read
 )
@@ -72,8 +72,8 @@ func parseRecord(line []byte) (r Record, ok bool) {
 	return Record{Sequence: sequence, Data: data}, true
 }
 
-// Figures count records.
-type Figures struct {
+// RecordCounts count records.
+type RecordCounts struct {
 	JournalBytes  uint64 // written since the start
 	JournalErrors uint64 // attempts to write that failed
 	Lost          uint64 // records dropped while the disk accepted no writes

@@ -34,21 +34,21 @@ type Store struct {
 	mu      sync.Mutex
 	waiting []byte // lines for the journal
 	newest  uint64 // of them
-	figures Figures
+	figures RecordCounts
 }
 
 // Found is what Open has read.
 type Found struct {
-	Image   *Image   // the last one; nil if there is none or it cannot be read
-	Records []Record // those that follow the image, in order
-	Remarks []string // what could not be read, and where it is now
+	Checkpoint *Checkpoint // the last one; nil if there is none or it cannot be read
+	Records    []Record    // those that follow the checkpoint, in order
+	Remarks    []string    // what could not be read, and where it is now
 }
 
 // NoRoom reports whether an error of Save means that the disk, or the quota, is full. A
 // later call may succeed.
 func NoRoom(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
 
-// Open locks the files at path and reads them. A damaged image is renamed, with now in its
+// Open locks the files at path and reads them. A damaged checkpoint is renamed, with now in its
 // new name. The error is of the folder or the file, or ErrInUse. If path is not a regular
 // file nothing is created. The caller restores what was found and then calls Save, which
 // shows whether the path can be written.
@@ -78,10 +78,10 @@ func Open(now time.Time, path string) (*Store, *Found, error) {
 	return s, found, nil
 }
 
-// read reads the image and the records that follow it.
+// read reads the checkpoint and the records that follow it.
 func (s *Store) read(now time.Time) (*Found, error) {
 	f := new(Found)
-	data, err := watch.ReadFile(s.path, imageMax+headBytesMax)
+	data, err := watch.ReadFile(s.path, checkpointMax+headBytesMax)
 	_, system := errors.AsType[unix.Errno](err) // others are about the file, which is set aside
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -89,25 +89,25 @@ func (s *Store) read(now time.Time) (*Found, error) {
 		return nil, fmt.Errorf("%s: %w", s.path, err)
 	default:
 		if err == nil {
-			f.Image, err = decode(data)
+			f.Checkpoint, err = decode(data)
 		}
 		if err != nil {
 			aside, renamed := s.SetAside(now, "corrupt")
 			if renamed != nil {
 				return nil, renamed
 			}
-			f.Image = nil
+			f.Checkpoint = nil
 			f.Remarks = append(f.Remarks, fmt.Sprintf("%s %v, starting from scratch; it is kept as %s", s.path, err, aside))
 		}
 	}
 	return f, s.readJournals(f)
 }
 
-// readJournals adds the records that follow f's image.
+// readJournals adds the records that follow f's checkpoint.
 func (s *Store) readJournals(f *Found) error {
 	have := uint64(0)
-	if f.Image != nil {
-		have = f.Image.Sequence
+	if f.Checkpoint != nil {
+		have = f.Checkpoint.Sequence
 	}
 	names, err := s.journals()
 	if err != nil {
@@ -129,11 +129,11 @@ func (s *Store) readJournals(f *Found) error {
 			}
 		}
 	}
-	s.after = have // until an image is saved, new records go to a further journal
+	s.after = have // until a checkpoint is saved, new records go to a further journal
 	return nil
 }
 
-// SetAside renames the image, which its owner no longer uses, and returns the new name. It
+// SetAside renames the checkpoint, which its owner no longer uses, and returns the new name. It
 // contains word and now.
 func (s *Store) SetAside(now time.Time, word string) (name string, err error) {
 	name = s.path + "." + word + "-" + now.UTC().Format("20060102T150405.000Z")
@@ -176,9 +176,9 @@ func (s *Store) Flush() error {
 	return nil
 }
 
-// Save replaces the image and removes the journals that it covers. After an error the old
-// image is still there.
-func (s *Store) Save(m Image) error {
+// Save replaces the checkpoint and removes the journals that it covers. After an error the old
+// checkpoint is still there.
+func (s *Store) Save(m Checkpoint) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	data, err := m.encode()
@@ -189,7 +189,7 @@ func (s *Store) Save(m Image) error {
 		return fmt.Errorf("save state %s: %w", s.path, err)
 	}
 	s.mu.Lock()
-	if s.newest <= m.Sequence { // the image includes all that wait
+	if s.newest <= m.Sequence { // the checkpoint includes all that wait
 		s.waiting = nil
 	}
 	s.mu.Unlock()
@@ -208,8 +208,8 @@ func (s *Store) Save(m Image) error {
 	return nil
 }
 
-// Figures returns the counts of records.
-func (s *Store) Figures() Figures {
+// RecordCounts returns the counts of records.
+func (s *Store) RecordCounts() RecordCounts {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.figures

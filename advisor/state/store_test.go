@@ -16,7 +16,7 @@ import (
 
 var day = time.Date(2026, 1, 19, 16, 30, 0, 0, time.UTC)
 
-// open opens a store and fails unless it finds an image with that sequence number (-1: none)
+// open opens a store and fails unless it finds a checkpoint with that sequence number (-1: none)
 // and those records.
 func open(t *testing.T, path string, sequence int, records ...uint64) (*Store, *Found) {
 	t.Helper()
@@ -26,8 +26,8 @@ func open(t *testing.T, path string, sequence int, records ...uint64) (*Store, *
 	}
 	t.Cleanup(s.Close)
 	got := -1
-	if found.Image != nil {
-		got = int(found.Image.Sequence)
+	if found.Checkpoint != nil {
+		got = int(found.Checkpoint.Sequence)
 	}
 	var numbers []uint64
 	for _, r := range found.Records {
@@ -42,9 +42,9 @@ func open(t *testing.T, path string, sequence int, records ...uint64) (*Store, *
 	return s, found
 }
 
-// image returns an image whose parts depend on its sequence number.
-func image(sequence uint64) Image {
-	return Image{Sequence: sequence, Parts: map[string][]byte{"forecast": bytes.Repeat([]byte{byte(sequence)}, 1000),
+// checkpoint returns a checkpoint whose parts depend on its sequence number.
+func image(sequence uint64) Checkpoint {
+	return Checkpoint{Sequence: sequence, Parts: map[string][]byte{"forecast": bytes.Repeat([]byte{byte(sequence)}, 1000),
 		"policy": nil}}
 }
 
@@ -82,11 +82,11 @@ func TestRestart(t *testing.T) {
 	s.Close()
 
 	s, found := open(t, path, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 50)
-	if got, want := found.Image.Parts["forecast"], image(40).Parts["forecast"]; !bytes.Equal(got, want) {
+	if got, want := found.Checkpoint.Parts["forecast"], image(40).Parts["forecast"]; !bytes.Equal(got, want) {
 		t.Errorf("the part is %v, want %v", got[:5], want[:5])
 	}
-	if found.Image.Parts["policy"] == nil || len(found.Image.Parts) != 2 || len(found.Remarks) > 0 {
-		t.Errorf("parts %v, remarks %q", found.Image.Parts, found.Remarks)
+	if found.Checkpoint.Parts["policy"] == nil || len(found.Checkpoint.Parts) != 2 || len(found.Remarks) > 0 {
+		t.Errorf("parts %v, remarks %q", found.Checkpoint.Parts, found.Remarks)
 	}
 	begin(t, s, 50)
 	if names, err := s.journals(); err != nil || len(names) > 1 {
@@ -107,7 +107,7 @@ func TestCrash(t *testing.T) {
 	open(t, path, 7, 8, 9)
 }
 
-// Records that are newer than an image are kept when it is saved, in the journal or waiting.
+// Records that are newer than a checkpoint are kept when it is saved, in the journal or waiting.
 func TestNewerThanTheImage(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	s, _ := open(t, path, -1)
@@ -152,7 +152,7 @@ func TestDamagedImage(t *testing.T) {
 		{"flipped", string(flipped), "is damaged: the checksum does not match"},
 		{"sequence", strings.Replace(string(whole), " 5 ", " 6 ", 1), "is damaged: the checksum does not match"},
 		{"version", strings.Replace(string(whole), " 1 5", " 9 5", 1), "has version 9, this program reads version 1"},
-		{"head", imageWord + " 1 x\n", "has a damaged first line"},
+		{"head", checkpointWord + " 1 x\n", "has a damaged first line"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "s")
@@ -210,7 +210,7 @@ func TestDamagedJournal(t *testing.T) {
 	}
 }
 
-// While the disk accepts no writes, no record and no image is lost.
+// While the disk accepts no writes, no record and no checkpoint is lost.
 func TestDiskAway(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "disk")
 	away := folder + "-away"
@@ -232,7 +232,7 @@ func TestDiskAway(t *testing.T) {
 			t.Error("the journal was written without a folder")
 		}
 	}
-	if f := s.Figures(); f.JournalErrors != 2 || f.JournalBytes != 0 {
+	if f := s.RecordCounts(); f.JournalErrors != 2 || f.JournalBytes != 0 {
 		t.Errorf("counted %+v", f)
 	}
 	if err := os.Rename(away, folder); err != nil {
@@ -325,13 +325,13 @@ func TestPendingBound(t *testing.T) {
 	for n := range uint64(4) {
 		s.Append(Record{n, data})
 	}
-	if s.Figures().Lost != 1 || len(s.waiting) > pendingMax {
-		t.Errorf("%d lost with %d bytes waiting", s.Figures().Lost, len(s.waiting))
+	if s.RecordCounts().Lost != 1 || len(s.waiting) > pendingMax {
+		t.Errorf("%d lost with %d bytes waiting", s.RecordCounts().Lost, len(s.waiting))
 	}
 }
 
 func TestImageBounds(t *testing.T) {
-	many := Image{Parts: make(map[string][]byte)}
+	many := Checkpoint{Parts: make(map[string][]byte)}
 	for i := range partsMax {
 		many.Parts[strconv.Itoa(i)] = nil
 	}
@@ -339,8 +339,8 @@ func TestImageBounds(t *testing.T) {
 		t.Errorf("%d parts: %v", partsMax, err)
 	}
 	many.Parts["x"] = nil
-	large := Image{Parts: map[string][]byte{"x": make([]byte, imageMax)}}
-	for _, m := range []Image{many, large, {Parts: map[string][]byte{strings.Repeat("n", 256): nil}}} {
+	large := Checkpoint{Parts: map[string][]byte{"x": make([]byte, checkpointMax)}}
+	for _, m := range []Checkpoint{many, large, {Parts: map[string][]byte{strings.Repeat("n", 256): nil}}} {
 		if _, err := m.encode(); err == nil {
 			t.Errorf("an image of %d parts and %d bytes is kept", len(m.Parts), m.Size())
 		}
@@ -351,7 +351,7 @@ func FuzzDecode(f *testing.F) {
 	m := image(3)
 	data, _ := m.encode()
 	f.Add(data)
-	f.Add([]byte(imageWord + " 1 0 3 00000000\nabc"))
+	f.Add([]byte(checkpointWord + " 1 0 3 00000000\nabc"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		_, _ = decodeParts(data)
 		m, err := decode(data)

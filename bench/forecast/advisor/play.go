@@ -66,7 +66,7 @@ func printLog(out *result.Report, s *closedloop.Scenario, c closedloop.Contestan
 	t := result.NewTable("at s | capacity | demand | observed | let through | answered | p95 ms | errors % | gate % | " +
 		"gate limit | limit | said | why")
 	logged := *s
-	logged.Listen = func(n closedloop.Snapshot, r core.Reply) {
+	logged.Listen = func(n closedloop.Snapshot, r core.Response) {
 		span := n.Interval.Seconds()
 		t.Add("%.0f | %.0f | %.0f | %.0f | %.0f | %.0f | %.0f | %.1f | %.0f | %.1f | %.1f | %.1f | %v %v", n.Elapsed,
 			s.Target.Capacity(n.Elapsed), s.Demand.Mean(n.Elapsed-span, n.Elapsed),

@@ -70,9 +70,9 @@ type adviser struct {
 }
 
 // Tuning returns the settings of an advisor in the scenario.
-func (s *Scenario) Tuning() core.Tuning {
+func (s *Scenario) Tuning() core.Settings {
 	least, most := s.Bounds()
-	return core.Tuning{Forecast: forecast.Settings{Location: time.UTC},
+	return core.Settings{Forecast: forecast.Settings{Location: time.UTC},
 		Policy: policy.Settings{LimitMin: least, LimitMax: most, CapacityHint: s.Hint}}
 }
 
@@ -81,9 +81,9 @@ func advised(name string, gate bool) Contestant {
 	return Contestant{name, func(s *Scenario) Control {
 		a := &adviser{s: s, core: core.New(s.Tuning())}
 		if len(s.Memory) > 0 {
-			c, damages := core.Restore(s.Tuning(), s.Memory)
-			if len(damages) > 0 {
-				panic("bug: a scenario's memory cannot be read: " + damages[0].Error())
+			c, partErrors := core.Restore(s.Tuning(), s.Memory)
+			if len(partErrors) > 0 {
+				panic("bug: a scenario's memory cannot be read: " + partErrors[0].Error())
 			}
 			a.core = c
 		}

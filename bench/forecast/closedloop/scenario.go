@@ -31,7 +31,7 @@ type Scenario struct {
 	Memory  map[string][]byte
 	Record  bool // keep a timeline in the result
 	// Listen, when set, receives what an advisor recommends.
-	Listen func(n Snapshot, r core.Reply)
+	Listen func(n Snapshot, r core.Response)
 }
 
 // Promise returns the bound on the 95th percentile of the latency in seconds: three times

@@ -11,24 +11,24 @@ import (
 	"slices"
 )
 
-// version is the format of an image. The encoding of its parts is up to their owner.
+// version is the format of a checkpoint. The encoding of its parts is up to their owner.
 const version = 1
 
 const (
-	imageWord    = "weir-advisor-state"
-	headBytesMax = 128      // of an image's first line
-	imageMax     = 64 << 20 // largest image in bytes; beyond: not ours
-	partsMax     = 64
+	checkpointWord = "weir-advisor-state"
+	headBytesMax   = 128      // of a checkpoint's first line
+	checkpointMax  = 64 << 20 // largest checkpoint in bytes; beyond: not ours
+	partsMax       = 64
 )
 
-// An Image is everything known after record Sequence, as named parts.
-type Image struct {
+// A Checkpoint is everything known after record Sequence, as named parts.
+type Checkpoint struct {
 	Sequence uint64
 	Parts    map[string][]byte
 }
 
-// Size returns the approximate size of the image in a file.
-func (m *Image) Size() int {
+// Size returns the approximate size of the checkpoint in a file.
+func (m *Checkpoint) Size() int {
 	n := headBytesMax
 	for name, data := range m.Parts {
 		n += len(name) + len(data) + 6
@@ -36,11 +36,11 @@ func (m *Image) Size() int {
 	return n
 }
 
-// encode encodes the image: a readable line, then the parts.
-func (m *Image) encode() ([]byte, error) {
-	if len(m.Parts) > partsMax || m.Size() > imageMax {
+// encode encodes the checkpoint: a readable line, then the parts.
+func (m *Checkpoint) encode() ([]byte, error) {
+	if len(m.Parts) > partsMax || m.Size() > checkpointMax {
 		return nil, fmt.Errorf("the state has %d parts and %d bytes, at most %d and %d can be kept", len(m.Parts),
-			m.Size(), partsMax, imageMax)
+			m.Size(), partsMax, checkpointMax)
 	}
 	body := make([]byte, 0, m.Size())
 	for _, name := range slices.Sorted(maps.Keys(m.Parts)) {
@@ -52,21 +52,21 @@ func (m *Image) encode() ([]byte, error) {
 		body = binary.LittleEndian.AppendUint32(body, uint32(len(m.Parts[name])))
 		body = append(body, m.Parts[name]...)
 	}
-	head := fmt.Sprintf("%s %d %d %d %08x\n", imageWord, version, m.Sequence, len(body), checksum(m.Sequence, body))
+	head := fmt.Sprintf("%s %d %d %d %08x\n", checkpointWord, version, m.Sequence, len(body), checksum(m.Sequence, body))
 	return append([]byte(head), body...), nil
 }
 
 // decode is the inverse of encode. The error says what is wrong with data.
-func decode(data []byte) (*Image, error) {
+func decode(data []byte) (*Checkpoint, error) {
 	line, body, found := bytes.Cut(data, []byte{'\n'})
-	if !found || len(line) > headBytesMax || !bytes.HasPrefix(line, []byte(imageWord+" ")) {
+	if !found || len(line) > headBytesMax || !bytes.HasPrefix(line, []byte(checkpointWord+" ")) {
 		return nil, errors.New("is not a state of the advisor")
 	}
 	var form int
 	var sequence uint64
 	var length int
 	var sum uint32
-	if n, _ := fmt.Sscanf(string(line), imageWord+" %d %d %d %x", &form, &sequence, &length, &sum); n > 0 &&
+	if n, _ := fmt.Sscanf(string(line), checkpointWord+" %d %d %d %x", &form, &sequence, &length, &sum); n > 0 &&
 		form != version {
 		return nil, fmt.Errorf("has version %d, this program reads version %d", form, version)
 	} else if n != 4 {
@@ -81,7 +81,7 @@ func decode(data []byte) (*Image, error) {
 		return nil, errors.New("is damaged: the checksum does not match")
 	}
 	parts, err := decodeParts(body)
-	return &Image{Sequence: sequence, Parts: parts}, err
+	return &Checkpoint{Sequence: sequence, Parts: parts}, err
 }
 
 var errParts = errors.New("is damaged: its parts are inconsistent")
