@@ -35,9 +35,9 @@ func experiments() []experiment {
 			alone(scenario.Accuracy)},
 		{"outage", "kills and restarts the target under load: what clients see, second by second", alone(scenario.Outage)},
 		{"demo-redis", "two proxies share a limit; Redis is killed and restarted: counts of each second (20 s)",
-			alone(scenario.Lost(rig.RedisStore, 20))},
-		{"redis", "the same for a minute", alone(scenario.Lost(rig.RedisStore, 60))},
-		{"demo-postgres", "demo-redis with PostgreSQL (20 s)", alone(scenario.Lost(rig.PostgresStore, 20))},
+			alone(scenario.StoreLoss(rig.RedisStore, 20))},
+		{"redis", "the same for a minute", alone(scenario.StoreLoss(rig.RedisStore, 60))},
+		{"demo-postgres", "demo-redis with PostgreSQL (20 s)", alone(scenario.StoreLoss(rig.PostgresStore, 20))},
 		{"demo-deferred", "[file|redis|postgres] shops send five times their limits; refused orders are delivered later, " +
 			"in order and within the limits (half a minute per queue)", deferred.Demo},
 		{"speed", "[quick|usual|all|http2] proxy, target and load generator compared with nginx, HAProxy and wrk: ratios " +
@@ -83,7 +83,7 @@ func experiments() []experiment {
 func alone(run func(l *rig.Lab)) func(l *rig.Lab, args []string) {
 	return func(l *rig.Lab, args []string) {
 		if len(args) > 0 {
-			rig.Misused("the experiment takes no argument %q", args[0])
+			rig.UsageError("the experiment takes no argument %q", args[0])
 		}
 		run(l)
 	}

@@ -36,7 +36,7 @@ func runSuite(l *rig.Lab, args []string) {
 	default:
 		for _, name := range args {
 			if !kept(name) {
-				rig.Misused("suite needs quick, usual, all, page, or names of experiments; %q is not an experiment", name)
+				rig.UsageError("suite needs quick, usual, all, page, or names of experiments; %q is not an experiment", name)
 			}
 		}
 		plan.Parts = parts(args...)

@@ -140,13 +140,13 @@ func (s *stack) traffic(t *testing.T, redis string) {
 	limits := func(mode string, refusing bool) {
 		t.Helper()
 		what := fmt.Sprintf("wait for mode %s, refusing: %t", mode, refusing)
-		var before rig.Samples
+		var before rig.Metrics
 		await(t, what, func() error {
 			_, text, err := proxy.Try("GET /metrics")
 			if err != nil {
 				return err
 			}
-			now := rig.Samples(testkit.Samples(t, text))
+			now := rig.Metrics(testkit.Samples(t, text))
 			if now.Sum("ratelimiter_mode", fmt.Sprintf("type=%q", mode)) != 1 {
 				before = nil
 				return fmt.Errorf("another mode is in force")

@@ -32,25 +32,25 @@ const (
 func (l *lab) accept() {
 	env := l.settings("accept", neverAgain)
 	r := l.Rig(rig.Topology{Proxy: env})
-	empty := rig.Must(rig.Anon(r.Proxies[0].Pid()))
+	empty := rig.Must(rig.AnonRSS(r.Proxies[0].Pid()))
 	load := rig.Load{URL: r.URL(0) + "?shop={{counter}}", Rate: shops, For: time.Second,
 		Body: fmt.Sprintf("%q", strings.Repeat("x", bodyBytes-2)), Outcomes: true}
 	l.Load(load) // all that the limits admit
 	load.URL, load.Rate, load.For = fmt.Sprintf("%s?shop={{random 1 %d}}", r.URL(0), shops), acceptRate, acceptTime
 	file := rig.Must(os.Create(filepath.Join(l.Dir, "syncs"))) // beside the queue
 	defer file.Close()
-	var loaded *rig.Loaded
+	var loaded *rig.LoadResult
 	var two result.Waits
 	rig.While(syncPause, func() { two = append(two, twoSyncs(file)) }, func() { loaded = l.Load(load)[0] })
 	l.Loads = append(l.Loads, loaded)
 	stored := l.judgeAccept(loaded, two)
-	full := rig.Must(rig.Anon(r.Proxies[0].Pid()))
+	full := rig.Must(rig.AnonRSS(r.Proxies[0].Pid()))
 	rig.Check(r.Proxies[0].Stop())
 	began := time.Now()
 	p := l.StartAt("proxy", r.ProxyAddrs[0], append(env, "TARGET_URL=http://"+r.TargetAddr)...)
 	m := l.Scrape(r.ProxyAddrs[0])
 	ready := time.Since(began)
-	again := rig.Must(rig.Anon(p.Pid()))
+	again := rig.Must(rig.AnonRSS(p.Pid()))
 	found := m.Sum("ratelimiter_deferred_waiting")
 	l.Heading("%.0f waiting", found)
 	l.Note("RssAnon: %.1f MB with an empty queue, %.1f MB after the load, %.1f MB after a restart of the proxy, which "+
@@ -73,7 +73,7 @@ func twoSyncs(f *os.File) time.Duration {
 
 // judgeAccept compares the answer times with the fdatasyncs measured at the same time, and returns
 // how many orders were stored. A queue on a server has no bound: the server may sync or not.
-func (l *lab) judgeAccept(loaded *rig.Loaded, two result.Waits) (stored int) {
+func (l *lab) judgeAccept(loaded *rig.LoadResult, two result.Waits) (stored int) {
 	took := loaded.Answered(http.StatusAccepted)
 	slices.Sort(two)
 	l.Heading("%d orders of 1 KiB per second", acceptRate)

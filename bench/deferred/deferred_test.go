@@ -21,7 +21,7 @@ func judged(t *testing.T, name, want string, judge func(l *lab)) {
 const waiting = 100_000 // requests sent in acceptTime
 
 // answers are those of a whole load, of which some take long or are refused.
-func answers(slow, refused int) *rig.Loaded {
+func answers(slow, refused int) *rig.LoadResult {
 	list := make([]rig.Outcome, waiting)
 	for i := range list {
 		list[i] = rig.Outcome{Done: time.Millisecond, Status: http.StatusAccepted}
@@ -32,7 +32,7 @@ func answers(slow, refused int) *rig.Loaded {
 			list[i].Status = http.StatusTooManyRequests
 		}
 	}
-	return &rig.Loaded{Outcomes: list}
+	return &rig.LoadResult{Outcomes: list}
 }
 
 // arrivals returns the arrivals of a shop at a share of the limit.

@@ -57,7 +57,7 @@ func (w *warehouse) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 
 func (w *warehouse) await(ctx context.Context, n int) {
 	arrived := 0
-	err := rig.Try(func() {
+	err := rig.Catch(func() {
 		rig.Await(ctx, within, 10*time.Millisecond, func() bool {
 			w.mu.Lock()
 			defer w.mu.Unlock()

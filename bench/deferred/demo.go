@@ -91,7 +91,7 @@ func (l *lab) printQueue(c *client, what string) (waiting float64) {
 const quietWithin = 3 * time.Minute
 
 func (l *lab) awaitQuiet(c *client) {
-	rig.In("orders still wait", func() {
+	rig.Section("orders still wait", func() {
 		rig.Await(l.Ctx, quietWithin, time.Second, func() bool { return l.printQueue(c, "quiet") == 0 })
 	})
 }

@@ -26,10 +26,11 @@ func (l *lab) live() {
 			Process: r.Proxies[0]}
 	})
 	runs := l.Contest(sides, rounds, connections, spell)
-	ratio := result.RatioOf(runs[0], runs[1], rig.CPUEach)
+	ratio := result.RatioOf(runs[0], runs[1], rig.CPUPerRequest)
 	l.Heading("Live requests")
 	l.Note("wrk sends 1 KiB, %d turns of %v. CPU time per request: %.2f µs under a rule without defer, %.2f µs under a "+
 		"rule with defer and an empty queue. Ratio of the turns: %s",
-		rounds, spell, result.MedianOf(runs[1], rig.CPUEach), result.MedianOf(runs[0], rig.CPUEach), ratio.Ratio(3))
+		rounds, spell, result.MedianOf(runs[1], rig.CPUPerRequest), result.MedianOf(runs[0], rig.CPUPerRequest),
+		ratio.Ratio(3))
 	l.AtMost(l.where()+"live: CPU time per request with defer, relative to without", ratio.Median, costMax)
 }

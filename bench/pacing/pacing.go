@@ -44,8 +44,8 @@ func Run(of *rig.Lab) {
 	l.calibrate()
 	all := l.installed()
 	for _, rate := range []int{1000, 10_000} {
-		l.table(rate, rig.Turns(rounds, len(all), func(i int) (r run) {
-			rig.In(fmt.Sprintf("%s at %d/s", all[i].name, rate), func() { r = l.once(all[i], rate) })
+		l.table(rate, rig.Alternate(rounds, len(all), func(i int) (r run) {
+			rig.Section(fmt.Sprintf("%s at %d/s", all[i].name, rate), func() { r = l.once(all[i], rate) })
 			fmt.Fprintf(l, "  %d/s %s: %d arrived, gap error p99 %.0f µs, late p99 %.0f µs\n", rate, r.name, r.Requests,
 				micros(r.Gap.P99), micros(r.Late.P99))
 			return r
@@ -57,7 +57,7 @@ func Run(of *rig.Lab) {
 func (l *lab) calibrate() {
 	load := loadAverage() // of other programs
 	var s record.Summary
-	rig.In("measure the recorder", func() { s = spreadOf(rig.Must(l.recorder.precision(probes, probeEvery))) })
+	rig.Section("measure the recorder", func() { s = spreadOf(rig.Must(l.recorder.precision(probes, probeEvery))) })
 	l.Heading("Pacing, seen at the receiving side")
 	l.Note("Arrival times are taken by the kernel (SO_TIMESTAMPNS). With %d requests of the recorder itself they were "+
 		"p50 %.0f µs, p99 %.0f µs and at most %.0f µs after the start of write(2), which the recorder and the kernel add "+
@@ -124,7 +124,7 @@ func (l *lab) table(rate int, runs [][]run) {
 		own := []string{"", "", "", ""}
 		if rs[0].lag != nil {
 			own = append(times(func(r run) *record.Summary { return r.lag }),
-				rig.Verdicts(rs, func(r run) record.Validity { return r.says }))
+				rig.Validities(rs, func(r run) record.Validity { return r.says }))
 		}
 		table.Rows = append(table.Rows, slices.Concat(
 			[]string{rs[0].name, mid(func(r run) float64 { return float64(r.Requests) }),

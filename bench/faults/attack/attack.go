@@ -51,7 +51,7 @@ func Run(l *rig.Lab, names []string) {
 	var rows []*row
 	play := func(s *scene, a attack) *row {
 		r := &row{attack: &a, scene: s}
-		rig.In(a.name, func() { rig.Check(l.Run(l.Ctx, func() { r.play(l) })) })
+		rig.Section(a.name, func() { rig.Check(l.Run(l.Ctx, func() { r.play(l) })) })
 		return r
 	}
 	var parts []rig.Part
@@ -119,9 +119,9 @@ const TargetName = "attack-target"
 // Target serves that target at the address in args until ctx ends.
 func Target(l *rig.Lab, args []string) {
 	if len(args) != 1 {
-		rig.Misused("the target of attacks needs its address")
+		rig.UsageError("the target of attacks needs its address")
 	}
-	rig.Check(rig.Serve(l.Ctx, args[0], rig.Misbehaviour()))
+	rig.Check(rig.Serve(l.Ctx, args[0], rig.FaultyTarget()))
 }
 
 // separate starts that target as a process of its own.
@@ -146,7 +146,7 @@ func (r *row) play(l *rig.Lab) {
 			c.open(opening, attacking)
 		}
 	})
-	err := rig.Try(func() {
+	err := rig.Catch(func() {
 		rig.Watch(v.Pid(), &r.usage, func() {
 			r.load = l.Load(s.load(v.Addr, a))[0]
 			enough()

@@ -24,7 +24,7 @@ func good() *row {
 func harmless(a attack) *row {
 	return &row{
 		attack: &a, scene: &scene{}, tally: tally{opened: 200, most: fleetMin},
-		load: &rig.Loaded{Result: record.Result{Sent: 5000, Success: 5000,
+		load: &rig.LoadResult{Result: record.Result{Sent: 5000, Success: 5000,
 			LatencySuccess: record.Summary{P50: 0.001, P99: 0.004}}},
 		usage: rig.Usage{RSSBefore: 10 << 20, RSSPeak: 20 << 20, CPU: time.Second, Over: 2 * time.Second},
 	}

@@ -29,9 +29,9 @@ type row struct {
 	// control is that of its attack; nil: it was not played, or there is none
 	control *row
 	tally
-	load         *rig.Loaded  // the good traffic
-	delivered    atomic.Int64 // deferred requests of the good traffic that the target has received
-	usage        rig.Usage    // of the proxy
+	load         *rig.LoadResult // the good traffic
+	delivered    atomic.Int64    // deferred requests of the good traffic that the target has received
+	usage        rig.Usage       // of the proxy
 	attackersCPU time.Duration
 	capped       int           // connections that the proxy refused as too many
 	left         int           // connections of clients that are left when all should be gone
@@ -179,8 +179,8 @@ func show(l *rig.Lab, rows []*row) {
 	if shares := slices.DeleteFunc(slices.Clone(rows), func(r *row) bool { return !onShare(r) }); len(shares) > 0 {
 		showShares(l.Report, shares)
 	}
-	var wrong []*rig.Loaded // of rows that missed their goal
-	faults := 0             // that a busy machine does not explain
+	var wrong []*rig.LoadResult // of rows that missed their goal
+	faults := 0                 // that a busy machine does not explain
 	for _, r := range rows {
 		r.findControl(rows)
 		before := len(l.Missed())
@@ -197,7 +197,7 @@ func show(l *rig.Lab, rows []*row) {
 	}
 	var doubt error
 	if faults == 0 && len(wrong) > 0 {
-		doubt = rig.Doubt(wrong)
+		doubt = rig.InconclusiveMisses(wrong)
 	}
 	l.Conclude("the good traffic was served, every attacker was disconnected in time, and the proxy worked afterwards.",
 		doubt)
@@ -245,7 +245,7 @@ func showShares(out *result.Report, rows []*row) {
 }
 
 // answers describes how the requests of a load were answered.
-func answers(l *rig.Loaded) string {
+func answers(l *rig.LoadResult) string {
 	words := tally{answers: make(map[int]int)}
 	for _, o := range l.Outcomes {
 		words.answers[o.Status]++

@@ -70,7 +70,7 @@ func slowPath() scene {
 		return a
 	}
 	return scene{
-		target:   inside(func(*row) http.Handler { return rig.Misbehaviour() }),
+		target:   inside(func(*row) http.Handler { return rig.FaultyTarget() }),
 		settings: []string{noLimit},
 		rules:    "rules:\n- {id: slow, match: {path: /after/" + ruled + "}, " + roomy + "}\n",
 		good:     client(200), base: without,
@@ -119,7 +119,7 @@ func disconnects() scene {
 func memory() scene {
 	const all, most = 250_000, 200_000 // bytes of an upload, and those sent at once
 	return scene{
-		target:   inside(func(*row) http.Handler { return rig.Misbehaviour() }),
+		target:   inside(func(*row) http.Handler { return rig.FaultyTarget() }),
 		settings: []string{noLimit, "MEMORY_BUDGET=96MiB"},
 		good:     client(100), base: without,
 		attacks: []attack{{name: "uploads",

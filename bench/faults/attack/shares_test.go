@@ -20,7 +20,7 @@ import (
 func beside(statuses ...int) *row {
 	of := func(a attack, statuses ...int) *row {
 		r := harmless(a)
-		r.load = &rig.Loaded{Result: record.Result{Sent: uint64(len(statuses))}}
+		r.load = &rig.LoadResult{Result: record.Result{Sent: uint64(len(statuses))}}
 		for i, status := range statuses {
 			r.load.Outcomes = append(r.load.Outcomes, rig.Outcome{Due: time.Duration(i) * calm / 2, Status: status})
 		}

@@ -13,7 +13,7 @@ import (
 // counts holds what clients, proxy and target have counted.
 type counts struct {
 	clients tally
-	proxy   rig.Samples
+	proxy   rig.Metrics
 
 	seen, seenHTTP2, served, malformed int64 // by the target
 }

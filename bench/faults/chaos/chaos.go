@@ -59,7 +59,7 @@ type run struct {
 
 // Run plays 10^6 exchanges, or the number in args.
 func Run(l *rig.Lab, args []string) {
-	n := rig.Number{What: "exchanges", Usual: exchangesUsual, Least: exchangesLeast, Most: math.MaxInt32}.Read(args)
+	n := rig.NumberArg{What: "exchanges", Usual: exchangesUsual, Least: exchangesLeast, Most: math.MaxInt32}.Read(args)
 	ctx, cancel := context.WithCancel(l.Ctx)
 	r := &run{ctx: ctx, giveUp: cancel, restarts: max(1, restarts*n/exchangesUsual),
 		target: &target{addrs: [2]string{"127.0.0.1:0", "127.0.0.1:0"}, wasReset: make(map[string]bool)}}
@@ -79,7 +79,7 @@ func (r *run) play(l *rig.Lab, n int) {
 		clients, r.restarts, limitChanges, seed)
 	began := time.Now()
 	var base, end resources
-	err := rig.Try(func() {
+	err := rig.Catch(func() {
 		rig.While(5*time.Second, func() { r.printProgress(l, n, time.Since(began)) }, func() { base, end = r.parts(n) })
 	})
 	if len(r.failures()) >= problemsMax {
@@ -88,7 +88,7 @@ func (r *run) play(l *rig.Lab, n int) {
 	rig.Check(err)
 	b := r.collect()
 	stopped := r.proxy.Stop()
-	rig.Check(errors.Join(rig.Try(func() { r.report(l, b, [2]resources{base, end}, time.Since(began)) }), stopped))
+	rig.Check(errors.Join(rig.Catch(func() { r.report(l, b, [2]resources{base, end}, time.Since(began)) }), stopped))
 }
 
 // parts plays n exchanges: first those before the baseline, then the others with disturbances.

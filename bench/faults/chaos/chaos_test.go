@@ -110,7 +110,7 @@ func TestLittleChaos(t *testing.T) {
 }
 
 func agreeing() *counts {
-	b := &counts{seen: 1005, seenHTTP2: 500, served: 900, proxy: rig.Samples{
+	b := &counts{seen: 1005, seenHTTP2: 500, served: 900, proxy: rig.Metrics{
 		`ratelimiter_requests_total{decision="forwarded"}`: 1000, `ratelimiter_requests_total{decision="rejected"}`: 100,
 		`ratelimiter_responses_total{code="200"}`: 894, `ratelimiter_responses_total{code="101"}`: 1,
 		`ratelimiter_responses_total{code="429"}`: 100, `ratelimiter_responses_total{code="502"}`: 94,

@@ -56,8 +56,8 @@ func newRun(addr, target string) *run {
 // Run restarts the proxy 20 times, or the number of times in args. It misses an expectation if a client
 // noticed.
 func Run(l *rig.Lab, args []string) {
-	n := rig.Number{What: "restarts", Usual: restartsUsual, Least: 1, Most: restartsMax}.Read(args)
-	r := newRun(rig.Must(freeport.Addr()), l.Serve(rig.Misbehaviour()))
+	n := rig.NumberArg{What: "restarts", Usual: restartsUsual, Least: 1, Most: restartsMax}.Read(args)
+	r := newRun(rig.Must(freeport.Addr()), l.Serve(rig.FaultyTarget()))
 	first := r.launch(l, 0)
 	rig.Check(first.AwaitPort(l.Ctx, r.addr))
 	l.Note("%d restarts of the proxy, %v apart, under load: each time a new process takes over the port and the old one "+
@@ -70,7 +70,7 @@ func Run(l *rig.Lab, args []string) {
 		}
 	}
 	last := first
-	err := rig.Try(func() {
+	err := rig.Catch(func() {
 		last = r.replace(l, first, n)
 		l.Wait(time.Now().Add(calm))
 	})
@@ -125,7 +125,7 @@ func (r *run) replace(l *rig.Lab, current *rig.Process, n int) *rig.Process {
 
 // awaitAnswer waits until an answer has come through p, the proxy of a generation.
 func (r *run) awaitAnswer(ctx context.Context, p *rig.Process, generation int) error {
-	err := rig.Try(func() {
+	err := rig.Catch(func() {
 		rig.Await(ctx, handedMax, time.Millisecond, func() bool { return r.generation.Load() >= int64(generation) })
 	})
 	if err != nil {

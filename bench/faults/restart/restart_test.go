@@ -55,7 +55,7 @@ func newWorker(t *testing.T, k kind, addr string) *worker {
 
 // Against the experiments' target itself every kind of exchange goes well.
 func TestExchanges(t *testing.T) {
-	srv := httptest.NewServer(rig.Misbehaviour())
+	srv := httptest.NewServer(rig.FaultyTarget())
 	defer srv.Close()
 	var all sync.WaitGroup
 	defer all.Wait()
@@ -111,7 +111,7 @@ func TestRefused(t *testing.T) {
 
 // A connection that was closed between two exchanges is no failure.
 func TestClosedWhileIdle(t *testing.T) {
-	srv := httptest.NewServer(rig.Misbehaviour())
+	srv := httptest.NewServer(rig.FaultyTarget())
 	defer srv.Close()
 	w := newWorker(t, kinds()[0], srv.Listener.Addr().String())
 	if _, _, err := w.exchange(); err != nil {

@@ -29,7 +29,7 @@ func Run(l *rig.Lab, args []string) {
 	all, madeUp := traces(traceDir)
 	scenarios := wanted(z.matrix(all), words)
 	if len(scenarios) == 0 {
-		rig.Misused("no scenario has all of %q in its name", words)
+		rig.UsageError("no scenario has all of %q in its name", words)
 	}
 	if madeUp {
 		l.Note("There are no traces in %s: the traffic is made up.", traceDir)
@@ -74,7 +74,7 @@ func sizeOf(args []string) (z size, words []string) {
 	}
 	i := slices.IndexFunc(sizes, func(z size) bool { return z.name == args[0] })
 	if i < 0 {
-		rig.Misused("advisor needs quick or all, and words of scenarios' names; got %q", args)
+		rig.UsageError("advisor needs quick or all, and words of scenarios' names; got %q", args)
 	}
 	return sizes[i], args[1:]
 }

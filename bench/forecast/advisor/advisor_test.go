@@ -23,7 +23,7 @@ func TestSizeOf(t *testing.T) {
 		{[]string{"some"}, "", 0}} {
 		var z size
 		var words []string
-		err := rig.Try(func() { z, words = sizeOf(test.args) })
+		err := rig.Catch(func() { z, words = sizeOf(test.args) })
 		if z.name != test.name || len(words) != test.words || (err != nil) != (test.name == "") {
 			t.Errorf("%q: %q, %q, %v", test.args, z.name, words, err)
 		}
@@ -122,7 +122,7 @@ func readText(t *testing.T, s source, text string) (tr *trace, err error) {
 	if err := os.WriteFile(filepath.Join(dir, s.file), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	err = rig.Try(func() { tr = s.trace(dir) })
+	err = rig.Catch(func() { tr = s.trace(dir) })
 	return tr, err
 }
 

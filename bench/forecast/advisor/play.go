@@ -28,7 +28,7 @@ func play(ctx context.Context, scenarios []*closedloop.Scenario, contestants []c
 	began := time.Now()
 	var done atomic.Int64
 	each(ctx, len(scenarios), func(i int) {
-		rig.In(scenarios[i].Name, func() { out[i] = playOne(ctx, scenarios[i], contestants) })
+		rig.Section(scenarios[i].Name, func() { out[i] = playOne(ctx, scenarios[i], contestants) })
 		fmt.Fprintf(progress, "\r%d of %d scenarios, %v", done.Add(1), len(scenarios), time.Since(began).Round(time.Second))
 	})
 	fmt.Fprintln(progress)
@@ -50,12 +50,12 @@ func playOne(ctx context.Context, s *closedloop.Scenario, contestants []closedlo
 	if len(s.History) > 0 { // the contestants begin with what a core learns from it
 		c := core.New(s.Tuning())
 		c.Import(s.History)
-		rig.In("write down what was learned", func() { s.Memory = rig.Must(c.Parts()) })
+		rig.Section("write down what was learned", func() { s.Memory = rig.Must(c.Parts()) })
 	}
 	p := &played{s, make(map[string]*closedloop.Result)}
 	for _, c := range contestants {
 		rig.Check(ctx.Err())
-		rig.In(c.Name, func() { p.results[c.Name] = rig.Must(closedloop.Run(s, c.New(s))) })
+		rig.Section(c.Name, func() { p.results[c.Name] = rig.Must(closedloop.Run(s, c.New(s))) })
 	}
 	return p
 }

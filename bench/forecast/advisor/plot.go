@@ -26,7 +26,7 @@ func draw(plays []*played, c closedloop.Contestant, dir string) (list []result.F
 		seen[p.Event] = true
 		s := *p.Scenario
 		s.Record = true
-		rig.In(s.Name, func() {
+		rig.Section(s.Name, func() {
 			r := rig.Must(closedloop.Run(&s, c.New(&s)))
 			d := result.Figure{Label: s.Name,
 				Note: fmt.Sprintf("%.1f %% of what a perfect gate answers in time; overload %d s of %d", 100-loss(p, r),
@@ -59,25 +59,25 @@ const shownAbove = 1.6
 // plots returns the plots of a scenario: limit and capacity, forecast and arrivals, and the
 // wait for a worker.
 func plots(s *closedloop.Scenario, r *closedloop.Result) []chart.Chart {
-	column := func(of func(m closedloop.Moment) float64) []float64 { return result.Map(r.Timeline, of) }
-	x := column(func(m closedloop.Moment) float64 { return m.At })
-	capacity := column(func(m closedloop.Moment) float64 { return m.Capacity })
+	column := func(of func(m closedloop.IntervalRates) float64) []float64 { return result.Map(r.Timeline, of) }
+	x := column(func(m closedloop.IntervalRates) float64 { return m.At })
+	capacity := column(func(m closedloop.IntervalRates) float64 { return m.Capacity })
 	axis := chart.Axis{Unit: chart.Elapsed, Max: float64(r.Seconds)}
 	limits := chart.Chart{Title: "Limit against capacity: " + s.Name, Width: 1180, Height: 300, X: axis,
 		Y: chart.Axis{Label: "requests/s", Max: shownAbove * slices.Max(append(capacity, 0))}, Steps: true,
 		Stack: []chart.Series{{Name: "answered in time", Color: chart.Green, X: x,
-			Y: column(func(m closedloop.Moment) float64 { return m.Good })}},
+			Y: column(func(m closedloop.IntervalRates) float64 { return m.Good })}},
 		Lines: []chart.Series{
-			{Name: "demand", Color: chart.Grey, X: x, Y: column(func(m closedloop.Moment) float64 { return m.Demand })},
+			{Name: "demand", Color: chart.Grey, X: x, Y: column(func(m closedloop.IntervalRates) float64 { return m.Demand })},
 			{Name: "capacity", Color: chart.Red, Dashed: true, X: x, Y: capacity},
-			{Name: "limit", Color: chart.Amber, X: x, Y: column(func(m closedloop.Moment) float64 { return m.Limit })}}}
+			{Name: "limit", Color: chart.Amber, X: x, Y: column(func(m closedloop.IntervalRates) float64 { return m.Limit })}}}
 	wait := chart.Chart{Title: "Longest wait for a worker", Width: 580, X: axis,
 		Y: chart.Axis{Label: "wait", Unit: chart.Seconds}, Steps: true,
 		Lines: []chart.Series{{Color: chart.Blue, X: x,
-			Y: column(func(m closedloop.Moment) float64 { return min(m.Wait, waitShown) })}},
+			Y: column(func(m closedloop.IntervalRates) float64 { return min(m.Wait, waitShown) })}},
 		Limits: []chart.Limit{{Name: "promise", Color: chart.Amber, Y: s.Promise()}}}
 	return []chart.Chart{limits,
-		forecastPlot(r, axis, x, column(func(m closedloop.Moment) float64 { return m.Offered })), wait}
+		forecastPlot(r, axis, x, column(func(m closedloop.IntervalRates) float64 { return m.Offered })), wait}
 }
 
 // waitShown bounds the axis of waits, in seconds: clients give up earlier.

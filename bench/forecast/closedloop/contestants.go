@@ -20,40 +20,40 @@ const (
 // short crowds are served in time, and few answers are late in long ones.
 const perfectPart = 0.5
 
-// Perfect returns the gate that knows the target's queue. Limits, and gates that have to
+// perfectLimit returns the gate that knows the target's queue. Limits, and gates that have to
 // learn, are hardly ever much better.
-func Perfect() Contestant {
+func perfectLimit() Contestant {
 	return Contestant{PerfectName, func(*Scenario) Control {
 		return Control{Initial: limit.Config{Algorithm: limit.Off}, Perfect: perfectPart}
 	}}
 }
 
-// Unlimited returns the contestant that admits everything.
-func Unlimited() Contestant {
+// unprotected returns the contestant that admits everything.
+func unprotected() Contestant {
 	return Contestant{"no limit", func(*Scenario) Control { return Control{Initial: limit.Config{Algorithm: limit.Off}} }}
 }
 
-// Gated returns the proxy's gate without a limit.
-func Gated() Contestant {
+// gateOnly returns the proxy's gate without a limit.
+func gateOnly() Contestant {
 	return Contestant{"gate",
 		func(*Scenario) Control { return Control{Initial: limit.Config{Algorithm: limit.Off}, Gate: true} }}
 }
 
-// Limited returns a constant limit, with the gate or alone.
-func Limited(name string, gate bool) Contestant {
+// limited returns a constant limit, with the gate or alone.
+func limited(name string, gate bool) Contestant {
 	return Contestant{name, func(s *Scenario) Control { return Control{Initial: s.Initial(), Gate: gate} }}
 }
 
 // Advisor returns the advisor with the gate.
 func Advisor() Contestant { return advised(AdvisorName, true) }
 
-// Alone returns the advisor of a proxy without a gate.
-func Alone() Contestant { return advised("limit and advisor", false) }
+// advisorWithoutGate returns the advisor of a proxy without a gate.
+func advisorWithoutGate() Contestant { return advised("limit and advisor", false) }
 
 // Contestants returns all, first the one that the others are compared with.
 func Contestants() []Contestant {
-	return []Contestant{Perfect(), Unlimited(), Limited("limit", false), Alone(),
-		Gated(), Limited("limit and gate", true), Advisor()}
+	return []Contestant{perfectLimit(), unprotected(), limited("limit", false), advisorWithoutGate(),
+		gateOnly(), limited("limit and gate", true), Advisor()}
 }
 
 // trailAhead is the horizon that is kept for a plot.
@@ -65,7 +65,7 @@ const trailAhead = 5 * time.Minute
 type adviser struct {
 	s     *Scenario
 	core  *core.Core
-	trail []Foreseen
+	trail []ForecastPoint
 	most  float64 // of the gate's limit
 }
 
@@ -99,7 +99,7 @@ func (a *adviser) advise(n Snapshot) (limit.Config, bool) {
 	a.most = reply.Advice.GateMax
 	if i := int(trailAhead/core.AnswerStep) - 1; a.s.Record && i < len(reply.Points) {
 		p := reply.Points[i]
-		a.trail = append(a.trail, Foreseen{n.Elapsed + trailAhead.Seconds(), p.Q05, p.Q50, p.Q95})
+		a.trail = append(a.trail, ForecastPoint{n.Elapsed + trailAhead.Seconds(), p.Q05, p.Q50, p.Q95})
 	}
 	if a.s.Listen != nil {
 		a.s.Listen(n, reply)

@@ -15,13 +15,13 @@ func TestGateDoesAlmostAsWellAsThePerfectOne(t *testing.T) {
 	s := steady(320, 600, func(s *Scenario) {
 		s.Target.Stages = []Stage{{Factor: 1}, {From: 200, Factor: 0.6}, {From: 400, Factor: 1}}
 	})
-	perfect := mustRun(t, s, Perfect())
+	perfect := mustRun(t, s, perfectLimit())
 	for _, c := range everybody() {
 		if r := mustRun(t, s, c); float64(r.Good) > 1.02*float64(perfect.Good) {
 			t.Errorf("%s: %d good, the perfect gate %d", c.Name, r.Good, perfect.Good)
 		}
 	}
-	if r := mustRun(t, s, Gated()); r.Regret(perfect) > 0.03 || r.Overload > 10 {
+	if r := mustRun(t, s, gateOnly()); r.Regret(perfect) > 0.03 || r.Overload > 10 {
 		t.Errorf("the gate loses %.3f, and the target is overloaded for %d s", r.Regret(perfect), r.Overload)
 	}
 	if r := mustRun(t, s, static(0.9)); r.Overload < 150 {
@@ -95,7 +95,7 @@ func TestGuardRailsHold(t *testing.T) {
 
 // A request with a long service time is not overload: it did not wait at the target.
 func TestLongRequestsAreNoOverload(t *testing.T) {
-	r := mustRun(t, steady(20, 600, func(s *Scenario) { s.Target.Workers, s.Target.ServiceCV = 64, 8 }), Unlimited())
+	r := mustRun(t, steady(20, 600, func(s *Scenario) { s.Target.Workers, s.Target.ServiceCV = 64, 8 }), unprotected())
 	if r.TimedOut == 0 || r.Overload > 0 {
 		t.Errorf("%d requests took too long, and the target is overloaded for %d s", r.TimedOut, r.Overload)
 	}

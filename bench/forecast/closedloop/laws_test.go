@@ -65,7 +65,7 @@ func TestRequestsAreConserved(t *testing.T) {
 // do not depend on the contestant.
 func TestSeedDecides(t *testing.T) {
 	s := steady(200, 65, func(s *Scenario) { s.Retry, s.Demand.Dispersion = 0.5, 2 })
-	first := mustRun(t, s, Unlimited()).First
+	first := mustRun(t, s, unprotected()).First
 	for _, c := range everybody() {
 		a, b := mustRun(t, s, c), mustRun(t, s, c)
 		if !reflect.DeepEqual(a, b) {
@@ -186,10 +186,10 @@ func TestCollapseOutlivesItsCause(t *testing.T) {
 		}
 		return good, demand
 	}
-	if good, demand := late(Unlimited(), 0.5); good > 0.3*demand {
+	if good, demand := late(unprotected(), 0.5); good > 0.3*demand {
 		t.Errorf("no limit, clients come again: %.2f of the demand is served in time, the collapse should last", good/demand)
 	}
-	if good, demand := late(Unlimited(), 0); good < 0.95*demand {
+	if good, demand := late(unprotected(), 0); good < 0.95*demand {
 		t.Errorf("no limit, nobody comes again: %.2f of the demand is served in time, it should recover", good/demand)
 	}
 	if good, demand := late(static(0.9), 0.5); good < 0.95*demand {

@@ -31,7 +31,7 @@ type meter struct {
 	isOver  bool      // this second is one of overload
 	k       int       // the second; negative before the start
 	before  Result    // when the moment began
-	moment  Moment
+	moment  IntervalRates
 }
 
 func newMeter(s *Scenario) meter {
@@ -77,7 +77,7 @@ func (m *meter) close() {
 func (m *meter) record(k int, demand, capacity, rate float64) {
 	if k%momentSpan == 0 {
 		m.flush()
-		m.moment, m.before = Moment{At: float64(k)}, *m.r
+		m.moment, m.before = IntervalRates{At: float64(k)}, *m.r
 	}
 	m.moment.Demand += demand / momentSpan
 	m.moment.Capacity, m.moment.Limit = capacity, rate

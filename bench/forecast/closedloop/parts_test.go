@@ -119,7 +119,7 @@ func ExampleRun() {
 		Target: Target{Workers: 8, ServiceMean: 0.05, ServiceCV: 1}, // 160 requests a second
 		Retry:  0.5, Cycle: 30 * time.Second, Seed: 1,
 	}
-	for _, c := range []Contestant{Perfect(), Unlimited()} {
+	for _, c := range []Contestant{perfectLimit(), unprotected()} {
 		r, err := Run(s, c.New(s))
 		if err != nil {
 			fmt.Println(err)

@@ -36,12 +36,12 @@ type Result struct {
 	// with 90 % of the possible goodput.
 	Recovery float64
 
-	Timeline []Moment   // if the scenario records
-	Foreseen []Foreseen // likewise
+	Timeline []IntervalRates // if the scenario records
+	Foreseen []ForecastPoint // likewise
 }
 
-// A Moment has the rates of ten seconds, per second.
-type Moment struct {
+// An IntervalRates has the rates of ten seconds, per second.
+type IntervalRates struct {
 	At                    float64
 	Demand, Offered, Good float64
 	Capacity, Limit       float64 // Limit: 0 when there is none

@@ -85,11 +85,11 @@ type Control struct {
 	// Perfect, if not 0, is a gate that knows the target's queue, and admits a request if
 	// it starts within that share of the promise.
 	Perfect float64
-	Trail   *[]Foreseen // the forecasts, if the scenario records; nil: there are none
+	Trail   *[]ForecastPoint // the forecasts, if the scenario records; nil: there are none
 }
 
-// A Foreseen is a forecast for the instant At, made five minutes before.
-type Foreseen struct{ At, Low, Middle, High float64 }
+// A ForecastPoint is a forecast for the instant At, made five minutes before.
+type ForecastPoint struct{ At, Low, Middle, High float64 }
 
 // A Contestant makes a Control for a scenario.
 type Contestant struct {

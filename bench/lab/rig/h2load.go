@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// runHTTP2 runs h2load to its end, perhaps with calls of gRPC whose request is the message. It ends the current Try if
-// that fails.
+// runHTTP2 runs h2load to its end, perhaps with calls of gRPC whose request is the message. It ends the current Catch
+// if that fails.
 func (w Wrk) runHTTP2(ctx context.Context) WrkRun {
 	clients := w.Connections / w.Streams
 	args := []string{"-t1", "-c" + strconv.Itoa(clients), "-m" + strconv.Itoa(w.Streams),

@@ -17,7 +17,7 @@ import (
 
 // A Lab is one run of an experiment, which is a function of a Lab and its arguments: its report,
 // its expectations, and what the current part must clean up. Its methods end the part if they
-// fail, like those of a testing.T. A failing experiment ends the current Try.
+// fail, like those of a testing.T. A failing experiment ends the current Catch.
 //
 // Owned by one goroutine.
 type Lab struct {
@@ -25,7 +25,7 @@ type Lab struct {
 	*result.Report
 	Ctx   context.Context // of the current part; ends with it
 	Dir   string          // for files of the current part, with which it is removed
-	Loads []*Loaded       // whose verdicts decide whether the run is conclusive
+	Loads []*LoadResult   // whose verdicts decide whether the run is conclusive
 
 	ends []func() error
 }
@@ -52,7 +52,7 @@ func (l *Lab) Perform(e Experiment, args []string) {
 }
 
 // Conclude reports the conclusion: passed if all expectations are met. Otherwise it ends the current
-// Try with what was missed, or with doubt, unless that is nil.
+// Catch with what was missed, or with doubt, unless that is nil.
 func (l *Lab) Conclude(passed string, doubt error) {
 	Check(l.Expectations.Conclude(l.Report, passed, doubt))
 }
@@ -63,7 +63,7 @@ func Choose(experiment string, all []Part, args []string) []Part {
 	known := result.Map(all, func(p Part) string { return p.Name })
 	for _, arg := range args {
 		if !slices.Contains(known, arg) {
-			Misused("%s takes any of %s, not %q", experiment, strings.Join(known, ", "), arg)
+			UsageError("%s takes any of %s, not %q", experiment, strings.Join(known, ", "), arg)
 		}
 	}
 	if len(args) == 0 {
@@ -72,39 +72,39 @@ func Choose(experiment string, all []Part, args []string) []Part {
 	return slices.DeleteFunc(slices.Clone(all), func(p Part) bool { return !slices.Contains(args, p.Name) })
 }
 
-// A Number is an optional numeric argument of an experiment.
-type Number struct {
+// A NumberArg is an optional numeric argument of an experiment.
+type NumberArg struct {
 	What               string
 	Usual, Least, Most int
 }
 
 // Read returns the number in args, or Usual if args is empty. Other arguments are a usage
 // error.
-func (n Number) Read(args []string) int {
+func (n NumberArg) Read(args []string) int {
 	if len(args) == 0 {
 		return n.Usual
 	}
 	v, err := strconv.Atoi(args[0])
 	if len(args) > 1 || err != nil || v < n.Least || v > n.Most {
-		Misused("%s %q: allowed: a whole number from %d to %d", n.What, strings.Join(args, " "), n.Least, n.Most)
+		UsageError("%s %q: allowed: a whole number from %d to %d", n.What, strings.Join(args, " "), n.Least, n.Most)
 	}
 	return v
 }
 
-// Misused ends the current Try with a usage error.
-func Misused(format string, args ...any) {
+// UsageError ends the current Catch with a usage error.
+func UsageError(format string, args ...any) {
 	Check(&service.ExitError{Status: 2, Err: fmt.Errorf(format, args...)})
 }
 
 // Each plays parts one after the other. The first that fails is the last.
 func (l *Lab) Each(parts []Part) {
 	for _, p := range parts {
-		In(p.Name, func() { Check(l.Run(l.Ctx, p.Play)) })
+		Section(p.Name, func() { Check(l.Run(l.Ctx, p.Play)) })
 	}
 }
 
 // Run plays a part, or a part of the current one, and cleans up after it.
-func (l *Lab) Run(ctx context.Context, play func()) (err error) {
+func (l *Lab) Run(ctx context.Context, fn func()) (err error) {
 	outerCtx, outerDir, outerEnds := l.Ctx, l.Dir, l.ends
 	defer func() { l.Ctx, l.Dir, l.ends = outerCtx, outerDir, outerEnds }()
 	l.ends = nil
@@ -113,15 +113,15 @@ func (l *Lab) Run(ctx context.Context, play func()) (err error) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	l.Ctx = ctx
-	err = Try(play)
+	err = Catch(fn)
 	cancel()
-	return errors.Join(err, Try(l.End), os.RemoveAll(l.Dir))
+	return errors.Join(err, Catch(l.End), os.RemoveAll(l.Dir))
 }
 
 // Keep registers end to be called by the next End, at the latest when the current part ends.
 func (l *Lab) Keep(end func()) { l.keep(func() error { end(); return nil }) }
 
-// keep is Keep for a function that may fail. End then ends the current Try.
+// keep is Keep for a function that may fail. End then ends the current Catch.
 func (l *Lab) keep(end func() error) { l.ends = append(l.ends, end) }
 
 // End calls what was registered, the last first.
@@ -199,4 +199,4 @@ func (l *Lab) Seconds(n int, read func(n int)) {
 }
 
 // Scrape reads the metrics of the program at addr.
-func (l *Lab) Scrape(addr string) Samples { return Must(Scrape(l.Ctx, addr)) }
+func (l *Lab) Scrape(addr string) Metrics { return Must(Scrape(l.Ctx, addr)) }

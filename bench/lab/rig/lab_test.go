@@ -21,7 +21,7 @@ func TestChoose(t *testing.T) {
 	all := []Part{{Name: "one"}, {Name: "two"}, {Name: "three"}}
 	for args, want := range map[string]string{"": "one two three", "three one": "one three", "one four": ""} {
 		var names []string
-		err := Try(func() {
+		err := Catch(func() {
 			for _, p := range Choose("counting", all, strings.Fields(args)) {
 				names = append(names, p.Name)
 			}
@@ -73,11 +73,11 @@ func TestPlay(t *testing.T) {
 func TestFailures(t *testing.T) {
 	broken := errors.New("broken")
 	reached := false
-	err := Try(func() {
-		In("outer", func() {
+	err := Catch(func() {
+		Section("outer", func() {
 			Parallel(3, func(i int) {
 				if i > 0 {
-					In(fmt.Sprint("inner ", i), func() { Must(0, broken) })
+					Section(fmt.Sprint("inner ", i), func() { Must(0, broken) })
 				}
 			})
 			reached = true
@@ -94,7 +94,7 @@ func TestFailures(t *testing.T) {
 			t.Errorf("a defect ends as %v", got)
 		}
 	}()
-	_ = Try(func() { panic("bug: x") })
+	_ = Catch(func() { panic("bug: x") })
 }
 
 // A load that fails ends what is done beside it, and the other way round.
@@ -114,7 +114,7 @@ func TestDuring(t *testing.T) {
 
 // The steps of a load are its whole length.
 func TestSteps(t *testing.T) {
-	plan := Load{Steps: []Step{{15 * time.Second, 1000}, {500 * time.Millisecond, 2.5}}, Arrivals: "poisson"}.plan()
+	plan := Load{Steps: []RateStep{{15 * time.Second, 1000}, {500 * time.Millisecond, 2.5}}, Arrivals: "poisson"}.plan()
 	text := string(testkit.Must(json.Marshal(plan))(t))
 	testkit.Contains(t, text, `"duration":15.5,`, `"arrivals":"poisson"`, `"type":"steps"`,
 		`{"duration":15,"rps":1000},{"duration":0.5,"rps":2.5}`)
@@ -132,14 +132,14 @@ func TestFields(t *testing.T) {
 }
 
 func TestNumber(t *testing.T) {
-	n := Number{What: "restarts", Usual: 20, Least: 1, Most: 1000}
+	n := NumberArg{What: "restarts", Usual: 20, Least: 1, Most: 1000}
 	for _, c := range []struct {
 		args []string
 		want int
 	}{{nil, 20}, {[]string{"1"}, 1}, {[]string{"1000"}, 1000}, {[]string{"0"}, 0}, {[]string{"1001"}, 0},
 		{[]string{"x"}, 0}, {[]string{"1", "2"}, 0}} {
 		v := 0
-		if err := Try(func() { v = n.Read(c.args) }); v != c.want || (err == nil) != (c.want > 0) {
+		if err := Catch(func() { v = n.Read(c.args) }); v != c.want || (err == nil) != (c.want > 0) {
 			t.Errorf("%v: %d, %v, want %d", c.args, v, err, c.want)
 		}
 	}
@@ -147,7 +147,7 @@ func TestNumber(t *testing.T) {
 
 func TestVerdicts(t *testing.T) {
 	same := func(v record.Validity) record.Validity { return v }
-	if got := Verdicts([]record.Validity{"VALID", "INVALID", "VALID"}, same); got != "2 VALID, 1 INVALID" {
+	if got := Validities([]record.Validity{"VALID", "INVALID", "VALID"}, same); got != "2 VALID, 1 INVALID" {
 		t.Errorf("verdicts %q", got)
 	}
 	for _, c := range [][3]record.Validity{{"", "VALID", "VALID"}, {"INVALID", "VALID", "INVALID"},

@@ -32,7 +32,7 @@ type Load struct {
 	URL           string
 	Rate          int // requests per second
 	For           time.Duration
-	Steps         []Step        // rates one after the other; none: Rate for For
+	Steps         []RateStep    // rates one after the other; none: Rate for For
 	Protocol      string        // as in a plan; empty: the generator's default
 	Connections   int           // 0: the generator's default
 	Loops         int           // event loops; 0: the generator's default
@@ -44,12 +44,12 @@ type Load struct {
 	Timeout       time.Duration // of a request; zero: the generator's default
 	Body          string        // JSON to POST; empty: GET requests
 	Headers       map[string]string
-	Outcomes      bool      // fill in Loaded.Outcomes
+	Outcomes      bool      // fill in LoadResult.Outcomes
 	Progress      io.Writer // gets lines of progress; nil: none
 }
 
-// A Step is a constant rate for a time.
-type Step struct {
+// A RateStep is a constant rate for a time.
+type RateStep struct {
 	For  time.Duration
 	Rate float64 // requests per second
 }
@@ -60,20 +60,20 @@ type Outcome struct {
 	Status    int // of the answer; 0 if there was none
 }
 
-// Loaded is the result of a Load.
-type Loaded struct {
+// LoadResult is the result of a Load.
+type LoadResult struct {
 	record.Result
 	CPU      time.Duration // of the generator
 	Outcomes []Outcome     // of all requests in the order of their ends, if the Load asked for them
 }
 
 // Within returns how many requests were answered successfully within d of their due time.
-func (l *Loaded) Within(d time.Duration) uint64 {
+func (l *LoadResult) Within(d time.Duration) uint64 {
 	return l.Histograms.LatencySuccess.Between([]float64{0, d.Seconds()})[0]
 }
 
 // Waits returns the sorted times from due to done of all requests of loads.
-func Waits(loads ...*Loaded) (waits result.Waits) {
+func Waits(loads ...*LoadResult) (waits result.Waits) {
 	for _, l := range loads {
 		for _, o := range l.Outcomes {
 			waits = append(waits, o.Done-o.Due)
@@ -84,7 +84,7 @@ func Waits(loads ...*Loaded) (waits result.Waits) {
 }
 
 // Answered returns the sorted times from due to done of the requests that were answered with a status.
-func (l *Loaded) Answered(status int) (waits result.Waits) {
+func (l *LoadResult) Answered(status int) (waits result.Waits) {
 	for _, o := range l.Outcomes {
 		if o.Status == status {
 			waits = append(waits, o.Done-o.Due)
@@ -95,12 +95,12 @@ func (l *Loaded) Answered(status int) (waits result.Waits) {
 }
 
 // Run runs the load to its end. If ctx ends the run, its error is returned.
-func (l Load) Run(ctx context.Context) (loaded *Loaded, err error) {
-	err = Try(func() { loaded = l.run(ctx) })
+func (l Load) Run(ctx context.Context) (loaded *LoadResult, err error) {
+	err = Catch(func() { loaded = l.run(ctx) })
 	return loaded, err
 }
 
-func (l Load) run(ctx context.Context) *Loaded {
+func (l Load) run(ctx context.Context) *LoadResult {
 	Check(Wait(ctx, time.Until(l.From)))
 	bin, dir := Must(Binary("loadgen")), Must(os.MkdirTemp("", "weir-load-"))
 	defer os.RemoveAll(dir)
@@ -125,8 +125,8 @@ func (l Load) run(ctx context.Context) *Loaded {
 	if err != nil {
 		Check(fmt.Errorf("loadgen wrote no result: %w\n%s", err, output))
 	}
-	loaded := &Loaded{CPU: cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()}
-	In("read loadgen's result", func() {
+	loaded := &LoadResult{CPU: cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()}
+	Section("read loadgen's result", func() {
 		Check(json.Unmarshal(result, &loaded.Result))
 		if l.Outcomes {
 			loaded.Outcomes = readOutcomes(lines)
@@ -136,16 +136,16 @@ func (l Load) run(ctx context.Context) *Loaded {
 }
 
 // Load runs loads at the same time. If one fails, the others are stopped.
-func (l *Lab) Load(loads ...Load) []*Loaded { return l.During(func() {}, loads...) }
+func (l *Lab) Load(loads ...Load) []*LoadResult { return l.During(func() {}, loads...) }
 
 // During is Load that also calls do. If a load fails, l.Ctx ends; if do fails, the loads are stopped.
-func (l *Lab) During(do func(), loads ...Load) []*Loaded {
+func (l *Lab) During(do func(), loads ...Load) []*LoadResult {
 	whole := l.Ctx
 	defer func() { l.Ctx = whole }()
 	ctx, cancel := context.WithCancelCause(whole)
 	defer cancel(nil)
 	l.Ctx = ctx
-	loaded := make([]*Loaded, len(loads))
+	loaded := make([]*LoadResult, len(loads))
 	var all sync.WaitGroup
 	for i, one := range loads {
 		all.Go(func() {
@@ -155,7 +155,7 @@ func (l *Lab) During(do func(), loads ...Load) []*Loaded {
 			}
 		})
 	}
-	if err := Try(do); err != nil {
+	if err := Catch(do); err != nil {
 		cancel(err)
 	}
 	all.Wait()
@@ -235,8 +235,8 @@ func readOutcomes(path string) (list []Outcome) {
 	return list
 }
 
-// Verdicts counts the verdicts of runs, as in "2 VALID, 1 DEGRADED".
-func Verdicts[T any](runs []T, of func(T) record.Validity) string {
+// Validities counts the validities of runs, as in "2 VALID, 1 DEGRADED".
+func Validities[T any](runs []T, of func(T) record.Validity) string {
 	count := make(map[record.Validity]int)
 	for _, r := range runs {
 		count[of(r)]++
@@ -253,25 +253,25 @@ func Verdicts[T any](runs []T, of func(T) record.Validity) string {
 // Inconclusive returns an error if one of the loads was not as planned. Figures then describe
 // this machine rather than the programs under test. The program ends with status 3, and no
 // record is kept.
-func Inconclusive(loads ...*Loaded) error {
-	at := slices.IndexFunc(loads, func(l *Loaded) bool { return l.Verdict == record.Invalid })
+func Inconclusive(loads ...*LoadResult) error {
+	at := slices.IndexFunc(loads, func(l *LoadResult) bool { return l.Verdict == record.Invalid })
 	if at < 0 {
 		return nil
 	}
-	return Busy(loads[at].Reasons)
+	return MachineBusy(loads[at].Reasons)
 }
 
-// Busy returns the error of an experiment that this machine was too busy for.
-func Busy(reasons []string) error {
+// MachineBusy returns the error of an experiment that this machine was too busy for.
+func MachineBusy(reasons []string) error {
 	return &service.ExitError{Status: 3, Err: fmt.Errorf(
 		"inconclusive: this machine was too busy for the load (%s); run it again with less other work: %w",
 		strings.Join(reasons, "; "), result.ErrNotKept)}
 }
 
-// Doubt is Inconclusive for the loads of runs that missed an expectation. It returns nil if one
+// InconclusiveMisses is Inconclusive for the loads of runs that missed an expectation. It returns nil if one
 // of these loads was as planned, because that run proves the failure.
-func Doubt(wrong []*Loaded) error {
-	if slices.ContainsFunc(wrong, func(l *Loaded) bool { return Inconclusive(l) == nil }) {
+func InconclusiveMisses(wrong []*LoadResult) error {
+	if slices.ContainsFunc(wrong, func(l *LoadResult) bool { return Inconclusive(l) == nil }) {
 		return nil
 	}
 	return Inconclusive(wrong...)

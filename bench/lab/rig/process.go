@@ -163,8 +163,8 @@ func cpuOf(pid int) (time.Duration, error) {
 // RSS returns the resident memory of a process in bytes.
 func RSS(pid int) (int64, error) { return memory(pid, "VmRSS:") }
 
-// Anon returns the anonymous part of RSS in bytes.
-func Anon(pid int) (int64, error) { return memory(pid, "RssAnon:") }
+// AnonRSS returns the anonymous part of RSS in bytes.
+func AnonRSS(pid int) (int64, error) { return memory(pid, "RssAnon:") }
 
 func memory(pid int, field string) (int64, error) {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))

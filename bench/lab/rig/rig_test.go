@@ -23,14 +23,14 @@ import (
 )
 
 func TestAnswered(t *testing.T) {
-	l := &Loaded{Outcomes: []Outcome{{2, 5, 200}, {0, 0, 0}, {0, 1, 200}, {0, 1, 429}}}
+	l := &LoadResult{Outcomes: []Outcome{{2, 5, 200}, {0, 0, 0}, {0, 1, 200}, {0, 1, 429}}}
 	if got := l.Answered(200); !slices.Equal(got, result.Waits{1, 3}) {
 		t.Errorf("got %v", got)
 	}
 }
 
 func TestSamplesSum(t *testing.T) {
-	s := Samples{
+	s := Metrics{
 		`requests_total{code="200",uri="/api/test"}`: 3,
 		`requests_total{code="503",uri="/api/test"}`: 4,
 		`requests_total{code="200",uri="other"}`:     5,
@@ -120,8 +120,8 @@ func TestQuantile(t *testing.T) {
 }
 
 func TestSamplesQuantile(t *testing.T) {
-	before := Samples{`took_bucket{uri="/a",le="1"}`: 10, `took_bucket{uri="/a",le="+Inf"}`: 10}
-	now := Samples{`took_bucket{uri="/a",le="1"}`: 20, `took_bucket{uri="/a",le="+Inf"}`: 20,
+	before := Metrics{`took_bucket{uri="/a",le="1"}`: 10, `took_bucket{uri="/a",le="+Inf"}`: 10}
+	now := Metrics{`took_bucket{uri="/a",le="1"}`: 20, `took_bucket{uri="/a",le="+Inf"}`: 20,
 		`took_bucket{uri="/b",le="1"}`: 0, `took_bucket{uri="/b",le="+Inf"}`: 30}
 	if got := now.Quantile(0.5, before, "took", `uri="/a"`); got != 0.5 {
 		t.Errorf("of one series: %v, want 0.5", got)
@@ -141,7 +141,7 @@ func TestTopologyThatCannotStart(t *testing.T) {
 }
 
 func TestMisbehaviour(t *testing.T) {
-	srv := httptest.NewServer(Misbehaviour())
+	srv := httptest.NewServer(FaultyTarget())
 	defer srv.Close()
 	_, empty, _ := Digest(strings.NewReader(""))
 	for _, c := range []struct {
@@ -181,7 +181,7 @@ func TestServeEnds(t *testing.T) {
 	addr := testkit.FreeAddr(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- Serve(ctx, addr, Misbehaviour()) }()
+	go func() { done <- Serve(ctx, addr, FaultyTarget()) }()
 	cancel()
 	if err := <-done; err != nil {
 		t.Errorf("the end of a target is told as %v", err)
@@ -190,7 +190,7 @@ func TestServeEnds(t *testing.T) {
 
 func TestWatch(t *testing.T) {
 	var u Usage
-	err := Try(func() { Watch(os.Getpid(), &u, func() {}) })
+	err := Catch(func() { Watch(os.Getpid(), &u, func() {}) })
 	if err != nil || u.RSSBefore <= 0 || u.RSSPeak < u.RSSBefore || u.Over <= 0 {
 		t.Errorf("used %+v, %v", u, err)
 	}
@@ -200,11 +200,11 @@ func TestWatch(t *testing.T) {
 	if n, err := Descriptors(os.Getpid()); err != nil || n < 3 {
 		t.Errorf("%d descriptors, %v", n, err)
 	}
-	if err := Try(func() { Watch(1<<30, new(Usage), func() {}) }); err == nil {
+	if err := Catch(func() { Watch(1<<30, new(Usage), func() {}) }); err == nil {
 		t.Error("a process that is none is watched")
 	}
 	p := testkit.Must(Start("sleeper", nil, "sleep", "60"))(t)
-	err = Try(func() { Watch(p.Pid(), &u, p.Kill) })
+	err = Catch(func() { Watch(p.Pid(), &u, p.Kill) })
 	if err == nil || u.RSSPeak <= 0 || u.Over <= 0 {
 		t.Errorf("of a process that was killed: %+v, %v", u, err)
 	}
@@ -291,12 +291,12 @@ func TestPattern(t *testing.T) {
 // The clock of a program that is built so is off by as much as it is told.
 func TestSkewed(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "clock")
-	if err := BuildSkewed(context.Background(), "./testdata/clock", out); err != nil {
+	if err := buildWithSkewedClock(context.Background(), "./testdata/clock", out); err != nil {
 		t.Fatal(err)
 	}
 	for _, by := range []time.Duration{0, 500 * time.Millisecond, 999 * time.Millisecond} {
 		cmd := exec.Command(out)
-		cmd.Env = append(os.Environ(), Skewed(by))
+		cmd.Env = append(os.Environ(), skewedEnv(by))
 		before := time.Now()
 		said, err := cmd.Output()
 		after := time.Now()

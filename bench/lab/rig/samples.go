@@ -12,16 +12,16 @@ import (
 	"strings"
 )
 
-// Samples are the metrics of a program at one moment, by name with labels.
-type Samples map[string]float64
+// Metrics are the metrics of a program at one moment, by name with labels.
+type Metrics map[string]float64
 
 // Scrape reads the metrics of the program at addr.
-func Scrape(ctx context.Context, addr string) (Samples, error) {
+func Scrape(ctx context.Context, addr string) (Metrics, error) {
 	text, err := Get(ctx, "http://"+addr+"/metrics")
 	if err != nil {
 		return nil, err
 	}
-	samples := make(Samples)
+	samples := make(Metrics)
 	for lines := bufio.NewScanner(bytes.NewReader(text)); lines.Scan(); {
 		line := lines.Text()
 		i := strings.LastIndexByte(line, ' ')
@@ -39,7 +39,7 @@ func Scrape(ctx context.Context, addr string) (Samples, error) {
 
 // Sum returns the sum of the samples of a family that have all labels, each of the form
 // name="value".
-func (s Samples) Sum(family string, labels ...string) (sum float64) {
+func (s Metrics) Sum(family string, labels ...string) (sum float64) {
 	for name, v := range s {
 		if (name == family || strings.HasPrefix(name, family+"{")) && carries(name, labels) {
 			sum += v
@@ -54,7 +54,7 @@ func carries(name string, labels []string) bool {
 }
 
 // Since returns the increase of a sum since an earlier moment.
-func (s Samples) Since(before Samples, family string, labels ...string) float64 {
+func (s Metrics) Since(before Metrics, family string, labels ...string) float64 {
 	return s.Sum(family, labels...) - before.Sum(family, labels...)
 }
 
@@ -67,7 +67,7 @@ func (l *Lab) Served(targetAddr string) uint64 {
 // unit. Like Prometheus it interpolates linearly within a bucket. It returns zero if nothing was
 // counted, and the largest finite bound if the quantile is above it. Only series with all labels
 // count.
-func (s Samples) Quantile(q float64, before Samples, family string, labels ...string) float64 {
+func (s Metrics) Quantile(q float64, before Metrics, family string, labels ...string) float64 {
 	grown := make(map[float64]float64) // cumulative counts by upper bound, summed over the series
 	for name, v := range s {
 		rest, ours := strings.CutPrefix(name, family+"_bucket{")

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// skewName is the environment variable from which a program built by BuildSkewed reads the
+// skewName is the environment variable from which a program built by buildWithSkewedClock reads the
 // offset of its clock: a duration of less than 1 s for time.ParseDuration.
 const skewName = "BENCH_CLOCK_SKEW"
 
@@ -24,11 +24,11 @@ const (
 	imports = "import (\n"
 )
 
-// BuildSkewed builds a program with an adjustable wall clock into the file out. A Go program
+// buildWithSkewedClock builds a program with an adjustable wall clock into the file out. A Go program
 // reads the clock without a library that could be replaced at its start, so it is built with a
 // changed package time. That needs the Go tool and the sources.
-func BuildSkewed(ctx context.Context, program, out string) error {
-	return Try(func() {
+func buildWithSkewedClock(ctx context.Context, program, out string) error {
+	return Catch(func() {
 		root := Must(exec.CommandContext(ctx, "go", "env", "GOROOT").Output())
 		source := filepath.Join(strings.TrimSpace(string(root)), "src", "time", "time.go")
 		text := string(Must(os.ReadFile(source)))
@@ -49,20 +49,20 @@ func BuildSkewed(ctx context.Context, program, out string) error {
 	})
 }
 
-// Skewed returns the environment variable that sets the clock of such a program ahead.
-func Skewed(by time.Duration) string { return skewName + "=" + by.String() }
+// skewedEnv returns the environment variable that sets the clock of such a program ahead.
+func skewedEnv(by time.Duration) string { return skewName + "=" + by.String() }
 
-// skewedProxy is the file name of a proxy built by BuildSkewed.
+// skewedProxy is the file name of a proxy built by buildWithSkewedClock.
 const skewedProxy = "proxy-skewed"
 
-// BuildSkewedProxy builds the proxy for StartProxy with another clock; remove removes it.
-func BuildSkewedProxy(ctx context.Context) (remove func(), err error) {
+// BuildProxyWithSkewedClock builds the proxy for StartProxy with another clock; remove removes it.
+func BuildProxyWithSkewedClock(ctx context.Context) (remove func(), err error) {
 	proxy, err := Binary("proxy")
 	if err != nil {
 		return nil, err
 	}
 	out := filepath.Join(filepath.Dir(proxy), skewedProxy)
-	return func() { _ = os.Remove(out) }, BuildSkewed(ctx, "./proxy", out)
+	return func() { _ = os.Remove(out) }, buildWithSkewedClock(ctx, "./proxy", out)
 }
 
 // StartProxy starts a proxy whose clock is ahead by less than 1 s, as Start does.
@@ -70,5 +70,5 @@ func (l *Lab) StartProxy(ahead time.Duration, env ...string) (*Process, string) 
 	if ahead == 0 {
 		return l.Start("proxy", env...)
 	}
-	return l.Start(skewedProxy, append(env, Skewed(ahead))...)
+	return l.Start(skewedProxy, append(env, skewedEnv(ahead))...)
 }

@@ -25,7 +25,7 @@ const (
 // A Store is a server in which proxies share limits.
 type Store interface {
 	Kill()
-	Restart(ctx context.Context) // ends the current Try if it fails
+	Restart(ctx context.Context) // ends the current Catch if it fails
 	SignalAll(ctx context.Context, signal syscall.Signal) error
 }
 

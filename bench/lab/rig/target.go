@@ -56,7 +56,7 @@ func smallBuffer(ctx context.Context, c net.Conn) context.Context {
 	return ctx
 }
 
-// Misbehaviour returns a target whose behaviour the path selects, for experiments that need
+// FaultyTarget returns a target whose behaviour the path selects, for experiments that need
 // more than the target program offers. Well-formed answers repeat the request's Via in X-Via,
 // which identifies the proxy.
 //
@@ -70,7 +70,7 @@ func smallBuffer(ctx context.Context, c net.Conn) context.Context {
 //	/cut             closes the connection in the middle of the body
 //	/junk            bytes that are not HTTP
 //	/interim/N       200 after N times 100 Continue
-func Misbehaviour() http.Handler {
+func FaultyTarget() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/api/test", func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)

@@ -12,27 +12,27 @@ import (
 )
 
 // Experiments are scripts whose steps nearly all may fail, and every failure ends the part that
-// is being played. So a failure is a panic that Try turns into the error of the part. Code that
-// runs in a goroutine of its own needs a Try of its own, for which there is Together.
+// is being played. So a failure is a panic that Catch turns into the error of the part. Code that
+// runs in a goroutine of its own needs a Catch of its own, for which there is Together.
 
 // A failure is the panic of Check.
 type failure struct{ error }
 
-// Check ends the current Try with err, unless it is nil.
+// Check ends the current Catch with err, unless it is nil.
 func Check(err error) {
 	if err != nil {
 		panic(failure{err})
 	}
 }
 
-// Must returns v, or ends the current Try with err.
+// Must returns v, or ends the current Catch with err.
 func Must[T any](v T, err error) T {
 	Check(err)
 	return v
 }
 
-// Try plays steps and returns the error with which one has ended them.
-func Try(play func()) (err error) {
+// Catch plays steps and returns the error with which one has ended them.
+func Catch(fn func()) (err error) {
 	defer func() {
 		switch p := recover().(type) {
 		case nil:
@@ -42,32 +42,32 @@ func Try(play func()) (err error) {
 			panic(p)
 		}
 	}()
-	play()
+	fn()
 	return nil
 }
 
-// In plays steps of the current Try that have a name, which precedes their error.
-func In(name string, play func()) {
-	if err := Try(play); err != nil {
+// Section plays steps of the current Catch that have a name, which precedes their error.
+func Section(name string, fn func()) {
+	if err := Catch(fn); err != nil {
 		Check(fmt.Errorf("%s: %w", name, err))
 	}
 }
 
-// Parallel calls do for 0 to n-1 at the same time. If some fail, it ends the current Try with
+// Parallel calls do for 0 to n-1 at the same time. If some fail, it ends the current Catch with
 // the errors of all.
 func Parallel(n int, do func(i int)) {
 	errs := make([]error, n)
 	var all sync.WaitGroup
 	for i := range n {
-		all.Go(func() { errs[i] = Try(func() { do(i) }) })
+		all.Go(func() { errs[i] = Catch(func() { do(i) }) })
 	}
 	all.Wait()
 	Check(errors.Join(errs...))
 }
 
-// While calls do once per pause while play plays. An error of either ends the current Try
+// While calls do once per pause while play plays. An error of either ends the current Catch
 // afterwards.
-func While(pause time.Duration, do, play func()) {
+func While(pause time.Duration, do, fn func()) {
 	over := make(chan struct{})
 	Parallel(2, func(i int) {
 		if i == 0 {
@@ -75,7 +75,7 @@ func While(pause time.Duration, do, play func()) {
 			return
 		}
 		defer close(over)
-		play()
+		fn()
 	})
 }
 

@@ -30,9 +30,9 @@ func (u Usage) Cores() float64 {
 // watchStep is the interval between samples of memory.
 const watchStep = 50 * time.Millisecond
 
-// Watch records in u what a process uses while play plays. It ends the current Try if the process
+// Watch records in u what a process uses while play plays. It ends the current Catch if the process
 // has ended; u then has everything but its CPU time.
-func Watch(pid int, u *Usage, play func()) {
+func Watch(pid int, u *Usage, fn func()) {
 	rss := Must(RSS(pid))
 	*u = Usage{RSSBefore: rss, RSSPeak: rss}
 	before, began := Must(CPU(pid)), time.Now()
@@ -41,7 +41,7 @@ func Watch(pid int, u *Usage, play func()) {
 			u.RSSPeak = max(u.RSSPeak, rss)
 		}
 		u.KernelPeak = max(u.KernelPeak, socketMemory())
-	}, play)
+	}, fn)
 	u.Over = time.Since(began)
 	u.CPU = Must(CPU(pid)) - before
 }
@@ -91,11 +91,11 @@ func Wait(ctx context.Context, d time.Duration) error {
 }
 
 // Await asks once per pause whether something holds, until it does. If that takes longer than most, it
-// ends the current Try.
-func Await(ctx context.Context, most, pause time.Duration, holds func() bool) {
+// ends the current Catch.
+func Await(ctx context.Context, most, pause time.Duration, condition func() bool) {
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
-	for !holds() {
+	for !condition() {
 		if err := Wait(ctx, pause); err != nil {
 			Check(fmt.Errorf("not within %v: %w", most, err))
 		}

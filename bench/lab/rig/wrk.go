@@ -37,9 +37,9 @@ type WrkRun struct {
 	CPU       time.Duration // of wrk itself
 }
 
-// Turns runs n sides in turn and returns the runs of each. The order is reversed in every other
+// Alternate runs n sides in turn and returns the runs of each. The order is reversed in every other
 // round, so that slow changes of the machine affect all sides alike.
-func Turns[R any](rounds, n int, run func(side int) R) [][]R {
+func Alternate[R any](rounds, n int, run func(side int) R) [][]R {
 	runs := make([][]R, n)
 	for round := range rounds {
 		for i := range runs {
@@ -52,7 +52,7 @@ func Turns[R any](rounds, n int, run func(side int) R) [][]R {
 	return runs
 }
 
-// Run runs wrk to its end. It ends the current Try if that fails.
+// Run runs wrk to its end. It ends the current Catch if that fails.
 func (w Wrk) Run(ctx context.Context) WrkRun {
 	if w.Streams > 0 {
 		return w.runHTTP2(ctx)
@@ -113,15 +113,15 @@ func parseWrk(text string) (r WrkRun, err error) {
 type Contestant struct {
 	Name    string
 	Addr    string   // where it serves; empty if only Wrk needs it
-	Wrk     Wrk      // the load; Sample sets its connections and duration
+	Wrk     Wrk      // the load; Measurement sets its connections and duration
 	Process *Process // whose CPU time and memory are measured; nil for none
 	Redis   *Redis   // that it uses; nil for none
 	Own     string   // address of its metrics, for the commands of its store; empty for none
 	Refuses bool     // nearly all answers should be refusals; otherwise none may be
 }
 
-// A Sample is one run against a Contestant.
-type Sample struct {
+// A Measurement is one run against a Contestant.
+type Measurement struct {
 	Requests, PerSecond float64
 	P50, P99            float64 // latency in µs
 	CPU                 float64 // µs of its CPU time per request
@@ -131,26 +131,26 @@ type Sample struct {
 }
 
 // PerSecond is, as the functions that follow, a figure that comparisons use.
-func PerSecond(s Sample) float64 { return s.PerSecond }
-func P50(s Sample) float64       { return s.P50 }
-func P99(s Sample) float64       { return s.P99 }
-func CPUEach(s Sample) float64   { return s.CPU }
-func RedisEach(s Sample) float64 { return s.Redis }
-func Commands(s Sample) float64  { return s.Commands }
-func Resident(s Sample) float64  { return s.Resident }
+func PerSecond(s Measurement) float64          { return s.PerSecond }
+func P50(s Measurement) float64                { return s.P50 }
+func P99(s Measurement) float64                { return s.P99 }
+func CPUPerRequest(s Measurement) float64      { return s.CPU }
+func RedisCPUPerRequest(s Measurement) float64 { return s.Redis }
+func CommandsPerRequest(s Measurement) float64 { return s.Commands }
+func Resident(s Measurement) float64           { return s.Resident }
 
 // Contest loads each of all for a span per round, in turn, and returns the runs of each.
-func (l *Lab) Contest(all []Contestant, rounds, connections int, span time.Duration) [][]Sample {
-	return Turns(rounds, len(all), func(i int) Sample { return all[i].Sample(l.Ctx, connections, span) })
+func (l *Lab) Contest(all []Contestant, rounds, connections int, span time.Duration) [][]Measurement {
+	return Alternate(rounds, len(all), func(i int) Measurement { return all[i].Measure(l.Ctx, connections, span) })
 }
 
-// Sample loads the contestant for a span.
-func (c *Contestant) Sample(ctx context.Context, connections int, span time.Duration) (s Sample) {
-	In(c.Name, func() { s = c.sample(ctx, connections, span) })
+// Measure loads the contestant for a span.
+func (c *Contestant) Measure(ctx context.Context, connections int, span time.Duration) (s Measurement) {
+	Section(c.Name, func() { s = c.sample(ctx, connections, span) })
 	return s
 }
 
-func (c *Contestant) sample(ctx context.Context, connections int, span time.Duration) Sample {
+func (c *Contestant) sample(ctx context.Context, connections int, span time.Duration) Measurement {
 	cpuBefore, commandsBefore := c.spent(ctx)
 	w := c.Wrk
 	w.Connections, w.For = connections, span
@@ -168,7 +168,7 @@ func (c *Contestant) sample(ctx context.Context, connections int, span time.Dura
 	cpu, commands := c.spent(ctx)
 	us := func(d time.Duration) float64 { return 1e6 * d.Seconds() }
 	each := func(d time.Duration) float64 { return us(d) / max(r.Requests, 1) }
-	return Sample{Requests: r.Requests, PerSecond: r.PerSecond, P50: us(r.P50), P99: us(r.P99), CPU: each(used.CPU),
+	return Measurement{Requests: r.Requests, PerSecond: r.PerSecond, P50: us(r.P50), P99: us(r.P99), CPU: each(used.CPU),
 		Redis: each(cpu - cpuBefore), Commands: (commands - commandsBefore) / max(r.Requests, 1),
 		Resident: float64(used.RSSPeak) / 1e6}
 }

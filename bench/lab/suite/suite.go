@@ -48,7 +48,7 @@ type finished struct {
 // Run runs the parts in order. A part that fails does not stop the others; the error then is
 // ErrFindings. If ctx ends, Run returns its error; the records of finished parts are kept.
 func Run(ctx context.Context, p Plan, out io.Writer) error {
-	return rig.Try(func() {
+	return rig.Catch(func() {
 		var done []finished
 		began := time.Now()
 		for i, part := range p.Parts {
@@ -88,13 +88,13 @@ func (p *Plan) refresh(r *result.Record) {
 	if page == nil {
 		return
 	}
-	rig.In("refresh "+p.Page, func() { page = rig.Must(r.Refresh(page)) })
+	rig.Section("refresh "+p.Page, func() { page = rig.Must(r.Refresh(page)) })
 	rig.Check(os.WriteFile(p.Page, page, 0o644))
 }
 
 // Show refreshes the page from the records.
 func (p *Plan) Show() error {
-	return rig.Try(func() {
+	return rig.Catch(func() {
 		for _, r := range rig.Must(result.LoadAll(p.Dir)) {
 			p.refresh(r)
 		}

@@ -12,23 +12,23 @@ import (
 
 // The goals are held against one key, and each is missed when it is.
 func TestJudge(t *testing.T) {
-	good := [][]rig.Sample{{{CPU: 100, Redis: 10}}, {{CPU: 20, Redis: 3, Commands: .2}}, {{PerSecond: 80_000}}}
+	good := [][]rig.Measurement{{{CPU: 100, Redis: 10}}, {{CPU: 20, Redis: 3, Commands: .2}}, {{PerSecond: 80_000}}}
 	all := []rig.Contestant{{Redis: new(rig.Redis)}, {Own: "x", Redis: new(rig.Redis)}, {Own: "y"}}
 	for _, c := range []struct {
 		users int
-		spoil func(runs [][]rig.Sample)
+		spoil func(runs [][]rig.Measurement)
 		want  string
 	}{
-		{1, func([][]rig.Sample) {}, ""},
-		{1, func(runs [][]rig.Sample) { runs[1][0].CPU = 20.4 }, "decisions per CPU time"},
-		{1, func(runs [][]rig.Sample) { runs[1][0].Commands = .21 }, "store commands"},
-		{1, func(runs [][]rig.Sample) { runs[1][0].Redis = 3.1 }, "CPU time of Redis"},
-		{1, func(runs [][]rig.Sample) { runs[2][0].PerSecond = 79_000 }, "simulated Redis"},
-		{1000, func(runs [][]rig.Sample) { runs[1][0].CPU = 1000 }, ""},
+		{1, func([][]rig.Measurement) {}, ""},
+		{1, func(runs [][]rig.Measurement) { runs[1][0].CPU = 20.4 }, "decisions per CPU time"},
+		{1, func(runs [][]rig.Measurement) { runs[1][0].Commands = .21 }, "store commands"},
+		{1, func(runs [][]rig.Measurement) { runs[1][0].Redis = 3.1 }, "CPU time of Redis"},
+		{1, func(runs [][]rig.Measurement) { runs[2][0].PerSecond = 79_000 }, "simulated Redis"},
+		{1000, func(runs [][]rig.Measurement) { runs[1][0].CPU = 1000 }, ""},
 	} {
-		var runs [][]rig.Sample
+		var runs [][]rig.Measurement
 		for _, one := range good {
-			runs = append(runs, []rig.Sample{one[0]})
+			runs = append(runs, []rig.Measurement{one[0]})
 		}
 		c.spoil(runs)
 		l := &lab{&rig.Lab{Report: new(result.Report)}}

@@ -78,7 +78,7 @@ func (l *lab) grpc() {
 
 // atHalf compares how long calls take at half of the rate that the peer, the first of all, has reached, and
 // the memory of each program: before its first call, and the most while it was called as fast as it answered.
-func (l *lab) atHalf(all []rig.Contestant, fastest [][]rig.Sample, idle []float64) {
+func (l *lab) atHalf(all []rig.Contestant, fastest [][]rig.Measurement, idle []float64) {
 	half := int(result.MedianOf(fastest[0], rig.PerSecond) / 2)
 	for i := range all {
 		all[i].Wrk.Rate = half
@@ -97,38 +97,38 @@ func (l *lab) atHalf(all []rig.Contestant, fastest [][]rig.Sample, idle []float6
 }
 
 // perCPU returns decisions per second of CPU time.
-func perCPU(s rig.Sample) float64 { return 1e6 / s.CPU }
+func perCPU(s rig.Measurement) float64 { return 1e6 / s.CPU }
 
 // figures prints a table, and the ratios of Weir with Redis to the peer.
-func (l *lab) figures(what string, all []rig.Contestant, runs [][]rig.Sample) {
+func (l *lab) figures(what string, all []rig.Contestant, runs [][]rig.Measurement) {
 	t := result.NewTable(what +
 		" | decisions/s | per second of CPU time | Redis: CPU µs per decision | commands per decision")
 	for i, c := range all {
 		asks := "2"
 		if c.Own != "" {
-			asks = fmt.Sprintf("%.2f", result.MedianOf(runs[i], rig.Commands))
+			asks = fmt.Sprintf("%.2f", result.MedianOf(runs[i], rig.CommandsPerRequest))
 		}
 		if c.Redis == nil {
 			asks = "–"
 		}
 		t.Add("%s | %.0f | %.0f | %.1f | %s", c.Name, result.MedianOf(runs[i], rig.PerSecond),
-			result.MedianOf(runs[i], perCPU), result.MedianOf(runs[i], rig.RedisEach), asks)
+			result.MedianOf(runs[i], perCPU), result.MedianOf(runs[i], rig.RedisCPUPerRequest), asks)
 	}
 	l.Table(t)
 	l.Note("Ratios of Weir to the peer: decisions per CPU time %s, CPU time of Redis %s",
-		result.RatioOf(runs[1], runs[0], perCPU).Ratio(1), result.RatioOf(runs[1], runs[0], rig.RedisEach).Ratio(2))
+		result.RatioOf(runs[1], runs[0], perCPU).Ratio(1), result.RatioOf(runs[1], runs[0], rig.RedisCPUPerRequest).Ratio(2))
 }
 
 // judge prints the figures. The goals apply to one key, which all callers share.
-func (l *lab) judge(all []rig.Contestant, runs [][]rig.Sample, users int) {
+func (l *lab) judge(all []rig.Contestant, runs [][]rig.Measurement, users int) {
 	l.figures(fmt.Sprintf("%d keys", users), all, runs)
 	if users > 1 {
 		return
 	}
 	l.AtLeast("decisions per CPU time, relative to the peer's", result.MedianOf(runs[1], perCPU)/
 		result.MedianOf(runs[0], perCPU), 5)
-	l.AtMost("store commands per decision", result.MedianOf(runs[1], rig.Commands), .2)
-	l.AtMost("CPU time of Redis, relative to that with the peer", result.MedianOf(runs[1], rig.RedisEach)/
-		result.MedianOf(runs[0], rig.RedisEach), .3)
+	l.AtMost("store commands per decision", result.MedianOf(runs[1], rig.CommandsPerRequest), .2)
+	l.AtMost("CPU time of Redis, relative to that with the peer", result.MedianOf(runs[1], rig.RedisCPUPerRequest)/
+		result.MedianOf(runs[0], rig.RedisCPUPerRequest), .3)
 	l.AtLeast("simulated Redis, one loop: decisions per second", result.MedianOf(runs[2], rig.PerSecond), 80_000)
 }

@@ -62,4 +62,4 @@ func (l *lab) frozen() {
 }
 
 // undecided returns how many requests were not answered with 200.
-func undecided(l *rig.Loaded) int { return len(l.Outcomes) - len(l.Answered(http.StatusOK)) }
+func undecided(l *rig.LoadResult) int { return len(l.Outcomes) - len(l.Answered(http.StatusOK)) }

@@ -59,7 +59,7 @@ func playAll(l *rig.Lab, all []phase) {
 		p := &all[i]
 		if p.algorithm != algorithm {
 			algorithm = p.algorithm
-			rig.In("switch the algorithm", func() {
+			rig.Section("switch the algorithm", func() {
 				rig.Must(rig.Post(l.Ctx, "http://"+r.ProxyAddrs[0]+"/config/algorithm", fmt.Sprintf(`{"algorithm":%q}`, algorithm)))
 			})
 			fmt.Fprintf(l, "  POST /config/algorithm {\"algorithm\":%q}: switched\n", algorithm)
@@ -142,7 +142,7 @@ window admits the requests of a second at once, the other two spread them out af
 
 // judge concludes. Problems prove nothing if they occur only with loads that were not as planned.
 func judge(l *rig.Lab, all []phase) {
-	var wrong []*rig.Loaded
+	var wrong []*rig.LoadResult
 	for i := range all {
 		p := &all[i]
 		problem := p.problem()
@@ -153,7 +153,7 @@ func judge(l *rig.Lab, all []phase) {
 		}
 	}
 	l.Conclude("nothing was refused below the limit, nothing above it was admitted, no request was lost.",
-		rig.Doubt(wrong))
+		rig.InconclusiveMisses(wrong))
 }
 
 func (p *phase) bar() string {

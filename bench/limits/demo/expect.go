@@ -13,7 +13,7 @@ type phase struct {
 	rate      int // requests per second
 	seconds   int
 
-	load     *rig.Loaded
+	load     *rig.LoadResult
 	served   uint64  // 200s, counted by the target
 	busyTime float64 // mean time of a request in the target, in seconds
 }

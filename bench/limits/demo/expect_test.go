@@ -62,7 +62,7 @@ func TestFixedSpanByCount(t *testing.T) {
 func TestProblems(t *testing.T) {
 	good := func() phase {
 		return phase{algorithm: "fixed", rate: 5000, seconds: 1, served: 1500,
-			load: &rig.Loaded{Result: record.Result{Sent: 5000, Success: 1500, RateLimited: 3500, Verdict: "VALID"}}}
+			load: &rig.LoadResult{Result: record.Result{Sent: 5000, Success: 1500, RateLimited: 3500, Verdict: "VALID"}}}
 	}
 	judged := func(all ...phase) (string, error) { return rigtest.Play(t, func(l *rig.Lab) { show(l, all) }) }
 	if out, err := judged(good()); err != nil || !strings.Contains(out, "make demo-gate") {
@@ -93,7 +93,7 @@ func TestProblems(t *testing.T) {
 }
 
 func Example_expected() {
-	p := phase{algorithm: "token", rate: 5000, seconds: 5, load: &rig.Loaded{Result: record.Result{Sent: 25000}}}
+	p := phase{algorithm: "token", rate: 5000, seconds: 5, load: &rig.LoadResult{Result: record.Result{Sent: 25000}}}
 	fmt.Println(p.expectedShare())
 	// Output: 75.8…76.2
 }

@@ -26,7 +26,7 @@ func Run(l *rig.Lab, args []string) {
 		span = args[0]
 	}
 	if len(args) > 1 || !regexp.MustCompile(`^\d+(ms|s|x)$`).MatchString(span) {
-		rig.Misused("micro needs the time of each benchmark (200ms, 1s, 100x) or no argument, not %q", args)
+		rig.UsageError("micro needs the time of each benchmark (200ms, 1s, 100x) or no argument, not %q", args)
 	}
 	cmd := exec.CommandContext(l.Ctx, "go",
 		append([]string{"test", "-run", "^$", "-bench", ".", "-benchmem", "-benchtime", span}, packages...)...)

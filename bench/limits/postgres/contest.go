@@ -29,9 +29,9 @@ const (
 )
 
 // steps returns that load, compressed in time.
-func steps(compress float64) (list []rig.Step) {
+func steps(compress float64) (list []rig.RateStep) {
 	add := func(rate float64, d time.Duration) {
-		list = append(list, rig.Step{For: scaled(d, compress), Rate: rate * compress})
+		list = append(list, rig.RateStep{For: scaled(d, compress), Rate: rate * compress})
 	}
 	add(calmRate, calm)
 	for i := range rampSteps {
@@ -152,7 +152,7 @@ func (s *side) spent() cost {
 // An outcome is the outcome of a load on a side.
 type outcome struct {
 	name     string
-	loads    []*rig.Loaded
+	loads    []*rig.LoadResult
 	admitted uint64
 	refused  uint64
 	failed   uint64

@@ -50,7 +50,7 @@ func Run(of *rig.Lab, dir string, args []string) {
 // turn plays with one side, which ends with it.
 func (l *lab) turn(name string, play func()) {
 	fmt.Fprintf(l, "  ▶ %s\n", name)
-	rig.In(name, play)
+	rig.Section(name, play)
 	l.End()
 }
 
@@ -81,7 +81,7 @@ func (l *lab) compare() {
 	}
 	runs := []run{{&even, "nowait"}, {&even, "upsert"}, {&even, "range"}, {&even, weirSide}, {&off, "nowait"},
 		{&off, "upsert"}}
-	remove, err := rig.BuildSkewedProxy(l.Ctx)
+	remove, err := rig.BuildProxyWithSkewedClock(l.Ctx)
 	if err == nil {
 		defer remove()
 		runs = append(runs, run{&off, weirSide})

@@ -83,9 +83,9 @@ func TestSteps(t *testing.T) {
 // The row of a way has the worse verdict of its generators.
 func TestRowOfAWay(t *testing.T) {
 	table := result.NewTable("way")
-	o := outcome{name: "weir", loads: make([]*rig.Loaded, 3)}
+	o := outcome{name: "weir", loads: make([]*rig.LoadResult, 3)}
 	for i, v := range []record.Validity{record.Valid, record.Invalid, record.Degraded} {
-		o.loads[i] = &rig.Loaded{Result: record.Result{Verdict: v}}
+		o.loads[i] = &rig.LoadResult{Result: record.Result{Verdict: v}}
 	}
 	o.add(table, 0)
 	if row := table.Rows[0]; row[0] != "weir" || row[len(row)-1] != "INVALID" {
@@ -106,7 +106,7 @@ func TestExpect(t *testing.T) {
 		{outcome{name: "range", admitted: 1000, failed: 2}, 0},
 	} {
 		var l rig.Lab
-		test.o.loads = []*rig.Loaded{{}}
+		test.o.loads = []*rig.LoadResult{{}}
 		test.o.expect(&l)
 		if got := len(l.Missed()); got != test.missed {
 			t.Errorf("%+v: %d missed, want %d: %v", test.o, got, test.missed, l.Missed())

@@ -123,7 +123,7 @@ const ServiceName = "postgres-recipe"
 // PostgreSQL, the number of connections to it, the period, and the offset of the clock.
 func Service(l *rig.Lab, args []string) {
 	if len(args) != 6 || recipeNamed(args[0]) == nil {
-		rig.Misused("needs a recipe, an address, a URL, connections, a period and a skew")
+		rig.UsageError("needs a recipe, an address, a URL, connections, a period and a skew")
 	}
 	s := &instance{way: recipeNamed(args[0]), url: args[2], period: rig.Must(time.ParseDuration(args[4])),
 		skew: rig.Must(time.ParseDuration(args[5])), idle: make(chan *pgconn.PgConn, rig.Must(strconv.Atoi(args[3])))}

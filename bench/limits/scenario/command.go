@@ -73,7 +73,7 @@ func (o *Options) Play(l *rig.Lab, args []string) {
 	args = slices.DeleteFunc(args, func(name string) bool { return name == "all" })
 	for _, name := range args {
 		if find(name) == nil {
-			rig.Misused("there is no scenario %q; there are steady, bursts, overload, failure, all", name)
+			rig.UsageError("there is no scenario %q; there are steady, bursts, overload, failure, all", name)
 		}
 	}
 	cases := o.Cases
@@ -81,7 +81,7 @@ func (o *Options) Play(l *rig.Lab, args []string) {
 		cases = Matrix(args, o.Algorithms, o.Stores, o.Advisors)
 	}
 	if len(cases) == 0 {
-		rig.Misused("nothing to play: the scenario failure needs -store redis, and the algorithm off has no advisor")
+		rig.UsageError("nothing to play: the scenario failure needs -store redis, and the algorithm off has no advisor")
 	}
 	l.Note("Limit %d/s, a target that can serve %d/s (%d workers, %v each, exponential), SLO %v at p95; "+
 		"compressed by %.3g", limit, capacity, workers, delay, slo, o.Compress)
@@ -119,7 +119,7 @@ func (o *Options) playAll(l *rig.Lab, s *Scenario, cases []Case) (runs []*Run) {
 		var r *Run
 		for try := 1; try == 1 || try <= tries && r.Load.Verdict == "INVALID"; try++ {
 			st := &stage{Lab: l}
-			rig.In(c.String(), func() { rig.Check(l.Run(l.Ctx, func() { r = st.play(c, o.Compress) })) })
+			rig.Section(c.String(), func() { rig.Check(l.Run(l.Ctx, func() { r = st.play(c, o.Compress) })) })
 		}
 		runs = append(runs, r)
 	}

@@ -26,9 +26,9 @@ type Sample struct {
 type Run struct {
 	Case
 	Compress float64
-	Load     *rig.Loaded
+	Load     *rig.LoadResult
 	Samples  []Sample
-	Troubles []Trouble // at the times when they happened, from the start of the load
+	Events   []FaultEvent // at the times when they happened, from the start of the load
 	Metrics  Metrics
 }
 
@@ -123,7 +123,7 @@ func recovery(samples []Sample, end time.Duration) time.Duration {
 // if it was always available, negative if they were not refused again.
 func (r *Run) resumed() time.Duration {
 	var back time.Duration
-	for _, t := range r.Troubles {
+	for _, t := range r.Events {
 		if t.Name == restartStore || t.Name == thawStore {
 			back = t.At
 		}

@@ -21,10 +21,10 @@ type script struct {
 	total, kill, restart int
 }
 
-// Lost plays the loss of a store for some seconds: two proxies share one limit, the store is
+// StoreLoss plays the loss of a store for some seconds: two proxies share one limit, the store is
 // killed after a third and restarted after two thirds of the time, under load, and counts of every
 // second are printed.
-func Lost(store rig.Kind, seconds int) func(l *rig.Lab) {
+func StoreLoss(store rig.Kind, seconds int) func(l *rig.Lab) {
 	return script{store, seconds, (seconds + 1) / 3, 2 * seconds / 3}.play
 }
 
@@ -32,7 +32,7 @@ func (s script) play(l *rig.Lab) {
 	t := trial{rate: sharedRate, seconds: s.total,
 		Topology: rig.Topology{Proxies: 2, Store: s.store, Proxy: []string{fmt.Sprintf("RATE_LIMIT_LIMIT=%d", limit),
 			"GATE=off", "EVENT_LOOPS=1"}},
-		troubles: []Trouble{{time.Duration(s.kill) * time.Second, killStore},
+		events: []FaultEvent{{time.Duration(s.kill) * time.Second, killStore},
 			{time.Duration(s.restart) * time.Second, restartStore}},
 		show: func(sec *second) {
 			l.Add("%d | %s | %d | %d | %s | %s", sec.n, s.at(sec.n), sec.admitted, sec.refused, sec.modes, sec.trouble)

@@ -30,14 +30,14 @@ func (st *stage) play(c Case, compress float64) *Run {
 	began := time.Now()
 	rig.While(sampleStep, func() { read = appendReading(ctx, read, st.Rig) }, func() {
 		run.Load = st.During(func() {
-			for _, t := range s.Troubles {
+			for _, t := range s.Events {
 				st.Wait(began.Add(t.At))
-				run.Troubles = append(run.Troubles, st.do(t.Name, began))
+				run.Events = append(run.Events, st.do(t.Name, began))
 			}
 		}, rig.Load{URL: st.URL(0), Steps: s.steps(compress), Progress: st.Lab})[0]
 	})
-	for i := range run.Troubles { // relative to the start of the load
-		run.Troubles[i].At -= run.Load.StartedAt.Sub(began)
+	for i := range run.Events { // relative to the start of the load
+		run.Events[i].At -= run.Load.StartedAt.Sub(began)
 	}
 	run.Samples = samples(read, run.Load.StartedAt, time.Duration(float64(s.Length())/s.scale(compress)))
 	run.measure(s, run.Load.Within(patience))
@@ -62,7 +62,7 @@ func (st *stage) setUp(c Case, s *Scenario, compress float64) {
 		// the scenario is not: in real time there would be one update in half a minute.
 		p, addr, follow := st.Advisor(capacity, limit, slo)
 		st.advisor = p
-		rig.In("send the past to the advisor", func() { sendPast(st.Ctx, addr, s, time.Now()) })
+		rig.Section("send the past to the advisor", func() { sendPast(st.Ctx, addr, s, time.Now()) })
 		env = slices.Concat(env, follow, []string{fmt.Sprintf("ADAPTIVE_UPDATE_INTERVAL=%v", adviceStep),
 			fmt.Sprintf("ADAPTIVE_TIME_SCALE=%g", compress)})
 	}
@@ -94,11 +94,11 @@ func sendPast(ctx context.Context, addr string, s *Scenario, now time.Time) {
 var idleP95 = delay.Seconds() * math.Log(20)
 
 // do plays a trouble and returns when it had happened; a restarted target has when it answers.
-func (st *stage) do(what string, began time.Time) Trouble {
+func (st *stage) do(what string, began time.Time) FaultEvent {
 	model := func(d time.Duration) {
 		rig.Must(rig.Post(st.Ctx, "http://"+st.TargetAddr+"/model", fmt.Sprintf(`{"delay":%g}`, d.Seconds())))
 	}
-	rig.In(what, func() {
+	rig.Section(what, func() {
 		switch {
 		case what == slowTarget:
 			model(2 * delay)
@@ -121,7 +121,7 @@ func (st *stage) do(what string, began time.Time) Trouble {
 			rig.Check(st.Store.SignalAll(st.Ctx, syscall.SIGCONT))
 		}
 	})
-	return Trouble{time.Since(began), what}
+	return FaultEvent{time.Since(began), what}
 }
 
 // installed returns an error about what a case needs and is not installed, or nil.

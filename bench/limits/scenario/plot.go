@@ -99,15 +99,15 @@ func (r *Run) spans() (list []chart.Span) {
 		color chart.Color
 	}{killStore: {restartStore, chart.Red}, freezeStore: {thawStore, chart.Blue},
 		slowTarget: {healTarget, chart.Amber}, killAdvisor: {"", chart.Grey}}
-	for i, t := range r.Troubles {
+	for i, t := range r.Events {
 		kind, opens := kinds[t.Name]
 		if !opens || t.Name == killAdvisor && !r.Advisor || r.Store != "redis" &&
 			(t.Name == killStore || t.Name == freezeStore) {
 			continue
 		}
 		to := r.Samples[len(r.Samples)-1].At
-		if n := slices.IndexFunc(r.Troubles[i:], func(other Trouble) bool { return other.Name == kind.end }); n >= 0 {
-			to = r.Troubles[i+n].At
+		if n := slices.IndexFunc(r.Events[i:], func(other FaultEvent) bool { return other.Name == kind.end }); n >= 0 {
+			to = r.Events[i+n].At
 		}
 		list = append(list, chart.Span{Name: t.Name, Color: kind.color, From: t.At.Seconds(), To: to.Seconds()})
 	}

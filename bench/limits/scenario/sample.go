@@ -14,7 +14,7 @@ const sampleStep = 200 * time.Millisecond
 // A reading holds the metrics at a moment.
 type reading struct {
 	at            time.Time
-	proxy, target rig.Samples
+	proxy, target rig.Metrics
 }
 
 // appendReading appends the metrics of the first proxy and the target. If that fails, it appends
@@ -59,7 +59,7 @@ func between(before, now *reading, at time.Duration) Sample {
 }
 
 // permits returns the sustained rate of the limit in force; NaN without one.
-func permits(proxy rig.Samples) float64 {
+func permits(proxy rig.Metrics) float64 {
 	switch {
 	case proxy[`rate_limit_algorithm{algorithm="off"}`] == 1:
 		return math.NaN()

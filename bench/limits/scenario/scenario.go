@@ -22,16 +22,16 @@ const (
 	slo      = 50 * time.Millisecond // bound of the target's p95
 )
 
-// A Piece is a part of a scenario with a constant rate.
-type Piece struct {
+// A Segment is a part of a scenario with a constant rate.
+type Segment struct {
 	For  time.Duration // in the scenario's time
 	Rate float64       // requests per second
 	Peak bool          // above the target's capacity; recovery counts from its end
 }
 
-// A Trouble is done to a component at a moment of a run, in real time: compression does not
+// A FaultEvent is done to a component at a moment of a run, in real time: compression does not
 // affect it.
-type Trouble struct {
+type FaultEvent struct {
 	At   time.Duration
 	Name string
 }
@@ -53,8 +53,8 @@ const (
 // A Scenario is a load and what is done to the components.
 type Scenario struct {
 	Name, About string
-	Pieces      []Piece
-	Troubles    []Trouble
+	Segments    []Segment
+	Events      []FaultEvent
 	Period      time.Duration // of the scenario's past; zero: its length
 	Real        bool          // the pieces are not compressed
 	Store       bool          // a real store is needed
@@ -65,19 +65,19 @@ func Scenarios() []Scenario {
 	const minute = time.Minute
 	return []Scenario{
 		{Name: "steady", About: "90 % of the limit for half an hour: hardly any request should be refused.",
-			Pieces: []Piece{{30 * minute, 0.9 * limit, false}}},
+			Segments: []Segment{{30 * minute, 0.9 * limit, false}}},
 		{Name: "bursts", About: "A quarter of each hour at three times the limit, the rest at the limit: the target could " +
 			"serve a quarter of the excess.",
-			Period: 60 * minute, Pieces: []Piece{{45 * minute, limit, false}, {15 * minute, 3 * limit, true},
+			Period: 60 * minute, Segments: []Segment{{45 * minute, limit, false}, {15 * minute, 3 * limit, true},
 				{15 * minute, limit, false}}},
 		{Name: "overload", About: "Ten minutes at 80 % of the limit, twenty at five times the limit, then 80 % again: the " +
 			"target must survive and recover.",
-			Pieces: []Piece{{10 * minute, 0.8 * limit, false}, {20 * minute, 5 * limit, true},
+			Segments: []Segment{{10 * minute, 0.8 * limit, false}, {20 * minute, 5 * limit, true},
 				{10 * minute, 0.8 * limit, false}}},
 		{Name: "failure", About: "Twice the limit while the store is killed, restarted and frozen, the target is slowed " +
 			"to half its speed for some seconds, and the advisor is killed.",
-			Real: true, Store: true, Pieces: []Piece{{36 * time.Second, 2 * limit, false}},
-			Troubles: []Trouble{{5 * time.Second, killStore}, {10 * time.Second, restartStore},
+			Real: true, Store: true, Segments: []Segment{{36 * time.Second, 2 * limit, false}},
+			Events: []FaultEvent{{5 * time.Second, killStore}, {10 * time.Second, restartStore},
 				{15 * time.Second, freezeStore}, {18 * time.Second, thawStore},
 				{23 * time.Second, slowTarget}, {28 * time.Second, healTarget}, {31 * time.Second, killAdvisor}}},
 	}
@@ -85,7 +85,7 @@ func Scenarios() []Scenario {
 
 // Length returns the length of the scenario before compression.
 func (s *Scenario) Length() (sum time.Duration) {
-	for _, p := range s.Pieces {
+	for _, p := range s.Segments {
 		sum += p.For
 	}
 	return sum
@@ -105,21 +105,21 @@ func (s *Scenario) rateAt(at time.Duration) float64 {
 	if period := cmp.Or(s.Period, s.Length()); at < 0 {
 		at = (period + at%period) % period
 	}
-	for _, p := range s.Pieces {
+	for _, p := range s.Segments {
 		if at < p.For {
 			return p.Rate
 		}
 		at -= p.For
 	}
-	return s.Pieces[len(s.Pieces)-1].Rate
+	return s.Segments[len(s.Segments)-1].Rate
 }
 
 // peakEnds returns the ends of the peaks that are not at the end, in real time.
 func (s *Scenario) peakEnds(compress float64) (ends []time.Duration) {
 	var at time.Duration
-	for i, p := range s.Pieces {
+	for i, p := range s.Segments {
 		at += p.For
-		if p.Peak && i+1 < len(s.Pieces) {
+		if p.Peak && i+1 < len(s.Segments) {
 			ends = append(ends, time.Duration(float64(at)/s.scale(compress)))
 		}
 	}
@@ -127,9 +127,9 @@ func (s *Scenario) peakEnds(compress float64) (ends []time.Duration) {
 }
 
 // steps returns the compressed rate.
-func (s *Scenario) steps(compress float64) []rig.Step {
-	return result.Map(s.Pieces, func(p Piece) rig.Step {
-		return rig.Step{For: time.Duration(float64(p.For) / s.scale(compress)), Rate: p.Rate}
+func (s *Scenario) steps(compress float64) []rig.RateStep {
+	return result.Map(s.Segments, func(p Segment) rig.RateStep {
+		return rig.RateStep{For: time.Duration(float64(p.For) / s.scale(compress)), Rate: p.Rate}
 	})
 }
 

@@ -35,7 +35,7 @@ func TestRateRepeats(t *testing.T) {
 func TestCompression(t *testing.T) {
 	bursts, failure := find("bursts"), find("failure")
 	if got := bursts.steps(180)[:2]; !slices.Equal(got,
-		[]rig.Step{{For: 15 * time.Second, Rate: 1000}, {For: 5 * time.Second, Rate: 3000}}) {
+		[]rig.RateStep{{For: 15 * time.Second, Rate: 1000}, {For: 5 * time.Second, Rate: 3000}}) {
 		t.Errorf("compressed: %v", got)
 	}
 	if got := bursts.peakEnds(180); !slices.Equal(got, []time.Duration{20 * time.Second}) {
@@ -67,12 +67,12 @@ func TestMatrix(t *testing.T) {
 
 func TestPermits(t *testing.T) {
 	for _, c := range []struct {
-		proxy rig.Samples
+		proxy rig.Metrics
 		want  float64
 	}{
-		{rig.Samples{"ratelimiter_window_seconds": 2, "ratelimiter_current_limit": 500}, 250},
-		{rig.Samples{"ratelimiter_window_seconds": 0, "ratelimiter_current_limit": 7, "ratelimiter_token_fill_rate": 7}, 7},
-		{rig.Samples{`rate_limit_algorithm{algorithm="off"}`: 1}, math.NaN()},
+		{rig.Metrics{"ratelimiter_window_seconds": 2, "ratelimiter_current_limit": 500}, 250},
+		{rig.Metrics{"ratelimiter_window_seconds": 0, "ratelimiter_current_limit": 7, "ratelimiter_token_fill_rate": 7}, 7},
+		{rig.Metrics{`rate_limit_algorithm{algorithm="off"}`: 1}, math.NaN()},
 	} {
 		if got := permits(c.proxy); got != c.want && !(math.IsNaN(got) && math.IsNaN(c.want)) {
 			t.Errorf("%v: %v, want %v", c.proxy, got, c.want)
@@ -84,13 +84,13 @@ func TestPermits(t *testing.T) {
 func TestSamples(t *testing.T) {
 	start := time.Unix(1000, 0)
 	read := func(at time.Duration, forwarded, rejected, fast, slow float64) reading {
-		return reading{start.Add(at), rig.Samples{`ratelimiter_requests_total{decision="forwarded"}`: forwarded,
+		return reading{start.Add(at), rig.Metrics{`ratelimiter_requests_total{decision="forwarded"}`: forwarded,
 			`ratelimiter_requests_total{decision="rejected"}`:         rejected,
 			`ratelimiter_gate_shed_total{target="1",class="default"}`: rejected / 2,
 			"ratelimiter_window_seconds":                              1, "ratelimiter_current_limit": 9,
 			`ratelimiter_mode{type="failopen"}`:  1,
 			"ratelimiter_adaptive_predicted_rps": 8},
-			rig.Samples{"target_queue_length": 3,
+			rig.Metrics{"target_queue_length": 3,
 				`http_server_requests_seconds_bucket{method="GET",uri="/api/test",status="200",le="0.1"}`:  fast,
 				`http_server_requests_seconds_bucket{method="GET",uri="/api/test",status="200",le="+Inf"}`: slow,
 				`http_server_requests_seconds_bucket{method="GET",uri="/metrics",status="200",le="+Inf"}`:  1e9}}
@@ -142,7 +142,7 @@ func TestRecovery(t *testing.T) {
 // refused, answered 503, and lost.
 func sampleRun(c Case, queue ...float64) *Run {
 	return &Run{Case: c, Compress: 180, Samples: course(queue...),
-		Load: &rig.Loaded{Result: record.Result{Sent: 2000, Success: 800, RateLimited: 400, Shed: 100, Errors: 700,
+		Load: &rig.LoadResult{Result: record.Result{Sent: 2000, Success: 800, RateLimited: 400, Shed: 100, Errors: 700,
 			StatusCodes: map[string]uint64{"200": 800, "429": 400, "503": 400}, Verdict: "VALID"}}}
 }
 
@@ -169,7 +169,7 @@ func TestMeasure(t *testing.T) {
 
 func TestResumed(t *testing.T) {
 	r := sampleRun(Case{Scenario: "failure", Algorithm: "token", Store: "redis"}, 0, 0, 0, 0, 0, 0)
-	r.Troubles = []Trouble{{time.Second, killStore}, {3 * time.Second, restartStore}}
+	r.Events = []FaultEvent{{time.Second, killStore}, {3 * time.Second, restartStore}}
 	r.Samples[3].FailOpen = true
 	if got := r.resumed(); got != 2*time.Second {
 		t.Errorf("limiting was back after %v, want 2s", got)
@@ -204,7 +204,7 @@ func TestFindings(t *testing.T) {
 func TestReportAndPage(t *testing.T) {
 	dir, s := t.TempDir(), find("failure")
 	r := sampleRun(Case{Scenario: "failure", Algorithm: "token", Store: "redis", Advisor: true}, 0, 0, 0, 0, 0, 0)
-	r.Troubles = []Trouble{{time.Second, killStore}, {3 * time.Second, restartStore}, {4 * time.Second, slowTarget}}
+	r.Events = []FaultEvent{{time.Second, killStore}, {3 * time.Second, restartStore}, {4 * time.Second, slowTarget}}
 	r.measure(s, 0)
 	if cells := table([]*Run{r}); len(cells.Rows[0]) != len(cells.Columns) {
 		t.Fatalf("the report is no table:\n%v", cells)

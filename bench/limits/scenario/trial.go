@@ -15,7 +15,7 @@ type trial struct {
 	rig.Topology
 	rate     int             // requests per second to each proxy
 	seconds  int             // how long
-	troubles []Trouble       // at whole seconds
+	events   []FaultEvent    // at whole seconds
 	show     func(s *second) // is called after each second; may be nil
 	progress io.Writer       // of the load; may be nil
 }
@@ -30,9 +30,9 @@ type second struct {
 
 // An outcome is the outcome of a trial.
 type outcome struct {
-	loads    []*rig.Loaded // by proxy
-	seconds  []second
-	troubles []Trouble // at these times from the start of the load
+	loads   []*rig.LoadResult // by proxy
+	seconds []second
+	events  []FaultEvent // at these times from the start of the load
 }
 
 // run plays the trial, whose programs end with it.
@@ -44,8 +44,8 @@ func (t trial) run(l *rig.Lab) *outcome {
 	}
 	began := time.Now()
 	o.loads = st.During(func() { st.watch(&t, o, began) }, loads...)
-	for i := range o.troubles {
-		o.troubles[i].At -= o.loads[0].StartedAt.Sub(began)
+	for i := range o.events {
+		o.events[i].At -= o.loads[0].StartedAt.Sub(began)
 	}
 	l.End()
 	return o
@@ -61,10 +61,10 @@ func (st *stage) watch(t *trial, o *outcome, began time.Time) {
 		}
 		s := second{n: n, admitted: now.admitted - before.admitted, refused: now.refused - before.refused, modes: now.modes}
 		before = now
-		for _, trouble := range t.troubles {
-			if trouble.At == time.Duration(n)*time.Second {
-				s.trouble = trouble.Name
-				o.troubles = append(o.troubles, st.do(trouble.Name, began))
+		for _, event := range t.events {
+			if event.At == time.Duration(n)*time.Second {
+				s.trouble = event.Name
+				o.events = append(o.events, st.do(event.Name, began))
 			}
 		}
 		o.seconds = append(o.seconds, s)
@@ -108,7 +108,7 @@ func Accuracy(l *rig.Lab) {
 	l.Note("%d/s through a limit of %d/s, %d s each, GATE=off; counted at the target over whole seconds after %d s",
 		2*limit, limit, accuracySeconds, accuracyFrom)
 	l.Head("algorithm", "sent", "admitted", "refused", "failed", "target: per second", "off by", "generator")
-	var wrong []*rig.Loaded
+	var wrong []*rig.LoadResult
 	for _, a := range []string{"fixed", "sliding", "token"} {
 		o := trial{rate: 2 * limit, seconds: accuracySeconds,
 			Topology: rig.Topology{Proxy: []string{"GATE=off", "RATE_LIMIT_ALGORITHM=" + a,
@@ -122,7 +122,7 @@ func Accuracy(l *rig.Lab) {
 			wrong = append(wrong, load)
 		}
 	}
-	l.Conclude("each limit was kept within half a percent, and no request was lost.", rig.Doubt(wrong))
+	l.Conclude("each limit was kept within half a percent, and no request was lost.", rig.InconclusiveMisses(wrong))
 }
 
 // off returns the relative deviation of the rate at the target from the limit.
@@ -157,16 +157,16 @@ const (
 func Outage(l *rig.Lab) {
 	t := trial{rate: outageRate, seconds: 14, progress: l,
 		Topology: rig.Topology{Proxy: []string{"RATE_LIMIT_LIMIT=1000000"}},
-		troubles: []Trouble{{4 * time.Second, killTarget}, {8 * time.Second, restartTarget}}}
+		events:   []FaultEvent{{4 * time.Second, killTarget}, {8 * time.Second, restartTarget}}}
 	l.Note("%d/s for %d s through a proxy whose limit is never reached; the target is killed at %v and restarted "+
-		"at %v", t.rate, t.seconds, t.troubles[0].At, t.troubles[1].At)
+		"at %v", t.rate, t.seconds, t.events[0].At, t.events[1].At)
 	t.run(l).showOutage(l)
 }
 
 // showOutage prints and checks the seconds. A row counts requests by when they were done, so
 // each second that overlaps the outage may contain failures.
 func (o *outcome) showOutage(lab *rig.Lab) {
-	l, gone, back := o.loads[0], o.troubles[0].At, o.troubles[1].At
+	l, gone, back := o.loads[0], o.events[0].At, o.events[1].At
 	lab.Note("the target was down from %.2f s to %.2f s", gone.Seconds(), back.Seconds())
 	lab.Head("second", "answered 200", "failed", "p99 ms")
 	for _, row := range l.Series.Rows {

@@ -17,12 +17,12 @@ import (
 )
 
 func TestExact(t *testing.T) {
-	load := func(sent, ok, limited, failed uint64) *rig.Loaded {
-		return &rig.Loaded{Result: record.Result{Sent: sent, Success: ok, RateLimited: limited, Errors: failed}}
+	load := func(sent, ok, limited, failed uint64) *rig.LoadResult {
+		return &rig.LoadResult{Result: record.Result{Sent: sent, Success: ok, RateLimited: limited, Errors: failed}}
 	}
 	for _, c := range []struct {
 		name     string
-		load     *rig.Loaded
+		load     *rig.LoadResult
 		admitted uint64
 		missed   int
 	}{
@@ -33,7 +33,7 @@ func TestExact(t *testing.T) {
 		{"a failure", load(10, 4, 5, 1), 1000, 2},
 		{"one without an answer", load(10, 4, 5, 0), 1000, 1},
 	} {
-		o := outcome{loads: []*rig.Loaded{c.load}}
+		o := outcome{loads: []*rig.LoadResult{c.load}}
 		for n := 1; n < accuracySeconds; n++ {
 			s := second{n: n, admitted: c.admitted}
 			if n <= accuracyFrom || n > accuracyTo {
@@ -51,24 +51,24 @@ func TestExact(t *testing.T) {
 // In short the load starts in seconds 1 and 2, and Redis is unavailable in second 6.
 var short = script{rig.RedisStore, 10, 4, 6}
 
-func good() ([]second, []*rig.Loaded) {
+func good() ([]second, []*rig.LoadResult) {
 	seconds := []second{{n: 1, admitted: 1400}, {n: 3, admitted: 1000, refused: 2000},
 		{n: 4, admitted: 1000, refused: 2000},
 		{n: 5, admitted: 2500, refused: 400}, {n: 6, admitted: 3000}, {n: 9, admitted: 1000, refused: 2000}}
-	return seconds, []*rig.Loaded{{Result: record.Result{Sent: 10}}, {Result: record.Result{Sent: 10}}}
+	return seconds, []*rig.LoadResult{{Result: record.Result{Sent: 10}}, {Result: record.Result{Sent: 10}}}
 }
 
 func TestShowLost(t *testing.T) {
 	for _, c := range []struct {
 		name, want string
-		spoil      func(s []second, l []*rig.Loaded)
+		spoil      func(s []second, l []*rig.LoadResult)
 	}{
-		{"as promised", "", func([]second, []*rig.Loaded) {}},
-		{"too many", "1006.7 admitted", func(s []second, _ []*rig.Loaded) { s[1].admitted = 1020 }},
-		{"too few", "993.3 admitted", func(s []second, _ []*rig.Loaded) { s[5].admitted = 980 }},
-		{"refused while unavailable", "second 6: 1 refused", func(s []second, _ []*rig.Loaded) { s[4].refused = 1 }},
-		{"failed", "3 requests failed", func(_ []second, l []*rig.Loaded) { l[1].Errors = 3 }},
-		{"late", "after 900 ms", func(_ []second, l []*rig.Loaded) { l[0].LatencyRateLimited.Max = 0.9 }},
+		{"as promised", "", func([]second, []*rig.LoadResult) {}},
+		{"too many", "1006.7 admitted", func(s []second, _ []*rig.LoadResult) { s[1].admitted = 1020 }},
+		{"too few", "993.3 admitted", func(s []second, _ []*rig.LoadResult) { s[5].admitted = 980 }},
+		{"refused while unavailable", "second 6: 1 refused", func(s []second, _ []*rig.LoadResult) { s[4].refused = 1 }},
+		{"failed", "3 requests failed", func(_ []second, l []*rig.LoadResult) { l[1].Errors = 3 }},
+		{"late", "after 900 ms", func(_ []second, l []*rig.LoadResult) { l[0].LatencyRateLimited.Max = 0.9 }},
 	} {
 		seconds, loads := good()
 		c.spoil(seconds, loads)
@@ -125,11 +125,11 @@ func TestShowOutage(t *testing.T) {
 		{"no answer", `"502":4000`, `"502":3990`, "10 requests without an answer"},
 		{"too many", `"errors":4000`, `"errors":9000`, "9000 failures"},
 	} {
-		var l rig.Loaded
+		var l rig.LoadResult
 		if err := json.Unmarshal([]byte(strings.Replace(outageResult, c.from, c.to, 1)), &l); err != nil {
 			t.Fatal(err)
 		}
-		o := outcome{loads: []*rig.Loaded{&l}, troubles: []Trouble{{2 * time.Second, killTarget},
+		o := outcome{loads: []*rig.LoadResult{&l}, events: []FaultEvent{{2 * time.Second, killTarget},
 			{4 * time.Second, restartTarget}}}
 		_, err := rigtest.Play(t, o.showOutage)
 		resulttest.Ends(t, c.name, err, c.problem)

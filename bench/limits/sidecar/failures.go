@@ -110,7 +110,7 @@ func (l *lab) failures() {
 		for i := range failures {
 			f := &failures[i]
 			var o *outcome
-			rig.In(f.name, func() { o = l.scene(f, timeout).under(f) })
+			rig.Section(f.name, func() { o = l.scene(f, timeout).under(f) })
 			l.End()
 			o.add(t, f, timeout)
 			o.expect(&l.Expectations, fmt.Sprintf("%s, %v", f.name, timeout), timeout)
@@ -174,7 +174,7 @@ func naps(ctx context.Context, over time.Time) (late result.Waits) {
 
 // An outcome is the outcome of a failure.
 type outcome struct {
-	loads    []*rig.Loaded // with new keys, and with the limited one
+	loads    []*rig.LoadResult // with new keys, and with the limited one
 	answers  int
 	bad      int           // 5xx, or no answer
 	waits    result.Waits  // of all requests
@@ -212,7 +212,7 @@ func (o *outcome) add(t *result.Table, f *failure, timeout time.Duration) {
 	t.Add("%s | %v | %d | %d | %.2f | %.1f | %.1f | %.1f | %d | %.0f | %s", f.name, timeout, o.answers, o.bad,
 		o.waits.Millis(.5), o.waits.Millis(waitPart), o.waits.Millis(1), o.late.Millis(waitPart), o.admitted,
 		result.Millis(o.back),
-		rig.Verdicts(o.loads, func(l *rig.Loaded) record.Validity { return l.Verdict }))
+		rig.Validities(o.loads, func(l *rig.LoadResult) record.Validity { return l.Verdict }))
 }
 
 func (o *outcome) expect(e *result.Expectations, name string, timeout time.Duration) {

@@ -63,7 +63,7 @@ const starting = 2
 
 // judgeShare adds the expectations: the limit holds in each second, and only requests to the killed
 // sidecar, which is the first, fail.
-func (l *lab) judgeShare(admitted []uint64, loads []*rig.Loaded) {
+func (l *lab) judgeShare(admitted []uint64, loads []*rig.LoadResult) {
 	sum := 0.0
 	for n, admitted := range admitted[starting:] {
 		off := float64(admitted)/sharedLimit - 1

@@ -11,7 +11,7 @@ import (
 
 // played is a failure from 2 s to 6 s: one request in 100 ms of either load.
 func played() *outcome {
-	o := &outcome{loads: []*rig.Loaded{{}, {}}, late: []time.Duration{2 * time.Millisecond}}
+	o := &outcome{loads: []*rig.LoadResult{{}, {}}, late: []time.Duration{2 * time.Millisecond}}
 	for due := time.Duration(0); due < failTime; due += 100 * time.Millisecond {
 		status, away := 429, due >= failAfter && due < healAfter
 		if away || due < 10*100*time.Millisecond {
@@ -58,16 +58,19 @@ func TestFailures(t *testing.T) {
 func TestShare(t *testing.T) {
 	for _, c := range []struct {
 		name, want string
-		spoil      func(admitted []uint64, loads []*rig.Loaded)
+		spoil      func(admitted []uint64, loads []*rig.LoadResult)
 	}{
-		{"as it should be", "", func([]uint64, []*rig.Loaded) {}},
-		{"the load begins", "", func(admitted []uint64, _ []*rig.Loaded) { admitted[1] = 1300 }},
-		{"too many", "second 4: 1006 admitted", func(admitted []uint64, _ []*rig.Loaded) { admitted[3] = 1006 }},
-		{"too few", "second 4: 994 admitted", func(admitted []uint64, _ []*rig.Loaded) { admitted[3] = 994 }},
-		{"the killed one fails", "", func(_ []uint64, loads []*rig.Loaded) { loads[0].Errors = 9 }},
-		{"another one fails", "sidecar 2: 1 requests failed", func(_ []uint64, loads []*rig.Loaded) { loads[1].Errors = 1 }},
+		{"as it should be", "", func([]uint64, []*rig.LoadResult) {}},
+		{"the load begins", "", func(admitted []uint64, _ []*rig.LoadResult) { admitted[1] = 1300 }},
+		{"too many", "second 4: 1006 admitted", func(admitted []uint64, _ []*rig.LoadResult) { admitted[3] = 1006 }},
+		{"too few", "second 4: 994 admitted", func(admitted []uint64, _ []*rig.LoadResult) { admitted[3] = 994 }},
+		{"the killed one fails", "", func(_ []uint64, loads []*rig.LoadResult) { loads[0].Errors = 9 }},
+		{"another one fails", "sidecar 2: 1 requests failed", func(_ []uint64,
+			loads []*rig.LoadResult) {
+			loads[1].Errors = 1
+		}},
 	} {
-		l, admitted, loads := &lab{new(rig.Lab)}, []uint64{500, 1000, 1000, 1000, 1000, 1000}, []*rig.Loaded{{}, {}}
+		l, admitted, loads := &lab{new(rig.Lab)}, []uint64{500, 1000, 1000, 1000, 1000, 1000}, []*rig.LoadResult{{}, {}}
 		c.spoil(admitted, loads)
 		l.judgeShare(admitted, loads)
 		resulttest.Misses(t, c.name, &l.Expectations, c.want)

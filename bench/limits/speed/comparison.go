@@ -17,7 +17,7 @@ type comparison struct {
 	connections int    // 0 for the default
 	refused     bool   // all answers must be refusals; otherwise none may be
 	warmUp      bool   // each side is loaded for a second first
-	show        func(l *lab, all []rig.Contestant, runs [][]rig.Sample)
+	show        func(l *lab, all []rig.Contestant, runs [][]rig.Measurement)
 }
 
 // play runs the comparison as a part of the experiment.
@@ -32,7 +32,7 @@ func (c comparison) play(l *lab) {
 	n := cmp.Or(c.connections, connections)
 	if c.warmUp {
 		for i := range all {
-			all[i].Sample(l.Ctx, n, time.Second)
+			all[i].Measure(l.Ctx, n, time.Second)
 		}
 	}
 	c.show(l, all, l.Contest(all, l.rounds, n, l.span))
@@ -66,14 +66,14 @@ func target() comparison {
 }
 
 // besidePeers prints the throughput and CPU of each side, and our ratios to the peers.
-func besidePeers(l *lab, all []rig.Contestant, runs [][]rig.Sample) {
+func besidePeers(l *lab, all []rig.Contestant, runs [][]rig.Measurement) {
 	last := len(all) - 1
 	name, mine := all[last].Name, runs[last]
 	l.Head("", "requests/s", "CPU µs per request", "requests/s: "+name+" ÷ it", "CPU: "+name+" ÷ it")
 	for i, c := range all {
-		cells := []string{c.Name, medianOf(runs[i], 0, rig.PerSecond), medianOf(runs[i], 2, rig.CPUEach), "", ""}
+		cells := []string{c.Name, medianOf(runs[i], 0, rig.PerSecond), medianOf(runs[i], 2, rig.CPUPerRequest), "", ""}
 		if i < last {
-			cells[3], cells[4] = ratioOf(mine, runs[i], rig.PerSecond), ratioOf(mine, runs[i], rig.CPUEach)
+			cells[3], cells[4] = ratioOf(mine, runs[i], rig.PerSecond), ratioOf(mine, runs[i], rig.CPUPerRequest)
 		}
 		l.Row(cells...)
 	}
@@ -88,7 +88,7 @@ func latency(proxies ...side) comparison {
 }
 
 // added prints the latency that is added relative to the first side.
-func added(l *lab, all []rig.Contestant, runs [][]rig.Sample) {
+func added(l *lab, all []rig.Contestant, runs [][]rig.Measurement) {
 	base := result.MedianOf(runs[0], rig.P50)
 	l.Head("", "p50 µs", "added µs")
 	for i, c := range all {
@@ -97,13 +97,13 @@ func added(l *lab, all []rig.Contestant, runs [][]rig.Sample) {
 }
 
 // variants prints variants of our proxy, relative to the first one.
-func variants(what string) func(l *lab, all []rig.Contestant, runs [][]rig.Sample) {
-	return func(l *lab, all []rig.Contestant, runs [][]rig.Sample) {
+func variants(what string) func(l *lab, all []rig.Contestant, runs [][]rig.Measurement) {
+	return func(l *lab, all []rig.Contestant, runs [][]rig.Measurement) {
 		l.Head(what, "requests/s", "CPU µs per request", "CPU ÷ that of "+all[0].Name, "resident MB")
 		for i, c := range all {
 			rss := rig.Must(rig.RSS(c.Process.Pid()))
-			l.Row(c.Name, medianOf(runs[i], 0, rig.PerSecond), medianOf(runs[i], 1, rig.CPUEach),
-				ratioOf(runs[i], runs[0], rig.CPUEach), fmt.Sprintf("%.1f", float64(rss)/1e6))
+			l.Row(c.Name, medianOf(runs[i], 0, rig.PerSecond), medianOf(runs[i], 1, rig.CPUPerRequest),
+				ratioOf(runs[i], runs[0], rig.CPUPerRequest), fmt.Sprintf("%.1f", float64(rss)/1e6))
 		}
 	}
 }

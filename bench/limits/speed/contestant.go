@@ -63,15 +63,15 @@ func (l *lab) open(sides ...side) []rig.Contestant {
 
 // medianOf and ratioOf format cells of tables: the median of a figure, and the spread of our
 // ratios to a peer.
-func medianOf(runs []rig.Sample, digits int, of func(rig.Sample) float64) string {
+func medianOf(runs []rig.Measurement, digits int, of func(rig.Measurement) float64) string {
 	return fmt.Sprintf("%.*f", digits, result.MedianOf(runs, of))
 }
 
 // pair adds a row with a figure of a peer, ours, and the ratio.
-func (l *lab) pair(name string, digits int, of func(rig.Sample) float64, peers, ours []rig.Sample) {
+func (l *lab) pair(name string, digits int, of func(rig.Measurement) float64, peers, ours []rig.Measurement) {
 	l.Row(name, medianOf(peers, digits, of), medianOf(ours, digits, of), ratioOf(ours, peers, of))
 }
 
-func ratioOf(ours, peers []rig.Sample, of func(rig.Sample) float64) string {
+func ratioOf(ours, peers []rig.Measurement, of func(rig.Measurement) float64) string {
 	return result.RatioOf(ours, peers, of).Ratio(2)
 }

@@ -65,15 +65,15 @@ func redis() comparison {
 		"worker, a Redis each", sides: shared(), show: withRedis}
 }
 
-func withRedis(l *lab, all []rig.Contestant, runs [][]rig.Sample) {
+func withRedis(l *lab, all []rig.Contestant, runs [][]rig.Measurement) {
 	if len(all) == 1 {
 		l.Note("nginx with Lua is not installed: left out (make bench-setup installs it)")
 		return
 	}
 	l.Head("", all[0].Name, all[1].Name, "ratio (min … max)")
 	l.pair("requests/s", 0, rig.PerSecond, runs[0], runs[1])
-	l.pair("proxy's CPU µs per request", 1, rig.CPUEach, runs[0], runs[1])
-	l.pair("Redis' CPU µs per request", 2, rig.RedisEach, runs[0], runs[1])
+	l.pair("proxy's CPU µs per request", 1, rig.CPUPerRequest, runs[0], runs[1])
+	l.pair("Redis' CPU µs per request", 2, rig.RedisCPUPerRequest, runs[0], runs[1])
 	l.Row("commands per decision", "1", l.perDecision(all[1:]), "")
 }
 

@@ -37,7 +37,7 @@ var matching = []string{"per-client", "per-partner"}
 // global limit alone. Runs take turns and last 3 seconds, or the number in args. It fails if rules
 // cost too much.
 func Rules(l *rig.Lab, args []string) {
-	seconds := rig.Number{What: "seconds of a run", Usual: 3, Least: 1, Most: 60}.Read(args)
+	seconds := rig.NumberArg{What: "seconds of a run", Usual: 3, Least: 1, Most: 60}.Read(args)
 	needs("wrk")
 	(&lab{Lab: l, effort: effort{rulesRounds, time.Duration(seconds) * time.Second,
 		[]func(*lab){(*lab).tenRules}}}).run()
@@ -57,7 +57,7 @@ func (l *lab) tenRules() {
 }
 
 // tenBesideNone checks that the rules were applied as expected, and judges.
-func tenBesideNone(l *lab, all []rig.Contestant, runs [][]rig.Sample) {
+func tenBesideNone(l *lab, all []rig.Contestant, runs [][]rig.Measurement) {
 	var names []string
 	for i, rules := range [][]string{nil, matching} {
 		rig.Check(decisionsOf(l.Scrape(all[i].Addr), rules).problem(all[i].Name, (1+l.rounds)*underWay))
@@ -74,7 +74,7 @@ type decisions struct {
 	rules    map[string]float64 // decisions of the rules that match
 }
 
-func decisionsOf(m rig.Samples, rules []string) decisions {
+func decisionsOf(m rig.Metrics, rules []string) decisions {
 	d := decisions{requests: m.Sum("ratelimiter_requests_total"), all: m.Sum("ratelimiter_rule_decisions_total"),
 		rules: make(map[string]float64)}
 	d.failed = d.requests - m.Sum("ratelimiter_requests_total", `decision="forwarded"`) +
@@ -108,12 +108,12 @@ func (d decisions) problem(name string, some int) error {
 	return nil
 }
 
-func (l *lab) judgeRules(names []string, runs [][]rig.Sample) {
+func (l *lab) judgeRules(names []string, runs [][]rig.Measurement) {
 	one, all := runs[0], runs[1]
 	l.Head("", names[0], names[1], "ratio")
-	l.pair("CPU µs per request", 2, rig.CPUEach, one, all)
+	l.pair("CPU µs per request", 2, rig.CPUPerRequest, one, all)
 	l.pair("requests/s", 0, rig.PerSecond, one, all)
-	l.AtMost("CPU of ten rules, relative to the global limit alone", result.RatioOf(all, one, rig.CPUEach).Median,
+	l.AtMost("CPU of ten rules, relative to the global limit alone", result.RatioOf(all, one, rig.CPUPerRequest).Median,
 		rulesRatioMax)
 	l.Conclude(fmt.Sprintf("at most %.2f times the CPU of the global limit alone.", rulesRatioMax), nil)
 }

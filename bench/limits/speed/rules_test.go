@@ -11,24 +11,24 @@ import (
 )
 
 // costs are runs whose requests took so many microseconds each.
-func costs(micros ...int) (runs []rig.Sample) {
+func costs(micros ...int) (runs []rig.Measurement) {
 	for _, n := range micros {
-		runs = append(runs, rig.Sample{PerSecond: 1000, CPU: float64(n)})
+		runs = append(runs, rig.Measurement{PerSecond: 1000, CPU: float64(n)})
 	}
 	return runs
 }
 
 // judged returns what is printed about runs with one rule and with all.
-func judged(t *testing.T, one, all []rig.Sample) (string, error) {
+func judged(t *testing.T, one, all []rig.Measurement) (string, error) {
 	return rigtest.Play(t, func(l *rig.Lab) {
-		(&lab{Lab: l}).judgeRules([]string{"one", "all"}, [][]rig.Sample{one, all})
+		(&lab{Lab: l}).judgeRules([]string{"one", "all"}, [][]rig.Measurement{one, all})
 	})
 }
 
 func TestJudgeRules(t *testing.T) {
 	for _, test := range []struct {
 		name     string
-		one, all []rig.Sample
+		one, all []rig.Measurement
 		part     string // of the error; empty: none
 	}{
 		{"the same", costs(20), costs(20), ""},

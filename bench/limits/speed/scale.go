@@ -19,7 +19,8 @@ func (l *lab) byConnections() {
 		theirs, mine := runs[0], runs[1]
 		l.Row(fmt.Sprint(n), medianOf(theirs, 0, rig.PerSecond), medianOf(mine, 0, rig.PerSecond),
 			ratioOf(mine, theirs, rig.PerSecond),
-			medianOf(theirs, 1, rig.CPUEach), medianOf(mine, 1, rig.CPUEach), ratioOf(mine, theirs, rig.CPUEach))
+			medianOf(theirs, 1, rig.CPUPerRequest), medianOf(mine, 1, rig.CPUPerRequest), ratioOf(mine, theirs,
+				rig.CPUPerRequest))
 	}
 }
 
@@ -74,7 +75,7 @@ func (l *lab) byProxies() {
 	l.Heading("By the number of proxies that share a limit in one Redis (all on the cores of this machine)")
 	l.Head("proxies", "decisions/s in total", "Redis' CPU µs per decision", "commands per decision")
 	for _, n := range []int{1, 2, 4} {
-		rig.In(fmt.Sprintf("%d proxies", n), func() { l.sharing(n) })
+		rig.Section(fmt.Sprintf("%d proxies", n), func() { l.sharing(n) })
 		l.End()
 		l.served = nil
 	}
@@ -87,10 +88,10 @@ func (l *lab) sharing(n int) {
 		all = append(all, l.open(weir(all[0].Name, "REDIS_HOST="+redis.Addr))...)
 	}
 	before := rig.Must(rig.CPU(redis.Pid()))
-	runs := make([]rig.Sample, n)
-	rig.Parallel(n, func(i int) { runs[i] = all[i].Sample(l.Ctx, connections/n, 2*l.span) })
+	runs := make([]rig.Measurement, n)
+	rig.Parallel(n, func(i int) { runs[i] = all[i].Measure(l.Ctx, connections/n, 2*l.span) })
 	used := rig.Must(rig.CPU(redis.Pid())) - before
-	var total rig.Sample
+	var total rig.Measurement
 	for _, s := range runs {
 		total.PerSecond, total.Requests = total.PerSecond+s.PerSecond, total.Requests+s.Requests
 	}
@@ -103,14 +104,14 @@ func (l *lab) sharing(n int) {
 func (l *lab) loadgenMost() {
 	l.Heading("Load generators at their most, 64 connections, one thread or loop against nginx")
 	url := "http://" + l.target() + "/api/test"
-	runs := rig.Turns(l.rounds, 2, func(i int) rig.Sample {
+	runs := rig.Alternate(l.rounds, 2, func(i int) rig.Measurement {
 		if i == 0 {
 			w := rig.Wrk{URL: url, Connections: connections, For: l.span}.Run(l.Ctx)
-			return rig.Sample{PerSecond: w.PerSecond, CPU: 1e6 * w.CPU.Seconds() / max(w.Requests, 1)}
+			return rig.Measurement{PerSecond: w.PerSecond, CPU: 1e6 * w.CPU.Seconds() / max(w.Requests, 1)}
 		}
 		r := l.Load(rig.Load{URL: url, Rate: 300_000, For: l.span, Connections: connections, Loops: 1,
 			Timeout: 500 * time.Millisecond})[0]
-		return rig.Sample{PerSecond: r.Throughput, CPU: 1e6 * r.CPU.Seconds() / float64(max(r.Completed-r.Errors, 1))}
+		return rig.Measurement{PerSecond: r.Throughput, CPU: 1e6 * r.CPU.Seconds() / float64(max(r.Completed-r.Errors, 1))}
 	})
 	besidePeers(l, []rig.Contestant{{Name: "wrk"}, {Name: "weir loadgen"}}, runs)
 }

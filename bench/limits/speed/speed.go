@@ -68,7 +68,7 @@ func Run(l *rig.Lab, args []string) {
 	}
 	e, known := efforts()[name]
 	if !known || len(args) > 1 {
-		rig.Misused("speed needs quick, usual, all, http2 or no argument, not %q", args)
+		rig.UsageError("speed needs quick, usual, all, http2 or no argument, not %q", args)
 	}
 	needs("nginx", "wrk")
 	if name == "http2" {
@@ -128,7 +128,7 @@ func (l *lab) memory() {
 	c := &l.open(ours())[0]
 	resident := func() float64 { return float64(rig.Must(rig.RSS(c.Process.Pid()))) }
 	atStart := resident()
-	c.Sample(l.Ctx, connections, l.span) // allocates buffers
+	c.Measure(l.Ctx, connections, l.span) // allocates buffers
 	before := resident()
 	buf := make([]byte, 4096)
 	for range idleConnections {

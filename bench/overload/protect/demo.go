@@ -88,7 +88,7 @@ func (l *lab) contrast(s *Situation) error {
 	e.Never(with <= without, "with the gate %.3f of what was possible was in time, without it %.3f", with, without)
 	var doubt error
 	if validity != record.Valid {
-		doubt = rig.Busy(reasons)
+		doubt = rig.MachineBusy(reasons)
 	}
 	return e.Conclude(l.out, "with the gate, what the slow target could serve was answered in time.", doubt)
 }

@@ -2,15 +2,15 @@ package protect
 
 import "time"
 
-// Dips are spans in which a target works at another speed, on what it has begun as well. They end
+// SpeedDips are spans in which a target works at another speed, on what it has begun as well. They end
 // each interval. Without them, Every is 0.
-type Dips struct {
+type SpeedDips struct {
 	Every, For time.Duration
 	Speed      float64 // in a dip, relative to the speed otherwise; 0: it stands still
 }
 
 // mean returns the mean speed.
-func (d Dips) mean() float64 {
+func (d SpeedDips) mean() float64 {
 	if d.Every == 0 {
 		return 1
 	}
@@ -18,7 +18,7 @@ func (d Dips) mean() float64 {
 }
 
 // end returns when work ends that begins at at and takes that long without a dip.
-func (d Dips) end(at, work time.Duration) time.Duration {
+func (d SpeedDips) end(at, work time.Duration) time.Duration {
 	if d.Every == 0 || at < 0 {
 		return at + work
 	}

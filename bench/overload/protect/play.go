@@ -20,7 +20,7 @@ const ahead = 2 * time.Second
 type stage struct {
 	rig.Lab
 	s     *Situation
-	side  Side
+	side  Protection
 	tools string   // folder of the built programs
 	env   []string // of our proxies
 
@@ -36,7 +36,7 @@ type stage struct {
 }
 
 // play runs the situation of a turn with a side, and returns the stage, too.
-func (l *lab) play(ctx context.Context, t turn, side Side) (score Score, st *stage, err error) {
+func (l *lab) play(ctx context.Context, t turn, side Protection) (score Score, st *stage, err error) {
 	st = &stage{s: t.s, side: side, tools: l.tools, env: side.env}
 	err = st.Run(ctx, func() {
 		st.setUp(t.round)

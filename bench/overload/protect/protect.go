@@ -67,14 +67,14 @@ const setUpTime = 1500 * time.Millisecond
 // plot. If ctx ends it, the next call resumes.
 func (o *Options) Run(of *rig.Lab, args []string) {
 	if len(args) > 0 {
-		rig.Misused("protect takes no argument %q; use -rounds and -only", args)
+		rig.UsageError("protect takes no argument %q; use -rounds and -only", args)
 	}
 	l := &lab{Options: o, out: of.Report, tools: of.Dir, commit: result.Commit(), file: filepath.Join(o.Dir, RunsFile)}
 	situations := rig.Must(o.chosen())
 	l.skip(of.Ctx, situations)
 	l.resume()
 	l.playAll(of.Ctx, situations)
-	err := rig.Try(func() { rig.Check(l.report(situations)) }) // also if it cannot draw
+	err := rig.Catch(func() { rig.Check(l.report(situations)) }) // also if it cannot draw
 	if o.Only != "" || o.Shorter != 1 {
 		err = errors.Join(err, fmt.Errorf("only a part of the experiment was played: %w", result.ErrNotKept))
 	}
@@ -84,7 +84,7 @@ func (o *Options) Run(of *rig.Lab, args []string) {
 // chosen returns the situations with the sides and rounds that the order selects.
 func (o *Options) chosen() (list []Situation, err error) {
 	situations := result.Map(Situations(), func(s Situation) string { return s.Name })
-	sides := result.Map(Sides(), func(s Side) string { return s.Name })
+	sides := result.Map(protections(), func(s Protection) string { return s.Name })
 	words := strings.FieldsFunc(o.Only, func(r rune) bool { return r == ',' || r == ' ' })
 	for _, word := range words {
 		if !slices.Contains(situations, word) && !slices.Contains(sides, word) {
@@ -126,7 +126,7 @@ type lab struct {
 
 // skip removes the sides that cannot be played here and prints why.
 func (l *lab) skip(ctx context.Context, situations []Situation) {
-	for _, side := range Sides() {
+	for _, side := range protections() {
 		wanted := slices.ContainsFunc(situations, func(s Situation) bool { return slices.Contains(s.Sides, side.Name) })
 		if !wanted {
 			continue
@@ -232,18 +232,18 @@ func (l *lab) playAll(ctx context.Context, situations []Situation) {
 		fmt.Fprintf(l.out, "  ▶ %d of %d, about %.0f min left: round %d, %s, %s\n", i+1, len(list), left.Minutes(),
 			t.round, t.s.Name, strings.Join(t.sides, " and "))
 		left -= t.s.Length() + setUpTime
-		rig.In(fmt.Sprintf("round %d of %s", t.round, t.s.Name), func() {
+		rig.Section(fmt.Sprintf("round %d of %s", t.round, t.s.Name), func() {
 			rig.Parallel(len(t.sides), func(i int) { l.playOne(ctx, t, sideNamed(t.sides[i])) })
 		})
 	}
 }
 
 // playOne plays one side of a turn and records the run.
-func (l *lab) playOne(ctx context.Context, t turn, side Side) {
+func (l *lab) playOne(ctx context.Context, t turn, side Protection) {
 	for try := 1; ; try++ {
 		score, st, err := l.play(ctx, t, side)
 		if try == tries || ctx.Err() != nil || err == nil && st.validity != record.Invalid {
-			rig.In(side.Name, func() { rig.Check(err) })
+			rig.Section(side.Name, func() { rig.Check(err) })
 			l.keep(Run{l.commit, l.Shorter, t.s.Name, side.Name, t.round, st.validity, st.reasons,
 				time.Now().UTC().Truncate(time.Second), score})
 			return

@@ -42,7 +42,7 @@ func (l *lab) report(situations []Situation) error {
 		l.out.Note("The runs ended from %s to %s.", first.Format(time.RFC3339), last.Format(time.RFC3339))
 	}
 	l.out.Head("side", "")
-	for _, s := range Sides() {
+	for _, s := range protections() {
 		l.out.Row(s.Name, s.About)
 	}
 	var missed []string
@@ -145,7 +145,7 @@ func (l *lab) table(s *Situation) {
 			spread(runs, "%.1f", func(r Run) float64 { return after(r.Protected) }),
 			spread(runs, "%.1f", func(r Run) float64 { return after(r.Recovered) }),
 			spread(runs, "%.1f", func(r Run) float64 { return 1e3 * r.Lag }),
-			rig.Verdicts(runs, func(r Run) record.Validity { return r.Verdict }))
+			rig.Validities(runs, func(r Run) record.Validity { return r.Verdict }))
 	}
 	l.out.Note("%s", s.About)
 }

@@ -10,8 +10,8 @@ import (
 	"weir/internal/test/freeport"
 )
 
-// A Side is a program in front of the target.
-type Side struct {
+// A Protection is a program in front of the target.
+type Protection struct {
 	Name, About string
 	env         []string // settings of our proxy; nil for a peer
 	advisor     bool
@@ -25,13 +25,13 @@ const (
 	capacityKnown = 1500
 )
 
-// Sides returns all sides in the order of tables.
-func Sides() []Side {
+// protections returns all sides in the order of tables.
+func protections() []Protection {
 	limit := []string{"RATE_LIMIT_ALGORITHM=token", fmt.Sprintf("RATE_LIMIT_FILL_RATE=%d", limitRate),
 		fmt.Sprintf("RATE_LIMIT_CAPACITY=%d", limitBurst)}
 	none, gated := []string{"RATE_LIMIT_ALGORITHM=off"}, []string{"GATE=on"}
 	off := []string{"GATE=off"}
-	return []Side{
+	return []Protection{
 		{Name: "none", About: "Weir without a limit, GATE=off", env: slices.Concat(none, off)},
 		{Name: "limit", About: fmt.Sprintf("Weir, token %d/s, GATE=off", limitRate), env: slices.Concat(limit, off)},
 		{Name: "gate", About: "Weir, GATE=on, no other settings", env: slices.Concat(none, gated)},
@@ -47,9 +47,9 @@ func Sides() []Side {
 }
 
 // sideNamed returns the side of that name, which must exist.
-func sideNamed(name string) Side {
-	list := Sides()
-	return list[slices.IndexFunc(list, func(s Side) bool { return s.Name == name })]
+func sideNamed(name string) Protection {
+	list := protections()
+	return list[slices.IndexFunc(list, func(s Protection) bool { return s.Name == name })]
 }
 
 // missing returns why a side cannot be played here, or nil. It builds the peer that is a program
