@@ -259,7 +259,7 @@ func odd(rng *rand.Rand, o *exchange.Outcome, faults bool) *exchange.Outcome {
 	o.Method, o.Relayed = http1.Method(rng.IntN(10)), false
 	switch {
 	case faults:
-		o.Status, o.Fault = 200+rng.IntN(400), exchange.FailureKind(rng.IntN(exchange.Faults))
+		o.Status, o.Fault = 200+rng.IntN(400), exchange.FailureKind(rng.IntN(exchange.FailureKinds))
 	case o.Status == 504:
 		o.Fault = exchange.FaultTimeout
 	}

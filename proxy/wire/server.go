@@ -251,8 +251,8 @@ type loopServer struct {
 	longUntil  time.Time                                  // many exchanges took long by themselves shortly before
 	queue      *upstream.Queue[occupant]                  // waiting for a place
 	parked     int                                        // how many wait outside the line, see park
-	queueLooks bool                                       // lineAlarm is set
-	lineAlarm  *loop.Alarm                                // made when first needed
+	queueLooks bool                                       // queueAlarm is set
+	queueAlarm *loop.Alarm                                // made when first needed
 	seen       atomic.Pointer[map[*roster.Target]*target] // the loop's targets, for other goroutines
 	draining   bool
 	tally      *tally.LoopTally

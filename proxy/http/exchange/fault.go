@@ -23,11 +23,11 @@ const (
 	faultCount
 )
 
-// Faults is the number of kinds of Fault.
-const Faults = int(faultCount)
+// FailureKinds is the number of failure kinds.
+const FailureKinds = int(faultCount)
 
 // faults has the names of faults in metrics, and the answers to requests that meet them.
-var faults = [Faults]struct {
+var faults = [FailureKinds]struct {
 	name   string
 	status int
 	reason string

@@ -355,7 +355,7 @@ func parsed[T any](p *player, arg string, parse func(string) (T, error)) T {
 func (p *player) bytes(arg string) []byte { return []byte(parsed(p, arg, strconv.Unquote)) }
 
 func (p *player) fault(name string) exchange.FailureKind {
-	for f := range exchange.FailureKind(exchange.Faults) {
+	for f := range exchange.FailureKind(exchange.FailureKinds) {
 		if f.String() == name {
 			return f
 		}

@@ -30,10 +30,10 @@ func (l *Queue[W]) turn(at int64, w *Waiter[W]) (t turn) {
 func score(p *places, at int64, usual float32) int {
 	if p != nil {
 		if mean, _ := p.lately(at); p.n > 0 || mean > 0 {
-			return max(int(p.n), int(lineScore*mean))
+			return max(int(p.n), int(queueScore*mean))
 		}
 	}
-	return int(lineScore * usual)
+	return int(queueScore * usual)
 }
 
 // best returns the next waiter of a rank, or nil. If all is true, greedy ones may get a

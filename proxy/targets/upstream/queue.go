@@ -20,14 +20,14 @@ const (
 	// overload. It is multiplied by the number of loops, since each sees only its part of
 	// the load.
 	queueBrief = 4
-	// lineSpare times the square root of all places are reserved.
-	lineSpare = 2
-	// lineScore is the resolution at which clients and keys are compared by their recent
+	// queueSpare times the square root of all places are reserved.
+	queueSpare = 2
+	// queueScore is the resolution at which clients and keys are compared by their recent
 	// places: differences of less than a sixteenth of a place are ignored.
-	lineScore = 16
-	// lineGreed is the multiple of an average client's places from which a client is greedy.
+	queueScore = 16
+	// queueGreed is the multiple of an average client's places from which a client is greedy.
 	// The same holds for the keys of a client.
-	lineGreed = 1.25
+	queueGreed = 1.25
 )
 
 // A Queue is a queue of requests that wait for a place at any of several targets. The next place goes,
@@ -306,7 +306,7 @@ func (l *Queue[W]) kept(now time.Time) int {
 			continue
 		}
 		l.weigh(now)
-		if keep := min(int(lineSpare*math.Sqrt(float64(l.all))), l.all/2); l.all-l.of.Taken() > keep {
+		if keep := min(int(queueSpare*math.Sqrt(float64(l.all))), l.all/2); l.all-l.of.Taken() > keep {
 			return PriorityLevels
 		}
 		return rank

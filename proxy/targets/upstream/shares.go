@@ -160,7 +160,7 @@ func (a *average) greedy() float32 {
 	if a.count <= 1 { // there is no other to compare with
 		return math.MaxFloat32
 	}
-	return lineGreed * float32(a.sum/float64(a.count))
+	return queueGreed * float32(a.sum/float64(a.count))
 }
 
 // usual returns the average if there were one more, without places, and at least 1.
@@ -283,7 +283,7 @@ func (d *division) admits(i int, in room) bool {
 		has -= h.long
 	}
 	equal := in.places / float64(d.count)
-	if has+1 <= max(equal, in.places-others-lineSpare*math.Sqrt(others)) {
+	if has+1 <= max(equal, in.places-others-queueSpare*math.Sqrt(others)) {
 		return true
 	}
 	return has < 1 && h.mean < equal // a part of a place: one now and then

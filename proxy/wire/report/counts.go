@@ -28,7 +28,7 @@ type LoopCounters struct {
 	deferred            metric.Counter
 	byAlgorithm         [8]metric.Counter
 	byMethodStatus      [16][statusMax]metric.Counter
-	faults              [exchange.Faults]metric.Counter
+	faults              [exchange.FailureKinds]metric.Counter
 	retries             metric.Counter
 	abandoned           metric.Counter
 	spent               metric.Counter // clients' connections that have had their requests or their time

@@ -72,7 +72,7 @@ func (s *MetricsSource) Register(set *metric.Set) {
 		counter("ratelimiter_gate_would_wait_total", "requests that would have waited with GATE=on; counted with GATE=shadow",
 			func(c *LoopCounters) uint64 { return c.GateWould.Load() })
 	}
-	for k := exchange.FaultNone + 1; int(k) < exchange.Faults; k++ {
+	for k := exchange.FaultNone + 1; int(k) < exchange.FailureKinds; k++ {
 		name, help := "ratelimiter_upstream_errors_total", "requests that a target did not answer"
 		if k.LackOfRoom() {
 			name, help = "ratelimiter_upstream_shed_total",

@@ -362,8 +362,8 @@ func (s *loopServer) lookAfterLine(now time.Time) {
 	if s.queueLooks || s.queue.Len() == 0 && s.parked == 0 {
 		return
 	}
-	if s.lineAlarm == nil {
-		s.lineAlarm = s.loop.NewAlarm(func(now time.Time) {
+	if s.queueAlarm == nil {
+		s.queueAlarm = s.loop.NewAlarm(func(now time.Time) {
 			s.queueLooks = false
 			s.queue.Publish()
 			s.lengthen(now)
@@ -374,5 +374,5 @@ func (s *loopServer) lookAfterLine(now time.Time) {
 		})
 	}
 	s.queueLooks = true
-	s.lineAlarm.Set(now.Add(queueLook))
+	s.queueAlarm.Set(now.Add(queueLook))
 }
