@@ -296,8 +296,8 @@ func TestGRPCMessagesPause(t *testing.T) {
 	}
 }
 
-// The end of a call that has paused waits for a place. If the client cancels then, the target works on: the request keeps
-// its share of streams as one that was abandoned.
+// The end of a call that has paused waits for a place. If the client cancels then, the target works on: the request
+// keeps its share of streams as one that was abandoned.
 func TestGRPCEndWaitsAndIsCancelled(t *testing.T) {
 	t.Parallel() // for the time of the timeout
 	s := newRawTarget(t)

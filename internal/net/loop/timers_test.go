@@ -96,8 +96,8 @@ func TestPassedDeadlineIsNotPutOff(t *testing.T) {
 	}
 }
 
-// sendAndAwait sends bytes from the peer of c, and returns when the kernel has them. It is called on the loop, which does
-// not look for them meanwhile.
+// sendAndAwait sends bytes from the peer of c, and returns when the kernel has them. It is called on the loop, which
+// does not look for them meanwhile.
 func sendAndAwait(t *testing.T, peer io.Writer, c *Conn) {
 	if _, err := io.WriteString(peer, "in time"); err != nil {
 		t.Error(err)
