@@ -21,7 +21,7 @@ func TestMain(m *testing.M) { testkit.Main(m, main) }
 // program returns a command that runs the advisor.
 func program(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
-	return testkit.Service(t, nil, args...)
+	return testkit.ServiceCommand(t, nil, args...)
 }
 
 // A running is a started advisor.

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) { testkit.Main(m, main) }
 // program returns a command that runs the proxy. Its environment is env, alternating names and values.
 func program(t *testing.T, env []string, args ...string) *exec.Cmd {
 	t.Helper()
-	return testkit.Service(t, env, args...)
+	return testkit.ServiceCommand(t, env, args...)
 }
 
 // A running is a started proxy.

@@ -181,7 +181,7 @@ func listenUnix(path string) (net.Listener, error) {
 	if err != nil {
 		return nil, err // it names the path
 	}
-	if err := ownfile.AllowAllUsers(path); err != nil {
+	if err := ownfile.AllowAllToConnect(path); err != nil {
 		_ = l.Close()
 		return nil, err
 	}

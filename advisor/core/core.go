@@ -141,7 +141,7 @@ func (c *Core) answer(s *Snapshot, what Result, changed *Change) Response {
 	case !a.Given:
 		return KeepLimit(s, what, policy.Hold.Code, "nothing is known yet, the limit stays")
 	case !a.meets(s):
-		r = KeepLimit(s, what, Changed,
+		r = KeepLimit(s, what, ReasonLimitChanged,
 			"the limit is not the one that the newest recommendation was based on, it stays until the next")
 	case n > 1 && c.now.Fleet.first(s.Instance): // the proxy that it may have replaced still counts
 		r = KeepLimit(s, what, reasonUnshared,
@@ -159,8 +159,8 @@ func (c *Core) answer(s *Snapshot, what Result, changed *Change) Response {
 	return r
 }
 
-// Changed is the reason code if the recommendation was made for another limit.
-const Changed = "changed"
+// ReasonLimitChanged is the reason code if the recommendation was made for another limit.
+const ReasonLimitChanged = "changed"
 
 // rounded is the share by which a limit may differ because numbers were rounded to
 // integers.

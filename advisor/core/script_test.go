@@ -137,7 +137,7 @@ func (p *player) say(text string) {
 
 // A block of a script begins with an empty core, unless its first line is "then".
 func TestScripts(t *testing.T) {
-	testkit.Scripts(t, func() func([]string) (string, error) {
+	testkit.RunScripts(t, func() func([]string) (string, error) {
 		var p *player
 		var snap map[string]*Snapshot
 		return func(commands []string) (string, error) {

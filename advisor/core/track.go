@@ -7,8 +7,8 @@ import (
 	"weir/advisor/codec"
 )
 
-// A TrackPoint has values of a slot of time for display. NaN is unknown.
-type TrackPoint struct {
+// SlotValues are values of a slot of time for display. NaN is unknown.
+type SlotValues struct {
 	At     int64 // start of the slot, in seconds since 1970
 	N      float32
 	Values [valuesN]float32
@@ -33,7 +33,7 @@ const (
 type row struct {
 	width  int64 // of a slot, in seconds
 	size   int   // marks that are kept
-	points []TrackPoint
+	points []SlotValues
 }
 
 // add adds values at a time, to the newest slot or to a new one.
@@ -43,11 +43,11 @@ func (r *row) add(at int64, vals *[valuesN]float32) {
 		r.points[n-1].join(vals)
 		return
 	}
-	r.points = forget(append(r.points, TrackPoint{At: slot, N: 1, Values: *vals}), r.size)
+	r.points = forget(append(r.points, SlotValues{At: slot, N: 1, Values: *vals}), r.size)
 }
 
 // join adds further values of the slot.
-func (m *TrackPoint) join(vals *[valuesN]float32) {
+func (m *SlotValues) join(vals *[valuesN]float32) {
 	m.N++
 	for i, v := range vals {
 		old := m.Values[i]
@@ -60,8 +60,8 @@ func (m *TrackPoint) join(vals *[valuesN]float32) {
 }
 
 // since returns a copy of the marks whose slots begin at the given time or later.
-func (r *row) since(at int64) []TrackPoint {
-	return slices.DeleteFunc(slices.Clone(r.points), func(m TrackPoint) bool { return m.At < at })
+func (r *row) since(at int64) []SlotValues {
+	return slices.DeleteFunc(slices.Clone(r.points), func(m SlotValues) bool { return m.At < at })
 }
 
 // A track is the history of limits and capacity for display: by the minute for a day and
@@ -82,7 +82,7 @@ func (t *track) add(at time.Time, vals *[valuesN]float32) {
 
 // since returns the marks from the given time on, at the finest resolution that goes back
 // that far.
-func (t *track) since(at time.Time) []TrackPoint {
+func (t *track) since(at time.Time) []SlotValues {
 	fine := t.minutes.since(at.Unix())
 	if len(fine) > 0 && len(t.minutes.points) == t.minutes.size && fine[0].At-60 > at.Unix() {
 		return t.quarters.since(at.Unix())
@@ -96,7 +96,7 @@ const trackVersion = 2
 func (t *track) walk(c *codec.Codec) {
 	for _, r := range []*row{&t.minutes, &t.quarters} {
 		if n := c.Count(len(r.points), r.size); c.Reading {
-			r.points = make([]TrackPoint, n)
+			r.points = make([]SlotValues, n)
 		}
 		for i := range r.points {
 			m := &r.points[i]

@@ -98,7 +98,7 @@ func (c *Core) Recent(span, step time.Duration) []series.Row {
 
 // Track returns the history of limits and capacity: a span at the finest available
 // resolution, and a longer one coarsely.
-func (c *Core) Track(span, long time.Duration) (fine, coarse []TrackPoint) {
+func (c *Core) Track(span, long time.Duration) (fine, coarse []SlotValues) {
 	newest := c.now.newest()
 	return c.now.track.since(newest.Add(-span)), c.now.track.quarters.since(newest.Add(-long).Unix())
 }

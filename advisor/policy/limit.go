@@ -24,18 +24,18 @@ type Limit struct {
 	Burst     float64 `json:"burst,omitempty"`    // gcra: how many may pass at once; 0 is 1
 }
 
-// A LimitNumber is one of a limit's numbers, with its JSON name.
-type LimitNumber struct {
+// A LimitField is one of a limit's numbers, with its JSON name.
+type LimitField struct {
 	Name   string
 	Value  float64
 	Needed bool // required by the algorithm, greater than 0
 }
 
 // Numbers returns all numbers.
-func (l Limit) Numbers() [5]LimitNumber {
+func (l Limit) Numbers() [5]LimitField {
 	window := l.Algorithm == Fixed || l.Algorithm == Sliding || l.Algorithm == SlidingLog || l.Algorithm == GCRA
 	bucket := l.Algorithm == Token || l.Algorithm == Leaky
-	return [...]LimitNumber{{"limit", l.Limit, window}, {"window", l.Window, window}, {"capacity", l.Capacity, bucket},
+	return [...]LimitField{{"limit", l.Limit, window}, {"window", l.Window, window}, {"capacity", l.Capacity, bucket},
 		{"fillRate", l.FillRate, bucket}, {"burst", l.Burst, false}}
 }
 

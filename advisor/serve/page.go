@@ -73,7 +73,7 @@ type look struct {
 	minutes      []series.Row // the last hours
 	days         []series.Row
 	ahead        []forecast.Point  // by the minute for an hour
-	track, daily []core.TrackPoint // the last hours; the last days
+	track, daily []core.SlotValues // the last hours; the last days
 }
 
 // look copies the data of the page.

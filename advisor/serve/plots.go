@@ -115,7 +115,7 @@ func (l *look) believedBand(from time.Time) chart.Band {
 }
 
 // place returns the position of a mark: the end of its slot, but not after the newest.
-func (l *look) place(m core.TrackPoint) float64 {
+func (l *look) place(m core.SlotValues) float64 {
 	return min(l.x(time.Unix(m.At+60, 0)), l.x(l.Newest))
 }
 
@@ -134,7 +134,7 @@ func (l *look) rates(name string, color chart.Color, rows []series.Row) chart.Se
 }
 
 // marked returns a series from one value of the track.
-func (l *look) marked(name string, color chart.Color, points []core.TrackPoint, value int) chart.Series {
+func (l *look) marked(name string, color chart.Color, points []core.SlotValues, value int) chart.Series {
 	s := chart.Series{Name: name, Color: color}
 	for _, m := range points {
 		x := l.place(m)

@@ -63,7 +63,7 @@ func troubled() *record.Result {
 // spread is a made-up distribution around milliseconds.
 func spread(n uint64, ms float64) record.Summary {
 	s := ms / 1000
-	plain := strict.RoundFloat
+	plain := strict.RoundTo15Digits
 	return record.Summary{Count: n, Mean: plain(s * 1.1), Min: s / 2, P50: s, P90: plain(s * 1.5), P95: s * 2,
 		P99: plain(s * 4), P999: plain(s * 9), Max: s * 20}
 }

@@ -23,7 +23,7 @@ func JSON(r *record.Result) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("write result as JSON: %w", err)
 	}
-	return append(strict.Normalize(b), '\n'), nil
+	return append(strict.NormalizeJSON(b), '\n'), nil
 }
 
 // Summary returns the result as text: the health of the target, the verdict on the run, the

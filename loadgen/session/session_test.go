@@ -17,7 +17,7 @@ import (
 // Each command of a script has the effects that follow from it. Times are milliseconds since the
 // start. Each block starts with a new session.
 func TestScripts(t *testing.T) {
-	testkit.Scripts(t, func() func([]string) (string, error) {
+	testkit.RunScripts(t, func() func([]string) (string, error) {
 		return func(commands []string) (string, error) {
 			p := &player{settings: LoopSettings{Method: http1.GET, KeepAlive: true, Timeout: 100 * time.Millisecond}}
 			var effects strings.Builder

@@ -30,7 +30,7 @@ type DeferredRequests struct {
 
 	queueURL
 	redis     redis.Config // of the queue in Redis
-	instances deferred.ProxyInstances
+	instances deferred.QueueOwners
 	setting   string // setting that the URL of the queue in PostgreSQL comes from
 	schema    string
 	manual    bool // only an administrator creates the schema
@@ -55,7 +55,7 @@ func (d *DeferredRequests) register(s *service.Settings) {
 			Help:  "prefix of the paths at which clients see the state of a deferred request"},
 		{Name: "DEFER_ADVERTISE",
 			Value: service.Func(&d.instances, "http://host:port or https://host:port, comma separated, at most 64",
-				deferred.ParseProxyInstances),
+				deferred.ParseQueueOwners),
 			Help: "URLs at which clients reach the proxies that each have their own queue file, this proxy's first: a proxy " +
 				"that is asked for a request of another redirects there (307)"},
 		{Name: "DEFER_MAX", Default: "100000", Value: service.Int(&d.Limits.Entries, 1, 10_000_000),
@@ -75,13 +75,13 @@ func (d *DeferredRequests) register(s *service.Settings) {
 		{Name: "DEFER_SAME_CLIENT", Default: "true", Value: service.Bool(&d.SameClient),
 			Help: "true: only clients with the same rule key see the state of a deferred request; false: everybody who knows " +
 				"its id does"},
-		{Name: "DEFER_CALLBACK_HOSTS", Value: service.Func(&d.Callbacks, callback.HostsAllowed, callback.ParseHosts),
+		{Name: "DEFER_CALLBACK_HOSTS", Value: service.Func(&d.Callbacks, callback.HostsSyntax, callback.ParseHosts),
 			Help: "hosts that clients may name in callback URLs, for rules with callback: true; none: no callbacks"},
 	})
 	s.Add(service.SettingList{
 		{Name: "DEFER_CALLBACK_SECRET", Value: service.Secret(&d.secret),
 			NoEffect: s.NoEffectWhen("DEFER_CALLBACK_HOSTS", ""),
-			Help:     "secret that signs callbacks (Standard Webhooks): " + callback.SecretAllowed},
+			Help:     "secret that signs callbacks (Standard Webhooks): " + callback.SecretSyntax},
 	})
 }
 
@@ -99,7 +99,7 @@ func deferPath(text string) (string, error) {
 }
 
 // Instances returns the proxies that have queue files of their own; nil: others have none.
-func (d *DeferredRequests) Instances() deferred.ProxyInstances {
+func (d *DeferredRequests) Instances() deferred.QueueOwners {
 	if d.file == "" {
 		return nil
 	}
@@ -139,10 +139,10 @@ func (d *DeferredRequests) readSecret(s *service.Settings) (err error) {
 		return nil
 	}
 	if d.secret == "" {
-		return s.Fault("DEFER_CALLBACK_SECRET", "is missing, and DEFER_CALLBACK_HOSTS is set", callback.SecretAllowed)
+		return s.Fault("DEFER_CALLBACK_SECRET", "is missing, and DEFER_CALLBACK_HOSTS is set", callback.SecretSyntax)
 	}
 	if d.Secret, err = callback.ParseSecret(d.secret); err != nil {
-		return s.Fault("DEFER_CALLBACK_SECRET", err.Error(), callback.SecretAllowed)
+		return s.Fault("DEFER_CALLBACK_SECRET", err.Error(), callback.SecretSyntax)
 	}
 	return nil
 }
@@ -152,8 +152,8 @@ func (d *DeferredRequests) readKey(s *service.Settings) error {
 		return nil
 	}
 	const allowed = "a regular file of 32 bytes, as written by head -c 32 /dev/urandom"
-	key, err := watch.ReadFile(d.keyFile, deferred.KeyBytes)
-	if err == nil && len(key) != deferred.KeyBytes {
+	key, err := watch.ReadFile(d.keyFile, deferred.SealKeyBytes)
+	if err == nil && len(key) != deferred.SealKeyBytes {
 		err = fmt.Errorf("has %d bytes", len(key))
 	}
 	if err != nil {

@@ -17,11 +17,11 @@ const requestQueueMax, responseQueueMax = 64 << 10, 16 << 10
 // streamWindow is how much of a request's body may be received and not passed on, the default of
 // [http2.Limits].
 //
-// The window of a connection is as large as those of all its streams together. If it were smaller, the uploads that
-// some targets do not read could take all of it, and those to other targets, or the reply that a stuck one waits for,
-// would never come: a deadlock until a timeout. With 1 MiB, 16 of 128 streams would be enough. Bodies that are
-// collected are credited as they arrive, so a connection holds up to BODY_BUFFER_BYTES for each stream; that is memory of its
-// client, of which MEMORY_BUDGET ends the largest.
+// The window of a connection is as large as those of all its streams together. If it were smaller, the uploads
+// that some targets do not read could take all of it, and those to other targets, or the reply that a stuck one
+// waits for, would never come: a deadlock until a timeout. With 1 MiB, 16 of 128 streams would be enough.
+// Bodies that are collected are credited as they arrive, so a connection holds up to BODY_BUFFER_BYTES for each
+// stream; that is memory of its client, of which MEMORY_BUDGET ends the largest.
 const streamWindow = 64 << 10
 
 // http2Settings are the settings of HTTP/2.

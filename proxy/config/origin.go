@@ -31,7 +31,7 @@ func registerOrigin(s *service.Settings, d *session.Settings) {
 
 func networks(text string) (list []netip.Prefix, err error) {
 	for _, part := range elements(text) {
-		var n rule.Prefix
+		var n rule.AddrPrefix
 		if err := n.UnmarshalText([]byte(part)); err != nil {
 			return nil, err
 		}

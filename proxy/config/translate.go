@@ -46,14 +46,14 @@ func (c *Config) registerTranslation(s *service.Settings) {
 // InPlaceOfPeer reports whether the environment is read as that of envoyproxy/ratelimit.
 func (c *Config) InPlaceOfPeer() bool { return c.translated != nil }
 
-// A Note is a line about a variable of another program's environment.
-type Note struct {
+// A VariableNote is a line about a variable of another program's environment.
+type VariableNote struct {
 	Text    string
 	Ignored bool // the variable has no effect
 }
 
 // Translated returns what was made of the variables of another program's environment.
-func (c *Config) Translated() []Note {
+func (c *Config) Translated() []VariableNote {
 	if c.translated == nil {
 		return nil
 	}
@@ -83,7 +83,7 @@ type translation struct {
 	env      func(string) string
 	values   map[string]string // of settings
 	from     map[string]string // the variables that they come from
-	notes    []Note
+	notes    []VariableNote
 	err      error
 	variable string   // that is being read
 	set      []string // the settings that it has set
@@ -111,12 +111,12 @@ func translate(env func(string) string) *translation {
 
 // readAs notes which settings the variable was read as.
 func (t *translation) readAs(settings string) {
-	t.notes = append(t.notes, Note{Text: t.variable + " is read as " + settings})
+	t.notes = append(t.notes, VariableNote{Text: t.variable + " is read as " + settings})
 }
 
 // ignore notes that the variable has no effect, and why.
 func (t *translation) ignore(why string) {
-	t.notes = append(t.notes, Note{Text: t.variable + " " + why, Ignored: true})
+	t.notes = append(t.notes, VariableNote{Text: t.variable + " " + why, Ignored: true})
 }
 
 // put sets a setting to a value made of the variable.
@@ -140,7 +140,7 @@ func (t *translation) read(name string) string {
 	case own == "" || slices.ContainsFunc(variables, func(v variable) bool { return v.name == name }):
 		return t.values[name]
 	case strings.HasSuffix(name, "_PORT") && strings.Contains(own, "://"):
-		t.notes = append(t.notes, Note{name + " is ignored: Kubernetes sets it for a service of this name", true})
+		t.notes = append(t.notes, VariableNote{name + " is ignored: Kubernetes sets it for a service of this name", true})
 		return t.values[name]
 	}
 	return own

@@ -278,7 +278,7 @@ func TestVariablesAndSettings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []Note{{"PORT is read as DECISION_PORT", false},
+	want := []VariableNote{{"PORT is read as DECISION_PORT", false},
 		{"REDIS_PORT is ignored: Kubernetes sets it for a service of this name", true}}
 	if notes := c.Translated(); !slices.Equal(notes, want) {
 		t.Errorf("noted %v, want %v", notes, want)

@@ -14,8 +14,8 @@ import (
 func TestSites(t *testing.T) {
 	t.Parallel()
 	urls := []string{"http://10.0.0.1:8082", "https://b.example", "http://[::1]:8082"}
-	list := func(first int) deferred.ProxyInstances {
-		return testkit.Must(deferred.ParseProxyInstances(strings.Join(append(urls[first:len(urls):len(urls)],
+	list := func(first int) deferred.QueueOwners {
+		return testkit.Must(deferred.ParseQueueOwners(strings.Join(append(urls[first:len(urls):len(urls)],
 			urls[:first]...),
 			", ")))(t)
 	}
@@ -41,8 +41,8 @@ func TestSites(t *testing.T) {
 		}
 	}
 	var id, before deferred.ID
-	if deferred.ProxyInstances(nil).Tag(&id); id != before || deferred.ProxyInstances(nil).OtherURL(id) != "" {
-		t.Errorf("without a list: got the id %x, elsewhere %q; want %x and nothing", id, deferred.ProxyInstances(nil).OtherURL(id), before)
+	if deferred.QueueOwners(nil).Tag(&id); id != before || deferred.QueueOwners(nil).OtherURL(id) != "" {
+		t.Errorf("without a list: got the id %x, elsewhere %q; want %x and nothing", id, deferred.QueueOwners(nil).OtherURL(id), before)
 	}
 }
 
@@ -59,7 +59,7 @@ func TestParseInstances(t *testing.T) {
 		"http://a#x": "is not such a URL", "http://a,": "is not such a URL",
 		"http://a,http://a/": "cannot be distinguished from", many: "has more than 64",
 	} {
-		if _, err := deferred.ParseProxyInstances(text); (err == nil) != (fault == "") || err != nil &&
+		if _, err := deferred.ParseQueueOwners(text); (err == nil) != (fault == "") || err != nil &&
 			!strings.Contains(err.Error(), fault) {
 			t.Errorf("%.40q: %v, want %q", text, err, fault)
 		}

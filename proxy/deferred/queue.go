@@ -115,8 +115,8 @@ func (l *Limits) ShareMax() (entries, bytes int64) {
 
 // The values of PutResult.Scope.
 const (
-	ScopeProxy  = "proxy"  // the queue belongs to one proxy
-	ScopeShared = "shared" // the queue is shared by all proxies that use it
+	ScopeOneProxy = "proxy"  // the queue belongs to one proxy
+	ScopeShared   = "shared" // the queue is shared by all proxies that use it
 )
 
 // FinalBytesMax returns the maximum number of bytes of the final entries of one client.
@@ -152,7 +152,7 @@ type PutResult struct {
 	Due        time.Time // Full: when the first entry of the line is due; zero: there is none
 	Expires    time.Time
 	Durability string // "fsync", or what the store promises
-	// ScopeProxy or ScopeShared: whose entries Position and the order of the line refer to; empty: unknown
+	// ScopeOneProxy or ScopeShared: whose entries Position and the order of the line refer to; empty: unknown
 	Scope string
 
 	// Result is the target's answer if the earlier entry is Done. The proxy reads it; queues do not set it.
@@ -271,10 +271,10 @@ type Stats struct {
 
 // DropCounts counts entries that a queue gave up without a settlement: as Failed those that cannot be
 // read, as Unknown those without a key whose leases have expired.
-type DropCounts map[DroppedEntry]uint64
+type DropCounts map[DropLabels]uint64
 
-// A DroppedEntry is the rule of an entry and the state that the queue gave it.
-type DroppedEntry struct {
+// DropLabels are the rule of an entry and the state that the queue gave it.
+type DropLabels struct {
 	Rule string
 	To   State
 }
@@ -283,7 +283,7 @@ type DroppedEntry struct {
 type RuleStats struct {
 	Rule   string
 	Paused bool
-	States [StatesCount]Count
+	States [StatesCount]EntryCount
 	Oldest time.Time // acceptance of the oldest entry that is waiting or delivering; zero: none
 }
 
@@ -302,8 +302,8 @@ func (s *Stats) Totals() (open, dead int) {
 	return open, dead
 }
 
-// A Count is a number of entries and their total size in bytes.
-type Count struct {
+// An EntryCount is a number of entries and their total size in bytes.
+type EntryCount struct {
 	Entries int
 	Bytes   int64
 }

@@ -13,8 +13,8 @@ import (
 	"weir/internal/net/share"
 )
 
-// KeyBytes is the length of a key.
-const KeyBytes = 32
+// SealKeyBytes is the length of the key of a [Sealer].
+const SealKeyBytes = 32
 
 // ErrWrongKey is the error of a value that was not encrypted with the key.
 var ErrWrongKey = errors.New("it is not encrypted with this key")
@@ -33,8 +33,8 @@ func NewSealer(key []byte) (Sealer, error) {
 	if len(key) == 0 {
 		return Sealer{}, nil
 	}
-	if len(key) != KeyBytes {
-		return Sealer{}, fmt.Errorf("the key must be %d bytes, is %d", KeyBytes, len(key))
+	if len(key) != SealKeyBytes {
+		return Sealer{}, fmt.Errorf("the key must be %d bytes, is %d", SealKeyBytes, len(key))
 	}
 	block, err := aes.NewCipher(key)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 
 // What is sealed is read with the key it was written with, under the name it was written under.
 func ExampleSealer() {
-	s, _ := deferred.NewSealer(bytes.Repeat([]byte{1}, deferred.KeyBytes))
+	s, _ := deferred.NewSealer(bytes.Repeat([]byte{1}, deferred.SealKeyBytes))
 	sealed := s.Seal([]byte("Authorization: secret"), []byte("request 1"))
 	plain, err := s.Open(sealed, []byte("request 1"))
 	fmt.Printf("%s %v\n", plain, err)

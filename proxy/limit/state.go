@@ -127,15 +127,15 @@ func (s *State) Append(dst []byte) []byte {
 	if log := s.rest.log; log != nil {
 		for i := range log.n {
 			e := log.entry(i)
-			dst = AppendEntry(dst, e.at, e.before)
+			dst = AppendLogEntry(dst, e.at, e.before)
 		}
 	}
 	return dst
 }
 
-// AppendEntry appends a log entry in the form of [State.Append], for a store that keeps
+// AppendLogEntry appends a log entry in the form of [State.Append], for a store that keeps
 // entries separately: the instant, and how many permits were admitted before it.
-func AppendEntry(dst []byte, at, before int64) []byte {
+func AppendLogEntry(dst []byte, at, before int64) []byte {
 	return appendNumber(appendNumber(dst, at), before)
 }
 

@@ -49,11 +49,11 @@ type Store interface {
 // Documents are small values under names such as ratelimiter:config.
 type Documents interface {
 	// Read returns the named document. One that was never written has version 0 and no
-	// body; one that something other than a proxy has written has version ForeignVersion. The
+	// body; one that something other than a proxy has written has version UnknownVersion. The
 	// caller must not modify the body.
 	Read(name string) (Document, error)
 	// CompareAndSet writes body, which must be JSON, as the named document if its version
-	// is still version: 0 for one never written, ForeignVersion for one that something other
+	// is still version: 0 for one never written, UnknownVersion for one that something other
 	// than a proxy has written. It returns the document as it is afterwards, and whether
 	// it was written. The error may be a [SizeError].
 	CompareAndSet(name string, version int64, body []byte) (Document, bool, error)

@@ -177,8 +177,8 @@ type Document struct {
 	Version int64 // 1 when first written, one more with each change
 }
 
-// ForeignVersion is the version of a document that something other than a proxy has written.
-const ForeignVersion = -1
+// UnknownVersion is the version of a document that something other than a proxy has written.
+const UnknownVersion = -1
 
 // DocumentBytesMax is the size of the largest body that a store keeps.
 const DocumentBytesMax = 4 << 20

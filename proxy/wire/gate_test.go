@@ -240,7 +240,8 @@ func TestTrafficOfUploads(t *testing.T) {
 // gateRequest returns what a request costs that passes a gate and takes 10 ms: everything
 // that the proxy does for it only if there is a gate.
 func gateRequest() (next func(), g *gates.Gate) {
-	f := &Server{Tally: tally.New(nil, nil), cfg: Config{Gate: gates.Settings{Mode: gate.On, Wait: gate.Wait, Min: 2},
+	f := &Server{Tally: tally.New(nil, nil), cfg: Config{Gate: gates.Settings{Mode: gate.On, Wait: gate.WaitDefault,
+		Min: 2},
 		Store: new(simredis.Store)}, seed: maphash.MakeSeed(), queues: upstream.NewQueueSet(1)}
 	f.Gates = gates.New(gates.Config{Settings: f.cfg.Gate, Bounds: f.bounds()})
 	s := newLoopServer(f, new(loop.Loop), 512)

@@ -54,7 +54,7 @@ type http2Conn struct {
 	postpones bool           // connections to targets are sought when all that has arrived was read
 	postponed []*http2Stream // those that need one, or did before they ended
 
-	counted report.HTTP2Conn
+	counted report.HTTP2ConnCounts
 }
 
 // unsentMax is how much may be unsent for the client while more of its frames are read. Responses without
@@ -63,7 +63,7 @@ const unsentMax = 512 << 10
 
 // acceptHTTP2 handles a new connection of HTTP/2.
 func (s *loopServer) acceptHTTP2(now time.Time, conn *loop.Conn) loop.Handler {
-	h := &http2Conn{server: s, conn: conn, accepted: now, counted: report.HTTP2Conn{Counts: &s.http2.HTTP2Counts}}
+	h := &http2Conn{server: s, conn: conn, accepted: now, counted: report.HTTP2ConnCounts{Counts: &s.http2.HTTP2Counts}}
 	h.m = mux.New(now, &s.muxes, conn.Remote().Addr(), conn.Secure(), h.opened)
 	conn.SetDuplex(true) // windows must be credited also while the client does not read
 	s.http2.connections.Add(1)

@@ -90,7 +90,8 @@ func (c *complaintsHTTP2) look(now time.Time, ls loops, log *slog.Logger) {
 			c.refused = n
 		}
 	}
-	if n := ls.sum(func(s *loopServer) *metric.Counter { return &s.http2.Closed[report.CloseCalm] }); n > c.abused {
+	closed := func(s *loopServer) *metric.Counter { return &s.http2.Closed[report.CloseEnhanceYourCalm] }
+	if n := ls.sum(closed); n > c.abused {
 		if _, ok := c.abuses.Allow(now, complainEvery); ok {
 			var last *abuse
 			for _, s := range ls {

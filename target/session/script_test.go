@@ -139,7 +139,7 @@ func (p *player) tell() {
 
 // The command new begins a new connection.
 func TestScripts(t *testing.T) {
-	testkit.Scripts(t, func() func([]string) (string, error) {
+	testkit.RunScripts(t, func() func([]string) (string, error) {
 		p := newPlayer()
 		return func(commands []string) (string, error) {
 			p.said.Reset()

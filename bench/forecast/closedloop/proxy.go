@@ -78,7 +78,7 @@ func (d *proxy) enter(now float64, v *visit) (sent bool, wait float64) {
 		return true, 0
 	}
 	d.queue.Join(d.time(now), &v.Waiter)
-	return false, gate.Wait.Seconds()
+	return false, gate.WaitDefault.Seconds()
 }
 
 // send records that v is sent to the target.
@@ -92,7 +92,7 @@ func (d *proxy) send(now float64, v *visit, waited bool) {
 func (d *proxy) late(now float64, v *visit) (wait float64) {
 	d.spend(now)
 	at := d.time(now)
-	if until, ok := d.queue.Late(at, &v.Waiter, gate.Wait); ok {
+	if until, ok := d.queue.Late(at, &v.Waiter, gate.WaitDefault); ok {
 		wait = until.Sub(at).Seconds()
 	}
 	return wait

@@ -136,7 +136,7 @@ func (r *run) restart(now float64) {
 	}
 	r.born = now
 	r.snaps.begin(now, r.door != nil)
-	r.snaps.due = now + gate.FullReportInterval.Seconds() // a new proxy asks at once
+	r.snaps.due = now + gate.ReportIntervalWhenFull.Seconds() // a new proxy asks at once
 	r.snaps.look(now, r.door != nil)
 }
 

@@ -41,7 +41,7 @@ func (n *snapshots) begin(now float64, gated bool) {
 
 func (n *snapshots) look(now float64, gated bool) {
 	if n.at = n.due; gated {
-		n.at = min(n.at, now+gate.FullReportInterval.Seconds())
+		n.at = min(n.at, now+gate.ReportIntervalWhenFull.Seconds())
 	}
 }
 
@@ -66,7 +66,7 @@ func (n *snapshots) take(r *run) (s Snapshot, arrives bool) {
 	full := false
 	if d := r.door; d != nil {
 		u := d.take(n.at)
-		full = u.bound >= gate.FullReportShare*u.places && u.places > 0
+		full = u.bound >= gate.FullGatesShare*u.places && u.places > 0
 		n.used.add(u)
 	}
 	if !full && n.at < n.due {

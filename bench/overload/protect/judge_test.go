@@ -35,7 +35,7 @@ func TestIdeal(t *testing.T) {
 	slow.SlowShare, slow.Phases = 0.01, []Phase{{10 * s, 200, 10 * ms, false}}
 	gone, dips := one(), one()
 	gone.Phases[1].Delay = 0
-	dips.Dips = SpeedDips{Every: s, For: 400 * ms, Speed: .5}
+	dips.Dips = TargetSlowdowns{Every: s, For: 400 * ms, Speed: .5}
 	for name, c := range map[string]struct {
 		s    *Situation
 		all  []request

@@ -97,7 +97,7 @@ func TestSituations(t *testing.T) {
 func TestBadSpanAndShorten(t *testing.T) {
 	sit := one()
 	sit.Phases = slices.Insert(sit.Phases, 1, Phase{5 * s, 80, 15 * ms, true})
-	sit.Dips = SpeedDips{Every: 4 * s, For: s}
+	sit.Dips = TargetSlowdowns{Every: 4 * s, For: s}
 	sit.shorten(2)
 	if from, to, ok := sit.bad(); from != 5*s || to != 12500*ms || !ok || sit.Length() != 17500*ms {
 		t.Errorf("bad from %v to %v of %v", from, to, sit.Length())

@@ -51,7 +51,7 @@ func TestArrivals(t *testing.T) {
 // What comes in a stop is answered after it, and what is in work is delayed by it.
 func TestReplayStops(t *testing.T) {
 	sit := one()
-	sit.Dips = SpeedDips{Every: 5 * s, For: 400 * ms}
+	sit.Dips = TargetSlowdowns{Every: 5 * s, For: 400 * ms}
 	all := even(20, 0, 30*s, 200, 0)
 	stopped := 0
 	for i, at := range sit.fifo(all, rand.New(rand.NewPCG(1, 1))) {

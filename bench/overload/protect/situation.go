@@ -37,7 +37,7 @@ type Situation struct {
 	// Kinds are the mean service times of two kinds of answers on one route, whose shares follow
 	// from the mean of the phase. Zero: there is one kind.
 	Kinds    [2]time.Duration
-	Dips     SpeedDips
+	Dips     TargetSlowdowns
 	Keys     int           // that the target caches answers for, see cache; 0: it has no cache
 	Retries  int           // of a request by its client after attempts that failed or took too long
 	Proxies  int           // which share the target and the load evenly
@@ -127,10 +127,10 @@ func unsteady() []Situation {
 	const ms, s = time.Millisecond, time.Second
 	stops := usual("stops", "A target of 15 workers × 10 ms stands still for 0.4 s every 5 s, under 900/s. Requests "+
 		"then wait in it, which all could be answered in time.", 900)
-	stops.Phases, stops.Dips = []Phase{{30 * s, 900, 10 * ms, false}}, SpeedDips{Every: 5 * s, For: 400 * ms}
+	stops.Phases, stops.Dips = []Phase{{30 * s, 900, 10 * ms, false}}, TargetSlowdowns{Every: 5 * s, For: 400 * ms}
 	stops.InTime, stops.Goal = 500*ms, Goal{InTime: .995}
 	blips := usual("blips", "A target of 15 workers × 10 ms is six times slower for 0.3 s every 3 s, under 900/s.", 900)
-	blips.Phases, blips.Dips = []Phase{{30 * s, 900, 10 * ms, false}}, SpeedDips{Every: 3 * s, For: 300 * ms,
+	blips.Phases, blips.Dips = []Phase{{30 * s, 900, 10 * ms, false}}, TargetSlowdowns{Every: 3 * s, For: 300 * ms,
 		Speed: 1. / 6}
 	blips.InTime, blips.Goal = 250*ms, Goal{InTime: .985}
 	relative := Goal{Behind: .01}

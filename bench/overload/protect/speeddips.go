@@ -2,15 +2,15 @@ package protect
 
 import "time"
 
-// SpeedDips are spans in which a target works at another speed, on what it has begun as well. They end
+// TargetSlowdowns are spans in which a target works at another speed, on what it has begun as well. They end
 // each interval. Without them, Every is 0.
-type SpeedDips struct {
+type TargetSlowdowns struct {
 	Every, For time.Duration
 	Speed      float64 // in a dip, relative to the speed otherwise; 0: it stands still
 }
 
 // mean returns the mean speed.
-func (d SpeedDips) mean() float64 {
+func (d TargetSlowdowns) mean() float64 {
 	if d.Every == 0 {
 		return 1
 	}
@@ -18,7 +18,7 @@ func (d SpeedDips) mean() float64 {
 }
 
 // end returns when work ends that begins at at and takes that long without a dip.
-func (d SpeedDips) end(at, work time.Duration) time.Duration {
+func (d TargetSlowdowns) end(at, work time.Duration) time.Duration {
 	if d.Every == 0 || at < 0 {
 		return at + work
 	}

@@ -7,12 +7,12 @@ import (
 )
 
 func TestDipsEnd(t *testing.T) {
-	still, slower := SpeedDips{Every: 5 * s, For: 400 * ms}, SpeedDips{Every: 3 * s, For: 300 * ms, Speed: .25}
+	still, slower := TargetSlowdowns{Every: 5 * s, For: 400 * ms}, TargetSlowdowns{Every: 3 * s, For: 300 * ms, Speed: .25}
 	for _, c := range []struct {
-		d              SpeedDips
+		d              TargetSlowdowns
 		at, work, want time.Duration
 	}{
-		{SpeedDips{}, 4900 * ms, 100 * ms, 5 * s},
+		{TargetSlowdowns{}, 4900 * ms, 100 * ms, 5 * s},
 		{still, -s, 100 * ms, -900 * ms},
 		{still, 0, 100 * ms, 100 * ms},
 		{still, 4500 * ms, 99 * ms, 4599 * ms},
@@ -34,7 +34,7 @@ func TestDipsEnd(t *testing.T) {
 func TestDipsLaws(t *testing.T) {
 	chance := rand.New(rand.NewPCG(3, 3))
 	for range 1000 {
-		d := SpeedDips{Every: time.Duration(1 + chance.IntN(int(s))), Speed: float64(chance.IntN(5)) / 4}
+		d := TargetSlowdowns{Every: time.Duration(1 + chance.IntN(int(s))), Speed: float64(chance.IntN(5)) / 4}
 		d.For = time.Duration(chance.Int64N(int64(d.Every)))
 		at, a, b := time.Duration(chance.IntN(int(2*s))), time.Duration(chance.IntN(int(s))),
 			time.Duration(chance.IntN(int(s)))

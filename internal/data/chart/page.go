@@ -123,6 +123,6 @@ document.addEventListener("submit", e => {
 </script>
 `
 
-// TokenPage returns a page in the common style, of a body as of RenderPage that is no template. Its script
+// BearerTokenPage returns a page in the common style, of a body as of RenderPage that is no template. Its script
 // calls guarded for endpoints that may need the token.
-func TokenPage(body string) string { return head + asking + body }
+func BearerTokenPage(body string) string { return head + asking + body }

@@ -13,9 +13,9 @@ const digitsMax = 15
 // noTime is the JSON of the zero time.
 const noTime = `"0001-01-01T00:00:00Z"`
 
-// Normalize returns JSON text in which numbers with a fraction have at most 15 significant digits, and
+// NormalizeJSON returns JSON text in which numbers with a fraction have at most 15 significant digits, and
 // a zero time is null. The text must be valid; it is not changed.
-func Normalize(text []byte) []byte {
+func NormalizeJSON(text []byte) []byte {
 	plain := make([]byte, 0, len(text))
 	for i := 0; i < len(text); {
 		n := 1
@@ -40,8 +40,8 @@ func Normalize(text []byte) []byte {
 	return plain
 }
 
-// RoundFloat returns f with at most 15 significant digits.
-func RoundFloat(f float64) float64 {
+// RoundTo15Digits returns f with at most 15 significant digits.
+func RoundTo15Digits(f float64) float64 {
 	plain, err := strconv.ParseFloat(strconv.FormatFloat(f, 'g', digitsMax, 64), 64)
 	if err != nil { // rounded up beyond the largest number
 		return f
@@ -73,7 +73,7 @@ func appendPlain(plain, number []byte) []byte {
 	if err != nil {
 		return append(plain, number...)
 	}
-	return AppendFloat(plain, RoundFloat(f))
+	return AppendFloat(plain, RoundTo15Digits(f))
 }
 
 // AppendFloat appends a number, with an exponent only if it is very small or large.

@@ -22,7 +22,7 @@ func TestPlain(t *testing.T) {
 		`{"q":"\\","n":0.30000000000000004}`:            `{"q":"\\","n":0.3}`,
 		``:                                              ``,
 	} {
-		if have := string(Normalize([]byte(text))); have != want {
+		if have := string(NormalizeJSON([]byte(text))); have != want {
 			t.Errorf("%s: have %s, want %s", text, have, want)
 		}
 	}
@@ -35,9 +35,9 @@ func TestPlainSpans(t *testing.T) {
 	for range 10_000 {
 		span := time.Duration(r.Int64N(int64(24*time.Hour))) / 1000 * 1000
 		text := testkit.Must(json.Marshal(span.Seconds()))(t)
-		plain := Normalize(text)
+		plain := NormalizeJSON(text)
 		if want, _ := json.Marshal(float64(span.Microseconds()) / 1e6); string(plain) != string(want) ||
-			string(Normalize(plain)) != string(plain) {
+			string(NormalizeJSON(plain)) != string(plain) {
 			t.Fatalf("%v: have %s, want %s", span, plain, want)
 		}
 	}

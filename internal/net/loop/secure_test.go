@@ -170,7 +170,7 @@ func TestOwnCloseOfSecureIsProper(t *testing.T) {
 		}
 	})
 	tcp := connect(t, ln)
-	c := tls.Client(pump.StrictConn{Conn: tcp}, trust().client) // tells a bare end apart
+	c := tls.Client(pump.CloseNotifyConn{Conn: tcp}, trust().client) // tells a bare end apart
 	_, _ = io.WriteString(c, "last")
 	if b, err := io.ReadAll(c); err != nil || string(b) != "last" {
 		t.Fatalf("read %q, %v; want the answer and a close_notify", b, err)

@@ -138,15 +138,15 @@ func NewHandler(format string, level slog.Level, out io.Writer) slog.Handler {
 }
 
 // jsonAttr formats values as in all JSON of our programs: times in UTC, durations in
-// seconds, and numbers as by strict.Normalize.
+// seconds, and numbers as by strict.NormalizeJSON.
 func jsonAttr(_ []string, a slog.Attr) slog.Attr {
 	switch a.Value.Kind() {
 	case slog.KindTime:
 		a.Value = slog.TimeValue(a.Value.Time().UTC())
 	case slog.KindDuration:
-		a.Value = slog.Float64Value(strict.RoundFloat(a.Value.Duration().Seconds()))
+		a.Value = slog.Float64Value(strict.RoundTo15Digits(a.Value.Duration().Seconds()))
 	case slog.KindFloat64:
-		a.Value = slog.Float64Value(strict.RoundFloat(a.Value.Float64()))
+		a.Value = slog.Float64Value(strict.RoundTo15Digits(a.Value.Float64()))
 	}
 	return a
 }

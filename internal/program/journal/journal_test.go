@@ -193,7 +193,7 @@ func TestRecovered(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		Recovered(j.Logger(), "Redis reconnected", "after", 1)
+		LogRecovery(j.Logger(), "Redis reconnected", "after", 1)
 		if have := out.String(); (have == "") != (want == "") || !strings.Contains(have, want) {
 			t.Errorf("at %s: %q, want %q", level, have, want)
 		}

@@ -5,9 +5,9 @@ import (
 	"log/slog"
 )
 
-// Recovered logs at the level info that what a warning was about is over. If that level is off, it is a
+// LogRecovery logs at the level info that what a warning was about is over. If that level is off, it is a
 // warning as well: who reads when something failed must also read when it works again.
-func Recovered(log *slog.Logger, message string, args ...any) {
+func LogRecovery(log *slog.Logger, message string, args ...any) {
 	level := slog.LevelInfo
 	if !log.Enabled(context.Background(), level) {
 		level = slog.LevelWarn

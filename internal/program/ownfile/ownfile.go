@@ -91,8 +91,8 @@ func SetMode(f *os.File, mode fs.FileMode) error {
 	return f.Chmod(mode)
 }
 
-// AllowAllUsers lets all users connect to a unix socket. Links are not followed.
-func AllowAllUsers(name string) error {
+// AllowAllToConnect lets all users connect to a unix socket. Links are not followed.
+func AllowAllToConnect(name string) error {
 	fd, err := unix.Open(name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return &fs.PathError{Op: "open", Path: name, Err: err}

@@ -170,14 +170,14 @@ func TestShareSocket(t *testing.T) {
 	l := testkit.Must(net.Listen("unix", socket))(t)
 	defer l.Close()
 	testkit.WriteFile(t, file, "")
-	if err := errors.Join(os.Chmod(socket, 0o700), os.Symlink(socket, link), AllowAllUsers(socket)); err != nil {
+	if err := errors.Join(os.Chmod(socket, 0o700), os.Symlink(socket, link), AllowAllToConnect(socket)); err != nil {
 		t.Fatal(err)
 	}
 	if mode := testkit.Must(os.Stat(socket))(t).Mode().Perm(); mode != 0o666 {
 		t.Errorf("the socket has the mode %v", mode)
 	}
 	for _, name := range []string{file, link} {
-		if err := AllowAllUsers(name); !errors.Is(err, unix.ENOTSOCK) {
+		if err := AllowAllToConnect(name); !errors.Is(err, unix.ENOTSOCK) {
 			t.Errorf("%s: %v, want %v", name, err, unix.ENOTSOCK)
 		}
 	}

@@ -25,8 +25,8 @@ import (
 // Safe for concurrent use: it is immutable after Dedicate, and rooms are safe.
 type HandlerPool struct {
 	own       *Endpoints
-	all       *Room[job]
-	dedicated *Room[job] // for requests whose paths have the given prefix; see Dedicate
+	all       *BoundedQueue[job]
+	dedicated *BoundedQueue[job] // for requests whose paths have the given prefix; see Dedicate
 	prefix    string
 	workers   sync.WaitGroup
 }
@@ -57,7 +57,7 @@ func (l Addrs) client() share.Client {
 // NewHandlerPool starts a HandlerPool with the given numbers of workers and of requests that may
 // wait, both at least 1.
 func NewHandlerPool(own *Endpoints, workers, waiting int) *HandlerPool {
-	d := &HandlerPool{own: own, all: NewRoom[job](workers + waiting)}
+	d := &HandlerPool{own: own, all: NewBoundedQueue[job](workers + waiting)}
 	for range workers {
 		d.workers.Go(func() { d.work(d.all) })
 	}
@@ -67,7 +67,7 @@ func NewHandlerPool(own *Endpoints, workers, waiting int) *HandlerPool {
 // Dedicate gives requests whose paths begin with prefix a separate worker and a separate queue for the
 // given number of waiting requests. It must be called before Submit.
 func (d *HandlerPool) Dedicate(prefix string, waiting int) *HandlerPool {
-	d.prefix, d.dedicated = prefix, NewRoom[job](1+waiting)
+	d.prefix, d.dedicated = prefix, NewBoundedQueue[job](1+waiting)
 	d.workers.Go(func() { d.work(d.dedicated) })
 	return d
 }
@@ -122,7 +122,7 @@ func (d *HandlerPool) Close() {
 	d.workers.Wait()
 }
 
-func (d *HandlerPool) work(room *Room[job]) {
+func (d *HandlerPool) work(room *BoundedQueue[job]) {
 	for a, ok := room.Next(); ok; a, ok = room.Next() {
 		reply := d.answer(a)
 		room.Leave(a.from.client()) // first, so that a client that sends its next request then has its place

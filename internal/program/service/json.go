@@ -14,7 +14,7 @@ import (
 // BodyBytesMax bounds the body that ReadBody reads.
 const BodyBytesMax = 4 << 20
 
-// WriteJSON answers with v as JSON; see strict.Normalize. It answers 500 if v has no JSON
+// WriteJSON answers with v as JSON; see strict.NormalizeJSON. It answers 500 if v has no JSON
 // form.
 func WriteJSON(w http.ResponseWriter, status int, v any) {
 	body, err := json.MarshalWithOption(v, json.DisableHTMLEscape())
@@ -24,7 +24,7 @@ func WriteJSON(w http.ResponseWriter, status int, v any) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_, _ = w.Write(append(strict.Normalize(body), '\n')) // the client may have left
+	_, _ = w.Write(append(strict.NormalizeJSON(body), '\n')) // the client may have left
 }
 
 // WriteError answers with {"error": sentence}, and with the path if err is a

@@ -6,11 +6,11 @@ import (
 	"weir/internal/net/share"
 )
 
-// A Room is where items of clients wait for workers: a [share.RoundRobin] that several goroutines use.
+// A BoundedQueue is where items of clients wait for workers: a [share.RoundRobin] that several goroutines use.
 // Each client has at most its share of the places.
 //
 // Safe for concurrent use: mu guards everything.
-type Room[T any] struct {
+type BoundedQueue[T any] struct {
 	mu      sync.Mutex
 	arrived sync.Cond            // or closed
 	line    *share.RoundRobin[T] // items that wait or are worked on
@@ -18,15 +18,15 @@ type Room[T any] struct {
 	closed  bool
 }
 
-// NewRoom returns a Room that holds as many items as capacity.
-func NewRoom[T any](capacity int) *Room[T] {
-	r := &Room[T]{line: share.NewRoundRobin[T](capacity)}
+// NewBoundedQueue returns a BoundedQueue that holds as many items as capacity.
+func NewBoundedQueue[T any](capacity int) *BoundedQueue[T] {
+	r := &BoundedQueue[T]{line: share.NewRoundRobin[T](capacity)}
 	r.arrived.L = &r.mu
 	return r
 }
 
 // Enter lets an item of c wait, and reports whether it may. item makes it, and is only called if it may.
-func (r *Room[T]) Enter(c share.Client, item func() T) bool {
+func (r *BoundedQueue[T]) Enter(c share.Client, item func() T) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed || !r.line.Admits(c) {
@@ -39,7 +39,7 @@ func (r *Room[T]) Enter(c share.Client, item func() T) bool {
 }
 
 // Next waits for the next item to work on. It returns false when the room is closed and empty.
-func (r *Room[T]) Next() (item T, ok bool) {
+func (r *BoundedQueue[T]) Next() (item T, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for {
@@ -51,21 +51,21 @@ func (r *Room[T]) Next() (item T, ok bool) {
 }
 
 // Leave gives back the place of an item of c that Next has returned.
-func (r *Room[T]) Leave(c share.Client) {
+func (r *BoundedQueue[T]) Leave(c share.Client) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.line.Leave(c)
 }
 
 // Refused returns how many items were refused.
-func (r *Room[T]) Refused() uint64 {
+func (r *BoundedQueue[T]) Refused() uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.refused
 }
 
 // Close refuses all further items. Those that wait are still returned by Next.
-func (r *Room[T]) Close() {
+func (r *BoundedQueue[T]) Close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.closed = true

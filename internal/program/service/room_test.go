@@ -11,7 +11,7 @@ import (
 // One client holds half of a room at most, whichever addresses of its network it uses, and a
 // further one always finds room. What is being worked on counts until it has left.
 func TestRoomShares(t *testing.T) {
-	r := NewRoom[share.Client](10)
+	r := NewBoundedQueue[share.Client](10)
 	enter := func(client string, want bool) {
 		t.Helper()
 		c := share.ClientOf(netip.MustParseAddr(client))

@@ -46,11 +46,11 @@ func RequireShown(t testing.TB, file, pattern, want string) {
 	}
 }
 
-// Scripts runs testdata/*.txt. A script consists of blocks separated by empty lines; a block is
+// RunScripts runs testdata/*.txt. A script consists of blocks separated by empty lines; a block is
 // commands, a line ----, and their effects; -update writes the effects. Lines with # are
 // comments. player is called for each script; the function that it returns is called for each
 // block and returns the effects of its commands.
-func Scripts(t *testing.T, player func() (play func(commands []string) (effects string, err error))) {
+func RunScripts(t *testing.T, player func() (play func(commands []string) (effects string, err error))) {
 	t.Helper()
 	paths, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(paths) == 0 {

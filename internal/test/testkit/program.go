@@ -49,8 +49,8 @@ func Command(t testing.TB, env []string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// Service is Command for a program that listens at a free port of 127.0.0.1, unless env says otherwise.
-func Service(t testing.TB, env []string, args ...string) *exec.Cmd {
+// ServiceCommand is Command for a program that listens at a free port of 127.0.0.1, unless env says otherwise.
+func ServiceCommand(t testing.TB, env []string, args ...string) *exec.Cmd {
 	t.Helper()
 	return Command(t, append([]string{"BIND", "127.0.0.1", "PORT", "0"}, env...), args...)
 }

@@ -22,8 +22,8 @@ type checked struct {
 	deny   int // status of a refusal; 0: the refusal's own
 	policy *decide.Policy
 	client netip.Addr
-	reader decide.Recipient
-	asked  []decide.RequestCounter // with copied keys
+	reader decide.ResponseOptions
+	asked  []decide.ChargedCounter // with copied keys
 	keys   []byte
 	fields []byte // fields of the answer when its slot is due
 }
@@ -70,7 +70,7 @@ func (s *Session) check(now time.Time, h *http1.Head) {
 	e, c, d := s.env, &s.checked, &s.env.described
 	accept, _ := h.Value(http1.FieldAccept)
 	c.client = d.client
-	c.policy, c.reader = e.Policy(), decide.Recipient{Accept: refusal.ParseAccept(accept)}
+	c.policy, c.reader = e.Policy(), decide.ResponseOptions{Accept: refusal.ParseAccept(accept)}
 	request := (*keys.Request)(&d.head)
 	preflight := e.PreflightsApart && rule.Preflight(request)
 	r := decide.Request{Described: request, Client: d.client, Preflight: preflight, MaxDelay: e.HoldMax}
@@ -137,7 +137,7 @@ func (s *Session) describe(now time.Time, h *http1.Head) bool {
 }
 
 // keep copies what was asked, which outlives the head.
-func (s *Session) keep(asked []decide.RequestCounter) {
+func (s *Session) keep(asked []decide.ChargedCounter) {
 	c := &s.checked
 	for _, one := range asked {
 		at := len(c.keys)

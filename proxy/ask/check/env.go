@@ -86,8 +86,8 @@ type Env struct {
 	EditTimeout time.Duration
 	// Policy returns the policy for described requests.
 	Policy func() *decide.Policy
-	// RateLimit has what Envoy's rate limit service needs for decisions.
-	RateLimit *RateLimit
+	// RateLimitService has what Envoy's rate limit service needs for decisions.
+	RateLimit *RateLimitService
 	// Trusted reports whether an address is that of a trusted proxy.
 	Trusted func(netip.Addr) bool
 	// AdmitUndescribed says that requests that cannot be described are admitted.

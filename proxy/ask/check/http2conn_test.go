@@ -212,7 +212,7 @@ func limiting(t testing.TB) *Env {
 	env := &Env{
 		Access: &AccessPolicy{Open: true}, Ask: lane.Ask, Refund: lane.Refund, Mode: func() store.Mode { return store.Exact },
 		Documents: func() *Documents { return docs }, EditTimeout: time.Second,
-		RateLimit: &RateLimit{Settings: envoy.Settings{AllOrNothing: true, NearRatio: .8}, Counts: counts,
+		RateLimit: &RateLimitService{Settings: envoy.Settings{AllOrNothing: true, NearRatio: .8}, Counts: counts,
 			Domains: func() *descriptor.Domains { return domains }, Failed: func(bool) {}, Took: func(time.Duration) {},
 			Apart: func() {}},
 		Trusted: func(netip.Addr) bool { return false }, Undescribed: func(time.Time, string) {},

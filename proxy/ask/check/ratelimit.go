@@ -13,10 +13,10 @@ import (
 // jsonBytesMax bounds a request for Envoy's rate limit service.
 const jsonBytesMax = 64 << 10
 
-// A RateLimit has what Envoy's rate limit service needs for decisions.
+// A RateLimitService has what Envoy's rate limit service needs for decisions.
 //
 // Safe for concurrent use: Settings is immutable, and the functions are safe.
-type RateLimit struct {
+type RateLimitService struct {
 	Settings envoy.Settings
 	Counts   *envoy.RequestCounts
 	// Domains returns the limits in force, or nil if none were loaded.

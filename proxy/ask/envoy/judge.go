@@ -133,7 +133,7 @@ func (c *Evaluation) describe(now time.Time, i int) {
 			t.refusal = decide.Refusal{Rule: &t.rule, Limit: l, Cost: a.hits, Key: c.keyOf(a), Decision: d}
 			id = c.Refused(now, &t.refusal)
 		}
-		answer := t.responder.Refuse(&t.verdict, id, &decide.Recipient{})
+		answer := t.responder.Refuse(&t.verdict, id, &decide.ResponseOptions{})
 		t.lines = append(t.lines[:0], answer.Extra...)
 		t.lines = http1.AppendField(t.lines, "Content-Type", answer.ContentType)
 		r.RawBody = answer.Body

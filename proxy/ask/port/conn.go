@@ -38,8 +38,9 @@ func newSide(p *Server, l *loop.Loop) *side {
 		r.perSecond = lane.ForLoop(p.cfg.PerSecond, l)
 	}
 	r.env = check.Env{
-		RateLimit: &check.RateLimit{Settings: p.cfg.RateLimit, Counts: &p.series.RequestCounts, Domains: p.cfg.Limits.Domains,
-			Failed: p.series.failed, Took: p.series.took, Apart: p.series.apart.Inc,
+		RateLimit: &check.RateLimitService{Settings: p.cfg.RateLimit, Counts: &p.series.RequestCounts,
+			Domains: p.cfg.Limits.Domains,
+			Failed:  p.series.failed, Took: p.series.took, Apart: p.series.apart.Inc,
 			Decided: debugLog(p.cfg.Log)},
 		Access: &p.cfg.Access, Head: &p.cfg.Head, Mode: p.cfg.Store.Mode, Documents: p.documents.current.Load,
 		Ask: r.ask, Refund: r.refund, Edit: r.edit, EditTimeout: p.cfg.EditTimeout,

@@ -19,12 +19,12 @@ type muxConn struct {
 	net      *loop.Conn
 	conn     *check.HTTP2Conn
 	deadline time.Time // as set
-	counted  report.HTTP2Conn
+	counted  report.HTTP2ConnCounts
 }
 
 func (r *side) acceptHTTP2(now time.Time, lc *loop.Conn, access *AccessPolicy) *muxConn {
 	c := &muxConn{side: r, net: lc, conn: check.NewHTTP2Conn(now, &r.env, lc.Remote().Addr(), lc.Secure(), lc.Verified()),
-		counted: report.HTTP2Conn{Counts: &r.port.counts.http2}}
+		counted: report.HTTP2ConnCounts{Counts: &r.port.counts.http2}}
 	c.conn.Owner, c.conn.Access = c, access
 	lc.SetDuplex(true) // windows must be credited also while the asker does not read
 	lc.SetBatch(loop.BatchTurn)

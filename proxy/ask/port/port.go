@@ -109,7 +109,7 @@ type Server struct {
 	sender    *sender // nil without Statsd
 	odd       undescribed
 
-	edits      *service.Room[edit]
+	edits      *service.BoundedQueue[edit]
 	background sync.WaitGroup
 	stop       context.CancelFunc // of background
 	draining   atomic.Bool
@@ -123,7 +123,7 @@ func Start(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Server{cfg: cfg, group: g, edits: service.NewRoom[edit](editsMax), series: newSeries()}
+	p := &Server{cfg: cfg, group: g, edits: service.NewBoundedQueue[edit](editsMax), series: newSeries()}
 	ctx, stop := context.WithCancel(context.Background())
 	p.stop = stop
 	p.documents.begin(&p.cfg)

@@ -147,7 +147,7 @@ func (c *Client) follow(ctx context.Context) (received bool, err error) {
 func (c *Client) begun() {
 	c.connected.Store(true)
 	if connected := "Connected to the xDS server"; c.lost {
-		journal.Recovered(c.cfg.Log, connected, "server", c.cfg.Server)
+		journal.LogRecovery(c.cfg.Log, connected, "server", c.cfg.Server)
 	} else {
 		c.cfg.Log.Info(connected, "server", c.cfg.Server)
 	}

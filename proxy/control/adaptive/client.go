@@ -47,7 +47,7 @@ func (c *client) ask(ctx context.Context, s *Snapshot) (*Recommendation, error) 
 	if err != nil {
 		return nil, fmt.Errorf("write the snapshot: %w", err)
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, bytes.NewReader(strict.Normalize(text)))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, bytes.NewReader(strict.NormalizeJSON(text)))
 	if err != nil {
 		return nil, err
 	}

@@ -135,7 +135,7 @@ func (a *Follower) Run(ctx context.Context) {
 // begin starts the clock.
 func (a *Follower) begin(now time.Time) {
 	interval := a.cfg.Settings.Interval
-	a.every = max(1, int64(interval/gate.FullReportInterval))
+	a.every = max(1, int64(interval/gate.ReportIntervalWhenFull))
 	a.clock = clock{began: now, interval: interval / time.Duration(a.every), scale: a.cfg.Settings.Scale}
 	a.last = &reading{at: now, traffic: a.cfg.Traffic()}
 	a.beat = a.last
@@ -156,7 +156,7 @@ func (a *Follower) due(now time.Time) bool {
 	if !a.young(now) {
 		a.bound(0)
 	}
-	return a.regular() || a.last.turn == 0 || full(&t) >= gate.FullReportShare
+	return a.regular() || a.last.turn == 0 || full(&t) >= gate.FullGatesShare
 }
 
 // young reports whether the gates have learned little yet.

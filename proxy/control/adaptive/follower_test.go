@@ -26,7 +26,7 @@ func TestApplied(t *testing.T) {
 		"INFO Adaptive - AI update applied: algorithm=token, limit from 100/s to 50/s, capacity=200, fillRate=50, "+
 			"reason: forecast=50 req/s")
 	want := map[string]any{"timestamp": "2026-01-19T16:30:30Z", "interval": 30.0, "observedRps": 30.0,
-		"forwardedRps": 20.0, "rejectedRate": strict.RoundFloat(1.0 / 3),
+		"forwardedRps": 20.0, "rejectedRate": strict.RoundTo15Digits(1.0 / 3),
 		"latencyP95": 0.0, "errors5xx": 0.1, "algorithm": "fixed", "limit": 100.0, "window": 1.0, "instance": "one",
 		"ended": 500.0, "mode": "normal", "store": "local", "inFlight": 0.0, "gateLimit": 0.0, "gateShare": 0.0,
 		"healthyTargets": 0.0}

@@ -18,8 +18,8 @@ const (
 	hostUnderWayMax = 16
 )
 
-// HostsAllowed describes the text that [ParseHosts] accepts.
-const HostsAllowed = "names or addresses, comma separated, such as hooks.example.com, hooks.example.com:8443, or, " +
+// HostsSyntax describes the text that [ParseHosts] accepts.
+const HostsSyntax = "names or addresses, comma separated, such as hooks.example.com, hooks.example.com:8443, or, " +
 	"for one with addresses " +
 	"that are not public, hooks.internal=10.1.2.3 or hooks.internal:8443=10.1.0.0/16; at most 64"
 

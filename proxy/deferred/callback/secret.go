@@ -23,8 +23,8 @@ type Secret []byte
 // secretBytesMin is required by Standard Webhooks: 192 bits.
 const secretBytesMin = 24
 
-// SecretAllowed describes the text that [ParseSecret] accepts.
-const SecretAllowed = "whsec_ and base64 of at least 24 bytes, such as echo whsec_$(openssl rand -base64 32) makes, " +
+// SecretSyntax describes the text that [ParseSecret] accepts.
+const SecretSyntax = "whsec_ and base64 of at least 24 bytes, such as echo whsec_$(openssl rand -base64 32) makes, " +
 	"or any text of at least 24 characters"
 
 // ParseSecret parses a secret.

@@ -265,7 +265,7 @@ func crashDelivering(t *testing.T, p Place) {
 			t.Fatalf("with a key it is claimed again as %+v", again.Entry)
 		}
 		w.read(plain, deferred.Unknown)
-		if given := w.q.Stats().GivenUp; given[deferred.DroppedEntry{Rule: "orders", To: deferred.Unknown}] != 1 ||
+		if given := w.q.Stats().GivenUp; given[deferred.DropLabels{Rule: "orders", To: deferred.Unknown}] != 1 ||
 			len(given) != 1 {
 			t.Errorf("given up: %v, want the one without a key", given)
 		}

@@ -13,7 +13,7 @@ const scripts = 10
 
 // Run tests what every queue guarantees, with and without encryption, each part at a new place.
 func Run(t *testing.T, place func(t *testing.T, key []byte) Place) {
-	for name, key := range map[string][]byte{"plain": nil, "encrypted": bytes.Repeat([]byte{7}, deferred.KeyBytes)} {
+	for name, key := range map[string][]byte{"plain": nil, "encrypted": bytes.Repeat([]byte{7}, deferred.SealKeyBytes)} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			run(t, func(t *testing.T) Place { return place(t, key) })

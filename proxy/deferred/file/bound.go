@@ -15,14 +15,14 @@ func (x *Index) Due(e *deferred.Entry) time.Time {
 	return time.UnixMicro(x.items.at(x.lines.at(n).head).Wake)
 }
 
-// Sizes are what determines, beside an Index, whether there is room for an entry, in bytes.
-type Sizes struct {
+// EntrySizes are what determines, beside an Index, whether there is room for an entry, in bytes.
+type EntrySizes struct {
 	Entry int64
 	Kept  int64 // of the final entries of its client
 }
 
 // Bound returns the first bound that p, with the given sizes, would exceed.
-func (x *Index) Bound(limits *deferred.Limits, p *deferred.PutRequest, sizes Sizes) deferred.ExceededBound {
+func (x *Index) Bound(limits *deferred.Limits, p *deferred.PutRequest, sizes EntrySizes) deferred.ExceededBound {
 	e, size := &p.Entry, sizes.Entry
 	switch {
 	case p.Follows:

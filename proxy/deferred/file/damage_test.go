@@ -174,7 +174,7 @@ func TestChangedValue(t *testing.T) {
 		len(page.Entries) != 1 || page.Entries[0].ID != entries[1].ID {
 		t.Errorf("%d have failed, %v", len(page.Entries), err)
 	}
-	if given := q.Stats().GivenUp; given[deferred.DroppedEntry{Rule: "orders", To: deferred.Failed}] != 1 {
+	if given := q.Stats().GivenUp; given[deferred.DropLabels{Rule: "orders", To: deferred.Failed}] != 1 {
 		t.Errorf("given up: %v", given)
 	}
 }
@@ -205,7 +205,7 @@ func TestDamagedRoot(t *testing.T) {
 			if n < found[name] {
 				t.Errorf("%d of %d are found", n, len(entries))
 			}
-			if given := q.Stats().GivenUp[deferred.DroppedEntry{Rule: "orders", To: deferred.Unknown}]; given != uint64(n) {
+			if given := q.Stats().GivenUp[deferred.DropLabels{Rule: "orders", To: deferred.Unknown}]; given != uint64(n) {
 				t.Errorf("%d are found and %d given up", n, given)
 			}
 			if claimed, _, err := q.Claim(t.Context(), time.Now(), 10); err != nil || len(claimed) > 0 {
@@ -330,7 +330,8 @@ func TestExpiredUnreadable(t *testing.T) {
 		t.Errorf("settled: %v", err)
 	}
 	s := q.Stats()
-	if open, _ := s.Totals(); open != 0 || s.Bytes != 0 || s.Rules[0].States != [deferred.StatesCount]deferred.Count{} ||
+	if open, _ := s.Totals(); open != 0 || s.Bytes != 0 ||
+		s.Rules[0].States != [deferred.StatesCount]deferred.EntryCount{} ||
 		s.Unreadable != 1 {
 		t.Errorf("%+v is counted", s)
 	}

@@ -238,7 +238,7 @@ func TestInUse(t *testing.T) {
 func TestKey(t *testing.T) {
 	t.Parallel()
 	path := queuePath(t)
-	key := bytes.Repeat([]byte{1}, deferred.KeyBytes)
+	key := bytes.Repeat([]byte{1}, deferred.SealKeyBytes)
 	q := opened(t, Config{Path: path})
 	e := order("a", []byte("Authorization"))
 	deferredtest.PutAccepted(t, q, e)
@@ -252,7 +252,7 @@ func TestKey(t *testing.T) {
 	if err != nil || bytes.Contains(before, e.Body) {
 		t.Fatalf("what is in the file can be read: %v", err)
 	}
-	for _, bad := range [][]byte{nil, key[:31], bytes.Repeat([]byte{2}, deferred.KeyBytes)} {
+	for _, bad := range [][]byte{nil, key[:31], bytes.Repeat([]byte{2}, deferred.SealKeyBytes)} {
 		if _, err := Open(time.Now(), Config{Path: path, Limits: deferredtest.Roomy, Key: bad}); err == nil ||
 			!strings.Contains(err.Error(), "key") || !strings.Contains(err.Error(), path) {
 			t.Errorf("a key of %d bytes: %v", len(bad), err)

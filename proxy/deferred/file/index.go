@@ -56,7 +56,7 @@ type client struct {
 type Rule struct {
 	Name   string
 	Paused bool
-	States [deferred.StatesCount]deferred.Count
+	States [deferred.StatesCount]deferred.EntryCount
 
 	due dueHeap
 }

@@ -31,7 +31,7 @@ func (t *turn) store(now time.Time, p *deferred.PutRequest) deferred.PutResult {
 	}
 	row := newRow(&e)
 	if b := t.index.Bound(&t.q.cfg.Limits, p,
-		Sizes{Entry: row.size(), Kept: t.kept(t.seal.Client(&e))}); b != deferred.NoBound {
+		EntrySizes{Entry: row.size(), Kept: t.kept(t.seal.Client(&e))}); b != deferred.NoBound {
 		return deferred.PutResult{Outcome: deferred.Full, Bound: b, Due: t.index.Due(&e)}
 	}
 	s := storedOf(deferred.Accepted, row.Entry)
@@ -50,7 +50,7 @@ func (t *turn) add(row *row, e *deferred.Entry) (position int) {
 // storedOf returns the result of a put for an entry that is in the queue.
 func storedOf(o deferred.Outcome, e *deferred.Entry) deferred.PutResult {
 	return deferred.PutResult{Outcome: o, ID: e.ID, State: e.State, Due: e.Due, Expires: e.Expires,
-		Durability: Durability, Scope: deferred.ScopeProxy}
+		Durability: Durability, Scope: deferred.ScopeOneProxy}
 }
 
 // same returns the result of a put if there is already an entry with e's scope.

@@ -51,7 +51,7 @@ func (q *Queue) salvage(c *copier) (found int, err error) {
 		c.wrote(len(e.Head) + len(e.Body))
 		found++
 		q.state.Lock()
-		q.givenUp[deferred.DroppedEntry{Rule: e.Rule, To: deferred.Unknown}]++
+		q.givenUp[deferred.DropLabels{Rule: e.Rule, To: deferred.Unknown}]++
 		q.state.Unlock()
 	})
 	return found, errors.Join(err, c.err)

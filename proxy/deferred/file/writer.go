@@ -26,7 +26,7 @@ type turn struct {
 	index    *index
 	leased   map[deferred.Lease]bool // leases that begin when the transaction is durable
 	unlinked []uint32                // items to remove from the index when the transaction is durable
-	givenUp  []deferred.DroppedEntry // counted when the transaction is durable
+	givenUp  []deferred.DropLabels   // counted when the transaction is durable
 	evicted  uint64                  // likewise
 }
 

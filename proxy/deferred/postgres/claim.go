@@ -156,7 +156,7 @@ func (q *Queue) gone(rules []*postgres.Fields) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, r := range rules {
-		loss := deferred.DroppedEntry{Rule: string(r.Bytes()), To: deferred.State(r.Int8())}
+		loss := deferred.DropLabels{Rule: string(r.Bytes()), To: deferred.State(r.Int8())}
 		q.stats.GivenUp[loss] += uint64(r.Int8())
 	}
 }
@@ -233,7 +233,7 @@ func (q *Queue) giveUp(now time.Time, broken []damaged) {
 	defer cancel()
 	rules, fault := q.Stats().Rules, error(nil)
 	for _, d := range broken {
-		loss := deferred.DroppedEntry{To: deferred.Failed}
+		loss := deferred.DropLabels{To: deferred.Failed}
 		if d.Entry != nil {
 			loss.Rule = d.Entry.Rule
 		} else if fault == nil {

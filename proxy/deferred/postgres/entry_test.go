@@ -15,7 +15,7 @@ import (
 // newVault returns one that encrypts.
 func newVault(t testing.TB) *vault {
 	t.Helper()
-	s := testkit.Must(deferred.NewSealer(bytes.Repeat([]byte{7}, deferred.KeyBytes)))(t)
+	s := testkit.Must(deferred.NewSealer(bytes.Repeat([]byte{7}, deferred.SealKeyBytes)))(t)
 	return &vault{seal: s}
 }
 

@@ -112,7 +112,7 @@ func TestSettledLater(t *testing.T) {
 func TestMisconfigured(t *testing.T) {
 	t.Parallel()
 	s := postgrestest.Start(t)
-	first := openQueue(t, Config{URL: s.URL("weir", "weir"), Key: bytes.Repeat([]byte{1}, deferred.KeyBytes)})
+	first := openQueue(t, Config{URL: s.URL("weir", "weir"), Key: bytes.Repeat([]byte{1}, deferred.SealKeyBytes)})
 	deferredtest.PutAccepted(t, first, deferredtest.Order("shop"))
 	s.Do("weir", "CREATE ROLE secret LOGIN PASSWORD 'hidden'; CREATE ROLE nobody LOGIN; CREATE ROLE reads LOGIN; GRANT "+
 		"USAGE ON SCHEMA weir TO reads; GRANT EXECUTE ON FUNCTION weir.deferred_version() TO reads;"+
@@ -142,7 +142,7 @@ func TestMisconfigured(t *testing.T) {
 		{Config{URL: s.URL("nobody", "weir"), Schema: "later"}, "has version 99, and this program knows " +
 			strconv.Itoa(schemaVersion)},
 		{Config{URL: s.URL("weir", "weir")}, "DEFER_KEY_FILE"},
-		{Config{URL: s.URL("weir", "weir"), Key: bytes.Repeat([]byte{2}, deferred.KeyBytes)}, "DEFER_KEY_FILE"},
+		{Config{URL: s.URL("weir", "weir"), Key: bytes.Repeat([]byte{2}, deferred.SealKeyBytes)}, "DEFER_KEY_FILE"},
 		{Config{URL: "weir:s3cret@localhost"}, "does not begin with postgres://"},
 	} {
 		cfg := test.cfg

@@ -22,7 +22,7 @@ func TestOtherKey(t *testing.T) {
 	t.Parallel()
 	s := postgrestest.Start(t)
 	first := openQueue(t, Config{URL: s.URL("weir", "weir")})
-	second := openQueue(t, Config{URL: s.URL("weir", "weir"), Key: bytes.Repeat([]byte{1}, deferred.KeyBytes)})
+	second := openQueue(t, Config{URL: s.URL("weir", "weir"), Key: bytes.Repeat([]byte{1}, deferred.SealKeyBytes)})
 	e := deferredtest.Order("shop")
 	deferredtest.PutAccepted(t, second, e)
 	if claimed, _, err := first.Claim(t.Context(), time.Now().Add(time.Second), 1); err == nil || len(claimed) > 0 {

@@ -20,7 +20,7 @@ func (q *Queue) learn(f *postgres.Fields) error {
 	total := int64(0)
 	for _, r := range f.Records() {
 		s := of(string(r.Bytes()))
-		state, n := r.Int8(), deferred.Count{Entries: int(r.Int8()), Bytes: r.Int8()}
+		state, n := r.Int8(), deferred.EntryCount{Entries: int(r.Int8()), Bytes: r.Int8()}
 		switch {
 		case r.Err != nil || state >= int64(deferred.StatesCount):
 			return errAnswer

@@ -209,7 +209,7 @@ func TestDamaged(t *testing.T) {
 	if c := claims(t, q); c.Entry.ID != good.ID {
 		t.Errorf("claimed %s", c.Entry.ID)
 	}
-	given := deferred.DroppedEntry{Rule: "orders", To: deferred.Failed}
+	given := deferred.DropLabels{Rule: "orders", To: deferred.Failed}
 	if s := q.Stats(); s.Unreadable != 1 || s.GivenUp[given] != 1 || log.Count("cannot be read") != 1 {
 		t.Errorf("%d are unreadable, given up: %v\n%s", s.Unreadable, s.GivenUp, log)
 	}

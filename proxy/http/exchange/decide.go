@@ -55,7 +55,7 @@ func (x *Exchange) lacking(h *rule.MatchedRule) {
 }
 
 // keepAsked copies what was asked, because the head does not last as long.
-func (x *Exchange) keepAsked(asked []decide.RequestCounter) {
+func (x *Exchange) keepAsked(asked []decide.ChargedCounter) {
 	x.asked = append(takeFree(&x.env.spares, store.CountersMax), asked...)
 	if len(asked) == 1 {
 		return // the global rule has no key
@@ -71,7 +71,7 @@ func (x *Exchange) keepAsked(asked []decide.RequestCounter) {
 }
 
 // decided handles the store's answer about what was asked.
-func (x *Exchange) decided(now time.Time, ans *store.Answer, asked []decide.RequestCounter) {
+func (x *Exchange) decided(now time.Time, ans *store.Answer, asked []decide.ChargedCounter) {
 	d := &x.env.decided
 	d.Policy, d.Asked, d.Answer = x.verdict.Policy, asked, ans
 	d.Postponed = ans.Granted == 0 && x.deferral != deferralNone && d.Defers(x.deferral == deferralWanted)
@@ -100,7 +100,7 @@ func (x *Exchange) decided(now time.Time, ans *store.Answer, asked []decide.Requ
 }
 
 // queue makes the request wait for its slot.
-func (x *Exchange) queue(now time.Time, ans *store.Answer, asked []decide.RequestCounter) {
+func (x *Exchange) queue(now time.Time, ans *store.Answer, asked []decide.ChargedCounter) {
 	x.request.become(requestQueued)
 	x.deadline = time.Time{}
 	if x.asked == nil {
@@ -124,7 +124,7 @@ func (x *Exchange) HandleWake(now time.Time) {
 
 // refund gives back the places that the request has booked, because its client has disconnected,
 // or if at is not 0 what it was charged then.
-func (x *Exchange) refund(asked []decide.RequestCounter, mode store.Mode, at int64) {
+func (x *Exchange) refund(asked []decide.ChargedCounter, mode store.Mode, at int64) {
 	x.env.refund = Refund{append(x.env.refund.Asked[:0], asked...), mode, at}
 	x.env.fx.Refund = &x.env.refund
 }
@@ -207,8 +207,8 @@ func (x *Exchange) answers(now time.Time) *decide.Responder {
 }
 
 // asReader returns the client as the reader of an answer.
-func (x *Exchange) asReader() *decide.Recipient {
-	x.env.reader = decide.Recipient{Accept: x.wants, Origin: x.origin, RequestID: x.outcome.RequestID}
+func (x *Exchange) asReader() *decide.ResponseOptions {
+	x.env.reader = decide.ResponseOptions{Accept: x.wants, Origin: x.origin, RequestID: x.outcome.RequestID}
 	return &x.env.reader
 }
 

@@ -105,7 +105,7 @@ func (x *Exchange) known(now time.Time, known bool) {
 }
 
 // postpone makes the request one that is delivered later.
-func (x *Exchange) postpone(ans *store.Answer, asked []decide.RequestCounter) {
+func (x *Exchange) postpone(ans *store.Answer, asked []decide.ChargedCounter) {
 	x.request.become(requestDeferring)
 	if x.asked == nil {
 		x.keepAsked(asked)
@@ -181,7 +181,7 @@ func (x *Exchange) HandleDeferred(now time.Time, s *deferred.PutResult) {
 	switch s.Outcome {
 	case deferred.Accepted, deferred.Duplicate:
 		w, _ := x.wishes()
-		p := decide.AcceptedRequest{Stored: s, Path: x.env.Settings.DeferPath,
+		p := decide.StoredRequest{Stored: s, Path: x.env.Settings.DeferPath,
 			Applied: w.Applied(x.deferral == deferralWanted)}
 		x.finish(now, x.answers(now).Accept(now, &p, &x.verdict, x.asReader()))
 	case deferred.Conflict:

@@ -83,7 +83,7 @@ type ReceivedRequest struct {
 // A Refund is what a request gives back: its places in the queues of leaky counters, or if At is not
 // 0, what the other counters were charged.
 type Refund struct {
-	Asked []decide.RequestCounter // those with a Slot have places; borrowed
+	Asked []decide.ChargedCounter // those with a Slot have places; borrowed
 	Mode  store.Mode              // of the answer
 	At    int64                   // store.Answer.At of a request that a gate has shed
 }

@@ -108,14 +108,14 @@ type Env struct {
 	answer    store.Answer
 	refusal   decide.Refusal
 	shed      []byte // id of the decision to shed the request, while that is answered
-	asked     []decide.RequestCounter
+	asked     []decide.ChargedCounter
 	matched   decide.Evaluation
 	decided   decide.CounterResults
 	refund    Refund
 	kept      DeferredRequest
 	outcome   Outcome
 	rest      AbandonedExchange
-	spares    [][]decide.RequestCounter
+	spares    [][]decide.ChargedCounter
 	free      [][]byte // buffers of exchanges that have ended
 
 	fx    *Effects // of the last call, until MoveEffects; made with the first exchange
@@ -124,7 +124,7 @@ type Env struct {
 	final     Response
 	fields    []byte // of responses
 	down, up  pieces // of the response's and of the request's body
-	reader    decide.Recipient
+	reader    decide.ResponseOptions
 	responder decide.Responder
 	date      http1.Date
 	now, due  time.Time // see answerBy

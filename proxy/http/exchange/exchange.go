@@ -35,7 +35,7 @@ type Exchange struct {
 	end      End
 	endedAt  time.Time
 	deadline time.Time
-	left     []decide.RequestCounter // asked about a client that left before the store's answer
+	left     []decide.ChargedCounter // asked about a client that left before the store's answer
 	from     []byte                  // X-Forwarded-For of an untrusted client; nil: not made yet
 
 	clientFull bool    // the client currently accepts no data
@@ -76,7 +76,7 @@ type progress struct {
 // A limiting is what an exchange knows of its limits.
 type limiting struct {
 	verdict   decide.Verdict
-	asked     []decide.RequestCounter // what the store was asked, until its answer, the slot and a target are there
+	asked     []decide.ChargedCounter // what the store was asked, until its answer, the slot and a target are there
 	keys      []byte                  // memory of the keys in asked
 	chargedAt int64                   // store.Answer.At of the answer
 	theirs    decide.LimitFields      // in which the target's own limits are tighter

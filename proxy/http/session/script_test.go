@@ -64,7 +64,7 @@ import (
 //	drain                       the proxy ends
 //	gone                        the client is gone
 func TestScripts(t *testing.T) {
-	testkit.Scripts(t, func() func(commands []string) (string, error) {
+	testkit.RunScripts(t, func() func(commands []string) (string, error) {
 		return func(commands []string) (string, error) {
 			p := newPlayer()
 			for _, line := range commands {

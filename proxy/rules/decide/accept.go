@@ -9,8 +9,8 @@ import (
 	"weir/proxy/deferred"
 )
 
-// An AcceptedRequest is a stored request that will be delivered.
-type AcceptedRequest struct {
+// A StoredRequest is a stored request that will be delivered.
+type StoredRequest struct {
 	Stored  *deferred.PutResult
 	Path    string // path of the status URL, before the id
 	Applied string // the client's preferences (Prefer) that were applied
@@ -20,7 +20,7 @@ type AcceptedRequest struct {
 // the earliest time at which its limit would admit it if only its own line counted. If the same
 // request was stored before and is in a final state, it answers with the target's answer, or 409 if
 // there is none that is complete.
-func (a *Responder) Accept(now time.Time, p *AcceptedRequest, v *Verdict, to *Recipient) http1.LocalResponse {
+func (a *Responder) Accept(now time.Time, p *StoredRequest, v *Verdict, to *ResponseOptions) http1.LocalResponse {
 	s := p.Stored
 	if s.State == deferred.Done && s.Result != nil && !s.Result.Truncated {
 		return a.repeat(s.Result)

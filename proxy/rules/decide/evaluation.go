@@ -9,8 +9,8 @@ import (
 	"weir/proxy/store"
 )
 
-// A RequestCounter is one of the counters that the store is asked about.
-type RequestCounter struct {
+// A ChargedCounter is one of the counters that the store is asked about.
+type ChargedCounter struct {
 	store.Counter // its Rule is the name of the counter; its Key is borrowed
 	Rule          *rule.Rule
 	Index         int   // index of the rule in its set; -1: the global one
@@ -50,8 +50,8 @@ type Evaluation struct {
 	Matched []rule.MatchedRule // the rules that apply
 	Exempt  int                // index of the rule that exempts the request, or -1
 	Lacks   *rule.MatchedRule  // the rule that refuses the request because it lacks a part of the key, or nil
-	Shadows []RequestCounter   // counters of rules that are not enforced; no request waits for the answer
-	Asked   []RequestCounter   // counters of Ask
+	Shadows []ChargedCounter   // counters of rules that are not enforced; no request waits for the answer
+	Asked   []ChargedCounter   // counters of Ask
 	Defers  bool               // one of the rules may have the request delivered later
 	Ask     store.Ask          // set only if the request is neither exempt nor refused
 
@@ -86,7 +86,7 @@ func (c *Evaluation) Begin(p *Policy, r *Request) bool {
 func (c *Evaluation) count(r *Request) {
 	for i := range c.Matched {
 		h := &c.Matched[i]
-		counted := RequestCounter{Rule: h.Rule, Index: h.Index, Lacks: h.Lacks != nil,
+		counted := ChargedCounter{Rule: h.Rule, Index: h.Index, Lacks: h.Lacks != nil,
 			Counter: store.Counter{Rule: h.Rule.ID, Key: h.Key, Limit: h.Limit, Cost: h.Cost, Reserve: h.Reserve,
 				MaxDelay: r.delay(h.MaxDelay)}}
 		if r.Preflight {

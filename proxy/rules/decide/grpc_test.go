@@ -52,7 +52,7 @@ func TestEndCall(t *testing.T) {
 		{Failure{Status: 508}, "2\r\nGrpc-Message: \r\n"},
 	} {
 		a.Extra = a.Extra[:0]
-		a.Fail(&test.failure, nil, 0, &Recipient{})
+		a.Fail(&test.failure, nil, 0, &ResponseOptions{})
 		got := a.EndCall(http1.LocalResponse{Status: test.failure.Status, Body: []byte("{}")}, "application/grpc+x")
 		if got.Status != 200 || got.ContentType != "application/grpc+x" || len(got.Body) > 0 ||
 			string(got.Extra) != "Grpc-Status: "+test.want {

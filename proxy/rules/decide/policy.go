@@ -35,9 +35,9 @@ func NewPolicy(l limit.Limit) *Policy {
 var globalPreflights = rule.PreflightCounter(rule.GlobalID)
 
 // counted returns the global counter for a request of cost 1.
-func (p *Policy) counted(r *Request) RequestCounter {
+func (p *Policy) counted(r *Request) ChargedCounter {
 	counter := store.Counter{Rule: rule.GlobalID, Limit: &p.Limit, Cost: 1, MaxDelay: r.MaxDelay}
-	c := RequestCounter{Counter: counter, Rule: &p.global, Index: -1}
+	c := ChargedCounter{Counter: counter, Rule: &p.global, Index: -1}
 	if r.Preflight {
 		c.Counter.Rule = globalPreflights
 	}

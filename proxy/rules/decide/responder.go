@@ -29,8 +29,8 @@ type RefusalStyle struct {
 	Fields      []byte      // further field lines, also for every 503
 }
 
-// A Recipient is the client that receives an answer. It is borrowed.
-type Recipient struct {
+// ResponseOptions are what an answer depends on besides the decision. They are borrowed.
+type ResponseOptions struct {
 	Accept    refusal.Accept // the forms that it accepts
 	Origin    []byte         // origin of the requesting page; nil: not to be exposed
 	RequestID []byte         // nil: none
@@ -62,7 +62,7 @@ type Failure struct {
 // Refuse answers a request that a verdict refuses, by default with 429 (RFC 6585 section
 // 4), with everything that a client needs to come back at the right time. id is the id of
 // the decision, or nil if none is kept.
-func (a *Responder) Refuse(v *Verdict, id []byte, to *Recipient) http1.LocalResponse {
+func (a *Responder) Refuse(v *Verdict, id []byte, to *ResponseOptions) http1.LocalResponse {
 	values := refusal.Values{Error: "rate limit exceeded", Rule: v.Rule.ID, Limit: v.State.Limit,
 		Remaining: v.State.Remaining, RetryAfter: -1, Decision: id}
 	body := append(a.body[:0], `{"error":"rate limit exceeded","rule":`...)
@@ -95,7 +95,7 @@ func (a *Responder) Refuse(v *Verdict, id []byte, to *Recipient) http1.LocalResp
 
 // RefuseMissingKey answers 400 to a request that a rule refuses because it lacks a part of the key.
 // Retrying would not help.
-func (a *Responder) RefuseMissingKey(h *rule.MatchedRule, to *Recipient) http1.LocalResponse {
+func (a *Responder) RefuseMissingKey(h *rule.MatchedRule, to *ResponseOptions) http1.LocalResponse {
 	a.body = h.AppendMissing(a.body[:0])
 	a.end = callEnd{status: GRPCStatus(400), message: "the request lacks a part of the key of a rule"}
 	a.appendCORS(to)
@@ -104,7 +104,8 @@ func (a *Responder) RefuseMissingKey(h *rule.MatchedRule, to *Recipient) http1.L
 
 // Fail answers with a small JSON body. If standing is not nil, fields of the given
 // families show the client's standing.
-func (a *Responder) Fail(f *Failure, standing *Verdict, limitFields LimitFields, to *Recipient) http1.LocalResponse {
+func (a *Responder) Fail(f *Failure, standing *Verdict, limitFields LimitFields,
+	to *ResponseOptions) http1.LocalResponse {
 	a.end = callEnd{GRPCStatus(f.Status), f.Reason, f.RetryAfter}
 	body := append(a.body[:0], `{"error":"`...)
 	body = append(body, f.Reason...)
@@ -141,7 +142,8 @@ func (a *Responder) json(status int) http1.LocalResponse {
 // format gives a refusal the form that its client accepts and the fields that the operator
 // has configured. own is the configuration of the refusing rule, or nil. The body so far
 // is that for API clients.
-func (a *Responder) format(status int, own *rule.RefusalStyle, v *refusal.Values, to *Recipient) http1.LocalResponse {
+func (a *Responder) format(status int, own *rule.RefusalStyle, v *refusal.Values,
+	to *ResponseOptions) http1.LocalResponse {
 	fields, template := a.Style.Fields, ""
 	if own != nil {
 		template = own.Template
@@ -169,7 +171,7 @@ func (a *Responder) format(status int, own *rule.RefusalStyle, v *refusal.Values
 // appendCORS appends the fields that let a browser show a refusal to the page that made
 // the request (Fetch standard, section 3.3). Without them the page only sees a network
 // error. Pages of any origin may read it, but without Access-Control-Allow-Credentials.
-func (a *Responder) appendCORS(to *Recipient) {
+func (a *Responder) appendCORS(to *ResponseOptions) {
 	if to.Origin == nil {
 		return
 	}

@@ -14,7 +14,7 @@ import (
 // A CounterResults is what the store was asked about a request, and its answer. It is borrowed.
 type CounterResults struct {
 	Policy *Policy
-	Asked  []RequestCounter
+	Asked  []ChargedCounter
 	Answer *store.Answer
 	// Postponed says that the request is refused and may be delivered later, which is
 	// decided when it is stored.
@@ -47,7 +47,7 @@ func (d *CounterResults) Defers(prefers bool) bool {
 // A Verdict is what the store's answer means for a request and for its client.
 type Verdict struct {
 	Policy *Policy
-	By     *RequestCounter // the tightest counter; borrowed
+	By     *ChargedCounter // the tightest counter; borrowed
 	Rule   *rule.Rule      // rule of By, or nil if there is no answer
 	Limit  *limit.Limit    // limit of By, likewise
 	State  limit.Decision

@@ -52,7 +52,7 @@ const (
 //	header:X-Partner  the field of that name; see [Interpretations] if there are several lines
 //	cookie:session    the cookie of that name, unquoted and decoded
 //	query:auth        the parameter of that name, decoded
-//	path              the path in its normal form: see [pattern.AppendPath]
+//	path              the path in its normal form: see [pattern.AppendKeyPath]
 //	method, host      the method; the host without port, in lower case
 //
 // header, cookie and query may be preceded by secret:, see [Part.Secret].

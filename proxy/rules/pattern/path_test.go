@@ -76,7 +76,7 @@ func TestReadings(t *testing.T) {
 		if IsNormal([]byte(test.path)) && (n != 1 || string(all[0]) != test.path) {
 			t.Errorf("%s is reported as normal", test.path)
 		}
-		if got := AppendPath(nil, []byte(test.path)); !bytes.Equal(got, all[n-1]) {
+		if got := AppendKeyPath(nil, []byte(test.path)); !bytes.Equal(got, all[n-1]) {
 			t.Errorf("%s has the key %s, and reads as %s", test.path, got, all[:n])
 		}
 	}
@@ -101,7 +101,7 @@ func TestSpellingsHaveOneValue(t *testing.T) {
 		}
 		var all [InterpretationsMax][]byte
 		_, n := AppendInterpretations(nil, []byte(path), &all)
-		_, value, ok := Unambiguous(nil, all[:n])
+		_, value, ok := UnambiguousKeyPath(nil, all[:n])
 		if !ok {
 			lack++
 			continue
@@ -135,7 +135,7 @@ func FuzzPath(f *testing.F) {
 		}
 		var all [InterpretationsMax][]byte
 		if _, n := AppendInterpretations(nil, path, &all); IsNormal(path) && (n != 1 || !bytes.Equal(all[0], path)) ||
-			!bytes.Equal(all[n-1], AppendPath(nil, path)) {
+			!bytes.Equal(all[n-1], AppendKeyPath(nil, path)) {
 			t.Fatalf("%q reads as %q", path, all[:n])
 		}
 	})

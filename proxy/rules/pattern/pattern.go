@@ -63,7 +63,7 @@ func Path(text string) (*Pattern, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w, is %q", err, text)
 	}
-	normal := string(AppendNormal(nil, []byte(text)))
+	normal := string(AppendNormalPath(nil, []byte(text)))
 	if written := strings.ReplaceAll(text, "%2A", "*"); normal != written {
 		return nil, fmt.Errorf("must be in normal form, is %q: write %s", text, normal)
 	}

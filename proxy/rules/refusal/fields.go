@@ -41,8 +41,8 @@ func CheckField(name, value string) error {
 	return nil
 }
 
-// CheckCount reports why a refusal cannot have n fields, or nil.
-func CheckCount(n int) error {
+// CheckFieldCount reports why a refusal cannot have n fields, or nil.
+func CheckFieldCount(n int) error {
 	if n > fieldsMax {
 		return fmt.Errorf("must be at most %d, is %d", fieldsMax, n)
 	}
@@ -77,7 +77,7 @@ func ParseFields(text string) ([]byte, error) {
 		}
 		fields[name], seen[lower] = value, true
 	}
-	return Lines(fields), CheckCount(len(fields))
+	return Lines(fields), CheckFieldCount(len(fields))
 }
 
 // covers reports whether a reserved name matches name.

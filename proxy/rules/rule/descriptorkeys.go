@@ -102,7 +102,7 @@ func valueOf(p keys.Part, key, text string) (string, error) {
 		if !strings.HasPrefix(text, "/") || strings.ContainsAny(text, "?#") {
 			return "", fmt.Errorf("must be a path that begins with / and has no ? and #, is %q", text)
 		}
-		return string(pattern.AppendNormal(nil, []byte(text))), nil
+		return string(pattern.AppendNormalPath(nil, []byte(text))), nil
 	case p.Source == keys.Host:
 		return string(pattern.AppendHost(nil, []byte(text))), nil
 	case p.Source == keys.Method && (!keys.IsToken(text) || text != strings.ToUpper(text)):

@@ -25,7 +25,7 @@ const exemptMax = 64
 type exemption struct {
 	methods   []string
 	path      *pattern.Pattern
-	addresses []Prefix
+	addresses []AddrPrefix
 	preflight bool // matches preflights only
 	of        int  // index of the exempting rule
 }
@@ -45,7 +45,7 @@ func ParseExemptions(words []string) (e Exemptions, err error) {
 		if strings.HasPrefix(word, "/") {
 			one.path, err = pattern.Path(word)
 		} else {
-			one.addresses = make([]Prefix, 1)
+			one.addresses = make([]AddrPrefix, 1)
 			err = one.addresses[0].UnmarshalText([]byte(word))
 		}
 		if err != nil {
@@ -82,11 +82,11 @@ func (e *exemption) note() string {
 	return ""
 }
 
-// A Prefix is a network. A single address is a network of one.
-type Prefix struct{ netip.Prefix }
+// An AddrPrefix is a network. A single address is a network of one.
+type AddrPrefix struct{ netip.Prefix }
 
 // UnmarshalText parses a network or an address.
-func (n *Prefix) UnmarshalText(text []byte) error {
+func (n *AddrPrefix) UnmarshalText(text []byte) error {
 	network, err := netip.ParsePrefix(string(text))
 	if address, alone := netip.ParseAddr(string(text)); alone == nil && address.Zone() == "" {
 		network, err = netip.PrefixFrom(address, address.BitLen()), nil
@@ -102,9 +102,9 @@ func (n *Prefix) UnmarshalText(text []byte) error {
 }
 
 // has reports whether one of the networks contains the address, or there are none.
-func has(networks []Prefix, a netip.Addr) bool {
+func has(networks []AddrPrefix, a netip.Addr) bool {
 	a = share.Canonical(a)
-	return networks == nil || slices.ContainsFunc(networks, func(n Prefix) bool { return n.Contains(a) })
+	return networks == nil || slices.ContainsFunc(networks, func(n AddrPrefix) bool { return n.Contains(a) })
 }
 
 func (j *judge) exempt(n *strict.Node, c *compiled) {

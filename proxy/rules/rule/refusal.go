@@ -44,7 +44,7 @@ func (j *judge) refusal(n *strict.Node, c *compiled) {
 	if fields == nil {
 		return
 	}
-	if err := refusal.CheckCount(len(fields.Kids)); err != nil {
+	if err := refusal.CheckFieldCount(len(fields.Kids)); err != nil {
 		j.AddFaults(path, err)
 		return
 	}

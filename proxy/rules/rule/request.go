@@ -91,7 +91,7 @@ func (x *Scratch) find(p keys.Part) (text []byte, present bool) {
 		x.memory = p.AppendAddress(x.memory, x.client)
 		return x.memory[start:], true
 	case keys.Path:
-		x.memory, text, present = pattern.Unambiguous(x.memory, x.interpretations())
+		x.memory, text, present = pattern.UnambiguousKeyPath(x.memory, x.interpretations())
 		return text, present
 	case keys.Method:
 		return x.request.MethodText, true

@@ -55,7 +55,7 @@ type Match struct {
 	Path      string                   `json:"path,omitempty"`      // * one segment, ** any number
 	Host      string                   `json:"host,omitempty"`      // without port; * is one label, ** any number
 	Headers   map[string]strict.Scalar `json:"headers,omitempty"`   // all must be present with this value
-	Addresses []Prefix                 `json:"addresses,omitempty"` // networks, one of which contains the client's address
+	Addresses []AddrPrefix             `json:"addresses,omitempty"` // networks, one of which contains the client's address
 }
 
 // A Mode says what happens when a rule refuses a request.

@@ -23,7 +23,7 @@ func (b *LoopTally) Matched(now time.Time, m *decide.Evaluation) {
 }
 
 // shadow asks the store about a rule that is not enforced.
-func (b *LoopTally) shadow(now time.Time, p *decide.Policy, counted *decide.RequestCounter) {
+func (b *LoopTally) shadow(now time.Time, p *decide.Policy, counted *decide.ChargedCounter) {
 	c := b.of(p, counted.Index)
 	if counted.Lacks {
 		if counted.Rule.Missing == rule.RefuseRequest {

@@ -40,11 +40,11 @@ func TestShadowAllocates(t *testing.T) {
 		rule.Options{}))(t)
 	p := decide.NewPolicy(*limitOf(t, 5)).With(set, "1")
 	trial := set.Rule(0)
-	shadow := decide.RequestCounter{Rule: trial, Counter: store.Counter{Rule: trial.ID, Key: []byte("somebody"),
+	shadow := decide.ChargedCounter{Rule: trial, Counter: store.Counter{Rule: trial.ID, Key: []byte("somebody"),
 		Limit: limitOf(t, 3), Cost: 1}}
 	ans := store.Answer{Granted: 1, Decisions: []limit.Decision{{Allowed: true}}}
 	b.tally.SetCandidate(limitOf(t, 4))
-	decided := decide.CounterResults{Policy: p, Asked: []decide.RequestCounter{{Index: -1}}, Answer: &ans}
+	decided := decide.CounterResults{Policy: p, Asked: []decide.ChargedCounter{{Index: -1}}, Answer: &ans}
 	if n := testing.AllocsPerRun(1000, func() { b.shadow(now, p, &shadow) }); n != 0 {
 		t.Errorf("a rule in shadow: %v allocations", n)
 	}

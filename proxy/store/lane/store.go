@@ -253,7 +253,7 @@ func (s *Store) keepProbing() {
 			err := s.backend.Probe(s.stopping)
 			if err == nil && s.breaker.back(time.Now()) {
 				s.misconfiguration.Reset()
-				journal.Recovered(s.cfg.Log, s.cfg.Back)
+				journal.LogRecovery(s.cfg.Log, s.cfg.Back)
 				s.notifyLanes()
 				s.look()
 			}

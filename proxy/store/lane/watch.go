@@ -62,7 +62,7 @@ func (s *Store) keepReading() {
 			}
 			continue
 		case missed >= looksMissedMax:
-			journal.Recovered(s.cfg.Log, "Documents can be read again")
+			journal.LogRecovery(s.cfg.Log, "Documents can be read again")
 		}
 		missed = 0
 	}

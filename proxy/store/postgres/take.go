@@ -365,7 +365,7 @@ func (r *taken) state(counter int, s *limit.State) bool {
 		}
 	}
 	for len(r.entries) > 0 && r.entries[0] == int64(counter+1) {
-		raw = limit.AppendEntry(raw, r.entries[1], r.entries[2])
+		raw = limit.AppendLogEntry(raw, r.entries[1], r.entries[2])
 		r.entries = r.entries[entryNumbers:]
 	}
 	return s.Parse(raw)

@@ -168,11 +168,11 @@ func TestWatchTellsValuesApart(t *testing.T) {
 	}{
 		{"the same version", stored(again), store.Document{Version: 1, Body: again}},
 		{"a stranger's value", strings.Repeat("x", 1_000_000),
-			store.Document{Version: store.ForeignVersion, Body: bytes.Repeat([]byte("x"), 1_000_000)}},
+			store.Document{Version: store.UnknownVersion, Body: bytes.Repeat([]byte("x"), 1_000_000)}},
 		{"a longer one", strings.Repeat("x", 1_000_001),
-			store.Document{Version: store.ForeignVersion, Body: bytes.Repeat([]byte("x"), 1_000_001)}},
+			store.Document{Version: store.UnknownVersion, Body: bytes.Repeat([]byte("x"), 1_000_001)}},
 		{"one that is not read, as it is too large", strings.Repeat("x", store.DocumentBytesMax+100),
-			store.Document{Version: store.ForeignVersion}},
+			store.Document{Version: store.UnknownVersion}},
 		{"nothing", "", store.Document{}},
 	} {
 		must(t, conn.Do(background, conn.B().Set().Key(docName).Value(test.value).Build()))

@@ -43,7 +43,7 @@ func (c *client) Read(ctx context.Context, name string) (store.Document, error) 
 	m := marks[0]
 	switch {
 	case m.foreign, m.length > valueBytesMax:
-		return store.Document{Version: store.ForeignVersion}, nil
+		return store.Document{Version: store.UnknownVersion}, nil
 	case m.length == int64(len(m.head)):
 		return documentOf([]byte(m.head)), nil
 	}
@@ -112,7 +112,7 @@ func documentOf(raw []byte) store.Document {
 	case len(raw) == 0:
 		return store.Document{}
 	case !ok || !parted || !closed || len(number) > versionDigitsMax || err != nil || version < 1:
-		return store.Document{Body: raw, Version: store.ForeignVersion}
+		return store.Document{Body: raw, Version: store.UnknownVersion}
 	}
 	return store.Document{Body: rest, Version: int64(version)}
 }

@@ -2,8 +2,8 @@ package gate
 
 import "time"
 
-// Wait is the default of how long a request waits for a place.
-const Wait = 50 * time.Millisecond
+// WaitDefault is the default of how long a request waits for a place.
+const WaitDefault = 50 * time.Millisecond
 
 // WaitMax is for how long a request waits for a place at most, whatever the others do, unless it is
 // configured: a client may have left by then.

@@ -8,11 +8,11 @@ import (
 // Streams may take 1/streamsPart of the places.
 const streamsPart = 4
 
-// A proxy reports to the advisor every FullReportInterval while gates of FullReportShare of all places
+// A proxy reports to the advisor every ReportIntervalWhenFull while gates of FullGatesShare of all places
 // are full, since the target's capacity is visible then.
 const (
-	FullReportInterval = 2 * time.Second
-	FullReportShare    = .1
+	ReportIntervalWhenFull = 2 * time.Second
+	FullGatesShare         = .1
 )
 
 // WarmUp is for how long after the proxy's start the advisor bounds the limits: then a gate has

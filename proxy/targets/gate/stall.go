@@ -38,7 +38,7 @@ func (g *Gate) unstall(now time.Time, a *Sample) {
 	case s.rises == 0:
 	case !a.Refused:
 		if took := now.Sub(a.Sent) - a.Ago; a.Sent.After(s.at) &&
-			took <= LongFactor*max(g.Usual(a.Class), Wait/LongFactor) || now.Sub(s.at) >= LongFor {
+			took <= LongFactor*max(g.Usual(a.Class), WaitDefault/LongFactor) || now.Sub(s.at) >= LongFor {
 			s.rises = 0
 		}
 	case s.ended.Before(a.Sent):
@@ -53,7 +53,7 @@ func (g *Gate) unstall(now time.Time, a *Sample) {
 func (g *Gate) fails(now time.Time, a *Sample) bool {
 	if a.Refused {
 		usual := g.Usual(a.Class)
-		return usual > 0 && g.newest.Sub(a.Sent) > LongFactor*max(usual, Wait/LongFactor)
+		return usual > 0 && g.newest.Sub(a.Sent) > LongFactor*max(usual, WaitDefault/LongFactor)
 	}
 	if a.Sent.After(g.newest) || g.newest.After(now) { // the clock was set back
 		g.newest = a.Sent
@@ -90,14 +90,14 @@ func (g *Gate) Waits(now time.Time, class int) bool {
 	if g.first || g.last == 0 {
 		return false
 	}
-	if g.probe.limit > 0 && now.Sub(g.probe.last) > Wait+probeLate*probeTakes(g.limit, g.real(g.last)) {
+	if g.probe.limit > 0 && now.Sub(g.probe.last) > WaitDefault+probeLate*probeTakes(g.limit, g.real(g.last)) {
 		g.dropProbe(now)
 		return true
 	}
 	if g.stall.rises >= stallMost {
 		return false
 	}
-	least := LongFactor * max(g.Usual(class), Wait/LongFactor)
+	least := LongFactor * max(g.Usual(class), WaitDefault/LongFactor)
 	if quiet := now.Sub(s.began) - s.last; quiet < least<<g.stall.rises {
 		return false
 	}

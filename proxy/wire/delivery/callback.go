@@ -104,7 +104,7 @@ func (d *Dispatcher) putNew(q deferred.Queue, now time.Time, p *deferred.PutRequ
 // bound on the callback's line: each may have as many as there is room left for others, so that
 // many lines do not take all of it.
 func (d *Dispatcher) bound(p *deferred.PutRequest) deferred.ExceededBound {
-	var open deferred.Count
+	var open deferred.EntryCount
 	for _, r := range d.stats().Rules {
 		if r.Rule == CallbackRule {
 			open.Entries = waiting(&r)
@@ -179,7 +179,7 @@ func (p *attempt) call() {
 // because a proxy crashed: no delivery has settled those.
 func (d *Dispatcher) catchUp() {
 	since := time.Now().Add(-deferred.LeaseFor)
-	var known deferred.Count
+	var known deferred.EntryCount
 	same := catchUpAnyway
 	look := func(time.Time) {
 		began, unknown := time.Now(), d.unknown()
@@ -194,7 +194,7 @@ func (d *Dispatcher) catchUp() {
 }
 
 // unknown returns the number and size of the unknown entries.
-func (d *Dispatcher) unknown() (sum deferred.Count) {
+func (d *Dispatcher) unknown() (sum deferred.EntryCount) {
 	for _, r := range d.stats().Rules {
 		sum.Entries += r.States[deferred.Unknown].Entries
 		sum.Bytes += r.States[deferred.Unknown].Bytes

@@ -55,7 +55,7 @@ type lossy struct {
 
 	mu    sync.Mutex
 	looks int // for what is unknown
-	held  deferred.Count
+	held  deferred.EntryCount
 }
 
 func (q *lossy) List(context.Context, deferred.Query) (page deferred.Page, err error) {
@@ -116,7 +116,7 @@ func TestCatchUpLooksSeldom(t *testing.T) {
 		looks(time.Second, 1)
 		looks(5*catchUpEvery, 1)
 		q.mu.Lock()
-		q.held = deferred.Count{Entries: 1, Bytes: 500}
+		q.held = deferred.EntryCount{Entries: 1, Bytes: 500}
 		q.mu.Unlock()
 		looks(catchUpEvery, 2)
 		looks((catchUpAnyway-1)*catchUpEvery, 2)

@@ -17,7 +17,7 @@ type HTTP2Counts struct {
 type CloseReason uint8
 
 const (
-	CloseCalm CloseReason = iota
+	CloseEnhanceYourCalm CloseReason = iota
 	CloseProtocol
 	CloseCompression
 	CloseFlow
@@ -44,7 +44,7 @@ func closeReasonOf(err error) CloseReason {
 	}
 	switch fault.Code {
 	case http2.EnhanceYourCalm:
-		return CloseCalm
+		return CloseEnhanceYourCalm
 	case http2.CompressionError:
 		return CloseCompression
 	case http2.FlowControlError:
@@ -55,17 +55,17 @@ func closeReasonOf(err error) CloseReason {
 	return CloseProtocol
 }
 
-// An HTTP2Conn counts the events of one connection.
+// An HTTP2ConnCounts counts the events of one connection.
 //
 // Owned by its loop.
-type HTTP2Conn struct {
+type HTTP2ConnCounts struct {
 	Counts   *HTTP2Counts
 	glitches [http2.GlitchKinds]uint32 // that are counted
 	closed   bool                      // is counted
 }
 
 // CountGlitches counts the new ones of all glitches of the connection.
-func (c *HTTP2Conn) CountGlitches(all [http2.GlitchKinds]uint32) {
+func (c *HTTP2ConnCounts) CountGlitches(all [http2.GlitchKinds]uint32) {
 	if all == c.glitches {
 		return
 	}
@@ -77,17 +77,17 @@ func (c *HTTP2Conn) CountGlitches(all [http2.GlitchKinds]uint32) {
 
 // CountClosed counts that the proxy closes the connection, once, unless the client has ended it: without an error,
 // and without announced, a GOAWAY. It reports whether the reason is abuse, which is now counted.
-func (c *HTTP2Conn) CountClosed(err error, announced bool) (abuse bool) {
+func (c *HTTP2ConnCounts) CountClosed(err error, announced bool) (abuse bool) {
 	if c.closed || err == nil && !announced {
 		return false
 	}
 	reason := closeReasonOf(err)
 	c.CountAs(reason)
-	return reason == CloseCalm
+	return reason == CloseEnhanceYourCalm
 }
 
 // CountAs counts that the proxy closes the connection for that reason, once.
-func (c *HTTP2Conn) CountAs(reason CloseReason) {
+func (c *HTTP2ConnCounts) CountAs(reason CloseReason) {
 	if !c.closed {
 		c.closed = true
 		c.Counts.Closed[reason].Inc()

@@ -70,7 +70,7 @@ type Pump struct {
 // session. The pump calls writable when the pair is writable again after Want, and ended
 // when its last socket is closed. The caller then calls Shake, Join and Run, or End.
 func (s *Group) New(wire net.Conn, session func(net.Conn) *tls.Conn, writable, ended func()) *Pump {
-	p := &Pump{set: s, wire: wire, tls: session(StrictConn{wire}), writable: writable, ended: ended}
+	p := &Pump{set: s, wire: wire, tls: session(CloseNotifyConn{wire}), writable: writable, ended: ended}
 	if !s.add(p) {
 		return nil
 	}
@@ -358,12 +358,12 @@ func (truncated) Error() string { return "the connection ended without a close_n
 // Unwrap makes it an unexpected end.
 func (truncated) Unwrap() error { return io.ErrUnexpectedEOF }
 
-// A StrictConn is the TCP connection below a tls.Conn. crypto/tls accepts an end between two
+// A CloseNotifyConn is the TCP connection below a tls.Conn. crypto/tls accepts an end between two
 // records as proper; here it is an error (RFC 8446 section 6.1: the truncation attack).
-type StrictConn struct{ net.Conn }
+type CloseNotifyConn struct{ net.Conn }
 
 // Read is that of net.Conn, with an error for a truncated connection.
-func (w StrictConn) Read(b []byte) (int, error) {
+func (w CloseNotifyConn) Read(b []byte) (int, error) {
 	n, err := w.Conn.Read(b)
 	if err == io.EOF {
 		err = truncated{}

@@ -26,7 +26,7 @@ const (
 func usual() gatetest.World {
 	return gatetest.World{
 		Length: 30 * sec, InTime: 100 * ms, Workers: 15, Service: 10 * ms, CV: 1, Queue: 1000,
-		Gates: 1, Wait: gate.Wait,
+		Gates: 1, Wait: gate.WaitDefault,
 		Stages: []gatetest.Stage{{Load: 2000}, {From: 10 * sec, Speed: .5}, {From: 20 * sec, Speed: 1}},
 	}
 }

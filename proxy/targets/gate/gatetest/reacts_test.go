@@ -27,7 +27,7 @@ func TestReacts(t *testing.T) {
 				t.Parallel()
 				w := w
 				const begins, ends = 8 * sec, 14 * sec
-				w.Length, w.CV, w.Queue, w.Gates, w.Wait = ends+3*sec, 1, 1000, 1, gate.Wait
+				w.Length, w.CV, w.Queue, w.Gates, w.Wait = ends+3*sec, 1, 1000, 1, gate.WaitDefault
 				capacity := float64(w.Workers) / w.Service.Seconds()
 				w.Stages = []gatetest.Stage{{Load: .9 * capacity}, {From: begins, Speed: 1 - lost}, {From: ends, Speed: 1}}
 				second := func(r *gatetest.Result, at time.Duration, speed float64) float64 {
