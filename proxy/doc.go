@@ -20,8 +20,8 @@
 //   - Two workers for own endpoints and one for /deferred/ (service.HandlerPool), and the
 //     goroutines of net/http at ADMIN_PORT and at PROMETHEUS_ADDR. Health is answered immediately,
 //     from a copy that is refreshed twice a second.
-//   - Two for the decision port: one reads the documents that sidecars may ask for, and one
-//     executes edits of keys. A third one sends statistics to statsd.
+//   - Three for the decision port: one reads the documents that sidecars may ask for, one executes
+//     edits of keys, and one, if configured, sends statistics to statsd.
 //   - One that writes the access log (wire/accesslog). It reads a lock-free ring buffer of each
 //     loop, which drops lines when it is full.
 //   - One that logs refusals (rules/tally) and one that removes expired keys of the in-memory store

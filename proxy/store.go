@@ -36,9 +36,7 @@ func (p *proxy) connect() (store.Store, error) {
 			cfg.Local, cfg.ShowKey, cfg.Log = local, keys.AppendRedacted, p.Logger("PostgresClient")
 		})
 	case c.UsesRedis():
-		shared, err = open(c.Redis, redis.New, func(cfg *redis.Config) {
-			cfg.Local, cfg.ShowKey, cfg.Log = local, keys.AppendRedacted, p.Logger("RedisClient")
-		})
+		shared, err = p.openRedis(c.Redis, "RedisClient")
 	default:
 		local.Register(p.Metrics)
 		return local, nil
@@ -54,15 +52,20 @@ func (p *proxy) connect() (store.Store, error) {
 	return shared, nil
 }
 
+// openRedis opens a store in Redis, whose log lines have that name.
+func (p *proxy) openRedis(settings func() (redis.Config, error), name string) (sharedStore, error) {
+	return open(settings, redis.New, func(cfg *redis.Config) {
+		cfg.Local, cfg.ShowKey, cfg.Log = p.local, keys.AppendRedacted, p.Logger(name)
+	})
+}
+
 // connectPerSecond returns the store for limits per second of Envoy's rate limit service; nil: there is no second one.
 func (p *proxy) connectPerSecond() (store.Store, error) {
 	c := p.config
 	if !c.UsesPerSecond() {
 		return nil, nil
 	}
-	second, err := open(c.RedisPerSecond, redis.New, func(cfg *redis.Config) {
-		cfg.Local, cfg.ShowKey, cfg.Log = p.local, keys.AppendRedacted, p.Logger("RedisPerSecond")
-	})
+	second, err := p.openRedis(c.RedisPerSecond, "RedisPerSecond")
 	if err != nil {
 		return nil, err
 	}

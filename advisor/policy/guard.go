@@ -34,12 +34,12 @@ const (
 	hopeless  = 0.5              // share of errors from which nothing is worked off
 	trialCut  = 0.85             // of what was admitted before, from which errors of a calm target are conclusive
 	faultLeft = 0.25             // of the errors remains: the fault is over
-	gapMax    = 10 * time.Minute // without snapshots, after which an episode is over
+	gapMax    = 10 * time.Minute // without snapshots, after which an OverloadPeriod is over
 	sloFactor = 3                // acceptable factor over the p95 at low load, without an SLO
 	baseClimb = 0.01             // per hour: a base that rises faster would treat an overload as normal
 )
 
-// An OverloadPeriod is a time of trouble, from the first bad snapshot until its fault is over.
+// An OverloadPeriod lasts from the first bad snapshot until the fault that it shows is over.
 type OverloadPeriod struct {
 	State    string           `json:"state"`
 	Skip     bool             `json:"rest,omitempty"` // the last snapshot had a cut, so this one shows the earlier queue
@@ -57,7 +57,7 @@ type OverloadSymptoms struct {
 	Errors   float64   `json:"errors,omitempty"`   // share
 }
 
-// over ends the episode.
+// over ends the period.
 func (g *OverloadPeriod) over() {
 	g.Skip, g.FirstCut, g.Last = false, OverloadSymptoms{}, OverloadSymptoms{}
 }

@@ -33,7 +33,7 @@ func TestCrowd(t *testing.T) {
 	}
 	readers.Go(func() {
 		for range 5 {
-			if err := r.keeper.store.Save(r.imageNow(t)); err != nil {
+			if err := r.keeper.store.Save(r.checkpointNow(t)); err != nil {
 				t.Error(err)
 			}
 		}
@@ -63,8 +63,8 @@ func TestCrowd(t *testing.T) {
 	}
 }
 
-// imageNow returns a checkpoint of the state.
-func (r *rig) imageNow(t *testing.T) (checkpoint state.Checkpoint) {
+// checkpointNow returns a checkpoint of the state.
+func (r *rig) checkpointNow(t *testing.T) (checkpoint state.Checkpoint) {
 	r.locked.mu.Lock()
 	defer r.locked.mu.Unlock()
 	checkpoint, err := r.locked.checkpoint()

@@ -42,7 +42,7 @@ func open(t *testing.T, path string, sequence int, records ...uint64) (*Store, *
 	return s, found
 }
 
-// checkpoint returns a checkpoint whose parts depend on its sequence number.
+// image returns a checkpoint whose parts depend on its sequence number.
 func image(sequence uint64) Checkpoint {
 	return Checkpoint{Sequence: sequence, Parts: map[string][]byte{"forecast": bytes.Repeat([]byte{byte(sequence)}, 1000),
 		"policy": nil}}

@@ -224,7 +224,7 @@ func answerAll(text string) func(c *served) {
 	}
 }
 
-// metrics is the exposition of the bench's metrics.
+// exposition is the exposition of the bench's metrics.
 func (b *bench) exposition() string {
 	var text strings.Builder
 	b.metrics.Write(&text)

@@ -85,7 +85,7 @@ func (e *Edge) register(s *service.Settings, d *session.Settings, l *loop.Config
 			Help: "timeout between two bytes of an upgraded connection, in either direction"},
 		{Name: "DRAIN_GRACE", Default: "2s", Value: service.Duration(&d.DrainGrace, 0, timeMax),
 			Help: "how long idle client connections stay open when the proxy ends, so that requests already on their way are " +
-				"answered; clients of HTTP/2 are told to go in the first half of it"},
+				"answered; clients of HTTP/2 get GOAWAY in the first half of it"},
 		{Name: "UPGRADES", Default: "websocket",
 			Value: service.Func(&d.Upgrades, "names, comma separated; not h2c", upgrades),
 			Help:  "protocols that clients may switch to, comma separated; empty: none"},

@@ -56,7 +56,7 @@ func (c *Config) registerHTTP2(s *service.Settings) {
 				"and other things that are allowed once in a while; beyond: ENHANCE_YOUR_CALM, and the connection closes; " +
 				"0: no limit"},
 		{Name: "HTTP2_GLITCHES_RATE", Default: "33", Value: service.Float(&h.GlitchRate, 0, 1e6), NoEffect: unused,
-			Help: "and how many per second in the long run; 0: no limit, either"},
+			Help: "how many glitches a connection may have per second in the long run; 0: no limit"},
 	})
 }
 

@@ -73,21 +73,18 @@ func (c *Config) RedisPerSecond() (cfg redis.Config, err error) {
 	if err != nil {
 		return cfg, err
 	}
-	if u.db == "" {
-		u.db = "0"
-	}
-	if r.DB, err = strconv.Atoi(u.db); err != nil {
+	if r.DB, err = strconv.Atoi(cmp.Or(u.db, "0")); err != nil {
 		return cfg, c.settings.Fault(setting, "names a database that is not a number", "redis://host:port/1")
 	}
 	r.Topology, r.SentinelMaster, r.Timeout = p.topology, u.master, cmp.Or(p.timeout, r.Timeout)
 	r.SentinelUsername, r.SentinelPassword = nameAndPassword(p.sentinelAuth)
-	if r.Username, r.Password = nameAndPassword(p.auth); p.auth == "" {
-		r.Username, r.Password = u.username, u.password
+	r.Username, r.Password = u.username, u.password
+	if p.auth != "" {
+		r.Username, r.Password = nameAndPassword(p.auth)
 	}
-	if r.TLSServerName = ""; !p.secure() {
+	r.TLS, r.TLSServerName = true, ""
+	if !p.secure() {
 		r.withoutTLS()
-	} else {
-		r.TLS = true
 	}
 	cfg, err = r.at(setting, u.hosts)
 	return cfg, errors.Join(err, faultsOf(c.settings, cfg.Validate(), map[string]string{

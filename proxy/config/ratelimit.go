@@ -87,13 +87,13 @@ func (r *RateLimit) field(setting, standard string, name *string) service.Settin
 func (c *Config) LimitFiles() port.Source {
 	r, name := &c.RateLimit, "RATELIMIT_CONFIG"
 	return port.Source{Path: r.Config, Merge: r.Merge, Name: c.named(name),
-		Tolerant: c.InPlaceOfPeer() && r.Config == c.translated.values[name]}
+		Tolerant: c.isTranslated(name)}
 }
 
 // LimitsDescriptors reports whether there are limits for Envoy's rate limit service.
 func (c *Config) LimitsDescriptors() bool { return c.RateLimit.Config != "" || c.XDS.Used }
 
-// Settings returns the settings for decisions; families are the fields for clients.
+// Settings returns the settings for decisions. limitFields are the fields for clients.
 func (r *RateLimit) Settings(limitFields decide.LimitFields) envoy.Settings {
 	d := r.settings
 	d.LimitFields = limitFields

@@ -60,9 +60,14 @@ func (c *Config) Translated() []VariableNote {
 	return c.translated.notes
 }
 
+// isTranslated reports whether a setting has the value that comes from another program's environment.
+func (c *Config) isTranslated(setting string) bool {
+	return c.translated != nil && c.settings.Text(setting) == c.translated.values[setting]
+}
+
 // named returns the name that the user knows a setting by: that of the variables that it comes from, if there are any.
 func (c *Config) named(setting string) string {
-	if c.translated == nil || c.settings.Text(setting) != c.translated.values[setting] {
+	if !c.isTranslated(setting) {
 		return setting
 	}
 	return cmp.Or(c.translated.from[setting], setting)

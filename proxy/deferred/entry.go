@@ -32,7 +32,7 @@ func ParseID(text string) (id ID, err error) {
 	return id, nil
 }
 
-// A SHA256 is a SHA-256. The zero SHA256 means that there is none.
+// A SHA256 is a digest by SHA-256. The zero SHA256 means that there is none.
 type SHA256 [32]byte
 
 // A Concurrency determines which entries of a line may be delivered at the same time.

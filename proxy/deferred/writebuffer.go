@@ -40,7 +40,7 @@ type item[T any] struct {
 	client share.Client // of a put; zero: it counts for none
 }
 
-// NewWriteBuffer returns an empty inbox.
+// NewWriteBuffer returns an empty WriteBuffer.
 func NewWriteBuffer[T any]() *WriteBuffer[T] {
 	return &WriteBuffer[T]{wake: make(chan struct{}, 1), storing: make(map[SHA256]struct{})}
 }

@@ -124,7 +124,7 @@ func (l *Limit) Decide(now int64, s *State, charge Charge) (granted int64, d Dec
 	return granted, d
 }
 
-// RoomFor returns how many of ask.N asks Take would grant. It changes nothing. A store
+// RoomFor returns how many of charge.N requests Take would grant. It changes nothing. A store
 // uses it to decide several counters together: the least room of all is what may be taken
 // of each.
 func (l *Limit) RoomFor(now int64, s *State, charge Charge) int64 {
@@ -136,7 +136,7 @@ func (l *Limit) RoomFor(now int64, s *State, charge Charge) int64 {
 	return l.room(&v, &charge)
 }
 
-// Preview returns the decision that one ask would get, whatever ask.N is, and takes
+// Preview returns the decision that one request would get, whatever charge.N is, and takes
 // nothing. Therefore it has no Delay.
 func (l *Limit) Preview(now int64, s *State, charge Charge) Decision {
 	if l.algorithm == Off {

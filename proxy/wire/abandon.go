@@ -105,7 +105,7 @@ func (u *upstreamConn) cancel(now time.Time, c *client, left *exchange.Abandoned
 	return true
 }
 
-// worksLook is how long to wait until it may be known how long a target usually takes.
+// worksLook is the interval at which worksBy is called again while the usual time is unknown.
 const worksLook = time.Second
 
 // worksBy returns until when a target is likely to work on a request that was cancelled: for twice as long as such

@@ -132,7 +132,7 @@ func (p *inWorld) Rest() {
 	}
 	for _, s := range p.loops {
 		if s.queue.Len() > 0 || s.parked > 0 {
-			p.w.Fail("%d wait in the line of a loop without clients, %d beside it", s.queue.Len(), s.parked)
+			p.w.Fail("%d wait in the queue of a loop without clients, %d beside it", s.queue.Len(), s.parked)
 		}
 	}
 }

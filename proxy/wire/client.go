@@ -61,7 +61,7 @@ type client struct {
 	at       *upstream.Target[*target] // target chosen for the exchange
 	mark     upstream.Generation       // health of at when it was chosen
 	tried    upstream.TriedTargets     // the targets that the exchange has tried
-	wait     upstream.Waiter[occupant] // place in the line of at
+	wait     upstream.Waiter[occupant] // in the queue for a place, or in that of the pool of at
 	closed   bool                      // the client connection has closed, or the delivery has ended
 	duplex   bool                      // the connection is read and written at the same time
 
@@ -76,10 +76,10 @@ type client struct {
 	fromHash  uint64        // hash of from
 	sharesAs  netip.Addr    // address of the client that wait counts for
 	gateBy    bool          // waits for a place, at any target or that of its connection, until the alarm rings
-	parked    bool          // has left the line meanwhile, see park
+	parked    bool          // has left the queue meanwhile, see park
 	postponed bool          // gets a connection later, see http2Conn.postpone
-	lineAt    time.Time     // start of that wait
-	waited    time.Duration // time spent waiting for a place before lineAt
+	queuedAt  time.Time     // start of that wait
+	waited    time.Duration // time spent waiting for a place before queuedAt
 	notice    notice        // the current request; used with an access log
 	alarm     *loop.Alarm   // rings when a queue slot is due; made when first needed
 	asked     time.Duration // when the store was asked, since shared.began: without a wall clock

@@ -17,7 +17,7 @@ import (
 
 // A stored request is delivered by a client whose peer is no connection: its session reads the
 // stored bytes, and its output is kept in memory. Everything else is as for other
-// clients: matching, counters, lines, pools, health.
+// clients: matching, counters, queues, pools, health.
 
 // A DeferFunc stores a refused request. It calls stored once with the result, on any goroutine.
 type DeferFunc func(now time.Time, k *exchange.DeferredRequest, from *exchange.ClientInfo,

@@ -335,7 +335,7 @@ func TestGateWithstandsOddTargets(t *testing.T) {
 }
 
 // More loops than places, and clients that ask, wait and leave: everybody who stays is
-// answered although nobody looks after a line unless told, no more requests are at the target
+// answered although no loop checks its queue unless called, no more requests are at the target
 // than there are places and loops that looked for one at the same instant, and no place is lost.
 func TestGateUnderStress(t *testing.T) {
 	const loops, limit, clients, requests = 4, 3, 24, 60
@@ -347,7 +347,7 @@ func TestGateUnderStress(t *testing.T) {
 		inside.Add(-1)
 		c.echo(s)
 	}), "EVENT_LOOPS", fmt.Sprint(loops))
-	r.loops.each(func(s *loopServer, _ time.Time) { s.queueLooks = true }) // nobody looks after a line but who is told to
+	r.loops.each(func(s *loopServer, _ time.Time) { s.queueLooks = true }) // no loop checks its queue unless called
 	r.together(clients, func(i int, c *testkit.Conn) {
 		for n := range requests {
 			c.Send(get)

@@ -146,7 +146,7 @@ func TestGoneClientGivesUpItsPlace(t *testing.T) {
 				secured.Close()
 			}
 		}
-		r.inLine(0)
+		r.inQueue(0)
 	})
 }
 

@@ -19,7 +19,7 @@ var longKinds = map[string]string{
 }
 
 // A target that treats such a request as any other works on no more of them than there are places, and
-// they wait in the line like others. Their connections are used again.
+// they wait in the queue like others. Their connections are used again.
 func TestLongRequestsNeedPlaces(t *testing.T) {
 	for name, asked := range longKinds {
 		t.Run(name, func(t *testing.T) {

@@ -95,9 +95,9 @@ type Server struct {
 	handlers *service.HandlerPool
 	turn     atomic.Uint64 // selects the loop for the next delivery
 	loops    loops
-	queues   *upstream.QueueSet // of all sides
+	queues   *upstream.QueueSet // of all loops
 
-	connsPerTarget int // of all sides
+	connsPerTarget int // of all loops
 
 	background sync.WaitGroup
 	running    context.Context // ends when Drain has drained
@@ -250,7 +250,7 @@ type loopServer struct {
 	long       []*upstream.Waiter[occupant]               // scratch of lengthen
 	longUntil  time.Time                                  // many exchanges took long by themselves shortly before
 	queue      *upstream.Queue[occupant]                  // waiting for a place
-	parked     int                                        // how many wait outside the line, see park
+	parked     int                                        // how many wait outside the queue, see park
 	queueLooks bool                                       // queueAlarm is set
 	queueAlarm *loop.Alarm                                // made when first needed
 	seen       atomic.Pointer[map[*roster.Target]*target] // the loop's targets, for other goroutines

@@ -7,7 +7,7 @@ import (
 	"weir/proxy/store"
 )
 
-// ask asks the store for a session of this side. Asks may be batched; later answers wake the loop
+// ask asks the store for a session of this loop. Asks may be batched; later answers wake the loop
 // once per batch.
 func (s *loopServer) ask(now time.Time, x *exchange.Exchange, ask *store.Ask, ans *store.Answer) bool {
 	c := x.Owner.(*client)

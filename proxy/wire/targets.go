@@ -82,7 +82,7 @@ func (s *loopServer) addTarget(now time.Time, spec *roster.Target, g *gates.Gate
 	}
 	t.dials.streams = max(1, s.shared.cfg.TargetHTTP2.StreamsMax)
 	t.at = s.targets.Add(t)
-	t.serve = t.serveLine
+	t.serve = t.serveQueue
 	t.note(now)
 	t.serveNext(now)
 }
@@ -96,7 +96,7 @@ func (s *loopServer) publish() {
 	s.seen.Store(&seen)
 }
 
-// loops are the proxy's sides, for the roster.
+// loops are the proxy's state by loop, for the roster.
 type loops []*loopServer
 
 // SetTargets replaces the targets of all loops by list. It returns when every loop has it.

@@ -165,7 +165,7 @@ func (r *rig) perform(step []string) {
 	case "waiting":
 		r.waiting(r.number(rest[0]))
 	case "line":
-		r.inLine(r.number(rest[0]))
+		r.inQueue(r.number(rest[0]))
 	case "metrics":
 		r.compare(rest)
 	case "until":

@@ -65,7 +65,7 @@ func TestWaitingTimesOut(t *testing.T) {
 		metrics shed.busy=1 errors.timeout=0`)
 }
 
-// The line is bounded: further requests are refused with 503, and so is the next request on the
+// The queue is bounded: further requests are refused with 503, and so is the next request on the
 // same connection.
 func TestWaitersMax(t *testing.T) {
 	holding(t, func(c *Config) { c.WaitersPerLoop = 2 }, "TARGET_MAX_CONNECTIONS", "1").play(`

@@ -159,7 +159,7 @@ func (c *client) await(now time.Time) {
 	} else {
 		c.tried.Undo()
 	}
-	c.gateBy, c.lineAt = true, now
+	c.gateBy, c.queuedAt = true, now
 	t.waits(now, 1)
 	// other loops now report free places; one may have become free since the target was chosen
 	if c.server.queue.Publish() {
@@ -169,7 +169,7 @@ func (c *client) await(now time.Time) {
 			}
 		}
 	}
-	c.server.lookAfterLine(now)
+	c.server.scheduleQueueCheck(now)
 	c.wake(now.Add(t.server.shared.cfg.Gate.Wait - c.waited))
 	if out != nil {
 		out.Value.shedFrom(now)
@@ -194,7 +194,7 @@ func (c *client) left(now time.Time) {
 		c.parked = false
 		c.server.parked--
 	}
-	c.waited += now.Sub(c.lineAt)
+	c.waited += now.Sub(c.queuedAt)
 	t.waits(now, -1)
 	c.alarm.Stop()
 }
@@ -221,8 +221,8 @@ func (t *target) freed() {
 	}
 }
 
-// serveLine is the function that freed schedules.
-func (t *target) serveLine(now time.Time) {
+// serveQueue is the function that freed schedules.
+func (t *target) serveQueue(now time.Time) {
 	t.called.Store(false)
 	t.note(now) // other loops see whether this loop uses the target
 	t.serveNext(now)
@@ -314,7 +314,7 @@ func (t *target) nextBound(now time.Time) *client {
 func (c *client) park(now time.Time) {
 	c.parked = true
 	c.server.parked++
-	c.server.lookAfterLine(now)
+	c.server.scheduleQueueCheck(now)
 }
 
 // unbind makes an exchange choose any target that has waited for a place at the target of its private
@@ -357,8 +357,8 @@ func (c *client) placed(now time.Time, t *target) {
 // has passed: an ejection ended, or a reservation expired.
 const queueLook = 100 * time.Millisecond
 
-// lookAfterLine schedules this check while there are waiters.
-func (s *loopServer) lookAfterLine(now time.Time) {
+// scheduleQueueCheck schedules this check while there are waiters.
+func (s *loopServer) scheduleQueueCheck(now time.Time) {
 	if s.queueLooks || s.queue.Len() == 0 && s.parked == 0 {
 		return
 	}
@@ -370,7 +370,7 @@ func (s *loopServer) lookAfterLine(now time.Time) {
 			for at := range s.targets.Available(now) {
 				at.Value.serveNext(now)
 			}
-			s.lookAfterLine(now)
+			s.scheduleQueueCheck(now)
 		})
 	}
 	s.queueLooks = true

@@ -207,7 +207,7 @@ func TestLoopsSharePlaces(t *testing.T) {
 		await(t, open[strings.Index("01", s.target()[1:])])
 		c.echo(s)
 	}))
-	r.loops.each(func(s *loopServer, _ time.Time) { s.queueLooks = true }) // nobody looks after a queue but who is told to
+	r.loops.each(func(s *loopServer, _ time.Time) { s.queueLooks = true }) // no loop checks its queue unless called
 	has := func(want [2]int) {
 		t.Helper()
 		r.until("the loops have their places", func() bool {
@@ -297,8 +297,8 @@ func TestLineIsServedByATargetThatIsBack(t *testing.T) {
 		b health 200; waits -> 200 ="b"`)
 }
 
-// inLine waits until so many requests wait for a place at any target.
-func (r *rig) inLine(n int) {
+// inQueue waits until so many requests wait for a place at any target.
+func (r *rig) inQueue(n int) {
 	r.t.Helper()
 	r.until(fmt.Sprintf("%d requests are in line", n), func() bool {
 		sum := 0

@@ -80,7 +80,7 @@ func (m *Model[T]) Busy() int { return m.running.Len() }
 // Waiting returns how many requests wait in the queue.
 func (m *Model[T]) Waiting() int { return m.places.waiting }
 
-// Arrive adds a request at now. If the outcome is Started or Queued, the ticket identifies the
+// Arrive adds a request at now. If the outcome is Started or Queued, the handle identifies the
 // request, and a later Expire returns its end with who; otherwise the outcome is final. If now is
 // before an earlier now, that one is used.
 func (m *Model[T]) Arrive(now time.Time, who T) (Handle[T], Outcome) {

@@ -165,7 +165,7 @@ func TestCancel(t *testing.T) {
 		{at: 30 * ms, want: "5 served@30ms 0s"},
 	})
 	if newModel(t, Default(), 1).Cancel(Handle[int]{}) {
-		t.Error("the zero ticket names a request")
+		t.Error("the zero handle identifies a request")
 	}
 }
 

@@ -40,7 +40,7 @@ func newStation(now time.Time, cfg model.Config, seed uint64) (*station, error) 
 }
 
 // arrive passes the request of who to the model. If the outcome is not final, expire returns the
-// final one, and ticket is the one for cancel.
+// final one, and cancel takes the handle.
 func (st *station) arrive(now time.Time, who requester, handle *model.Handle[requester]) (outcome model.Outcome) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -49,7 +49,7 @@ func (st *station) arrive(now time.Time, who requester, handle *model.Handle[req
 	return outcome
 }
 
-// cancel gives up a request, if t is the ticket of one.
+// cancel gives up a request, if t is the handle of one.
 func (st *station) cancel(t model.Handle[requester]) {
 	if t == (model.Handle[requester]{}) {
 		return

@@ -2,7 +2,7 @@
 // and puts its effects into the LoopState of its loop:
 //
 //	   HandleData ─▶ ┌─────────┐ ─▶ Out       bytes to send
-//	 HandleAnswer ─▶ │         │ ─▶ Await       which part must answer the request
+//	 HandleAnswer ─▶ │         │ ─▶ Await     which part must answer the request
 //	  HandleReply ─▶ │ Session │ ─▶ Raw       the request, for own endpoints
 //	HandleExpired ─▶ │         │ ─▶ Close     how to close, if at all
 //	  HandleDrain ─▶ └─────────┘ ─▶ Answered  what was answered, to be counted

@@ -38,7 +38,7 @@ const (
 	pathStream = "/weir.Echo/Stream"
 )
 
-// endpointOf returns the place of a path. Paths are compared as sent: one with needless escapes is
+// endpointOf returns the Endpoint of a path. Paths are compared as sent: one with needless escapes is
 // another resource.
 func endpointOf(path []byte) Endpoint {
 	switch string(path) {
@@ -97,7 +97,7 @@ type LoopState struct {
 	Answered []Exchange  // completed by Out
 
 	// Asking are the streams of the HTTP2 that need answers, by HandleAnswer or HandleReply. Those that
-	// do not Await any more have ended.
+	// need none any more have ended.
 	Asking []*Stream
 	Left   []*Stream // their answers are not needed any more
 

@@ -104,20 +104,20 @@ func endless(name, about, first string, frames func(i int) string) attack {
 // protocol.
 func controls() []attack {
 	junk := strings.Repeat("j", pieceBytes)
-	flood := endless(controlFlood, "junk without pause after a malformed HTTP/1.1 head",
-		message(usual, "a field without a colon"), nil)
-	flood.control = ""
-	flood.then = func(a *attacker) {
-		a.stream(func() {
-			a.answer()
-			_, _ = io.Copy(io.Discard, a.in)
-		}, func(int) string { return junk })
+	read := func(a *attacker) {
+		a.answer()
+		_, _ = io.Copy(io.Discard, a.in)
 	}
-	return []attack{flood, {name: controlStuck, about: "requests 10 MB by HTTP/1.1 and does not read", conns: stuck,
-		opens: 4 * stuckOpens, small: true, streams: 1, life: held, text: message("GET /bytes/10000000"),
-		then: func(a *attacker) { a.hold(held + 2*time.Second) }},
+	return []attack{
+		{name: controlFlood, about: "junk without pause after a malformed HTTP/1.1 head", conns: flooding, opens: flooding,
+			life: lingers, text: message(usual, "a field without a colon"),
+			then: func(a *attacker) { a.stream(func() { read(a) }, func(int) string { return junk }) }},
+		{name: controlStuck, about: "requests 10 MB by HTTP/1.1 and does not read", conns: stuck, opens: 4 * stuckOpens,
+			small: true, streams: 1, life: held, text: message("GET /bytes/10000000"),
+			then: func(a *attacker) { a.hold(held + 2*time.Second) }},
 		{name: controlUploads, about: "requests by HTTP/1.1 whose bodies do not come", conns: many, opens: fastOpens,
-			life: held, text: message("POST "+usualPath, "Transfer-Encoding: chunked"), then: (*attacker).answer}}
+			life: held, text: message("POST "+usualPath, "Transfer-Encoding: chunked"), then: (*attacker).answer},
+	}
 }
 
 // resets returns the attacks that have work begun and abandoned: rapid reset (CVE-2023-44487), and those that make

@@ -65,7 +65,7 @@ func (r *row) allowed() (p99 float64, ok bool) {
 	return ratioMax * max(r.base.load.LatencySuccess.P99, r.control.load.LatencySuccess.P99), true
 }
 
-// slow reports whether it is more.
+// slow reports whether the p99 is more than allowed.
 func (r *row) slow() bool {
 	p99, ok := r.allowed()
 	return ok && r.load.LatencySuccess.P99 > p99

@@ -13,7 +13,7 @@ import (
 
 // Experiments are scripts whose steps nearly all may fail, and every failure ends the part that
 // is being played. So a failure is a panic that Catch turns into the error of the part. Code that
-// runs in a goroutine of its own needs a Catch of its own, for which there is Together.
+// runs in a goroutine of its own needs a Catch of its own, as Parallel and While do.
 
 // A failure is the panic of Check.
 type failure struct{ error }
@@ -31,7 +31,7 @@ func Must[T any](v T, err error) T {
 	return v
 }
 
-// Catch plays steps and returns the error with which one has ended them.
+// Catch calls fn and returns the error with which Check has ended it, or nil.
 func Catch(fn func()) (err error) {
 	defer func() {
 		switch p := recover().(type) {
@@ -46,7 +46,7 @@ func Catch(fn func()) (err error) {
 	return nil
 }
 
-// Section plays steps of the current Catch that have a name, which precedes their error.
+// Section calls fn as a part of the current Catch. If fn fails, name precedes its error.
 func Section(name string, fn func()) {
 	if err := Catch(fn); err != nil {
 		Check(fmt.Errorf("%s: %w", name, err))
@@ -65,7 +65,7 @@ func Parallel(n int, do func(i int)) {
 	Check(errors.Join(errs...))
 }
 
-// While calls do once per pause while play plays. An error of either ends the current Catch
+// While calls do once per pause while fn runs. An error of either ends the current Catch
 // afterwards.
 func While(pause time.Duration, do, fn func()) {
 	over := make(chan struct{})

@@ -30,7 +30,7 @@ func (u Usage) Cores() float64 {
 // watchStep is the interval between samples of memory.
 const watchStep = 50 * time.Millisecond
 
-// Watch records in u what a process uses while play plays. It ends the current Catch if the process
+// Watch records in u what a process uses while fn runs. It ends the current Catch if the process
 // has ended; u then has everything but its CPU time.
 func Watch(pid int, u *Usage, fn func()) {
 	rss := Must(RSS(pid))
@@ -90,7 +90,7 @@ func Wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Await asks once per pause whether something holds, until it does. If that takes longer than most, it
+// Await checks the condition once per pause, until it holds. If that takes longer than most, it
 // ends the current Catch.
 func Await(ctx context.Context, most, pause time.Duration, condition func() bool) {
 	ctx, cancel := context.WithTimeout(ctx, most)

@@ -108,7 +108,7 @@ type LocalResponse struct {
 // Bodiless reports whether the status forbids a body (RFC 9110 6.4.1).
 func (a *LocalResponse) Bodiless() bool { return a.Status < 200 || a.Status == 204 || a.Status == 304 }
 
-// AppendLocalResponse appends a. It adds a Content-Length unless the status forbids it (RFC 9110 8.6).
+// AppendLocalResponse appends the response a. It adds a Content-Length unless the status forbids it (RFC 9110 8.6).
 func AppendLocalResponse(dst []byte, a LocalResponse) []byte {
 	bodyless := a.Bodiless()
 	dst = AppendStatusLine(dst, a.Status, ReasonPhrase(a.Status))

@@ -36,8 +36,8 @@ func (h *Head) hostsAgree() bool {
 	return SameHost(h.Host, field, defaultPort)
 }
 
-// SameHost reports whether a and b have the same host and port. usual is the port of a host without one
-// (RFC 3986 6.2.3).
+// SameHost reports whether a and b have the same host and port. A host without a port has
+// defaultPort (RFC 3986 6.2.3).
 func SameHost(a, b []byte, defaultPort string) bool {
 	aName, aPort := splitPort(a, defaultPort)
 	bName, bPort := splitPort(b, defaultPort)
@@ -45,7 +45,7 @@ func SameHost(a, b []byte, defaultPort string) bool {
 }
 
 // splitPort splits a valid host into name and port. port is empty if it is missing or equal to
-// usual.
+// defaultPort.
 func splitPort(host []byte, defaultPort string) (name, port []byte) {
 	i := len(host)
 	for i > 0 && isDigit(host[i-1]) {

@@ -1,5 +1,7 @@
 package http2
 
+import "errors"
+
 // A Code is an error code (RFC 9113 7).
 type Code uint32
 
@@ -46,6 +48,9 @@ type Error struct {
 
 // Error returns the code and the reason.
 func (e *Error) Error() string { return "http2: " + e.Code.String() + ": " + e.Reason }
+
+// ErrSlow is the error of a connection on which a frame was not complete in time: its owner reads the clock.
+var ErrSlow = errors.New("a frame was not complete in time")
 
 // Faults that end the connection.
 var (

@@ -91,16 +91,15 @@ func (c *Conn) glitch(kind Glitch) *Error {
 // NoteGlitch counts a glitch that only the owner of the connection sees, because it happens as time passes. An error is
 // like one of Next.
 func (c *Conn) NoteGlitch(now time.Time, kind Glitch) error {
-	if c.err == nil {
-		c.now = now.Sub(c.start)
-		if err := c.glitch(kind); err != nil {
-			c.fail(err)
-		}
+	if c.err != nil {
+		return c.err
 	}
-	if c.err == nil { // a nil *Error would be an error
-		return nil
+	c.now = now.Sub(c.start)
+	if err := c.glitch(kind); err != nil {
+		c.fail(err)
+		return err
 	}
-	return c.err
+	return nil
 }
 
 // control counts a frame that carries no message.

@@ -70,7 +70,7 @@ func (c *Conn) end(how ending) {
 	if c.state == stateClosed || how <= c.ending {
 		return
 	}
-	if c.ending == endingNone || how == endingCut { // which waits longer than one that lingers
+	if c.ending == endingNone || how == endingCut { // a cut waits for Config.WriteStall, not for lingerMax
 		c.loop.deadlines.Clear(&c.deadline)
 		c.lingerEnd = time.Time{}
 	}

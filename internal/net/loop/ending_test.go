@@ -10,7 +10,7 @@ import (
 	"weir/internal/test/testkit"
 )
 
-// paused is a connection whose reading is paused: its Handler, an Ender, takes
+// paused is a connection whose reading is paused: its Handler, a HalfCloser, takes
 // nothing. Its end is told to closed.
 func paused(t *testing.T, g *Group) (conn *Conn, closed chan error, peer interface {
 	io.Closer

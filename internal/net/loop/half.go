@@ -18,10 +18,10 @@ const (
 	peerSends     peerState = iota // anything
 	peerGone                       // only the bytes that the kernel holds
 	peerEnded                      // nothing
-	peerDelivered                  // nothing, and the last call of Ender.End is done
+	peerDelivered                  // nothing, and the last call of HalfCloser.End is done
 )
 
-// An HalfCloser is a Handler whose connections outlive the half close of their peer. For other
+// A HalfCloser is a Handler whose connections outlive the half close of their peer. For other
 // Handlers the connection then ends, and unread bytes are lost.
 type HalfCloser interface {
 	// End is called when all bytes have been passed on and the peer has half closed;
@@ -32,7 +32,7 @@ type HalfCloser interface {
 }
 
 // outlives reports whether the connection outlives the end of its peer: because its Handler is
-// an Ender, or to send unsent bytes, or to see that the peer has them before a reset.
+// a HalfCloser, or to send unsent bytes, or to see that the peer has them before a reset.
 func (c *Conn) outlives() bool {
 	if c.ending != endingNone {
 		return c.Unsent() > 0 || c.ending == endingCut
@@ -85,7 +85,7 @@ func (c *Conn) peerLeft(err error) {
 	c.Pump()
 }
 
-// deliverEnd calls Ender.End; had is the number of bytes that were just passed to the Handler.
+// deliverEnd calls HalfCloser.End; had is the number of bytes that were just passed to the Handler.
 func (c *Conn) deliverEnd(now time.Time, had int) {
 	left := len(c.saved)
 	switch {

@@ -210,10 +210,10 @@ func TestTruncationIsNoEnd(t *testing.T) {
 			t.Errorf("got %q", s)
 		}
 		if err := testkit.Receive(t, closed, "Closed"); err != io.ErrUnexpectedEOF {
-			t.Errorf("an Ender %v: closed with %v, want an unexpected EOF", ender, err)
+			t.Errorf("a HalfCloser %v: closed with %v, want an unexpected EOF", ender, err)
 		}
 		if len(ends) > 0 {
-			t.Errorf("an Ender %v: a truncated connection was told to have ended", ender)
+			t.Errorf("a HalfCloser %v: a truncated connection was told to have ended", ender)
 		}
 	}
 }

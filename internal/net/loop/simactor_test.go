@@ -366,7 +366,7 @@ func (h simHandler) Closed(_ time.Time, err error) {
 	h.checkClosed(err)
 }
 
-// A simEnder is likewise, and an Ender.
+// A simEnder is likewise, and a HalfCloser.
 type simEnder struct{ simHandler }
 
 func (h simEnder) End(_ time.Time, unread int) {

@@ -22,7 +22,7 @@ import (
 // are bounded, and so is the number of requests of one client. Health is answered immediately,
 // without a worker.
 //
-// Safe for concurrent use: it is immutable after Dedicate, and rooms are safe.
+// Safe for concurrent use: it is immutable after Dedicate, and queues are safe.
 type HandlerPool struct {
 	own       *Endpoints
 	all       *BoundedQueue[job]
@@ -46,7 +46,7 @@ type Addrs struct {
 	Client netip.Addr
 }
 
-// client returns whose share of the room the request takes.
+// client returns whose share of the queue the request takes.
 func (l Addrs) client() share.Client {
 	if l.Client.IsValid() {
 		return share.ClientOf(l.Client)
@@ -96,7 +96,7 @@ func (d *HandlerPool) Submit(raw []byte, from Addrs, done func(Response)) bool {
 	return to.Enter(from.client(), func() job { return job{bytes.Clone(raw), from, done} })
 }
 
-// Refused returns how many requests were refused because there was no room for them.
+// Refused returns how many requests were refused because there was no queue for them.
 func (d *HandlerPool) Refused() uint64 {
 	n := d.all.Refused()
 	if d.dedicated != nil {
@@ -122,10 +122,10 @@ func (d *HandlerPool) Close() {
 	d.workers.Wait()
 }
 
-func (d *HandlerPool) work(room *BoundedQueue[job]) {
-	for a, ok := room.Next(); ok; a, ok = room.Next() {
+func (d *HandlerPool) work(queue *BoundedQueue[job]) {
+	for a, ok := queue.Next(); ok; a, ok = queue.Next() {
 		reply := d.answer(a)
-		room.Leave(a.from.client()) // first, so that a client that sends its next request then has its place
+		queue.Leave(a.from.client()) // first, so that a client that sends its next request then has its place
 		a.done(reply)
 	}
 }

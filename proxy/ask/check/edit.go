@@ -26,9 +26,7 @@ func (s *Session) edit(now time.Time) {
 // startEdit starts an edit of the exchange, which ends at the latest EditTimeout after its first one. It reports
 // false if too many edits wait.
 func (s *Session) startEdit(now time.Time, e *Edit) bool {
-	if s.limited == nil || s.limited.gave == 1 {
-		s.late = earlier(s.late, now.Add(s.env.EditTimeout))
-	}
+	s.late = earlier(s.late, now.Add(s.env.EditTimeout)) // a later edit does not postpone it
 	e.turn, e.Until, e.From = s.turn, s.late, s.remote
 	if !s.env.Edit(now, s, e) {
 		return false

@@ -2,7 +2,6 @@ package check
 
 import (
 	"cmp"
-	"errors"
 	"net/netip"
 	"slices"
 	"time"
@@ -94,9 +93,6 @@ func (m *HTTP2Conn) Full() bool { return m.full }
 // Control sends acknowledgements and WINDOW_UPDATE frames. It is called only when all output has been written, so that
 // an asker that reads nothing cannot make the output grow.
 func (m *HTTP2Conn) Control() { m.env.Out = m.http2.AppendControl(m.env.Out) }
-
-// errSlow is the error of a connection whose asker has begun a frame and does not complete it.
-var errSlow = errors.New("a frame was not complete in time")
 
 // Err returns the error that has ended the connection, or nil.
 func (m *HTTP2Conn) Err() error { return m.err }
@@ -303,7 +299,7 @@ func (m *HTTP2Conn) HandleExpired(now time.Time) {
 	switch {
 	case !m.partial.IsZero() && due(m.partial.Add(times.Head)):
 		m.env.Out = m.http2.AppendGoAway(m.env.Out, true, http2.EnhanceYourCalm)
-		m.fail(now, errSlow)
+		m.fail(now, http2.ErrSlow)
 		return
 	case due(m.cutBy):
 		m.fail(now, nil)

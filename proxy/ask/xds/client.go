@@ -51,7 +51,7 @@ type Client struct {
 	refused   response      // the last one, unless one after it was accepted
 	fault     string        // of refused; empty: there is none
 	patience  time.Duration // firstWithin, except in tests
-	lost      bool          // and logged
+	lost      bool          // the last stream has ended, which was logged
 	sleep     func(ctx context.Context, pause time.Duration) bool
 }
 
@@ -146,7 +146,8 @@ func (c *Client) follow(ctx context.Context) (received bool, err error) {
 // begun notes the first response of a stream.
 func (c *Client) begun() {
 	c.connected.Store(true)
-	if connected := "Connected to the xDS server"; c.lost {
+	const connected = "Connected to the xDS server"
+	if c.lost {
 		journal.LogRecovery(c.cfg.Log, connected, "server", c.cfg.Server)
 	} else {
 		c.cfg.Log.Info(connected, "server", c.cfg.Server)

@@ -43,10 +43,10 @@
 //
 // A field is forwarded as it came, except in these cases:
 //
-//	field                                                     forwarded   seen by rules
-//	of the client's connection, or named in Connection        no          yes
-//	about the origin of the request ([keys.ForwardingFields])           if trusted  if trusted
-//	with a name that some targets take for another            no          no
+//	field                                                       forwarded   seen by rules
+//	of the client's connection, or named in Connection          no          yes
+//	about the origin of the request ([keys.ForwardingFields])   if trusted  if trusted
+//	with a name that some targets take for another              no          no
 //
 // Rules see what Connection names because a client can name any field there, and so could avoid a
 // rule. The proxy's own fields are written last, so a client cannot remove one by naming it in

@@ -90,7 +90,7 @@ type body struct {
 	expected  bool  // the client waits for 100 before it sends the body
 	length    int64 // as announced; 0: there is no body, -1: unknown
 	open      bool  // the rest may come only after a part of the answer, see HandleBodyPause
-	lasts     bool  // it is that of a call, which is a stream before its answer
+	longLived bool  // of a call: its messages may pause for StreamTimeout, see mayBeLongLived
 	inPieces  bool  // the target was sent a part of it after the head
 	collected int64
 	last      []byte    // the last piece of a body that is passed on as it arrives, until it may be sent

@@ -9,10 +9,10 @@ import (
 // not read, so that TCP slows it down.
 //
 // The client sets the pace, so the exchange is a stream. But when the target has all of the request it
-// works on it as on any other. Therefore the last piece is withheld until the target has a place. On a call of
-// gRPC the target works earlier, so that has a place before its head is sent, and is a stream when the answer is, or
-// when its messages pause: clients that report something now and then are answered only in the end. Then it needs a
-// place again for its end.
+// works on it as on any other. Therefore the last piece is withheld until the target has a place. A target may work
+// on each message of a gRPC call. So a call has a place before its head is sent. It becomes a stream when its answer
+// begins, or before that when its messages pause, as those of clients that report something now and then and are
+// answered only in the end. Then it needs a place again for its end.
 
 // rateSpan is the time over which BodyRateMin is measured.
 const rateSpan = 10 * time.Second
@@ -44,14 +44,11 @@ func (x *Exchange) awaitBody(now time.Time) {
 		x.awaitEither(now)
 		return
 	}
-	switch {
-	case x.body.lasts:
+	x.body.by = now.Add(set.BodyTimeout)
+	if x.body.longLived {
 		x.body.by = now.Add(set.StreamTimeout)
-	default:
-		x.body.by = now.Add(set.BodyTimeout)
-		if set.BodyRateMin > 0 && x.body.rateBy.IsZero() {
-			x.body.rateBy, x.body.rateBytes = now.Add(rateSpan), 0
-		}
+	} else if set.BodyRateMin > 0 && x.body.rateBy.IsZero() {
+		x.body.rateBy, x.body.rateBytes = now.Add(rateSpan), 0
 	}
 	x.rearm()
 }
@@ -97,7 +94,7 @@ func (x *Exchange) bodyLate(now time.Time) bool {
 		x.rearm()
 		return false
 	}
-	if x.mayLast() {
+	if x.mayBeLongLived() {
 		x.env.fx.Stream = true
 		return false
 	}
@@ -107,19 +104,19 @@ func (x *Exchange) bodyLate(now time.Time) bool {
 
 const bodyOverdue = "the request body did not arrive in time"
 
-// mayLast reports whether the request is a call whose messages may pause for longer than those of other bodies, as a
-// stream.
-func (x *Exchange) mayLast() bool {
-	return x.interacts() && x.uploads() && x.answer <= answerHead && !x.body.lasts
+// mayBeLongLived reports whether the request is a call whose messages may pause for longer than those of other
+// bodies, as a stream.
+func (x *Exchange) mayBeLongLived() bool {
+	return x.interacts() && x.uploads() && x.answer <= answerHead && !x.body.longLived
 }
 
-// lastLonger handles whether a call may be a stream.
-func (x *Exchange) lastLonger(now time.Time, ok bool) {
+// handleLongLived handles whether a call may be a stream.
+func (x *Exchange) handleLongLived(now time.Time, ok bool) {
 	if !ok {
 		x.answerError(now, 408, bodyOverdue)
 		return
 	}
-	x.body.lasts, x.body.rateBy = true, time.Time{}
+	x.body.longLived, x.body.rateBy = true, time.Time{}
 	x.awaitBody(now)
 }
 
@@ -219,7 +216,7 @@ func (x *Exchange) withhold(now time.Time) {
 	x.request.become(requestWithheld)
 	x.sent()
 	x.bodyPaused()
-	if x.interacts() && !x.body.lasts || x.answer == answerRelaying {
+	if x.interacts() && !x.body.longLived || x.answer == answerRelaying {
 		x.sendLast(now)
 		return
 	}

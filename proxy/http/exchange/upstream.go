@@ -234,8 +234,8 @@ func (x *Exchange) Method() http1.Method { return x.outcome.Method }
 // of a call may pause.
 func (x *Exchange) HandleStream(now time.Time, ok bool) {
 	x.env.Begin()
-	if x.mayLast() {
-		x.lastLonger(now, ok)
+	if x.mayBeLongLived() {
+		x.handleLongLived(now, ok)
 		return
 	}
 	if x.answer != answerCollecting {

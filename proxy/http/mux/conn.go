@@ -1,7 +1,6 @@
 package mux
 
 import (
-	"errors"
 	"net/netip"
 	"slices"
 	"time"
@@ -50,19 +49,19 @@ type Conn struct {
 	streams map[uint32]*Stream
 	begun   []*Stream // of which only a part of the request was among the bytes so far
 
-	full      bool      // the connection accepts no more data
-	partial   time.Time // since when a frame is incomplete; zero: none is
-	idleBy    time.Time // when a connection without streams is closed
-	tellBy    time.Time // when the client is told that drainBy comes; zero: it has been, or need not be
-	drainBy   time.Time // when no more streams are accepted; zero: not yet
-	announced bool      // that it accepts no more streams, soon or already
-	ending    bool      // it accepts no more streams
-	requests  int       // so far
-	working   int       // streams that have ended, and whose targets work on; see Works
-	spent     bool      // it has reached RequestsMax or its maximum age
-	endBy     time.Time // when it reaches its maximum age; zero: never
-	failed    bool      // by an error of the connection
-	err       error     // why it has failed; nil: the client has disconnected
+	full       bool      // the connection accepts no more data
+	partial    time.Time // since when a frame is incomplete; zero: none is
+	idleBy     time.Time // when a connection without streams is closed
+	announceBy time.Time // when the client is told that drainBy comes; zero: it has been, or need not be
+	drainBy    time.Time // when no more streams are accepted; zero: not yet
+	announced  bool      // that it accepts no more streams, soon or already
+	ending     bool      // it accepts no more streams
+	requests   int       // so far
+	working    int       // streams that have ended, and whose targets work on; see Works
+	spent      bool      // it has reached RequestsMax or its maximum age
+	endBy      time.Time // when it reaches its maximum age; zero: never
+	failed     bool      // by an error of the connection
+	err        error     // why it has failed; nil: the client has disconnected
 }
 
 // New returns the state of a new connection from remote; secure says that it uses TLS. opened is called
@@ -245,10 +244,7 @@ func (c *Conn) Flush(now time.Time) (frames []byte, resumed []*Stream) {
 	return c.env.frames, resumed
 }
 
-// ErrSlow is the error of a connection on which a frame was not complete in time.
-var ErrSlow = errors.New("a frame was not complete in time")
-
-// Err returns the error that has ended the connection, or nil: an [http2.Error] or ErrSlow.
+// Err returns the error that has ended the connection, or nil: an [http2.Error] or [http2.ErrSlow].
 func (c *Conn) Err() error { return c.err }
 
 // Announced reports whether the client was told that the connection accepts no more streams.
@@ -282,7 +278,7 @@ func (c *Conn) Ended() bool { return c.failed || c.ending && len(c.streams) == 0
 
 // Deadline returns when HandleExpired must be called; zero means never.
 func (c *Conn) Deadline() (at time.Time) {
-	for _, by := range [...]time.Time{c.headBy(), c.idleBy, c.tellBy, c.drainBy} {
+	for _, by := range [...]time.Time{c.headBy(), c.idleBy, c.announceBy, c.drainBy} {
 		if !by.IsZero() && (at.IsZero() || by.Before(at)) {
 			at = by
 		}
@@ -304,12 +300,12 @@ func (c *Conn) HandleExpired(now time.Time) []byte {
 	reached := func(at time.Time) bool { return !at.IsZero() && !now.Before(at) }
 	switch {
 	case reached(c.headBy()):
-		c.partial, c.failed, c.err = time.Time{}, true, ErrSlow
+		c.partial, c.failed, c.err = time.Time{}, true, http2.ErrSlow
 		c.env.frames = c.http2.AppendGoAway(c.env.frames, true, http2.EnhanceYourCalm)
 	case reached(c.idleBy) || reached(c.drainBy):
 		c.end()
-	case reached(c.tellBy):
-		c.tell()
+	case reached(c.announceBy):
+		c.announce()
 	}
 	return c.env.frames
 }
@@ -322,25 +318,24 @@ func (c *Conn) HandleDrain(now time.Time, after time.Duration) []byte {
 	if c.announced {
 		return nil
 	}
-	c.tellBy = now.Add(after)
 	if c.drainBy.IsZero() {
 		c.drainBy = now.Add(c.env.Settings.DrainGrace)
 	}
-	if after <= 0 {
-		c.tell()
+	if c.announceBy = now.Add(after); after <= 0 {
+		c.announce()
 	}
 	return c.env.frames
 }
 
-// tell tells the client that the connection will accept no more streams.
-func (c *Conn) tell() {
-	c.tellBy, c.announced = time.Time{}, true
+// announce tells the client by GOAWAY that the connection will accept no more streams.
+func (c *Conn) announce() {
+	c.announceBy, c.announced = time.Time{}, true
 	c.env.frames = c.http2.AppendGoAway(c.env.frames, false, http2.NoError)
 }
 
 // end accepts no more streams.
 func (c *Conn) end() {
-	c.idleBy, c.tellBy, c.drainBy = time.Time{}, time.Time{}, time.Time{}
+	c.idleBy, c.announceBy, c.drainBy = time.Time{}, time.Time{}, time.Time{}
 	if !c.ending {
 		c.ending, c.announced = true, true
 		c.env.frames = c.http2.AppendGoAway(c.env.frames, true, http2.NoError)
@@ -358,7 +353,7 @@ func (c *Conn) HandleClientEnd(f func(s *Stream)) []byte {
 		}
 	}
 	c.ending = true
-	c.partial, c.idleBy, c.tellBy, c.drainBy = time.Time{}, time.Time{}, time.Time{}, time.Time{}
+	c.partial, c.idleBy, c.announceBy, c.drainBy = time.Time{}, time.Time{}, time.Time{}, time.Time{}
 	if c.env.frames = c.env.frames[:0]; len(c.streams) > 0 {
 		c.env.frames = c.http2.AppendPing(c.env.frames)
 	}
@@ -369,7 +364,7 @@ func (c *Conn) HandleClientEnd(f func(s *Stream)) []byte {
 // carried out one by one, by f.
 func (c *Conn) HandleClosed(f func(s *Stream)) {
 	c.failed = true
-	c.partial, c.idleBy, c.tellBy, c.drainBy = time.Time{}, time.Time{}, time.Time{}, time.Time{}
+	c.partial, c.idleBy, c.announceBy, c.drainBy = time.Time{}, time.Time{}, time.Time{}, time.Time{}
 	for id, s := range c.streams {
 		delete(c.streams, id)
 		s.handleReset()

@@ -9,8 +9,8 @@ import (
 
 // A MissingPolicy says what a rule does with requests that lack a part of its key.
 //
-// Skip is for parts that only some requests have, such as a session cookie: requests
-// without it are not limited by the rule. Skip does not apply to requests whose path can
+// SkipRule is for parts that only some requests have, such as a session cookie: requests
+// without it are not limited by the rule. SkipRule does not apply to requests whose path can
 // be read in several ways, or whose part has more interpretations than can be counted, since a client
 // could write any request so. They share a counter.
 type MissingPolicy uint8

@@ -39,7 +39,7 @@ type Reply struct {
 	Err   error
 }
 
-// NewClient returns a link that is not connected yet. It uses only the fields of cfg that
+// NewClient returns a Client that is not connected yet. It uses only the fields of cfg that
 // concern the connection. A connection without an answer for the time unanswered is closed.
 // The error is about the configuration.
 func NewClient(cfg Config, unanswered time.Duration) (*Client, error) {
@@ -51,10 +51,10 @@ func NewClient(cfg Config, unanswered time.Duration) (*Client, error) {
 	return &Client{cfg: cfg, unanswered: unanswered}, nil
 }
 
-// linkDialTimeout bounds a dial of a link.
+// linkDialTimeout bounds a dial of a Client.
 const linkDialTimeout = time.Second
 
-// errLinkClosed is the error of a link that was closed.
+// errLinkClosed is the error of a Client that was closed.
 var errLinkClosed = errors.New("the connection to redis is closed")
 
 // connected returns the connection, and connects if there is none.

@@ -77,7 +77,7 @@ type Decrease struct {
 	Baseline float64   `json:"baseline"`
 }
 
-// DecreaseOf returns a cut in its JSON form.
+// DecreaseOf returns a decrease in its JSON form.
 func DecreaseOf(c *gate.Decrease) Decrease {
 	return Decrease{c.At.UTC(), c.From, c.To, c.Why.String(), c.Median.Seconds(), c.Baseline.Seconds()}
 }

@@ -14,8 +14,8 @@ import (
 // classes, so frequent combinations get a class of their own and the rest share the last
 // one. Clients cannot add classes: only rules do, which are configuration.
 //
-// Safe for concurrent use by Loops. They share it because they share the gates, which learn by
-// class.
+// Safe for concurrent use by LoopClassifiers. They share it because they share the gates, which learn
+// by class.
 type Classifier struct {
 	mu     sync.Mutex
 	byID   map[string]uint16             // numbers of routes, from 1

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// A request must have been overtaken by lineOvertaken later ones, and by lineTurns times as many as
+// A request must have been overtaken by overtakenMin later ones, and by overtakenTurns times as many as
 // had a place before it, so that the time that it takes is its own, and not that of a target which is
 // slow or stands still.
-const lineOvertaken, lineTurns = 8, 2
+const overtakenMin, overtakenTurns = 8, 2
 
 // Take records that w has a place at a target until Give. Requests of its kind usually take usual;
 // 0: unknown.
@@ -25,7 +25,7 @@ func (l *Queue[W]) Take(now time.Time, w *Waiter[W], usual time.Duration) {
 		l.routes.take(int(w.who.route), at)
 	}
 	l.own.taken.Add(1)
-	w.takenAt, w.overtaken = at, l.gives+uint64((1+lineTurns)*l.placed)+lineOvertaken
+	w.takenAt, w.overtaken = at, l.gives+uint64((1+overtakenTurns)*l.placed)+overtakenMin
 	l.placed++
 	w.older, w.newer = l.newest, nil
 	l.link(w)

@@ -25,7 +25,7 @@ func (l *Queue[W]) turn(at int64, w *Waiter[W]) (t turn) {
 	return t
 }
 
-// score returns the recent average of places in units of 1/lineScore, or the number now if that is
+// score returns the recent average of places in units of 1/queueScore, or the number now if that is
 // more, which it is only just after the first. None, now or recently, count as the usual number.
 func score(p *places, at int64, usual float32) int {
 	if p != nil {

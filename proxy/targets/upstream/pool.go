@@ -40,7 +40,7 @@ type Pool[C comparable, W any] struct {
 // slots is the number of slots by which clients are counted.
 const slots = 512
 
-// NewPool returns a Pool of at most most connections, of which streamsMax may carry
+// NewPool returns a Pool of at most that many connections, of which streamsMax may carry
 // streams, and at most waitMax waiters.
 func NewPool[C comparable, W any](most, streamsMax, waitMax int) *Pool[C, W] {
 	return &Pool[C, W]{most: most, streamsMax: streamsMax, waitMax: waitMax}
@@ -319,7 +319,7 @@ type fifo[W any] struct {
 
 func (f *fifo[W]) add(w *Waiter[W]) {
 	if w.queue != nil {
-		panic("bug: a waiter is in two lines")
+		panic("bug: a waiter is in two queues")
 	}
 	w.prev, w.queue = f.last, f
 	if f.last == nil {

@@ -30,8 +30,8 @@ const (
 	queueGreed = 1.25
 )
 
-// A Queue is a queue of requests that wait for a place at any of several targets. The next place goes,
-// in this order, to
+// A Queue holds requests that wait for a place at any of several targets. The next place goes, in this
+// order, to
 //
 //   - a request with the highest priority;
 //   - of these, one of the client with the fewest places, now and recently, so that no client gets
@@ -75,7 +75,7 @@ type Queue[W any] struct {
 	clients, routes division
 	routed          bool // there is more than one route
 	keys            keys
-	waits           [lineClients]int32 // waiters of each client
+	waits           [shareClients]int32 // waiters of each client
 	look            func(now time.Time) Capacity
 
 	oldest, newest *Waiter[W] // those that have a place, in the order of Take, but not for long
@@ -96,13 +96,13 @@ type Queue[W any] struct {
 // A rank has the waiters of one priority class.
 type rank[W any] struct {
 	count  int
-	bands  []*band[W]           // with waiters, now or before
-	routes [lineRoutes]*band[W] // the same by route
+	bands  []*band[W]            // with waiters, now or before
+	routes [shareRoutes]*band[W] // the same by route
 }
 
 // accounts is how many lists of waiters a band has: one for each known key, and one for
 // those keys of each client that are not known.
-const accounts = lineKeys + lineClients
+const accounts = shareKeys + shareClients
 
 // A band has the waiters of one priority class for one route.
 type band[W any] struct {
@@ -122,7 +122,7 @@ func (l *Queue[W]) band(w *Waiter[W]) *band[W] {
 	return b
 }
 
-// queueOf returns the queue that w waits in.
+// queueOf returns the history of the queue that w waits in.
 func (b *band[W]) queueOf(w *Waiter[W]) *queueHistory {
 	if w.greedy {
 		return &b.queues[1]
@@ -136,7 +136,7 @@ type Capacity struct {
 	Busy bool // at one of them requests wait for others to be served
 }
 
-// NewQueue returns a Queue for at most most waiters. look is called at most ten times a second.
+// NewQueue returns a Queue of at most that many waiters. look is called at most ten times a second.
 func NewQueue[W any](most int, look func(now time.Time) Capacity) *Queue[W] {
 	l := &Queue[W]{most: most, look: look, tolerable: Tolerable}
 	l.JoinSet(NewQueueSet(1), 0)
@@ -171,7 +171,7 @@ func (l *Queue[W]) account(w *Waiter[W]) int16 {
 	if i := l.keys.find(w.who.mark); i != stranger {
 		return int16(i)
 	}
-	return int16(lineKeys + w.who.client)
+	return int16(shareKeys + w.who.client)
 }
 
 // counts records that w joins, for n = 1, or leaves the queue, for n = -1.
@@ -256,7 +256,7 @@ func (l *Queue[W]) greedy(now time.Time, w *Waiter[W]) bool {
 // weigh counts places again if the last count is old.
 func (l *Queue[W]) weigh(now time.Time) {
 	at := instant(now)
-	if since := at - l.shareAt; since >= 0 && since < int64(lineShares) {
+	if since := at - l.shareAt; since >= 0 && since < int64(shareInterval) {
 		return
 	}
 	l.clients.weigh(at)
@@ -264,8 +264,8 @@ func (l *Queue[W]) weigh(now time.Time) {
 	l.keys.weigh(at)
 	seen := l.look(now)
 	l.all, l.shareAt = l.of.Taken()+max(0, seen.Free), at
-	if l.busyAll *= lineRelax; seen.Busy {
-		if since := now.Sub(l.busyAt); since < 0 || since >= lineBusy {
+	if l.busyAll *= busyRelax; seen.Busy {
+		if since := now.Sub(l.busyAt); since < 0 || since >= busyMemory {
 			l.busyAll = math.MaxFloat32
 		}
 		l.busyAt, l.busyAll = now, min(l.busyAll, float64(l.all))
@@ -282,8 +282,8 @@ func (l *Queue[W]) shared(now time.Time, w *Waiter[W]) bool {
 	all, in := float64(l.all), room{}
 	if !l.busyAt.IsZero() { // a duration since then would be computed the long way
 		since := now.Sub(l.busyAt)
-		in.busy = since >= 0 && since < lineMemory
-		if since >= 0 && since < lineBusy {
+		in.busy = since >= 0 && since < averageSpan
+		if since >= 0 && since < busyMemory {
 			all = min(all, l.busyAll)
 		}
 	}
@@ -302,7 +302,7 @@ func (l *Queue[W]) kept(now time.Time) int {
 		if at.IsZero() {
 			continue
 		}
-		if since := now.Sub(*at); since < 0 || since >= lineMemory { // the clock was set back
+		if since := now.Sub(*at); since < 0 || since >= averageSpan { // the clock was set back
 			continue
 		}
 		l.weigh(now)

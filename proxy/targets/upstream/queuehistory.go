@@ -24,7 +24,7 @@ const (
 	standTolerable = 2
 )
 
-// A queue records how long waiters have waited together.
+// A queueHistory records when the requests in a queue have waited for long, and when one was shed.
 type queueHistory struct {
 	count  int
 	late   bool          // since the queue began one has waited for long,
@@ -104,7 +104,7 @@ func (s *standstill) until(now time.Time) time.Time {
 // is overloaded like any other.
 func (l *Queue[W]) stands(now time.Time, w *Waiter[W]) {
 	at, least := instant(now), max(int64(standLeast), int64(standTimes*1e9*w.usual))
-	if w.usual > 0 && (l.count > 0 || l.placed >= lineOvertaken) && at-max(l.own.gave.Load(), w.takenAt) >= least {
+	if w.usual > 0 && (l.count > 0 || l.placed >= overtakenMin) && at-max(l.own.gave.Load(), w.takenAt) >= least {
 		quiet := at - max(l.of.latest(gave), w.takenAt)
 		calm := at - l.of.latest(shed)
 		overload := calm >= 0 && calm < quiet+int64(standCalm) || !l.of.stood.until(now).IsZero()

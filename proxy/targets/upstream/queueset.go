@@ -17,14 +17,14 @@ type QueueSet struct {
 
 // A demand is what other loops need to know about a queue.
 type demand struct {
-	rank  atomic.Int64 // Ranks minus the highest rank that waits; 0: no waiter may take the next place
+	rank  atomic.Int64 // PriorityLevels minus the highest rank that waits; 0: no waiter may take the next place
 	taken atomic.Int64 // places of the loop
 	gave  atomic.Int64 // when one was last given back, see instant
 	shed  atomic.Int64 // when one that was not greedy was last shed
 	_     [128 - 32]byte
 
-	clients [lineClients]holding
-	routes  [lineRoutes]holding
+	clients [shareClients]holding
+	routes  [shareRoutes]holding
 }
 
 // NewQueueSet returns the shared state of the given number of queues.

@@ -8,30 +8,30 @@ import (
 )
 
 const (
-	// lineClients and lineRoutes are how many clients, by hash, and routes, by number, a Queue
+	// shareClients and shareRoutes are how many clients, by hash, and routes, by number, a Queue
 	// distinguishes. Clients with the same hash are treated as one.
-	lineClients, lineRoutes = 512, 256
-	// lineKeys is how many keys a Queue knows, all clients together.
-	lineKeys = 256
-	// lineMemory is the time over which places are averaged, and for which places are
+	shareClients, shareRoutes = 512, 256
+	// shareKeys is how many keys a Queue knows, all clients together.
+	shareKeys = 256
+	// averageSpan is the time over which places are averaged, and for which places are
 	// reserved against greedy keys.
-	lineMemory = 3 * time.Second
-	// lineBusy is for how long the number of places at which a target was busy bounds what those
+	averageSpan = 3 * time.Second
+	// busyMemory is for how long the number of places at which a target was busy bounds what those
 	// who hold places for long may have.
-	lineBusy = time.Minute
-	// lineRelax is the factor by which that bound grows every lineShares.
-	lineRelax = 1.005
-	// lineShares is the interval at which averages are summed up.
-	lineShares = 100 * time.Millisecond
+	busyMemory = time.Minute
+	// busyRelax is the factor by which that bound grows every shareInterval.
+	busyRelax = 1.005
+	// shareInterval is the interval at which averages are summed up.
+	shareInterval = 100 * time.Millisecond
 	// holdingAge is how old the averages that other loops read may be, in nanoseconds.
 	holdingAge = int64(time.Millisecond)
-	// lineLeast is an average of places below which there is nothing to reserve.
-	lineLeast = 1. / 64
-	// divisionSlows is the factor by which what is usual grows at most every lineShares.
+	// shareLeast is an average of places below which there is nothing to reserve.
+	shareLeast = 1. / 64
+	// divisionSlows is the factor by which what is usual grows at most every shareInterval.
 	divisionSlows = 1.02
-	// lineSlow is the multiple of what is usual from which a client or a route holds places for
+	// slowFactor is the multiple of what is usual from which a client or a route holds places for
 	// long.
-	lineSlow = 3
+	slowFactor = 3
 )
 
 // places are the places of a client, a route or a key on one loop.
@@ -69,13 +69,13 @@ func (p *places) give(at int64, usual float32) {
 }
 
 // lately returns the recent average of the places, and the part that remains of sums: what
-// happened longer ago counts less, so that a sum is lineMemory times the rate.
+// happened longer ago counts less, so that a sum is averageSpan times the rate.
 func (p *places) lately(at int64) (mean, fade float32) {
 	since := at - p.at
-	if since >= int64(lineMemory) || since < 0 { // the clock was set back: the average starts again
+	if since >= int64(averageSpan) || since < 0 { // the clock was set back: the average starts again
 		return float32(p.n - p.long), 0
 	}
-	part := float32(since) * (1 / float32(lineMemory))
+	part := float32(since) * (1 / float32(averageSpan))
 	return p.mean + (float32(p.n-p.long)-p.mean)*part, 1 - part
 }
 
@@ -113,7 +113,7 @@ func (h *holding) load(at int64) (p places) {
 	p.n, p.long = int32(uint16(now>>48)), int32(uint16(now>>32))
 	p.done = math.Float32frombits(uint32(now))
 	p.mean, p.due = math.Float32frombits(uint32(lately>>32)), math.Float32frombits(uint32(lately))
-	if since := at - p.at; since > 0 || since < -2*int64(lineShares) { // later, or the clock was set back
+	if since := at - p.at; since > 0 || since < -2*int64(shareInterval) { // later, or the clock was set back
 		p.pass(at)
 	}
 	return p
@@ -137,7 +137,7 @@ func (h *held) slowness(all float64) float64 {
 	if h.due <= 0 {
 		return math.Inf(1)
 	}
-	return h.mean * lineMemory.Seconds() / (h.due + h.done*all)
+	return h.mean * averageSpan.Seconds() / (h.due + h.done*all)
 }
 
 // regular reports whether there was more than one place, or one for long. Clients and keys that
@@ -252,7 +252,7 @@ func (d *division) held(i int) (h held) {
 
 // alone reports whether there is nobody else to reserve places for, as far as is known.
 func (d *division) alone(i int) bool {
-	return d.usual == 0 || d.total-d.means[i] < lineLeast
+	return d.usual == 0 || d.total-d.means[i] < shareLeast
 }
 
 // A room is how many requests the targets can work on, as far as is known: the places less their
@@ -275,7 +275,7 @@ func (d *division) admits(i int, in room) bool {
 	}
 	others := d.total - d.means[i]
 	h := d.held(i)
-	if h.slowness(d.takes) <= lineSlow*max(1, d.usual) {
+	if h.slowness(d.takes) <= slowFactor*max(1, d.usual) {
 		return true
 	}
 	has := h.n
@@ -300,8 +300,8 @@ type known struct {
 // unless another key has its entry and needs it. So keys that are used only once do not
 // count as keys with few places: clients make as many of them as they like.
 type keys struct {
-	known [lineKeys]known
-	of    [lineClients]average // of a client's regular keys, as of the last weigh
+	known [shareKeys]known
+	of    [shareClients]average // of a client's regular keys, as of the last weigh
 }
 
 // stranger stands for every key that is not known, and for requests without a key.
@@ -309,7 +309,7 @@ const stranger = -1
 
 // find returns the number of a key, or stranger.
 func (k *keys) find(mark uint32) int {
-	if i := int(mark % lineKeys); mark != 0 && k.known[i].mark == mark {
+	if i := int(mark % shareKeys); mark != 0 && k.known[i].mark == mark {
 		return i
 	}
 	return stranger
@@ -317,13 +317,13 @@ func (k *keys) find(mark uint32) int {
 
 // take records that a key of a client gets a place, and returns its number.
 func (k *keys) take(at int64, mark uint32, client uint16) int {
-	i := int(mark % lineKeys)
+	i := int(mark % shareKeys)
 	of := &k.known[i]
 	if mark == 0 {
 		return stranger
 	}
 	if of.mark != mark {
-		if mean, _ := of.lately(at); of.n > 0 || mean >= lineLeast {
+		if mean, _ := of.lately(at); of.n > 0 || mean >= shareLeast {
 			return stranger
 		}
 		*of = known{mark: mark, client: client}

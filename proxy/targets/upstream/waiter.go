@@ -40,7 +40,7 @@ type Waiter[W any] struct {
 
 // who says whom a request is for.
 type who struct {
-	client uint16 // below lineClients
+	client uint16 // below shareClients
 	route  uint8
 	mark   uint32 // of the key, within the client; 0: there is none
 }
@@ -54,7 +54,7 @@ func (w *Waiter[W]) SetClient(client share.Client, hash uint64) {
 // none, and the number of its route. A key belongs to a client: equal keys of two clients are two
 // keys.
 func (w *Waiter[W]) SetHashes(client, key uint64, route uint8) {
-	w.who = who{client: uint16(client % lineClients), route: route}
+	w.who = who{client: uint16(client % shareClients), route: route}
 	if key != 0 {
 		w.who.mark = max(1, uint32((key+client*hashOdd)*hashOdd>>32))
 	}
@@ -80,7 +80,7 @@ func (w *Waiter[W]) Streams() bool { return w.streams && !w.later }
 // counts too, use [Queue.Hand].
 func (w *Waiter[W]) Hand(to *Waiter[W]) {
 	if w.queue != nil {
-		panic("bug: a waiter that is in a line has no place to hand over")
+		panic("bug: a waiter that is in a queue has no place to hand over")
 	}
 	value := to.Value
 	*to = *w

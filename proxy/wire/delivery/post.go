@@ -48,7 +48,7 @@ type CallbackSender struct {
 	http *http.Client
 }
 
-// NewCallbackSender returns a client.
+// NewCallbackSender returns a CallbackSender.
 func NewCallbackSender(cfg CallbackConfig) *CallbackSender {
 	cfg.Timeout = cmp.Or(cfg.Timeout, timeoutUsual)
 	c := &CallbackSender{cfg: cfg}

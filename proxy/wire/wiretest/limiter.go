@@ -70,7 +70,7 @@ type lane struct {
 // Ask implements store.Lane.
 func (l *lane) Ask(now time.Time, ask *store.Ask, ans *store.Answer, done store.Done) bool {
 	w, f := l.w, l.w.asking
-	if w.asking = nil; f == nil { // see store.GiveBack
+	if w.asking = nil; f == nil { // see store.RefundUnsent
 		w.Saw("requests given back")
 		return l.Lane.Ask(now, ask, ans, done)
 	}

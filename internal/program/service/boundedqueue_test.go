@@ -8,7 +8,7 @@ import (
 	"weir/internal/net/share"
 )
 
-// One client holds half of a room at most, whichever addresses of its network it uses, and a
+// One client holds half of a queue at most, whichever addresses of its network it uses, and a
 // further one always finds room. What is being worked on counts until it has left.
 func TestRoomShares(t *testing.T) {
 	r := NewBoundedQueue[share.Client](10)
@@ -46,7 +46,7 @@ func TestRoomShares(t *testing.T) {
 		n++
 	}
 	if n != 10 || r.line.Held() != 0 {
-		t.Errorf("%d left after the room was closed and %d are held, want 10 and 0", n, r.line.Held())
+		t.Errorf("%d left after the queue was closed and %d are held, want 10 and 0", n, r.line.Held())
 	}
 }
 

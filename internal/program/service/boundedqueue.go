@@ -38,7 +38,7 @@ func (r *BoundedQueue[T]) Enter(c share.Client, item func() T) bool {
 	return true
 }
 
-// Next waits for the next item to work on. It returns false when the room is closed and empty.
+// Next waits for the next item to work on. It returns false when the queue is closed and empty.
 func (r *BoundedQueue[T]) Next() (item T, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
