@@ -15,13 +15,13 @@ import (
 //
 // Owned by one walk.
 type Codec struct {
-	Reading bool
-	b       []byte // written bytes, or bytes left to read
-	bad     bool   // reading: too short, or an invalid number
+	Decoding bool
+	b        []byte // written bytes, or bytes left to read
+	bad      bool   // reading: too short, or an invalid number
 }
 
-// ErrForm says that bytes do not have the expected form.
-var ErrForm = errors.New("not a state of this version")
+// ErrMalformed says that bytes do not have the expected form.
+var ErrMalformed = errors.New("not a state of this version")
 
 // Marshal returns what walk writes, between a header (a word and a version) and a CRC-32.
 func Marshal(word string, version byte, walk func(*Codec)) []byte {
@@ -30,21 +30,21 @@ func Marshal(word string, version byte, walk func(*Codec)) []byte {
 	return binary.LittleEndian.AppendUint32(c.b, crc32.ChecksumIEEE(c.b))
 }
 
-// Unmarshal lets walk read what Marshal wrote. The error wraps ErrForm and says why.
+// Unmarshal lets walk read what Marshal wrote. The error wraps ErrMalformed and says why.
 func Unmarshal(b []byte, word string, version byte, walk func(*Codec)) error {
 	head := len(word) + 1
 	switch {
 	case len(b) < head+4 || string(b[:head-1]) != word:
-		return fmt.Errorf("%d bytes: %w", len(b), ErrForm)
+		return fmt.Errorf("%d bytes: %w", len(b), ErrMalformed)
 	case b[head-1] != version:
-		return fmt.Errorf("version %d, must be %d: %w", b[head-1], version, ErrForm)
+		return fmt.Errorf("version %d, must be %d: %w", b[head-1], version, ErrMalformed)
 	case crc32.ChecksumIEEE(b[:len(b)-4]) != binary.LittleEndian.Uint32(b[len(b)-4:]):
-		return fmt.Errorf("the checksum is wrong: %w", ErrForm)
+		return fmt.Errorf("the checksum is wrong: %w", ErrMalformed)
 	}
-	c := &Codec{Reading: true, b: b[head : len(b)-4]}
+	c := &Codec{Decoding: true, b: b[head : len(b)-4]}
 	walk(c)
 	if c.bad || len(c.b) > 0 {
-		return fmt.Errorf("its length or a number is wrong: %w", ErrForm)
+		return fmt.Errorf("its length or a number is wrong: %w", ErrMalformed)
 	}
 	return nil
 }
@@ -53,7 +53,7 @@ func Unmarshal(b []byte, word string, version byte, walk func(*Codec)) error {
 func Copy(from, to func(*Codec)) {
 	c := &Codec{}
 	from(c)
-	to(&Codec{Reading: true, b: c.b})
+	to(&Codec{Decoding: true, b: c.b})
 }
 
 // Require marks the data as invalid unless ok.
@@ -64,7 +64,7 @@ func (c *Codec) Require(ok bool) bool {
 
 // next returns the next n bytes to write or to read.
 func (c *Codec) next(n int) []byte {
-	if !c.Reading {
+	if !c.Decoding {
 		c.b = append(c.b, make([]byte, n)...)
 		return c.b[len(c.b)-n:]
 	}
@@ -78,7 +78,7 @@ func (c *Codec) next(n int) []byte {
 
 func (c *Codec) u64(v uint64) uint64 {
 	b := c.next(8)
-	if !c.Reading {
+	if !c.Decoding {
 		binary.LittleEndian.PutUint64(b, v)
 	}
 	return binary.LittleEndian.Uint64(b)
@@ -94,7 +94,7 @@ func (c *Codec) Float(vs ...*float64) {
 // Float32 passes a number in single precision.
 func (c *Codec) Float32(v *float32) {
 	b := c.next(4)
-	if !c.Reading {
+	if !c.Decoding {
 		binary.LittleEndian.PutUint32(b, math.Float32bits(*v))
 	}
 	*v = math.Float32frombits(binary.LittleEndian.Uint32(b))
@@ -130,9 +130,9 @@ func (c *Codec) Bool(v *bool) {
 	*v = c.u64(u) == 1
 }
 
-// Count passes a length and returns it. A length outside 0 to most is invalid, and 0 is
+// Len passes a length and returns it. A length outside 0 to most is invalid, and 0 is
 // returned.
-func (c *Codec) Count(n, most int) int {
+func (c *Codec) Len(n, most int) int {
 	if c.Int(&n); !c.Require(n >= 0 && n <= most) {
 		return 0
 	}
@@ -141,8 +141,8 @@ func (c *Codec) Count(n, most int) int {
 
 // Text passes a string of at most the given number of bytes.
 func (c *Codec) Text(s *string, most int) {
-	b := c.next(c.Count(len(*s), most))
-	if !c.Reading {
+	b := c.next(c.Len(len(*s), most))
+	if !c.Decoding {
 		copy(b, *s)
 	}
 	*s = string(b)

@@ -45,7 +45,7 @@ func TestRefusals(t *testing.T) {
 		bad[fmt.Sprintf("byte %d", n)] = other
 	}
 	for name, b := range bad {
-		if err := codec.Unmarshal(b, "point", 1, new(point).walk); !errors.Is(err, codec.ErrForm) {
+		if err := codec.Unmarshal(b, "point", 1, new(point).walk); !errors.Is(err, codec.ErrMalformed) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

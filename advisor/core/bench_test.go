@@ -13,7 +13,7 @@ func BenchmarkTake(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		at = at.Add(30 * time.Second)
-		c.Take(snapAt(at))
+		c.HandleSnapshot(snapAt(at))
 	}
 }
 

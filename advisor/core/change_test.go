@@ -10,12 +10,12 @@ import (
 // A returned change is a copy, which later ones do not alter.
 func TestChangeIsTheCallersOwn(t *testing.T) {
 	c := New(Settings{})
-	c.Take(snapAt(monday))
+	c.HandleSnapshot(snapAt(monday))
 	var handed []*Change
 	var copies []string
 	for i := range changesMax + 20 {
 		c.now.Advice.Rec.Limit.Limit = float64(i) // differs from the next recommendation
-		if r := c.Take(snapAt(monday.Add(time.Duration(i+1) * 30 * time.Second))); r.Changed != nil {
+		if r := c.HandleSnapshot(snapAt(monday.Add(time.Duration(i+1) * 30 * time.Second))); r.Changed != nil {
 			handed, copies = append(handed, r.Changed), append(copies, testkit.JSON(r.Changed))
 		}
 	}

@@ -29,7 +29,7 @@ type Snapshot struct {
 	Limit     policy.Limit  // in force
 
 	Mode      policy.Mode
-	Unshared  bool    // it has a store of its own, and all of Limit to itself
+	OwnStore  bool    // it has a store of its own, and all of Limit to itself
 	GateLimit float64 // sum of its gates' limits, mean; 0: no gates
 	GateShare float64 // share of the interval in which gates held requests back
 	InFlight  float64 // requests at the targets, mean
@@ -39,15 +39,15 @@ type Snapshot struct {
 type Result uint8
 
 const (
-	Learned  Result = iota // learned from, and answered
-	Late                   // not newer than its proxy's newest: answered
-	Doubtful               // its rate is not confirmed yet: answered
-	Old                    // of a past time: refused
-	Ahead                  // of a time that is not accepted yet: refused
-	Invalid                // invalid numbers or form: refused, not seen by a Core
-	Full                   // too many proxies: refused
-	Failed                 // error of the advisor itself: answered
-	ResultsN = iota
+	Learned     Result = iota // learned from, and answered
+	Late                      // not newer than its proxy's newest: answered
+	Doubtful                  // its rate is not confirmed yet: answered
+	Old                       // of a past time: refused
+	Ahead                     // of a time that is not accepted yet: refused
+	Invalid                   // invalid numbers or form: refused, not seen by a Core
+	Full                      // too many proxies: refused
+	Failed                    // error of the advisor itself: answered
+	ResultCount = iota
 )
 
 // String returns the name used in metrics.
@@ -57,23 +57,23 @@ func (r Result) String() string {
 
 // A Response is the answer to a snapshot.
 type Response struct {
-	Result  Result
-	Limit   policy.Limit          // for the requesting proxy
-	Advice  policy.Recommendation // for all proxies together
-	At      time.Time             // of the forecast
-	Points  []forecast.Point      // AnswerStep apart, up to AnswerHorizon
-	Newest  time.Time             // the newest snapshot before this one
-	Changed *Change               // nil unless the recommendation has changed; a copy for the caller
+	Result         Result
+	Limit          policy.Limit          // for the requesting proxy
+	Recommendation policy.Recommendation // for all proxies together
+	At             time.Time             // of the forecast
+	Points         []forecast.Point      // ForecastStep apart, up to ForecastHorizon
+	Newest         time.Time             // the newest snapshot before this one
+	Changed        *Change               // nil unless the recommendation has changed; a copy for the caller
 	// number of proxies with stores of their own between which the limit is divided; 0: it is not divided
-	Sharers int
-	Anew    bool  // another time was accepted, and what was known is lost
-	Err     error // if the snapshot is refused
+	Shares    int
+	Restarted bool  // another time was accepted, and what was known is lost
+	Err       error // if the snapshot is refused
 }
 
 // The part of the forecast in every answer.
 const (
-	AnswerHorizon = 10 * time.Minute
-	AnswerStep    = time.Minute
+	ForecastHorizon = 10 * time.Minute
+	ForecastStep    = time.Minute
 )
 
 // A Core has everything that the advisor knows, and decides.
@@ -90,8 +90,8 @@ type Core struct {
 // New returns a Core without knowledge.
 func New(t Settings) *Core { return &Core{settings: t, now: newMemory(&t)} }
 
-// Take processes a snapshot and answers it.
-func (c *Core) Take(s *Snapshot) Response {
+// HandleSnapshot processes a snapshot and answers it.
+func (c *Core) HandleSnapshot(s *Snapshot) Response {
 	newest := c.now.newest()
 	anew := false
 	switch c.clock.rule(s, &c.now.Fleet) {
@@ -115,7 +115,7 @@ func (c *Core) Take(s *Snapshot) Response {
 		return Response{Result: Full, Err: err}
 	}
 	r := c.answer(s, Learned, changed)
-	r.Newest, r.Anew = newest, anew
+	r.Newest, r.Restarted = newest, anew
 	return r
 }
 
@@ -124,8 +124,8 @@ var (
 	errAhead = errors.New("is far ahead of the newest snapshot, and is accepted when another one confirms it")
 )
 
-// Recall processes a snapshot that was learned from before: it is not doubted.
-func (c *Core) Recall(s *Snapshot) error {
+// Replay processes a snapshot that was learned from before: it is not doubted.
+func (c *Core) Replay(s *Snapshot) error {
 	_, err := c.now.learn(s)
 	return err
 }
@@ -149,13 +149,13 @@ func (c *Core) answer(s *Snapshot, what Result, changed *Change) Response {
 	case n > 1:
 		r = divided(s, what, a, n)
 	default:
-		r = Response{Result: what, Limit: a.Rec.Limit, Advice: a.Rec}
+		r = Response{Result: what, Limit: a.Rec.Limit, Recommendation: a.Rec}
 	}
-	if s.Unshared {
-		r.Sharers = n
+	if s.OwnStore {
+		r.Shares = n
 	}
-	r.Changed, r.Advice.GateMax = changed, a.Rec.GateMax
-	r.At, r.Points = c.Forecast(AnswerHorizon, AnswerStep)
+	r.Changed, r.Recommendation.GateMax = changed, a.Rec.GateMax
+	r.At, r.Points = c.Forecast(ForecastHorizon, ForecastStep)
 	return r
 }
 
@@ -176,7 +176,7 @@ func (a *LatestRecommendation) meets(s *Snapshot) bool {
 		return true
 	case s.Limit.Algorithm == policy.Off || a.Rec.Limit.Algorithm == policy.Off || now == 0:
 		return false
-	case s.Unshared: // its limit is one of those that were added up
+	case s.OwnStore: // its limit is one of those that were added up
 		return true
 	}
 	return s.Limit.Algorithm == a.Rec.Limit.Algorithm && now >= min(before, after)*(1-rounded) &&
@@ -185,7 +185,7 @@ func (a *LatestRecommendation) meets(s *Snapshot) bool {
 
 // KeepLimit returns an answer that keeps the limit in force.
 func KeepLimit(s *Snapshot, what Result, code, reason string) Response {
-	return Response{Result: what, Limit: s.Limit, At: s.At, Advice: policy.Recommendation{
+	return Response{Result: what, Limit: s.Limit, At: s.At, Recommendation: policy.Recommendation{
 		PredictedRPS: s.Observed, Predicted95: s.Observed, ValidFor: 2 * s.Interval, Codes: []string{code}, Reason: reason,
 	}}
 }
@@ -195,7 +195,7 @@ func doubtful(s *Snapshot, most float64) Response {
 	r := KeepLimit(s, Doubtful, "doubtful_rate", fmt.Sprintf(
 		"%.4g/s is more than %g times what the last week had, the limit stays until another snapshot confirms it",
 		s.Observed, doubtFactor))
-	r.Advice.PredictedRPS, r.Advice.Predicted95 = most, most
+	r.Recommendation.PredictedRPS, r.Recommendation.Predicted95 = most, most
 	return r
 }
 

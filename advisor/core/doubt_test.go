@@ -20,17 +20,17 @@ func TestAbsurdRate(t *testing.T) {
 		a, b := New(Settings{}), New(Settings{})
 		for i := range 240 {
 			at := time.Duration(i+1) * 30 * time.Second
-			a.Take(rated(at, 50))
-			b.Take(rated(at, 50))
+			a.HandleSnapshot(rated(at, 50))
+			b.HandleSnapshot(rated(at, 50))
 		}
-		r := a.Take(rated(2*time.Hour+30*time.Second, absurd))
-		if r.Result != Doubtful || r.Limit != rated(0, 0).Limit || r.Advice.Codes[0] != "doubtful_rate" ||
-			r.Advice.PredictedRPS > 1000 {
+		r := a.HandleSnapshot(rated(2*time.Hour+30*time.Second, absurd))
+		if r.Result != Doubtful || r.Limit != rated(0, 0).Limit || r.Recommendation.Codes[0] != "doubtful_rate" ||
+			r.Recommendation.PredictedRPS > 1000 {
 			t.Errorf("%g/s is answered %+v", absurd, r)
 		}
 		for i := range 5 {
 			next := 2*time.Hour + time.Duration(i+2)*30*time.Second
-			got, want := a.Take(rated(next, 50)), b.Take(rated(next, 50))
+			got, want := a.HandleSnapshot(rated(next, 50)), b.HandleSnapshot(rated(next, 50))
 			if testkit.JSON(got) != testkit.JSON(want) {
 				t.Fatalf("%g/s: the answer is %s, want %s", absurd, testkit.JSON(got), testkit.JSON(want))
 			}
@@ -42,7 +42,7 @@ func TestAbsurdRate(t *testing.T) {
 func TestMostIsKept(t *testing.T) {
 	a := New(Settings{})
 	for i := range 240 {
-		a.Take(rated(time.Duration(i+1)*30*time.Second, 50))
+		a.HandleSnapshot(rated(time.Duration(i+1)*30*time.Second, 50))
 	}
 	testkit.Tolerance(0.02).Near(t, "the largest rate", a.now.Most, 50)
 	b := again(t, a)

@@ -168,7 +168,7 @@ func (f *fleet) add(s *Snapshot) (sum policy.Snapshot, ok bool, err error) {
 		return sum, false, err
 	}
 	m.At, m.Interval, m.Last, m.Heard, m.Passed = s.At, s.Interval, s.rates(), f.Newest, f.Passed
-	m.Limit, m.Unshared, m.Mode = 0, s.Unshared, s.Mode
+	m.Limit, m.Unshared, m.Mode = 0, s.OwnStore, s.Mode
 	if rate := s.Limit.Rate(); !math.IsInf(rate, 0) {
 		m.Limit = rate
 	}

@@ -211,7 +211,7 @@ func fleetOf(t *testing.T, change func(*Snapshot)) (c *Core,
 		if change != nil {
 			change(s)
 		}
-		r := c.Take(s)
+		r := c.HandleSnapshot(s)
 		if r.Result != Learned {
 			t.Fatalf("%s at %v: %v %v", name, after, r.Result, r.Err)
 		}
@@ -249,7 +249,7 @@ func TestChangedSinceTheRound(t *testing.T) {
 // While the store is unavailable each proxy enforces a whole limit. Afterwards they share
 // one, which is not the sum of those.
 func TestStoreIsBack(t *testing.T) {
-	_, report := fleetOf(t, func(s *Snapshot) { s.Unshared = true })
+	_, report := fleetOf(t, func(s *Snapshot) { s.OwnStore = true })
 	if r := report("b", 5*time.Minute+time.Second, nil); r.Limit.Limit != 200 {
 		t.Errorf("of a shared limit of 200/s it is answered %+v", r.Limit)
 	}
@@ -263,7 +263,7 @@ func TestAfterPressure(t *testing.T) {
 		report := func(name string, at, every time.Duration) Response {
 			s := snapAt(monday.Add(at))
 			s.Instance, s.Interval = name, every
-			return c.Take(answered(s))
+			return c.HandleSnapshot(answered(s))
 		}
 		for at := 30 * time.Second; at <= 5*time.Minute; at += 30 * time.Second {
 			report("a", at, 30*time.Second)

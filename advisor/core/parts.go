@@ -38,14 +38,14 @@ func (c *Core) Parts() (map[string][]byte, error) {
 
 // A PartError is a part that could not be read.
 type PartError struct {
-	Part    string
-	Instead string // what is used instead
-	Err     error
+	Part     string
+	Fallback string // what is used instead
+	Err      error
 }
 
 // Error returns the lost part, the cause, and what is used instead.
 func (d *PartError) Error() string {
-	return fmt.Sprintf("the part %s cannot be read, %s: %v", d.Part, d.Instead, d.Err)
+	return fmt.Sprintf("the part %s cannot be read, %s: %v", d.Part, d.Fallback, d.Err)
 }
 
 // Restore returns a Core with the state that [Core.Parts] encoded. Parts that cannot be
@@ -89,9 +89,9 @@ func Restore(t Settings, parts map[string][]byte) (*Core, []*PartError) {
 	return c, partErrors
 }
 
-// Retune changes the settings of c, or returns why that is impossible and changes
+// Reconfigure changes the settings of c, or returns why that is impossible and changes
 // nothing.
-func (c *Core) Retune(t Settings) error {
+func (c *Core) Reconfigure(t Settings) error {
 	parts, err := c.Parts()
 	if err != nil {
 		return err
@@ -139,8 +139,8 @@ func (c *Core) relearn(rows []series.Row) {
 	m.recall()
 }
 
-// Known returns how much history there is, and when it begins; zero if there is none.
-func (c *Core) Known() (age time.Duration, since time.Time) {
+// HistoryAge returns how much history there is, and when it begins; zero if there is none.
+func (c *Core) HistoryAge() (age time.Duration, since time.Time) {
 	h := c.now.future.History()
 	return h.Age(), h.Newest().Add(-h.Age())
 }

@@ -59,7 +59,7 @@ func TestWithoutHistory(t *testing.T) {
 		"the part history cannot be read, starting without it, and without a forecast: ") {
 		t.Errorf("told %v", partErrors)
 	}
-	if age, _ := b.Known(); age != 0 || b.now.Rounds != 120 {
+	if age, _ := b.HistoryAge(); age != 0 || b.now.Rounds != 120 {
 		t.Errorf("%s of history and %d rounds are left", age, b.now.Rounds)
 	}
 	feed(t, b, monday.Add(2*time.Hour), monday.Add(123*time.Minute), time.Minute)
@@ -79,7 +79,7 @@ func TestForecastOfAnotherVersion(t *testing.T) {
 		!strings.Contains(partErrors[0].Error(), "learning it again from 120 rates: read forecaster: version") {
 		t.Errorf("told %v", partErrors)
 	}
-	if age, _ := b.Known(); age < 2*time.Hour-time.Minute {
+	if age, _ := b.HistoryAge(); age < 2*time.Hour-time.Minute {
 		t.Errorf("%s of history are left", age)
 	}
 }
@@ -95,7 +95,7 @@ func TestZoneIsKept(t *testing.T) {
 		!strings.Contains(partErrors[0].Error(), "it was learned in the time zone UTC, now it is Asia/Tokyo") {
 		t.Errorf("told %v", partErrors)
 	}
-	if age, _ := b.Known(); age < 39*time.Hour {
+	if age, _ := b.HistoryAge(); age < 39*time.Hour {
 		t.Errorf("%s of history are left", age)
 	}
 	again(t, b)
@@ -108,8 +108,8 @@ func TestDeterministic(t *testing.T) {
 		s := snapAt(monday.Add(time.Duration(i) * 30 * time.Second))
 		s.Instance = []string{"x", "y"}[i%2]
 		s.Limit.Algorithm = []string{"fixed", "off"}[i/200] // a limiter that is off can be encoded, too
-		a.Take(s)
-		if err := b.Recall(s); err != nil {
+		a.HandleSnapshot(s)
+		if err := b.Replay(s); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -125,7 +125,7 @@ func TestDeterministic(t *testing.T) {
 	}
 	next := snapAt(monday.Add(301 * 30 * time.Second))
 	next.Instance = "y"
-	if want, got := testkit.JSON(a.Take(next)), testkit.JSON(c.Take(next)); want != got {
+	if want, got := testkit.JSON(a.HandleSnapshot(next)), testkit.JSON(c.HandleSnapshot(next)); want != got {
 		t.Errorf("the restored core answers\n%s, not\n%s", got, want)
 	}
 }

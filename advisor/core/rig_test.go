@@ -32,7 +32,7 @@ func feed(t testing.TB, c *Core, from, to time.Time, every time.Duration) {
 	for at := from.Add(every); !at.After(to); at = at.Add(every) {
 		s := snapAt(at)
 		s.Interval = every
-		if r := c.Take(answered(s)); r.Result != Learned {
+		if r := c.HandleSnapshot(answered(s)); r.Result != Learned {
 			t.Fatalf("the snapshot of %s is %s", at, r.Result)
 		}
 	}

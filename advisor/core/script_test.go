@@ -44,7 +44,7 @@ func (p *player) do(snap map[string]*Snapshot, command string) error {
 		p.c = again
 		return nil
 	case "forecast":
-		age, _ := p.c.Known()
+		age, _ := p.c.HistoryAge()
 		at, _ := p.c.Forecast(time.Hour, time.Minute)
 		p.say(fmt.Sprintf("forecast from %v, %v of history", at.Sub(monday), age))
 		return nil
@@ -101,7 +101,7 @@ func (s *Snapshot) set(word string) (err error) {
 		number(&s.GateShare)
 		s.GateLimit = 20
 	case "store":
-		s.Unshared = value == "local"
+		s.OwnStore = value == "local"
 	default:
 		err = fmt.Errorf("unknown word %q", word)
 	}
@@ -111,16 +111,16 @@ func (s *Snapshot) set(word string) (err error) {
 // post lets the core process a snapshot, and records the result.
 func (p *player) post(s *Snapshot) {
 	rounds := p.c.now.Rounds
-	r := p.c.Take(s)
+	r := p.c.HandleSnapshot(s)
 	text := r.Result.String()
-	if r.Anew {
+	if r.Restarted {
 		text += ", anew"
 	}
 	if sum := &p.c.now.Advice.Sum; p.c.now.Rounds != rounds && p.c.now.Advice.Given {
 		text += fmt.Sprintf(", %.4g/s over %v", sum.Observed, sum.Interval)
 	}
-	if r.Sharers > 0 {
-		text += fmt.Sprintf(", %.4g/s of %.4g/s for each of %d", r.Limit.Rate(), p.c.now.Advice.Rec.Rate(), r.Sharers)
+	if r.Shares > 0 {
+		text += fmt.Sprintf(", %.4g/s of %.4g/s for each of %d", r.Limit.Rate(), p.c.now.Advice.Rec.Rate(), r.Shares)
 	}
 	p.say(s.Instance + " " + text)
 }

@@ -14,7 +14,7 @@ const reasonUnshared = "unshared"
 // sharers returns the number of proxies between which the limit is divided for s: those
 // that count and have a store of their own. It is 1 if the proxy of s shares its store.
 func (f *fleet) sharers(s *Snapshot) int {
-	if !s.Unshared {
+	if !s.OwnStore {
 		return 1
 	}
 	n, replaced := 0, f.replaced()
@@ -28,12 +28,12 @@ func (f *fleet) sharers(s *Snapshot) int {
 
 // divided answers with a proxy's part of the recommendation, in its own algorithm.
 func divided(s *Snapshot, what Result, a *LatestRecommendation, n int) Response {
-	r := Response{Result: what, Limit: times(a.Rec.Limit, 1/float64(n)), Advice: a.Rec}
+	r := Response{Result: what, Limit: times(a.Rec.Limit, 1/float64(n)), Recommendation: a.Rec}
 	if s.Limit.Algorithm != a.Rec.Limit.Algorithm {
 		r.Limit = times(s.Limit, a.Rec.Rate()/float64(n)/s.Limit.Rate())
 	}
-	r.Advice.Codes = append(append([]string{}, a.Rec.Codes...), reasonUnshared)
-	r.Advice.Reason = fmt.Sprintf("%s; %d proxies without a shared store get a part each", a.Rec.Reason, n)
+	r.Recommendation.Codes = append(append([]string{}, a.Rec.Codes...), reasonUnshared)
+	r.Recommendation.Reason = fmt.Sprintf("%s; %d proxies without a shared store get a part each", a.Rec.Reason, n)
 	return r
 }
 

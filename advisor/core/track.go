@@ -95,7 +95,7 @@ const trackVersion = 2
 // walk passes the marks to c.
 func (t *track) walk(c *codec.Codec) {
 	for _, r := range []*row{&t.minutes, &t.quarters} {
-		if n := c.Count(len(r.points), r.size); c.Reading {
+		if n := c.Len(len(r.points), r.size); c.Decoding {
 			r.points = make([]SlotValues, n)
 		}
 		for i := range r.points {

@@ -11,19 +11,19 @@ import (
 
 // A View is a copy of the state for display.
 type View struct {
-	Newest   time.Time // snapshot; zero: none
-	Age      time.Duration
-	Rounds   uint64
-	Jumps    uint64 // of time
-	Living   int    // number of proxies that count
-	Unshared int    // of those, number with a store of their own
-	Advice   LatestRecommendation
-	Believed policy.State
-	SLO      float64 // highest acceptable p95 in seconds; +Inf: unknown
-	Mixtures []forecast.Mixture
-	Shifts   []LevelShift
-	Proxies  []Proxy  // at most proxiesShown, those that count first
-	Changes  []Change // the newest first
+	Newest         time.Time // snapshot; zero: none
+	Age            time.Duration
+	Rounds         uint64
+	Jumps          uint64 // of time
+	Active         int    // number of proxies that count
+	OwnStores      int    // of those, number with a store of their own
+	Recommendation LatestRecommendation
+	PolicyState    policy.State
+	SLO            float64 // highest acceptable p95 in seconds; +Inf: unknown
+	Mixtures       []forecast.Mixture
+	Shifts         []LevelShift
+	Proxies        []Proxy  // at most proxiesShown, those that count first
+	Changes        []Change // the newest first
 }
 
 // A Proxy is a proxy that has reported.
@@ -43,7 +43,7 @@ func (c *Core) View() View {
 	m := c.now
 	v := View{
 		Newest: m.newest().UTC(), Age: m.future.History().Age(), Rounds: m.Rounds, Jumps: c.jumps,
-		Advice: m.Advice, Believed: m.policy.State(), SLO: m.policy.SLO(), Mixtures: m.future.Weights(),
+		Recommendation: m.Advice, PolicyState: m.policy.State(), SLO: m.policy.SLO(), Mixtures: m.future.Weights(),
 		Shifts: slices.Clone(m.Shifts), Changes: slices.Clone(m.Changes),
 	}
 	slices.Reverse(v.Changes)
@@ -56,10 +56,10 @@ func (c *Core) View() View {
 		}
 		living = append(living, seen)
 		if p.Unshared {
-			v.Unshared++
+			v.OwnStores++
 		}
 	}
-	v.Living = len(living)
+	v.Active = len(living)
 	v.Proxies = append(living, others...)
 	v.Proxies = v.Proxies[:min(len(v.Proxies), proxiesShown)]
 	return v
@@ -96,9 +96,9 @@ func (c *Core) Recent(span, step time.Duration) []series.Row {
 	return h.View(h.Newest().Add(-min(span, h.Age())), h.Newest(), step)
 }
 
-// Track returns the history of limits and capacity: a span at the finest available
+// Timeline returns the history of limits and capacity: a span at the finest available
 // resolution, and a longer one coarsely.
-func (c *Core) Track(span, long time.Duration) (fine, coarse []SlotValues) {
+func (c *Core) Timeline(span, long time.Duration) (fine, coarse []SlotValues) {
 	newest := c.now.newest()
 	return c.now.track.since(newest.Add(-span)), c.now.track.quarters.since(newest.Add(-long).Unix())
 }

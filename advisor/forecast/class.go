@@ -170,7 +170,7 @@ func (k *class) walkLearnt(c *codec.Codec) {
 func (k *class) walk(c *codec.Codec) {
 	k.walkLearnt(c)
 	k.now.walk(c)
-	k.pending = k.pending[:c.Count(len(k.pending), cap(k.pending))]
+	k.pending = k.pending[:c.Len(len(k.pending), cap(k.pending))]
 	for i := range k.pending {
 		k.pending[i].walk(c)
 	}

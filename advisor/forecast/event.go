@@ -99,15 +99,15 @@ func (l *events) effect(t float64) (sum float64) {
 
 // walk identifies effects by name, since the settings may list other events by then.
 func (l *events) walk(c *codec.Codec) {
-	n := c.Count(len(l.named), EventNamesMax)
+	n := c.Len(len(l.named), EventNamesMax)
 	for i := range n {
 		var e effect
-		if !c.Reading {
+		if !c.Decoding {
 			e = l.named[i]
 		}
 		c.Text(&e.name, eventNameBytes)
 		c.Float(&e.sum, &e.all)
-		if at := slices.IndexFunc(l.named, func(f effect) bool { return f.name == e.name }); c.Reading && at >= 0 {
+		if at := slices.IndexFunc(l.named, func(f effect) bool { return f.name == e.name }); c.Decoding && at >= 0 {
 			l.named[at].sum, l.named[at].all = e.sum, e.all
 		}
 	}

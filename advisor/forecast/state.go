@@ -40,7 +40,7 @@ func (f *Forecaster) walk(c *codec.Codec) {
 	if dt == 0 || !c.Require(dt >= 1e-3 && !math.IsInf(dt, 0)) {
 		return
 	}
-	if c.Reading {
+	if c.Decoding {
 		f.eng = newEngine(dt)
 	}
 	f.eng.walk(c)

@@ -78,17 +78,17 @@ func TestStateRefusals(t *testing.T) {
 	for _, at := range []int{0, len(stateWord), len(stateWord) + 2, len(good) / 3, len(good) - 2} {
 		bad := append([]byte(nil), good...)
 		bad[at]++
-		if err := restore(bad); !errors.Is(err, codec.ErrForm) {
+		if err := restore(bad); !errors.Is(err, codec.ErrMalformed) {
 			t.Errorf("byte %d is wrong: %v", at, err)
 		}
 	}
 	old := append([]byte(nil), good...)
 	old[len(stateWord)]--
-	if err := restore(old); !errors.Is(err, codec.ErrForm) {
+	if err := restore(old); !errors.Is(err, codec.ErrMalformed) {
 		t.Errorf("the state of the version before: %v", err)
 	}
 	for _, n := range []int{0, 5, len(good) / 2, len(good) - 1} {
-		if err := restore(good[:n]); !errors.Is(err, codec.ErrForm) {
+		if err := restore(good[:n]); !errors.Is(err, codec.ErrMalformed) {
 			t.Errorf("%d bytes of %d: %v", n, len(good), err)
 		}
 	}

@@ -16,7 +16,7 @@ const (
 // Encode encodes the history.
 func (h *History) Encode() []byte { return codec.Marshal(word, version, h.walk) }
 
-// Decode returns the encoded history. An error wraps [codec.ErrForm].
+// Decode returns the encoded history. An error wraps [codec.ErrMalformed].
 func Decode(b []byte) (*History, error) {
 	h := New()
 	if err := codec.Unmarshal(b, word, version, h.walk); err != nil {
@@ -32,7 +32,7 @@ func (h *History) walk(c *codec.Codec) {
 	if !c.Require(count >= 0 && count <= rawMax && h.seen >= count) {
 		return
 	}
-	if c.Reading {
+	if c.Decoding {
 		h.raw = make([]sample, count)
 	}
 	for i := range h.raw {

@@ -56,7 +56,7 @@ func TestStateRefusals(t *testing.T) {
 		bad["a bit differs in byte "+string(rune('0'+i%10))] = b
 	}
 	for name, b := range bad {
-		if _, err := Decode(b); !errors.Is(err, codec.ErrForm) {
+		if _, err := Decode(b); !errors.Is(err, codec.ErrMalformed) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -48,17 +48,17 @@ func (s *Server) serveState(http.ResponseWriter, *http.Request) (any, error) {
 
 // newBelieved converts a view.
 func newBelieved(v *core.View) *believed {
-	known := &v.Believed
+	known := &v.PolicyState
 	b := &believed{
 		Newest: instant(v.Newest), Rounds: v.Rounds, HistorySpan: v.Age.Seconds(), Jumps: v.Jumps,
-		Unshared: several(v.Unshared),
+		Unshared: several(v.OwnStores),
 		Capacity: capacityJSON{known.Capacity.Q50 > 0, known.Capacity}, Guard: known.Guard, Base: known.Base,
 		Forecast: make([]mixtureJSON, len(v.Mixtures)),
 		Shifts:   append([]core.LevelShift{}, v.Shifts...), Instances: append([]core.Proxy{}, v.Proxies...),
 		Changes: append([]core.Change{}, v.Changes...),
 	}
-	if a := &v.Advice; a.Given {
-		advised := adviceJSON(&core.Response{Limit: a.Rec.Limit, Advice: a.Rec})
+	if a := &v.Recommendation; a.Given {
+		advised := adviceJSON(&core.Response{Limit: a.Rec.Limit, Recommendation: a.Rec})
 		advised.Forecast = nil
 		b.Recommendation, b.InForce = &advised, &a.Sum.Limit
 	}

@@ -33,7 +33,7 @@ func TestCrowd(t *testing.T) {
 	}
 	readers.Go(func() {
 		for range 5 {
-			if err := r.keeper.store.Save(r.checkpointNow(t)); err != nil {
+			if err := r.saver.store.Save(r.checkpointNow(t)); err != nil {
 				t.Error(err)
 			}
 		}

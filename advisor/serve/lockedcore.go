@@ -54,13 +54,13 @@ func (m *lockedCore) post(s *core.Snapshot) (r core.Response, stack string) {
 		}
 	}()
 	start := time.Now()
-	r = m.core.Take(s)
+	r = m.core.HandleSnapshot(s)
 	if r.Result != core.Learned {
 		return r, ""
 	}
 	m.fits.Observe(time.Since(start))
 	m.sequence++
-	m.anew = m.anew || r.Anew
+	m.anew = m.anew || r.Restarted
 	if m.keep != nil {
 		m.keep(state.Record{Sequence: m.sequence, Data: record(s)})
 	}
@@ -78,7 +78,7 @@ func (m *lockedCore) replay(records []state.Record) (taken, refused int) {
 	for _, r := range records {
 		s, err := readSnapshot(r.Data)
 		if err == nil {
-			err = m.core.Recall(&s)
+			err = m.core.Replay(&s)
 		}
 		if err != nil {
 			refused++

@@ -10,7 +10,7 @@ import (
 
 // registerMetrics registers the counters and the metrics of the core.
 func (s *Server) registerMetrics(set *metric.Set) {
-	for r := range core.Result(core.ResultsN) {
+	for r := range core.Result(core.ResultCount) {
 		set.Counter("advisor_snapshots_total"+metric.Labels("result", r.String()), "Snapshots by result.", s.results[r].Load)
 	}
 	set.Counter("advisor_snapshots_shed_total", "Snapshots answered 503 because too many were in progress.", s.shed.Load)
@@ -20,7 +20,7 @@ func (s *Server) registerMetrics(set *metric.Set) {
 	set.Counter("advisor_clock_jumps_total", "How often snapshots led to another time.",
 		func() uint64 { return s.locked.view().Jumps })
 	s.registerBeliefs(set)
-	if k := s.keeper; k != nil {
+	if k := s.saver; k != nil {
 		set.Counter("advisor_state_writes_total", "How often STATE_FILE was written.", k.writes.Load)
 		set.Counter("advisor_state_errors_total", "How often STATE_FILE or its journal could not be written.", func() uint64 {
 			return k.failures.Load() + k.store.RecordCounts().JournalErrors
@@ -44,35 +44,35 @@ func (s *Server) registerBeliefs(set *metric.Set) {
 		})
 	}
 	given := func(f *core.View, v float64) float64 {
-		if !f.Advice.Given {
+		if !f.Recommendation.Given {
 			return math.NaN()
 		}
 		return v
 	}
 	one("advisor_recommended_limit", "Newest recommendation, as permits per second.",
-		func(f *core.View) float64 { return given(f, f.Advice.Rec.Rate()) })
+		func(f *core.View) float64 { return given(f, f.Recommendation.Rec.Rate()) })
 	one("advisor_limit_in_force", "Limit in force at the newest snapshot, as permits per second.",
-		func(f *core.View) float64 { return given(f, f.Advice.Sum.Limit.Rate()) })
+		func(f *core.View) float64 { return given(f, f.Recommendation.Sum.Limit.Rate()) })
 	one("advisor_observed_rps", "Requests per second that arrive, all proxies together.",
-		func(f *core.View) float64 { return given(f, f.Advice.Sum.Observed) })
+		func(f *core.View) float64 { return given(f, f.Recommendation.Sum.Observed) })
 	one("advisor_predicted_rps", "Highest median of the demand while the recommendation is valid.",
-		func(f *core.View) float64 { return given(f, f.Advice.Rec.PredictedRPS) })
+		func(f *core.View) float64 { return given(f, f.Recommendation.Rec.PredictedRPS) })
 	one("advisor_confidence", "How well the target's capacity is known, from 0 to 1.",
-		func(f *core.View) float64 { return f.Believed.Capacity.Confidence })
+		func(f *core.View) float64 { return f.PolicyState.Capacity.Confidence })
 	one("advisor_capacity_estimate", "Median of the target's estimated capacity, in requests per second.",
-		func(f *core.View) float64 { return positive(f.Believed.Capacity.Q50) })
+		func(f *core.View) float64 { return positive(f.PolicyState.Capacity.Q50) })
 	set.Gauges("advisor_capacity_estimate_quantile", "Quantiles of the target's estimated capacity.", s.capacities)
 	one("advisor_shortage_seconds",
 		"Time until the 95 % quantile of the demand exceeds the target's known capacity; no sample: "+
 			"not within 20 minutes.", func(f *core.View) float64 {
-			return given(f, positive(f.Advice.Rec.Shortage.Seconds()))
+			return given(f, positive(f.Recommendation.Rec.Shortage.Seconds()))
 		})
 	one("advisor_target_fault", "1 while the target fails for reasons other than load.",
-		func(f *core.View) float64 { return metric.Bool(f.Believed.Guard.Fault.Active) })
-	one("advisor_instances", "Proxies that count.", func(f *core.View) float64 { return float64(f.Living) })
+		func(f *core.View) float64 { return metric.Bool(f.PolicyState.Guard.Fault.Active) })
+	one("advisor_instances", "Proxies that count.", func(f *core.View) float64 { return float64(f.Active) })
 	one("advisor_instances_unshared",
 		"Proxies that count and have a store of their own: several get a part of the limit each.", func(f *core.View) float64 {
-			return float64(f.Unshared)
+			return float64(f.OwnStores)
 		})
 	one("advisor_newest_snapshot_timestamp_seconds", "Time of the newest snapshot.", func(f *core.View) float64 {
 		if f.Newest.IsZero() {
@@ -94,7 +94,7 @@ func positive(v float64) float64 {
 
 // capacities adds the known quantiles of the capacity.
 func (s *Server) capacities(add func(labels string, v float64)) {
-	c := s.locked.view().Believed.Capacity
+	c := s.locked.view().PolicyState.Capacity
 	if !(c.Q50 > 0) {
 		return
 	}

@@ -59,15 +59,15 @@ func (s *Server) draw(now time.Time) ([]byte, error) {
 	if age := now.Sub(s.page.drawn); s.page.body != nil && age >= 0 && age < pageFresh {
 		return s.page.body, nil
 	}
-	body, err := drawPage(s.look())
+	body, err := drawPage(s.pageData())
 	if err == nil {
 		s.page.body, s.page.drawn = body, now
 	}
 	return body, err
 }
 
-// A look has the data of the page, copied from the core.
-type look struct {
+// A pageData has the data of the page, copied from the core.
+type pageData struct {
 	core.View
 	Zone         *time.Location
 	minutes      []series.Row // the last hours
@@ -76,9 +76,9 @@ type look struct {
 	track, daily []core.SlotValues // the last hours; the last days
 }
 
-// look copies the data of the page.
-func (s *Server) look() *look {
-	l := &look{Zone: s.cfg.Zone}
+// pageData copies the data of the page.
+func (s *Server) pageData() *pageData {
+	l := &pageData{Zone: s.cfg.Zone}
 	s.locked.with(func(c *core.Core) {
 		l.View = c.View()
 		_, l.ahead = c.Forecast(forecastMax, forecastStep)
@@ -87,14 +87,14 @@ func (s *Server) look() *look {
 			step = 15 * time.Minute
 		}
 		l.minutes, l.days = c.Recent(hoursSpan, time.Minute), c.Recent(daysSpan, step)
-		l.track, l.daily = c.Track(limitSpan, daysSpan)
+		l.track, l.daily = c.Timeline(limitSpan, daysSpan)
 	})
 	return l
 }
 
 // A sheet is the input of the template.
 type sheet struct {
-	*look
+	*pageData
 	State, Tone string // of the target, and as a colour
 	Figures     []chart.Figure
 	Plots       []chart.Chart
@@ -102,9 +102,9 @@ type sheet struct {
 }
 
 // drawPage draws the page.
-func drawPage(l *look) ([]byte, error) {
-	sh := sheet{look: l, Figures: figuresOf(l), Plots: l.plots(), More: max(0, len(l.Proxies)-proxiesShown)}
-	sh.State, sh.Tone = guardWord(&l.Believed)
+func drawPage(l *pageData) ([]byte, error) {
+	sh := sheet{pageData: l, Figures: figuresOf(l), Plots: l.plots(), More: max(0, len(l.Proxies)-proxiesShown)}
+	sh.State, sh.Tone = guardWord(&l.PolicyState)
 	l.Changes, l.Proxies = l.Changes[:min(len(l.Changes), changesShown)], l.Proxies[:min(len(l.Proxies), proxiesShown)]
 	return chart.RenderPage(pageText, template.FuncMap{"age": age, "perSecond": perSecond,
 		"parameters": parameters, "shares": sharesOf, "join": strings.Join,
@@ -129,9 +129,9 @@ func guardWord(s *policy.State) (word, tone string) {
 }
 
 // figuresOf returns the highlighted numbers.
-func figuresOf(l *look) []chart.Figure {
+func figuresOf(l *pageData) []chart.Figure {
 	rate := func(v float64) string { return number.Rate(v) + "/s" }
-	a, c := &l.Advice, l.Believed.Capacity
+	a, c := &l.Recommendation, l.PolicyState.Capacity
 	refused := number.Percent(a.Sum.RejectedShare) + " refused"
 	figures := []chart.Figure{{"Arriving", rate(a.Sum.Observed), refused, "blue"}}
 	if !a.Given {

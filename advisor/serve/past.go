@@ -18,7 +18,7 @@ const (
 // loadPast imports what a server has for the time before our own history. If it is
 // unavailable the advisor starts without it.
 func (m *lockedCore) loadPast(ctx context.Context, now time.Time, from history.Source, log *slog.Logger) {
-	age, until := m.core.Known()
+	age, until := m.core.HistoryAge()
 	if age >= enough {
 		return
 	}

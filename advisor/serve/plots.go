@@ -18,13 +18,13 @@ const (
 )
 
 // x returns the position of a time, in the zone's offset at the newest moment.
-func (l *look) x(at time.Time) float64 {
+func (l *pageData) x(at time.Time) float64 {
 	_, offset := l.Newest.In(l.Zone).Zone()
 	return float64(at.UnixMilli())/1e3 + float64(offset)
 }
 
 // plots returns the plots of the page in order; none without history.
-func (l *look) plots() []chart.Chart {
+func (l *pageData) plots() []chart.Chart {
 	if len(l.minutes) == 0 {
 		return nil
 	}
@@ -43,13 +43,13 @@ func (l *look) plots() []chart.Chart {
 }
 
 // over returns a time axis.
-func (l *look) over(from, to time.Time) chart.Axis {
+func (l *pageData) over(from, to time.Time) chart.Axis {
 	name, _ := l.Newest.In(l.Zone).Zone()
 	return chart.Axis{Unit: chart.Clock, Min: l.x(from), Max: l.x(to), Label: name}
 }
 
 // hours plots the last hours and the next one.
-func (l *look) hours() chart.Chart {
+func (l *pageData) hours() chart.Chart {
 	from := l.Newest.Add(-min(max(l.Age, 10*time.Minute), hoursSpan))
 	c := chart.Chart{Title: "The last hours and the next", X: l.over(from, l.Newest.Add(forecastMax)),
 		Y: chart.Axis{Label: "requests per second"}}
@@ -90,7 +90,7 @@ func highest(rows ...[]float64) (most float64) {
 }
 
 // forecast returns the next hour: the band with nine of ten values, and the median.
-func (l *look) forecast() (band chart.Band, median chart.Series) {
+func (l *pageData) forecast() (band chart.Band, median chart.Series) {
 	band = chart.Band{Name: "nine of ten forecasts", Color: chart.Violet}
 	median = chart.Series{Name: "forecast", Color: chart.Violet}
 	for i, q := range l.ahead {
@@ -103,7 +103,7 @@ func (l *look) forecast() (band chart.Band, median chart.Series) {
 }
 
 // believedBand returns the estimated capacity.
-func (l *look) believedBand(from time.Time) chart.Band {
+func (l *pageData) believedBand(from time.Time) chart.Band {
 	b := chart.Band{Name: "estimated capacity of the target", Color: chart.Green}
 	for _, m := range l.track {
 		if m.At >= from.Unix() {
@@ -115,12 +115,12 @@ func (l *look) believedBand(from time.Time) chart.Band {
 }
 
 // place returns the position of a mark: the end of its slot, but not after the newest.
-func (l *look) place(m core.SlotValues) float64 {
+func (l *pageData) place(m core.SlotValues) float64 {
 	return min(l.x(time.Unix(m.At+60, 0)), l.x(l.Newest))
 }
 
 // rates returns a series from the rows of a history, with gaps.
-func (l *look) rates(name string, color chart.Color, rows []series.Row) chart.Series {
+func (l *pageData) rates(name string, color chart.Color, rows []series.Row) chart.Series {
 	s := chart.Series{Name: name, Color: color}
 	for _, r := range rows {
 		s.X = append(s.X, l.x(r.At))
@@ -134,7 +134,7 @@ func (l *look) rates(name string, color chart.Color, rows []series.Row) chart.Se
 }
 
 // marked returns a series from one value of the track.
-func (l *look) marked(name string, color chart.Color, points []core.SlotValues, value int) chart.Series {
+func (l *pageData) marked(name string, color chart.Color, points []core.SlotValues, value int) chart.Series {
 	s := chart.Series{Name: name, Color: color}
 	for _, m := range points {
 		x := l.place(m)
@@ -150,7 +150,7 @@ func (l *look) marked(name string, color chart.Color, points []core.SlotValues, 
 const gapMin = 2.5 * 3600
 
 // markers returns the lasting changes of level.
-func (l *look) markers(from time.Time) (spans []chart.Span) {
+func (l *pageData) markers(from time.Time) (spans []chart.Span) {
 	for _, s := range l.Shifts {
 		name, color := "the level fell", chart.Green
 		if s.Up {
@@ -166,7 +166,7 @@ func (l *look) markers(from time.Time) (spans []chart.Span) {
 }
 
 // course plots the last days.
-func (l *look) course() chart.Chart {
+func (l *pageData) course() chart.Chart {
 	from := l.Newest.Add(-min(l.Age, daysSpan))
 	c := chart.Chart{Title: "The last days", X: l.over(from, l.Newest), Y: chart.Axis{Label: "requests per second"},
 		Spans: l.markers(from)}
@@ -178,7 +178,7 @@ func (l *look) course() chart.Chart {
 }
 
 // limited returns an axis of the last day, or of the part that is known.
-func (l *look) limited() chart.Axis {
+func (l *pageData) limited() chart.Axis {
 	from := l.Newest.Add(-limitSpan)
 	if len(l.track) > 0 {
 		from = time.Unix(max(l.track[0].At, from.Unix()), 0)
@@ -190,7 +190,7 @@ func (l *look) limited() chart.Axis {
 }
 
 // capacity plots the load on the target and its estimated capacity.
-func (l *look) capacity() chart.Chart {
+func (l *pageData) capacity() chart.Chart {
 	c := chart.Chart{Title: "Capacity", X: l.limited(), Y: chart.Axis{Label: "requests per second at the target"}}
 	middle := l.marked("estimate", chart.Green, l.track, core.MidValue)
 	forwarded := l.marked("forwarded", chart.Blue, l.track, core.ForwardedValue)
@@ -203,7 +203,7 @@ func (l *look) capacity() chart.Chart {
 }
 
 // latency plots the latency of the target.
-func (l *look) latency() chart.Chart {
+func (l *pageData) latency() chart.Chart {
 	c := chart.Chart{Title: "Latency", X: l.limited(),
 		Y: chart.Axis{Label: "p95 of what was forwarded", Unit: chart.Seconds, Scale: chart.Log}}
 	p95 := l.marked("p95", chart.Blue, l.track, core.P95Value)

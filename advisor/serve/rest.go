@@ -89,13 +89,13 @@ func newPredicted(at time.Time, step time.Duration, points []forecast.Point) *pr
 // adviceJSON returns the answer to a snapshot that was not refused.
 func adviceJSON(r *core.Response) advised {
 	var g *gate
-	if r.Advice.GateMax > 0 {
-		g = &gate{r.Advice.GateMax}
+	if r.Recommendation.GateMax > 0 {
+		g = &gate{r.Recommendation.GateMax}
 	}
 	return advised{
-		Limit: r.Limit, Predicted: r.Advice.PredictedRPS, ValidFor: r.Advice.ValidFor.Seconds(),
-		Reason: strings.Join(r.Advice.Codes, ", ") + ": " + r.Advice.Reason, Codes: r.Advice.Codes,
-		Confidence: r.Advice.Confidence, Gate: g, Forecast: newPredicted(r.At, core.AnswerStep, r.Points),
+		Limit: r.Limit, Predicted: r.Recommendation.PredictedRPS, ValidFor: r.Recommendation.ValidFor.Seconds(),
+		Reason: strings.Join(r.Recommendation.Codes, ", ") + ": " + r.Recommendation.Reason, Codes: r.Recommendation.Codes,
+		Confidence: r.Recommendation.Confidence, Gate: g, Forecast: newPredicted(r.At, core.ForecastStep, r.Points),
 	}
 }
 
@@ -118,7 +118,7 @@ func (s *Server) servePost(w http.ResponseWriter, r *http.Request) {
 	}
 	if err != nil {
 		s.results[core.Invalid].Inc()
-		s.voice.refuse(core.Invalid, err.Error())
+		s.resultLog.refuse(core.Invalid, err.Error())
 		service.WriteError(w, service.StatusOf(err), err)
 		return
 	}
@@ -144,20 +144,20 @@ func (s *Server) servePost(w http.ResponseWriter, r *http.Request) {
 func (s *Server) speak(snap *core.Snapshot, r *core.Response, stack string) {
 	switch {
 	case r.Result == core.Failed:
-		s.voice.refuse(r.Result, stack)
+		s.resultLog.refuse(r.Result, stack)
 	case r.Result == core.Doubtful:
-		s.voice.refuse(r.Result, fmt.Sprintf("observedRps %g instance %q", snap.Observed, snap.Instance))
+		s.resultLog.refuse(r.Result, fmt.Sprintf("observedRps %g instance %q", snap.Observed, snap.Instance))
 	case r.Err != nil:
-		s.voice.refuse(r.Result, fmt.Sprintf("%v instance %q", r.Err, snap.Instance))
+		s.resultLog.refuse(r.Result, fmt.Sprintf("%v instance %q", r.Err, snap.Instance))
 	}
-	if r.Anew && s.keeper == nil {
+	if r.Restarted && s.saver == nil {
 		s.log.Warn("The snapshots' times do not match what is known; starting from scratch, and what was known is lost",
 			"newest", snap.At, "before", r.Newest)
 	}
 	if r.Changed != nil {
-		s.voice.changed(r.Changed)
+		s.resultLog.changed(r.Changed)
 	}
-	s.voice.stores(r.Sharers)
+	s.resultLog.stores(r.Shares)
 }
 
 // readBody reads the body of a snapshot. The error has a status.

@@ -286,12 +286,12 @@ const gated = `"mode":"failopen","store":"local","ended":2900,"inFlight":7.5,"ga
 // Fields that older proxies do not send are accepted and not required.
 func TestGated(t *testing.T) {
 	s, err := readSnapshot([]byte(strings.Replace(contract, `"algorithm"`, gated+`"algorithm"`, 1)))
-	if err != nil || s.Mode != policy.FailOpen || !s.Unshared || s.Ended != 2900 || s.GateLimit != 16 ||
+	if err != nil || s.Mode != policy.FailOpen || !s.OwnStore || s.Ended != 2900 || s.GateLimit != 16 ||
 		s.GateShare != .25 || s.InFlight != 7.5 {
 		t.Errorf("read as %+v, %v", s, err)
 	}
 	s, err = readSnapshot([]byte(contract))
-	if err != nil || s.Mode != policy.Normal || s.Unshared || s.Ended != 98.2*30 || s.GateLimit != 0 {
+	if err != nil || s.Mode != policy.Normal || s.OwnStore || s.Ended != 98.2*30 || s.GateLimit != 0 {
 		t.Errorf("without it read as %+v, %v", s, err)
 	}
 	for _, c := range []struct{ with, want string }{
@@ -331,7 +331,7 @@ func TestStores(t *testing.T) {
 	var last map[string]any
 	for i := range 8 {
 		s := snapAt(monday.Add(time.Duration(i/2+1)*30*time.Second + time.Duration(i%2)))
-		s.Instance, s.Unshared = []string{"a", "b"}[i%2], true
+		s.Instance, s.OwnStore = []string{"a", "b"}[i%2], true
 		last = r.post(s)
 	}
 	if reason := last["reason"].(string); !strings.Contains(reason, "unshared") ||

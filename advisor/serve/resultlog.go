@@ -25,11 +25,11 @@ type resultLog struct {
 	log *slog.Logger
 
 	mu      sync.Mutex
-	refused [core.ResultsN]int
-	latest  [core.ResultsN]string // fault of the newest; of core.Failed the stack
-	changes int                   // log lines in this second
-	silent  int                   // further changes
-	sharers int                   // number of proxies that last shared the limit
+	refused [core.ResultCount]int
+	latest  [core.ResultCount]string // fault of the newest; of core.Failed the stack
+	changes int                      // log lines in this second
+	silent  int                      // further changes
+	sharers int                      // number of proxies that last shared the limit
 }
 
 // refuse counts a snapshot that was not learned from. why is its fault; for core.Failed the stack.
@@ -82,10 +82,10 @@ func (v *resultLog) run(ctx context.Context) {
 func (v *resultLog) say() {
 	v.mu.Lock()
 	refused, latest, silent := v.refused, v.latest, v.silent
-	v.refused, v.latest = [core.ResultsN]int{}, [core.ResultsN]string{}
+	v.refused, v.latest = [core.ResultCount]int{}, [core.ResultCount]string{}
 	v.changes, v.silent = 0, 0
 	v.mu.Unlock()
-	for r := range core.Result(core.ResultsN) {
+	for r := range core.Result(core.ResultCount) {
 		n := refused[r]
 		switch {
 		case n == 0:

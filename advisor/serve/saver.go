@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	keeperPause = time.Second      // interval of checking what there is to do
-	retryPause  = 10 * time.Second // until a failed save is tried again
+	saverPause = time.Second      // interval of checking what there is to do
+	retryPause = 10 * time.Second // until a failed save is tried again
 	// journalMax is the size of the journal, in bytes, at which a new checkpoint is written.
 	// It bounds how long a start takes.
 	journalMax = 4 << 20
@@ -62,7 +62,7 @@ func openKeeper(now time.Time, cfg *config.Config, m *lockedCore, log *slog.Logg
 	}
 	replayed, refused := m.replay(found.Records)
 	if err := k.save(now); err != nil {
-		if !state.NoRoom(err) {
+		if !state.IsDiskFull(err) {
 			store.Close()
 			return nil, err
 		}
@@ -82,7 +82,7 @@ func (k *saver) damaged(now time.Time, partErrors []*core.PartError) error {
 	if len(partErrors) == 0 {
 		return nil
 	}
-	aside, err := k.store.SetAside(now, "corrupt")
+	aside, err := k.store.Archive(now, "corrupt")
 	if err != nil {
 		return err
 	}
@@ -121,7 +121,7 @@ func (k *saver) save(now time.Time) error {
 
 // setAside keeps the old checkpoint under another name, since another time has begun.
 func (k *saver) setAside(now time.Time) {
-	if aside, err := k.store.SetAside(now, "before"); err != nil {
+	if aside, err := k.store.Archive(now, "before"); err != nil {
 		k.log.Warn("The previous state could not be kept", "error", err)
 	} else {
 		k.log.Warn("The snapshots' times do not match what is known; starting from scratch, and keeping " +

@@ -46,9 +46,9 @@ func TestRestart(t *testing.T) {
 }
 
 // The image is rewritten when it is due.
-func TestImageIsDue(t *testing.T) {
+func TestCheckpointIsDue(t *testing.T) {
 	r := start(t, kept(filepath.Join(t.TempDir(), "s")))
-	k := r.keeper
+	k := r.saver
 	now := time.Now()
 	if k.due(now.Add(2*time.Hour), k.store.RecordCounts()) {
 		t.Error("it is due though nothing has happened")
@@ -146,7 +146,7 @@ func TestDiskAway(t *testing.T) {
 	log := new(testkit.Log)
 	now := time.Now()
 	// A keeper that is called with the times of the test.
-	k := &saver{locked: r.locked, store: r.keeper.store, every: time.Hour, log: log.Logger(), savedAt: now, tried: now}
+	k := &saver{locked: r.locked, store: r.saver.store, every: time.Hour, log: log.Logger(), savedAt: now, tried: now}
 	for i := range 5 {
 		k.look(now.Add(2*time.Hour + time.Duration(i)*retryPause))
 	}

@@ -25,16 +25,16 @@ import (
 // Safe for concurrent use: mind, voice and page have locks, figures are atomic, the rest
 // is set before the first request.
 type Server struct {
-	env    *service.Env
-	cfg    config.Config
-	log    *slog.Logger
-	locked *lockedCore
-	keeper *saver // nil: nothing is saved
-	voice  *resultLog
-	page   page
-	places chan struct{} // one per snapshot in progress
+	env       *service.Env
+	cfg       config.Config
+	log       *slog.Logger
+	locked    *lockedCore
+	saver     *saver // nil: nothing is saved
+	resultLog *resultLog
+	page      page
+	places    chan struct{} // one per snapshot in progress
 
-	results  [core.ResultsN]metric.Counter
+	results  [core.ResultCount]metric.Counter
 	shed     metric.Counter
 	posts    *metric.Histogram
 	listener net.Listener
@@ -61,11 +61,11 @@ func New(ctx context.Context, e *service.Env, cfg config.Config) (*Server, error
 	}
 	log := e.Logger("Advisor")
 	s := &Server{
-		env: e, cfg: cfg, log: log, locked: newLockedCore(tuningOf(&cfg)), voice: &resultLog{log: log}, listener: l,
+		env: e, cfg: cfg, log: log, locked: newLockedCore(tuningOf(&cfg)), resultLog: &resultLog{log: log}, listener: l,
 		places: make(chan struct{}, postsMax), posts: metric.NewHistogram(metric.DecisionBuckets()),
 	}
 	if cfg.StateFile != "" {
-		if s.keeper, err = openKeeper(time.Now(), &cfg, s.locked, e.Logger("State")); err != nil {
+		if s.saver, err = openKeeper(time.Now(), &cfg, s.locked, e.Logger("State")); err != nil {
 			l.Close()
 			return nil, &service.SettingError{Name: "STATE_FILE", Value: cfg.StateFile,
 				Problem: "cannot be used: " + err.Error(),
@@ -103,9 +103,9 @@ func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 // Serve answers until ctx ends, and then closes the Server.
 func (s *Server) Serve(ctx context.Context) error {
 	beside, stop := context.WithCancel(context.WithoutCancel(ctx)) // until the last answer is sent
-	s.others.Go(func() { s.voice.run(beside) })
-	if s.keeper != nil {
-		s.others.Go(func() { every.Interval(beside.Done(), keeperPause, s.keeper.look) })
+	s.others.Go(func() { s.resultLog.run(beside) })
+	if s.saver != nil {
+		s.others.Go(func() { every.Interval(beside.Done(), saverPause, s.saver.look) })
 	}
 	if s.events != nil {
 		s.others.Go(func() { s.events.Run(beside, s.follow) })
@@ -114,8 +114,8 @@ func (s *Server) Serve(ctx context.Context) error {
 	own := service.NewEndpoints(s.env)
 	s.register(own)
 	s.env.Health.Component("forecast", s.health)
-	if s.keeper != nil {
-		s.env.Health.Component("state", s.keeper.health)
+	if s.saver != nil {
+		s.env.Health.Component("state", s.saver.health)
 	}
 	s.env.Health.SetReady(true)
 	s.log.Info("Listening", "address", s.Addr().String())
@@ -123,8 +123,8 @@ func (s *Server) Serve(ctx context.Context) error {
 	s.env.Health.SetReady(false)
 	stop()
 	s.others.Wait()
-	if s.keeper != nil {
-		s.keeper.close(time.Now())
+	if s.saver != nil {
+		s.saver.close(time.Now())
 	}
 	return err
 }
@@ -146,7 +146,7 @@ func (s *Server) reload() error {
 	if err == nil {
 		t := tuningOf(&s.cfg)
 		t.Forecast.Events = events
-		s.locked.with(func(c *core.Core) { err = c.Retune(t) })
+		s.locked.with(func(c *core.Core) { err = c.Reconfigure(t) })
 	}
 	if err != nil {
 		return fmt.Errorf("EVENTS_FILE: %s: %w", s.cfg.EventsFile, err)
@@ -163,7 +163,7 @@ func (s *Server) health() any {
 		Rounds   uint64     `json:"rounds"`
 		Newest   *time.Time `json:"newest,omitempty"`
 		Unshared int        `json:"unshared,omitempty"` // proxies with stores of their own, if there are several
-	}{"UP", v.Rounds, instant(v.Newest), several(v.Unshared)}
+	}{"UP", v.Rounds, instant(v.Newest), several(v.OwnStores)}
 }
 
 // several returns n, or 0 if n is 1.

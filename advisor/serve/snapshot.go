@@ -75,7 +75,7 @@ func record(s *core.Snapshot) []byte {
 		Mode: modes[s.Mode], Delivered: &s.Delivered, Ended: &s.Ended, GateLimit: &s.GateLimit, GateShare: &s.GateShare,
 		InFlight: &s.InFlight,
 	}
-	if s.Unshared {
+	if s.OwnStore {
 		r.Store = stores[1]
 	}
 	data, err := json.Marshal(r)
@@ -148,7 +148,7 @@ func (r *request) snapshot() (core.Snapshot, error) {
 // healthyTargets.
 func (r *request) gates(c *check, s *core.Snapshot) {
 	s.Mode = policy.Mode(c.word("mode", r.Mode, modes))
-	s.Unshared = c.word("store", r.Store, stores) > 0
+	s.OwnStore = c.word("store", r.Store, stores) > 0
 	s.InFlight = c.optional("inFlight", r.InFlight, numberMax)
 	s.GateLimit = c.optional("gateLimit", r.GateLimit, numberMax)
 	s.GateShare = c.optional("gateShare", r.GateShare, 1)

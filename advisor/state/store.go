@@ -37,22 +37,22 @@ type Store struct {
 	figures RecordCounts
 }
 
-// Found is what Open has read.
-type Found struct {
+// Recovered is what Open has read.
+type Recovered struct {
 	Checkpoint *Checkpoint // the last one; nil if there is none or it cannot be read
 	Records    []Record    // those that follow the checkpoint, in order
 	Remarks    []string    // what could not be read, and where it is now
 }
 
-// NoRoom reports whether an error of Save means that the disk, or the quota, is full. A
+// IsDiskFull reports whether an error of Save means that the disk, or the quota, is full. A
 // later call may succeed.
-func NoRoom(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
+func IsDiskFull(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
 
 // Open locks the files at path and reads them. A damaged checkpoint is renamed, with now in its
 // new name. The error is of the folder or the file, or ErrInUse. If path is not a regular
 // file nothing is created. The caller restores what was found and then calls Save, which
 // shows whether the path can be written.
-func Open(now time.Time, path string) (*Store, *Found, error) {
+func Open(now time.Time, path string) (*Store, *Recovered, error) {
 	if stat, err := os.Stat(path); err == nil && stat.IsDir() {
 		return nil, nil, fmt.Errorf("open state %s: is a directory", path)
 	} else if err == nil && !stat.Mode().IsRegular() {
@@ -79,8 +79,8 @@ func Open(now time.Time, path string) (*Store, *Found, error) {
 }
 
 // read reads the checkpoint and the records that follow it.
-func (s *Store) read(now time.Time) (*Found, error) {
-	f := new(Found)
+func (s *Store) read(now time.Time) (*Recovered, error) {
+	f := new(Recovered)
 	data, err := watch.ReadFile(s.path, checkpointMax+headBytesMax)
 	_, system := errors.AsType[unix.Errno](err) // others are about the file, which is set aside
 	switch {
@@ -92,7 +92,7 @@ func (s *Store) read(now time.Time) (*Found, error) {
 			f.Checkpoint, err = decode(data)
 		}
 		if err != nil {
-			aside, renamed := s.SetAside(now, "corrupt")
+			aside, renamed := s.Archive(now, "corrupt")
 			if renamed != nil {
 				return nil, renamed
 			}
@@ -104,7 +104,7 @@ func (s *Store) read(now time.Time) (*Found, error) {
 }
 
 // readJournals adds the records that follow f's checkpoint.
-func (s *Store) readJournals(f *Found) error {
+func (s *Store) readJournals(f *Recovered) error {
 	have := uint64(0)
 	if f.Checkpoint != nil {
 		have = f.Checkpoint.Sequence
@@ -133,9 +133,9 @@ func (s *Store) readJournals(f *Found) error {
 	return nil
 }
 
-// SetAside renames the checkpoint, which its owner no longer uses, and returns the new name. It
+// Archive renames the checkpoint, which its owner no longer uses, and returns the new name. It
 // contains word and now.
-func (s *Store) SetAside(now time.Time, word string) (name string, err error) {
+func (s *Store) Archive(now time.Time, word string) (name string, err error) {
 	name = s.path + "." + word + "-" + now.UTC().Format("20060102T150405.000Z")
 	return name, os.Rename(s.path, name)
 }

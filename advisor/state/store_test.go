@@ -18,7 +18,7 @@ var day = time.Date(2026, 1, 19, 16, 30, 0, 0, time.UTC)
 
 // open opens a store and fails unless it finds a checkpoint with that sequence number (-1: none)
 // and those records.
-func open(t *testing.T, path string, sequence int, records ...uint64) (*Store, *Found) {
+func open(t *testing.T, path string, sequence int, records ...uint64) (*Store, *Recovered) {
 	t.Helper()
 	s, found, err := Open(day, path)
 	if err != nil {
@@ -254,7 +254,7 @@ func TestStartOnFullDisk(t *testing.T) {
 		if err := os.Symlink("/dev/full", path+".tmp"); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Save(image(n - 1)); !NoRoom(err) {
+		if err := s.Save(image(n - 1)); !IsDiskFull(err) {
 			t.Errorf("saved on a full disk: %v", err)
 		}
 		add(s, n, n+2)
@@ -330,7 +330,7 @@ func TestPendingBound(t *testing.T) {
 	}
 }
 
-func TestImageBounds(t *testing.T) {
+func TestCheckpointBounds(t *testing.T) {
 	many := Checkpoint{Parts: make(map[string][]byte)}
 	for i := range partsMax {
 		many.Parts[strconv.Itoa(i)] = nil

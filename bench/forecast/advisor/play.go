@@ -71,7 +71,7 @@ func printLog(out *result.Report, s *closedloop.Scenario, c closedloop.Contestan
 		t.Add("%.0f | %.0f | %.0f | %.0f | %.0f | %.0f | %.0f | %.1f | %.0f | %.1f | %.1f | %.1f | %v %v", n.Elapsed,
 			s.Target.Capacity(n.Elapsed), s.Demand.Mean(n.Elapsed-span, n.Elapsed),
 			n.Observed, n.Forwarded, n.Ended/span, 1000*n.P95, 100*n.Errors, 100*n.GateShare, n.GateLimit, n.Limit.Rate(),
-			r.Limit.Rate(), r.Advice.Codes, r.Advice.Reason)
+			r.Limit.Rate(), r.Recommendation.Codes, r.Recommendation.Reason)
 	}
 	rig.Must(closedloop.Run(&logged, c.New(&logged)))
 	printTable(out, c.Name+": "+s.Name, t)

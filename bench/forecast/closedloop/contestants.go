@@ -92,12 +92,12 @@ func advised(name string, gate bool) Contestant {
 }
 
 func (a *adviser) advise(n Snapshot) (limit.Config, bool) {
-	reply := a.core.Take(&n.Snapshot)
+	reply := a.core.HandleSnapshot(&n.Snapshot)
 	if reply.Err != nil {
 		return limit.Config{}, false
 	}
-	a.most = reply.Advice.GateMax
-	if i := int(trailAhead/core.AnswerStep) - 1; a.s.Record && i < len(reply.Points) {
+	a.most = reply.Recommendation.GateMax
+	if i := int(trailAhead/core.ForecastStep) - 1; a.s.Record && i < len(reply.Points) {
 		p := reply.Points[i]
 		a.trail = append(a.trail, ForecastPoint{n.Elapsed + trailAhead.Seconds(), p.Q05, p.Q50, p.Q95})
 	}
