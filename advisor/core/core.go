@@ -169,17 +169,17 @@ const rounded = 0.01
 // meets reports whether the recommendation was made for the limit of s. That limit may
 // have been changed since the round, or proxies whose limits were added up may share a
 // store again. A limit on the way to the recommendation was clipped by the proxy.
-func (a *LatestRecommendation) meets(s *Snapshot) bool {
-	before, after, now := a.Sum.Limit.Rate(), a.Rec.Rate(), s.Limit.Rate()
+func (r *LatestRecommendation) meets(s *Snapshot) bool {
+	before, after, now := r.Sum.Limit.Rate(), r.Rec.Rate(), s.Limit.Rate()
 	switch {
-	case s.Limit == a.Sum.Limit:
+	case s.Limit == r.Sum.Limit:
 		return true
-	case s.Limit.Algorithm == policy.Off || a.Rec.Limit.Algorithm == policy.Off || now == 0:
+	case s.Limit.Algorithm == policy.Off || r.Rec.Limit.Algorithm == policy.Off || now == 0:
 		return false
 	case s.OwnStore: // its limit is one of those that were added up
 		return true
 	}
-	return s.Limit.Algorithm == a.Rec.Limit.Algorithm && now >= min(before, after)*(1-rounded) &&
+	return s.Limit.Algorithm == r.Rec.Limit.Algorithm && now >= min(before, after)*(1-rounded) &&
 		now <= max(before, after)*(1+rounded)
 }
 

@@ -44,8 +44,8 @@ type PartError struct {
 }
 
 // Error returns the lost part, the cause, and what is used instead.
-func (d *PartError) Error() string {
-	return fmt.Sprintf("the part %s cannot be read, %s: %v", d.Part, d.Fallback, d.Err)
+func (e *PartError) Error() string {
+	return fmt.Sprintf("the part %s cannot be read, %s: %v", e.Part, e.Fallback, e.Err)
 }
 
 // Restore returns a Core with the state that [Core.Parts] encoded. Parts that cannot be

@@ -47,14 +47,14 @@ func (r *row) add(at int64, vals *[valuesN]float32) {
 }
 
 // join adds further values of the slot.
-func (m *SlotValues) join(vals *[valuesN]float32) {
-	m.N++
+func (s *SlotValues) join(vals *[valuesN]float32) {
+	s.N++
 	for i, v := range vals {
-		old := m.Values[i]
+		old := s.Values[i]
 		if i == LimitValue || i == RecommendedValue || old != old {
-			m.Values[i] = v
+			s.Values[i] = v
 		} else if v == v {
-			m.Values[i] = old + (v-old)/m.N
+			s.Values[i] = old + (v-old)/s.N
 		}
 	}
 }

@@ -72,12 +72,12 @@ func (s span) at(t float64) float64 {
 }
 
 // learn updates with how far z was above the course around t, over dt seconds.
-func (l *events) learn(t, dt, excess float64) {
+func (es *events) learn(t, dt, excess float64) {
 	if excess != excess {
 		return
 	}
-	for _, s := range l.spans {
-		v, e := s.at(t), &l.named[s.name]
+	for _, s := range es.spans {
+		v, e := s.at(t), &es.named[s.name]
 		e.sum += v * excess * dt / binWidth
 		e.all += v * v * dt / binWidth
 		if e.all > eventMost {
@@ -87,10 +87,10 @@ func (l *events) learn(t, dt, excess float64) {
 }
 
 // effect returns the effect of all events at t on z.
-func (l *events) effect(t float64) (sum float64) {
-	for _, s := range l.spans {
+func (es *events) effect(t float64) (sum float64) {
+	for _, s := range es.spans {
 		if v := s.at(t); v > 0 {
-			e := &l.named[s.name]
+			e := &es.named[s.name]
 			sum += v * e.sum / (e.all + eventPrior)
 		}
 	}
@@ -98,17 +98,17 @@ func (l *events) effect(t float64) (sum float64) {
 }
 
 // walk identifies effects by name, since the settings may list other events by then.
-func (l *events) walk(c *codec.Codec) {
-	n := c.Len(len(l.named), EventNamesMax)
+func (es *events) walk(c *codec.Codec) {
+	n := c.Len(len(es.named), EventNamesMax)
 	for i := range n {
 		var e effect
 		if !c.Decoding {
-			e = l.named[i]
+			e = es.named[i]
 		}
 		c.Text(&e.name, eventNameBytes)
 		c.Float(&e.sum, &e.all)
-		if at := slices.IndexFunc(l.named, func(f effect) bool { return f.name == e.name }); c.Decoding && at >= 0 {
-			l.named[at].sum, l.named[at].all = e.sum, e.all
+		if at := slices.IndexFunc(es.named, func(f effect) bool { return f.name == e.name }); c.Decoding && at >= 0 {
+			es.named[at].sum, es.named[at].all = e.sum, e.all
 		}
 	}
 }

@@ -105,9 +105,9 @@ func (p *Policy) bounded(r reading, t *target) {
 }
 
 // within returns the points up to span ahead.
-func (o DemandForecast) within(span time.Duration) []forecast.Point {
-	if o.Step <= 0 {
+func (f DemandForecast) within(span time.Duration) []forecast.Point {
+	if f.Step <= 0 {
 		return nil
 	}
-	return o.Points[:min(len(o.Points), int(span/o.Step))]
+	return f.Points[:min(len(f.Points), int(span/f.Step))]
 }

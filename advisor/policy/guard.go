@@ -58,8 +58,8 @@ type OverloadSymptoms struct {
 }
 
 // over ends the period.
-func (g *OverloadPeriod) over() {
-	g.Skip, g.FirstCut, g.Last = false, OverloadSymptoms{}, OverloadSymptoms{}
+func (p *OverloadPeriod) over() {
+	p.Skip, p.FirstCut, p.Last = false, OverloadSymptoms{}, OverloadSymptoms{}
 }
 
 // A Fault is errors that limits do not reduce: as many requests fail when fewer are

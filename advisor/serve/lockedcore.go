@@ -30,23 +30,23 @@ func newLockedCore(t core.Settings) *lockedCore {
 }
 
 // with calls f to read or change the core, with the lock held. f must not keep the core.
-func (m *lockedCore) with(f func(c *core.Core)) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	f(m.core)
+func (l *lockedCore) with(f func(c *core.Core)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f(l.core)
 }
 
 // view returns a copy of the state.
-func (m *lockedCore) view() (v core.View) {
-	m.with(func(c *core.Core) { v = c.View() })
+func (l *lockedCore) view() (v core.View) {
+	l.with(func(c *core.Core) { v = c.View() })
 	return v
 }
 
 // post processes a snapshot and answers it. If that panics, the answer is that the limit in force
 // stays, and the program continues.
-func (m *lockedCore) post(s *core.Snapshot) (r core.Response, stack string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+func (l *lockedCore) post(s *core.Snapshot) (r core.Response, stack string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	defer func() {
 		if fault := recover(); fault != nil {
 			r = core.KeepLimit(s, core.Failed, "internal_error", "the advisor failed, the limit stays")
@@ -54,37 +54,37 @@ func (m *lockedCore) post(s *core.Snapshot) (r core.Response, stack string) {
 		}
 	}()
 	start := time.Now()
-	r = m.core.HandleSnapshot(s)
+	r = l.core.HandleSnapshot(s)
 	if r.Result != core.Learned {
 		return r, ""
 	}
-	m.fits.Observe(time.Since(start))
-	m.sequence++
-	m.anew = m.anew || r.Restarted
-	if m.keep != nil {
-		m.keep(state.Record{Sequence: m.sequence, Data: record(s)})
+	l.fits.Observe(time.Since(start))
+	l.sequence++
+	l.anew = l.anew || r.Restarted
+	if l.keep != nil {
+		l.keep(state.Record{Sequence: l.sequence, Data: record(s)})
 	}
 	return r, ""
 }
 
 // checkpoint encodes the state; the journal continues after it. The caller holds mu.
-func (m *lockedCore) checkpoint() (state.Checkpoint, error) {
-	parts, err := m.core.Parts()
-	return state.Checkpoint{Sequence: m.sequence, Parts: parts}, err
+func (l *lockedCore) checkpoint() (state.Checkpoint, error) {
+	parts, err := l.core.Parts()
+	return state.Checkpoint{Sequence: l.sequence, Parts: parts}, err
 }
 
 // replay processes the records of the journal.
-func (m *lockedCore) replay(records []state.Record) (taken, refused int) {
+func (l *lockedCore) replay(records []state.Record) (taken, refused int) {
 	for _, r := range records {
 		s, err := readSnapshot(r.Data)
 		if err == nil {
-			err = m.core.Replay(&s)
+			err = l.core.Replay(&s)
 		}
 		if err != nil {
 			refused++
 			continue
 		}
-		m.sequence = r.Sequence
+		l.sequence = r.Sequence
 		taken++
 	}
 	return taken, refused

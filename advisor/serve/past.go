@@ -17,8 +17,8 @@ const (
 
 // loadPast imports what a server has for the time before our own history. If it is
 // unavailable the advisor starts without it.
-func (m *lockedCore) loadPast(ctx context.Context, now time.Time, from history.Source, log *slog.Logger) {
-	age, until := m.core.HistoryAge()
+func (l *lockedCore) loadPast(ctx context.Context, now time.Time, from history.Source, log *slog.Logger) {
+	age, until := l.core.HistoryAge()
 	if age >= enough {
 		return
 	}
@@ -38,6 +38,6 @@ func (m *lockedCore) loadPast(ctx context.Context, now time.Time, from history.S
 	if !until.IsZero() && until.Sub(rows[0].At) < gain {
 		return
 	}
-	m.core.Import(rows)
+	l.core.Import(rows)
 	log.Info("History loaded", "rows", len(rows), "from", rows[0].At.UTC(), "to", rows[len(rows)-1].At.UTC())
 }

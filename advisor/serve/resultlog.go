@@ -33,24 +33,24 @@ type resultLog struct {
 }
 
 // refuse counts a snapshot that was not learned from. why is its fault; for core.Failed the stack.
-func (v *resultLog) refuse(r core.Result, why string) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.refused[r]++
-	v.latest[r] = why
+func (l *resultLog) refuse(r core.Result, why string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.refused[r]++
+	l.latest[r] = why
 }
 
 // changed logs a recommendation that differs from the previous one.
-func (v *resultLog) changed(c *core.Change) {
-	v.mu.Lock()
-	v.changes++
-	quiet := v.changes > changesPerPause
+func (l *resultLog) changed(c *core.Change) {
+	l.mu.Lock()
+	l.changes++
+	quiet := l.changes > changesPerPause
 	if quiet {
-		v.silent++
+		l.silent++
 	}
-	v.mu.Unlock()
+	l.mu.Unlock()
 	if !quiet {
-		v.log.Info(fmt.Sprintf("Recommendation changed: %s, limit from %s to %s%s, reason: %s",
+		l.log.Info(fmt.Sprintf("Recommendation changed: %s, limit from %s to %s%s, reason: %s",
 			"algorithm="+c.To.Algorithm, perSecond(c.From), perSecond(c.To), parameters(c.To), c.Reason),
 			"at", c.At.UTC(), "confidence", math.Round(c.Confidence*100)/100)
 	}
@@ -59,46 +59,46 @@ func (v *resultLog) changed(c *core.Change) {
 // stores logs when proxies have stores of their own, and the number of those that share
 // the limit changes. 0 means that the proxy shares its store, or that its part is
 // unknown.
-func (v *resultLog) stores(sharers int) {
+func (l *resultLog) stores(sharers int) {
 	if sharers == 0 {
 		return
 	}
-	v.mu.Lock()
-	before := v.sharers
-	v.sharers = sharers
-	v.mu.Unlock()
+	l.mu.Lock()
+	before := l.sharers
+	l.sharers = sharers
+	l.mu.Unlock()
 	if sharers != before && max(sharers, before) > 1 {
-		v.log.Warn("Proxies do not share a store, the limit is divided between them", "proxies", sharers)
+		l.log.Warn("Proxies do not share a store, the limit is divided between them", "proxies", sharers)
 	}
 }
 
 // run logs once a second what was refused, until ctx ends.
-func (v *resultLog) run(ctx context.Context) {
-	every.Interval(ctx.Done(), voicePause, func(time.Time) { v.say() })
-	v.say()
+func (l *resultLog) run(ctx context.Context) {
+	every.Interval(ctx.Done(), voicePause, func(time.Time) { l.say() })
+	l.say()
 }
 
 // say logs what has happened since the last call.
-func (v *resultLog) say() {
-	v.mu.Lock()
-	refused, latest, silent := v.refused, v.latest, v.silent
-	v.refused, v.latest = [core.ResultCount]int{}, [core.ResultCount]string{}
-	v.changes, v.silent = 0, 0
-	v.mu.Unlock()
+func (l *resultLog) say() {
+	l.mu.Lock()
+	refused, latest, silent := l.refused, l.latest, l.silent
+	l.refused, l.latest = [core.ResultCount]int{}, [core.ResultCount]string{}
+	l.changes, l.silent = 0, 0
+	l.mu.Unlock()
 	for r := range core.Result(core.ResultCount) {
 		n := refused[r]
 		switch {
 		case n == 0:
 		case r == core.Failed:
-			v.log.Error("Internal error of the advisor, limits stay unchanged", "count", n, "stack", latest[r])
+			l.log.Error("Internal error of the advisor, limits stay unchanged", "count", n, "stack", latest[r])
 		case r == core.Doubtful:
-			v.log.Warn("Snapshots not learned from", "why", r, "count", n, "latest", latest[r])
+			l.log.Warn("Snapshots not learned from", "why", r, "count", n, "latest", latest[r])
 		default:
-			v.log.Warn("Snapshots refused", "why", r, "count", n, "latest", latest[r])
+			l.log.Warn("Snapshots refused", "why", r, "count", n, "latest", latest[r])
 		}
 	}
 	if silent > 0 {
-		v.log.Info("Further changes of recommendations", "count", silent)
+		l.log.Info("Further changes of recommendations", "count", silent)
 	}
 }
 

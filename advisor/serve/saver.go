@@ -78,84 +78,84 @@ func openKeeper(now time.Time, cfg *config.Config, m *lockedCore, log *slog.Logg
 
 // damaged logs which parts of the checkpoint could not be read, and keeps a copy of it, since
 // the next checkpoint lacks them.
-func (k *saver) damaged(now time.Time, partErrors []*core.PartError) error {
+func (s *saver) damaged(now time.Time, partErrors []*core.PartError) error {
 	if len(partErrors) == 0 {
 		return nil
 	}
-	aside, err := k.store.Archive(now, "corrupt")
+	aside, err := s.store.Archive(now, "corrupt")
 	if err != nil {
 		return err
 	}
 	for _, d := range partErrors {
-		k.log.Warn(fmt.Sprintf("State is damaged: %v; all of it is kept as %s", d, aside))
+		s.log.Warn(fmt.Sprintf("State is damaged: %v; all of it is kept as %s", d, aside))
 	}
 	return nil
 }
 
 // save writes the checkpoint.
-func (k *saver) save(now time.Time) error {
-	k.tried = now
-	k.locked.mu.Lock()
-	anew := k.locked.anew
-	checkpoint, err := k.locked.checkpoint()
+func (s *saver) save(now time.Time) error {
+	s.tried = now
+	s.locked.mu.Lock()
+	anew := s.locked.anew
+	checkpoint, err := s.locked.checkpoint()
 	if err == nil {
-		k.locked.anew = false
+		s.locked.anew = false
 	}
-	k.locked.mu.Unlock()
+	s.locked.mu.Unlock()
 	if anew && err == nil {
-		k.setAside(now)
+		s.setAside(now)
 	}
-	written := k.store.RecordCounts()
+	written := s.store.RecordCounts()
 	if err == nil {
-		err = k.store.Save(checkpoint)
+		err = s.store.Save(checkpoint)
 	}
 	if err != nil {
-		k.failures.Inc()
+		s.failures.Inc()
 		return err
 	}
-	k.writes.Inc()
-	k.size.Set(float64(checkpoint.Size()))
-	k.saved, k.savedAt, k.written = checkpoint.Sequence, now, written
+	s.writes.Inc()
+	s.size.Set(float64(checkpoint.Size()))
+	s.saved, s.savedAt, s.written = checkpoint.Sequence, now, written
 	return nil
 }
 
 // setAside keeps the old checkpoint under another name, since another time has begun.
-func (k *saver) setAside(now time.Time) {
-	if aside, err := k.store.Archive(now, "before"); err != nil {
-		k.log.Warn("The previous state could not be kept", "error", err)
+func (s *saver) setAside(now time.Time) {
+	if aside, err := s.store.Archive(now, "before"); err != nil {
+		s.log.Warn("The previous state could not be kept", "error", err)
 	} else {
-		k.log.Warn("The snapshots' times do not match what is known; starting from scratch, and keeping " +
+		s.log.Warn("The snapshots' times do not match what is known; starting from scratch, and keeping " +
 			"the previous state as " + aside)
 	}
 }
 
 // look writes the journal, saves when it is due, and logs once when the disk accepts no
 // writes, and when it does again.
-func (k *saver) look(now time.Time) {
-	fault := k.store.Flush()
-	if k.due(now, k.store.RecordCounts()) {
-		fault = errors.Join(k.save(now), fault)
-	} else if k.tried.After(k.savedAt) {
+func (s *saver) look(now time.Time) {
+	fault := s.store.Flush()
+	if s.due(now, s.store.RecordCounts()) {
+		fault = errors.Join(s.save(now), fault)
+	} else if s.tried.After(s.savedAt) {
 		return // the last attempt failed
 	}
 	if fault != nil {
-		k.trouble(fault)
-	} else if k.troubled.Swap(false) {
-		k.log.Info("State can be written again")
+		s.trouble(fault)
+	} else if s.troubled.Swap(false) {
+		s.log.Info("State can be written again")
 	}
 }
 
 // trouble logs once that the disk accepts no writes.
-func (k *saver) trouble(fault error) {
-	if !k.troubled.Swap(true) {
-		k.log.Warn("State cannot be written, will try again", "error", fault)
+func (s *saver) trouble(fault error) {
+	if !s.troubled.Swap(true) {
+		s.log.Warn("State cannot be written, will try again", "error", fault)
 	}
 }
 
 // health returns the keeper's health: DOWN while new knowledge would not survive a restart.
-func (k *saver) health() any {
+func (s *saver) health() any {
 	status := "UP"
-	if k.troubled.Load() {
+	if s.troubled.Load() {
 		status = "DOWN"
 	}
 	return struct {
@@ -164,21 +164,21 @@ func (k *saver) health() any {
 }
 
 // due reports whether a checkpoint must be written.
-func (k *saver) due(now time.Time, figures state.RecordCounts) bool {
-	if k.tried.After(k.savedAt) {
-		return now.Sub(k.tried) >= retryPause
+func (s *saver) due(now time.Time, figures state.RecordCounts) bool {
+	if s.tried.After(s.savedAt) {
+		return now.Sub(s.tried) >= retryPause
 	}
-	k.locked.mu.Lock()
-	fresh, anew := k.locked.sequence != k.saved, k.locked.anew
-	k.locked.mu.Unlock()
-	return anew || fresh && (now.Sub(k.savedAt) >= k.every || figures.Lost > k.written.Lost ||
-		figures.JournalBytes-k.written.JournalBytes >= journalMax)
+	s.locked.mu.Lock()
+	fresh, anew := s.locked.sequence != s.saved, s.locked.anew
+	s.locked.mu.Unlock()
+	return anew || fresh && (now.Sub(s.savedAt) >= s.every || figures.Lost > s.written.Lost ||
+		figures.JournalBytes-s.written.JournalBytes >= journalMax)
 }
 
 // close saves for the last time, after the last snapshot.
-func (k *saver) close(now time.Time) {
-	if err := k.save(now); err != nil {
-		k.log.Warn("State cannot be written at shutdown; the journal has what was learned", "error", err)
+func (s *saver) close(now time.Time) {
+	if err := s.save(now); err != nil {
+		s.log.Warn("State cannot be written at shutdown; the journal has what was learned", "error", err)
 	}
-	k.store.Close()
+	s.store.Close()
 }

@@ -28,31 +28,31 @@ type Checkpoint struct {
 }
 
 // Size returns the approximate size of the checkpoint in a file.
-func (m *Checkpoint) Size() int {
+func (c *Checkpoint) Size() int {
 	n := headBytesMax
-	for name, data := range m.Parts {
+	for name, data := range c.Parts {
 		n += len(name) + len(data) + 6
 	}
 	return n
 }
 
 // encode encodes the checkpoint: a readable line, then the parts.
-func (m *Checkpoint) encode() ([]byte, error) {
-	if len(m.Parts) > partsMax || m.Size() > checkpointMax {
-		return nil, fmt.Errorf("the state has %d parts and %d bytes, at most %d and %d can be kept", len(m.Parts),
-			m.Size(), partsMax, checkpointMax)
+func (c *Checkpoint) encode() ([]byte, error) {
+	if len(c.Parts) > partsMax || c.Size() > checkpointMax {
+		return nil, fmt.Errorf("the state has %d parts and %d bytes, at most %d and %d can be kept", len(c.Parts),
+			c.Size(), partsMax, checkpointMax)
 	}
-	body := make([]byte, 0, m.Size())
-	for _, name := range slices.Sorted(maps.Keys(m.Parts)) {
+	body := make([]byte, 0, c.Size())
+	for _, name := range slices.Sorted(maps.Keys(c.Parts)) {
 		if len(name) > math.MaxUint8 {
 			return nil, fmt.Errorf("the part %q has a name of more than %d bytes", name, math.MaxUint8)
 		}
 		body = append(body, byte(len(name)))
 		body = append(body, name...)
-		body = binary.LittleEndian.AppendUint32(body, uint32(len(m.Parts[name])))
-		body = append(body, m.Parts[name]...)
+		body = binary.LittleEndian.AppendUint32(body, uint32(len(c.Parts[name])))
+		body = append(body, c.Parts[name]...)
 	}
-	head := fmt.Sprintf("%s %d %d %d %08x\n", checkpointWord, version, m.Sequence, len(body), checksum(m.Sequence, body))
+	head := fmt.Sprintf("%s %d %d %d %08x\n", checkpointWord, version, c.Sequence, len(body), checksum(c.Sequence, body))
 	return append([]byte(head), body...), nil
 }
 
