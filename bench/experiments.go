@@ -51,7 +51,7 @@ func experiments() []experiment {
 		{"rules", "[SECONDS] the cost of ten rules, two of which match: CPU per request relative to the global " +
 			"limit alone (a minute)", speed.Rules},
 		{"scenario", "[NAME…] [-compress N] the four scenarios with each algorithm, with and without the advisor: tables, " +
-			"plots, a page (a minute each)", order.Play},
+			"plots, a page (a minute each)", order.Run},
 		{"advisor", "[quick|all] [WORD…] the accuracy of the advisor's forecasts, and the advisor compared with other " +
 			"ways to choose a limit; only scenarios with all words in their name (with five seeds of each: ten " +
 			"minutes, all fifty)", advisor.Run},

@@ -72,7 +72,7 @@ func parts(commands ...string) (list []suite.Part) {
 }
 
 // scenarios returns cases of scenarios as a part.
-func scenarios(o scenario.Options) suite.Part { return suite.Part{Name: "scenario", Run: o.Play} }
+func scenarios(o scenario.Options) suite.Part { return suite.Part{Name: "scenario", Run: o.Run} }
 
 // quick takes three minutes.
 func quick(dir string) []suite.Part {

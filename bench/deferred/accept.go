@@ -40,7 +40,7 @@ func (l *lab) accept() {
 	file := rig.Must(os.Create(filepath.Join(l.Dir, "syncs"))) // beside the queue
 	defer file.Close()
 	var loaded *rig.LoadResult
-	var two result.Waits
+	var two result.Latencies
 	rig.While(syncPause, func() { two = append(two, twoSyncs(file)) }, func() { loaded = l.Load(load)[0] })
 	l.Loads = append(l.Loads, loaded)
 	stored := l.judgeAccept(loaded, two)
@@ -73,7 +73,7 @@ func twoSyncs(f *os.File) time.Duration {
 
 // judgeAccept compares the answer times with the fdatasyncs measured at the same time, and returns
 // how many orders were stored. A queue on a server has no bound: the server may sync or not.
-func (l *lab) judgeAccept(loaded *rig.LoadResult, two result.Waits) (stored int) {
+func (l *lab) judgeAccept(loaded *rig.LoadResult, two result.Latencies) (stored int) {
 	took := loaded.Answered(http.StatusAccepted)
 	slices.Sort(two)
 	l.Heading("%d orders of 1 KiB per second", acceptRate)

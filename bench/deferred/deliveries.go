@@ -98,7 +98,7 @@ func (c *client) send(ctx context.Context, shop, key string) (stored bool, err e
 	if key != "" {
 		req.Header.Set("Idempotency-Key", key)
 	}
-	status, _, err := rig.Ask(&c.Client, req)
+	status, _, err := rig.Do(&c.Client, req)
 	if err == nil && status != http.StatusOK && status != http.StatusAccepted {
 		err = fmt.Errorf("an order was answered %d", status)
 	}
@@ -137,14 +137,14 @@ func (l *lab) starts(c *client) {
 		}
 	})
 	c.to.await(l.Ctx, 2*singles)
-	late := make(result.Waits, singles)
+	late := make(result.Latencies, singles)
 	for i := range late {
 		late[i] = c.to.of(i, 2)[1].Sub(sent[i]) - permitted
 	}
 	l.judgeStarts(late)
 }
 
-func (l *lab) judgeStarts(late result.Waits) {
+func (l *lab) judgeStarts(late result.Latencies) {
 	slices.Sort(late)
 	l.Heading("Single orders")
 	l.Note("Delay of %d orders at the target after the instant at which the limit permits them: %v.", len(late), late)

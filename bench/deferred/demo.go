@@ -20,9 +20,9 @@ const (
 // Demo shows deferred delivery with the queues named by args.
 func Demo(of *rig.Lab, args []string) {
 	l := &lab{Lab: of}
-	l.Perform(rig.Experiment{Name: "demo-deferred",
+	l.RunExperiment(rig.Experiment{Name: "demo-deferred",
 		Good: "every stored order was delivered once and in order, and live and deferred orders together kept the limit.",
-		Parts: []rig.Part{l.with("file", rig.OwnStore, l.demo), l.with("redis", rig.RedisStore, l.demo),
+		Parts: []rig.Part{l.with("file", rig.MemoryStore, l.demo), l.with("redis", rig.RedisStore, l.demo),
 			l.with("postgres", rig.PostgresStore, l.demo)}}, args)
 }
 

@@ -15,7 +15,7 @@ import (
 // Owned by one goroutine.
 type lab struct {
 	*rig.Lab
-	queue rig.Kind // where deferred requests are kept; OwnStore: in a file
+	queue rig.StoreKind // where deferred requests are kept; OwnStore: in a file
 }
 
 // Run plays the parts named by args, or those with a queue in a file.
@@ -29,15 +29,15 @@ func Run(of *rig.Lab, args []string) {
 		l.deliveries()
 		l.live()
 	}
-	l.Perform(rig.Experiment{Name: "deferred", Good: "every figure is within its bound.",
-		Parts: []rig.Part{{Name: "accept", Play: l.accept}, {Name: "deliveries", Play: l.deliveries},
-			{Name: "live", Play: l.live},
+	l.RunExperiment(rig.Experiment{Name: "deferred", Good: "every figure is within its bound.",
+		Parts: []rig.Part{{Name: "accept", Run: l.accept}, {Name: "deliveries", Run: l.deliveries},
+			{Name: "live", Run: l.live},
 			l.with("redis", rig.RedisStore, all), l.with("postgres", rig.PostgresStore, all)}}, args)
 }
 
 // with returns a part that is played with a queue of another kind.
-func (l *lab) with(name string, queue rig.Kind, play func()) rig.Part {
-	return rig.Part{Name: name, Play: func() {
+func (l *lab) with(name string, queue rig.StoreKind, play func()) rig.Part {
+	return rig.Part{Name: name, Run: func() {
 		l.queue = queue
 		l.Heading("Queue: %s", name)
 		play()
@@ -46,7 +46,7 @@ func (l *lab) with(name string, queue rig.Kind, play func()) rig.Part {
 
 // where returns a prefix that distinguishes the expectations about queues.
 func (l *lab) where() string {
-	if l.queue == rig.OwnStore {
+	if l.queue == rig.MemoryStore {
 		return ""
 	}
 	return string(l.queue) + ", "

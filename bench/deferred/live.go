@@ -21,11 +21,11 @@ const (
 // rules of one proxy, because two processes differ by more than the goal.
 func (l *lab) live() {
 	r := l.Rig(rig.Topology{Proxy: l.settings("live", plenty+", defer: {when: always}", plenty)})
-	sides := result.Map([]string{"POST", "PUT"}, func(method string) rig.Contestant {
-		return rig.Contestant{Name: method, Wrk: rig.Wrk{URL: r.URL(0), Script: fmt.Sprintf(script, method)},
+	sides := result.Map([]string{"POST", "PUT"}, func(method string) rig.ComparedProgram {
+		return rig.ComparedProgram{Name: method, Wrk: rig.Wrk{URL: r.URL(0), Script: fmt.Sprintf(script, method)},
 			Process: r.Proxies[0]}
 	})
-	runs := l.Contest(sides, rounds, connections, spell)
+	runs := l.Compare(sides, rounds, connections, spell)
 	ratio := result.RatioOf(runs[0], runs[1], rig.CPUPerRequest)
 	l.Heading("Live requests")
 	l.Note("wrk sends 1 KiB, %d turns of %v. CPU time per request: %.2f µs under a rule without defer, %.2f µs under a "+

@@ -40,7 +40,7 @@ type lab struct {
 // Run measures the generators and prints Markdown.
 func Run(of *rig.Lab) {
 	l := &lab{Lab: of, recorder: rig.Must(startRecorder())}
-	l.Keep(l.recorder.sockets.Stop)
+	l.Cleanup(l.recorder.sockets.Stop)
 	l.calibrate()
 	all := l.installed()
 	for _, rate := range []int{1000, 10_000} {
@@ -78,7 +78,7 @@ func loadAverage() string {
 func (l *lab) installed() (there []generator) {
 	var missing []string
 	for _, g := range generators() {
-		if g.command != nil && rig.Installed(g.name) != nil {
+		if g.command != nil && rig.RequireInstalled(g.name) != nil {
 			missing = append(missing, g.name)
 			continue
 		}
@@ -124,7 +124,7 @@ func (l *lab) table(rate int, runs [][]run) {
 		own := []string{"", "", "", ""}
 		if rs[0].lag != nil {
 			own = append(times(func(r run) *record.Summary { return r.lag }),
-				rig.Validities(rs, func(r run) record.Validity { return r.says }))
+				rig.CountValidities(rs, func(r run) record.Validity { return r.says }))
 		}
 		table.Rows = append(table.Rows, slices.Concat(
 			[]string{rs[0].name, mid(func(r run) float64 { return float64(r.Requests) }),

@@ -58,7 +58,7 @@ func Run(l *rig.Lab, names []string) {
 	for _, s := range scenes(most) {
 		base := sync.OnceValue(func() *row { return play(&s, attack{name: baseline}) })
 		for _, a := range s.attacks {
-			parts = append(parts, rig.Part{Name: a.name, Play: func() {
+			parts = append(parts, rig.Part{Name: a.name, Run: func() {
 				without := base()
 				r := play(&s, a)
 				r.base = without
@@ -72,7 +72,7 @@ func Run(l *rig.Lab, names []string) {
 		"large messages less often, by their size.",
 		most, addresses, fastOpens, most*int(time.Second/time.Millisecond)/int(everyPiece/time.Millisecond))
 	for _, p := range chosen {
-		p.Play()
+		p.Run()
 	}
 	show(l, rows)
 }
@@ -147,7 +147,7 @@ func (r *row) play(l *rig.Lab) {
 		}
 	})
 	err := rig.Catch(func() {
-		rig.Watch(v.Pid(), &r.usage, func() {
+		rig.MeasureUsage(v.Pid(), &r.usage, func() {
 			r.load = l.Load(s.load(v.Addr, a))[0]
 			enough()
 			r.attackersCPU = ownCPU() - ours

@@ -80,7 +80,7 @@ func TestControl(t *testing.T) {
 		flood.attack.name, flood.load.LatencySuccess.P99 = controlFlood, test.ofControl
 		flood.scene, flood.base, r.base.scene = r.scene, r.base, r.scene
 		other.attack.name, other.load.LatencySuccess.P99 = controlFlood, 1 // of another scene
-		out, err := rigtest.Play(t, func(l *rig.Lab) {
+		out, err := rigtest.Run(t, func(l *rig.Lab) {
 			r.findControl([]*row{flood, r, other})
 			r.expect(&l.Expectations)
 			for _, text := range r.remarks() {
@@ -98,7 +98,7 @@ func TestControl(t *testing.T) {
 // shown checks the problem and the remark, if any, in the report of a row.
 func shown(t *testing.T, name string, r *row, problem, remark string) {
 	t.Helper()
-	out, err := rigtest.Play(t, func(l *rig.Lab) { show(l, []*row{r}) })
+	out, err := rigtest.Run(t, func(l *rig.Lab) { show(l, []*row{r}) })
 	if (err == nil) != (problem == "") || !strings.Contains(out, problem) {
 		t.Errorf("%s: got %v, want %q in\n%s", name, err, problem, out)
 	}

@@ -197,7 +197,7 @@ func show(l *rig.Lab, rows []*row) {
 	}
 	var doubt error
 	if faults == 0 && len(wrong) > 0 {
-		doubt = rig.InconclusiveMisses(wrong)
+		doubt = rig.InconclusiveFailures(wrong)
 	}
 	l.Conclude("the good traffic was served, every attacker was disconnected in time, and the proxy worked afterwards.",
 		doubt)

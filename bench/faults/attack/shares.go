@@ -89,7 +89,7 @@ func identities() scene {
 	good := client(50)
 	good.Headers = map[string]string{"X-Client": "good", "X-Forwarded-For": "2001:db8:1::1"}
 	return scene{
-		target:   inside(func(*row) http.Handler { return rig.Workers(8, 10*time.Millisecond) }),
+		target:   inside(func(*row) http.Handler { return rig.TargetWithWorkers(8, 10*time.Millisecond) }),
 		settings: []string{noLimit, "TRUSTED_PROXIES=127.0.0.0/8"},
 		rules:    "rules:\n- {id: client, match: {path: /api/test}, key: [\"header:X-Client\"], " + roomy + "}\n",
 		good:     good, base: without,
@@ -106,7 +106,7 @@ func identities() scene {
 // target.
 func disconnects() scene {
 	return scene{
-		target:   inside(func(*row) http.Handler { return rig.Workers(8, 100*time.Millisecond) }),
+		target:   inside(func(*row) http.Handler { return rig.TargetWithWorkers(8, 100*time.Millisecond) }),
 		settings: []string{noLimit, "HTTP2=all"},
 		good:     client(20), base: without,
 		attacks: []attack{{name: "disconnects",

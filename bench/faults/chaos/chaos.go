@@ -64,7 +64,7 @@ func Run(l *rig.Lab, args []string) {
 	r := &run{ctx: ctx, giveUp: cancel, restarts: max(1, restarts*n/exchangesUsual),
 		target: &target{addrs: [2]string{"127.0.0.1:0", "127.0.0.1:0"}, wasReset: make(map[string]bool)}}
 	rig.Check(r.target.listen())
-	l.Keep(r.target.stop) // what was started by the last restart
+	l.Cleanup(r.target.stop) // what was started by the last restart
 	urls := "TARGET_URL=http://" + r.target.addrs[0] + ",h2c://" + r.target.addrs[1]
 	r.proxy = l.StartApart(0, append([]string{urls}, settings...)...)
 	for i := range clients {

@@ -103,7 +103,7 @@ func TestMay(t *testing.T) {
 // A fiftieth of bench chaos, with everything that happens in it.
 func TestLittleChaos(t *testing.T) {
 	rigtest.Build(t, "proxy")
-	out, err := rigtest.Play(t, func(l *rig.Lab) { Run(l, []string{strconv.Itoa(exchangesLeast)}) })
+	out, err := rigtest.Run(t, func(l *rig.Lab) { Run(l, []string{strconv.Itoa(exchangesLeast)}) })
 	if err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}

@@ -86,7 +86,7 @@ func Run(l *rig.Lab, args []string) {
 func (r *run) launch(l *rig.Lab, generation int) *rig.Process {
 	p := rig.Launch("proxy", r.addr, 0, []string{"TARGET_URL=http://" + r.target, "RATE_LIMIT_LIMIT=1000000000",
 		fmt.Sprintf("VIA_NAME=%s%d", viaPrefix, generation), fmt.Sprintf("TAKEOVER=%t", generation > 0)})
-	l.Keep(p.Kill)
+	l.Cleanup(p.Kill)
 	return p
 }
 

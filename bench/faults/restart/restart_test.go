@@ -42,7 +42,7 @@ func TestReport(t *testing.T) {
 	} {
 		r := well()
 		c.change(r)
-		_, err := rigtest.Play(t, r.show)
+		_, err := rigtest.Run(t, r.show)
 		resulttest.Ends(t, c.name, err, c.problem)
 	}
 }

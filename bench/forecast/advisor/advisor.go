@@ -48,7 +48,7 @@ func Run(l *rig.Lab, args []string) {
 		dir = partDir
 	case madeUp:
 		dir, fault = partDir, fmt.Errorf("the traffic was made up, as there are no traces in %s: %w", traceDir,
-			result.ErrNotKept)
+			result.ErrNotRecorded)
 	}
 	if len(scenarios) == 1 {
 		printLog(l.Report, scenarios[0], closedloop.Advisor())

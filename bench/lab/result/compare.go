@@ -69,8 +69,8 @@ func costs(about string) bool {
 // before it is reported. The spread of the pairs shows how much runs differ.
 const slack = 0.05
 
-// Worse describes the ratios of now that are worse than in before.
-func Worse(before, now *Record) (list []string) {
+// Regressions describes the ratios of now that are worse than in before.
+func Regressions(before, now *Record) (list []string) {
 	old := make(map[string]Ratio)
 	for _, r := range before.Ratios() {
 		old[r.Name] = r

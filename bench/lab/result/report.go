@@ -80,9 +80,9 @@ func (r *Report) section() *Section {
 // Attach adds the names of files that belong to the record.
 func (r *Report) Attach(files ...string) { r.rec.Files = append(r.rec.Files, files...) }
 
-// ErrNotKept is wrapped by the error of an experiment whose figures must not replace those of
+// ErrNotRecorded is wrapped by the error of an experiment whose figures must not replace those of
 // an earlier run, for example because a program that it needs is not installed.
-var ErrNotKept = errors.New("no record is kept")
+var ErrNotRecorded = errors.New("no record is kept")
 
 // Record completes the record; fault is the error of the experiment, or nil.
 func (r *Report) Record(now time.Time, fault error) *Record {

@@ -48,7 +48,7 @@ func TestWorse(t *testing.T) {
 		{"**1.10** (1.00 … 1.20)", "**1.06** (0.90 … 1.20)", "weir CPU µs: 1.06"},
 		{"**9.00** (9.00 … 9.00)", "**0.01** (0.01 … 0.01)", ""},
 	} {
-		got := Worse(before, &Record{Sections: sections(c.rate, c.cpu)})
+		got := Regressions(before, &Record{Sections: sections(c.rate, c.cpu)})
 		if (c.worse == "") != (len(got) == 0) || c.worse != "" && !strings.Contains(got[0], c.worse) {
 			t.Errorf("%s, %s: worse %q, want %q", c.rate, c.cpu, got, c.worse)
 		}

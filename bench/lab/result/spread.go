@@ -61,14 +61,14 @@ func Quantile[T any](sorted []T, q float64) (v T) {
 	return sorted[max(0, int(math.Ceil(q*float64(len(sorted))))-1)]
 }
 
-// Waits are sorted times of waiting.
-type Waits []time.Duration
+// Latencies are sorted times of waiting.
+type Latencies []time.Duration
 
 // Millis returns a quantile in milliseconds.
-func (w Waits) Millis(q float64) float64 { return Millis(Quantile(w, q)) }
+func (w Latencies) Millis(q float64) float64 { return Millis(Quantile(w, q)) }
 
 // String describes the distribution.
-func (w Waits) String() string {
+func (w Latencies) String() string {
 	return fmt.Sprintf("p50 %.2f ms, p99 %.2f ms, longest %.1f ms", w.Millis(.5), w.Millis(.99), w.Millis(1))
 }
 

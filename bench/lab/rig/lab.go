@@ -33,7 +33,7 @@ type Lab struct {
 // A Part is a part of an experiment.
 type Part struct {
 	Name string
-	Play func()
+	Run  func()
 }
 
 // An Experiment is an experiment that has parts.
@@ -43,10 +43,10 @@ type Experiment struct {
 	Parts []Part
 }
 
-// Perform plays the parts of an experiment that args name, or all of them, and judges the
+// RunExperiment plays the parts of an experiment that args name, or all of them, and judges the
 // expectations. Unknown names are a usage error.
-func (l *Lab) Perform(e Experiment, args []string) {
-	l.Each(Choose(e.Name, e.Parts, args))
+func (l *Lab) RunExperiment(e Experiment, args []string) {
+	l.RunParts(Choose(e.Name, e.Parts, args))
 	l.Table(l.Figures())
 	l.Conclude(e.Good, Inconclusive(l.Loads...))
 }
@@ -96,10 +96,10 @@ func UsageError(format string, args ...any) {
 	Check(&service.ExitError{Status: 2, Err: fmt.Errorf(format, args...)})
 }
 
-// Each plays parts one after the other. The first that fails is the last.
-func (l *Lab) Each(parts []Part) {
+// RunParts plays parts one after the other. The first that fails is the last.
+func (l *Lab) RunParts(parts []Part) {
 	for _, p := range parts {
-		Section(p.Name, func() { Check(l.Run(l.Ctx, p.Play)) })
+		Section(p.Name, func() { Check(l.Run(l.Ctx, p.Run)) })
 	}
 }
 
@@ -118,8 +118,8 @@ func (l *Lab) Run(ctx context.Context, fn func()) (err error) {
 	return errors.Join(err, Catch(l.End), os.RemoveAll(l.Dir))
 }
 
-// Keep registers end to be called by the next End, at the latest when the current part ends.
-func (l *Lab) Keep(end func()) { l.keep(func() error { end(); return nil }) }
+// Cleanup registers end to be called by the next End, at the latest when the current part ends.
+func (l *Lab) Cleanup(end func()) { l.keep(func() error { end(); return nil }) }
 
 // keep is Keep for a function that may fail. End then ends the current Catch.
 func (l *Lab) keep(end func() error) { l.ends = append(l.ends, end) }

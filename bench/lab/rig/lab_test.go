@@ -44,14 +44,14 @@ func TestPlay(t *testing.T) {
 		return Part{name, func() {
 			dir = l.Dir
 			for i := range 2 {
-				l.Keep(func() { fmt.Fprintf(&out, "%s ends %d\n", name, i) })
+				l.Cleanup(func() { fmt.Fprintf(&out, "%s ends %d\n", name, i) })
 			}
 			l.AtMost(name, 2, 1)
 			Check(err)
 		}}
 	}
 	perform := func(parts ...Part) error {
-		return l.Run(t.Context(), func() { l.Perform(Experiment{"playing", "well", parts}, nil) })
+		return l.Run(t.Context(), func() { l.RunExperiment(Experiment{"playing", "well", parts}, nil) })
 	}
 	if err := perform(part("a", nil), part("b", nil)); !errors.Is(err, result.ErrMissed) {
 		t.Errorf("ends with %v", err)
@@ -147,7 +147,7 @@ func TestNumber(t *testing.T) {
 
 func TestVerdicts(t *testing.T) {
 	same := func(v record.Validity) record.Validity { return v }
-	if got := Validities([]record.Validity{"VALID", "INVALID", "VALID"}, same); got != "2 VALID, 1 INVALID" {
+	if got := CountValidities([]record.Validity{"VALID", "INVALID", "VALID"}, same); got != "2 VALID, 1 INVALID" {
 		t.Errorf("verdicts %q", got)
 	}
 	for _, c := range [][3]record.Validity{{"", "VALID", "VALID"}, {"INVALID", "VALID", "INVALID"},

@@ -72,8 +72,8 @@ func (l *LoadResult) Within(d time.Duration) uint64 {
 	return l.Histograms.LatencySuccess.Between([]float64{0, d.Seconds()})[0]
 }
 
-// Waits returns the sorted times from due to done of all requests of loads.
-func Waits(loads ...*LoadResult) (waits result.Waits) {
+// Latencies returns the sorted times from due to done of all requests of loads.
+func Latencies(loads ...*LoadResult) (waits result.Latencies) {
 	for _, l := range loads {
 		for _, o := range l.Outcomes {
 			waits = append(waits, o.Done-o.Due)
@@ -84,7 +84,7 @@ func Waits(loads ...*LoadResult) (waits result.Waits) {
 }
 
 // Answered returns the sorted times from due to done of the requests that were answered with a status.
-func (l *LoadResult) Answered(status int) (waits result.Waits) {
+func (l *LoadResult) Answered(status int) (waits result.Latencies) {
 	for _, o := range l.Outcomes {
 		if o.Status == status {
 			waits = append(waits, o.Done-o.Due)
@@ -235,8 +235,8 @@ func readOutcomes(path string) (list []Outcome) {
 	return list
 }
 
-// Validities counts the validities of runs, as in "2 VALID, 1 DEGRADED".
-func Validities[T any](runs []T, of func(T) record.Validity) string {
+// CountValidities counts the validities of runs, as in "2 VALID, 1 DEGRADED".
+func CountValidities[T any](runs []T, of func(T) record.Validity) string {
 	count := make(map[record.Validity]int)
 	for _, r := range runs {
 		count[of(r)]++
@@ -265,12 +265,12 @@ func Inconclusive(loads ...*LoadResult) error {
 func MachineBusy(reasons []string) error {
 	return &service.ExitError{Status: 3, Err: fmt.Errorf(
 		"inconclusive: this machine was too busy for the load (%s); run it again with less other work: %w",
-		strings.Join(reasons, "; "), result.ErrNotKept)}
+		strings.Join(reasons, "; "), result.ErrNotRecorded)}
 }
 
-// InconclusiveMisses is Inconclusive for the loads of runs that missed an expectation. It returns nil if one
+// InconclusiveFailures is Inconclusive for the loads of runs that missed an expectation. It returns nil if one
 // of these loads was as planned, because that run proves the failure.
-func InconclusiveMisses(wrong []*LoadResult) error {
+func InconclusiveFailures(wrong []*LoadResult) error {
 	if slices.ContainsFunc(wrong, func(l *LoadResult) bool { return Inconclusive(l) == nil }) {
 		return nil
 	}

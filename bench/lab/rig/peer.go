@@ -27,8 +27,8 @@ func (l *Lab) StartPeer(p Peer, values ...any) (*Process, string) {
 	return l.StartForeign(p.Command[0], addr, slices.Concat(p.Command, []string{home})...), addr
 }
 
-// Installed returns an error that lists the programs that are not installed, or nil.
-func Installed(programs ...string) (err error) {
+// RequireInstalled returns an error that lists the programs that are not installed, or nil.
+func RequireInstalled(programs ...string) (err error) {
 	for _, name := range programs {
 		if _, e := exec.LookPath(name); e != nil {
 			err = errors.Join(err, fmt.Errorf("%s is not installed; make bench-setup installs it", name))

@@ -24,7 +24,7 @@ import (
 
 func TestAnswered(t *testing.T) {
 	l := &LoadResult{Outcomes: []Outcome{{2, 5, 200}, {0, 0, 0}, {0, 1, 200}, {0, 1, 429}}}
-	if got := l.Answered(200); !slices.Equal(got, result.Waits{1, 3}) {
+	if got := l.Answered(200); !slices.Equal(got, result.Latencies{1, 3}) {
 		t.Errorf("got %v", got)
 	}
 }
@@ -190,7 +190,7 @@ func TestServeEnds(t *testing.T) {
 
 func TestWatch(t *testing.T) {
 	var u Usage
-	err := Catch(func() { Watch(os.Getpid(), &u, func() {}) })
+	err := Catch(func() { MeasureUsage(os.Getpid(), &u, func() {}) })
 	if err != nil || u.RSSBefore <= 0 || u.RSSPeak < u.RSSBefore || u.Over <= 0 {
 		t.Errorf("used %+v, %v", u, err)
 	}
@@ -200,11 +200,11 @@ func TestWatch(t *testing.T) {
 	if n, err := Descriptors(os.Getpid()); err != nil || n < 3 {
 		t.Errorf("%d descriptors, %v", n, err)
 	}
-	if err := Catch(func() { Watch(1<<30, new(Usage), func() {}) }); err == nil {
+	if err := Catch(func() { MeasureUsage(1<<30, new(Usage), func() {}) }); err == nil {
 		t.Error("a process that is none is watched")
 	}
 	p := testkit.Must(Start("sleeper", nil, "sleep", "60"))(t)
-	err = Catch(func() { Watch(p.Pid(), &u, p.Kill) })
+	err = Catch(func() { MeasureUsage(p.Pid(), &u, p.Kill) })
 	if err == nil || u.RSSPeak <= 0 || u.Over <= 0 {
 		t.Errorf("of a process that was killed: %+v, %v", u, err)
 	}
@@ -313,7 +313,7 @@ func TestSkewed(t *testing.T) {
 // A worker serves one request after the other, also if the client has disconnected.
 func TestWorkers(t *testing.T) {
 	const service = 10 * time.Millisecond
-	h := Workers(1, service)
+	h := TargetWithWorkers(1, service)
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	began := time.Now()

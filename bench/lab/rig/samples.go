@@ -39,8 +39,8 @@ func Scrape(ctx context.Context, addr string) (Metrics, error) {
 
 // Sum returns the sum of the samples of a family that have all labels, each of the form
 // name="value".
-func (s Metrics) Sum(family string, labels ...string) (sum float64) {
-	for name, v := range s {
+func (m Metrics) Sum(family string, labels ...string) (sum float64) {
+	for name, v := range m {
 		if (name == family || strings.HasPrefix(name, family+"{")) && carries(name, labels) {
 			sum += v
 		}
@@ -54,8 +54,8 @@ func carries(name string, labels []string) bool {
 }
 
 // Since returns the increase of a sum since an earlier moment.
-func (s Metrics) Since(before Metrics, family string, labels ...string) float64 {
-	return s.Sum(family, labels...) - before.Sum(family, labels...)
+func (m Metrics) Since(before Metrics, family string, labels ...string) float64 {
+	return m.Sum(family, labels...) - before.Sum(family, labels...)
 }
 
 // Served returns how many requests to /api/test the target has answered with 200 so far.
@@ -67,9 +67,9 @@ func (l *Lab) Served(targetAddr string) uint64 {
 // unit. Like Prometheus it interpolates linearly within a bucket. It returns zero if nothing was
 // counted, and the largest finite bound if the quantile is above it. Only series with all labels
 // count.
-func (s Metrics) Quantile(q float64, before Metrics, family string, labels ...string) float64 {
+func (m Metrics) Quantile(q float64, before Metrics, family string, labels ...string) float64 {
 	grown := make(map[float64]float64) // cumulative counts by upper bound, summed over the series
-	for name, v := range s {
+	for name, v := range m {
 		rest, ours := strings.CutPrefix(name, family+"_bucket{")
 		_, le, bounded := strings.Cut(rest, `le="`)
 		if !ours || !bounded || !carries(rest, labels) {

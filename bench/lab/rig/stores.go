@@ -12,14 +12,14 @@ import (
 	"weir/internal/test/process"
 )
 
-// A Kind is a kind of store.
-type Kind string
+// A StoreKind is a kind of store.
+type StoreKind string
 
 // The kinds of stores.
 const (
-	OwnStore      Kind = "" // in the process of each proxy
-	RedisStore    Kind = "Redis"
-	PostgresStore Kind = "PostgreSQL"
+	MemoryStore   StoreKind = "" // in the process of each proxy
+	RedisStore    StoreKind = "Redis"
+	PostgresStore StoreKind = "PostgreSQL"
 )
 
 // A Store is a server in which proxies share limits.
@@ -30,8 +30,8 @@ type Store interface {
 }
 
 // open starts a store and returns the setting by which proxies find it; nil and "" for
-// OwnStore.
-func (k Kind) open(l *Lab) (s Store, setting string) {
+// MemoryStore.
+func (k StoreKind) open(l *Lab) (s Store, setting string) {
 	switch k {
 	case RedisStore:
 		r := l.Redis()
@@ -52,7 +52,7 @@ type Redis struct {
 
 // start starts the server as a part of l. It fails if none is installed.
 func (r *Redis) start(l *Lab) {
-	Check(Installed("redis-server"))
+	Check(RequireInstalled("redis-server"))
 	r.Addr, r.dir = Must(freeport.Addr()), l.Dir
 	l.keep(r.End)
 	r.Restart(l.Ctx)

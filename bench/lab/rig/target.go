@@ -20,7 +20,7 @@ func (l *Lab) Serve(h http.Handler) (addr string) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var serving sync.WaitGroup
 	serving.Go(func() { _ = serve(ctx, ln, h) })
-	l.Keep(func() {
+	l.Cleanup(func() {
 		cancel()
 		serving.Wait()
 	})
@@ -104,10 +104,10 @@ func FaultyTarget() http.Handler {
 	})
 }
 
-// Workers returns a target with n workers, each of which spends service on a request, whatever
+// TargetWithWorkers returns a target with n workers, each of which spends service on a request, whatever
 // its path. Requests wait for a worker in any number, and are served even if their client has
 // disconnected.
-func Workers(n int, service time.Duration) http.Handler {
+func TargetWithWorkers(n int, service time.Duration) http.Handler {
 	free := make(chan struct{}, n)
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		free <- struct{}{}

@@ -30,9 +30,9 @@ func (u Usage) Cores() float64 {
 // watchStep is the interval between samples of memory.
 const watchStep = 50 * time.Millisecond
 
-// Watch records in u what a process uses while fn runs. It ends the current Catch if the process
+// MeasureUsage records in u what a process uses while fn runs. It ends the current Catch if the process
 // has ended; u then has everything but its CPU time.
-func Watch(pid int, u *Usage, fn func()) {
+func MeasureUsage(pid int, u *Usage, fn func()) {
 	rss := Must(RSS(pid))
 	*u = Usage{RSSBefore: rss, RSSPeak: rss}
 	before, began := Must(CPU(pid)), time.Now()

@@ -15,9 +15,9 @@ import (
 
 // A Topology declares the programs of an experiment: a target, and proxies in front of it.
 type Topology struct {
-	Target, Proxy []string // settings of the form NAME=value
-	Proxies       int      // number; 0 means 1
-	Store         Kind     // where the proxies keep their limits
+	Target, Proxy []string  // settings of the form NAME=value
+	Proxies       int       // number; 0 means 1
+	Store         StoreKind // where the proxies keep their limits
 }
 
 // A Rig holds the running programs of a Topology.
@@ -26,7 +26,7 @@ type Topology struct {
 type Rig struct {
 	Target     *Process
 	TargetAddr string
-	Store      Store // nil for OwnStore
+	Store      Store // nil for MemoryStore
 	Proxies    []*Process
 	ProxyAddrs []string
 
@@ -66,7 +66,7 @@ func (l *Lab) StartApart(files int, env ...string) *Proxy {
 	p := &Proxy{Addr: Must(freeport.Addr()), Admin: Must(freeport.Addr())}
 	_, port, _ := strings.Cut(p.Admin, ":")
 	p.Process = Launch("proxy", p.Addr, files, append([]string{"ADMIN_PORT=" + port}, env...))
-	l.Keep(p.Kill)
+	l.Cleanup(p.Kill)
 	Check(p.AwaitPort(l.Ctx, p.Addr))
 	return p
 }
@@ -139,15 +139,15 @@ func exchange(req *http.Request, err error) ([]byte, error) {
 	if req.Body != http.NoBody {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	status, answer, err := Ask(&http.Client{Timeout: 5 * time.Second}, req)
+	status, answer, err := Do(&http.Client{Timeout: 5 * time.Second}, req)
 	if err == nil && status != http.StatusOK {
 		err = fmt.Errorf("%s %s: status %d: %s", req.Method, req.URL, status, bytes.TrimSpace(answer))
 	}
 	return answer, err
 }
 
-// Ask sends a request and returns the status and the body of its answer.
-func Ask(c *http.Client, req *http.Request) (status int, answer []byte, err error) {
+// Do sends a request and returns the status and the body of its answer.
+func Do(c *http.Client, req *http.Request) (status int, answer []byte, err error) {
 	resp, err := c.Do(req)
 	if err != nil {
 		return 0, nil, err

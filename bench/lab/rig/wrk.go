@@ -109,8 +109,8 @@ func parseWrk(text string) (r WrkRun, err error) {
 	return r, errors.Join(errs[:]...)
 }
 
-// A Contestant is a program that wrk loads as fast as it answers.
-type Contestant struct {
+// A ComparedProgram is a program that wrk loads as fast as it answers.
+type ComparedProgram struct {
 	Name    string
 	Addr    string   // where it serves; empty if only Wrk needs it
 	Wrk     Wrk      // the load; Measurement sets its connections and duration
@@ -137,20 +137,20 @@ func P99(s Measurement) float64                { return s.P99 }
 func CPUPerRequest(s Measurement) float64      { return s.CPU }
 func RedisCPUPerRequest(s Measurement) float64 { return s.Redis }
 func CommandsPerRequest(s Measurement) float64 { return s.Commands }
-func Resident(s Measurement) float64           { return s.Resident }
+func ResidentMemory(s Measurement) float64     { return s.Resident }
 
-// Contest loads each of all for a span per round, in turn, and returns the runs of each.
-func (l *Lab) Contest(all []Contestant, rounds, connections int, span time.Duration) [][]Measurement {
+// Compare loads each of all for a span per round, in turn, and returns the runs of each.
+func (l *Lab) Compare(all []ComparedProgram, rounds, connections int, span time.Duration) [][]Measurement {
 	return Alternate(rounds, len(all), func(i int) Measurement { return all[i].Measure(l.Ctx, connections, span) })
 }
 
 // Measure loads the contestant for a span.
-func (c *Contestant) Measure(ctx context.Context, connections int, span time.Duration) (s Measurement) {
+func (c *ComparedProgram) Measure(ctx context.Context, connections int, span time.Duration) (s Measurement) {
 	Section(c.Name, func() { s = c.sample(ctx, connections, span) })
 	return s
 }
 
-func (c *Contestant) sample(ctx context.Context, connections int, span time.Duration) Measurement {
+func (c *ComparedProgram) sample(ctx context.Context, connections int, span time.Duration) Measurement {
 	cpuBefore, commandsBefore := c.spent(ctx)
 	w := c.Wrk
 	w.Connections, w.For = connections, span
@@ -160,7 +160,7 @@ func (c *Contestant) sample(ctx context.Context, connections int, span time.Dura
 	if c.Process == nil {
 		run()
 	} else {
-		Watch(c.Process.Pid(), &used, run)
+		MeasureUsage(c.Process.Pid(), &used, run)
 	}
 	if failed := float64(r.Failed) / max(r.Requests, 1); c.Refuses && failed < 0.99 || !c.Refuses && failed > 0 {
 		Check(fmt.Errorf("%.1f %% of its answers are not 2xx, so the comparison is not valid", 100*failed))
@@ -174,7 +174,7 @@ func (c *Contestant) sample(ctx context.Context, connections int, span time.Dura
 }
 
 // spent returns the CPU time of the contestant's Redis and the commands of its store so far.
-func (c *Contestant) spent(ctx context.Context) (cpu time.Duration, commands float64) {
+func (c *ComparedProgram) spent(ctx context.Context) (cpu time.Duration, commands float64) {
 	if c.Redis != nil {
 		cpu = Must(CPU(c.Redis.Pid()))
 	}

@@ -68,15 +68,15 @@ func Run(ctx context.Context, p Plan, out io.Writer) error {
 }
 
 // keep compares a record with the previous one and writes it, unless fault wraps
-// result.ErrNotKept.
+// result.ErrNotRecorded.
 func (p *Plan) keep(r *result.Record, fault error) finished {
 	f := finished{record: r}
-	if errors.Is(fault, result.ErrNotKept) {
+	if errors.Is(fault, result.ErrNotRecorded) {
 		f.left = fault.Error()
 		return f
 	}
 	if before := rig.Must(result.Load(p.Before, r.Experiment)); before != nil {
-		f.worse, f.known = result.Worse(before, r), len(before.Ratios())
+		f.worse, f.known = result.Regressions(before, r), len(before.Ratios())
 	}
 	rig.Check(r.Save(p.Dir))
 	p.refresh(r)

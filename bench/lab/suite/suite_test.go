@@ -83,7 +83,7 @@ func TestNotKeptAndLenient(t *testing.T) {
 	dir := t.TempDir()
 	plan := Plan{Dir: dir, Before: dir, Lenient: true, Parts: []Part{
 		{"one", nil, printing("**2.00** (2.00 … 2.00)", nil)},
-		{"two", nil, printing("**1.00** (1.00 … 1.00)", fmt.Errorf("nginx is not installed: %w", result.ErrNotKept))}}}
+		{"two", nil, printing("**1.00** (1.00 … 1.00)", fmt.Errorf("nginx is not installed: %w", result.ErrNotRecorded))}}}
 	var out bytes.Buffer
 	if err := Run(t.Context(), plan, &out); err != nil ||
 		!strings.Contains(out.String(), "left out: nginx is not installed") {

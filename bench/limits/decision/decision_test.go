@@ -13,7 +13,7 @@ import (
 // The goals are held against one key, and each is missed when it is.
 func TestJudge(t *testing.T) {
 	good := [][]rig.Measurement{{{CPU: 100, Redis: 10}}, {{CPU: 20, Redis: 3, Commands: .2}}, {{PerSecond: 80_000}}}
-	all := []rig.Contestant{{Redis: new(rig.Redis)}, {Own: "x", Redis: new(rig.Redis)}, {Own: "y"}}
+	all := []rig.ComparedProgram{{Redis: new(rig.Redis)}, {Own: "x", Redis: new(rig.Redis)}, {Own: "y"}}
 	for _, c := range []struct {
 		users int
 		spoil func(runs [][]rig.Measurement)

@@ -21,10 +21,10 @@ type lab struct{ *rig.Lab }
 // Run runs the parts named by args, or all.
 func Run(of *rig.Lab, args []string) {
 	l := &lab{of}
-	l.Perform(rig.Experiment{Name: "decision",
+	l.RunExperiment(rig.Experiment{Name: "decision",
 		Good: "decisions cost a fraction of those of envoyproxy/ratelimit, and none waits for long.",
-		Parts: []rig.Part{{Name: "speed", Play: l.speed}, {Name: "grpc", Play: l.grpc}, {Name: "pace", Play: l.pace},
-			{Name: "frozen", Play: l.frozen}}}, args)
+		Parts: []rig.Part{{Name: "speed", Run: l.speed}, {Name: "grpc", Run: l.grpc}, {Name: "pace", Run: l.pace},
+			{Name: "frozen", Run: l.frozen}}}, args)
 }
 
 // limitsDir writes the file with the limit and returns its folder.
@@ -57,8 +57,8 @@ func (l *lab) withRedis() (*rig.Redis, *rig.Master) {
 }
 
 // contestant returns a proxy that only decides as a contestant.
-func contestant(name string, m *rig.Master, redis *rig.Redis) rig.Contestant {
-	return rig.Contestant{Name: name, Process: m.Process, Wrk: rig.Wrk{URL: url(m)}, Own: m.Own, Redis: redis}
+func contestant(name string, m *rig.Master, redis *rig.Redis) rig.ComparedProgram {
+	return rig.ComparedProgram{Name: name, Process: m.Process, Wrk: rig.Wrk{URL: url(m)}, Own: m.Own, Redis: redis}
 }
 
 // message is the request for a user in protobuf's binary form.
@@ -90,6 +90,6 @@ func (l *lab) peer(redis string) (p *rig.Process, url, call string) {
 		"PORT="+ports[0], "GRPC_PORT="+ports[1], "DEBUG_PORT="+ports[2],
 		"USE_STATSD=false", "DISABLE_STATS=true", "REDIS_SOCKET_TYPE=tcp", "REDIS_URL="+redis, "RUNTIME_ROOT="+l.Dir,
 		"RUNTIME_SUBDIRECTORY=limits", "RUNTIME_WATCH_ROOT=false", "LOG_LEVEL=ERROR", program)
-	l.Keep(p.Kill)
+	l.Cleanup(p.Kill)
 	return p, "http://" + addr + "/json", callURL("127.0.0.1:" + ports[1])
 }

@@ -32,7 +32,7 @@ end
 func (l *lab) speed() {
 	redis, weir := l.withRedis()
 	peer, peerURL, _ := l.peer(redis.Addr)
-	all := []rig.Contestant{{Name: "envoyproxy/ratelimit", Process: peer, Wrk: rig.Wrk{URL: peerURL}, Redis: redis},
+	all := []rig.ComparedProgram{{Name: "envoyproxy/ratelimit", Process: peer, Wrk: rig.Wrk{URL: peerURL}, Redis: redis},
 		contestant("Weir", weir, redis), contestant("Weir, simulated Redis", l.weir(), nil)}
 	l.Heading("Speed")
 	l.Note("wrk posts to /json over %d connections, %d turns of %v. Weir has one event loop; envoyproxy/ratelimit uses "+
@@ -41,7 +41,7 @@ func (l *lab) speed() {
 		for i := range all {
 			all[i].Wrk.Script = fmt.Sprintf(script, "%s", users)
 		}
-		l.judge(all, l.Contest(all, rounds, connections, spell), users)
+		l.judge(all, l.Compare(all, rounds, connections, spell), users)
 	}
 }
 
@@ -50,7 +50,7 @@ func (l *lab) grpc() {
 	redis, weir := l.withRedis()
 	simulated := l.weir()
 	peer, _, call := l.peer(redis.Addr)
-	all := []rig.Contestant{{Name: "envoyproxy/ratelimit", Process: peer, Wrk: rig.Wrk{URL: call}, Redis: redis},
+	all := []rig.ComparedProgram{{Name: "envoyproxy/ratelimit", Process: peer, Wrk: rig.Wrk{URL: call}, Redis: redis},
 		contestant("Weir", weir, redis), contestant("Weir, simulated Redis", simulated, nil)}
 	all[1].Wrk.URL, all[2].Wrk.URL = callURL(weir.Addr), callURL(simulated.Addr)
 	for i := range all {
@@ -63,7 +63,7 @@ func (l *lab) grpc() {
 	for i := range all {
 		idle[i] = float64(rig.Must(rig.RSS(all[i].Process.Pid()))) / 1e6
 	}
-	runs := l.Contest(all, rounds, callConnections*callStreams, spell)
+	runs := l.Compare(all, rounds, callConnections*callStreams, spell)
 	for _, m := range []*rig.Master{weir, simulated} {
 		counts := l.Scrape(m.Own)
 		const family, calls, good = "ratelimiter_check_requests_total", `api="grpc"`, `code="OK"`
@@ -78,29 +78,29 @@ func (l *lab) grpc() {
 
 // atHalf compares how long calls take at half of the rate that the peer, the first of all, has reached, and
 // the memory of each program: before its first call, and the most while it was called as fast as it answered.
-func (l *lab) atHalf(all []rig.Contestant, fastest [][]rig.Measurement, idle []float64) {
+func (l *lab) atHalf(all []rig.ComparedProgram, fastest [][]rig.Measurement, idle []float64) {
 	half := int(result.MedianOf(fastest[0], rig.PerSecond) / 2)
 	for i := range all {
 		all[i].Wrk.Rate = half
 	}
-	runs := l.Contest(all, rounds, callConnections*callStreams, spell)
+	runs := l.Compare(all, rounds, callConnections*callStreams, spell)
 	t := result.NewTable(fmt.Sprintf("%d calls/s | µs, median | µs, p99 | MB idle | MB at the maximum", half))
 	for i, c := range all {
 		t.Add("%s | %.0f | %.0f | %.1f | %.1f", c.Name, result.MedianOf(runs[i], rig.P50),
-			result.MedianOf(runs[i], rig.P99), idle[i], result.MedianOf(fastest[i], rig.Resident))
+			result.MedianOf(runs[i], rig.P99), idle[i], result.MedianOf(fastest[i], rig.ResidentMemory))
 	}
 	l.Note("Half of what the peer answers, sent at that rate, each time from sending a call to the end of its answer.")
 	l.Table(t)
 	l.AtMost("p99 of calls at half of the peer's rate, relative to the peer's", result.MedianOf(runs[1], rig.P99)/
 		result.MedianOf(runs[0], rig.P99), .5)
-	l.AtMost("resident memory at the maximum of calls in MB", result.MedianOf(fastest[1], rig.Resident), 40)
+	l.AtMost("resident memory at the maximum of calls in MB", result.MedianOf(fastest[1], rig.ResidentMemory), 40)
 }
 
 // perCPU returns decisions per second of CPU time.
 func perCPU(s rig.Measurement) float64 { return 1e6 / s.CPU }
 
 // figures prints a table, and the ratios of Weir with Redis to the peer.
-func (l *lab) figures(what string, all []rig.Contestant, runs [][]rig.Measurement) {
+func (l *lab) figures(what string, all []rig.ComparedProgram, runs [][]rig.Measurement) {
 	t := result.NewTable(what +
 		" | decisions/s | per second of CPU time | Redis: CPU µs per decision | commands per decision")
 	for i, c := range all {
@@ -120,7 +120,7 @@ func (l *lab) figures(what string, all []rig.Contestant, runs [][]rig.Measuremen
 }
 
 // judge prints the figures. The goals apply to one key, which all callers share.
-func (l *lab) judge(all []rig.Contestant, runs [][]rig.Measurement, users int) {
+func (l *lab) judge(all []rig.ComparedProgram, runs [][]rig.Measurement, users int) {
 	l.figures(fmt.Sprintf("%d keys", users), all, runs)
 	if users > 1 {
 		return

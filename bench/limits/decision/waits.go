@@ -28,7 +28,7 @@ func (l *lab) pace() {
 	_, m := l.withRedis()
 	loaded := l.Load(load(url(m), paceRate, paceTime))
 	l.Loads = append(l.Loads, loaded...)
-	w, bad := rig.Waits(loaded...), undecided(loaded[0])
+	w, bad := rig.Latencies(loaded...), undecided(loaded[0])
 	l.Heading("%d/s with Redis, each with a key of its own", paceRate)
 	l.Note("From the due time of a request to its answer: %v; %d of %d were not decided.", w, bad, len(w))
 	l.AtMost("p99 of the wait at 5,000/s in ms", w.Millis(.99), 2)
@@ -43,7 +43,7 @@ func (l *lab) frozen() {
 	var used rig.Usage
 	loaded := l.During(func() {
 		l.Wait(one.StartAt.Add(stopAfter - time.Second))
-		rig.Watch(m.Pid(), &used, func() {
+		rig.MeasureUsage(m.Pid(), &used, func() {
 			l.Wait(one.StartAt.Add(stopAfter))
 			rig.Check(redis.SignalAll(l.Ctx, syscall.SIGSTOP))
 			l.Wait(one.StartAt.Add(goAfter))
@@ -51,7 +51,7 @@ func (l *lab) frozen() {
 		})
 	}, one)
 	l.Loads = append(l.Loads, loaded...)
-	w, bad := rig.Waits(loaded...), undecided(loaded[0])
+	w, bad := rig.Latencies(loaded...), undecided(loaded[0])
 	grown := float64(used.RSSPeak-used.RSSBefore) / 1e6
 	l.Heading("Redis stopped from second %.0f to %.0f", stopAfter.Seconds(), goAfter.Seconds())
 	l.Note("%d/s: %v; %d of %d were not answered with 200. Resident memory grew from %.1f MB by %.1f MB.",

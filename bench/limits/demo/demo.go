@@ -153,7 +153,7 @@ func judge(l *rig.Lab, all []phase) {
 		}
 	}
 	l.Conclude("nothing was refused below the limit, nothing above it was admitted, no request was lost.",
-		rig.InconclusiveMisses(wrong))
+		rig.InconclusiveFailures(wrong))
 }
 
 func (p *phase) bar() string {

@@ -64,7 +64,7 @@ func TestProblems(t *testing.T) {
 		return phase{algorithm: "fixed", rate: 5000, seconds: 1, served: 1500,
 			load: &rig.LoadResult{Result: record.Result{Sent: 5000, Success: 1500, RateLimited: 3500, Verdict: "VALID"}}}
 	}
-	judged := func(all ...phase) (string, error) { return rigtest.Play(t, func(l *rig.Lab) { show(l, all) }) }
+	judged := func(all ...phase) (string, error) { return rigtest.Run(t, func(l *rig.Lab) { show(l, all) }) }
 	if out, err := judged(good()); err != nil || !strings.Contains(out, "make demo-gate") {
 		t.Errorf("a good report ends with %v:\n%s", err, out)
 	}

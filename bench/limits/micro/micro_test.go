@@ -48,7 +48,7 @@ func TestPackages(t *testing.T) {
 
 func TestRunRefuses(t *testing.T) {
 	for _, args := range [][]string{{"long"}, {"1s", "2s"}} {
-		_, err := rigtest.Play(t, func(l *rig.Lab) { Run(l, args) })
+		_, err := rigtest.Run(t, func(l *rig.Lab) { Run(l, args) })
 		resulttest.Exits(t, args[0], err, 2, "200ms")
 	}
 }

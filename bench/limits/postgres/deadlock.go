@@ -29,7 +29,7 @@ type contention struct {
 	admitted, refused, failed int
 	stalled                   time.Duration // sum of the answer times above stallMin
 	took                      time.Duration // in total
-	spans                     result.Waits
+	spans                     result.Latencies
 }
 
 // contend runs many sessions, each of which asks one request after another.
@@ -110,7 +110,7 @@ func (c *contest) asker(s *side) func(ctx context.Context, session int) (bool, e
 	conns := make([]*pgconn.PgConn, sessions)
 	for i := range conns {
 		conns[i] = rig.Must(pgconn.Connect(s.lab.Ctx, s.URL()))
-		s.lab.Keep(func() { _ = conns[i].Close(context.Background()) })
+		s.lab.Cleanup(func() { _ = conns[i].Close(context.Background()) })
 	}
 	return func(ctx context.Context, session int) (bool, error) {
 		return way.admit(ctx, conns[session], ask{"user", time.Now().UnixMicro(), c.period.Microseconds()})
@@ -123,7 +123,7 @@ func (s *side) request(ctx context.Context, session int) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	status, _, err := rig.Ask(http.DefaultClient, req)
+	status, _, err := rig.Do(http.DefaultClient, req)
 	if err == nil && status != http.StatusOK && status != http.StatusTooManyRequests {
 		err = fmt.Errorf("status %d", status)
 	}

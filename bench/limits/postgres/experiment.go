@@ -41,10 +41,10 @@ func Run(of *rig.Lab, dir string, args []string) {
 			break
 		}
 	}
-	l.Perform(rig.Experiment{Name: "postgres, besides a factor from 1 to 60,",
+	l.RunExperiment(rig.Experiment{Name: "postgres, besides a factor from 1 to 60,",
 		Good: "Weir admits what the limit allows, independent of the clocks of instances, and without deadlocks.",
-		Parts: []rig.Part{{Name: "load", Play: l.compare}, {Name: "deadlock", Play: l.deadlocks},
-			{Name: "goals", Play: l.goals}}}, names)
+		Parts: []rig.Part{{Name: "load", Run: l.compare}, {Name: "deadlock", Run: l.deadlocks},
+			{Name: "goals", Run: l.goals}}}, names)
 }
 
 // turn plays with one side, which ends with it.

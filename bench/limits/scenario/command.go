@@ -68,8 +68,8 @@ func All() []Case { return Matrix(nil, algorithms, stores, []bool{false, true}) 
 // would be shorter than the time that the target takes to empty its queue.
 const compressUsual = 120
 
-// Play plays the named scenarios, or all, prints tables, and writes a page and plots to a folder.
-func (o *Options) Play(l *rig.Lab, args []string) {
+// Run plays the named scenarios, or all, prints tables, and writes a page and plots to a folder.
+func (o *Options) Run(l *rig.Lab, args []string) {
 	args = slices.DeleteFunc(args, func(name string) bool { return name == "all" })
 	for _, name := range args {
 		if find(name) == nil {

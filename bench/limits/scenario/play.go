@@ -66,7 +66,7 @@ func (st *stage) setUp(c Case, s *Scenario, compress float64) {
 		env = slices.Concat(env, follow, []string{fmt.Sprintf("ADAPTIVE_UPDATE_INTERVAL=%v", adviceStep),
 			fmt.Sprintf("ADAPTIVE_TIME_SCALE=%g", compress)})
 	}
-	kind := rig.OwnStore
+	kind := rig.MemoryStore
 	if c.Store == "redis" {
 		kind = rig.RedisStore
 	}
@@ -132,7 +132,7 @@ func installed(c Case) error {
 		}
 	}
 	if c.Store == "redis" {
-		return rig.Installed("redis-server")
+		return rig.RequireInstalled("redis-server")
 	}
 	return nil
 }

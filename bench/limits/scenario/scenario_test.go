@@ -235,7 +235,7 @@ func TestPlayRefuses(t *testing.T) {
 		{Options{Algorithms: []string{"token"}, Stores: []string{"simulated"}, Advisors: []bool{false}, Compress: 1},
 			[]string{"failure"}, "nothing to play"},
 	} {
-		_, err := rigtest.Play(t, func(l *rig.Lab) { c.order.Play(l, c.names) })
+		_, err := rigtest.Run(t, func(l *rig.Lab) { c.order.Run(l, c.names) })
 		resulttest.Exits(t, c.want, err, 2, c.want)
 	}
 	var o Options

@@ -17,14 +17,14 @@ const (
 
 // A script says when a store is killed and restarted, in seconds.
 type script struct {
-	store                rig.Kind
+	store                rig.StoreKind
 	total, kill, restart int
 }
 
 // StoreLoss plays the loss of a store for some seconds: two proxies share one limit, the store is
 // killed after a third and restarted after two thirds of the time, under load, and counts of every
 // second are printed.
-func StoreLoss(store rig.Kind, seconds int) func(l *rig.Lab) {
+func StoreLoss(store rig.StoreKind, seconds int) func(l *rig.Lab) {
 	return script{store, seconds, (seconds + 1) / 3, 2 * seconds / 3}.play
 }
 

@@ -122,7 +122,7 @@ func Accuracy(l *rig.Lab) {
 			wrong = append(wrong, load)
 		}
 	}
-	l.Conclude("each limit was kept within half a percent, and no request was lost.", rig.InconclusiveMisses(wrong))
+	l.Conclude("each limit was kept within half a percent, and no request was lost.", rig.InconclusiveFailures(wrong))
 }
 
 // off returns the relative deviation of the rate at the target from the limit.

@@ -72,7 +72,7 @@ func TestShowLost(t *testing.T) {
 	} {
 		seconds, loads := good()
 		c.spoil(seconds, loads)
-		_, err := rigtest.Play(t, func(l *rig.Lab) { (&outcome{loads: loads, seconds: seconds}).showLost(l, short) })
+		_, err := rigtest.Run(t, func(l *rig.Lab) { (&outcome{loads: loads, seconds: seconds}).showLost(l, short) })
 		resulttest.Ends(t, c.name, err, c.want)
 	}
 }
@@ -82,14 +82,14 @@ func TestInconclusive(t *testing.T) {
 	seconds, loads := good()
 	loads[1].Verdict, loads[1].Reasons = "INVALID", []string{"pacer lag p99 20 ms"}
 	judge := func() (string, error) {
-		return rigtest.Play(t, func(l *rig.Lab) { (&outcome{loads: loads, seconds: seconds}).showLost(l, short) })
+		return rigtest.Run(t, func(l *rig.Lab) { (&outcome{loads: loads, seconds: seconds}).showLost(l, short) })
 	}
 	_, err := judge()
 	resulttest.Ends(t, "as promised, though the load was not as planned", err, "")
 	seconds[1].admitted, loads[0].Errors = 900, 3
 	out, err := judge()
 	resulttest.Exits(t, "off, and the load was not as planned", err, 3, "pacer lag p99 20 ms")
-	if !errors.Is(err, result.ErrNotKept) || !strings.Contains(out, "3 requests failed") ||
+	if !errors.Is(err, result.ErrNotRecorded) || !strings.Contains(out, "3 requests failed") ||
 		!strings.Contains(out, "Inconclusive, as the load was not as planned") {
 		t.Errorf("%v, said %s", err, out)
 	}
@@ -131,7 +131,7 @@ func TestShowOutage(t *testing.T) {
 		}
 		o := outcome{loads: []*rig.LoadResult{&l}, events: []FaultEvent{{2 * time.Second, killTarget},
 			{4 * time.Second, restartTarget}}}
-		_, err := rigtest.Play(t, o.showOutage)
+		_, err := rigtest.Run(t, o.showOutage)
 		resulttest.Ends(t, c.name, err, c.problem)
 	}
 }

@@ -14,10 +14,10 @@ type lab struct{ *rig.Lab }
 // Run runs the parts named by args, or all.
 func Run(of *rig.Lab, args []string) {
 	l := &lab{of}
-	l.Perform(rig.Experiment{Name: "sidecar",
+	l.RunExperiment(rig.Experiment{Name: "sidecar",
 		Good: "sidecars share the limit exactly, and no request fails or waits for long if their master fails.",
-		Parts: []rig.Part{{Name: "share", Play: l.share}, {Name: "failures", Play: l.failures},
-			{Name: "speed", Play: l.speed}}}, args)
+		Parts: []rig.Part{{Name: "share", Run: l.share}, {Name: "failures", Run: l.failures},
+			{Name: "speed", Run: l.speed}}}, args)
 }
 
 func (l *lab) target() (addr string) {

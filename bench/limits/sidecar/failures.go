@@ -127,7 +127,7 @@ func (l *lab) scene(f *failure, timeout time.Duration) *scene {
 	}
 	at.master = l.master(env...)
 	at.relay = rig.Must(relay.New(func() string { return at.master.Addr }))
-	l.Keep(at.relay.Close)
+	l.Cleanup(at.relay.Close)
 	_, at.sidecar = l.Start("proxy", append(l.settings(l.target(), at.relay.Addr()),
 		l.Rules(failureRules), "RATE_LIMIT_ALGORITHM=off", "REMOTE_TIMEOUT="+timeout.String())...)
 	return at
@@ -163,7 +163,7 @@ func (at *scene) under(f *failure) *outcome {
 // naps sleeps until times that are evenly spaced, like requests, until over. It returns, sorted,
 // how late it was each time: at least that much this machine adds to every wait. A pause of the
 // machine delays all times that are due in it.
-func naps(ctx context.Context, over time.Time) (late result.Waits) {
+func naps(ctx context.Context, over time.Time) (late result.Latencies) {
 	for due := time.Now().Add(controlNap); ctx.Err() == nil && due.Before(over); due = due.Add(controlNap) {
 		time.Sleep(time.Until(due))
 		late = append(late, time.Since(due))
@@ -176,11 +176,11 @@ func naps(ctx context.Context, over time.Time) (late result.Waits) {
 type outcome struct {
 	loads    []*rig.LoadResult // with new keys, and with the limited one
 	answers  int
-	bad      int           // 5xx, or no answer
-	waits    result.Waits  // of all requests
-	late     result.Waits  // of the control
-	admitted int           // requests of the limited key above its limit
-	back     time.Duration // from the recovery of the master to the last of these
+	bad      int              // 5xx, or no answer
+	waits    result.Latencies // of all requests
+	late     result.Latencies // of the control
+	admitted int              // requests of the limited key above its limit
+	back     time.Duration    // from the recovery of the master to the last of these
 }
 
 // permits is the limit of a key.
@@ -195,7 +195,7 @@ func (o *outcome) measure(healed time.Duration) {
 			}
 		}
 	}
-	o.waits = rig.Waits(o.loads...)
+	o.waits = rig.Latencies(o.loads...)
 	passed := 0
 	for _, one := range o.loads[1].Outcomes {
 		if one.Status != http.StatusOK {
@@ -212,7 +212,7 @@ func (o *outcome) add(t *result.Table, f *failure, timeout time.Duration) {
 	t.Add("%s | %v | %d | %d | %.2f | %.1f | %.1f | %.1f | %d | %.0f | %s", f.name, timeout, o.answers, o.bad,
 		o.waits.Millis(.5), o.waits.Millis(waitPart), o.waits.Millis(1), o.late.Millis(waitPart), o.admitted,
 		result.Millis(o.back),
-		rig.Validities(o.loads, func(l *rig.LoadResult) record.Validity { return l.Verdict }))
+		rig.CountValidities(o.loads, func(l *rig.LoadResult) record.Validity { return l.Verdict }))
 }
 
 func (o *outcome) expect(e *result.Expectations, name string, timeout time.Duration) {

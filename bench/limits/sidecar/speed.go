@@ -36,22 +36,22 @@ func (l *lab) forwarding() {
 	m := l.master()
 	s, addr := l.Start("proxy", append(l.settings(target, m.Addr), plenty)...)
 	wrk := func(addr string) rig.Wrk { return rig.Wrk{URL: "http://" + addr + "/api/test"} }
-	all := []rig.Contestant{{Name: "target", Wrk: wrk(target)},
+	all := []rig.ComparedProgram{{Name: "target", Wrk: wrk(target)},
 		{Name: "limit in Redis", Wrk: wrk(sharedAddr), Process: shared}, {Name: "sidecar", Wrk: wrk(addr), Process: s}}
-	many, one := l.Contest(all, rounds, connections, spell), l.Contest(all, rounds, 1, spell)
+	many, one := l.Compare(all, rounds, connections, spell), l.Compare(all, rounds, 1, spell)
 	t := result.NewTable(fmt.Sprintf(" | requests/s, %d connections | p50 µs, one connection | added µs | resident MB",
 		connections))
 	direct := result.MedianOf(one[0], rig.P50)
 	for i, c := range all {
 		p50 := result.MedianOf(one[i], rig.P50)
 		t.Add("%s | %.0f | %.0f | %.0f | %.1f", c.Name, result.MedianOf(many[i], rig.PerSecond), p50, p50-direct,
-			result.MedianOf(many[i], rig.Resident))
+			result.MedianOf(many[i], rig.ResidentMemory))
 	}
 	l.Table(t)
 	l.Note("Ratio of requests/s, sidecar to limit in Redis: %s", result.RatioOf(many[2], many[1], rig.PerSecond).Ratio(2))
 	l.AtLeast("sidecar: requests per second", result.MedianOf(many[2], rig.PerSecond), 40_000)
 	l.AtMost("sidecar: added to p50 in µs", result.MedianOf(one[2], rig.P50)-direct, 150)
-	l.AtMost("sidecar: resident MB under load", result.MedianOf(many[2], rig.Resident), 32)
+	l.AtMost("sidecar: resident MB under load", result.MedianOf(many[2], rig.ResidentMemory), 32)
 	l.AtMost("master: resident MB after the load", float64(rig.Must(rig.RSS(m.Pid())))/1e6, 32)
 }
 
@@ -59,12 +59,12 @@ func (l *lab) forwarding() {
 func (l *lab) checks() {
 	m := l.master("TARGET_URL=http://"+l.target(), "GATE=off", "RATE_LIMIT_LIMIT=1", "RATE_LIMIT_WINDOW=3153600000")
 	const client = "X-Forwarded-For: 192.0.2.1"
-	all := []rig.Contestant{
+	all := []rig.ComparedProgram{
 		{Name: "refused by the proxy", Wrk: rig.Wrk{URL: "http://" + m.Own + "/api/test", Header: client}, Refuses: true},
 		{Name: "refused by /check", Wrk: rig.Wrk{URL: "http://" + m.Addr + "/check/path/api/test", Header: client},
 			Refuses: true},
 	}
-	runs := l.Contest(all, rounds, connections, spell)
+	runs := l.Compare(all, rounds, connections, spell)
 	t := result.NewTable(" | answers/s")
 	for i, c := range all {
 		t.Add("%s | %.0f", c.Name, result.MedianOf(runs[i], rig.PerSecond))

@@ -17,7 +17,7 @@ type comparison struct {
 	connections int    // 0 for the default
 	refused     bool   // all answers must be refusals; otherwise none may be
 	warmUp      bool   // each side is loaded for a second first
-	show        func(l *lab, all []rig.Contestant, runs [][]rig.Measurement)
+	show        func(l *lab, all []rig.ComparedProgram, runs [][]rig.Measurement)
 }
 
 // play runs the comparison as a part of the experiment.
@@ -35,7 +35,7 @@ func (c comparison) play(l *lab) {
 			all[i].Measure(l.Ctx, n, time.Second)
 		}
 	}
-	c.show(l, all, l.Contest(all, l.rounds, n, l.span))
+	c.show(l, all, l.Compare(all, l.rounds, n, l.span))
 }
 
 // forwarding compares the cost of forwarding, with a number of loops or workers.
@@ -66,7 +66,7 @@ func target() comparison {
 }
 
 // besidePeers prints the throughput and CPU of each side, and our ratios to the peers.
-func besidePeers(l *lab, all []rig.Contestant, runs [][]rig.Measurement) {
+func besidePeers(l *lab, all []rig.ComparedProgram, runs [][]rig.Measurement) {
 	last := len(all) - 1
 	name, mine := all[last].Name, runs[last]
 	l.Head("", "requests/s", "CPU µs per request", "requests/s: "+name+" ÷ it", "CPU: "+name+" ÷ it")
@@ -88,7 +88,7 @@ func latency(proxies ...side) comparison {
 }
 
 // added prints the latency that is added relative to the first side.
-func added(l *lab, all []rig.Contestant, runs [][]rig.Measurement) {
+func added(l *lab, all []rig.ComparedProgram, runs [][]rig.Measurement) {
 	base := result.MedianOf(runs[0], rig.P50)
 	l.Head("", "p50 µs", "added µs")
 	for i, c := range all {
@@ -97,8 +97,8 @@ func added(l *lab, all []rig.Contestant, runs [][]rig.Measurement) {
 }
 
 // variants prints variants of our proxy, relative to the first one.
-func variants(what string) func(l *lab, all []rig.Contestant, runs [][]rig.Measurement) {
-	return func(l *lab, all []rig.Contestant, runs [][]rig.Measurement) {
+func variants(what string) func(l *lab, all []rig.ComparedProgram, runs [][]rig.Measurement) {
+	return func(l *lab, all []rig.ComparedProgram, runs [][]rig.Measurement) {
 		l.Head(what, "requests/s", "CPU µs per request", "CPU ÷ that of "+all[0].Name, "resident MB")
 		for i, c := range all {
 			rss := rig.Must(rig.RSS(c.Process.Pid()))

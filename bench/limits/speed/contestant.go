@@ -43,9 +43,9 @@ func direct(name string) side {
 // ours returns weir with its usual name.
 func ours(env ...string) side { return weir("weir proxy", env...) }
 
-func (l *lab) open(sides ...side) []rig.Contestant {
+func (l *lab) open(sides ...side) []rig.ComparedProgram {
 	target := l.target()
-	all := make([]rig.Contestant, len(sides))
+	all := make([]rig.ComparedProgram, len(sides))
 	for i, s := range sides {
 		c := &all[i]
 		c.Name = s.name

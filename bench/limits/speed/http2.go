@@ -35,7 +35,7 @@ func acceptsHTTP2(p rig.Peer) rig.Peer {
 // fromHTTP2 compares the cost of requests by HTTP/2 that are forwarded by HTTP/1.1.
 func fromHTTP2(l *lab) {
 	sides := []side{limiter("nginx limit_req", acceptsHTTP2(rig.Nginx(nginxLimiting)), 1)}
-	if rig.Installed("haproxy") == nil {
+	if rig.RequireInstalled("haproxy") == nil {
 		sides = append(sides, limiter("HAProxy stick-table", acceptsHTTP2(rig.HAProxy(haproxyLimiting)), 1))
 	}
 	comparison{heading: fmt.Sprintf("HTTP/2 without TLS, forwarded by HTTP/1.1, %d connections with %d streams each, "+

@@ -67,7 +67,7 @@ func limiter(name string, p rig.Peer, workers int) side {
 // limiters returns nginx, and HAProxy if it is installed.
 func limiters(workers int) []side {
 	sides := []side{limiter("nginx limit_req", rig.Nginx(nginxLimiting), workers)}
-	if rig.Installed("haproxy") == nil {
+	if rig.RequireInstalled("haproxy") == nil {
 		sides = append(sides, limiter("HAProxy stick-table", rig.HAProxy(haproxyLimiting), workers))
 	}
 	return sides

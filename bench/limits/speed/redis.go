@@ -65,7 +65,7 @@ func redis() comparison {
 		"worker, a Redis each", sides: shared(), show: withRedis}
 }
 
-func withRedis(l *lab, all []rig.Contestant, runs [][]rig.Measurement) {
+func withRedis(l *lab, all []rig.ComparedProgram, runs [][]rig.Measurement) {
 	if len(all) == 1 {
 		l.Note("nginx with Lua is not installed: left out (make bench-setup installs it)")
 		return
@@ -78,7 +78,7 @@ func withRedis(l *lab, all []rig.Contestant, runs [][]rig.Measurement) {
 }
 
 // perDecision returns the number of commands per decision of our proxies' stores.
-func (l *lab) perDecision(all []rig.Contestant) string {
+func (l *lab) perDecision(all []rig.ComparedProgram) string {
 	var commands, decisions float64
 	for _, c := range all {
 		m := l.Scrape(c.Addr)

@@ -57,7 +57,7 @@ func (l *lab) tenRules() {
 }
 
 // tenBesideNone checks that the rules were applied as expected, and judges.
-func tenBesideNone(l *lab, all []rig.Contestant, runs [][]rig.Measurement) {
+func tenBesideNone(l *lab, all []rig.ComparedProgram, runs [][]rig.Measurement) {
 	var names []string
 	for i, rules := range [][]string{nil, matching} {
 		rig.Check(decisionsOf(l.Scrape(all[i].Addr), rules).problem(all[i].Name, (1+l.rounds)*underWay))

@@ -20,7 +20,7 @@ func costs(micros ...int) (runs []rig.Measurement) {
 
 // judged returns what is printed about runs with one rule and with all.
 func judged(t *testing.T, one, all []rig.Measurement) (string, error) {
-	return rigtest.Play(t, func(l *rig.Lab) {
+	return rigtest.Run(t, func(l *rig.Lab) {
 		(&lab{Lab: l}).judgeRules([]string{"one", "all"}, [][]rig.Measurement{one, all})
 	})
 }

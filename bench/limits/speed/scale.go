@@ -15,7 +15,7 @@ func (l *lab) byConnections() {
 	l.Head("connections", peer+" /s", ours+" /s", "ratio (min … max)", peer+" CPU µs", ours+" CPU µs",
 		"ratio (min … max)")
 	for _, n := range []int{1, 16, 256, 1024} {
-		runs := l.Contest(all, l.rounds, n, l.span)
+		runs := l.Compare(all, l.rounds, n, l.span)
 		theirs, mine := runs[0], runs[1]
 		l.Row(fmt.Sprint(n), medianOf(theirs, 0, rig.PerSecond), medianOf(mine, 0, rig.PerSecond),
 			ratioOf(mine, theirs, rig.PerSecond),
@@ -113,5 +113,5 @@ func (l *lab) loadgenMost() {
 			Timeout: 500 * time.Millisecond})[0]
 		return rig.Measurement{PerSecond: r.Throughput, CPU: 1e6 * r.CPU.Seconds() / float64(max(r.Completed-r.Errors, 1))}
 	})
-	besidePeers(l, []rig.Contestant{{Name: "wrk"}, {Name: "weir loadgen"}}, runs)
+	besidePeers(l, []rig.ComparedProgram{{Name: "wrk"}, {Name: "weir loadgen"}}, runs)
 }

@@ -51,12 +51,12 @@ type lab struct {
 func (l *lab) run() {
 	var list []rig.Part
 	for i, part := range l.parts {
-		list = append(list, rig.Part{Name: fmt.Sprintf("part %d", i+1), Play: func() {
+		list = append(list, rig.Part{Name: fmt.Sprintf("part %d", i+1), Run: func() {
 			l.served = nil
 			part(l)
 		}})
 	}
-	l.Each(list)
+	l.RunParts(list)
 }
 
 // Run runs the comparisons and prints Markdown. args may name an effort: quick, usual, all, or http2.
@@ -76,7 +76,7 @@ func Run(l *rig.Lab, args []string) {
 	}
 	l.Note("%d runs of %v of each side, in turn; medians, with the minimum and maximum of the rounds' ratios "+
 		"in brackets; one loop against one worker or thread, and GATE=off, unless stated otherwise", e.rounds, e.span)
-	if err := rig.Installed("haproxy"); err != nil {
+	if err := rig.RequireInstalled("haproxy"); err != nil {
 		l.Note("HAProxy is skipped: %v", err)
 	}
 	(&lab{Lab: l, effort: e}).run()
@@ -84,8 +84,8 @@ func Run(l *rig.Lab, args []string) {
 
 // needs ends the current Try, without a record, if a program is not installed.
 func needs(programs ...string) {
-	if err := rig.Installed(programs...); err != nil {
-		rig.Check(fmt.Errorf("%w: %w", err, result.ErrNotKept))
+	if err := rig.RequireInstalled(programs...); err != nil {
+		rig.Check(fmt.Errorf("%w: %w", err, result.ErrNotRecorded))
 	}
 }
 

@@ -49,7 +49,7 @@ func TestDemoJudges(t *testing.T) {
 func TestDemoPlays(t *testing.T) {
 	rigtest.Build(t, "proxy", "target", "loadgen")
 	t.Setenv("TMPDIR", t.TempDir())
-	out, err := rigtest.Play(t, func(l *rig.Lab) { demo(l, 10) })
+	out, err := rigtest.Run(t, func(l *rig.Lab) { demo(l, 10) })
 	exit, ok := errors.AsType[*service.ExitError](err)
 	if inconclusive := ok && exit.Status == 3; err != nil && !inconclusive && !errors.Is(err, result.ErrMissed) {
 		t.Fatalf("%v\n%s", err, out)

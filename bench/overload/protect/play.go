@@ -57,7 +57,7 @@ func (l *lab) play(ctx context.Context, t turn, side Protection) (score Score, s
 func (st *stage) setUp(round int) {
 	if s := st.s; s.Varied || s.SlowShare > 0 || s.Kinds[1] > 0 || s.Dips.Every > 0 || s.Keys > 0 || s.Retries > 0 {
 		stop := make(chan struct{})
-		st.Keep(func() { close(stop) }) // after the proxies have ended
+		st.Cleanup(func() { close(stop) }) // after the proxies have ended
 		st.own = newTarget(st.s, uint64(round), stop)
 		st.target = st.Serve(st.own)
 	} else {
@@ -83,7 +83,7 @@ func (st *stage) startTarget() {
 	st.process = st.StartAt("target", st.target, fmt.Sprintf("TARGET_WORKERS=%d", st.s.Workers),
 		"TARGET_DELAY="+st.s.Phases[0].Delay.String(), "TARGET_DELAY_DIST=exponential",
 		fmt.Sprintf("TARGET_QUEUE=%d", st.s.Queue))
-	st.Keep(st.process.Kill) // what waits in its queue is not awaited
+	st.Cleanup(st.process.Kill) // what waits in its queue is not awaited
 }
 
 // connections is the number of connections of all clients, which are opened before the first

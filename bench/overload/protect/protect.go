@@ -76,7 +76,7 @@ func (o *Options) Run(of *rig.Lab, args []string) {
 	l.playAll(of.Ctx, situations)
 	err := rig.Catch(func() { rig.Check(l.report(situations)) }) // also if it cannot draw
 	if o.Only != "" || o.Shorter != 1 {
-		err = errors.Join(err, fmt.Errorf("only a part of the experiment was played: %w", result.ErrNotKept))
+		err = errors.Join(err, fmt.Errorf("only a part of the experiment was played: %w", result.ErrNotRecorded))
 	}
 	rig.Check(err)
 }

@@ -221,11 +221,11 @@ func TestPlays(t *testing.T) {
 	dir := t.TempDir()
 	o := &Options{Dir: dir, Only: "varied,restart,flush,retries,none,gate", Rounds: 1, Shorter: 20}
 	var record *result.Record
-	_, err := rigtest.Play(t, func(l *rig.Lab) {
+	_, err := rigtest.Run(t, func(l *rig.Lab) {
 		record = l.Record(time.Now(), nil)
 		o.Run(l, nil)
 	})
-	if !errors.Is(err, result.ErrNotKept) {
+	if !errors.Is(err, result.ErrNotRecorded) {
 		t.Fatal(err)
 	}
 	runs := load(filepath.Join(dir, RunsFile))

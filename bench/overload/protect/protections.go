@@ -57,7 +57,7 @@ func sideNamed(name string) Protection {
 func missing(ctx context.Context, side, dir string) error {
 	switch side {
 	case "haproxy":
-		return rig.Installed("haproxy")
+		return rig.RequireInstalled("haproxy")
 	case "failsafe":
 		return rig.BuildPeer(ctx, filepath.Join(dir, "failsafe"), "bench/overload/protect/failsafe", ".")
 	}

@@ -145,7 +145,7 @@ func (l *lab) table(s *Situation) {
 			spread(runs, "%.1f", func(r Run) float64 { return after(r.Protected) }),
 			spread(runs, "%.1f", func(r Run) float64 { return after(r.Recovered) }),
 			spread(runs, "%.1f", func(r Run) float64 { return 1e3 * r.Lag }),
-			rig.Validities(runs, func(r Run) record.Validity { return r.Verdict }))
+			rig.CountValidities(runs, func(r Run) record.Validity { return r.Verdict }))
 	}
 	l.out.Note("%s", s.About)
 }

@@ -60,7 +60,7 @@ func (st *stage) send(client *http.Client, ask *http.Request, chance *rand.Rand)
 func sendOnce(ctx context.Context, client *http.Client, ask *http.Request) int {
 	ctx, cancel := context.WithTimeout(ctx, attemptMax)
 	defer cancel()
-	status, _, err := rig.Ask(client, ask.WithContext(ctx))
+	status, _, err := rig.Do(client, ask.WithContext(ctx))
 	if err != nil {
 		return 0
 	}

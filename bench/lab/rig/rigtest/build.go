@@ -28,8 +28,8 @@ func Build(t *testing.T, programs ...string) {
 	}
 }
 
-// Play plays an experiment and returns what it printed.
-func Play(t *testing.T, play func(l *rig.Lab)) (printed string, err error) {
+// Run plays an experiment and returns what it printed.
+func Run(t *testing.T, play func(l *rig.Lab)) (printed string, err error) {
 	t.Helper()
 	var out strings.Builder
 	l := &rig.Lab{Report: &result.Report{Out: &out}}
