@@ -15,7 +15,7 @@ func judged(t *testing.T, name, want string, judge func(l *lab)) {
 	t.Helper()
 	l := &lab{Lab: &rig.Lab{Report: new(result.Report)}}
 	judge(l)
-	resulttest.Misses(t, name, &l.Expectations, want)
+	resulttest.RequireMissed(t, name, &l.Expectations, want)
 }
 
 const waiting = 100_000 // requests sent in acceptTime

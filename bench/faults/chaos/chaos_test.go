@@ -153,7 +153,7 @@ func TestAudit(t *testing.T) {
 		c.change(b)
 		var e result.Expectations
 		b.audit(&e)
-		resulttest.Misses(t, c.name, &e, c.problem)
+		resulttest.RequireMissed(t, c.name, &e, c.problem)
 	}
 }
 

@@ -43,7 +43,7 @@ func TestReport(t *testing.T) {
 		r := well()
 		c.change(r)
 		_, err := rigtest.Run(t, r.show)
-		resulttest.Ends(t, c.name, err, c.problem)
+		resulttest.RequireError(t, c.name, err, c.problem)
 	}
 }
 
@@ -159,7 +159,7 @@ func TestDiffers(t *testing.T) {
 		{"an event too few", "events", "data: 0\n\n", "has 9 bytes"},
 		{"another hash", "upload", "4194304 abc", "has 11 bytes, want 72"},
 	} {
-		resulttest.Ends(t, c.name, differs(c.got, want[c.kind]), c.says)
+		resulttest.RequireError(t, c.name, differs(c.got, want[c.kind]), c.says)
 	}
 }
 

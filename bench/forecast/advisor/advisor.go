@@ -38,7 +38,7 @@ func Run(l *rig.Lab, args []string) {
 	if len(words) == 0 {
 		forecasts(l.Ctx, l.Report, progress)
 	}
-	contestants := closedloop.Contestants()
+	contestants := closedloop.Strategies()
 	plays := play(l.Ctx, scenarios, contestants, progress)
 	show(l.Report, plays, contestants)
 	var fault error
@@ -58,7 +58,7 @@ func Run(l *rig.Lab, args []string) {
 	rig.Check(fault)
 }
 
-func show(out *result.Report, plays []*played, contestants []closedloop.Contestant) {
+func show(out *result.Report, plays []*played, contestants []closedloop.Strategy) {
 	f := field{plays, contestants}
 	f.printAll(out, "Closed loop", served)
 	f.printAll(out, "How the limit moved", moved)

@@ -100,7 +100,7 @@ func (z size) scenario(all []*trace, t, e, seed int) *closedloop.Scenario {
 	if (t+t/4+2*e)%others == others-1 {
 		workers, span = many, z.large
 	}
-	s := &closedloop.Scenario{Trace: tr.Name, Event: ev.name, Retry: retries[(t/4+e)%2], Cycle: cycles[(t/2+e/2)%2],
+	s := &closedloop.Scenario{Trace: tr.Name, Event: ev.name, Retry: retries[(t/4+e)%2], SnapshotInterval: cycles[(t/2+e/2)%2],
 		Seed:   uint64(1000*(e*len(all)+t) + seed + 1),
 		Target: closedloop.Target{Workers: workers, ServiceMean: closedloop.ServiceMean, ServiceCV: closedloop.ServiceCV},
 		Demand: tr.demand(span)}
@@ -115,7 +115,7 @@ func (z size) scenario(all []*trace, t, e, seed int) *closedloop.Scenario {
 		s.History = append(s.History, p)
 	}
 	s.Name = fmt.Sprintf("%s, %s, peak %.1f C, %d workers, retry %.1f, %v, seed %d", tr.Name, ev.name, peak, workers,
-		s.Retry, s.Cycle, s.Seed)
+		s.Retry, s.SnapshotInterval, s.Seed)
 	return s
 }
 

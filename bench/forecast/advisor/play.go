@@ -22,7 +22,7 @@ type played struct {
 
 // play plays every scenario with every contestant, GOMAXPROCS scenarios at once, and
 // reports its progress.
-func play(ctx context.Context, scenarios []*closedloop.Scenario, contestants []closedloop.Contestant,
+func play(ctx context.Context, scenarios []*closedloop.Scenario, contestants []closedloop.Strategy,
 	progress io.Writer) []*played {
 	out := make([]*played, len(scenarios))
 	began := time.Now()
@@ -46,9 +46,9 @@ func each(ctx context.Context, n int, f func(i int)) {
 	})
 }
 
-func playOne(ctx context.Context, s *closedloop.Scenario, contestants []closedloop.Contestant) *played {
+func playOne(ctx context.Context, s *closedloop.Scenario, contestants []closedloop.Strategy) *played {
 	if len(s.History) > 0 { // the contestants begin with what a core learns from it
-		c := core.New(s.Tuning())
+		c := core.New(s.AdvisorSettings())
 		c.Import(s.History)
 		rig.Section("write down what was learned", func() { s.Memory = rig.Must(c.Parts()) })
 	}
@@ -62,11 +62,11 @@ func playOne(ctx context.Context, s *closedloop.Scenario, contestants []closedlo
 
 // printLog plays a scenario once more with the advisor, and prints each snapshot with its
 // answer.
-func printLog(out *result.Report, s *closedloop.Scenario, c closedloop.Contestant) {
+func printLog(out *result.Report, s *closedloop.Scenario, c closedloop.Strategy) {
 	t := result.NewTable("at s | capacity | demand | observed | let through | answered | p95 ms | errors % | gate % | " +
 		"gate limit | limit | said | why")
 	logged := *s
-	logged.Listen = func(n closedloop.Snapshot, r core.Response) {
+	logged.OnRecommendation = func(n closedloop.Snapshot, r core.Response) {
 		span := n.Interval.Seconds()
 		t.Add("%.0f | %.0f | %.0f | %.0f | %.0f | %.0f | %.0f | %.1f | %.0f | %.1f | %.1f | %.1f | %v %v", n.Elapsed,
 			s.Target.Capacity(n.Elapsed), s.Demand.Mean(n.Elapsed-span, n.Elapsed),

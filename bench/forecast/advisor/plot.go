@@ -17,7 +17,7 @@ var about = []string{`Virtual time: recorded traffic scaled to a target with 8 o
 An answer is good within three times the 95th percentile without a queue. “Loss” is the share of them that is missing beside a perfect gate, which sees the target's queue and lets a request in when its turn comes within half of that time.`}
 
 // draw plays the first scenario of each event once more with c, and writes plots of it.
-func draw(plays []*played, c closedloop.Contestant, dir string) (list []result.Figure) {
+func draw(plays []*played, c closedloop.Strategy, dir string) (list []result.Figure) {
 	seen := make(map[string]bool)
 	for _, p := range plays {
 		if seen[p.Event] {
@@ -75,7 +75,7 @@ func plots(s *closedloop.Scenario, r *closedloop.Result) []chart.Chart {
 		Y: chart.Axis{Label: "wait", Unit: chart.Seconds}, Steps: true,
 		Lines: []chart.Series{{Color: chart.Blue, X: x,
 			Y: column(func(m closedloop.IntervalRates) float64 { return min(m.Wait, waitShown) })}},
-		Limits: []chart.Limit{{Name: "promise", Color: chart.Amber, Y: s.Promise()}}}
+		Limits: []chart.Limit{{Name: "promise", Color: chart.Amber, Y: s.SLO()}}}
 	return []chart.Chart{limits,
 		forecastPlot(r, axis, x, column(func(m closedloop.IntervalRates) float64 { return m.Offered })), wait}
 }
@@ -87,7 +87,7 @@ const waitShown = 2.5
 // retries.
 func forecastPlot(r *closedloop.Result, axis chart.Axis, x, offered []float64) chart.Chart {
 	var at, low, middle, high []float64
-	for _, f := range r.Foreseen {
+	for _, f := range r.Forecasts {
 		if f.At > float64(r.Seconds) || math.IsNaN(f.Middle) {
 			continue
 		}

@@ -17,7 +17,7 @@ import (
 )
 
 // sample returns small scenarios played by all contestants.
-func sample(t *testing.T) ([]*played, []closedloop.Contestant) {
+func sample(t *testing.T) ([]*played, []closedloop.Strategy) {
 	t.Helper()
 	all := synthetic()[:1]
 	z := size{"test", 2 * time.Minute, 2 * time.Hour, 2 * time.Minute, 1, 1}
@@ -27,7 +27,7 @@ func sample(t *testing.T) ([]*played, []closedloop.Contestant) {
 			scenarios = append(scenarios, z.scenario(all, 0, i, 0))
 		}
 	}
-	contestants := closedloop.Contestants()
+	contestants := closedloop.Strategies()
 	return play(context.Background(), scenarios, contestants, io.Discard), contestants
 }
 

@@ -58,7 +58,7 @@ var moved = []measure{
 // A field is played scenarios with the contestants.
 type field struct {
 	plays       []*played
-	contestants []closedloop.Contestant
+	contestants []closedloop.Strategy
 }
 
 // over returns a measure of a contestant over the scenarios, sorted.
@@ -181,7 +181,7 @@ func (f *field) printLosses(out *result.Report) {
 
 // best returns the contestant with the most goodput, except for the advisor and the perfect
 // gate.
-func (p *played) best(contestants []closedloop.Contestant) (best string) {
+func (p *played) best(contestants []closedloop.Strategy) (best string) {
 	for _, c := range contestants {
 		switch r := p.results[c.Name]; {
 		case c.Name == perfectName || c.Name == advisorName || r == nil:

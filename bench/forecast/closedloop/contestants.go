@@ -22,37 +22,37 @@ const perfectPart = 0.5
 
 // perfectLimit returns the gate that knows the target's queue. Limits, and gates that have to
 // learn, are hardly ever much better.
-func perfectLimit() Contestant {
-	return Contestant{PerfectName, func(*Scenario) Control {
+func perfectLimit() Strategy {
+	return Strategy{PerfectName, func(*Scenario) Control {
 		return Control{Initial: limit.Config{Algorithm: limit.Off}, Perfect: perfectPart}
 	}}
 }
 
 // unprotected returns the contestant that admits everything.
-func unprotected() Contestant {
-	return Contestant{"no limit", func(*Scenario) Control { return Control{Initial: limit.Config{Algorithm: limit.Off}} }}
+func unprotected() Strategy {
+	return Strategy{"no limit", func(*Scenario) Control { return Control{Initial: limit.Config{Algorithm: limit.Off}} }}
 }
 
 // gateOnly returns the proxy's gate without a limit.
-func gateOnly() Contestant {
-	return Contestant{"gate",
+func gateOnly() Strategy {
+	return Strategy{"gate",
 		func(*Scenario) Control { return Control{Initial: limit.Config{Algorithm: limit.Off}, Gate: true} }}
 }
 
 // limited returns a constant limit, with the gate or alone.
-func limited(name string, gate bool) Contestant {
-	return Contestant{name, func(s *Scenario) Control { return Control{Initial: s.Initial(), Gate: gate} }}
+func limited(name string, gate bool) Strategy {
+	return Strategy{name, func(s *Scenario) Control { return Control{Initial: s.Initial(), Gate: gate} }}
 }
 
 // Advisor returns the advisor with the gate.
-func Advisor() Contestant { return advised(AdvisorName, true) }
+func Advisor() Strategy { return advised(AdvisorName, true) }
 
 // advisorWithoutGate returns the advisor of a proxy without a gate.
-func advisorWithoutGate() Contestant { return advised("limit and advisor", false) }
+func advisorWithoutGate() Strategy { return advised("limit and advisor", false) }
 
-// Contestants returns all, first the one that the others are compared with.
-func Contestants() []Contestant {
-	return []Contestant{perfectLimit(), unprotected(), limited("limit", false), advisorWithoutGate(),
+// Strategies returns all, first the one that the others are compared with.
+func Strategies() []Strategy {
+	return []Strategy{perfectLimit(), unprotected(), limited("limit", false), advisorWithoutGate(),
 		gateOnly(), limited("limit and gate", true), Advisor()}
 }
 
@@ -69,25 +69,25 @@ type adviser struct {
 	most  float64 // of the gate's limit
 }
 
-// Tuning returns the settings of an advisor in the scenario.
-func (s *Scenario) Tuning() core.Settings {
+// AdvisorSettings returns the settings of an advisor in the scenario.
+func (s *Scenario) AdvisorSettings() core.Settings {
 	least, most := s.Bounds()
 	return core.Settings{Forecast: forecast.Settings{Location: time.UTC},
 		Policy: policy.Settings{LimitMin: least, LimitMax: most, CapacityHint: s.Hint}}
 }
 
 // advised returns the advisor, with the gate or alone.
-func advised(name string, gate bool) Contestant {
-	return Contestant{name, func(s *Scenario) Control {
-		a := &adviser{s: s, core: core.New(s.Tuning())}
+func advised(name string, gate bool) Strategy {
+	return Strategy{name, func(s *Scenario) Control {
+		a := &adviser{s: s, core: core.New(s.AdvisorSettings())}
 		if len(s.Memory) > 0 {
-			c, partErrors := core.Restore(s.Tuning(), s.Memory)
+			c, partErrors := core.Restore(s.AdvisorSettings(), s.Memory)
 			if len(partErrors) > 0 {
 				panic("bug: a scenario's memory cannot be read: " + partErrors[0].Error())
 			}
 			a.core = c
 		}
-		return Control{Initial: s.Initial(), Gate: gate, Advise: a.advise, Trail: &a.trail, GateMax: &a.most}
+		return Control{Initial: s.Initial(), Gate: gate, Advise: a.advise, Forecasts: &a.trail, GateMax: &a.most}
 	}}
 }
 
@@ -101,8 +101,8 @@ func (a *adviser) advise(n Snapshot) (limit.Config, bool) {
 		p := reply.Points[i]
 		a.trail = append(a.trail, ForecastPoint{n.Elapsed + trailAhead.Seconds(), p.Q05, p.Q50, p.Q95})
 	}
-	if a.s.Listen != nil {
-		a.s.Listen(n, reply)
+	if a.s.OnRecommendation != nil {
+		a.s.OnRecommendation(n, reply)
 	}
 	return configOf(reply.Limit)
 }

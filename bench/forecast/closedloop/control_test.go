@@ -34,7 +34,7 @@ func TestGateDoesAlmostAsWellAsThePerfectOne(t *testing.T) {
 func TestSnapshotsTellWhatHappened(t *testing.T) {
 	s := steady(100, 6000, nil)
 	var seen []Snapshot
-	flip := Contestant{"", func(*Scenario) Control {
+	flip := Strategy{"", func(*Scenario) Control {
 		return Control{Initial: tokens(80), Advise: func(n Snapshot) (limit.Config, bool) {
 			seen = append(seen, n)
 			return tokens(80), true
@@ -81,7 +81,7 @@ func TestGuardRailsHold(t *testing.T) {
 	} {
 		s := steady(50, 45, nil)
 		s.Record = true
-		r := mustRun(t, s, Contestant{"", func(*Scenario) Control {
+		r := mustRun(t, s, Strategy{"", func(*Scenario) Control {
 			return Control{Initial: tokens(100), Advise: func(Snapshot) (limit.Config, bool) { return test.to, true }}
 		}})
 		if last := r.Timeline[len(r.Timeline)-1].Limit; test.name != "too low" && last != test.rate {
@@ -109,7 +109,7 @@ func TestSnapshotsOfTheGate(t *testing.T) {
 		for i := range 90 {
 			s.Demand.Rates[i] = 80
 		}
-	}), Contestant{"", func(s *Scenario) Control {
+	}), Strategy{"", func(s *Scenario) Control {
 		return Control{Initial: tokens(1000), Gate: true, Advise: func(n Snapshot) (limit.Config, bool) {
 			switch good := n.Ended * (1 - n.Errors) / n.Interval.Seconds(); {
 			case n.Elapsed < 85:

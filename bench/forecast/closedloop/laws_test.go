@@ -12,7 +12,7 @@ import (
 
 // steady returns a scenario with a constant demand.
 func steady(rate float64, seconds int, change func(*Scenario)) *Scenario {
-	s := &Scenario{Target: Target{Workers: 8, ServiceMean: ServiceMean, ServiceCV: ServiceCV}, Cycle: 30 * time.Second,
+	s := &Scenario{Target: Target{Workers: 8, ServiceMean: ServiceMean, ServiceCV: ServiceCV}, SnapshotInterval: 30 * time.Second,
 		Seed: 7,
 		Demand: Demand{Start: time.Date(2026, 1, 5, 12, 0, 0, 0, time.UTC), Step: time.Second,
 			Rates: make([]float64, seconds), Dispersion: 1}}
@@ -25,7 +25,7 @@ func steady(rate float64, seconds int, change func(*Scenario)) *Scenario {
 	return s
 }
 
-func mustRun(t *testing.T, s *Scenario, c Contestant) *Result {
+func mustRun(t *testing.T, s *Scenario, c Strategy) *Result {
 	t.Helper()
 	r, err := Run(s, c.New(s))
 	if err != nil {
@@ -35,12 +35,12 @@ func mustRun(t *testing.T, s *Scenario, c Contestant) *Result {
 }
 
 // static keeps a limit of factor times the capacity at the start.
-func static(factor float64) Contestant {
-	return Contestant{"static",
+func static(factor float64) Strategy {
+	return Strategy{"static",
 		func(s *Scenario) Control { return Control{Initial: tokens(factor * s.Target.Capacity(0))} }}
 }
 
-func everybody() []Contestant { return append(Contestants(), static(0.9), static(1.2)) }
+func everybody() []Strategy { return append(Strategies(), static(0.9), static(1.2)) }
 
 // With every contestant the outcomes add up to the requests offered, and only clients
 // that failed retry.
@@ -154,7 +154,7 @@ func TestAdmittedKeepToTheLimit(t *testing.T) {
 		{Algorithm: limit.Sliding, Limit: 900, Window: 10},
 	} {
 		s := steady(400, seconds, func(s *Scenario) { s.Demand.Dispersion = 2 })
-		r := mustRun(t, s, Contestant{"", func(*Scenario) Control { return Control{Initial: c} }})
+		r := mustRun(t, s, Strategy{"", func(*Scenario) Control { return Control{Initial: c} }})
 		l, err := limit.New(c)
 		if err != nil {
 			t.Fatal(err)
@@ -176,7 +176,7 @@ func TestCollapseOutlivesItsCause(t *testing.T) {
 			s.Demand.Rates[i] = 320
 		}
 	}
-	late := func(c Contestant, retry float64) (good, demand float64) {
+	late := func(c Strategy, retry float64) (good, demand float64) {
 		s := steady(125, 1500, crowd)
 		s.Retry, s.Record = retry, true
 		for _, m := range mustRun(t, s, c).Timeline {

@@ -36,7 +36,7 @@ type meter struct {
 
 func newMeter(s *Scenario) meter {
 	n := s.Demand.Seconds()
-	return meter{s: s, r: &Result{Seconds: n}, promise: s.Promise(), good: make([]int32, n), best: make([]float32, n),
+	return meter{s: s, r: &Result{Seconds: n}, promise: s.SLO(), good: make([]int32, n), best: make([]float32, n),
 		k: -1}
 }
 

@@ -117,9 +117,9 @@ func ExampleRun() {
 	s := &Scenario{
 		Demand: Demand{Start: time.Unix(0, 0), Step: time.Minute, Rates: []float64{100, 300, 300, 100}, Dispersion: 2},
 		Target: Target{Workers: 8, ServiceMean: 0.05, ServiceCV: 1}, // 160 requests a second
-		Retry:  0.5, Cycle: 30 * time.Second, Seed: 1,
+		Retry:  0.5, SnapshotInterval: 30 * time.Second, Seed: 1,
 	}
-	for _, c := range []Contestant{perfectLimit(), unprotected()} {
+	for _, c := range []Strategy{perfectLimit(), unprotected()} {
 		r, err := Run(s, c.New(s))
 		if err != nil {
 			fmt.Println(err)

@@ -13,7 +13,7 @@ func TestBoundEndsTheOverloadOfARestart(t *testing.T) {
 	overload := func(most float64) (sum int) {
 		for seed := range uint64(20) {
 			s := steady(800, 60, func(s *Scenario) { s.Seed, s.Restarts = seed+100, []int{10, 20} })
-			sum += mustRun(t, s, Contestant{"", func(*Scenario) Control {
+			sum += mustRun(t, s, Strategy{"", func(*Scenario) Control {
 				return Control{Initial: limit.Config{Algorithm: limit.Off}, Gate: true, GateMax: &most,
 					Advise: func(Snapshot) (limit.Config, bool) { return limit.Config{}, false }}
 			}}).Overload
@@ -32,7 +32,7 @@ func TestBoundIsAFewTimesTheWorkers(t *testing.T) {
 	c, free := Advisor().New(s), Advisor().New(s)
 	most := c.GateMax
 	free.GateMax = nil
-	control := func(c Control) Contestant { return Contestant{"", func(*Scenario) Control { return c }} }
+	control := func(c Control) Strategy { return Strategy{"", func(*Scenario) Control { return c }} }
 	bounded, unbounded := mustRun(t, s, control(c)), mustRun(t, s, control(free))
 	if *most < 2*8 || *most > 8*8 {
 		t.Errorf("gates of a target with 8 workers are bounded by %v", *most)
@@ -54,7 +54,7 @@ func TestSnapshotsAfterARestart(t *testing.T) {
 				s.Demand.Rates[k] = 20
 			}
 		})
-		mustRun(t, s, Contestant{"", func(*Scenario) Control {
+		mustRun(t, s, Strategy{"", func(*Scenario) Control {
 			return Control{Initial: limit.Config{Algorithm: limit.Off}, Gate: gate,
 				Advise: func(n Snapshot) (limit.Config, bool) {
 					if n.Elapsed > restart && first.Elapsed == 0 {

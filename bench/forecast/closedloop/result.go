@@ -36,8 +36,8 @@ type Result struct {
 	// with 90 % of the possible goodput.
 	Recovery float64
 
-	Timeline []IntervalRates // if the scenario records
-	Foreseen []ForecastPoint // likewise
+	Timeline  []IntervalRates // if the scenario records
+	Forecasts []ForecastPoint // likewise
 }
 
 // An IntervalRates has the rates of ten seconds, per second.

@@ -82,7 +82,7 @@ func Run(s *Scenario, c Control) (*Result, error) {
 	least, most := s.Bounds()
 	r := &run{s: s, c: c, crowd: newCrowd(s), queue: newQueue(&s.Target, s.Seed), origin: s.Demand.Start.UnixMicro(),
 		rails:   rails.Rails{Min: least, Max: most, Step: railStep},
-		promise: s.Promise(), applyAt: math.Inf(1), snaps: newSnapshots(s), meter: newMeter(s)}
+		promise: s.SLO(), applyAt: math.Inf(1), snaps: newSnapshots(s), meter: newMeter(s)}
 	if c.Gate {
 		r.door = newDoor(s.Demand.Start, 0)
 	}
@@ -99,8 +99,8 @@ func Run(s *Scenario, c Control) (*Result, error) {
 		return nil, err
 	}
 	result := r.meter.end()
-	if c.Trail != nil {
-		result.Foreseen = *c.Trail
+	if c.Forecasts != nil {
+		result.Forecasts = *c.Forecasts
 	}
 	return result, nil
 }

@@ -13,14 +13,14 @@ import (
 //
 // Immutable while it is played.
 type Scenario struct {
-	Name   string
-	Trace  string // where the demand comes from
-	Event  string // what happens to the capacity
-	Demand Demand
-	Target Target
-	Retry  float64       // probability that a client retries
-	Cycle  time.Duration // between snapshots while the gate does not bind
-	Hint   float64       // the capacity that the operator expects; 0: unknown
+	Name             string
+	Trace            string // where the demand comes from
+	Event            string // what happens to the capacity
+	Demand           Demand
+	Target           Target
+	Retry            float64       // probability that a client retries
+	SnapshotInterval time.Duration // between snapshots while the gate does not bind
+	Hint             float64       // the capacity that the operator expects; 0: unknown
 	// Restarts are when the proxy is replaced by a new one, whole seconds since the start. The
 	// limit stays, but the gate and the bound of its limit are lost.
 	Restarts []int
@@ -30,13 +30,13 @@ type Scenario struct {
 	History []series.Row
 	Memory  map[string][]byte
 	Record  bool // keep a timeline in the result
-	// Listen, when set, receives what an advisor recommends.
-	Listen func(n Snapshot, r core.Response)
+	// OnRecommendation, when set, receives what an advisor recommends.
+	OnRecommendation func(n Snapshot, r core.Response)
 }
 
-// Promise returns the bound on the 95th percentile of the latency in seconds: three times
+// SLO returns the bound on the 95th percentile of the latency in seconds: three times
 // that without a queue. An answer within it is good.
-func (s *Scenario) Promise() float64 {
+func (s *Scenario) SLO() float64 {
 	return 3 * newLogNormal(s.Target.ServiceMean, s.Target.ServiceCV).quantile(z95)
 }
 
@@ -84,15 +84,15 @@ type Control struct {
 	GateMax *float64
 	// Perfect, if not 0, is a gate that knows the target's queue, and admits a request if
 	// it starts within that share of the promise.
-	Perfect float64
-	Trail   *[]ForecastPoint // the forecasts, if the scenario records; nil: there are none
+	Perfect   float64
+	Forecasts *[]ForecastPoint // the forecasts, if the scenario records; nil: there are none
 }
 
 // A ForecastPoint is a forecast for the instant At, made five minutes before.
 type ForecastPoint struct{ At, Low, Middle, High float64 }
 
-// A Contestant makes a Control for a scenario.
-type Contestant struct {
+// A Strategy makes a Control for a scenario.
+type Strategy struct {
 	Name string
 	New  func(*Scenario) Control
 }

@@ -28,7 +28,7 @@ type snapshots struct {
 }
 
 func newSnapshots(s *Scenario) snapshots {
-	n := snapshots{draw: newRand(s.Seed, streamSnapshots), cycle: s.Cycle.Seconds(), start: s.Demand.Start}
+	n := snapshots{draw: newRand(s.Seed, streamSnapshots), cycle: s.SnapshotInterval.Seconds(), start: s.Demand.Start}
 	n.begin(0, false)
 	return n
 }

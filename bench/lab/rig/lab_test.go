@@ -30,7 +30,7 @@ func TestChoose(t *testing.T) {
 			t.Errorf("%q: %v, %v", args, names, err)
 		}
 		if want == "" {
-			resulttest.Exits(t, args, err, 2, `counting takes any of one, two, three, not "four"`)
+			resulttest.RequireExit(t, args, err, 2, `counting takes any of one, two, three, not "four"`)
 		}
 	}
 }

@@ -34,8 +34,8 @@ type Plan struct {
 	Lenient bool
 }
 
-// ErrFindings says that an experiment failed or that a ratio became worse.
-var ErrFindings = errors.New("an experiment failed, or a ratio became worse")
+// ErrFailed says that an experiment failed or that a ratio became worse.
+var ErrFailed = errors.New("an experiment failed, or a ratio became worse")
 
 // finished is a part that has been run, for the summary.
 type finished struct {
@@ -46,7 +46,7 @@ type finished struct {
 }
 
 // Run runs the parts in order. A part that fails does not stop the others; the error then is
-// ErrFindings. If ctx ends, Run returns its error; the records of finished parts are kept.
+// ErrFailed. If ctx ends, Run returns its error; the records of finished parts are kept.
 func Run(ctx context.Context, p Plan, out io.Writer) error {
 	return rig.Catch(func() {
 		var done []finished
@@ -129,6 +129,6 @@ func (p *Plan) summary(out io.Writer, done []finished) {
 		}
 	}
 	if bad > 0 {
-		rig.Check(ErrFindings)
+		rig.Check(ErrFailed)
 	}
 }

@@ -59,7 +59,7 @@ func TestRun(t *testing.T) {
 	plan.Parts[0].Run, plan.Parts[1].Run = printing("**1.00** (0.90 … 1.10)", errors.New("lost a request")),
 		printing("**1.50** (1.00 … 2.00)", nil)
 	out.Reset()
-	if err := Run(t.Context(), plan, &out); !errors.Is(err, ErrFindings) {
+	if err := Run(t.Context(), plan, &out); !errors.Is(err, ErrFailed) {
 		t.Fatalf("ended with %v", err)
 	}
 	testkit.Contains(t, out.String(), "failed: lost a request", "worse than before",

@@ -33,7 +33,7 @@ func TestJudge(t *testing.T) {
 		c.spoil(runs)
 		l := &lab{&rig.Lab{Report: new(result.Report)}}
 		l.judge(all, runs, c.users)
-		resulttest.Misses(t, "the case of "+c.want, &l.Expectations, c.want)
+		resulttest.RequireMissed(t, "the case of "+c.want, &l.Expectations, c.want)
 	}
 }
 

@@ -84,11 +84,11 @@ func TestProblems(t *testing.T) {
 		}
 		missed := result.ErrMissed.Error()
 		_, err := judged(wrong)
-		resulttest.Ends(t, problem, err, missed)
+		resulttest.RequireError(t, problem, err, missed)
 		_, err = judged(good(), doubtful)
-		resulttest.Exits(t, problem+" with another load than planned", err, 3, "")
+		resulttest.RequireExit(t, problem+" with another load than planned", err, 3, "")
 		_, err = judged(doubtful, wrong)
-		resulttest.Ends(t, problem+" with and without the planned load", err, missed)
+		resulttest.RequireError(t, problem+" with and without the planned load", err, missed)
 	}
 }
 

@@ -49,6 +49,6 @@ func TestPackages(t *testing.T) {
 func TestRunRefuses(t *testing.T) {
 	for _, args := range [][]string{{"long"}, {"1s", "2s"}} {
 		_, err := rigtest.Run(t, func(l *rig.Lab) { Run(l, args) })
-		resulttest.Exits(t, args[0], err, 2, "200ms")
+		resulttest.RequireExit(t, args[0], err, 2, "200ms")
 	}
 }

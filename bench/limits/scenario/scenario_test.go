@@ -236,11 +236,11 @@ func TestPlayRefuses(t *testing.T) {
 			[]string{"failure"}, "nothing to play"},
 	} {
 		_, err := rigtest.Run(t, func(l *rig.Lab) { c.order.Run(l, c.names) })
-		resulttest.Exits(t, c.want, err, 2, c.want)
+		resulttest.RequireExit(t, c.want, err, 2, c.want)
 	}
 	var o Options
 	s := service.NewSettings("bench")
 	o.Register(s)
 	_, err := s.Parse([]string{"-algorithm", "fixed,best"}, func(string) string { return "" })
-	resulttest.Ends(t, "an unknown algorithm", err, "best")
+	resulttest.RequireError(t, "an unknown algorithm", err, "best")
 }

@@ -73,7 +73,7 @@ func TestShowLost(t *testing.T) {
 		seconds, loads := good()
 		c.spoil(seconds, loads)
 		_, err := rigtest.Run(t, func(l *rig.Lab) { (&outcome{loads: loads, seconds: seconds}).showLost(l, short) })
-		resulttest.Ends(t, c.name, err, c.want)
+		resulttest.RequireError(t, c.name, err, c.want)
 	}
 }
 
@@ -85,10 +85,10 @@ func TestInconclusive(t *testing.T) {
 		return rigtest.Run(t, func(l *rig.Lab) { (&outcome{loads: loads, seconds: seconds}).showLost(l, short) })
 	}
 	_, err := judge()
-	resulttest.Ends(t, "as promised, though the load was not as planned", err, "")
+	resulttest.RequireError(t, "as promised, though the load was not as planned", err, "")
 	seconds[1].admitted, loads[0].Errors = 900, 3
 	out, err := judge()
-	resulttest.Exits(t, "off, and the load was not as planned", err, 3, "pacer lag p99 20 ms")
+	resulttest.RequireExit(t, "off, and the load was not as planned", err, 3, "pacer lag p99 20 ms")
 	if !errors.Is(err, result.ErrNotRecorded) || !strings.Contains(out, "3 requests failed") ||
 		!strings.Contains(out, "Inconclusive, as the load was not as planned") {
 		t.Errorf("%v, said %s", err, out)
@@ -132,6 +132,6 @@ func TestShowOutage(t *testing.T) {
 		o := outcome{loads: []*rig.LoadResult{&l}, events: []FaultEvent{{2 * time.Second, killTarget},
 			{4 * time.Second, restartTarget}}}
 		_, err := rigtest.Run(t, o.showOutage)
-		resulttest.Ends(t, c.name, err, c.problem)
+		resulttest.RequireError(t, c.name, err, c.problem)
 	}
 }

@@ -51,7 +51,7 @@ func TestFailures(t *testing.T) {
 		o.measure(healAfter)
 		var e result.Expectations
 		o.expect(&e, "failure", 100*time.Millisecond)
-		resulttest.Misses(t, c.name, &e, c.want)
+		resulttest.RequireMissed(t, c.name, &e, c.want)
 	}
 }
 
@@ -73,6 +73,6 @@ func TestShare(t *testing.T) {
 		l, admitted, loads := &lab{new(rig.Lab)}, []uint64{500, 1000, 1000, 1000, 1000, 1000}, []*rig.LoadResult{{}, {}}
 		c.spoil(admitted, loads)
 		l.judgeShare(admitted, loads)
-		resulttest.Misses(t, c.name, &l.Expectations, c.want)
+		resulttest.RequireMissed(t, c.name, &l.Expectations, c.want)
 	}
 }

@@ -38,7 +38,7 @@ func TestJudgeRules(t *testing.T) {
 		{"and it is too much", costs(10, 20, 10), costs(10, 30, 30), "alone: 1.5,"},
 	} {
 		_, err := judged(t, test.one, test.all)
-		resulttest.Ends(t, test.name, err, test.part)
+		resulttest.RequireError(t, test.name, err, test.part)
 	}
 }
 
@@ -63,7 +63,7 @@ func TestProblem(t *testing.T) {
 	} {
 		d := decisions{requests: 1000, all: 3000, rules: map[string]float64{"a": 1000, "b": 1000}}
 		spoil(&d)
-		resulttest.Ends(t, "x", d.problem("x", 2*underWay), part)
+		resulttest.RequireError(t, "x", d.problem("x", 2*underWay), part)
 	}
 }
 

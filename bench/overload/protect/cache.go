@@ -16,7 +16,7 @@ type cache struct {
 }
 
 // newCache returns the cache of the target; nil if it has none.
-func (s *Situation) newCache() *cache {
+func (s *Scenario) newCache() *cache {
 	if s.Keys == 0 {
 		return nil
 	}
@@ -38,6 +38,6 @@ func (c *cache) fill(key int, at time.Duration) {
 
 // key returns the key for a number that is drawn evenly from 0 to 1. Keys count from 1. They follow
 // Zipf's law: the share of key k is log(1+1/k) ÷ log(1+Keys), nearly in proportion to 1/k.
-func (s *Situation) key(drawn float64) int {
+func (s *Scenario) key(drawn float64) int {
 	return min(int(math.Pow(float64(1+s.Keys), drawn)), s.Keys)
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // cached is one with a cache of n keys, which is flushed after 10 s.
-func cached(n int) *Situation {
+func cached(n int) *Scenario {
 	sit := one()
 	sit.Keys = n
 	return sit

@@ -25,7 +25,7 @@ func demo(of *rig.Lab, shorter float64) {
 			os.RemoveAll(dir)
 		}
 	}()
-	o := &Options{Dir: dir, Only: pictured + ",none,gate", Rounds: 1, Shorter: shorter}
+	o := &Options{Dir: dir, Only: plottedScenario + ",none,gate", Rounds: 1, Shorter: shorter}
 	l := &lab{Options: o, out: of.Report, file: filepath.Join(dir, RunsFile), live: true}
 	s := &rig.Must(o.chosen())[0]
 	from, to, _ := s.bad()
@@ -37,7 +37,7 @@ func demo(of *rig.Lab, shorter float64) {
 		l.playOne(of.Ctx, turn{s, []string{c.side}, 1}, sideNamed(c.side))
 	}
 	c, _ := l.picture(s)
-	file := filepath.Join(dir, Picture)
+	file := filepath.Join(dir, PlotFile)
 	rig.Check((&result.Figure{Label: s.Name}).Draw(c, file))
 	drawn = true
 	err := l.contrast(s)
@@ -69,7 +69,7 @@ func (st *stage) line(start time.Time, out io.Writer) func() {
 
 // contrast prints the runs with and without the gate, and judges them. A missed expectation proves
 // nothing if one of the loads was not as planned, since the target shares the machine with it.
-func (l *lab) contrast(s *Situation) error {
+func (l *lab) contrast(s *Scenario) error {
 	table := result.NewTable("|could be in time|in time|%|p99 of the 200s ms|shed|generator")
 	var e result.Expectations
 	var reasons []string

@@ -18,10 +18,10 @@ import (
 
 // The demo fails if the gate does not protect the target, unless the machine was too busy.
 func TestDemoJudges(t *testing.T) {
-	sit := testkit.Must((&Options{Only: pictured + ",none,gate", Rounds: 1, Shorter: 1}).chosen())(t)[0]
+	sit := testkit.Must((&Options{Only: plottedScenario + ",none,gate", Rounds: 1, Shorter: 1}).chosen())(t)[0]
 	conclude := func(with, without int, validity record.Validity) error {
 		run := func(side string, inTime int) Run {
-			return Run{Situation: sit.Name, Side: side, Round: 1, Shorter: 1, Verdict: validity, Reasons: []string{"stalled"},
+			return Run{Scenario: sit.Name, Side: side, Round: 1, Shorter: 1, Verdict: validity, Reasons: []string{"stalled"},
 				Score: Score{Requests: 1000, InTime: inTime, Ideal: 1000}}
 		}
 		l := &lab{Options: &Options{Shorter: 1}, out: new(result.Report),
@@ -40,7 +40,7 @@ func TestDemoJudges(t *testing.T) {
 			t.Errorf("%d with the gate, %d without: %v", c.with, c.without, err)
 		}
 		err := conclude(c.with, c.without, record.Degraded)
-		resulttest.Exits(t, "the same on a busy machine", err, 3, "stalled")
+		resulttest.RequireExit(t, "the same on a busy machine", err, 3, "stalled")
 	}
 }
 

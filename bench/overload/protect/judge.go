@@ -47,7 +47,7 @@ type Score struct {
 }
 
 // judge computes the score of a run from all its requests. chance is used by the replay.
-func (s *Situation) judge(all []request, chance *rand.Rand) (score Score) {
+func (s *Scenario) judge(all []request, chance *rand.Rand) (score Score) {
 	slices.SortFunc(all, func(a, b request) int { return cmp.Compare(a.Due, b.Due) })
 	score.Course = make([]int, (s.Length()+step-1)/step)
 	without := s.fifo(all, chance)
@@ -106,7 +106,7 @@ func (s *Situation) judge(all []request, chance *rand.Rand) (score Score) {
 
 // settled returns the seconds from from to the start of the first window in which enough was
 // answered in time; negative if none starts before to.
-func (s *Situation) settled(course []int, from, to time.Duration) *float64 {
+func (s *Scenario) settled(course []int, from, to time.Duration) *float64 {
 	after := -1.0
 	for at := from; at <= to; at += step {
 		var inTime, ideal float64

@@ -17,8 +17,8 @@ const (
 
 // one is a target that can do 100/s, and half of it for the second of three
 // spans of 10 s.
-func one() *Situation {
-	return &Situation{Name: "one", Workers: 1, Queue: 10, Proxies: 1, InTime: 100 * ms, Rounds: 1,
+func one() *Scenario {
+	return &Scenario{Name: "one", Workers: 1, Queue: 10, Proxies: 1, InTime: 100 * ms, Rounds: 1,
 		Phases: []Phase{{10 * s, 80, 10 * ms, false}, {10 * s, 80, 20 * ms, true}, {10 * s, 80, 10 * ms, false}}}
 }
 
@@ -37,7 +37,7 @@ func TestIdeal(t *testing.T) {
 	gone.Phases[1].Delay = 0
 	dips.Dips = TargetSlowdowns{Every: s, For: 400 * ms, Speed: .5}
 	for name, c := range map[string]struct {
-		s    *Situation
+		s    *Scenario
 		all  []request
 		want float64
 	}{
@@ -111,7 +111,7 @@ func TestSettled(t *testing.T) {
 
 // What a queue without a gate would have answered in time.
 func TestNeedless(t *testing.T) {
-	share := func(s *Situation, all []request) float64 {
+	share := func(s *Scenario, all []request) float64 {
 		score := s.judge(all, rand.New(rand.NewPCG(1, 2)))
 		return float64(score.Needless) / float64(score.Requests)
 	}
@@ -119,7 +119,7 @@ func TestNeedless(t *testing.T) {
 	noQueue.Queue = 0
 	gone.Phases[1].Delay = 0
 	for name, c := range map[string]struct {
-		s          *Situation
+		s          *Scenario
 		all        []request
 		low, hight float64
 	}{
@@ -175,14 +175,14 @@ func TestFIFOLaws(t *testing.T) {
 func TestDrawHasItsMean(t *testing.T) {
 	chance := rand.New(rand.NewPCG(1, 1))
 	for name, c := range map[string]struct {
-		sit       Situation
+		sit       Scenario
 		variation float64
 	}{
-		"exponential": {Situation{}, 1},
-		"lognormal":   {Situation{Varied: true}, 2},
+		"exponential": {Scenario{}, 1},
+		"lognormal":   {Scenario{Varied: true}, 2},
 		// The mean of 1 s is of .9 × .5 s and .1 × 5.5 s; the mean of squares of an exponential
 		// distribution is twice its mean squared.
-		"two kinds": {Situation{Kinds: [2]time.Duration{500 * ms, 5500 * ms}}, math.Sqrt(2*(.9*.5*.5+.1*5.5*5.5) - 1)},
+		"two kinds": {Scenario{Kinds: [2]time.Duration{500 * ms, 5500 * ms}}, math.Sqrt(2*(.9*.5*.5+.1*5.5*5.5) - 1)},
 	} {
 		var sum, squares float64
 		const n = 400_000

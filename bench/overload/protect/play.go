@@ -19,7 +19,7 @@ const ahead = 2 * time.Second
 // A stage holds the programs of one run, and what the load generators say about themselves.
 type stage struct {
 	rig.Lab
-	s     *Situation
+	s     *Scenario
 	side  Protection
 	tools string   // folder of the built programs
 	env   []string // of our proxies

@@ -42,14 +42,14 @@ func (o *Options) Register(s *service.Settings) {
 
 // A Run is a finished run.
 type Run struct {
-	Commit    string          `json:"commit"`
-	Shorter   float64         `json:"shorter"`
-	Situation string          `json:"situation"`
-	Side      string          `json:"side"`
-	Round     int             `json:"round"`
-	Verdict   record.Validity `json:"verdict"`
-	Reasons   []string        `json:"reasons,omitempty"` // of the verdict
-	Ended     time.Time       `json:"ended"`
+	Commit   string          `json:"commit"`
+	Shorter  float64         `json:"shorter"`
+	Scenario string          `json:"situation"`
+	Side     string          `json:"side"`
+	Round    int             `json:"round"`
+	Verdict  record.Validity `json:"verdict"`
+	Reasons  []string        `json:"reasons,omitempty"` // of the verdict
+	Ended    time.Time       `json:"ended"`
 	Score
 }
 
@@ -82,8 +82,8 @@ func (o *Options) Run(of *rig.Lab, args []string) {
 }
 
 // chosen returns the situations with the sides and rounds that the order selects.
-func (o *Options) chosen() (list []Situation, err error) {
-	situations := result.Map(Situations(), func(s Situation) string { return s.Name })
+func (o *Options) chosen() (list []Scenario, err error) {
+	situations := result.Map(Scenarios(), func(s Scenario) string { return s.Name })
 	sides := result.Map(protections(), func(s Protection) string { return s.Name })
 	words := strings.FieldsFunc(o.Only, func(r rune) bool { return r == ',' || r == ' ' })
 	for _, word := range words {
@@ -97,7 +97,7 @@ func (o *Options) chosen() (list []Situation, err error) {
 		named := slices.DeleteFunc(slices.Clone(words), func(w string) bool { return !slices.Contains(names, w) })
 		return func(name string) bool { return len(named) > 0 && !slices.Contains(named, name) }
 	}
-	for _, s := range Situations() {
+	for _, s := range Scenarios() {
 		s.shorten(o.Shorter)
 		s.Sides = slices.DeleteFunc(slices.Clone(s.Sides), other(sides))
 		if o.Rounds > 0 {
@@ -125,9 +125,9 @@ type lab struct {
 }
 
 // skip removes the sides that cannot be played here and prints why.
-func (l *lab) skip(ctx context.Context, situations []Situation) {
+func (l *lab) skip(ctx context.Context, situations []Scenario) {
 	for _, side := range protections() {
-		wanted := slices.ContainsFunc(situations, func(s Situation) bool { return slices.Contains(s.Sides, side.Name) })
+		wanted := slices.ContainsFunc(situations, func(s Scenario) bool { return slices.Contains(s.Sides, side.Name) })
 		if !wanted {
 			continue
 		}
@@ -161,9 +161,9 @@ func (l *lab) resume() {
 }
 
 // played returns the recorded run of a situation, side and round.
-func (l *lab) played(s *Situation, side string, round int) (run Run, ok bool) {
+func (l *lab) played(s *Scenario, side string, round int) (run Run, ok bool) {
 	i := slices.IndexFunc(l.runs, func(r Run) bool {
-		return r.Shorter == l.Shorter && r.Situation == s.Name && r.Side == side && r.Round == round
+		return r.Shorter == l.Shorter && r.Scenario == s.Name && r.Side == side && r.Round == round
 	})
 	if i < 0 {
 		return run, false
@@ -185,7 +185,7 @@ func (l *lab) keep(r Run) {
 
 // A turn is what runs at the same time: one side, or all sides of a situation that run together.
 type turn struct {
-	s     *Situation
+	s     *Scenario
 	sides []string
 	round int
 }
@@ -193,7 +193,7 @@ type turn struct {
 // turns returns the turns that have not been played, round by round. The order of the sides is
 // random in each round, so that none always runs after the same other one. It depends only on the
 // round and the situation, so it is the same when the experiment is resumed.
-func (l *lab) turns(situations []Situation) (list []turn, left time.Duration) {
+func (l *lab) turns(situations []Scenario) (list []turn, left time.Duration) {
 	most := 0
 	for _, s := range situations {
 		most = max(most, s.Rounds)
@@ -212,7 +212,7 @@ func (l *lab) turns(situations []Situation) (list []turn, left time.Duration) {
 }
 
 // round returns the turns of a situation in a round.
-func (l *lab) round(s *Situation, round int, chance *rand.Rand) []turn {
+func (l *lab) round(s *Scenario, round int, chance *rand.Rand) []turn {
 	var todo []string
 	for _, n := range chance.Perm(len(s.Sides)) {
 		if _, done := l.played(s, s.Sides[n], round); !done {
@@ -226,7 +226,7 @@ func (l *lab) round(s *Situation, round int, chance *rand.Rand) []turn {
 }
 
 // playAll plays the turns that have not been played.
-func (l *lab) playAll(ctx context.Context, situations []Situation) {
+func (l *lab) playAll(ctx context.Context, situations []Scenario) {
 	list, left := l.turns(situations)
 	for i, t := range list {
 		fmt.Fprintf(l.out, "  ▶ %d of %d, about %.0f min left: round %d, %s, %s\n", i+1, len(list), left.Minutes(),

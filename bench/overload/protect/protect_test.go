@@ -47,7 +47,7 @@ func TestMissedGoals(t *testing.T) {
 	sit := one()
 	sit.Goal = Goal{InTime: .98, P99: 120 * ms, Shed: .0001, Behind: .01}
 	run := func(side string, inTime, needless int, p99 float64) Run {
-		return Run{Situation: "one", Side: side, Round: 1, Score: Score{Requests: 10_000, InTime: inTime, Ideal: 10_000,
+		return Run{Scenario: "one", Side: side, Round: 1, Score: Score{Requests: 10_000, InTime: inTime, Ideal: 10_000,
 			Needless: needless, P99: p99}}
 	}
 	good := run("gate", 9850, 0, 0.12)
@@ -110,7 +110,7 @@ func TestBadSpanAndShorten(t *testing.T) {
 func TestBounds(t *testing.T) {
 	a, b, c := one(), one(), one()
 	b.Name, b.InTime, c.Name, c.InTime = "wide", 200*ms, "long", s
-	for want, list := range map[string][]Situation{
+	for want, list := range map[string][]Scenario{
 		"100 ms":                               {*a, *a},
 		"200 ms":                               {*b},
 		"100 ms (wide: 200 ms, long: 1000 ms)": {*a, *b, *a, *c},
@@ -141,7 +141,7 @@ func TestOrderOfSides(t *testing.T) {
 	}
 	stopped := &lab{Options: o}
 	for _, turn := range all[:10] {
-		stopped.runs = append(stopped.runs, Run{Shorter: 1, Situation: "half", Side: turn.sides[0], Round: turn.round})
+		stopped.runs = append(stopped.runs, Run{Shorter: 1, Scenario: "half", Side: turn.sides[0], Round: turn.round})
 	}
 	rest, _ := stopped.turns(list)
 	same := func(a, b turn) bool { return a.round == b.round && slices.Equal(a.sides, b.sides) }
@@ -185,10 +185,10 @@ func TestGoesOn(t *testing.T) {
 	l := &lab{Options: o, out: new(result.Report), commit: "c", file: file}
 	list := testkit.Must(l.chosen())(t)
 	quick := 0.5
-	for _, r := range []Run{{Commit: "c", Shorter: 1, Situation: "half", Side: "none", Round: 1,
+	for _, r := range []Run{{Commit: "c", Shorter: 1, Scenario: "half", Side: "none", Round: 1,
 		Score: Score{InTime: 7, Protected: &quick}},
-		{Commit: "b", Shorter: 1, Situation: "half", Side: "gate", Round: 1},
-		{Commit: "c", Shorter: 2, Situation: "half", Side: "gate", Round: 1}} {
+		{Commit: "b", Shorter: 1, Scenario: "half", Side: "gate", Round: 1},
+		{Commit: "c", Shorter: 2, Scenario: "half", Side: "gate", Round: 1}} {
 		l.keep(r)
 	}
 	text, _ := os.ReadFile(file)
@@ -205,7 +205,7 @@ func TestGoesOn(t *testing.T) {
 		t.Errorf("a run came back as %+v", r)
 	}
 	changed := &lab{Options: o, commit: "c+", file: file}
-	changed.keep(Run{Commit: "c+", Shorter: 1, Situation: "half", Side: "gate", Round: 1})
+	changed.keep(Run{Commit: "c+", Shorter: 1, Scenario: "half", Side: "gate", Round: 1})
 	if changed.resume(); len(changed.runs) != 0 {
 		t.Errorf("with changes that are not committed %d runs are taken up", len(changed.runs))
 	}
@@ -247,7 +247,7 @@ func TestPlays(t *testing.T) {
 		}
 	}
 	// Single runs have no spread, and are no ratios that the next record is held to.
-	if rows != 8 || len(record.Ratios()) != 0 || !slices.Equal(record.Files, []string{Picture}) {
+	if rows != 8 || len(record.Ratios()) != 0 || !slices.Equal(record.Files, []string{PlotFile}) {
 		t.Errorf("%d rows, ratios %v, files %v", rows, record.Ratios(), record.Files)
 	}
 }

@@ -89,7 +89,7 @@ backend target
 // workers, because a worker would otherwise be idle until its answer was read and the next request
 // has arrived. Without a queue it is the number of workers, because the target refuses more, and
 // these refusals would use up the requests waiting in HAProxy.
-func (s *Situation) maxconn() int {
+func (s *Scenario) maxconn() int {
 	most := s.Workers
 	if s.Queue > 0 {
 		most = most * 5 / 3

@@ -9,7 +9,7 @@ import (
 
 // A replay is the target with nothing in front, in virtual time.
 type replay struct {
-	s          *Situation
+	s          *Scenario
 	chance     *rand.Rand
 	free       []time.Duration // when each worker becomes free
 	queue      []time.Duration // when waiting requests get a worker
@@ -27,7 +27,7 @@ type attempt struct {
 // fifo returns when each of the requests, sorted by due time, would have been answered with nothing
 // in front of the target; negative for not at all. Service times, keys, and the pauses of clients
 // are drawn again, so the result is correct on average.
-func (s *Situation) fifo(all []request, chance *rand.Rand) []time.Duration {
+func (s *Scenario) fifo(all []request, chance *rand.Rand) []time.Duration {
 	t := &replay{s: s, chance: chance, free: make([]time.Duration, s.Workers), cache: s.newCache()}
 	t.gone, t.back = s.outage()
 	done := slices.Repeat([]time.Duration{-1}, len(all))

@@ -10,7 +10,7 @@ import (
 
 // replayed returns the share of the requests due from an instant on that the target with nothing
 // in front of it answers in time.
-func replayed(sit *Situation, from time.Duration) float64 {
+func replayed(sit *Scenario, from time.Duration) float64 {
 	chance := rand.New(rand.NewPCG(5, 5))
 	var all []request
 	for _, at := range sit.arrivals(chance) {
@@ -69,7 +69,7 @@ func TestReplayStops(t *testing.T) {
 
 // Clients that retry keep a target overloaded after its trouble is over.
 func TestReplayRetries(t *testing.T) {
-	for _, sit := range Situations() {
+	for _, sit := range Scenarios() {
 		if sit.Retries == 0 {
 			continue
 		}

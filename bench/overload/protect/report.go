@@ -16,7 +16,7 @@ import (
 )
 
 // report prints a table for each situation and draws the plot.
-func (l *lab) report(situations []Situation) error {
+func (l *lab) report(situations []Scenario) error {
 	figures := "Figures are medians of the rounds, with minimum and maximum in brackets. "
 	if l.Rounds == 1 {
 		figures = "There was one round, so each figure is from a single run. "
@@ -49,7 +49,7 @@ func (l *lab) report(situations []Situation) error {
 	for i := range situations {
 		l.table(&situations[i])
 		missed = append(missed, l.missed(&situations[i])...)
-		if situations[i].Name == pictured {
+		if situations[i].Name == plottedScenario {
 			l.draw(&situations[i])
 		}
 	}
@@ -60,8 +60,8 @@ func (l *lab) report(situations []Situation) error {
 }
 
 // bounds returns the bound of answers in time of the first situation, and of those with others.
-func bounds(situations []Situation) string {
-	text := func(s Situation) string { return fmt.Sprintf("%d ms", s.InTime.Milliseconds()) }
+func bounds(situations []Scenario) string {
+	text := func(s Scenario) string { return fmt.Sprintf("%d ms", s.InTime.Milliseconds()) }
 	var others []string
 	for _, s := range situations[1:] {
 		if s.InTime != situations[0].InTime {
@@ -75,7 +75,7 @@ func bounds(situations []Situation) string {
 }
 
 // made returns when the first and the last of the shown runs ended.
-func (l *lab) made(situations []Situation) (first, last time.Time) {
+func (l *lab) made(situations []Scenario) (first, last time.Time) {
 	var ends []time.Time
 	for i := range situations {
 		for _, side := range situations[i].Sides {
@@ -91,7 +91,7 @@ func (l *lab) made(situations []Situation) (first, last time.Time) {
 }
 
 // missed describes the goals of a situation that the gate missed.
-func (l *lab) missed(s *Situation) []string {
+func (l *lab) missed(s *Scenario) []string {
 	runs := l.of(s, "gate")
 	if len(runs) == 0 {
 		return nil
@@ -119,7 +119,7 @@ func (l *lab) missed(s *Situation) []string {
 func share(n int, r Run) float64 { return float64(n) / math.Max(1, float64(r.Requests)) }
 
 // of returns the runs of a side, by round.
-func (l *lab) of(s *Situation, side string) (list []Run) {
+func (l *lab) of(s *Scenario, side string) (list []Run) {
 	for round := 1; round <= s.Rounds; round++ {
 		if r, ok := l.played(s, side, round); ok {
 			list = append(list, r)
@@ -129,7 +129,7 @@ func (l *lab) of(s *Situation, side string) (list []Run) {
 }
 
 // table prints the rows of a situation.
-func (l *lab) table(s *Situation) {
+func (l *lab) table(s *Scenario) {
 	l.out.Heading("%s: %.0f s", s.Name, s.Length().Seconds())
 	l.out.Head("side", "in time ÷ ideal", "p99 of the 200s ms", "shed %", "needlessly shed %",
 		"protected after s", "recovered after s", "generator late p99 ms", "generator")
@@ -191,12 +191,12 @@ func ratio(runs []Run) string {
 	return result.SpreadOf(runs, goodput).Ratio(3)
 }
 
-// Picture is the file of the plot, which shows the situation pictured. In it the target can serve
+// PlotFile is the file of the plot, which shows the situation pictured. In it the target can serve
 // the load until it becomes slower. In the first situation it is overloaded from the start, so
 // without the gate nothing is answered in time even before the bad phase.
 const (
-	Picture  = "protect.svg"
-	pictured = "varied"
+	PlotFile        = "protect.svg"
+	plottedScenario = "varied"
 )
 
 // coarse is the number of steps of a course per point of the plot.
@@ -214,19 +214,19 @@ type contrast struct {
 }
 
 // draw draws the picture of a situation if all its sides were played.
-func (l *lab) draw(s *Situation) {
+func (l *lab) draw(s *Scenario) {
 	c, all := l.picture(s)
 	if !all {
 		return
 	}
-	l.out.Note("%s shows %s with and without the gate, of each the run with the median in time ÷ ideal.", Picture, s.Name)
-	l.out.Attach(Picture)
-	rig.Check((&result.Figure{Label: s.Name}).Draw(c, filepath.Join(l.Dir, Picture)))
+	l.out.Note("%s shows %s with and without the gate, of each the run with the median in time ÷ ideal.", PlotFile, s.Name)
+	l.out.Attach(PlotFile)
+	rig.Check((&result.Figure{Label: s.Name}).Draw(c, filepath.Join(l.Dir, PlotFile)))
 }
 
 // picture returns a plot of the courses of the runs with the median goodput, with and without the
 // gate; all says that both were played.
-func (l *lab) picture(s *Situation) (c chart.Chart, all bool) {
+func (l *lab) picture(s *Scenario) (c chart.Chart, all bool) {
 	c = chart.Chart{Title: fmt.Sprintf("A target for %.0f requests a second loses half its speed under %.0f a second",
 		s.capacity(s.Phases[0]), s.Phases[0].Rate), Width: 1180, Height: 320, Steps: true,
 		X: chart.Axis{Unit: chart.Elapsed},

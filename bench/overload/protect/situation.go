@@ -22,8 +22,8 @@ type Phase struct {
 	Bad bool
 }
 
-// A Situation is a target, a load, and what goes wrong.
-type Situation struct {
+// A Scenario is a target, a load, and what goes wrong.
+type Scenario struct {
 	Name, About string
 	Phases      []Phase
 	Workers     int
@@ -69,15 +69,15 @@ const (
 var everywhere = []string{"none", "gate", "haproxy", "failsafe"}
 
 // usual returns a situation with a target that can serve 1,500/s, and trouble for 14 of 25 seconds.
-func usual(name, about string, rate float64) Situation {
+func usual(name, about string, rate float64) Scenario {
 	const ms, s = time.Millisecond, time.Second
-	return Situation{Name: name, About: about, Workers: 15, Queue: 1000, Proxies: 1, InTime: 100 * ms,
+	return Scenario{Name: name, About: about, Workers: 15, Queue: 1000, Proxies: 1, InTime: 100 * ms,
 		Sides: everywhere, Rounds: 3, Goal: Goal{InTime: .95, Behind: .01},
 		Phases: []Phase{{5 * s, rate, 10 * ms, false}, {14 * s, rate, 20 * ms, true}, {6 * s, rate, 10 * ms, false}}}
 }
 
-// Situations returns all situations.
-func Situations() []Situation {
+// Scenarios returns all situations.
+func Scenarios() []Scenario {
 	const ms, s = time.Millisecond, time.Second
 	half := usual("half", "A target of 15 workers × 10 ms loses half its speed for 20 s, under 2,000/s.", 2000)
 	half.Phases[1].For, half.Sides, half.Rounds = 20*s, []string{"none", "limit", "gate", "limit-gate", "advisor",
@@ -117,13 +117,13 @@ func Situations() []Situation {
 		"the same time, each with its own target.", 1350)
 	steady.Goal.Shed = .0001
 	steady.Phases, steady.Sides, steady.Together = []Phase{{300 * s, 1350, 10 * ms, false}}, []string{"none", "gate"}, true
-	return append([]Situation{half, most, wide, sheds, crowd, proxies, varied, slow, restart, redis, steady},
+	return append([]Scenario{half, most, wide, sheds, crowd, proxies, varied, slow, restart, redis, steady},
 		unsteady()...)
 }
 
 // unsteady returns the situations in which service times change within a phase or gradually, or
 // depend on earlier requests, and the one in which the load depends on the answers.
-func unsteady() []Situation {
+func unsteady() []Scenario {
 	const ms, s = time.Millisecond, time.Second
 	stops := usual("stops", "A target of 15 workers × 10 ms stands still for 0.4 s every 5 s, under 900/s. Requests "+
 		"then wait in it, which all could be answered in time.", 900)
@@ -158,11 +158,11 @@ func unsteady() []Situation {
 		"clients have abandoned. Requests count once, from when their first attempt was due.", 300)
 	retries.Workers, retries.Queue, retries.Retries, retries.InTime, retries.Goal = 4, 500, 3, s, relative
 	retries.Phases = []Phase{{5 * s, 300, 10 * ms, false}, {5 * s, 300, 30 * ms, true}, {15 * s, 300, 10 * ms, false}}
-	return []Situation{stops, blips, mix, flush, ramp, retries}
+	return []Scenario{stops, blips, mix, flush, ramp, retries}
 }
 
 // Length returns the length of a run.
-func (s *Situation) Length() (sum time.Duration) {
+func (s *Scenario) Length() (sum time.Duration) {
 	for _, p := range s.Phases {
 		sum += p.For
 	}
@@ -170,7 +170,7 @@ func (s *Situation) Length() (sum time.Duration) {
 }
 
 // shorten makes the phases and dips shorter by a factor.
-func (s *Situation) shorten(factor float64) {
+func (s *Scenario) shorten(factor float64) {
 	shorter := func(d *time.Duration) { *d = time.Duration(float64(*d) / factor) }
 	for i := range s.Phases {
 		shorter(&s.Phases[i].For)
@@ -181,7 +181,7 @@ func (s *Situation) shorten(factor float64) {
 
 // capacity returns how many requests per second the target can answer in a phase, dips included.
 // That of a target with a cache depends on the requests, and counts as unlimited.
-func (s *Situation) capacity(p Phase) float64 {
+func (s *Scenario) capacity(p Phase) float64 {
 	switch {
 	case s.Keys > 0:
 		return math.Inf(1)
@@ -193,12 +193,12 @@ func (s *Situation) capacity(p Phase) float64 {
 }
 
 // ideal returns how many counted requests per second can be answered in a phase.
-func (s *Situation) ideal(p Phase) float64 {
+func (s *Scenario) ideal(p Phase) float64 {
 	return min(p.Rate, s.capacity(p)/(1+s.SlowShare))
 }
 
 // bad returns the span of the bad phases.
-func (s *Situation) bad() (from, to time.Duration, ok bool) {
+func (s *Scenario) bad() (from, to time.Duration, ok bool) {
 	var at time.Duration
 	for _, p := range s.Phases {
 		if p.Bad && !ok {
@@ -212,7 +212,7 @@ func (s *Situation) bad() (from, to time.Duration, ok bool) {
 }
 
 // phase returns the index of the phase at an instant; the last one does not end.
-func (s *Situation) phase(at time.Duration) int {
+func (s *Scenario) phase(at time.Duration) int {
 	last := len(s.Phases) - 1
 	for i, p := range s.Phases[:last] {
 		if at -= p.For; at < 0 {
@@ -223,7 +223,7 @@ func (s *Situation) phase(at time.Duration) int {
 }
 
 // outage returns when the target is down; to is 0 if it never is.
-func (s *Situation) outage() (from, to time.Duration) {
+func (s *Scenario) outage() (from, to time.Duration) {
 	if from, to, ok := s.bad(); ok && s.Phases[s.phase(from)].Delay == 0 {
 		return from, to
 	}
@@ -231,12 +231,12 @@ func (s *Situation) outage() (from, to time.Duration) {
 }
 
 // steps returns a share of the load.
-func (s *Situation) steps(share float64) []rig.RateStep {
+func (s *Scenario) steps(share float64) []rig.RateStep {
 	return result.Map(s.Phases, func(p Phase) rig.RateStep { return rig.RateStep{For: p.For, Rate: p.Rate * share} })
 }
 
 // arrivals draws when the requests of the load are due.
-func (s *Situation) arrivals(chance *rand.Rand) (due []time.Duration) {
+func (s *Scenario) arrivals(chance *rand.Rand) (due []time.Duration) {
 	var from time.Duration
 	for _, p := range s.Phases {
 		gap := func() time.Duration { return time.Duration(chance.ExpFloat64() / p.Rate * float64(time.Second)) }
@@ -249,12 +249,12 @@ func (s *Situation) arrivals(chance *rand.Rand) (due []time.Duration) {
 }
 
 // end returns when a service ends that a worker begins at an instant.
-func (s *Situation) end(chance *rand.Rand, at time.Duration, slow bool) time.Duration {
+func (s *Scenario) end(chance *rand.Rand, at time.Duration, slow bool) time.Duration {
 	return s.Dips.end(at, s.draw(chance, s.Phases[s.phase(at)].Delay, slow))
 }
 
 // draw returns a random service time with the given mean.
-func (s *Situation) draw(chance *rand.Rand, mean time.Duration, slow bool) time.Duration {
+func (s *Scenario) draw(chance *rand.Rand, mean time.Duration, slow bool) time.Duration {
 	if fast, heavy := s.Kinds[0], s.Kinds[1]; heavy > 0 {
 		share := float64(mean-fast) / float64(heavy-fast)
 		if mean = fast; chance.Float64() < share {

@@ -22,7 +22,7 @@ const (
 //
 // Safe for concurrent use: start is atomic, queue is a channel, mu guards the cache.
 type target struct {
-	situation *Situation
+	situation *Scenario
 	start     atomic.Pointer[time.Time] // when the situation begins
 	queue     chan visit
 	mu        sync.Mutex
@@ -38,7 +38,7 @@ type visit struct {
 
 // newTarget starts the workers, which end when stop is closed. The situation begins at once, unless
 // start is changed.
-func newTarget(s *Situation, seed uint64, stop <-chan struct{}) *target {
+func newTarget(s *Scenario, seed uint64, stop <-chan struct{}) *target {
 	t := &target{situation: s, queue: make(chan visit, s.Queue), cache: s.newCache()}
 	now := time.Now()
 	t.start.Store(&now)
