@@ -134,7 +134,7 @@ func (s *stack) traffic(t *testing.T, redis string) {
 	t.Helper()
 	proxy, loadgen := s.at(t, "proxy", 8082), s.at(t, "loadgen", 8080)
 	load := `{"limiterUrl":"http://proxy:8082/api/test","duration":120,"profile":{"type":"constant","params":{"rps":600}}}`
-	loadgen.Gets(testStart, 200, "", load)
+	loadgen.Require(testStart, 200, "", load)
 	// limits waits until the mode is as wanted and requests are both admitted and refused, or
 	// only admitted.
 	limits := func(mode string, refusing bool) {
@@ -171,7 +171,7 @@ func (s *stack) traffic(t *testing.T, redis string) {
 	limits("failopen", false)
 	output(t, "docker", "start", redis)
 	limits("normal", true)
-	loadgen.Gets("POST /test/stop Content-Type=application/json", 200, "")
+	loadgen.Require("POST /test/stop Content-Type=application/json", 200, "")
 }
 
 // scraped checks that the Prometheus of the stack sees all programs by their

@@ -162,7 +162,7 @@ func TestComposeRatelimit(t *testing.T) {
 	p.At(metrics).Await("GET /metrics", 200, "\nratelimiter_redis_connected 1\n")
 	secure := p.At(grpc)
 	secure.TLS = testkit.Trust(own, "127.0.0.1")
-	secure.Gets("GET /healthcheck", 200, "OK")
+	secure.Require("GET /healthcheck", 200, "OK")
 	for _, told := range []string{"REDIS_URL is read as REDIS_HOST", "RUNTIME_ROOT has no effect with CONFIG_TYPE=",
 		"GRPC_SERVER_TLS_CA_CERT has no meaning here", "The xDS server is unavailable"} {
 		p.Logged(told)
@@ -282,8 +282,8 @@ func TestPlans(t *testing.T) {
 		}
 		write(t, filepath.Join(dir, filepath.Base(file)), strings.Replace(text, proxy, `"http://127.0.0.1:1/`, 1))
 		name := strings.TrimSuffix(filepath.Base(file), ".json")
-		p.Gets(testStart, 200, "", fmt.Sprintf(`{"config":%q}`, name))
-		p.Gets("POST /test/stop Content-Type=application/json", 200, "")
+		p.Require(testStart, 200, "", fmt.Sprintf(`{"config":%q}`, name))
+		p.Require("POST /test/stop Content-Type=application/json", 200, "")
 	}
 }
 

@@ -51,7 +51,7 @@ func startPlatform(t *testing.T) *platform {
 	p.at["loadgen"] = launch(t, "loadgen").Endpoint
 	p.startOnPostgres(t)
 	p.startPrometheus(t)
-	p.at["loadgen"].Gets(testStart, 200, "", fmt.Sprintf(overload, p.at["proxy"].Addr))
+	p.at["loadgen"].Require(testStart, 200, "", fmt.Sprintf(overload, p.at["proxy"].Addr))
 	return p
 }
 

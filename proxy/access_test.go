@@ -99,7 +99,7 @@ func TestAccessLog(t *testing.T) {
 		!made.MatchString(l.RequestID) || l.Path != "" {
 		t.Errorf("nonsense %+v", l)
 	}
-	p.Gets("GET /config/decisions/"+lines[2].Decision, 200, `"requestId":"`+refusedID+`"`)
+	p.Require("GET /config/decisions/"+lines[2].Decision, 200, `"requestId":"`+refusedID+`"`)
 
 	if err := os.Rename(file, file+".1"); err != nil {
 		t.Fatal(err)
@@ -134,7 +134,7 @@ func TestAccessLogOfRefused(t *testing.T) {
 func TestAccessLogOnFullDisk(t *testing.T) {
 	p := launch(t, []string{"ACCESS_LOG", "/dev/full", "ACCESS_LOG_FORMAT", "combined"})
 	for range 7 {
-		p.Gets("GET /", 200, "")
+		p.Require("GET /", 200, "")
 	}
 	p.Await("GET /metrics", 200, "\nratelimiter_access_log_dropped_total 7\n")
 	p.Logged(`WARN AccessLog - Lines of the access log were lost count=`)

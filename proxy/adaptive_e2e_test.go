@@ -111,16 +111,16 @@ func TestAdaptive(t *testing.T) {
 	if s := p.adaptive(); s.Mode != "true" || !s.Leader || s.Stale {
 		t.Errorf("told %+v", s)
 	}
-	p.Gets("POST /config/limits?pin=true", 200, `"pinned":true`, `{"algorithm":"fixed","limit":70,"window":1}`)
+	p.Require("POST /config/limits?pin=true", 200, `"pinned":true`, `{"algorithm":"fixed","limit":70,"window":1}`)
 	testkit.Eventually(t, "the pin is noticed", func() bool { return p.adaptive().Result == "pinned" })
-	p.Gets("GET /config/limits", 200, `"limit":70,"window":1`)
+	p.Require("GET /config/limits", 200, `"limit":70,"window":1`)
 	for _, line := range []string{"rate_limit_current_limit 70", "ratelimiter_adaptive_predicted_rps 77",
 		"ratelimiter_adaptive_stale 0", "ratelimiter_adaptive_leader 1"} {
-		p.Gets("GET /metrics", 200, "\n"+line+"\n")
+		p.Require("GET /metrics", 200, "\n"+line+"\n")
 	}
-	p.Gets("DELETE /config/limits", 200, `"source":"default"`)
+	p.Require("DELETE /config/limits", 200, `"source":"default"`)
 	p.risesTo(105)
-	p.Gets("POST /reload", 200, "")
+	p.Require("POST /reload", 200, "")
 	p.Terminate()
 }
 
@@ -129,9 +129,9 @@ func TestAdaptiveShadow(t *testing.T) {
 	p := newOracle(t).advised(t, append(limited(1), "ADAPTIVE_MODE", "shadow", "LIMIT_MIN_RPS", "1",
 		"ADAPTIVE_TIMEOUT", "20s")...)
 	p.Logged("INFO Adaptive - AI update not applied (shadow): algorithm=fixed, ")
-	p.Gets("GET /", 200, "")
+	p.Require("GET /", 200, "")
 	for range 3 {
-		p.Gets("GET /", 429, "")
+		p.Require("GET /", 429, "")
 	}
 	s := p.adaptive()
 	if limit, source := p.inForce(); s.Mode != "shadow" || s.Result != "shadow" || s.Leader ||

@@ -303,13 +303,13 @@ func TestForms(t *testing.T) {
 			t.Errorf("%d, %s: %v", i, test.request, res.Header)
 		}
 	}
-	p.Gets("GET /metrics", 200, `ratelimiter_check_requests_total{api="check",code="429"} 3`)
+	p.Require("GET /metrics", 200, `ratelimiter_check_requests_total{api="check",code="429"} 3`)
 	res, body := at.Do("GET /check/forwarded" + forwarded)
 	id := res.Header.Get("X-Weir-Decision")
 	if !strings.Contains(body, `"decision":"`+id+`"`) {
 		t.Errorf("the decision id %q is not in %s", id, body)
 	}
-	p.Gets("GET /config/decisions/"+id, 200, `"client":"192.0.2.1"`)
+	p.Require("GET /config/decisions/"+id, 200, `"client":"192.0.2.1"`)
 }
 
 // Without targets, settings about targets are reported to have no effect, and none may be posted.
@@ -318,7 +318,7 @@ func TestSettingsWithoutTargets(t *testing.T) {
 	for _, name := range []string{"TARGET_TIMEOUT", "GATE_WAIT"} {
 		p.Logged("WARN Proxy - " + name + " has no effect with TARGET_URL=none")
 	}
-	p.Gets("POST /config/targets", 409, "TARGET_URL is none", `{"targets":["http://127.0.0.1:1"]}`)
+	p.Require("POST /config/targets", 409, "TARGET_URL is none", `{"targets":["http://127.0.0.1:1"]}`)
 }
 
 // An asker that is not on this machine, is not a trusted proxy and has no token may not describe
@@ -335,6 +335,6 @@ func TestUntrustedAskers(t *testing.T) {
 		{"127.0.0.1", "secret", 200, ""}, {"127.0.0.2", "", 200, ""},
 	} {
 		at.From, at.Token = test.from, test.token
-		at.Gets(request, test.status, test.part)
+		at.Require(request, test.status, test.part)
 	}
 }

@@ -100,12 +100,12 @@ func TestHangup(t *testing.T) {
 			t.Errorf("reload %d: %s, want %s", reloads, line, want)
 		}
 	}
-	p.Gets("GET /x", 502, "") // the target is signed by somebody else
+	p.Require("GET /x", 502, "") // the target is signed by somebody else
 	hangup("rules=read clients=read certificates=read log=none")
-	p.Gets("GET /x", 502, "")
+	p.Require("GET /x", 502, "")
 	testkit.WriteFile(t, ca, string(testkit.Must(os.ReadFile(cert))(t)))
 	hangup("rules=read clients=read certificates=read log=none")
-	p.Gets("GET /x", 200, "")
+	p.Require("GET /x", 200, "")
 	testkit.WriteFile(t, ca, "nothing")
 	testkit.WriteFile(t, key, "nothing")
 	testkit.WriteFile(t, rules, "rules:\n  - {id: a, limit: {algorithm: fixed}}\n")
@@ -117,7 +117,7 @@ func TestHangup(t *testing.T) {
 	} {
 		p.Logged("ERROR Proxy - Reload failed, the previous version stays in use " + want)
 	}
-	p.Gets("GET /x", 200, "")
+	p.Require("GET /x", 200, "")
 }
 
 // While the store is unavailable the log does not speak of a limit.
@@ -125,7 +125,7 @@ func TestClosedModeIsLogged(t *testing.T) {
 	addr := testkit.FreeAddr(t)
 	p := launch(t, []string{"REDIS_HOST", addr, "STORE_FAILURE_MODE", "closed"})
 	for range 3 {
-		p.Gets("GET /x", 503, "")
+		p.Require("GET /x", 503, "")
 	}
 	p.Logged("WARN RateLimiter - Requests rejected: the store is unavailable and STORE_FAILURE_MODE is closed count=")
 	if lines := p.Log.Lines("limit exceeded"); len(lines) > 0 {
@@ -144,5 +144,5 @@ func TestHangupForgets(t *testing.T) {
 	p.Signal(syscall.SIGHUP)
 	p.Logged("INFO Proxy - Reloaded rules=none clients=none certificates=none descriptors=read ")
 	testkit.Eventually(t, "refusals are forgotten",
-		func() bool { return decisions.Gets("GET /v1/marks", 200, "") != before })
+		func() bool { return decisions.Require("GET /v1/marks", 200, "") != before })
 }

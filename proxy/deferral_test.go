@@ -194,7 +194,7 @@ func TestDeferralShared(t *testing.T) {
 			}
 			a.Kill()
 			b.goesOn(ids)
-			b.Gets("POST /config/deferred", 200, "", `{"rule":"orders","paused":true}`)
+			b.Require("POST /config/deferred", 200, "", `{"rule":"orders","paused":true}`)
 			ids = []string{b.stored("", "kept3").ID, b.stored("", "kept4").ID}
 			queue.kill()
 			testkit.Eventually(t, "an order is refused", func() bool {
@@ -248,12 +248,12 @@ func TestDeferral(t *testing.T) {
 	if late := s.late(); !slices.Equal(late, want) {
 		t.Errorf("delivered %q, want %q", late, want)
 	}
-	p.Gets("GET /deferred/"+made[0].ID+"/result X-Shop=a", 201, "got "+want[0])
+	p.Require("GET /deferred/"+made[0].ID+"/result X-Shop=a", 201, "got "+want[0])
 	if n, rejected := p.counted("orders", "deferred"), p.counted("orders", "rejected"); n != len(made) || rejected != 0 {
 		t.Errorf("counted %d as deferred and %d as rejected, want %d and none", n, rejected, len(made))
 	}
-	p.Gets("GET /deferred/"+made[0].ID+" X-Shop=b", 404, "no such request")
-	p.Gets("DELETE /deferred/"+made[0].ID+" X-Shop=a", 409, "")
+	p.Require("GET /deferred/"+made[0].ID+" X-Shop=b", 404, "no such request")
+	p.Require("DELETE /deferred/"+made[0].ID+" X-Shop=a", 409, "")
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i, h := range s.fields {
@@ -281,20 +281,20 @@ func TestDeferralRetries(t *testing.T) {
 		t.Errorf("the same request: %d %+v, want %s", status, again, made.ID)
 	}
 	p.becomes(made.ID, "failed")
-	p.Gets("GET /deferred/"+made.ID+"/result X-Shop=a", 200, "not keyed")
+	p.Require("GET /deferred/"+made.ID+"/result X-Shop=a", 200, "not keyed")
 	p.Logged("WARN Deferred - Gave up rule=orders id=" + made.ID)
 
 	s.answers(0)
-	p.Gets("POST /config/deferred/"+made.ID, 200, `{"changed":1}`, `{"action":"retry"}`)
+	p.Require("POST /config/deferred/"+made.ID, 200, `{"changed":1}`, `{"action":"retry"}`)
 	p.becomes(made.ID, "done")
-	p.Gets("POST /config/deferred/"+made.ID, 409, "", `{"action":"retry"}`)
-	p.Gets("GET /config/deferred?state=done", 200, made.ID)
-	p.Gets("GET /config/deferred?state=gone", 400, "must be one of waiting, delivering")
-	p.Gets("POST /config/deferred", 200, "", `{"rule":"orders","paused":true}`)
+	p.Require("POST /config/deferred/"+made.ID, 409, "", `{"action":"retry"}`)
+	p.Require("GET /config/deferred?state=done", 200, made.ID)
+	p.Require("GET /config/deferred?state=gone", 400, "must be one of waiting, delivering")
+	p.Require("POST /config/deferred", 200, "", `{"rule":"orders","paused":true}`)
 
 	kept := p.stored("", "unkeyed")
-	p.Gets("DELETE /deferred/"+kept.ID+" X-Shop=a", 204, "")
-	p.Gets("GET /deferred/"+kept.ID+" X-Shop=a", 200, `"cancelled"`)
+	p.Require("DELETE /deferred/"+kept.ID+" X-Shop=a", 204, "")
+	p.Require("GET /deferred/"+kept.ID+" X-Shop=a", 200, `"cancelled"`)
 }
 
 // What was accepted is there after a crash, and is delivered then.
@@ -317,7 +317,7 @@ func TestDeferralSurvives(t *testing.T) {
 // keeps has n orders stored and the rule paused, so that none is delivered.
 func (p *running) keeps(n int) (ids []string) {
 	p.T.Helper()
-	p.Gets("POST /config/deferred", 200, "", `{"rule":"orders","paused":true}`)
+	p.Require("POST /config/deferred", 200, "", `{"rule":"orders","paused":true}`)
 	for i := range n {
 		ids = append(ids, p.stored(fmt.Sprintf("Idempotency-Key=k%d", i), fmt.Sprint("kept", i)).ID)
 	}
@@ -327,7 +327,7 @@ func (p *running) keeps(n int) (ids []string) {
 // goesOn has what is stored delivered.
 func (p *running) goesOn(ids []string) {
 	p.T.Helper()
-	p.Gets("POST /config/deferred", 200, "", `{"rule":"orders","paused":false}`)
+	p.Require("POST /config/deferred", 200, "", `{"rule":"orders","paused":false}`)
 	for _, id := range ids {
 		p.becomes(id, "done")
 	}
@@ -362,7 +362,7 @@ func TestDeferralWhileClosed(t *testing.T) {
 
 	before := len(s.got())
 	p = launch(t, append(slices.Clone(env), "REDIS_HOST", testkit.FreeAddr(t), "STORE_FAILURE_MODE", "closed"))
-	p.Gets("POST /config/deferred", 200, "", `{"rule":"orders","paused":false}`)
+	p.Require("POST /config/deferred", 200, "", `{"rule":"orders","paused":false}`)
 	p.Await("GET /metrics", 200, `ratelimiter_deferred_deliveries_total{rule="orders",outcome="refused"}`)
 	p.Terminate()
 	if got := s.got()[before:]; len(got) > 0 {
@@ -433,7 +433,7 @@ func TestDeferralTruncated(t *testing.T) {
 	path := "/deferred/" + p.stored("", "order").ID
 	for _, at := range []testkit.Endpoint{p.Endpoint, p.At(admin)} {
 		at.Await("GET "+path+" X-Shop=a", 200, `"done"`)
-		at.Gets("GET "+path+" X-Shop=a", 200, `"bytes":9,"truncated":true`)
+		at.Require("GET "+path+" X-Shop=a", 200, `"bytes":9,"truncated":true`)
 	}
 	res, text := p.Do("GET " + path + "/result X-Shop=a")
 	h := res.Header
@@ -443,7 +443,7 @@ func TestDeferralTruncated(t *testing.T) {
 		h.Get("X-Content-Type-Options") != "nosniff" {
 		t.Errorf("at the data port: %d %v %q", res.StatusCode, h, text)
 	}
-	text = p.At(admin).Gets("GET "+path+"/result X-Shop=a", 421, "the port for clients")
+	text = p.At(admin).Require("GET "+path+"/result X-Shop=a", 421, "the port for clients")
 	if strings.Contains(text, "got") {
 		t.Errorf("at the port for operators: %q", text)
 	}
@@ -461,7 +461,7 @@ func TestDeferralBounds(t *testing.T) {
 	s := newShop(t)
 	// one entry is accepted per second, and the line has room for one
 	p := launch(t, append(deferring(t, s, "algorithm: fixed, limit: 1, window: 3600", "perKey: 1"), "DEFER_RATE", "1"))
-	p.Gets("POST /config/deferred", 200, "", `{"rule":"orders","paused":true}`)
+	p.Require("POST /config/deferred", 200, "", `{"rule":"orders","paused":true}`)
 	p.stored("", "first")
 	for _, f := range []struct{ answer, log string }{
 		{`"deferred":"too many requests are being stored"`,

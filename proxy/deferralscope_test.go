@@ -77,7 +77,7 @@ func TestDeferralRepeatedWhileWaiting(t *testing.T) {
 		s := newShop(t)
 		p := launch(t, append(deferring(t, s, "algorithm: token, capacity: 1, fillRate: 20", "for: 600, reserve: 0"),
 			"DEFER_URL", url))
-		p.Gets("POST /config/deferred", 200, "changed", `{"rule":"orders","paused":true}`)
+		p.Require("POST /config/deferred", 200, "changed", `{"rule":"orders","paused":true}`)
 		made := p.stored("Idempotency-Key=k", "kept")
 		if made.Durability != durability {
 			t.Errorf("%s: promised %q, want %q", url, made.Durability, durability)
@@ -92,9 +92,9 @@ func TestDeferralRepeatedWhileWaiting(t *testing.T) {
 		if n := len(s.got()); n != live {
 			t.Errorf("%s: %d of the repetitions are sent", url, n-live)
 		}
-		p.Gets("POST /config/deferred", 200, "changed", `{"rule":"orders","paused":false}`)
+		p.Require("POST /config/deferred", 200, "changed", `{"rule":"orders","paused":false}`)
 		p.becomes(made.ID, "done")
-		p.Gets("POST /orders?kept X-Shop=a Idempotency-Key=k "+async, 201, "got kept", "kept")
+		p.Require("POST /orders?kept X-Shop=a Idempotency-Key=k "+async, 201, "got kept", "kept")
 		if n := len(s.got()); n != live+1 {
 			t.Errorf("%s: it is sent %d times", url, n-live)
 		}

@@ -200,9 +200,9 @@ func TestDeferralCallback(t *testing.T) {
 	}
 	p.Await("GET /deferred/"+made.ID+" X-Shop=a", 200,
 		`"callback":{"url":"`+receiver+`/paid?a=1,2","state":"done","attempts":1,"status":200}`)
-	p.Gets("GET /config/deferred?state=done&rule=deferred%20callbacks", 200, receiver)
+	p.Require("GET /config/deferred?state=done&rule=deferred%20callbacks", 200, receiver)
 
-	p.Gets("POST /config/deferred", 200, "", `{"rule":"orders","paused":true}`)
+	p.Require("POST /config/deferred", 200, "", `{"rule":"orders","paused":true}`)
 	for _, url := range []string{"https://169.254.169.254/", "https://localhost/", "http://" + addr,
 		"https://user@" + addr, "https://[::1]/", "x"} {
 		testkit.Eventually(t, url+" is refused", func() bool {
@@ -217,7 +217,7 @@ func TestDeferralCallback(t *testing.T) {
 	kept := p.stored(wish(receiver), "told-later")
 	p.Kill()
 	p = launch(t, env)
-	p.Gets("POST /config/deferred", 200, "", `{"rule":"orders","paused":false}`)
+	p.Require("POST /config/deferred", 200, "", `{"rule":"orders","paused":false}`)
 	if got := testkit.Receive(t, told, "a callback"); got != kept.ID+" done" {
 		t.Errorf("the receiver was told %q, want %s", got, kept.ID)
 	}

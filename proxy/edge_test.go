@@ -44,18 +44,18 @@ func TestTargetsAreReplaced(t *testing.T) {
 		{token, list(one, one), 400, "is listed twice"},
 	} {
 		p.Token = test.token
-		p.Gets("POST /config/targets", test.status, test.part, test.body)
+		p.Require("POST /config/targets", test.status, test.part, test.body)
 	}
-	if text := p.Gets("GET /config/targets", 200, `"url":"`+one); strings.Contains(text, two) {
+	if text := p.Require("GET /config/targets", 200, `"url":"`+one); strings.Contains(text, two) {
 		t.Errorf("the targets are %s", text)
 	}
 	calls := callAt(p.Endpoint)
 	for i := range 40 {
-		p.Gets("POST /config/targets", 200, "", []string{list(one, two), list(two)}[i%2])
+		p.Require("POST /config/targets", 200, "", []string{list(one, two), list(two)}[i%2])
 		calls.more(8)
 	}
 	calls.stop()
-	p.Gets("GET /x", 200, "two")
+	p.Require("GET /x", 200, "two")
 }
 
 // With ADMIN_PORT the own endpoints are there and nowhere else, and their paths are the target's at
@@ -68,19 +68,19 @@ func TestAdminPort(t *testing.T) {
 	const own, forwarded = "/actuator/health /actuator/health/readiness",
 		"/metrics /config/limits /actuator/healthy /actuator/health/ /actuator/prometheus"
 	for path := range strings.FieldsSeq(own + " " + forwarded + " /config/targets /reload") {
-		apart.Gets("GET "+path, 200, "target"+path)
+		apart.Require("GET "+path, 200, "target"+path)
 	}
 	for path := range strings.FieldsSeq(forwarded) {
-		health.Gets("GET "+path, 200, "target"+path)
+		health.Require("GET "+path, 200, "target"+path)
 	}
 	for path := range strings.FieldsSeq(own) {
-		health.Gets("GET "+path, 200, `"status":"UP"`)
+		health.Require("GET "+path, 200, `"status":"UP"`)
 	}
 	for path, part := range map[string]string{"/metrics": "\nratelimiter_client_connections ",
 		"/config/limits": `"source":"default"`, "/config/targets": `"status":"up"`, "/actuator/health": `"status":"UP"`} {
-		apart.At(admin).Gets("GET "+path, 200, part)
+		apart.At(admin).Require("GET "+path, 200, part)
 	}
-	apart.At(admin).Gets("GET /x", 404, "")
+	apart.At(admin).Require("GET /x", 404, "")
 }
 
 // With TLS_CERT the admin port has TLS too, unless ADMIN_TLS denies it.
@@ -91,11 +91,11 @@ func TestAdminPortTLS(t *testing.T) {
 		port := testkit.FreePort(t)
 		p := launch(t, []string{"TLS_CERT", cert, "TLS_KEY", key, "ADMIN_PORT", port, "ADMIN_TLS", setting})
 		at := p.At(port)
-		at.Gets("GET /config/limits", status, "")
+		at.Require("GET /config/limits", status, "")
 		if setting == "true" {
 			at.TLS = testkit.Trust(pair, "127.0.0.1")
 		}
-		at.Gets("GET /config/limits", 200, `"source":"default"`)
+		at.Require("GET /config/limits", 200, `"source":"default"`)
 	}
 }
 
@@ -121,7 +121,7 @@ func TestExpiredCertificate(t *testing.T) {
 	port := testkit.FreePort(t)
 	p := launch(t, []string{"TLS_CERT", cert, "TLS_KEY", key, "ADMIN_PORT", port, "ADMIN_TLS", "false"})
 	p.Logged(`WARN TLS - Clients refuse the certificate reason="` + cert + ` expired on 2020-02-03T04:05:06Z"`)
-	p.At(port).Gets("GET /metrics", 200, "\nratelimiter_certificate_expiry_timestamp_seconds 1.580702706e+09\n")
+	p.At(port).Require("GET /metrics", 200, "\nratelimiter_certificate_expiry_timestamp_seconds 1.580702706e+09\n")
 	newCert, newKey := testkit.WritePair(t, testkit.SelfSigned(expired.Add(time.Hour)))
 	if err := errors.Join(os.Rename(newKey, key), os.Rename(newCert, cert)); err != nil {
 		t.Fatal(err)
@@ -160,7 +160,7 @@ func TestDecisionTLS(t *testing.T) {
 		{"/v1/marks", "", none, 401},
 		{"/v1/marks", "wrong", none, 401},
 	} {
-		as(test.token, test.shown).Gets("GET "+test.path+" X-Forwarded-For=192.0.2.1", test.status, "")
+		as(test.token, test.shown).Require("GET "+test.path+" X-Forwarded-For=192.0.2.1", test.status, "")
 	}
 	for shown, want := range map[*tls.Certificate]codes.Code{&client: codes.InvalidArgument, none: codes.Unauthenticated} {
 		c := testkit.Must(grpc.NewClient(at.Addr, grpc.WithTransportCredentials(credentials.NewTLS(as("", shown).TLS))))(t)
@@ -173,9 +173,9 @@ func TestDecisionTLS(t *testing.T) {
 	if res, _, err := as("", &stranger).Try("GET /check/path/x X-Forwarded-For=192.0.2.1"); err == nil {
 		t.Errorf("a stranger's certificate: %d", res.StatusCode)
 	}
-	p.Gets("GET /metrics", 200, "\nratelimiter_decision_certificate_expiry_timestamp_seconds ")
+	p.Require("GET /metrics", 200, "\nratelimiter_decision_certificate_expiry_timestamp_seconds ")
 	s := startSidecar(t, "REMOTE_URL", "https://"+at.Addr, "REMOTE_CA_FILE", cert)
-	s.Gets("GET /x", 200, "/x")
+	s.Require("GET /x", 200, "/x")
 	s.Await("GET /metrics", 200, "\nratelimiter_remote_connected 1\n")
 	for _, wrong := range []struct {
 		told string
@@ -204,7 +204,7 @@ func TestGRPCPort(t *testing.T) {
 	second := testkit.FreePort(t)
 	p, first := startDecider(t, "GRPC_PORT", second, "GRPC_TLS_CERT", cert, "GRPC_TLS_KEY", key,
 		"DECISION_OPEN", "true", "GRPC_TLS_CLIENT_CA", authorities, "GRPC_TLS_CLIENT_SAN", "envoy.example")
-	first.Gets("GET /v1/marks", 200, "")
+	first.Require("GET /v1/marks", 200, "")
 	at := p.At(second)
 	at.TLS = testkit.Trust(server, "127.0.0.1")
 	byHTTP2 := func() int {
@@ -216,12 +216,12 @@ func TestGRPCPort(t *testing.T) {
 		defer res.Body.Close()
 		return res.StatusCode
 	}
-	at.Gets("GET /v1/marks", 401, "")
+	at.Require("GET /v1/marks", 401, "")
 	if status := byHTTP2(); status != 401 {
 		t.Errorf("without a certificate by HTTP/2: %d", status)
 	}
 	at.TLS.Certificates = []tls.Certificate{envoy}
-	at.Gets("GET /v1/marks", 200, "")
+	at.Require("GET /v1/marks", 200, "")
 	if status := byHTTP2(); status != 200 {
 		t.Errorf("with a certificate by HTTP/2: %d", status)
 	}
@@ -229,7 +229,7 @@ func TestGRPCPort(t *testing.T) {
 	if res, _, err := at.Try("GET /v1/marks"); err == nil {
 		t.Errorf("a certificate for another name: %d", res.StatusCode)
 	}
-	p.Gets("GET /metrics", 200, "\nratelimiter_grpc_certificate_expiry_timestamp_seconds ")
+	p.Require("GET /metrics", 200, "\nratelimiter_grpc_certificate_expiry_timestamp_seconds ")
 	for told, env := range map[string][]string{
 		`GRPC_PORT: "` + second + `" is another port of DECISION_PORT, which is not set`: {"TARGET_URL", "http://127.0.0.1:1"},
 		"GRPC_BIND":                            {"DECISION_PORT", first.Port(), "GRPC_BIND", "0.0.0.0"},

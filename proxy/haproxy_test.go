@@ -67,7 +67,7 @@ func TestBehindHAProxy(t *testing.T) {
 			if now := state(); !strings.HasPrefix(now, "UP") {
 				t.Errorf("HAProxy says that the proxy is %s", now)
 			}
-			p.Gets("GET /health/", 429, "")
+			p.Require("GET /health/", 429, "")
 		})
 	}
 }

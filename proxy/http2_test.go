@@ -151,7 +151,7 @@ func TestBrowserByHTTP2(t *testing.T) {
 		serve(t, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "text/html")
 			if r.URL.Path == "/" {
-				fmt.Fprint(w, "<!DOCTYPE html><pre></pre>"+charttest.Driver(`
+				fmt.Fprint(w, "<!DOCTYPE html><pre></pre>"+charttest.Script(`
 					const got = await Promise.all([...Array(50).keys()].map(async i => {
 						const answer = await fetch("/" + i, {method: "POST", body: "b".repeat(1000 * i)});
 						return (await answer.text()).length - 1000 * i;

@@ -190,7 +190,7 @@ func TestServes(t *testing.T) {
 		{"/metrics", 200, "\nratelimiter_mode{type=\"normal\"} 1\n"},
 		{"/metrics", 200, "\ngo_goroutines "},
 	} {
-		p.Gets("GET "+want.path, want.status, want.part)
+		p.Require("GET "+want.path, want.status, want.part)
 	}
 	var health struct {
 		Status     string

@@ -35,11 +35,11 @@ descriptors:
 	}
 	const back = `,"hitsAddend":1,"isNegativeHits":true`
 	ours, metrics := p.At(http), p.At(debug)
-	ours.Gets("POST /json", 200, `"limitRemaining":99999`, ask("", "second", "year", "weir"))
-	ours.Gets("POST /json", 200, "", ask(back, "second", "year", "weir"))
+	ours.Require("POST /json", 200, `"limitRemaining":99999`, ask("", "second", "year", "weir"))
+	ours.Require("POST /json", 200, "", ask(back, "second", "year", "weir"))
 	var there, here string
 	testkit.Eventually(t, "a key of the limit per second is in the second Redis", func() bool {
-		ours.Gets("POST /json", 200, "", ask("", "second", "year", "weir"))
+		ours.Require("POST /json", 200, "", ask("", "second", "year", "weir"))
 		there, here = second.Do("KEYS", "*rls/*"), first.Do("KEYS", "*rls/*") // keys of a second soon expire
 		return strings.Contains(there, "rls/shop/second") && strings.Contains(here, "rls/shop/year")
 	})
@@ -50,12 +50,12 @@ descriptors:
 	second.Signal(syscall.SIGSTOP)
 	ours.Await("POST /json", 500, "store is unavailable", ask("", "second"))
 	p.Logged("WARN RedisPerSecond - Redis connection lost, entering closed mode")
-	ours.Gets("POST /json", 200, `"limitRemaining":`, ask("", "year", "weir"))
-	ours.Gets("POST /json", 500, "", ask("", "second", "year"))
-	ours.Gets("POST /json", 200, "", ask(back, "year"))
-	ours.Gets("POST /json", 500, "", ask(back, "second"))
-	metrics.Gets("GET /metrics", 200, "\nratelimiter_redis_connected 1\n")
-	metrics.Gets("GET /metrics", 200, "\nratelimiter_redis_connected{store=\"persecond\"} 0\n")
+	ours.Require("POST /json", 200, `"limitRemaining":`, ask("", "year", "weir"))
+	ours.Require("POST /json", 500, "", ask("", "second", "year"))
+	ours.Require("POST /json", 200, "", ask(back, "year"))
+	ours.Require("POST /json", 500, "", ask(back, "second"))
+	metrics.Require("GET /metrics", 200, "\nratelimiter_redis_connected 1\n")
+	metrics.Require("GET /metrics", 200, "\nratelimiter_redis_connected{store=\"persecond\"} 0\n")
 	metrics.Await("GET /actuator/health", 200, `"storePerSecond":{"status":"DOWN","mode":"closed"}`)
 	second.Signal(syscall.SIGCONT)
 	ours.Await("POST /json", 200, `"limitRemaining":`, ask("", "second"))
@@ -63,7 +63,7 @@ descriptors:
 
 	first.Signal(syscall.SIGSTOP)
 	ours.Await("POST /json", 500, "store is unavailable", ask("", "year"))
-	ours.Gets("POST /json", 200, `"limitRemaining":`, ask("", "second"))
+	ours.Require("POST /json", 200, `"limitRemaining":`, ask("", "second"))
 
 	second.Do("CONFIG", "SET", "requirepass", "secret")
 	cmd, _, _, _ = asRatelimit(t, "RUNTIME_ROOT", root, "RUNTIME_APPDIRECTORY", ".", "REDIS_SOCKET_TYPE", "tcp",

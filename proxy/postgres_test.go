@@ -210,7 +210,7 @@ func TestPostgresPromotion(t *testing.T) {
 	lone.Logged("name the primary in POSTGRES_URL")
 	w.outage(func() { primary.Signal(syscall.SIGKILL) }, "PostgreSQL connection lost, entering fail-open mode",
 		func() { standby.Do("postgres", "SELECT pg_promote()") })
-	w.Gets("GET /config/rules", 200, `"x"`)
+	w.Require("GET /config/rules", 200, `"x"`)
 	lone.Logged(postgresBack)
 }
 
@@ -304,7 +304,7 @@ func (p postgresPair) outage(t *testing.T, leave, mend func(), kept bool) {
 	p.staysExact(t)
 	for i, w := range p {
 		w.Await("GET /log", 429, `"rule":"y"`)
-		w.Gets("GET /config/rules", 200, `"x"`)
+		w.Require("GET /config/rules", 200, `"x"`)
 		undecided := w.undecided()
 		if w.ask(used) && kept && w.undecided() == undecided {
 			t.Errorf("proxy %d has forgotten a key that was used up before", i)

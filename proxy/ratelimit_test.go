@@ -635,9 +635,9 @@ func TestStartedAsRatelimit(t *testing.T) {
 		p.Logged(line)
 	}
 	const look = `{"domain":"shop","descriptors":[{"entries":[{"key":"one","value":"x"}]}]}`
-	p.At(calls).Gets("GET /healthcheck", 200, "OK")
-	p.At(http).Gets("GET /healthcheck", 200, "OK")
-	p.At(http).Gets("POST /json", 200, `"overallCode":"OK"`, look)
+	p.At(calls).Require("GET /healthcheck", 200, "OK")
+	p.At(http).Require("GET /healthcheck", 200, "OK")
+	p.At(http).Require("POST /json", 200, `"overallCode":"OK"`, look)
 	res, refused := p.At(http).Do("POST /json", look)
 	if res.StatusCode != 429 || !strings.HasPrefix(refused, `{"overallCode":"OVER_LIMIT",`) ||
 		strings.Contains(refused, "responseHeadersToAdd") || strings.Contains(refused, "rawBody") {
@@ -652,8 +652,8 @@ func TestStartedAsRatelimit(t *testing.T) {
 		t.Errorf("by gRPC: %v", said)
 	}
 	const over = `ratelimit_service_rate_limit_over_limit{domain="shop",key1="one"} 1`
-	p.At(debug).Gets("GET /metrics", 200, over)
-	p.At(metrics).Gets("GET /m", 200, over)
+	p.At(debug).Require("GET /metrics", 200, over)
+	p.At(metrics).Require("GET /m", 200, over)
 	if err := statsd.SetReadDeadline(time.Now().Add(testkit.Timeout)); err != nil {
 		t.Fatal(err)
 	}
@@ -665,12 +665,12 @@ func TestStartedAsRatelimit(t *testing.T) {
 		}
 		sent += string(packet[:n])
 	}
-	p.At(metrics).Gets("GET /config/limits", 404, "metrics are at /m")
-	p.At(debug).Gets("GET /rlconfig", 200, "shop.one: unit=YEAR requests_per_unit=1, shadow_mode: false")
+	p.At(metrics).Require("GET /config/limits", 404, "metrics are at /m")
+	p.At(debug).Require("GET /rlconfig", 200, "shop.one: unit=YEAR requests_per_unit=1, shadow_mode: false")
 
 	testkit.WriteFile(t, file, "domain: shop\ndescriptors: [{key: one, rate_limit: {unit: aeon}}]\n")
 	p.Logged("ERROR DecisionService - RUNTIME_ROOT, RUNTIME_SUBDIRECTORY ignored, the previous limits stay in force")
-	p.At(http).Gets("POST /json", 429, "", look)
+	p.At(http).Require("POST /json", 429, "", look)
 
 	cmd, _, _, _ = asRatelimit(t, "RUNTIME_ROOT", filepath.Join(root, "none"))
 	if _, line := testkit.RequireExit(t, cmd, 2); !strings.HasPrefix(line,

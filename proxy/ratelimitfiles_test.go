@@ -27,24 +27,24 @@ func TestRatelimitStartsWithoutLimits(t *testing.T) {
 	p := testkit.Launch(t, cmd, ready)
 	p.Logged(ready + "127.0.0.1:" + debug + none)
 	p.Logged("ERROR DecisionService - RUNTIME_ROOT ignored, there are no limits file=" + file + ":3 reason=")
-	p.At(http).Gets("GET /healthcheck", 500, "")
-	p.At(http).Gets("POST /json", 400, "no rate limit configuration loaded", ask)
+	p.At(http).Require("GET /healthcheck", 500, "")
+	p.At(http).Require("POST /json", 400, "no rate limit configuration loaded", ask)
 	testkit.WriteFile(t, file, "domain: shop\ndescriptors:\n- key: one\n  rate_limit: {unit: year, requests_per_unit: 1}\n")
 	p.At(http).Await("GET /healthcheck", 200, "OK")
-	p.At(http).Gets("POST /json", 200, `"requestsPerUnit":1`, ask)
-	p.At(http).Gets("POST /json", 429, "", ask)
+	p.At(http).Require("POST /json", 200, `"requestsPerUnit":1`, ask)
+	p.At(http).Require("POST /json", 429, "", ask)
 	p.Logged(`DEBUG DecisionService - Decided domain=shop code=OVER_LIMIT descriptors="(one=x) OVER_LIMIT"`)
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}
 	p.At(http).Await("GET /healthcheck", 500, "")
-	p.At(http).Gets("POST /json", 200, `{"overallCode":"OK","statuses":[{"code":"OK"}]}`, ask)
+	p.At(http).Require("POST /json", 200, `{"overallCode":"OK","statuses":[{"code":"OK"}]}`, ask)
 
 	cmd, http, _, debug = asRatelimit(t, "RUNTIME_ROOT", root)
 	p = testkit.Launch(t, cmd, ready)
 	p.Logged(ready + "127.0.0.1:" + debug + none)
 	p.Logged("WARN DecisionService - There are no limits for descriptors folder=" + folder)
-	p.At(http).Gets("GET /healthcheck", 200, "OK")
+	p.At(http).Require("GET /healthcheck", 200, "OK")
 	for _, part := range []string{"algorithm=off", "to Off"} {
 		if lines := p.Log.Lines(part); len(lines) > 0 {
 			t.Errorf("logged %q, of which there is nothing to say", lines)

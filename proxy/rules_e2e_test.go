@@ -57,10 +57,10 @@ func TestKeys(t *testing.T) {
 - {id: all, match: {path: /all}, limit: {algorithm: token, capacity: 1, fillRate: 0.000001}}`)
 	p := launch(t, []string{"RULES_FILE", file})
 	for i := range 5 {
-		p.Gets("GET / X-Partner=acme", []int{200, 200, 429, 429, 429}[i], "")
+		p.Require("GET / X-Partner=acme", []int{200, 200, 429, 429, 429}[i], "")
 	}
-	p.Gets("GET / X-Partner=other", 200, "")
-	p.Gets("GET /", 200, "")
+	p.Require("GET / X-Partner=other", 200, "")
+	p.Require("GET /", 200, "")
 	var top struct {
 		Parts            []string
 		Busiest, Refused struct {
@@ -79,23 +79,23 @@ func TestKeys(t *testing.T) {
 		*first.Key[0] != "acme" || *first.Key[1] != "GET" {
 		t.Errorf("the busiest key is %s", testkit.JSON(first))
 	}
-	p.Gets("DELETE /config/keys?rule=partner&key=%5B%22acme%22,%22GET%22%5D", 200, `"changed":true`)
-	p.Gets("GET / X-Partner=acme", 200, "")
-	p.Gets("GET / X-Partner=acme", 200, "")
-	p.Gets("GET / X-Partner=acme", 429, `"rule":"partner"`)
-	p.Gets("POST /config/keys", 200, `"changed":true`, `{"rule":"partner","key":["acme","GET"],"add":1}`)
-	p.Gets("GET / X-Partner=acme", 200, "")
-	p.Gets("GET / X-Partner=acme", 429, `"rule":"partner"`)
+	p.Require("DELETE /config/keys?rule=partner&key=%5B%22acme%22,%22GET%22%5D", 200, `"changed":true`)
+	p.Require("GET / X-Partner=acme", 200, "")
+	p.Require("GET / X-Partner=acme", 200, "")
+	p.Require("GET / X-Partner=acme", 429, `"rule":"partner"`)
+	p.Require("POST /config/keys", 200, `"changed":true`, `{"rule":"partner","key":["acme","GET"],"add":1}`)
+	p.Require("GET / X-Partner=acme", 200, "")
+	p.Require("GET / X-Partner=acme", 429, `"rule":"partner"`)
 
-	p.Gets("GET /all X-Partner=a", 200, "")
-	p.Gets("GET /all X-Partner=b", 429, `"rule":"all"`)
-	p.Gets("DELETE /config/keys?rule=all", 200, `"changed":true`)
-	p.Gets("GET /all X-Partner=b", 200, "")
+	p.Require("GET /all X-Partner=a", 200, "")
+	p.Require("GET /all X-Partner=b", 429, `"rule":"all"`)
+	p.Require("DELETE /config/keys?rule=all", 200, `"changed":true`)
+	p.Require("GET /all X-Partner=b", 200, "")
 
-	p.Gets("GET /config/keys?rule=none", 404, `"path":"rule"`)
-	p.Gets("DELETE /config/keys?rule=partner&key=acme", 400, `"path":"key`)
-	p.Gets("POST /config/keys", 400, `"path":"add"`, `{"rule":"partner","key":["acme","GET"],"add":0}`)
-	p.Gets("PUT /config/rules", 409, file, "rules: []")
+	p.Require("GET /config/keys?rule=none", 404, `"path":"rule"`)
+	p.Require("DELETE /config/keys?rule=partner&key=acme", 400, `"path":"key`)
+	p.Require("POST /config/keys", 400, `"path":"add"`, `{"rule":"partner","key":["acme","GET"],"add":0}`)
+	p.Require("PUT /config/rules", 409, file, "rules: []")
 }
 
 // Rules of several megabytes pass the client's port, the store and the other proxy.
@@ -110,7 +110,7 @@ func TestLargeRulesAreShared(t *testing.T) {
 		rules.WriteString("Y: z}}, limit: {algorithm: fixed, limit: 1, window: C}}, ")
 	}
 	share(t, a, b, "rules: ["+rules.String()+"]")
-	a.Gets("PUT /config/rules", 413, "larger than", strings.Repeat(" ", 5<<20))
+	a.Require("PUT /config/rules", 413, "larger than", strings.Repeat(" ", 5<<20))
 }
 
 // pair starts two proxies that share a redis-server.
@@ -135,9 +135,9 @@ func pairOn(t *testing.T, target, name string, settings ...string) (a, b *runnin
 // share puts rules at one of the proxies and waits until the other has them.
 func share(t *testing.T, at, other *running, rules string) {
 	t.Helper()
-	at.Gets("PUT /config/rules", 200, `"stored":true`, windows(rules))
+	at.Require("PUT /config/rules", 200, `"stored":true`, windows(rules))
 	document := func(p *running) string {
-		document, _, _ := strings.Cut(p.Gets("GET /config/rules", 200, ""), `,"epoch":`) // each counts its own
+		document, _, _ := strings.Cut(p.Require("GET /config/rules", 200, ""), `,"epoch":`) // each counts its own
 		return document
 	}
 	want := document(at)
@@ -150,12 +150,12 @@ func TestKeysInShadow(t *testing.T) {
 	one := launch(t, nil)
 	two, _ := pair(t, echo(t))
 	for p, stored := range map[*running]string{one: `"stored":"memory"`, two: `"stored":true`} {
-		p.Gets("PUT /config/rules", 200, stored,
+		p.Require("PUT /config/rules", 200, stored,
 			windows(`rules: [{id: trial, mode: shadow, key: ["header:X-A"], limit: {algorithm: fixed, limit: 2, window: C}}]`))
 		for range 3 {
-			p.Gets("GET / X-A=acme", 200, "")
+			p.Require("GET / X-A=acme", 200, "")
 		}
-		p.Gets("GET / X-A=other", 200, "")
+		p.Require("GET / X-A=other", 200, "")
 		testkit.Eventually(t, "the keys are seen", func() bool {
 			_, text := p.Call("GET /config/keys?rule=trial")
 			return strings.Contains(text, `"busiest":{"total":4,"keys":[{"key":["acme"],"count":3,`) &&
@@ -196,7 +196,7 @@ func rulesOfTwo(t *testing.T, a, b *running) {
 		{a, "GET / X-A=2 X-B=2", 200, ""}, // nor these to x
 		{b, "GET / X-A=2 X-B=2", 429, `"rule":"x"`},
 	} {
-		ask.p.Gets(ask.line, ask.status, ask.part)
+		ask.p.Require(ask.line, ask.status, ask.part)
 	}
 	if atA, atB := a.counted("x", "forwarded"), b.counted("x", "forwarded"); atA != 2 || atB != 2 {
 		t.Errorf("x has admitted %d at a and %d at b, want 2 at each", atA, atB)
@@ -207,22 +207,22 @@ func rulesOfTwo(t *testing.T, a, b *running) {
 	}
 
 	// Both proxies remember that this is refused.
-	a.Gets("GET / X-A=1 X-B=3", 429, `"rule":"x"`)
-	b.Gets("GET / X-A=1 X-B=3", 429, `"rule":"x"`)
-	a.Gets("DELETE /config/keys?rule=x&key=1", 200, `"changed":true`)
+	a.Require("GET / X-A=1 X-B=3", 429, `"rule":"x"`)
+	b.Require("GET / X-A=1 X-B=3", 429, `"rule":"x"`)
+	a.Require("DELETE /config/keys?rule=x&key=1", 200, `"changed":true`)
 	b.Await("GET / X-A=1 X-B=3", 200, "") // it knows that the key was forgotten
-	a.Gets("GET / X-A=1 X-B=3", 200, "")
-	a.Gets("GET / X-A=1 X-B=3", 429, `"rule":"x"`)
-	b.Gets("GET / X-A=1 X-B=3", 429, `"rule":"x"`)
-	b.Gets("POST /config/keys", 200, `"changed":true`, `{"rule":"x","key":"1","add":1}`)
+	a.Require("GET / X-A=1 X-B=3", 200, "")
+	a.Require("GET / X-A=1 X-B=3", 429, `"rule":"x"`)
+	b.Require("GET / X-A=1 X-B=3", 429, `"rule":"x"`)
+	b.Require("POST /config/keys", 200, `"changed":true`, `{"rule":"x","key":"1","add":1}`)
 	a.Await("GET / X-A=1 X-B=3", 200, "") // it knows that the key was given more
-	b.Gets("GET / X-A=1 X-B=3", 429, `"rule":`)
+	b.Require("GET / X-A=1 X-B=3", 429, `"rule":`)
 
 	// Only a number changes: what was consumed stays so, and what was remembered is gone.
 	share(t, b, a, `rules: [{id: x, key: ["header:X-A"], limit: {algorithm: fixed, limit: 3, window: C}}]`)
-	a.Gets("GET / X-A=2", 200, "")
-	a.Gets("GET / X-A=2", 429, `"rule":"x"`)
-	b.Gets("GET / X-A=2", 429, `"rule":"x"`)
+	a.Require("GET / X-A=2", 200, "")
+	a.Require("GET / X-A=2", 429, `"rule":"x"`)
+	b.Require("GET / X-A=2", 429, `"rule":"x"`)
 }
 
 // A queue is shared by both proxies: each place is given once, its rate is that of both together,
@@ -255,12 +255,12 @@ func TestQueueOfTwoProxies(t *testing.T) {
 		}
 	}
 
-	a.Gets("GET /rare", 200, "")
+	a.Require("GET /rare", 200, "")
 	b.Open("/rare")
 	testkit.Eventually(t, "the first waits", func() bool { return b.counted("rare", "forwarded") == 1 })
 	leaves := a.Open("/rare")
 	testkit.Eventually(t, "the second waits", func() bool { return a.counted("rare", "forwarded") == 2 })
-	b.Gets("GET /rare", 429, `"rule":"rare"`)
+	b.Require("GET /rare", 429, `"rule":"rare"`)
 	leaves.Reset() // after a FIN alone it could still read
 	tries := 0     // each under a key of its own: a refusal is remembered
 	testkit.Eventually(t, "the place of who left is free", func() bool {
@@ -272,5 +272,5 @@ func TestQueueOfTwoProxies(t *testing.T) {
 		})
 		return b.counted("rare", "forwarded") == 2
 	})
-	a.Gets("GET /rare", 429, `"rule":"rare"`)
+	a.Require("GET /rare", 429, `"rule":"rare"`)
 }

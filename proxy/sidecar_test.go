@@ -26,22 +26,22 @@ func startSidecar(t *testing.T, env ...string) *running {
 // When it is killed they let everything pass, and limit again when there is another one.
 func TestSidecars(t *testing.T) {
 	m, at := startMaster(t)
-	m.Gets("GET /", 404, "nothing is forwarded here")
+	m.Require("GET /", 404, "nothing is forwarded here")
 	url := "http://" + at.Addr
 	a, b := startSidecar(t, "REMOTE_URL", url), startSidecar(t, "REMOTE_URL", url)
-	m.Gets("POST /config/limits", 200, `"limit":3`, fmt.Sprintf(`{"algorithm":"fixed","limit":3,"window":%d}`, century))
+	m.Require("POST /config/limits", 200, `"limit":3`, fmt.Sprintf(`{"algorithm":"fixed","limit":3,"window":%d}`, century))
 	for _, s := range []*running{a, b} {
 		s.Await("GET /config/limits", 200, `"limit":3,`)
-		s.Gets("POST /config/limits", 409, "change it there", `{"algorithm":"fixed","limit":9,"window":1}`)
-		s.Gets("PUT /config/rules", 409, "change it there", "rules: []")
+		s.Require("POST /config/limits", 409, "change it there", `{"algorithm":"fixed","limit":9,"window":1}`)
+		s.Require("PUT /config/rules", 409, "change it there", "rules: []")
 	}
 	shareLimit(t, 3, a, b)
-	m.Gets("GET /metrics", 200, `ratelimiter_check_requests_total{api="remote",code="200"}`)
-	m.Gets("GET /x", 404, "") // and is not limited
+	m.Require("GET /metrics", 200, `ratelimiter_check_requests_total{api="remote",code="200"}`)
+	m.Require("GET /x", 404, "") // and is not limited
 	m.Kill()
 	for _, s := range []*running{a, b} {
 		s.Logged("WARN RemoteStore - Master lost, entering fail-open mode")
-		s.Gets("GET /x", 200, "/x")
+		s.Require("GET /x", 200, "/x")
 	}
 	startMaster(t, "DECISION_PORT", at.Port(), "RATE_LIMIT_LIMIT", "7")
 	for _, s := range []*running{a, b} {
@@ -92,7 +92,7 @@ func TestMastersThatFail(t *testing.T) {
 	testkit.Freeze(t, m.Process.Pid)
 	s.Await("GET /actuator/health", 200, `"mode":"failopen"`)
 	for range 3 {
-		s.Gets("GET /x", 200, "/x")
+		s.Require("GET /x", 200, "/x")
 	}
 	m.Signal(syscall.SIGCONT)
 	s.Await("GET /x", 429, "") // the master decides again
@@ -135,13 +135,13 @@ func TestSidecarHasTheLimitOfItsMaster(t *testing.T) {
 		s.Logged("INFO Proxy - Ready addr=" + s.Addr + " ")
 		s.Await("GET /config/limits", 200, `"limit":1000,"window":7`)
 	}
-	own.Gets("GET /config/limits", 200, `"limit":100,`)
+	own.Require("GET /config/limits", 200, `"limit":100,`)
 	own.Logged(` limit="algorithm=fixed, limit=100, window=1" limitFrom=settings`)
-	m.Gets("POST /config/limits", 200, `"limit":3`, fmt.Sprintf(`{"algorithm":"fixed","limit":3,"window":%d}`, century))
+	m.Require("POST /config/limits", 200, `"limit":3`, fmt.Sprintf(`{"algorithm":"fixed","limit":3,"window":%d}`, century))
 	for _, s := range []*running{bare, ruled, own} {
 		s.Await("GET /config/limits", 200, `"limit":3,`)
 	}
-	m.Gets("DELETE /config/limits", 200, `"limit":1000`)
+	m.Require("DELETE /config/limits", 200, `"limit":1000`)
 	bare.Await("GET /config/limits", 200, `"limit":1000,`)
 }
 
@@ -174,10 +174,10 @@ func TestImpliedLimit(t *testing.T) {
 	p := launch(t, []string{"ADMIN_OPEN", "true", "EVENT_LOOPS", "1"})
 	const stored = "rules: [{id: a, match: {path: /a}, limit: {algorithm: fixed, limit: 5, window: 9}}]"
 	for _, step := range [][2]string{{stored, "off"}, {"rules: []", "fixed"}, {stored, "off"}} {
-		p.Gets("PUT /config/rules", 200, "", step[0])
-		p.Gets("GET /config/limits", 200, `"algorithm":"`+step[1])
+		p.Require("PUT /config/rules", 200, "", step[0])
+		p.Require("GET /config/limits", 200, `"algorithm":"`+step[1])
 	}
-	p.Gets("POST /config/limits", 200, `"limit":7`, `{"algorithm":"fixed","limit":7,"window":1}`)
-	p.Gets("PUT /config/rules", 200, "", "rules: []")
-	p.Gets("GET /config/limits", 200, `"limit":7`)
+	p.Require("POST /config/limits", 200, `"limit":7`, `{"algorithm":"fixed","limit":7,"window":1}`)
+	p.Require("PUT /config/rules", 200, "", "rules: []")
+	p.Require("GET /config/limits", 200, `"limit":7`)
 }

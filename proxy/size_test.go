@@ -71,7 +71,7 @@ func TestSizing(t *testing.T) {
 		write(strings.NewReplacer("    mode: shadow\n", "", "capacity: 100,", fmt.Sprintf("capacity: %d,", capacity),
 			"fillRate: 20", "fillRate: 0.000001").Replace(rules))
 		p.Await("GET /config/rules", 200, fmt.Sprintf(`"capacity":%d`, capacity))
-		p.Gets("DELETE /config/keys?rule=per-client&key=127.0.0.1", 200, `"per-client"`)
+		p.Require("DELETE /config/keys?rule=per-client&key=127.0.0.1", 200, `"per-client"`)
 		if n := visit(); (n == 0) != (capacity > images) {
 			t.Errorf("in force with room for %d at once the rule refused %d of %d requests", capacity, n, 1+images)
 		}

@@ -135,7 +135,7 @@ func TestTakeoverOfTheAdminPort(t *testing.T) {
 		if lines := before.Log.Lines(" ERROR "); len(lines) > 0 {
 			t.Errorf("logged %q", lines)
 		}
-		p.At(admin).Gets("GET /actuator/health/readiness", 200, "")
+		p.At(admin).Require("GET /actuator/health/readiness", 200, "")
 		before = p
 	}
 }
@@ -148,25 +148,25 @@ func TestTakeoverKeepsWhatWasPosted(t *testing.T) {
 	env := append(takeover(t), "DRAIN_GRACE", "10ms", "RATE_LIMIT_LIMIT", "1000")
 	with := func(target string) []string { return append(env, "TARGET_URL", target) }
 	p := launch(t, with(set))
-	p.Gets("POST /config/targets", 200, posted, fmt.Sprintf(`{"targets":[%q]}`, posted))
-	p.Gets("POST /config/limits", 200, `"version":1`, `{"algorithm":"fixed","limit":77,"window":60}`)
-	p.Gets("POST /config/limits?pin=true", 200, `"version":2`, `{"algorithm":"fixed","limit":78,"window":60}`)
-	p.Gets("PUT /config/rules", 200, "",
+	p.Require("POST /config/targets", 200, posted, fmt.Sprintf(`{"targets":[%q]}`, posted))
+	p.Require("POST /config/limits", 200, `"version":1`, `{"algorithm":"fixed","limit":77,"window":60}`)
+	p.Require("POST /config/limits?pin=true", 200, `"version":2`, `{"algorithm":"fixed","limit":78,"window":60}`)
+	p.Require("PUT /config/rules", 200, "",
 		windows("rules: [{id: none, match: {path: /none}, limit: {algorithm: fixed, limit: 1, window: C}}]"))
 	for range 2 {
 		next := launch(t, with(set))
 		p.RequireExit(0)
 		p = next
-		p.Gets("GET /x", 200, "posted")
-		p.Gets("GET /config/limits", 200, `"limit":78`)
-		p.Gets("GET /config/limits", 200, `"version":2`)
-		p.Gets("GET /config/rules", 200, `"id":"none"`)
+		p.Require("GET /x", 200, "posted")
+		p.Require("GET /config/limits", 200, `"limit":78`)
+		p.Require("GET /config/limits", 200, `"version":2`)
+		p.Require("GET /config/rules", 200, `"id":"none"`)
 	}
-	p.Gets("POST /config/limits", 200, `"version":3`, `{"algorithm":"fixed","limit":79,"window":60}`)
+	p.Require("POST /config/limits", 200, `"version":3`, `{"algorithm":"fixed","limit":79,"window":60}`)
 	next := launch(t, with(later))
 	p.RequireExit(0)
-	next.Gets("GET /x", 200, "later")
-	next.Gets("GET /config/limits", 200, `"limit":79`)
+	next.Require("GET /x", 200, "later")
+	next.Require("GET /config/limits", 200, `"limit":79`)
 }
 
 // The decision port goes from master to master, and no request of a sidecar is decided by
@@ -191,7 +191,7 @@ func TestTakeoverOfTheDecisionPort(t *testing.T) {
 	}
 	load.stop()
 	for _, reason := range []string{"late", "crowded", "away"} {
-		sidecar.Gets("GET /metrics", 200, `ratelimiter_store_undecided_total{reason="`+reason+`"} 0`)
+		sidecar.Require("GET /metrics", 200, `ratelimiter_store_undecided_total{reason="`+reason+`"} 0`)
 	}
 	if lines := sidecar.Log.Lines(" RemoteStore - "); len(lines) > 0 {
 		t.Errorf("logged %q", lines)

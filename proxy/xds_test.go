@@ -69,23 +69,23 @@ func TestLimitsOfXDS(t *testing.T) {
 		t.Errorf("said %v", first)
 	}
 	const ask = `{"domain":"shop","descriptors":[{"entries":[{"key":"one","value":"x"}]}]}`
-	p.At(http).Gets("GET /healthcheck", 500, "")
-	p.At(http).Gets("POST /json", 400, "no rate limit configuration loaded", ask)
+	p.At(http).Require("GET /healthcheck", 500, "")
+	p.At(http).Require("POST /json", 400, "no rate limit configuration loaded", ask)
 	g.domains <- "shop"
 	if next := <-g.said; next.VersionInfo != "shop" || next.ErrorDetail != nil {
 		t.Errorf("said %v", next)
 	}
-	p.At(http).Gets("GET /healthcheck", 200, "OK")
-	p.At(http).Gets("POST /json", 200, "", ask)
-	p.At(http).Gets("POST /json", 429, "", ask)
+	p.At(http).Require("GET /healthcheck", 200, "OK")
+	p.At(http).Require("POST /json", 200, "", ask)
+	p.At(http).Require("POST /json", 429, "", ask)
 	g.domains <- ""
 	if next := <-g.said; next.VersionInfo != "shop" || next.ErrorDetail.GetCode() != 3 {
 		t.Errorf("said %v", next)
 	}
-	p.At(http).Gets("POST /json", 429, "", ask)
-	p.At(debug).Gets("GET /metrics", 200, "\nratelimiter_xds_connected 1\n")
-	p.At(debug).Gets("GET /metrics", 200, "\nratelimit_service_config_load_error 1\n")
+	p.At(http).Require("POST /json", 429, "", ask)
+	p.At(debug).Require("GET /metrics", 200, "\nratelimiter_xds_connected 1\n")
+	p.At(debug).Require("GET /metrics", 200, "\nratelimit_service_config_load_error 1\n")
 
 	cmd, http, _, _ = asRatelimit(t, append(env, "FORCE_START_WITHOUT_INITIAL_CONFIG", "true")...)
-	testkit.Launch(t, cmd, "INFO Proxy - Ready addr=").At(http).Gets("GET /healthcheck", 200, "OK")
+	testkit.Launch(t, cmd, "INFO Proxy - Ready addr=").At(http).Require("GET /healthcheck", 200, "OK")
 }

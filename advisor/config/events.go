@@ -64,7 +64,7 @@ func (r *reader) file(data []byte) []forecast.Event {
 	if !r.File(data, eventsBytesMax) || r.Root.Kind == strict.Null && r.Root.Word == nil {
 		return nil // an empty file has no events
 	}
-	switch n := len(r.Root.Kids); {
+	switch n := len(r.Root.Children); {
 	case r.Root.Kind != strict.List:
 		r.Fault("", "must be one list of {name, start, end, ramp}, is %v", r.Root)
 		return nil
@@ -78,8 +78,8 @@ func (r *reader) file(data []byte) []forecast.Event {
 	var names []string
 	for i := range texts {
 		path := strict.ElementPath("", i)
-		if r.Root.Kids[i].Kind == strict.Object {
-			r.Filled(&r.Root.Kids[i], path, "ramp")
+		if r.Root.Children[i].Kind == strict.Object {
+			r.Filled(&r.Root.Children[i], path, "ramp")
 			events[i] = r.event(path, &texts[i])
 		}
 		if name := events[i].Name; !slices.Contains(names, name) {

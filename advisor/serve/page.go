@@ -96,7 +96,7 @@ func (s *Server) pageData() *pageData {
 type sheet struct {
 	*pageData
 	State, Tone string // of the target, and as a colour
-	Figures     []chart.Figure
+	Figures     []chart.Stat
 	Plots       []chart.Chart
 	More        int // number of proxies that are not shown
 }
@@ -129,15 +129,15 @@ func guardWord(s *policy.State) (word, tone string) {
 }
 
 // figuresOf returns the highlighted numbers.
-func figuresOf(l *pageData) []chart.Figure {
+func figuresOf(l *pageData) []chart.Stat {
 	rate := func(v float64) string { return number.Rate(v) + "/s" }
 	a, c := &l.Recommendation, l.PolicyState.Capacity
 	refused := number.Percent(a.Sum.RejectedShare) + " refused"
-	figures := []chart.Figure{{"Arriving", rate(a.Sum.Observed), refused, "blue"}}
+	figures := []chart.Stat{{"Arriving", rate(a.Sum.Observed), refused, "blue"}}
 	if !a.Given {
 		return figures
 	}
-	capacity := chart.Figure{"Capacity", "unknown", "not enough traffic yet", "green"}
+	capacity := chart.Stat{"Capacity", "unknown", "not enough traffic yet", "green"}
 	if c.Q50 > 0 {
 		capacity.Value, capacity.Note = rate(c.Q50), "probably "+number.Rate(c.Q20)+" to "+rate(c.Q80)
 	}
@@ -145,7 +145,7 @@ func figuresOf(l *pageData) []chart.Figure {
 	if a.Sum.P95 > 0 {
 		p95 = number.Duration(a.Sum.P95.Seconds())
 	}
-	return append(figures, []chart.Figure{
+	return append(figures, []chart.Stat{
 		{"Predicted", rate(a.Rec.PredictedRPS), "at most " + rate(a.Rec.Predicted95) + " (95 %), within " +
 			age(a.Rec.ValidFor), "violet"},
 		{"Limit in force", perSecond(a.Sum.Limit), a.Sum.Limit.Algorithm + parameters(a.Sum.Limit), "amber"},

@@ -98,7 +98,7 @@ func TestLivePageStarts(t *testing.T) {
 	mux.Handle("/", r.api)
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
 		script := strings.ReplaceAll(starter, "TARGET", r.target.Listener.Addr().String())
-		_, _ = w.Write([]byte(chart.BearerTokenPage(livePage) + charttest.Driver(script)))
+		_, _ = w.Write([]byte(chart.PageWithTokenPrompt(livePage) + charttest.Script(script)))
 	})
 	server := httptest.NewServer(mux)
 	defer server.Close()
@@ -199,7 +199,7 @@ func TestLivePageAsksForToken(t *testing.T) {
 	own.HandleFunc("POST /test/stop", note)
 	own.HandleFunc("GET /test/config", note)
 	own.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = w.Write([]byte(chart.BearerTokenPage(livePage) + charttest.Driver(driver)))
+		_, _ = w.Write([]byte(chart.PageWithTokenPrompt(livePage) + charttest.Script(driver)))
 	})
 	server := httptest.NewServer(own)
 	defer server.Close()

@@ -145,7 +145,7 @@ func (r *Runs) finished() (*record.Result, error) {
 var livePage string
 
 func serveLive(w http.ResponseWriter, _ *http.Request) {
-	service.WritePage(w, service.CSPLive, []byte(chart.BearerTokenPage(livePage)))
+	service.WritePage(w, service.CSPLive, []byte(chart.PageWithTokenPrompt(livePage)))
 }
 
 func (r *Runs) serveReport(w http.ResponseWriter, _ *http.Request) {

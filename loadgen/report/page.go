@@ -78,14 +78,14 @@ func facts(r *record.Result) []fact {
 		fact{"Event loops", strconv.Itoa(r.Loops)})
 }
 
-func figures(r *record.Result) []chart.Figure {
+func figures(r *record.Result) []chart.Stat {
 	share := func(n uint64) string { return fmt.Sprintf("%.1f %%", 100*r.Share(n)) }
 	missed := number.Thousands(r.SentLate) + " requests missed their time"
-	lag := chart.Figure{"Lag p99", number.Duration(r.Lag.P99), missed, "violet"}
+	lag := chart.Stat{"Lag p99", number.Duration(r.Lag.P99), missed, "violet"}
 	if r.Lag.Count == 0 {
 		lag.Value, lag.Note = "–", "no connection was available"
 	}
-	return []chart.Figure{
+	return []chart.Stat{
 		{"Sent", number.Rate(r.SentRps) + "/s", "of " + number.Rate(r.TargetRps) + "/s asked", "blue"},
 		{"Success", share(r.Success), number.Thousands(r.Success), "green"},
 		{"Rate limited", share(r.RateLimited), number.Thousands(r.RateLimited), "amber"},

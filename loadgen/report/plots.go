@@ -319,7 +319,7 @@ const percentilePoints = 40
 func percentiles(r *record.Result) chart.Chart {
 	h := &r.Histograms
 	p := chart.Chart{
-		Title: "Latency by percentile", X: chart.Axis{Unit: chart.Share, Scale: chart.Nines,
+		Title: "Latency by percentile", X: chart.Axis{Unit: chart.Share, Scale: chart.Percentiles,
 			Label: "share of the requests that took no longer"},
 		Y: chart.Axis{Unit: chart.Seconds, Scale: chart.Log, Label: "with and without the wait before sending"},
 	}

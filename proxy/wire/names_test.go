@@ -85,7 +85,7 @@ func TestNameMoves(t *testing.T) {
 	_, end := r.load(4, func(_ int, c *testkit.Conn) bool { c.Ask(get, 200); return !t.Failed() })
 	for i := range 20 {
 		ip := []string{"127.0.0.3", "127.0.0.2"}[i%2]
-		dns.Say(testkit.NoError, ip)
+		dns.SetAnswers(testkit.NoError, ip)
 		r.addressed(port, ip)
 	}
 	end()
@@ -110,11 +110,11 @@ func TestLookupsFail(t *testing.T) {
 			dns := testkit.NewNameServer(t, "svc.test", "127.0.0.2")
 			r := startNamed(t, port, dns.Resolver().LookupNetIP)
 			r.addressed(port, "127.0.0.2")
-			dns.Say(test.code, "")
+			dns.SetAnswers(test.code, "")
 			r.playf(`until upstream_lookups_total{result=%q}>=5`, test.result)
 			r.addressed(port, "127.0.0.2")
 			r.play(`GET / -> 200`)
-			dns.Say(testkit.NoError, "127.0.0.2")
+			dns.SetAnswers(testkit.NoError, "127.0.0.2")
 			r.play(`logged "resolves again"; logged 1 "A target's name does not resolve"`)
 		})
 	}
@@ -182,7 +182,7 @@ func TestListChangesWhileLookupsFail(t *testing.T) {
 	r := startNamed(t, port, dns.Resolver().LookupNetIP)
 	r.addressed(port, "127.0.0.2")
 	r.play(`GET / -> 200`)
-	dns.Say(testkit.ServFail, "")
+	dns.SetAnswers(testkit.ServFail, "")
 	r.play(`until upstream_lookups_total{result="failed"}>=3`)
 	r.Targets.Set([]*roster.Target{{URL: "http://svc.test:" + port, Addr: "svc.test:" + port, Host: "svc.test"}})
 	r.addressed(port, "127.0.0.2")

@@ -28,8 +28,8 @@ var failures = []failure{
 	{name: "killed", fail: kill, heal: restart},
 	{name: "restarted with an empty store", empty: true, fail: kill, heal: restart},
 	{name: "frozen", fail: signal(syscall.SIGSTOP), heal: signal(syscall.SIGCONT)},
-	{name: "slow by 2.5 s", fail: func(at *scene) { at.relay.Slow(slow) }, heal: func(at *scene) { at.relay.Slow(0) }},
-	{name: "half-open", fail: func(at *scene) { at.relay.Lose(true) }, heal: func(at *scene) { at.relay.Lose(false) }},
+	{name: "slow by 2.5 s", fail: func(at *scene) { at.relay.Delay(slow) }, heal: func(at *scene) { at.relay.Delay(0) }},
+	{name: "half-open", fail: func(at *scene) { at.relay.Drop(true) }, heal: func(at *scene) { at.relay.Drop(false) }},
 	{name: "garbage", fail: divert(http.StatusOK, "<html>"), heal: back},
 	{name: "wrong token", fail: func(at *scene) {
 		at.master.Kill()
@@ -59,13 +59,13 @@ func divert(status int, body string) func(*scene) {
 			w.WriteHeader(status)
 			_, _ = w.Write([]byte(body))
 		}))
-		at.relay.To(func() string { return addr })
+		at.relay.Redirect(func() string { return addr })
 		at.relay.Cut()
 	}
 }
 
 // back directs new connections to the master; existing ones stay.
-func back(at *scene) { at.relay.To(func() string { return at.master.Addr }) }
+func back(at *scene) { at.relay.Redirect(func() string { return at.master.Addr }) }
 
 // The times of a failure, from the start of the load. A failure lasts longer than any timeout.
 const (

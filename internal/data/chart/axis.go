@@ -29,7 +29,7 @@ func newRuler(a Axis, low, high float64, n int) ruler {
 	switch a.Scale {
 	case Log:
 		r.logarithmic(fixed)
-	case Nines:
+	case Percentiles:
 		r.nines(fixed)
 	default:
 		r.linear(n)
@@ -50,7 +50,7 @@ func (r ruler) place(v float64) float64 {
 	switch r.Scale {
 	case Log:
 		return math.Log10(max(v, math.SmallestNonzeroFloat64))
-	case Nines:
+	case Percentiles:
 		return -math.Log10(1 - min(v, 1-1e-12))
 	}
 	return v
@@ -61,7 +61,7 @@ func (a *Axis) shows(v float64) bool {
 	switch a.Scale {
 	case Log:
 		return v > 0
-	case Nines:
+	case Percentiles:
 		return v >= 0 && v < 1
 	}
 	return v == v

@@ -67,9 +67,9 @@ const (
 type Scale uint8
 
 const (
-	Linear Scale = iota
-	Log          // each factor of ten is equally long
-	Nines        // of shares: 90 %, 99 %, 99.9 % are equally far apart
+	Linear      Scale = iota
+	Log               // each factor of ten is equally long
+	Percentiles       // of shares: 90 %, 99 %, 99.9 % are equally far apart
 )
 
 // A Color is a colour with a variant for light and one for dark pages.

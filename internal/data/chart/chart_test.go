@@ -91,7 +91,7 @@ func samples() map[string]Chart {
 				Heights: each(count(12), func(i float64) float64 { return 100 * i })}},
 		},
 		"nines": {
-			Title: "Percentiles", X: Axis{Unit: Share, Scale: Nines}, Y: Axis{Unit: Seconds, Scale: Log},
+			Title: "Percentiles", X: Axis{Unit: Share, Scale: Percentiles}, Y: Axis{Unit: Seconds, Scale: Log},
 			Lines: []Series{{Name: "latency", X: shares,
 				Y: each(shares, func(p float64) float64 { return 0.001 / math.Sqrt(1-p) })}},
 		},
@@ -278,7 +278,7 @@ func TestTicks(t *testing.T) {
 		{"few decades", Axis{Scale: Log, Unit: Seconds}, 1e-3, 1, "1 ms|3 ms|10 ms|30 ms|100 ms|300 ms|1 s"},
 		{"one decade", Axis{Scale: Log, Unit: Seconds}, 0.0012, 0.011, "1 ms|2 ms|5 ms|10 ms|20 ms"},
 		{"one value", Axis{Scale: Log, Unit: Seconds}, 0.001, 0.001, "500 µs|1 ms|2 ms"},
-		{"nines", Axis{Scale: Nines, Unit: Share}, 0.2, 0.9999, "0 %|50 %|90 %|99 %|99.9 %|99.99 %"},
+		{"nines", Axis{Scale: Percentiles, Unit: Share}, 0.2, 0.9999, "0 %|50 %|90 %|99 %|99.9 %|99.99 %"},
 		{"no values", Axis{Scale: Log}, math.Inf(1), math.Inf(-1), "0.001|0.003|0.01|0.03|0.1|0.3|1"},
 	} {
 		r := newRuler(c.axis, c.low, c.high, 5)

@@ -50,8 +50,8 @@ th:first-child,td:first-child{text-align:left;padding-left:0}
 </style>
 `
 
-// A Figure is a highlighted number of a page. As an alias it can be written without field names.
-type Figure = struct{ Name, Value, Note, Tone string }
+// A Stat is a highlighted number of a page. As an alias it can be written without field names.
+type Stat = struct{ Name, Value, Note, Tone string }
 
 // figures shows a list of figures.
 const figures = `{{define "figures"}}<dl class="figures">
@@ -123,6 +123,6 @@ document.addEventListener("submit", e => {
 </script>
 `
 
-// BearerTokenPage returns a page in the common style, of a body as of RenderPage that is no template. Its script
+// PageWithTokenPrompt returns a page in the common style, of a body as of RenderPage that is no template. Its script
 // calls guarded for endpoints that may need the token.
-func BearerTokenPage(body string) string { return head + asking + body }
+func PageWithTokenPrompt(body string) string { return head + asking + body }

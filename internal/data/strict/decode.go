@@ -181,9 +181,9 @@ func (d *decoder) value(n *Node, at *place, v reflect.Value) {
 	case Text:
 		v.SetString(string(n.Word))
 	case List:
-		list := reflect.MakeSlice(t, len(n.Kids), len(n.Kids))
-		for i := range n.Kids {
-			d.value(&n.Kids[i], &place{up: at, i: i}, list.Index(i))
+		list := reflect.MakeSlice(t, len(n.Children), len(n.Children))
+		for i := range n.Children {
+			d.value(&n.Children[i], &place{up: at, i: i}, list.Index(i))
 		}
 		v.Set(list)
 	case Object:
@@ -269,7 +269,7 @@ func (d *decoder) any(n *Node, at *place, v reflect.Value) {
 
 func (d *decoder) mapOf(n *Node, at *place, v reflect.Value) {
 	t := v.Type()
-	m := reflect.MakeMapWithSize(t, len(n.Kids))
+	m := reflect.MakeMapWithSize(t, len(n.Children))
 	twice := n.twice()
 	for i, name := range n.Names {
 		here := &place{up: at, name: name.Word}
@@ -277,7 +277,7 @@ func (d *decoder) mapOf(n *Node, at *place, v reflect.Value) {
 			d.fault(name.Line, here, "given twice")
 		}
 		elem := reflect.New(t.Elem()).Elem()
-		d.value(&n.Kids[i], here, elem)
+		d.value(&n.Children[i], here, elem)
 		m.SetMapIndex(reflect.ValueOf(string(name.Word)).Convert(t.Key()), elem)
 	}
 	v.Set(m)
@@ -294,9 +294,9 @@ func (d *decoder) structOf(n *Node, at *place, v reflect.Value) {
 			d.unknown(name, here, fields, twice(i))
 		case twice(i):
 			d.fault(name.Line, here, "given twice")
-		case d.Over && n.Kids[i].Kind == Null:
+		case d.Over && n.Children[i].Kind == Null:
 		default:
-			d.value(&n.Kids[i], here, v.FieldByIndex(fields[f].index))
+			d.value(&n.Children[i], here, v.FieldByIndex(fields[f].index))
 		}
 	}
 }

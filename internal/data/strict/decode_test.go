@@ -316,7 +316,7 @@ func TestManyValues(t *testing.T) {
 	members := []byte(`{"a":[` + strings.Repeat("0,", valuesMax/2) + `0],"b":[` + strings.Repeat("0,", valuesMax/2) +
 		`0]}`)
 	if r := new(Reader); !r.Members(members, len(members), func(_ Name, value *Node) { last = value }) ||
-		len(last.Kids) != valuesMax/2+1 {
+		len(last.Children) != valuesMax/2+1 {
 		t.Errorf("members: %v", r.Err())
 	}
 	empty := []byte("[" + strings.Repeat("{},", 1000) + "{}]")
@@ -375,8 +375,8 @@ func TestParseKeepsLittle(t *testing.T) {
 
 // held is how many places a node has memory for, and how many bytes they refer to.
 func held(n *Node) (places, bytes int) {
-	places, bytes = cap(n.Names)+cap(n.Kids), len(n.Word)
-	for _, kid := range n.Kids[:cap(n.Kids)] {
+	places, bytes = cap(n.Names)+cap(n.Children), len(n.Word)
+	for _, kid := range n.Children[:cap(n.Children)] {
 		p, b := held(&kid)
 		places, bytes = places+p, bytes+b
 	}
@@ -386,11 +386,11 @@ func held(n *Node) (places, bytes int) {
 // shape writes all of a node.
 func shape(n *Node) string {
 	text := fmt.Sprintf("%d:%d %v %q", n.Line, n.start, n.Kind, n.Word)
-	for i := range n.Kids {
+	for i := range n.Children {
 		if n.Kind == Object {
 			text += fmt.Sprintf(" %q", n.Names[i].Word)
 		}
-		text += " (" + shape(&n.Kids[i]) + ")"
+		text += " (" + shape(&n.Children[i]) + ")"
 	}
 	return text
 }

@@ -35,7 +35,7 @@ type Node struct {
 	Line       int
 	Word       []byte // of a scalar: the text of a string, otherwise the value as written
 	Names      []Name // of an object's members, parallel to Kids
-	Kids       []Node
+	Children   []Node
 	start, end int // range of the JSON text
 }
 
@@ -87,7 +87,7 @@ func (n *Node) String() string {
 func (n *Node) Member(word string) *Node {
 	for i := range n.Names {
 		if string(n.Names[i].Word) == word {
-			return &n.Kids[i]
+			return &n.Children[i]
 		}
 	}
 	return nil
@@ -98,11 +98,11 @@ func (n *Node) Drop(names []string) {
 	kept := Node{}
 	for i, name := range n.Names {
 		if !slices.Contains(names, string(name.Word)) {
-			kept.Names, kept.Kids = append(kept.Names, name), append(kept.Kids, n.Kids[i])
+			kept.Names, kept.Children = append(kept.Names, name), append(kept.Children, n.Children[i])
 		}
 	}
 	if n.Kind == Object && n.end > 0 {
-		n.Names, n.Kids = kept.Names, kept.Kids
+		n.Names, n.Children = kept.Names, kept.Children
 	}
 }
 
@@ -123,15 +123,15 @@ func (n *Node) at(path string) (found *Node, whole bool) {
 // such member or element.
 func (n *Node) step(path string) (kid *Node, rest string) {
 	if digits, rest, ok := strings.Cut(strings.TrimPrefix(path, "["), "]"); ok && n.Kind == List {
-		if i, err := strconv.Atoi(digits); err == nil && i < len(n.Kids) {
-			return &n.Kids[i], rest
+		if i, err := strconv.Atoi(digits); err == nil && i < len(n.Children) {
+			return &n.Children[i], rest
 		}
 		return nil, ""
 	}
 	for i := range n.Names {
 		rest, ok := strings.CutPrefix(path, nameStep(string(n.Names[i].Word)))
 		if ok && (rest == "" || rest[0] == '.' || rest[0] == '[') {
-			return &n.Kids[i], rest
+			return &n.Children[i], rest
 		}
 	}
 	return nil, ""

@@ -180,7 +180,7 @@ func (r *Reader) Members(data []byte, bytesMax int, each func(name Name, value *
 		if err != nil {
 			return err
 		}
-		value = Node{Names: value.Names[:0], Kids: value.Kids[:0]}
+		value = Node{Names: value.Names[:0], Children: value.Children[:0]}
 		s.count = 0
 		if err := s.value(&value); err != nil {
 			return err.within(nameStep(string(name.Word)))

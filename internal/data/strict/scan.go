@@ -116,7 +116,7 @@ func (s *scanner) take(c byte) bool {
 // value reads the next value into n.
 func (s *scanner) value(n *Node) (err *syntaxError) {
 	c := s.peek()
-	*n = Node{Line: s.line, start: s.pos, Names: n.Names[:0], Kids: n.Kids[:0]}
+	*n = Node{Line: s.line, start: s.pos, Names: n.Names[:0], Children: n.Children[:0]}
 	if s.count++; s.count > valuesMax {
 		return &syntaxError{pos: s.pos, beyond: "more than " + strconv.Itoa(valuesMax) + " values"}
 	}
@@ -165,8 +165,8 @@ func (s *scanner) nested(n *Node, each func(i int) *syntaxError, end byte, want 
 	if s.take(end) {
 		return nil
 	}
-	if n.Kids == nil {
-		n.Kids = make([]Node, 0, fewKids)
+	if n.Children == nil {
+		n.Children = make([]Node, 0, fewKids)
 		s.made += fewKids
 	}
 	for i := 0; ; i++ {
@@ -203,13 +203,13 @@ func (s *scanner) member(n *Node) *syntaxError {
 
 // another adds a kid to n, and reuses the memory of an earlier one if possible.
 func (s *scanner) another(n *Node) *Node {
-	if room := cap(n.Kids); len(n.Kids) < room {
-		n.Kids = n.Kids[:len(n.Kids)+1]
+	if room := cap(n.Children); len(n.Children) < room {
+		n.Children = n.Children[:len(n.Children)+1]
 	} else {
-		n.Kids = append(n.Kids, Node{})
-		s.made += int32(cap(n.Kids) - room)
+		n.Children = append(n.Children, Node{})
+		s.made += int32(cap(n.Children) - room)
 	}
-	return &n.Kids[len(n.Kids)-1]
+	return &n.Children[len(n.Children)-1]
 }
 
 // name reads a member's name and the colon after it.

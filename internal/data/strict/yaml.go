@@ -79,7 +79,7 @@ func (r *Reader) node(y *yaml.Node, path string, depth int) Node {
 	case y.Kind == yaml.SequenceNode:
 		n.Kind = List
 		for i, kid := range y.Content {
-			n.Kids = append(n.Kids, r.node(kid, ElementPath(path, i), depth+1))
+			n.Children = append(n.Children, r.node(kid, ElementPath(path, i), depth+1))
 		}
 	default:
 		n.Kind, n.Word = scalar(y)
@@ -94,7 +94,7 @@ func (r *Reader) member(n *Node, pair [2]*yaml.Node, path string, depth int) {
 		return
 	}
 	n.Names = append(n.Names, Name{[]byte(key.Value), key.Line})
-	n.Kids = append(n.Kids, r.node(pair[1], MemberPath(path, key.Value), depth+1))
+	n.Children = append(n.Children, r.node(pair[1], MemberPath(path, key.Value), depth+1))
 }
 
 // scalar converts a scalar. Numbers have the form of JSON: 010 and 0x10 mean different things to

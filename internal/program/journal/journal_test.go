@@ -171,7 +171,7 @@ func TestLogFileOfOthers(t *testing.T) {
 		!strings.Contains(err.Error(), "is a symbolic link of user") {
 		t.Errorf("a link of another user: %v", err)
 	}
-	if err := errors.Join(os.Remove(name), os.Chown(folder, testkit.Nobody, -1)); err != nil {
+	if err := errors.Join(os.Remove(name), os.Chown(folder, testkit.NobodyUID, -1)); err != nil {
 		t.Fatal(err)
 	}
 	j := testkit.Must(Open(Config{File: name, Format: "text", Level: "info"}, io.Discard))(t)

@@ -40,8 +40,8 @@ func New(to func() string) (*Relay, error) {
 		return nil, err
 	}
 	r := &Relay{ln: ln, pairs: make(map[*pair]bool)}
-	r.To(to)
-	r.Through(func(_ int, _ bool, piece []byte, write func([]byte) error) error { return write(piece) })
+	r.Redirect(to)
+	r.SetFilter(func(_ int, _ bool, piece []byte, write func([]byte) error) error { return write(piece) })
 	r.running.Go(r.accept)
 	return r, nil
 }
@@ -49,22 +49,22 @@ func New(to func() string) (*Relay, error) {
 // Addr returns the address that the relay listens on.
 func (r *Relay) Addr() string { return r.ln.Addr().String() }
 
-// To replaces the function that returns the address to dial.
-func (r *Relay) To(to func() string) { r.to.Store(&to) }
+// Redirect replaces the function that returns the address to dial.
+func (r *Relay) Redirect(to func() string) { r.to.Store(&to) }
 
 // A Filter passes on a piece of what one side has sent. number is that of the connection, from 0;
 // answer says that the dialled side has sent it. An error closes the connection.
 type Filter func(number int, answer bool, piece []byte, write func([]byte) error) error
 
-// Through has c carry what is received from now on.
-func (r *Relay) Through(c Filter) { r.pass.Store(&c) }
+// SetFilter has c carry what is received from now on.
+func (r *Relay) SetFilter(c Filter) { r.pass.Store(&c) }
 
-// Slow delays the answers from now on.
-func (r *Relay) Slow(by time.Duration) { r.delay.Store(int64(by)) }
+// Delay delays the answers from now on.
+func (r *Relay) Delay(by time.Duration) { r.delay.Store(int64(by)) }
 
-// Lose discards, if on, everything sent over connections that are open now or opened before
+// Drop discards, if on, everything sent over connections that are open now or opened before
 // Lose(false), for as long as they exist. Neither end sees them close.
-func (r *Relay) Lose(on bool) {
+func (r *Relay) Drop(on bool) {
 	r.mute.Store(on)
 	if !on {
 		return

@@ -41,16 +41,16 @@ func TestRelay(t *testing.T) {
 	r := newRelay(t, a)
 	old := testkit.Dial(t, r.Addr())
 	answer(t, old, "a")
-	r.To(b)
+	r.Redirect(b)
 	answer(t, old, "a") // as it was
 	answer(t, testkit.Dial(t, r.Addr()), "b")
 	const by = 20 * time.Millisecond
-	r.Slow(by)
+	r.Delay(by)
 	began := time.Now()
 	if answer(t, old, "a"); time.Since(began) < by {
 		t.Error("an answer is not slowed")
 	}
-	r.Slow(0)
+	r.Delay(0)
 	r.Cut()
 	old.Closed()
 	answer(t, testkit.Dial(t, r.Addr()), "b")
@@ -62,11 +62,11 @@ func TestLose(t *testing.T) {
 	c := testkit.Must(net.Dial("tcp", r.Addr()))(t)
 	defer c.Close()
 	testkit.Eventually(t, "it is carried", func() bool { r.mu.Lock(); defer r.mu.Unlock(); return len(r.pairs) == 1 })
-	r.Lose(true)
+	r.Drop(true)
 	if _, err := c.Write([]byte(request)); err != nil {
 		t.Error(err)
 	}
-	r.Lose(false)
+	r.Drop(false)
 	answer(t, testkit.Dial(t, r.Addr()), "a")
 	_ = c.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
 	if n, err := c.Read(make([]byte, 1)); n > 0 || err == nil {
@@ -77,7 +77,7 @@ func TestLose(t *testing.T) {
 // A carrier is told the connections apart, and both ways; what it fails to carry ends one.
 func TestThrough(t *testing.T) {
 	r := newRelay(t, serving(t, "a"))
-	r.Through(func(number int, answer bool, piece []byte, write func([]byte) error) error {
+	r.SetFilter(func(number int, answer bool, piece []byte, write func([]byte) error) error {
 		if number == 1 && answer {
 			return net.ErrClosed
 		}

@@ -38,7 +38,7 @@ func NewNameServer(t testing.TB, name, addrs string) *NameServer {
 		t.Fatal(err)
 	}
 	s := &NameServer{PacketConn: c, name: name}
-	s.Say(NoError, addrs)
+	s.SetAnswers(NoError, addrs)
 	var ended sync.WaitGroup
 	ended.Go(s.serve)
 	t.Cleanup(func() {
@@ -48,8 +48,8 @@ func NewNameServer(t testing.TB, name, addrs string) *NameServer {
 	return s
 }
 
-// Say sets the answers.
-func (s *NameServer) Say(code byte, addrs string) {
+// SetAnswers sets the answers.
+func (s *NameServer) SetAnswers(code byte, addrs string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.code, s.addrs = code, nil

@@ -117,9 +117,9 @@ func (e Endpoint) Call(line string, body ...string) (status int, text string) {
 	return res.StatusCode, text
 }
 
-// Gets fails unless a request is answered with the status and with part in the body, which it
+// Require fails unless a request is answered with the status and with part in the body, which it
 // returns.
-func (e Endpoint) Gets(line string, status int, part string, body ...string) string {
+func (e Endpoint) Require(line string, status int, part string, body ...string) string {
 	e.T.Helper()
 	got, text := e.Call(line, body...)
 	if got != status || !strings.Contains(text, part) {
@@ -152,7 +152,7 @@ func (e Endpoint) Decode(target string, into any) {
 // Metrics returns the samples of the program.
 func (e Endpoint) Metrics() map[string]float64 {
 	e.T.Helper()
-	return Samples(e.T, e.Gets("GET /metrics", http.StatusOK, ""))
+	return Samples(e.T, e.Require("GET /metrics", http.StatusOK, ""))
 }
 
 // Open sends a GET request on a connection that stays open, and does not wait for the answer.

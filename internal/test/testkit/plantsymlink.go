@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Nobody is a user that is neither root nor the one of the tests, which must be root to use it.
-const Nobody = 65534
+// NobodyUID is a user that is neither root nor the one of the tests, which must be root to use it.
+const NobodyUID = 65534
 
 // PlantSymlink plants a symbolic link of another user at name, which leads to a file of this user. After
 // the test the file must be as it was.
@@ -16,7 +16,7 @@ func PlantSymlink(t *testing.T, name string) {
 	const text = "precious"
 	victim := filepath.Join(t.TempDir(), "victim")
 	WriteFile(t, victim, text)
-	for _, err := range []error{os.Chmod(victim, 0o644), os.Symlink(victim, name), os.Lchown(name, Nobody, -1)} {
+	for _, err := range []error{os.Chmod(victim, 0o644), os.Symlink(victim, name), os.Lchown(name, NobodyUID, -1)} {
 		if err != nil {
 			t.Fatal(err)
 		}

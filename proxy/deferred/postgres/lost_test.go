@@ -55,13 +55,13 @@ func TestClaimUnanswered(t *testing.T) {
 	testkit.Eventually(t, "an entry is accepted", func() bool { // another each time: what is in doubt is barred
 		return deferredtest.Put(q, deferredtest.Order("shop")).Outcome == deferred.Accepted
 	})
-	r.Slow(5 * time.Second)
+	r.Delay(5 * time.Second)
 	if claimed, _, err := q.Claim(t.Context(), time.Now().Add(time.Second), 1); err == nil {
 		t.Fatalf("%d claimed", len(claimed))
 	}
 	testkit.Eventually(t, "it is claimed on the server",
 		func() bool { return s.Do("weir", "SELECT state FROM weir.deferred WHERE state < 7") == "1" })
-	r.Slow(0)
+	r.Delay(0)
 	testkit.Eventually(t, "it is claimed", func() bool {
 		claimed, _, err := q.Claim(t.Context(), time.Now().Add(time.Second), 1)
 		return err == nil && len(claimed) == 1 && claimed[0].Entry.Attempts == 0

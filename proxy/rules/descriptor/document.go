@@ -97,7 +97,7 @@ type judge struct{ *strict.Reader }
 
 func (r *judge) list(n *strict.Node, path string, entries []Entry) {
 	for i := range entries {
-		if kid := &n.Kids[i]; kid.Kind == strict.Object {
+		if kid := &n.Children[i]; kid.Kind == strict.Object {
 			e := &entries[i]
 			e.Path = strict.ElementPath(path, i)
 			r.entry(kid, e)

@@ -28,7 +28,7 @@ func (r *Request) Read(n *strict.Node) error {
 		case 0:
 			r.Domain, err = text(v)
 		case 1:
-			if len(v.Kids) > DescriptorsMax {
+			if len(v.Children) > DescriptorsMax {
 				return strict.Fault{Message: errDescriptors.Message}
 			}
 			return elements(v, func(one *strict.Node) error {
@@ -50,7 +50,7 @@ func (d *Descriptor) read(n *strict.Node, left *int) error {
 	return descriptorFields.each(n, func(field int, v *strict.Node) (err error) {
 		switch field {
 		case 0:
-			if *left -= len(v.Kids); *left < 0 {
+			if *left -= len(v.Children); *left < 0 {
 				return strict.Fault{Message: errEntries.Message}
 			}
 			return elements(v, func(one *strict.Node) error {
@@ -129,10 +129,10 @@ func (f fields) each(n *strict.Node, read func(field int, v *strict.Node) error)
 			return strict.Fault{Path: strict.MemberPath("", string(name)), Message: "is given twice"}
 		}
 		seen |= 1 << field
-		if n.Kids[i].Kind == strict.Null {
+		if n.Children[i].Kind == strict.Null {
 			continue
 		}
-		if err := read(field, &n.Kids[i]); err != nil {
+		if err := read(field, &n.Children[i]); err != nil {
 			return strict.WithPath(strict.MemberPath("", string(name)), err)
 		}
 	}
@@ -163,8 +163,8 @@ func elements(n *strict.Node, read func(one *strict.Node) error) error {
 	if n.Kind != strict.List {
 		return wrong(n, "a list")
 	}
-	for i := range n.Kids {
-		if err := read(&n.Kids[i]); err != nil {
+	for i := range n.Children {
+		if err := read(&n.Children[i]); err != nil {
 			return strict.WithPath(strict.ElementPath("", i), err)
 		}
 	}

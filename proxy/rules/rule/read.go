@@ -37,8 +37,8 @@ func (j *judge) rules() []compiled {
 	case list == nil && j.Root.Kind != strict.Object: // Decode reports it
 	case list == nil:
 		j.Fault("rules", "is missing; must be a list, [] for no rules")
-	case len(list.Kids) > rulesMax:
-		j.Fault("rules", "must be at most %d rules, is %d", rulesMax, len(list.Kids))
+	case len(list.Children) > rulesMax:
+		j.Fault("rules", "must be at most %d rules, is %d", rulesMax, len(list.Children))
 		return nil
 	}
 	var file struct {
@@ -49,7 +49,7 @@ func (j *judge) rules() []compiled {
 	seen := make(map[string]string, len(rules))
 	for i := range rules {
 		c := compiled{Rule: file.Rules[i], path: strict.ElementPath("rules", i)}
-		if n := &list.Kids[i]; n.Kind == strict.Object {
+		if n := &list.Children[i]; n.Kind == strict.Object {
 			j.rule(n, &c)
 		}
 		if first, twice := seen[c.ID]; twice && c.ID != "" {
@@ -216,7 +216,7 @@ func (j *judge) match(of *strict.Node, c *compiled) {
 			j.Fault(at, "given twice")
 		}
 	}
-	if n := n.Member("headers"); n != nil && j.atMost(path+".headers", len(n.Kids)) {
+	if n := n.Member("headers"); n != nil && j.atMost(path+".headers", len(n.Children)) {
 		j.headers(n, path+".headers", c)
 	}
 }

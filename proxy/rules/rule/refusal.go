@@ -44,11 +44,11 @@ func (j *judge) refusal(n *strict.Node, c *compiled) {
 	if fields == nil {
 		return
 	}
-	if err := refusal.CheckFieldCount(len(fields.Kids)); err != nil {
+	if err := refusal.CheckFieldCount(len(fields.Children)); err != nil {
 		j.AddFaults(path, err)
 		return
 	}
-	seen := make(map[string]bool, len(fields.Kids))
+	seen := make(map[string]bool, len(fields.Children))
 	for _, field := range fields.Names {
 		name := string(field.Word)
 		lower := strings.ToLower(name)

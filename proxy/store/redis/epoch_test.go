@@ -56,7 +56,7 @@ func TestLostByReplica(t *testing.T) {
 	replica := redistest.StartReplica(t, master)
 	replica.Do("replicaof", "no", "one")
 	refusedFromMemory(t, l, "k")
-	way.To(replica.Addr)
+	way.Redirect(replica.Addr)
 	master.Kill()
 	admittedAgain(t, l, "k", "a fail-over")
 }

@@ -41,7 +41,7 @@ const pieceBytes = 1460
 func newWire(t testing.TB, to string) *wire {
 	t.Helper()
 	w := &wire{Relay: testkit.Must(relay.New(func() string { return to }))(t)}
-	w.Through(w.pass)
+	w.SetFilter(w.pass)
 	t.Cleanup(func() { w.set(spoil{}); w.Close() })
 	return w
 }

@@ -47,7 +47,7 @@ func clusterInsteadOfSingle(t *testing.T, cl *cluster) {
 		if ans := l.ask(1, elsewhere); ans.Mode != store.Exact {
 			t.Errorf("%v, by the single server: %+v", topology, ans)
 		}
-		front.To(cl.masters[0].Addr)
+		front.Redirect(cl.masters[0].Addr)
 		front.Cut()
 		exact := func(c store.Counter) bool { return l.ask(1, c).Mode == store.Exact }
 		if topology == Auto {

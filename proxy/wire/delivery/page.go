@@ -15,5 +15,5 @@ import (
 var pageText string
 
 func servePage(w http.ResponseWriter, _ *http.Request) {
-	service.WritePage(w, service.CSPLive, []byte(chart.BearerTokenPage(pageText)))
+	service.WritePage(w, service.CSPLive, []byte(chart.PageWithTokenPrompt(pageText)))
 }

@@ -64,7 +64,7 @@ func TestPage(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		own.ServeHTTP(w, r)
 		if strings.HasSuffix(r.URL.Path, "/page") {
-			_, _ = w.Write([]byte(charttest.Driver(operator)))
+			_, _ = w.Write([]byte(charttest.Script(operator)))
 		}
 	}))
 	defer server.Close()

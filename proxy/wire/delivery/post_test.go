@@ -105,12 +105,12 @@ func TestAddresses(t *testing.T) {
 	defer c.http.CloseIdleConnections()
 	for _, addr := range []string{"127.0.0.1", "::1", "10.1.2.3", "169.254.169.254", "192.168.0.1", "fd00::1",
 		"fe80::1", "0.0.0.0", "::", "64:ff9b::7f00:1", "2002:7f00:1::"} {
-		r.dns.Say(testkit.NoError, addr)
+		r.dns.SetAnswers(testkit.NoError, addr)
 		r.refuses(c, r.url("hooks.test"), "is not public")
 	}
-	r.dns.Say(testkit.NoError, "127.0.0.1 ::1 10.1.2.3")
+	r.dns.SetAnswers(testkit.NoError, "127.0.0.1 ::1 10.1.2.3")
 	r.refuses(c, r.url("hooks.test"), "is not public")
-	r.dns.Say(testkit.NXDomain, "")
+	r.dns.SetAnswers(testkit.NXDomain, "")
 	r.refuses(c, r.url("hooks.test"), "no such host")
 	r.refuses(c, r.url("localhost"), "is not listed")
 	r.refuses(c, r.url("[::ffff:127.0.0.1]"), "is not listed")
@@ -140,7 +140,7 @@ func TestDNSChanges(t *testing.T) {
 	<-r.got
 	c.http.CloseIdleConnections()
 	for _, addr := range []string{"127.0.0.2", "::1", "169.254.169.254"} {
-		r.dns.Say(testkit.NoError, addr)
+		r.dns.SetAnswers(testkit.NoError, addr)
 		r.refuses(c, r.url("hooks.test"), "is not one of those listed")
 	}
 }
@@ -156,7 +156,7 @@ func TestRebinding(t *testing.T) {
 		defer close(ended)
 		for {
 			for _, addr := range []string{"127.0.0.1", "127.0.0.2"} {
-				r.dns.Say(testkit.NoError, addr)
+				r.dns.SetAnswers(testkit.NoError, addr)
 			}
 			select {
 			case <-stop:

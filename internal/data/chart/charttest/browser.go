@@ -38,9 +38,9 @@ func DOM(t *testing.T, address string, budget time.Duration) string {
 	return dom
 }
 
-// Driver returns a script for the end of a page, which uses it as a person does. It may await
+// Script returns a script for the end of a page, which uses it as a person does. It may await
 // until(condition).
-func Driver(steps string) string {
+func Script(steps string) string {
 	return `<script>
 const until = is => new Promise(done => { const t = setInterval(() => is() && (clearInterval(t), done()), 20); });
 (async () => {` + steps + `})();
