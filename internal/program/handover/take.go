@@ -58,39 +58,39 @@ func take(ctx context.Context, name string, t terms) (*Received, error) {
 	return taken, nil
 }
 
-func (t *Received) ask(ctx context.Context) error {
-	err := t.askFor(ctx, true)
-	if t.Sockets == nil || err == nil {
+func (r *Received) ask(ctx context.Context) error {
+	err := r.askFor(ctx, true)
+	if r.Sockets == nil || err == nil {
 		return err
 	}
-	t.Close() // an older process closes the connection at this request
-	t.Sockets = nil
-	return t.askFor(ctx, false)
+	r.Close() // an older process closes the connection at this request
+	r.Sockets = nil
+	return r.askFor(ctx, false)
 }
 
 // askFor requests the sockets, and the state if that is wanted too.
-func (t *Received) askFor(ctx context.Context, state bool) error {
-	ctx, cancel := context.WithTimeout(ctx, t.terms.step)
+func (r *Received) askFor(ctx context.Context, state bool) error {
+	ctx, cancel := context.WithTimeout(ctx, r.terms.step)
 	defer cancel()
-	c, err := new(net.Dialer).DialContext(ctx, network, address(t.name).Name)
+	c, err := new(net.Dialer).DialContext(ctx, network, address(r.name).Name)
 	if err != nil && ctx.Err() == nil && !errors.Is(err, unix.ECONNREFUSED) {
 		err = fmt.Errorf("%w: %w", ErrHeldByOther, err) // usually one that accepts nothing
 	}
 	if err != nil {
 		return err
 	}
-	t.conn = c.(*net.UnixConn)
+	r.conn = c.(*net.UnixConn)
 	stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
-	if err := sameUser(t.conn, t.terms.uid); err != nil {
+	if err := sameUser(r.conn, r.terms.uid); err != nil {
 		return err
 	}
-	fds, err := receiveFiles(t.conn, saidSockets)
+	fds, err := receiveFiles(r.conn, saidSockets)
 	if err != nil {
 		return err
 	}
-	if t.Sockets, err = listeners(fds); err == nil && state {
-		t.State, err = requestState(t.conn)
+	if r.Sockets, err = listeners(fds); err == nil && state {
+		r.State, err = requestState(r.conn)
 	}
 	return err
 }
@@ -98,31 +98,31 @@ func (t *Received) askFor(ctx context.Context, state bool) error {
 // Ready tells the running process to stop accepting and to drain. Without an error, the
 // sockets belong to the caller alone, and the name is free for an offer. With an error, the
 // running process continues, or another successor was first, and the caller must Close.
-func (t *Received) Ready() error {
-	_ = t.conn.SetDeadline(time.Now().Add(t.terms.step))
-	_, err := t.conn.Write([]byte(saidReady))
+func (r *Received) Ready() error {
+	_ = r.conn.SetDeadline(time.Now().Add(r.terms.step))
+	_, err := r.conn.Write([]byte(saidReady))
 	if err == nil {
 		var said string
-		if said, err = receive(t.conn); err == nil && said != saidYours {
+		if said, err = receive(r.conn); err == nil && said != saidYours {
 			err = fmt.Errorf("it said %q", said)
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("take sockets over as %s: the process that has them did not let go: %w", t.name, err)
+		return fmt.Errorf("take sockets over as %s: the process that has them did not let go: %w", r.name, err)
 	}
-	_ = t.conn.Close()
-	t.conn = nil
+	_ = r.conn.Close()
+	r.conn = nil
 	return nil
 }
 
 // Close closes the sockets, unless Ready has succeeded. The running process continues.
-func (t *Received) Close() {
-	if t == nil || t.conn == nil {
+func (r *Received) Close() {
+	if r == nil || r.conn == nil {
 		return
 	}
-	_ = t.conn.Close()
-	t.conn = nil
-	for _, ln := range t.Sockets {
+	_ = r.conn.Close()
+	r.conn = nil
+	for _, ln := range r.Sockets {
 		_ = ln.Close()
 	}
 }

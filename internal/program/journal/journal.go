@@ -53,52 +53,52 @@ func Open(c Config, stdout io.Writer) (*Log, error) {
 }
 
 // Logger returns a logger that writes to j.
-func (j *Log) Logger() *slog.Logger { return slog.New(j.handler) }
+func (l *Log) Logger() *slog.Logger { return slog.New(l.handler) }
 
 // Dropped returns how many lines could not be written to standard output, as when its reader has
 // gone, and to the file.
-func (j *Log) Dropped() (stdout, file uint64) {
-	return j.out.dropped[0].Load(), j.out.dropped[1].Load()
+func (l *Log) Dropped() (stdout, file uint64) {
+	return l.out.dropped[0].Load(), l.out.dropped[1].Load()
 }
 
 // Reopen opens the file by its name again, which creates a new one after logrotate has
 // renamed it. If that fails, the log continues in the previous file. The file is not rotated in
 // a folder in which another user could put a symbolic link in the place of the new file.
-func (j *Log) Reopen() error {
+func (l *Log) Reopen() error {
 	// The rotating writer opens the file when it writes the first line. Opening it here
 	// reports an error now.
-	f, err := ownfile.Open(j.name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o640)
+	f, err := ownfile.Open(l.name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o640)
 	if err != nil {
 		return err
 	}
 	file := io.WriteCloser(f)
-	if ownfile.IsPrivateDir(filepath.Dir(j.name)) {
+	if ownfile.IsPrivateDir(filepath.Dir(l.name)) {
 		_ = f.Close() // nothing was written
-		file = &timberjack.Logger{Filename: j.name, MaxSize: FileMegabytes, MaxBackups: filesKept}
+		file = &timberjack.Logger{Filename: l.name, MaxSize: FileMegabytes, MaxBackups: filesKept}
 	}
-	j.out.setFile(file)
-	j.Close()
-	j.file = file
+	l.out.setFile(file)
+	l.Close()
+	l.file = file
 	return nil
 }
 
 // FatalLogger returns the logger for errors that end the program. It writes to the file, and to
 // stderr if lines are JSON.
-func (j *Log) FatalLogger(format string, stderr io.Writer) *slog.Logger {
+func (l *Log) FatalLogger(format string, stderr io.Writer) *slog.Logger {
 	out := new(tee)
 	if format == "json" {
 		out.writers = append(out.writers, stderr)
 	}
-	if j.file != nil {
-		out.writers = append(out.writers, j.file)
+	if l.file != nil {
+		out.writers = append(out.writers, l.file)
 	}
 	return slog.New(NewHandler(format, slog.LevelError, out))
 }
 
 // Close closes the file.
-func (j *Log) Close() {
-	if j.file != nil {
-		_ = j.file.Close() // nothing is buffered
+func (l *Log) Close() {
+	if l.file != nil {
+		_ = l.file.Close() // nothing is buffered
 	}
 }
 

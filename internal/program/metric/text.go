@@ -60,8 +60,8 @@ func (f *family) appendTo(b *lines) {
 	}
 }
 
-func (b *lines) line(labels, value string) {
-	b.text = fmt.Appendf(b.text, "%s%s %s\n", b.name, labels, value)
+func (l *lines) line(labels, value string) {
+	l.text = fmt.Appendf(l.text, "%s%s %s\n", l.name, labels, value)
 }
 
 // number formats any value. strconv writes NaN and the infinities as the format requires.
@@ -69,19 +69,19 @@ func number(value float64) string { return strconv.FormatFloat(value, 'g', -1, 6
 
 // histogram appends the sum of parts: a `_bucket` line for each bound, whose labels are les,
 // `_sum` in seconds, and `_count`.
-func (b *lines) histogram(labels string, les []string, parts []*Histogram) {
+func (l *lines) histogram(labels string, les []string, parts []*Histogram) {
 	var count uint64
 	var sum time.Duration
 	for i, le := range les {
 		for _, p := range parts {
 			count += p.counts[i].Load()
 		}
-		b.text = fmt.Appendf(b.text, "%s_bucket%s %d\n", b.name, joined(labels, le), count)
+		l.text = fmt.Appendf(l.text, "%s_bucket%s %d\n", l.name, joined(labels, le), count)
 	}
 	for _, p := range parts {
 		sum += p.Sum()
 	}
-	b.text = fmt.Appendf(b.text, "%s_sum%s %s\n%s_count%s %d\n", b.name, labels, number(sum.Seconds()), b.name, labels,
+	l.text = fmt.Appendf(l.text, "%s_sum%s %s\n%s_count%s %d\n", l.name, labels, number(sum.Seconds()), l.name, labels,
 		count)
 }
 

@@ -106,8 +106,8 @@ func (s *stage) testAccess(t *testing.T) {
 }
 
 // remedy is what operators are told that they can do.
-func (p *instance) remedy() string {
-	if strings.HasPrefix(p.setting, "ADMIN_TOKEN=") {
+func (i *instance) remedy() string {
+	if strings.HasPrefix(i.setting, "ADMIN_TOKEN=") {
 		return "send the ADMIN_TOKEN that is set, or set ADMIN_OPEN=true"
 	}
 	return "set ADMIN_TOKEN, or ADMIN_OPEN=true"
@@ -156,13 +156,13 @@ func framed(fields http.Header) string {
 }
 
 // ask makes a request and returns the answer.
-func (p *instance) ask(t *testing.T, r row, request string) (status int, fields http.Header, body string) {
+func (i *instance) ask(t *testing.T, r row, request string) (status int, fields http.Header, body string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), testkit.Timeout)
 	defer cancel()
-	addr := p.addr
+	addr := i.addr
 	if r.by != "" {
-		addr = p.relays[r.by]
+		addr = i.relays[r.by]
 	}
 	var there io.ReadWriter
 	if r.user == "" {

@@ -26,48 +26,48 @@ func NewBoundedQueue[T any](capacity int) *BoundedQueue[T] {
 }
 
 // Enter lets an item of c wait, and reports whether it may. item makes it, and is only called if it may.
-func (r *BoundedQueue[T]) Enter(c share.Client, item func() T) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.closed || !r.line.Admits(c) {
-		r.refused++
+func (q *BoundedQueue[T]) Enter(c share.Client, item func() T) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed || !q.line.Admits(c) {
+		q.refused++
 		return false
 	}
-	r.line.Enter(c, item())
-	r.arrived.Signal()
+	q.line.Enter(c, item())
+	q.arrived.Signal()
 	return true
 }
 
 // Next waits for the next item to work on. It returns false when the queue is closed and empty.
-func (r *BoundedQueue[T]) Next() (item T, ok bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+func (q *BoundedQueue[T]) Next() (item T, ok bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	for {
-		if item, ok = r.line.Next(); ok || r.closed {
+		if item, ok = q.line.Next(); ok || q.closed {
 			return item, ok
 		}
-		r.arrived.Wait()
+		q.arrived.Wait()
 	}
 }
 
 // Leave gives back the place of an item of c that Next has returned.
-func (r *BoundedQueue[T]) Leave(c share.Client) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.line.Leave(c)
+func (q *BoundedQueue[T]) Leave(c share.Client) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.line.Leave(c)
 }
 
 // Refused returns how many items were refused.
-func (r *BoundedQueue[T]) Refused() uint64 {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.refused
+func (q *BoundedQueue[T]) Refused() uint64 {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.refused
 }
 
 // Close refuses all further items. Those that wait are still returned by Next.
-func (r *BoundedQueue[T]) Close() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.closed = true
-	r.arrived.Broadcast()
+func (q *BoundedQueue[T]) Close() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.closed = true
+	q.arrived.Broadcast()
 }

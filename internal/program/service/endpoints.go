@@ -49,22 +49,22 @@ func NewEndpoints(e *Env) *Endpoints {
 
 // HandleFunc registers the handler of a pattern. It panics if OwnEndpoints does not list
 // the pattern.
-func (o *Endpoints) HandleFunc(pattern string, h http.HandlerFunc) {
-	one, known := o.known[pattern]
+func (e *Endpoints) HandleFunc(pattern string, h http.HandlerFunc) {
+	one, known := e.known[pattern]
 	if !known {
 		panic("bug: OwnEndpoints does not list " + pattern)
 	}
 	h = one.checkQuery(h)
 	if one.Guarded {
-		h = o.guard.protect(pattern, h)
+		h = e.guard.protect(pattern, h)
 	}
-	o.mux.HandleFunc(pattern, h)
+	e.mux.HandleFunc(pattern, h)
 }
 
 // HandleJSON registers a handler that returns what is answered as JSON, or an error, which is
 // answered with its [StatusOf]. The handler may set fields of the answer.
-func (o *Endpoints) HandleJSON(pattern string, h func(w http.ResponseWriter, r *http.Request) (any, error)) {
-	o.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+func (e *Endpoints) HandleJSON(pattern string, h func(w http.ResponseWriter, r *http.Request) (any, error)) {
+	e.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 		answer, err := h(w, r)
 		if err != nil {
 			WriteError(w, StatusOf(err), err)
@@ -77,21 +77,21 @@ func (o *Endpoints) HandleJSON(pattern string, h func(w http.ResponseWriter, r *
 // ForOperators returns the endpoints without those whose answers are content of clients or
 // targets: a script in such an answer could use all other endpoints on behalf of an operator
 // whose browser shows it.
-func (o *Endpoints) ForOperators() http.Handler {
+func (e *Endpoints) ForOperators() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if _, pattern := o.mux.Handler(r); o.known[pattern].ServesUntrustedContent() {
+		if _, pattern := e.mux.Handler(r); e.known[pattern].ServesUntrustedContent() {
 			SetCSP(w.Header(), "")
 			WriteError(w, http.StatusMisdirectedRequest, errors.New(
 				"this port is for operators and does not show what targets have answered; allowed: the same path on "+
 					"the port for clients"))
 			return
 		}
-		o.ServeHTTP(w, r)
+		e.ServeHTTP(w, r)
 	})
 }
 
 // Metrics returns a handler that answers GET /metrics at another path, and nothing else.
-func (o *Endpoints) Metrics(path string) http.Handler {
+func (e *Endpoints) Metrics(path string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != path {
 			SetCSP(w.Header(), "")
@@ -100,16 +100,16 @@ func (o *Endpoints) Metrics(path string) http.Handler {
 		}
 		r = r.Clone(r.Context())
 		r.URL.Path, r.URL.RawPath = "/metrics", ""
-		o.ServeHTTP(w, r)
+		e.ServeHTTP(w, r)
 	})
 }
 
 // ServeHTTP implements http.Handler.
-func (o *Endpoints) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (e *Endpoints) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	SetCSP(w.Header(), "")
-	own, pattern := o.mux.Handler(r)
+	own, pattern := e.mux.Handler(r)
 	if pattern != "" {
-		o.mux.ServeHTTP(w, r)
+		e.mux.ServeHTTP(w, r)
 		return
 	}
 	refusal := newReplyWriter()

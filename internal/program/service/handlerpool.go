@@ -47,11 +47,11 @@ type Addrs struct {
 }
 
 // client returns whose share of the queue the request takes.
-func (l Addrs) client() share.Client {
-	if l.Client.IsValid() {
-		return share.ClientOf(l.Client)
+func (a Addrs) client() share.Client {
+	if a.Client.IsValid() {
+		return share.ClientOf(a.Client)
 	}
-	return share.ClientOf(l.Remote.Addr())
+	return share.ClientOf(a.Remote.Addr())
 }
 
 // NewHandlerPool starts a HandlerPool with the given numbers of workers and of requests that may
@@ -66,10 +66,10 @@ func NewHandlerPool(own *Endpoints, workers, waiting int) *HandlerPool {
 
 // Dedicate gives requests whose paths begin with prefix a separate worker and a separate queue for the
 // given number of waiting requests. It must be called before Submit.
-func (d *HandlerPool) Dedicate(prefix string, waiting int) *HandlerPool {
-	d.prefix, d.dedicated = prefix, NewBoundedQueue[job](1+waiting)
-	d.workers.Go(func() { d.work(d.dedicated) })
-	return d
+func (p *HandlerPool) Dedicate(prefix string, waiting int) *HandlerPool {
+	p.prefix, p.dedicated = prefix, NewBoundedQueue[job](1+waiting)
+	p.workers.Go(func() { p.work(p.dedicated) })
+	return p
 }
 
 // Submit accepts one request. raw is its head and its body according to Content-Length; it
@@ -77,30 +77,30 @@ func (d *HandlerPool) Dedicate(prefix string, waiting int) *HandlerPool {
 // worker's goroutine. Submit returns false, and done is never called, if too many requests wait, if the
 // client has as many requests as it may have, or if the pool is closed. It does not block and may be
 // called from a loop.
-func (d *HandlerPool) Submit(raw []byte, from Addrs, done func(Response)) bool {
+func (p *HandlerPool) Submit(raw []byte, from Addrs, done func(Response)) bool {
 	path := pathOf(raw)
 	if bytes.HasPrefix(raw, []byte("GET ")) || bytes.HasPrefix(raw, []byte("HEAD ")) {
 		switch string(path) {
 		case livenessPath:
-			done(d.own.health.liveness())
+			done(p.own.health.liveness())
 			return true
 		case readinessPath:
-			done(d.own.health.readiness())
+			done(p.own.health.readiness())
 			return true
 		}
 	}
-	to := d.all
-	if d.dedicated != nil && bytes.HasPrefix(path, []byte(d.prefix)) {
-		to = d.dedicated
+	to := p.all
+	if p.dedicated != nil && bytes.HasPrefix(path, []byte(p.prefix)) {
+		to = p.dedicated
 	}
 	return to.Enter(from.client(), func() job { return job{bytes.Clone(raw), from, done} })
 }
 
 // Refused returns how many requests were refused because there was no queue for them.
-func (d *HandlerPool) Refused() uint64 {
-	n := d.all.Refused()
-	if d.dedicated != nil {
-		n += d.dedicated.Refused()
+func (p *HandlerPool) Refused() uint64 {
+	n := p.all.Refused()
+	if p.dedicated != nil {
+		n += p.dedicated.Refused()
 	}
 	return n
 }
@@ -114,24 +114,24 @@ func pathOf(raw []byte) []byte {
 
 // Close accepts no more requests, answers those that wait, and returns when the last
 // worker is done.
-func (d *HandlerPool) Close() {
-	d.all.Close()
-	if d.dedicated != nil {
-		d.dedicated.Close()
+func (p *HandlerPool) Close() {
+	p.all.Close()
+	if p.dedicated != nil {
+		p.dedicated.Close()
 	}
-	d.workers.Wait()
+	p.workers.Wait()
 }
 
-func (d *HandlerPool) work(queue *BoundedQueue[job]) {
+func (p *HandlerPool) work(queue *BoundedQueue[job]) {
 	for a, ok := queue.Next(); ok; a, ok = queue.Next() {
-		reply := d.answer(a)
+		reply := p.answer(a)
 		queue.Leave(a.from.client()) // first, so that a client that sends its next request then has its place
 		a.done(reply)
 	}
 }
 
 // answer runs the handler for one request.
-func (d *HandlerPool) answer(a job) (reply Response) {
+func (p *HandlerPool) answer(a job) (reply Response) {
 	defer func() {
 		if v := recover(); v != nil {
 			log := slog.Default().With(journal.ComponentKey, "HandlerPool")
@@ -145,7 +145,7 @@ func (d *HandlerPool) answer(a job) (reply Response) {
 	}
 	r.RemoteAddr = a.from.Remote.String()
 	ctx := context.WithValue(r.Context(), http.LocalAddrContextKey, net.TCPAddrFromAddrPort(a.from.Local))
-	return replyOf(func(w http.ResponseWriter) { d.own.ServeHTTP(w, r.WithContext(ctx)) })
+	return replyOf(func(w http.ResponseWriter) { p.own.ServeHTTP(w, r.WithContext(ctx)) })
 }
 
 // Overloaded returns the answer to a request that Submit has not accepted.

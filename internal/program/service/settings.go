@@ -207,23 +207,23 @@ func (s *Settings) meantFlag(problem string) string {
 }
 
 // resolve sets the value from the flag, or otherwise from the environment.
-func (g *setting) resolve(env func(string) string) error {
-	text := g.text
-	if !g.given {
-		text = cmp.Or(env(g.Name), env(g.Alias))
+func (s *setting) resolve(env func(string) string) error {
+	text := s.text
+	if !s.given {
+		text = cmp.Or(env(s.Name), env(s.Alias))
 	}
-	g.text, g.configured = g.Default, g.given || text != ""
-	if !g.configured {
+	s.text, s.configured = s.Default, s.given || text != ""
+	if !s.configured {
 		return nil
 	}
-	canonical, err := g.Value.set(text)
+	canonical, err := s.Value.set(text)
 	if err != nil {
-		if g.Value.secret {
+		if s.Value.secret {
 			text = "***"
 		}
-		return &SettingError{Name: g.Name, Value: text, Problem: err.Error(), Allowed: g.Value.allowed}
+		return &SettingError{Name: s.Name, Value: text, Problem: err.Error(), Allowed: s.Value.allowed}
 	}
-	g.text = canonical
+	s.text = canonical
 	return nil
 }
 
@@ -353,7 +353,7 @@ func flagName(setting string) string {
 }
 
 // record records the text of a flag. It is checked later, in the order of the settings.
-func (g *setting) record(text string) error {
-	g.given, g.text = true, text
+func (s *setting) record(text string) error {
+	s.given, s.text = true, text
 	return nil
 }

@@ -24,7 +24,7 @@ func (s *Settings) warnMisspelt(log *slog.Logger, environ []string) {
 	}
 }
 
-func (g *setting) names() []string { return []string{g.Name, g.Alias}[:1+min(len(g.Alias), 1)] }
+func (s *setting) names() []string { return []string{s.Name, s.Alias}[:1+min(len(s.Alias), 1)] }
 
 // knows reports whether name is the name of a setting.
 func (s *Settings) knows(name string) bool {

@@ -23,17 +23,17 @@ func (e *entry[T, D]) before(other *entry[T, D]) bool {
 }
 
 // Len returns the number of events.
-func (a *Queue[T, D]) Len() int { return len(a.entries) }
+func (q *Queue[T, D]) Len() int { return len(q.entries) }
 
 // First returns the time of the next event. The Queue must not be empty.
-func (a *Queue[T, D]) First() T { return a.entries[0].at }
+func (q *Queue[T, D]) First() T { return q.entries[0].at }
 
 // Add adds an event.
-func (a *Queue[T, D]) Add(at T, what D) {
-	a.added++
-	e := entry[T, D]{at, a.added, what}
-	a.entries = append(a.entries, e)
-	h, i := a.entries, len(a.entries)-1
+func (q *Queue[T, D]) Add(at T, what D) {
+	q.added++
+	e := entry[T, D]{at, q.added, what}
+	q.entries = append(q.entries, e)
+	h, i := q.entries, len(q.entries)-1
 	for ; i > 0 && e.before(&h[(i-1)/2]); i = (i - 1) / 2 {
 		h[i] = h[(i-1)/2]
 	}
@@ -41,11 +41,11 @@ func (a *Queue[T, D]) Add(at T, what D) {
 }
 
 // Next removes and returns the next event. The Queue must not be empty.
-func (a *Queue[T, D]) Next() (at T, what D) {
-	h, last := a.entries, len(a.entries)-1
+func (q *Queue[T, D]) Next() (at T, what D) {
+	h, last := q.entries, len(q.entries)-1
 	top, e := h[0], h[last]
 	h[last] = entry[T, D]{}
-	a.entries, h = h[:last], h[:last]
+	q.entries, h = h[:last], h[:last]
 	i := 0
 	for child := 1; child < last; child = 2*i + 1 {
 		if child+1 < last && h[child+1].before(&h[child]) {

@@ -42,20 +42,20 @@ type LogThrottle struct {
 }
 
 // Allow reports whether a line may be written, and how many were not since the last one.
-func (s *LogThrottle) Allow(now time.Time, interval time.Duration) (missed int, ok bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.last.IsZero() && now.Sub(s.last) < interval {
-		s.missed++
+func (t *LogThrottle) Allow(now time.Time, interval time.Duration) (missed int, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.last.IsZero() && now.Sub(t.last) < interval {
+		t.missed++
 		return 0, false
 	}
-	missed, s.missed, s.last = s.missed, 0, now
+	missed, t.missed, t.last = t.missed, 0, now
 	return missed, true
 }
 
 // Reset lets the next line through immediately.
-func (s *LogThrottle) Reset() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.last, s.missed = time.Time{}, 0
+func (t *LogThrottle) Reset() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.last, t.missed = time.Time{}, 0
 }
