@@ -52,7 +52,7 @@ func (c *config) register(s *service.Settings) {
 				"instead, since they are shared"},
 		{Name: "EVENT_LOOPS", Default: "0", Value: service.Int(&c.drive.Loops, 0, drive.LoopsMax()),
 			Help: "number of event loops; 0: chosen by the rate"},
-		{Name: "SOURCE_ADDRESSES", Value: service.Func(&c.drive.Sources, drive.SourcesAllowed, drive.ParseSources),
+		{Name: "SOURCE_ADDRESSES", Value: service.Func(&c.drive.Sources, drive.SourcesSyntax, drive.ParseSources),
 			Help: "local addresses to connect from, in turn; empty: the system's choice; for more connections to a loopback " +
 				"target than one address has ports, as many addresses of 127.0.0.0/8 as needed"},
 		{Name: "TARGET_CA_FILE", Value: service.Func(&c.drive.CAFile, "a PEM file of certificates", authorities),

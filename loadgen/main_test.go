@@ -90,7 +90,7 @@ func TestRun(t *testing.T) {
 	}
 	text := testkit.Must(os.ReadFile(outcomes))(t)
 	lines := strings.SplitAfter(string(text), "\n")
-	if len(lines) != 122 || lines[0] != record.LineHead || strings.Count(string(text), ",200,\n") != 120 ||
+	if len(lines) != 122 || lines[0] != record.OutcomesHeader || strings.Count(string(text), ",200,\n") != 120 ||
 		!strings.Contains(string(text), "\n12500,") {
 		t.Errorf("%d lines of outcomes, want a head, 120 with status 200 and an end:\n%s", len(lines), text)
 	}

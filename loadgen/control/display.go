@@ -73,11 +73,11 @@ func (d *Display) draw(s *record.Status) {
 		d.calls++
 		return
 	}
-	if spark := report.Spark(&s.Course, sparkPlaces); spark != "" {
+	if spark := report.Sparkline(&s.Course, sparkPlaces); spark != "" {
 		line = spark + " " + line
 	}
 	line = report.Bar(s.Elapsed/s.Duration, barPlaces) + " " + line
-	fmt.Fprintf(d.out, "\r\x1b[K%s", report.Fit(line, d.width()))
+	fmt.Fprintf(d.out, "\r\x1b[K%s", report.Truncate(line, d.width()))
 	d.drawn = true
 }
 

@@ -49,7 +49,7 @@ func (to Outputs) create() (outputs, error) {
 	}
 	if o.outcomes != nil {
 		o.lines = bufio.NewWriter(o.outcomes)
-		_, _ = o.lines.WriteString(record.LineHead) // Flush returns the error
+		_, _ = o.lines.WriteString(record.OutcomesHeader) // Flush returns the error
 	}
 	return o, nil
 }

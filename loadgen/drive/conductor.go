@@ -189,7 +189,7 @@ func (c *conductor) follow() {
 func (c *conductor) cut(now time.Time) {
 	c.stopped = now
 	if !c.start.IsZero() {
-		c.settled = c.dueSettled.Waiting(now.Sub(c.start) - record.LateAfter)
+		c.settled = c.dueSettled.Waiting(now.Sub(c.start) - record.LateThreshold)
 	}
 	for _, s := range c.senders {
 		s.loop.Post(func(late time.Time) { s.stop(late, now) })
@@ -286,7 +286,7 @@ func (c *conductor) publish(now time.Time) {
 			s.Phase, s.TargetRps = record.PhaseFinishing, 0
 		}
 		s.CurrentRps = c.currentRps(now)
-		c.evidence.Count(&c.counts, c.dueSettled.Waiting(c.untilStop(elapsed-record.LateAfter)))
+		c.evidence.Count(&c.counts, c.dueSettled.Waiting(c.untilStop(elapsed-record.LateThreshold)))
 		s.Verdict, s.Reasons = c.evidence.Judge()
 	}
 	c.show(s)

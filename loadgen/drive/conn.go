@@ -20,10 +20,10 @@ import (
 // nor sent more requests than scheduled.
 const idleLong = time.Second
 
-// A link is a connection of a sender.
+// A senderConn is a connection of a sender.
 //
 // Owned by its loop.
-type link struct {
+type senderConn struct {
 	sender   *sender
 	conn     *loop.Conn
 	place    int       // in sender.idle, or -1
@@ -32,11 +32,11 @@ type link struct {
 	requests int       // that were sent on it
 }
 
-func (l *link) base() *link { return l }
+func (c *senderConn) base() *senderConn { return c }
 
 // A carrier sends requests on its link, while that is in sender.idle.
 type carrier interface {
-	base() *link
+	base() *senderConn
 	send(now time.Time, a arrival, request []byte)
 }
 
@@ -44,7 +44,7 @@ type carrier interface {
 //
 // Owned by its loop.
 type conn struct {
-	link
+	senderConn
 	session session.Session
 	index   uint64 // the arrival whose request was sent last
 	sent    uint8  // how often it was sent
@@ -229,7 +229,7 @@ func (s *sender) outcome(o *record.Outcome) {
 
 func (s *sender) opened(now time.Time, lc *loop.Conn) *conn {
 	s.countOpened()
-	return &conn{link: link{sender: s, conn: lc, place: -1, opened: now, since: now}, session: session.New(&s.settings)}
+	return &conn{senderConn: senderConn{sender: s, conn: lc, place: -1, opened: now, since: now}, session: session.New(&s.settings)}
 }
 
 func (s *sender) countOpened() {

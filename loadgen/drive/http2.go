@@ -20,7 +20,7 @@ import (
 //
 // Owned by its loop.
 type http2Conn struct {
-	link
+	senderConn
 	session *session.HTTP2
 	fault   error // why it was given up before
 	crosses bool  // it was idle for long, and nothing was received since
@@ -42,7 +42,7 @@ func (s *sender) greet(now time.Time, lc *loop.Conn) loop.Handler {
 		s.notOpened(now, errNoALPN)
 		return nil
 	}
-	c := &http2Conn{link: link{sender: s, conn: lc, place: -1}, session: session.NewHTTP2(now, &s.settings)}
+	c := &http2Conn{senderConn: senderConn{sender: s, conn: lc, place: -1}, session: session.NewHTTP2(now, &s.settings)}
 	lc.SetDeadline(now.Add(s.settings.Timeout))
 	c.write()
 	return c

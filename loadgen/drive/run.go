@@ -62,7 +62,7 @@ type Settings struct {
 	Sources []netip.Addr // local addresses to connect from; none: see chooseSources
 	CAFile  string       // PEM file of the authorities of https targets; empty: the system's
 	Metrics *Metrics
-	// Outcomes receives a line for each request of a run, see record.LineHead. It may be
+	// Outcomes receives a line for each request of a run, see record.OutcomesHeader. It may be
 	// nil.
 	Outcomes io.Writer
 	// ShowValues makes results, status and log contain the configuration as it is, instead of

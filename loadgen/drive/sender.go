@@ -134,7 +134,7 @@ func (s *sender) sendDue(now time.Time) {
 	for range turnSends {
 		next, ok := s.next(now)
 		if !ok {
-			s.blame.Caught()
+			s.blame.CaughtUp()
 			s.rest(now)
 			return
 		}

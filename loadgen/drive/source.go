@@ -19,8 +19,8 @@ const (
 	portsUsual    = 60_999 - 32_768 + 1
 )
 
-// SourcesAllowed describes what ParseSources accepts.
-const SourcesAllowed = "addresses or networks of this machine, like 10.0.0.1, 127.0.0.0/28"
+// SourcesSyntax describes what ParseSources accepts.
+const SourcesSyntax = "addresses or networks of this machine, like 10.0.0.1, 127.0.0.0/28"
 
 // ParseSources parses a comma-separated list of addresses and networks, all of whose
 // addresses are used. Each must belong to this machine.

@@ -20,31 +20,31 @@ type LagSplit struct {
 }
 
 // Dry records that requests are due and no connection is free.
-func (b *LagSplit) Dry(now time.Time) {
-	if b.dry.IsZero() {
-		b.dry = now
+func (l *LagSplit) Dry(now time.Time) {
+	if l.dry.IsZero() {
+		l.dry = now
 	}
 }
 
 // Ready records that the loop checks again after Dry. It had wanted to wake by wanted; a
 // later wake-up is the generator's fault.
-func (b *LagSplit) Ready(now, wanted time.Time) {
-	b.ready = now
+func (l *LagSplit) Ready(now, wanted time.Time) {
+	l.ready = now
 	if wanted.Before(now) {
-		b.ready = wanted
+		l.ready = wanted
 	}
 }
 
-// Caught records that all due requests have been sent.
-func (b *LagSplit) Caught() { b.dry = time.Time{} }
+// CaughtUp records that all due requests have been sent.
+func (l *LagSplit) CaughtUp() { l.dry = time.Time{} }
 
 // PacerLag returns the generator's part of the lag of a request that was due at due and
 // is started now.
-func (b *LagSplit) PacerLag(now, due time.Time) time.Duration {
+func (l *LagSplit) PacerLag(now, due time.Time) time.Duration {
 	lag := now.Sub(due)
-	own := min(lag, now.Sub(b.ready))
-	if !b.dry.IsZero() {
-		own += max(0, b.dry.Sub(due))
+	own := min(lag, now.Sub(l.ready))
+	if !l.dry.IsZero() {
+		own += max(0, l.dry.Sub(due))
 	}
 	return max(0, min(own, lag))
 }

@@ -25,7 +25,7 @@ func TestPacerLag(t *testing.T) {
 	type step func(b *LagSplit)
 	dry := func(ms int) step { return func(b *LagSplit) { b.Dry(at(ms)) } }
 	ready := func(ms, wanted int) step { return func(b *LagSplit) { b.Ready(at(ms), at(wanted)) } }
-	caught := func(b *LagSplit) { b.Caught() }
+	caught := func(b *LagSplit) { b.CaughtUp() }
 
 	for _, c := range []struct {
 		name     string

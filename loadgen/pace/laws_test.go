@@ -50,7 +50,7 @@ func cases(t testing.TB, processes ...Process) []testCase {
 	add("ramp down", 40*second, p, err)
 	p, _, err = profile.NewSteps([]profile.Step{{Rps: 300, Duration: 10}, {Rps: 0, Duration: 3}, {Rps: 5000, Duration: 2}})
 	add("steps", 16*second, p, err)
-	p, err = profile.NewFlood(profile.Flood{MinRps: 50, MaxRps: 2000, MaxSpikeDuration: 5, MinIdleTime: 1,
+	p, err = profile.NewDDoS(profile.DDoS{MinRps: 50, MaxRps: 2000, MaxSpikeDuration: 5, MinIdleTime: 1,
 		MaxIdleTime: 9}, 3, 60*second)
 	add("ddos", 60*second, p, err)
 	trace := testkit.Must(profile.ReadTrace(strings.NewReader("second,count\n0,900\n1,0\n2,2500\n3,1200\n4,3000\n")))(t)

@@ -88,8 +88,8 @@ func (b *builder) shape(w *ProfileConfig, length time.Duration) (*profile.Profil
 	case "sinusoidal":
 		return profile.NewSinusoid(profile.Sinusoid{MinRps: v[0], MaxRps: v[1], Period: v[2]})
 	case "ddos":
-		f := profile.Flood{MinRps: v[0], MaxRps: v[1], MaxSpikeDuration: v[2], MinIdleTime: v[3], MaxIdleTime: v[4]}
-		return profile.NewFlood(f, b.plan.Config.Seed, length)
+		f := profile.DDoS{MinRps: v[0], MaxRps: v[1], MaxSpikeDuration: v[2], MinIdleTime: v[3], MaxIdleTime: v[4]}
+		return profile.NewDDoS(f, b.plan.Config.Seed, length)
 	case "ramp":
 		return profile.NewRamp(v[0], v[1], length)
 	}

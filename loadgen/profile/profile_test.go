@@ -115,7 +115,7 @@ func samples(t testing.TB) []sample {
 	if last != 19500*time.Millisecond {
 		t.Errorf("the steps last %v, want 19.5s", last)
 	}
-	p, err = NewFlood(Flood{10, 1000, 5, 2, 20}, 7, 10*time.Minute)
+	p, err = NewDDoS(DDoS{10, 1000, 5, 2, 20}, 7, 10*time.Minute)
 	add("ddos", p, err, 0, nil)
 	p, _ = play(t, "time,count\n0,60\n60,0\n120,90\n180,7\n", TraceOptions{Speedup: 1, ScaleRps: 1})
 	add("trace of counts", p, nil, 1e-3, func(t float64) float64 {

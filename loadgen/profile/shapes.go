@@ -174,9 +174,9 @@ func NewSteps(steps []Step) (p *Profile, length time.Duration, err error) {
 	return p, b.at, err
 }
 
-// A Flood is an attack as seen by its target: spikes alternate at random with pauses at MinRps.
+// A DDoS is an attack as seen by its target: spikes alternate at random with pauses at MinRps.
 // It starts with a pause.
-type Flood struct {
+type DDoS struct {
 	MinRps, MaxRps           float64
 	MaxSpikeDuration         float64 // seconds
 	MinIdleTime, MaxIdleTime float64 // seconds
@@ -185,12 +185,12 @@ type Flood struct {
 // spikesMax bounds the spikes of a run.
 const spikesMax = 100_000
 
-// NewFlood returns the profile of f for a run of the given length. The spikes depend only
+// NewDDoS returns the profile of f for a run of the given length. The spikes depend only
 // on f and the seed, so they are the same wherever they are drawn, and a longer run
 // starts like a shorter one. Each has a rate from the upper half of the range, and lasts
 // from a tenth of MaxSpikeDuration to all of it. The pauses last from MinIdleTime to
 // MaxIdleTime.
-func NewFlood(f Flood, seed int64, length time.Duration) (*Profile, error) {
+func NewDDoS(f DDoS, seed int64, length time.Duration) (*Profile, error) {
 	var c checker
 	low, high := c.restingRate("minRps", f.MinRps), c.rate("maxRps", f.MaxRps)
 	spike := c.span("maxSpikeDuration", f.MaxSpikeDuration)

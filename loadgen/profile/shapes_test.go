@@ -18,7 +18,7 @@ func TestParamsRefused(t *testing.T) {
 	constant := func(rps float64) error { _, err := NewConstant(rps); return err }
 	burst := func(s Burst) error { _, err := NewBurst(s); return err }
 	sine := func(s Sinusoid) error { _, err := NewSinusoid(s); return err }
-	flood := func(f Flood) error { _, err := NewFlood(f, 1, time.Minute); return err }
+	flood := func(f DDoS) error { _, err := NewDDoS(f, 1, time.Minute); return err }
 	ramp := func(from, to float64) error { _, err := NewRamp(from, to, time.Minute); return err }
 	steps := func(s ...Step) error { _, _, err := NewSteps(s); return err }
 	for _, c := range []struct {
@@ -42,12 +42,12 @@ func TestParamsRefused(t *testing.T) {
 		{"sinusoidal upside down", sine(Sinusoid{2, 1, 1}), "minRps: must not be above maxRps (1), is 2"},
 		{"sinusoidal without period", sine(Sinusoid{1, 2, 0}), "period: must be from"},
 		{"sinusoidal at 0", sine(Sinusoid{0, 0, 1}), "maxRps: must be a number"},
-		{"ddos", flood(Flood{0, 1, 1, 0, 0}), ""},
-		{"ddos upside down", flood(Flood{2, 1, 1, 0, 0}), "minRps: must not be above maxRps (1), is 2"},
-		{"ddos idle upside down", flood(Flood{0, 1, 1, 2, 1}), "minIdleTime: must not be above maxIdleTime (1), is 2"},
-		{"ddos without length", flood(Flood{0, 1, 0, 0, 1}), "maxSpikeDuration: must be from"},
-		{"ddos with a negative pause", flood(Flood{0, 1, 1, -1, 1}), "minIdleTime: must be from"},
-		{"ddos of too many", flood(Flood{0, 1, 0.001, 0, 0}), "maxSpikeDuration: is too short for the run"},
+		{"ddos", flood(DDoS{0, 1, 1, 0, 0}), ""},
+		{"ddos upside down", flood(DDoS{2, 1, 1, 0, 0}), "minRps: must not be above maxRps (1), is 2"},
+		{"ddos idle upside down", flood(DDoS{0, 1, 1, 2, 1}), "minIdleTime: must not be above maxIdleTime (1), is 2"},
+		{"ddos without length", flood(DDoS{0, 1, 0, 0, 1}), "maxSpikeDuration: must be from"},
+		{"ddos with a negative pause", flood(DDoS{0, 1, 1, -1, 1}), "minIdleTime: must be from"},
+		{"ddos of too many", flood(DDoS{0, 1, 0.001, 0, 0}), "maxSpikeDuration: is too short for the run"},
 		{"ramp", ramp(0, 1), ""},
 		{"ramp down", ramp(1, 0), ""},
 		{"ramp at 0", ramp(0, 0), "endRps: must not be 0 when startRps is"},
@@ -78,7 +78,7 @@ func TestText(t *testing.T) {
 	ramp, _ := NewRamp(1, 2.5, time.Minute)
 	steps, _, _ := NewSteps([]Step{{100, 1}, {300, 1}, {50, 1}})
 	sine, _ := NewSinusoid(Sinusoid{1, 2, 3})
-	flood, _ := NewFlood(Flood{1, 2, 3, 4, 5}, 1, second)
+	flood, _ := NewDDoS(DDoS{1, 2, 3, 4, 5}, 1, second)
 	for _, c := range []struct {
 		p    *Profile
 		want string
@@ -98,9 +98,9 @@ func TestText(t *testing.T) {
 // Spikes are drawn from the seed: the same wherever it is done, others for
 // another seed, and a longer run begins like a shorter one.
 func TestFloodIsDrawnFromTheSeed(t *testing.T) {
-	f := Flood{MinRps: 10, MaxRps: 1000, MaxSpikeDuration: 5, MinIdleTime: 2, MaxIdleTime: 20}
+	f := DDoS{MinRps: 10, MaxRps: 1000, MaxSpikeDuration: 5, MinIdleTime: 2, MaxIdleTime: 20}
 	draw := func(seed int64, length time.Duration) []Peak {
-		p := testkit.Must(NewFlood(f, seed, length))(t)
+		p := testkit.Must(NewDDoS(f, seed, length))(t)
 		return p.Peaks(length)
 	}
 	hour := draw(1, time.Hour)

@@ -16,72 +16,72 @@ func product(a, b uint64) wide {
 	return wide{hi, lo}
 }
 
-func (a wide) plus(b wide) wide {
-	lo, carry := bits.Add64(a.lo, b.lo, 0)
-	hi, _ := bits.Add64(a.hi, b.hi, carry)
+func (w wide) plus(b wide) wide {
+	lo, carry := bits.Add64(w.lo, b.lo, 0)
+	hi, _ := bits.Add64(w.hi, b.hi, carry)
 	return wide{hi, lo}
 }
 
 // minus returns a−b. b must not exceed a.
-func (a wide) minus(b wide) wide {
-	lo, borrow := bits.Sub64(a.lo, b.lo, 0)
-	hi, _ := bits.Sub64(a.hi, b.hi, borrow)
+func (w wide) minus(b wide) wide {
+	lo, borrow := bits.Sub64(w.lo, b.lo, 0)
+	hi, _ := bits.Sub64(w.hi, b.hi, borrow)
 	return wide{hi, lo}
 }
 
-func (a wide) less(b wide) bool { return a.hi < b.hi || a.hi == b.hi && a.lo < b.lo }
+func (w wide) less(b wide) bool { return w.hi < b.hi || w.hi == b.hi && w.lo < b.lo }
 
-func (a wide) zero() bool { return a.hi|a.lo == 0 }
+func (w wide) zero() bool { return w.hi|w.lo == 0 }
 
-func (a wide) float() float64 { return float64(a.hi)*(1<<64) + float64(a.lo) }
+func (w wide) float() float64 { return float64(w.hi)*(1<<64) + float64(w.lo) }
 
-func (a wide) times(m uint64) wider {
-	h1, l1 := bits.Mul64(a.hi, m)
-	h0, l0 := bits.Mul64(a.lo, m)
+func (w wide) times(m uint64) wider {
+	h1, l1 := bits.Mul64(w.hi, m)
+	h0, l0 := bits.Mul64(w.lo, m)
 	mid, carry := bits.Add64(l1, h0, 0)
 	return wider{h1 + carry, mid, l0}
 }
 
 // div returns the quotient a/m, rounded down, and the remainder.
-func (a wide) div(m uint64) (wide, uint64) {
-	hi, r := bits.Div64(0, a.hi, m)
-	lo, r := bits.Div64(r, a.lo, m)
+func (w wide) div(m uint64) (wide, uint64) {
+	hi, r := bits.Div64(0, w.hi, m)
+	lo, r := bits.Div64(r, w.lo, m)
 	return wide{hi, lo}, r
 }
 
 // over returns the quotient a/b, rounded down, at most 2⁶⁴−1. b must not be zero.
-func (a wide) over(b wide) uint64 {
+func (w wide) over(b wide) uint64 {
 	if b.hi == 0 {
-		q, _ := a.div(b.lo)
+		q, _ := w.div(b.lo)
 		if q.hi > 0 {
 			return math.MaxUint64
 		}
 		return q.lo
 	}
-	q := uint64(a.float() / b.float())
-	for q > 0 && a.less(b.times(q).narrow()) {
+	q := uint64(w.float() / b.float())
+	for q > 0 && w.less(b.times(q).narrow()) {
 		q--
 	}
-	for !a.less(b.times(q + 1).narrow()) {
+	for !w.less(b.times(q + 1).narrow()) {
 		q++
 	}
 	return q
 }
 
 // narrow returns a without its first word, which must be zero.
-func (a wider) narrow() wide { return wide{a[1], a[2]} }
+func (w wider) narrow() wide { return wide{w[1], w[2]} }
 
-func (a wider) less(b wider) bool {
-	if a[0] != b[0] {
-		return a[0] < b[0]
+func (w wider) less(b wider) bool {
+	if w[0] != b[0] {
+		return w[0] < b[0]
 	}
-	return wide{a[1], a[2]}.less(wide{b[1], b[2]})
+	return wide{w[1], w[2]}.less(wide{b[1], b[2]})
 }
 
 // div returns the quotient a/m, rounded down, and the remainder. The quotient must fit.
-func (a wider) div(m uint64) (wide, uint64) {
-	_, r := bits.Div64(0, a[0], m)
-	hi, r := bits.Div64(r, a[1], m)
-	lo, r := bits.Div64(r, a[2], m)
+func (w wider) div(m uint64) (wide, uint64) {
+	_, r := bits.Div64(0, w[0], m)
+	hi, r := bits.Div64(r, w[1], m)
+	lo, r := bits.Div64(r, w[2], m)
 	return wide{hi, lo}, r
 }

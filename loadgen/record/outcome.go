@@ -121,11 +121,11 @@ func (o *Outcome) Cause() Reason {
 	return HTTP5xx
 }
 
-// LineHead is the first line of a file of outcomes: the names of its fields. Instants are
+// OutcomesHeader is the first line of a file of outcomes: the names of its fields. Instants are
 // in microseconds after the start of the schedule. The start is empty for a request that
 // was never sent, the status is 0 for one without an answer. The reason of one that a gate
 // shed is that of its class.
-const LineHead = "due_us,start_us,done_us,status,reason\n"
+const OutcomesHeader = "due_us,start_us,done_us,status,reason\n"
 
 // AppendLine appends the outcome as a line of such a file; start is that of the
 // schedule.

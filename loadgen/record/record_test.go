@@ -74,8 +74,8 @@ func TestStartCounts(t *testing.T) {
 		late, behind            uint64
 	}{
 		{0, 0, -time.Second, 0, 0},
-		{LateAfter, LateAfter, LateAfter, 0, 0},
-		{LateAfter + 1, LateAfter + 1, LateAfter + 1, 1, 1},
+		{LateThreshold, LateThreshold, LateThreshold, 0, 0},
+		{LateThreshold + 1, LateThreshold + 1, LateThreshold + 1, 1, 1},
 		{time.Second, 0, 0, 0, 0}, // it waited for a connection
 	} {
 		tally := NewTally()

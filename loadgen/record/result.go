@@ -104,7 +104,7 @@ type Connections struct {
 const schema = 1
 
 // Result completes r, which holds what is not counted, and judges it; settled is the number of
-// requests that were due up to LateAfter before a stop. Nothing may be added afterwards.
+// requests that were due up to LateThreshold before a stop. Nothing may be added afterwards.
 func (s *Totals) Result(r Result, settled uint64, thresholds []Threshold) *Result {
 	a := s.all
 	e := a.Evidence()

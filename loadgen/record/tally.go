@@ -4,9 +4,9 @@ import (
 	"time"
 )
 
-// LateAfter is how much later than due a request may be sent before it counts as late: the length of a
+// LateThreshold is how much later than due a request may be sent before it counts as late: the length of a
 // short pause of the scheduler or the garbage collector. Late requests are sent, too.
-const LateAfter = 10 * time.Millisecond
+const LateThreshold = 10 * time.Millisecond
 
 // The range of the histograms: nanoseconds with three digits, from a microsecond to more than the
 // longest wait for a connection plus the longest timeout. Greater values are recorded as the
@@ -21,8 +21,8 @@ const (
 type Counts struct {
 	Started     uint64 // sent, or attempted without getting a connection
 	Unconnected uint64 // of these, not sent, because connecting failed or their heads are too large
-	SentLate    uint64 // missed their time: a pacer lag beyond LateAfter
-	SentBehind  uint64 // later than LateAfter after the end of the schedule
+	SentLate    uint64 // missed their time: a pacer lag beyond LateThreshold
+	SentBehind  uint64 // later than LateThreshold after the end of the schedule
 	Retried     uint64 // sent again because the target had closed an idle connection, or not processed them
 	Abandoned   uint64 // started and cut off without an outcome
 	Unsent      uint64 // due but not sent when the run was stopped
@@ -101,10 +101,10 @@ func NewTally() *Tally {
 // the time since the end of the schedule, negative before it.
 func (t *Tally) Start(lag, pacerLag, sinceEnd time.Duration, fresh bool) {
 	t.Started++
-	if pacerLag > LateAfter {
+	if pacerLag > LateThreshold {
 		t.SentLate++
 	}
-	if sinceEnd > LateAfter {
+	if sinceEnd > LateThreshold {
 		t.SentBehind++
 	}
 	t.Lag.observe(lag)

@@ -43,10 +43,10 @@ const (
 
 // ValidityEvidence is the basis of a Validity.
 type ValidityEvidence struct {
-	Due                 uint64  // requests due up to LateAfter ago
-	Started             uint64  // of these, no later than LateAfter after the end of the schedule
+	Due                 uint64  // requests due up to LateThreshold ago
+	Started             uint64  // of these, no later than LateThreshold after the end of the schedule
 	Unconnected         uint64  // of these, not sent, because connecting failed or their heads are too large
-	Late                uint64  // requests with a pacer lag beyond LateAfter
+	Late                uint64  // requests with a pacer lag beyond LateThreshold
 	PacerLagP99, LagP99 float64 // seconds
 	Dialled             bool    // requests that waited for a connection mostly waited for a new one
 }
@@ -95,7 +95,7 @@ func (e ValidityEvidence) Judge() (Validity, []string) {
 	}
 	if float64(e.Late) > rateErrorValid*float64(e.Due) {
 		degraded = append(degraded, fmt.Sprintf("the generator stalled: %d requests missed their time by more than %d ms",
-			e.Late, LateAfter.Milliseconds()))
+			e.Late, LateThreshold.Milliseconds()))
 	}
 	if e.LagP99 > lagValid && e.PacerLagP99 <= lagValid {
 		cause := "all connections were busy"

@@ -277,7 +277,7 @@ func TestSpark(t *testing.T) {
 		{course, 10, "█▁▁▃▆"}, {course, 4, "▁▂▄█"}, {course, 1, ""}, {&record.Series{}, 5, ""},
 		{&record.Series{Rows: make([]record.SeriesRow, 3)}, 5, ""},
 	} {
-		if got := Spark(c.course, c.n); got != c.want {
+		if got := Sparkline(c.course, c.n); got != c.want {
 			t.Errorf("the last %d of %d rows are %q, want %q", c.n, len(c.course.Rows), got, c.want)
 		}
 	}

@@ -50,9 +50,9 @@ func Bar(share float64, n int) string {
 	return "[" + strings.Repeat("=", full) + strings.Repeat(" ", n-full) + "]"
 }
 
-// Spark draws the sent rate of the last n steps of a run, scaled to the highest of them; empty if
+// Sparkline draws the sent rate of the last n steps of a run, scaled to the highest of them; empty if
 // there is nothing to draw.
-func Spark(course *record.Series, n int) string {
+func Sparkline(course *record.Series, n int) string {
 	const blocks = "▁▂▃▄▅▆▇█"
 	rows := course.Rows
 	rows = rows[max(0, len(rows)-n):]
@@ -70,8 +70,8 @@ func Spark(course *record.Series, n int) string {
 	return b.String()
 }
 
-// Fit truncates a line to width places, so that it can be overwritten.
-func Fit(line string, width int) string {
+// Truncate truncates a line to width places, so that it can be overwritten.
+func Truncate(line string, width int) string {
 	if width <= 0 || utf8.RuneCountInString(line) <= width {
 		return line
 	}

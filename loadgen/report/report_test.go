@@ -149,7 +149,7 @@ func TestFit(t *testing.T) {
 	}{
 		{"85 µs", 5, "85 µs"}, {"85 µs", 4, "85 µ"}, {"85 µs", 0, "85 µs"}, {"85 µs", -1, "85 µs"},
 	} {
-		if got := Fit(c.line, c.width); got != c.want {
+		if got := Truncate(c.line, c.width); got != c.want {
 			t.Errorf("%q in %d places is %q, want %q", c.line, c.width, got, c.want)
 		}
 	}

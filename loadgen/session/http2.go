@@ -244,6 +244,6 @@ func (c *HTTP2) HandleClosed(now time.Time, orderly bool) {
 }
 
 // fail ends the exchange without a complete answer.
-func (x *Exchange) fail(now time.Time, r record.Reason) {
-	x.Outcome.Status, x.Outcome.Reason, x.Outcome.Done = 0, r, now
+func (e *Exchange) fail(now time.Time, r record.Reason) {
+	e.Outcome.Status, e.Outcome.Reason, e.Outcome.Done = 0, r, now
 }

@@ -44,13 +44,13 @@ type LoopSettings struct {
 }
 
 // exchange returns a new Exchange.
-func (t *LoopSettings) exchange() *Exchange {
-	n := len(t.spare)
+func (s *LoopSettings) exchange() *Exchange {
+	n := len(s.spare)
 	if n == 0 {
 		return &Exchange{}
 	}
-	x := t.spare[n-1]
-	t.spare = t.spare[:n-1]
+	x := s.spare[n-1]
+	s.spare = s.spare[:n-1]
 	*x = Exchange{kept: x.kept[:0]}
 	return x
 }
@@ -62,23 +62,23 @@ const (
 )
 
 // Recycle empties Ended, whose exchanges must not be used any more.
-func (t *LoopSettings) Recycle() {
-	for i, x := range t.Ended {
+func (s *LoopSettings) Recycle() {
+	for i, x := range s.Ended {
 		if cap(x.kept) > bodyBytesKept {
 			x.kept = nil
 		}
-		if len(t.spare) < sparesMax {
-			t.spare = append(t.spare, x)
+		if len(s.spare) < sparesMax {
+			s.spare = append(s.spare, x)
 		}
-		t.Ended[i] = nil
+		s.Ended[i] = nil
 	}
-	t.Ended = t.Ended[:0]
+	s.Ended = s.Ended[:0]
 }
 
 // mayRepeat reports whether a request that was sent at start may not have been processed if the connection
 // ends now.
-func (t *LoopSettings) mayRepeat(now, start time.Time) bool {
-	return t.Method.Idempotent() && now.Sub(start) < crossing
+func (s *LoopSettings) mayRepeat(now, start time.Time) bool {
+	return s.Method.Idempotent() && now.Sub(start) < crossing
 }
 
 // A state is the state of a connection's exchange.

@@ -72,7 +72,7 @@ func (st *stage) judgeLag(lags []time.Duration) {
 	slices.Sort(lags)
 	st.lag = result.Quantile(lags, .99).Seconds()
 	behind := len(lags)
-	if i, _ := slices.BinarySearch(lags, record.LateAfter+1); i < behind {
+	if i, _ := slices.BinarySearch(lags, record.LateThreshold+1); i < behind {
 		behind = i
 	}
 	n := uint64(len(lags))
