@@ -138,7 +138,7 @@ func TestDeferralKeepsTheLimit(t *testing.T) {
 					if len(delivered) != len(ids) || len(live) < 4 {
 						t.Errorf("%d live orders and %d deliveries of %d", len(live), len(delivered), len(ids))
 					}
-					if err := limittest.Spans(limittest.Must(l.Config), slices.Concat(live, delivered), 1); err != nil {
+					if err := limittest.CheckSpans(limittest.Must(l.Config), slices.Concat(live, delivered), 1); err != nil {
 						t.Error(err)
 					}
 				})
@@ -170,7 +170,7 @@ func TestDeferralKeepsTheLimitThroughAnOutage(t *testing.T) {
 				if len(delivered) != len(ids) {
 					t.Errorf("%d deliveries of %d", len(delivered), len(ids))
 				}
-				if err := limittest.Spans(limittest.Must(l.Config), delivered, 2); err != nil {
+				if err := limittest.CheckSpans(limittest.Must(l.Config), delivered, 2); err != nil {
 					t.Error(err)
 				}
 			})

@@ -29,35 +29,35 @@ type entry struct {
 }
 
 // entry returns an entry by age; 0 is the oldest.
-func (g *Log) entry(i int) entry { return g.ring[(g.first+i)&(len(g.ring)-1)] }
+func (l *Log) entry(i int) entry { return l.ring[(l.first+i)&(len(l.ring)-1)] }
 
 // live returns the number of entries.
-func (g *Log) live() int {
-	if g == nil {
+func (l *Log) live() int {
+	if l == nil {
 		return 0
 	}
-	return g.n
+	return l.n
 }
 
 // drop removes the oldest entries.
-func (g *Log) drop(entries int) {
-	g.n -= entries
-	g.first = (g.first + entries) & max(0, len(g.ring)-1)
+func (l *Log) drop(entries int) {
+	l.n -= entries
+	l.first = (l.first + entries) & max(0, len(l.ring)-1)
 }
 
-func (g *Log) push(e entry) {
-	if g.n == len(g.ring) {
-		*g = g.copied(max(4, 2*len(g.ring)))
+func (l *Log) push(e entry) {
+	if l.n == len(l.ring) {
+		*l = l.copied(max(4, 2*len(l.ring)))
 	}
-	g.ring[(g.first+g.n)&(len(g.ring)-1)] = e
-	g.n++
+	l.ring[(l.first+l.n)&(len(l.ring)-1)] = e
+	l.n++
 }
 
 // copied returns a copy with room for that many entries.
-func (g *Log) copied(room int) Log {
-	c := Log{ring: make([]entry, room), n: g.n}
-	for i := range g.n {
-		c.ring[i] = g.entry(i)
+func (l *Log) copied(room int) Log {
+	c := Log{ring: make([]entry, room), n: l.n}
+	for i := range l.n {
+		c.ring[i] = l.entry(i)
 	}
 	return c
 }
@@ -65,20 +65,20 @@ func (g *Log) copied(room int) Log {
 // find returns the first entry for which holds is true, or the number of entries if there
 // is none. holds must be false up to some entry and true from then on. The search starts
 // at from, near which the result nearly always is.
-func (g *Log) find(from int, holds func(i int) bool) int {
+func (l *Log) find(from int, holds func(i int) bool) int {
 	step := 1
-	for from+step < g.n && !holds(from+step-1) {
+	for from+step < l.n && !holds(from+step-1) {
 		from += step
 		step *= 2
 	}
-	return from + sort.Search(min(step, g.n-from), func(i int) bool { return holds(from + i) })
+	return from + sort.Search(min(step, l.n-from), func(i int) bool { return holds(from + i) })
 }
 
 // through returns how many permits were admitted up to and including an entry since the
 // log was last empty; total is the number of all.
-func (g *Log) through(i int, total int64) int64 {
-	if i+1 < g.n {
-		return g.entry(i + 1).before
+func (l *Log) through(i int, total int64) int64 {
+	if i+1 < l.n {
+		return l.entry(i + 1).before
 	}
 	return total
 }

@@ -28,36 +28,36 @@ func (l *Limit) Params() WireParams {
 var errNumbers = errors.New("no limit has these numbers")
 
 // Limit returns the limit that has these numbers. The error says why there is none.
-func (n WireParams) Limit() (Limit, error) {
-	l, err := n.hard()
+func (p WireParams) Limit() (Limit, error) {
+	l, err := p.hard()
 	if err != nil {
 		return Limit{}, err
 	}
-	grace := n.Grace.Microseconds()
+	grace := p.Grace.Microseconds()
 	switch {
-	case l.permits != n.Permits || l.burst != n.Burst || l.WindowOrRate() != n.WindowOrRate:
+	case l.permits != p.Permits || l.burst != p.Burst || l.WindowOrRate() != p.WindowOrRate:
 		return Limit{}, errNumbers
-	case n.Overshoot == 0 && n.Grace == 0:
+	case p.Overshoot == 0 && p.Grace == 0:
 		return l, nil
-	case n.Algorithm == Off || n.Overshoot < 1 || grace < 1 || grace > spanMax || n.Grace%time.Microsecond != 0,
-		n.Overshoot > l.burstMax()-l.burst:
+	case p.Algorithm == Off || p.Overshoot < 1 || grace < 1 || grace > spanMax || p.Grace%time.Microsecond != 0,
+		p.Overshoot > l.burstMax()-l.burst:
 		return Limit{}, errNumbers
 	}
-	l.overshoot, l.grace = n.Overshoot, grace
+	l.overshoot, l.grace = p.Overshoot, grace
 	return l, nil
 }
 
 // hard returns the limit without its overshoot. Its numbers may differ from n.
-func (n WireParams) hard() (Limit, error) {
-	if n.WindowOrRate < 0 || n.WindowOrRate > exactMax {
+func (p WireParams) hard() (Limit, error) {
+	if p.WindowOrRate < 0 || p.WindowOrRate > exactMax {
 		return Limit{}, errNumbers
 	}
-	c := Config{Algorithm: n.Algorithm, Limit: n.Permits, Window: float64(n.WindowOrRate) / second, Burst: n.Burst}
-	switch n.Algorithm {
+	c := Config{Algorithm: p.Algorithm, Limit: p.Permits, Window: float64(p.WindowOrRate) / second, Burst: p.Burst}
+	switch p.Algorithm {
 	case Fixed, Sliding:
 		return newCounted(c)
 	case Token, Leaky:
-		return New(Config{Algorithm: n.Algorithm, Capacity: n.Permits, FillRate: float64(n.WindowOrRate) / second})
+		return New(Config{Algorithm: p.Algorithm, Capacity: p.Permits, FillRate: float64(p.WindowOrRate) / second})
 	case SlidingLog, GCRA, Off:
 		return New(c)
 	}

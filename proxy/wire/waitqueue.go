@@ -16,7 +16,7 @@ import (
 func (s *loopServer) matched(now time.Time, c *client, m *decide.Evaluation) {
 	s.tally.Matched(now, m)
 	switch {
-	case m.Lacks != nil:
+	case m.RefusedBy != nil:
 		s.counts.Traffic.Decided(false)
 	case s.shared.cfg.Gate.Mode != gate.Off:
 		s.noteRoute(c, m)

@@ -72,7 +72,7 @@ func (s *Session) check(now time.Time, h *http1.Head) {
 	c.client = d.client
 	c.policy, c.reader = e.Policy(), decide.ResponseOptions{Accept: refusal.ParseAccept(accept)}
 	request := (*keys.Request)(&d.head)
-	preflight := e.PreflightsApart && rule.Preflight(request)
+	preflight := e.PreflightsApart && rule.IsPreflight(request)
 	r := decide.Request{Described: request, Client: d.client, Preflight: preflight, MaxDelay: e.HoldMax}
 	if !e.matched.Begin(c.policy, &r) {
 		s.denyFor(now, 400, "the request can be read in several ways, and too many rules apply to them")
@@ -83,8 +83,8 @@ func (s *Session) check(now time.Time, h *http1.Head) {
 	case m.Exempt >= 0:
 		s.allow(now, nil)
 		return
-	case m.Lacks != nil:
-		s.deny(now, e.Answers.RefuseMissingKey(m.Lacks, &c.reader))
+	case m.RefusedBy != nil:
+		s.deny(now, e.Answers.RefuseMissingKey(m.RefusedBy, &c.reader))
 		return
 	}
 	for i := range m.Shadows {

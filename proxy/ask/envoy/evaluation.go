@@ -63,7 +63,7 @@ type Evaluation struct {
 	domain   *descriptor.Domain
 	asked    []asked
 	counters []store.Counter
-	found    descriptor.Found
+	found    descriptor.LookupResult
 	keys     []byte
 	fields   clientFields
 }

@@ -57,7 +57,7 @@ func decide(s situation, v *rails.Result) (Result, string) {
 		return Following, "another proxy of this store applies recommendations"
 	case !s.leader:
 		return Away, "it is not known yet which proxy applies recommendations"
-	case v.Same:
+	case v.Unchanged:
 		return Unchanged, ""
 	}
 	return Applied, ""

@@ -335,7 +335,7 @@ func (a *Follower) warnCap(v *rails.Result) {
 			unit = " at once"
 		}
 		a.cfg.Log.Warn("AI provided out-of-range value, using cap "+number.Decimal(v.Cap)+unit, "recommended",
-			rails.FormatRate(v.Asked)+"/s")
+			rails.FormatRate(v.Recommended)+"/s")
 	}
 	a.warnedCap = v.Cap
 }

@@ -133,7 +133,7 @@ func (r *Rules) Put(now time.Time, text []byte, ifMatch int64) (*ActiveRules, er
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	o := r.files.Options
-	o.Clients, o.Beside = r.clients, answerMembers
+	o.Clients, o.IgnoredMembers = r.clients, answerMembers
 	set, err := rule.Read(text, o)
 	if err != nil {
 		return nil, err

@@ -18,7 +18,7 @@ func (x *Exchange) ask(now time.Time, h *http1.Head) (ok bool) {
 	x.verdict.Policy = e.Policy()
 	d := (*keys.Request)(h)
 	r := decide.Request{Described: d, Client: x.client, Trusted: x.Trusted, Preflight: e.Settings.PreflightsApart &&
-		rule.Preflight(d), Delivery: e.Delivery}
+		rule.IsPreflight(d), Delivery: e.Delivery}
 	if !c.Begin(x.verdict.Policy, &r) {
 		x.answerError(now, 400, "the request can be read in several ways, and too many rules apply to them")
 		return false
@@ -29,8 +29,8 @@ func (x *Exchange) ask(now time.Time, h *http1.Head) (ok bool) {
 		x.outcome.Decision = Exempt
 		x.request.become(requestCollecting)
 		return true
-	case c.Lacks != nil:
-		x.lacking(c.Lacks)
+	case c.RefusedBy != nil:
+		x.lacking(c.RefusedBy)
 		return true
 	}
 	x.request.become(requestAsked)
@@ -50,7 +50,7 @@ func (x *Exchange) ask(now time.Time, h *http1.Head) (ok bool) {
 func (x *Exchange) lacking(h *rule.MatchedRule) {
 	o := &x.outcome
 	o.Rule, o.Algorithm, o.Decision = h.Rule.ID, h.Limit.Algorithm(), Rejected
-	x.env.matched.Lacks = h
+	x.env.matched.RefusedBy = h
 	x.request.become(requestRefused)
 }
 
@@ -180,7 +180,7 @@ func (x *Exchange) HandleUnread(now time.Time, whole bool) {
 	case x.outcome.Decision == Undecided: // the last recipient of OPTIONS
 		x.finish(now, http1.LocalResponse{Status: 200, Extra: append(x.answers(now).Extra, decide.Allow...)})
 	case x.verdict.Rule == nil:
-		x.finish(now, x.answers(now).RefuseMissingKey(x.env.matched.Lacks, x.asReader()))
+		x.finish(now, x.answers(now).RefuseMissingKey(x.env.matched.RefusedBy, x.asReader()))
 	case x.verdict.Mode == store.Closed:
 		x.finishError(now, 503, "the rate limiter's store is unavailable")
 	default:

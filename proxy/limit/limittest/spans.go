@@ -11,9 +11,9 @@ import (
 // A Span is the time within which something was admitted, between two instants in µs.
 type Span struct{ From, To int64 }
 
-// Spans checks that no span of time has more admissions, each of cost 1, than l allows. If the state
+// CheckSpans checks that no span of time has more admissions, each of cost 1, than l allows. If the state
 // of the key was lost, or was held by several places in succession, states is the number of states.
-func Spans(l *limit.Limit, admitted []Span, states int64) error {
+func CheckSpans(l *limit.Limit, admitted []Span, states int64) error {
 	byEnd := slices.SortedFunc(slices.Values(admitted), func(a, b Span) int { return cmp.Compare(a.To, b.To) })
 	for _, first := range admitted {
 		sum := int64(0)

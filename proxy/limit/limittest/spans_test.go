@@ -28,7 +28,7 @@ func TestSpans(t *testing.T) {
 		{[]Span{{0, 0}, {0, 0}, {50_000, 100_000}}, 1, true},
 		{[]Span{{0, 0}, {0, 0}, {50_000, 99_000}}, 1, false},
 	} {
-		if err := Spans(l, f.spans, f.states); (err == nil) != f.holds {
+		if err := CheckSpans(l, f.spans, f.states); (err == nil) != f.holds {
 			t.Errorf("%v of %d states: %v", f.spans, f.states, err)
 		}
 	}

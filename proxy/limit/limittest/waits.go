@@ -159,10 +159,10 @@ func recovery(l *limit.Limit) int64 {
 	return turnover(l)
 }
 
-// Returns checks a clock that was far ahead for a while: a key that was exhausted then is refused
+// RunClockStepsBack checks a clock that was far ahead for a while: a key that was exhausted then is refused
 // when the clock is back, and admitted after RetryAfter, in the time in which it would have
 // recovered anyway. fresh returns keys of an implementation that reads the clock which it is passed.
-func Returns(t *testing.T, fresh func() Take) {
+func RunClockStepsBack(t *testing.T, fresh func() Take) {
 	for _, l := range Limits() {
 		overshoot, grace := l.Overshoot()
 		most := recovery(l) + grace.Microseconds() + overshoot*recovery(l)/l.Burst() + 2

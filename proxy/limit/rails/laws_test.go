@@ -25,7 +25,7 @@ func (w *walk) advise(after time.Duration, wanted limit.Config) {
 	w.t.Helper()
 	w.now = w.now.Add(after)
 	v, err := w.rails.Judge(w.now, w.at, wanted)
-	if err != nil || v.Same {
+	if err != nil || v.Unchanged {
 		if err != nil && v.Config != (limit.Config{}) {
 			w.t.Errorf("%+v: refused with %v, and to be put in force: %+v", wanted, err, v.Config)
 		}

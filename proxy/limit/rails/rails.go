@@ -45,14 +45,14 @@ func (r Rail) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
 // A Result is the decision about a recommendation.
 type Result struct {
-	Config limit.Config // to put in force, with the fields of its algorithm alone
-	From   float64      // the sustained rate in force; off: infinite
-	To     float64      // the sustained rate to put in force
-	Asked  float64      // the recommended sustained rate
+	Config      limit.Config // to put in force, with the fields of its algorithm alone
+	From        float64      // the sustained rate in force; off: infinite
+	To          float64      // the sustained rate to put in force
+	Recommended float64      // the recommended sustained rate
 	// with Bounds or Burst: the bound applied instead of the recommended value, in permits or permits per second
-	Cap     float64
-	Crossed []Rail // in the order of the list above
-	Same    bool   // Config is in force already
+	Cap       float64
+	Crossed   []Rail // in the order of the list above
+	Unchanged bool   // Config is in force already
 }
 
 // Has reports whether the recommendation has crossed a rail.
@@ -64,7 +64,7 @@ func (v *Result) String() string {
 	for _, r := range v.Crossed {
 		switch r {
 		case Bounds:
-			words = append(words, fmt.Sprintf("%s/s is out of range", FormatRate(v.Asked)))
+			words = append(words, fmt.Sprintf("%s/s is out of range", FormatRate(v.Recommended)))
 		case Step:
 			words = append(words, "too large a step from "+FormatRate(v.From)+"/s")
 		case Dwell:
@@ -103,9 +103,9 @@ func (r Rails) Judge(now time.Time, at LimitInForce, wanted limit.Config) (Resul
 	if err != nil {
 		return Result{}, fmt.Errorf("in force: %w", err)
 	}
-	v := Result{From: before.Rate(), Asked: lim.Rate()}
+	v := Result{From: before.Rate(), Recommended: lim.Rate()}
 	if lim.Config() == before.Config() {
-		v.Config, v.To, v.Same = lim.Config(), v.From, true
+		v.Config, v.To, v.Unchanged = lim.Config(), v.From, true
 		return v, nil
 	}
 	if lim.Algorithm() == limit.Off {
@@ -114,8 +114,8 @@ func (r Rails) Judge(now time.Time, at LimitInForce, wanted limit.Config) (Resul
 	// Off counts as the bound, and so does a limit outside the bounds that was set manually.
 	from := r.clamp(v.From)
 	low, high := max(r.Min, from/r.Step), min(r.Max, from*r.Step)
-	to := r.clamp(v.Asked)
-	if to != v.Asked {
+	to := r.clamp(v.Recommended)
+	if to != v.Recommended {
 		v.cross(Bounds)
 		v.Cap = to
 	}
@@ -142,7 +142,7 @@ func (r Rails) Judge(now time.Time, at LimitInForce, wanted limit.Config) (Resul
 		}
 	}
 	v.Config, v.To = f.found, f.rate
-	v.Same = v.Config == before.Config()
+	v.Unchanged = v.Config == before.Config()
 	return v, nil
 }
 

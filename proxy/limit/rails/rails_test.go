@@ -93,9 +93,9 @@ func TestJudge(t *testing.T) {
 		inForce, wanted := read(t, test.inForce), read(t, test.wanted)
 		v, err := usual.Judge(epoch, rails.LimitInForce{Config: inForce}, wanted)
 		if got := write(t, v.Config); err != nil || got != test.want || v.String() != test.why ||
-			v.Same != (test.want == test.inForce) {
+			v.Unchanged != (test.want == test.inForce) {
 			t.Errorf("%s: from %s to %s: %s (%q, same %t) %v, want %s (%q)", test.name, test.inForce, test.wanted, got, &v,
-				v.Same, err, test.want, test.why)
+				v.Unchanged, err, test.want, test.why)
 		}
 	}
 }

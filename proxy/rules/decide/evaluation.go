@@ -15,7 +15,7 @@ type ChargedCounter struct {
 	Rule          *rule.Rule
 	Index         int   // index of the rule in its set; -1: the global one
 	Slot          int64 // slot booked in a queue; see limit.Decision.Slot
-	Lacks         bool  // the request lacks a part of the key
+	PartMissing   bool  // the request lacks a part of the key
 }
 
 // A Request is a request as the limiter sees it.
@@ -44,65 +44,65 @@ func (r *Request) delay(own time.Duration) time.Duration {
 //
 // Owned by its loop.
 type Evaluation struct {
-	Policy  *Policy
-	Client  netip.Addr         // of the request
-	Rank    int                // rank of its priority class; see [rule.Set.Rank]
-	Matched []rule.MatchedRule // the rules that apply
-	Exempt  int                // index of the rule that exempts the request, or -1
-	Lacks   *rule.MatchedRule  // the rule that refuses the request because it lacks a part of the key, or nil
-	Shadows []ChargedCounter   // counters of rules that are not enforced; no request waits for the answer
-	Asked   []ChargedCounter   // counters of Ask
-	Defers  bool               // one of the rules may have the request delivered later
-	Ask     store.Ask          // set only if the request is neither exempt nor refused
+	Policy    *Policy
+	Client    netip.Addr         // of the request
+	Rank      int                // rank of its priority class; see [rule.Set.Rank]
+	Matched   []rule.MatchedRule // the rules that apply
+	Exempt    int                // index of the rule that exempts the request, or -1
+	RefusedBy *rule.MatchedRule  // the rule that refuses the request because it lacks a part of the key, or nil
+	Shadows   []ChargedCounter   // counters of rules that are not enforced; no request waits for the answer
+	Asked     []ChargedCounter   // counters of Ask
+	Defers    bool               // one of the rules may have the request delivered later
+	Ask       store.Ask          // set only if the request is neither exempt nor refused
 
 	scratch rule.Scratch
 }
 
 // Begin starts with another request. It returns false if more rules could apply than can
 // be decided together; nothing else is known about the request then.
-func (c *Evaluation) Begin(p *Policy, r *Request) bool {
-	c.Policy, c.Client, c.Rank, c.Exempt = p, r.Client, 0, -1
-	c.Matched, c.Lacks, c.Shadows, c.Defers = nil, nil, c.Shadows[:0], false
-	c.Asked = append(c.Asked[:0], p.counted(r))
-	c.Ask.N = 1
-	c.Ask.Counters = append(c.Ask.Counters[:0], c.Asked[0].Counter)
+func (e *Evaluation) Begin(p *Policy, r *Request) bool {
+	e.Policy, e.Client, e.Rank, e.Exempt = p, r.Client, 0, -1
+	e.Matched, e.RefusedBy, e.Shadows, e.Defers = nil, nil, e.Shadows[:0], false
+	e.Asked = append(e.Asked[:0], p.counted(r))
+	e.Ask.N = 1
+	e.Ask.Counters = append(e.Ask.Counters[:0], e.Asked[0].Counter)
 	if p.Rules == nil {
 		return true
 	}
-	if index, exempt := p.Rules.Exempt(r.Described, r.Client, &c.scratch); exempt {
-		c.Exempt = index
-	} else if c.Matched = p.Rules.Match(r.Described, r.Client, &c.scratch); len(c.Matched) > rule.MatchedRulesMax {
+	if index, exempt := p.Rules.Exempt(r.Described, r.Client, &e.scratch); exempt {
+		e.Exempt = index
+	} else if e.Matched = p.Rules.Match(r.Described, r.Client, &e.scratch); len(e.Matched) > rule.MatchedRulesMax {
 		return false
 	}
-	c.Rank = p.Rules.Rank(&c.scratch, r.Trusted)
-	if c.Lacks = rule.FirstRefusing(c.Matched); c.Lacks == nil {
-		c.count(r)
+	e.Rank = p.Rules.Rank(&e.scratch, r.Trusted)
+	if e.RefusedBy = rule.FirstRefusing(e.Matched); e.RefusedBy == nil {
+		e.count(r)
 	}
 	return true
 }
 
 // count adds the counters of the rules that apply. Those in shadow are asked about
 // separately and never affect the request.
-func (c *Evaluation) count(r *Request) {
-	for i := range c.Matched {
-		h := &c.Matched[i]
-		counted := ChargedCounter{Rule: h.Rule, Index: h.Index, Lacks: h.Lacks != nil,
+func (e *Evaluation) count(r *Request) {
+	for i := range e.Matched {
+		h := &e.Matched[i]
+		counted := ChargedCounter{Rule: h.Rule, Index: h.Index, PartMissing: h.MissingPart != nil,
 			Counter: store.Counter{Rule: h.Rule.ID, Key: h.Key, Limit: h.Limit, Cost: h.Cost, Reserve: h.Reserve,
 				MaxDelay: r.delay(h.MaxDelay)}}
 		if r.Preflight {
 			counted.Counter.Rule = h.Rule.Preflights()
 		}
 		if h.Rule.Mode == rule.Shadow {
-			c.Shadows = append(c.Shadows, counted)
+			e.Shadows = append(e.Shadows, counted)
 			continue
 		}
 		if d := h.Rule.Defer; d != nil {
-			c.Defers = true
+			e.Defers = true
 			if r.Delivery { // at most what leaves room for the request itself
 				counted.Reserve = max(counted.Reserve, min(h.Limit.Reserve(d.ReserveThousandths()), h.Limit.Burst()-h.Cost))
 			}
 		}
-		c.Asked = append(c.Asked, counted)
-		c.Ask.Counters = append(c.Ask.Counters, counted.Counter)
+		e.Asked = append(e.Asked, counted)
+		e.Ask.Counters = append(e.Ask.Counters, counted.Counter)
 	}
 }

@@ -104,7 +104,7 @@ func TestWalk(t *testing.T) {
 		{"tenant=by", "25/HOUR", "rls/shop/tenant_b%2A", "6:tenant0:", "tenant"},
 		{"", "", "", "", ""},
 	} {
-		var f Found
+		var f LookupResult
 		list := entries(test.entries)
 		d.Walk(list, &f)
 		if f.Limit == nil {
@@ -153,7 +153,7 @@ func TestLenient(t *testing.T) {
 // A walk costs no memory.
 func TestWalkAllocatesNothing(t *testing.T) {
 	d, list := read(t, shop), entries("plan=x path=/a/b/bc")
-	var f Found
+	var f LookupResult
 	var key []byte
 	if allocs := testing.AllocsPerRun(100, func() {
 		d.Walk(list, &f)
@@ -268,7 +268,7 @@ func TestWalkLaw(t *testing.T) {
 			continue
 		}
 		d := read(t, text.String())
-		var f Found
+		var f LookupResult
 		for range 100 {
 			var list []rls.Entry
 			for range r.IntN(4) {

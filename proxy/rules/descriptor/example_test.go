@@ -21,7 +21,7 @@ descriptors:
 		fmt.Println(err)
 		return
 	}
-	var found descriptor.Found
+	var found descriptor.LookupResult
 	for _, plan := range []string{"free", "gold"} {
 		entries := []rls.Entry{{Key: []byte("plan"), Value: []byte(plan)}}
 		domains.Domain([]byte("shop")).Walk(entries, &found)

@@ -125,10 +125,10 @@ func (n *node) matchKey(e *rls.Entry) bool {
 	return rest[0] == '_' && bytes.HasPrefix(e.Value, rest[1:])
 }
 
-// A Found is what a descriptor has found. It is used again.
+// A LookupResult is what a descriptor has found. It is used again.
 //
 // Owned by its loop.
-type Found struct {
+type LookupResult struct {
 	Limit *Limit // nil: none
 	steps []*node
 }
@@ -136,7 +136,7 @@ type Found struct {
 // Walk finds the limit of a descriptor: that of the entry in the tree which its last entry
 // reaches. A descriptor that is longer than the path in the tree, or ends at an entry without a
 // limit, finds none.
-func (d *Domain) Walk(entries []rls.Entry, f *Found) {
+func (d *Domain) Walk(entries []rls.Entry, f *LookupResult) {
 	f.Limit, f.steps = nil, f.steps[:0]
 	at := d.root
 	for i := range entries {
@@ -156,11 +156,11 @@ func (d *Domain) Walk(entries []rls.Entry, f *Found) {
 // AppendKey appends the key under which the descriptor is counted: the entries, each with its
 // length, so that no two descriptors share a key. A value under share_threshold is replaced by
 // its wildcard.
-func (f *Found) AppendKey(dst []byte, entries []rls.Entry) []byte {
+func (r *LookupResult) AppendKey(dst []byte, entries []rls.Entry) []byte {
 	for i := range entries {
 		dst = appendPart(dst, entries[i].Key)
-		if f.Limit != nil && f.steps[i].share {
-			dst = appendPart(dst, f.steps[i].value)
+		if r.Limit != nil && r.steps[i].share {
+			dst = appendPart(dst, r.steps[i].value)
 		} else {
 			dst = appendPart(dst, entries[i].Value)
 		}
@@ -176,7 +176,7 @@ const seriesLevels = 2
 // first two entries, and after an underscore its value if the file or a flag names one. The two
 // entries are separated by a zero byte. Within them a zero byte, and every character that statsd
 // does not accept, is written as an underscore.
-func (f *Found) AppendSeries(dst []byte, entries []rls.Entry) []byte {
+func (r *LookupResult) AppendSeries(dst []byte, entries []rls.Entry) []byte {
 	for i := range entries[:min(len(entries), seriesLevels)] {
 		if i > 0 {
 			dst = append(dst, 0)
@@ -184,8 +184,8 @@ func (f *Found) AppendSeries(dst []byte, entries []rls.Entry) []byte {
 		begin := len(dst)
 		dst = append(dst, entries[i].Key...)
 		value := string(entries[i].Value)
-		if f.Limit != nil {
-			value = f.steps[i].shown(value, f.Limit.Detailed)
+		if r.Limit != nil {
+			value = r.steps[i].shown(value, r.Limit.Detailed)
 		}
 		if value != "" {
 			dst = append(append(dst, '_'), value...)

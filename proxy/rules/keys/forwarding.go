@@ -58,7 +58,7 @@ func NewForwardingFields(more []string) (*ForwardingFields, error) {
 	return s, nil
 }
 
-func (s *ForwardingFields) add(name string) error {
+func (f *ForwardingFields) add(name string) error {
 	known := []byte(name)
 	known, open := bytes.CutSuffix(known, []byte("*"))
 	if n := len(known); n == 0 || n > nameBytesMax {
@@ -71,34 +71,34 @@ func (s *ForwardingFields) add(name string) error {
 	}
 	lengths := uint64(1) << len(known)
 	if open {
-		s.prefixes = append(s.prefixes, string(known))
+		f.prefixes = append(f.prefixes, string(known))
 		lengths = -lengths // and all larger ones
 	} else {
-		s.byLength[len(known)] = append(s.byLength[len(known)], string(known))
+		f.byLength[len(known)] = append(f.byLength[len(known)], string(known))
 	}
-	for first := range s.lengths {
+	for first := range f.lengths {
 		if folded[first] == known[0] {
-			s.lengths[first] |= lengths
+			f.lengths[first] |= lengths
 		}
 	}
 	return nil
 }
 
 // Has reports whether a name is among them.
-func (s *ForwardingFields) Has(name []byte) bool {
-	return s.lengths[name[0]]>>min(len(name), nameBytesMax)&1 != 0 && s.finds(name)
+func (f *ForwardingFields) Has(name []byte) bool {
+	return f.lengths[name[0]]>>min(len(name), nameBytesMax)&1 != 0 && f.finds(name)
 }
 
 // finds compares a name with all names of its length, and with the prefixes.
-func (s *ForwardingFields) finds(name []byte) bool {
+func (f *ForwardingFields) finds(name []byte) bool {
 	if len(name) <= nameBytesMax {
-		for _, known := range s.byLength[len(name)] {
+		for _, known := range f.byLength[len(name)] {
 			if HasPrefixFold(name, known) {
 				return true
 			}
 		}
 	}
-	for _, prefix := range s.prefixes {
+	for _, prefix := range f.prefixes {
 		if len(name) >= len(prefix) && HasPrefixFold(name, prefix) {
 			return true
 		}

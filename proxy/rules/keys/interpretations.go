@@ -29,8 +29,8 @@ type Interpretations struct {
 // All returns the interpretations, in the order of the request.
 func (v *Interpretations) All() []Interpretation { return v.all[:v.n] }
 
-// Many reports whether there are more interpretations than [InterpretationsMax]. All has the first ones then.
-func (v *Interpretations) Many() bool { return v.many }
+// TooMany reports whether there are more interpretations than [InterpretationsMax]. All has the first ones then.
+func (v *Interpretations) TooMany() bool { return v.many }
 
 func (v *Interpretations) add(r Interpretation) {
 	if v.n == 0 {

@@ -25,7 +25,7 @@ func AppendPart(dst, text []byte) []byte {
 func (p Part) Normal(text []byte) ([]byte, error) {
 	switch p.Source {
 	case Path:
-		return pattern.AppendKeyPath(nil, text), nil
+		return pattern.AppendPathPart(nil, text), nil
 	case Host:
 		return pattern.AppendHost(nil, text), nil
 	case IP:

@@ -52,7 +52,7 @@ const (
 //	header:X-Partner  the field of that name; see [Interpretations] if there are several lines
 //	cookie:session    the cookie of that name, unquoted and decoded
 //	query:auth        the parameter of that name, decoded
-//	path              the path in its normal form: see [pattern.AppendKeyPath]
+//	path              the path in its normal form: see [pattern.AppendPathPart]
 //	method, host      the method; the host without port, in lower case
 //
 // header, cookie and query may be preceded by secret:, see [Part.Secret].
@@ -111,8 +111,8 @@ func isOneOf(name string, names ...string) bool {
 	return slices.ContainsFunc(names, func(one string) bool { return strings.EqualFold(one, name) })
 }
 
-// Marked reports whether the part was written with secret:, or is canonical and secret.
-func (p Part) Marked() bool { return p.secret }
+// MarkedSecret reports whether the part was written with secret:, or is canonical and secret.
+func (p Part) MarkedSecret() bool { return p.secret }
 
 // IsForwardingField reports whether a field says where a request comes from. Only trusted
 // proxies may send such fields, and the part ip takes them into account.
@@ -164,7 +164,7 @@ func (p *Part) UnmarshalText(text []byte) (err error) {
 }
 
 // Canonical returns the same Part for all parts with the same meaning: field names are
-// case-insensitive, and some parts are secret without being marked. [Part.Marked] of the
+// case-insensitive, and some parts are secret without being marked. [Part.MarkedSecret] of the
 // result reports whether the part is secret.
 func (p Part) Canonical() Part {
 	p.secret = p.Secret()

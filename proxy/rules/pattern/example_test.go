@@ -6,8 +6,8 @@ import (
 	"weir/proxy/rules/pattern"
 )
 
-func ExampleAppendKeyPath() {
-	fmt.Printf("%s\n", pattern.AppendKeyPath(nil, []byte("/api/./x/%2e%2e//%6cogin/")))
+func ExampleAppendPathPart() {
+	fmt.Printf("%s\n", pattern.AppendPathPart(nil, []byte("/api/./x/%2e%2e//%6cogin/")))
 	// Output:
 	// /api/login
 }

@@ -71,16 +71,16 @@ func appendInterpretation(dst, path []byte, r interpretation) []byte {
 // AppendNormalPath appends the normal form of a path as interpreted by RFC 3986.
 func AppendNormalPath(dst, path []byte) []byte { return appendInterpretation(dst, path, 0) }
 
-// AppendKeyPath appends a path in the form used as a key part: the interpretation that decodes and
+// AppendPathPart appends a path in the form used as a key part: the interpretation that decodes and
 // removes most. If the other interpretations of a request's path lead to a different form, the
 // request has no value: nginx reads /a/x;%2F..%2Fb as /a/b and Tomcat as /a/x, so with
 // either as the key a client could reach one resource under any number of keys.
-func AppendKeyPath(dst, path []byte) []byte {
+func AppendPathPart(dst, path []byte) []byte {
 	return appendInterpretation(dst, path, readSlashes|readNames)
 }
 
 // AppendInterpretations appends all interpretations of a path to memory and returns them in all[:n]. The
-// last one is that of AppendKeyPath.
+// last one is that of AppendPathPart.
 func AppendInterpretations(buf, path []byte, all *[InterpretationsMax][]byte) (out []byte, n int) {
 	slashes, names := false, false
 	for i, c := range path {
@@ -102,14 +102,14 @@ func AppendInterpretations(buf, path []byte, all *[InterpretationsMax][]byte) (o
 	return buf, n
 }
 
-// UnambiguousKeyPath returns the form of [AppendKeyPath] if all interpretations of a path lead to it. However a
+// UnambiguousPathPart returns the form of [AppendPathPart] if all interpretations of a path lead to it. However a
 // target reads paths, all spellings of one path have the same form, or none. memory is
 // scratch space for the comparison.
-func UnambiguousKeyPath(buf []byte, interpretations [][]byte) (out, path []byte, ok bool) {
+func UnambiguousPathPart(buf []byte, interpretations [][]byte) (out, path []byte, ok bool) {
 	last := len(interpretations) - 1
 	for _, other := range interpretations[:last] {
 		start := len(buf)
-		buf = AppendKeyPath(buf, other)
+		buf = AppendPathPart(buf, other)
 		if !bytes.Equal(buf[start:], interpretations[last]) {
 			return buf, nil, false
 		}

@@ -43,7 +43,7 @@ func TestPathAsWritten(t *testing.T) {
 }
 
 // AppendInterpretations returns every way in which targets may read a path, the shortest form last.
-func TestReadings(t *testing.T) {
+func TestInterpretations(t *testing.T) {
 	for _, test := range []struct{ path, want string }{
 		{"/a/b", "/a/b"},
 		{"/a/b/", "/a/b"},
@@ -76,7 +76,7 @@ func TestReadings(t *testing.T) {
 		if IsNormal([]byte(test.path)) && (n != 1 || string(all[0]) != test.path) {
 			t.Errorf("%s is reported as normal", test.path)
 		}
-		if got := AppendKeyPath(nil, []byte(test.path)); !bytes.Equal(got, all[n-1]) {
+		if got := AppendPathPart(nil, []byte(test.path)); !bytes.Equal(got, all[n-1]) {
 			t.Errorf("%s has the key %s, and reads as %s", test.path, got, all[:n])
 		}
 	}
@@ -101,7 +101,7 @@ func TestSpellingsHaveOneValue(t *testing.T) {
 		}
 		var all [InterpretationsMax][]byte
 		_, n := AppendInterpretations(nil, []byte(path), &all)
-		_, value, ok := UnambiguousKeyPath(nil, all[:n])
+		_, value, ok := UnambiguousPathPart(nil, all[:n])
 		if !ok {
 			lack++
 			continue
@@ -135,7 +135,7 @@ func FuzzPath(f *testing.F) {
 		}
 		var all [InterpretationsMax][]byte
 		if _, n := AppendInterpretations(nil, path, &all); IsNormal(path) && (n != 1 || !bytes.Equal(all[0], path)) ||
-			!bytes.Equal(all[n-1], AppendKeyPath(nil, path)) {
+			!bytes.Equal(all[n-1], AppendPathPart(nil, path)) {
 			t.Fatalf("%q reads as %q", path, all[:n])
 		}
 	})

@@ -27,7 +27,7 @@
 // Rules see a path in a normal form, so a client cannot avoid a limit by writing the path
 // differently. Targets differ in how they read escaped slashes and path parameters. For
 // such paths a rule applies if it applies to any of the interpretations: see
-// [pattern.AppendKeyPath].
+// [pattern.AppendPathPart].
 //
 // # Exemptions
 //

@@ -86,7 +86,7 @@ func (e *exemption) note() string {
 type AddrPrefix struct{ netip.Prefix }
 
 // UnmarshalText parses a network or an address.
-func (n *AddrPrefix) UnmarshalText(text []byte) error {
+func (p *AddrPrefix) UnmarshalText(text []byte) error {
 	network, err := netip.ParsePrefix(string(text))
 	if address, alone := netip.ParseAddr(string(text)); alone == nil && address.Zone() == "" {
 		network, err = netip.PrefixFrom(address, address.BitLen()), nil
@@ -97,7 +97,7 @@ func (n *AddrPrefix) UnmarshalText(text []byte) error {
 	case network.Addr().Is4In6() || network.Bits() >= 96 && share.Canonical(network.Addr()) != network.Addr():
 		return fmt.Errorf("must be written as IPv4, because addresses are compared in that form, is %q", text)
 	}
-	n.Prefix = network.Masked()
+	p.Prefix = network.Masked()
 	return nil
 }
 
@@ -179,7 +179,7 @@ func (s *Set) Exempt(r *keys.Request, client netip.Addr, x *Scratch) (index int,
 }
 
 func (e *exemption) takes(x *Scratch) bool {
-	if !takes(e.methods, x.request.MethodText) || !has(e.addresses, x.client) || e.preflight && !Preflight(x.request) {
+	if !takes(e.methods, x.request.MethodText) || !has(e.addresses, x.client) || e.preflight && !IsPreflight(x.request) {
 		return false
 	}
 	if e.path == nil {

@@ -23,10 +23,10 @@ type MatchedRule struct {
 	// MaxDelay bounds how long leaky may hold the request. 0 means the length of its
 	// queue.
 	MaxDelay time.Duration
-	// Lacks is the first part of the key that the request lacks, or nil.
-	Lacks   *keys.Part
-	unclear bool    // because it can be read in several ways
-	own     *client // entry of the client file, if the rule uses it
+	// MissingPart is the first part of the key that the request lacks, or nil.
+	MissingPart *keys.Part
+	unclear     bool    // because it can be read in several ways
+	own         *client // entry of the client file, if the rule uses it
 }
 
 // Match returns the rules that apply to a request, in the order of the file, with the
@@ -126,7 +126,7 @@ func (s *Set) hit(x *Scratch, i int) {
 		return
 	}
 	if lacks != none {
-		match.Lacks, match.unclear = &c.Key[lacks], x.value(c.key[lacks]).several
+		match.MissingPart, match.unclear = &c.Key[lacks], x.value(c.key[lacks]).several
 	}
 	if c.Clients && s.clients != nil {
 		if v := x.value(c.key[0]); v.present {
@@ -199,11 +199,11 @@ func (x *Scratch) class() int {
 }
 
 // class likewise returns that of the match's client.
-func (h *MatchedRule) class() int {
-	if h.own == nil || h.own.class == 0 {
+func (m *MatchedRule) class() int {
+	if m.own == nil || m.own.class == 0 {
 		return none
 	}
-	return int(h.own.class) - 1
+	return int(m.own.class) - 1
 }
 
 // shareOf returns what is kept back, in thousandths, from a class of the client file, or

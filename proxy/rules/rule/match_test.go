@@ -303,7 +303,7 @@ func TestSpellingsShareAKey(t *testing.T) {
 
 // A path that a descriptor excepts from the limit of all paths is excepted only
 // when every interpretation of it is.
-func TestReadingsOfExceptions(t *testing.T) {
+func TestInterpretationsOfExemptions(t *testing.T) {
 	s := read(t, `
 domain: d
 descriptors:

@@ -54,7 +54,7 @@ func (c *compiled) lack(x *Scratch) (first int, skipped bool) {
 // part of the key, or nil. Rules in shadow never refuse.
 func FirstRefusing(matched []MatchedRule) *MatchedRule {
 	for i := range matched {
-		if h := &matched[i]; h.Lacks != nil && h.Rule.Missing == RefuseRequest && h.Rule.Mode == Enforce {
+		if h := &matched[i]; h.MissingPart != nil && h.Rule.Missing == RefuseRequest && h.Rule.Mode == Enforce {
 			return h
 		}
 	}
@@ -62,19 +62,19 @@ func FirstRefusing(matched []MatchedRule) *MatchedRule {
 }
 
 // AppendMissing appends JSON for the client that names the part of the key that is missing.
-func (h *MatchedRule) AppendMissing(dst []byte) []byte {
-	part := h.Lacks.String()
+func (m *MatchedRule) AppendMissing(dst []byte) []byte {
+	part := m.MissingPart.String()
 	message := "the request lacks " + part + ", which the rule needs"
 	switch {
-	case h.unclear:
+	case m.unclear:
 		message = part + " can be read in several ways, and the rule needs one"
-	case h.Lacks.Source == keys.Path:
+	case m.MissingPart.Source == keys.Path:
 		message = "the path can be read in several ways, and the rule needs one"
 	}
 	dst = append(dst, `{"error":`...)
 	dst = strconv.AppendQuote(dst, message)
 	dst = append(dst, `,"rule":`...)
-	dst = strconv.AppendQuote(dst, h.Rule.ID)
+	dst = strconv.AppendQuote(dst, m.Rule.ID)
 	dst = append(dst, `,"missing":`...)
 	dst = strconv.AppendQuote(dst, part)
 	return append(dst, "}\n"...)

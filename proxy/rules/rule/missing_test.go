@@ -43,8 +43,8 @@ func TestMissing(t *testing.T) {
 				key += "#"
 			}
 			ids = append(ids, h.Rule.ID+":"+key)
-			if h.Lacks != nil {
-				lacks = append(lacks, h.Lacks.String())
+			if h.MissingPart != nil {
+				lacks = append(lacks, h.MissingPart.String())
 			}
 		}
 		refusal := ""

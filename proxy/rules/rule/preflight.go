@@ -2,9 +2,9 @@ package rule
 
 import "weir/proxy/rules/keys"
 
-// Preflight reports whether a request has the form of a CORS preflight (Fetch standard,
+// IsPreflight reports whether a request has the form of a CORS preflight (Fetch standard,
 // section 3.3). Any client can send such a request.
-func Preflight(r *keys.Request) bool {
+func IsPreflight(r *keys.Request) bool {
 	return string(r.MethodText) == "OPTIONS" && r.Has("origin") && r.Has("access-control-request-method")
 }
 

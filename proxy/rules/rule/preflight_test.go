@@ -14,7 +14,7 @@ func TestPreflight(t *testing.T) {
 		"OPTIONS / | Origin: https://a.example":                                      false,
 		"GET / | Origin: https://a.example | Access-Control-Request-Method: PUT":     false,
 	} {
-		if got := rule.Preflight(head(t, request)); got != want {
+		if got := rule.IsPreflight(head(t, request)); got != want {
 			t.Errorf("%s: %v, want %v", request, got, want)
 		}
 	}

@@ -91,7 +91,7 @@ func (x *Scratch) find(p keys.Part) (text []byte, present bool) {
 		x.memory = p.AppendAddress(x.memory, x.client)
 		return x.memory[start:], true
 	case keys.Path:
-		x.memory, text, present = pattern.UnambiguousKeyPath(x.memory, x.interpretations())
+		x.memory, text, present = pattern.UnambiguousPathPart(x.memory, x.interpretations())
 		return text, present
 	case keys.Method:
 		return x.request.MethodText, true
@@ -138,7 +138,7 @@ func (x *Scratch) hostOf() []byte {
 
 func (x *Scratch) key(slots []int) []byte {
 	for _, slot := range slots { // values may be appended to the same memory meanwhile
-		if v := x.value(slot); v.present && v.secret == nil && x.parts[slot].Marked() {
+		if v := x.value(slot); v.present && v.secret == nil && x.parts[slot].MarkedSecret() {
 			start := len(x.memory)
 			x.memory = keys.AppendSecret(x.memory, v.text)
 			x.values[slot].secret = x.memory[start:]

@@ -40,8 +40,8 @@ type Options struct {
 	HasTemplate func(name string) bool
 	Defers      bool // refused requests can be stored: DEFER_URL is set, and there is a target
 	Callbacks   bool // and their clients can be called back: DEFER_CALLBACK_HOSTS is set
-	// Beside are further members that a JSON file may have. They are ignored.
-	Beside []string
+	// IgnoredMembers are further members that a JSON file may have. They are ignored.
+	IgnoredMembers []string
 	// Unknown, if not nil, is called for unknown fields, which are then ignored instead
 	// of faults. It is for files that a newer proxy may have written.
 	Unknown func(strict.Fault)
@@ -74,7 +74,7 @@ func Read(data []byte, o Options) (*Set, error) {
 	if !j.File(data, fileBytesMax) {
 		return nil, j.Err()
 	}
-	j.Root.Drop(o.Beside)
+	j.Root.Drop(o.IgnoredMembers)
 	switch {
 	case j.Root.Kind == strict.Null && j.Root.Word == nil:
 		j.Fault("", "is empty; must be an object with rules, or with domain and descriptors; rules: [] is no rules")

@@ -28,7 +28,7 @@ func (x *Scratch) readPart(slot int) {
 	if len(all) == 1 {
 		return
 	}
-	one := several{slot: slot, many: x.read.Many(), n: len(all)}
+	one := several{slot: slot, many: x.read.TooMany(), n: len(all)}
 	copy(one.all[:], all)
 	x.several = append(x.several, one)
 	v.several = true

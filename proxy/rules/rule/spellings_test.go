@@ -242,7 +242,7 @@ func TestSpellingsOfClients(t *testing.T) {
 
 // Of several priority classes that a request can be read to have, that counts from which most is
 // kept back.
-func TestReadingsOfPriority(t *testing.T) {
+func TestInterpretationsOfPriority(t *testing.T) {
 	text := rules("id: all, priority: {header: X-Priority, classes: {high: 0, normal: 0.1, low: 0.5}, default: normal}",
 		"id: ids, key: ['header:X-Id'], clients: true")
 	s := read(t, text, rule.Options{
@@ -268,7 +268,7 @@ func TestReadingsOfPriority(t *testing.T) {
 }
 
 // Descriptors of which a request has several values.
-func TestReadingsOfDescriptors(t *testing.T) {
+func TestInterpretationsOfDescriptors(t *testing.T) {
 	const file = `
 domain: d
 descriptors:

@@ -55,12 +55,12 @@ type candidacy struct {
 }
 
 // candidacyOf returns the candidacy of a limit on this loop.
-func (b *LoopTally) candidacyOf(l *limit.Limit) *candidacy {
-	c := b.candidacy.Load()
+func (t *LoopTally) candidacyOf(l *limit.Limit) *candidacy {
+	c := t.candidacy.Load()
 	if c == nil || c.limit != l {
-		c = &candidacy{limit: l, all: b.forCandidate()}
+		c = &candidacy{limit: l, all: t.forCandidate()}
 		c.done = c.judged
-		b.candidacy.Store(c)
+		t.candidacy.Store(c)
 	}
 	return c
 }
@@ -73,29 +73,29 @@ func (c *candidacy) judged(_ time.Time, ans *store.Answer) {
 
 // tryCandidate asks the store about the candidate, unless another rule has refused the
 // request: nothing would be charged to the candidate then, even if it were in force.
-func (b *LoopTally) tryCandidate(now time.Time, l *limit.Limit, ans *store.Answer) {
+func (t *LoopTally) tryCandidate(now time.Time, l *limit.Limit, ans *store.Answer) {
 	for i := 1; i < len(ans.Decisions); i++ { // the first is that of the global rule
 		if !ans.Decisions[i].Allowed {
 			return
 		}
 	}
-	c := b.candidacyOf(l)
+	c := t.candidacyOf(l)
 	if ans.Granted > 0 {
 		c.counted[forwarded].Inc()
 	} else {
 		c.counted[rejected].Inc()
 	}
 	counter := store.Counter{Rule: rule.Candidate, Limit: l, Cost: 1}
-	b.try(now, &counter, c.done)
+	t.try(now, &counter, c.done)
 }
 
 // forCandidate returns the count of the candidates.
-func (b *LoopTally) forCandidate() *count {
-	if b.candidates == nil {
-		b.candidates = new(count)
-		b.mu.Lock()
-		b.byID[rule.Candidate] = b.candidates
-		b.mu.Unlock()
+func (t *LoopTally) forCandidate() *count {
+	if t.candidates == nil {
+		t.candidates = new(count)
+		t.mu.Lock()
+		t.byID[rule.Candidate] = t.candidates
+		t.mu.Unlock()
 	}
-	return b.candidates
+	return t.candidates
 }

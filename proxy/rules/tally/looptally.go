@@ -86,51 +86,51 @@ func (t *Tally) NewShard(ask StoreFunc) *LoopTally {
 
 // Keys returns the keys of a rule that were recently seen most, and refused most. It is called
 // on the loop.
-func (b *LoopTally) Keys(now time.Time, id string) (busiest, refused Ranking) {
-	return b.board.Ranking(now, id)
+func (t *LoopTally) Keys(now time.Time, id string) (busiest, refused Ranking) {
+	return t.board.Ranking(now, id)
 }
 
 // of returns the count of the rule with an index in p; -1 is the global rule.
-func (b *LoopTally) of(p *decide.Policy, index int) *count {
-	if b.byIndex == nil || b.set != p.Rules {
-		b.follow(p)
+func (t *LoopTally) of(p *decide.Policy, index int) *count {
+	if t.byIndex == nil || t.set != p.Rules {
+		t.follow(p)
 	}
-	return b.byIndex[index+1]
+	return t.byIndex[index+1]
 }
 
 // follow switches to the rules of a policy.
-func (b *LoopTally) follow(p *decide.Policy) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+func (t *LoopTally) follow(p *decide.Policy) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	ids := idsOf(p)
-	b.board.SetRules(ids)
-	b.makeRoom(ids)
-	b.set, b.byIndex = p.Rules, b.byIndex[:0]
+	t.board.SetRules(ids)
+	t.makeRoom(ids)
+	t.set, t.byIndex = p.Rules, t.byIndex[:0]
 	for _, id := range ids {
-		if b.byID[id] == nil && len(b.byID) >= countsMax {
+		if t.byID[id] == nil && len(t.byID) >= countsMax {
 			id = otherRules
 		}
-		if b.byID[id] == nil {
-			b.byID[id] = new(count)
+		if t.byID[id] == nil {
+			t.byID[id] = new(count)
 		}
-		b.byIndex = append(b.byIndex, b.byID[id])
+		t.byIndex = append(t.byIndex, t.byID[id])
 	}
 }
 
 // makeRoom drops the counts of rules that are not in force if the bound would be exceeded. mu
 // is held.
-func (b *LoopTally) makeRoom(ids []string) {
+func (t *LoopTally) makeRoom(ids []string) {
 	kept := make(map[string]*count)
-	all := len(b.byID)
+	all := len(t.byID)
 	for _, id := range slices.Concat(ids, alwaysCounted) {
-		if c := b.byID[id]; c != nil {
+		if c := t.byID[id]; c != nil {
 			kept[id] = c
 		} else {
 			all++
 		}
 	}
 	if all > countsMax {
-		b.byID = kept
+		t.byID = kept
 	}
 }
 
@@ -149,29 +149,29 @@ func idsOf(p *decide.Policy) []string {
 }
 
 // Judged counts a decision for each rule that had a part in it.
-func (b *LoopTally) Judged(now time.Time, d *decide.CounterResults) {
+func (t *LoopTally) Judged(now time.Time, d *decide.CounterResults) {
 	p, asked, ans := d.Policy, d.Asked, d.Answer
 	if len(ans.Decisions) == 0 { // the store is unavailable, and no rule has decided
 		if ans.Granted > 0 {
-			b.of(p, -1)[forwarded].Inc()
+			t.of(p, -1)[forwarded].Inc()
 		} else {
-			b.of(p, -1)[unavailable].Inc()
+			t.of(p, -1)[unavailable].Inc()
 		}
 		return
 	}
-	if candidate := b.tally.candidate.Load(); candidate != nil {
-		b.tryCandidate(now, candidate, ans)
+	if candidate := t.tally.candidate.Load(); candidate != nil {
+		t.tryCandidate(now, candidate, ans)
 	}
 	for i := range asked {
 		took, refused := d.Judged(i)
 		if !took {
 			continue
 		}
-		c := b.of(p, asked[i].Index)
+		c := t.of(p, asked[i].Index)
 		if asked[i].Index >= 0 { // the global rule has one key
-			b.board.Observe(now, asked[i].Index+1, asked[i].Key, refused)
+			t.board.Observe(now, asked[i].Index+1, asked[i].Key, refused)
 		}
-		if asked[i].Lacks {
+		if asked[i].PartMissing {
 			c[shared].Inc()
 		}
 		switch {
@@ -186,12 +186,12 @@ func (b *LoopTally) Judged(now time.Time, d *decide.CounterResults) {
 
 // Deferred counts a request that was to be delivered later, for the rule of its line. stored
 // says whether it has been stored.
-func (b *LoopTally) Deferred(id string, stored bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	c := b.byID[id]
+func (t *LoopTally) Deferred(id string, stored bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c := t.byID[id]
 	if c == nil {
-		c = b.byID[otherRules] // there are many rules, or the rule is no longer in force
+		c = t.byID[otherRules] // there are many rules, or the rule is no longer in force
 	}
 	switch {
 	case c == nil:

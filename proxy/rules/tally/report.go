@@ -23,20 +23,20 @@ type RefusalLogger struct {
 func (t *Tally) NewRefusalLogger() *RefusalLogger { return &RefusalLogger{tally: t} }
 
 // Tick must be called once a second.
-func (h *RefusalLogger) Tick(now time.Time) {
-	h.Flush()
-	h.drop(now)
+func (l *RefusalLogger) Tick(now time.Time) {
+	l.Flush()
+	l.drop(now)
 }
 
 // Flush logs what each rule has refused since the last call, what was refused because the store
 // is unavailable, and once per rule that requests without a part of its key share a limit. It
 // is also called at the end.
-func (h *RefusalLogger) Flush() {
-	log, logged := h.tally.log, h.logged
-	h.logged = h.tally.totals()
+func (l *RefusalLogger) Flush() {
+	log, logged := l.tally.log, l.logged
+	l.logged = l.tally.totals()
 	down := uint64(0)
-	for _, id := range slices.Sorted(maps.Keys(h.logged)) {
-		was, more := logged[id], h.logged[id]
+	for _, id := range slices.Sorted(maps.Keys(l.logged)) {
+		was, more := logged[id], l.logged[id]
 		for k := range more {
 			more[k] -= min(more[k], was[k]) // the rule may have been dropped, and counted anew
 		}
@@ -58,27 +58,27 @@ func (h *RefusalLogger) Flush() {
 }
 
 // drop drops the counts of rules that have not been in force for countsKept.
-func (h *RefusalLogger) drop(now time.Time) {
-	if p := h.tally.policy(); h.inForce == nil || h.set != p.Rules {
-		h.set, h.inForce = p.Rules, make(map[string]bool)
+func (l *RefusalLogger) drop(now time.Time) {
+	if p := l.tally.policy(); l.inForce == nil || l.set != p.Rules {
+		l.set, l.inForce = p.Rules, make(map[string]bool)
 		for _, id := range slices.Concat(idsOf(p), alwaysCounted) {
-			h.inForce[id] = true
+			l.inForce[id] = true
 		}
 	}
 	gone := make(map[string]time.Time)
-	for id := range h.tally.totals() {
-		since, known := h.since[id]
+	for id := range l.tally.totals() {
+		since, known := l.since[id]
 		switch {
-		case h.inForce[id]:
+		case l.inForce[id]:
 		case !known:
 			gone[id] = now
 		case now.Sub(since) < countsKept:
 			gone[id] = since
 		default:
-			h.tally.drop(id)
+			l.tally.drop(id)
 		}
 	}
-	h.since = gone
+	l.since = gone
 }
 
 // drop drops the counts of a rule in all loops.

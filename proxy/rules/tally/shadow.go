@@ -9,32 +9,32 @@ import (
 )
 
 // Matched counts a request by the rules that apply to it.
-func (b *LoopTally) Matched(now time.Time, m *decide.Evaluation) {
+func (t *LoopTally) Matched(now time.Time, m *decide.Evaluation) {
 	switch {
-	case m.Lacks != nil:
-		b.of(m.Policy, m.Lacks.Index)[lacking].Inc()
+	case m.RefusedBy != nil:
+		t.of(m.Policy, m.RefusedBy.Index)[lacking].Inc()
 		return
 	case m.Exempt >= 0:
-		b.of(m.Policy, m.Exempt)[exempt].Inc()
+		t.of(m.Policy, m.Exempt)[exempt].Inc()
 	}
 	for i := range m.Shadows {
-		b.shadow(now, m.Policy, &m.Shadows[i])
+		t.shadow(now, m.Policy, &m.Shadows[i])
 	}
 }
 
 // shadow asks the store about a rule that is not enforced.
-func (b *LoopTally) shadow(now time.Time, p *decide.Policy, counted *decide.ChargedCounter) {
-	c := b.of(p, counted.Index)
-	if counted.Lacks {
+func (t *LoopTally) shadow(now time.Time, p *decide.Policy, counted *decide.ChargedCounter) {
+	c := t.of(p, counted.Index)
+	if counted.PartMissing {
 		if counted.Rule.Missing == rule.RefuseRequest {
 			c[shadowRefused].Inc()
 			return
 		}
 		c[shared].Inc()
 	}
-	w := b.shadowing()
+	w := t.shadowing()
 	w.set, w.count, w.index, w.key = p.Rules, c, counted.Index, append(w.key[:0], counted.Key...)
-	b.try(now, &counted.Counter, w.done)
+	t.try(now, &counted.Counter, w.done)
 }
 
 // A shadowing waits for the store's answer about a rule in shadow. It is reused, so that
@@ -57,13 +57,13 @@ const (
 )
 
 // shadowing returns a free shadowing.
-func (b *LoopTally) shadowing() *shadowing {
-	if n := len(b.shadowings); n > 0 {
-		w := b.shadowings[n-1]
-		b.shadowings = b.shadowings[:n-1]
+func (t *LoopTally) shadowing() *shadowing {
+	if n := len(t.shadowings); n > 0 {
+		w := t.shadowings[n-1]
+		t.shadowings = t.shadowings[:n-1]
 		return w
 	}
-	w := &shadowing{loopTally: b}
+	w := &shadowing{loopTally: t}
 	w.done = w.judged
 	return w
 }
@@ -83,10 +83,10 @@ func (w *shadowing) judged(now time.Time, ans *store.Answer) {
 }
 
 // try asks the store about a counter on which no request depends. done gets the answer.
-func (b *LoopTally) try(now time.Time, counter *store.Counter, done store.Done) {
-	b.ask.N = 1
-	b.ask.Counters = append(b.ask.Counters[:0], *counter)
-	if b.store(now, &b.ask, &b.answer, done) {
-		done(now, &b.answer)
+func (t *LoopTally) try(now time.Time, counter *store.Counter, done store.Done) {
+	t.ask.N = 1
+	t.ask.Counters = append(t.ask.Counters[:0], *counter)
+	if t.store(now, &t.ask, &t.answer, done) {
+		done(now, &t.answer)
 	}
 }

@@ -10,8 +10,8 @@ const (
 	// KeyBytesMax is the number of bytes of a key that are kept. Longer keys are also
 	// distinguished by their length and hash.
 	KeyBytesMax = 128
-	// SizeMax bounds the counters of a sketch.
-	SizeMax = 1 << 16
+	// SketchSizeMax bounds the counters of a sketch.
+	SketchSizeMax = 1 << 16
 )
 
 // A Sketch finds the busiest keys among any number of them, in constant memory. It is Space-Saving
@@ -63,10 +63,10 @@ type group struct {
 	first, last int32 // places
 }
 
-// NewSketch returns a sketch of size counters, 1 to SizeMax, with about 200 bytes each. It allocates
+// NewSketch returns a sketch of size counters, 1 to SketchSizeMax, with about 200 bytes each. It allocates
 // all memory. Sketches whose rankings are merged must have the same seed.
 func NewSketch(size int, halfLife time.Duration, seed maphash.Seed) *Sketch {
-	if size < 1 || size > SizeMax || halfLife <= 0 {
+	if size < 1 || size > SketchSizeMax || halfLife <= 0 {
 		panic(fmt.Sprintf("bug: sketch: %d counters, half-life %v", size, halfLife))
 	}
 	slots := 4

@@ -235,7 +235,7 @@ func TestNewPanics(t *testing.T) {
 	for _, test := range []struct {
 		size     int
 		halfLife time.Duration
-	}{{0, 1}, {SizeMax + 1, 1}, {1, 0}} {
+	}{{0, 1}, {SketchSizeMax + 1, 1}, {1, 0}} {
 		func() {
 			defer func() {
 				if recover() == nil {

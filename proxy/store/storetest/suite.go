@@ -57,8 +57,8 @@ func takes(s Store) limittest.Take {
 
 // returns turns the clock back after it was far ahead, also of two keys that are asked together.
 func returns(t *testing.T, open Open) {
-	limittest.Returns(t, func() limittest.Take { return takes(open(t)) })
-	limittest.Returns(t, func() limittest.Take {
+	limittest.RunClockStepsBack(t, func() limittest.Take { return takes(open(t)) })
+	limittest.RunClockStepsBack(t, func() limittest.Take {
 		s := open(t)
 		return func(now int64, l *limit.Limit, charge limit.Charge) (int64, limit.Decision) {
 			s.at(now)
