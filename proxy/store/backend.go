@@ -99,8 +99,8 @@ type Fault struct {
 type ErrorClass uint8
 
 const (
-	NoFault     ErrorClass = iota
-	ItemFault              // this call cannot be decided; others may be
-	LateFault              // no answer in time; the call may have been executed
-	OutageFault            // the connection broke, or the server cannot decide for now
+	NoFault      ErrorClass = iota
+	ItemFault               // this call cannot be decided; others may be
+	TimeoutFault            // no answer in time; the call may have been executed
+	OutageFault             // the connection broke, or the server cannot decide for now
 )

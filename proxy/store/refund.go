@@ -12,9 +12,9 @@ import (
 // rule has a space.
 const givenBack = " given back"
 
-// IsRefund reports whether an ask with these counters is one of [RefundUnsent], which is about no
+// LimitsRefunds reports whether an ask with these counters is one of [RefundUnsent], which is about no
 // request.
-func IsRefund(counters []Counter) bool {
+func LimitsRefunds(counters []Counter) bool {
 	return len(counters) == 1 && strings.HasSuffix(counters[0].Rule, givenBack)
 }
 

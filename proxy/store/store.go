@@ -24,8 +24,8 @@ type Counter struct {
 	Debt     int64         // not 0: charged even if a counter of the ask refuses; see [limit.Charge]
 }
 
-// ExactMax bounds the numbers that a float64 represents exactly.
-const ExactMax = 1 << 53
+// ExactIntMax bounds the numbers that a float64 represents exactly.
+const ExactIntMax = 1 << 53
 
 // Params returns the numbers of a counter for the functions inside databases that repeat the
 // arithmetic of package limit: algorithm, burst, number, cost, the limit of gcra, reserve, the longest
@@ -47,7 +47,7 @@ func (c *Counter) Params() [10]int64 {
 	case limit.GCRA:
 		n[4] = l.Permits()
 	case limit.Leaky:
-		n[6] = min(max(0, c.MaxDelay.Microseconds()), ExactMax)
+		n[6] = min(max(0, c.MaxDelay.Microseconds()), ExactIntMax)
 	}
 	return n
 }

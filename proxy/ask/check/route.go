@@ -39,7 +39,7 @@ var routes = [...]struct {
 	routeHealth:   {"/healthcheck", http1.GET, OtherAPI, 0},
 	routeCheck:    {"/check/", http1.GET, Check, 0}, // any method is allowed
 	routeJSON:     {"/json", http1.POST, JSON, jsonBytesMax},
-	routeDecide:   {"/v1/decide", http1.POST, Remote, asks.QuestionBytesMax},
+	routeDecide:   {"/v1/decide", http1.POST, Remote, asks.BatchBytesMax},
 	routeMarks:    {"/v1/marks", http1.GET, Remote, 0},
 	routeDocument: {"/v1/documents/", http1.GET, Remote, 0},
 	routeEdit:     {"/v1/edit", http1.POST, Remote, editBytesMax},

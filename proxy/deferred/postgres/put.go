@@ -90,7 +90,7 @@ const codeMode = "WR002"
 // spreads reports whether an error concerns all following statements.
 func spreads(err error) bool {
 	f := postgres.Classify(err)
-	return f.Class == store.OutageFault || f.Class == store.LateFault && !postgres.HadNoEffect(err) ||
+	return f.Class == store.OutageFault || f.Class == store.TimeoutFault && !postgres.HadNoEffect(err) ||
 		postgres.TimedOut(err) || f.Code == codeMode
 }
 
@@ -150,7 +150,7 @@ func (q *Queue) insist(ctx context.Context, function string, args *postgres.Args
 		once, cancel := context.WithTimeout(ctx, q.cfg.silence)
 		f, _, err = q.write(once, function, args)
 		cancel()
-		if err == nil || postgres.Classify(err).Class != store.LateFault || !postgres.HadNoEffect(err) ||
+		if err == nil || postgres.Classify(err).Class != store.TimeoutFault || !postgres.HadNoEffect(err) ||
 			postgres.TimedOut(err) {
 			break
 		}

@@ -247,7 +247,7 @@ func (q *Queue) do(ctx context.Context, a *ask) (any, error) {
 
 // noted records an error that concerns all callers.
 func (q *Queue) noted(err error) error {
-	if f := q.faultOf(err); f.class >= store.LateFault && !q.box.Closed() {
+	if f := q.faultOf(err); f.class >= store.TimeoutFault && !q.box.Closed() {
 		q.broken(f)
 	}
 	return err

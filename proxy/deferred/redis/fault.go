@@ -31,7 +31,7 @@ func (f *fault) Error() string {
 	if remedy := remedies[f.code]; remedy != "" {
 		return fmt.Sprintf("%s: %v", remedy, f.err)
 	}
-	if f.class >= store.LateFault && f.code == "" {
+	if f.class >= store.TimeoutFault && f.code == "" {
 		return fmt.Sprintf("Redis does not answer, see DEFER_URL, REDIS_PORT, REDIS_TLS: %v", f.err)
 	}
 	return f.err.Error()

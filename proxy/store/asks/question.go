@@ -16,15 +16,15 @@ const (
 	Version = 1
 	// ContentType is the media type of questions and answers.
 	ContentType = "application/vnd.weir.asks"
-	// QuestionBytesMax bounds a question.
-	QuestionBytesMax = 1 << 20
+	// BatchBytesMax bounds a question.
+	BatchBytesMax = 1 << 20
 	// AnswerBytesMax bounds an answer: a master does not decide asks whose states do not fit.
 	// The largest states of one ask fit.
 	AnswerBytesMax = 16 << 20
-	// NMax bounds the requests of one ask.
-	NMax = 1 << 24
+	// RequestsMax bounds the requests of one ask.
+	RequestsMax = 1 << 24
 	// RuleBytesMax bounds the id of a rule. It also bounds the numbers of asks and refunds,
-	// of which QuestionBytesMax permits fewer.
+	// of which BatchBytesMax permits fewer.
 	RuleBytesMax = 1<<16 - 1
 	// debtMark is added to the algorithm of a counter with debt.
 	debtMark = 1 << 7
@@ -39,7 +39,7 @@ type MessageError struct {
 }
 
 // Error returns the offset in bytes and the problem.
-func (f *MessageError) Error() string { return fmt.Sprintf("byte %d: %s", f.Offset, f.Problem) }
+func (e *MessageError) Error() string { return fmt.Sprintf("byte %d: %s", e.Offset, e.Problem) }
 
 // A VersionError is the version of a message that is not Version.
 type VersionError byte
@@ -138,8 +138,8 @@ func (q *Batch) Parse(b []byte) error {
 func (q *Batch) ask(r *reader) {
 	at := r.at
 	n := r.u32()
-	if n < 1 || n > NMax {
-		r.fail(at, fmt.Sprintf("must be 1 to %d requests, is %d", NMax, n))
+	if n < 1 || n > RequestsMax {
+		r.fail(at, fmt.Sprintf("must be 1 to %d requests, is %d", RequestsMax, n))
 	}
 	at = r.at
 	count := int(r.u8())

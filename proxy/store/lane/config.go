@@ -29,10 +29,10 @@ const (
 // Config has the names of a store, its bounds, and the failure mode. Zero fields mean the
 // defaults.
 type Config struct {
-	Name  string // in metrics and health: redis
-	Title string // in the log: Redis
-	Lost  string // log line when it becomes unavailable; "Redis connection lost"
-	Back  string // log line when it is available again; "Redis reconnected, resuming normal operation"
+	Name               string // in metrics and health: redis
+	Title              string // in the log: Redis
+	LostMessage        string // log line when it becomes unavailable; "Redis connection lost"
+	ReconnectedMessage string // log line when it is available again; "Redis reconnected, resuming normal operation"
 
 	// Timeout is the longest time that an ask waits; 100 ms, at most 2 s.
 	Timeout time.Duration

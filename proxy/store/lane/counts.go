@@ -21,7 +21,7 @@ type counts struct {
 
 // requests returns how many of n requests about these counters are to be counted.
 func requests(counters []store.Counter, n int) uint64 {
-	if store.IsRefund(counters) {
+	if store.LimitsRefunds(counters) {
 		return 0
 	}
 	return uint64(n)

@@ -322,7 +322,7 @@ func (l *Lane) settle(now time.Time, b *batch, i int) {
 	case i < b.next:
 		g.skip(w.n)
 	case g.Err != nil:
-		if l.store.backend.Classify(g.Err).Class == store.LateFault {
+		if l.store.backend.Classify(g.Err).Class == store.TimeoutFault {
 			l.store.counts.late.Add(requests(g.Counters, w.n))
 		}
 		l.giveUp(now, b)

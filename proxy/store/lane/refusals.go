@@ -155,7 +155,7 @@ func (r *refusals) note(now time.Time, b *batch, g *group) {
 		r.remove(g.id, &old)
 	}
 	known := refusal{until: until, landed: b.landed, decisions: ans.Decisions, tightest: ans.Tightest,
-		spare: store.IsRefund(g.Counters)}
+		spare: store.LimitsRefunds(g.Counters)}
 	for i := range g.Counters {
 		if c := &g.Counters[i]; !ans.Decisions[i].Allowed {
 			known.keys = append(known.keys, r.refusing(c))

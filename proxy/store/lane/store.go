@@ -65,8 +65,8 @@ type Store struct {
 // failure mode and keeps trying. cfg must have no Faults.
 func New(backend Backend, cfg Config) *Store {
 	cfg = cfg.WithDefaults()
-	cfg.Lost = cmp.Or(cfg.Lost, cfg.Title+" connection lost")
-	cfg.Back = cmp.Or(cfg.Back, cfg.Title+" reconnected, resuming normal operation")
+	cfg.LostMessage = cmp.Or(cfg.LostMessage, cfg.Title+" connection lost")
+	cfg.ReconnectedMessage = cmp.Or(cfg.ReconnectedMessage, cfg.Title+" reconnected, resuming normal operation")
 	s := &Store{cfg: cfg, backend: backend, errUnavailable: errors.New(strings.ToLower(cfg.Title) + " is unavailable"),
 		poll: make(chan struct{}, 1), lost: make(chan struct{}, 1)}
 	s.breaker.misses = cfg.Misses
@@ -138,7 +138,7 @@ func (l *Lane) without(now time.Time, ask *store.Ask, ans *store.Answer) {
 // its error.
 func (s *Store) judge(now, sent time.Time, fault store.Fault, err error) {
 	switch fault.Class {
-	case store.LateFault:
+	case store.TimeoutFault:
 		s.late(now, sent)
 	case store.OutageFault:
 		s.failed(now, sent, fault, err)
@@ -195,7 +195,7 @@ func (s *Store) forBatch(until time.Time) (context.Context, context.CancelFunc) 
 
 // enter is called once when the store has become unavailable.
 func (s *Store) enter(refusal string, err error) {
-	s.cfg.Log.Warn(s.cfg.Lost+", entering "+modeText(s.cfg.Failure)+" mode", "reason", err)
+	s.cfg.Log.Warn(s.cfg.LostMessage+", entering "+modeText(s.cfg.Failure)+" mode", "reason", err)
 	s.mu.Lock()
 	s.refusal = refusal
 	s.mu.Unlock()
@@ -253,7 +253,7 @@ func (s *Store) keepProbing() {
 			err := s.backend.Probe(s.stopping)
 			if err == nil && s.breaker.back(time.Now()) {
 				s.misconfiguration.Reset()
-				journal.LogRecovery(s.cfg.Log, s.cfg.Back)
+				journal.LogRecovery(s.cfg.Log, s.cfg.ReconnectedMessage)
 				s.notifyLanes()
 				s.look()
 			}

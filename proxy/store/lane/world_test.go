@@ -52,7 +52,7 @@ func (f *fake) Classify(err error) store.Fault {
 	case errors.Is(err, errItem):
 		return store.Fault{Class: store.ItemFault}
 	case errors.Is(err, errLate):
-		return store.Fault{Class: store.LateFault}
+		return store.Fault{Class: store.TimeoutFault}
 	case errors.Is(err, errRights):
 		return store.Fault{Class: store.OutageFault, Code: "DENIED", Permanent: errRights}
 	}

@@ -155,7 +155,7 @@ func (b *backend) Forget(ctx context.Context, rule string, key []byte) (bool, er
 
 func (b *backend) Add(ctx context.Context, rule string, key []byte, n int64) (bool, error) {
 	changed, err := b.edit(ctx, "add_1($1,$2,$3,$4,$5,$6)",
-		b.key(rule, key).Int8(min(n, store.ExactMax)).Text(b.cfg.KeyPrefix+editsName))
+		b.key(rule, key).Int8(min(n, store.ExactIntMax)).Text(b.cfg.KeyPrefix+editsName))
 	if err == nil && changed < 0 {
 		err = errForeign
 	}
@@ -332,7 +332,7 @@ func (b *backend) identify(ctx context.Context) {
 	tried.Store(oids[f])
 	_, err = b.pool.run(b.job(ctx, f, &tried, args))
 	switch class := b.Classify(err).Class; {
-	case err != nil && (class == store.LateFault || class == store.NoFault):
+	case err != nil && (class == store.TimeoutFault || class == store.NoFault):
 		return
 	case err != nil || tried.Load() == 0: // the message was rejected
 		clear(oids[:])

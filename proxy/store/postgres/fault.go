@@ -90,10 +90,10 @@ var meanings = []meaning{
 	{"08", store.OutageFault, 0, "check the server, and the pooler in front of it"},
 	{"XX", store.OutageFault, 0, "see the server's log"},
 	{"58", store.OutageFault, 0, "see the server's log"},
-	{codeCanceled, store.LateFault, 0, "raise statement_timeout of the role, or POSTGRES_TIMEOUT"},
-	{codeLocked, store.LateFault, 0,
+	{codeCanceled, store.TimeoutFault, 0, "raise statement_timeout of the role, or POSTGRES_TIMEOUT"},
+	{codeLocked, store.TimeoutFault, 0,
 		"raise POSTGRES_TIMEOUT, or end the transaction that holds locks in the schema of POSTGRES_SCHEMA"},
-	{"40", store.LateFault, 0, "set default_transaction_isolation of the role to read committed"},
+	{"40", store.TimeoutFault, 0, "set default_transaction_isolation of the role to read committed"},
 }
 
 // meaningOf returns the meaning of a SQLSTATE; ok is false if the error does not concern
@@ -159,7 +159,7 @@ func Classify(err error) store.Fault {
 		return store.Fault{Class: store.OutageFault, Permanent: &store.MisconfiguredError{Cause: store.WrongProtocol,
 			Err: fmt.Errorf("%w; set ssl=on at the server, or sslmode=prefer in POSTGRES_URL", err)}}
 	case !unconnected && errors.Is(err, context.DeadlineExceeded):
-		return store.Fault{Class: store.LateFault}
+		return store.Fault{Class: store.TimeoutFault}
 	}
 	return store.Fault{Class: store.OutageFault}
 }

@@ -46,7 +46,7 @@ func TestStopped(t *testing.T) {
 	hurried := &backend{cfg: b.cfg, schema: b.schema, pool: b.pool, documents: b.documents, counts: b.counts}
 	hurried.cfg.Timeout = 20 * time.Millisecond
 	for range 8 {
-		if g := decide(hurried, 1, fixed(1000)); b.Classify(g.Err).Class != store.LateFault {
+		if g := decide(hurried, 1, fixed(1000)); b.Classify(g.Err).Class != store.TimeoutFault {
 			t.Errorf("while it is stopped: %v", g.Err)
 		}
 	}
@@ -133,7 +133,7 @@ func exactly(t *testing.T, b *backend) {
 			for range 20 {
 				g := decide(b, 2, fixed(most))
 				mu.Lock()
-				if b.Classify(g.Err).Class == store.LateFault {
+				if b.Classify(g.Err).Class == store.TimeoutFault {
 					late++
 				} else if g.Err != nil {
 					t.Error(g.Err)
@@ -295,7 +295,7 @@ func TestCallGivenUp(t *testing.T) {
 	var sleep atomic.Uint32
 	sleep.Store(uint32(oid))
 	_, err := p.run(&job{ctx: background, silent: time.Second, function: &sleep})
-	if b.Classify(err).Class != store.LateFault {
+	if b.Classify(err).Class != store.TimeoutFault {
 		t.Errorf("given up with %v", err)
 	}
 	testkit.Eventually(t, "the server has ended it", func() bool {
@@ -493,7 +493,7 @@ func TestLockedRow(t *testing.T) {
 	b.pool.silent = 2 * time.Second // then the connection is closed
 	g := &store.Group{N: 1, Counters: []store.Counter{{Rule: "r", Key: []byte("key"), Limit: fixed(1000), Cost: 1}}}
 	b.Decide(background, &store.Batch{Groups: []*store.Group{g}})
-	if f := b.Classify(g.Err); f.Code != "55P03" || f.Class != store.LateFault ||
+	if f := b.Classify(g.Err); f.Code != "55P03" || f.Class != store.TimeoutFault ||
 		!strings.Contains(g.Err.Error(), "POSTGRES_TIMEOUT") {
 		t.Errorf("%+v, %v", f, g.Err)
 	}

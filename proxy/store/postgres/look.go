@@ -182,10 +182,10 @@ func (b *backend) warn(now time.Time, s *snapshot) {
 }
 
 // register adds the gauges, which have no samples before the first reading.
-func (l *monitor) register(set *metric.Set) {
+func (m *monitor) register(set *metric.Set) {
 	gauge := func(name, help string, read func(s *snapshot) (float64, bool)) {
 		set.Gauges("ratelimiter_postgres_"+name, help, func(add func(labels string, v float64)) {
-			if s := l.last.Load(); s != nil {
+			if s := m.last.Load(); s != nil {
 				if v, ok := read(s); ok {
 					add("", v)
 				}

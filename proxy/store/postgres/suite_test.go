@@ -82,7 +82,7 @@ func opener(b *backend) storetest.Open {
 				if g.Err != nil {
 					t.Error(g.Err)
 				}
-				storetest.Answered(g, ans)
+				storetest.ComputeAnswer(g, ans)
 			},
 			Refund: func(c *store.Counter, slot int64) bool {
 				call := takes(cfg.KeyPrefix, &store.Batch{Refunds: []store.Refund{{Counter: *c, Instant: slot}}})[0]

@@ -210,7 +210,7 @@ func (t *take) askSingle(g *store.Group) bool {
 	t.singles, t.singleNames = append(t.singles, g), append(t.singleNames, r.name)
 	t.singleNumbers = appendCounter(append(t.singleNumbers, 1, n), 1, c)
 	t.charges = append(t.charges, int64(algorithm)<<56|l.WindowOrRate(), b, charge, gain,
-		room-charge, store.ExactMax/gain+1, (charge+gain-1)/gain, room-c.Cost*permit)
+		room-charge, store.ExactIntMax/gain+1, (charge+gain-1)/gain, room-c.Cost*permit)
 	return true
 }
 

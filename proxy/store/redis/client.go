@@ -20,10 +20,10 @@ import (
 // probeName is what the prober writes.
 const probeName = namespace + "probe"
 
-// A client is the [lane.Backend] of a store in Redis.
+// A backend is the [lane.Backend] of a store in Redis.
 //
 // Safe for concurrent use: what changes is atomic, or guarded by mu; documents is safe itself.
-type client struct {
+type backend struct {
 	cfg     Config
 	scripts scripts
 	counts  counts
@@ -47,14 +47,14 @@ func New(cfg Config) (*lane.Store, error) {
 	return s, err
 }
 
-func open(cfg Config, scripts scripts) (*lane.Store, *client, error) {
+func open(cfg Config, scripts scripts) (*lane.Store, *backend, error) {
 	cfg.Name, cfg.Title = "redis", "Redis"
 	if err := cfg.Validate(); err != nil {
 		return nil, nil, fmt.Errorf("use redis: %w", err)
 	}
 	cfg.Config = cfg.Config.WithDefaults()
 	cfg.dialTimeout = cmp.Or(cfg.dialTimeout, dialDefault)
-	c := &client{cfg: cfg, scripts: scripts, counts: counts{exchanges: metric.NewHistogram(metric.LatencyBuckets())}}
+	c := &backend{cfg: cfg, scripts: scripts, counts: counts{exchanges: metric.NewHistogram(metric.LatencyBuckets())}}
 	c.cfg.dialed = c.dialed
 	c.epochs, c.clusterEpochs = epochNames(cfg.KeyPrefix)
 	cfg.dialTimeout = store.DocumentTimeout(0)
@@ -62,48 +62,48 @@ func open(cfg Config, scripts scripts) (*lane.Store, *client, error) {
 	return lane.New(c, c.cfg.Config), c, nil
 }
 
-func (c *client) Close() {
-	c.disconnect()
-	c.documents.Close()
+func (be *backend) Close() {
+	be.disconnect()
+	be.documents.Close()
 }
 
 // disconnect closes the connections, if there are any.
-func (c *client) disconnect() {
-	if conn := c.conn.Swap(nil); conn != nil {
+func (be *backend) disconnect() {
+	if conn := be.conn.Swap(nil); conn != nil {
 		(*conn).Close()
 	}
-	c.documents.disconnect()
+	be.documents.disconnect()
 }
 
 // Probe connects if there is no connection, and checks whether Redis decides. If a single
 // server has turned out to be a Cluster, the next call detects the topology again.
-func (c *client) Probe(ctx context.Context) error {
-	if c.conn.Load() == nil {
-		conn, err := c.cfg.connect(writeTimeout)
+func (be *backend) Probe(ctx context.Context) error {
+	if be.conn.Load() == nil {
+		conn, err := be.cfg.connect(writeTimeout)
 		if err != nil {
 			return fmt.Errorf("connect to redis: %w", explain(err))
 		}
-		c.conn.Store(&conn)
+		be.conn.Store(&conn)
 	}
-	err := c.probe(ctx)
+	err := be.probe(ctx)
 	if err == nil {
-		c.noted.forget() // Redis may have lost them
+		be.noted.forget() // Redis may have lost them
 	}
-	if c.cfg.Topology == Auto && moved(err) {
-		c.disconnect()
+	if be.cfg.Topology == Auto && moved(err) {
+		be.disconnect()
 	}
 	return explain(err)
 }
 
 // probe writes in a script, and reads the key that the last error was about.
-func (c *client) probe(ctx context.Context) error {
-	c.mu.Lock()
-	suspect := c.suspect
-	c.mu.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout)
+func (be *backend) probe(ctx context.Context) error {
+	be.mu.Lock()
+	suspect := be.suspect
+	be.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, be.cfg.Timeout)
 	defer cancel()
-	conn := *c.conn.Load()
-	_, err := c.run(ctx, conn, &call{script: c.scripts.probe, keys: []string{c.probeName(suspect)}})
+	conn := *be.conn.Load()
+	_, err := be.run(ctx, conn, &call{script: be.scripts.probe, keys: []string{be.probeName(suspect)}})
 	if err == nil && suspect != "" {
 		err = conn.Do(ctx, conn.B().Exists().Key(suspect).Build()).Error()
 	}
@@ -115,42 +115,42 @@ func (c *client) probe(ctx context.Context) error {
 
 // probeName returns the name that the probe writes: in the slot of the suspect key, if that
 // has a hash tag.
-func (c *client) probeName(suspect string) string {
+func (be *backend) probeName(suspect string) string {
 	if strings.Contains(suspect, "{") {
 		return suspect + probeName
 	}
-	return c.cfg.KeyPrefix + probeName
+	return be.cfg.KeyPrefix + probeName
 }
 
 // connected returns the connection for everything except documents.
-func (c *client) connected() (rueidis.Client, error) {
-	if conn := c.conn.Load(); conn != nil {
+func (be *backend) connected() (rueidis.Client, error) {
+	if conn := be.conn.Load(); conn != nil {
 		return *conn, nil
 	}
 	return nil, errUnavailable
 }
 
-func (c *client) run(ctx context.Context, conn rueidis.Client, call *call) (rueidis.RedisMessage, error) {
-	c.counts.commands.Inc()
+func (be *backend) run(ctx context.Context, conn rueidis.Client, call *call) (rueidis.RedisMessage, error) {
+	be.counts.commands.Inc()
 	reply := conn.Do(ctx, call.command(conn.B(), false))
 	if unknownScript(reply.Error()) {
-		c.counts.commands.Inc()
-		c.counts.reloads.Inc()
+		be.counts.commands.Inc()
+		be.counts.reloads.Inc()
 		reply = conn.Do(ctx, call.command(conn.B(), true))
 	}
 	return reply.ToMessage()
 }
 
-func (c *client) Lease(ctx context.Context, name, owner string, ttl time.Duration) (bool, error) {
-	conn, err := c.connected()
+func (be *backend) Lease(ctx context.Context, name, owner string, ttl time.Duration) (bool, error) {
+	conn, err := be.connected()
 	if err != nil {
 		return false, err
 	}
-	name = c.cfg.KeyPrefix + name
-	reply, err := c.run(ctx, conn, &call{script: c.scripts.lease, keys: []string{name},
+	name = be.cfg.KeyPrefix + name
+	reply, err := be.run(ctx, conn, &call{script: be.scripts.lease, keys: []string{name},
 		args: []string{owner, strconv.FormatInt(ttl.Milliseconds(), 10)}})
 	if err != nil {
-		return false, c.failed(name, err)
+		return false, be.failed(name, err)
 	}
 	held, err := reply.AsInt64()
 	if err != nil {
@@ -161,15 +161,15 @@ func (c *client) Lease(ctx context.Context, name, owner string, ttl time.Duratio
 
 // failed counts an error, remembers the name that it was about if Redis may be unavailable,
 // and returns it with an explanation.
-func (c *client) failed(name string, err error) error {
+func (be *backend) failed(name string, err error) error {
 	if err == nil {
 		return nil
 	}
-	c.counts.errors.Inc()
-	if c.classOf(err) > store.ItemFault {
-		c.mu.Lock()
-		c.suspect = name
-		c.mu.Unlock()
+	be.counts.errors.Inc()
+	if be.classOf(err) > store.ItemFault {
+		be.mu.Lock()
+		be.suspect = name
+		be.mu.Unlock()
 	}
 	return explain(err)
 }
@@ -184,8 +184,8 @@ type counts struct {
 	exchanges *metric.Histogram
 }
 
-func (c *client) Register(set *metric.Set) {
-	n := &c.counts
+func (be *backend) Register(set *metric.Set) {
+	n := &be.counts
 	set.Histogram("ratelimiter_redis_request_duration_seconds", "how long Redis took to answer a batch", n.exchanges)
 	set.Counter("ratelimiter_redis_errors_total", "calls without a usable answer", n.errors.Load)
 	set.Counter("ratelimiter_redis_script_reloads_total",

@@ -172,7 +172,7 @@ func TestNames(t *testing.T) {
 // The prober writes into the slot that failed.
 func TestProbeNames(t *testing.T) {
 	t.Parallel()
-	c := &client{cfg: Config{KeyPrefix: "w:"}}
+	c := &backend{cfg: Config{KeyPrefix: "w:"}}
 	for suspect, want := range map[string]string{
 		"":                            "w:ratelimiter:probe",
 		"w:" + docName:                "w:ratelimiter:probe", // which is looked at, too

@@ -34,9 +34,9 @@ type mark struct {
 
 // Read may take up to 34 s over a slow link. A document that no proxy has written has no body
 // if it is too large.
-func (c *client) Read(ctx context.Context, name string) (store.Document, error) {
-	name = c.cfg.KeyPrefix + name
-	marks, err := c.marks(ctx, []string{name})
+func (be *backend) Read(ctx context.Context, name string) (store.Document, error) {
+	name = be.cfg.KeyPrefix + name
+	marks, err := be.marks(ctx, []string{name})
 	if err != nil {
 		return store.Document{}, err
 	}
@@ -47,7 +47,7 @@ func (c *client) Read(ctx context.Context, name string) (store.Document, error) 
 	case m.length == int64(len(m.head)):
 		return documentOf([]byte(m.head)), nil
 	}
-	conn, err := c.documents.connected()
+	conn, err := be.documents.connected()
 	if err != nil {
 		return store.Document{}, err
 	}
@@ -60,12 +60,12 @@ func (c *client) Read(ctx context.Context, name string) (store.Document, error) 
 	return documentOf(raw), nil
 }
 
-func (c *client) Marks(ctx context.Context, names []string) ([]string, error) {
+func (be *backend) Marks(ctx context.Context, names []string) ([]string, error) {
 	full := make([]string, len(names))
 	for i, name := range names {
-		full[i] = c.cfg.KeyPrefix + name
+		full[i] = be.cfg.KeyPrefix + name
 	}
-	marks, err := c.marks(ctx, full)
+	marks, err := be.marks(ctx, full)
 	for i, m := range marks {
 		full[i] = fmt.Sprint(m.length, m.foreign, m.head)
 	}
@@ -73,8 +73,8 @@ func (c *client) Marks(ctx context.Context, names []string) ([]string, error) {
 }
 
 // marks reads the marks of documents by their full names.
-func (c *client) marks(ctx context.Context, names []string) ([]mark, error) {
-	conn, err := c.documents.connected()
+func (be *backend) marks(ctx context.Context, names []string) ([]mark, error) {
+	conn, err := be.documents.connected()
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +93,7 @@ func (c *client) marks(ctx context.Context, names []string) ([]mark, error) {
 		m.head, err1 = replies[2*i].ToString()
 		m.length, err2 = replies[2*i+1].AsInt64()
 		switch err := errors.Join(err1, err2); {
-		case c.classOf(err1) == store.ItemFault && c.classOf(err2) == store.ItemFault:
+		case be.classOf(err1) == store.ItemFault && be.classOf(err2) == store.ItemFault:
 			*m = mark{foreign: true}
 		case err != nil:
 			return nil, err
@@ -117,14 +117,14 @@ func documentOf(raw []byte) store.Document {
 	return store.Document{Body: rest, Version: int64(version)}
 }
 
-func (c *client) CompareAndSet(ctx context.Context, name string, version int64, body []byte) (int64, error) {
-	conn, err := c.documents.connected()
+func (be *backend) CompareAndSet(ctx context.Context, name string, version int64, body []byte) (int64, error) {
+	conn, err := be.documents.connected()
 	if err != nil {
 		return 0, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, store.DocumentTimeout(len(body)))
 	defer cancel()
-	set := call{script: c.scripts.document, keys: []string{c.cfg.KeyPrefix + name},
+	set := call{script: be.scripts.document, keys: []string{be.cfg.KeyPrefix + name},
 		args: []string{strconv.FormatInt(version, 10), string(body), strconv.Itoa(valueBytesMax)}}
 	// The full script is sent: it is short, and the body must not be sent twice.
 	return conn.Do(ctx, set.command(conn.B(), true)).AsInt64()

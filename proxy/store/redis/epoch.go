@@ -32,20 +32,20 @@ func epochNames(prefix string) (single, cluster []string) {
 }
 
 // dialed counts a new connection for decisions; see net.Dialer.Control.
-func (c *client) dialed(string, string, syscall.RawConn) error {
-	c.dials.Add(1)
+func (be *backend) dialed(string, string, syscall.RawConn) error {
+	be.dials.Add(1)
 	return nil
 }
 
 // appendEpoch appends a text that changes when keys may have been lost: it has the number of
 // connections made, since a new one may lead to a replica that lacks something, and the epochs. An
 // epoch that cannot be read or written is left out. It is no fault of the store.
-func (c *client) appendEpoch(ctx context.Context, conn rueidis.Client, dst []byte) []byte {
-	names := c.epochs
+func (be *backend) appendEpoch(ctx context.Context, conn rueidis.Client, dst []byte) []byte {
+	names := be.epochs
 	if conn.Mode() == rueidis.ClientModeCluster {
-		names = c.clusterEpochs
+		names = be.clusterEpochs
 	}
-	epochs, missing := c.readEpochs(ctx, conn, names), []rueidis.Completed(nil)
+	epochs, missing := be.readEpochs(ctx, conn, names), []rueidis.Completed(nil)
 	for i, name := range names {
 		if text, err := epochs[i].ToString(); err == nil && text == "" {
 			missing = append(missing, conn.B().Set().Key(name).Value(rand.Text()).Nx().Build())
@@ -53,10 +53,10 @@ func (c *client) appendEpoch(ctx context.Context, conn rueidis.Client, dst []byt
 	}
 	if len(missing) > 0 {
 		conn.DoMulti(ctx, missing...)
-		epochs = c.readEpochs(ctx, conn, names) // another proxy may have been first
+		epochs = be.readEpochs(ctx, conn, names) // another proxy may have been first
 	}
 	dst = append(dst, ' ')
-	dst = strconv.AppendUint(dst, c.dials.Load(), 10)
+	dst = strconv.AppendUint(dst, be.dials.Load(), 10)
 	for _, epoch := range epochs {
 		text, _ := epoch.ToString()
 		dst = append(append(dst, ' '), text...)
@@ -64,7 +64,7 @@ func (c *client) appendEpoch(ctx context.Context, conn rueidis.Client, dst []byt
 	return dst
 }
 
-func (c *client) readEpochs(ctx context.Context, conn rueidis.Client, names []string) []rueidis.RedisResult {
+func (be *backend) readEpochs(ctx context.Context, conn rueidis.Client, names []string) []rueidis.RedisResult {
 	reads := make([]rueidis.Completed, len(names))
 	for i, name := range names {
 		reads[i] = conn.B().Getrange().Key(name).Start(0).End(epochBytes - 1).Build()

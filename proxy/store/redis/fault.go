@@ -27,20 +27,20 @@ var cannotDecide = []string{
 	"CLUSTERDOWN", "NOAUTH", "WRONGPASS", "NOPERM",
 }
 
-func (c *client) Classify(err error) store.Fault {
+func (be *backend) Classify(err error) store.Fault {
 	if errors.Is(err, context.Canceled) {
 		return store.Fault{} // this side has given up
 	}
-	return faultOf(err, c.inCluster())
+	return faultOf(err, be.inCluster())
 }
 
 // classOf returns the class of an error on this connection.
-func (c *client) classOf(err error) store.ErrorClass { return classOf(err, c.inCluster()) }
+func (be *backend) classOf(err error) store.ErrorClass { return classOf(err, be.inCluster()) }
 
 // inCluster reports whether the connection is, or without a connection might be, one to a
 // Cluster.
-func (c *client) inCluster() bool {
-	conn := c.conn.Load()
+func (be *backend) inCluster() bool {
+	conn := be.conn.Load()
 	return conn == nil || (*conn).Mode() == rueidis.ClientModeCluster
 }
 
@@ -61,7 +61,7 @@ func classOf(err error, cluster bool) store.ErrorClass {
 	case errors.Is(err, errReply), errors.Is(err, errForeign):
 		return store.ItemFault
 	case !answered && errors.Is(err, context.DeadlineExceeded):
-		return store.LateFault
+		return store.TimeoutFault
 	case !answered, slices.Contains(cannotDecide, refusalOf(err)), moved(err) && !cluster:
 		return store.OutageFault
 	}

@@ -328,7 +328,7 @@ func TestServerComesLater(t *testing.T) {
 func TestGivenUp(t *testing.T) {
 	t.Parallel()
 	for _, err := range []error{context.Canceled, fmt.Errorf("edit: %w", context.Canceled)} {
-		if f := new(client).Classify(err); f != (store.Fault{}) {
+		if f := new(backend).Classify(err); f != (store.Fault{}) {
 			t.Errorf("%v is %+v", err, f)
 		}
 	}

@@ -71,8 +71,8 @@ func (n *noted) forget() {
 }
 
 // noteKinds returns the call that registers kinds.
-func (c *client) noteKinds(kinds []limit.Kind) call {
-	note := call{script: c.scripts.kinds, keys: []string{c.cfg.KeyPrefix + kindsName},
+func (be *backend) noteKinds(kinds []limit.Kind) call {
+	note := call{script: be.scripts.kinds, keys: []string{be.cfg.KeyPrefix + kindsName},
 		args: []string{strconv.Itoa(kindsMax)}}
 	for _, kind := range kinds {
 		note.args = append(note.args, string(kind.Append(nil)))
@@ -80,13 +80,13 @@ func (c *client) noteKinds(kinds []limit.Kind) call {
 	return note
 }
 
-func (c *client) names(ctx context.Context, conn rueidis.Client, rule string, key []byte) ([]string, error) {
-	c.counts.commands.Inc()
-	kinds, err := conn.Do(ctx, conn.B().Get().Key(c.cfg.KeyPrefix+kindsName).Build()).ToString()
+func (be *backend) names(ctx context.Context, conn rueidis.Client, rule string, key []byte) ([]string, error) {
+	be.counts.commands.Inc()
+	kinds, err := conn.Do(ctx, conn.B().Get().Key(be.cfg.KeyPrefix+kindsName).Build()).ToString()
 	if err != nil && !rueidis.IsRedisNil(err) {
 		return nil, fmt.Errorf("read the kinds of limits: %w", err)
 	}
-	base := string(appendBase(nil, c.cfg.KeyPrefix, rule, key))
+	base := string(appendBase(nil, be.cfg.KeyPrefix, rule, key))
 	names := strings.Fields(kinds)
 	for i, kind := range names {
 		names[i] = base + kind

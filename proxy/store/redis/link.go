@@ -47,31 +47,31 @@ func NewClient(cfg Config, unanswered time.Duration) (*Client, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("use redis: %w", err)
 	}
-	cfg.dialTimeout = cmp.Or(cfg.dialTimeout, linkDialTimeout)
+	cfg.dialTimeout = cmp.Or(cfg.dialTimeout, clientDialTimeout)
 	return &Client{cfg: cfg, unanswered: unanswered}, nil
 }
 
-// linkDialTimeout bounds a dial of a Client.
-const linkDialTimeout = time.Second
+// clientDialTimeout bounds a dial of a Client.
+const clientDialTimeout = time.Second
 
-// errLinkClosed is the error of a Client that was closed.
-var errLinkClosed = errors.New("the connection to redis is closed")
+// errClientClosed is the error of a Client that was closed.
+var errClientClosed = errors.New("the connection to redis is closed")
 
 // connected returns the connection, and connects if there is none.
-func (l *Client) connected() (rueidis.Client, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+func (c *Client) connected() (rueidis.Client, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	switch {
-	case l.closed:
-		return nil, errLinkClosed
-	case l.conn != nil:
-		return l.conn, nil
+	case c.closed:
+		return nil, errClientClosed
+	case c.conn != nil:
+		return c.conn, nil
 	}
-	conn, err := l.cfg.connect(l.unanswered)
+	conn, err := c.cfg.connect(c.unanswered)
 	if err != nil {
 		return nil, fmt.Errorf("connect to redis: %w", explain(err))
 	}
-	l.conn = conn
+	c.conn = conn
 	return conn, nil
 }
 
@@ -79,9 +79,9 @@ func (l *Client) connected() (rueidis.Client, error) {
 // they use must be in the same slot. If the server does not have a script, it is sent in
 // full; nothing else is repeated. After an error a script may have been executed, unless the
 // server itself answered.
-func (l *Client) Run(ctx context.Context, key string, runs ...ScriptCall) []Reply {
+func (c *Client) Run(ctx context.Context, key string, runs ...ScriptCall) []Reply {
 	replies := make([]Reply, len(runs))
-	conn, err := l.connected()
+	conn, err := c.connected()
 	if err != nil {
 		for i := range replies {
 			replies[i].Err = err
@@ -101,28 +101,28 @@ func (l *Client) Run(ctx context.Context, key string, runs ...ScriptCall) []Repl
 		}
 		if err != nil && !rueidis.IsRedisNil(err) {
 			replies[i].Err = explain(err)
-			l.failed(conn, err)
+			c.failed(conn, err)
 		}
 	}
 	return replies
 }
 
 // failed makes the next run detect the topology again, if the error shows another one.
-func (l *Client) failed(conn rueidis.Client, err error) {
-	if l.cfg.Topology != Auto || !moved(err) || conn.Mode() == rueidis.ClientModeCluster {
+func (c *Client) failed(conn rueidis.Client, err error) {
+	if c.cfg.Topology != Auto || !moved(err) || conn.Mode() == rueidis.ClientModeCluster {
 		return
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.conn == conn {
-		l.conn = nil
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.conn == conn {
+		c.conn = nil
 		conn.Close()
 	}
 }
 
 // Settings returns the answer of each server to CONFIG GET with a pattern.
-func (l *Client) Settings(ctx context.Context, pattern string) ([]map[string]string, error) {
-	conn, err := l.connected()
+func (c *Client) Settings(ctx context.Context, pattern string) ([]map[string]string, error) {
+	conn, err := c.connected()
 	if err != nil {
 		return nil, err
 	}
@@ -138,27 +138,27 @@ func (l *Client) Settings(ctx context.Context, pattern string) ([]map[string]str
 }
 
 // Fault classifies an error of a ScriptCall.
-func (l *Client) Fault(err error) store.Fault {
-	l.mu.Lock()
-	cluster := l.conn != nil && l.conn.Mode() == rueidis.ClientModeCluster
-	l.mu.Unlock()
+func (c *Client) Fault(err error) store.Fault {
+	c.mu.Lock()
+	cluster := c.conn != nil && c.conn.Mode() == rueidis.ClientModeCluster
+	c.mu.Unlock()
 	return faultOf(err, cluster)
 }
 
 // Close closes the connection.
-func (l *Client) Close() {
-	l.mu.Lock()
-	l.closed = true
-	l.mu.Unlock()
-	l.disconnect()
+func (c *Client) Close() {
+	c.mu.Lock()
+	c.closed = true
+	c.mu.Unlock()
+	c.disconnect()
 }
 
 // disconnect closes the connection, if there is one; the next run connects again.
-func (l *Client) disconnect() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.conn != nil {
-		l.conn.Close()
-		l.conn = nil
+func (c *Client) disconnect() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.conn != nil {
+		c.conn.Close()
+		c.conn = nil
 	}
 }

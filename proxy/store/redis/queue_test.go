@@ -47,7 +47,7 @@ func TestLongLog(t *testing.T) {
 				t.Fatal(g.Err)
 			}
 			var got store.Answer
-			storetest.Answered(&g.Group, &got)
+			storetest.ComputeAnswer(&g.Group, &got)
 			granted, _ := l.Decide(now, &state, ask.Counters[0].Charge(int64(ask.N)))
 			want := l.Preview(now, &state, ask.Counters[0].Charge(1))
 			if r.IntN(10) == 0 {

@@ -59,7 +59,7 @@ func direct(t testing.TB) remote {
 		if d.Err != nil {
 			panic(d.Err)
 		}
-		storetest.Answered(&d.Group, &ans)
+		storetest.ComputeAnswer(&d.Group, &ans)
 		if ans.At = now.UnixMicro(); len(s.asked[0].parts) == 0 {
 			ans.At = 0
 		}
@@ -72,7 +72,7 @@ func direct(t testing.TB) remote {
 func throughLane(t testing.TB) remote {
 	s := redistest.Start(t)
 	c := newClocked(t, s, clockInKey)
-	back := &prefixed{client: c.back}
+	back := &prefixed{backend: c.back}
 	behind := lane.New(back, c.back.cfg.Config)
 	l, conn := newLoop(t, &testStore{Store: behind}), dial(s)
 	tell := func(prefix string, now time.Time) []string {
@@ -89,8 +89,8 @@ func throughLane(t testing.TB) remote {
 
 // prefixed is a backend that decides about names with another prefix from time to time.
 type prefixed struct {
-	*client
-	as atomic.Pointer[client]
+	*backend
+	as atomic.Pointer[backend]
 }
 
 func (p *prefixed) Decide(ctx context.Context, b *store.Batch) { p.as.Load().Decide(ctx, b) }
@@ -106,7 +106,7 @@ func addNow(t testing.TB, c *testStore, names []string, n int64, clock ...string
 	if n == 0 {
 		return false // as testStore.Add
 	}
-	args := append([]string{strconv.FormatInt(min(n, store.ExactMax), 10)}, clock...)
+	args := append([]string{strconv.FormatInt(min(n, store.ExactIntMax), 10)}, clock...)
 	changed, err := c.back.runAdd(background, *c.back.conn.Load(), names, args...)
 	if err != nil {
 		t.Fatalf("give %d: %v", n, err)

@@ -12,7 +12,7 @@ import (
 
 // A link runs scripts, also those that the server has forgotten, and connects again after an
 // outage.
-func TestLink(t *testing.T) {
+func TestClient(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t, "--appendonly", "no")
 	l := testkit.Must(NewClient(config(s), time.Minute))(t)
@@ -47,7 +47,7 @@ func TestLink(t *testing.T) {
 }
 
 // A link finds out that a server has become a node of a Cluster.
-func TestLinkToCluster(t *testing.T) {
+func TestClientOfCluster(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartNode(t)
 	s.Do("cluster", "addslotsrange", "0", "16383")

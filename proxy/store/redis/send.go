@@ -16,7 +16,7 @@ import (
 //
 // Owned by the goroutine that sends.
 type sender struct {
-	c       *client
+	c       *backend
 	conn    rueidis.Client
 	ctx     context.Context
 	text    []byte // names and arguments of all counters
@@ -52,26 +52,26 @@ type bundle struct {
 	parts  []*part
 }
 
-func (c *client) Decide(ctx context.Context, b *store.Batch) {
-	conn, err := c.connected()
+func (be *backend) Decide(ctx context.Context, b *store.Batch) {
+	conn, err := be.connected()
 	if err != nil {
 		for _, g := range b.Groups {
-			g.Err = c.failed("", err)
+			g.Err = be.failed("", err)
 		}
 		return
 	}
-	s, _ := c.senders.Get().(*sender)
+	s, _ := be.senders.Get().(*sender)
 	if s == nil {
-		s = &sender{c: c, bySlot: make(map[uint16]int)}
+		s = &sender{c: be, bySlot: make(map[uint16]int)}
 	}
 	s.conn, s.ctx = conn, ctx
 	s.take(b)
 	for i := range s.asked {
 		a := &s.asked[i]
-		a.Err = c.failed(a.first(), a.Err)
+		a.Err = be.failed(a.first(), a.Err)
 		a.Group = nil
 	}
-	c.senders.Put(s)
+	be.senders.Put(s)
 }
 
 // describe formats the names and arguments of the groups' counters, and determines their

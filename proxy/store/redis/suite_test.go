@@ -95,7 +95,7 @@ func TestServerClock(t *testing.T) {
 			t.Fatal(g.Err)
 		}
 		var got, want store.Answer
-		storetest.Answered(&g.Group, &got)
+		storetest.ComputeAnswer(&g.Group, &got)
 		table.Take(time.UnixMicro(g.At[0]), &ask, &want)
 		if !reflect.DeepEqual(got, want) {
 			t.Fatalf("step %d, %d × %v:\n  redis %+v\nsimulated %+v", i, ask.N, g.names, got, want)
@@ -116,7 +116,7 @@ func TestTimeToLive(t *testing.T) {
 			t.Fatal(g.Err)
 		}
 		var ans store.Answer
-		storetest.Answered(&g.Group, &ans)
+		storetest.ComputeAnswer(&g.Group, &ans)
 		m := must(t, conn.Do(background, conn.B().Pexpiretime().Key(g.names[0]).Build()))
 		expires := testkit.Must(m.AsInt64())(t)
 		return ans.Decision(), time.UnixMilli(expires).Sub(time.UnixMicro(g.At[0]))
@@ -295,7 +295,7 @@ func TestGiveBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		var ans store.Answer
-		storetest.Answered(&take(test.after, 0).Group, &ans)
+		storetest.ComputeAnswer(&take(test.after, 0).Group, &ans)
 		if got := ans.Decision().Remaining; got != test.remaining {
 			t.Errorf("%v, after %v: %d remain, want %d", test.cfg, test.after, got, test.remaining)
 		}
@@ -316,7 +316,7 @@ func TestGiveBackAtOnce(t *testing.T) {
 			t.Fatalf("%v, %d granted", g.Err, g.Granted)
 		}
 		var ans store.Answer
-		storetest.Answered(&g.Group, &ans)
+		storetest.ComputeAnswer(&g.Group, &ans)
 		return ans.Decision()
 	}
 	take(0, 2)

@@ -124,7 +124,7 @@ func config(s *redistest.Server) Config {
 // A testStore is a store in Redis and its backend.
 type testStore struct {
 	*lane.Store
-	back    *client
+	back    *backend
 	metrics *metric.Set
 }
 
@@ -178,17 +178,17 @@ func (c *testStore) Stats() (n stats) {
 }
 
 // as returns a backend with the connection of c whose names have a prefix.
-func (c *client) as(prefix string) *client {
-	cfg := c.cfg
+func (be *backend) as(prefix string) *backend {
+	cfg := be.cfg
 	cfg.KeyPrefix = prefix
-	other := &client{cfg: cfg, scripts: c.scripts, counts: counts{exchanges: metric.NewHistogram(metric.LatencyBuckets())}}
-	other.conn.Store(c.conn.Load())
+	other := &backend{cfg: cfg, scripts: be.scripts, counts: counts{exchanges: metric.NewHistogram(metric.LatencyBuckets())}}
+	other.conn.Store(be.conn.Load())
 	return other
 }
 
 // do runs a script.
-func (c *client) do(call *call) (rueidis.RedisMessage, error) {
-	return c.run(background, *c.conn.Load(), call)
+func (be *backend) do(call *call) (rueidis.RedisMessage, error) {
+	return be.run(background, *be.conn.Load(), call)
 }
 
 // newWorld starts a server, a client and a loop.

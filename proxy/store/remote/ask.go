@@ -74,7 +74,7 @@ type room struct{ question, states int }
 
 // take adds to them, unless that is too much for one question. The first always fits.
 func (r *room) take(question, states int) bool {
-	if r.question > 0 && (r.question+question > asks.QuestionBytesMax/2 || r.states+states > asks.AnswerBytesMax) {
+	if r.question > 0 && (r.question+question > asks.BatchBytesMax/2 || r.states+states > asks.AnswerBytesMax) {
 		return false
 	}
 	r.question, r.states = r.question+question, r.states+states
@@ -86,7 +86,7 @@ func settled(g *store.Group) bool {
 	switch n, _ := sizeOfGroup(g); {
 	case n == 0:
 		g.Err, g.Granted = nil, g.N
-	case n > asks.QuestionBytesMax/2 || g.N > asks.NMax:
+	case n > asks.BatchBytesMax/2 || g.N > asks.RequestsMax:
 		g.Err = errTooLarge
 	default:
 		return false
@@ -101,7 +101,7 @@ const counterBytes = 88
 // question, it is larger than a question may be.
 func sizeOf(c *store.Counter) int {
 	if len(c.Rule) > asks.RuleBytesMax {
-		return asks.QuestionBytesMax + 1
+		return asks.BatchBytesMax + 1
 	}
 	return counterBytes + len(c.Rule) + len(c.Key)
 }
@@ -151,7 +151,7 @@ func (b *backend) settle(q *store.Batch, took time.Duration, at, next int, err e
 // next returns the master to ask after master at has returned err: the same one, or the next one
 // if it did not answer in time, because nothing is sent twice.
 func (b *backend) next(at int, err error) int {
-	if b.Classify(err).Class == store.LateFault {
+	if b.Classify(err).Class == store.TimeoutFault {
 		return (at + 1) % len(b.masters)
 	}
 	return at

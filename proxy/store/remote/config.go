@@ -35,7 +35,7 @@ type Config struct {
 }
 
 func (cfg Config) withDefaults() Config {
-	cfg.Name, cfg.Title, cfg.Lost, cfg.Back = "remote", "Master", "Master lost", "Master is back"
+	cfg.Name, cfg.Title, cfg.LostMessage, cfg.ReconnectedMessage = "remote", "Master", "Master lost", "Master is back"
 	cfg.Config = cfg.Config.WithDefaults()
 	cfg.Misses = min(max(1, int(missedSpan/cfg.Timeout)), cfg.Misses)
 	return cfg

@@ -90,7 +90,7 @@ func (b *backend) Classify(err error) store.Fault {
 	case errors.Is(err, asks.ErrUndecided), errors.Is(err, store.ErrReadOnly), errors.Is(err, errTooLarge):
 		return store.Fault{Class: store.ItemFault}
 	case late(err):
-		return store.Fault{Class: store.LateFault}
+		return store.Fault{Class: store.TimeoutFault}
 	}
 	return store.Fault{Class: store.OutageFault}
 }

@@ -13,10 +13,10 @@ import (
 	"weir/proxy/store/asks"
 )
 
-// A link is one connection to a master. It implements loop.Handler.
+// A masterConn is one connection to a master. It implements loop.Handler.
 //
 // Owned by its loop.
-type link struct {
+type masterConn struct {
 	k        *loopClient
 	net      *loop.Conn
 	at       int    // index of the master
@@ -31,12 +31,12 @@ type link struct {
 }
 
 // ask asks the question of a call.
-func (l *link) ask(c *call) {
-	k := l.k
-	l.call, c.link = c, l
+func (m *masterConn) ask(c *call) {
+	k := m.k
+	m.call, c.link = c, m
 	k.question = asks.AppendBatch(k.question[:0], c.q.Refunds, c.q.Groups)
-	k.out = k.b.masters[l.at].appendRequest(k.out[:0], k.question)
-	l.net.Write(k.out)
+	k.out = k.b.masters[m.at].appendRequest(k.out[:0], k.question)
+	m.net.Write(k.out)
 	k.question, k.out = spare(k.question), spare(k.out)
 }
 
@@ -49,85 +49,85 @@ func spare(b []byte) []byte {
 }
 
 // Data reads an answer. Bytes without a question close the connection.
-func (l *link) Data(now time.Time, b []byte) int {
-	if l.call == nil {
-		l.forget()
-		l.net.Close()
+func (m *masterConn) Data(now time.Time, b []byte) int {
+	if m.call == nil {
+		m.forget()
+		m.net.Close()
 		return len(b)
 	}
-	n, complete, err := l.read(b)
+	n, complete, err := m.read(b)
 	switch {
 	case complete:
-		l.answered(now, l.head.KeepAlive && n == len(b))
+		m.answered(now, m.head.KeepAlive && n == len(b))
 	case err == nil:
 		return n
 	default:
-		l.fail(now, err)
+		m.fail(now, err)
 	}
 	return len(b)
 }
 
-func (l *link) Expired(time.Time) {}
+func (m *masterConn) Expired(time.Time) {}
 
 // Closed implements loop.Handler. The end of the connection may be the end of an answer. If the
 // master closed the idle connection before the question arrived, it has not decided, since no
 // master half-closes and reads on: it is asked again, and counts as available. After a reset it
 // may have decided.
-func (l *link) Closed(now time.Time, err error) {
+func (m *masterConn) Closed(now time.Time, err error) {
 	switch {
-	case l.call == nil:
-		l.forget()
+	case m.call == nil:
+		m.forget()
 	case err == nil: // this side closed it: the loop ends, or has no descriptor left
-		l.release().stop(now, context.Canceled)
-	case l.kept && l.net.Unacked():
-		l.release().ask(now)
-	case err == io.EOF && l.net.Unacked(): // it closes new connections: another one may not
-		l.release().unconnected(now, io.ErrUnexpectedEOF)
-	case err == io.EOF && l.ends():
-		l.answered(now, false)
+		m.release().stop(now, context.Canceled)
+	case m.kept && m.net.Unacked():
+		m.release().ask(now)
+	case err == io.EOF && m.net.Unacked(): // it closes new connections: another one may not
+		m.release().unconnected(now, io.ErrUnexpectedEOF)
+	case err == io.EOF && m.ends():
+		m.answered(now, false)
 	case err == io.EOF:
-		l.fail(now, io.ErrUnexpectedEOF)
+		m.fail(now, io.ErrUnexpectedEOF)
 	default:
-		l.fail(now, err)
+		m.fail(now, err)
 	}
 }
 
 // answered handles a complete answer, and keeps the connection if again is true.
-func (l *link) answered(now time.Time, again bool) {
-	c := l.release()
-	err := judge(l.k.b.masters[l.at], l.head.Status, l.body, c.q.Groups)
-	l.body = spare(l.body)
+func (m *masterConn) answered(now time.Time, again bool) {
+	c := m.release()
+	err := judge(m.k.b.masters[m.at], m.head.Status, m.body, c.q.Groups)
+	m.body = spare(m.body)
 	if again {
-		l.k.keep(now, l)
+		m.k.keep(now, m)
 	} else {
-		l.net.Close()
+		m.net.Close()
 	}
-	c.settle(now, l.k.b.next(l.at, err), err)
+	c.settle(now, m.k.b.next(m.at, err), err)
 }
 
 // fail ends the question without an answer, and closes the connection.
-func (l *link) fail(now time.Time, err error) {
-	c := l.release()
-	l.net.Close()
-	err = fmt.Errorf("ask master %s: %w", l.k.b.masters[l.at].url, err)
-	c.settle(now, l.k.b.next(l.at, err), err)
+func (m *masterConn) fail(now time.Time, err error) {
+	c := m.release()
+	m.net.Close()
+	err = fmt.Errorf("ask master %s: %w", m.k.b.masters[m.at].url, err)
+	c.settle(now, m.k.b.next(m.at, err), err)
 }
 
 // release separates the link from its call, and returns that.
-func (l *link) release() *call {
-	c := l.call
-	l.call, c.link = nil, nil
+func (m *masterConn) release() *call {
+	c := m.call
+	m.call, c.link = nil, nil
 	return c
 }
 
-func (l *link) forget() {
-	l.k.idle = slices.DeleteFunc(l.k.idle, func(other *link) bool { return other == l })
+func (m *masterConn) forget() {
+	m.k.idle = slices.DeleteFunc(m.k.idle, func(other *masterConn) bool { return other == m })
 }
 
 // read adds b, of which it reads n bytes, to the answer, and reports whether that is complete.
-func (l *link) read(b []byte) (n int, complete bool, err error) {
+func (m *masterConn) read(b []byte) (n int, complete bool, err error) {
 	for {
-		event, err := l.reader.Next(b[n:], &l.head)
+		event, err := m.reader.Next(b[n:], &m.head)
 		n += event.N
 		switch {
 		case err != nil || event.Kind == http1.NeedMore:
@@ -137,7 +137,7 @@ func (l *link) read(b []byte) (n int, complete bool, err error) {
 		case event.Kind == http1.End:
 			return n, true, nil
 		case event.Kind == http1.Data:
-			if l.body = append(l.body, event.Data...); len(l.body) > answerBytesMax {
+			if m.body = append(m.body, event.Data...); len(m.body) > answerBytesMax {
 				return n, false, errLarge
 			}
 		}
@@ -145,8 +145,8 @@ func (l *link) read(b []byte) (n int, complete bool, err error) {
 }
 
 // ends reports whether the end of the connection completes the answer.
-func (l *link) ends() bool {
-	event, err := l.reader.EOF()
+func (m *masterConn) ends() bool {
+	event, err := m.reader.EOF()
 	return err == nil && event.Kind == http1.End
 }
 

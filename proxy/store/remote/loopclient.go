@@ -21,8 +21,8 @@ type loopClient struct {
 	loop  *loop.Loop
 	alarm *loop.Alarm
 
-	calls         []*call // in flight, by the time of Send, and so by their deadlines
-	idle          []*link // the last is the one used last
+	calls         []*call       // in flight, by the time of Send, and so by their deadlines
+	idle          []*masterConn // the last is the one used last
 	question, out []byte
 }
 
@@ -32,18 +32,18 @@ func (b *backend) NewLoopClient(l *loop.Loop) lane.LoopClient {
 	return k
 }
 
-func (k *loopClient) Send(now time.Time, batch *store.Batch, until time.Time, done func(now time.Time)) {
-	c := &call{k: k, rest: debtsLast(batch), sent: now, until: until, done: done}
+func (lc *loopClient) Send(now time.Time, batch *store.Batch, until time.Time, done func(now time.Time)) {
+	c := &call{k: lc, rest: debtsLast(batch), sent: now, until: until, done: done}
 	if !c.next(now) {
-		k.loop.Post(done)
+		lc.loop.Post(done)
 		return
 	}
-	k.calls = append(k.calls, c)
-	k.alarm.Set(k.calls[0].until)
+	lc.calls = append(lc.calls, c)
+	lc.alarm.Set(lc.calls[0].until)
 }
 
-func (k *loopClient) Fetch(time.Time) {
-	for _, c := range slices.Clone(k.calls) {
+func (lc *loopClient) Fetch(time.Time) {
+	for _, c := range slices.Clone(lc.calls) {
 		if c.link != nil {
 			c.link.net.Fetch()
 		}
@@ -51,28 +51,28 @@ func (k *loopClient) Fetch(time.Time) {
 }
 
 // expire ends the batches that were not answered in time.
-func (k *loopClient) expire(now time.Time) {
-	k.Fetch(now)
-	for len(k.calls) > 0 && !k.calls[0].until.After(now) {
-		k.calls[0].stop(now, context.DeadlineExceeded)
+func (lc *loopClient) expire(now time.Time) {
+	lc.Fetch(now)
+	for len(lc.calls) > 0 && !lc.calls[0].until.After(now) {
+		lc.calls[0].stop(now, context.DeadlineExceeded)
 	}
-	if len(k.calls) > 0 {
-		k.alarm.Set(k.calls[0].until)
+	if len(lc.calls) > 0 {
+		lc.alarm.Set(lc.calls[0].until)
 	}
 }
 
-func (k *loopClient) End(now, sent time.Time) {
-	for len(k.calls) > 0 && !k.calls[0].sent.After(sent) {
-		k.calls[0].stop(now, context.Canceled)
+func (lc *loopClient) End(now, sent time.Time) {
+	for len(lc.calls) > 0 && !lc.calls[0].sent.After(sent) {
+		lc.calls[0].stop(now, context.Canceled)
 	}
 }
 
 // take returns an idle link to a master, or nil. It closes links that must no longer be used.
-func (k *loopClient) take(now time.Time, at int) *link {
-	for n := len(k.idle); n > 0; n = len(k.idle) {
-		l := k.idle[n-1]
-		k.idle[n-1], k.idle = nil, k.idle[:n-1]
-		if l.at == at && l.failures == k.b.failures.Load() && now.Sub(l.used) < idleTimeout && l.net.Quiet() {
+func (lc *loopClient) take(now time.Time, at int) *masterConn {
+	for n := len(lc.idle); n > 0; n = len(lc.idle) {
+		l := lc.idle[n-1]
+		lc.idle[n-1], lc.idle = nil, lc.idle[:n-1]
+		if l.at == at && l.failures == lc.b.failures.Load() && now.Sub(l.used) < idleTimeout && l.net.Quiet() {
 			return l
 		}
 		l.net.Close()
@@ -81,13 +81,13 @@ func (k *loopClient) take(now time.Time, at int) *link {
 }
 
 // keep keeps a link for the next question, unless there are enough.
-func (k *loopClient) keep(now time.Time, l *link) {
-	if len(k.idle) >= k.b.cfg.InFlight {
+func (lc *loopClient) keep(now time.Time, l *masterConn) {
+	if len(lc.idle) >= lc.b.cfg.InFlight {
 		l.net.Close()
 		return
 	}
 	l.used, l.kept = now, true
-	k.idle = append(k.idle, l)
+	lc.idle = append(lc.idle, l)
 }
 
 // A call is a batch that masters are asked about, in one or several questions in turn. A question
@@ -102,8 +102,8 @@ type call struct {
 
 	q               store.Batch // the question
 	began           time.Time
-	first, at, left int   // the master asked first, the one that is asked, and how many may be asked, with that one
-	link            *link // that carries the question; nil: it waits for a connection
+	first, at, left int         // the master asked first, the one that is asked, and how many may be asked, with that one
+	link            *masterConn // that carries the question; nil: it waits for a connection
 }
 
 // next asks the next question, and reports whether there is one.
@@ -131,7 +131,7 @@ func (c *call) ask(now time.Time) {
 			c.unconnected(now, err)
 			return nil
 		}
-		l := &link{k: c.k, net: conn, at: at, failures: failures, reader: http1.NewResponseReader(nil)}
+		l := &masterConn{k: c.k, net: conn, at: at, failures: failures, reader: http1.NewResponseReader(nil)}
 		if c.done == nil { // it has ended meanwhile
 			c.k.keep(now, l)
 		} else {

@@ -76,8 +76,8 @@ func TestLoopClientOfEndingLoop(t *testing.T) {
 func TestLoopClientAsksNobody(t *testing.T) {
 	t.Parallel()
 	s := openSidecar(t, Config{URLs: []string{"http://" + testkit.FreeAddr(t)}})
-	long, many := one(1, "r", fixed(5)), one(asks.NMax+1, "r", fixed(5))
-	long.Counters[0].Key = make([]byte, asks.QuestionBytesMax)
+	long, many := one(1, "r", fixed(5)), one(asks.RequestsMax+1, "r", fixed(5))
+	long.Counters[0].Key = make([]byte, asks.BatchBytesMax)
 	for name, g := range map[string]*store.Group{
 		"a key that is too long": long, "too many requests": many, "nothing to ask": {N: 1},
 	} {

@@ -44,7 +44,7 @@ func TestLargeBatch(t *testing.T) {
 		g.Counters[0].Key[0] = byte(i % 2)
 		batch.Groups = append(batch.Groups, g)
 	}
-	batch.Groups[7].Counters[0].Key = make([]byte, asks.QuestionBytesMax)
+	batch.Groups[7].Counters[0].Key = make([]byte, asks.BatchBytesMax)
 	b.ask(batch)
 	granted := 0
 	for i, g := range batch.Groups {
@@ -102,7 +102,7 @@ func TestSecureMaster(t *testing.T) {
 	batch := new(store.Batch)
 	for i := range 2 { // two questions
 		batch.Groups = append(batch.Groups, one(2, prefix+"r", fixed(3)))
-		batch.Groups[i].Counters[0].Key = make([]byte, asks.QuestionBytesMax/4)
+		batch.Groups[i].Counters[0].Key = make([]byte, asks.BatchBytesMax/4)
 	}
 	if b.ask(batch); batch.Groups[0].Granted != 2 || batch.Groups[1].Granted != 1 {
 		t.Errorf("%+v, %+v, want 2 and 1 granted", batch.Groups[0], batch.Groups[1])
@@ -196,7 +196,7 @@ func TestRelease(t *testing.T) {
 			t.Fatal(g.Err)
 		}
 		var ans store.Answer
-		storetest.Answered(g, &ans)
+		storetest.ComputeAnswer(g, &ans)
 		return g.Granted, g.At[0] + 1e9 // the slot of the second
 	}
 	granted, slot := ask()
@@ -553,7 +553,7 @@ func TestMasterForgets(t *testing.T) {
 	prefix, tab := w.open(t)
 	s := testkit.Must(New(config(startMaster(t, w, "127.0.0.1:0"))))(t)
 	t.Cleanup(s.Close)
-	ask := storetest.Asker(t, s)
+	ask := storetest.NewAsker(t, s)
 	c := store.Counter{Rule: prefix + "r", Key: []byte("k"), Limit: fixed(1), Cost: 1}
 	testkit.Eventually(t, "a refusal is remembered", func() bool { return ask(1, c).Mode == store.Cached })
 	tab.Forget(c.Rule, c.Key)

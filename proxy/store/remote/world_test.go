@@ -225,7 +225,7 @@ func opener(t testing.TB) storetest.Open {
 				if g.Err != nil {
 					t.Error(g.Err)
 				}
-				storetest.Answered(g, ans)
+				storetest.ComputeAnswer(g, ans)
 			},
 			Refund: func(c *store.Counter, slot int64) bool {
 				r := store.Refund{Counter: *c, Instant: slot}

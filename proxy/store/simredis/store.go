@@ -143,7 +143,7 @@ type lane struct {
 // Ask implements [store.Lane]. It always returns true.
 func (l *lane) Ask(now time.Time, ask *store.Ask, ans *store.Answer, _ store.Done) bool {
 	l.store.table.take(l.store.steady(now), ask, ans)
-	if !store.IsRefund(ask.Counters) {
+	if !store.LimitsRefunds(ask.Counters) {
 		l.decisions.Inc()
 	}
 	return true

@@ -2,9 +2,9 @@ package storetest
 
 import "weir/proxy/store"
 
-// Answered computes the answer to the requests of a group from a backend's decision, as a lane
+// ComputeAnswer computes the answer to the requests of a group from a backend's decision, as a lane
 // does. It is for tests of a [store.Backend] without a lane.
-func Answered(g *store.Group, ans *store.Answer) {
+func ComputeAnswer(g *store.Group, ans *store.Answer) {
 	*ans = store.Answer{Granted: g.Granted}
 	for i := range g.Counters {
 		ans.At = max(ans.At, g.At[i])

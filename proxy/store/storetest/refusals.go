@@ -41,9 +41,9 @@ func retries(t *testing.T, open Open) {
 	}
 }
 
-// Asker returns a function that asks on a lane of s and waits for the answer. It must not be
+// NewAsker returns a function that asks on a lane of s and waits for the answer. It must not be
 // called concurrently.
-func Asker(t testing.TB, s store.Store) func(n int, counters ...store.Counter) store.Answer {
+func NewAsker(t testing.TB, s store.Store) func(n int, counters ...store.Counter) store.Answer {
 	t.Helper()
 	posted := make(chan func(now time.Time), 1000)
 	l := s.NewLane(func(f func(now time.Time)) { posted <- f })
@@ -72,7 +72,7 @@ func Asker(t testing.TB, s store.Store) func(n int, counters ...store.Counter) s
 
 // Refusals tests the answers to refused asks, also those from memory. There must be no keys yet.
 func Refusals(t *testing.T, s store.Store) {
-	ask := Asker(t, s)
+	ask := NewAsker(t, s)
 	stale(t, ask)
 	inTime(t, ask)
 }
