@@ -23,8 +23,10 @@ type demand struct {
 	shed  atomic.Int64 // when one that was not greedy was last shed
 	_     [128 - 32]byte
 
-	clients [shareClients]holding
-	routes  [shareRoutes]holding
+	clients     [shareClients]holding
+	routes      [shareRoutes]holding
+	someClients [shareClients / 64]atomic.Uint64 // see holdings
+	someRoutes  [shareRoutes / 64]atomic.Uint64
 }
 
 // NewQueueSet returns the shared state of the given number of queues.
@@ -33,9 +35,10 @@ func NewQueueSet(loops int) *QueueSet { return &QueueSet{loops: make([]demand, l
 // JoinSet makes the new queue one of several.
 func (l *Queue[W]) JoinSet(of *QueueSet, loop int) {
 	l.of, l.loop, l.own = of, loop, &of.loops[loop]
-	clients, routes := make([][]holding, len(of.loops)), make([][]holding, len(of.loops))
+	clients, routes := make([]holdings, len(of.loops)), make([]holdings, len(of.loops))
 	for i := range of.loops {
-		clients[i], routes[i] = of.loops[i].clients[:], of.loops[i].routes[:]
+		s := &of.loops[i]
+		clients[i], routes[i] = holdings{s.clients[:], s.someClients[:]}, holdings{s.routes[:], s.someRoutes[:]}
 	}
 	l.clients, l.routes = newDivision(clients, loop), newDivision(routes, loop)
 }

@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"math"
+	"math/bits"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -92,15 +93,23 @@ type holding struct {
 	at     atomic.Int64  // see instant; a loop without requests does not refresh what it shows
 }
 
-// store shows what other loops need at once, and averages if they are as old as holdingAge: every
+// holdings are those of all clients, or of all routes, on one loop.
+type holdings struct {
+	of   []holding
+	some []atomic.Uint64 // a bit for each that may have places, now or lately
+}
+
+// store shows what other loops need of i at once, and averages if they are as old as holdingAge: every
 // request stores twice, and an atomic store costs as much as the rest of a division.
-func (h *holding) store(p *places) {
+func (hs *holdings) store(i int, p *places) {
+	h := &hs.of[i]
 	h.now.Store(uint64(uint16(p.n))<<48 | uint64(uint16(p.long))<<32 | uint64(math.Float32bits(p.done)))
 	if since := p.at - h.at.Load(); since >= 0 && since < holdingAge {
 		return
 	}
 	h.lately.Store(uint64(math.Float32bits(p.mean))<<32 | uint64(math.Float32bits(p.due)))
 	h.at.Store(p.at)
+	hs.some[i/64].Or(1 << (i % 64))
 }
 
 // load returns what was stored, as of an instant.
@@ -168,66 +177,70 @@ func (a *average) usual() float32 { return max(1, float32(a.sum/float64(a.count+
 
 // A division is how the places are divided among clients, or among routes.
 type division struct {
-	own     []places    // of this loop, by client or route
-	shown   []holding   // the same, for other loops
-	loops   [][]holding // shown of each loop
-	total   float64     // average places of all
-	count   int         // how many have any, now or lately
-	regular average     // of those that are regular
-	at      int64       // of the last weigh
-	takes   float64     // how long requests usually take, in seconds
-	usual   float64     // slowness: the median of those; 0: unknown
-	each    []float64   // scratch of weigh
-	means   []float64   // by client or route, as of then
+	own     []places   // of this loop, by client or route
+	shown   *holdings  // the same, for other loops
+	loops   []holdings // shown of each loop
+	total   float64    // average places of all
+	count   int        // how many have any, now or lately
+	regular average    // of those that are regular
+	at      int64      // of the last weigh
+	takes   float64    // how long requests usually take, in seconds
+	usual   float64    // slowness: the median of those; 0: unknown
+	each    []float64  // scratch of weigh
+	means   []float64  // by client or route, as of then
 }
 
 // newDivision returns the division whose holdings of one loop are shown to the others.
-func newDivision(loops [][]holding, loop int) division {
-	n := len(loops[loop])
-	return division{own: make([]places, n), shown: loops[loop], loops: loops, means: make([]float64, n)}
+func newDivision(loops []holdings, loop int) division {
+	n := len(loops[loop].of)
+	return division{own: make([]places, n), shown: &loops[loop], loops: loops, means: make([]float64, n)}
 }
 
 // take records that i has one more place.
 func (d *division) take(i int, at int64) {
 	p := &d.own[i]
 	p.take(at)
-	d.shown[i].store(p)
+	d.shown.store(i, p)
 }
 
 // give records that i has one less, see places.give.
 func (d *division) give(i int, at int64, usual float32) {
 	p := &d.own[i]
 	p.give(at, usual)
-	d.shown[i].store(p)
+	d.shown.store(i, p)
 }
 
 // lengthen records that n more places of i are held for long.
 func (d *division) lengthen(i int, n int32) {
 	p := &d.own[i]
 	p.long += n
-	d.shown[i].store(p)
+	d.shown.store(i, p)
 }
 
 // weigh sums up the averages of all loops.
 func (d *division) weigh(at int64) {
 	before := d.usual
 	d.at, d.total, d.count, d.regular, d.usual, d.each = at, 0, 0, average{}, 0, d.each[:0]
+	clear(d.means)
 	var all held
-	for i := range d.own {
-		h := d.held(i)
-		d.means[i] = h.mean
-		if h.mean <= 0 {
-			continue
-		}
-		d.total += h.mean
-		d.count++
-		all.done += h.done
-		all.due += h.due
-		if h.regular() {
-			d.regular.add(h.mean)
-		}
-		if h.due > 0 {
-			d.each = append(d.each, h.slowness(d.takes))
+	for word := range d.shown.some {
+		for some := d.some(word); some != 0; some &= some - 1 {
+			i := 64*word + bits.TrailingZeros64(some)
+			h := d.held(i)
+			if d.means[i] = h.mean; h.mean <= 0 {
+				d.forget(i)
+				continue
+			}
+			d.total += h.mean
+			d.count++
+			all.done += h.done
+			all.due += h.due
+			if h.regular() {
+				d.regular.add(h.mean)
+			}
+			if h.due > 0 {
+				d.each = append(d.each, h.slowness(d.takes))
+			}
 		}
 	}
 	if d.takes = 0; all.done > 0 {
@@ -242,10 +255,26 @@ func (d *division) weigh(at int64) {
 	}
 }
 
+// some returns a bit for each of 64 that may have places on any loop, now or lately. Most never have.
+func (d *division) some(word int) (all uint64) {
+	for i := range d.loops {
+		all |= d.loops[i].some[word].Load()
+	}
+	return all
+}
+
+// forget records that i has had no place on this loop for averageSpan, if so. Its next one sets the bit again,
+// because what was stored is older than holdingAge.
+func (d *division) forget(i int) {
+	if p := &d.own[i]; p.n == 0 && d.at-p.at >= int64(averageSpan) {
+		d.shown.some[i/64].And(^(1 << (i % 64)))
+	}
+}
+
 // held returns the places of i on all loops, with averages as of the last weigh.
 func (d *division) held(i int) (h held) {
-	for _, of := range d.loops {
-		h.add(of[i].load(d.at))
+	for l := range d.loops {
+		h.add(d.loops[l].of[i].load(d.at))
 	}
 	return h
 }
@@ -344,6 +373,9 @@ func (k *keys) weigh(at int64) {
 	clear(k.of[:])
 	for i := range k.known {
 		of := &k.known[i]
+		if of.mark == 0 {
+			continue
+		}
 		mean, fade := of.lately(at)
 		if h := (held{mean: float64(mean), done: float64(of.done * fade)}); mean > 0 && h.regular() {
 			k.of[of.client].add(h.mean)
