@@ -62,8 +62,8 @@ type Gate struct {
 	probe      probe
 	saturation saturation
 	stall      stall
-	newest     time.Time // when the newest request was sent that has had a good answer
-	before     cut       // where the limit fell from, for answer times that hardly vary
+	newest     time.Duration // when the newest request was sent that has had a good answer, see slowdown.time
+	before     cut           // where the limit fell from, for answer times that hardly vary
 	refused    refusals
 	state      State
 }
@@ -117,11 +117,11 @@ func New(cfg Config) *Gate {
 	}
 	cfg.Max = max(cfg.Max, cfg.Min)
 	g := &Gate{cfg: cfg, brisk: brisk, first: true, unit: 1, slower: 1, probe: probe{period: probeMin},
-		refused: refusals{ceiling: float64(cfg.Max)}}
+		refused: refusals{ceiling: float64(cfg.Max)}, newest: never}
 	if cfg.SLO > 0 {
 		g.brisk = min(brisk, cfg.SLO/2)
 	}
-	g.window = window{next: firstMin, few: firstFew, least: buckets - 1}
+	g.window = window{since: never, sent: never, until: never, next: firstMin, few: firstFew, least: buckets - 1}
 	g.set(float64(cmp.Or(cfg.First, cfg.Max)))
 	return g
 }
@@ -175,11 +175,15 @@ type Sample struct {
 // the metrics show, may have changed. Streamed uploads and tunnels must not be recorded, since their
 // duration depends on the client.
 func (g *Gate) Answered(now time.Time, a *Sample) bool {
-	w, at, took := &g.window, g.slowdown.time(now), now.Sub(a.Sent)-a.Ago
-	if took < 0 || g.fails(now, a) {
+	w, at, took := &g.window, g.slowdown.time(now), now.Sub(a.Sent)
+	sent := at - took
+	if took -= a.Ago; took < 0 || g.fails(at, sent, a) {
 		return false
 	}
-	g.resumes(now, at, a)
+	g.stoodStill(now, at, sent, a)
+	if g.stall.rises > 0 {
+		g.unstall(now, a)
+	}
 	g.refused.count(a)
 	if g.slows(now, at, a) {
 		return true
@@ -187,24 +191,23 @@ func (g *Gate) Answered(now time.Time, a *Sample) bool {
 	if g.refused.from > 0 {
 		g.follow(now, a)
 	}
-	if w.since.IsZero() {
-		w.since, w.until = a.Sent, a.Sent.Add(firstMax)
+	if w.since == never {
+		w.since, w.until = sent, sent+firstMax
 	}
-	span := now.Sub(w.since)
+	span := at - w.since
 	if span < a.Ago {
-		g.setBack(now)
+		g.setBack(now, at)
 		return false
 	}
 	if g.first {
 		w.peak = max(w.peak, a.InFlight)
 	}
-	if w.stale(now, a) || a.Refused && g.ignores(now, a) {
+	if w.stale(at, sent, a) || a.Refused && g.ignores(now, at, a) {
 		return false
 	}
 	if w.settle > 0 { // the first to be answered are the fast ones
-		w.since = a.Sent.Add(w.settle)
-		w.settle = 0
-		if span = now.Sub(w.since); span < a.Ago {
+		w.since, w.settle = sent+w.settle, 0
+		if span = at - w.since; span < a.Ago {
 			return false
 		}
 	}
@@ -220,10 +223,7 @@ func (g *Gate) Answered(now time.Time, a *Sample) bool {
 		ns := float64(max(took, time.Microsecond))
 		w.add(g.scaled(a.Class, ns), ns)
 	}
-	if w.n < w.next {
-		return false
-	}
-	if g.early(span) {
+	if w.n < w.next || g.early(span) {
 		return false
 	}
 	w.next = w.n * 5 / 4
@@ -231,29 +231,29 @@ func (g *Gate) Answered(now time.Time, a *Sample) bool {
 	if !g.judge(now, span) {
 		return false
 	}
-	g.settle(now, g.places < before)
+	g.settle(at, g.places < before)
 	return true
 }
 
 // settle begins a new window once the new limit is in effect, which may have fallen.
-func (g *Gate) settle(now time.Time, fallen bool) {
+func (g *Gate) settle(at time.Duration, fallen bool) {
 	w, takes := &g.window, min(g.real(g.last), settleMax)
 	if !fallen {
-		w.reset(now.Add(takes))
+		w.reset(at + takes)
 		return
 	}
-	w.reset(now)
-	w.few, w.until = int(math.Ceil(g.limit)), now.Add(settleTimes*takes)
+	w.reset(at)
+	w.few, w.until = int(math.Ceil(g.limit)), at+settleTimes*takes
 	w.settle = min(takes, g.real(2*g.slower*g.baseline.mid))
 }
 
 // setBack is called for an answer from before the window. If now is long before it as well,
 // the clock was set back.
-func (g *Gate) setBack(now time.Time) {
-	if g.window.since.Sub(now) <= settleMax {
+func (g *Gate) setBack(now time.Time, at time.Duration) {
+	if g.window.since-at <= settleMax {
 		return
 	}
-	g.restart(now)
+	g.restart(now, at)
 	g.refused.ignoredUntil = now
 }
 
@@ -261,24 +261,24 @@ func (g *Gate) setBack(now time.Time) {
 // under way: the target stood still. How long those took says nothing of what it can do now, so
 // good answers to what was sent before do not count. After a long time without answers the clock may
 // have been set forward instead, and everything begins anew.
-func (g *Gate) stoodStill(now time.Time, at time.Duration, a *Sample) {
+func (g *Gate) stoodStill(now time.Time, at, sent time.Duration, a *Sample) {
 	s, usual := &g.slowdown, g.real(g.last)
 	gap := at - a.Ago - s.last
-	if usual == 0 || gap <= max(stillTimes*usual, stillLeast) || a.Sent.Sub(s.began) >= s.last {
+	if usual == 0 || gap <= max(stillTimes*usual, stillLeast) || sent >= s.last {
 		return
 	}
 	if gap > settleMax {
-		g.restart(now)
+		g.restart(now, at)
 	}
-	g.window.sent, g.window.few, g.window.until = now, math.MaxInt, now.Add(settleMax)
+	g.window.sent, g.window.few, g.window.until = at, math.MaxInt, at+settleMax
 	if !a.Refused || gap > settleMax {
 		s.since = s.n
 	}
 }
 
 // restart begins a new window, and counts all other spans from now on.
-func (g *Gate) restart(now time.Time) {
-	g.window.reset(now)
+func (g *Gate) restart(now time.Time, at time.Duration) {
+	g.window.reset(at)
 	g.bound, g.room.relief, g.probe.last, g.refused.tried, g.refused.lowered = now, now, now, now, now
 }
 

@@ -74,7 +74,7 @@ func (g *Gate) judge(now time.Time, span time.Duration) bool {
 	}
 	if w.changed() {
 		g.room.most = max(g.room.most, float64(w.peak)) // also of a crowd that came within a window
-		w.renew(now)
+		w.renew(g.slowdown.time(now))
 		return false
 	}
 	r := g.read(span)

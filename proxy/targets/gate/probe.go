@@ -96,5 +96,5 @@ func (g *Gate) dropProbe(now time.Time) {
 	p.last, p.period = now, min(rarer*p.period, probeMax)
 	g.set(p.limit)
 	p.limit = 0
-	g.settle(now, false)
+	g.settle(g.slowdown.time(now), false)
 }

@@ -84,13 +84,13 @@ func (g *Gate) follow(now time.Time, a *Sample) {
 
 // ignores reports whether a refusal is one of a target that refuses everything. As long as
 // there are no other answers, no time passes for the limit.
-func (g *Gate) ignores(now time.Time, a *Sample) bool {
+func (g *Gate) ignores(now time.Time, at time.Duration, a *Sample) bool {
 	if f := &g.refused; f.share <= outage || !now.Before(f.ignoredUntil) {
 		return false
 	}
 	if g.window.goods == 0 {
-		at := now.Add(-a.Ago)
-		g.window.since, g.bound, g.room.relief = at, at, at
+		came := now.Add(-a.Ago)
+		g.window.since, g.bound, g.room.relief = at-a.Ago, came, came
 	}
 	return true
 }

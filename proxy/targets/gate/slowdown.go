@@ -56,7 +56,11 @@ func (s *slowdown) note(now time.Duration, a *Sample) {
 	}
 }
 
-// time returns the time since the first answer.
+// never is an instant that is before all others.
+const never = time.Duration(math.MinInt64 / 2)
+
+// time returns the time since the first answer: an instant that is cheaper to keep and to compare than a
+// time.Time.
 func (s *slowdown) time(now time.Time) time.Duration {
 	if s.n == 0 {
 		s.began = now
@@ -106,7 +110,7 @@ func (g *Gate) slows(now time.Time, at time.Duration, a *Sample) bool {
 	drains := min(slowdownDrains*g.limit/rate, settleMax.Seconds())
 	worked := max(g.atWork, slowdownProven*g.worked())
 	g.fall(now, min(g.limit, max(worked+math.Sqrt(worked), min(slowdownPart, rate/s.usual)*g.limit)), Latency)
-	g.settle(now, true)
-	g.window.sent, g.window.until = now, now.Add(time.Duration(drains*float64(time.Second)))
+	g.settle(at, true)
+	g.window.sent, g.window.until = at, at+time.Duration(drains*float64(time.Second))
 	return true
 }

@@ -24,18 +24,11 @@ type stall struct {
 	ended time.Time // when it was clear that the target had stood still
 }
 
-// resumes is told of an answer, which may be the first after a time without any.
-func (g *Gate) resumes(now time.Time, at time.Duration, a *Sample) {
-	g.stoodStill(now, at, a)
-	g.unstall(now, a)
-}
-
-// unstall ends a time without answers. If the first is a refusal or a timeout, the target has stood
-// still: the limit is what it was, until there is a good answer.
+// unstall ends a time without answers after which the limit has risen. If the first answer is a refusal or
+// a timeout, the target has stood still: the limit is what it was, until there is a good answer.
 func (g *Gate) unstall(now time.Time, a *Sample) {
 	s := &g.stall
 	switch {
-	case s.rises == 0:
 	case !a.Refused:
 		if took := now.Sub(a.Sent) - a.Ago; a.Sent.After(s.at) &&
 			took <= LongFactor*max(g.Usual(a.Class), WaitDefault/LongFactor) || now.Sub(s.at) >= LongFor {
@@ -50,13 +43,13 @@ func (g *Gate) unstall(now time.Time, a *Sample) {
 // fails reports whether an answer is the end of a request that took long by itself and failed, such as
 // one that is never answered: another that was sent long after it had a good answer before. Such a
 // failure does not depend on how many requests are in flight.
-func (g *Gate) fails(now time.Time, a *Sample) bool {
+func (g *Gate) fails(at, sent time.Duration, a *Sample) bool {
 	if a.Refused {
 		usual := g.Usual(a.Class)
-		return usual > 0 && g.newest.Sub(a.Sent) > LongFactor*max(usual, WaitDefault/LongFactor)
+		return usual > 0 && g.newest-sent > LongFactor*max(usual, WaitDefault/LongFactor)
 	}
-	if a.Sent.After(g.newest) || g.newest.After(now) { // the clock was set back
-		g.newest = a.Sent
+	if sent > g.newest || g.newest > at { // the clock was set back
+		g.newest = sent
 	}
 	return false
 }

@@ -86,7 +86,7 @@ func TestStandstill(t *testing.T) {
 		g, now := answered(took)
 		g.first, g.starts = false, false
 		sent := now.Add(-took)
-		g.window.few, g.window.until = 1, now // a former limit, which no longer counts
+		g.window.few, g.window.until = 1, g.slowdown.time(now) // a former limit, which no longer counts
 		now = now.Add(stood)
 		g.Answered(now, &Sample{Sent: sent, InFlight: 4, Refused: refused})
 		before := g.window.goods

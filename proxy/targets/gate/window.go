@@ -40,10 +40,10 @@ const (
 
 // A window sums up the answers since the limit was last moved.
 type window struct {
-	since    time.Time     // answers from before belong to the former limit and do not count
+	since    time.Duration // see slowdown.time; answers from before belong to the former limit and do not count
 	few      int           // answers to requests sent with more in flight do not count,
-	sent     time.Time     // nor to those sent before,
-	until    time.Time     // until then
+	sent     time.Duration // nor to those sent before,
+	until    time.Duration // until then
 	settle   time.Duration // how long answers are ignored after the first that counts
 	read     int           // goods at the last reading
 	mid      int           // the bucket that has the median of those
@@ -64,23 +64,23 @@ type window struct {
 	lost     time.Duration // length of the windows that were begun anew since the limit was last moved
 }
 
-func (w *window) reset(now time.Time) {
-	*w = window{since: now, few: math.MaxInt, next: windowMin, least: buckets - 1}
+func (w *window) reset(at time.Duration) {
+	*w = window{since: at, sent: never, until: never, few: math.MaxInt, next: windowMin, least: buckets - 1}
 }
 
 // renew begins the window anew without a decision. Its length still counts towards spanMax:
 // otherwise a queue whose answer times vary could put off the decision for ever. The limit has
 // not been moved, so answers that did not count still do not.
-func (w *window) renew(now time.Time) {
+func (w *window) renew(at time.Duration) {
 	was := *w
-	w.reset(now)
-	w.sent, w.few, w.until, w.lost = was.sent, was.few, was.until, was.lost+now.Sub(was.since)
+	w.reset(at)
+	w.sent, w.few, w.until, w.lost = was.sent, was.few, was.until, was.lost+at-was.since
 }
 
 // stale reports whether an answer says nothing about the limit in force, because its request
 // was sent with more in flight or too early.
-func (w *window) stale(now time.Time, a *Sample) bool {
-	return (a.InFlight > w.few || a.Sent.Before(w.sent)) && !a.Refused && w.until.Sub(now) > -a.Ago
+func (w *window) stale(at, sent time.Duration, a *Sample) bool {
+	return (a.InFlight > w.few || sent < w.sent) && !a.Refused && w.until-at > -a.Ago
 }
 
 // crowded reports whether clearly more were in flight when the refused requests were sent

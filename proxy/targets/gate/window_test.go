@@ -11,7 +11,7 @@ import (
 // fill returns a window of n answers whose times are drawn, and the times, sorted.
 func fill(n int, draw func() float64) (*window, []float64) {
 	w := &window{}
-	w.reset(time.Unix(1, 0))
+	w.reset(0)
 	var times []float64
 	for range n {
 		ns := draw()
@@ -151,15 +151,15 @@ func TestChanged(t *testing.T) {
 
 // A window that begins anew still ignores answers to requests that were sent before the limit fell.
 func TestRenewStale(t *testing.T) {
-	fell := time.Unix(1, 0)
-	w := window{since: fell, few: 5, until: fell.Add(time.Second)}
-	w.renew(fell.Add(100 * time.Millisecond))
+	const fell = time.Minute
+	w := window{since: fell, few: 5, until: fell + time.Second}
+	w.renew(fell + 100*time.Millisecond)
 	for _, c := range []struct {
 		after    time.Duration
 		inFlight int
 		want     bool
 	}{{200 * time.Millisecond, 6, true}, {200 * time.Millisecond, 5, false}, {time.Second, 6, false}} {
-		if got := w.stale(fell.Add(c.after), &Sample{InFlight: c.inFlight}); got != c.want {
+		if got := w.stale(fell+c.after, fell, &Sample{InFlight: c.inFlight}); got != c.want {
 			t.Errorf("%v after the fall, %d in flight: stale: %t, want %t", c.after, c.inFlight, got, c.want)
 		}
 	}
