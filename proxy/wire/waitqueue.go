@@ -125,14 +125,17 @@ func (s *loopServer) look(now time.Time) (l upstream.Capacity) {
 // admits reports whether the exchange of c may go to the target now. It may not overtake
 // those in the queue.
 func (t *target) admits(now time.Time, c *client) bool {
-	if queue := t.server.queue; queue.Len() > 0 || t.bounded() {
-		free := t.free
-		if c.bound() != nil {
-			free = t.places
-		}
-		return free() > 0 && (!queue.Contested() || t.rival(c.wait.Rank()) == nil) && queue.Admits(now, &c.wait)
+	queue := t.server.queue
+	if queue.Len() == 0 && !t.bounded() {
+		return true
 	}
-	return true
+	free := 0
+	if c.bound() != nil {
+		free = t.places()
+	} else {
+		free = t.free()
+	}
+	return free > 0 && (!queue.Contested() || t.rival(c.wait.Rank()) == nil) && queue.Admits(now, &c.wait)
 }
 
 // over records that an exchange has given up its place at the target.

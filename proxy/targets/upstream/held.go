@@ -17,7 +17,7 @@ func (l *Queue[W]) Take(now time.Time, w *Waiter[W], usual time.Duration) {
 		l.Give(now, w)
 	}
 	at := instant(now)
-	w.placed, w.placedFor, w.usual = true, w.who, float32(usual.Seconds())
+	w.placed, w.placedFor, w.usual = true, w.who, float32(usual)/float32(time.Second)
 	w.known = int16(l.keys.take(at, w.who.mark, w.who.client))
 	l.clients.take(int(w.who.client), at)
 	l.routed = l.routed || w.who.route != 0
@@ -39,7 +39,7 @@ func (l *Queue[W]) Give(now time.Time, w *Waiter[W]) {
 	l.gives++
 	l.release(w)
 	at, who := instant(now), &w.placedFor
-	l.stands(now, w)
+	l.stands(now, at, w)
 	l.keys.give(at, int(w.known), w.usual)
 	l.clients.give(int(who.client), at, w.usual)
 	if w.routed {

@@ -317,8 +317,12 @@ func (l *Queue[W]) kept(now time.Time) int {
 
 // Admits reports whether w may take a free place.
 func (l *Queue[W]) Admits(now time.Time, w *Waiter[W]) bool {
-	kept := l.kept(now)
-	return (int(w.rank) < kept || int(w.rank) == kept && !l.greedy(now, w)) && l.shared(now, w)
+	if l.reserves {
+		if kept := l.kept(now); int(w.rank) > kept || int(w.rank) == kept && l.greedy(now, w) {
+			return false
+		}
+	}
+	return l.shared(now, w)
 }
 
 // Next removes and returns the waiter that gets a free place. If there is none it returns

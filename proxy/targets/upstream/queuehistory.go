@@ -102,9 +102,10 @@ func (s *standstill) until(now time.Time) time.Time {
 // stands records that w gives its place back, which may be the first for long. A standstill counts
 // only if there was no overload before, and none just before: a target that stands still all the time
 // is overloaded like any other.
-func (l *Queue[W]) stands(now time.Time, w *Waiter[W]) {
-	at, least := instant(now), max(int64(standLeast), int64(standTimes*1e9*w.usual))
+func (l *Queue[W]) stands(now time.Time, at int64, w *Waiter[W]) {
+	least := int64(standLeast)
 	if w.usual > 0 && (l.count > 0 || l.placed >= overtakenMin) && at-max(l.own.gave.Load(), w.takenAt) >= least {
+		least = max(least, int64(standTimes*1e9*w.usual))
 		quiet := at - max(l.of.latest(gave), w.takenAt)
 		calm := at - l.of.latest(shed)
 		overload := calm >= 0 && calm < quiet+int64(standCalm) || !l.of.stood.until(now).IsZero()

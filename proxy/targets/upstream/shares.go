@@ -346,11 +346,11 @@ func (k *keys) find(mark uint32) int {
 
 // take records that a key of a client gets a place, and returns its number.
 func (k *keys) take(at int64, mark uint32, client uint16) int {
-	i := int(mark % shareKeys)
-	of := &k.known[i]
 	if mark == 0 {
 		return stranger
 	}
+	i := int(mark % shareKeys)
+	of := &k.known[i]
 	if of.mark != mark {
 		if mean, _ := of.lately(at); of.n > 0 || mean >= shareLeast {
 			return stranger
