@@ -40,6 +40,9 @@ func AppendRule(dst []byte, rule string) []byte {
 }
 
 func appendLength(dst []byte, n int) []byte {
+	if n < 10 {
+		return append(dst, '0'+byte(n), ':')
+	}
 	return append(strconv.AppendUint(dst, uint64(n), 10), ':')
 }
 
