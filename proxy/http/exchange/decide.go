@@ -56,10 +56,12 @@ func (x *Exchange) lacking(h *rule.MatchedRule) {
 
 // keepAsked copies what was asked, because the head does not last as long.
 func (x *Exchange) keepAsked(asked []decide.ChargedCounter) {
-	x.asked = append(takeFree(&x.env.spares, store.CountersMax), asked...)
-	if len(asked) == 1 {
-		return // the global rule has no key
+	if len(asked) == 1 { // the global rule has no key
+		x.one[0] = asked[0]
+		x.asked = x.one[:]
+		return
 	}
+	x.asked = append(takeFree(&x.env.spares, store.CountersMax), asked...)
 	keys := x.env.take()
 	for i := range x.asked {
 		c := &x.asked[i]
@@ -131,14 +133,14 @@ func (x *Exchange) refund(asked []decide.ChargedCounter, mode store.Mode, at int
 
 // dropAsked frees the memory of what was asked.
 func (x *Exchange) dropAsked() {
-	if x.asked != nil {
+	if len(x.asked) > 1 {
 		x.env.give(x.keys)
 		if len(x.env.spares) < buffersKept {
 			clear(x.asked)
 			x.env.spares = append(x.env.spares, x.asked[:0])
 		}
-		x.asked, x.keys = nil, nil
 	}
+	x.asked, x.keys = nil, nil
 }
 
 // refundLate gives back what was booked for a client that has left before the store's answer.

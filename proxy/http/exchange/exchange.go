@@ -2,6 +2,7 @@ package exchange
 
 import (
 	"net/netip"
+	"slices"
 	"time"
 
 	"weir/internal/net/http1"
@@ -76,10 +77,11 @@ type progress struct {
 // A limiting is what an exchange knows of its limits.
 type limiting struct {
 	verdict   decide.Verdict
-	asked     []decide.ChargedCounter // what the store was asked, until its answer, the slot and a target are there
-	keys      []byte                  // memory of the keys in asked
-	chargedAt int64                   // store.Answer.At of the answer
-	theirs    decide.LimitFields      // in which the target's own limits are tighter
+	asked     []decide.ChargedCounter  // what the store was asked, until its answer, the slot and a target are there
+	one       [1]decide.ChargedCounter // memory of asked, of the most frequent length
+	keys      []byte                   // memory of the keys in asked
+	chargedAt int64                    // store.Answer.At of the answer
+	theirs    decide.LimitFields       // in which the target's own limits are tighter
 	deferral  deferral
 	keyed     bool // deferral: it has an Idempotency-Key
 	later     int  // deferral: the index of the rule in asked
@@ -213,7 +215,7 @@ func (x *Exchange) HandleClientClosed() {
 	x.env.Begin()
 	switch x.request {
 	case requestAsked:
-		x.left, x.asked, x.keys = x.asked, nil, nil
+		x.left, x.asked, x.keys = slices.Clone(x.asked), nil, nil
 	case requestQueued:
 		x.refund(x.asked, x.verdict.Mode, 0)
 	case requestStoring:
