@@ -148,7 +148,7 @@ func (h occupant) lengthen(now time.Time, w *upstream.Waiter[occupant]) {
 // tookLong reports whether the exchange that has the place of w took long by itself, as others did at the
 // same time. Its answer is no news of the target.
 func (s *loopServer) tookLong(now time.Time, w *upstream.Waiter[occupant], sent, answered time.Time) bool {
-	if !now.Before(s.longUntil) || !s.queue.Overtaken(w) {
+	if !s.queue.Overtaken(w) || !now.Before(s.longUntil) {
 		return false
 	}
 	u, class := w.Value.on()

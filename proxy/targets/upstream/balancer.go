@@ -123,12 +123,12 @@ func (g *Balancer[T]) Choose(now time.Time, tried *TriedTargets) *Target[T] {
 	if tried.n == triesMax {
 		return nil
 	}
-	a := ask[T]{now: now, tried: tried}
-	if len(g.targets) > 1 { // one is chosen also without room
-		a.room = g.room
-	}
-	t := g.choose(&a)
-	if t == nil {
+	var t *Target[T]
+	if len(g.targets) == 1 { // there is nothing to balance: it is chosen also without room, and while it is ejected
+		if t = g.targets[0]; !t.usable() || tried.has(t.id) {
+			return nil
+		}
+	} else if t = g.choose(&ask[T]{now: now, tried: tried, room: g.room}); t == nil {
 		return nil
 	}
 	tried.add(t.id)
@@ -214,12 +214,6 @@ func (a *ask[T]) fits(t *Target[T]) bool {
 
 // pick returns a suitable target according to the balance, or nil.
 func (g *Balancer[T]) pick(a *ask[T]) *Target[T] {
-	if len(g.targets) == 1 { // there is nothing to balance
-		if t := g.targets[0]; a.fits(t) {
-			return t
-		}
-		return nil
-	}
 	if g.balance != P2C {
 		return g.inTurn(a, g.balance == LeastInFlight)
 	}

@@ -100,8 +100,12 @@ func (p *Pool[C, W]) alone() int { return p.most - p.most/others }
 // that a client leaves to others, its client must hold fewer than are left. A client that holds
 // none may have one, as with share.Usage.
 func (p *Pool[C, W]) mayHold(w *Waiter[W]) bool {
-	has, held := int(p.holds[w.slot]), p.held()
-	return held < p.alone() || has == 0 || held+has+1 < p.most
+	held := p.held()
+	if held < p.alone() {
+		return true
+	}
+	has := int(p.holds[w.slot])
+	return has == 0 || held+has+1 < p.most
 }
 
 // hold counts w among those that hold a connection or will get the next.
@@ -177,9 +181,11 @@ func (p *Pool[C, W]) Release(c C) *Waiter[W] {
 		return nil
 	}
 	p.busy--
-	if w := p.nextReused(); w != nil {
-		p.busy++
-		return w
+	if p.Waiting() > 0 {
+		if w := p.nextReused(); w != nil {
+			p.busy++
+			return w
+		}
 	}
 	p.rest(c)
 	return nil
