@@ -72,8 +72,8 @@ func (b *bench) exchange(tb testing.TB, request, answer []byte, want string) {
 		b.s.HandleUpstream(b.now, answer)
 		b.s.MoveEffects(b.now, fx)
 	}
-	if len(fx.Client) < len(want) || string(fx.Client[:len(want)]) != want || fx.Close != CloseNone {
-		tb.Fatalf("to the client: %q, close %d", fx.Client, fx.Close)
+	if len(fx.Client) < len(want) || string(fx.Client[:len(want)]) != want || fx.Close != CloseNone || fx.Read {
+		tb.Fatalf("to the client: %q, close %d, read %t; nothing is unread", fx.Client, fx.Close, fx.Read)
 	}
 }
 

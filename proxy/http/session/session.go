@@ -73,7 +73,7 @@ type Session struct {
 	paused bool   // it is not decided yet whether the rest of the request is read
 	drain  bool
 	spent  bool // the connection has reached RequestsMax or AgeMax
-	left   bool // unread bytes of the client may be left to read later
+	left   bool // there are unread bytes to read later
 	unread int  // bytes that the last HandleClient has not consumed
 
 	// Effects of the session itself, in other states than stateExchanges.
@@ -124,15 +124,15 @@ func (s *Session) HandleClient(now time.Time, b []byte) (n int) {
 	} else {
 		n = s.read(now, b)
 	}
-	s.left = false
-	if s.Exchange.Ended() {
+	ended := s.Exchange.Ended()
+	if ended {
 		s.settle()
-		s.left = n < len(b)
 	}
 	if s.state == stateClosing {
-		return len(b)
+		n = len(b)
 	}
-	s.left, s.unread = s.left || !s.reads(), len(b)-n
+	s.unread = len(b) - n
+	s.left = s.unread > 0 && (ended || !s.reads())
 	return n
 }
 
