@@ -2,6 +2,7 @@ package wire
 
 import (
 	"net/netip"
+	"slices"
 	"time"
 
 	"weir/internal/net/loop"
@@ -48,14 +49,22 @@ type http2Conn struct {
 	conn     *loop.Conn
 	m        *mux.Conn
 	accepted time.Time
-	deadline time.Time // as armed
-	reading  bool      // within Data, which calls flush at its end
+	deadline time.Time           // as armed
+	reading  bool                // within Data, which calls flush at its end
+	behind   bool                // more has arrived than one turn handles,
+	unread   bool                // and it was not all read
+	yielding bool                // resume will be called
+	resumes  func(now time.Time) // resume, which would be allocated for each call of Post
 
 	postpones bool           // connections to targets are sought when all that has arrived was read
 	postponed []*http2Stream // those that need one, or did before they ended
 
 	counted report.HTTP2ConnCounts
 }
+
+// turnMax bounds the steps of a turn: the requests and parts of them that are read, and the connections to targets that
+// are sought. What other connections have sent does not wait for all that one has.
+const turnMax = 32
 
 // unsentMax is how much may be unsent for the client while more of its frames are read. Responses without
 // bodies are sent regardless of what is unsent.
@@ -65,6 +74,7 @@ const unsentMax = 512 << 10
 func (s *loopServer) acceptHTTP2(now time.Time, conn *loop.Conn) loop.Handler {
 	h := &http2Conn{server: s, conn: conn, accepted: now, counted: report.HTTP2ConnCounts{Counts: &s.http2.HTTP2Counts}}
 	h.m = mux.New(now, &s.muxes, conn.Remote().Addr(), conn.Secure(), h.opened)
+	h.resumes = h.resume
 	conn.SetDuplex(true) // windows must be credited also while the client does not read
 	s.http2.connections.Add(1)
 	if s.draining {
@@ -108,35 +118,70 @@ func (h *http2Conn) postpone(s *http2Stream) bool {
 	return h.postpones
 }
 
-// begin gets connections for the streams that were postponed, unless the connection of all has failed since.
-func (h *http2Conn) begin(now time.Time) {
+// begin gets connections for at most the given number of the streams that were postponed, unless the connection of all
+// has failed since, and for the others in further turns.
+func (h *http2Conn) begin(now time.Time, most int) {
 	h.postpones = false
-	for _, s := range h.postponed {
+	some := h.postponed[:min(most, len(h.postponed))]
+	for _, s := range some {
 		if s.postponed && !h.m.Failed() { // it may be listed twice, since streams are used again
 			s.postponed = false
 			s.seek(now, false)
 			s.apply(now)
 		}
 	}
-	clear(h.postponed)
-	h.postponed = h.postponed[:0]
+	if h.postponed = slices.Delete(h.postponed, 0, len(some)); len(h.postponed) > 0 {
+		h.yield()
+	}
 }
 
 // Data passes bytes on, stream by stream.
 func (h *http2Conn) Data(now time.Time, b []byte) (n int) {
-	h.reading, h.postpones = true, true
-	for h.conn.Unsent() <= unsentMax { // the rest is read when Writable is called
-		read, m := h.m.HandleClient(now, b[n:])
-		n += read
-		if m == nil {
+	h.reading, h.postpones, h.behind = true, true, false
+	steps := 0
+	for more := true; more && h.conn.Unsent() <= unsentMax; steps++ { // the rest is read when Writable is called
+		if steps == turnMax {
+			h.behind, h.unread = true, n < len(b)
 			break
 		}
-		m.Exchange.Owner.(*client).apply(now)
+		read, m := h.m.HandleClient(now, b[n:])
+		n += read
+		if more = m != nil; more {
+			m.Exchange.Owner.(*client).apply(now)
+		}
 	}
-	h.begin(now)
+	if h.behind {
+		h.postpones = false
+		h.yield()
+	} else {
+		h.begin(now, turnMax-steps)
+	}
 	h.reading = false
 	h.flush(now)
 	return n
+}
+
+// yield continues in another turn, after those of the connections that are ready now.
+func (h *http2Conn) yield() {
+	if !h.yielding {
+		h.yielding = true
+		h.server.loop.Post(h.resumes)
+	}
+}
+
+func (h *http2Conn) resume(now time.Time) {
+	switch h.yielding = false; {
+	case h.m.Failed():
+	case h.behind && h.unread:
+		h.conn.Pump()
+	case h.behind:
+		h.Data(now, nil)
+	default:
+		h.reading = true
+		h.begin(now, turnMax)
+		h.reading = false
+		h.flush(now)
+	}
 }
 
 // flush sends what streams have kept, and updates the connection. It must not be called while effects of a
