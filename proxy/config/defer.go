@@ -30,7 +30,7 @@ type DeferredRequests struct {
 
 	queueURL
 	redis     redis.Config // of the queue in Redis
-	instances deferred.QueueOwners
+	instances deferred.Instances
 	setting   string // setting that the URL of the queue in PostgreSQL comes from
 	schema    string
 	manual    bool // only an administrator creates the schema
@@ -55,7 +55,7 @@ func (d *DeferredRequests) register(s *service.Settings) {
 			Help:  "prefix of the paths at which clients see the state of a deferred request"},
 		{Name: "DEFER_ADVERTISE",
 			Value: service.Func(&d.instances, "http://host:port or https://host:port, comma separated, at most 64",
-				deferred.ParseQueueOwners),
+				deferred.ParseInstances),
 			Help: "URLs at which clients reach the proxies that each have their own queue file, this proxy's first: a proxy " +
 				"that is asked for a request of another redirects there (307)"},
 		{Name: "DEFER_MAX", Default: "100000", Value: service.Int(&d.Limits.Entries, 1, 10_000_000),
@@ -99,7 +99,7 @@ func deferPath(text string) (string, error) {
 }
 
 // Instances returns the proxies that have queue files of their own; nil: others have none.
-func (d *DeferredRequests) Instances() deferred.QueueOwners {
+func (d *DeferredRequests) Instances() deferred.Instances {
 	if d.file == "" {
 		return nil
 	}

@@ -45,7 +45,7 @@ func AppendEntry(out []byte, e *Entry) []byte {
 	out = binary.BigEndian.AppendUint32(out, uint32(e.Parallel))
 	out = binary.BigEndian.AppendUint32(out, uint32(e.Attempts))
 	for _, t := range [...]time.Time{e.Accepted, e.Expires, e.Due, e.Last.At} {
-		out = binary.BigEndian.AppendUint64(out, uint64(Micros(t)))
+		out = binary.BigEndian.AppendUint64(out, uint64(UnixMicros(t)))
 	}
 	remote, _ := e.Remote.MarshalBinary() // cannot fail
 	out = appendField(out, remote)
@@ -92,16 +92,16 @@ func appendField[T string | []byte](out []byte, field T) []byte {
 	return append(binary.BigEndian.AppendUint32(out, uint32(len(field))), field...)
 }
 
-// Micros returns a time in µs since the epoch, or 0 for the zero time.
-func Micros(t time.Time) int64 {
+// UnixMicros returns a time in µs since the epoch, or 0 for the zero time.
+func UnixMicros(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
 	}
 	return t.UnixMicro()
 }
 
-// TimeFromMicros is the inverse of Micros.
-func TimeFromMicros(us int64) time.Time {
+// FromUnixMicros is the inverse of Micros.
+func FromUnixMicros(us int64) time.Time {
 	if us == 0 {
 		return time.Time{}
 	}
@@ -126,7 +126,7 @@ func ParseEntry(data []byte) (*Entry, error) {
 	e.Order, e.State = Concurrency(r.u8()), State(r.u8())
 	e.Parallel, e.Attempts = int(r.u32()), int(r.u32())
 	for _, t := range [...]*time.Time{&e.Accepted, &e.Expires, &e.Due, &e.Last.At} {
-		*t = TimeFromMicros(int64(r.u64()))
+		*t = FromUnixMicros(int64(r.u64()))
 	}
 	r.remote(&e.Remote)
 	e.Rule, e.LineKey, e.Callback, e.Last.Error = r.text(), r.text(), r.text(), r.text()

@@ -28,11 +28,11 @@ func TestID(t *testing.T) {
 func TestStates(t *testing.T) {
 	t.Parallel()
 	ways := map[string]bool{}
-	for from := range deferred.State(deferred.StatesCount) {
+	for from := range deferred.State(deferred.StateCount) {
 		if s, err := deferred.ParseState(from.String()); err != nil || s != from {
 			t.Errorf("%s is read as %s, %v", from, s, err)
 		}
-		for to := range deferred.State(deferred.StatesCount) {
+		for to := range deferred.State(deferred.StateCount) {
 			if from.CanBecome(to) {
 				ways[from.String()+" "+to.String()] = true
 			}

@@ -78,10 +78,10 @@ type Entry struct {
 // Keyed reports whether the request has an Idempotency-Key, so that it may be sent again.
 func (e *Entry) Keyed() bool { return e.Scope != SHA256{} }
 
-// Unsent reports whether the entry is final and no attempt was made to send it, also not before an
+// NeverSent reports whether the entry is final and no attempt was made to send it, also not before an
 // operator retried it: a retry resets Attempts, but not Last. Its Scope is free for another entry, and
 // once that is stored, it cannot be retried.
-func (e *Entry) Unsent() bool {
+func (e *Entry) NeverSent() bool {
 	return (e.State == Expired || e.State == Cancelled) && e.Attempts == 0 && e.Last == (LastAttempt{})
 }
 

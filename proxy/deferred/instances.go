@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// QueueOwners are the URLs of proxies that each have a queue of their own, with this proxy's first. The
-// last bytes of an ID identify the proxy that has the entry. With nil QueueOwners, IDs identify none.
+// Instances are the URLs of proxies that each have a queue of their own, with this proxy's first. The
+// last bytes of an ID identify the proxy that has the entry. With nil Instances, IDs identify none.
 //
-// Immutable after ParseQueueOwners.
-type QueueOwners []instance
+// Immutable after ParseInstances.
+type Instances []instance
 
 // An instance is one of the proxies.
 type instance struct {
@@ -21,11 +21,11 @@ type instance struct {
 	mark [2]byte // the last bytes of its IDs
 }
 
-// instancesMax bounds QueueOwners.
+// instancesMax bounds Instances.
 const instancesMax = 64
 
-// ParseQueueOwners parses a comma-separated list of URLs.
-func ParseQueueOwners(text string) (s QueueOwners, err error) {
+// ParseInstances parses a comma-separated list of URLs.
+func ParseInstances(text string) (s Instances, err error) {
 	marks := make(map[[2]byte]string)
 	for one := range strings.SplitSeq(text, ",") {
 		one = strings.TrimSuffix(strings.TrimSpace(one), "/")
@@ -48,15 +48,15 @@ func ParseQueueOwners(text string) (s QueueOwners, err error) {
 }
 
 // Tag marks id as one of this proxy.
-func (s QueueOwners) Tag(id *ID) {
+func (s Instances) Tag(id *ID) {
 	if len(s) > 0 {
 		copy(id[len(id)-len(s[0].mark):], s[0].mark[:])
 	}
 }
 
-// IsOther reports whether the host of a request is that of another proxy's URL: then the URL of
+// IsPeer reports whether the host of a request is that of another proxy's URL: then the URL of
 // this proxy is not the first in the list.
-func (s QueueOwners) IsOther(host string) bool {
+func (s Instances) IsPeer(host string) bool {
 	return slices.ContainsFunc(s[min(1, len(s)):], func(one instance) bool {
 		scheme, own, _ := strings.Cut(one.url, "://")
 		port := map[string]string{"http": ":80", "https": ":443"}[scheme]
@@ -64,9 +64,9 @@ func (s QueueOwners) IsOther(host string) bool {
 	})
 }
 
-// OtherURL returns the URL of the proxy that has the entry. It is empty if that is this proxy,
+// PeerURL returns the URL of the proxy that has the entry. It is empty if that is this proxy,
 // or unknown.
-func (s QueueOwners) OtherURL(id ID) string {
+func (s Instances) PeerURL(id ID) string {
 	for i, one := range s {
 		if [2]byte(id[len(id)-len(one.mark):]) == one.mark && i > 0 {
 			return one.url

@@ -14,15 +14,15 @@ import (
 func TestSites(t *testing.T) {
 	t.Parallel()
 	urls := []string{"http://10.0.0.1:8082", "https://b.example", "http://[::1]:8082"}
-	list := func(first int) deferred.QueueOwners {
-		return testkit.Must(deferred.ParseQueueOwners(strings.Join(append(urls[first:len(urls):len(urls)],
+	list := func(first int) deferred.Instances {
+		return testkit.Must(deferred.ParseInstances(strings.Join(append(urls[first:len(urls):len(urls)],
 			urls[:first]...),
 			", ")))(t)
 	}
 	for host, want := range map[string]bool{"": false, "10.0.0.1:8082": false, "10.0.0.1": false, ".example": false,
 		"b.example:81": false,
 		"b.example":    true, "B.example": true, "b.example:443": true, "b.example:80": false} {
-		if got := list(0).IsOther(host); got != want {
+		if got := list(0).IsPeer(host); got != want {
 			t.Errorf("%q is another's: %v", host, got)
 		}
 	}
@@ -35,14 +35,14 @@ func TestSites(t *testing.T) {
 			if asked == made {
 				want = ""
 			}
-			if got := list(asked).OtherURL(id); got != want {
+			if got := list(asked).PeerURL(id); got != want {
 				t.Errorf("%s sends who asks for an entry of %s to %q", urls[asked], urls[made], got)
 			}
 		}
 	}
 	var id, before deferred.ID
-	if deferred.QueueOwners(nil).Tag(&id); id != before || deferred.QueueOwners(nil).OtherURL(id) != "" {
-		t.Errorf("without a list: got the id %x, elsewhere %q; want %x and nothing", id, deferred.QueueOwners(nil).OtherURL(id), before)
+	if deferred.Instances(nil).Tag(&id); id != before || deferred.Instances(nil).PeerURL(id) != "" {
+		t.Errorf("without a list: got the id %x, elsewhere %q; want %x and nothing", id, deferred.Instances(nil).PeerURL(id), before)
 	}
 }
 
@@ -59,7 +59,7 @@ func TestParseInstances(t *testing.T) {
 		"http://a#x": "is not such a URL", "http://a,": "is not such a URL",
 		"http://a,http://a/": "cannot be distinguished from", many: "has more than 64",
 	} {
-		if _, err := deferred.ParseQueueOwners(text); (err == nil) != (fault == "") || err != nil &&
+		if _, err := deferred.ParseInstances(text); (err == nil) != (fault == "") || err != nil &&
 			!strings.Contains(err.Error(), fault) {
 			t.Errorf("%.40q: %v, want %q", text, err, fault)
 		}

@@ -23,7 +23,7 @@ type Queue interface {
 	// Last and Result of the entry are ignored.
 	Put(now time.Time, p *PutRequest)
 
-	// Claim returns at most n entries that are due, as [Delivering] with a lease of LeaseFor. next
+	// Claim returns at most n entries that are due, as [Delivering] with a lease of LeaseDuration. next
 	// is the latest time to ask again if nothing is put, settled or edited before; zero means
 	// unknown. The new states are durable when Claim returns. Of a line with OneAtATime only the
 	// first entry is claimed, and only if none is delivering. Entries that have expired
@@ -31,7 +31,7 @@ type Queue interface {
 	// without an attempt. Lines of paused rules and of the rules in except are not claimed and do
 	// not count for next.
 	Claim(ctx context.Context, now time.Time, n int, except ...string) (claimed []ClaimedEntry, next time.Time, err error)
-	// Renew extends leases to LeaseFor from now. It returns the leases that are lost: the entry
+	// Renew extends leases to LeaseDuration from now. It returns the leases that are lost: the entry
 	// was settled, or the lease expired and was taken back, which Claim does. A Keyed entry that is
 	// taken back waits again, with one more attempt; another becomes Unknown. Leases in a queue that
 	// belongs to one proxy do not expire while it is open, because the clock may be set forward.
@@ -58,7 +58,7 @@ type Queue interface {
 
 	// Stats returns the content of the queue. It does not block.
 	Stats() Stats
-	// Close closes the queue; another process can open it within CloseWithin. Entries that are
+	// Close closes the queue; another process can open it within CloseTimeout. Entries that are
 	// being stored are either stored or reported as Unstored. Entries that are delivering keep
 	// that state, and return to their lines as if their leases had expired.
 	Close() error
@@ -66,10 +66,10 @@ type Queue interface {
 
 // Bounds of all queues.
 const (
-	LeaseFor    = time.Minute
-	CloseWithin = time.Second
-	ListMax     = 1000 // entries of one page
-	parallelMax = 1024 // entries at the head of a line that are considered
+	LeaseDuration = time.Minute
+	CloseTimeout  = time.Second
+	ListMax       = 1000 // entries of one page
+	parallelMax   = 1024 // entries at the head of a line that are considered
 )
 
 // LeaseExpired is the Last.Error of a delivery whose lease has expired.
@@ -84,8 +84,8 @@ var (
 	// ErrInUse means that a queue is used by another proxy. After a take-over, opening is retried
 	// until the predecessor has closed it.
 	ErrInUse = errors.New("it is used by another proxy")
-	// ErrTaken is the error of a PutRequest whose ID belongs to another entry.
-	ErrTaken = errors.New("there is an entry with this ID")
+	// ErrDuplicateID is the error of a PutRequest whose ID belongs to another entry.
+	ErrDuplicateID = errors.New("there is an entry with this ID")
 )
 
 // Limits bound the content of a queue.
@@ -260,21 +260,21 @@ type Page struct {
 
 // Stats is the content of a queue.
 type Stats struct {
-	Rules      []RuleStats // sorted by Rule
-	Bytes      int64       // total size of all entries
-	Unreadable int         // entries that cannot be read and are set aside
-	Durability string      // "fsync", or the guarantee of the store
-	Err        error       // why the queue cannot be written; nil: it can
-	GivenUp    DropCounts  // entries given up since the queue was opened
-	Evicted    uint64      // final entries that this proxy deleted before their time, see Limits.Share
+	Rules      []RuleStats   // sorted by Rule
+	Bytes      int64         // total size of all entries
+	Unreadable int           // entries that cannot be read and are set aside
+	Durability string        // "fsync", or the guarantee of the store
+	Err        error         // why the queue cannot be written; nil: it can
+	GivenUp    GivenUpCounts // entries given up since the queue was opened
+	Evicted    uint64        // final entries that this proxy deleted before their time, see Limits.Share
 }
 
-// DropCounts counts entries that a queue gave up without a settlement: as Failed those that cannot be
+// GivenUpCounts counts entries that a queue gave up without a settlement: as Failed those that cannot be
 // read, as Unknown those without a key whose leases have expired.
-type DropCounts map[DropLabels]uint64
+type GivenUpCounts map[GivenUpLabels]uint64
 
-// DropLabels are the rule of an entry and the state that the queue gave it.
-type DropLabels struct {
+// GivenUpLabels are the rule of an entry and the state that the queue gave it.
+type GivenUpLabels struct {
 	Rule string
 	To   State
 }
@@ -283,7 +283,7 @@ type DropLabels struct {
 type RuleStats struct {
 	Rule   string
 	Paused bool
-	States [StatesCount]EntryCount
+	States [StateCount]EntryCount
 	Oldest time.Time // acceptance of the oldest entry that is waiting or delivering; zero: none
 }
 

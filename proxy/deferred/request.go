@@ -26,8 +26,8 @@ const keyBytesMax = 255
 // Stores reports whether to store a refused request; prefers says whether its client prefers that.
 func (d *Defer) Stores(prefers bool) bool { return prefers || d.When == Always }
 
-// Prefers reports whether the client prefers an asynchronous answer (RFC 7240 section 4.1).
-func Prefers(h *http1.Head) bool {
+// PrefersAsync reports whether the client prefers an asynchronous answer (RFC 7240 section 4.1).
+func PrefersAsync(h *http1.Head) bool {
 	for i := range h.Fields {
 		if f := &h.Fields[i]; f.ID == http1.FieldOther && http1.EqualFold(f.Name, "prefer") && asksAsync(f.Value) {
 			return true
@@ -138,13 +138,13 @@ func credentials(values func(name string) iter.Seq[[]byte]) SHA256 {
 	return digest(authorization[:], cookies[:])
 }
 
-// Applied returns the value of Preference-Applied; async says whether the client prefers an
+// AppliedPreferences returns the value of Preference-Applied; async says whether the client prefers an
 // asynchronous answer.
-func (w *Options) Applied(async bool) string {
+func (o *Options) AppliedPreferences(async bool) string {
 	switch {
-	case w.Callback == "" && async:
+	case o.Callback == "" && async:
 		return "respond-async"
-	case w.Callback == "":
+	case o.Callback == "":
 		return ""
 	case !async:
 		return CallbackPreference

@@ -26,36 +26,36 @@ func NewResponseReader(bounds *http1.Limits, bytesMax int) ResponseReader {
 }
 
 // Write reads more of the message.
-func (a *ResponseReader) Write(now time.Time, b []byte) {
-	a.unread = append(a.unread, b...)
+func (r *ResponseReader) Write(now time.Time, b []byte) {
+	r.unread = append(r.unread, b...)
 	for at := 0; ; {
-		ev, err := a.reader.Next(a.unread[at:], &a.head)
+		ev, err := r.reader.Next(r.unread[at:], &r.head)
 		if at += ev.N; err != nil || ev.Kind == http1.NeedMore || ev.Kind == http1.End {
-			a.unread = append(a.unread[:0], a.unread[at:]...)
+			r.unread = append(r.unread[:0], r.unread[at:]...)
 			return
 		}
 		switch ev.Kind {
 		case http1.HeadDone:
-			a.keepHead(now)
+			r.keepHead(now)
 		case http1.Data:
-			a.keepBody(ev.Data)
+			r.keepBody(ev.Data)
 		}
 	}
 }
 
 // keepHead keeps the status and the fields of the final answer.
-func (a *ResponseReader) keepHead(now time.Time) {
-	if a.head.Status < 200 {
+func (r *ResponseReader) keepHead(now time.Time) {
+	if r.head.Status < 200 {
 		return
 	}
-	a.Status = a.head.Status
-	for i := range a.head.Fields {
-		if f := &a.head.Fields[i]; !f.Hop && !f.ID.Hop() {
-			a.Head = http1.AppendFieldLine(a.Head, f)
+	r.Status = r.head.Status
+	for i := range r.head.Fields {
+		if f := &r.head.Fields[i]; !f.Hop && !f.ID.Hop() {
+			r.Head = http1.AppendFieldLine(r.Head, f)
 		}
 	}
-	if value, ok := a.head.Value(http1.FieldRetryAfter); ok {
-		a.RetryAfter = RetryAfter(now, string(value))
+	if value, ok := r.head.Value(http1.FieldRetryAfter); ok {
+		r.RetryAfter = RetryAfter(now, string(value))
 	}
 }
 
@@ -97,10 +97,10 @@ func date(now time.Time, value string) time.Time {
 }
 
 // keepBody keeps a piece of the body.
-func (a *ResponseReader) keepBody(b []byte) {
-	a.Bytes += int64(len(b))
-	if room := max(0, a.BytesMax-len(a.Body)); len(b) > room {
-		b, a.Truncated = b[:room], true
+func (r *ResponseReader) keepBody(b []byte) {
+	r.Bytes += int64(len(b))
+	if room := max(0, r.BytesMax-len(r.Body)); len(b) > room {
+		b, r.Truncated = b[:room], true
 	}
-	a.Body = append(a.Body, b...)
+	r.Body = append(r.Body, b...)
 }

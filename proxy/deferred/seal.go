@@ -94,10 +94,10 @@ type KeyedDigest [16]byte
 
 // EntryDigests are the parts of an entry that a queue compares.
 type EntryDigests struct {
-	LineKey KeyedDigest
-	Client  KeyedDigest // zero: the entry is not from a client
-	Scope   KeyedDigest // zero: it has no Idempotency-Key; then Print is zero too
-	Print   KeyedDigest
+	LineKey     KeyedDigest
+	Client      KeyedDigest // zero: the entry is not from a client
+	Scope       KeyedDigest // zero: it has no Idempotency-Key; then Print is zero too
+	Fingerprint KeyedDigest
 }
 
 // Client returns the name of an entry's client.
@@ -113,12 +113,12 @@ func (s Sealer) Client(e *Entry) KeyedDigest {
 // Scope returns the name of an entry's Scope.
 func (s Sealer) Scope(scope SHA256) KeyedDigest { return s.Digest("scope", string(scope[:])) }
 
-// Names returns the digests of an entry.
-func (s Sealer) Names(e *Entry) (n EntryDigests) {
+// Digests returns the digests of an entry.
+func (s Sealer) Digests(e *Entry) (n EntryDigests) {
 	n.LineKey = s.Digest("line", e.Rule, e.LineKey)
 	n.Client = s.Client(e)
 	if e.Keyed() {
-		n.Scope, n.Print = s.Scope(e.Scope), s.Digest("print", string(e.Fingerprint[:]))
+		n.Scope, n.Fingerprint = s.Scope(e.Scope), s.Digest("print", string(e.Fingerprint[:]))
 	}
 	return n
 }

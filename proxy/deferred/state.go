@@ -20,8 +20,8 @@ const (
 	statesEnd
 )
 
-// StatesCount is the number of states.
-const StatesCount = int(statesEnd)
+// StateCount is the number of states.
+const StateCount = int(statesEnd)
 
 var stateNames = [...]string{"waiting", "delivering", "done", "failed", "expired", "unknown", "cancelled"}
 

@@ -13,7 +13,7 @@ import (
 //
 // Immutable after New.
 type Defer struct {
-	When        When            `json:"when"`
+	When        StoreCondition  `json:"when"`
 	For         float64         `json:"for"`                // seconds that a request may wait
 	PerKey      int             `json:"perKey"`             // bound on the waiting requests of one key
 	Order       DeliveryOrder   `json:"order"`              // order of delivery within one key
@@ -120,16 +120,16 @@ func ForCallbacks() Defer {
 
 func span(seconds float64) time.Duration { return time.Duration(seconds * float64(time.Second)) }
 
-// A When says which refused requests are stored.
-type When string
+// A StoreCondition says which refused requests are stored.
+type StoreCondition string
 
 const (
-	Prefer When = "prefer" // those with Prefer: respond-async
-	Always When = "always"
+	Prefer StoreCondition = "prefer" // those with Prefer: respond-async
+	Always StoreCondition = "always"
 )
 
 // UnmarshalText parses one of these words.
-func (w *When) UnmarshalText(text []byte) error { return oneOf(w, text, Prefer, Always) }
+func (w *StoreCondition) UnmarshalText(text []byte) error { return oneOf(w, text, Prefer, Always) }
 
 // A DeliveryOrder is the order of deliveries.
 type DeliveryOrder string

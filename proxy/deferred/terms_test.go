@@ -128,7 +128,7 @@ func TestPrefers(t *testing.T) {
 		if _, err := r.Next([]byte("POST / HTTP/1.1\r\nHost: x\r\n"+fields+"\r\n"), &h); err != nil {
 			t.Fatal(err)
 		}
-		if deferred.Prefers(&h) != want {
+		if deferred.PrefersAsync(&h) != want {
 			t.Errorf("%q: prefers %v", fields, !want)
 		}
 	}
@@ -210,7 +210,7 @@ func TestCallback(t *testing.T) {
 	}{{"", false, ""}, {"", true, "respond-async"}, {url, false, "weir-callback"},
 		{url, true, "respond-async, weir-callback"}} {
 		w := deferred.Options{Callback: applied.callback}
-		if got := w.Applied(applied.async); got != applied.want {
+		if got := w.AppliedPreferences(applied.async); got != applied.want {
 			t.Errorf("%+v: applied %q", applied, got)
 		}
 	}

@@ -13,8 +13,8 @@ import (
 // Bounds of the list. A put beyond them is answered PutFailed. One client has a share of both, see
 // [share.Usage.Admits]; beyond, its puts are answered Full.
 const (
-	inboxMost      = 16384
-	inboxBytesMost = 64 << 20
+	pendingMax      = 16384
+	pendingBytesMax = 64 << 20
 )
 
 // A WriteBuffer is a bounded list of the operations that wait to be written to a queue, until the writer
@@ -77,10 +77,10 @@ func (b *WriteBuffer[T]) offer(op T, p *PutRequest) (refused PutResult, ok bool)
 		return PutFailed(b.err()), false
 	case storing:
 		return PutResult{Outcome: Storing}, false
-	case len(b.waiting) >= inboxMost || b.bytes+size > inboxBytesMost:
+	case len(b.waiting) >= pendingMax || b.bytes+size > pendingBytesMax:
 		return PutFailed(fmt.Errorf("%d entries are already waiting to be written", len(b.waiting))), false
 	case client != (share.Client{}) &&
-		!(b.puts.Admits(client, 1, inboxMost) && b.sizes.Admits(client, int64(size), inboxBytesMost)):
+		!(b.puts.Admits(client, 1, pendingMax) && b.sizes.Admits(client, int64(size), pendingBytesMax)):
 		return PutResult{Outcome: Full, Bound: BoundShare}, false
 	}
 	if p.Entry.Keyed() {

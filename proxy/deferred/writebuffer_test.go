@@ -46,7 +46,7 @@ func TestTake(t *testing.T) {
 // A box takes puts up to its bounds, and anything else always, until it is closed.
 func TestBounds(t *testing.T) {
 	for name, c := range map[string]struct{ size, fits int }{
-		"entries": {1, inboxMost}, "bytes": {1 << 20, 63},
+		"entries": {1, pendingMax}, "bytes": {1 << 20, 63},
 	} {
 		b := NewWriteBuffer[int]()
 		var told PutResult
@@ -78,7 +78,7 @@ func TestBounds(t *testing.T) {
 // A client has at most half of the list, in puts and in bytes, and another one still finds room.
 func TestShareOfClient(t *testing.T) {
 	for name, c := range map[string]struct{ size, fits int }{
-		"entries": {1, inboxMost / 2}, "bytes": {1 << 20, 31},
+		"entries": {1, pendingMax / 2}, "bytes": {1 << 20, 31},
 	} {
 		b := NewWriteBuffer[int]()
 		var told PutResult

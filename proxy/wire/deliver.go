@@ -40,8 +40,8 @@ type Delivery struct {
 	// new connection: the target may be closing one that was used before.
 	Once bool
 	// Done is called once, on an event loop, unless the delivery was withdrawn.
-	Done func(now time.Time, d *DeliveryResult)
-	Fate deferred.SendDecision
+	Done      func(now time.Time, d *DeliveryResult)
+	SendState deferred.SendState
 }
 
 // A DeliveryResult is the result of a Delivery.
@@ -187,7 +187,7 @@ func (k *carried) takes(now time.Time, u *upstreamConn, reused bool) bool {
 		u.conn.Abort()     // nothing is on it, and a reset leaves no port in TIME_WAIT
 		return false
 	}
-	if !k.Fate.Commit() {
+	if !k.SendState.Commit() {
 		k.use(now, u)
 		k.over = true
 		k.release(now, exchange.ReleaseDiscard, nil)
@@ -281,7 +281,7 @@ func (k *carried) finished(now time.Time) {
 	if !t.Refused && t.Fault == "" {
 		t.Result, t.After = k.answer.Result, k.answer.RetryAfter
 	}
-	if k.Fate.Commit() {
+	if k.SendState.Commit() {
 		k.Done(now, t)
 	}
 }

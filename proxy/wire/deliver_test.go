@@ -83,7 +83,7 @@ func TestDeliveryWithdrawn(t *testing.T) {
 	r := delivering(t, time.Minute)
 	d, told := r.deliver(`GET /withdrawn`, false)
 	r.play(`waiting 2`)
-	equal(t, "it is withdrawn", d.Fate.Withdraw(), true)
+	equal(t, "it is withdrawn", d.SendState.Withdraw(), true)
 	r.play(`target answers; held -> 200; held GET / -> 200; target gets /`)
 	equal(t, "ends of a delivery that was withdrawn", len(told), 0)
 }

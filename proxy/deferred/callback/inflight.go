@@ -34,14 +34,14 @@ func NewInFlight(most int) *InFlight {
 }
 
 // Acquire takes a place in a line, and reports whether there is one.
-func (p *InFlight) Acquire(line string) bool {
+func (f *InFlight) Acquire(line string) bool {
 	receiver, c := ParseLineKey(line)
-	held := p.by[receiver]
+	held := f.by[receiver]
 	if held == nil {
 		held = new(share.Usage)
-		p.by[receiver] = held
+		f.by[receiver] = held
 	}
-	ok := held.Admits(c, 1, p.most)
+	ok := held.Admits(c, 1, f.most)
 	if ok {
 		held.Add(c, 1)
 	}
@@ -49,19 +49,19 @@ func (p *InFlight) Acquire(line string) bool {
 }
 
 // Release gives a place back.
-func (p *InFlight) Release(line string) {
+func (f *InFlight) Release(line string) {
 	receiver, c := ParseLineKey(line)
-	held := p.by[receiver]
+	held := f.by[receiver]
 	held.Add(c, -1)
 	if held.Total() == 0 {
-		delete(p.by, receiver)
+		delete(f.by, receiver)
 	}
 }
 
 // Clients returns how many clients have places at the receiver of a line.
-func (p *InFlight) Clients(line string) int {
+func (f *InFlight) Clients(line string) int {
 	receiver, _ := ParseLineKey(line)
-	if held := p.by[receiver]; held != nil {
+	if held := f.by[receiver]; held != nil {
 		return held.Clients()
 	}
 	return 0

@@ -9,7 +9,7 @@ import (
 	"weir/proxy/deferred"
 )
 
-func putRead(t *testing.T, p Place) {
+func putRead(t *testing.T, p Storage) {
 	w := newWorld(t, p, roomy)
 	e := keyed(w.entry("shop"), 1, 1)
 	e.Trusted = true
@@ -30,7 +30,7 @@ func putRead(t *testing.T, p Place) {
 	}
 }
 
-func orderByKey(t *testing.T, p Place) {
+func orderByKey(t *testing.T, p Storage) {
 	w := newWorld(t, p, roomy)
 	var ids []deferred.ID
 	for i := range 4 {
@@ -55,7 +55,7 @@ func orderByKey(t *testing.T, p Place) {
 	w.claims()
 }
 
-func noOrder(t *testing.T, p Place) {
+func noOrder(t *testing.T, p Storage) {
 	w := newWorld(t, p, roomy)
 	var ids []deferred.ID
 	for range 5 {
@@ -86,7 +86,7 @@ func noOrder(t *testing.T, p Place) {
 	w.claims(ids...)
 }
 
-func due(t *testing.T, p Place) {
+func due(t *testing.T, p Storage) {
 	w := newWorld(t, p, roomy)
 	e := w.entry("shop")
 	e.Due = w.now.Add(10 * time.Second)
@@ -113,7 +113,7 @@ func due(t *testing.T, p Place) {
 	}
 }
 
-func endings(t *testing.T, p Place) {
+func endings(t *testing.T, p Storage) {
 	w := newWorld(t, p, roomy)
 	for _, to := range []deferred.State{deferred.Done, deferred.Failed, deferred.Expired, deferred.Unknown} {
 		e := w.entry("shop " + to.String())
@@ -140,7 +140,7 @@ func endings(t *testing.T, p Place) {
 	w.claims()
 }
 
-func lines(t *testing.T, p Place) {
+func lines(t *testing.T, p Storage) {
 	w := newWorld(t, p, roomy)
 	a, b := w.accept(w.entry("a")), w.accept(w.entry("b"))
 	w.accept(w.entry("a"))
@@ -151,7 +151,7 @@ func lines(t *testing.T, p Place) {
 
 // leftOut expects that entries of the excluded rules wait, and that those of other rules do not
 // wait for them.
-func leftOut(t *testing.T, p Place) {
+func leftOut(t *testing.T, p Storage) {
 	w := newWorld(t, p, roomy)
 	of := func(rule string, after time.Duration) deferred.ID {
 		e := w.entry("shop")
@@ -175,7 +175,7 @@ func leftOut(t *testing.T, p Place) {
 	}
 }
 
-func leases(t *testing.T, p Place) {
+func leases(t *testing.T, p Storage) {
 	w := newWorld(t, p, roomy)
 	if p.Reopens() {
 		w.keepsLeases()
@@ -184,7 +184,7 @@ func leases(t *testing.T, p Place) {
 	plain, withKey, renewed, late := w.accept(w.entry("plain")), w.accept(keyed(w.entry("key"), 1, 1)),
 		w.accept(w.entry("renewed")), w.accept(w.entry("late"))
 	claimed := w.claims(plain, withKey, renewed, late)
-	w.pass(deferred.LeaseFor / 2)
+	w.pass(deferred.LeaseDuration / 2)
 	if lost, err := w.q.Renew(w.ctx, w.now, []deferred.Lease{claimed[renewed].Lease,
 		{ID: plain, Token: claimed[plain].Lease.Token + 99}}); err != nil || len(lost) != 1 || lost[0].ID != plain {
 		t.Fatalf("renew: lost %v, %v", lost, err)
@@ -193,7 +193,7 @@ func leases(t *testing.T, p Place) {
 		t.Fatalf("renew nothing: lost %v, %v", lost, err)
 	}
 	w.claims()
-	w.pass(deferred.LeaseFor / 2)
+	w.pass(deferred.LeaseDuration / 2)
 	if lost, err := w.q.Renew(w.ctx, w.now, []deferred.Lease{claimed[late].Lease}); err != nil || len(lost) > 0 {
 		t.Fatalf("renew a lease that has passed and was not taken back: lost %v, %v", lost, err)
 	}
@@ -221,7 +221,7 @@ func (w *world) keepsLeases() {
 	w.t.Helper()
 	plain, withKey := w.accept(w.entry("plain")), w.accept(keyed(w.entry("key"), 1, 1))
 	claimed := w.claims(plain, withKey)
-	w.pass(deferred.LeaseFor + time.Second)
+	w.pass(deferred.LeaseDuration + time.Second)
 	w.claims()
 	w.pass(time.Hour)
 	w.claims()
@@ -239,7 +239,7 @@ func (w *world) keepsLeases() {
 	}
 }
 
-func crashDelivering(t *testing.T, p Place) {
+func crashDelivering(t *testing.T, p Storage) {
 	for _, crash := range []bool{true, false} {
 		w := newWorld(t, p, roomy)
 		name := "closed"
@@ -253,7 +253,7 @@ func crashDelivering(t *testing.T, p Place) {
 		}
 		w.again(crash)
 		if !p.Reopens() {
-			w.pass(deferred.LeaseFor)
+			w.pass(deferred.LeaseDuration)
 		}
 		var again deferred.ClaimedEntry
 		for _, c := range w.claim(10) {
@@ -265,7 +265,7 @@ func crashDelivering(t *testing.T, p Place) {
 			t.Fatalf("with a key it is claimed again as %+v", again.Entry)
 		}
 		w.read(plain, deferred.Unknown)
-		if given := w.q.Stats().GivenUp; given[deferred.DropLabels{Rule: "orders", To: deferred.Unknown}] != 1 ||
+		if given := w.q.Stats().GivenUp; given[deferred.GivenUpLabels{Rule: "orders", To: deferred.Unknown}] != 1 ||
 			len(given) != 1 {
 			t.Errorf("given up: %v, want the one without a key", given)
 		}
@@ -277,7 +277,7 @@ func crashDelivering(t *testing.T, p Place) {
 	}
 }
 
-func expiry(t *testing.T, p Place) {
+func expiry(t *testing.T, p Storage) {
 	w := newWorld(t, p, roomy)
 	first, second := w.entry("shop"), w.entry("shop")
 	first.Due = w.now.Add(2 * time.Hour) // later than its expiry
@@ -294,13 +294,13 @@ func expiry(t *testing.T, p Place) {
 	w.claims(second.ID)
 	w.again(true)
 	if !p.Reopens() {
-		w.pass(deferred.LeaseFor)
+		w.pass(deferred.LeaseDuration)
 	}
 	c = w.claims(second.ID)[second.ID]
 	w.settled(deferred.Settlement{Lease: c.Lease, To: deferred.Expired, Keep: time.Hour})
 }
 
-func clockBack(t *testing.T, p Place) {
+func clockBack(t *testing.T, p Storage) {
 	w := newWorld(t, p, roomy)
 	waiting, delivering := w.accept(w.entry("a")), w.accept(keyed(w.entry("b"), 1, 1))
 	claimed := w.claims(waiting, delivering)

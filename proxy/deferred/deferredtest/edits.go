@@ -10,7 +10,7 @@ import (
 	"weir/proxy/deferred"
 )
 
-func edits(t *testing.T, p Place) {
+func edits(t *testing.T, p Storage) {
 	w := newWorld(t, p, roomy)
 	first, second, third := w.accept(keyed(w.entry("shop"), 1, 1)), w.accept(w.entry("shop")), w.accept(w.entry("shop"))
 	want := func(action deferred.Action, id deferred.ID, want error) {
@@ -52,7 +52,7 @@ func edits(t *testing.T, p Place) {
 	w.accept(keyed(w.entry("shop"), 1, 2)) // a dropped entry is deleted
 }
 
-func editsOfMany(t *testing.T, p Place) {
+func editsOfMany(t *testing.T, p Storage) {
 	w := newWorld(t, p, roomy)
 	other := w.entry("a")
 	other.Rule = "returns"
@@ -97,7 +97,7 @@ func editsOfMany(t *testing.T, p Place) {
 
 // A cancelled entry loses its request at once, and what earlier attempts have left. What its
 // client needs in order to see it is kept instead.
-func cancelled(t *testing.T, p Place) {
+func cancelled(t *testing.T, p Storage) {
 	w := newWorld(t, p, roomy)
 	e := keyed(w.entry("a"), 1, 1)
 	e.Body = make([]byte, 100_000)
@@ -125,7 +125,7 @@ func cancelled(t *testing.T, p Place) {
 	}
 }
 
-func pause(t *testing.T, p Place) {
+func pause(t *testing.T, p Storage) {
 	w := newWorld(t, p, roomy)
 	id := w.accept(w.entry("a"))
 	other := w.entry("a")
@@ -152,7 +152,7 @@ func pause(t *testing.T, p Place) {
 	w.read(id, deferred.Delivering)
 }
 
-func lists(t *testing.T, p Place) {
+func lists(t *testing.T, p Storage) {
 	w := newWorld(t, p, roomy)
 	var ids []deferred.ID
 	for range 25 {
@@ -189,7 +189,7 @@ func lists(t *testing.T, p Place) {
 	}
 }
 
-func forgetting(t *testing.T, p Place) {
+func forgetting(t *testing.T, p Storage) {
 	w := newWorld(t, p, roomy)
 	first, second := w.accept(w.entry("a")), w.accept(w.entry("b"))
 	for id, c := range w.claims(first, second) {
@@ -213,7 +213,7 @@ func forgetting(t *testing.T, p Place) {
 	}
 }
 
-func figures(t *testing.T, p Place) {
+func figures(t *testing.T, p Storage) {
 	w := newWorld(t, p, roomy)
 	oldest := w.now
 	var ids []deferred.ID

@@ -13,7 +13,7 @@ import (
 	"weir/proxy/deferred"
 )
 
-func same(t *testing.T, p Place) {
+func same(t *testing.T, p Storage) {
 	w := newWorld(t, p, roomy)
 	first := keyed(w.entry("shop"), 1, 1)
 	w.accept(first)
@@ -44,7 +44,7 @@ func same(t *testing.T, p Place) {
 
 // What is over and was never sent does not keep the same request from being stored. The new entry
 // takes its place, and it cannot be retried beside that.
-func storedAnew(t *testing.T, p Place) {
+func storedAnew(t *testing.T, p Storage) {
 	w := newWorld(t, p, roomy)
 	put := func(want deferred.Outcome, id deferred.ID, state deferred.State) deferred.ID {
 		t.Helper()
@@ -105,7 +105,7 @@ func storedAnew(t *testing.T, p Place) {
 
 // What was sent once still counts as sent after an operator has retried it: no other entry takes its
 // place when it then expires or is cancelled.
-func sentBeforeRetry(t *testing.T, p Place) {
+func sentBeforeRetry(t *testing.T, p Storage) {
 	w := newWorld(t, p, roomy)
 	answered := deferred.Settlement{To: deferred.Failed, Attempt: true, Last: deferred.LastAttempt{At: start, Status: 500}}
 	unknown := deferred.Settlement{To: deferred.Unknown, Attempt: true,
@@ -156,14 +156,14 @@ func (w *world) cutOff(id deferred.ID) deferred.ClaimedEntry {
 	w.t.Helper()
 	w.again(true)
 	if !w.place.Reopens() {
-		w.pass(deferred.LeaseFor)
+		w.pass(deferred.LeaseDuration)
 	}
 	w.claim(0)
 	w.pass(time.Hour)
 	return w.claims(id)[id]
 }
 
-func sameAtOnce(t *testing.T, p Place) {
+func sameAtOnce(t *testing.T, p Storage) {
 	w := newWorld(t, p, roomy)
 	var entries []deferred.Entry
 	for range 50 {
@@ -210,7 +210,7 @@ func (w *world) leave() {
 	w.claim(0)
 }
 
-func boundEntries(t *testing.T, p Place) {
+func boundEntries(t *testing.T, p Storage) {
 	limits := roomy
 	limits.Entries = 5
 	w := newWorld(t, p, limits)
@@ -222,7 +222,7 @@ func boundEntries(t *testing.T, p Place) {
 	w.fills(1, deferred.BoundEntries, next, 0)
 }
 
-func boundBytes(t *testing.T, p Place) {
+func boundBytes(t *testing.T, p Storage) {
 	limits := roomy
 	limits.Bytes = 30_000
 	w := newWorld(t, p, limits)
@@ -244,7 +244,7 @@ func boundBytes(t *testing.T, p Place) {
 	}
 }
 
-func boundLine(t *testing.T, p Place) {
+func boundLine(t *testing.T, p Storage) {
 	w := newWorld(t, p, roomy)
 	w.fills(3, deferred.BoundLine, func() deferred.Entry { return w.entry("a") }, 3)
 	w.fills(3, deferred.BoundLine, func() deferred.Entry { return w.entry("b") }, 3)
@@ -254,7 +254,7 @@ func boundLine(t *testing.T, p Place) {
 	w.fills(1, deferred.BoundLine, func() deferred.Entry { return w.entry("b") }, 3)
 }
 
-func boundShare(t *testing.T, p Place) {
+func boundShare(t *testing.T, p Storage) {
 	limits := roomy
 	limits.Entries, limits.Share = 50, 0.1
 	w := newWorld(t, p, limits)
@@ -288,7 +288,7 @@ func boundShare(t *testing.T, p Place) {
 
 // An entry with Follows is accepted when the queue is full, and one without a client counts for
 // no client.
-func follows(t *testing.T, p Place) {
+func follows(t *testing.T, p Storage) {
 	limits := roomy
 	limits.Entries, limits.Bytes, limits.Share = 40, 40_000, 0.1
 	w := newWorld(t, p, limits)
@@ -335,7 +335,7 @@ func follows(t *testing.T, p Place) {
 	}
 }
 
-func closed(t *testing.T, p Place) {
+func closed(t *testing.T, p Storage) {
 	w := newWorld(t, p, roomy)
 	id := w.accept(w.entry("shop"))
 	c := w.claims(id)[id]
@@ -373,7 +373,7 @@ func closed(t *testing.T, p Place) {
 
 // closedWhileStoring closes a queue that has much to store: each put is answered once, and every
 // accepted entry is in the queue afterwards.
-func closedWhileStoring(t *testing.T, p Place) {
+func closedWhileStoring(t *testing.T, p Storage) {
 	w := newWorld(t, p, roomy)
 	const n = 500
 	stored := make(chan deferred.PutResult, 2*n)

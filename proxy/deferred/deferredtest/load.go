@@ -45,7 +45,7 @@ func (f *Flood) put(line string, keyed bool) {
 			return
 		default:
 		}
-		e := Order(line)
+		e := NewEntry(line)
 		if keyed {
 			e = WithKey(e)
 		}
@@ -64,8 +64,8 @@ func (f *Flood) put(line string, keyed bool) {
 	}
 }
 
-// Grows waits until more are accepted.
-func (f *Flood) Grows() {
+// RequireGrowth waits until more are accepted.
+func (f *Flood) RequireGrowth() {
 	f.t.Helper()
 	n := f.count()
 	testkit.Eventually(f.t, "entries are accepted", func() bool { return f.count() > n+50 })
@@ -90,13 +90,13 @@ func (f *Flood) Stop() int {
 	return len(f.accepted)
 }
 
-// PutsWhileAway wants all puts to be answered Unstored when the store leaves, also those that wait
+// PutsDuringOutage wants all puts to be answered Unstored when the store leaves, also those that wait
 // for one that the store does not answer; and none of them to be stored when it is back.
-func PutsWhileAway(t *testing.T, q deferred.Queue, leave, back func()) {
+func PutsDuringOutage(t *testing.T, q deferred.Queue, leave, back func()) {
 	t.Helper()
 	var entries []deferred.Entry
 	for i := range 3000 { // more than any queue writes at a time
-		entries = append(entries, WithKey(Order(fmt.Sprint("shop", i))))
+		entries = append(entries, WithKey(NewEntry(fmt.Sprint("shop", i))))
 	}
 	leave()
 	stored := PutAll(q, entries...)
@@ -195,7 +195,7 @@ func SeveralProxies(t *testing.T, queues ...deferred.Queue) {
 	for i := range shops {
 		all.Go(func() {
 			for n := range each {
-				e := Order(fmt.Sprint("shop", i))
+				e := NewEntry(fmt.Sprint("shop", i))
 				if got := Put(queues[n%len(queues)], e); got.Outcome != deferred.Accepted {
 					t.Errorf("%s, %v", got.Outcome, got.Err)
 				}

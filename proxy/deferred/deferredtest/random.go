@@ -27,7 +27,7 @@ type held struct {
 
 // randomScript runs a script of puts, claims, settlements, cancellations, crashes and jumps of
 // time, and expects the queue to contain exactly what was accepted.
-func randomScript(t *testing.T, p Place, seed uint64) {
+func randomScript(t *testing.T, p Storage, seed uint64) {
 	h := &history{
 		world: newWorld(t, p, roomy), rng: rand.New(rand.NewPCG(seed, 20)),
 		ended: make(map[deferred.ID]deferred.State), sent: make(map[deferred.ID]int),
@@ -63,7 +63,7 @@ func (h *history) step() {
 	default:
 		h.again(h.rng.IntN(2) == 0)
 		h.held = nil
-		h.pass(deferred.LeaseFor)
+		h.pass(deferred.LeaseDuration)
 	}
 }
 
@@ -92,7 +92,7 @@ func (h *history) took(c deferred.ClaimedEntry) {
 		}
 	}
 	h.sent[e.ID]++
-	until := h.now.Add(deferred.LeaseFor)
+	until := h.now.Add(deferred.LeaseDuration)
 	if h.place.Reopens() {
 		until = h.now.Add(10_000 * time.Hour)
 	}

@@ -10,11 +10,11 @@ import (
 	"weir/proxy/deferred"
 )
 
-// Roomy are limits that no test reaches.
-var Roomy = deferred.Limits{Entries: 1 << 20, Bytes: 8 << 30, Share: 1, DeadKeep: time.Hour}
+// LargeLimits are limits that no test reaches.
+var LargeLimits = deferred.Limits{Entries: 1 << 20, Bytes: 8 << 30, Share: 1, DeadKeep: time.Hour}
 
-// Order returns a new entry without an Idempotency-Key, accepted now.
-func Order(line string) deferred.Entry {
+// NewEntry returns a new entry without an Idempotency-Key, accepted now.
+func NewEntry(line string) deferred.Entry {
 	now := time.Now().UTC().Truncate(time.Microsecond)
 	e := deferred.Entry{
 		Rule: "orders", LineKey: line, Parallel: 1, Accepted: now, Due: now, Expires: now.Add(time.Hour),
@@ -55,8 +55,8 @@ func PutAccepted(t testing.TB, q deferred.Queue, entries ...deferred.Entry) {
 	}
 }
 
-// Claims claims the entries that are due at now, which must be n.
-func Claims(t testing.TB, q deferred.Queue, now time.Time, n int) []deferred.ClaimedEntry {
+// RequireClaims claims the entries that are due at now, which must be n.
+func RequireClaims(t testing.TB, q deferred.Queue, now time.Time, n int) []deferred.ClaimedEntry {
 	t.Helper()
 	claimed, _, err := q.Claim(t.Context(), now, n+1)
 	if err != nil || len(claimed) != n {

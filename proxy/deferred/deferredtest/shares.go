@@ -53,7 +53,7 @@ func (w *world) kept(id deferred.ID) bool {
 
 // A repetition that is refused does not take the place of the entry that was never sent: that one can
 // still be retried, and then counts as the same request.
-func refusedAnew(t *testing.T, p Place) {
+func refusedAnew(t *testing.T, p Storage) {
 	limits := roomy
 	limits.Entries = 1
 	w := newWorld(t, p, limits)
@@ -76,12 +76,12 @@ func refusedAnew(t *testing.T, p Place) {
 
 // However much a client stores that fails, expires, is delivered or cancelled, it takes no more than
 // its share, and the room of others stays as it is: its oldest final entries are deleted.
-func finalShare(t *testing.T, p Place) {
+func finalShare(t *testing.T, p Storage) {
 	w := newWorld(t, p, narrow)
 	other := w.ends(w.from("10.9.9.9:1", 3000), deferred.Failed, nil)
 	reported := w.ends(w.from("", 3000), deferred.Failed, nil)
 	base := w.q.Stats().Bytes
-	for to := deferred.Done; int(to) < deferred.StatesCount; to++ {
+	for to := deferred.Done; int(to) < deferred.StateCount; to++ {
 		var ids []deferred.ID
 		for range 30 {
 			var result *deferred.Result
@@ -111,7 +111,7 @@ func finalShare(t *testing.T, p Place) {
 
 // As many final entries are kept as take no more than their bound, and one more has the oldest
 // deleted. What a client has of them counts in what it may store.
-func finalBound(t *testing.T, p Place) {
+func finalBound(t *testing.T, p Storage) {
 	w := newWorld(t, p, narrow)
 	// One that is larger than the bound is kept until there is another one.
 	large := w.ends(w.from("10.1.1.3:1", 6000), deferred.Failed, nil)

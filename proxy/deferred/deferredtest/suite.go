@@ -12,17 +12,17 @@ import (
 const scripts = 10
 
 // Run tests what every queue guarantees, with and without encryption, each part at a new place.
-func Run(t *testing.T, place func(t *testing.T, key []byte) Place) {
+func Run(t *testing.T, place func(t *testing.T, key []byte) Storage) {
 	for name, key := range map[string][]byte{"plain": nil, "encrypted": bytes.Repeat([]byte{7}, deferred.SealKeyBytes)} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			run(t, func(t *testing.T) Place { return place(t, key) })
+			run(t, func(t *testing.T) Storage { return place(t, key) })
 		})
 	}
 }
 
-func run(t *testing.T, place func(t *testing.T) Place) {
-	for name, play := range map[string]func(t *testing.T, p Place){
+func run(t *testing.T, place func(t *testing.T) Storage) {
+	for name, play := range map[string]func(t *testing.T, p Storage){
 		"what is put is read":              putRead,
 		"order by key":                     orderByKey,
 		"no order":                         noOrder,

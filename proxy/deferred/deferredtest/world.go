@@ -14,8 +14,8 @@ import (
 	"weir/proxy/deferred"
 )
 
-// A Place is where a queue is stored.
-type Place interface {
+// A Storage is where a queue is stored.
+type Storage interface {
 	// Open opens the queue, also after it was closed or has crashed. clock is the time in the test.
 	Open(t testing.TB, clock func() time.Time, limits deferred.Limits) deferred.Queue
 	// Crash ends a queue so that it writes nothing more.
@@ -30,7 +30,7 @@ type Place interface {
 type world struct {
 	t      *testing.T
 	ctx    context.Context
-	place  Place
+	place  Storage
 	limits deferred.Limits
 	q      deferred.Queue
 	now    time.Time
@@ -44,7 +44,7 @@ var start = time.Date(2026, 11, 23, 6, 0, 0, 0, time.UTC)
 // roomy are limits that most tests do not reach.
 var roomy = deferred.Limits{Entries: 100_000, Bytes: 1 << 30, Share: 1, DeadKeep: 168 * time.Hour}
 
-func newWorld(t *testing.T, place Place, limits deferred.Limits) *world {
+func newWorld(t *testing.T, place Storage, limits deferred.Limits) *world {
 	w := &world{t: t, ctx: t.Context(), place: place, limits: limits}
 	w.set(start)
 	w.open()
@@ -202,7 +202,7 @@ func (w *world) list(state deferred.State, limit int) (all []*deferred.Entry) {
 }
 
 // counts returns the number of entries in each state according to Stats.
-func (w *world) counts() (n [deferred.StatesCount]int) {
+func (w *world) counts() (n [deferred.StateCount]int) {
 	for _, r := range w.q.Stats().Rules {
 		for s, c := range r.States {
 			n[s] += c.Entries

@@ -41,7 +41,7 @@ func benchEntry(n int) deferred.Entry {
 func BenchmarkAccept(b *testing.B) {
 	const rate = 5000
 	path := filepath.Join(b.TempDir(), "queue")
-	q := testkit.Must(Open(time.Now(), Config{Path: path, Limits: deferredtest.Roomy}))(b)
+	q := testkit.Must(Open(time.Now(), Config{Path: path, Limits: deferredtest.LargeLimits}))(b)
 	defer func() { _ = q.Close() }()
 	stop, measured := make(chan struct{}), make(chan []time.Duration)
 	go func() { measured <- twoSyncs(b, stop) }()
@@ -117,7 +117,7 @@ func twoSyncs(b *testing.B, stop <-chan struct{}) (took []time.Duration) {
 func BenchmarkOpen(b *testing.B) {
 	const waiting = 100_000
 	path := filepath.Join(b.TempDir(), "queue")
-	q := testkit.Must(Open(time.Now(), Config{Path: path, Limits: deferredtest.Roomy}))(b)
+	q := testkit.Must(Open(time.Now(), Config{Path: path, Limits: deferredtest.LargeLimits}))(b)
 	var all sync.WaitGroup
 	for from := 0; from < waiting; from += 1000 {
 		all.Add(1000)
@@ -138,7 +138,7 @@ func BenchmarkOpen(b *testing.B) {
 	before := rssAnon(b)
 	b.ResetTimer()
 	for range b.N {
-		q := testkit.Must(Open(time.Now(), Config{Path: path, Limits: deferredtest.Roomy}))(b)
+		q := testkit.Must(Open(time.Now(), Config{Path: path, Limits: deferredtest.LargeLimits}))(b)
 		b.StopTimer()
 		b.ReportMetric(rssAnon(b)-before, "RssAnon-MB")
 		if n := q.Stats().Rules[0].States[deferred.Waiting].Entries; n != waiting {

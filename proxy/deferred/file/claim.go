@@ -145,7 +145,7 @@ func (t *turn) cutOff(now time.Time, i uint32, row *row) {
 // giveUp ends an entry without a settlement.
 func (t *turn) giveUp(now time.Time, i uint32, row *row, to deferred.State) {
 	t.finish(now, i, row, ending{to, t.q.cfg.Limits.DeadKeep})
-	t.givenUp = append(t.givenUp, deferred.DropLabels{Rule: row.Rule, To: to})
+	t.givenUp = append(t.givenUp, deferred.GivenUpLabels{Rule: row.Rule, To: to})
 }
 
 // sweepMax bounds the entries that are deleted in one turn.

@@ -12,7 +12,7 @@ import (
 // A clock that is set back costs one line of log, and nothing that was accepted.
 func TestClockSetBack(t *testing.T) {
 	var log testkit.Log
-	cfg := Config{Path: queuePath(t), Limits: deferredtest.Roomy, Log: log.Logger()}
+	cfg := Config{Path: queuePath(t), Limits: deferredtest.LargeLimits, Log: log.Logger()}
 	q := opened(t, cfg)
 	entries := orders(20)
 	deferredtest.PutAccepted(t, q, entries...)
@@ -39,7 +39,7 @@ func TestClockSetBack(t *testing.T) {
 			t.Errorf("settled: %v", err)
 		}
 	}
-	deferredtest.Claims(t, q, now.Add(10*time.Second), len(entries))
+	deferredtest.RequireClaims(t, q, now.Add(10*time.Second), len(entries))
 	if lines := log.Lines("Clock was set back"); len(lines) != 1 {
 		t.Errorf("logged %q", lines)
 	}

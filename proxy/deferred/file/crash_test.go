@@ -19,7 +19,7 @@ import (
 // load puts, claims and settles until it is killed, and writes a line about each thing before it
 // begins and after it is durable.
 func load(path string) error {
-	q, err := Open(time.Now(), Config{Path: path, Limits: deferredtest.Roomy})
+	q, err := Open(time.Now(), Config{Path: path, Limits: deferredtest.LargeLimits})
 	if err != nil {
 		return err
 	}

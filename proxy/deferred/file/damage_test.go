@@ -166,7 +166,7 @@ func TestChangedValue(t *testing.T) {
 		t.Fatal(err)
 	}
 	q := opened(t, Config{Path: path})
-	deferredtest.Claims(t, q, time.Now(), 2)
+	deferredtest.RequireClaims(t, q, time.Now(), 2)
 	if e, _, err := q.Read(t.Context(), entries[1].ID); err != nil || e.Body != nil || e.Last.Error == "" {
 		t.Errorf("what has changed is read as %+v, %v", e, err)
 	}
@@ -174,7 +174,7 @@ func TestChangedValue(t *testing.T) {
 		len(page.Entries) != 1 || page.Entries[0].ID != entries[1].ID {
 		t.Errorf("%d have failed, %v", len(page.Entries), err)
 	}
-	if given := q.Stats().GivenUp; given[deferred.DropLabels{Rule: "orders", To: deferred.Failed}] != 1 {
+	if given := q.Stats().GivenUp; given[deferred.GivenUpLabels{Rule: "orders", To: deferred.Failed}] != 1 {
 		t.Errorf("given up: %v", given)
 	}
 }
@@ -205,7 +205,7 @@ func TestDamagedRoot(t *testing.T) {
 			if n < found[name] {
 				t.Errorf("%d of %d are found", n, len(entries))
 			}
-			if given := q.Stats().GivenUp[deferred.DropLabels{Rule: "orders", To: deferred.Unknown}]; given != uint64(n) {
+			if given := q.Stats().GivenUp[deferred.GivenUpLabels{Rule: "orders", To: deferred.Unknown}]; given != uint64(n) {
 				t.Errorf("%d are found and %d given up", n, given)
 			}
 			if claimed, _, err := q.Claim(t.Context(), time.Now(), 10); err != nil || len(claimed) > 0 {
@@ -322,7 +322,7 @@ func TestExpiredUnreadable(t *testing.T) {
 	q := opened(t, Config{Path: queuePath(t)})
 	e := order("shop", nil)
 	deferredtest.PutAccepted(t, q, e)
-	claimed := deferredtest.Claims(t, q, e.Expires, 1)
+	claimed := deferredtest.RequireClaims(t, q, e.Expires, 1)
 	if err := q.do(t.Context(), func(t *turn) { must(t.bucket(bucketOpen).Put(seqKey(1), []byte("x"))) }); err != nil {
 		t.Fatal(err)
 	}
@@ -331,7 +331,7 @@ func TestExpiredUnreadable(t *testing.T) {
 	}
 	s := q.Stats()
 	if open, _ := s.Totals(); open != 0 || s.Bytes != 0 ||
-		s.Rules[0].States != [deferred.StatesCount]deferred.EntryCount{} ||
+		s.Rules[0].States != [deferred.StateCount]deferred.EntryCount{} ||
 		s.Unreadable != 1 {
 		t.Errorf("%+v is counted", s)
 	}

@@ -44,7 +44,7 @@ func full(folder string) error {
 	}
 	path, ballast := filepath.Join(folder, "queue"), filepath.Join(folder, "ballast")
 	var log testkit.Log
-	cfg := Config{Path: path, Limits: deferredtest.Roomy, Log: log.Logger(), hooks: hooks{retry: 10 * time.Millisecond}}
+	cfg := Config{Path: path, Limits: deferredtest.LargeLimits, Log: log.Logger(), hooks: hooks{retry: 10 * time.Millisecond}}
 	q, err := Open(time.Now(), cfg)
 	if err != nil {
 		return err
@@ -183,7 +183,7 @@ func diskFails(t *testing.T, after bool) {
 		t.Errorf("claimed when the queue was broken: %v", err)
 	}
 	healed()
-	claimed := deferredtest.Claims(t, q, time.Now(), 1)
+	claimed := deferredtest.RequireClaims(t, q, time.Now(), 1)
 	if claimed[0].Entry.ID != e.ID || claimed[0].Entry.Attempts != 0 {
 		t.Fatalf("%s is claimed then, after %d attempts", claimed[0].Entry.ID, claimed[0].Entry.Attempts)
 	}
@@ -215,7 +215,7 @@ func TestPutsWhileAway(t *testing.T) {
 		}
 		return nil
 	}}})
-	deferredtest.PutsWhileAway(t, q, func() { away.Store(true) }, func() { away.Store(false) })
+	deferredtest.PutsDuringOutage(t, q, func() { away.Store(true) }, func() { away.Store(false) })
 }
 
 // Two proxies do not share a file.
@@ -223,7 +223,7 @@ func TestInUse(t *testing.T) {
 	t.Parallel()
 	path := queuePath(t)
 	first := opened(t, Config{Path: path})
-	_, err := Open(time.Now(), Config{Path: path, Limits: deferredtest.Roomy})
+	_, err := Open(time.Now(), Config{Path: path, Limits: deferredtest.LargeLimits})
 	if !errors.Is(err, deferred.ErrInUse) || !strings.Contains(err.Error(), path) || strings.Contains(err.Error(), "\n") {
 		t.Errorf("%v", err)
 	}
@@ -253,7 +253,7 @@ func TestKey(t *testing.T) {
 		t.Fatalf("what is in the file can be read: %v", err)
 	}
 	for _, bad := range [][]byte{nil, key[:31], bytes.Repeat([]byte{2}, deferred.SealKeyBytes)} {
-		if _, err := Open(time.Now(), Config{Path: path, Limits: deferredtest.Roomy, Key: bad}); err == nil ||
+		if _, err := Open(time.Now(), Config{Path: path, Limits: deferredtest.LargeLimits, Key: bad}); err == nil ||
 			!strings.Contains(err.Error(), "key") || !strings.Contains(err.Error(), path) {
 			t.Errorf("a key of %d bytes: %v", len(bad), err)
 		}

@@ -56,7 +56,7 @@ type client struct {
 type Rule struct {
 	Name   string
 	Paused bool
-	States [deferred.StatesCount]deferred.EntryCount
+	States [deferred.StateCount]deferred.EntryCount
 
 	due dueHeap
 }
@@ -266,8 +266,8 @@ func (x *Index) Forget(i uint32) {
 // FindAny returns the number of the item with that ID, even if it is unlinked, or 0.
 func (x *Index) FindAny(id deferred.ID) uint32 { return x.byID[id] }
 
-// Scoped returns the number of an item whose entry probably has the scope, or 0.
-func (x *Index) Scoped(scope deferred.SHA256) uint32 { return x.byScope[scopeOf(scope)] }
+// FindByScope returns the number of an item whose entry probably has the scope, or 0.
+func (x *Index) FindByScope(scope deferred.SHA256) uint32 { return x.byScope[scopeOf(scope)] }
 
 // Find returns the number of the item with that ID that is in a line, or 0.
 func (x *Index) Find(id deferred.ID) uint32 {

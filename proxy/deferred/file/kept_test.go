@@ -34,7 +34,7 @@ func TestKeptOfEarlierVersion(t *testing.T) {
 		t.Helper()
 		e := order("shop", make([]byte, 2000))
 		deferredtest.PutAccepted(t, q, e)
-		c := deferredtest.Claims(t, q, time.Now().Add(time.Second), 1)
+		c := deferredtest.RequireClaims(t, q, time.Now().Add(time.Second), 1)
 		if err := deferredtest.Settle(t, q, c[0], deferred.Failed); err != nil {
 			t.Fatal(err)
 		}

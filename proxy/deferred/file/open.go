@@ -56,7 +56,7 @@ func open(now time.Time, cfg Config) (*Queue, error) {
 	q := &Queue{
 		cfg: cfg, now: now, log: cmp.Or(cfg.Log, slog.New(slog.DiscardHandler)), box: deferred.NewWriteBuffer[*op](),
 		ended:  make(chan struct{}),
-		leases: make(map[deferred.Lease]bool), givenUp: make(deferred.DropCounts),
+		leases: make(map[deferred.Lease]bool), givenUp: make(deferred.GivenUpCounts),
 	}
 	var err error
 	if q.seal, err = deferred.NewSealer(cfg.Key); err != nil {
@@ -314,7 +314,7 @@ func (x *index) load(r records) error {
 
 // loadTotal reads the count of final entries of a rule and state.
 func (x *index) loadTotal(key, value []byte) {
-	if len(key) == 0 || key[0] >= byte(deferred.StatesCount) {
+	if len(key) == 0 || key[0] >= byte(deferred.StateCount) {
 		return
 	}
 	entries, bytes := parseTotal(value)

@@ -17,7 +17,7 @@ func TestPlantedLinks(t *testing.T) {
 	for suffix, refused := range map[string]string{"": "queue", ".lock": "queue.lock", suffixNew: "", suffixTry: ""} {
 		path := filepath.Join(t.TempDir(), "queue")
 		testkit.PlantSymlink(t, path+suffix)
-		q, err := Open(time.Now(), Config{Path: path, Limits: deferredtest.Roomy})
+		q, err := Open(time.Now(), Config{Path: path, Limits: deferredtest.LargeLimits})
 		if (err == nil) == (refused != "") || err != nil &&
 			!strings.Contains(err.Error(), "/"+refused+" is a symbolic link of user 65534") {
 			t.Errorf("with a link at %s: %v", suffix, err)
@@ -49,7 +49,7 @@ func TestKeepPrivate(t *testing.T) {
 	if err := os.Mkdir(folder, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(time.Now(), Config{Path: folder, Limits: deferredtest.Roomy}); err == nil ||
+	if _, err := Open(time.Now(), Config{Path: folder, Limits: deferredtest.LargeLimits}); err == nil ||
 		!strings.Contains(err.Error(), "is not a regular file") {
 		t.Errorf("a folder: %v", err)
 	}

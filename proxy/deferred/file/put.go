@@ -22,7 +22,7 @@ func (t *turn) store(now time.Time, p *deferred.PutRequest) deferred.PutResult {
 	t.see(now)
 	e := p.Fresh()
 	if t.index.FindAny(e.ID) != 0 || t.bucket(bucketIDs).Get(e.ID[:]) != nil {
-		return deferred.PutFailed(deferred.ErrTaken)
+		return deferred.PutFailed(deferred.ErrDuplicateID)
 	}
 	if e.Keyed() {
 		if same, ok := t.same(&e); ok {
@@ -72,12 +72,12 @@ func (t *turn) same(e *deferred.Entry) (s deferred.PutResult, ok bool) {
 // line, or nil if there is none. An unreadable entry is set aside when its turn comes.
 func (t *turn) scoped(scope deferred.SHA256) (row *row, i uint32) {
 	var err error
-	if i = t.index.Scoped(scope); i != 0 {
+	if i = t.index.FindByScope(scope); i != 0 {
 		row, err = t.row(bucketOpen, t.index.At(i).Seq)
 	} else if id := t.bucket(bucketScopes).Get(scope[:]); id != nil {
 		row, _, err = t.final(deferred.ID(id))
 	}
-	if row == nil || err != nil || row.Scope != scope || row.Unsent() {
+	if row == nil || err != nil || row.Scope != scope || row.NeverSent() {
 		return nil, 0
 	}
 	return row, i

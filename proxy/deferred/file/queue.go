@@ -48,7 +48,7 @@ type Queue struct {
 
 	state   sync.Mutex
 	index   *index
-	givenUp deferred.DropCounts
+	givenUp deferred.GivenUpCounts
 	evicted uint64
 	// leases are those of all claimed entries; true says that the entry has expired and its row that
 	// it waits. They are in memory only, and none ends by time: the file belongs to one proxy, and

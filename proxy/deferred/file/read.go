@@ -76,7 +76,7 @@ func (r records) read(id deferred.ID, seq uint64) (*deferred.Entry, error) {
 // Known implements deferred.Queue.
 func (q *Queue) Known(_ context.Context, scope deferred.SHA256) (known bool, err error) {
 	q.state.Lock()
-	known = q.index.Scoped(scope) != 0
+	known = q.index.FindByScope(scope) != 0
 	q.state.Unlock()
 	if known {
 		return true, nil
@@ -84,7 +84,7 @@ func (q *Queue) Known(_ context.Context, scope deferred.SHA256) (known bool, err
 	err = q.view(func(r records) error {
 		if id := r.bucket(bucketScopes).Get(scope[:]); id != nil {
 			row, _, err := r.final(deferred.ID(id))
-			known = err == nil && row != nil && !row.Unsent()
+			known = err == nil && row != nil && !row.NeverSent()
 		}
 		return nil
 	})

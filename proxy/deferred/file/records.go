@@ -38,7 +38,7 @@ func bucketOf(s deferred.State) []byte {
 // rowBuckets returns the buckets of rows, beginning with that of open entries.
 func rowBuckets() [][]byte {
 	buckets := [][]byte{bucketOpen}
-	for s := deferred.Done; int(s) < deferred.StatesCount; s++ {
+	for s := deferred.Done; int(s) < deferred.StateCount; s++ {
 		buckets = append(buckets, bucketOf(s))
 	}
 	return buckets
@@ -226,7 +226,7 @@ func (r records) putAnswer(seq uint64, result *deferred.Result) {
 func (r records) putFinal(row *row, seq uint64) {
 	r.put(bucketOf(row.State), seq, row.append(nil))
 	must(r.bucket(bucketIDs).Put(row.ID[:], place{row.State, seq}.bytes()))
-	if row.Keyed() && !row.Unsent() {
+	if row.Keyed() && !row.NeverSent() {
 		must(r.bucket(bucketScopes).Put(row.Scope[:], row.ID[:]))
 	}
 	must(r.bucket(bucketForget).Put(forgetKey(row, seq), row.ID[:]))

@@ -21,7 +21,7 @@ func (q *Queue) salvage(c *copier) (found int, err error) {
 	defer func() { _ = f.Close() }() // only read
 	settled := make(map[uint64]bool)
 	err = eachLeaf(f, func(key, value []byte) {
-		for s := deferred.Done; int(s) < deferred.StatesCount; s++ {
+		for s := deferred.Done; int(s) < deferred.StateCount; s++ {
 			plain, err := c.from.Open(value, aad(bucketOf(s), key))
 			if err != nil {
 				continue
@@ -51,7 +51,7 @@ func (q *Queue) salvage(c *copier) (found int, err error) {
 		c.wrote(len(e.Head) + len(e.Body))
 		found++
 		q.state.Lock()
-		q.givenUp[deferred.DropLabels{Rule: e.Rule, To: deferred.Unknown}]++
+		q.givenUp[deferred.GivenUpLabels{Rule: e.Rule, To: deferred.Unknown}]++
 		q.state.Unlock()
 	})
 	return found, errors.Join(err, c.err)

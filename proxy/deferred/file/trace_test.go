@@ -20,7 +20,7 @@ const tracedPuts = 20
 
 // trace puts entries, and writes a line when each is durable.
 func trace(path string) error {
-	q, err := Open(time.Now(), Config{Path: path, Limits: deferredtest.Roomy})
+	q, err := Open(time.Now(), Config{Path: path, Limits: deferredtest.LargeLimits})
 	if err != nil {
 		return err
 	}

@@ -17,7 +17,7 @@ import (
 // TestQueue plays what every queue promises.
 func TestQueue(t *testing.T) {
 	t.Parallel()
-	deferredtest.Run(t, func(t *testing.T, key []byte) deferredtest.Place {
+	deferredtest.Run(t, func(t *testing.T, key []byte) deferredtest.Storage {
 		return &folder{path: filepath.Join(t.TempDir(), "queue"), key: key}
 	})
 }
@@ -29,7 +29,7 @@ type folder struct {
 	crashed *atomic.Bool
 }
 
-// Open is part of deferredtest.Place.
+// Open is part of deferredtest.Storage.
 func (p *folder) Open(t testing.TB, clock func() time.Time, limits deferred.Limits) deferred.Queue {
 	t.Helper()
 	crashed := &atomic.Bool{}
@@ -46,7 +46,7 @@ func (p *folder) Open(t testing.TB, clock func() time.Time, limits deferred.Limi
 	return q
 }
 
-// Crash is part of deferredtest.Place.
+// Crash is part of deferredtest.Storage.
 func (p *folder) Crash(t testing.TB, q deferred.Queue) {
 	t.Helper()
 	p.crashed.Store(true)
@@ -55,7 +55,7 @@ func (p *folder) Crash(t testing.TB, q deferred.Queue) {
 	}
 }
 
-// Reopens is part of deferredtest.Place.
+// Reopens is part of deferredtest.Storage.
 func (p *folder) Reopens() bool { return true }
 
 // TestMain makes the test binary a program that uses a queue, in a process of its own.
@@ -75,7 +75,7 @@ func queuePath(t *testing.T) string { return filepath.Join(t.TempDir(), "queue")
 // opened opens a queue until the test ends.
 func opened(t *testing.T, cfg Config) *Queue {
 	t.Helper()
-	cfg.Limits = deferredtest.Roomy
+	cfg.Limits = deferredtest.LargeLimits
 	q := testkit.Must(Open(time.Now(), cfg))(t)
 	t.Cleanup(func() { _ = q.Close() })
 	return q
@@ -83,7 +83,7 @@ func opened(t *testing.T, cfg Config) *Queue {
 
 // order returns a new entry.
 func order(line string, body []byte) deferred.Entry {
-	e := deferredtest.Order(line)
+	e := deferredtest.NewEntry(line)
 	e.Body = body
 	return e
 }

@@ -24,10 +24,10 @@ type turn struct {
 	records
 	q        *Queue
 	index    *index
-	leased   map[deferred.Lease]bool // leases that begin when the transaction is durable
-	unlinked []uint32                // items to remove from the index when the transaction is durable
-	givenUp  []deferred.DropLabels   // counted when the transaction is durable
-	evicted  uint64                  // likewise
+	leased   map[deferred.Lease]bool  // leases that begin when the transaction is durable
+	unlinked []uint32                 // items to remove from the index when the transaction is durable
+	givenUp  []deferred.GivenUpLabels // counted when the transaction is durable
+	evicted  uint64                   // likewise
 }
 
 // write is the writer's goroutine: it commits groups until the queue is closed.

@@ -156,7 +156,7 @@ func (q *Queue) gone(rules []*postgres.Fields) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, r := range rules {
-		loss := deferred.DropLabels{Rule: string(r.Bytes()), To: deferred.State(r.Int8())}
+		loss := deferred.GivenUpLabels{Rule: string(r.Bytes()), To: deferred.State(r.Int8())}
 		q.stats.GivenUp[loss] += uint64(r.Int8())
 	}
 }
@@ -171,7 +171,7 @@ func (q *Queue) claims(now time.Time, n int, except []string) (f *postgres.Field
 	}
 	f, instant, err = q.write(ctx, "deferred_claim_3",
 		new(postgres.Args).Int8(q.at(now)).Int8(deadline).Int8(q.slot+2).Bytes(q.mode).Int8(int64(n)).
-			Int8(deferred.LeaseFor.Microseconds()).Int8(q.cfg.Limits.DeadKeep.Microseconds()).Int8(token).Int8s(
+			Int8(deferred.LeaseDuration.Microseconds()).Int8(q.cfg.Limits.DeadKeep.Microseconds()).Int8(token).Int8s(
 			q.lostTokens(now)).Texts(except))
 	if err != nil && !postgres.HadNoEffect(err) {
 		q.mu.Lock()
@@ -198,7 +198,7 @@ const lostMax = 64
 func (q *Queue) lostTokens(now time.Time) (tokens []int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.lost = slices.DeleteFunc(q.lost, func(c lostClaim) bool { return now.Sub(c.at).Abs() > deferred.LeaseFor })
+	q.lost = slices.DeleteFunc(q.lost, func(c lostClaim) bool { return now.Sub(c.at).Abs() > deferred.LeaseDuration })
 	for _, c := range q.lost {
 		tokens = append(tokens, c.token)
 	}
@@ -233,7 +233,7 @@ func (q *Queue) giveUp(now time.Time, broken []damaged) {
 	defer cancel()
 	rules, fault := q.Stats().Rules, error(nil)
 	for _, d := range broken {
-		loss := deferred.DropLabels{To: deferred.Failed}
+		loss := deferred.GivenUpLabels{To: deferred.Failed}
 		if d.Entry != nil {
 			loss.Rule = d.Entry.Rule
 		} else if fault == nil {
@@ -281,7 +281,7 @@ func (q *Queue) Renew(ctx context.Context, now time.Time, leases []deferred.Leas
 	}
 	mends := q.mendedTimes()
 	f, _, err := q.write(ctx, "deferred_renew_1",
-		new(postgres.Args).Int8(q.at(now)).Int8(deferred.LeaseFor.Microseconds()).UUIDs(ids).Int8s(tokens))
+		new(postgres.Args).Int8(q.at(now)).Int8(deferred.LeaseDuration.Microseconds()).UUIDs(ids).Int8s(tokens))
 	if err != nil {
 		if ctx.Err() == nil {
 			err = q.failed(err, mends)

@@ -54,14 +54,14 @@ func TestOutages(t *testing.T) {
 			q := openQueue(t, Config{URL: s.URL("weir", "weir"), Log: log.Logger(), silence: 2 * time.Second})
 			f := deferredtest.StartFlood(t, q)
 			for range 2 {
-				f.Grows()
+				f.RequireGrowth()
 				n := log.Count(lost)
 				outage.leave()
 				testkit.Eventually(t, "it is told", func() bool { return log.Count(lost) > n && f.Unstored.Load() > 0 })
 				outage.mend()
 				testkit.Eventually(t, "it is over", func() bool { return log.Count(back) == log.Count(lost) })
 			}
-			f.Grows()
+			f.RequireGrowth()
 			holds(t, f, q, s)
 			if log.Count(lost) != log.Count(back) {
 				t.Errorf("told %d times that it fails, %d times that it works", log.Count(lost), log.Count(back))
@@ -76,7 +76,7 @@ func TestPutsWhileAway(t *testing.T) {
 	t.Parallel()
 	s := postgrestest.Start(t)
 	q := openQueue(t, Config{URL: s.URL("weir", "weir"), silence: 2 * time.Second})
-	deferredtest.PutsWhileAway(t, q, func() { s.Signal(syscall.SIGSTOP) }, func() { s.Signal(syscall.SIGCONT) })
+	deferredtest.PutsDuringOutage(t, q, func() { s.Signal(syscall.SIGSTOP) }, func() { s.Signal(syscall.SIGCONT) })
 }
 
 // What is settled while PostgreSQL is away is written when it is back.
@@ -84,15 +84,15 @@ func TestSettledLater(t *testing.T) {
 	t.Parallel()
 	s := postgrestest.Start(t)
 	q := openQueue(t, Config{URL: s.URL("weir", "weir")})
-	e := deferredtest.Order("shop")
+	e := deferredtest.NewEntry("shop")
 	deferredtest.PutAccepted(t, q, e)
-	claimed := deferredtest.Claims(t, q, time.Now().Add(time.Second), 1)
+	claimed := deferredtest.RequireClaims(t, q, time.Now().Add(time.Second), 1)
 	s.Signal(syscall.SIGKILL)
 	done := make(chan error, 1)
 	q.Settle(time.Now(), &deferred.Settlement{Lease: claimed[0].Lease, To: deferred.Done, Keep: time.Hour,
 		Done: func(err error) { done <- err }})
 	testkit.Eventually(t, "it is noticed", func() bool { return q.Stats().Err != nil })
-	if got := deferredtest.Put(q, deferredtest.Order("shop")); got.Outcome != deferred.Unstored {
+	if got := deferredtest.Put(q, deferredtest.NewEntry("shop")); got.Outcome != deferred.Unstored {
 		t.Errorf("put while it is away: %s", got.Outcome)
 	}
 	if _, err := q.Renew(t.Context(), time.Now(), []deferred.Lease{claimed[0].Lease}); err == nil {
@@ -113,7 +113,7 @@ func TestMisconfigured(t *testing.T) {
 	t.Parallel()
 	s := postgrestest.Start(t)
 	first := openQueue(t, Config{URL: s.URL("weir", "weir"), Key: bytes.Repeat([]byte{1}, deferred.SealKeyBytes)})
-	deferredtest.PutAccepted(t, first, deferredtest.Order("shop"))
+	deferredtest.PutAccepted(t, first, deferredtest.NewEntry("shop"))
 	s.Do("weir", "CREATE ROLE secret LOGIN PASSWORD 'hidden'; CREATE ROLE nobody LOGIN; CREATE ROLE reads LOGIN; GRANT "+
 		"USAGE ON SCHEMA weir TO reads; GRANT EXECUTE ON FUNCTION weir.deferred_version() TO reads;"+
 		"CREATE SCHEMA later; CREATE FUNCTION later.deferred_version() RETURNS int4 LANGUAGE sql AS 'SELECT 99'; GRANT "+
@@ -126,7 +126,7 @@ func TestMisconfigured(t *testing.T) {
 	s.Do("weir", "SELECT pg_reload_conf()")
 	testkit.Eventually(t, "passwords are asked for", func() bool {
 		_, err := Open(Config{URL: s.URL("secret:s3cret", "weir"), Setting: "DEFER_URL", Schema: "weir",
-			Limits: deferredtest.Roomy})
+			Limits: deferredtest.LargeLimits})
 		return err != nil && strings.Contains(err.Error(), "password authentication failed")
 	})
 	for _, test := range []struct {
@@ -146,7 +146,7 @@ func TestMisconfigured(t *testing.T) {
 		{Config{URL: "weir:s3cret@localhost"}, "does not begin with postgres://"},
 	} {
 		cfg := test.cfg
-		cfg.Setting, cfg.Limits, cfg.silence = "DEFER_URL", deferredtest.Roomy, testkit.Timeout
+		cfg.Setting, cfg.Limits, cfg.silence = "DEFER_URL", deferredtest.LargeLimits, testkit.Timeout
 		if cfg.Schema == "" {
 			cfg.Schema = "weir"
 		}
@@ -166,19 +166,19 @@ func TestStandby(t *testing.T) {
 	t.Parallel()
 	s := postgrestest.Start(t)
 	first := openQueue(t, Config{URL: s.URL("weir", "weir")})
-	deferredtest.PutAccepted(t, first, deferredtest.Order("shop"))
+	deferredtest.PutAccepted(t, first, deferredtest.NewEntry("shop"))
 	standby := s.Standby()
 	log := new(testkit.Log)
 	q := openQueue(t, Config{URL: standby.URL("weir", "weir"), Log: log.Logger()})
 	if log.Count(lost) != 1 || log.Count("name the primary in DEFER_URL, or all servers") != 1 {
 		t.Errorf("told %q", log)
 	}
-	if got := deferredtest.Put(q, deferredtest.Order("shop")); got.Outcome != deferred.Unstored {
+	if got := deferredtest.Put(q, deferredtest.NewEntry("shop")); got.Outcome != deferred.Unstored {
 		t.Errorf("put at a standby: %s", got.Outcome)
 	}
 	standby.Do("postgres", "SELECT pg_promote()")
 	testkit.Eventually(t, "it stores", func() bool {
-		return deferredtest.Put(q, deferredtest.Order("shop")).Outcome == deferred.Accepted
+		return deferredtest.Put(q, deferredtest.NewEntry("shop")).Outcome == deferred.Accepted
 	})
 	if log.Count(back) != 1 {
 		t.Errorf("told %q", log)
@@ -195,13 +195,13 @@ func TestPgBouncer(t *testing.T) {
 	q := openQueue(t, Config{URL: pooler.URL("weir", "weir"), Log: log.Logger(), silence: 10 * time.Second})
 	testkit.Eventually(t, "it is open", func() bool { return q.Stats().Err == nil })
 	f := deferredtest.StartFlood(t, q)
-	f.Grows()
+	f.RequireGrowth()
 	const end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'weir' AND pid <> pg_backend_pid()"
 	s.Do("postgres", end)
-	f.Grows()
+	f.RequireGrowth()
 	s.Do("weir", "ALTER DATABASE weir SET default_transaction_isolation = 'serializable'")
 	s.Do("postgres", end)
-	f.Grows()
+	f.RequireGrowth()
 	testkit.Eventually(t, "an entry is claimed", func() bool {
 		claimed, _, err := q.Claim(t.Context(), time.Now().Add(time.Second), 1)
 		for _, c := range claimed {
@@ -226,7 +226,7 @@ func TestDamaged(t *testing.T) {
 	q, other := openQueue(t, Config{URL: url, Log: log.Logger()}), openQueue(t, Config{URL: url})
 	for _, rule := range []string{"letters", "orders", "parcels"} { // q does not know of them
 		for _, line := range []string{"a", "b"} {
-			e := deferredtest.Order(line)
+			e := deferredtest.NewEntry(line)
 			e.Rule = rule
 			deferredtest.PutAccepted(t, other, e)
 		}
@@ -247,7 +247,7 @@ func TestDamaged(t *testing.T) {
 		}
 		return claimed+q.Stats().Unreadable >= 6
 	})
-	want := deferred.DropCounts{{Rule: "orders", To: deferred.Failed}: 2, {Rule: "parcels", To: deferred.Failed}: 2}
+	want := deferred.GivenUpCounts{{Rule: "orders", To: deferred.Failed}: 2, {Rule: "parcels", To: deferred.Failed}: 2}
 	if given := q.Stats().GivenUp; !maps.Equal(given, want) || log.Count("cannot be read") != 4 {
 		t.Errorf("given up: %v, want %v\n%s", given, want, log)
 	}
@@ -263,7 +263,7 @@ func TestDamagedWithoutRules(t *testing.T) {
 	s, log := postgrestest.Start(t), new(testkit.Log)
 	q := openQueue(t, Config{URL: s.URL("weir", "weir"), Log: log.Logger()})
 	for _, line := range []string{"a", "b", "c", "sound"} {
-		deferredtest.PutAccepted(t, q, deferredtest.Order(line))
+		deferredtest.PutAccepted(t, q, deferredtest.NewEntry(line))
 	}
 	s.Do("weir", "UPDATE weir.deferred SET about = 'x' WHERE seq < (SELECT max(seq) FROM weir.deferred)")
 	s.Do("weir", `CREATE SEQUENCE weir.asked; CREATE OR REPLACE FUNCTION weir.deferred_list_1(which text, chosen int8, behind int8, most int8, OUT entries weir.deferred_entry_1[])
@@ -277,7 +277,7 @@ func TestDamagedWithoutRules(t *testing.T) {
 		claimed += len(c)
 		return claimed+q.Stats().Unreadable >= 4
 	})
-	want := deferred.DropCounts{{To: deferred.Failed}: 3}
+	want := deferred.GivenUpCounts{{To: deferred.Failed}: 3}
 	if given := q.Stats().GivenUp; claimed != 1 || !maps.Equal(given, want) || log.Count("cannot be read") != 3 {
 		t.Errorf("%d are claimed, given up: %v, want %v\n%s", claimed, given, want, log)
 	}

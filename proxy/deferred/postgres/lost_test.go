@@ -23,7 +23,7 @@ func TestOtherKey(t *testing.T) {
 	s := postgrestest.Start(t)
 	first := openQueue(t, Config{URL: s.URL("weir", "weir")})
 	second := openQueue(t, Config{URL: s.URL("weir", "weir"), Key: bytes.Repeat([]byte{1}, deferred.SealKeyBytes)})
-	e := deferredtest.Order("shop")
+	e := deferredtest.NewEntry("shop")
 	deferredtest.PutAccepted(t, second, e)
 	if claimed, _, err := first.Claim(t.Context(), time.Now().Add(time.Second), 1); err == nil || len(claimed) > 0 {
 		t.Errorf("claimed %d without the key, %v", len(claimed), err)
@@ -53,7 +53,7 @@ func TestClaimUnanswered(t *testing.T) {
 	s := postgrestest.Start(t)
 	q, r := through(t, s, time.Second)
 	testkit.Eventually(t, "an entry is accepted", func() bool { // another each time: what is in doubt is barred
-		return deferredtest.Put(q, deferredtest.Order("shop")).Outcome == deferred.Accepted
+		return deferredtest.Put(q, deferredtest.NewEntry("shop")).Outcome == deferred.Accepted
 	})
 	r.Delay(5 * time.Second)
 	if claimed, _, err := q.Claim(t.Context(), time.Now().Add(time.Second), 1); err == nil {
@@ -73,7 +73,7 @@ func TestBarred(t *testing.T) {
 	t.Parallel()
 	s := postgrestest.Start(t)
 	q := openQueue(t, Config{URL: s.URL("weir", "weir")})
-	e := deferredtest.Order("shop")
+	e := deferredtest.NewEntry("shop")
 	e.Scope, e.Fingerprint = deferred.SHA256{1}, deferred.SHA256{1}
 	q.doubt([]*putting{{PutRequest: &deferred.PutRequest{Entry: e}}})
 	if err := q.withdraw(); err != nil {
@@ -96,10 +96,10 @@ func TestSettledOnce(t *testing.T) {
 	q := openQueue(t, Config{URL: s.URL("weir", "weir")})
 	var entries []deferred.Entry
 	for _, line := range []string{"a", "b", "c", "d"} {
-		entries = append(entries, deferredtest.Order(line))
+		entries = append(entries, deferredtest.NewEntry(line))
 	}
 	deferredtest.PutAccepted(t, q, entries...)
-	claimed := deferredtest.Claims(t, q, time.Now().Add(time.Second), len(entries))
+	claimed := deferredtest.RequireClaims(t, q, time.Now().Add(time.Second), len(entries))
 	// The first statement fails because of one settlement, the second is the first half, the third
 	// finds that the server goes down.
 	s.Do("weir", "CREATE SEQUENCE weir.n; CREATE FUNCTION weir.fails() RETURNS trigger LANGUAGE plpgsql SECURITY "+
@@ -151,7 +151,7 @@ func TestTooSlow(t *testing.T) {
 		"RETURN NEW; END $$; "+
 		"CREATE TRIGGER waits BEFORE INSERT ON weir.deferred FOR EACH ROW EXECUTE FUNCTION weir.waits()")
 	testkit.Eventually(t, "the server ends the statement", func() bool {
-		return postgres.TimedOut(deferredtest.Put(q, deferredtest.Order("shop")).Err)
+		return postgres.TimedOut(deferredtest.Put(q, deferredtest.NewEntry("shop")).Err)
 	})
 	q.mu.Lock()
 	doubtful := len(q.doubtful)
@@ -161,7 +161,7 @@ func TestTooSlow(t *testing.T) {
 	}
 	s.Do("weir", "DROP TRIGGER waits ON weir.deferred")
 	testkit.Eventually(t, "it stores", func() bool {
-		return deferredtest.Put(q, deferredtest.Order("shop")).Outcome == deferred.Accepted
+		return deferredtest.Put(q, deferredtest.NewEntry("shop")).Outcome == deferred.Accepted
 	})
 }
 
@@ -170,7 +170,7 @@ func TestClaimedAtClose(t *testing.T) {
 	t.Parallel()
 	s := postgrestest.Start(t)
 	q := openQueue(t, Config{URL: s.URL("weir", "weir"), closing: testkit.Timeout})
-	deferredtest.PutAccepted(t, q, deferredtest.Order("shop"))
+	deferredtest.PutAccepted(t, q, deferredtest.NewEntry("shop"))
 	s.Do("weir", "CREATE TABLE weir.open (gate text); CREATE FUNCTION weir.waits() RETURNS trigger LANGUAGE plpgsql "+
 		"SECURITY DEFINER AS $$ BEGIN "+
 		"WHILE NOT EXISTS (SELECT FROM weir.open WHERE gate = TG_OP) LOOP PERFORM pg_sleep(0.01); END LOOP; "+
@@ -180,7 +180,7 @@ func TestClaimedAtClose(t *testing.T) {
 		return s.Do("weir", "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE '%deferred_"+
 			function+"%' AND pid <> pg_backend_pid()") != "0"
 	}
-	put := deferredtest.PutAll(q, deferredtest.Order("other"))
+	put := deferredtest.PutAll(q, deferredtest.NewEntry("other"))
 	ctx, leave := context.WithCancel(t.Context())
 	left, closed := make(chan error, 1), make(chan error, 1)
 	go func() {

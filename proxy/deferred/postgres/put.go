@@ -160,7 +160,7 @@ func (q *Queue) insist(ctx context.Context, function string, args *postgres.Args
 
 func (q *Queue) gather(g *group, p *putting) {
 	e := p.Fresh()
-	names := q.seal.Names(&e)
+	names := q.seal.Digests(&e)
 	line, client := postgres.UUID(names.LineKey), postgres.UUID(names.Client)
 	if g.lineAt[line] == 0 {
 		g.names, g.rules, g.shared = append(g.names, line), append(g.rules, e.Rule), append(g.shared, bit(e.LineKey == ""))
@@ -171,7 +171,7 @@ func (q *Queue) gather(g *group, p *putting) {
 		g.clientAt[client] = int64(len(g.clients))
 	}
 	g.ids, g.scopes, g.prints = append(g.ids, postgres.UUID(e.ID)), append(g.scopes, postgres.UUID(names.Scope)),
-		append(g.prints, postgres.UUID(names.Print))
+		append(g.prints, postgres.UUID(names.Fingerprint))
 	g.numbers = append(g.numbers, g.lineAt[line], g.clientAt[client], q.clock.there(e.Accepted),
 		q.clock.there(e.Expires), q.clock.there(e.Due),
 		e.Size(), int64(len(e.Head)+len(e.Body)), int64(p.PerKey), int64(e.ParallelMax()), bit(p.Follows))

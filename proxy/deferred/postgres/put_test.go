@@ -19,7 +19,7 @@ func TestGroups(t *testing.T) {
 	q := openQueue(t, Config{URL: s.URL("weir", "weir")})
 	var entries []deferred.Entry
 	for i := range n {
-		entries = append(entries, deferredtest.Order(fmt.Sprint("shop", i%7)))
+		entries = append(entries, deferredtest.NewEntry(fmt.Sprint("shop", i%7)))
 	}
 	stored := deferredtest.PutAll(q, entries...)
 	places := make(map[int]int)

@@ -93,7 +93,7 @@ func open(cfg Config) (*Queue, error) {
 	q := &Queue{
 		cfg: cfg, log: cmp.Or(cfg.Log, slog.New(slog.DiscardHandler)), puts: deferred.NewWriteBuffer[*putting](),
 		settles:  deferred.NewWriteBuffer[*settling](),
-		finished: make(chan struct{}), stats: deferred.Stats{GivenUp: make(deferred.DropCounts)},
+		finished: make(chan struct{}), stats: deferred.Stats{GivenUp: make(deferred.GivenUpCounts)},
 	}
 	var err error
 	if q.seal, err = deferred.NewSealer(cfg.Key); err != nil {
@@ -264,7 +264,7 @@ func (q *Queue) Close() error {
 		<-q.finished
 		return nil
 	}
-	over := time.AfterFunc(cmp.Or(q.cfg.closing, deferred.CloseWithin*3/4), q.stop)
+	over := time.AfterFunc(cmp.Or(q.cfg.closing, deferred.CloseTimeout*3/4), q.stop)
 	defer over.Stop()
 	q.claiming.Wait() // claims whose caller has left are given back
 	q.settles.Close()

@@ -54,8 +54,8 @@ func TestMigrated(t *testing.T) {
 		"BY weir_owner TO weir; "+
 		"CREATE OR REPLACE FUNCTION weir.deferred_version() RETURNS int4 LANGUAGE sql AS 'SELECT 1'")
 	q := openQueue(t, Config{URL: s.URL("weir", "weir")})
-	deferredtest.PutAccepted(t, q, deferredtest.Order("shop"))
-	deferredtest.Claims(t, q, time.Now().Add(time.Second), 1)
+	deferredtest.PutAccepted(t, q, deferredtest.NewEntry("shop"))
+	deferredtest.RequireClaims(t, q, time.Now().Add(time.Second), 1)
 	if n := s.Do("weir", "SELECT count(*) FROM pg_proc WHERE pronamespace = 'weir'::regnamespace AND proowner <> "+
 		"'weir_owner'::regrole"); n != "0" {
 		t.Errorf("%s functions run with the rights of a superuser", n)
@@ -70,10 +70,10 @@ func TestMigratedKept(t *testing.T) {
 	q := openQueue(t, cfg)
 	size := int64(0)
 	for range 3 {
-		e := deferredtest.Order("shop")
+		e := deferredtest.NewEntry("shop")
 		size += e.Size()
 		deferredtest.PutAccepted(t, q, e)
-		c := deferredtest.Claims(t, q, time.Now().Add(time.Second), 1)
+		c := deferredtest.RequireClaims(t, q, time.Now().Add(time.Second), 1)
 		if err := deferredtest.Settle(t, q, c[0], deferred.Failed); err != nil {
 			t.Fatal(err)
 		}

@@ -22,7 +22,7 @@ func (q *Queue) learn(f *postgres.Fields) error {
 		s := of(string(r.Bytes()))
 		state, n := r.Int8(), deferred.EntryCount{Entries: int(r.Int8()), Bytes: r.Int8()}
 		switch {
-		case r.Err != nil || state >= int64(deferred.StatesCount):
+		case r.Err != nil || state >= int64(deferred.StateCount):
 			return errAnswer
 		case state < 0:
 			s.Paused, s.Oldest = state < -1, q.clock.here(n.Bytes)

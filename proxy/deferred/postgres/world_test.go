@@ -18,7 +18,7 @@ func TestQueue(t *testing.T) {
 	t.Parallel()
 	s := postgrestest.Start(t)
 	var places atomic.Int64
-	deferredtest.Run(t, func(_ *testing.T, key []byte) deferredtest.Place {
+	deferredtest.Run(t, func(_ *testing.T, key []byte) deferredtest.Storage {
 		return &schema{url: s.URL("weir", "weir"), name: fmt.Sprint("place", places.Add(1)), key: key}
 	})
 }
@@ -29,14 +29,14 @@ type schema struct {
 	key       []byte
 }
 
-// Open is part of deferredtest.Place.
+// Open is part of deferredtest.Storage.
 func (p *schema) Open(t testing.TB, _ func() time.Time, limits deferred.Limits) deferred.Queue {
 	t.Helper()
 	return testkit.Must(Open(Config{URL: p.url, Setting: "DEFER_URL", Schema: p.name, Key: p.key, Limits: limits,
 		callersClock: true, silence: testkit.Timeout, closing: testkit.Timeout}))(t)
 }
 
-// Crash is part of deferredtest.Place.
+// Crash is part of deferredtest.Storage.
 func (p *schema) Crash(t testing.TB, q deferred.Queue) {
 	t.Helper()
 	q.(*Queue).disconnect()
@@ -45,14 +45,14 @@ func (p *schema) Crash(t testing.TB, q deferred.Queue) {
 	}
 }
 
-// Reopens is part of deferredtest.Place.
+// Reopens is part of deferredtest.Storage.
 func (p *schema) Reopens() bool { return false }
 
 // openQueue opens a queue until the test ends. Unless cfg says otherwise it waits for answers as long as
 // a busy machine may take, so that only a server that is not there is an outage.
 func openQueue(t testing.TB, cfg Config) *Queue {
 	t.Helper()
-	cfg.Setting, cfg.Limits, cfg.silence = "DEFER_URL", deferredtest.Roomy, cmp.Or(cfg.silence, testkit.Timeout)
+	cfg.Setting, cfg.Limits, cfg.silence = "DEFER_URL", deferredtest.LargeLimits, cmp.Or(cfg.silence, testkit.Timeout)
 	if cfg.Schema == "" {
 		cfg.Schema = "weir"
 	}
@@ -78,7 +78,7 @@ func TestProxyKilled(t *testing.T) {
 	s := postgrestest.Start(t)
 	cfg := Config{URL: s.URL("weir", "weir"), callersClock: true, silence: testkit.Timeout}
 	killed, other := openQueue(t, cfg), openQueue(t, cfg)
-	first, second := deferredtest.Order("shop"), deferredtest.Order("shop")
+	first, second := deferredtest.NewEntry("shop"), deferredtest.NewEntry("shop")
 	first.Scope, first.Fingerprint = deferred.SHA256{1}, deferred.SHA256{1} // it may be sent again
 	deferredtest.PutAccepted(t, killed, first, second)
 	now := time.Now().Add(time.Second)
@@ -97,10 +97,10 @@ func TestProxyKilled(t *testing.T) {
 		t.Fatalf("claimed %s, want %s", got, first.ID)
 	}
 	killed.disconnect()
-	if got := claims(other, now.Add(deferred.LeaseFor-time.Microsecond)); got != (deferred.ID{}) {
+	if got := claims(other, now.Add(deferred.LeaseDuration-time.Microsecond)); got != (deferred.ID{}) {
 		t.Errorf("%s is claimed before the lease has passed", got)
 	}
-	if got := claims(other, now.Add(deferred.LeaseFor)); got != first.ID {
+	if got := claims(other, now.Add(deferred.LeaseDuration)); got != first.ID {
 		t.Errorf("claimed %s after the lease has passed, want %s", got, first.ID)
 	}
 }

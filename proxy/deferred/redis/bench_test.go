@@ -20,7 +20,7 @@ import (
 // tells how many calls each way needs, which does not depend on the machine as times do.
 func BenchmarkEntry(b *testing.B) {
 	s := redistest.Start(b, "--appendonly", "yes", "--appendfsync", "always")
-	q := testkit.Must(Open(Config{Redis: redis.Config{Addrs: []string{s.Addr()}}, Limits: deferredtest.Roomy}))(b)
+	q := testkit.Must(Open(Config{Redis: redis.Config{Addrs: []string{s.Addr()}}, Limits: deferredtest.LargeLimits}))(b)
 	defer func() { _ = q.Close() }()
 	calls := func() (n float64) {
 		for _, found := range regexp.MustCompile(`cmdstat_eval(?:sha)?:calls=(\d+)`).FindAllStringSubmatch(s.Do("info",

@@ -67,7 +67,7 @@ func (q *Queue) newClaim(now time.Time, n int, token string) (claim *ask, given 
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	given, q.lost = q.lost, nil
-	args := []string{decimal(max(0, n)), decimal(claimBytesMax), token, decimal(deferred.Micros(now)),
+	args := []string{decimal(max(0, n)), decimal(claimBytesMax), token, decimal(deferred.UnixMicros(now)),
 		decimal(q.cfg.Limits.DeadKeep.Microseconds()),
 		decimal(q.cfg.Limits.FinalBytesMax()), decimal(len(given))}
 	return &ask{script: q.scripts.claim, args: append(args, given...), until: true, writes: true}, given
@@ -92,7 +92,7 @@ func (q *Queue) gone(rules []any) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for r := (reader{rules}); len(r.left) > 0; {
-		q.givenUp[deferred.DropLabels{Rule: r.text(), To: deferred.Unknown}]++
+		q.givenUp[deferred.GivenUpLabels{Rule: r.text(), To: deferred.Unknown}]++
 	}
 }
 
@@ -100,7 +100,7 @@ func (q *Queue) gone(rules []any) {
 func (q *Queue) setAside(now time.Time, lease deferred.Lease, rule string, why error) {
 	q.mu.Lock()
 	q.damaged++
-	q.givenUp[deferred.DropLabels{Rule: rule, To: deferred.Failed}]++
+	q.givenUp[deferred.GivenUpLabels{Rule: rule, To: deferred.Failed}]++
 	q.mu.Unlock()
 	q.log.Warn("An entry cannot be read and is not delivered", "id", lease.ID, "reason", why)
 	q.Settle(now, &deferred.Settlement{Lease: lease, To: deferred.Failed, Keep: q.cfg.Limits.DeadKeep,

@@ -81,7 +81,7 @@ type Queue struct {
 	ahead   int64    // the queue's clock minus the time since began, in µs
 	synced  bool     // ahead is known
 	damaged int      // entries that cannot be read
-	givenUp deferred.DropCounts
+	givenUp deferred.GivenUpCounts
 	evicted uint64
 	durable string
 	evicts  bool

@@ -63,7 +63,7 @@ func (c codec) entry(id deferred.ID, values any) (*deferred.Entry, error) {
 	answered := len(r.left) > 0 && r.left[0] != nil
 	result := &deferred.Result{Status: int(r.int()), Bytes: r.int(), Truncated: r.text() == "1"}
 	fixed := r.text()
-	if seq == 0 || state >= int64(deferred.StatesCount) {
+	if seq == 0 || state >= int64(deferred.StateCount) {
 		return nil, deferred.ErrNotFound // it was removed between two calls
 	}
 	e, err := c.seal.OpenPart(sealedFixed, id, []byte(fixed))
@@ -137,7 +137,7 @@ func (r *reader) id() (id deferred.ID) {
 	return id
 }
 
-func (r *reader) time() time.Time { return deferred.TimeFromMicros(r.int()) }
+func (r *reader) time() time.Time { return deferred.FromUnixMicros(r.int()) }
 
 func list(v any) []any {
 	l, _ := v.([]any)

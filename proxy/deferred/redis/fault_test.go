@@ -59,7 +59,7 @@ func TestOpen(t *testing.T) {
 	t.Parallel()
 	s, log := redistest.Start(t, "--requirepass", "x"), new(testkit.Log)
 	open := func(password string, key byte) error {
-		cfg := Config{Redis: redis.Config{Addrs: []string{s.Addr()}, Password: password}, Limits: deferredtest.Roomy,
+		cfg := Config{Redis: redis.Config{Addrs: []string{s.Addr()}, Password: password}, Limits: deferredtest.LargeLimits,
 			Log: log.Logger(), patience: time.Minute}
 		if key > 0 {
 			cfg.Key = []byte(strings.Repeat(string(key), 32))
@@ -209,7 +209,7 @@ func TestDamaged(t *testing.T) {
 	if c := claims(t, q); c.Entry.ID != good.ID {
 		t.Errorf("claimed %s", c.Entry.ID)
 	}
-	given := deferred.DropLabels{Rule: "orders", To: deferred.Failed}
+	given := deferred.GivenUpLabels{Rule: "orders", To: deferred.Failed}
 	if s := q.Stats(); s.Unreadable != 1 || s.GivenUp[given] != 1 || log.Count("cannot be read") != 1 {
 		t.Errorf("%d are unreadable, given up: %v\n%s", s.Unreadable, s.GivenUp, log)
 	}

@@ -23,7 +23,7 @@ func TestKeptOfEarlierVersion(t *testing.T) {
 	t.Cleanup(func() { _ = q.Close() })
 	fail := func(bytes int) *deferred.Entry {
 		t.Helper()
-		e := deferredtest.Order("shop")
+		e := deferredtest.NewEntry("shop")
 		e.Body = make([]byte, bytes)
 		deferredtest.PutAccepted(t, q, e)
 		var claimed []deferred.ClaimedEntry

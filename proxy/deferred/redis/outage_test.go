@@ -36,14 +36,14 @@ func newWorld(t *testing.T) (*redistest.Server, *Queue, *testkit.Log) {
 // busy machine may take, so that only a server that is not there is an outage.
 func openedAs(t *testing.T, cfg Config) *Queue {
 	t.Helper()
-	cfg.Limits, cfg.patience = deferredtest.Roomy, cmp.Or(cfg.patience, time.Minute)
+	cfg.Limits, cfg.patience = deferredtest.LargeLimits, cmp.Or(cfg.patience, time.Minute)
 	q := testkit.Must(Open(cfg))(t)
 	t.Cleanup(func() { _ = q.Close() })
 	return q
 }
 
 // order returns a new entry with a key.
-func order(line string) deferred.Entry { return deferredtest.WithKey(deferredtest.Order(line)) }
+func order(line string) deferred.Entry { return deferredtest.WithKey(deferredtest.NewEntry(line)) }
 
 // accepts waits until an entry is accepted.
 func accepts(t *testing.T, q *Queue, line string) (e deferred.Entry) {
@@ -85,12 +85,12 @@ func TestKill(t *testing.T) {
 	}
 	f := deferredtest.StartFlood(t, q)
 	for range 5 {
-		f.Grows()
+		f.RequireGrowth()
 		s.Kill()
 		s.Start()
 		testkit.Eventually(t, "the queue is there again", func() bool { return q.Stats().Err == nil })
 	}
-	f.Grows()
+	f.RequireGrowth()
 	accepted := f.Stop()
 	q.look(t.Context())
 	cuts := strings.Count(string(testkit.Must(os.ReadFile(logFile))(t)), "Truncating the AOF")
@@ -160,7 +160,7 @@ func TestPutsWhileAway(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	q := openedAs(t, Config{Redis: redis.Config{Addrs: []string{s.Addr()}}, patience: answerWithin})
-	deferredtest.PutsWhileAway(t, q, func() { s.Signal(syscall.SIGSTOP) }, func() { s.Signal(syscall.SIGCONT) })
+	deferredtest.PutsDuringOutage(t, q, func() { s.Signal(syscall.SIGSTOP) }, func() { s.Signal(syscall.SIGCONT) })
 }
 
 // A server that has forgotten the scripts is given them again; one that was emptied is said to

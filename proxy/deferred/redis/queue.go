@@ -20,7 +20,7 @@ func Open(cfg Config) (*Queue, error) {
 	q := &Queue{cfg: cfg, scripts: newScripts(), log: cmp.Or(cfg.Log, slog.New(slog.DiscardHandler)),
 		about: cfg.Redis.KeyPrefix + namespace + "about",
 		began: time.Now(), box: deferred.NewWriteBuffer[*op](), durable: durabilityUnknown,
-		givenUp: make(deferred.DropCounts)}
+		givenUp: make(deferred.GivenUpCounts)}
 	sealer, err := deferred.NewSealer(cfg.Key)
 	if err != nil {
 		return nil, fmt.Errorf("open queue in redis: %w", err)
@@ -61,7 +61,7 @@ func (q *Queue) Stats() deferred.Stats {
 }
 
 // closeWithin is how long Close waits for calls in progress.
-const closeWithin = deferred.CloseWithin * 7 / 10
+const closeWithin = deferred.CloseTimeout * 7 / 10
 
 // Close implements deferred.Queue. It must not be called by Done.
 func (q *Queue) Close() error {

@@ -91,7 +91,7 @@ func (q *Queue) Edit(ctx context.Context, now time.Time, e deferred.Edit) (n int
 
 func (q *Queue) edit(ctx context.Context, now time.Time, e deferred.Edit, ids []deferred.ID) ([]int64, error) {
 	a := &ask{script: q.scripts.edit, writes: true, args: []string{
-		decimal(int(e.Action)), decimal(deferred.Micros(now)), decimal(q.cfg.Limits.DeadKeep.Microseconds()),
+		decimal(int(e.Action)), decimal(deferred.UnixMicros(now)), decimal(q.cfg.Limits.DeadKeep.Microseconds()),
 		decimal(e.Result.Size()), q.codec.result(e.Result, e.ID), decimal(q.cfg.Limits.FinalBytesMax())}}
 	for _, id := range ids {
 		a.args = append(a.args, string(id[:]))

@@ -15,7 +15,7 @@ import (
 func TestQueue(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	deferredtest.Run(t, func(t *testing.T, key []byte) deferredtest.Place {
+	deferredtest.Run(t, func(t *testing.T, key []byte) deferredtest.Storage {
 		return &place{Config{Redis: redis.Config{Addrs: []string{s.Addr()}, KeyPrefix: t.Name() + ":"}, Key: key}}
 	})
 }
@@ -23,7 +23,7 @@ func TestQueue(t *testing.T) {
 // A place is a prefix on a server.
 type place struct{ cfg Config }
 
-// Open is part of deferredtest.Place. The queue takes the test's time for the server's.
+// Open is part of deferredtest.Storage. The queue takes the test's time for the server's.
 func (p *place) Open(t testing.TB, clock func() time.Time, limits deferred.Limits) deferred.Queue {
 	t.Helper()
 	cfg := p.cfg
@@ -31,7 +31,7 @@ func (p *place) Open(t testing.TB, clock func() time.Time, limits deferred.Limit
 	return testkit.Must(Open(cfg))(t)
 }
 
-// Crash is part of deferredtest.Place.
+// Crash is part of deferredtest.Storage.
 func (p *place) Crash(t testing.TB, q deferred.Queue) {
 	t.Helper()
 	q.(*Queue).cancel()
@@ -40,5 +40,5 @@ func (p *place) Crash(t testing.TB, q deferred.Queue) {
 	}
 }
 
-// Reopens is part of deferredtest.Place.
+// Reopens is part of deferredtest.Storage.
 func (p *place) Reopens() bool { return false }

@@ -119,12 +119,12 @@ func (q *Queue) putHead() []string {
 // appendPut appends the arguments of put.lua for a put.
 func (q *Queue) appendPut(args []string, o *op) []string {
 	e := o.put.Fresh()
-	names := q.codec.seal.Names(&e)
+	names := q.codec.seal.Digests(&e)
 	return append(args, string(e.ID[:]), e.Rule, digest(names.LineKey), decimal(e.ParallelMax()), digest(names.Client),
 		bit(e.Keyed()), bit(e.LineKey != ""),
 		decimal(e.Due.Sub(o.now).Microseconds()), decimal(e.Expires.Sub(o.now).Microseconds()),
-		decimal(deferred.Micros(e.Accepted)), decimal(deferred.Micros(e.Expires)), decimal(deferred.Micros(e.Due)),
-		decimal(e.Size()), decimal(len(e.Head)+len(e.Body)), digest(names.Scope), digest(names.Print),
+		decimal(deferred.UnixMicros(e.Accepted)), decimal(deferred.UnixMicros(e.Expires)), decimal(deferred.UnixMicros(e.Due)),
+		decimal(e.Size()), decimal(len(e.Head)+len(e.Body)), digest(names.Scope), digest(names.Fingerprint),
 		decimal(o.put.PerKey), bit(o.put.Follows), q.codec.fixed(&e), q.codec.request(&e))
 }
 
@@ -146,8 +146,8 @@ func (q *Queue) appendSettle(args []string, o *op) []string {
 	again := o.again
 	o.again = true
 	return append(args, string(s.Lease.ID[:]), strconv.FormatUint(s.Lease.Token, 10), bit(again), decimal(int(s.To)),
-		decimal(s.Due.Sub(o.now).Microseconds()), decimal(deferred.Micros(s.Due)), bit(s.Attempt),
-		bit(s.Last != deferred.LastAttempt{}), decimal(deferred.Micros(s.Last.At)), decimal(s.Last.Status), s.Last.Error,
+		decimal(s.Due.Sub(o.now).Microseconds()), decimal(deferred.UnixMicros(s.Due)), bit(s.Attempt),
+		bit(s.Last != deferred.LastAttempt{}), decimal(deferred.UnixMicros(s.Last.At)), decimal(s.Last.Status), s.Last.Error,
 		bit(s.Result != nil), decimal(r.Status), decimal(r.Bytes), bit(r.Truncated), decimal(r.Size()),
 		q.codec.result(s.Result, s.Lease.ID), decimal(s.Keep.Microseconds()))
 }
@@ -189,7 +189,7 @@ func (q *Queue) stored(o *op, values []any) deferred.PutResult {
 	}
 	s.Expires = r.time()
 	if s.Outcome == deferred.Unstored {
-		return deferred.PutFailed(deferred.ErrTaken)
+		return deferred.PutFailed(deferred.ErrDuplicateID)
 	}
 	return s
 }

@@ -44,7 +44,7 @@ func (x *Exchange) mayDefer(h *http1.Head, c *decide.Evaluation) {
 	if x.callType != "" || h.Upgrade || h.Length > x.env.Settings.DeferBodyMax || len(h.Host) == 0 {
 		return
 	}
-	may, wanted := deferralAllowed, deferred.Prefers(h)
+	may, wanted := deferralAllowed, deferred.PrefersAsync(h)
 	if wanted {
 		may = deferralWanted
 	}
@@ -182,7 +182,7 @@ func (x *Exchange) HandleDeferred(now time.Time, s *deferred.PutResult) {
 	case deferred.Accepted, deferred.Duplicate:
 		w, _ := x.wishes()
 		p := decide.StoredRequest{Stored: s, Path: x.env.Settings.DeferPath,
-			Applied: w.Applied(x.deferral == deferralWanted)}
+			Applied: w.AppliedPreferences(x.deferral == deferralWanted)}
 		x.finish(now, x.answers(now).Accept(now, &p, &x.verdict, x.asReader()))
 	case deferred.Conflict:
 		x.finishError(now, 422, "another request has the same Idempotency-Key")

@@ -25,7 +25,7 @@ type attempt struct {
 
 // withdraw returns the entry unchanged to its line, if no part of it was sent.
 func (p *attempt) withdraw(now time.Time) {
-	if p.delivery != nil && p.delivery.Fate.Withdraw() {
+	if p.delivery != nil && p.delivery.SendState.Withdraw() {
 		p.settle(now, &deferred.Settlement{To: deferred.Waiting, Due: p.e.Due})
 	}
 }

@@ -178,14 +178,14 @@ func (p *attempt) call() {
 // catchUp stores, until the dispatcher ends, the callbacks about requests that became unknown
 // because a proxy crashed: no delivery has settled those.
 func (d *Dispatcher) catchUp() {
-	since := time.Now().Add(-deferred.LeaseFor)
+	since := time.Now().Add(-deferred.LeaseDuration)
 	var known deferred.EntryCount
 	same := catchUpAnyway
 	look := func(time.Time) {
 		began, unknown := time.Now(), d.unknown()
 		if same++; unknown != known || same >= catchUpAnyway {
 			if d.announceUnknown(since) == nil {
-				since, known, same = began.Add(-deferred.LeaseFor), unknown, 0
+				since, known, same = began.Add(-deferred.LeaseDuration), unknown, 0
 			}
 		}
 	}

@@ -118,7 +118,7 @@ func (c *calling) starts(status int, receivers ...*receiver) {
 	}
 	d := c.d
 	d.Start(func(w *wire.Delivery) {
-		if w.Fate.Commit() && status > 0 {
+		if w.SendState.Commit() && status > 0 {
 			w.Done(time.Now(), &wire.DeliveryResult{Sent: true,
 				Result: deferred.Result{Status: status, Head: []byte("X-A: b\r\n"), Bytes: 2, Body: []byte("ok")}})
 		}

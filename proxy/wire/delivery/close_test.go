@@ -95,7 +95,7 @@ func TestCloseGivesBack(t *testing.T) {
 	d.Start(func(w *wire.Delivery) { begun <- w })
 	testkit.Receive(t, begun, "a delivery")
 	sent := testkit.Receive(t, begun, "a second delivery")
-	if !sent.Fate.Commit() {
+	if !sent.SendState.Commit() {
 		t.Fatal("it was withdrawn")
 	}
 	d.stops(t) // it does not answer in time

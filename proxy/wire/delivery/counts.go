@@ -172,7 +172,7 @@ func waiting(r *deferred.RuleStats) int {
 
 // dead returns how many of a rule's entries may be retried by an operator.
 func dead(r *deferred.RuleStats) (n int) {
-	for s := range deferred.State(deferred.StatesCount) {
+	for s := range deferred.State(deferred.StateCount) {
 		if s.Dead() {
 			n += r.States[s].Entries
 		}

@@ -51,7 +51,7 @@ func TestCountersBeginAtZero(t *testing.T) {
 // A lossy queue has given requests up by itself.
 type lossy struct {
 	oneEntry
-	lost deferred.DropCounts
+	lost deferred.GivenUpCounts
 
 	mu    sync.Mutex
 	looks int // for what is unknown
@@ -85,7 +85,7 @@ func lossyDispatcher(t *testing.T, q *lossy) *Dispatcher {
 func TestGivenUpCount(t *testing.T) {
 	t.Parallel()
 	d := lossyDispatcher(t,
-		&lossy{lost: deferred.DropCounts{{Rule: "orders", To: deferred.Unknown}: 2, {Rule: "orders",
+		&lossy{lost: deferred.GivenUpCounts{{Rule: "orders", To: deferred.Unknown}: 2, {Rule: "orders",
 			To: deferred.Failed}: 1}})
 	d.counts.add(d.counts.deliveries, event{"orders", "unknown"})
 	got := samples(t, d)

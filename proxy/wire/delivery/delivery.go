@@ -47,11 +47,11 @@ type Config struct {
 	Trusts           func(netip.Addr) bool
 	ForwardingFields *keys.ForwardingFields // the fields with such claims; nil: the usual ones
 	DeadKeep         time.Duration
-	Path             string               // prefix of the status URLs for clients
-	Sites            deferred.QueueOwners // the proxies with queues of their own; nil: there is only one
-	Hosts            *callback.Hosts      // hosts that may be called back; nil: none
-	Post             *CallbackSender      // sends callbacks
-	Limits           deferred.Limits      // those of the queue, which bound the callbacks that wait, too
+	Path             string             // prefix of the status URLs for clients
+	Sites            deferred.Instances // the proxies with queues of their own; nil: there is only one
+	Hosts            *callback.Hosts    // hosts that may be called back; nil: none
+	Post             *CallbackSender    // sends callbacks
+	Limits           deferred.Limits    // those of the queue, which bound the callbacks that wait, too
 	Log              *slog.Logger
 
 	callbacks *deferred.Defer // replaced by tests

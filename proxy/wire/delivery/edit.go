@@ -79,7 +79,7 @@ func shownRuleOf(r *deferred.RuleStats) shownRule {
 	if !r.Oldest.IsZero() {
 		t.Oldest = time.Since(r.Oldest).Seconds()
 	}
-	for s := range deferred.State(deferred.StatesCount) {
+	for s := range deferred.State(deferred.StateCount) {
 		t.States[s.String()] = r.States[s].Entries
 	}
 	return t

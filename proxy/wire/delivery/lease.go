@@ -16,11 +16,11 @@ import (
 
 const (
 	// renewEvery is how often leases are renewed, and renewAgain how often while that fails.
-	renewEvery = deferred.LeaseFor / 3
+	renewEvery = deferred.LeaseDuration / 3
 	renewAgain = time.Second
 	// renewMax is the longest time between two renewals after which no proxy can have lost a lease,
 	// though others have renewed theirs up to renewEvery earlier.
-	renewMax = deferred.LeaseFor / 2
+	renewMax = deferred.LeaseDuration / 2
 	// othersRenew is the pause after a longer time. Within it the other proxies notice that the queue
 	// answers again, and renew their leases. A queue tries again four times a second, but an attempt
 	// may take 3 s.

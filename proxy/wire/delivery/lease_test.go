@@ -40,7 +40,7 @@ func (q *oneEntry) Claim(context.Context, time.Time, int, ...string) (c []deferr
 	case q.claims == 0 || !q.renewed.IsZero() && !now.Before(q.renewed):
 		q.claims++
 		c = append(c, deferred.ClaimedEntry{Lease: deferred.Lease{Token: q.claims}, Entry: q.entry})
-		q.renewed = now.Add(deferred.LeaseFor)
+		q.renewed = now.Add(deferred.LeaseDuration)
 	}
 	return c, q.renewed, nil
 }
@@ -58,7 +58,7 @@ func (q *oneEntry) Renew(_ context.Context, _ time.Time, leases []deferred.Lease
 	}
 	for _, l := range leases {
 		if l.Token == q.claims && !q.renewed.IsZero() { // also if it has passed, and nobody has claimed since
-			q.renewed = time.Now().Add(deferred.LeaseFor)
+			q.renewed = time.Now().Add(deferred.LeaseDuration)
 		} else {
 			lost = append(lost, l)
 		}
@@ -106,7 +106,7 @@ func dispatches(t *testing.T, q deferred.Queue) *Dispatcher {
 // lasts returns a start of deliveries that are answered after a time.
 func lasts(d time.Duration) func(w *wire.Delivery) {
 	return func(w *wire.Delivery) {
-		w.Fate.Commit()
+		w.SendState.Commit()
 		time.AfterFunc(d, func() { w.Done(time.Now(), answered()) })
 	}
 }
@@ -141,8 +141,8 @@ func TestLeaseLastsAsLongAsADelivery(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			q := newEntry()
 			d := dispatches(t, q)
-			d.Start(lasts(10 * deferred.LeaseFor))
-			time.Sleep(min(closes, 11*deferred.LeaseFor))
+			d.Start(lasts(10 * deferred.LeaseDuration))
+			time.Sleep(min(closes, 11*deferred.LeaseDuration))
 			d.closes(t)
 			select {
 			case to := <-q.settled:
@@ -162,16 +162,16 @@ func TestLeaseLastsAsLongAsADelivery(t *testing.T) {
 func TestLeaseOutlastsAnOutage(t *testing.T) {
 	const from = renewEvery - 5*time.Second
 	for name, test := range map[string]struct{ lasts, until time.Duration }{
-		"a short outage":                         {3 * deferred.LeaseFor, deferred.LeaseFor - 5*time.Second},
-		"a long outage":                          {3 * deferred.LeaseFor, 2*deferred.LeaseFor + 50*time.Millisecond},
-		"a delivery that ends during the outage": {renewEvery, 2*deferred.LeaseFor + 50*time.Millisecond},
+		"a short outage":                         {3 * deferred.LeaseDuration, deferred.LeaseDuration - 5*time.Second},
+		"a long outage":                          {3 * deferred.LeaseDuration, 2*deferred.LeaseDuration + 50*time.Millisecond},
+		"a delivery that ends during the outage": {renewEvery, 2*deferred.LeaseDuration + 50*time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				began := time.Now()
 				q := newEntry()
 				q.away = func() bool { return time.Since(began) > from && time.Since(began) < test.until }
-				time.AfterFunc(deferred.LeaseFor, func() { _, _, _ = q.Claim(t.Context(), time.Now(), 1) }) // by another proxy
+				time.AfterFunc(deferred.LeaseDuration, func() { _, _, _ = q.Claim(t.Context(), time.Now(), 1) }) // by another proxy
 				q.deliveredOnce(t, test.lasts)
 			})
 		})
@@ -184,7 +184,7 @@ func (q *oneEntry) deliveredOnce(t *testing.T, takes time.Duration) {
 	t.Helper()
 	d := dispatches(t, q)
 	d.Start(lasts(takes))
-	time.Sleep(4 * deferred.LeaseFor)
+	time.Sleep(4 * deferred.LeaseDuration)
 	d.closes(t)
 	q.once(t)
 }
@@ -214,7 +214,7 @@ func (q *seen) Renew(ctx context.Context, now time.Time, leases []deferred.Lease
 // notices its end first does not claim before the others have renewed theirs. It has no leases
 // itself.
 func TestLeaseOutlastsAnOutageForOthers(t *testing.T) {
-	const until = 2*deferred.LeaseFor + 50*time.Millisecond
+	const until = 2*deferred.LeaseDuration + 50*time.Millisecond
 	for name, starts := range map[string]time.Duration{"a proxy that was there": 0,
 		"one that has just been started": until - time.Second} {
 		t.Run(name, func(t *testing.T) {
@@ -223,14 +223,14 @@ func TestLeaseOutlastsAnOutageForOthers(t *testing.T) {
 				q := newEntry()
 				start := func(until time.Duration) *Dispatcher {
 					d := dispatches(t, &seen{q, func() bool { return time.Since(began) > renewEvery && time.Since(began) < until }})
-					d.Start(lasts(3 * deferred.LeaseFor))
+					d.Start(lasts(3 * deferred.LeaseDuration))
 					synctest.Wait()
 					return d
 				}
 				all := []*Dispatcher{start(until + renewAgain)}
 				time.Sleep(starts)
 				all = append(all, start(until))
-				time.Sleep(4*deferred.LeaseFor - starts)
+				time.Sleep(4*deferred.LeaseDuration - starts)
 				for _, d := range all {
 					d.closes(t)
 				}
@@ -245,8 +245,8 @@ func TestLeaseOutlastsAnOutageForOthers(t *testing.T) {
 func TestLeaseOutlastsAStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newEntry()
-		q.slow = deferred.LeaseFor
-		q.deliveredOnce(t, 3*deferred.LeaseFor)
+		q.slow = deferred.LeaseDuration
+		q.deliveredOnce(t, 3*deferred.LeaseDuration)
 	})
 }
 
@@ -297,7 +297,7 @@ func TestClaimedAgain(t *testing.T) {
 			d := dispatches(t, q)
 			var deliveries []*wire.Delivery
 			d.Start(func(w *wire.Delivery) {
-				w.Fate.Commit()
+				w.SendState.Commit()
 				deliveries = append(deliveries, w)
 			})
 			synctest.Wait()
@@ -369,7 +369,7 @@ func TestLostLeaseDoesNotCount(t *testing.T) {
 					q.claims++ // by another proxy
 					q.mu.Unlock()
 				}
-				w.Fate.Commit()
+				w.SendState.Commit()
 				w.Done(time.Now(), answered())
 			})
 			synctest.Wait()

@@ -176,7 +176,7 @@ func TestRepeat(t *testing.T) {
 			Options: deferred.Options{Key: []byte("k")}})
 	}
 	d.Start(func(w *wire.Delivery) {
-		w.Fate.Commit()
+		w.SendState.Commit()
 		w.Done(time.Now(), &wire.DeliveryResult{Sent: true, Result: deferred.Result{Status: 201, Head: []byte("X-A: b\r\n"),
 			Body: []byte("made"), Bytes: 4}})
 	})

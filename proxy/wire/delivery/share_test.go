@@ -25,7 +25,7 @@ func TestRulesShareWhatIsUnderWay(t *testing.T) {
 	}
 	alive := make(chan *wire.Delivery, 100)
 	d.Start(func(w *wire.Delivery) {
-		if w.Fate.Commit(); bytes.HasPrefix(w.Request, []byte("PUT")) {
+		if w.SendState.Commit(); bytes.HasPrefix(w.Request, []byte("PUT")) {
 			alive <- w
 		}
 	})
@@ -57,7 +57,7 @@ func TestClientsShareWhatIsUnderWay(t *testing.T) {
 	}
 	others := make(chan *wire.Delivery, 100)
 	d.Start(func(w *wire.Delivery) {
-		if w.Fate.Commit(); w.Remote != netip.MustParseAddr("10.0.0.1") {
+		if w.SendState.Commit(); w.Remote != netip.MustParseAddr("10.0.0.1") {
 			others <- w
 		}
 	})
