@@ -20,7 +20,7 @@ type pairFiles struct {
 
 // dataPair returns the settings of the certificate of the data port.
 func dataPair(c *config.Config) pairFiles {
-	return pairFiles{"TLS", c.Edge.CertFile, c.Edge.KeyFile, "ratelimiter_certificate_expiry_timestamp_seconds"}
+	return pairFiles{"TLS", c.Server.CertFile, c.Server.KeyFile, "ratelimiter_certificate_expiry_timestamp_seconds"}
 }
 
 // decisionPair returns the settings of the certificate of a decision port: DECISION or GRPC.

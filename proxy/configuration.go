@@ -45,7 +45,7 @@ func (p *proxy) registerReloads() {
 	if shared {
 		p.OnReload(func() error { _, err := p.limits.Reload(time.Now()); return err }, "limits")
 	}
-	if c.Edge.CAFile != "" {
+	if c.Server.CAFile != "" {
 		p.OnReload(func() error { return p.targets.reload(p.server) }, "certificates")
 	}
 }
@@ -60,7 +60,7 @@ func (p *proxy) keepConfiguration(ctx context.Context) (err error) {
 	if p.rules, err = admin.NewRules(time.Now(), ruleFiles(p.config, p.templates), s, p.Logger); err != nil {
 		return err
 	}
-	p.policies = &admin.PolicySource{Limits: p.limits, Rules: p.rules}
+	p.policies = &admin.PolicyCache{Limits: p.limits, Rules: p.rules}
 	p.limits.InMemory, p.rules.InMemory = !p.shared(), !p.shared()
 	p.limits.OnChange, p.rules.OnChange = s.ForgetRefusals, s.ForgetRefusals
 	p.limitFrom = p.impliedLimit()

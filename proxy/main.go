@@ -85,7 +85,7 @@ func run(ctx context.Context, e *service.Env, c *config.Config) error {
 
 // note logs what became of the settings.
 func note(log *slog.Logger, c *config.Config) {
-	for _, n := range c.Translated() {
+	for _, n := range c.Translations() {
 		if n.Ignored {
 			log.Warn(n.Text)
 		} else {
@@ -101,7 +101,7 @@ func note(log *slog.Logger, c *config.Config) {
 // from. In place of envoyproxy/ratelimit, which has neither, it is what there is of descriptors.
 func (p *proxy) summary() []any {
 	l := p.limits.Active()
-	if p.config.InPlaceOfPeer() && p.descriptors != nil && l.Config.Algorithm == limit.Off {
+	if p.config.EnvoyEnvironment() && p.descriptors != nil && l.Config.Algorithm == limit.Off {
 		domains, limits := p.descriptors.Domains().Len()
 		return []any{"domains", domains, "limits", limits}
 	}

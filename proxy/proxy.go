@@ -23,7 +23,7 @@ type proxy struct {
 	perSecond store.Store     // decides about limits per second of Envoy's rate limit service; nil: store does
 	limits    *admin.Limits
 	rules     *admin.Rules
-	policies  *admin.PolicySource
+	policies  *admin.PolicyCache
 	targets   *targets
 	templates *admin.Templates
 	socks     *sockets

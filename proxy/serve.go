@@ -43,8 +43,8 @@ func (p *proxy) serve(ctx context.Context, access wire.AccessLog) error {
 	w.Balance, w.TargetConnsMax, w.StreamShare = c.Balance, c.TargetConnsMax, c.StreamShare
 	w.Gate = c.Gate
 	w.TargetIdle, w.TargetAge, w.TargetHTTP2 = c.TargetIdle, c.TargetAge, c.TargetHTTP2()
-	w.MemoryBudget = c.Edge.MemoryBudget
-	w.Roster = c.Edge.Roster
+	w.MemoryBudget = c.Server.MemoryBudget
+	w.Roster = c.Server.Roster
 	if len(c.Targets) > 0 {
 		w.Roster.Reachable = p.Health.SetReady
 	}
@@ -68,14 +68,14 @@ func (p *proxy) serve(ctx context.Context, access wire.AccessLog) error {
 	p.startDeferral()
 	ctx, p.socks.stopAdmin = context.WithCancel(ctx)
 	if l := p.socks.admin; l != nil {
-		if w.Secure != nil && c.Edge.AdminTLS {
+		if w.Secure != nil && c.Server.AdminTLS {
 			l = tls.NewListener(l, w.Secure)
 		}
 		go serveAdmin(ctx, p.Env, "ADMIN_PORT", l, own.ForOperators())
 	}
 	if l := p.socks.metrics; l != nil {
 		go serveAdmin(ctx, p.Env, "PROMETHEUS_ADDR", netutil.LimitListener(l, metricsConnsMax),
-			own.Metrics(c.Edge.MetricsPath))
+			own.Metrics(c.Server.MetricsPath))
 	}
 	p.report()
 	p.Health.SetReady(true)

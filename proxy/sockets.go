@@ -35,7 +35,7 @@ type sockets struct {
 // takeOver requests the sockets of a running proxy, if TAKEOVER is set. It returns nil if no
 // proxy of this user runs. Then the port is opened, which fails if another program has it.
 func takeOver(ctx context.Context, e *service.Env, c *config.Config) (*handover.Received, error) {
-	if !c.Edge.Takeover {
+	if !c.Server.Takeover {
 		return nil, nil
 	}
 	_, port, err := net.SplitHostPort(e.Addr)
@@ -61,15 +61,15 @@ func openSockets(e *service.Env, c *config.Config, taken *handover.Received) (*s
 	if err != nil {
 		return nil, err
 	}
-	if d := c.Decision.Port; d != 0 && (strconv.Itoa(d) == port || d == c.Edge.AdminPort) {
+	if d := c.Decision.Port; d != 0 && (strconv.Itoa(d) == port || d == c.Server.AdminPort) {
 		return nil, &service.SettingError{Name: "DECISION_PORT", Value: strconv.Itoa(d), Problem: "is PORT or ADMIN_PORT",
 			Allowed: "another port, or 0 for none"}
 	}
-	if g := c.Decision.GRPC.Port; g != 0 && (strconv.Itoa(g) == port || g == c.Edge.AdminPort || g == c.Decision.Port) {
+	if g := c.Decision.GRPC.Port; g != 0 && (strconv.Itoa(g) == port || g == c.Server.AdminPort || g == c.Decision.Port) {
 		return nil, &service.SettingError{Name: "GRPC_PORT", Value: strconv.Itoa(g),
 			Problem: "is PORT, ADMIN_PORT or DECISION_PORT", Allowed: "another port, or 0: DECISION_PORT answers the same"}
 	}
-	if admin := c.Edge.AdminPort; admin != 0 && strconv.Itoa(admin) == port {
+	if admin := c.Server.AdminPort; admin != 0 && strconv.Itoa(admin) == port {
 		return nil, &service.SettingError{Name: "ADMIN_PORT", Value: port, Problem: "is PORT",
 			Allowed: "another port, or 0 to keep the own endpoints on PORT"}
 	}
@@ -96,12 +96,12 @@ func openSockets(e *service.Env, c *config.Config, taken *handover.Received) (*s
 
 // openOwn opens the sockets that have settings of their own.
 func (s *sockets) openOwn(c *config.Config) (err error) {
-	if c.Edge.AdminPort != 0 {
-		if s.admin, _, err = s.open(c.Edge.AdminBind, strconv.Itoa(c.Edge.AdminPort)); err != nil {
+	if c.Server.AdminPort != 0 {
+		if s.admin, _, err = s.open(c.Server.AdminBind, strconv.Itoa(c.Server.AdminPort)); err != nil {
 			return fmt.Errorf("open ADMIN_PORT: %w", err)
 		}
 	}
-	if addr := c.Edge.MetricsAddr; addr != "" {
+	if addr := c.Server.MetricsAddr; addr != "" {
 		host, port, _ := net.SplitHostPort(addr) // it is checked
 		if s.metrics, _, err = s.open(host, port); err != nil {
 			return fmt.Errorf("open PROMETHEUS_ADDR: %w", err)

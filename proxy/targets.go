@@ -39,7 +39,7 @@ type peer struct {
 
 // newTargets reads the authorities that https targets are verified with.
 func newTargets(c *config.Config) (*targets, error) {
-	t := &targets{caFile: c.Edge.CAFile, name: c.Edge.ServerName, settings: c.Targets, usesHTTP2: c.UsesHTTP2}
+	t := &targets{caFile: c.Server.CAFile, name: c.Server.ServerName, settings: c.Targets, usesHTTP2: c.UsesHTTP2}
 	if err := t.readTrust(); err != nil {
 		return nil, fileFault("TARGET_CA_FILE", t.caFile, err)
 	}

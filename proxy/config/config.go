@@ -55,7 +55,7 @@ type Config struct {
 	perSecond perSecondSettings
 	postgres  postgresSettings
 	remote    remote.Config // without Failure
-	Edge      Edge
+	Server    Server
 	Rules     Rules
 	Templates string // REFUSAL_TEMPLATES; empty: none
 	Access    AccessLog
@@ -122,7 +122,7 @@ func (c *Config) Register(s *service.Settings) {
 	c.registerRefusal(s)
 	c.Access.register(s, d)
 	registerGate(s, &c.Gate)
-	c.Edge.register(s, d, &c.loop)
+	c.Server.register(s, d, &c.loop)
 	c.Rules.register(s)
 	c.Adaptive.register(s)
 	c.Decision.register(s)
@@ -246,11 +246,11 @@ func (c *Config) Complete() error {
 	c.noteOrigin()
 	c.noteGate()
 	c.noteConnections()
-	if c.InPlaceOfPeer() && !c.UsesRedis() && !c.UsesPostgres() && !c.UsesRemote() {
+	if c.EnvoyEnvironment() && !c.UsesRedis() && !c.UsesPostgres() && !c.UsesRemote() {
 		c.Notes = append(c.Notes, "REDIS_URL is not set: limits are in the memory of this process, and end with it")
 	}
 	s := c.settings
-	return errors.Join(c.completeLimit(), c.Edge.complete(s, &c.data), completeGate(s, &c.Gate), c.completeHTTP2(),
+	return errors.Join(c.completeLimit(), c.Server.complete(s, &c.data), completeGate(s, &c.Gate), c.completeHTTP2(),
 		c.Rules.complete(s), c.Adaptive.complete(s), c.Decision.complete(s, len(c.Targets)), c.XDS.complete(s),
 		c.Defer.complete(s, &c.redis, &c.postgres),
 		faultIf(c.UsesRedis(), c.Redis), c.perSecond.complete(c), faultIf(c.UsesPostgres(), c.Postgres),
@@ -291,8 +291,8 @@ func (c *Config) ownPaths() *pattern.Paths {
 	var all []string
 	for _, one := range service.OwnEndpoints() {
 		_, path, _ := strings.Cut(one.Pattern, " ")
-		ours := one.Program == "" || one.Program == "proxy" || one.Program == peer && c.InPlaceOfPeer()
-		here := c.Edge.AdminPort == 0 || c.Edge.HealthHere && strings.HasPrefix(path, "/actuator/health")
+		ours := one.Program == "" || one.Program == "proxy" || one.Program == peer && c.EnvoyEnvironment()
+		here := c.Server.AdminPort == 0 || c.Server.HealthOnDataPort && strings.HasPrefix(path, "/actuator/health")
 		if here && ours && !strings.HasPrefix(path, "/deferred/") &&
 			!slices.Contains(all, path) {
 			all = append(all, path)

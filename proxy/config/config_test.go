@@ -382,7 +382,7 @@ func TestEdgeValuesArrive(t *testing.T) {
 		"MEMORY_BUDGET", "1GiB", "MAX_CONNECTIONS_PER_IP", "3", "BODY_MIN_RATE", "5", "STREAM_TIMEOUT", "1m",
 		"TUNNEL_TIMEOUT", "2m",
 		"DRAIN_GRACE", "3s", "UPGRADES", "WebSocket, chat/1.0", "VIA_NAME", "edge-1")
-	e := c.Edge
+	e := c.Server
 	if e.CertFile != "c.pem" || e.KeyFile != "k.pem" || e.CAFile != "ca.pem" || e.ServerName != "b" ||
 		e.Roster.CheckPath != "/up?full=1" ||
 		e.Roster.CheckInterval != time.Second || e.AdminPort != 9 || e.AdminBind != "::1" || e.AdminTLS || !e.Takeover ||
@@ -395,13 +395,13 @@ func TestEdgeValuesArrive(t *testing.T) {
 	s := c.Session()
 	if s.BodyRateMin != 5 || s.StreamTimeout != time.Minute || s.TunnelTimeout != 2*time.Minute ||
 		s.DrainGrace != 3*time.Second ||
-		!slices.Equal(s.Upgrades, []string{"websocket", "chat/1.0"}) || s.Pseudonym != "edge-1" || !e.HealthHere ||
+		!slices.Equal(s.Upgrades, []string{"websocket", "chat/1.0"}) || s.Pseudonym != "edge-1" || !e.HealthOnDataPort ||
 		s.OwnPaths == nil {
 		t.Errorf("sessions %+v", s)
 	}
-	if c := must(t); c.Edge.AdminBind != "127.0.0.1" || !c.Edge.AdminTLS || c.Edge.MemoryBudget <= 0 ||
+	if c := must(t); c.Server.AdminBind != "127.0.0.1" || !c.Server.AdminTLS || c.Server.MemoryBudget <= 0 ||
 		len(c.Session().Pseudonym) != len("weir-000000") || c.Session().OwnPaths == nil {
-		t.Errorf("by default: %+v", c.Edge)
+		t.Errorf("by default: %+v", c.Server)
 	}
 }
 

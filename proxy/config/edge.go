@@ -17,16 +17,16 @@ import (
 	"weir/proxy/targets/roster"
 )
 
-// Edge has the settings of a proxy that is reachable from outside: TLS, health of the
+// Server has the settings of a proxy that is reachable from outside: TLS, health of the
 // targets, bounds, the admin port, hand-over.
-type Edge struct {
+type Server struct {
 	CertFile, KeyFile  string        // of the listener; empty: no TLS
 	CAFile, ServerName string        // for https targets
 	Roster             roster.Config // without Loops, Log and Reachable
 	AdminPort          int           // port of the own endpoints; 0: the data port
 	AdminBind          string        // address of the admin port
 	AdminTLS           bool          // the admin port has TLS if the data port has
-	HealthHere         bool          // with an admin port, health is answered at the data port, too
+	HealthOnDataPort   bool          // with an admin port, health is answered at the data port, too
 	Takeover           bool
 	MemoryBudget       int64 // bytes
 
@@ -34,42 +34,42 @@ type Edge struct {
 	MetricsPath string // their path there
 }
 
-func (e *Edge) register(s *service.Settings, d *session.Settings, l *loop.Config) {
+func (sv *Server) register(s *service.Settings, d *session.Settings, l *loop.Config) {
 	noTarget, noPort := s.NoEffectWhen("TARGET_URL", noTargets), s.NoEffectWhen("ADMIN_PORT", "0")
 	s.Add(service.SettingList{
-		{Name: "TLS_CERT", Value: service.String(&e.CertFile),
+		{Name: "TLS_CERT", Value: service.String(&sv.CertFile),
 			Help: "PEM file of the certificate (chain) to serve with; read again when it changes; empty: no TLS"},
-		{Name: "TLS_KEY", Value: service.String(&e.KeyFile), Help: "PEM file of its key"},
-		{Name: "TARGET_CA_FILE", Value: service.String(&e.CAFile), NoEffect: noTarget,
+		{Name: "TLS_KEY", Value: service.String(&sv.KeyFile), Help: "PEM file of its key"},
+		{Name: "TARGET_CA_FILE", Value: service.String(&sv.CAFile), NoEffect: noTarget,
 			Help: "PEM file of the authorities that signed the certificates of https targets; empty: the system's"},
-		{Name: "TARGET_TLS_SERVER_NAME", Value: service.String(&e.ServerName), NoEffect: noTarget,
+		{Name: "TARGET_TLS_SERVER_NAME", Value: service.String(&sv.ServerName), NoEffect: noTarget,
 			Help: "server name (SNI) that the certificates of https targets must match; empty: the host of their URL"},
-		{Name: "TARGET_HEALTH_PATH", Value: service.Func(&e.Roster.CheckPath, "a path: /health", healthPath),
+		{Name: "TARGET_HEALTH_PATH", Value: service.Func(&sv.Roster.CheckPath, "a path: /health", healthPath),
 			NoEffect: noTarget,
 			Help:     "path requested from every target as an active health check; empty: health follows from requests only"},
 		{Name: "TARGET_HEALTH_INTERVAL", Default: "5s",
-			Value:    service.Duration(&e.Roster.CheckInterval, 10*time.Millisecond, timeMax),
+			Value:    service.Duration(&sv.Roster.CheckInterval, 10*time.Millisecond, timeMax),
 			NoEffect: s.NoEffectWhen("TARGET_HEALTH_PATH", ""),
 			Help:     "interval between two health checks; two failures in a row take a target out, two successes bring it back"},
-		{Name: "TARGET_DNS_INTERVAL", Default: "5s", Value: service.Duration(&e.Roster.LookupInterval, 0, timeMax),
+		{Name: "TARGET_DNS_INTERVAL", Default: "5s", Value: service.Duration(&sv.Roster.LookupInterval, 0, timeMax),
 			NoEffect: noTarget,
 			Help: "interval between two lookups of each target's name, whose addresses become separate targets; 0: a name is " +
 				"one target, and each connect looks it up"},
-		{Name: "ADMIN_PORT", Default: "0", Value: service.Int(&e.AdminPort, 0, 65535),
+		{Name: "ADMIN_PORT", Default: "0", Value: service.Int(&sv.AdminPort, 0, 65535),
 			Help: "port for the proxy's own endpoints; 0: the data port"},
-		{Name: "ADMIN_BIND", Default: "127.0.0.1", Value: service.String(&e.AdminBind), NoEffect: noPort,
+		{Name: "ADMIN_BIND", Default: "127.0.0.1", Value: service.String(&sv.AdminBind), NoEffect: noPort,
 			Help: "address that ADMIN_PORT listens on"},
-		{Name: "ADMIN_TLS", Default: "true", Value: service.Bool(&e.AdminTLS), NoEffect: noPort,
+		{Name: "ADMIN_TLS", Default: "true", Value: service.Bool(&sv.AdminTLS), NoEffect: noPort,
 			Help: "true: ADMIN_PORT uses TLS when TLS_CERT is set; false: plain HTTP"},
-		{Name: "HEALTH_ON_DATA_PORT", Default: "false", Value: service.Bool(&e.HealthHere), NoEffect: noPort,
+		{Name: "HEALTH_ON_DATA_PORT", Default: "false", Value: service.Bool(&sv.HealthOnDataPort), NoEffect: noPort,
 			Help: "with ADMIN_PORT, answer /actuator/health and /actuator/health/readiness on the data port too"},
-		{Name: "PROMETHEUS_ADDR", Value: service.Func(&e.MetricsAddr, "host:port, or :port for all addresses", address),
+		{Name: "PROMETHEUS_ADDR", Value: service.Func(&sv.MetricsAddr, "host:port, or :port for all addresses", address),
 			Help: "address of a port that answers nothing but metrics, in addition to /metrics elsewhere; empty: none"},
-		{Name: "PROMETHEUS_PATH", Default: "/metrics", Value: service.Func(&e.MetricsPath, "a path: /metrics", healthPath),
+		{Name: "PROMETHEUS_PATH", Default: "/metrics", Value: service.Func(&sv.MetricsPath, "a path: /metrics", healthPath),
 			NoEffect: s.NoEffectWhen("PROMETHEUS_ADDR", ""), Help: "path of metrics there"},
-		{Name: "TAKEOVER", Default: "false", Value: service.Bool(&e.Takeover),
+		{Name: "TAKEOVER", Default: "false", Value: service.Bool(&sv.Takeover),
 			Help: "take the port over from a running proxy, which then drains; BIND and ADMIN_PORT may differ"},
-		{Name: "MEMORY_BUDGET", Default: "0", Value: service.Bytes(&e.MemoryBudget, 0, 1<<50),
+		{Name: "MEMORY_BUDGET", Default: "0", Value: service.Bytes(&sv.MemoryBudget, 0, 1<<50),
 			Help: "memory use; from 88 % of it on, requests of the clients that hold most are ended, and beyond 92 % all are " +
 				"refused with 503 if that does not help; 0: three quarters of the memory of the machine or container"},
 		{Name: "MAX_CONNECTIONS_PER_IP", Default: "0", Value: service.Int(&l.PerAddressMax, 0, 1<<24),
@@ -127,17 +127,17 @@ func isToken(text string) bool {
 	})
 }
 
-func (e *Edge) complete(s *service.Settings, d *session.Settings) error {
+func (sv *Server) complete(s *service.Settings, d *session.Settings) error {
 	if err := pairComplete(s, "TLS_CERT", "TLS_KEY"); err != nil {
 		return err
 	}
-	e.Roster.Named = e.AdminPort != 0
+	sv.Roster.Named = sv.AdminPort != 0
 	d.Via = d.Pseudonym != "off"
 	if d.Pseudonym == "" || !d.Via {
 		d.Pseudonym = fmt.Sprintf("weir-%06x", rand.Uint32N(1<<24))
 	}
-	if e.MemoryBudget == 0 {
-		e.MemoryBudget = memoryThere() / 4 * 3
+	if sv.MemoryBudget == 0 {
+		sv.MemoryBudget = memoryThere() / 4 * 3
 	}
 	return nil
 }

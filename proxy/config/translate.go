@@ -43,17 +43,17 @@ func (c *Config) registerTranslation(s *service.Settings) {
 	}
 }
 
-// InPlaceOfPeer reports whether the environment is read as that of envoyproxy/ratelimit.
-func (c *Config) InPlaceOfPeer() bool { return c.translated != nil }
+// EnvoyEnvironment reports whether the environment is read as that of envoyproxy/ratelimit.
+func (c *Config) EnvoyEnvironment() bool { return c.translated != nil }
 
-// A VariableNote is a line about a variable of another program's environment.
-type VariableNote struct {
+// A VariableTranslation is a line about a variable of another program's environment.
+type VariableTranslation struct {
 	Text    string
 	Ignored bool // the variable has no effect
 }
 
-// Translated returns what was made of the variables of another program's environment.
-func (c *Config) Translated() []VariableNote {
+// Translations returns what was made of the variables of another program's environment.
+func (c *Config) Translations() []VariableTranslation {
 	if c.translated == nil {
 		return nil
 	}
@@ -75,7 +75,7 @@ func (c *Config) named(setting string) string {
 
 // lookAt returns the settings, or in place of envoyproxy/ratelimit the variables, that an error is about.
 func (c *Config) lookAt(settings, variables string) string {
-	if c.InPlaceOfPeer() {
+	if c.EnvoyEnvironment() {
 		return variables
 	}
 	return settings
@@ -88,7 +88,7 @@ type translation struct {
 	env      func(string) string
 	values   map[string]string // of settings
 	from     map[string]string // the variables that they come from
-	notes    []VariableNote
+	notes    []VariableTranslation
 	err      error
 	variable string   // that is being read
 	set      []string // the settings that it has set
@@ -116,12 +116,12 @@ func translate(env func(string) string) *translation {
 
 // readAs notes which settings the variable was read as.
 func (t *translation) readAs(settings string) {
-	t.notes = append(t.notes, VariableNote{Text: t.variable + " is read as " + settings})
+	t.notes = append(t.notes, VariableTranslation{Text: t.variable + " is read as " + settings})
 }
 
 // ignore notes that the variable has no effect, and why.
 func (t *translation) ignore(why string) {
-	t.notes = append(t.notes, VariableNote{Text: t.variable + " " + why, Ignored: true})
+	t.notes = append(t.notes, VariableTranslation{Text: t.variable + " " + why, Ignored: true})
 }
 
 // put sets a setting to a value made of the variable.
@@ -145,7 +145,7 @@ func (t *translation) read(name string) string {
 	case own == "" || slices.ContainsFunc(variables, func(v variable) bool { return v.name == name }):
 		return t.values[name]
 	case strings.HasSuffix(name, "_PORT") && strings.Contains(own, "://"):
-		t.notes = append(t.notes, VariableNote{name + " is ignored: Kubernetes sets it for a service of this name", true})
+		t.notes = append(t.notes, VariableTranslation{name + " is ignored: Kubernetes sets it for a service of this name", true})
 		return t.values[name]
 	}
 	return own

@@ -242,7 +242,7 @@ func TestVariables(t *testing.T) {
 
 // notes returns the texts about variables.
 func notes(c *Config) (texts []string) {
-	for _, n := range c.Translated() {
+	for _, n := range c.Translations() {
 		texts = append(texts, n.Text)
 	}
 	return texts
@@ -278,9 +278,9 @@ func TestVariablesAndSettings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []VariableNote{{"PORT is read as DECISION_PORT", false},
+	want := []VariableTranslation{{"PORT is read as DECISION_PORT", false},
 		{"REDIS_PORT is ignored: Kubernetes sets it for a service of this name", true}}
-	if notes := c.Translated(); !slices.Equal(notes, want) {
+	if notes := c.Translations(); !slices.Equal(notes, want) {
 		t.Errorf("noted %v, want %v", notes, want)
 	}
 	for setting, want := range map[string]string{"TARGET_URL": "none", "PORT": "6070", "GRPC_PORT": "8081",

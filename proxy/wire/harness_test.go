@@ -124,8 +124,8 @@ func startWith(t *testing.T, tweak func(c *Config), targets string, env ...strin
 		Loop: loops, Session: c.Session(), HTTP2: HTTP2Config{Settings: c.HTTP2()},
 		Targets: targetsOf(c), Balance: c.Balance, TargetConnsMax: c.TargetConnsMax, StreamShare: c.StreamShare,
 		TargetIdle: c.TargetIdle, TargetAge: c.TargetAge, TargetHTTP2: c.TargetHTTP2(),
-		Roster: c.Edge.Roster, DrainTimeout: c.DrainTimeout,
-		Policy: (&admin.PolicySource{Limits: r.limits, Rules: r.rules}).Policy, Store: local,
+		Roster: c.Server.Roster, DrainTimeout: c.DrainTimeout,
+		Policy: (&admin.PolicyCache{Limits: r.limits, Rules: r.rules}).Policy, Store: local,
 		Gate: c.Gate,
 		Own:  r.own, Log: r.env.Logger("RateLimiter"), GateLog: r.env.Logger("Gate"), DecisionsPerLoop: 64,
 	}

@@ -49,8 +49,8 @@ func (v verdicts) since(before verdicts) verdicts {
 }
 
 // trial returns the counts of the candidate since it is on trial, or nil without one.
-func (a *Follower) trial() *trial {
-	t := a.cfg.Candidate()
+func (f *Follower) trial() *trial {
+	t := f.cfg.Candidate()
 	if t.Config == (limit.Config{}) {
 		return nil
 	}
@@ -58,16 +58,16 @@ func (a *Follower) trial() *trial {
 }
 
 // tried returns the counts of the candidate since the last update, or nil without one.
-func (a *Follower) tried() *trial {
-	now := a.trial()
+func (f *Follower) tried() *trial {
+	now := f.trial()
 	if now == nil {
 		return nil
 	}
 	since := *now
-	if before := a.before; before != nil && before.Config == now.Config {
+	if before := f.before; before != nil && before.Config == now.Config {
 		since.verdicts, since.Enforced = now.since(before.verdicts), now.Enforced.since(before.Enforced)
 	}
-	a.before = now
+	f.before = now
 	return &since
 }
 
@@ -91,17 +91,17 @@ func (p *public) note(l UpdateRecord) {
 }
 
 // show changes the public state.
-func (a *Follower) show(change func(p *public)) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	change(&a.public)
+func (f *Follower) show(change func(p *public)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	change(&f.public)
 }
 
 // read returns a copy of the public state.
-func (a *Follower) read() public {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.public
+func (f *Follower) read() public {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.public
 }
 
 // answer is the answer to GET /config/adaptive.
@@ -126,16 +126,16 @@ type answer struct {
 }
 
 // answer returns the audit.
-func (a *Follower) answer() answer {
-	s, p := &a.cfg.Settings, a.read()
+func (f *Follower) answer() answer {
+	s, p := &f.cfg.Settings, f.read()
 	out := answer{Mode: s.Mode, Leader: p.leader, Stale: p.stale, Failures: p.failures,
 		Updates: make([]UpdateRecord, 0, len(p.lines))}
-	if a.off() {
+	if f.off() {
 		return out
 	}
-	out.Advisor, out.Instance, out.Interval, out.TimeScale = s.URL, a.cfg.Instance, s.Interval.Seconds(), s.Scale
+	out.Advisor, out.Instance, out.Interval, out.TimeScale = s.URL, f.cfg.Instance, s.Interval.Seconds(), s.Scale
 	out.LastSuccess, out.NextUpdate = instant(p.success), instant(p.next)
-	out.Candidate = a.trial()
+	out.Candidate = f.trial()
 	for i := len(p.lines) - 1; i >= 0; i-- {
 		l := p.lines[i]
 		out.Updates = append(out.Updates, l)
@@ -160,21 +160,21 @@ func instant(t time.Time) *time.Time {
 }
 
 // Register adds GET /config/adaptive to own.
-func (a *Follower) Register(own *service.Endpoints) {
+func (f *Follower) Register(own *service.Endpoints) {
 	own.HandleFunc("GET /config/adaptive", func(w http.ResponseWriter, _ *http.Request) {
-		service.WriteJSON(w, http.StatusOK, a.answer())
+		service.WriteJSON(w, http.StatusOK, f.answer())
 	})
 }
 
 // RegisterMetrics adds the metrics to set.
-func (a *Follower) RegisterMetrics(set *metric.Set) {
+func (f *Follower) RegisterMetrics(set *metric.Set) {
 	for r := range resultCount {
 		set.Counter("ratelimiter_adaptive_updates_total"+metric.Labels("result", r.String()),
 			"updates of the limit by the advisor, by outcome",
-			a.results[r].Load)
+			f.results[r].Load)
 	}
 	gauge := func(name, help string, of func(p *public) float64) {
-		set.Gauge(name, help, func() float64 { p := a.read(); return of(&p) })
+		set.Gauge(name, help, func() float64 { p := f.read(); return of(&p) })
 	}
 	gauge("ratelimiter_adaptive_predicted_rps", "requests per second that the advisor expects; 0: unknown",
 		func(p *public) float64 { return p.predicted })

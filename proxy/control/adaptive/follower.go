@@ -84,17 +84,17 @@ func New(cfg Config) *Follower {
 		lease: lease{store: cfg.Store, shared: cfg.Shared, owner: cfg.Instance}}
 }
 
-func (a *Follower) off() bool    { return a.cfg.Settings.Mode == "false" }
-func (a *Follower) shadow() bool { return a.cfg.Settings.Mode == "shadow" }
+func (f *Follower) off() bool    { return f.cfg.Settings.Mode == "false" }
+func (f *Follower) shadow() bool { return f.cfg.Settings.Mode == "shadow" }
 
 // Run follows the advisor until ctx ends, and then releases the lease. With
 // ADAPTIVE_MODE=false it returns at once. It must be called once.
-func (a *Follower) Run(ctx context.Context) {
-	if a.off() {
+func (f *Follower) Run(ctx context.Context) {
+	if f.off() {
 		return
 	}
-	a.begin(time.Now())
-	turn := time.NewTimer(time.Until(a.clock.due(1)))
+	f.begin(time.Now())
+	turn := time.NewTimer(time.Until(f.clock.due(1)))
 	defer turn.Stop()
 	renew := time.NewTicker(leasePause)
 	defer renew.Stop()
@@ -106,104 +106,104 @@ func (a *Follower) Run(ctx context.Context) {
 			if asking {
 				<-answers // cancelled by ctx; its answer is not used
 			}
-			a.lease.release(time.Now())
-			a.show(func(p *public) { p.leader = false })
+			f.lease.release(time.Now())
+			f.show(func(p *public) { p.leader = false })
 			return
 		case <-renew.C:
-			a.renew(time.Now())
+			f.renew(time.Now())
 		case <-turn.C:
 			now := time.Now()
-			turn.Reset(time.Until(a.clock.due(a.clock.turn(now) + 1)))
-			if !a.due(now) || asking { // the advisor is slow: the next snapshot covers both intervals
+			turn.Reset(time.Until(f.clock.due(f.clock.turn(now) + 1)))
+			if !f.due(now) || asking { // the advisor is slow: the next snapshot covers both intervals
 				continue
 			}
-			u := a.open(now)
+			u := f.open(now)
 			asking = true
 			go func() {
-				u.recommendation, u.err = a.client.ask(ctx, u.snapshot)
+				u.recommendation, u.err = f.client.ask(ctx, u.snapshot)
 				answers <- u
 			}()
 		case u := <-answers:
 			asking = false
 			if ctx.Err() == nil { // otherwise it was cancelled
-				a.conclude(time.Now(), u)
+				f.conclude(time.Now(), u)
 			}
 		}
 	}
 }
 
 // begin starts the clock.
-func (a *Follower) begin(now time.Time) {
-	interval := a.cfg.Settings.Interval
-	a.every = max(1, int64(interval/gate.ReportIntervalWhenFull))
-	a.clock = clock{began: now, interval: interval / time.Duration(a.every), scale: a.cfg.Settings.Scale}
-	a.last = &reading{at: now, traffic: a.cfg.Traffic()}
-	a.beat = a.last
-	in := a.cfg.Limits.Active()
-	if a.algorithm = in.Config.Algorithm; in.Source != admin.SourceDefault {
-		a.switched = a.clock.then(now, in.UpdatedAt) // no later than that
+func (f *Follower) begin(now time.Time) {
+	interval := f.cfg.Settings.Interval
+	f.every = max(1, int64(interval/gate.ReportIntervalWhenFull))
+	f.clock = clock{began: now, interval: interval / time.Duration(f.every), scale: f.cfg.Settings.Scale}
+	f.last = &reading{at: now, traffic: f.cfg.Traffic()}
+	f.beat = f.last
+	in := f.cfg.Limits.Active()
+	if f.algorithm = in.Config.Algorithm; in.Source != admin.SourceDefault {
+		f.switched = f.clock.then(now, in.UpdatedAt) // no later than that
 	}
-	a.show(func(p *public) { p.next = a.clock.due(a.every) })
-	a.renew(now)
+	f.show(func(p *public) { p.next = f.clock.due(f.every) })
+	f.renew(now)
 }
 
 // due is called at a turn of the clock, and reports whether a snapshot must be sent. The first
 // is sent at the first turn, after about 2 s, for the bound of the gates: they have learned little yet.
-func (a *Follower) due(now time.Time) bool {
-	before := a.beat
-	a.beat = &reading{at: now, turn: a.clock.turn(now), traffic: a.cfg.Traffic()}
-	t := a.beat.traffic.Since(before.traffic)
-	if !a.young(now) {
-		a.bound(0)
+func (f *Follower) due(now time.Time) bool {
+	before := f.beat
+	f.beat = &reading{at: now, turn: f.clock.turn(now), traffic: f.cfg.Traffic()}
+	t := f.beat.traffic.Since(before.traffic)
+	if !f.young(now) {
+		f.bound(0)
 	}
-	return a.regular() || a.last.turn == 0 || full(&t) >= gate.FullGatesShare
+	return f.regular() || f.last.turn == 0 || full(&t) >= gate.FullGatesShare
 }
 
 // young reports whether the gates have learned little yet.
-func (a *Follower) young(now time.Time) bool { return now.Sub(a.clock.began) < gate.WarmUp }
+func (f *Follower) young(now time.Time) bool { return now.Sub(f.clock.began) < gate.WarmUp }
 
 // bound bounds the gates' limits, if that is a change; 0: no longer.
-func (a *Follower) bound(most int) {
-	if most != a.bounded {
-		a.bounded = most
-		a.cfg.Bound(most)
+func (f *Follower) bound(most int) {
+	if most != f.bounded {
+		f.bounded = most
+		f.cfg.Bound(most)
 	}
 }
 
 // regular reports whether an interval of the settings has ended since the last snapshot.
-func (a *Follower) regular() bool { return a.beat.turn/a.every > a.last.turn/a.every }
+func (f *Follower) regular() bool { return f.beat.turn/f.every > f.last.turn/f.every }
 
 // enforced reports whether the limit decided since the last snapshot, and whether the
 // store is shared.
-func (a *Follower) enforced() (mode, shared string) {
+func (f *Follower) enforced() (mode, shared string) {
 	mode, shared = "normal", "shared"
 	switch {
-	case a.failing == store.FailOpen, a.failing == store.Closed:
+	case f.failing == store.FailOpen, f.failing == store.Closed:
 		mode = "failopen"
-	case a.shadow():
+	case f.shadow():
 		mode = "shadow"
 	}
-	if !a.cfg.Shared || a.failing == store.Local {
+	if !f.cfg.Shared || f.failing == store.Local {
 		shared = "local"
 	}
-	a.failing = store.Exact
+	f.failing = store.Exact
 	return mode, shared
 }
 
 // renew renews the lease, if recommendations are applied.
-func (a *Follower) renew(now time.Time) {
-	if mode := a.cfg.Store.Mode(); mode != store.Exact {
-		a.failing = mode
+func (f *Follower) renew(now time.Time) {
+	if mode := f.cfg.Store.Mode(); mode != store.Exact {
+		f.failing = mode
 	}
-	if a.shadow() {
+	if f.shadow() {
 		return
 	}
-	a.lease.renew(now)
-	leader := a.lease.held(now)
+	f.lease.renew(now)
+	leader := f.lease.held(now)
 	var before bool
-	a.show(func(p *public) { before, p.leader = p.leader, leader })
-	if leader != before && a.cfg.Shared {
-		a.cfg.Log.Info(map[bool]string{true: "This proxy applies AI updates",
+	f.show(func(p *public) { before, p.leader = p.leader, leader })
+	if leader != before && f.cfg.Shared {
+		f.cfg.Log.Info(map[bool]string{true: "This proxy applies AI updates",
 			false: "This proxy no longer applies AI updates"}[leader])
 	}
 }
@@ -220,67 +220,67 @@ type update struct {
 }
 
 // open takes the snapshot that is due.
-func (a *Follower) open(now time.Time) *update {
-	r, level := a.beat, slog.LevelDebug
-	if a.regular() {
+func (f *Follower) open(now time.Time) *update {
+	r, level := f.beat, slog.LevelDebug
+	if f.regular() {
 		level = slog.LevelInfo
 	}
-	in := a.cfg.Limits.Active()
-	u := &update{inForce: in, snapshot: a.clock.snapshot(a.last, r, in, a.cfg.Instance)}
-	u.snapshot.Mode, u.snapshot.Store = a.enforced()
-	a.last = r
-	if in.Config.Algorithm != a.algorithm { // another writer has changed it
-		a.algorithm, a.switched = in.Config.Algorithm, a.clock.then(now, in.UpdatedAt)
+	in := f.cfg.Limits.Active()
+	u := &update{inForce: in, snapshot: f.clock.snapshot(f.last, r, in, f.cfg.Instance)}
+	u.snapshot.Mode, u.snapshot.Store = f.enforced()
+	f.last = r
+	if in.Config.Algorithm != f.algorithm { // another writer has changed it
+		f.algorithm, f.switched = in.Config.Algorithm, f.clock.then(now, in.UpdatedAt)
 	}
-	a.show(func(p *public) { p.next = a.clock.due((r.turn/a.every + 1) * a.every) })
-	a.cfg.Log.Log(context.Background(), level,
+	f.show(func(p *public) { p.next = f.clock.due((r.turn/f.every + 1) * f.every) })
+	f.cfg.Log.Log(context.Background(), level,
 		fmt.Sprintf("AI request sent (interval %s s)", number.Decimal(u.snapshot.Interval)))
 	return u
 }
 
 // conclude handles an answer, and records the result.
-func (a *Follower) conclude(now time.Time, u *update) {
-	line := UpdateRecord{At: now.UTC(), Snapshot: u.snapshot, Recommendation: u.recommendation, Candidate: a.tried()}
+func (f *Follower) conclude(now time.Time, u *update) {
+	line := UpdateRecord{At: now.UTC(), Snapshot: u.snapshot, Recommendation: u.recommendation, Candidate: f.tried()}
 	var v rails.Result
 	err := u.err
 	if err == nil {
-		v, err = a.cfg.Settings.Judge(u.snapshot.Timestamp, rails.LimitInForce{Config: u.inForce.Policy.Limit.Config(),
-			Switched: a.switched}, u.recommendation.Config)
+		v, err = f.cfg.Settings.Judge(u.snapshot.Timestamp, rails.LimitInForce{Config: u.inForce.Policy.Limit.Config(),
+			Switched: f.switched}, u.recommendation.Config)
 	}
 	_, invalid := errors.AsType[strict.Faults](err)
 	switch {
 	case u.err != nil || invalid:
 		line.Result, line.Reason = Failed, clean(err.Error())
-		a.failed(line.Reason)
+		f.failed(line.Reason)
 	case err != nil:
-		a.succeeded(now, u.recommendation)
+		f.succeeded(now, u.recommendation)
 		line.Result, line.Reason = Refused, err.Error()
 	default:
-		a.succeeded(now, u.recommendation)
-		a.follow(now, u, &v, &line)
+		f.succeeded(now, u.recommendation)
+		f.follow(now, u, &v, &line)
 	}
-	a.results[line.Result].Inc()
-	a.show(func(p *public) { p.note(line) })
+	f.results[line.Result].Inc()
+	f.show(func(p *public) { p.note(line) })
 }
 
 // follow handles a recommendation that the guard allows.
-func (a *Follower) follow(now time.Time, u *update, v *rails.Result, line *UpdateRecord) {
-	in := a.cfg.Limits.Active()
-	s := situation{shadow: a.shadow(), leader: a.lease.held(now), taken: a.lease.taken, pinned: in.Pinned,
-		mode: a.cfg.Store.Mode()}
+func (f *Follower) follow(now time.Time, u *update, v *rails.Result, line *UpdateRecord) {
+	in := f.cfg.Limits.Active()
+	s := situation{shadow: f.shadow(), leader: f.lease.held(now), taken: f.lease.taken, pinned: in.Pinned,
+		mode: f.cfg.Store.Mode()}
 	line.Result, line.Reason = decide(s, v)
 	line.Crossed = v.Crossed
 	switch line.Result {
 	case Shadowed:
 		line.Config = &v.Config
-		a.warnCap(v)
-		a.try(v, u.recommendation.Reason)
+		f.warnCap(v)
+		f.try(v, u.recommendation.Reason)
 	case Unchanged:
-		a.warnCap(v)
+		f.warnCap(v)
 	case Applied:
 		line.Config = &v.Config
-		a.warnCap(v)
-		a.apply(now, u, v, line)
+		f.warnCap(v)
+		f.apply(now, u, v, line)
 	}
 	if text := v.String(); text != "" {
 		line.Reason = strings.TrimSuffix(text+"; "+line.Reason, "; ")
@@ -289,8 +289,8 @@ func (a *Follower) follow(now time.Time, u *update, v *rails.Result, line *Updat
 
 // apply puts a recommendation in force, if the configuration under which the snapshot was
 // taken still is.
-func (a *Follower) apply(now time.Time, u *update, v *rails.Result, line *UpdateRecord) {
-	next, err := a.cfg.Limits.Apply(now, admin.LimitChange{Config: v.Config, Source: admin.SourceAdvisor,
+func (f *Follower) apply(now time.Time, u *update, v *rails.Result, line *UpdateRecord) {
+	next, err := f.cfg.Limits.Apply(now, admin.LimitChange{Config: v.Config, Source: admin.SourceAdvisor,
 		IfMatch: u.inForce.Version, Basis: u.inForce, StoredOnly: true})
 	switch {
 	case errors.Is(err, admin.ErrConflict):
@@ -303,74 +303,74 @@ func (a *Follower) apply(now time.Time, u *update, v *rails.Result, line *Update
 		line.Result = Refused
 	default:
 		line.Version = next.Version
-		if v.Config.Algorithm != a.algorithm {
-			a.algorithm, a.switched = v.Config.Algorithm, u.snapshot.Timestamp
+		if v.Config.Algorithm != f.algorithm {
+			f.algorithm, f.switched = v.Config.Algorithm, u.snapshot.Timestamp
 		}
-		a.cfg.Log.Info("AI update applied: " + describe(v, u.recommendation.Reason))
+		f.cfg.Log.Info("AI update applied: " + describe(v, u.recommendation.Reason))
 		return
 	}
 	line.Config, line.Reason = nil, err.Error()
 }
 
 // try puts a candidate on trial beside the limit in force.
-func (a *Follower) try(v *rails.Result, reason string) {
-	if v.Config == a.candidate {
+func (f *Follower) try(v *rails.Result, reason string) {
+	if v.Config == f.candidate {
 		return
 	}
 	l, err := limit.New(v.Config)
 	if err != nil {
 		return // cannot happen: the guard has made it
 	}
-	a.candidate = v.Config
-	a.cfg.SetCandidate(&l)
-	a.cfg.Log.Info("AI update not applied (shadow): " + describe(v, reason))
+	f.candidate = v.Config
+	f.cfg.SetCandidate(&l)
+	f.cfg.Log.Info("AI update not applied (shadow): " + describe(v, reason))
 }
 
 // warnCap warns once about a recommendation out of range, and again when the cap differs
 // or there was none in between.
-func (a *Follower) warnCap(v *rails.Result) {
-	if v.Cap != a.warnedCap && v.Cap != 0 {
+func (f *Follower) warnCap(v *rails.Result) {
+	if v.Cap != f.warnedCap && v.Cap != 0 {
 		unit := "/s"
 		if !v.Has(rails.Bounds) {
 			unit = " at once"
 		}
-		a.cfg.Log.Warn("AI provided out-of-range value, using cap "+number.Decimal(v.Cap)+unit, "recommended",
+		f.cfg.Log.Warn("AI provided out-of-range value, using cap "+number.Decimal(v.Cap)+unit, "recommended",
 			rails.FormatRate(v.Recommended)+"/s")
 	}
-	a.warnedCap = v.Cap
+	f.warnedCap = v.Cap
 }
 
 // failed records that there is no usable recommendation.
-func (a *Follower) failed(reason string) {
+func (f *Follower) failed(reason string) {
 	var failures int
-	a.show(func(p *public) {
+	f.show(func(p *public) {
 		p.failures++
 		failures = p.failures
-		p.stale = failures >= a.cfg.Settings.Stale
+		p.stale = failures >= f.cfg.Settings.Stale
 	})
 	if failures == 1 {
-		a.cfg.Log.Warn("AI module unreachable, continuing with last known limits", "reason", reason)
+		f.cfg.Log.Warn("AI module unreachable, continuing with last known limits", "reason", reason)
 	}
-	if failures == a.cfg.Settings.Stale {
-		a.bound(0)
-		a.cfg.Log.Warn("AI recommendations are stale", "failed", failures, "reason", reason)
+	if failures == f.cfg.Settings.Stale {
+		f.bound(0)
+		f.cfg.Log.Warn("AI recommendations are stale", "failed", failures, "reason", reason)
 	}
 }
 
 // succeeded records a usable recommendation.
-func (a *Follower) succeeded(now time.Time, r *Recommendation) {
+func (f *Follower) succeeded(now time.Time, r *Recommendation) {
 	var failures int
-	a.show(func(p *public) {
+	f.show(func(p *public) {
 		failures = p.failures
 		p.failures, p.stale, p.success = 0, false, now
 		if r.PredictedRPS > 0 {
 			p.predicted = r.PredictedRPS
 		}
 	})
-	if r.Gate != nil && !a.shadow() && a.young(now) {
-		a.bound(r.Gate.Max)
+	if r.Gate != nil && !f.shadow() && f.young(now) {
+		f.bound(r.Gate.Max)
 	}
 	if failures > 0 {
-		a.cfg.Log.Info("AI module reachable again", "failed", failures)
+		f.cfg.Log.Info("AI module reachable again", "failed", failures)
 	}
 }

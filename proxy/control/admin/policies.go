@@ -7,11 +7,11 @@ import (
 	"weir/proxy/rules/decide"
 )
 
-// PolicySource joins the global limit and the rules to the policy that sessions enforce.
+// PolicyCache joins the global limit and the rules to the policy that sessions enforce.
 //
 // Safe for concurrent use: the last result is behind an atomic pointer, and concurrent
 // calls compute the same.
-type PolicySource struct {
+type PolicyCache struct {
 	Limits *Limits
 	Rules  *Rules
 	last   atomic.Pointer[joined]
@@ -27,7 +27,7 @@ type joined struct {
 }
 
 // Policy returns the policy in force. It is called for every request.
-func (p *PolicySource) Policy() *decide.Policy {
+func (p *PolicyCache) Policy() *decide.Policy {
 	limits, rules := p.Limits.Active(), p.Rules.Active()
 	if last := p.last.Load(); last != nil && last.limits == limits && last.rules == rules {
 		return last.policy
