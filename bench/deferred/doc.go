@@ -15,7 +15,7 @@ import (
 // Owned by one goroutine.
 type lab struct {
 	*rig.Lab
-	queue rig.StoreKind // where deferred requests are kept; OwnStore: in a file
+	queue rig.StoreKind // where deferred requests are kept; MemoryStore: in a file
 }
 
 // Run plays the parts named by args, or those with a queue in a file.

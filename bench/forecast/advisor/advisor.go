@@ -38,9 +38,9 @@ func Run(l *rig.Lab, args []string) {
 	if len(words) == 0 {
 		forecasts(l.Ctx, l.Report, progress)
 	}
-	contestants := closedloop.Strategies()
-	plays := play(l.Ctx, scenarios, contestants, progress)
-	show(l.Report, plays, contestants)
+	strategies := closedloop.Strategies()
+	plays := play(l.Ctx, scenarios, strategies, progress)
+	show(l.Report, plays, strategies)
 	var fault error
 	dir := resultDir
 	switch {
@@ -58,8 +58,8 @@ func Run(l *rig.Lab, args []string) {
 	rig.Check(fault)
 }
 
-func show(out *result.Report, plays []*played, contestants []closedloop.Strategy) {
-	f := field{plays, contestants}
+func show(out *result.Report, plays []*played, strategies []closedloop.Strategy) {
+	f := field{plays, strategies}
 	f.printAll(out, "Closed loop", served)
 	f.printAll(out, "How the limit moved", moved)
 	f.printBy(out, "event", func(p *played) string { return p.Event })

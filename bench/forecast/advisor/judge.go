@@ -43,7 +43,7 @@ func (v *verdict) word() string {
 	return "open"
 }
 
-// judge compares a contestant with the bounds.
+// judge compares a strategy with the bounds.
 func (f *field) judge(name string) (list []verdict) {
 	add := func(line string, bound float64, of func(p *played, r *closedloop.Result) float64,
 		typical func([]float64) float64) {

@@ -100,8 +100,8 @@ func (z size) scenario(all []*trace, t, e, seed int) *closedloop.Scenario {
 	if (t+t/4+2*e)%others == others-1 {
 		workers, span = many, z.large
 	}
-	s := &closedloop.Scenario{Trace: tr.Name, Event: ev.name, Retry: retries[(t/4+e)%2], SnapshotInterval: cycles[(t/2+e/2)%2],
-		Seed:   uint64(1000*(e*len(all)+t) + seed + 1),
+	s := &closedloop.Scenario{Trace: tr.Name, Event: ev.name, Retry: retries[(t/4+e)%2],
+		SnapshotInterval: cycles[(t/2+e/2)%2], Seed: uint64(1000*(e*len(all)+t) + seed + 1),
 		Target: closedloop.Target{Workers: workers, ServiceMean: closedloop.ServiceMean, ServiceCV: closedloop.ServiceCV},
 		Demand: tr.demand(span)}
 	capacity := s.Target.Capacity(0)

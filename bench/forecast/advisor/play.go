@@ -14,21 +14,21 @@ import (
 	"weir/bench/lab/rig"
 )
 
-// A played has the results of all contestants in a scenario.
+// A played has the results of all strategies in a scenario.
 type played struct {
 	*closedloop.Scenario
 	results map[string]*closedloop.Result
 }
 
-// play plays every scenario with every contestant, GOMAXPROCS scenarios at once, and
+// play plays every scenario with every strategy, GOMAXPROCS scenarios at once, and
 // reports its progress.
-func play(ctx context.Context, scenarios []*closedloop.Scenario, contestants []closedloop.Strategy,
+func play(ctx context.Context, scenarios []*closedloop.Scenario, strategies []closedloop.Strategy,
 	progress io.Writer) []*played {
 	out := make([]*played, len(scenarios))
 	began := time.Now()
 	var done atomic.Int64
 	each(ctx, len(scenarios), func(i int) {
-		rig.Section(scenarios[i].Name, func() { out[i] = playOne(ctx, scenarios[i], contestants) })
+		rig.Section(scenarios[i].Name, func() { out[i] = playOne(ctx, scenarios[i], strategies) })
 		fmt.Fprintf(progress, "\r%d of %d scenarios, %v", done.Add(1), len(scenarios), time.Since(began).Round(time.Second))
 	})
 	fmt.Fprintln(progress)
@@ -46,14 +46,14 @@ func each(ctx context.Context, n int, f func(i int)) {
 	})
 }
 
-func playOne(ctx context.Context, s *closedloop.Scenario, contestants []closedloop.Strategy) *played {
-	if len(s.History) > 0 { // the contestants begin with what a core learns from it
+func playOne(ctx context.Context, s *closedloop.Scenario, strategies []closedloop.Strategy) *played {
+	if len(s.History) > 0 { // the strategies begin with what a core learns from it
 		c := core.New(s.AdvisorSettings())
 		c.Import(s.History)
 		rig.Section("write down what was learned", func() { s.Memory = rig.Must(c.Parts()) })
 	}
 	p := &played{s, make(map[string]*closedloop.Result)}
-	for _, c := range contestants {
+	for _, c := range strategies {
 		rig.Check(ctx.Err())
 		rig.Section(c.Name, func() { p.results[c.Name] = rig.Must(closedloop.Run(s, c.New(s))) })
 	}

@@ -16,7 +16,7 @@ import (
 	"weir/internal/test/testkit"
 )
 
-// sample returns small scenarios played by all contestants.
+// sample returns small scenarios played by all strategies.
 func sample(t *testing.T) ([]*played, []closedloop.Strategy) {
 	t.Helper()
 	all := synthetic()[:1]
@@ -27,15 +27,15 @@ func sample(t *testing.T) ([]*played, []closedloop.Strategy) {
 			scenarios = append(scenarios, z.scenario(all, 0, i, 0))
 		}
 	}
-	contestants := closedloop.Strategies()
-	return play(context.Background(), scenarios, contestants, io.Discard), contestants
+	strategies := closedloop.Strategies()
+	return play(context.Background(), scenarios, strategies, io.Discard), strategies
 }
 
 func TestReport(t *testing.T) {
-	plays, contestants := sample(t)
+	plays, strategies := sample(t)
 	var out strings.Builder
 	report := &result.Report{Out: &out}
-	show(report, plays, contestants)
+	show(report, plays, strategies)
 	text := out.String()
 	testkit.Contains(t, text, "### Closed loop: 3 runs", "| perfect gate | 0.0 (0.0) |", "| limit and gate |",
 		"by event", "no hint (1)", "by trace", "day and night (3)", "loses most", "### Acceptance")

@@ -55,13 +55,13 @@ var moved = []measure{
 	{"recovery s", 0, func(_ *played, r *closedloop.Result) float64 { return r.Recovery }, true},
 }
 
-// A field is played scenarios with the contestants.
+// A field is played scenarios with the strategies.
 type field struct {
-	plays       []*played
-	contestants []closedloop.Strategy
+	plays      []*played
+	strategies []closedloop.Strategy
 }
 
-// over returns a measure of a contestant over the scenarios, sorted.
+// over returns a measure of a strategy over the scenarios, sorted.
 func (f *field) over(name string, of func(p *played, r *closedloop.Result) float64) (vs []float64) {
 	for _, p := range f.plays {
 		if r := p.results[name]; r != nil {
@@ -78,7 +78,7 @@ func (f *field) parts(of func(*played) string) (parts map[string]*field, order [
 	for _, p := range f.plays {
 		key := of(p)
 		if parts[key] == nil {
-			parts[key] = &field{contestants: f.contestants}
+			parts[key] = &field{strategies: f.strategies}
 			order = append(order, key)
 		}
 		parts[key].plays = append(parts[key].plays, p)
@@ -109,10 +109,10 @@ func (f *field) bySeed(name string, of func(p *played, r *closedloop.Result) flo
 	return vs
 }
 
-// print prints a row for each contestant, with a cell for each column.
+// print prints a row for each strategy, with a cell for each column.
 func (f *field) print(out *result.Report, columns []string, cell func(name string, column int) string) {
 	out.Head(append([]string{"who chooses the limit"}, columns...)...)
-	for _, c := range f.contestants {
+	for _, c := range f.strategies {
 		cells := []string{c.Name}
 		for i := range columns {
 			cells = append(cells, cell(c.Name, i))
@@ -121,7 +121,7 @@ func (f *field) print(out *result.Report, columns []string, cell func(name strin
 	}
 }
 
-// printAll prints measures of every contestant: the mean, and the worst.
+// printAll prints measures of every strategy: the mean, and the worst.
 func (f *field) printAll(out *result.Report, title string, measures []measure) {
 	out.Heading("%s: %d runs, mean (worst)", title, len(f.plays))
 	columns := result.Map(measures, func(m measure) string { return m.name })
@@ -162,7 +162,7 @@ func rank(name string) int {
 const lossesShown = 12
 
 // printLosses prints the scenarios in which the advisor loses most against the perfect
-// gate, and the best of the other contestants there.
+// gate, and the best of the other strategies there.
 func (f *field) printLosses(out *result.Report) {
 	t := result.NewTable("scenario | loss % | overload s/h | below need % | above capacity % | rejected needlessly % | " +
 		"who did best | its loss %")
@@ -171,7 +171,7 @@ func (f *field) printLosses(out *result.Report) {
 	slices.SortStableFunc(sorted, func(a, b *played) int { return cmp.Compare(worst(b), worst(a)) })
 	for _, p := range sorted[:min(lossesShown, len(sorted))] {
 		r := p.results[advisorName]
-		best := p.best(f.contestants)
+		best := p.best(f.strategies)
 		t.Add("%s | %.1f | %.0f | %.1f | %.1f | %.2f | %s | %.1f", p.Name, worst(p), perHour(float64(r.Overload), r),
 			100*r.BelowNeed,
 			100*r.AboveCapacity, 100*r.NeedlessShare(), best, loss(p, p.results[best]))
@@ -179,10 +179,10 @@ func (f *field) printLosses(out *result.Report) {
 	printTable(out, "Where the advisor loses most", t)
 }
 
-// best returns the contestant with the most goodput, except for the advisor and the perfect
+// best returns the strategy with the most goodput, except for the advisor and the perfect
 // gate.
-func (p *played) best(contestants []closedloop.Strategy) (best string) {
-	for _, c := range contestants {
+func (p *played) best(strategies []closedloop.Strategy) (best string) {
+	for _, c := range strategies {
 		switch r := p.results[c.Name]; {
 		case c.Name == perfectName || c.Name == advisorName || r == nil:
 		case best == "" || r.Good > p.results[best].Good:

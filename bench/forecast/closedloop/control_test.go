@@ -9,7 +9,7 @@ import (
 	"weir/proxy/limit"
 )
 
-// No contestant is much better than the perfect gate, and the real gate is hardly worse.
+// No strategy is much better than the perfect gate, and the real gate is hardly worse.
 // Without a gate a target that loses part of its capacity is overloaded.
 func TestGateDoesAlmostAsWellAsThePerfectOne(t *testing.T) {
 	s := steady(320, 600, func(s *Scenario) {

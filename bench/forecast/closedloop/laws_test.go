@@ -12,8 +12,8 @@ import (
 
 // steady returns a scenario with a constant demand.
 func steady(rate float64, seconds int, change func(*Scenario)) *Scenario {
-	s := &Scenario{Target: Target{Workers: 8, ServiceMean: ServiceMean, ServiceCV: ServiceCV}, SnapshotInterval: 30 * time.Second,
-		Seed: 7,
+	s := &Scenario{Target: Target{Workers: 8, ServiceMean: ServiceMean, ServiceCV: ServiceCV},
+		SnapshotInterval: 30 * time.Second, Seed: 7,
 		Demand: Demand{Start: time.Date(2026, 1, 5, 12, 0, 0, 0, time.UTC), Step: time.Second,
 			Rates: make([]float64, seconds), Dispersion: 1}}
 	for i := range s.Demand.Rates {
@@ -42,7 +42,7 @@ func static(factor float64) Strategy {
 
 func everybody() []Strategy { return append(Strategies(), static(0.9), static(1.2)) }
 
-// With every contestant the outcomes add up to the requests offered, and only clients
+// With every strategy the outcomes add up to the requests offered, and only clients
 // that failed retry.
 func TestRequestsAreConserved(t *testing.T) {
 	s := steady(250, 120, func(s *Scenario) {
@@ -62,7 +62,7 @@ func TestRequestsAreConserved(t *testing.T) {
 }
 
 // The same scenario gives the same result, and another seed another one. The first requests
-// do not depend on the contestant.
+// do not depend on the strategy.
 func TestSeedDecides(t *testing.T) {
 	s := steady(200, 65, func(s *Scenario) { s.Retry, s.Demand.Dispersion = 0.5, 2 })
 	first := mustRun(t, s, unprotected()).First

@@ -23,7 +23,7 @@ const (
 type meter struct {
 	s       *Scenario
 	r       *Result
-	promise float64
+	slo     float64
 	all     histogram // latencies of the admitted requests
 	good    []int32   // by second of arrival
 	best    []float32 // that could have been good
@@ -36,7 +36,7 @@ type meter struct {
 
 func newMeter(s *Scenario) meter {
 	n := s.Demand.Seconds()
-	return meter{s: s, r: &Result{Seconds: n}, promise: s.SLO(), good: make([]int32, n), best: make([]float32, n),
+	return meter{s: s, r: &Result{Seconds: n}, slo: s.SLO(), good: make([]int32, n), best: make([]float32, n),
 		k: -1}
 }
 
@@ -70,7 +70,7 @@ func (m *meter) close() {
 	if m.isOver {
 		m.r.Overload++
 	}
-	m.r.QueueArea += max(0, m.longest-m.promise)
+	m.r.QueueArea += max(0, m.longest-m.slo)
 	m.moment.Wait = max(m.moment.Wait, m.longest)
 }
 
@@ -135,7 +135,7 @@ func (m *meter) over(v *visit, latency float64, good bool) {
 		m.all.add(latency)
 		m.longest = max(m.longest, v.wait)
 	}
-	if v.wait > m.promise {
+	if v.wait > m.slo {
 		m.isOver = true
 	}
 	if good {

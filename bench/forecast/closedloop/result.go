@@ -10,11 +10,11 @@ type Result struct {
 	Shed               int // by the target, as its queue was full
 	TimedOut, Answered int
 	Failed             int // of Answered: 5xx
-	Good               int // of Answered: no 5xx, within the promise
+	Good               int // of Answered: no 5xx, within the SLO
 
 	P95, P99 float64 // seconds, of all admitted requests, timeouts included
 	// Overload is how many seconds had a request that waited at the target for longer
-	// than the promise; QueueArea the sum over seconds of the longest wait beyond the
+	// than the SLO; QueueArea the sum over seconds of the longest wait beyond the
 	// promise. A request that times out without such a wait takes long by itself.
 	Overload  int
 	QueueArea float64

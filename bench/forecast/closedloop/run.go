@@ -62,7 +62,7 @@ type run struct {
 	rails   rails.Rails
 	born    float64 // when the proxy was started
 	origin  int64   // start in microseconds since the epoch
-	promise float64
+	slo     float64
 	fits    bool    // whether all demand of this second fits
 	low     bool    // whether the demand of this second is below what always fits
 	applyAt float64 // +Inf: nothing waits
@@ -81,8 +81,8 @@ const railStep = 4
 func Run(s *Scenario, c Control) (*Result, error) {
 	least, most := s.Bounds()
 	r := &run{s: s, c: c, crowd: newCrowd(s), queue: newQueue(&s.Target, s.Seed), origin: s.Demand.Start.UnixMicro(),
-		rails:   rails.Rails{Min: least, Max: most, Step: railStep},
-		promise: s.SLO(), applyAt: math.Inf(1), snaps: newSnapshots(s), meter: newMeter(s)}
+		rails: rails.Rails{Min: least, Max: most, Step: railStep},
+		slo:   s.SLO(), applyAt: math.Inf(1), snaps: newSnapshots(s), meter: newMeter(s)}
 	if c.Gate {
 		r.door = newDoor(s.Demand.Start, 0)
 	}
@@ -216,7 +216,7 @@ func (r *run) request(a arrival) {
 // admits decides as the perfect gate or the limit does.
 func (r *run) admits(now float64) bool {
 	if r.c.Perfect > 0 {
-		return r.queue.next(now)-now <= r.c.Perfect*r.promise
+		return r.queue.next(now)-now <= r.c.Perfect*r.slo
 	}
 	granted, _ := r.lim.Take(r.origin+int64(now*microsecond), &r.state, 1, 1)
 	return granted == 1
@@ -276,7 +276,7 @@ func (r *run) happen(at float64, h event) {
 
 func (r *run) over(now float64, v *visit) {
 	latency := now - v.at
-	r.meter.over(v, latency, v.outcome == fine && latency <= r.promise)
+	r.meter.over(v, latency, v.outcome == fine && latency <= r.slo)
 	if v.outcome != fine && v.outcome != failed {
 		r.crowd.failed(now, v.arrival)
 	}

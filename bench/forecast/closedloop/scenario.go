@@ -83,7 +83,7 @@ type Control struct {
 	// It is read after Advise.
 	GateMax *float64
 	// Perfect, if not 0, is a gate that knows the target's queue, and admits a request if
-	// it starts within that share of the promise.
+	// it starts within that share of the SLO.
 	Perfect   float64
 	Forecasts *[]ForecastPoint // the forecasts, if the scenario records; nil: there are none
 }

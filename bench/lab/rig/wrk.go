@@ -120,7 +120,7 @@ type ComparedProgram struct {
 	Refuses bool     // nearly all answers should be refusals; otherwise none may be
 }
 
-// A Measurement is one run against a Contestant.
+// A Measurement is one run against a ComparedProgram.
 type Measurement struct {
 	Requests, PerSecond float64
 	P50, P99            float64 // latency in µs
@@ -144,7 +144,7 @@ func (l *Lab) Compare(all []ComparedProgram, rounds, connections int, span time.
 	return Alternate(rounds, len(all), func(i int) Measurement { return all[i].Measure(l.Ctx, connections, span) })
 }
 
-// Measure loads the contestant for a span.
+// Measure loads the program for a span.
 func (c *ComparedProgram) Measure(ctx context.Context, connections int, span time.Duration) (s Measurement) {
 	Section(c.Name, func() { s = c.sample(ctx, connections, span) })
 	return s
@@ -173,7 +173,7 @@ func (c *ComparedProgram) sample(ctx context.Context, connections int, span time
 		Resident: float64(used.RSSPeak) / 1e6}
 }
 
-// spent returns the CPU time of the contestant's Redis and the commands of its store so far.
+// spent returns the CPU time of the program's Redis and the commands of its store so far.
 func (c *ComparedProgram) spent(ctx context.Context) (cpu time.Duration, commands float64) {
 	if c.Redis != nil {
 		cpu = Must(CPU(c.Redis.Pid()))

@@ -56,8 +56,8 @@ func (l *lab) withRedis() (*rig.Redis, *rig.Master) {
 	return redis, l.weir("REDIS_HOST=" + redis.Addr)
 }
 
-// contestant returns a proxy that only decides as a contestant.
-func contestant(name string, m *rig.Master, redis *rig.Redis) rig.ComparedProgram {
+// compared returns a proxy that only decides as a ComparedProgram.
+func compared(name string, m *rig.Master, redis *rig.Redis) rig.ComparedProgram {
 	return rig.ComparedProgram{Name: name, Process: m.Process, Wrk: rig.Wrk{URL: url(m)}, Own: m.Own, Redis: redis}
 }
 

@@ -33,7 +33,7 @@ func (l *lab) speed() {
 	redis, weir := l.withRedis()
 	peer, peerURL, _ := l.peer(redis.Addr)
 	all := []rig.ComparedProgram{{Name: "envoyproxy/ratelimit", Process: peer, Wrk: rig.Wrk{URL: peerURL}, Redis: redis},
-		contestant("Weir", weir, redis), contestant("Weir, simulated Redis", l.weir(), nil)}
+		compared("Weir", weir, redis), compared("Weir, simulated Redis", l.weir(), nil)}
 	l.Heading("Speed")
 	l.Note("wrk posts to /json over %d connections, %d turns of %v. Weir has one event loop; envoyproxy/ratelimit uses "+
 		"all cores.", connections, rounds, spell)
@@ -51,7 +51,7 @@ func (l *lab) grpc() {
 	simulated := l.weir()
 	peer, _, call := l.peer(redis.Addr)
 	all := []rig.ComparedProgram{{Name: "envoyproxy/ratelimit", Process: peer, Wrk: rig.Wrk{URL: call}, Redis: redis},
-		contestant("Weir", weir, redis), contestant("Weir, simulated Redis", simulated, nil)}
+		compared("Weir", weir, redis), compared("Weir, simulated Redis", simulated, nil)}
 	all[1].Wrk.URL, all[2].Wrk.URL = callURL(weir.Addr), callURL(simulated.Addr)
 	for i := range all {
 		all[i].Wrk.Message, all[i].Wrk.Streams = message("one"), callStreams

@@ -12,7 +12,7 @@ import (
 	"weir/loadgen/record"
 )
 
-// Demo plays the pictured situation without the gate and with it, prints a line per second, and
+// Demo plays the plotted scenario without the gate and with it, prints a line per second, and
 // draws the picture of these two runs into a new file. It misses an expectation if the gate did not
 // protect the target.
 func Demo(l *rig.Lab) { demo(l, 1) }

@@ -13,7 +13,7 @@ import (
 )
 
 // ahead is the time between the start of the load generators and the first request, in which they
-// open their connections: 12,000 in the situation steady.
+// open their connections: 12,000 in the scenario steady.
 const ahead = 2 * time.Second
 
 // A stage holds the programs of one run, and what the load generators say about themselves.
@@ -35,7 +35,7 @@ type stage struct {
 	lag      float64 // p99 while connections were idle, in seconds
 }
 
-// play runs the situation of a turn with a side, and returns the stage, too.
+// play runs the scenario of a turn with a side, and returns the stage, too.
 func (l *lab) play(ctx context.Context, t turn, side Protection) (score Score, st *stage, err error) {
 	st = &stage{s: t.s, side: side, tools: l.tools, env: side.env}
 	err = st.Run(ctx, func() {

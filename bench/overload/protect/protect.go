@@ -24,8 +24,8 @@ import (
 // Options are the settings of the experiment.
 type Options struct {
 	Dir     string // for the recorded runs and the plot
-	Rounds  int    // 0 for the number of each situation
-	Only    string // names of situations and sides; empty for all
+	Rounds  int    // 0 for the number of each scenario
+	Only    string // names of scenarios and sides; empty for all
 	Shorter float64
 }
 
@@ -70,29 +70,29 @@ func (o *Options) Run(of *rig.Lab, args []string) {
 		rig.UsageError("protect takes no argument %q; use -rounds and -only", args)
 	}
 	l := &lab{Options: o, out: of.Report, tools: of.Dir, commit: result.Commit(), file: filepath.Join(o.Dir, RunsFile)}
-	situations := rig.Must(o.chosen())
-	l.skip(of.Ctx, situations)
+	scenarios := rig.Must(o.chosen())
+	l.skip(of.Ctx, scenarios)
 	l.resume()
-	l.playAll(of.Ctx, situations)
-	err := rig.Catch(func() { rig.Check(l.report(situations)) }) // also if it cannot draw
+	l.playAll(of.Ctx, scenarios)
+	err := rig.Catch(func() { rig.Check(l.report(scenarios)) }) // also if it cannot draw
 	if o.Only != "" || o.Shorter != 1 {
 		err = errors.Join(err, fmt.Errorf("only a part of the experiment was played: %w", result.ErrNotRecorded))
 	}
 	rig.Check(err)
 }
 
-// chosen returns the situations with the sides and rounds that the order selects.
+// chosen returns the scenarios with the sides and rounds that the order selects.
 func (o *Options) chosen() (list []Scenario, err error) {
-	situations := result.Map(Scenarios(), func(s Scenario) string { return s.Name })
+	scenarios := result.Map(Scenarios(), func(s Scenario) string { return s.Name })
 	sides := result.Map(protections(), func(s Protection) string { return s.Name })
 	words := strings.FieldsFunc(o.Only, func(r rune) bool { return r == ',' || r == ' ' })
 	for _, word := range words {
-		if !slices.Contains(situations, word) && !slices.Contains(sides, word) {
+		if !slices.Contains(scenarios, word) && !slices.Contains(sides, word) {
 			return nil, &service.SettingError{Name: "ONLY", Value: o.Only,
-				Problem: fmt.Sprintf("has %q; allowed: %s, %s", word, strings.Join(situations, ", "), strings.Join(sides, ", "))}
+				Problem: fmt.Sprintf("has %q; allowed: %s, %s", word, strings.Join(scenarios, ", "), strings.Join(sides, ", "))}
 		}
 	}
-	// If no situation or no side is named, all are meant.
+	// If no scenario or no side is named, all are meant.
 	other := func(names []string) func(name string) bool {
 		named := slices.DeleteFunc(slices.Clone(words), func(w string) bool { return !slices.Contains(names, w) })
 		return func(name string) bool { return len(named) > 0 && !slices.Contains(named, name) }
@@ -103,7 +103,7 @@ func (o *Options) chosen() (list []Scenario, err error) {
 		if o.Rounds > 0 {
 			s.Rounds = o.Rounds
 		}
-		if !other(situations)(s.Name) && len(s.Sides) > 0 {
+		if !other(scenarios)(s.Name) && len(s.Sides) > 0 {
 			list = append(list, s)
 		}
 	}
@@ -125,9 +125,9 @@ type lab struct {
 }
 
 // skip removes the sides that cannot be played here and prints why.
-func (l *lab) skip(ctx context.Context, situations []Scenario) {
+func (l *lab) skip(ctx context.Context, scenarios []Scenario) {
 	for _, side := range protections() {
-		wanted := slices.ContainsFunc(situations, func(s Scenario) bool { return slices.Contains(s.Sides, side.Name) })
+		wanted := slices.ContainsFunc(scenarios, func(s Scenario) bool { return slices.Contains(s.Sides, side.Name) })
 		if !wanted {
 			continue
 		}
@@ -136,8 +136,8 @@ func (l *lab) skip(ctx context.Context, situations []Scenario) {
 			continue
 		}
 		l.out.Note("Skipped: %s: %s", side.Name, why)
-		for i := range situations {
-			situations[i].Sides = slices.DeleteFunc(situations[i].Sides, func(name string) bool { return name == side.Name })
+		for i := range scenarios {
+			scenarios[i].Sides = slices.DeleteFunc(scenarios[i].Sides, func(name string) bool { return name == side.Name })
 		}
 	}
 }
@@ -160,7 +160,7 @@ func (l *lab) resume() {
 		func(r Run) bool { return r.Commit != l.commit || strings.HasSuffix(r.Commit, "+") })
 }
 
-// played returns the recorded run of a situation, side and round.
+// played returns the recorded run of a scenario, side and round.
 func (l *lab) played(s *Scenario, side string, round int) (run Run, ok bool) {
 	i := slices.IndexFunc(l.runs, func(r Run) bool {
 		return r.Shorter == l.Shorter && r.Scenario == s.Name && r.Side == side && r.Round == round
@@ -183,7 +183,7 @@ func (l *lab) keep(r Run) {
 	rig.Check(errors.Join(err, f.Close()))
 }
 
-// A turn is what runs at the same time: one side, or all sides of a situation that run together.
+// A turn is what runs at the same time: one side, or all sides of a scenario that run together.
 type turn struct {
 	s     *Scenario
 	sides []string
@@ -192,15 +192,15 @@ type turn struct {
 
 // turns returns the turns that have not been played, round by round. The order of the sides is
 // random in each round, so that none always runs after the same other one. It depends only on the
-// round and the situation, so it is the same when the experiment is resumed.
-func (l *lab) turns(situations []Scenario) (list []turn, left time.Duration) {
+// round and the scenario, so it is the same when the experiment is resumed.
+func (l *lab) turns(scenarios []Scenario) (list []turn, left time.Duration) {
 	most := 0
-	for _, s := range situations {
+	for _, s := range scenarios {
 		most = max(most, s.Rounds)
 	}
 	for round := 1; round <= most; round++ {
-		for i := range situations {
-			if s := &situations[i]; round <= s.Rounds {
+		for i := range scenarios {
+			if s := &scenarios[i]; round <= s.Rounds {
 				list = append(list, l.round(s, round, rand.New(rand.NewPCG(uint64(round), uint64(i))))...)
 			}
 		}
@@ -211,7 +211,7 @@ func (l *lab) turns(situations []Scenario) (list []turn, left time.Duration) {
 	return list, left
 }
 
-// round returns the turns of a situation in a round.
+// round returns the turns of a scenario in a round.
 func (l *lab) round(s *Scenario, round int, chance *rand.Rand) []turn {
 	var todo []string
 	for _, n := range chance.Perm(len(s.Sides)) {
@@ -226,8 +226,8 @@ func (l *lab) round(s *Scenario, round int, chance *rand.Rand) []turn {
 }
 
 // playAll plays the turns that have not been played.
-func (l *lab) playAll(ctx context.Context, situations []Scenario) {
-	list, left := l.turns(situations)
+func (l *lab) playAll(ctx context.Context, scenarios []Scenario) {
+	list, left := l.turns(scenarios)
 	for i, t := range list {
 		fmt.Fprintf(l.out, "  ▶ %d of %d, about %.0f min left: round %d, %s, %s\n", i+1, len(list), left.Minutes(),
 			t.round, t.s.Name, strings.Join(t.sides, " and "))

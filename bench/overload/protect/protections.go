@@ -64,7 +64,7 @@ func missing(ctx context.Context, side, dir string) error {
 	return nil
 }
 
-// haproxyConfig has the settings with the best results in the situation half, varied one at a
+// haproxyConfig has the settings with the best results in the scenario half, varied one at a
 // time. With two threads HAProxy uses twice the CPU time here.
 const haproxyConfig = `
 global

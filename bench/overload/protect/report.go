@@ -15,8 +15,8 @@ import (
 	"weir/loadgen/record"
 )
 
-// report prints a table for each situation and draws the plot.
-func (l *lab) report(situations []Scenario) error {
+// report prints a table for each scenario and draws the plot.
+func (l *lab) report(scenarios []Scenario) error {
 	figures := "Figures are medians of the rounds, with minimum and maximum in brackets. "
 	if l.Rounds == 1 {
 		figures = "There was one round, so each figure is from a single run. "
@@ -37,8 +37,8 @@ func (l *lab) report(situations []Scenario) error {
 		"An INVALID run is repeated once, and the second run counts, whatever its verdict. "+
 		"HAProxy is configured with the number of the target's workers; failsafe-go and the gate are not. HAProxy's "+
 		"settings are those with the best results in the situation half; failsafe-go has its defaults, which are better "+
-		"there than with a queue (2 and 3 times the limit).", bounds(situations), 100*good)
-	if first, last := l.made(situations); !first.IsZero() {
+		"there than with a queue (2 and 3 times the limit).", bounds(scenarios), 100*good)
+	if first, last := l.made(scenarios); !first.IsZero() {
 		l.out.Note("The runs ended from %s to %s.", first.Format(time.RFC3339), last.Format(time.RFC3339))
 	}
 	l.out.Head("side", "")
@@ -46,11 +46,11 @@ func (l *lab) report(situations []Scenario) error {
 		l.out.Row(s.Name, s.About)
 	}
 	var missed []string
-	for i := range situations {
-		l.table(&situations[i])
-		missed = append(missed, l.missed(&situations[i])...)
-		if situations[i].Name == plottedScenario {
-			l.draw(&situations[i])
+	for i := range scenarios {
+		l.table(&scenarios[i])
+		missed = append(missed, l.missed(&scenarios[i])...)
+		if scenarios[i].Name == plottedScenario {
+			l.draw(&scenarios[i])
 		}
 	}
 	if len(missed) > 0 {
@@ -59,27 +59,27 @@ func (l *lab) report(situations []Scenario) error {
 	return nil
 }
 
-// bounds returns the bound of answers in time of the first situation, and of those with others.
-func bounds(situations []Scenario) string {
+// bounds returns the bound of answers in time of the first scenario, and of those with others.
+func bounds(scenarios []Scenario) string {
 	text := func(s Scenario) string { return fmt.Sprintf("%d ms", s.InTime.Milliseconds()) }
 	var others []string
-	for _, s := range situations[1:] {
-		if s.InTime != situations[0].InTime {
+	for _, s := range scenarios[1:] {
+		if s.InTime != scenarios[0].InTime {
 			others = append(others, s.Name+": "+text(s))
 		}
 	}
 	if len(others) == 0 {
-		return text(situations[0])
+		return text(scenarios[0])
 	}
-	return fmt.Sprintf("%s (%s)", text(situations[0]), strings.Join(others, ", "))
+	return fmt.Sprintf("%s (%s)", text(scenarios[0]), strings.Join(others, ", "))
 }
 
 // made returns when the first and the last of the shown runs ended.
-func (l *lab) made(situations []Scenario) (first, last time.Time) {
+func (l *lab) made(scenarios []Scenario) (first, last time.Time) {
 	var ends []time.Time
-	for i := range situations {
-		for _, side := range situations[i].Sides {
-			for _, r := range l.of(&situations[i], side) {
+	for i := range scenarios {
+		for _, side := range scenarios[i].Sides {
+			for _, r := range l.of(&scenarios[i], side) {
 				ends = append(ends, r.Ended)
 			}
 		}
@@ -90,7 +90,7 @@ func (l *lab) made(situations []Scenario) (first, last time.Time) {
 	return slices.MinFunc(ends, time.Time.Compare), slices.MaxFunc(ends, time.Time.Compare)
 }
 
-// missed describes the goals of a situation that the gate missed.
+// missed describes the goals of a scenario that the gate missed.
 func (l *lab) missed(s *Scenario) []string {
 	runs := l.of(s, "gate")
 	if len(runs) == 0 {
@@ -128,7 +128,7 @@ func (l *lab) of(s *Scenario, side string) (list []Run) {
 	return list
 }
 
-// table prints the rows of a situation.
+// table prints the rows of a scenario.
 func (l *lab) table(s *Scenario) {
 	l.out.Heading("%s: %.0f s", s.Name, s.Length().Seconds())
 	l.out.Head("side", "in time ÷ ideal", "p99 of the 200s ms", "shed %", "needlessly shed %",
@@ -191,8 +191,8 @@ func ratio(runs []Run) string {
 	return result.SpreadOf(runs, goodput).Ratio(3)
 }
 
-// PlotFile is the file of the plot, which shows the situation pictured. In it the target can serve
-// the load until it becomes slower. In the first situation it is overloaded from the start, so
+// PlotFile is the file of the plot, which shows the scenario pictured. In it the target can serve
+// the load until it becomes slower. In the first scenario it is overloaded from the start, so
 // without the gate nothing is answered in time even before the bad phase.
 const (
 	PlotFile        = "protect.svg"
@@ -213,7 +213,7 @@ type contrast struct {
 	color       chart.Color
 }
 
-// draw draws the picture of a situation if all its sides were played.
+// draw draws the picture of a scenario if all its sides were played.
 func (l *lab) draw(s *Scenario) {
 	c, all := l.picture(s)
 	if !all {

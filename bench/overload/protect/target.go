@@ -22,11 +22,11 @@ const (
 //
 // Safe for concurrent use: start is atomic, queue is a channel, mu guards the cache.
 type target struct {
-	situation *Scenario
-	start     atomic.Pointer[time.Time] // when the situation begins
-	queue     chan visit
-	mu        sync.Mutex
-	cache     *cache // nil for none
+	scenario *Scenario
+	start    atomic.Pointer[time.Time] // when the scenario begins
+	queue    chan visit
+	mu       sync.Mutex
+	cache    *cache // nil for none
 }
 
 // A visit is a request in the target.
@@ -36,10 +36,10 @@ type visit struct {
 	done chan struct{}
 }
 
-// newTarget starts the workers, which end when stop is closed. The situation begins at once, unless
+// newTarget starts the workers, which end when stop is closed. The scenario begins at once, unless
 // start is changed.
 func newTarget(s *Scenario, seed uint64, stop <-chan struct{}) *target {
-	t := &target{situation: s, queue: make(chan visit, s.Queue), cache: s.newCache()}
+	t := &target{scenario: s, queue: make(chan visit, s.Queue), cache: s.newCache()}
 	now := time.Now()
 	t.start.Store(&now)
 	for w := range s.Workers {
@@ -61,7 +61,7 @@ func (t *target) work(chance *rand.Rand, stop <-chan struct{}) {
 				free = v.at
 			}
 			start := *t.start.Load()
-			free = start.Add(t.situation.end(chance, free.Sub(start), v.slow))
+			free = start.Add(t.scenario.end(chance, free.Sub(start), v.slow))
 			time.Sleep(time.Until(free))
 			close(v.done)
 		}
@@ -94,7 +94,7 @@ func (t *target) find(now time.Time, r *http.Request) (key int, hit bool) {
 		return 0, false
 	}
 	drawn, _ := strconv.Atoi(r.URL.Query().Get("key"))
-	key = t.situation.key(float64(drawn) / draws)
+	key = t.scenario.key(float64(drawn) / draws)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return key, t.cache.has(key, now.Sub(*t.start.Load()))

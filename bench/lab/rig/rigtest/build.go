@@ -1,4 +1,4 @@
-// Package rigtest builds programs and plays experiments for tests.
+// Package rigtest builds programs and runs experiments for tests.
 package rigtest
 
 import (

@@ -12,7 +12,7 @@ import (
 	"weir/bench/lab/rig"
 )
 
-// A Phase is a part of a situation in which nothing changes.
+// A Phase is a part of a scenario in which nothing changes.
 type Phase struct {
 	For   time.Duration
 	Rate  float64       // requests per second, Poisson
@@ -65,10 +65,10 @@ const (
 	redisGone = 3 * time.Second
 )
 
-// everywhere lists the sides of most situations.
+// everywhere lists the sides of most scenarios.
 var everywhere = []string{"none", "gate", "haproxy", "failsafe"}
 
-// usual returns a situation with a target that can serve 1,500/s, and trouble for 14 of 25 seconds.
+// usual returns a scenario with a target that can serve 1,500/s, and trouble for 14 of 25 seconds.
 func usual(name, about string, rate float64) Scenario {
 	const ms, s = time.Millisecond, time.Second
 	return Scenario{Name: name, About: about, Workers: 15, Queue: 1000, Proxies: 1, InTime: 100 * ms,
@@ -76,7 +76,7 @@ func usual(name, about string, rate float64) Scenario {
 		Phases: []Phase{{5 * s, rate, 10 * ms, false}, {14 * s, rate, 20 * ms, true}, {6 * s, rate, 10 * ms, false}}}
 }
 
-// Scenarios returns all situations.
+// Scenarios returns all scenarios.
 func Scenarios() []Scenario {
 	const ms, s = time.Millisecond, time.Second
 	half := usual("half", "A target of 15 workers × 10 ms loses half its speed for 20 s, under 2,000/s.", 2000)
@@ -121,7 +121,7 @@ func Scenarios() []Scenario {
 		unsteady()...)
 }
 
-// unsteady returns the situations in which service times change within a phase or gradually, or
+// unsteady returns the scenarios in which service times change within a phase or gradually, or
 // depend on earlier requests, and the one in which the load depends on the answers.
 func unsteady() []Scenario {
 	const ms, s = time.Millisecond, time.Second

@@ -10,13 +10,13 @@ import (
 	"weir/proxy/limit"
 )
 
-// The names of the contestants that tables and verdicts refer to.
+// The names of the strategies that tables and verdicts refer to.
 const (
 	PerfectName = "perfect gate"
 	AdvisorName = "limit, gate and advisor"
 )
 
-// perfectPart is the share of the promise for which the perfect gate lets a request wait:
+// perfectPart is the share of the SLO for which the perfect gate lets a request wait:
 // short crowds are served in time, and few answers are late in long ones.
 const perfectPart = 0.5
 
@@ -28,7 +28,7 @@ func perfectLimit() Strategy {
 	}}
 }
 
-// unprotected returns the contestant that admits everything.
+// unprotected returns the strategy that admits everything.
 func unprotected() Strategy {
 	return Strategy{"no limit", func(*Scenario) Control { return Control{Initial: limit.Config{Algorithm: limit.Off}} }}
 }
