@@ -30,7 +30,7 @@ func (c *conductor) conclude() {
 	c.logEnd()
 }
 
-// facts returns the result without counts, and how many requests were due up to LateAfter before a
+// facts returns the result without counts, and how many requests were due up to LateThreshold before a
 // stop.
 func (c *conductor) facts() (r record.Result, settled uint64) {
 	length := c.plan.Schedule.Length()

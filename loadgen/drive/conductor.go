@@ -38,7 +38,7 @@ type conductor struct {
 
 	dueRows    pace.LoopSchedule // never taken from; counts the arrivals of the rows of the series
 	dueSettled pace.LoopSchedule // never taken from; counts the arrivals that should have been sent
-	settled    uint64            // due up to LateAfter before the stop
+	settled    uint64            // due up to LateThreshold before the stop
 	peaksFrom  time.Duration     // peaks from here on have not been logged
 	peaksQuiet time.Duration     // no peak is logged before this time
 

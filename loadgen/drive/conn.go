@@ -229,7 +229,8 @@ func (s *sender) outcome(o *record.Outcome) {
 
 func (s *sender) opened(now time.Time, lc *loop.Conn) *conn {
 	s.countOpened()
-	return &conn{senderConn: senderConn{sender: s, conn: lc, place: -1, opened: now, since: now}, session: session.New(&s.settings)}
+	return &conn{senderConn: senderConn{sender: s, conn: lc, place: -1, opened: now, since: now},
+		session: session.New(&s.settings)}
 }
 
 func (s *sender) countOpened() {

@@ -1,4 +1,5 @@
-// Package config defines the proxy's settings: their names, meanings and allowed values.
+// Package config defines the proxy's settings: their names, meanings and allowed values. It also
+// translates the environment of envoyproxy/ratelimit.
 package config
 
 import (

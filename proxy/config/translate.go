@@ -145,7 +145,8 @@ func (t *translation) read(name string) string {
 	case own == "" || slices.ContainsFunc(variables, func(v variable) bool { return v.name == name }):
 		return t.values[name]
 	case strings.HasSuffix(name, "_PORT") && strings.Contains(own, "://"):
-		t.notes = append(t.notes, VariableTranslation{name + " is ignored: Kubernetes sets it for a service of this name", true})
+		why := name + " is ignored: Kubernetes sets it for a service of this name"
+		t.notes = append(t.notes, VariableTranslation{why, true})
 		return t.values[name]
 	}
 	return own

@@ -129,7 +129,7 @@ func (b *WriteBuffer[T]) hold(w item[T], n int64) {
 	}
 }
 
-// Return adds an op again that was taken and not written, even if the box is closed. It does not
+// Return adds an op again that was taken and not written, even if the buffer is closed. It does not
 // wake the writer, because the writer calls it.
 func (b *WriteBuffer[T]) Return(op T, bytes int) {
 	b.mu.Lock()
@@ -174,7 +174,7 @@ func (b *WriteBuffer[T]) Recover() {
 	b.Notify()
 }
 
-// Run calls write whenever something was added, and at each tick, until the box is closed. It also
+// Run calls write whenever something was added, and at each tick, until the buffer is closed. It also
 // does so while the queue cannot be written, but calls mend first at a tick.
 func (b *WriteBuffer[T]) Run(ticks <-chan time.Time, write, mend func()) {
 	for !b.Closed() {
@@ -189,7 +189,7 @@ func (b *WriteBuffer[T]) Run(ticks <-chan time.Time, write, mend func()) {
 	}
 }
 
-// Close prevents further additions, wakes the writer, and reports whether the box was open.
+// Close prevents further additions, wakes the writer, and reports whether the buffer was open.
 func (b *WriteBuffer[T]) Close() (first bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -198,10 +198,10 @@ func (b *WriteBuffer[T]) Close() (first bool) {
 	return first
 }
 
-// Closed reports whether the box is closed.
+// Closed reports whether the buffer is closed.
 func (b *WriteBuffer[T]) Closed() bool { return b.Err() == ErrClosed }
 
-// Failure returns why the queue cannot be written, even if the box is closed, or nil.
+// Failure returns why the queue cannot be written, even if the buffer is closed, or nil.
 func (b *WriteBuffer[T]) Failure() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// A box gives out what was added, in order and in bounded groups.
+// A buffer gives out what was added, in order and in bounded groups.
 func TestTake(t *testing.T) {
 	b := NewWriteBuffer[int]()
 	put := func(op, size int, scope byte) Outcome {
@@ -43,7 +43,7 @@ func TestTake(t *testing.T) {
 	}
 }
 
-// A box takes puts up to its bounds, and anything else always, until it is closed.
+// A buffer takes puts up to its bounds, and anything else always, until it is closed.
 func TestBounds(t *testing.T) {
 	for name, c := range map[string]struct{ size, fits int }{
 		"entries": {1, pendingMax}, "bytes": {1 << 20, 63},

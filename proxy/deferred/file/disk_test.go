@@ -44,7 +44,8 @@ func full(folder string) error {
 	}
 	path, ballast := filepath.Join(folder, "queue"), filepath.Join(folder, "ballast")
 	var log testkit.Log
-	cfg := Config{Path: path, Limits: deferredtest.LargeLimits, Log: log.Logger(), hooks: hooks{retry: 10 * time.Millisecond}}
+	cfg := Config{Path: path, Limits: deferredtest.LargeLimits, Log: log.Logger(),
+		hooks: hooks{retry: 10 * time.Millisecond}}
 	q, err := Open(time.Now(), cfg)
 	if err != nil {
 		return err
@@ -205,8 +206,8 @@ func diskFails(t *testing.T, after bool) {
 	}
 }
 
-// TestPutsWhileAway plays what every queue promises while its store is away.
-func TestPutsWhileAway(t *testing.T) {
+// TestPutsDuringOutage plays what every queue promises while its store is away.
+func TestPutsDuringOutage(t *testing.T) {
 	t.Parallel()
 	var away atomic.Bool
 	q := opened(t, Config{Path: queuePath(t), hooks: hooks{retry: 5 * time.Millisecond, committing: func() error {

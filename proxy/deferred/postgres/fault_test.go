@@ -71,8 +71,8 @@ func TestOutages(t *testing.T) {
 	}
 }
 
-// TestPutsWhileAway plays what every queue promises while its store is away.
-func TestPutsWhileAway(t *testing.T) {
+// TestPutsDuringOutage plays what every queue promises while its store is away.
+func TestPutsDuringOutage(t *testing.T) {
 	t.Parallel()
 	s := postgrestest.Start(t)
 	q := openQueue(t, Config{URL: s.URL("weir", "weir"), silence: 2 * time.Second})

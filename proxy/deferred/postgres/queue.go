@@ -29,7 +29,7 @@ type Config struct {
 
 	callersClock bool          // for tests: callers pass the server's time
 	silence      time.Duration // silenceMax except in tests
-	closing      time.Duration // how long Close waits for writes in progress; 0: most of CloseWithin
+	closing      time.Duration // how long Close waits for writes in progress; 0: most of CloseTimeout
 }
 
 const (

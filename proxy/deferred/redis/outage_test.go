@@ -155,8 +155,8 @@ func TestStopped(t *testing.T) {
 	}
 }
 
-// TestPutsWhileAway plays what every queue promises while its store is away.
-func TestPutsWhileAway(t *testing.T) {
+// TestPutsDuringOutage plays what every queue promises while its store is away.
+func TestPutsDuringOutage(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	q := openedAs(t, Config{Redis: redis.Config{Addrs: []string{s.Addr()}}, patience: answerWithin})

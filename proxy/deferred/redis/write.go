@@ -123,7 +123,8 @@ func (q *Queue) appendPut(args []string, o *op) []string {
 	return append(args, string(e.ID[:]), e.Rule, digest(names.LineKey), decimal(e.ParallelMax()), digest(names.Client),
 		bit(e.Keyed()), bit(e.LineKey != ""),
 		decimal(e.Due.Sub(o.now).Microseconds()), decimal(e.Expires.Sub(o.now).Microseconds()),
-		decimal(deferred.UnixMicros(e.Accepted)), decimal(deferred.UnixMicros(e.Expires)), decimal(deferred.UnixMicros(e.Due)),
+		decimal(deferred.UnixMicros(e.Accepted)), decimal(deferred.UnixMicros(e.Expires)),
+		decimal(deferred.UnixMicros(e.Due)),
 		decimal(e.Size()), decimal(len(e.Head)+len(e.Body)), digest(names.Scope), digest(names.Fingerprint),
 		decimal(o.put.PerKey), bit(o.put.Follows), q.codec.fixed(&e), q.codec.request(&e))
 }

@@ -3,192 +3,162 @@ package redis
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
 
-	"weir/internal/program/metric"
 	"weir/proxy/store"
 	"weir/proxy/store/lane"
 )
 
-// probeName is what the prober writes.
-const probeName = namespace + "probe"
-
-// A backend is the [lane.Backend] of a store in Redis.
+// A Client is a connection for data other than limits: it runs scripts whose keys are all in one
+// slot. It connects on first use, and again after a failure.
 //
-// Safe for concurrent use: what changes is atomic, or guarded by mu; documents is safe itself.
-type backend struct {
-	cfg     Config
-	scripts scripts
-	counts  counts
-	conn    atomic.Pointer[rueidis.Client]
-	noted   noted
-	dials   atomic.Uint64 // connections for decisions that were begun
-	senders sync.Pool     // of *sender
+// Safe for concurrent use: mu guards the connection.
+type Client struct {
+	cfg        Config
+	unanswered time.Duration
 
-	mu      sync.Mutex
-	suspect string // the name that the last error was about; in a Cluster only its node may be unavailable
-
-	epochs, clusterEpochs []string // names; see epochNames
-
-	documents *Client // separate from conn, so that documents do not delay decisions
+	mu     sync.Mutex
+	conn   rueidis.Client // nil until needed
+	closed bool
 }
 
-// New connects to Redis and returns a store. If Redis is unavailable, the store starts in the
-// failure mode and keeps trying. An error is about the configuration; see Config.Validate.
-func New(cfg Config) (*lane.Store, error) {
-	s, _, err := open(cfg, newScripts())
-	return s, err
+// A ScriptCall is one run of a script.
+type ScriptCall struct {
+	Script *Script
+	Args   []string
 }
 
-func open(cfg Config, scripts scripts) (*lane.Store, *backend, error) {
-	cfg.Name, cfg.Title = "redis", "Redis"
+// A Reply is what a run returned: an int64, a string, nil, or a []any of these.
+type Reply struct {
+	Value any
+	Err   error
+}
+
+// NewClient returns a Client that is not connected yet. It uses only the fields of cfg that
+// concern the connection. A connection without an answer for the time unanswered is closed.
+// The error is about the configuration.
+func NewClient(cfg Config, unanswered time.Duration) (*Client, error) {
+	cfg.Config = lane.Config{}
 	if err := cfg.Validate(); err != nil {
-		return nil, nil, fmt.Errorf("use redis: %w", err)
+		return nil, fmt.Errorf("use redis: %w", err)
 	}
-	cfg.Config = cfg.Config.WithDefaults()
-	cfg.dialTimeout = cmp.Or(cfg.dialTimeout, dialDefault)
-	c := &backend{cfg: cfg, scripts: scripts, counts: counts{exchanges: metric.NewHistogram(metric.LatencyBuckets())}}
-	c.cfg.dialed = c.dialed
-	c.epochs, c.clusterEpochs = epochNames(cfg.KeyPrefix)
-	cfg.dialTimeout = store.DocumentTimeout(0)
-	c.documents = &Client{cfg: cfg, unanswered: store.DocumentTimeout(store.DocumentBytesMax)}
-	return lane.New(c, c.cfg.Config), c, nil
+	cfg.dialTimeout = cmp.Or(cfg.dialTimeout, clientDialTimeout)
+	return &Client{cfg: cfg, unanswered: unanswered}, nil
 }
 
-func (be *backend) Close() {
-	be.disconnect()
-	be.documents.Close()
-}
+// clientDialTimeout bounds a dial of a Client.
+const clientDialTimeout = time.Second
 
-// disconnect closes the connections, if there are any.
-func (be *backend) disconnect() {
-	if conn := be.conn.Swap(nil); conn != nil {
-		(*conn).Close()
+// errClientClosed is the error of a Client that was closed.
+var errClientClosed = errors.New("the connection to redis is closed")
+
+// connected returns the connection, and connects if there is none.
+func (c *Client) connected() (rueidis.Client, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.closed:
+		return nil, errClientClosed
+	case c.conn != nil:
+		return c.conn, nil
 	}
-	be.documents.disconnect()
+	conn, err := c.cfg.connect(c.unanswered)
+	if err != nil {
+		return nil, fmt.Errorf("connect to redis: %w", explain(err))
+	}
+	c.conn = conn
+	return conn, nil
 }
 
-// Probe connects if there is no connection, and checks whether Redis decides. If a single
-// server has turned out to be a Cluster, the next call detects the topology again.
-func (be *backend) Probe(ctx context.Context) error {
-	if be.conn.Load() == nil {
-		conn, err := be.cfg.connect(writeTimeout)
-		if err != nil {
-			return fmt.Errorf("connect to redis: %w", explain(err))
+// Run runs scripts in order, in one pipeline. All have key as their only key; other keys that
+// they use must be in the same slot. If the server does not have a script, it is sent in
+// full; nothing else is repeated. After an error a script may have been executed, unless the
+// server itself answered.
+func (c *Client) Run(ctx context.Context, key string, runs ...ScriptCall) []Reply {
+	replies := make([]Reply, len(runs))
+	conn, err := c.connected()
+	if err != nil {
+		for i := range replies {
+			replies[i].Err = err
 		}
-		be.conn.Store(&conn)
+		return replies
 	}
-	err := be.probe(ctx)
-	if err == nil {
-		be.noted.forget() // Redis may have lost them
+	calls := make([]call, len(runs))
+	for i, r := range runs {
+		calls[i] = call{script: r.Script, keys: []string{key}, args: r.Args}
 	}
-	if be.cfg.Topology == Auto && moved(err) {
-		be.disconnect()
+	results, _ := runAll(conn.B(), calls,
+		func(c []rueidis.Completed) []rueidis.RedisResult { return conn.DoMulti(ctx, c...) })
+	for i, r := range results {
+		message, err := r.ToMessage()
+		if err == nil {
+			replies[i].Value, err = message.ToAny()
+		}
+		if err != nil && !rueidis.IsRedisNil(err) {
+			replies[i].Err = explain(err)
+			c.failed(conn, err)
+		}
 	}
-	return explain(err)
+	return replies
 }
 
-// probe writes in a script, and reads the key that the last error was about.
-func (be *backend) probe(ctx context.Context) error {
-	be.mu.Lock()
-	suspect := be.suspect
-	be.mu.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, be.cfg.Timeout)
-	defer cancel()
-	conn := *be.conn.Load()
-	_, err := be.run(ctx, conn, &call{script: be.scripts.probe, keys: []string{be.probeName(suspect)}})
-	if err == nil && suspect != "" {
-		err = conn.Do(ctx, conn.B().Exists().Key(suspect).Build()).Error()
+// failed makes the next run detect the topology again, if the error shows another one.
+func (c *Client) failed(conn rueidis.Client, err error) {
+	if c.cfg.Topology != Auto || !moved(err) || conn.Mode() == rueidis.ClientModeCluster {
+		return
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.conn == conn {
+		c.conn = nil
+		conn.Close()
+	}
+}
+
+// Settings returns the answer of each server to CONFIG GET with a pattern.
+func (c *Client) Settings(ctx context.Context, pattern string) ([]map[string]string, error) {
+	conn, err := c.connected()
 	if err != nil {
-		return fmt.Errorf("probe redis: %w", err)
+		return nil, err
 	}
-	return nil
+	var all []map[string]string
+	for _, node := range conn.Nodes() {
+		settings, err := node.Do(ctx, node.B().ConfigGet().Parameter(pattern).Build()).AsStrMap()
+		if err != nil {
+			return nil, fmt.Errorf("config get %s: %w", pattern, err)
+		}
+		all = append(all, settings)
+	}
+	return all, nil
 }
 
-// probeName returns the name that the probe writes: in the slot of the suspect key, if that
-// has a hash tag.
-func (be *backend) probeName(suspect string) string {
-	if strings.Contains(suspect, "{") {
-		return suspect + probeName
-	}
-	return be.cfg.KeyPrefix + probeName
+// Fault classifies an error of a ScriptCall.
+func (c *Client) Fault(err error) store.Fault {
+	c.mu.Lock()
+	cluster := c.conn != nil && c.conn.Mode() == rueidis.ClientModeCluster
+	c.mu.Unlock()
+	return faultOf(err, cluster)
 }
 
-// connected returns the connection for everything except documents.
-func (be *backend) connected() (rueidis.Client, error) {
-	if conn := be.conn.Load(); conn != nil {
-		return *conn, nil
-	}
-	return nil, errUnavailable
+// Close closes the connection.
+func (c *Client) Close() {
+	c.mu.Lock()
+	c.closed = true
+	c.mu.Unlock()
+	c.disconnect()
 }
 
-func (be *backend) run(ctx context.Context, conn rueidis.Client, call *call) (rueidis.RedisMessage, error) {
-	be.counts.commands.Inc()
-	reply := conn.Do(ctx, call.command(conn.B(), false))
-	if unknownScript(reply.Error()) {
-		be.counts.commands.Inc()
-		be.counts.reloads.Inc()
-		reply = conn.Do(ctx, call.command(conn.B(), true))
+// disconnect closes the connection, if there is one; the next run connects again.
+func (c *Client) disconnect() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.conn != nil {
+		c.conn.Close()
+		c.conn = nil
 	}
-	return reply.ToMessage()
-}
-
-func (be *backend) Lease(ctx context.Context, name, owner string, ttl time.Duration) (bool, error) {
-	conn, err := be.connected()
-	if err != nil {
-		return false, err
-	}
-	name = be.cfg.KeyPrefix + name
-	reply, err := be.run(ctx, conn, &call{script: be.scripts.lease, keys: []string{name},
-		args: []string{owner, strconv.FormatInt(ttl.Milliseconds(), 10)}})
-	if err != nil {
-		return false, be.failed(name, err)
-	}
-	held, err := reply.AsInt64()
-	if err != nil {
-		return false, errReply
-	}
-	return held == 1, nil
-}
-
-// failed counts an error, remembers the name that it was about if Redis may be unavailable,
-// and returns it with an explanation.
-func (be *backend) failed(name string, err error) error {
-	if err == nil {
-		return nil
-	}
-	be.counts.errors.Inc()
-	if be.classOf(err) > store.ItemFault {
-		be.mu.Lock()
-		be.suspect = name
-		be.mu.Unlock()
-	}
-	return explain(err)
-}
-
-// counts are the counts of a client.
-//
-// Safe for concurrent use: all are atomic.
-type counts struct {
-	commands  metric.Counter // sent to Redis
-	errors    metric.Counter
-	reloads   metric.Counter // calls repeated in full after NOSCRIPT
-	exchanges *metric.Histogram
-}
-
-func (be *backend) Register(set *metric.Set) {
-	n := &be.counts
-	set.Histogram("ratelimiter_redis_request_duration_seconds", "how long Redis took to answer a batch", n.exchanges)
-	set.Counter("ratelimiter_redis_errors_total", "calls without a usable answer", n.errors.Load)
-	set.Counter("ratelimiter_redis_script_reloads_total",
-		"calls repeated in full because the server did not know the script", n.reloads.Load)
-	set.Counter("ratelimiter_store_commands_total", "commands sent to the store", n.commands.Load)
 }

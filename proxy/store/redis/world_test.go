@@ -181,7 +181,8 @@ func (c *testStore) Stats() (n stats) {
 func (be *backend) as(prefix string) *backend {
 	cfg := be.cfg
 	cfg.KeyPrefix = prefix
-	other := &backend{cfg: cfg, scripts: be.scripts, counts: counts{exchanges: metric.NewHistogram(metric.LatencyBuckets())}}
+	other := &backend{cfg: cfg, scripts: be.scripts,
+		counts: counts{exchanges: metric.NewHistogram(metric.LatencyBuckets())}}
 	other.conn.Store(be.conn.Load())
 	return other
 }

@@ -44,8 +44,8 @@ func (lc *loopClient) Send(now time.Time, batch *store.Batch, until time.Time, d
 
 func (lc *loopClient) Fetch(time.Time) {
 	for _, c := range slices.Clone(lc.calls) {
-		if c.link != nil {
-			c.link.net.Fetch()
+		if c.conn != nil {
+			c.conn.net.Fetch()
 		}
 	}
 }
@@ -67,7 +67,7 @@ func (lc *loopClient) End(now, sent time.Time) {
 	}
 }
 
-// take returns an idle link to a master, or nil. It closes links that must no longer be used.
+// take returns an idle conn to a master, or nil. It closes conns that must no longer be used.
 func (lc *loopClient) take(now time.Time, at int) *masterConn {
 	for n := len(lc.idle); n > 0; n = len(lc.idle) {
 		l := lc.idle[n-1]
@@ -80,7 +80,7 @@ func (lc *loopClient) take(now time.Time, at int) *masterConn {
 	return nil
 }
 
-// keep keeps a link for the next question, unless there are enough.
+// keep keeps a conn for the next question, unless there are enough.
 func (lc *loopClient) keep(now time.Time, l *masterConn) {
 	if len(lc.idle) >= lc.b.cfg.InFlight {
 		l.net.Close()
@@ -103,7 +103,7 @@ type call struct {
 	q               store.Batch // the question
 	began           time.Time
 	first, at, left int         // the master asked first, the one that is asked, and how many may be asked, with that one
-	link            *masterConn // that carries the question; nil: it waits for a connection
+	conn            *masterConn // that carries the question; nil: it waits for a connection
 }
 
 // next asks the next question, and reports whether there is one.
@@ -185,9 +185,9 @@ func (c *call) stop(now time.Time, err error) {
 		g.Err = err
 	}
 	c.rest = store.Batch{}
-	if c.link != nil {
-		c.link.net.Close()
-		c.link.release()
+	if c.conn != nil {
+		c.conn.net.Close()
+		c.conn.release()
 	}
 	c.settle(now, c.k.b.next(c.at, err), err)
 }

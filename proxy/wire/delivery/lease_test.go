@@ -162,9 +162,9 @@ func TestLeaseLastsAsLongAsADelivery(t *testing.T) {
 func TestLeaseOutlastsAnOutage(t *testing.T) {
 	const from = renewEvery - 5*time.Second
 	for name, test := range map[string]struct{ lasts, until time.Duration }{
-		"a short outage":                         {3 * deferred.LeaseDuration, deferred.LeaseDuration - 5*time.Second},
-		"a long outage":                          {3 * deferred.LeaseDuration, 2*deferred.LeaseDuration + 50*time.Millisecond},
-		"a delivery that ends during the outage": {renewEvery, 2*deferred.LeaseDuration + 50*time.Millisecond},
+		"a short outage":                        {3 * deferred.LeaseDuration, deferred.LeaseDuration - 5*time.Second},
+		"a long outage":                         {3 * deferred.LeaseDuration, 2*deferred.LeaseDuration + 50*time.Millisecond},
+		"a delivery that ends during an outage": {renewEvery, 2*deferred.LeaseDuration + 50*time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

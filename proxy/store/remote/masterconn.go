@@ -20,7 +20,7 @@ type masterConn struct {
 	k        *loopClient
 	net      *loop.Conn
 	at       int    // index of the master
-	failures uint64 // value of the backend's failures when it was dialled; if that has changed, the link is not used
+	failures uint64 // value of the backend's failures when it was dialled; if that has changed, the conn is not used
 	used     time.Time
 	kept     bool  // it was idle, so the master may have closed it before the question
 	call     *call // whose question was asked; nil: idle
@@ -33,7 +33,7 @@ type masterConn struct {
 // ask asks the question of a call.
 func (m *masterConn) ask(c *call) {
 	k := m.k
-	m.call, c.link = c, m
+	m.call, c.conn = c, m
 	k.question = asks.AppendBatch(k.question[:0], c.q.Refunds, c.q.Groups)
 	k.out = k.b.masters[m.at].appendRequest(k.out[:0], k.question)
 	m.net.Write(k.out)
@@ -113,10 +113,10 @@ func (m *masterConn) fail(now time.Time, err error) {
 	c.settle(now, m.k.b.next(m.at, err), err)
 }
 
-// release separates the link from its call, and returns that.
+// release separates the conn from its call, and returns that.
 func (m *masterConn) release() *call {
 	c := m.call
-	m.call, c.link = nil, nil
+	m.call, c.conn = nil, nil
 	return c
 }
 
