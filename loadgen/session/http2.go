@@ -160,7 +160,7 @@ func (c *HTTP2) HandleData(now time.Time, b []byte) (n int) {
 
 func (c *HTTP2) handle(now time.Time, ev *http2.Event) {
 	switch ev.Kind {
-	case http2.Settings, http2.RoomGrew:
+	case http2.Settings, http2.WindowGrew:
 		c.ready = c.ready || ev.Kind == http2.Settings
 		for _, x := range c.exchanges {
 			if len(x.unsent) > 0 {

@@ -162,7 +162,7 @@ func (c *connection) end(fx *session.Effects) {
 	case session.CloseLinger:
 		c.conn.CloseLinger()
 	case session.CloseAbort:
-		c.conn.CloseCut()
+		c.conn.CloseIncomplete()
 	}
 }
 

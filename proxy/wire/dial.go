@@ -126,7 +126,7 @@ func dialFault(err error) exchange.FailureKind {
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return exchange.FaultRefused
-	case errors.Is(err, loop.ErrDialsBusy), errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE),
+	case errors.Is(err, loop.ErrTooManyDials), errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE),
 		errors.Is(err, syscall.EADDRNOTAVAIL):
 		return exchange.FaultResources
 	case errors.As(err, &timeout) && timeout.Timeout():

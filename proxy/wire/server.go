@@ -221,7 +221,7 @@ func (f *Server) Drain(ctx context.Context) (cut int) {
 	if f.cfg.Finish != nil {
 		finish.Go(f.cfg.Finish)
 	}
-	cut = f.group.Emptied(ctx, f.cfg.DrainTimeout)
+	cut = f.group.AwaitEmpty(ctx, f.cfg.DrainTimeout)
 	finish.Wait()
 	f.stop()
 	f.background.Wait()

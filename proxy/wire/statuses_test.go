@@ -138,7 +138,7 @@ func TestDialFault(t *testing.T) {
 		syscall.EHOSTUNREACH:   exchange.FaultConnect,
 		os.ErrDeadlineExceeded: exchange.FaultConnectTime,
 		io.EOF:                 exchange.FaultConnect,
-		loop.ErrDialsBusy:      exchange.FaultResources,
+		loop.ErrTooManyDials:   exchange.FaultResources,
 		syscall.EMFILE:         exchange.FaultResources,
 		syscall.ENFILE:         exchange.FaultResources,
 		syscall.EADDRNOTAVAIL:  exchange.FaultResources,

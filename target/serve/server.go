@@ -103,7 +103,7 @@ func (s *Server) Drain() {
 	for _, r := range s.shards {
 		r.loop.Post(r.drain)
 	}
-	if cut := s.group.Emptied(context.Background(), s.cfg.DrainTimeout); cut > 0 {
+	if cut := s.group.AwaitEmpty(context.Background(), s.cfg.DrainTimeout); cut > 0 {
 		s.env.Logger("Target").Warn("Requests cut: not answered in time", "timeout", s.cfg.DrainTimeout, "count", cut)
 	}
 	s.group.Stop()

@@ -96,7 +96,7 @@ func (c *HTTP2) handle(now time.Time, ev *http2.Event) {
 	case http2.BadHead:
 		c.begin(now, ev).refuse(now, http1.StatusOf(ev.Err))
 		return
-	case http2.RoomGrew, http2.Settings:
+	case http2.WindowGrew, http2.Settings:
 		c.flush(now)
 		return
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 // times are the timeouts of a Session.
-var times = cycle.Times{Idle: 75 * time.Second, Head: 10 * time.Second, Piece: 15 * time.Second}
+var times = cycle.Timeouts{Idle: 75 * time.Second, Head: 10 * time.Second, Piece: 15 * time.Second}
 
 // A Session is the state of one connection; see the package comment. The caller applies the
 // effects in its LoopState after every call, before it calls another Session of the loop.

@@ -50,10 +50,10 @@ type UnusedConn struct {
 type RefusalReason uint8
 
 const (
-	Accepted RefusalReason = iota
-	ByAll                  // all connections are taken, and none can be closed instead
-	ByMost                 // its client has Most connections
-	ByShare                // its client has its share, and few connections are left
+	Accepted    RefusalReason = iota
+	TotalBound                // all connections are taken, and none can be closed instead
+	ClientBound               // its client has Most connections
+	ClientShare               // its client has its share, and few connections are left
 )
 
 // replacingPart is the part of all connections, rounded up, by which there may be more while those that
@@ -70,7 +70,7 @@ const replacingPart = 4
 func (a *Clients) Enter(peer netip.Addr, all, open int64) RefusalReason {
 	if !peer.IsValid() {
 		if open > all {
-			return ByAll
+			return TotalBound
 		}
 		return Accepted
 	}
@@ -80,11 +80,11 @@ func (a *Clients) Enter(peer netip.Addr, all, open int64) RefusalReason {
 	room := all + int64(a.silent.Len()-a.silentOf(client))
 	switch {
 	case open > all && a.silent.Len() == 0 || open > all+(all+replacingPart-1)/replacingPart:
-		return ByAll
+		return TotalBound
 	case a.Most > 0 && a.held.Of(client) >= int64(a.Most):
-		return ByMost
+		return ClientBound
 	case a.Shares != nil && a.Shares(peer) && !a.held.AdmitsUntilShort(client, 1, room):
-		return ByShare
+		return ClientShare
 	}
 	a.held.Add(client, 1)
 	return Accepted
@@ -118,9 +118,9 @@ func (a *Clients) Await(peer netip.Addr, end func()) *UnusedConn {
 	return s
 }
 
-// Heard undoes an Await: something was received, or the connection is closed. It does nothing after
+// MarkUsed undoes an Await: something was received, or the connection is closed. It does nothing after
 // EndSilent has chosen the connection.
-func (a *Clients) Heard(s *UnusedConn) {
+func (a *Clients) MarkUsed(s *UnusedConn) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.remove(s)
@@ -174,9 +174,9 @@ func (a *Clients) takeSilent(client share.Client) *UnusedConn {
 	return s
 }
 
-// Counted returns the number of clients that have connections, the number of their connections,
+// Counts returns the number of clients that have connections, the number of their connections,
 // and how many of these are silent.
-func (a *Clients) Counted() (clients, connections, silent int) {
+func (a *Clients) Counts() (clients, connections, silent int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.held.Clients(), int(a.held.Total()), a.silent.Len()

@@ -28,7 +28,7 @@ func TestClientsAreExactUnderRaces(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if clients, _, _ := a.Counted(); highest.Load() > most || clients != 0 {
+	if clients, _, _ := a.Counts(); highest.Load() > most || clients != 0 {
 		t.Errorf("%d at a time, %d clients left; want at most %d and none", highest.Load(), clients, most)
 	}
 }
@@ -52,10 +52,10 @@ func TestShareOfConnections(t *testing.T) {
 	one := func(i int) netip.Addr {
 		return netip.AddrFrom16([16]byte{0: 0x20, 1: 0x01, 14: byte(i >> 8), 15: byte(i)})
 	}
-	if n := enter(one, ByShare); n != 70 {
+	if n := enter(one, ClientShare); n != 70 {
 		t.Errorf("one client gets %d of %d, want 70", n, all)
 	}
-	if n := enter(func(int) netip.Addr { return netip.MustParseAddr("192.0.2.2") }, ByShare); n != 5 {
+	if n := enter(func(int) netip.Addr { return netip.MustParseAddr("192.0.2.2") }, ClientShare); n != 5 {
 		t.Errorf("a second client gets %d, want 5", n)
 	}
 	if c, n := a.Greediest(); n != 70 || c.String() != "2001::/64" {
@@ -64,7 +64,7 @@ func TestShareOfConnections(t *testing.T) {
 	for i := range 70 {
 		a.Leave(one(i))
 	}
-	if n := enter(func(int) netip.Addr { return proxy }, ByMost); n != 75 {
+	if n := enter(func(int) netip.Addr { return proxy }, ClientBound); n != 75 {
 		t.Errorf("a proxy gets %d, want the most of one address, 75", n)
 	}
 }
@@ -148,8 +148,8 @@ func TestSilentConnectionsAreReplaced(t *testing.T) {
 			t.Fatalf("with %d open of %d: got %v, want %v", c.open, all, got, Accepted)
 		}
 	}
-	if r := c.enter(other(200)); r != ByAll {
-		t.Errorf("when all are in use a further one gets %d, want %d", r, ByAll)
+	if r := c.enter(other(200)); r != TotalBound {
+		t.Errorf("when all are in use a further one gets %d, want %d", r, TotalBound)
 	}
 }
 
@@ -159,7 +159,7 @@ func TestHeardIsNotReplaced(t *testing.T) {
 	var a Clients
 	peer := netip.MustParseAddr("192.0.2.1")
 	s := a.Await(peer, func() { t.Error("a connection in use is closed") })
-	a.Heard(s)
+	a.MarkUsed(s)
 	if a.EndSilent(peer) {
 		t.Error("one is closed, and none is silent")
 	}
@@ -167,8 +167,8 @@ func TestHeardIsNotReplaced(t *testing.T) {
 	if !a.EndSilent(peer) {
 		t.Error("none is closed")
 	}
-	a.Heard(s)
-	if _, _, n := a.Counted(); n != 0 {
+	a.MarkUsed(s)
+	if _, _, n := a.Counts(); n != 0 {
 		t.Errorf("%d are silent, want none", n)
 	}
 }

@@ -53,9 +53,9 @@ func (c Close) Apply(conn Conn, deadline time.Time) {
 	}
 }
 
-// Times are timeouts. When Idle has passed the connection is closed; for the others an
+// Timeouts are timeouts. When Idle has passed the connection is closed; for the others an
 // incomplete request is answered 408.
-type Times struct {
+type Timeouts struct {
 	Idle  time.Duration // between two exchanges; longer than clients usually keep connections
 	Head  time.Duration // from the first byte of a head to its last
 	Body  time.Duration // for a body
@@ -82,11 +82,11 @@ type Cycle struct {
 	say    bool // send Connection: keep-alive, which HTTP/1.0 clients need
 	cut    bool // the request is answered before its end
 	reader http1.Reader
-	times  *Times
+	times  *Timeouts
 }
 
 // New returns the Cycle of a connection that was opened at now. limits bounds heads; nil means the defaults.
-func New(now time.Time, times *Times, limits *http1.Limits) Cycle {
+func New(now time.Time, times *Timeouts, limits *http1.Limits) Cycle {
 	return Cycle{reader: http1.NewRequestReader(limits), times: times, Until: now.Add(times.Idle)}
 }
 

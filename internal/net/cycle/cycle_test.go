@@ -22,7 +22,7 @@ type server struct {
 	asked bool // it waits with the answer
 }
 
-func newServer(times cycle.Times) *server {
+func newServer(times cycle.Timeouts) *server {
 	return &server{Cycle: cycle.New(epoch, &times, nil), now: epoch}
 }
 
@@ -83,7 +83,7 @@ func TestAnswers(t *testing.T) {
 		{"PUT / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 1\r\n\r\nx", "204", 0, cycle.CloseNone},
 		{"GET\r\n\r\n", "400 close", 0, cycle.CloseLinger},
 	} {
-		s := newServer(cycle.Times{Idle: time.Second})
+		s := newServer(cycle.Timeouts{Idle: time.Second})
 		n := s.data(test.in)
 		if got := s.took(); got != test.out || len(test.in)-n != test.left || s.how != test.how {
 			t.Errorf("%q: %s, %d left, close %d; want %s, %d, %d", test.in, got, len(test.in)-n, s.how, test.out, test.left,
@@ -96,12 +96,12 @@ func TestAnswers(t *testing.T) {
 func TestDeadlines(t *testing.T) {
 	const head, body = "PUT / HTTP/1.1\r\n", "Host: a\r\nContent-Length: 4\r\n\r\n"
 	for _, test := range []struct {
-		times cycle.Times
+		times cycle.Timeouts
 		want  [5]time.Duration // after nothing, a part of a head, the head, two pieces of the body; relative to the start
 	}{
-		{cycle.Times{Idle: 75 * time.Second, Head: 10 * time.Second, Body: 20 * time.Second},
+		{cycle.Timeouts{Idle: 75 * time.Second, Head: 10 * time.Second, Body: 20 * time.Second},
 			[5]time.Duration{75 * time.Second, 11 * time.Second, 22 * time.Second, 22 * time.Second}},
-		{cycle.Times{Idle: 75 * time.Second, Head: 10 * time.Second, Piece: 20 * time.Second},
+		{cycle.Timeouts{Idle: 75 * time.Second, Head: 10 * time.Second, Piece: 20 * time.Second},
 			[5]time.Duration{75 * time.Second, 11 * time.Second, 22 * time.Second, 23 * time.Second}},
 	} {
 		s := newServer(test.times)
@@ -125,7 +125,7 @@ func TestDeadlines(t *testing.T) {
 
 // After a drain began the next answer is the last.
 func TestDrain(t *testing.T) {
-	s := newServer(cycle.Times{Idle: time.Second})
+	s := newServer(cycle.Timeouts{Idle: time.Second})
 	s.data("GET / HTTP/1.1\r\n")
 	if s.Drain() {
 		t.Error("a request under way counts as nothing to answer")
@@ -134,7 +134,7 @@ func TestDrain(t *testing.T) {
 	if got := s.took(); got != "204 close" || s.how != cycle.CloseDrained || s.State.String() != "closing" {
 		t.Errorf("answered %s, close %d, %s", got, s.how, s.State)
 	}
-	s = newServer(cycle.Times{})
+	s = newServer(cycle.Timeouts{})
 	if idle := s.Drain(); !idle || s.Close() != cycle.CloseDrained {
 		t.Errorf("an idle connection is drained at once: %t, close %d; want %d", idle, s.Close(), cycle.CloseDrained)
 	}

@@ -19,9 +19,9 @@ func HasBearerToken(authorization, token string) bool {
 	return subtle.ConstantTimeCompare(want[:], sum[:]) == 1
 }
 
-// Loopback reports whether the value of a Host field names this machine. Any other name may have
+// IsLoopback reports whether the value of a Host field names this machine. Any other name may have
 // been resolved to a loopback address by the page that makes the request (DNS rebinding).
-func Loopback(host string) bool {
+func IsLoopback(host string) bool {
 	if i := strings.LastIndexByte(host, ':'); i >= 0 &&
 		(strings.HasSuffix(host[:i], "]") || !strings.Contains(host[:i], ":")) {
 		host = host[:i] // without the port, which may be empty

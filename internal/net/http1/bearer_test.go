@@ -10,7 +10,7 @@ func TestLoopback(t *testing.T) {
 		"": false, ":80": false, "localhost:a:b": false, "localhost.example": false, "10.0.0.1": false, "[::2]:80": false,
 		"x": false,
 	} {
-		if have := Loopback(host); have != want {
+		if have := IsLoopback(host); have != want {
 			t.Errorf("Loopback(%q) = %v, want %v", host, have, want)
 		}
 	}

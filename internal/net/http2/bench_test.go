@@ -49,7 +49,7 @@ func (r *repeater) once(t testing.TB) {
 			r.id = ev.Stream
 			break
 		}
-		if ev.Kind != http2.Settings && ev.Kind != http2.RoomGrew {
+		if ev.Kind != http2.Settings && ev.Kind != http2.WindowGrew {
 			t.Fatalf("event %d on stream %d, glitches %v", ev.Kind, ev.Stream, r.c.Glitches())
 		}
 	}

@@ -113,8 +113,8 @@ const (
 	// Reset: the stream has ended in both directions: by the peer, with Code; or by us, because of Err; or because of
 	// GOAWAY, see Unprocessed.
 	Reset
-	// RoomGrew: the stream, or with Stream 0 perhaps all of them, have Room again.
-	RoomGrew
+	// WindowGrew: the stream, or with Stream 0 perhaps all of them, have Room again.
+	WindowGrew
 	// Settings: the peer has changed its settings. Room and Free may be larger or smaller.
 	Settings
 	// GoAway: the peer accepts no more streams after Stream. At a client, those that it has opened with a higher

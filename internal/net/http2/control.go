@@ -102,5 +102,5 @@ func (c *Conn) windowUpdateFrame(f frame, n int) (Event, *Error) {
 	if err := c.control(); err != nil || *window <= 0 || *window > n {
 		return Event{}, err // there was room before, or is still none
 	}
-	return Event{Kind: RoomGrew, Stream: f.id}, nil
+	return Event{Kind: WindowGrew, Stream: f.id}, nil
 }

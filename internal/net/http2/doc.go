@@ -23,7 +23,7 @@
 // # Writing
 //
 // The Append functions keep the rules of RFC 9113 5.1 about the order of frames, the windows (5.2), and the limits in
-// the peer's SETTINGS. AppendData appends what Room allows; a caller that has more waits for RoomGrew or Settings.
+// the peer's SETTINGS. AppendData appends what Room allows; a caller that has more waits for WindowGrew or Settings.
 // Fields are given as lines of HTTP/1.1, in which their names may have capitals.
 //
 // # Trust

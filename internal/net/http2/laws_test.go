@@ -191,7 +191,7 @@ func (s *side) deliver(to *side, n int) bool {
 
 func (s *side) event(ev http2.Event) {
 	m := s.got[ev.Stream]
-	if m != nil && (m.reset || m.ended && ev.Kind != http2.Reset && ev.Kind != http2.RoomGrew) {
+	if m != nil && (m.reset || m.ended && ev.Kind != http2.Reset && ev.Kind != http2.WindowGrew) {
 		s.t.Fatalf("%s: event %d on stream %d after its end", s.name, ev.Kind, ev.Stream)
 	}
 	switch ev.Kind {

@@ -156,7 +156,7 @@ func describe(ev http2.Event, h *http2.Head) string {
 		return fmt.Sprintf("trailers %d%s %s", ev.Stream, end, lines(h.Fields))
 	case http2.Reset:
 		return fmt.Sprintf("reset %d %s unprocessed=%t %v", ev.Stream, ev.Code, ev.Unprocessed, ev.Err)
-	case http2.RoomGrew:
+	case http2.WindowGrew:
 		return fmt.Sprintf("room %d", ev.Stream)
 	case http2.GoAway:
 		return fmt.Sprintf("goaway %d %s", ev.Stream, ev.Code)

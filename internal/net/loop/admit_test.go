@@ -42,7 +42,7 @@ func TestPerAddressMax(t *testing.T) {
 }
 
 func remembered(g *Group) int {
-	clients, _, _ := g.clients.Counted()
+	clients, _, _ := g.clients.Counts()
 	return clients
 }
 

@@ -69,7 +69,7 @@ func TestBatch(t *testing.T) {
 		{"CloseWrite", roomy, []func(c *Conn){write(BatchRound, "a"), closing((*Conn).CloseWrite)}, []string{"ab"}, nil},
 		{"CloseDrained", roomy, []func(c *Conn){closing((*Conn).CloseDrained)}, []string{"b"}, nil},
 		{"CloseLinger", roomy, []func(c *Conn){closing((*Conn).CloseLinger)}, []string{"b"}, nil},
-		{"CloseCut", roomy, []func(c *Conn){closing((*Conn).CloseCut)}, []string{"b"}, nil},
+		{"CloseCut", roomy, []func(c *Conn){closing((*Conn).CloseIncomplete)}, []string{"b"}, nil},
 		{"Close", roomy, []func(c *Conn){closing((*Conn).Close)}, []string{"b"}, nil},
 		{"Abort", roomy, []func(c *Conn){closing((*Conn).Abort)}, nil, nil},
 	} {

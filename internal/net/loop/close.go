@@ -38,10 +38,10 @@ func (c *Conn) CloseDrained() { c.end(endingDrain) }
 // (RFC 9112 section 9.6).
 func (c *Conn) CloseLinger() { c.end(endingLinger) }
 
-// CloseCut is CloseDrained for an answer that stays incomplete: the peer gets everything that was
+// CloseIncomplete is CloseDrained for an answer that stays incomplete: the peer gets everything that was
 // written, which may include the end of an earlier answer, and then notices that data is missing.
 // A reset discards what the peer has not acknowledged, so it waits for that.
-func (c *Conn) CloseCut() { c.end(endingCut) }
+func (c *Conn) CloseIncomplete() { c.end(endingCut) }
 
 // Close closes the connection immediately. If bytes are unsent, they are lost, and the connection
 // is reset. The Handler's Closed is called after its current call has returned.
@@ -160,7 +160,7 @@ func (c *Conn) gone(cause error) {
 	if c.secure != nil { // before the pump sees that the socket is closed, and sends a close_notify
 		switch {
 		case c.ending == endingCut && c.Unsent() == 0:
-			c.secure.Cut()
+			c.secure.MarkIncomplete()
 		case c.cuts():
 			c.secure.Reset()
 		}
@@ -171,7 +171,7 @@ func (c *Conn) gone(cause error) {
 	c.loop.deadlines.Remove(&c.deadline)
 	switch {
 	case c.secure != nil:
-		c.secure.LetGo()
+		c.secure.OwnerClosed()
 	case c.accepted:
 		c.loop.g.leave(c)
 	}

@@ -69,7 +69,7 @@ func TestCutIsNoEnd(t *testing.T) {
 	}
 }
 
-// CloseCut of a connection that lingers waits as long for the peer as otherwise, and then resets.
+// CloseIncomplete of a connection that lingers waits as long for the peer as otherwise, and then resets.
 func TestCloseCutWhileLingering(t *testing.T) {
 	for _, half := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -83,7 +83,7 @@ func TestCloseCutWhileLingering(t *testing.T) {
 						c.CloseWrite()
 					}
 					c.CloseLinger()
-					c.CloseCut()
+					c.CloseIncomplete()
 				})
 				return new(script)
 			})
@@ -108,7 +108,7 @@ func TestCloseCutWhileLingering(t *testing.T) {
 	}
 }
 
-// CloseCut delivers all that was written, however slowly the peer reads, and then an error.
+// CloseIncomplete delivers all that was written, however slowly the peer reads, and then an error.
 func TestCloseCutDeliversWhatWasWritten(t *testing.T) {
 	overBoth(t, func(t *testing.T, x transport) {
 		g := start(t, Config{Loops: 1})
@@ -117,7 +117,7 @@ func TestCloseCutDeliversWhatWasWritten(t *testing.T) {
 		ln := x.listen(t, g, func(_ time.Time, c *Conn) Handler {
 			return &script{data: func(_ time.Time, b []byte) int {
 				c.Write(body)
-				c.CloseCut()
+				c.CloseIncomplete()
 				began <- true
 				return len(b)
 			}}
@@ -142,7 +142,7 @@ func TestCloseCutOfHalfClosed(t *testing.T) {
 	ln := listen(t, g, func(_ time.Time, c *Conn) Handler {
 		return &script{data: func(_ time.Time, b []byte) int {
 			c.Write(body)
-			c.CloseCut()
+			c.CloseIncomplete()
 			unsent <- c.Unsent()
 			return len(b)
 		}}

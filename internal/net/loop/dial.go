@@ -17,8 +17,8 @@ import (
 // waitingDialsMax bounds the waiting dials of a Group.
 const waitingDialsMax = 1 << 16
 
-// ErrDialsBusy means that too many dials wait.
-var ErrDialsBusy = errors.New("dial: too many dials are waiting")
+// ErrTooManyDials means that too many dials wait.
+var ErrTooManyDials = errors.New("dial: too many dials are waiting")
 
 // A dialer connects outside the loops, because gnet's dial has neither a timeout nor a bound. It
 // uses one goroutine per connect in progress.
@@ -65,7 +65,7 @@ func (l *Loop) Dial(addr string, timeout time.Duration, secure *tls.Config, dial
 		job.secure = named(secure, addr)
 	}
 	if !l.g.dialer.begin(job) {
-		l.Post(func(now time.Time) { job.c.failed(now, ErrDialsBusy) })
+		l.Post(func(now time.Time) { job.c.failed(now, ErrTooManyDials) })
 	}
 }
 

@@ -107,9 +107,9 @@ func (g *Group) Stats() *Stats { return &g.stats }
 // Greediest returns the client with the most accepted connections, and how many it has.
 func (g *Group) Greediest() (c share.Client, connections int64) { return g.clients.Greediest() }
 
-// Emptied waits until no accepted connection is open, at most for the given time or until ctx
+// AwaitEmpty waits until no accepted connection is open, at most for the given time or until ctx
 // ends, and returns how many are left. It must not be called on a loop.
-func (g *Group) Emptied(ctx context.Context, most time.Duration) (left int) {
+func (g *Group) AwaitEmpty(ctx context.Context, most time.Duration) (left int) {
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	poll := time.NewTicker(5 * time.Millisecond)

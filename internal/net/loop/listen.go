@@ -194,11 +194,11 @@ func (g *Group) admit(addr netip.Addr) bool {
 			g.clients.EndSilent(addr)
 		}
 		return true
-	case admit.ByMost:
+	case admit.ClientBound:
 		refused = &g.stats.RefusedAddress
-	case admit.ByShare:
+	case admit.ClientShare:
 		refused = &g.stats.RefusedShare
-	case admit.ByAll:
+	case admit.TotalBound:
 	}
 	g.stats.Open.Add(-1)
 	refused.Add(1)
@@ -229,7 +229,7 @@ func (c *Conn) await() {
 // heard ends what await began.
 func (c *Conn) heard() {
 	if c.unused != nil {
-		c.loop.g.clients.Heard(c.unused)
+		c.loop.g.clients.MarkUsed(c.unused)
 		c.unused = nil
 	}
 }

@@ -71,7 +71,7 @@ func (c *Conn) newPump(nc net.Conn, session func(net.Conn) *tls.Conn) *pump.Pump
 // goroutine then runs the pump.
 func (c *Conn) welcome(p *pump.Pump, by time.Time) {
 	g := c.loop.g
-	if err := p.Shake(by); err != nil {
+	if err := p.Handshake(by); err != nil {
 		g.stats.HandshakeErrors.Add(1)
 		p.AnswerPlain(err, g.cfg.Plain, lingerBytesMax, lingerIdleMax)
 		p.End()
@@ -87,7 +87,7 @@ func (c *Conn) welcome(p *pump.Pump, by time.Time) {
 
 // greet performs the handshake of a dialled connection and brings it to its loop.
 func (c *Conn) greet(p *pump.Pump, addr string, by time.Time) error {
-	err := p.Shake(by)
+	err := p.Handshake(by)
 	if err != nil {
 		err = &HandshakeError{Addr: addr, Err: err}
 	} else {

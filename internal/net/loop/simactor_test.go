@@ -209,7 +209,7 @@ func (a *simActor) end(how ending) {
 	if how > a.intent && a.c.state != stateClosed {
 		a.intent, a.intended = how, a.c.loop.now
 	}
-	map[ending]func(){endingDrain: a.c.CloseDrained, endingLinger: a.c.CloseLinger, endingCut: a.c.CloseCut,
+	map[ending]func(){endingDrain: a.c.CloseDrained, endingLinger: a.c.CloseLinger, endingCut: a.c.CloseIncomplete,
 		endingNow: a.c.Close, endingReset: a.c.Abort}[how]()
 }
 

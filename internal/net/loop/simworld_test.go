@@ -209,7 +209,7 @@ func (w *simWorld) check() {
 			open++
 		}
 	}
-	_, counted, _ := w.g.clients.Counted()
+	_, counted, _ := w.g.clients.Counts()
 	if got := w.g.stats.Open.Load(); got < open || got > open+coming || w.l.open.Load() != got || int64(counted) != got {
 		w.failed(nil, "%d accepted connections are open, and %d on their way; counted are %d, %d on the loop, %d by address",
 			open, coming, got, w.l.open.Load(), counted)
@@ -235,7 +235,7 @@ func (w *simWorld) checkEmpty() {
 	if n := w.g.stats.Open.Load(); n != 0 {
 		w.failed(nil, "%d connections are counted", n)
 	}
-	if _, _, silent := w.g.clients.Counted(); silent > 0 {
+	if _, _, silent := w.g.clients.Counts(); silent > 0 {
 		w.failed(nil, "%d connections still wait for a first byte", silent)
 	}
 	if _, ok := w.l.deadlines.Next(); ok {

@@ -253,7 +253,7 @@ func TestSilentConnectionsMakeRoom(t *testing.T) {
 	mustEcho(t, used, "in use")
 	first, _ := connectSecure(t, secure)
 	silent := func(n int64) {
-		testkit.Eventually(t, "they wait", func() bool { _, _, s := g.clients.Counted(); return int64(s) == n })
+		testkit.Eventually(t, "they wait", func() bool { _, _, s := g.clients.Counts(); return int64(s) == n })
 	}
 	silent(1)
 	second := connectFrom(t, ln, "127.0.0.2")

@@ -119,7 +119,7 @@ func (c *Conn) send(b []byte) int {
 // buffer is small, so polling every watchStep would be slow.
 func (c *Conn) awaitRoom(short bool) {
 	if short && c.secure != nil {
-		c.secure.Want()
+		c.secure.NotifyWritable()
 	}
 }
 
@@ -244,7 +244,7 @@ func (c *Conn) look(now time.Time) bool {
 	if c.state == stateClosed {
 		return false
 	}
-	if c.state != stateEnrolling && c.flush() || c.secure != nil && c.secure.Moved() {
+	if c.state != stateEnrolling && c.flush() || c.secure != nil && c.secure.Progressed() {
 		c.progressed, c.lookPause = now, watchStep
 	} else {
 		c.lookPause = min(2*c.lookPause, watchStepMax)

@@ -85,7 +85,7 @@ func (g *AccessGuard) foreign(r *http.Request) string {
 		return "does not come from a loopback address"
 	case g.Fronted:
 		return "may come through a proxy on this machine, which TRUSTED_PROXIES allows"
-	case !http1.Loopback(r.Host):
+	case !http1.IsLoopback(r.Host):
 		return fmt.Sprintf("asks for the host %q, which is not a loopback name", r.Host)
 	}
 	if why := passedOn(r); why != "" {

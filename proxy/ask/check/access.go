@@ -76,7 +76,7 @@ func (s *Session) untrusted(h *http1.Head) string {
 		return "asker is not trusted"
 	case trusted && !local:
 		return ""
-	case local && !s.verified && !a.Open && a.origin(h.Host) && !http1.Loopback(string(h.Host)):
+	case local && !s.verified && !a.Open && a.origin(h.Host) && !http1.IsLoopback(string(h.Host)):
 		return "asker may be a web page: Host has the number of this port and a name that is not a loopback one"
 	}
 	_, proxied := h.Value(http1.FieldXForwardedFor)
@@ -99,12 +99,12 @@ func (a *AccessPolicy) origin(host []byte) bool {
 }
 
 // page reports whether a request may have been made by a web page in a browser that
-// reaches the port; see [http1.Loopback].
+// reaches the port; see [http1.IsLoopback].
 func (a *AccessPolicy) page(h *http1.Head) bool {
 	if a.Unix {
 		return false
 	}
 	_, origins := only(h, "Origin")
 	_, sites := only(h, "Sec-Fetch-Site")
-	return origins+sites > 0 || a.Local && !a.Open && !http1.Loopback(string(h.Host))
+	return origins+sites > 0 || a.Local && !a.Open && !http1.IsLoopback(string(h.Host))
 }

@@ -157,7 +157,7 @@ func (m *HTTP2Conn) handle(now time.Time, ev *http2.Event) {
 			m.remove(now, s)
 		}
 		return
-	case http2.RoomGrew, http2.Settings:
+	case http2.WindowGrew, http2.Settings:
 		m.flush(now)
 		return
 	case http2.Pong:

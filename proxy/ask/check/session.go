@@ -13,7 +13,7 @@ import (
 )
 
 // times are the timeouts of a Session.
-var times = cycle.Times{Idle: 75 * time.Second, Head: 10 * time.Second, Body: 10 * time.Second}
+var times = cycle.Timeouts{Idle: 75 * time.Second, Head: 10 * time.Second, Body: 10 * time.Second}
 
 // editBytesMax bounds the body of an edit; beyond: 413.
 const editBytesMax = 64 << 10

@@ -167,7 +167,7 @@ func (p *Server) Drain(ctx context.Context) (cut int) {
 	for _, r := range p.sides {
 		r.loop.Post(r.drain)
 	}
-	cut = p.group.Emptied(ctx, p.cfg.DrainTimeout)
+	cut = p.group.AwaitEmpty(ctx, p.cfg.DrainTimeout)
 	p.stop()
 	p.edits.Close()
 	p.background.Wait()

@@ -157,7 +157,7 @@ func (c *Upstream) concerns(ev *http2.Event) bool {
 		c.ready = true
 	case http2.GoAway:
 		c.ending = true
-	case http2.RoomGrew, http2.Pong: // see Flush
+	case http2.WindowGrew, http2.Pong: // see Flush
 	default:
 		return c.streams[ev.Stream] != nil
 	}

@@ -40,7 +40,7 @@ const (
 // end is available from Reason before the pair is half closed.
 //
 // Safe for concurrent use: fields are fixed before the goroutines start, atomic, or used
-// as noted. Moved belongs to the owner until LetGo.
+// as noted. Moved belongs to the owner until OwnerClosed.
 type Pump struct {
 	set      *Group
 	ended    func()   // called when everything is closed
@@ -77,9 +77,9 @@ func (s *Group) New(wire net.Conn, session func(net.Conn) *tls.Conn, writable, e
 	return p
 }
 
-// Shake performs the TLS handshake, with a deadline unless by is zero. An error is that of
+// Handshake performs the TLS handshake, with a deadline unless by is zero. An error is that of
 // crypto/tls or of the connection.
-func (p *Pump) Shake(by time.Time) error {
+func (p *Pump) Handshake(by time.Time) error {
 	_ = p.wire.SetDeadline(by)
 	if err := p.tls.Handshake(); err != nil {
 		return err
@@ -259,9 +259,9 @@ func (p *Pump) resetOnClose() {
 	}
 }
 
-// Cut says that what the owner has written is incomplete: when the peer has it, the connection is
-// reset. The caller then calls LetGo.
-func (p *Pump) Cut() { p.cut.Store(true) }
+// MarkIncomplete says that what the owner has written is incomplete: when the peer has it, the connection is
+// reset. The caller then calls OwnerClosed.
+func (p *Pump) MarkIncomplete() { p.cut.Store(true) }
 
 // takenStep is the interval between two looks at what the peer has acknowledged.
 const takenStep = 5 * time.Millisecond
@@ -274,9 +274,9 @@ func (p *Pump) awaitTaken() {
 	}
 }
 
-// LetGo handles the close of the owner's socket: what it has written is still sent, as the
+// OwnerClosed handles the close of the owner's socket: what it has written is still sent, as the
 // kernel does for a closed socket, for as long as the peer accepts it.
-func (p *Pump) LetGo() {
+func (p *Pump) OwnerClosed() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.let || p.over {
@@ -289,7 +289,7 @@ func (p *Pump) LetGo() {
 
 // look ends a pump whose peer has accepted nothing since the last call.
 func (p *Pump) look() {
-	if !p.Moved() {
+	if !p.Progressed() {
 		p.Abort()
 		return
 	}
@@ -300,10 +300,10 @@ func (p *Pump) look() {
 	}
 }
 
-// Moved reports whether the peer has acknowledged bytes since the last call, or has acknowledged
+// Progressed reports whether the peer has acknowledged bytes since the last call, or has acknowledged
 // all bytes (tcp(7), SIOCOUTQ). Progress of the pair or of a blocked write would be less precise,
 // because both wait until a good part of a buffer is free.
-func (p *Pump) Moved() bool {
+func (p *Pump) Progressed() bool {
 	unsent, ok := p.unacknowledged()
 	if !ok || unsent > 0 && unsent == p.unsent {
 		return false
@@ -337,9 +337,9 @@ func (p *Pump) control(do func(fd int)) bool {
 	return err == nil && raw.Control(func(fd uintptr) { do(int(fd)) }) == nil
 }
 
-// Want requests a call of writable when the pair is writable. The pair is small, so polling
+// NotifyWritable requests a call of writable when the pair is writable. The pair is small, so polling
 // would be slow.
-func (p *Pump) Want() { p.wanting.Store(true) }
+func (p *Pump) NotifyWritable() { p.wanting.Store(true) }
 
 // Reason returns why the peer sends no more, or nil for a proper end.
 func (p *Pump) Reason() error {

@@ -16,7 +16,7 @@ func TestMovedIsWhatThePeerTakes(t *testing.T) {
 	theirs := testkit.Must(ln.Accept())(t)
 	defer theirs.Close()
 	p := &Pump{wire: ours}
-	if !p.Moved() {
+	if !p.Progressed() {
 		t.Error("a peer that owes nothing is said to hold us up")
 	}
 	// The deadline may have passed before anything is written, and the kernel may send
@@ -24,12 +24,12 @@ func TestMovedIsWhatThePeerTakes(t *testing.T) {
 	testkit.Eventually(t, "nothing moves", func() bool {
 		_ = ours.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
 		_, _ = ours.Write(make([]byte, 64<<20)) // until nothing goes any more
-		moved, again := p.Moved(), p.Moved()
+		moved, again := p.Progressed(), p.Progressed()
 		return !moved && !again
 	})
 	_ = theirs.SetDeadline(time.Now().Add(testkit.Timeout))
 	testkit.Eventually(t, "something has moved", func() bool {
 		_, _ = theirs.Read(make([]byte, 64<<10))
-		return p.Moved()
+		return p.Progressed()
 	})
 }
