@@ -27,7 +27,7 @@ func registerGate(s *service.Settings, g *gates.Settings) {
 		{Name: "GATE_WAIT", Value: service.Duration(&g.Wait, 0, time.Minute), NoEffect: noTarget,
 			Help: fmt.Sprintf("how long a request waits for a place at a target under lasting overload; then 503; a burst "+
 				"may wait up to %d times as long, but no longer than GATE_WAIT_MAX; 0: no waiting; default: %v, or half of "+
-				"SLO_P95 if that is less", upstream.Patience, gate.WaitDefault)},
+				"SLO_P95 if that is less", upstream.PatienceFactor, gate.WaitDefault)},
 		{Name: "GATE_WAIT_MAX", Value: service.Duration(&g.WaitMax, 0, time.Hour), NoEffect: noTarget,
 			Help: fmt.Sprintf("how long a request waits for a place at a target at most, after which its client may have "+
 				"left; then 503; at least GATE_WAIT; 0: no bound; default: %v, or twice GATE_WAIT if that is more", gate.WaitMax)},

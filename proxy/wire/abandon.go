@@ -28,10 +28,10 @@ type abandoned struct {
 	exchange.AbandonedExchange
 	wait   upstream.Waiter[occupant] // has the place at the target
 	client share.Client
-	of     *mux.Conn   // of the stream that has ended, if it was one of HTTP/2
-	beyond bool        // beyond the share of the client
-	learns bool        // the gate learns from the answer
-	answer gate.Sample // see client, like route
+	of     *mux.Conn     // of the stream that has ended, if it was one of HTTP/2
+	beyond bool          // beyond the share of the client
+	learns bool          // the gate learns from the answer
+	answer gate.Response // see client, like route
 	route  uint16
 }
 

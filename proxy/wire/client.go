@@ -59,17 +59,17 @@ type client struct {
 	upstream *upstreamConn             // the one the exchange holds
 	own      *upstreamConn             // reserved for the client's next request; serves no other client
 	at       *upstream.Target[*target] // target chosen for the exchange
-	mark     upstream.Generation       // health of at when it was chosen
+	mark     upstream.HealthEpoch      // health of at when it was chosen
 	tried    upstream.TriedTargets     // the targets that the exchange has tried
 	wait     upstream.Waiter[occupant] // in the queue for a place, or in that of the pool of at
 	closed   bool                      // the client connection has closed, or the delivery has ended
 	duplex   bool                      // the connection is read and written at the same time
 
-	route   uint16      // route of the exchange; see route.LoopClassifier
-	class   uint8       // its priority class; see gates.Classes
-	answer  gate.Sample // what is known about the target's answer
-	long    bool        // the exchange may hold its connection for long
-	partial bool        // part of the request has not been sent
+	route   uint16        // route of the exchange; see route.LoopClassifier
+	class   uint8         // its priority class; see gates.MetricClasses
+	answer  gate.Response // what is known about the target's answer
+	long    bool          // the exchange may hold its connection for long
+	partial bool          // part of the request has not been sent
 	// the client determines how long the exchange takes, so far: the gate learns nothing from its end
 	paced     bool
 	from      netip.Addr    // address under which the last request was counted
@@ -218,7 +218,7 @@ func (c *client) choose(now time.Time) bool {
 		c.x.HandleExhausted(now, len(g.Targets()) > 1, g.RetryAfter(now))
 		return false
 	}
-	c.mark = c.at.Generation()
+	c.mark = c.at.Epoch()
 	return true
 }
 

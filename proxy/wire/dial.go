@@ -54,14 +54,14 @@ func (t *target) dial(now time.Time, by *client) {
 func (t *target) connect() {
 	for t.connecting*t.perConnect() < t.owed {
 		t.connecting++
-		mark := t.at.Generation()
+		mark := t.at.Epoch()
 		dialled := func(now time.Time, conn *loop.Conn, err error) loop.Handler { return t.dialled(now, mark, conn, err) }
 		t.server.loop.Dial(t.spec.Addr, t.server.shared.cfg.Session.ConnectTimeout, t.spec.Secure, dialled)
 	}
 }
 
 // dialled handles the end of a connect.
-func (t *target) dialled(now time.Time, mark upstream.Generation, conn *loop.Conn, err error) loop.Handler {
+func (t *target) dialled(now time.Time, mark upstream.HealthEpoch, conn *loop.Conn, err error) loop.Handler {
 	switch {
 	case err != nil:
 		t.dialFailed(now, mark, err)
@@ -95,7 +95,7 @@ func (t *target) connected(now time.Time) {
 }
 
 // dialFailed reports a failed connect to the requests that wait for the connection.
-func (t *target) dialFailed(now time.Time, mark upstream.Generation, err error) {
+func (t *target) dialFailed(now time.Time, mark upstream.HealthEpoch, err error) {
 	why := dialFault(err)
 	if why == exchange.FaultResources {
 		t.server.shared.lacks.warn(now, err, t.server.shared.cfg.Log)

@@ -65,7 +65,7 @@ func (t *target) learnt(now time.Time, c *client, o *exchange.Outcome) {
 }
 
 // learns is learnt of an answer to a request on a route.
-func (t *target) learns(now time.Time, a *gate.Sample, route uint16, o *exchange.Outcome) {
+func (t *target) learns(now time.Time, a *gate.Response, route uint16, o *exchange.Outcome) {
 	if !t.gated() || o.Complete.IsZero() {
 		return
 	}

@@ -65,7 +65,7 @@ func TestGateLearnsNothingFromClientsThatLeave(t *testing.T) {
 	for i := range 1000 {
 		now := time.Unix(1, 0).Add(time.Duration(i) * 10 * time.Millisecond)
 		sent := now.Add(-time.Second)
-		tg.learnt(now, &client{answer: gate.Sample{InFlight: 1}}, &exchange.Outcome{Sent: sent, Complete: sent})
+		tg.learnt(now, &client{answer: gate.Response{InFlight: 1}}, &exchange.Outcome{Sent: sent, Complete: sent})
 	}
 	equal(t, "what the gate takes for the answer time", tg.gate.State().Median, 0)
 }

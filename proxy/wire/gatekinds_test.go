@@ -99,7 +99,7 @@ func TestGateKnowsKindsOfRequests(t *testing.T) {
 					}
 					o := outcome(now, took, k.status)
 					o.Method = k.method
-					tg.learnt(now, &client{route: k.route, answer: gate.Sample{InFlight: tg.gate.Limit(), Full: true}}, o)
+					tg.learnt(now, &client{route: k.route, answer: gate.Response{InFlight: tg.gate.Limit(), Full: true}}, o)
 				}
 				if n := tg.gate.State().Cuts[gate.Latency] - cuts; n > 0 {
 					t.Errorf("seed %d: %d cuts, %+v", seed, n, f.Gates.Report("", 1).Targets[0])
@@ -116,7 +116,7 @@ func TestGateLearnsNothingFromTheEndOfStreams(t *testing.T) {
 	answer := func(n int, took time.Duration) {
 		for range n {
 			now = now.Add(time.Millisecond)
-			c.at, c.paced, c.answer = tg.at, stream, gate.Sample{InFlight: tg.gate.Limit(), Full: true}
+			c.at, c.paced, c.answer = tg.at, stream, gate.Response{InFlight: tg.gate.Limit(), Full: true}
 			c.learn(now, outcome(now, took, 200))
 		}
 	}
@@ -178,7 +178,7 @@ func TestGateTellsRefusalsFromOutages(t *testing.T) {
 	answer := func(n, status int) {
 		for range n {
 			now = now.Add(time.Millisecond)
-			c.at, c.mark, c.answer = tg.at, tg.at.Generation(), gate.Sample{InFlight: 10}
+			c.at, c.mark, c.answer = tg.at, tg.at.Epoch(), gate.Response{InFlight: 10}
 			c.learn(now, outcome(now, 10*time.Millisecond, status))
 		}
 	}
@@ -219,7 +219,7 @@ func TestGateBlamesNoTargetForStreams(t *testing.T) {
 		if o.Relayed, o.Fault = false, exchange.FaultUnstreamed; i%2 == 0 {
 			o.Status, o.Fault, o.Answered = 503, exchange.FaultStreams, time.Time{}
 		}
-		tg.learnt(now, &client{answer: gate.Sample{InFlight: 10}}, o)
+		tg.learnt(now, &client{answer: gate.Response{InFlight: 10}}, o)
 	}
 	if look := tg.gate.State(); look.Cuts != [gate.Reasons]uint64{} || look.Down || look.Median == 0 {
 		t.Errorf("the gate is %+v", look)
@@ -307,7 +307,7 @@ func TestGateWithstandsOddTargets(t *testing.T) {
 					if step.jumps && rng.IntN(500) == 0 {
 						now = now.Add(between(rng, -3650*day, 3650*day))
 					}
-					tg.learnt(now, &client{answer: gate.Sample{InFlight: 1 + rng.IntN(2*most), Full: rng.IntN(2) == 0}},
+					tg.learnt(now, &client{answer: gate.Response{InFlight: 1 + rng.IntN(2*most), Full: rng.IntN(2) == 0}},
 						odd(rng, outcome(now, between(rng, step.took, step.tookMost), step.status), step.faults))
 					if n := tg.gate.Limit(); n < least || n > most {
 						t.Fatalf("seed %d: the limit is %d", seed, n)
@@ -324,7 +324,7 @@ func TestGateWithstandsOddTargets(t *testing.T) {
 					now = now.Add(500 * time.Microsecond)
 					n := tg.gate.Limit()
 					took := 10 * time.Millisecond * time.Duration(max(n, 20)) / 20
-					tg.learnt(now, &client{answer: gate.Sample{InFlight: n, Full: true}}, outcome(now, took, 200))
+					tg.learnt(now, &client{answer: gate.Response{InFlight: n, Full: true}}, outcome(now, took, 200))
 				}
 				if n := tg.gate.Limit(); n < 4 {
 					t.Errorf("seed %d: half a minute afterwards the limit is still %d", seed, n)

@@ -21,9 +21,9 @@ type lender struct {
 	target *target
 	conn   *loop.Conn
 	m      *mux.Upstream
-	mark   upstream.Generation // of the connect
-	ready  bool                // the target has sent its settings
-	late   bool                // it has not sent them in time
+	mark   upstream.HealthEpoch // of the connect
+	ready  bool                 // the target has sent its settings
+	late   bool                 // it has not sent them in time
 	closed bool
 	endBy  time.Time // lends nothing from then on; zero means never
 	rested time.Time // when it last had no streams
@@ -42,7 +42,7 @@ var errNotHTTP2 = errors.New("the target does not speak HTTP/2")
 var errNoStreams = errors.New("the target accepts no streams of HTTP/2")
 
 // greet begins HTTP/2 on a new connection. The connect ends when the target has sent its settings.
-func (t *target) greet(now time.Time, mark upstream.Generation, conn *loop.Conn) loop.Handler {
+func (t *target) greet(now time.Time, mark upstream.HealthEpoch, conn *loop.Conn) loop.Handler {
 	h := &lender{target: t, conn: conn, m: mux.NewUpstream(now, &t.server.lending, conn.Secure()), mark: mark,
 		endBy: t.server.endOf(now), rested: now}
 	conn.Write(h.m.Control())

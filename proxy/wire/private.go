@@ -38,7 +38,7 @@ func (c *client) chooseOwn(now time.Time) {
 		c.disown()
 		return
 	}
-	c.at, c.mark = u.target.at, u.target.at.Generation()
+	c.at, c.mark = u.target.at, u.target.at.Epoch()
 }
 
 // disown closes the client's private connection, if there is one.

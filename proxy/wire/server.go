@@ -109,7 +109,7 @@ type Server struct {
 	lacks      lackWarning
 	differing  peerWarning  // trusted proxies whose fields name different clients
 	seed       maphash.Seed // of the hashes by which waiting clients are distinguished
-	classes    gates.Classes
+	classes    gates.MetricClasses
 	routes     route.Classifier
 }
 
@@ -257,8 +257,8 @@ type loopServer struct {
 	draining   bool
 	tally      *tally.LoopTally
 	counts     *report.LoopCounters
-	routes     *route.LoopClassifier // routes of requests, for gates
-	classes    *gates.LoopClasses    // priority classes of requests, for metrics
+	routes     *route.LoopClassifier    // routes of requests, for gates
+	classes    *gates.LoopMetricClasses // priority classes of requests, for metrics
 	refusals   *report.RecentDecisions[report.RefusedRequest]
 	sheds      *report.RecentDecisions[report.ShedRequest] // nil if no gate sheds
 	access     *accessSide                                 // nil if there is no access log
@@ -290,7 +290,7 @@ func newLoopServer(f *Server, l *loop.Loop, connsPerTarget int) *loopServer {
 		rand.New(rand.NewPCG(uint64(l.Index()), cmp.Or(f.cfg.Seed, rand.Uint64()))))
 	s.targets.Bound((*target).room)
 	s.queue = upstream.NewQueue[occupant](s.waitersMax, s.look)
-	s.queue.Waits(f.cfg.Gate.WaitMax, cmp.Or(f.cfg.Gate.SLO, upstream.Tolerable))
+	s.queue.Waits(f.cfg.Gate.WaitMax, cmp.Or(f.cfg.Gate.SLO, upstream.TolerableWait))
 	s.queue.JoinSet(f.queues, l.Index())
 	f.connsPerTarget += connsPerTarget
 	s.publish()

@@ -29,14 +29,14 @@ type target struct {
 
 	roster.LoopView
 
-	gate     *gates.Gate          // shared by all loops
-	late     gates.PendingSamples // answers not yet reported to the gate
-	reported gate.LoopUse         // the loop's use as last reported to the gate
-	part     int                  // the loop's places of the gate's limit
-	partOf   int                  // the gate's limit from which part was computed
-	waiting  int                  // exchanges that chose this target and wait for a place
-	bound    []*client            // those of them that have a connection to it, in the order of arrival
-	left     abandonedBy          // requests at the target whose clients have disconnected
+	gate     *gates.Gate            // shared by all loops
+	late     gates.PendingResponses // answers not yet reported to the gate
+	reported gate.LoopUse           // the loop's use as last reported to the gate
+	part     int                    // the loop's places of the gate's limit
+	partOf   int                    // the gate's limit from which part was computed
+	waiting  int                    // exchanges that chose this target and wait for a place
+	bound    []*client              // those of them that have a connection to it, in the order of arrival
+	left     abandonedBy            // requests at the target whose clients have disconnected
 	serve    func(now time.Time)
 	called   atomic.Bool // serve is scheduled
 
@@ -54,7 +54,7 @@ func inFlightOf(t *target) int { return t.pool.InFlight() }
 
 // answered reports the end of an exchange begun at mark to the target's health: with the
 // target's status, or with the proxy's own status because of a fault.
-func (t *target) answered(now time.Time, mark upstream.Generation, status int, fault exchange.FailureKind) {
+func (t *target) answered(now time.Time, mark upstream.HealthEpoch, status int, fault exchange.FailureKind) {
 	before := t.at.Ejections()
 	t.at.Answered(now, mark, status)
 	if t.at.Ejections() != before {

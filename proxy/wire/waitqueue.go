@@ -30,9 +30,9 @@ func (s *loopServer) noteRoute(c *client, m *decide.Evaluation) {
 	if len(m.Matched) > 0 {
 		c.route, c.class = s.routes.NumberOf(m.Policy.Rules, m.Matched), s.classes.ClassOf(m.Policy.Rules, m.Rank, m.Matched)
 	}
-	rank := min(m.Rank, upstream.Background-1)
+	rank := min(m.Rank, upstream.BackgroundRank-1)
 	if c.peer.background() {
-		rank, c.class = upstream.Background, s.shared.classes.Deferred()
+		rank, c.class = upstream.BackgroundRank, s.shared.classes.Deferred()
 	}
 	c.wait.Ranked(rank)
 	if m.Client != c.from {
@@ -351,7 +351,7 @@ func (c *client) placed(now time.Time, t *target) {
 	default:
 		t.begin()
 		c.server.targets.Assign(now, t.at, &c.tried)
-		c.at, c.mark = t.at, t.at.Generation()
+		c.at, c.mark = t.at, t.at.Epoch()
 		c.enter(now, false)
 	}
 }

@@ -247,7 +247,7 @@ func TestEjectedLoopProbes(t *testing.T) {
 		if s.loop.Index() == 1 {
 			at := s.targets.Targets()[0]
 			for range 100 {
-				at.Answered(now, at.Generation(), 503)
+				at.Answered(now, at.Epoch(), 503)
 			}
 			at.Value.note(now)
 		}

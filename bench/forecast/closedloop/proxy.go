@@ -16,7 +16,7 @@ const (
 // A pass is the state of a request at the door.
 type pass struct {
 	upstream.Waiter[*visit]
-	answer gate.Sample
+	answer gate.Response
 	door   *proxy // where it was admitted
 }
 
@@ -84,7 +84,7 @@ func (d *proxy) enter(now float64, v *visit) (sent bool, wait float64) {
 // send records that v is sent to the target.
 func (d *proxy) send(now float64, v *visit, waited bool) {
 	d.inFlight++
-	v.answer = gate.Sample{Sent: d.time(now), InFlight: d.inFlight, Full: waited || !d.room()}
+	v.answer = gate.Response{Sent: d.time(now), InFlight: d.inFlight, Full: waited || !d.room()}
 }
 
 // late handles the end of v's longest wait, and returns for how long it may continue to

@@ -159,8 +159,8 @@ func (g *Gate) State() State {
 	return l
 }
 
-// A Sample describes the first byte of a target's answer, or a missing answer.
-type Sample struct {
+// A Response describes the first byte of a target's answer, or a missing answer.
+type Response struct {
 	Sent     time.Time     // when the request was sent, all of it
 	Ago      time.Duration // since the answer began
 	Class    int           // of requests that take about equally long; below Classes
@@ -174,7 +174,7 @@ type Sample struct {
 // Answered records an answer, when it comes or later. It reports whether the limit, or the facts that
 // the metrics show, may have changed. Streamed uploads and tunnels must not be recorded, since their
 // duration depends on the client.
-func (g *Gate) Answered(now time.Time, a *Sample) bool {
+func (g *Gate) Answered(now time.Time, a *Response) bool {
 	w, at, took := &g.window, g.slowdown.time(now), now.Sub(a.Sent)
 	sent := at - took
 	if took -= a.Ago; took < 0 || g.fails(at, sent, a) {
@@ -261,7 +261,7 @@ func (g *Gate) setBack(now time.Time, at time.Duration) {
 // under way: the target stood still. How long those took says nothing of what it can do now, so
 // good answers to what was sent before do not count. After a long time without answers the clock may
 // have been set forward instead, and everything begins anew.
-func (g *Gate) stoodStill(now time.Time, at, sent time.Duration, a *Sample) {
+func (g *Gate) stoodStill(now time.Time, at, sent time.Duration, a *Response) {
 	s, usual := &g.slowdown, g.real(g.last)
 	gap := at - a.Ago - s.last
 	if usual == 0 || gap <= max(stillTimes*usual, stillLeast) || sent >= s.last {

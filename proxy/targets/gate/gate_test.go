@@ -32,7 +32,7 @@ func TestBounds(t *testing.T) {
 			if rng.IntN(100) == 0 {
 				took = time.Duration(rng.Int64N(int64(1e18))) - 5e17
 			}
-			g.Answered(now, &gate.Sample{Sent: now.Add(-took), Class: rng.IntN(gate.Classes), Refused: rng.IntN(10) == 0,
+			g.Answered(now, &gate.Response{Sent: now.Add(-took), Class: rng.IntN(gate.Classes), Refused: rng.IntN(10) == 0,
 				Full: rng.IntN(2) == 0, Crowded: rng.IntN(2) == 0, Alone: rng.IntN(4) == 0, InFlight: 1 + rng.IntN(50)})
 			if n := g.Limit(); n < cfg.Min || n > most {
 				t.Fatalf("seed %d: the limit is %d, want %d to %d", seed, n, cfg.Min, most)
@@ -47,7 +47,7 @@ func TestClockSetBack(t *testing.T) {
 	answers := func(n int) (judged int) {
 		for range n {
 			now = now.Add(ms)
-			if g.Answered(now, &gate.Sample{Sent: now.Add(-10 * ms), InFlight: 2}) {
+			if g.Answered(now, &gate.Response{Sent: now.Add(-10 * ms), InFlight: 2}) {
 				judged++
 			}
 		}
@@ -65,20 +65,20 @@ func TestClockSetBack(t *testing.T) {
 // telling, are not taken for a clock that was set back: what has come since is judged as before.
 func TestLateAnswers(t *testing.T) {
 	g, now := gate.New(gate.Config{}), time.Unix(1e9, 0)
-	answer := func(a gate.Sample) bool {
+	answer := func(a gate.Response) bool {
 		now = now.Add(ms)
 		a.Sent, a.InFlight = now.Add(-a.Ago-10*ms), 2
 		return g.Answered(now, &a)
 	}
 	last := now
 	for range 2000 {
-		if answer(gate.Sample{}) {
+		if answer(gate.Response{}) {
 			last = now
 		}
 	}
-	answer(gate.Sample{Ago: time.Minute})
+	answer(gate.Response{Ago: time.Minute})
 	for now.Sub(last) < 90*ms {
-		if answer(gate.Sample{}) {
+		if answer(gate.Response{}) {
 			t.Fatalf("answers of %v are judged", now.Sub(last))
 		}
 	}
@@ -86,7 +86,7 @@ func TestLateAnswers(t *testing.T) {
 
 func TestAllocs(t *testing.T) {
 	g, now := gate.New(gate.Config{}), time.Unix(1, 0)
-	a := gate.Sample{InFlight: 1}
+	a := gate.Response{InFlight: 1}
 	if n := testing.AllocsPerRun(10_000, func() {
 		now = now.Add(ms)
 		a.Sent = now.Add(-10 * ms)
@@ -103,7 +103,7 @@ func BenchmarkAnswered(b *testing.B) {
 	for i := range takes {
 		takes[i] = time.Duration(rng.ExpFloat64() * float64(10*ms))
 	}
-	a := gate.Sample{InFlight: 10}
+	a := gate.Response{InFlight: 10}
 	b.ReportAllocs()
 	for i := range b.N { // more than a third of the time goes into the two additions
 		now = now.Add(20 * time.Microsecond)

@@ -56,7 +56,7 @@ type refusals struct {
 }
 
 // count counts refusals in a row.
-func (f *refusals) count(a *Sample) {
+func (f *refusals) count(a *Response) {
 	if f.row++; !a.Refused {
 		f.row = 0
 	}
@@ -65,7 +65,7 @@ func (f *refusals) count(a *Sample) {
 // follow moves the ceiling after an answer of a target that refuses requests: down by one
 // place for a refused request that was sent since it last fell, and up when all places have
 // been used rounds times.
-func (g *Gate) follow(now time.Time, a *Sample) {
+func (g *Gate) follow(now time.Time, a *Response) {
 	f := &g.refused
 	switch {
 	case f.kept > 0:
@@ -84,7 +84,7 @@ func (g *Gate) follow(now time.Time, a *Sample) {
 
 // ignores reports whether a refusal is one of a target that refuses everything. As long as
 // there are no other answers, no time passes for the limit.
-func (g *Gate) ignores(now time.Time, at time.Duration, a *Sample) bool {
+func (g *Gate) ignores(now time.Time, at time.Duration, a *Response) bool {
 	if f := &g.refused; f.share <= outage || !now.Before(f.ignoredUntil) {
 		return false
 	}

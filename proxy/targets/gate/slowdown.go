@@ -43,7 +43,7 @@ type slowdown struct {
 // note records when an answer began to come. The time of one whose end came much later does not
 // precede that of an answer recorded before it: then it would look as if no others had come in
 // between.
-func (s *slowdown) note(now time.Duration, a *Sample) {
+func (s *slowdown) note(now time.Duration, a *Response) {
 	came, last, idle := now-a.Ago, s.last, s.idle()
 	at := came
 	if last <= now { // otherwise the clock was set back
@@ -93,7 +93,7 @@ func (s *slowdown) slowed() (rate float64, ok bool) {
 // slows records when an answer came, and lets a limit fall that does not bind if the target has
 // slumped: to about the number that it worked on. So it is soon done with what it has, and what
 // comes meanwhile waits at the proxy. It reports whether the limit fell.
-func (g *Gate) slows(now time.Time, at time.Duration, a *Sample) bool {
+func (g *Gate) slows(now time.Time, at time.Duration, a *Response) bool {
 	s := &g.slowdown
 	if s.idle() && a.Sent.After(g.room.relief) {
 		g.room.relief = a.Sent // a target with nothing to do has no queue, unless of another proxy

@@ -11,63 +11,63 @@ import (
 // free. Answers whose last byte came long after the first, and pauses in which nothing was at the
 // target, do not make it fall.
 func TestSlumps(t *testing.T) {
-	alone := gate.Sample{Alone: true} // nothing is at the target until the next
+	alone := gate.Response{Alone: true} // nothing is at the target until the next
 	// Each has 45 answers while no place is free. Usually one comes each millisecond.
 	for name, c := range map[string]struct {
-		last   gate.Sample // before them
-		answer func(i int) (after time.Duration, a gate.Sample)
+		last   gate.Response // before them
+		answer func(i int) (after time.Duration, a gate.Response)
 		falls  bool
 	}{
-		"as usual":    {alone, func(int) (time.Duration, gate.Sample) { return ms, gate.Sample{} }, false},
-		"more slowly": {alone, func(int) (time.Duration, gate.Sample) { return 2 * ms, gate.Sample{} }, true},
-		"a slow body first": {alone, func(i int) (time.Duration, gate.Sample) {
+		"as usual":    {alone, func(int) (time.Duration, gate.Response) { return ms, gate.Response{} }, false},
+		"more slowly": {alone, func(int) (time.Duration, gate.Response) { return 2 * ms, gate.Response{} }, true},
+		"a slow body first": {alone, func(i int) (time.Duration, gate.Response) {
 			if i == 0 {
-				return ms, gate.Sample{Ago: 200 * ms}
+				return ms, gate.Response{Ago: 200 * ms}
 			}
-			return ms, gate.Sample{}
+			return ms, gate.Response{}
 		}, false},
-		"a slow body first, of a busy target": {gate.Sample{}, func(i int) (time.Duration, gate.Sample) {
+		"a slow body first, of a busy target": {gate.Response{}, func(i int) (time.Duration, gate.Response) {
 			if i == 0 {
-				return ms, gate.Sample{Ago: 200 * ms}
+				return ms, gate.Response{Ago: 200 * ms}
 			}
-			return ms, gate.Sample{}
+			return ms, gate.Response{}
 		}, false},
-		"slow bodies": {alone, func(int) (time.Duration, gate.Sample) { return ms, gate.Sample{Ago: 50 * ms} }, false},
-		"after a pause": {alone, func(i int) (time.Duration, gate.Sample) {
+		"slow bodies": {alone, func(int) (time.Duration, gate.Response) { return ms, gate.Response{Ago: 50 * ms} }, false},
+		"after a pause": {alone, func(i int) (time.Duration, gate.Response) {
 			if i == 0 {
-				return 10 * sec, gate.Sample{}
+				return 10 * sec, gate.Response{}
 			}
-			return ms, gate.Sample{}
+			return ms, gate.Response{}
 		}, false},
-		"after a pause, one from before it first": {alone, func(i int) (time.Duration, gate.Sample) {
+		"after a pause, one from before it first": {alone, func(i int) (time.Duration, gate.Response) {
 			if i == 0 {
-				return 10 * sec, gate.Sample{Ago: 10 * sec}
+				return 10 * sec, gate.Response{Ago: 10 * sec}
 			}
-			return ms, gate.Sample{}
+			return ms, gate.Response{}
 		}, false},
-		"a target that works on what timed out": {gate.Sample{Alone: true, Refused: true},
-			func(i int) (time.Duration, gate.Sample) {
+		"a target that works on what timed out": {gate.Response{Alone: true, Refused: true},
+			func(i int) (time.Duration, gate.Response) {
 				if i == 0 {
-					return sec, gate.Sample{}
+					return sec, gate.Response{}
 				}
-				return ms, gate.Sample{}
+				return ms, gate.Response{}
 			}, true},
-		"more slowly, on a clock set back": {alone, func(i int) (time.Duration, gate.Sample) {
+		"more slowly, on a clock set back": {alone, func(i int) (time.Duration, gate.Response) {
 			if i == 0 {
-				return -sec, gate.Sample{}
+				return -sec, gate.Response{}
 			}
-			return 2 * ms, gate.Sample{}
+			return 2 * ms, gate.Response{}
 		}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g, now := gate.New(gate.Config{}), time.Unix(1000, 0)
-			tell := func(after time.Duration, a gate.Sample) {
+			tell := func(after time.Duration, a gate.Response) {
 				now = now.Add(after)
 				a.Sent, a.InFlight = now.Add(-10*ms-a.Ago), 10
 				g.Answered(now, &a)
 			}
 			for range 5000 {
-				tell(ms, gate.Sample{})
+				tell(ms, gate.Response{})
 			}
 			tell(ms, c.last)
 			before := g.Limit()

@@ -26,7 +26,7 @@ type stall struct {
 
 // unstall ends a time without answers after which the limit has risen. If the first answer is a refusal or
 // a timeout, the target has stood still: the limit is what it was, until there is a good answer.
-func (g *Gate) unstall(now time.Time, a *Sample) {
+func (g *Gate) unstall(now time.Time, a *Response) {
 	s := &g.stall
 	switch {
 	case !a.Refused:
@@ -43,7 +43,7 @@ func (g *Gate) unstall(now time.Time, a *Sample) {
 // fails reports whether an answer is the end of a request that took long by itself and failed, such as
 // one that is never answered: another that was sent long after it had a good answer before. Such a
 // failure does not depend on how many requests are in flight.
-func (g *Gate) fails(at, sent time.Duration, a *Sample) bool {
+func (g *Gate) fails(at, sent time.Duration, a *Response) bool {
 	if a.Refused {
 		usual := g.Usual(a.Class)
 		return usual > 0 && g.newest-sent > LongFactor*max(usual, WaitDefault/LongFactor)

@@ -11,7 +11,7 @@ func answered(took time.Duration) (*Gate, time.Time) {
 	for i := range 3000 {
 		now = now.Add(5 * time.Millisecond)
 		// times that vary, as most do
-		g.Answered(now, &Sample{Sent: now.Add(-took * time.Duration(50+i*37%100) / 100), InFlight: 4})
+		g.Answered(now, &Response{Sent: now.Add(-took * time.Duration(50+i*37%100) / 100), InFlight: 4})
 	}
 	return g, now
 }
@@ -47,7 +47,7 @@ func TestWaits(t *testing.T) {
 		t.Errorf("the limit was %d and is %d", limit, g.Limit())
 	}
 	now := last.Add(time.Hour)
-	g.Answered(now, &Sample{Sent: now.Add(-took), InFlight: 4})
+	g.Answered(now, &Response{Sent: now.Add(-took), InFlight: 4})
 	if !g.Waits(now.Add(LongFactor*usual+time.Second), 0) {
 		t.Error("after another answer the limit does not rise any more")
 	}
@@ -88,16 +88,16 @@ func TestStandstill(t *testing.T) {
 		sent := now.Add(-took)
 		g.window.few, g.window.until = 1, g.slowdown.time(now) // a former limit, which no longer counts
 		now = now.Add(stood)
-		g.Answered(now, &Sample{Sent: sent, InFlight: 4, Refused: refused})
+		g.Answered(now, &Response{Sent: sent, InFlight: 4, Refused: refused})
 		before := g.window.goods
 		for range 15 {
-			g.Answered(now, &Sample{Sent: sent, InFlight: 4})
+			g.Answered(now, &Response{Sent: sent, InFlight: 4})
 		}
 		if n := g.window.goods - before; n > 0 {
 			t.Errorf("the first is a refusal: %t; %d answers to what was sent before count", refused, n)
 		}
 		now = now.Add(2 * took)
-		g.Answered(now, &Sample{Sent: now.Add(-took), InFlight: 4})
+		g.Answered(now, &Response{Sent: now.Add(-took), InFlight: 4})
 		if g.window.goods != before+1 {
 			t.Errorf("the first is a refusal: %t; an answer to what was sent after it does not count", refused)
 		}
@@ -114,9 +114,9 @@ func TestFailsByItself(t *testing.T) {
 		for range 2 * downRow {
 			now = now.Add(timeout)
 			if others {
-				g.Answered(now, &Sample{Sent: now.Add(-took), InFlight: 4})
+				g.Answered(now, &Response{Sent: now.Add(-took), InFlight: 4})
 			}
-			g.Answered(now, &Sample{Sent: now.Add(-timeout), InFlight: 4, Refused: true})
+			g.Answered(now, &Response{Sent: now.Add(-timeout), InFlight: 4, Refused: true})
 		}
 		if g.Down() == others || others && g.Limit() < limit {
 			t.Errorf("with good answers: %t; down: %t, the limit was %d and is %d", others, g.Down(), limit, g.Limit())

@@ -79,7 +79,7 @@ func (w *window) renew(at time.Duration) {
 
 // stale reports whether an answer says nothing about the limit in force, because its request
 // was sent with more in flight or too early.
-func (w *window) stale(at, sent time.Duration, a *Sample) bool {
+func (w *window) stale(at, sent time.Duration, a *Response) bool {
 	return (a.InFlight > w.few || sent < w.sent) && !a.Refused && w.until-at > -a.Ago
 }
 

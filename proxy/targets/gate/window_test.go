@@ -159,7 +159,7 @@ func TestRenewStale(t *testing.T) {
 		inFlight int
 		want     bool
 	}{{200 * time.Millisecond, 6, true}, {200 * time.Millisecond, 5, false}, {time.Second, 6, false}} {
-		if got := w.stale(fell+c.after, fell, &Sample{InFlight: c.inFlight}); got != c.want {
+		if got := w.stale(fell+c.after, fell, &Response{InFlight: c.inFlight}); got != c.want {
 			t.Errorf("%v after the fall, %d in flight: stale: %t, want %t", c.after, c.inFlight, got, c.want)
 		}
 	}

@@ -8,11 +8,11 @@ import (
 	"weir/proxy/rules/rule"
 )
 
-// Classes are the priority classes that metrics distinguish: the first ones that were ever in
+// MetricClasses are the priority classes that metrics distinguish: the first ones that were ever in
 // force. A class keeps its number, so that counters stay valid.
 //
 // Safe for concurrent use: mu guards the names.
-type Classes struct {
+type MetricClasses struct {
 	mu    sync.Mutex
 	names []string // by number, without that of classOthers
 }
@@ -28,7 +28,7 @@ const (
 )
 
 // number returns the number of a class; without a name it is ClassDefault.
-func (c *Classes) number(name string) uint8 {
+func (c *MetricClasses) number(name string) uint8 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.names) == 0 {
@@ -46,16 +46,16 @@ func (c *Classes) number(name string) uint8 {
 }
 
 // Deferred returns the number of the class of stored requests.
-func (c *Classes) Deferred() uint8 { return c.number(deferredClass) }
+func (c *MetricClasses) Deferred() uint8 { return c.number(deferredClass) }
 
 // Name returns the name of a class.
-func (c *Classes) Name(number uint8) string { return c.list()[number] }
+func (c *MetricClasses) Name(number uint8) string { return c.list()[number] }
 
 // NewLoop returns the numbers for one loop.
-func (c *Classes) NewLoop() *LoopClasses { return &LoopClasses{names: c} }
+func (c *MetricClasses) NewLoop() *LoopMetricClasses { return &LoopMetricClasses{names: c} }
 
 // list returns the names of all numbers; empty ones are not in use.
-func (c *Classes) list() []string {
+func (c *MetricClasses) list() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	all := make([]string, ClassesMax)
@@ -64,17 +64,17 @@ func (c *Classes) list() []string {
 	return all
 }
 
-// LoopClasses are the numbers of the classes of a set of rules.
+// LoopMetricClasses are the numbers of the classes of a set of rules.
 //
 // Owned by its loop.
-type LoopClasses struct {
-	names  *Classes
+type LoopMetricClasses struct {
+	names  *MetricClasses
 	set    *rule.Set
 	byRank []uint8
 }
 
 // ClassOf returns the number of the class of a request to which the given rules of a set apply.
-func (c *LoopClasses) ClassOf(set *rule.Set, rank int, matched []rule.MatchedRule) uint8 {
+func (c *LoopMetricClasses) ClassOf(set *rule.Set, rank int, matched []rule.MatchedRule) uint8 {
 	if !slices.ContainsFunc(matched, func(h rule.MatchedRule) bool { return h.Rule.Priority.Classes != nil }) {
 		return ClassDefault
 	}

@@ -12,7 +12,7 @@ import (
 // Classes have the names of the rules, keep their numbers when rules change, and are
 // bounded.
 func TestPriorityClasses(t *testing.T) {
-	var names Classes
+	var names MetricClasses
 	c := names.NewLoop()
 	name := func(set *rule.Set, rank int, ids ...string) string {
 		n := c.ClassOf(set, rank, ruletest.Hits(set, ids...))

@@ -51,20 +51,20 @@ func (g *Gate) Bound(most int) {
 // lateMost bounds the answers that a loop keeps for later.
 const lateMost = 16
 
-// PendingSamples are the answers that a loop has not recorded yet, because another loop was recording one.
+// PendingResponses are the answers that a loop has not recorded yet, because another loop was recording one.
 //
 // Owned by its loop.
-type PendingSamples []late
+type PendingResponses []late
 
 // A late is an answer that was to be recorded earlier.
 type late struct {
-	gate.Sample
+	gate.Response
 	at time.Time
 }
 
 // Answered records an answer. If another loop is recording one, the answer is kept until the
 // loop's next call, so that loops do not wait for each other.
-func (g *Gate) Answered(now time.Time, a *gate.Sample, kept *PendingSamples) {
+func (g *Gate) Answered(now time.Time, a *gate.Response, kept *PendingResponses) {
 	a.Crowded, a.Alone = g.Free() <= 0, g.InFlight() <= 1
 	if !g.mu.TryLock() {
 		if len(*kept) < lateMost {
@@ -78,7 +78,7 @@ func (g *Gate) Answered(now time.Time, a *gate.Sample, kept *PendingSamples) {
 		l := &(*kept)[i]
 		l.Ago += now.Sub(l.at)
 		l.Alone = l.Alone && a.Alone
-		g.machine.Answered(now, &l.Sample)
+		g.machine.Answered(now, &l.Response)
 	}
 	*kept = (*kept)[:0]
 	if g.machine.Answered(now, a) {

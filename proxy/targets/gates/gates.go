@@ -32,7 +32,7 @@ type Config struct {
 	Bounds  gate.Config // of the limit for each target
 	Targets *roster.List
 	Of      func(*roster.Target) *Gate // the gate of a target; nil: it has none
-	Classes *Classes
+	Classes *MetricClasses
 	Log     *slog.Logger // for targets that become slow; not nil with a gate
 }
 

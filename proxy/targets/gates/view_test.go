@@ -47,7 +47,7 @@ func crowd(n int) (*Gates, *roster.List, fake) {
 	list := roster.New(roster.Config{Loops: loops})
 	list.Set(specs)
 	return New(Config{Settings: Settings{Mode: gate.On, Wait: 50 * time.Millisecond}, Bounds: gate.Config{Min: 4},
-		Targets: list, Of: loops.gate, Classes: new(Classes)}), list, loops
+		Targets: list, Of: loops.gate, Classes: new(MetricClasses)}), list, loops
 }
 
 // Of many targets those that shed most are told first; one is found by its number,
@@ -114,10 +114,10 @@ func heap() int64 {
 // learn has a gate learn from answers after 10 ms, and then from refusals.
 func learn(g *Gate) {
 	g.Begin(New(Config{Bounds: gate.Config{Min: 4}}), 0)
-	now, late := time.Unix(7, 0), PendingSamples(nil)
+	now, late := time.Unix(7, 0), PendingResponses(nil)
 	for i := range 600 {
 		now = now.Add(time.Millisecond)
-		g.Answered(now, &gate.Sample{Sent: now.Add(-10 * time.Millisecond), Refused: i > 500, Full: true, InFlight: 8}, &late)
+		g.Answered(now, &gate.Response{Sent: now.Add(-10 * time.Millisecond), Refused: i > 500, Full: true, InFlight: 8}, &late)
 	}
 }
 
@@ -129,7 +129,7 @@ func TestGateOfManyLoops(t *testing.T) {
 	var running sync.WaitGroup
 	for range loops {
 		running.Go(func() {
-			var late PendingSamples
+			var late PendingResponses
 			has := gate.LoopUse{}
 			for i := range each {
 				g.Begin(all, 0)
@@ -137,7 +137,7 @@ func TestGateOfManyLoops(t *testing.T) {
 				g.Change(has, is)
 				has = is
 				now := time.Unix(7, int64(i)*int64(time.Millisecond))
-				g.Answered(now, &gate.Sample{Sent: now.Add(-time.Duration(i%20) * time.Millisecond), Full: true,
+				g.Answered(now, &gate.Response{Sent: now.Add(-time.Duration(i%20) * time.Millisecond), Full: true,
 					InFlight: 1 + i%64}, &late)
 				if l := g.State(); l.Limit < 2 || l.Limit > 64 || g.Limit() < 2 || g.Limit() > 64 {
 					t.Errorf("the limit is %d, shown as %d", l.Limit, g.Limit())

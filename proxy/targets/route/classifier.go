@@ -29,13 +29,13 @@ type Classifier struct {
 // Owned by its loop.
 type LoopClassifier struct {
 	classifier *Classifier
-	set        *rule.Set                     // the set that byIndex belongs to
-	byIndex    []route                       // by index of its rules
-	told       [(routesMax + 1) * kinds]told // by number and operation
+	set        *rule.Set                              // the set that byIndex belongs to
+	byIndex    []route                                // by index of its rules
+	reported   [(routesMax + 1) * kinds]reportedClass // by number and operation
 }
 
-// A told is the class of a pair, as the Classifier last said.
-type told struct {
+// A reportedClass is the class of a pair, as the Classifier last said.
+type reportedClass struct {
 	known bool
 	class uint8
 	seen  uint8 // answers since then
@@ -83,7 +83,7 @@ func (l *LoopClassifier) NumberOf(set *rule.Set, matched []rule.MatchedRule) uin
 		return 0
 	}
 	if l.set != set {
-		l.set, l.byIndex, l.told = set, l.classifier.follow(set), [len(l.told)]told{}
+		l.set, l.byIndex, l.reported = set, l.classifier.follow(set), [len(l.reported)]reportedClass{}
 	}
 	best := route{}
 	for i := range matched {
@@ -173,10 +173,10 @@ func weight(m *rule.Match) uint16 {
 // Class returns the class of an answer on a route.
 func (l *LoopClassifier) Class(number uint16, m http1.Method, status int) int {
 	i := int(number)*kinds + kindOf(m, status)
-	p := &l.told[i]
+	p := &l.reported[i]
 	p.seen++
 	if !p.known || p.seen >= askAfter {
-		*p = told{known: true, class: l.classifier.class(i, uint32(p.seen))}
+		*p = reportedClass{known: true, class: l.classifier.class(i, uint32(p.seen))}
 	}
 	return int(p.class)
 }
@@ -184,7 +184,7 @@ func (l *LoopClassifier) Class(number uint16, m http1.Method, status int) int {
 // Likely returns the class that an answer on a route is likely to have, as far as the loop knows
 // it. It counts nothing.
 func (l *LoopClassifier) Likely(number uint16, m http1.Method) int {
-	return int(l.told[int(number)*kinds+kindOf(m, 0)].class)
+	return int(l.reported[int(number)*kinds+kindOf(m, 0)].class)
 }
 
 // class returns the class of a pair of which a number of answers more were seen.

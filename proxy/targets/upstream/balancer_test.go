@@ -22,7 +22,7 @@ func group(b Balance, seed uint64, inFlight ...int) *Balancer[*node] {
 // without ejects, and has active checks refuse, targets by index.
 func without(g *Balancer[*node], ejected, down []int) *Balancer[*node] {
 	for _, i := range ejected {
-		g.Targets()[i].ConnectFailed(epoch, g.Targets()[i].Generation())
+		g.Targets()[i].ConnectFailed(epoch, g.Targets()[i].Epoch())
 	}
 	for _, i := range down {
 		g.Targets()[i].Checked(epoch, CheckedDown, epoch)
@@ -206,7 +206,7 @@ func TestLastResort(t *testing.T) {
 	if up.Value.name != 1 || g.Choose(epoch, &tried) != nil {
 		t.Errorf("first %d, and then an ejected one", up.Value.name)
 	}
-	up.ConnectFailed(epoch, up.Generation())
+	up.ConnectFailed(epoch, up.Epoch())
 	if last := g.Choose(epoch, &tried); last == nil || last.Value.name != 0 {
 		t.Error("nobody is up and the ejected one is not tried")
 	}
@@ -229,11 +229,11 @@ func TestOneProbe(t *testing.T) {
 	if n := probes(); n != 1 {
 		t.Errorf("%d probes at a time", n)
 	}
-	first.Abandoned(first.Generation() - 1) // some request of before
+	first.Abandoned(first.Epoch() - 1) // some request of before
 	if n := probes(); n != 0 {
 		t.Errorf("%d probes beside the first", n)
 	}
-	first.Abandoned(first.Generation())
+	first.Abandoned(first.Epoch())
 	if n := probes(); n != 1 {
 		t.Errorf("%d probes after one that said nothing", n)
 	}
@@ -245,7 +245,7 @@ func TestOneProbe(t *testing.T) {
 	if n := probes(); n != 1 {
 		t.Errorf("%d probes after one that takes too long", n)
 	}
-	first.Answered(now, first.Generation(), 200)
+	first.Answered(now, first.Epoch(), 200)
 	if n := probes(); n != 5 {
 		t.Errorf("up again, %d of 10", n)
 	}
@@ -266,7 +266,7 @@ func TestRetryAfter(t *testing.T) {
 		}
 	}
 	g.Targets()[1].Checked(epoch, CheckedUp, epoch)
-	g.Targets()[1].ConnectFailed(epoch, g.Targets()[1].Generation())
+	g.Targets()[1].ConnectFailed(epoch, g.Targets()[1].Epoch())
 	if got := g.RetryAfter(epoch); got != 0 {
 		t.Errorf("one may be tried now, and retry after %v", got)
 	}
@@ -299,7 +299,7 @@ func TestChooseAllocatesNothing(t *testing.T) {
 			if n := testing.AllocsPerRun(100, func() {
 				tried = TriedTargets{}
 				one := g.Choose(epoch, &tried)
-				m := one.Generation()
+				m := one.Epoch()
 				one.Connected(epoch)
 				one.Answered(epoch, m, 200)
 				g.Choose(epoch, &tried)

@@ -47,10 +47,10 @@ func (s Status) String() string {
 	return [...]string{"up", "ejected", "probing", "down", "draining"}[s]
 }
 
-// A Generation is a period of a target's history. Outcomes of requests and connects that began
+// A HealthEpoch is a period of a target's history. Outcomes of requests and connects that began
 // before the target was ejected, probed or restored are ignored: a hundred connects that
 // fail when a target dies count as one failure.
-type Generation uint32
+type HealthEpoch uint32
 
 // Health is one target's state as one loop sees it. It records the outcomes of
 // requests and connects. Time comes from the arguments only; an ejection ends without a call.
@@ -64,9 +64,9 @@ type Generation uint32
 //
 // Owned by its loop.
 type Health struct {
-	probeMax   time.Duration // see NewBalancer
-	chance     *rand.Rand
-	generation Generation
+	probeMax time.Duration // see NewBalancer
+	chance   *rand.Rand
+	epoch    HealthEpoch
 
 	gatewayErrors int       // in a row
 	serverErrors  int       // in a row
@@ -85,9 +85,9 @@ type Health struct {
 	retired     bool
 }
 
-// Generation returns the current generation. Take it right after Choose for a request, and before a
+// Epoch returns the current generation. Take it right after Choose for a request, and before a
 // connect begins. It is passed back with the outcome.
-func (h *Health) Generation() Generation { return h.generation }
+func (h *Health) Epoch() HealthEpoch { return h.epoch }
 
 // Ejections returns how often the target has been ejected.
 func (h *Health) Ejections() uint64 { return h.ejections }
@@ -119,7 +119,7 @@ func (h *Health) ready(now time.Time) bool {
 func (h *Health) chosen(now time.Time) {
 	if h.out && h.ready(now) {
 		h.probe = now.Add(h.probeMax)
-		h.generation++
+		h.epoch++
 	}
 }
 
@@ -133,8 +133,8 @@ func (h *Health) Connected(now time.Time) {
 
 // ConnectFailed records a connect, begun at generation, that failed because of the target, not
 // for lack of our own descriptors.
-func (h *Health) ConnectFailed(now time.Time, generation Generation) {
-	if generation == h.generation {
+func (h *Health) ConnectFailed(now time.Time, generation HealthEpoch) {
+	if generation == h.epoch {
 		h.eject(now, true)
 	}
 }
@@ -143,8 +143,8 @@ func (h *Health) ConnectFailed(now time.Time, generation Generation) {
 // target's, or the proxy's own 502 or 504 if the target closed early, sent an invalid
 // response or was too slow. A kept-alive connection that was found closed does not count,
 // nor does a failed connect.
-func (h *Health) Answered(now time.Time, generation Generation, status int) {
-	if generation != h.generation {
+func (h *Health) Answered(now time.Time, generation HealthEpoch, status int) {
+	if generation != h.epoch {
 		return
 	}
 	if status < 500 {
@@ -179,8 +179,8 @@ func (h *Health) Answered(now time.Time, generation Generation, status int) {
 // Abandoned records that a request chosen at generation ended without information about the
 // target: the client disconnected, or the proxy had no room. Each chosen request must end
 // in Answered or Abandoned; both together are harmless.
-func (h *Health) Abandoned(generation Generation) {
-	if generation == h.generation {
+func (h *Health) Abandoned(generation HealthEpoch) {
+	if generation == h.epoch {
 		h.probe = time.Time{}
 	}
 }
@@ -218,7 +218,7 @@ func (h *Health) restore(now time.Time) {
 
 // begin starts a new generation.
 func (h *Health) begin() {
-	h.generation++
+	h.epoch++
 	h.probe = time.Time{}
 	h.gatewayErrors, h.serverErrors = 0, 0
 }

@@ -31,7 +31,7 @@ func alone() *Target[int] {
 func play(t *testing.T, h *Health, script string) Status {
 	t.Helper()
 	now := epoch
-	request, connect := h.Generation(), h.Generation()
+	request, connect := h.Epoch(), h.Epoch()
 	chosen, dialled := false, false
 	for word := range strings.FieldsSeq(script) {
 		if d, err := time.ParseDuration(word); err == nil {
@@ -41,7 +41,7 @@ func play(t *testing.T, h *Health, script string) Status {
 		if n, err := strconv.Atoi(word); err == nil || word == "gone" {
 			if !chosen {
 				h.chosen(now)
-				request = h.Generation()
+				request = h.Epoch()
 			}
 			if err != nil {
 				h.Abandoned(request)
@@ -54,14 +54,14 @@ func play(t *testing.T, h *Health, script string) Status {
 		switch word {
 		case "choose":
 			h.chosen(now)
-			request, chosen = h.Generation(), true
+			request, chosen = h.Epoch(), true
 		case "dial":
-			connect, dialled = h.Generation(), true
+			connect, dialled = h.Epoch(), true
 		case "ok":
 			h.Connected(now)
 		case "failed":
 			if !dialled {
-				connect = h.Generation()
+				connect = h.Epoch()
 			}
 			h.ConnectFailed(now, connect)
 		case "down":
@@ -157,7 +157,7 @@ func lengths(seed uint64, up time.Duration, n int) (all []time.Duration) {
 	g := NewBalancer(P2C, 0, func(int) int { return 0 }, rand.New(rand.NewPCG(seed, 1)))
 	h, now := &g.Add(0).Health, epoch
 	for range n {
-		h.ConnectFailed(now, h.Generation())
+		h.ConnectFailed(now, h.Epoch())
 		all = append(all, h.until.Sub(now))
 		now = h.until
 		h.Connected(now)
@@ -191,7 +191,7 @@ func TestQuiet(t *testing.T) {
 // A hundred connects that are under way when a target dies are one death.
 func TestOneDeath(t *testing.T) {
 	h := &alone().Health
-	m := h.Generation()
+	m := h.Epoch()
 	for range 100 {
 		h.ConnectFailed(epoch, m)
 		h.Answered(epoch, m, 502)

@@ -46,7 +46,7 @@ func (p *past) unwell(now time.Time) bool {
 type attempt struct {
 	target *Target[*node]
 	tried  *TriedTargets
-	mark   Generation
+	mark   HealthEpoch
 }
 
 // A history drives a group with what bytes say, and checks each step against
@@ -118,7 +118,7 @@ func (h *history) step() {
 		h.abandoned()
 	case 10:
 		if t := h.any(); t != nil {
-			h.connects = append(h.connects, attempt{target: t, mark: t.Generation()})
+			h.connects = append(h.connects, attempt{target: t, mark: t.Epoch()})
 		}
 	case 11:
 		h.connected()
@@ -185,7 +185,7 @@ func (h *history) choose(tried *TriedTargets) {
 		p.probe = h.now.Add(10 * time.Second)
 	}
 	t.Value.inFlight++
-	h.requests = append(h.requests, attempt{target: t, tried: tried, mark: t.Generation()})
+	h.requests = append(h.requests, attempt{target: t, tried: tried, mark: t.Epoch()})
 }
 
 // age lets ejections end.
@@ -204,7 +204,7 @@ func (h *history) answered(status int) {
 	}
 	h.age()
 	a.target.Value.inFlight--
-	p, stale := h.pasts[a.target], a.mark != a.target.Generation()
+	p, stale := h.pasts[a.target], a.mark != a.target.Epoch()
 	a.target.Answered(h.now, a.mark, status)
 	switch {
 	case stale:
@@ -225,7 +225,7 @@ func (h *history) answered(status int) {
 func (h *history) abandoned() {
 	if a, ok := h.take(&h.requests); ok {
 		a.target.Value.inFlight--
-		if a.mark == a.target.Generation() {
+		if a.mark == a.target.Epoch() {
 			h.pasts[a.target].probe = time.Time{}
 		}
 		a.target.Abandoned(a.mark)
@@ -249,7 +249,7 @@ func (h *history) connectFailed() {
 		return
 	}
 	h.age()
-	stale := a.mark != a.target.Generation()
+	stale := a.mark != a.target.Epoch()
 	a.target.ConnectFailed(h.now, a.mark)
 	if !stale && h.pasts[a.target].status != Ejected {
 		h.ejected(a.target, true)
@@ -257,7 +257,7 @@ func (h *history) connectFailed() {
 	for i, r := range h.requests {
 		if r.target == a.target {
 			h.requests = slices.Delete(h.requests, i, i+1)
-			if r.mark == r.target.Generation() {
+			if r.mark == r.target.Epoch() {
 				h.pasts[r.target].probe = time.Time{}
 			}
 			r.target.Abandoned(r.mark)

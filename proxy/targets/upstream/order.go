@@ -40,7 +40,7 @@ func score(p *places, at int64, usual float32) int {
 // place too.
 func (l *Queue[W]) best(now time.Time, r *rank[W], all bool) (best *Waiter[W]) {
 	for _, b := range r.bands {
-		if b.queues[0].count+b.queues[1].count > 0 {
+		if b.histories[0].count+b.histories[1].count > 0 {
 			best = l.better(now, b, all, best)
 		}
 	}
@@ -66,7 +66,7 @@ func (l *Queue[W]) better(now time.Time, b *band[W], all bool, best *Waiter[W]) 
 			if !all && l.greedy(now, w) {
 				continue
 			}
-			lastFirst := !l.inOrder(now, b.queueOf(w), w)
+			lastFirst := !l.inOrder(now, b.history(w), w)
 			if lastFirst {
 				w = f.last
 			}

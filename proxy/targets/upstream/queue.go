@@ -8,14 +8,14 @@ import (
 const (
 	// PriorityLevels is the number of priorities in a Queue; 0 is served first.
 	PriorityLevels = 9
-	// Background is the last rank, of requests whose answers no client waits for.
-	Background = PriorityLevels - 1
-	// Patience is the multiple of a long wait for which a queue with long waits counts as
+	// BackgroundRank is the last rank, of requests whose answers no client waits for.
+	BackgroundRank = PriorityLevels - 1
+	// PatienceFactor is the multiple of a long wait for which a queue with long waits counts as
 	// a crowd, which passes. CoDel uses 20, which would refuse many requests of crowds
 	// that a target would serve within a second.
-	Patience = 30
-	// Tolerable is how long a wait clients are assumed to tolerate.
-	Tolerable = 500 * time.Millisecond
+	PatienceFactor = 30
+	// TolerableWait is how long a wait clients are assumed to tolerate.
+	TolerableWait = 500 * time.Millisecond
 	// queueBrief is the multiple of a long wait for which a queue may be empty during
 	// overload. It is multiplied by the number of loops, since each sees only its part of
 	// the load.
@@ -106,9 +106,9 @@ const accounts = shareKeys + shareClients
 
 // A band has the waiters of one priority class for one route.
 type band[W any] struct {
-	queues [2]queueHistory       // of waiters that are not greedy, and of greedy ones
-	some   [accounts / 64]uint64 // a bit for each account that may have waiters
-	fifos  [accounts]fifo[W]
+	histories [2]queueHistory       // of waiters that are not greedy, and of greedy ones
+	some      [accounts / 64]uint64 // a bit for each account that may have waiters
+	fifos     [accounts]fifo[W]
 }
 
 // band returns the band of a rank and route.
@@ -122,12 +122,12 @@ func (l *Queue[W]) band(w *Waiter[W]) *band[W] {
 	return b
 }
 
-// queueOf returns the history of the queue that w waits in.
-func (b *band[W]) queueOf(w *Waiter[W]) *queueHistory {
+// history returns the history of the queue that w waits in.
+func (b *band[W]) history(w *Waiter[W]) *queueHistory {
 	if w.greedy {
-		return &b.queues[1]
+		return &b.histories[1]
 	}
-	return &b.queues[0]
+	return &b.histories[0]
 }
 
 // A Capacity is what a Queue has to know of the targets.
@@ -138,7 +138,7 @@ type Capacity struct {
 
 // NewQueue returns a Queue of at most that many waiters. look is called at most ten times a second.
 func NewQueue[W any](most int, look func(now time.Time) Capacity) *Queue[W] {
-	l := &Queue[W]{most: most, look: look, tolerable: Tolerable}
+	l := &Queue[W]{most: most, look: look, tolerable: TolerableWait}
 	l.JoinSet(NewQueueSet(1), 0)
 	return l
 }
@@ -159,7 +159,7 @@ func (l *Queue[W]) Join(now time.Time, w *Waiter[W]) (out *Waiter[W]) {
 	l.joined++
 	w.ticket, w.joinedAt, w.late, w.greedy = l.joined, instant(now), false, l.greedy(now, w) || !l.shared(now, w)
 	w.account = l.account(w)
-	b.queueOf(w).joins(now)
+	b.history(w).joins(now)
 	b.fifos[w.account].add(w)
 	b.some[w.account/64] |= 1 << (w.account % 64)
 	l.counts(w, 1)
@@ -186,7 +186,7 @@ func (l *Queue[W]) counts(w *Waiter[W], n int) {
 func (l *Queue[W]) Leave(now time.Time, w *Waiter[W]) {
 	if w.queue != nil {
 		w.leave()
-		l.band(w).queueOf(w).leaves(now)
+		l.band(w).history(w).leaves(now)
 		l.counts(w, -1)
 	}
 }
@@ -194,7 +194,7 @@ func (l *Queue[W]) Leave(now time.Time, w *Waiter[W]) {
 // Late records that w has waited for wait, which is long. It returns until when w may
 // keep waiting; if it may not, w has left the queue and ok is false.
 func (l *Queue[W]) Late(now time.Time, w *Waiter[W], wait time.Duration) (until time.Time, ok bool) {
-	q, patience := l.band(w).queueOf(w), Patience*wait
+	q, patience := l.band(w).history(w), PatienceFactor*wait
 	if !w.late {
 		w.late = true
 		if !w.greedy && !l.greedy(now, w) {

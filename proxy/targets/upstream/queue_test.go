@@ -68,7 +68,7 @@ func (m *model) score(s standing) int {
 
 // Whatever happens in a queue, the next is the one that the plain model says. All happens
 // at one time, so that what was before does not count.
-func TestLineHistories(t *testing.T) {
+func TestQueueHistories(t *testing.T) {
 	for seed := range uint64(50) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		const most = 12
@@ -128,7 +128,7 @@ func TestLineHistories(t *testing.T) {
 
 // When a queue is full, the waiter of the lowest priority, of the key with the most waiters,
 // leaves it, unless the new one would be served even later.
-func TestLineFull(t *testing.T) {
+func TestQueueFull(t *testing.T) {
 	l, now := upstream.NewQueue[int](4, plenty), time.Unix(1, 0)
 	for i, step := range []struct {
 		key  uint64
@@ -285,7 +285,7 @@ func TestLatenessIsNotShared(t *testing.T) {
 
 // Whoever has waited for long in a crowd waits on; in a queue that has been long for thirty
 // times as long nobody does, until it has been empty for a while.
-func TestLineLate(t *testing.T) {
+func TestQueueLate(t *testing.T) {
 	const wait = 50 * time.Millisecond
 	l, start := upstream.NewQueue[int](10, plenty), time.Unix(1, 0)
 	for i, step := range []struct {
@@ -319,7 +319,7 @@ func TestLineLate(t *testing.T) {
 	}
 }
 
-func TestLineAllocatesNothing(t *testing.T) {
+func TestQueueAllocatesNothing(t *testing.T) {
 	l, now := upstream.NewQueue[int](100, plenty), time.Unix(1, 0)
 	var w [10]upstream.Waiter[int]
 	steps := func() {
@@ -394,9 +394,9 @@ func ExampleBalancer() {
 
 	var tried upstream.TriedTargets
 	first := g.Choose(now, &tried)
-	first.ConnectFailed(now, first.Generation())
+	first.ConnectFailed(now, first.Epoch())
 	second := g.Choose(now, &tried)
-	second.Answered(now, second.Generation(), 200)
+	second.Answered(now, second.Epoch(), 200)
 	fmt.Println(first.Value, first.Status(now), second.Value, second.Status(now))
 
 	now = now.Add(1250 * time.Millisecond)

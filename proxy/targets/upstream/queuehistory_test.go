@@ -133,7 +133,7 @@ func TestStandstillsAreServedInOrder(t *testing.T) {
 // A request leaves the queue when it has waited for as long as one may.
 func TestWaitMax(t *testing.T) {
 	p := newPasser()
-	p.Waits(10*long, upstream.Tolerable)
+	p.Waits(10*long, upstream.TolerableWait)
 	w := p.waiter()
 	p.Join(p.now, w)
 	joined := p.now

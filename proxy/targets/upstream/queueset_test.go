@@ -10,7 +10,7 @@ import (
 // Of the loops whose queues ask for places, the next place goes to the one where the highest rank
 // waits, and of these to the one with the fewest places, if it sends requests to the target.
 // Otherwise a loop yields to higher ranks, and to the same rank on loops with fewer places.
-func TestLinesTakeTurns(t *testing.T) {
+func TestQueuesTakeTurns(t *testing.T) {
 	const mine = 1
 	for _, test := range []struct {
 		name  string
@@ -65,7 +65,7 @@ func TestLinesTakeTurns(t *testing.T) {
 }
 
 // Loops that have no places take turns, so that more loops than places all have some.
-func TestLinesWithoutPlacesTakeTurns(t *testing.T) {
+func TestQueuesWithoutPlacesTakeTurns(t *testing.T) {
 	queues, now := upstream.NewQueueSet(3), time.Unix(1, 0)
 	var all [3]*upstream.Queue[int]
 	for loop := range all {
@@ -96,7 +96,7 @@ func TestLinesWithoutPlacesTakeTurns(t *testing.T) {
 
 // A queue stops asking for places when its last waiter leaves, or when no waiter may have the
 // place.
-func TestLinesAskNoLonger(t *testing.T) {
+func TestQueuesAskNoLonger(t *testing.T) {
 	queues, now := upstream.NewQueueSet(2), time.Unix(1, 0)
 	here, there := upstream.NewQueue[int](10, plenty), upstream.NewQueue[int](10, plenty)
 	here.JoinSet(queues, 0)

@@ -109,7 +109,7 @@ func TestShed(t *testing.T) {
 			d.SetGate(gate.State{Limit: 3, Median: 20 * time.Millisecond, Last: cuts[:2*n]})
 		}))
 		d, ok := m.Find(id)
-		e := d.Explain(id, new(gates.Classes))
+		e := d.Explain(id, new(gates.MetricClasses))
 		if !ok || e.ID != id || e.Reason != "gate" || e.Address != "10.0.0.1:80" || e.Class != "default" ||
 			e.Limit != 3 || e.InFlight != 3 || e.Waiting != 2 || e.Waited != 1 || e.Median != 0.02 {
 			t.Errorf("told %+v", e)

@@ -14,7 +14,7 @@ type ShedRequest struct {
 	At                time.Time
 	Target            *roster.Target
 	Client            netip.Addr
-	Class             uint8 // see gates.Classes
+	Class             uint8 // see gates.MetricClasses
 	InFlight, Waiting int
 	Waited            time.Duration
 	RequestID         string
@@ -54,7 +54,7 @@ type ShedExplanation struct {
 }
 
 // Explain returns the explanation of a stored decision.
-func (d *ShedRequest) Explain(id string, classes *gates.Classes) ShedExplanation {
+func (d *ShedRequest) Explain(id string, classes *gates.MetricClasses) ShedExplanation {
 	e := ShedExplanation{ID: id, At: d.At.UTC(), Reason: "gate", URL: d.Target.URL, Address: d.Target.Addr,
 		Client: d.Client, Class: classes.Name(d.Class),
 		Limit: d.limit, InFlight: d.InFlight, Waiting: d.Waiting,

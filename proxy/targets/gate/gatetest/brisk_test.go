@@ -14,7 +14,7 @@ type loop struct {
 	rng   *rand.Rand
 	gate  *gate.Gate
 	now   time.Time
-	queue []gate.Sample
+	queue []gate.Response
 }
 
 const clients = 64
@@ -32,7 +32,7 @@ func (l *loop) run(long, service time.Duration, do func(limit int)) {
 		limit := l.gate.Limit()
 		for len(l.queue) < min(clients, limit) {
 			n := len(l.queue) + 1
-			l.queue = append(l.queue, gate.Sample{Sent: l.now, InFlight: n, Full: n >= limit})
+			l.queue = append(l.queue, gate.Response{Sent: l.now, InFlight: n, Full: n >= limit})
 		}
 		do(limit)
 		l.now = l.now.Add(time.Duration(l.rng.ExpFloat64() * float64(service)))

@@ -47,7 +47,7 @@ func (p *port) uses(short, streams int) {
 }
 
 // learn tells the gate of an answer.
-func (p *port) learn(now time.Time, a *gate.Sample) {
+func (p *port) learn(now time.Time, a *gate.Response) {
 	if p.gate != nil {
 		p.gate.Answered(now, a)
 		p.places.SetLimit(p.gate.Limit())
@@ -93,7 +93,7 @@ type view struct {
 func (r *run) newLane(s *side, among *upstream.QueueSet) *lane {
 	l := &lane{side: s}
 	l.queue = upstream.NewQueue[*request](queueMost, l.look)
-	l.queue.Waits(cmp.Or(r.w.Most, gate.WaitMax), cmp.Or(r.w.SLO, upstream.Tolerable))
+	l.queue.Waits(cmp.Or(r.w.Most, gate.WaitMax), cmp.Or(r.w.SLO, upstream.TolerableWait))
 	l.queue.JoinSet(among, len(s.lanes))
 	l.balancer = upstream.NewBalancer(upstream.P2C, 0, func(v *view) int { return v.places.InFlight() }, r.chance)
 	l.balancer.Bound(func(v *view) bool { return v.vacant() > 0 })
@@ -157,7 +157,7 @@ func (r *run) lane() *lane {
 // that is out of use.
 func (r *run) choose(q *request) {
 	t := q.on.balancer.Choose(r.clock(), &q.tried)
-	q.at, q.mark = t.Value, t.Generation()
+	q.at, q.mark = t.Value, t.Epoch()
 }
 
 // healthy tells the lane how a target has answered. The last one is never taken out of use.
@@ -194,7 +194,7 @@ func (r *run) admit(v *view) {
 		if served = w != nil; served {
 			q := w.Value
 			l.balancer.Assign(r.clock(), v.Target, &q.tried)
-			q.at, q.mark = v, v.Generation()
+			q.at, q.mark = v, v.Epoch()
 			r.send(q, true)
 		}
 	}

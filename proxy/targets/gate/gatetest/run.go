@@ -22,10 +22,10 @@ type request struct {
 	on            *lane
 	at            *view // of the target that it was sent to, or was meant for
 	tried         upstream.TriedTargets
-	mark          upstream.Generation
+	mark          upstream.HealthEpoch
 	gone          bool // its client has left
 	long          bool // it has had its place for much longer than usual
-	answer        gate.Sample
+	answer        gate.Response
 	could         bool // a queue without a gate would have answered it in time
 	wait          upstream.Waiter[*request]
 }
@@ -269,7 +269,7 @@ func (r *run) send(q *request, waited bool) {
 	q.at.uses(1, 0)
 	q.on.queue.Take(r.clock(), &q.wait, q.at.usual(q.class))
 	_, atTarget := q.at.places.Now()
-	q.answer = gate.Sample{Sent: r.clock(), Class: q.class, InFlight: atTarget, Full: waited || q.at.vacant() <= 0}
+	q.answer = gate.Response{Sent: r.clock(), Class: q.class, InFlight: atTarget, Full: waited || q.at.vacant() <= 0}
 	r.travel(func() { q.at.reach(q) })
 }
 
