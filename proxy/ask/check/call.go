@@ -36,12 +36,12 @@ const (
 	codeUnimplemented    GRPCCode = 12
 	codeInternal         GRPCCode = 13
 	codeUnavailable      GRPCCode = 14
-	GRPCCodesEnd                  = 17
+	GRPCCodeCount                 = 17
 )
 
 // String returns the name in google/rpc/code.proto, or "" for codes with which no call ends here.
 func (c GRPCCode) String() string {
-	return [GRPCCodesEnd]string{"OK", "", "", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "", "",
+	return [GRPCCodeCount]string{"OK", "", "", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "", "",
 		"RESOURCE_EXHAUSTED", "", "", "", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "", "UNAUTHENTICATED"}[c]
 }
 

@@ -86,8 +86,8 @@ func (s *Session) forgetAsked() {
 	s.waits, s.editing = 0, false
 }
 
-// ErrLate is the error of an edit that was not begun before Until.
-var ErrLate = errors.New("the edit was not begun in time")
+// ErrEditExpired is the error of an edit that was not begun before Until.
+var ErrEditExpired = errors.New("the edit was not begun in time")
 
 // HandleEdited handles the result of an edit: whether the key has changed, or why that is unknown. It is called once
 // for each edit, and reports whether there is an answer to send.
@@ -98,7 +98,7 @@ func (s *Session) HandleEdited(now time.Time, e *Edit, changed bool, err error) 
 	}
 	s.editing = false
 	switch {
-	case err == ErrLate: // HandleExpired answers
+	case err == ErrEditExpired: // HandleExpired answers
 		return false
 	case s.limited != nil && err != nil:
 		s.undecided(now, 500, err.Error())

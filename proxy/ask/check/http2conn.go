@@ -13,11 +13,11 @@ import (
 
 // Bounds of a connection of HTTP/2, which carries many askers.
 const (
-	// muxIdle is longer than most clients keep a connection without streams.
-	muxIdle = 15 * time.Minute
-	// muxHeldMax bounds the bytes of bodies, and of answers for which the asker makes no room; beyond, the stream that
+	// http2IdleTimeout is longer than most clients keep a connection without streams.
+	http2IdleTimeout = 15 * time.Minute
+	// http2HeldMax bounds the bytes of bodies, and of answers for which the asker makes no room; beyond, the stream that
 	// needs more is ended.
-	muxHeldMax = 4 << 20
+	http2HeldMax = 4 << 20
 	// queuedMax bounds how long an answer may wait for room in all, also if the asker makes some now and then.
 	queuedMax = time.Minute
 	// streamsKept bounds the Sessions of streams that are kept for reuse.
@@ -46,7 +46,7 @@ type HTTP2Conn struct {
 	verified bool
 	secure   bool
 	streams  []*Session // open, by their identifiers
-	held     int        // see muxHeldMax
+	held     int        // see http2HeldMax
 	working  int        // streams that have ended and still wait for the store
 
 	until     time.Time // when HandleExpired looks for what is due; zero: never
@@ -220,7 +220,7 @@ func (m *HTTP2Conn) handleHead(now time.Time, s *Session) {
 
 // take takes a piece of the body of s.
 func (m *HTTP2Conn) take(now time.Time, s *Session, piece []byte) {
-	if m.held+len(piece) > muxHeldMax {
+	if m.held+len(piece) > http2HeldMax {
 		m.cut(now, s)
 		return
 	}
@@ -254,7 +254,7 @@ func (m *HTTP2Conn) remove(now time.Time, s *Session) {
 	s.HandleClosed(now)
 	if len(m.streams) == 0 {
 		m.idle = now
-		m.wake(now.Add(muxIdle))
+		m.wake(now.Add(http2IdleTimeout))
 	}
 	e := m.env
 	switch {
@@ -308,7 +308,7 @@ func (m *HTTP2Conn) HandleExpired(now time.Time) {
 	if due(m.drainBy) {
 		m.end(now)
 	}
-	if !m.idle.IsZero() && due(m.idle.Add(muxIdle)) || due(m.endBy) {
+	if !m.idle.IsZero() && due(m.idle.Add(http2IdleTimeout)) || due(m.endBy) {
 		m.announce(now, m.env.AgeGrace)
 	}
 }

@@ -509,7 +509,7 @@ func TestNoRoom(t *testing.T) {
 	if n := len(a.got[first].body); n != 300_000 || a.m.held != 0 {
 		t.Errorf("%d bytes are sent, %d are kept", n, a.m.held)
 	}
-	const fit = muxHeldMax / (300_000 - 1000)
+	const fit = http2HeldMax / (300_000 - 1000)
 	var ids []uint32
 	for range fit + 1 {
 		ids = append(ids, a.head(true, "GET", "/v1/documents/d"))
@@ -643,7 +643,7 @@ func TestAge(t *testing.T) {
 	}
 	a := newAsker(t, limiting(t), 1<<16)
 	a.expire(times.Head) // which is nothing, since no frame is incomplete
-	a.expire(muxIdle - times.Head)
+	a.expire(http2IdleTimeout - times.Head)
 	a.expire(time.Second)
 	if got := strings.Join(a.events, ", "); got != "GOAWAY NO_ERROR, PING, GOAWAY NO_ERROR" || !a.m.Ended() {
 		t.Errorf("idle: %s", got)
@@ -789,7 +789,7 @@ func TestMuxLaw(t *testing.T) {
 				}
 			}
 			if a.playPart(r.IntN(a.in.Len() + 1)); len(a.m.streams)+a.m.working > 8 ||
-				a.m.working < 0 || a.m.held < 0 || a.m.held > muxHeldMax {
+				a.m.working < 0 || a.m.held < 0 || a.m.held > http2HeldMax {
 				t.Fatalf("seed %d: %d streams, %d that work, %d bytes", seed, len(a.m.streams), a.m.working, a.m.held)
 			}
 		}

@@ -77,7 +77,7 @@ func (m *HTTP2Conn) write(now time.Time, s *Session, p []byte, complete bool) {
 	if n == len(p) {
 		return
 	}
-	if m.held+len(p)-n > muxHeldMax {
+	if m.held+len(p)-n > http2HeldMax {
 		m.cut(now, s)
 		return
 	}

@@ -19,7 +19,7 @@ var statuses = [...]int{200, 204, 400, 401, 403, 404, 405, 409, 413, 429, 500, 5
 // Safe for concurrent use: atomic words.
 type counts struct {
 	answers   [check.GRPC][len(statuses) + 1]metric.Counter // the last counts any other status
-	calls     [check.GRPCCodesEnd]metric.Counter            // those of gRPC, instead
+	calls     [check.GRPCCodeCount]metric.Counter           // those of gRPC, instead
 	protocols [check.Protocols]metric.Counter
 	cut       metric.Counter
 	http2     report.HTTP2Counts
@@ -40,7 +40,7 @@ func (c *counts) count(api check.API, status int, p check.Protocol) {
 
 func (c *counts) register(set *metric.Set) {
 	const name, help = "ratelimiter_check_requests_total", "answers of the decision port, by part and status"
-	for code := range check.GRPCCode(check.GRPCCodesEnd) {
+	for code := range check.GRPCCode(check.GRPCCodeCount) {
 		if code.String() == "" {
 			continue
 		}

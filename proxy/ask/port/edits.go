@@ -37,7 +37,7 @@ func (p *Server) keepEditing() {
 func (p *Server) edit(e *check.Edit) (bool, error) {
 	switch {
 	case !time.Now().Before(e.Until):
-		return false, check.ErrLate
+		return false, check.ErrEditExpired
 	case e.PerSecond && p.cfg.PerSecond != nil:
 		return p.cfg.PerSecond.Add(e.Rule, e.Key, e.Add)
 	case e.Add == 0:

@@ -11,10 +11,10 @@ import (
 // unsentMax is how much may be unsent for an asker while more of its frames are read.
 const unsentMax = 512 << 10
 
-// A muxConn applies the effects of the sessions of a connection of HTTP/2. It implements loop.Handler.
+// A http2Conn applies the effects of the sessions of a connection of HTTP/2. It implements loop.Handler.
 //
 // Owned by its loop.
-type muxConn struct {
+type http2Conn struct {
 	side     *side
 	net      *loop.Conn
 	conn     *check.HTTP2Conn
@@ -22,8 +22,8 @@ type muxConn struct {
 	counted  report.HTTP2ConnCounts
 }
 
-func (r *side) acceptHTTP2(now time.Time, lc *loop.Conn, access *AccessPolicy) *muxConn {
-	c := &muxConn{side: r, net: lc, conn: check.NewHTTP2Conn(now, &r.env, lc.Remote().Addr(), lc.Secure(), lc.Verified()),
+func (r *side) acceptHTTP2(now time.Time, lc *loop.Conn, access *AccessPolicy) *http2Conn {
+	c := &http2Conn{side: r, net: lc, conn: check.NewHTTP2Conn(now, &r.env, lc.Remote().Addr(), lc.Secure(), lc.Verified()),
 		counted: report.HTTP2ConnCounts{Counts: &r.port.counts.http2}}
 	c.conn.Owner, c.conn.Access = c, access
 	lc.SetDuplex(true) // windows must be credited also while the asker does not read
@@ -36,7 +36,7 @@ func (r *side) acceptHTTP2(now time.Time, lc *loop.Conn, access *AccessPolicy) *
 }
 
 // Data implements loop.Handler.
-func (c *muxConn) Data(now time.Time, b []byte) (n int) {
+func (c *http2Conn) Data(now time.Time, b []byte) (n int) {
 	if c.net.Unsent() > unsentMax {
 		return 0 // Writable continues
 	}
@@ -49,20 +49,20 @@ func (c *muxConn) Data(now time.Time, b []byte) (n int) {
 }
 
 // Writable continues to read.
-func (c *muxConn) Writable(time.Time) {
+func (c *http2Conn) Writable(time.Time) {
 	c.flush()
 	c.net.Pump()
 }
 
 // Expired implements loop.Handler.
-func (c *muxConn) Expired(now time.Time) {
+func (c *http2Conn) Expired(now time.Time) {
 	c.deadline = time.Time{}
 	c.conn.HandleExpired(now)
 	c.flush()
 }
 
 // Closed implements loop.Handler.
-func (c *muxConn) Closed(now time.Time, _ error) {
+func (c *http2Conn) Closed(now time.Time, _ error) {
 	c.conn.HandleClosed(now)
 	if c.net.Stalled() {
 		c.counted.CountAs(report.CloseStall)
@@ -70,18 +70,18 @@ func (c *muxConn) Closed(now time.Time, _ error) {
 	c.side.env.Reset()
 }
 
-func (c *muxConn) answered(now time.Time, s *check.Session) {
+func (c *http2Conn) answered(now time.Time, s *check.Session) {
 	c.conn.HandleAnswered(now, s)
 	c.flush()
 }
 
-func (c *muxConn) drain(now time.Time) {
+func (c *http2Conn) drain(now time.Time) {
 	c.conn.HandleDrain(now)
 	c.flush()
 }
 
 // flush applies the effects.
-func (c *muxConn) flush() {
+func (c *http2Conn) flush() {
 	e := &c.side.env
 	c.counted.CountGlitches(c.conn.Glitches())
 	if !c.net.Full() || c.conn.Ended() { // otherwise Writable is called
