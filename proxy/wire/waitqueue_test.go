@@ -23,7 +23,7 @@ func gated(places int) func(c *Config) {
 }
 
 // A waiting request is served by any target that has a free place.
-func TestLineIsForAnyTarget(t *testing.T) {
+func TestWaitQueueIsForAnyTarget(t *testing.T) {
 	r := holdBoth(t)
 	for n, name := range []string{"a", "b", "b", "a"} {
 		r.playf(`
@@ -32,7 +32,7 @@ func TestLineIsForAnyTarget(t *testing.T) {
 }
 
 // When a target dies or leaves the list, others serve the waiting requests.
-func TestLineOutlivesTargets(t *testing.T) {
+func TestWaitQueueOutlivesTargets(t *testing.T) {
 	for name, end := range map[string]string{"dies": `a crashes`, "leaves": `targets b`} {
 		t.Run(name, func(t *testing.T) {
 			holdBoth(t).play(`
@@ -44,7 +44,7 @@ func TestLineOutlivesTargets(t *testing.T) {
 
 // Requests of the highest priority are served next. The priority comes from the client file, and
 // from fields of requests from trusted proxies, but not from those of others.
-func TestLineRanks(t *testing.T) {
+func TestWaitQueueRanks(t *testing.T) {
 	rules := ruleFile(t, `rules:
   - {id: ids, key: ["header:X-Id"], clients: true, limit: {algorithm: "off"}, priority: {header: X-Priority, classes: {high: 0, low: 0.5}, default: low}}
 `)
@@ -105,7 +105,7 @@ func (r *rig) apart(n int) (list []string) {
 }
 
 // The client with fewer places is served next, however long the other one has waited.
-func TestLineClients(t *testing.T) {
+func TestWaitQueueClients(t *testing.T) {
 	r := serveWith(t, gated(5), holds, "EVENT_LOOPS", "1")
 	at := r.apart(3)
 	for n, ask := range [][2]string{
@@ -256,7 +256,7 @@ func TestEjectedLoopProbes(t *testing.T) {
 }
 
 // An exchange whose answer becomes a stream gives its place to a waiting request.
-func TestLineIsServedWhenAStreamBegins(t *testing.T) {
+func TestWaitQueueIsServedWhenAStreamBegins(t *testing.T) {
 	serveWith(t, gated(1), each(func(c *targetConn, s *seen) {
 		if s.target() != "/stream" {
 			c.echo(s)
@@ -270,7 +270,7 @@ func TestLineIsServedWhenAStreamBegins(t *testing.T) {
 
 // An exchange for which a connection is being made has a place; when its client leaves,
 // or the connect fails, the next one has it.
-func TestLineIsServedWhenAConnectComesToNothing(t *testing.T) {
+func TestWaitQueueIsServedWhenAConnectFails(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string][2]string{
 		"its client leaves": {`first resets; line 0`, `second -> 502`}, "it fails": {``, `first,second -> 502`},
@@ -289,7 +289,7 @@ func TestLineIsServedWhenAConnectComesToNothing(t *testing.T) {
 }
 
 // A target that is up again according to checks serves requests that wait for another one.
-func TestLineIsServedByATargetThatIsBack(t *testing.T) {
+func TestWaitQueueIsServedByATargetThatIsBack(t *testing.T) {
 	t.Parallel() // several checks in a row, each of which may take as long as the interval
 	members(t, gated(1), "a b", "TARGET_BALANCE", "p2c", "TARGET_HEALTH_PATH", "/health", "TARGET_HEALTH_INTERVAL", "500ms").play(`
 		b health 503; b is down
@@ -308,7 +308,7 @@ func (r *rig) inQueue(n int) {
 }
 
 // When the time of an ejection has passed, the target serves requests that wait for another one.
-func TestLineIsServedByATargetThatIsTriedAgain(t *testing.T) {
+func TestWaitQueueIsServedByATargetThatIsTriedAgain(t *testing.T) {
 	t.Parallel() // an ejection takes a second
 	r := holdBoth(t, "TARGET_IDLE_TIMEOUT", "1h")
 	r.play(`b status 503; b answers`)
@@ -321,7 +321,7 @@ func TestLineIsServedByATargetThatIsTriedAgain(t *testing.T) {
 // When the limit reaches the number of connections as many are served as there are
 // places. The others wait on where priorities and keys are told apart, and nobody who
 // comes later waits for a connection before them.
-func TestLineIsKeptWhenTheLimitIsReached(t *testing.T) {
+func TestWaitQueueIsKeptWhenTheLimitIsReached(t *testing.T) {
 	r := holding(t, gated(1), "TARGET_MAX_CONNECTIONS", "2")
 	r.play(`w1 GET /held; waiting 2; w2 GET /held; waiting 3; w3 GET /held; waiting 4; w4 GET /held; waiting 5`)
 	r.loops.each(func(s *loopServer, now time.Time) {

@@ -17,13 +17,13 @@ import (
 type watcher struct {
 	peer
 	c     *connection
-	front *wiretest.Front
+	front *wiretest.ClientView
 	own   bool // what was written last is the session's own memory
 }
 
-func (w *watcher) view() *wiretest.View {
+func (w *watcher) view() *wiretest.ProxyView {
 	c := w.c
-	return &wiretest.View{Closed: c.closed, Upstream: c.upstream != nil, Own: c.own != nil,
+	return &wiretest.ProxyView{Closed: c.closed, Upstream: c.upstream != nil, Own: c.own != nil,
 		Waits: c.wait.Waiting() || c.gateBy, Chosen: c.at != nil, Deadline: c.s.Deadline(),
 		Stalls: c.conn.Full() || c.upstream != nil && c.upstream.conn.Full()}
 }

@@ -171,7 +171,7 @@ func (p *inWorld) listenIn(s *loopServer) {
 }
 
 // front returns what the world knows of a client.
-func (p *inWorld) front(c *client) *wiretest.Front {
+func (p *inWorld) front(c *client) *wiretest.ClientView {
 	if w, ok := c.peer.(*watcher); ok {
 		return w.front
 	}

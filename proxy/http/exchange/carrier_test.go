@@ -433,7 +433,7 @@ func TestCallResetTooLate(t *testing.T) {
 		}
 		c = sent()
 		c.answers(t, http1.Head{Status: 200, Framing: http1.BodyUntilClose, Length: -1}, "part")
-		if reset(c, after); c.end != exchange.EndCut && want == "14" || c.end != exchange.EndLate && want == "4" {
+		if reset(c, after); c.end != exchange.EndIncomplete && want == "14" || c.end != exchange.EndTimedOut && want == "4" {
 			t.Errorf("within the answer after %v: end %d", after, c.end)
 		}
 	}

@@ -115,11 +115,11 @@ const (
 type End uint8
 
 const (
-	EndNone     End = iota // it has not ended
-	EndAnswered            // with a complete response
-	EndCut                 // part of the response was passed on; the client must notice that the rest is missing
-	EndLate                // likewise, and the client waits no longer
-	EndTunnel              // the protocol was switched: the carrier copies bytes until EndTunnel
+	EndNone       End = iota // it has not ended
+	EndAnswered              // with a complete response
+	EndIncomplete            // part of the response was passed on; the client must notice that the rest is missing
+	EndTimedOut              // likewise, and the client waits no longer
+	EndTunnel                // the protocol was switched: the carrier copies bytes until EndTunnel
 )
 
 // End returns and clears how the exchange has ended, and when.

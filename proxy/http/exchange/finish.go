@@ -58,9 +58,9 @@ func (x *Exchange) abortResponse(now time.Time, status int, reason string) {
 		return
 	}
 	x.outcome.Status = x.received.status
-	end := EndCut
+	end := EndIncomplete
 	if x.callOver(now) {
-		end = EndLate
+		end = EndTimedOut
 	}
 	x.endAs(now, end)
 }

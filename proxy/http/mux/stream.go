@@ -178,8 +178,8 @@ func (s *Stream) MoveEffects(now time.Time, fx *session.Effects) {
 	fx.Upstream, fx.EndUpstream, fx.EndClient, fx.Read, fx.Close = nil, false, false, false, session.CloseNone
 	how, _ := x.End()
 	s.answered = s.answered || how == exchange.EndAnswered
-	s.late = s.late || how == exchange.EndLate
-	s.cut = s.cut || s.late || how == exchange.EndCut
+	s.late = s.late || how == exchange.EndTimedOut
+	s.cut = s.cut || s.late || how == exchange.EndIncomplete
 	frames := s.conn.env.frames[:0]
 	if !s.reset && !s.ended {
 		if !s.closed {

@@ -25,7 +25,7 @@ type segment struct {
 type caller struct {
 	w     *World
 	conn  *looptest.Socket
-	front *Front
+	front *ClientView
 	plan  []*request
 
 	segments []segment

@@ -79,7 +79,7 @@ func (w *World) Defer(k *exchange.DeferredRequest, stored func(deferred.PutResul
 }
 
 // stored is called after the session has the result of storing r.
-func (f *Front) stored(r *request, outcome deferred.Outcome) {
+func (f *ClientView) stored(r *request, outcome deferred.Outcome) {
 	f.Log.Note(f.w.Now(), "stored", int64(r.id), outcome.String())
 	switch {
 	case f.away && r.kept:

@@ -11,10 +11,10 @@ import (
 	"weir/proxy/http/session"
 )
 
-// A Front is what a World knows of one client connection, and what it expects of it.
+// A ClientView is what a World knows of one client connection, and what it expects of it.
 //
 // Owned by its World.
-type Front struct {
+type ClientView struct {
 	Log looptest.History
 
 	w        *World
@@ -30,8 +30,8 @@ type Front struct {
 	again    bool     // its request has been tried before
 }
 
-// A View is what the proxy has of a client connection.
-type View struct {
+// A ProxyView is what the proxy has of a client connection.
+type ProxyView struct {
 	Closed   bool      // the connection is closed
 	Upstream bool      // there is a connection to a target,
 	Own      bool      // one that is kept for the next request,
@@ -42,11 +42,11 @@ type View struct {
 }
 
 // Wrong reports a violation.
-func (f *Front) Wrong(format string, args ...any) { f.w.failed(&f.Log, format, args...) }
+func (f *ClientView) Wrong(format string, args ...any) { f.w.failed(&f.Log, format, args...) }
 
 // connect opens a connection for a caller.
 func (w *World) connect(c *caller) {
-	f := &Front{w: w, caller: c}
+	f := &ClientView{w: w, caller: c}
 	c.front = f
 	c.conn = w.socket("client ", w.clients[w.IntN(len(w.clients))], &f.Log)
 	c.conn.Peer = c
@@ -56,7 +56,7 @@ func (w *World) connect(c *caller) {
 }
 
 // Effects checks that the effects of the session are allowed in its state, and notes them.
-func (f *Front) Effects(fx *session.Effects, v *View) {
+func (f *ClientView) Effects(fx *session.Effects, v *ProxyView) {
 	const nothing = exchange.ReleaseNone
 	sends := len(fx.Upstream)+len(fx.Upload) > 0 || fx.Forward != nil || fx.Uploaded
 	speaks := len(fx.Client) > 0 || fx.Own != nil || sends || fx.EndClient || fx.EndUpstream
@@ -89,7 +89,7 @@ func (f *Front) Effects(fx *session.Effects, v *View) {
 }
 
 // note notes what the effects say.
-func (f *Front) note(fx *session.Effects) {
+func (f *ClientView) note(fx *session.Effects) {
 	now := f.w.Now()
 	if d := fx.Decided; d != nil && f.asked != nil {
 		if f.asked.postponed = d.Postponed; d.Postponed && (f.asked.allowed || f.asked.storeAway) {
@@ -122,7 +122,7 @@ func (f *Front) note(fx *session.Effects) {
 }
 
 // checkReplay checks that the request may be sent again.
-func (f *Front) checkReplay() {
+func (f *ClientView) checkReplay() {
 	r := f.asked
 	f.w.Saw("requests sent again")
 	switch {
@@ -139,7 +139,7 @@ func (f *Front) checkReplay() {
 
 // Rests checks that the session waits for something that will happen: bytes, an answer of limiter,
 // queue or own endpoint, or a deadline.
-func (f *Front) Rests(v *View) {
+func (f *ClientView) Rests(v *ProxyView) {
 	if f.ended {
 		return
 	}
@@ -152,7 +152,7 @@ func (f *Front) Rests(v *View) {
 }
 
 // Closed checks that nothing is left of a session whose client is gone.
-func (f *Front) Closed(v *View) {
+func (f *ClientView) Closed(v *ProxyView) {
 	f.away = true
 	delete(f.w.fronts, f.caller.conn.Addr)
 	switch {

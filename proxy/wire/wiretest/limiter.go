@@ -30,7 +30,7 @@ func (w *World) swap() {
 
 // Asks notes that the limiter is asked about a request of the connection; the next ask of the Store
 // is about it.
-func (f *Front) Asks(closed bool) {
+func (f *ClientView) Asks(closed bool) {
 	r := f.caller.nextAsked()
 	switch {
 	case closed || f.ended:
@@ -99,7 +99,7 @@ func (l *lane) Ask(now time.Time, ask *store.Ask, ans *store.Answer, done store.
 }
 
 // answer decides, or is unavailable.
-func (l *lane) answer(now time.Time, f *Front, r *request, ask *store.Ask, ans *store.Answer) {
+func (l *lane) answer(now time.Time, f *ClientView, r *request, ask *store.Ask, ans *store.Answer) {
 	w := l.w
 	if w.Fault(w.Profile.storeAway) {
 		*ans = store.Answer{Granted: w.IntN(2), Mode: store.FailOpen}
@@ -124,7 +124,7 @@ func (l *lane) answer(now time.Time, f *Front, r *request, ask *store.Ask, ans *
 }
 
 // report handles the outcome of a request.
-func (f *Front) report(o *exchange.Outcome) {
+func (f *ClientView) report(o *exchange.Outcome) {
 	w := f.w
 	f.Log.Note(w.Now(), "report of status", int64(o.Status), o.Fault.String())
 	f.tunnels = o.Status == 101

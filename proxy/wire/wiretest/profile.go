@@ -76,7 +76,7 @@ func newProfile(r *rand.Rand) Profile {
 func New(seed uint64) (*World, error) {
 	r := rand.New(rand.NewPCG(seed, 1))
 	w := &World{Kernel: looptest.NewKernel(r), Profile: newProfile(r), requests: make(map[uint64]*request),
-		fronts: make(map[netip.AddrPort]*Front), services: make(map[netip.AddrPort]*service),
+		fronts: make(map[netip.AddrPort]*ClientView), services: make(map[netip.AddrPort]*service),
 		Tally: Tally{Seen: make(map[string]int), Statuses: make(map[int]int)}}
 	w.Failed, w.Reach = w.failed, w.reach
 	if !w.Profile.calm {

@@ -77,11 +77,11 @@ type World struct {
 	proxy    Proxy
 	policy   atomic.Pointer[decide.Policy]
 	clients  []netip.Addr
-	fronts   map[netip.AddrPort]*Front // of open connections
+	fronts   map[netip.AddrPort]*ClientView // of open connections
 	services map[netip.AddrPort]*service
 	targets  []*target
 	requests map[uint64]*request
-	asking   *Front // the next ask of the Store is about its request
+	asking   *ClientView // the next ask of the Store is about its request
 	pattern  []byte
 	ports    int // of sockets so far
 	made     int // targets so far
@@ -92,7 +92,7 @@ type World struct {
 func (w *World) Policy() *decide.Policy { return w.policy.Load() }
 
 // Accepted returns what is known of a new connection from an address.
-func (w *World) Accepted(addr netip.AddrPort) *Front {
+func (w *World) Accepted(addr netip.AddrPort) *ClientView {
 	f := w.fronts[addr]
 	f.accepted = true
 	return f
