@@ -334,6 +334,8 @@ func (s *http2Stream) settled(now time.Time) (more bool) {
 		defer s.of.update(now)
 	}
 	switch {
+	case s.m.Leaves():
+		return true
 	case !s.ended:
 		s.arm()
 	case !s.closed:

@@ -182,3 +182,23 @@ func TestHTTP2Stalls(t *testing.T) {
 		return r.samples()[`ratelimiter_http2_closed_total{reason="stall"}`] == 1
 	})
 }
+
+// A response that the stream cannot carry does not keep the target's connection, however long the target takes for the
+// rest.
+func TestHTTP2RefusedResponse(t *testing.T) {
+	t.Parallel()
+	r := startHTTP2(t, func(w http.ResponseWriter, q *http.Request) {
+		w.Header().Set("X-Large", strings.Repeat("x", 2000))
+		_, _ = io.WriteString(w, "the beginning")
+		_ = http.NewResponseController(w).Flush()
+		<-q.Context().Done()
+	}, "STREAM_TIMEOUT", "10m", "TARGET_TIMEOUT", "10m")
+	c := r.rawHTTP2(65535)
+	c.must(c.framer.WriteSettings(xnet.Setting{ID: xnet.SettingMaxHeaderListSize, Val: 1000}))
+	if status, _ := c.response(c.get("/")); strings.HasPrefix(status, "2") {
+		t.Errorf("%s, want a reset", status)
+	}
+	r.until("no connection to the target is in use", func() bool {
+		return r.samples()[`ratelimiter_upstream_connections{state="busy"}`] == 0
+	})
+}

@@ -39,6 +39,7 @@ type state struct {
 	late     bool      // likewise, because the client of a call waits no longer
 	reset    bool      // the client has reset the stream, or has disconnected
 	closed   bool      // the end of the response was sent
+	over     bool      // the exchange has ended
 	ended    bool      // the owner has the effect that the stream has ended
 	answered bool      // the exchange has ended with a complete response
 	short    bool      // it was ended for lack of memory, and what it waits for may still come
@@ -129,7 +130,7 @@ func (s *Stream) abort() {
 
 // leave ends the exchange in favour of nobody.
 func (s *Stream) leave() {
-	s.body, s.trailers, s.queue, s.trailing, s.stallBy = nil, nil, nil, nil, time.Time{}
+	s.body, s.trailers, s.queue, s.trailing, s.stallBy, s.over = nil, nil, nil, nil, time.Time{}, true
 	s.Exchange.HandleClientClosed()
 }
 
@@ -177,6 +178,7 @@ func (s *Stream) MoveEffects(now time.Time, fx *session.Effects) {
 	fx.Effects = x.MoveEffects(fx.Effects)
 	fx.Upstream, fx.EndUpstream, fx.EndClient, fx.Read, fx.Close = nil, false, false, false, session.CloseNone
 	how, _ := x.End()
+	s.over = s.over || how != exchange.EndNone
 	s.answered = s.answered || how == exchange.EndAnswered
 	s.late = s.late || how == exchange.EndTimedOut
 	s.cut = s.cut || s.late || how == exchange.EndIncomplete
@@ -192,12 +194,19 @@ func (s *Stream) MoveEffects(now time.Time, fx *session.Effects) {
 		frames = s.appendEnd(frames)
 	}
 	s.conn.env.frames, fx.Client = frames, frames
-	if (s.closed || s.reset) && !s.ended {
+	switch {
+	case s.ended || !s.closed && !s.reset:
+	case !s.over: // the stream could not carry the response
+		s.handleReset()
+	default:
 		s.ended = true
 		s.conn.remove(now, s)
 		fx.Close = session.CloseDrained
 	}
 }
+
+// Leaves reports whether MoveEffects is to be called again, for the end of the exchange.
+func (s *Stream) Leaves() bool { return s.closed && !s.ended }
 
 // appendResponse appends interim responses and the head of the final one.
 func (s *Stream) appendResponse(dst []byte, fx *session.Effects) []byte {
