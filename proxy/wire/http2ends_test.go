@@ -1,10 +1,12 @@
 package wire
 
 import (
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -183,20 +185,59 @@ func TestHTTP2Stalls(t *testing.T) {
 	})
 }
 
+// A target that authenticates a connection cannot do so for a stream: the client is told to use HTTP/1.1, and other
+// streams go on. Credentials for each request pass.
+func TestHTTP2RequiresHTTP1(t *testing.T) {
+	t.Parallel()
+	r := startHTTP2(t, func(w http.ResponseWriter, q *http.Request) {
+		if scheme := q.URL.Query().Get("scheme"); scheme != "" {
+			w.Header().Set("WWW-Authenticate", scheme)
+			w.WriteHeader(401)
+			_, _ = io.WriteString(w, strings.Repeat("x", 100_000))
+		}
+	})
+	client := http2Client(t)
+	for _, test := range []struct{ scheme, want string }{
+		{"NTLM", "HTTP_1_1_REQUIRED"}, {"", "200"}, {"Basic%20realm=x,Negotiate", "HTTP_1_1_REQUIRED"},
+		{"Basic%20realm=x", "401"}, {"", "200"},
+	} {
+		a, err := client.Get("http://" + r.Addr().String() + "/?scheme=" + test.scheme)
+		got := fmt.Sprint(err)
+		if err == nil {
+			_, _ = io.Copy(io.Discard, a.Body)
+			got = strconv.Itoa(a.StatusCode)
+		}
+		if !strings.Contains(got, test.want) {
+			t.Errorf("a challenge %q: %s, want %s", test.scheme, got, test.want)
+		}
+	}
+	c := r.dial()
+	c.Send("GET /?scheme=NTLM HTTP/1.1\r\nHost: x\r\n\r\n")
+	if a := testkit.Must(http.ReadResponse(c.In, nil))(t); a.StatusCode != 401 {
+		t.Errorf("by HTTP/1.1: %d, want 401", a.StatusCode)
+	}
+}
+
 // A response that the stream cannot carry does not keep the target's connection, however long the target takes for the
 // rest.
 func TestHTTP2RefusedResponse(t *testing.T) {
 	t.Parallel()
 	r := startHTTP2(t, func(w http.ResponseWriter, q *http.Request) {
 		w.Header().Set("X-Large", strings.Repeat("x", 2000))
+		if q.URL.Path == "/login" {
+			w.Header().Set("WWW-Authenticate", "NTLM")
+			w.WriteHeader(401)
+		}
 		_, _ = io.WriteString(w, "the beginning")
 		_ = http.NewResponseController(w).Flush()
 		<-q.Context().Done()
 	}, "STREAM_TIMEOUT", "10m", "TARGET_TIMEOUT", "10m")
 	c := r.rawHTTP2(65535)
 	c.must(c.framer.WriteSettings(xnet.Setting{ID: xnet.SettingMaxHeaderListSize, Val: 1000}))
-	if status, _ := c.response(c.get("/")); strings.HasPrefix(status, "2") {
-		t.Errorf("%s, want a reset", status)
+	for _, path := range []string{"/", "/login"} {
+		if status, _ := c.response(c.get(path)); strings.HasPrefix(status, "2") {
+			t.Errorf("%s: %s, want a reset", path, status)
+		}
 	}
 	r.until("no connection to the target is in use", func() bool {
 		return r.samples()[`ratelimiter_upstream_connections{state="busy"}`] == 0

@@ -37,6 +37,7 @@ type state struct {
 	stallBy  time.Time // when the client must have made room; zero: it need not
 	cut      bool      // the response is cut short
 	late     bool      // likewise, because the client of a call waits no longer
+	http1    bool      // likewise, because the client must use HTTP/1.1
 	reset    bool      // the client has reset the stream, or has disconnected
 	closed   bool      // the end of the response was sent
 	over     bool      // the exchange has ended
@@ -208,13 +209,18 @@ func (s *Stream) MoveEffects(now time.Time, fx *session.Effects) {
 // Leaves reports whether MoveEffects is to be called again, for the end of the exchange.
 func (s *Stream) Leaves() bool { return s.closed && !s.ended }
 
-// appendResponse appends interim responses and the head of the final one.
+// appendResponse appends interim responses and the head of the final one. A target that wants to authenticate the
+// connection cannot do so, because the streams share it.
 func (s *Stream) appendResponse(dst []byte, fx *session.Effects) []byte {
 	for i := range fx.Interim {
 		dst, _ = s.conn.http2.AppendResponse(dst, s.id, fx.Interim[i].Status, fx.Interim[i].Fields, false)
 	}
 	r := fx.Response
-	if r == nil {
+	switch {
+	case r == nil:
+		return dst
+	case r.Status == 401 && s.Exchange.Private:
+		s.http1, s.cut = true, true
 		return dst
 	}
 	f := s.conn.env.fields[:0]
@@ -307,6 +313,9 @@ func (s *Stream) appendEnd(dst []byte) []byte {
 	case s.late: // which is DEADLINE_EXCEEDED in gRPC
 		s.closed = true
 		return s.conn.http2.AppendReset(dst, s.id, http2.Cancel)
+	case s.http1:
+		s.closed = true
+		return s.conn.http2.AppendReset(dst, s.id, http2.HTTP11Required)
 	case s.cut:
 		s.closed = true
 		return s.conn.http2.AppendReset(dst, s.id, http2.InternalError)
