@@ -21,14 +21,19 @@ type Policy struct {
 
 	global rule.Rule // the global rule in the form of the others
 	fields []byte    // its RateLimit-Policy, and RateLimit up to the remaining permits
-	legacy []byte    // its X-RateLimit-Limit
+	legacy []byte    // its X-RateLimit-Limit, and X-RateLimit-Remaining up to the remaining permits
 }
 
 // NewPolicy returns the policy of the global rule alone.
 func NewPolicy(l limit.Limit) *Policy {
 	return &Policy{Limit: l, global: rule.Rule{ID: rule.GlobalID, Limit: l.Config()},
 		fields: appendPolicy(nil, rule.GlobalID, &l),
-		legacy: http1.AppendFieldInt(nil, "X-RateLimit-Limit", l.Quota())}
+		legacy: appendLegacy(nil, l.Quota())}
+}
+
+// appendLegacy appends X-RateLimit-Limit, and X-RateLimit-Remaining up to the remaining permits.
+func appendLegacy(dst []byte, quota int64) []byte {
+	return append(http1.AppendFieldInt(dst, "X-RateLimit-Limit", quota), "X-RateLimit-Remaining: "...)
 }
 
 // globalPreflights is the name of the global counter of preflights.

@@ -111,9 +111,9 @@ func (v *Verdict) AppendFields(dst []byte, f LimitFields) []byte {
 		if global {
 			dst = append(dst, v.Policy.legacy...)
 		} else {
-			dst = http1.AppendFieldInt(dst, "X-RateLimit-Limit", v.State.Limit)
+			dst = appendLegacy(dst, v.State.Limit)
 		}
-		dst = http1.AppendField(dst, "X-RateLimit-Remaining", remaining)
+		dst = append(append(dst, remaining...), "\r\n"...)
 	}
 	if f&Envoy != 0 {
 		dst = http1.AppendFieldInt(dst, "RateLimit-Limit", v.State.Limit)
