@@ -55,12 +55,6 @@ func (p *places) pass(at int64) {
 	p.mean, p.done, p.due, p.at = mean, p.done*fade, p.due*fade, at
 }
 
-// take adds a place at an instant.
-func (p *places) take(at int64) {
-	p.pass(at)
-	p.n++
-}
-
 // give gives a place back that was held by a request of a kind that usually takes so many seconds.
 func (p *places) give(at int64, usual float32) {
 	p.pass(at)
@@ -199,7 +193,8 @@ func newDivision(loops []holdings, loop int) division {
 // take records that i has one more place.
 func (d *division) take(i int, at int64) {
 	p := &d.own[i]
-	p.take(at)
+	p.pass(at)
+	p.n++
 	d.shown.store(i, p)
 }
 
@@ -357,7 +352,8 @@ func (k *keys) take(at int64, mark uint32, client uint16) int {
 		}
 		*of = known{mark: mark, client: client}
 	}
-	of.take(at)
+	of.pass(at)
+	of.n++
 	return i
 }
 
