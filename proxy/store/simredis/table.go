@@ -1,6 +1,7 @@
 package simredis
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"hash/maphash"
@@ -38,6 +39,7 @@ type Table struct {
 	shift    uint // shift of a hash to the number of its stripe
 	stripes  []stripe
 	overflow stripe // one bucket per rule, beyond keysMax
+	keyless  atomic.Pointer[keyless]
 
 	keys       atomic.Int64 // in stripes
 	buckets    atomic.Int64 // in overflow
@@ -47,6 +49,16 @@ type Table struct {
 		sync.Mutex
 		next int // stripe; len(stripes) means overflow
 	}
+}
+
+// keyless is the name of the first rule that was asked about without a key, usually the global one, and
+// its hash. Nearly every request asks about it.
+//
+// Immutable.
+type keyless struct {
+	rule string
+	name []byte
+	hash uint64
 }
 
 // New returns an empty table.
@@ -100,8 +112,7 @@ func takeOff(now int64, ask *store.Ask, ans *store.Answer) {
 func (t *Table) takeKnown(now int64, ask *store.Ask, ans *store.Answer) bool {
 	var space [store.KeyBytesMax]byte
 	c := &ask.Counters[0]
-	name := store.AppendKey(space[:0], c.Rule, c.Key)
-	hash := maphash.Bytes(t.seed, name)
+	name, hash := t.named(space[:0], c)
 	s := &t.stripes[hash>>t.shift]
 	s.mu.Lock()
 	r, slot := s.find(hash, name, c.Limit.Kind())
@@ -123,12 +134,25 @@ func (t *Table) takeKnown(now int64, ask *store.Ask, ans *store.Answer) bool {
 	return true
 }
 
+// named returns the name of a counter, for which space has room, and its hash.
+func (t *Table) named(space []byte, c *store.Counter) (name []byte, hash uint64) {
+	known := t.keyless.Load()
+	if len(c.Key) == 0 && known != nil && known.rule == c.Rule {
+		return known.name, known.hash
+	}
+	name = store.AppendKey(space, c.Rule, c.Key)
+	hash = maphash.Bytes(t.seed, name)
+	if len(c.Key) == 0 && known == nil {
+		t.keyless.Store(&keyless{c.Rule, bytes.Clone(name), hash})
+	}
+	return name, hash
+}
+
 // Refund gives back what a request was charged; see [limit.Limit.Refund]. What was charged to
 // an overflow bucket stays charged. It reports whether anything was given back.
 func (t *Table) Refund(now time.Time, c *store.Counter, instant int64) bool {
 	var space [store.KeyBytesMax]byte
-	name := store.AppendKey(space[:0], c.Rule, c.Key)
-	hash := maphash.Bytes(t.seed, name)
+	name, hash := t.named(space[:0], c)
 	s := &t.stripes[hash>>t.shift]
 	s.mu.Lock()
 	defer s.mu.Unlock()
