@@ -163,7 +163,7 @@ func (s *Session) HandleData(now time.Time, b []byte) (n int, e Effects) {
 		if err != nil {
 			return len(b), s.fail(now, record.BadResponse)
 		}
-		n += ev.N
+		n += int(ev.N)
 		switch ev.Kind {
 		case http1.NeedMore:
 			return n, Effects{}

@@ -30,7 +30,7 @@ func (r *ResponseReader) Write(now time.Time, b []byte) {
 	r.unread = append(r.unread, b...)
 	for at := 0; ; {
 		ev, err := r.reader.Next(r.unread[at:], &r.head)
-		if at += ev.N; err != nil || ev.Kind == http1.NeedMore || ev.Kind == http1.End {
+		if at += int(ev.N); err != nil || ev.Kind == http1.NeedMore || ev.Kind == http1.End {
 			r.unread = append(r.unread[:0], r.unread[at:]...)
 			return
 		}

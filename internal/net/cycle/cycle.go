@@ -98,7 +98,7 @@ func (c *Cycle) HandleData(now time.Time, b []byte, h *http1.Head, handle func(t
 	n := 0
 	for c.Full = false; c.State < Asked && !c.Full; {
 		event, err := c.reader.Next(b[n:], h)
-		n += event.N
+		n += int(event.N)
 		c.Unread = n < len(b)
 		switch {
 		case err != nil && c.State <= Head:

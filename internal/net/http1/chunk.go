@@ -32,7 +32,7 @@ func (r *Reader) chunked(b []byte) (Event, error) {
 			return r.fail(f)
 		}
 		if size == 0 {
-			return Event{N: n}, nil
+			return Event{N: int32(n)}, nil
 		}
 		n += size
 	}
@@ -40,13 +40,13 @@ func (r *Reader) chunked(b []byte) (Event, error) {
 		return r.trailers(b, n)
 	}
 	if n == len(b) {
-		return Event{N: n}, nil
+		return Event{N: int32(n)}, nil
 	}
 	end := n + int(min(int64(len(b)-n), r.left))
 	if r.left -= int64(end - n); r.left == 0 {
 		r.state = stateChunkEnd
 	}
-	return Event{Kind: Data, Data: b[n:end:end], N: end}, nil
+	return Event{Kind: Data, Data: b[n:end:end], N: int32(end)}, nil
 }
 
 // chunkLine reads a chunk-size line and returns its length, or 0 if it is not complete.

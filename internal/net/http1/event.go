@@ -24,11 +24,11 @@ type Event struct {
 	Kind Kind
 	// Trailer says, with End, that the message had a trailer section.
 	Trailer bool
+	// N is how many of the bytes given to Next have been read, whatever the
+	// Kind. With NeedMore it is 0 in a head, except for empty lines before it.
+	N int32 // an int would make the Event too large for registers
 	// Data is the body piece of a Data event, never empty; with End, the field lines of
 	// the trailer section, see FieldLines, or nil if it has more than Limits.Fields. It
 	// is a part of the bytes given to Next and is valid as long as they are.
 	Data []byte
-	// N is how many of the bytes given to Next have been read, whatever the
-	// Kind. With NeedMore it is 0 in a head, except for empty lines before it.
-	N int
 }

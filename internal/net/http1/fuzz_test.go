@@ -90,7 +90,7 @@ func readFuzzed(r *http1.Reader, in []byte) (m *http1test.Message, n int) {
 		if err != nil {
 			return m, n
 		}
-		n += ev.N
+		n += int(ev.N)
 		switch ev.Kind {
 		case http1.NeedMore:
 			if n == len(in) && m.Head.Framing == http1.BodyUntilClose {

@@ -19,11 +19,11 @@ func (r *Reader) head(b []byte, h *Head) (Event, error) {
 		}
 		b = b[skipped:]
 		if len(b) == 1 && b[0] == '\r' {
-			return Event{N: skipped}, nil // perhaps another empty line
+			return Event{N: int32(skipped)}, nil // perhaps another empty line
 		}
 	}
 	if len(b) == 0 {
-		return Event{N: skipped}, nil
+		return Event{N: int32(skipped)}, nil
 	}
 	n, f := 0, noFault
 	if r.seen == 0 {
@@ -35,7 +35,7 @@ func (r *Reader) head(b []byte, h *Head) (Event, error) {
 		return r.fail(f)
 	}
 	if n == 0 {
-		return Event{N: skipped}, nil
+		return Event{N: int32(skipped)}, nil
 	}
 	if f = h.checkSize(n, r.headBytesMax, r.fieldsMax, r.response); f == noFault {
 		f = r.headDone(h)
@@ -43,7 +43,7 @@ func (r *Reader) head(b []byte, h *Head) (Event, error) {
 	if f != noFault {
 		return r.fail(f)
 	}
-	return Event{Kind: HeadDone, N: skipped + n}, nil
+	return Event{Kind: HeadDone, N: int32(skipped + n)}, nil
 }
 
 // skipEmptyLines counts the bytes of the empty lines before a request line

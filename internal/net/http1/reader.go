@@ -1,5 +1,7 @@
 package http1
 
+import "math"
+
 // A state is what a Reader expects next.
 type state uint8
 
@@ -77,6 +79,7 @@ func (r *Reader) Next(b []byte, h *Head) (Event, error) {
 	if r.End() {
 		return Event{Kind: End}, nil
 	}
+	b = b[:min(len(b), math.MaxInt32)] // what Event.N can count
 	switch r.state {
 	case stateHead:
 		return r.head(b, h)
@@ -130,7 +133,7 @@ func (r *Reader) plain(b []byte) Event {
 			r.state = stateEnd
 		}
 	}
-	return Event{Kind: Data, Data: b[:n:n], N: n}
+	return Event{Kind: Data, Data: b[:n:n], N: int32(n)}
 }
 
 // begin prepares the Reader for the next message.

@@ -34,7 +34,7 @@ func run(t *testing.T, r http1.Reader, steps []step) {
 		if got := reason(err); got != s.fails {
 			t.Fatalf("step %d %q: error %q, want %q", i, s.in, got, s.fails)
 		}
-		if ev.Kind != s.kind || ev.N != s.n || string(ev.Data) != s.data {
+		if ev.Kind != s.kind || int(ev.N) != s.n || string(ev.Data) != s.data {
 			t.Fatalf("step %d %q: %+v, want %+v", i, s.in, ev, s)
 		}
 		state := r.String()

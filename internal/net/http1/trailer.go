@@ -12,10 +12,10 @@ func (r *Reader) trailers(b []byte, n int) (Event, error) {
 		}
 		if size == 0 {
 			r.seen = int32(len(section))
-			return Event{N: n}, nil
+			return Event{N: int32(n)}, nil
 		}
 		if size == len("\r\n") {
-			ev := Event{Kind: End, N: n + at + size, Trailer: at > 0}
+			ev := Event{Kind: End, N: int32(n + at + size), Trailer: at > 0}
 			if at > 0 && r.fields <= r.fieldsMax { // a recipient may drop trailers (RFC 9110 6.5.1), but not some of them
 				ev.Data = section[:at:at]
 			}

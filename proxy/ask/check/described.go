@@ -128,7 +128,7 @@ func (d *described) parseFields(f *form, h *http1.Head) error {
 func (d *described) parse() bool {
 	r := http1.NewRequestReader(&unbounded)
 	event, err := r.Next(d.text, &d.head)
-	return err == nil && event.Kind == http1.HeadDone && event.N == len(d.text)
+	return err == nil && event.Kind == http1.HeadDone && int(event.N) == len(d.text)
 }
 
 // unbounded has no effective bounds: the text is made from a head that is bounded.

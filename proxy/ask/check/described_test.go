@@ -29,7 +29,7 @@ func describe(t testing.TB, f *form, client []byte) (what string, ok bool) {
 	r := http1.NewRequestReader(nil)
 	var h http1.Head
 	event, err := r.Next(text, &h)
-	if err != nil || event.Kind != http1.HeadDone || event.N != len(text) {
+	if err != nil || event.Kind != http1.HeadDone || int(event.N) != len(text) {
 		return "", false // is never asked about
 	}
 	var d described

@@ -155,7 +155,7 @@ func (s *Session) read(now time.Time, b []byte) int {
 			s.Exchange.HandleBadRequest(now, s.began, err)
 			return n
 		}
-		n += ev.N
+		n += int(ev.N)
 		switch ev.Kind {
 		case http1.NeedMore:
 			switch {
@@ -223,7 +223,7 @@ func (s *Session) skipRefused(now time.Time, b []byte) (n int) {
 		if err != nil {
 			break
 		}
-		n += ev.N
+		n += int(ev.N)
 		if ev.Kind == http1.NeedMore {
 			break
 		}

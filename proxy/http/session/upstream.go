@@ -92,7 +92,7 @@ func (u *Upstream) Handle(now time.Time, x *exchange.Exchange, b []byte) (n int)
 			x.HandleBadResponse(now, err)
 			return n
 		}
-		n += ev.N
+		n += int(ev.N)
 		switch ev.Kind {
 		case http1.NeedMore:
 			x.HandlePause(now)
@@ -141,7 +141,7 @@ func (u *Upstream) HandleAbandoned(x *exchange.AbandonedExchange, b []byte) (n i
 		if err != nil {
 			return n, AbandonedClose
 		}
-		n += ev.N
+		n += int(ev.N)
 		switch {
 		case ev.Kind == http1.HeadDone:
 			x.HandleResponseHead(u.head)

@@ -128,7 +128,7 @@ func (m *masterConn) forget() {
 func (m *masterConn) read(b []byte) (n int, complete bool, err error) {
 	for {
 		event, err := m.reader.Next(b[n:], &m.head)
-		n += event.N
+		n += int(event.N)
 		switch {
 		case err != nil || event.Kind == http1.NeedMore:
 			return n, false, err

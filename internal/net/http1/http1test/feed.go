@@ -150,7 +150,7 @@ func (f *feeder) step() {
 		f.check(ev)
 		f.take(ev)
 		f.buf = f.buf[ev.N:]
-		f.consumed += ev.N
+		f.consumed += int(ev.N)
 		if ev.Kind == http1.NeedMore {
 			return
 		}
@@ -164,10 +164,10 @@ func (f *feeder) step() {
 }
 
 func (f *feeder) check(ev http1.Event) {
-	if ev.N < 0 || ev.N > len(f.buf) || len(ev.Data) > ev.N {
+	if ev.N < 0 || int(ev.N) > len(f.buf) || len(ev.Data) > int(ev.N) {
 		panic(fmt.Sprintf("http1test: event %+v with %d bytes given", ev, len(f.buf)))
 	}
-	if ev.Kind == http1.Data && !bytes.Equal(ev.Data, f.buf[ev.N-len(ev.Data):ev.N]) {
+	if ev.Kind == http1.Data && !bytes.Equal(ev.Data, f.buf[int(ev.N)-len(ev.Data):ev.N]) {
 		panic("http1test: data that is not the end of what is done with")
 	}
 }
