@@ -61,29 +61,23 @@ func (r *Reader) skipEmptyLines(b []byte) (n int, f fault) {
 // wholeHead parses a head that begins at b[0] and returns its length, or 0 if it is not complete.
 func (r *Reader) wholeHead(b []byte, h *Head) (n int, f fault) {
 	h.Fields = h.Fields[:0]
-	var next int
+	rest := b[:min(len(b), int(r.headBytesMax))]
 	if r.response {
-		next, _ = statusLine(b, h)
+		n, _ = statusLine(rest, h)
 	} else {
-		next, _ = requestLine(b, h)
+		n, _ = requestLine(rest, h)
 	}
-	if next == 0 {
+	if n == 0 {
 		return 0, r.unfinished(b, 0, h)
 	}
-	if f = r.lineFault(0, next); f != noFault {
-		return 0, f
-	}
-	at, rest := next, b[next:]
+	at, rest := n, rest[n:]
 	for count := uint16(0); ; count++ {
 		if len(rest) > 1 && rest[0] == '\r' && rest[1] == '\n' {
-			return at + 2, r.lineFault(at, at+2)
+			return at + 2, noFault
 		}
 		if n, _ = fieldLine(rest, h.grow()); n == 0 {
 			r.fields = count
 			return 0, r.unfinished(b, at, h)
-		}
-		if f = r.lineFault(at, at+n); f != noFault {
-			return 0, f
 		}
 		if count == r.fieldsMax {
 			return 0, faultTooManyFields
@@ -111,17 +105,8 @@ func (r *Reader) lineLimit(at int) (limit int, beyond fault) {
 	return int(r.headBytesMax) - at, faultHeadTooLarge
 }
 
-// lineFault checks the size of the line from at to end.
-func (r *Reader) lineFault(at, end int) fault {
-	if end <= int(r.headBytesMax) {
-		return noFault
-	}
-	_, beyond := r.lineLimit(at)
-	return beyond
-}
-
-// unfinished handles the line at b[at:], which is not well-formed: if it is not complete that is
-// recorded, otherwise its fault is returned.
+// unfinished handles the line at b[at:], which is too long or not well-formed: if it is not complete that
+// is recorded, otherwise its fault is returned.
 func (r *Reader) unfinished(b []byte, at int, h *Head) fault {
 	limit, beyond := r.lineLimit(at)
 	n, f := scanLine(b[at:], 0, limit, beyond)
