@@ -7,7 +7,6 @@ import (
 	"weir/internal/net/http1"
 	"weir/proxy/limit"
 	"weir/proxy/rules/rule"
-	"weir/proxy/store"
 )
 
 // A Policy is what the limiter enforces: the global limit and the rules. It is replaced
@@ -39,14 +38,13 @@ func appendLegacy(dst []byte, quota int64) []byte {
 // globalPreflights is the name of the global counter of preflights.
 var globalPreflights = rule.PreflightCounter(rule.GlobalID)
 
-// counted returns the global counter for a request of cost 1.
-func (p *Policy) counted(r *Request) ChargedCounter {
-	counter := store.Counter{Rule: rule.GlobalID, Limit: &p.Limit, Cost: 1, MaxDelay: r.MaxDelay}
-	c := ChargedCounter{Counter: counter, Rule: &p.global, Index: -1}
+// count makes c the global counter for a request of cost 1.
+func (p *Policy) count(c *ChargedCounter, r *Request) {
+	*c = ChargedCounter{Rule: &p.global, Index: -1}
+	c.Counter.Rule, c.Limit, c.Cost, c.MaxDelay = rule.GlobalID, &p.Limit, 1, r.MaxDelay
 	if r.Preflight {
 		c.Counter.Rule = globalPreflights
 	}
-	return c
 }
 
 // With returns the policy with the given rules, which may be nil.
