@@ -98,8 +98,8 @@ func (id FieldID) String() string {
 // connection or the forwarder writes them itself.
 func (id FieldID) Hop() bool { return id-1 < lastHopField }
 
-// usualNames are the names as most senders write them, each word with a capital. They are
-// compared first, which avoids case folding.
+// usualNames are the names as most senders write them, each word with a capital; others use lower case.
+// These are compared first, which avoids case folding.
 var usualNames = capitalised()
 
 func capitalised() (names [fieldCount]string) {
@@ -143,13 +143,21 @@ func fieldIDOf(name []byte) (id FieldID, class uint8) {
 			return id, classWord
 		}
 	}
+	return foldedFieldID(name, id)
+}
+
+// foldedFieldID is fieldIDOf for a name that is not spelled as usual, and may have that ID.
+func foldedFieldID(name []byte, maybe FieldID) (id FieldID, class uint8) {
+	if string(name) == fieldNames[maybe] {
+		return maybe, classWord
+	}
 	for _, c := range name {
 		class |= tokenClass[c]
 	}
-	if class >= classEnd || !foldEqual(name, fieldNames[id]) {
-		id = FieldOther
+	if class >= classEnd || !foldEqual(name, fieldNames[maybe]) {
+		maybe = FieldOther
 	}
-	return id, class
+	return maybe, class
 }
 
 // lowerFieldIDOf is fieldIDOf for names that must be in lower case: with capitals, or empty, their
