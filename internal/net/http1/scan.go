@@ -25,19 +25,18 @@ func controlAt(b []byte) int {
 
 // nextControl returns the index of the first control character in b, or len(b).
 func nextControl(b []byte) int {
-	p := b
-	for len(p) >= 8 {
-		if found := controls(binary.LittleEndian.Uint64(p)); found != 0 {
-			return len(b) - len(p) + bits.TrailingZeros64(found)>>3
-		}
-		p = p[8:]
-	}
-	for i, c := range p {
-		if c < ' ' || c == 0x7f {
-			return len(b) - len(p) + i
+	i := 0
+	for ; i <= len(b)-8; i += 8 {
+		if found := controls(binary.LittleEndian.Uint64(b[i:])); found != 0 {
+			return i + bits.TrailingZeros64(found)>>3
 		}
 	}
-	return len(b)
+	for ; i < len(b); i++ {
+		if c := b[i]; c < ' ' || c == 0x7f {
+			break
+		}
+	}
+	return i
 }
 
 // controls sets the highest bit of each byte of x that is a control character: one of ASCII whose
