@@ -69,17 +69,12 @@ func (x *Exchange) dropFields(h *http1.Head) {
 
 // withheld reports whether the target must not get a field as it was received.
 func (x *Exchange) withheld(f *http1.Field) bool {
-	switch {
-	case f.ID.Hop():
-		return true
-	case !x.Trusted || !x.env.Settings.claims().Has(f.Name):
+	if !x.Trusted || f.ID.Hop() || !x.env.Settings.claims().Has(f.Name) {
 		return f.Hop
-	case f.ID == http1.FieldXForwardedFor:
-		return true // appendOrigin writes it
 	}
 	// A Connection field does not remove a claim of a trusted proxy, since a client may
-	// have named it. A look-alike is not from the trusted proxy.
-	return f.AmbiguousName
+	// have named it. A look-alike is not from the trusted proxy. appendOrigin writes X-Forwarded-For.
+	return f.AmbiguousName || f.ID == http1.FieldXForwardedFor
 }
 
 // keepsOdd reports whether to forward a field whose name has characters other than letters,

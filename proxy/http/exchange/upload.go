@@ -69,12 +69,15 @@ func (x *Exchange) awaitEither(now time.Time) {
 
 // rearm sets the deadline to the earliest one.
 func (x *Exchange) rearm() {
-	x.deadline = time.Time{}
-	for _, at := range [...]time.Time{x.body.by, x.body.rateBy, x.answerBy} {
-		if !at.IsZero() && (x.deadline.IsZero() || at.Before(x.deadline)) {
-			x.deadline = at
-		}
+	x.deadline = earlier(earlier(x.body.by, x.body.rateBy), x.answerBy)
+}
+
+// earlier returns the earlier one of two deadlines, of which a zero one is never.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
 	}
+	return a
 }
 
 // bodyPaused removes the deadlines of the body: the client is not read, or has sent all.

@@ -50,8 +50,9 @@ const callTypeMax = 64
 // messages, as the request does: clients take no other. It is empty if the request's is not that of such a call.
 func GRPCContentType(contentType []byte) string {
 	const kind = "application/grpc"
-	n := len(kind)
-	if len(contentType) < n || !http1.EqualFold(contentType[:n], kind) ||
+	m, n := len("application/"), len(kind) // many types begin with that, so it is compared last
+	if len(contentType) < n || !http1.EqualFold(contentType[m:n], kind[m:]) ||
+		!http1.EqualFold(contentType[:m], kind[:m]) ||
 		len(contentType) > n && bytes.IndexByte([]byte("+; \t"), contentType[n]) < 0 {
 		return ""
 	}
