@@ -156,7 +156,7 @@ func (c *Conn) handle(now time.Time, ev *http2.Event) *Stream {
 		s.handleReset()
 		return s
 	}
-	return nil // RoomGrew, Settings: see Flush
+	return nil // WindowGrew, Settings: see Flush
 }
 
 // noteGlitch counts a glitch that the client has done by doing nothing. There may be too many, see Failed.

@@ -2,7 +2,7 @@
 // target, and adjusts the limit from the response times and errors of the target. It needs no
 // configuration, no information about the target, and no contact with the gates of other proxies.
 //
-// A request in flight holds one place. A window is the sample between two adjustments: at least 20
+// A request in flight holds one place. A window is the time between two adjustments: at least 20
 // responses and 100 ms. The baseline is the distribution of response times while few requests are in
 // flight. To shed a request is to refuse it because it has no place. A refusal is a 429, 502, 503 or 504
 // of the target, or a timeout.

@@ -4,6 +4,8 @@
 // The state machine of a gate is protected by a lock, for which loops use TryLock. Answers that a
 // loop could not report are reported later; the loop waits for the lock only when 16 are pending.
 // The limit and the number of places taken are atomic words.
+//
+// [MetricClasses] number the priority classes of rules, so that metrics distinguish them.
 package gates
 
 import (

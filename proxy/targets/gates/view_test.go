@@ -117,7 +117,8 @@ func learn(g *Gate) {
 	now, late := time.Unix(7, 0), PendingResponses(nil)
 	for i := range 600 {
 		now = now.Add(time.Millisecond)
-		g.Answered(now, &gate.Response{Sent: now.Add(-10 * time.Millisecond), Refused: i > 500, Full: true, InFlight: 8}, &late)
+		sent := now.Add(-10 * time.Millisecond)
+		g.Answered(now, &gate.Response{Sent: sent, Refused: i > 500, Full: true, InFlight: 8}, &late)
 	}
 }
 

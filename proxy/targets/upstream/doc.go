@@ -44,9 +44,10 @@
 //
 // # Health
 //
-// A failed connect, or five bad answers in a row, takes a target out of use for one second, and for
-// twice as long each further time. After that, one request at a time tests whether it has recovered. If
-// the target has a gate, a 503 counts only if the target refuses nearly everything. Otherwise targets
+// A failed connect, or five bad answers in a row, takes a target out of use for one second, and for twice
+// as long each further time. After that, one request at a time tests whether it has recovered. Outcomes of
+// requests and connects that began in an earlier [HealthEpoch], before the last such change, are ignored.
+// If the target has a gate, a 503 counts only if the target refuses nearly everything. Otherwise targets
 // that refuse excess load would be taken out of use one after another, and the last one would get all of
 // it.
 package upstream

@@ -85,7 +85,7 @@ type Health struct {
 	retired     bool
 }
 
-// Epoch returns the current generation. Take it right after Choose for a request, and before a
+// Epoch returns the current epoch. Take it right after Choose for a request, and before a
 // connect begins. It is passed back with the outcome.
 func (h *Health) Epoch() HealthEpoch { return h.epoch }
 
@@ -131,20 +131,20 @@ func (h *Health) Connected(now time.Time) {
 	}
 }
 
-// ConnectFailed records a connect, begun at generation, that failed because of the target, not
+// ConnectFailed records a connect, begun in epoch, that failed because of the target, not
 // for lack of our own descriptors.
-func (h *Health) ConnectFailed(now time.Time, generation HealthEpoch) {
-	if generation == h.epoch {
+func (h *Health) ConnectFailed(now time.Time, epoch HealthEpoch) {
+	if epoch == h.epoch {
 		h.eject(now, true)
 	}
 }
 
-// Answered records the status of the final answer to a request chosen at generation: the
+// Answered records the status of the final answer to a request chosen in epoch: the
 // target's, or the proxy's own 502 or 504 if the target closed early, sent an invalid
 // response or was too slow. A kept-alive connection that was found closed does not count,
 // nor does a failed connect.
-func (h *Health) Answered(now time.Time, generation HealthEpoch, status int) {
-	if generation != h.epoch {
+func (h *Health) Answered(now time.Time, epoch HealthEpoch, status int) {
+	if epoch != h.epoch {
 		return
 	}
 	if status < 500 {
@@ -176,11 +176,11 @@ func (h *Health) Answered(now time.Time, generation HealthEpoch, status int) {
 	}
 }
 
-// Abandoned records that a request chosen at generation ended without information about the
+// Abandoned records that a request chosen in epoch ended without information about the
 // target: the client disconnected, or the proxy had no room. Each chosen request must end
 // in Answered or Abandoned; both together are harmless.
-func (h *Health) Abandoned(generation HealthEpoch) {
-	if generation == h.epoch {
+func (h *Health) Abandoned(epoch HealthEpoch) {
+	if epoch == h.epoch {
 		h.probe = time.Time{}
 	}
 }
@@ -216,7 +216,7 @@ func (h *Health) restore(now time.Time) {
 	h.begin()
 }
 
-// begin starts a new generation.
+// begin starts a new epoch.
 func (h *Health) begin() {
 	h.epoch++
 	h.probe = time.Time{}

@@ -8,7 +8,7 @@
 //	(at a target)
 //
 // Everything in between is the code that runs in production: listener, event loops, dialer, clients,
-// pools, gates and lines. Package wire's TestWorlds starts it as a Proxy. Callers and services
+// pools, gates and queues. Package wire's TestWorlds starts it as a Proxy. Callers and services
 // misbehave by chance: they split, stall, close or reset early, send wrong lengths or what is not HTTP.
 // System calls write a part, or fail.
 //

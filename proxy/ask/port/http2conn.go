@@ -23,7 +23,8 @@ type http2Conn struct {
 }
 
 func (r *side) acceptHTTP2(now time.Time, lc *loop.Conn, access *AccessPolicy) *http2Conn {
-	c := &http2Conn{side: r, net: lc, conn: check.NewHTTP2Conn(now, &r.env, lc.Remote().Addr(), lc.Secure(), lc.Verified()),
+	c := &http2Conn{side: r, net: lc,
+		conn:    check.NewHTTP2Conn(now, &r.env, lc.Remote().Addr(), lc.Secure(), lc.Verified()),
 		counted: report.HTTP2ConnCounts{Counts: &r.port.counts.http2}}
 	c.conn.Owner, c.conn.Access = c, access
 	lc.SetDuplex(true) // windows must be credited also while the asker does not read
