@@ -20,7 +20,8 @@ type Charge struct {
 	Debt int64
 }
 
-// Never is the RetryAfter of a cost that the limit can never admit.
+// Never is the RetryAfter of a cost that the limit can never admit. With [Charge.Debt] it was charged all the
+// same, and RetryAfter is until a look is admitted.
 const Never = time.Duration(math.MaxInt64)
 
 // longest is the longest wait that is not Never.
@@ -32,7 +33,7 @@ type Decision struct {
 	Clipped    bool          // less was charged than asked for, because of Charge.Debt
 	Remaining  int64         // whole permits left at now, without overshoot and reserve
 	Limit      int64         // the most that Remaining can be, or more; see Limit.Quota
-	RetryAfter time.Duration // until this cost is admitted if no other ask takes permits; 0 if Allowed
+	RetryAfter time.Duration // until this cost is admitted if no other ask takes permits; 0 if Allowed; see Never
 	ResetAfter time.Duration // until the key is as new; 0 if it is
 	Delay      time.Duration // leaky: until the booked slot, rounded up; 0 if none was booked
 	// leaky: instant of the slot by the decider's clock, µs since the epoch, for Refund; 0 without a wait
@@ -261,13 +262,12 @@ func (l *Limit) freeAt(v *view, parts int64) int64 {
 }
 
 // readyAt returns the first instant at which a request that is refused now, but can be
-// admitted, is admitted if nothing is taken until then.
-func (l *Limit) readyAt(v *view, charge *Charge) int64 {
+// admitted, is admitted if nothing is taken until then. It needs so many permits, with its reserve.
+func (l *Limit) readyAt(v *view, charge *Charge, need int64) int64 {
 	patient := v.at
 	if delay := charge.MaxDelay.Microseconds(); l.algorithm == Leaky && delay > 0 {
 		patient = l.patientAt(v, delay)
 	}
-	need := max(charge.Cost, 1) + charge.Reserve
 	hard := int64(math.MaxInt64)
 	if need <= l.burst {
 		hard = max(patient, l.freeAt(v, need*l.quantum))
@@ -313,12 +313,17 @@ func (l *Limit) decide(now int64, v *view, charge *Charge, d *Decision) {
 	if newAt := l.newAt(v); newAt > v.at {
 		d.ResetAfter = span(now, newAt)
 	}
-	switch {
-	case d.Allowed:
-	case max(charge.Cost, 1) > l.burst+l.overshoot-charge.Reserve:
+	if d.Allowed {
+		return
+	}
+	need, most := max(charge.Cost, 1), l.burst+l.overshoot-charge.Reserve
+	if need > most && charge.Debt > 0 {
+		need = 1
+	}
+	if need > most {
 		d.RetryAfter = Never
-	default:
-		d.RetryAfter = span(now, l.readyAt(v, charge))
+	} else {
+		d.RetryAfter = span(now, l.readyAt(v, charge, need+charge.Reserve))
 	}
 }
 

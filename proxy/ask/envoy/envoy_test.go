@@ -159,7 +159,7 @@ func TestStatuses(t *testing.T) {
 		{60, "token=x #4", "OVER_LIMIT OVER:3:2"},  // would be admitted then
 		{60, "token=x #6", "OVER_LIMIT OVER:3:10"}, // never: in which all is regained
 		{60, "token=y #6", "OVER_LIMIT OVER:5:10"},
-		{60, "token=y*6", "OVER_LIMIT OVER:0:12"}, // charged: until the key is as new
+		{60, "token=y*6", "OVER_LIMIT OVER:0:4"}, // charged: until a look is admitted
 		{60, "two=y #3", "OVER_LIMIT OVER:2:60"},
 		{60, "share=a1", "OK OK:1:57540"},
 		{60, "share=a2", "OK OK:0:57540"},
@@ -212,15 +212,15 @@ func TestLateCharges(t *testing.T) {
 			{0, "ten=x*-1", "OK OK:1:3600"},
 			{0, "ten=x*0 two=y*5", "OVER_LIMIT OK:1:3600 OVER:0:60"},
 			{60, "token=x*0", "OK OK:5:1"},
-			{60, "token=x*7", "OVER_LIMIT OVER:0:14"}, // never at once
-			{61, "token=x*0", "OVER_LIMIT OVER:0:5"},  // 2.5 more and 1
+			{60, "token=x*7", "OVER_LIMIT OVER:0:6"}, // never at once: as a look
+			{61, "token=x*0", "OVER_LIMIT OVER:0:5"}, // 2.5 more and 1
 			{66, "token=x*0", "OK OK:1:8"},
 		})
 		if n := w.counts.Clipped.Load(); n != 0 {
 			t.Errorf("%d were clipped", n)
 		}
 		w.run([]step{
-			{66, "token=x*9007199254740992", "OVER_LIMIT OVER:0:1010"},
+			{66, "token=x*9007199254740992", "OVER_LIMIT OVER:0:1002"},
 			{66, "two=z*0 token=x*0", "OVER_LIMIT OK:2:54 OVER:0:1002"},
 		})
 		if n := w.counts.Clipped.Load(); n != 1 {

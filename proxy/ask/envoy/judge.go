@@ -75,9 +75,9 @@ func (a *asked) status(now time.Time) rls.Status {
 	return s
 }
 
-// untilReset returns in whole seconds when a refused request would be admitted. If the request is
-// admitted, or was charged more than the limit can hold, it returns when the key is as new, which for a
-// window is its end even if nothing was charged. If it would never be admitted, and was not charged, it
+// untilReset returns in whole seconds when a refused request would be admitted, or, if it was charged more
+// than the limit can hold, the next look. If the request is admitted, it returns when the key is as new,
+// which for a window is its end even if nothing was charged. If it would never be admitted, it
 // returns at least the time in which all is regained: what asks in vain is not to do so every second.
 func (a *asked) untilReset(now time.Time, code rls.Code) time.Duration {
 	l, wait := &a.limit.Limit, a.decision.RetryAfter
@@ -91,14 +91,11 @@ func (a *asked) untilReset(now time.Time, code rls.Code) time.Duration {
 			at = now.UnixMicro()
 		}
 		span = time.Duration(l.Window().Microseconds()-at%l.Window().Microseconds()) * time.Microsecond
-	case wait == limit.Never && !a.charged():
+	case wait == limit.Never:
 		span = max(span, time.Duration(float64(l.Burst())/l.Rate()*float64(time.Second)))
 	}
 	return time.Duration(decide.Seconds(span)) * time.Second
 }
-
-// charged reports whether the descriptor was charged even if it was refused.
-func (a *asked) charged() bool { return a.late && a.hits > 0 }
 
 // A clientFields is reused memory for describe.
 type clientFields struct {
@@ -118,9 +115,6 @@ func (c *Evaluation) describe(now time.Time, i int) {
 	a, t, r := &c.asked[i], &c.fields, &c.Response
 	l := &a.limit.Limit
 	d := a.decision
-	if a.charged() && d.RetryAfter == limit.Never { // others are admitted then at the latest
-		d.RetryAfter = d.ResetAfter
-	}
 	d.ResetAfter = r.Statuses[i].UntilReset
 	t.rule.ID = a.limit.Rule
 	t.verdict = decide.Verdict{Policy: &t.policy, Rule: &t.rule, Limit: l, State: d, Mode: store.Exact}

@@ -19,12 +19,17 @@ func (s Subject) debts(t *testing.T) {
 		if granted, d := take(now, l, look); granted != 2 || !d.Allowed || d.Remaining != l.Burst() {
 			t.Errorf("%v, a look at a new key: %d, %+v", l.Config(), granted, d)
 		}
-		if granted, d := take(now, l, late); granted != 0 || d.Allowed || d.Clipped || d.RetryAfter != limit.Never {
-			t.Errorf("%v, a charge beyond the limit: %d, %+v", l.Config(), granted, d)
+		granted, charged := take(now, l, late)
+		if granted != 0 || charged.Allowed || charged.Clipped {
+			t.Errorf("%v, a charge beyond the limit: %d, %+v", l.Config(), granted, charged)
 		}
 		granted, d := take(now, l, look)
 		if granted != 0 || d.Remaining != 0 || d.RetryAfter <= 0 || d.RetryAfter == limit.Never {
 			t.Fatalf("%v, a look at what owes: %d, %+v", l.Config(), granted, d)
+		}
+		if charged.RetryAfter != d.RetryAfter {
+			t.Errorf("%v, a charge beyond the limit: RetryAfter %v, want that of a look, %v", l.Config(), charged.RetryAfter,
+				d.RetryAfter)
 		}
 		if c := l.Config(); overshoot == 0 && (c.Algorithm == limit.Token || c.Algorithm == limit.GCRA) {
 			want := (4*interval(c) + pace(c) - 1) / pace(c) // regained at the rate of other permits

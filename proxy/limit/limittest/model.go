@@ -99,7 +99,11 @@ func (m *model) one(now int64, c terms, charge limit.Charge) limit.Decision {
 		d.ResetAfter = m.first(now, t, c, func(at int64) bool { return m.isNew(at, c) })
 	}
 	if !d.Allowed {
-		d.RetryAfter = m.first(now, t, c, func(at int64) bool { return m.admits(at, c, charge) })
+		admits := func(at int64) bool { return m.admits(at, c, charge) }
+		if d.RetryAfter = m.first(now, t, c, admits); d.RetryAfter == limit.Never && charge.Debt > 0 {
+			charge.Cost = 0
+			d.RetryAfter = m.first(now, t, c, admits)
+		}
 	}
 	return d
 }

@@ -182,7 +182,7 @@ func lateHistories() map[string][]record {
 		"a late charge counts in full": {
 			{at: 1 * sec, group: []string{"global - 0!"}, n: 2, granted: 2, want: []limit.Decision{yes(5, 5, 0)}},
 			{at: 1 * sec, group: []string{"global - 3!"}, n: 1, granted: 1, want: []limit.Decision{yes(2, 5, 9*sec)}},
-			{at: 1 * sec, group: []string{"global - 8!"}, n: 1, want: []limit.Decision{no(0, 5, limit.Never, 9*sec)}},
+			{at: 1 * sec, group: []string{"global - 8!"}, n: 1, want: []limit.Decision{no(0, 5, 9*sec, 9*sec)}},
 			{at: 1 * sec, group: []string{"global - 0!"}, n: 2, want: []limit.Decision{no(0, 5, 9*sec, 9*sec)}},
 			{at: 1 * sec, group: []string{"global - 0"}, n: 1, granted: 1, want: []limit.Decision{yes(0, 5, 9*sec)}},
 			{at: 10 * sec, group: []string{"global - 0!"}, n: 1, granted: 1, want: []limit.Decision{yes(5, 5, 0)}},
@@ -197,10 +197,10 @@ func lateHistories() map[string][]record {
 				want: []limit.Decision{yes(2, 4, 4*sec+us), yes(1, 2, 2*sec)}},
 		},
 		"debt has an end": {
-			{at: 0, group: []string{"client ann 5!"}, n: 1, want: []limit.Decision{no(0, 2, limit.Never, 10*sec)}},
+			{at: 0, group: []string{"client ann 5!"}, n: 1, want: []limit.Decision{no(0, 2, 8*sec, 10*sec)}},
 			{at: 0, group: []string{"client ann 2!"}, n: 3, want: []limit.Decision{clipped(no(0, 2, 12*sec, 12*sec))}},
 			{at: 10 * sec, group: []string{"client ann 1"}, n: 1, granted: 1, want: []limit.Decision{yes(0, 2, 4*sec)}},
-			{at: 10 * sec, group: []string{"log - 4!"}, n: 1, want: []limit.Decision{no(0, 3, limit.Never, 10*sec)}},
+			{at: 10 * sec, group: []string{"log - 4!"}, n: 1, want: []limit.Decision{no(0, 3, 10*sec, 10*sec)}},
 			{at: 12 * sec, group: []string{"log - 1!"}, n: 9, want: []limit.Decision{clipped(no(0, 3, 10*sec, 10*sec))}},
 			{at: 20 * sec, group: []string{"log - 1!"}, n: 1, want: []limit.Decision{no(0, 3, 2*sec, 10*sec)}},
 		},
