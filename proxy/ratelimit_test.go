@@ -671,12 +671,6 @@ func TestStartedAsRatelimit(t *testing.T) {
 	testkit.WriteFile(t, file, "domain: shop\ndescriptors: [{key: one, rate_limit: {unit: aeon}}]\n")
 	p.Logged("ERROR DecisionService - RUNTIME_ROOT, RUNTIME_SUBDIRECTORY ignored, the previous limits stay in force")
 	p.At(http).Require("POST /json", 429, "", look)
-
-	cmd, _, _, _ = asRatelimit(t, "RUNTIME_ROOT", filepath.Join(root, "none"))
-	if _, line := testkit.RequireExit(t, cmd, 2); !strings.HasPrefix(line,
-		"proxy: RUNTIME_ROOT, read as RATELIMIT_CONFIG: ") {
-		t.Errorf("told %q", line)
-	}
 }
 
 // Under the name of envoyproxy/ratelimit -help shows the defaults that are in force there.

@@ -9,8 +9,8 @@ import (
 	"weir/internal/test/testkit"
 )
 
-// Files that are not valid, or missing, do not end the start in place of envoyproxy/ratelimit, but with
-// RATELIMIT_CONFIG they do. Nothing is said about a limit that is off.
+// Files that are not valid, or missing with their folder, do not end the start in place of envoyproxy/ratelimit, but
+// with RATELIMIT_CONFIG they do. Nothing is said about a limit that is off.
 func TestRatelimitStartsWithoutLimits(t *testing.T) {
 	root := t.TempDir()
 	folder := filepath.Join(root, "config")
@@ -43,13 +43,27 @@ func TestRatelimitStartsWithoutLimits(t *testing.T) {
 	cmd, http, _, debug = asRatelimit(t, "RUNTIME_ROOT", root)
 	p = testkit.Launch(t, cmd, ready)
 	p.Logged(ready + "127.0.0.1:" + debug + none)
-	p.Logged("WARN DecisionService - There are no limits for descriptors folder=" + folder)
+	p.Logged("WARN DecisionService - There are no limits for descriptors until RUNTIME_ROOT has files folder=" + folder)
 	p.At(http).Require("GET /healthcheck", 200, "OK")
 	for _, part := range []string{"algorithm=off", "to Off"} {
 		if lines := p.Log.Lines(part); len(lines) > 0 {
 			t.Errorf("logged %q, of which there is nothing to say", lines)
 		}
 	}
+
+	missing := filepath.Join(root, "data")
+	cmd, http, _, _ = asRatelimit(t, "RUNTIME_ROOT", missing, "RUNTIME_SUBDIRECTORY", "ratelimit")
+	p = testkit.Launch(t, cmd, ready)
+	p.Logged("WARN DecisionService - There are no limits for descriptors until RUNTIME_ROOT, RUNTIME_SUBDIRECTORY " +
+		"has files folder=" + missing + "/ratelimit/config reason=\"no such file or directory\"")
+	p.At(http).Require("GET /healthcheck", 200, "OK")
+	p.At(http).Require("POST /json", 200, `{"overallCode":"OK","statuses":[{"code":"OK"}]}`, ask)
+	if err := os.MkdirAll(filepath.Join(missing, "ratelimit", "config"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	testkit.WriteFile(t, filepath.Join(missing, "ratelimit", "config", "shop.yaml"),
+		"domain: shop\ndescriptors:\n- key: one\n  rate_limit: {unit: year, requests_per_unit: 1}\n")
+	p.At(http).Await("POST /json", 429, "OVER_LIMIT", ask)
 
 	cmd, _, _, _ = asRatelimit(t, "RATELIMIT_CONFIG", folder)
 	if _, line := testkit.RequireExit(t, cmd, 2); !strings.HasPrefix(line, "proxy: RATELIMIT_CONFIG: ") {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 
 	"weir/internal/net/http1"
@@ -85,9 +86,12 @@ func (r *RateLimit) field(setting, standard string, name *string) service.Settin
 // LimitFiles returns where files of limits for Envoy's rate limit service are. As in envoyproxy/ratelimit,
 // those that its variables name do not have to be valid.
 func (c *Config) LimitFiles() port.Source {
-	r, name := &c.RateLimit, "RATELIMIT_CONFIG"
-	return port.Source{Path: r.Config, Merge: r.Merge, Name: c.named(name),
-		Tolerant: c.isTranslated(name)}
+	const setting = "RATELIMIT_CONFIG"
+	source := port.Source{Path: c.RateLimit.Config, Merge: c.RateLimit.Merge, Name: setting}
+	if c.isTranslated(setting) {
+		source.Name, source.Tolerant = cmp.Or(c.translated.from[setting], "RUNTIME_ROOT"), true
+	}
+	return source
 }
 
 // LimitsDescriptors reports whether there are limits for Envoy's rate limit service.

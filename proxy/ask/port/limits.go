@@ -53,20 +53,19 @@ type Source struct {
 	Name  string // of the setting, for the log; empty: RATELIMIT_CONFIG
 	Merge bool   // files may share a domain
 	// Tolerant says that files are read as by envoyproxy/ratelimit: one that is not valid does not end the start, and a
-	// folder without files means that there are no limits.
+	// folder without files, or one that does not exist yet, means that there are no limits.
 	Tolerant bool
 }
 
 // NewLimits reads a file or all files of a folder. Without a path there are no limits. The error is a
-// *[service.SettingError]. With Source.Tolerant it is only about a path at which there is nothing, and Follow reports
-// the others.
+// *[service.SettingError]. With Source.Tolerant there is none: Follow reports what is wrong.
 func NewLimits(source Source, log *slog.Logger) (*Limits, error) {
 	source.Name = cmp.Or(source.Name, "RATELIMIT_CONFIG")
 	l := &Limits{source: source, log: log}
 	if source.Path == "" {
 		return l, nil
 	}
-	if err := l.read(); err != nil && (!source.Tolerant || errors.Is(err, fs.ErrNotExist)) {
+	if err := l.read(); err != nil && !source.Tolerant {
 		return nil, FilesError("RATELIMIT_CONFIG", source.Path, err)
 	}
 	return l, nil
@@ -120,10 +119,12 @@ func (l *Limits) read() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	files, skipped, err := readFiles(l.source.Path)
+	none := errors.Is(err, errNoFiles) || errors.Is(err, errMissing) && len(l.files) == 0
 	switch {
-	case errors.Is(err, errNoFiles) && l.source.Tolerant:
+	case none && l.source.Tolerant:
 		if l.Domains() == nil || len(l.files) > 0 {
-			l.log.Warn("There are no limits for descriptors", "folder", l.source.Path, "reason", errNoFiles)
+			l.log.Warn("There are no limits for descriptors until "+l.source.Name+" has files", "folder", l.source.Path,
+				"reason", err)
 		}
 	case err != nil:
 		return err
@@ -199,12 +200,18 @@ func (l *Limits) register(set *metric.Set) {
 		})
 }
 
-var errNoFiles = errors.New("it has no file whose name ends in .yaml, .yml or .json")
+var (
+	errNoFiles = errors.New("it has no file whose name ends in .yaml, .yml or .json")
+	errMissing = errors.New("no such file or directory")
+)
 
 // readFiles reads a file, or the files of a folder whose names end in .yaml, .yml or .json. The others
 // are returned as skipped, except hidden ones, which are not expected to be read.
 func readFiles(path string) (files []descriptor.File, skipped []string, err error) {
 	stat, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = errMissing // the path is named beside it
+	}
 	if err != nil {
 		return nil, nil, err
 	}
@@ -223,7 +230,7 @@ func readFiles(path string) (files []descriptor.File, skipped []string, err erro
 		return ok
 	})
 	if err == nil && len(texts) == 0 {
-		err = errNoFiles
+		return nil, skipped, errNoFiles
 	}
 	if err != nil {
 		return nil, skipped, fmt.Errorf("%s: %w", path, err)

@@ -355,7 +355,7 @@ func TestNewLimits(t *testing.T) {
 }
 
 // As by envoyproxy/ratelimit, files that are not valid do not end the start, and a folder without files has
-// no limits. A folder that is not there is an error all the same.
+// no limits.
 func TestTolerant(t *testing.T) {
 	var log testkit.LogRecords
 	folder := t.TempDir()
@@ -387,20 +387,54 @@ func TestTolerant(t *testing.T) {
 		t.Fatal(err)
 	}
 	testkit.Eventually(t, "no domain is in force", domains(0))
+	write(t, folder, "faulty.yaml", shop)
+	testkit.Eventually(t, "a domain is in force again", domains(1))
+	if err := os.RemoveAll(folder); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Eventually(t, "it is told that the folder is missing", l.failing.Load)
+	if !domains(1)() {
+		t.Error("the limits of a folder that was removed are not in force")
+	}
 	stop()
 	<-ended
 	lines := strings.Join(log.Taken(), "\n")
 	for _, part := range []string{
 		"ERROR DecisionService - RUNTIME_ROOT ignored, there are no limits file=" + folder + "/faulty.yaml:2 reason=",
-		"WARN DecisionService - There are no limits for descriptors folder=" + folder + " reason=it has no file",
+		"WARN DecisionService - There are no limits for descriptors until RUNTIME_ROOT has files folder=" + folder + " reason=it has no file",
+		"ERROR DecisionService - RUNTIME_ROOT ignored, the previous limits stay in force file=" + folder + " reason=no such",
 	} {
 		if strings.Count(lines, part) != 1 {
 			t.Errorf("%s is not told once in\n%s", part, lines)
 		}
 	}
-	source.Path += "/none"
-	if _, err := NewLimits(source, nil); err == nil || !strings.Contains(err.Error(), "no such file") {
-		t.Errorf("got %v, want an error about the folder", err)
+}
+
+// A folder that does not exist has no limits either, until it appears.
+func TestFolderAppears(t *testing.T) {
+	var log testkit.LogRecords
+	folder := filepath.Join(t.TempDir(), "a", "b")
+	source := Source{Path: folder, Name: "RUNTIME_ROOT", Tolerant: true}
+	l := testkit.Must(NewLimits(source, log.Logger("DecisionService")))(t)
+	for range 2 {
+		if err := l.Reload(); err != nil {
+			t.Errorf("got %v, want no error while the folder does not exist", err)
+		}
+	}
+	if domains := l.Domains(); domains == nil || domains.Domain([]byte("shop")) != nil {
+		t.Errorf("%v are in force, want no limits", domains)
+	}
+	want := "WARN DecisionService - There are no limits for descriptors until RUNTIME_ROOT has files folder=" + folder +
+		" reason=no such file or directory"
+	if lines := strings.Join(log.Taken(), "\n"); strings.Count(lines, want) != 1 {
+		t.Errorf("logged\n%s\nwant once\n%s", lines, want)
+	}
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write(t, folder, "shop.yaml", shop)
+	if err := l.Reload(); err != nil || l.Domains().Domain([]byte("shop")) == nil {
+		t.Errorf("the limits of the new folder are not in force: %v", err)
 	}
 }
 
