@@ -46,7 +46,7 @@ func readEdit(body []byte) (*Edit, error) {
 	if err := strict.Decode(body, &asked); err != nil {
 		return nil, err
 	}
-	e := &Edit{Rule: asked.Rule, Add: asked.Add}
+	e := &Edit{Rule: asked.Rule, Add: asked.Add, Sidecar: true}
 	var err error
 	if asked.Key != nil {
 		e.Key, err = base64.StdEncoding.DecodeString(*asked.Key)

@@ -26,8 +26,9 @@ type Edit struct {
 	Rule string
 	Key  []byte
 	Add  int64 // 0: it is forgotten
-	// PerSecond says that only a limit per second of Envoy's rate limit service is meant.
-	PerSecond bool
+	// PerSecond says that only a limit per second of Envoy's rate limit service is meant, and Sidecar that a
+	// sidecar asks, which does not say whether that is so.
+	PerSecond, Sidecar bool
 	// Until is when its exchange is answered without it.
 	Until time.Time
 	From  netip.Addr // the asker

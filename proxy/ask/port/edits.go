@@ -1,10 +1,14 @@
 package port
 
 import (
+	"cmp"
+	"strings"
 	"time"
 
 	"weir/internal/net/share"
 	"weir/proxy/ask/check"
+	"weir/proxy/rules/descriptor"
+	"weir/proxy/store"
 )
 
 // editsMax bounds the edits that wait or are executed, of all askers, who take turns; beyond, or beyond an asker's
@@ -35,13 +39,27 @@ func (p *Server) keepEditing() {
 }
 
 func (p *Server) edit(e *check.Edit) (bool, error) {
+	first, second := p.cfg.Store, p.cfg.PerSecond
 	switch {
 	case !time.Now().Before(e.Until):
 		return false, check.ErrEditExpired
-	case e.PerSecond && p.cfg.PerSecond != nil:
-		return p.cfg.PerSecond.Add(e.Rule, e.Key, e.Add)
-	case e.Add == 0:
-		return p.cfg.Store.Forget(e.Rule, e.Key)
+	case second != nil && e.PerSecond:
+		return apply(e, second)
+	case second != nil && e.Sidecar && strings.HasPrefix(e.Rule, descriptor.RulePrefix): // one of them has the key
+		inFirst, err := apply(e, first)
+		inSecond, failed := apply(e, second)
+		if inFirst || inSecond {
+			return true, nil
+		}
+		return false, cmp.Or(err, failed)
 	}
-	return p.cfg.Store.Add(e.Rule, e.Key, e.Add)
+	return apply(e, first)
+}
+
+// apply executes an edit in one store.
+func apply(e *check.Edit, s store.Store) (changed bool, err error) {
+	if e.Add == 0 {
+		return s.Forget(e.Rule, e.Key)
+	}
+	return s.Add(e.Rule, e.Key, e.Add)
 }
