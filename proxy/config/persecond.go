@@ -40,7 +40,8 @@ func (p *perSecondSettings) register(s *service.Settings) {
 			Help:  "kind of the second Redis, as REDIS_MODE; Sentinels must be named"},
 		{Name: "REDIS_PERSECOND_AUTH", Value: service.Secret(&p.auth), Help: "its password, or user:password (ACL)"},
 		{Name: "REDIS_PERSECOND_SENTINEL_AUTH", Value: service.Secret(&p.sentinelAuth), Help: "likewise of its Sentinels"},
-		{Name: "REDIS_PERSECOND_TLS", Default: "false", Value: service.Bool(&p.tls), Help: "connect to it with TLS"},
+		{Name: "REDIS_PERSECOND_TLS", Value: service.Bool(&p.tls),
+			Help: "connect to it with TLS; empty: if REDIS_PERSECOND_URL begins with rediss://"},
 		{Name: "REDIS_PERSECOND_TIMEOUT", Value: service.Duration(&p.timeout, time.Millisecond, redisTimeoutMax),
 			Help: "how long a request waits for its decision; empty: REDIS_TIMEOUT"},
 	})
@@ -69,12 +70,9 @@ func (c *Config) UsesPerSecond() bool { return c.perSecond.used }
 func (c *Config) RedisPerSecond() (cfg redis.Config, err error) {
 	const setting = "REDIS_PERSECOND_URL"
 	p, r := &c.perSecond, c.redis
-	u, err := readRedisURL(setting, p.url, p.topology == redis.Sentinel)
-	if err != nil {
-		return cfg, err
-	}
+	u, wrong := readRedisURL(setting, p.url, p.topology == redis.Sentinel)
 	if r.DB, err = strconv.Atoi(cmp.Or(u.db, "0")); err != nil {
-		return cfg, c.settings.Fault(setting, "names a database that is not a number", "redis://host:port/1")
+		wrong = c.settings.Fault(setting, "names a database that is not a number", "redis://host:port/1")
 	}
 	r.Topology, r.SentinelMaster, r.Timeout = p.topology, u.master, cmp.Or(p.timeout, r.Timeout)
 	r.SentinelUsername, r.SentinelPassword = nameAndPassword(p.sentinelAuth)
@@ -86,11 +84,17 @@ func (c *Config) RedisPerSecond() (cfg redis.Config, err error) {
 	if !p.secure() {
 		r.withoutTLS()
 	}
-	cfg, err = r.at(setting, u.hosts)
-	return cfg, errors.Join(err, faultsOf(c.settings, cfg.Validate(), map[string]string{
-		"Addrs": setting, "DB": setting, "SentinelMaster": setting, "Password": "REDIS_PERSECOND_AUTH",
-		"SentinelUsername": "REDIS_PERSECOND_SENTINEL_AUTH", "SentinelPassword": "REDIS_PERSECOND_SENTINEL_AUTH",
-	}))
+	if cfg = r.Config; wrong == nil {
+		cfg, wrong = r.at(setting, u.hosts)
+	}
+	fields := map[string]string{"Password": "REDIS_PERSECOND_AUTH", "SentinelUsername": "REDIS_PERSECOND_SENTINEL_AUTH",
+		"SentinelPassword": "REDIS_PERSECOND_SENTINEL_AUTH"}
+	if wrong == nil { // otherwise what the URL says is not known
+		fields["Addrs"], fields["DB"], fields["SentinelMaster"] = setting, setting, setting
+	}
+	plain := c.settings.FaultIf(u.tls && c.settings.Text("REDIS_PERSECOND_TLS") == "false", "REDIS_PERSECOND_TLS",
+		"contradicts rediss:// in REDIS_PERSECOND_URL", "true, or redis:// in REDIS_PERSECOND_URL")
+	return cfg, errors.Join(wrong, plain, faultsOf(c.settings, cfg.Validate(), fields))
 }
 
 // PerSecondStartError is as [Config.StoreStartError], about the second Redis.

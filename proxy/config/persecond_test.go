@@ -1,7 +1,10 @@
 package config
 
 import (
+	"fmt"
 	"reflect"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -45,6 +48,28 @@ func TestRedisPerSecond(t *testing.T) {
 		}
 		if err := c.perSecond.complete(c); err != nil {
 			t.Error(err)
+		}
+	}
+	for _, test := range []struct {
+		env  []string
+		want []string
+	}{
+		{[]string{"REDIS_PERSECOND_URL", "rediss://b", "REDIS_PERSECOND_TLS", "false"},
+			[]string{`REDIS_PERSECOND_TLS: "false" contradicts rediss:// in REDIS_PERSECOND_URL; ` +
+				"allowed: true, or redis:// in REDIS_PERSECOND_URL"}},
+		// a URL that is not valid hides no other fault
+		{[]string{"REDIS_PERSECOND_URL", "http://b", "REDIS_PERSECOND_SENTINEL_AUTH", "x", "REDIS_PERSECOND_AUTH", "u:"},
+			[]string{`REDIS_PERSECOND_URL: "http://b" is no address of Redis`, "REDIS_PERSECOND_SENTINEL_AUTH: ",
+				"REDIS_PERSECOND_AUTH: "}},
+		{[]string{"REDIS_PERSECOND_URL", "rediss://b/x", "REDIS_PERSECOND_TLS", "0", "REDIS_PERSECOND_SENTINEL_AUTH", "x"},
+			[]string{"REDIS_PERSECOND_URL: ", "REDIS_PERSECOND_TLS: ", "REDIS_PERSECOND_SENTINEL_AUTH: "}},
+		{[]string{"REDIS_PERSECOND_URL", "a/b", "REDIS_PERSECOND_SENTINEL_AUTH", "x"},
+			[]string{`REDIS_PERSECOND_URL: "a/b" names no host and port`, "REDIS_PERSECOND_SENTINEL_AUTH: "}},
+	} {
+		_, err := parse(append(test.env, both...)...)
+		lines := strings.Split(fmt.Sprint(err), "\n")
+		if !slices.EqualFunc(lines, test.want, strings.HasPrefix) {
+			t.Errorf("%v: got %q, want lines that begin with %q", test.env, lines, test.want)
 		}
 	}
 }
