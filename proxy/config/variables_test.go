@@ -199,7 +199,8 @@ func TestVariables(t *testing.T) {
 		{"STATS_FLUSH_INTERVAL=1s", "STATS_FLUSH_INTERVAL=1s"},
 
 		{"TRACING_ENABLED=true", "# has no meaning here: traces are not sent"},
-		{"TRACING_SERVICE_NAME=x", "# has no meaning here"},
+		{"TRACING_ENABLED=false", ""},
+		{"TRACING_SERVICE_NAME=x", "# has no meaning here: traces are not sent"},
 		{"TRACING_SERVICE_NAMESPACE=x", "# has no meaning here"},
 		{"TRACING_SERVICE_INSTANCE_ID=x", "# has no meaning here"},
 		{"TRACING_EXPORTER_PROTOCOL=http", "# has no meaning here"},
