@@ -15,14 +15,14 @@ import (
 // Only those fields are read, and the asker overwrites each of them, so a client cannot
 // change what is described.
 type form struct {
-	method, target, host string // field names; empty: the request's own
-	allow                int    // status that admits the request
+	names [3]string // of the fields with the method, the target and the host; empty: the request's own
+	allow int       // status that admits the request
 }
 
 // The forms, by path.
 var (
-	formForwarded = form{"X-Forwarded-Method", "X-Forwarded-Uri", "X-Forwarded-Host", 200} // Traefik, Caddy
-	formOriginal  = form{"X-Original-Method", "X-Original-URI", "X-Original-Host", 204}    // nginx, HAProxy
+	formForwarded = form{[...]string{"X-Forwarded-Method", "X-Forwarded-Uri", "X-Forwarded-Host"}, 200} // Traefik, Caddy
+	formOriginal  = form{[...]string{"X-Original-Method", "X-Original-URI", "X-Original-Host"}, 204}    // nginx, HAProxy
 	// Envoy: the path follows pathPrefix
 	formPath = form{allow: 200}
 )
@@ -49,28 +49,53 @@ type described struct {
 	head   http1.Head
 	client netip.Addr
 	text   []byte // what head was parsed from, if fields describe it
+	parts  [3]part
+	others []http1.Field // that do not describe it
+}
+
+// A part is what the fields of one name of a form say.
+type part struct {
+	value []byte // of the first
+	n     int    // how many there are
 }
 
 // read reads the description in h, which from has sent. It borrows from h. The error is meant
 // for the asker. trusted reports proxies in front of the asker.
 func (d *described) read(f *form, h *http1.Head, from netip.Addr, trusted func(netip.Addr) bool) error {
 	var err error
+	d.sort(f, h)
 	if f == &formPath {
 		err = d.cutPrefix(h)
 	} else {
-		err = d.parseFields(f, h)
+		err = d.parseFields(f)
 	}
 	if err != nil {
 		return err
 	}
-	d.head.Fields = d.head.Fields[:0]
-	for i := range h.Fields {
-		if !f.describes(h.Fields[i].Name) && !h.Fields[i].ID.Hop() {
-			d.head.Fields = append(d.head.Fields, h.Fields[i])
-		}
-	}
+	d.head.Fields, d.others = d.others, d.head.Fields
 	d.client = decide.ClientOf(h.Fields, from, trusted)
 	return nil
+}
+
+// sort divides the fields of h into parts of the description and those of the described request.
+func (d *described) sort(f *form, h *http1.Head) {
+	d.parts, d.others = [3]part{}, d.others[:0]
+	for i := range h.Fields {
+		field := &h.Fields[i]
+		k := 0
+		for k < len(f.names) && (len(field.Name) != len(f.names[k]) || !http1.EqualFold(field.Name, f.names[k])) {
+			k++
+		}
+		if k == len(f.names) {
+			if !field.ID.Hop() {
+				d.others = append(d.others, *field)
+			}
+			continue
+		}
+		if d.parts[k].n++; d.parts[k].n == 1 {
+			d.parts[k].value = field.Value
+		}
+	}
 }
 
 // errMalformed is the error of a request that cannot be described.
@@ -96,24 +121,22 @@ func (d *described) cutPrefix(h *http1.Head) error {
 
 // parseFields sets the head to the request that the fields of a form describe. A Host that is empty or
 // malformed, which some reverse proxies accept, is read like a missing one.
-func (d *described) parseFields(f *form, h *http1.Head) error {
-	var line [3][]byte
-	for i, name := range [...]string{f.method, f.target, f.host} {
-		value, n := only(h, name)
-		switch {
-		case n != 1:
-			return fmt.Errorf("the field %s must appear once, and appears %d times", name, n)
-		case len(value) == 0 && name != f.host:
+func (d *described) parseFields(f *form) error {
+	for i, name := range f.names {
+		switch p := &d.parts[i]; {
+		case p.n != 1:
+			return fmt.Errorf("the field %s must appear once, and appears %d times", name, p.n)
+		case len(p.value) == 0 && i < 2: // the host may be
 			return fmt.Errorf("the field %s must not be empty", name)
 		}
-		line[i] = value
 	}
-	if bytes.IndexByte(line[1], '#') >= 0 {
+	method, target, host := d.parts[0].value, d.parts[1].value, d.parts[2].value
+	if bytes.IndexByte(target, '#') >= 0 {
 		return errFragment
 	}
-	d.text = appendTarget(append(append(d.text[:0], line[0]...), ' '), line[1])
+	d.text = appendTarget(append(append(d.text[:0], method...), ' '), target)
 	end := len(d.text)
-	d.text = append(append(append(d.text, " HTTP/1.1\r\nHost: "...), line[2]...), "\r\n\r\n"...)
+	d.text = append(append(append(d.text, " HTTP/1.1\r\nHost: "...), host...), "\r\n\r\n"...)
 	if d.parse() {
 		return nil
 	}
@@ -139,20 +162,16 @@ var unbounded = http1.Limits{HeadBytes: math.MaxInt32}
 // begins no escape.
 func appendTarget(dst, target []byte) []byte {
 	const digits = "0123456789ABCDEF"
+	begin := 0
 	for i, c := range target {
-		escape := i+2 < len(target) && http1.IsHex(target[i+1]) && http1.IsHex(target[i+2])
-		if c > ' ' && c < 0x7f && (c != '%' || escape) {
-			dst = append(dst, c)
-		} else {
-			dst = append(dst, '%', digits[c>>4], digits[c&15])
+		if c > ' ' && c < 0x7f &&
+			(c != '%' || i+2 < len(target) && http1.IsHex(target[i+1]) && http1.IsHex(target[i+2])) {
+			continue
 		}
+		dst = append(append(dst, target[begin:i]...), '%', digits[c>>4], digits[c&15])
+		begin = i + 1
 	}
-	return dst
-}
-
-// describes reports whether a field of that name is part of the description.
-func (f *form) describes(name []byte) bool {
-	return http1.EqualFold(name, f.method) || http1.EqualFold(name, f.target) || http1.EqualFold(name, f.host)
+	return append(dst, target[begin:]...)
 }
 
 // only returns the value of the first field of a name, and how many there are.

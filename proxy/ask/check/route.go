@@ -64,6 +64,7 @@ func (s *Session) find(h *http1.Head) {
 		path := routes[r].path
 		if n := len(path); len(h.Path) >= n && string(h.Path[:n]) == path && (len(h.Path) == n || path[n-1] == '/') {
 			s.route = r
+			break
 		}
 	}
 	if s.call.is && s.route.api() != GRPC {
