@@ -49,12 +49,11 @@ type http2Conn struct {
 	conn     *loop.Conn
 	m        *mux.Conn
 	accepted time.Time
-	deadline time.Time           // as armed
-	reading  bool                // within Data, which calls flush at its end
-	behind   bool                // more has arrived than one turn handles,
-	unread   bool                // and it was not all read
-	yielding bool                // resume will be called
-	resumes  func(now time.Time) // resume, which would be allocated for each call of Post
+	deadline time.Time // as armed
+	reading  bool      // within Data, which calls flush at its end
+	behind   bool      // more has arrived than one turn handles,
+	unread   bool      // and it was not all read
+	yielding bool      // in loopServer.yielding
 
 	postpones bool           // connections to targets are sought when all that has arrived was read
 	postponed []*http2Stream // those that need one, or did before they ended
@@ -74,7 +73,6 @@ const unsentMax = 512 << 10
 func (s *loopServer) acceptHTTP2(now time.Time, conn *loop.Conn) loop.Handler {
 	h := &http2Conn{server: s, conn: conn, accepted: now, counted: report.HTTP2ConnCounts{Counts: &s.http2.HTTP2Counts}}
 	h.m = mux.New(now, &s.muxes, conn.Remote().Addr(), conn.Secure(), h.opened)
-	h.resumes = h.resume
 	conn.SetDuplex(true) // windows must be credited also while the client does not read
 	s.http2.connections.Add(1)
 	if s.draining {
@@ -165,8 +163,24 @@ func (h *http2Conn) Data(now time.Time, b []byte) (n int) {
 func (h *http2Conn) yield() {
 	if !h.yielding {
 		h.yielding = true
-		h.server.loop.Post(h.resumes)
+		h.server.yield(h)
 	}
+}
+
+func (s *loopServer) yield(h *http2Conn) {
+	if s.yielding = append(s.yielding, h); len(s.yielding) == 1 {
+		s.loop.Post(s.resumes)
+	}
+}
+
+// resume continues with the connection that has waited longest, and with the next one in another turn.
+func (s *loopServer) resume(now time.Time) {
+	h := s.yielding[0]
+	s.yielding = slices.Delete(s.yielding, 0, 1)
+	if len(s.yielding) > 0 {
+		s.loop.Post(s.resumes)
+	}
+	h.resume(now)
 }
 
 func (h *http2Conn) resume(now time.Time) {
