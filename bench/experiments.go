@@ -75,7 +75,7 @@ func experiments() []experiment {
 		{"suite", "[quick|usual|all|page|NAME…] runs several experiments and records them; all but quick refresh " +
 			"BENCHMARKS.md, page only refreshes it (3 minutes, 20 minutes, five and a half hours)", runSuite},
 		{attack.TargetName, "", attack.Target},
-		{postgres.ServiceName, "", postgres.Service},
+		{postgres.LimiterServerName, "", postgres.LimiterServer},
 	}
 }
 

@@ -13,7 +13,9 @@
 // that drift or bunch independently. For Poisson arrivals every generator draws all gaps,
 // which takes some nanoseconds each, and uses its own.
 //
-// Due times are durations since the start of the run. The package reads no clock.
+// Due times are durations since the start of the run. A [LagSplit] splits the lag of a
+// request, which is start − due, by what caused it: the generator, or a lack of free
+// connections. The package reads no clock.
 package pace
 
 import (

@@ -25,9 +25,9 @@ const (
 // A replayed has the forecasts for a trace and their scores.
 type replayed struct {
 	run    *backtest.Run
-	levels []backtest.Comparison // with simple methods, over all slots
-	others []backtest.Comparison // with Prophet and statistical libraries, at some origins
-	cold   [][]backtest.Stage    // by horizon
+	levels []backtest.Comparison       // with simple methods, over all slots
+	others []backtest.Comparison       // with Prophet and statistical libraries, at some origins
+	cold   [][]backtest.ColdStartScore // by horizon
 	spikes []backtest.Spikes
 }
 
@@ -168,7 +168,7 @@ func printCold(out *result.Report, list []*replayed) {
 }
 
 // coldCells returns a cell for each of coldAges, and one for longer histories.
-func coldCells(stages []backtest.Stage) []string {
+func coldCells(stages []backtest.ColdStartScore) []string {
 	cells := slices.Repeat([]string{"–"}, len(coldAges)+1)
 	for _, s := range stages {
 		at := slices.Index(coldAges, s.To)

@@ -78,28 +78,28 @@ func (t *tally) score() Score {
 	return s
 }
 
-// stages are the ends of the stages of a cold start.
-var stages = [...]time.Duration{5 * time.Minute, 30 * time.Minute, 6 * time.Hour, 48 * time.Hour,
+// coldStartEnds are the lengths of history that ColdStart distinguishes.
+var coldStartEnds = [...]time.Duration{5 * time.Minute, 30 * time.Minute, 6 * time.Hour, 48 * time.Hour,
 	8 * 24 * time.Hour, math.MaxInt64}
 
-// A Stage has the score of the forecasts made with From to To of history.
-type Stage struct {
+// A ColdStartScore is the score of the forecasts made with From to To of history.
+type ColdStartScore struct {
 	From, To time.Duration
 	Score    Score
 }
 
 // ColdStart scores horizon h by the amount of history: up to 5 minutes, 30 minutes, 6
-// hours, 2 days, 8 days, and more. Stages without forecasts are left out.
-func (r *Run) ColdStart(h int) []Stage {
-	var list []Stage
+// hours, 2 days, 8 days, and more. Those without forecasts are left out.
+func (r *Run) ColdStart(h int) []ColdStartScore {
+	var list []ColdStartScore
 	from := time.Duration(0)
-	for _, to := range stages {
+	for _, to := range coldStartEnds {
 		span := Span{int(from / r.Trace.Step), len(r.Trace.Rates)}
 		if n := to / r.Trace.Step; int(n) < span.To {
 			span.To = int(n)
 		}
 		if s := r.Score(h, span); s.N > 0 {
-			list = append(list, Stage{from, to, s})
+			list = append(list, ColdStartScore{from, to, s})
 		}
 		from = to
 	}

@@ -8,8 +8,9 @@
 // of a request is known when it is sent: until the first worker is free. A request
 // therefore costs a fraction of a microsecond, and hours of traffic about a second.
 //
-// A [Scenario] describes everything but the protection, a [Control] the protection, which
-// a [Strategy] makes for a scenario, and [Run] returns a [Result]. Runs are deterministic:
-// the same scenario, seed included, gives the same result, and every control receives the
-// same first requests.
+// A [Scenario] describes everything but the protection, such as the [Stage]s in which the
+// target becomes slower or fails, a [Control] the protection, which a [Strategy] makes
+// for a scenario, and [Run] returns a [Result]. Runs are deterministic: the same
+// scenario, seed included, gives the same result, and every control receives the same
+// first requests.
 package closedloop

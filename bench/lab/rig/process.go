@@ -4,7 +4,8 @@
 // A [Lab] is one run of an [Experiment]: its report, its expectations, and what is to be cleaned up. A
 // [Rig] is the running programs of a [Topology]: a target, proxies in front of it, and their store. A
 // [Load] is sent by our load generator, at given times; [Wrk] loads a [ComparedProgram] as fast as it
-// answers. A [Peer] is a program of others.
+// answers. A [Peer] is a program of others. A [DecisionServer] is a proxy that only decides, for
+// sidecars (proxies that ask it) and for Envoy.
 //
 // Nearly every step of an experiment can fail, and a failure ends its part: [Check] panics, and the
 // current [Catch] returns the error.

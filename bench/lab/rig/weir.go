@@ -81,8 +81,9 @@ func (l *Lab) Advisor(capacity, limit int, slo time.Duration) (p *Process, addr 
 	return p, addr, append(bounds, "ADAPTIVE_MODE=true", "ADVISOR_URL=http://"+addr)
 }
 
-// A Master is a proxy that decides for sidecars. It forwards nothing, unless Env names a target.
-type Master struct {
+// A DecisionServer is a proxy that decides for others, the master of sidecars. It forwards nothing,
+// unless Env names a target.
+type DecisionServer struct {
 	*Process
 	Addr string // of the decision port
 	Own  string // of its own endpoints
@@ -91,20 +92,20 @@ type Master struct {
 	lab *Lab
 }
 
-// Master starts a master with settings of the form NAME=value, and waits until it answers. It
+// DecisionServer starts one with settings of the form NAME=value, and waits until it answers. It
 // ends with the current part.
-func (l *Lab) Master(env ...string) *Master {
-	m := &Master{Addr: Must(freeport.Addr()), Own: Must(freeport.Addr()), Env: env, lab: l}
-	m.Restart()
-	return m
+func (l *Lab) DecisionServer(env ...string) *DecisionServer {
+	d := &DecisionServer{Addr: Must(freeport.Addr()), Own: Must(freeport.Addr()), Env: env, lab: l}
+	d.Restart()
+	return d
 }
 
-// Restart starts the master again after Kill, at the same address and with Env, whose settings
+// Restart starts it again after Kill, at the same address and with Env, whose settings
 // come last and so take precedence.
-func (m *Master) Restart() {
-	_, port, _ := strings.Cut(m.Addr, ":")
-	m.Process = m.lab.StartAt("proxy", m.Own, append([]string{"TARGET_URL=none", "DECISION_PORT=" + port}, m.Env...)...)
-	Check(m.AwaitPort(m.lab.Ctx, m.Addr))
+func (d *DecisionServer) Restart() {
+	_, port, _ := strings.Cut(d.Addr, ":")
+	d.Process = d.lab.StartAt("proxy", d.Own, append([]string{"TARGET_URL=none", "DECISION_PORT=" + port}, d.Env...)...)
+	Check(d.AwaitPort(d.lab.Ctx, d.Addr))
 }
 
 // Launch starts one of our programs at addr and does not wait for it. files limits its

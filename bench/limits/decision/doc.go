@@ -45,19 +45,19 @@ descriptors:
 const body = `{"domain":"bench","descriptors":[{"entries":[{"key":"user","value":"%s"}]}]}`
 
 // weir starts a proxy with one event loop that only decides.
-func (l *lab) weir(env ...string) *rig.Master {
-	return l.Master(append([]string{"RATELIMIT_CONFIG=" + l.limitsDir(), "EVENT_LOOPS=1", "RATE_LIMIT_HEADERS=off"},
-		env...)...)
+func (l *lab) weir(env ...string) *rig.DecisionServer {
+	return l.DecisionServer(append([]string{"RATELIMIT_CONFIG=" + l.limitsDir(), "EVENT_LOOPS=1",
+		"RATE_LIMIT_HEADERS=off"}, env...)...)
 }
 
 // withRedis starts such a proxy and its Redis.
-func (l *lab) withRedis() (*rig.Redis, *rig.Master) {
+func (l *lab) withRedis() (*rig.Redis, *rig.DecisionServer) {
 	redis := l.Redis()
 	return redis, l.weir("REDIS_HOST=" + redis.Addr)
 }
 
 // compared returns a proxy that only decides as a ComparedProgram.
-func compared(name string, m *rig.Master, redis *rig.Redis) rig.ComparedProgram {
+func compared(name string, m *rig.DecisionServer, redis *rig.Redis) rig.ComparedProgram {
 	return rig.ComparedProgram{Name: name, Process: m.Process, Wrk: rig.Wrk{URL: url(m)}, Own: m.Own, Redis: redis}
 }
 
@@ -73,7 +73,7 @@ func callURL(addr string) string {
 	return "http://" + addr + "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit"
 }
 
-func url(m *rig.Master) string { return "http://" + m.Addr + "/json" }
+func url(m *rig.DecisionServer) string { return "http://" + m.Addr + "/json" }
 
 // peer builds and starts envoyproxy/ratelimit, and returns the URLs of /json and of the method.
 func (l *lab) peer(redis string) (p *rig.Process, url, call string) {

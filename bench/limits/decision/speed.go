@@ -64,7 +64,7 @@ func (l *lab) grpc() {
 		idle[i] = float64(rig.Must(rig.RSS(all[i].Process.Pid()))) / 1e6
 	}
 	runs := l.Compare(all, rounds, callConnections*callStreams, spell)
-	for _, m := range []*rig.Master{weir, simulated} {
+	for _, m := range []*rig.DecisionServer{weir, simulated} {
 		counts := l.Scrape(m.Own)
 		const family, calls, good = "ratelimiter_check_requests_total", `api="grpc"`, `code="OK"`
 		l.Never(counts.Sum(family, calls) != counts.Sum(family, calls, good), "calls ended with an error")

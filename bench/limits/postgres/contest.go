@@ -97,7 +97,7 @@ func (c *contest) weir(s *side) {
 	if c.checks {
 		s.path = "/check/path" + s.path
 		for range instances {
-			m := l.Master(env...)
+			m := l.DecisionServer(env...)
 			s.addrs, s.own = append(s.addrs, m.Addr), append(s.own, m.Own)
 		}
 		return
@@ -113,7 +113,7 @@ func (c *contest) weir(s *side) {
 func (c *contest) recipe(s *side) {
 	for i := range instances {
 		addr := rig.Must(freeport.Addr())
-		s.lab.StartForeign(s.name, addr, rig.Must(os.Executable()), ServiceName, s.name, addr, s.URL(),
+		s.lab.StartForeign(s.name, addr, rig.Must(os.Executable()), LimiterServerName, s.name, addr, s.URL(),
 			strconv.Itoa(cmp.Or(c.connections, recipeConnections)), c.period.String(), c.skewOf(i).String())
 		s.addrs = append(s.addrs, addr)
 	}

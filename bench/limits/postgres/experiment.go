@@ -1,5 +1,6 @@
 // Package postgres compares Weir's limits in PostgreSQL with three common ways to keep one
-// in a table: what they admit, what they cost the database, and where they stall.
+// in a table: what they admit, what they cost the database, and where they stall. A
+// [LimiterServer] is a program of the experiment that limits in one of these ways.
 package postgres
 
 import (

@@ -116,12 +116,13 @@ func run(ctx context.Context, c *pgconn.PgConn, sql string, params ...string) (v
 	return values, r.Err
 }
 
-// ServiceName is the command of bench that runs an instance of a recipe service.
-const ServiceName = "postgres-recipe"
+// LimiterServerName is the command of bench that runs a [LimiterServer].
+const LimiterServerName = "postgres-recipe"
 
-// Service runs such an instance until ctx ends. args are the recipe, the address, the URL of
-// PostgreSQL, the number of connections to it, the period, and the offset of the clock.
-func Service(l *rig.Lab, args []string) {
+// LimiterServer answers requests by one of the recipes until the experiment ends. args are the
+// recipe, the address, the URL of PostgreSQL, the number of connections to it, the period, and the
+// offset of the clock.
+func LimiterServer(l *rig.Lab, args []string) {
 	if len(args) != 6 || recipeNamed(args[0]) == nil {
 		rig.UsageError("needs a recipe, an address, a URL, connections, a period and a skew")
 	}

@@ -25,8 +25,8 @@ func (l *lab) target() (addr string) {
 	return addr
 }
 
-func (l *lab) master(env ...string) *rig.Master {
-	return l.Master(append([]string{"EVENT_LOOPS=1"}, env...)...)
+func (l *lab) master(env ...string) *rig.DecisionServer {
+	return l.DecisionServer(append([]string{"EVENT_LOOPS=1"}, env...)...)
 }
 
 // settings returns those of a sidecar of the master at an address, in front of a target.

@@ -92,7 +92,7 @@ const failureRules = `rules:
 // Owned by one goroutine.
 type scene struct {
 	*lab
-	master  *rig.Master
+	master  *rig.DecisionServer
 	relay   *relay.Relay // between them
 	sidecar string
 }
