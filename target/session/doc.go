@@ -15,7 +15,7 @@
 //
 // The states of a Session and their timeouts:
 //
-//	idle ──▶ head ──▶ body ──▶ asked ──▶ idle    or, after the last answer, closing
+//	idle ──▶ head ──▶ body ──▶ awaiting response ──▶ idle    or, after the last answer, closing
 //	75 s     10 s     15 s      –
 //
 // An idle connection is closed without an answer; a request that arrives too slowly is answered

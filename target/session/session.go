@@ -111,7 +111,7 @@ func (s *Session) HandleReply(now time.Time, status int, fields [][2]string, bod
 }
 
 func (s *Session) mustBeAsked() {
-	if s.cycle.State != cycle.Asked {
+	if s.cycle.State != cycle.AwaitingResponse {
 		panic("bug: answer for a session that is " + s.cycle.State.String())
 	}
 	s.sh.Await, s.sh.Raw = AwaitNone, nil

@@ -13,16 +13,16 @@ import (
 type State uint8
 
 const (
-	Idle    State = iota // the first byte of a request
-	Head                 // the rest of a head
-	Body                 // the rest of a body, perhaps of none
-	Asked                // an answer; no byte is read meanwhile
-	Closing              // nothing: the last answer is written
+	Idle             State = iota // the first byte of a request
+	Head                          // the rest of a head
+	Body                          // the rest of a body, perhaps of none
+	AwaitingResponse              // the caller's response; no byte is read meanwhile
+	Closing                       // nothing: the last answer is written
 )
 
 // String names the state.
 func (s State) String() string {
-	return [...]string{"idle", "head", "body", "asked", "closing"}[s]
+	return [...]string{"idle", "head", "body", "awaiting response", "closing"}[s]
 }
 
 // A Close is how a connection must be closed.
@@ -96,7 +96,7 @@ func New(now time.Time, times *Timeouts, limits *http1.Limits) Cycle {
 // state Asked, and when the Cycle is Full.
 func (c *Cycle) HandleData(now time.Time, b []byte, h *http1.Head, handle func(time.Time, http1.Event, error)) int {
 	n := 0
-	for c.Full = false; c.State < Asked && !c.Full; {
+	for c.Full = false; c.State < AwaitingResponse && !c.Full; {
 		event, err := c.reader.Next(b[n:], h)
 		n += int(event.N)
 		c.Unread = n < len(b)
@@ -149,7 +149,7 @@ func (c *Cycle) AppendContinue(dst []byte, h *http1.Head) []byte {
 }
 
 // Wait makes the exchange wait for an answer; nothing is read meanwhile.
-func (c *Cycle) Wait() { c.State, c.Until = Asked, time.Time{} }
+func (c *Cycle) Wait() { c.State, c.Until = AwaitingResponse, time.Time{} }
 
 // Expired reports whether the deadline has passed.
 func (c *Cycle) Expired(now time.Time) bool { return !c.Until.IsZero() && !now.Before(c.Until) }

@@ -117,7 +117,7 @@ func TestDeadlines(t *testing.T) {
 				t.Errorf("%+v: %s until %v, want %v", test.times, s.State, s.Until, want)
 			}
 		}
-		if s.State != cycle.Asked || s.data("GET") != 0 || !s.More() {
+		if s.State != cycle.AwaitingResponse || s.data("GET") != 0 || !s.More() {
 			t.Errorf("%s reads on", s.State)
 		}
 	}

@@ -21,8 +21,8 @@ const (
 	GlitchRefused
 	// GlitchWindow: the client made no room for a response in time (CVE-2019-9511, CVE-2019-9517). See NoteGlitch.
 	GlitchWindow
-	// GlitchIdle: the client did not send the rest of a request in time. See NoteGlitch.
-	GlitchIdle
+	// GlitchSlowRequest: the client did not send the rest of a request in time. See NoteGlitch.
+	GlitchSlowRequest
 
 	// GlitchKinds is the number of kinds.
 	GlitchKinds

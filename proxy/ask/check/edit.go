@@ -105,7 +105,7 @@ func (s *Session) HandleEdited(now time.Time, e *Edit, changed bool, err error) 
 		return true
 	case s.limited != nil:
 		s.giveBack(now)
-		return s.cycle.State != cycle.Asked
+		return s.cycle.State != cycle.AwaitingResponse
 	case err != nil:
 		s.fail(now, 503, err.Error())
 		return true

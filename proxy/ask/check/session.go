@@ -195,7 +195,7 @@ func (s *Session) HandleExpired(now time.Time) {
 	case s.held:
 		s.allow(now, s.checked.fields)
 		s.env.Answered(now, s)
-	case s.cycle.State == cycle.Asked:
+	case s.cycle.State == cycle.AwaitingResponse:
 		s.handleLate(now)
 		s.env.Answered(now, s)
 	default:

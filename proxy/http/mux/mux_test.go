@@ -429,7 +429,7 @@ func TestBodiesLate(t *testing.T) {
 			t.Errorf("after %d the connection has failed: %t", i+1, w.conn.Failed())
 		}
 	}
-	if n := w.conn.Glitches()[http2.GlitchIdle]; n != 3 {
+	if n := w.conn.Glitches()[http2.GlitchSlowRequest]; n != 3 {
 		t.Errorf("%d glitches of kind idle, want 3", n)
 	}
 }

@@ -113,7 +113,7 @@ func (s *Stream) HandleExpired(now time.Time) {
 		return
 	}
 	if s.Exchange.HandleExpired(now) {
-		s.conn.noteGlitch(now, http2.GlitchIdle)
+		s.conn.noteGlitch(now, http2.GlitchSlowRequest)
 	}
 }
 
