@@ -77,7 +77,7 @@ func checkAuthorities(c *config.Config) error {
 func checkRules(c *config.Config, templates *admin.Templates) error {
 	files := ruleFiles(c, templates)
 	read := func(files admin.RuleFiles) error {
-		_, err := admin.NewRules(time.Now(), files, new(simredis.Documents),
+		_, err := admin.NewRules(time.Now(), files, new(simredis.DocumentStore),
 			func(string) *slog.Logger { return slog.New(slog.DiscardHandler) })
 		return err
 	}

@@ -57,7 +57,7 @@ func run(ctx context.Context, e *service.Env, c *config.Config) error {
 	if p.templates, err = admin.NewTemplates(c.Templates); err != nil {
 		return err
 	}
-	p.targets.inherit(e, taken).Restore(&local.Documents)
+	p.targets.inherit(e, taken).Restore(&local.DocumentStore)
 	if err := p.keepConfiguration(ctx); err != nil {
 		return err
 	}

@@ -151,9 +151,9 @@ func (p *proxy) state() []byte {
 	t.mu.Lock()
 	posted := t.posted
 	t.mu.Unlock()
-	var docs *simredis.Documents
+	var docs *simredis.DocumentStore
 	if !p.shared() {
-		docs = &p.local.Documents
+		docs = &p.local.DocumentStore
 	}
 	text, err := admin.WriteHandoverState(urls(t.settings), urls(posted), docs)
 	if err != nil {

@@ -31,7 +31,7 @@ type Store interface {
 	// It reports whether the key could use any; see [limit.State.Add].
 	Add(rule string, key []byte, n int64) (bool, error)
 
-	Documents
+	DocumentStore
 	// Watch calls changed with the current document of that name, and again within a second of
 	// each change by any proxy, one call at a time. A change may be reported twice.
 	Watch(name string, changed func(Document))
@@ -46,8 +46,8 @@ type Store interface {
 	Close()
 }
 
-// Documents are small values under names such as ratelimiter:config.
-type Documents interface {
+// A DocumentStore keeps small values under names such as ratelimiter:config.
+type DocumentStore interface {
 	// Read returns the named document. One that was never written has version 0 and no
 	// body; one that something other than a proxy has written has version UnknownVersion. The
 	// caller must not modify the body.

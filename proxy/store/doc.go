@@ -1,7 +1,7 @@
 // Package store is the contract between the proxy and the store that keeps the states of
 // its keys: the in-process table of store/simredis, Redis, or another. A [Store] is what
-// the proxy uses. A [Backend] is what a database must provide for store/lane to make a
-// Store from it.
+// the proxy uses, each of its event loops through a [Lane]. A [Backend] is what a
+// database must provide for store/lane to make a Store from it.
 //
 // An [Ask] gets one [Answer]. One ask is about N requests that need the same group of counters,
 // which are decided together. A request is admitted if every counter of the group admits it; if
@@ -14,6 +14,13 @@
 // the place back if it is the last one. Other places stay booked, because the slots of later
 // requests do not change. Refund also gives back what other counters were charged for a request
 // that is not sent to a target; see [limit.Limit.Refund].
+//
+// A [Mode] says how an answer was reached, because without its store a proxy decides too:
+// it admits, refuses, or counts alone.
+//
+// Proxies that share a store also share documents, such as the limit and the rules: see
+// [DocumentStore]. They use leases to agree on one of them that does what only one should
+// do.
 //
 // A fault that only an operator can repair (user, password, rights, database, another program) is
 // a [MisconfiguredError] in every store. It makes a program that starts exit. A backend

@@ -17,7 +17,7 @@ import (
 //
 // Immutable after New.
 type Documents struct {
-	Marks []byte                    // asks.DocumentMarks in JSON
+	Marks []byte                    // asks.Fingerprints in JSON
 	Named map[string]store.Document // by name; others are not available
 }
 

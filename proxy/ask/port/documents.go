@@ -121,7 +121,7 @@ func (d *documents) show() {
 		return
 	}
 	shown := &check.Documents{Named: maps.Clone(d.known)}
-	marks := asks.DocumentMarks{Edits: d.run + "-" + strconv.FormatUint(epoch, 10), Documents: make(map[string]string)}
+	marks := asks.Fingerprints{Edits: d.run + "-" + strconv.FormatUint(epoch, 10), Documents: make(map[string]string)}
 	for name, doc := range d.known {
 		marks.Documents[name] = fmt.Sprintf("%d-%d-%08x", doc.Version, len(doc.Body), crc32.ChecksumIEEE(doc.Body))
 	}

@@ -128,7 +128,7 @@ func start(t *testing.T, tweak func(c *Config)) *rig {
 	r := &rig{t: t, oracle: newOracle(t), log: new(testkit.LogRecords), now: epoch}
 	var err error
 	if r.limits, err = admin.NewLimits(epoch, limit.Config{Algorithm: limit.Fixed, Limit: 100, Window: 1},
-		new(simredis.Documents), r.log.Logger); err != nil {
+		new(simredis.DocumentStore), r.log.Logger); err != nil {
 		t.Fatal(err)
 	}
 	c := Config{

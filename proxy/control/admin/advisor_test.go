@@ -17,7 +17,7 @@ func advised(l *Limits, permits int64) LimitChange {
 
 // What is pinned the advisor cannot change, on whatever proxy, until a person does.
 func TestPinKeepsTheAdvisorOut(t *testing.T) {
-	docs := new(simredis.Documents)
+	docs := new(simredis.DocumentStore)
 	a, b := start(t, docs), start(t, docs)
 	pin := change(sliding500)
 	pin.Pin = true
@@ -44,7 +44,7 @@ func TestPinKeepsTheAdvisorOut(t *testing.T) {
 
 // A pin that this proxy does not know of yet goes before the advisor, too.
 func TestPinOfAnotherProxy(t *testing.T) {
-	docs := new(simredis.Documents)
+	docs := new(simredis.DocumentStore)
 	a, b := start(t, docs), start(t, docs)
 	ch := advised(b.Limits, 7)
 	pin := change(sliding500)

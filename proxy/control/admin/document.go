@@ -76,11 +76,11 @@ type document[T any] struct {
 	// before any other use.
 	InMemory bool
 
-	name  string          // name of the document
-	title string          // in log lines: Stored <title> ignored
-	lost  string          // in log lines: <lost> lost from the store
-	noun  string          // in log lines: <noun> stored
-	docs  store.Documents // nil: nothing is stored
+	name  string              // name of the document
+	title string              // in log lines: Stored <title> ignored
+	lost  string              // in log lines: <lost> lost from the store
+	noun  string              // in log lines: <noun> stored
+	docs  store.DocumentStore // nil: nothing is stored
 	log   *slog.Logger
 	read  func(doc store.Document) (*entry, error) // parses a document of the store
 	info  func(*T) *ChangeInfo                     // returns the ChangeInfo of a T

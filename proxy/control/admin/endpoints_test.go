@@ -61,7 +61,7 @@ func TestEndpointsThatAccept(t *testing.T) {
 		{"read", "GET", "/config/limits", ``, "algorithm=fixed, limit=100, window=1 source=default version=0", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			r := start(t, new(simredis.Documents))
+			r := start(t, new(simredis.DocumentStore))
 			w := r.do(test.method, test.path, test.body)
 			if w.Code != 200 || w.Header().Get("Content-Type") != "application/json" {
 				t.Errorf("answered %d %s %s", w.Code, w.Header().Get("Content-Type"), w.Body)
@@ -130,7 +130,7 @@ func TestEndpointsThatRefuse(t *testing.T) {
 		{"no decision", "GET", "/config/decisions/", ``, "", 404, "", "not found: "},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			r := start(t, new(simredis.Documents))
+			r := start(t, new(simredis.DocumentStore))
 			before := r.Active()
 			w := r.do(test.method, test.path, test.body, "If-Match", test.ifMatch)
 			var got struct{ Error, Path string }
@@ -150,7 +150,7 @@ func TestEndpointsThatRefuse(t *testing.T) {
 
 // The whole JSON of GET /config/limits, field by field.
 func TestLimitsAnswer(t *testing.T) {
-	r := start(t, new(simredis.Documents))
+	r := start(t, new(simredis.DocumentStore))
 	r.must(LimitChange{Config: token200, Source: SourceAdvisor, Pin: true, IfMatch: -1})
 	w := r.do("GET", "/config/limits", "")
 	const want = `{"algorithm":"token","capacity":200,"fillRate":50,"version":1,"source":"advisor","updatedAt":"2026-01-19T16:30:00Z","stored":true,"pinned":true}` + "\n"
@@ -161,8 +161,8 @@ func TestLimitsAnswer(t *testing.T) {
 
 // Answers distinguish what is stored in this process only from what outlives it.
 func TestStoredInMemory(t *testing.T) {
-	r := start(t, new(simredis.Documents))
-	rules := mustStartRules(t, t.TempDir(), RuleFiles{}, new(simredis.Documents))
+	r := start(t, new(simredis.DocumentStore))
+	rules := mustStartRules(t, t.TempDir(), RuleFiles{}, new(simredis.DocumentStore))
 	r.InMemory, rules.InMemory = true, true
 	for _, test := range []struct {
 		w    *httptest.ResponseRecorder
@@ -184,7 +184,7 @@ func TestStoredInMemory(t *testing.T) {
 
 // The version that GET tells in ETag is what If-Match wants.
 func TestIfMatchOverHTTP(t *testing.T) {
-	r := start(t, new(simredis.Documents))
+	r := start(t, new(simredis.DocumentStore))
 	const body = `{"algorithm":"fixed","limit":7,"window":60}`
 	for _, test := range []struct {
 		ifMatch string
@@ -202,7 +202,7 @@ func TestIfMatchOverHTTP(t *testing.T) {
 
 // A stored document that cannot be read is not the client's fault.
 func TestReloadOfUnreadableDocument(t *testing.T) {
-	r := start(t, new(simredis.Documents))
+	r := start(t, new(simredis.DocumentStore))
 	put(t, r.docs, `{"config":{"algorithm":"fixed","limit":"many"}}`)
 	w := r.do("POST", "/reload", "")
 	if w.Code != http.StatusInternalServerError || !strings.Contains(w.Body.String(), "read ratelimiter:config: ") {
@@ -211,7 +211,7 @@ func TestReloadOfUnreadableDocument(t *testing.T) {
 }
 
 func TestDecision(t *testing.T) {
-	r := start(t, new(simredis.Documents))
+	r := start(t, new(simredis.DocumentStore))
 	if w := r.do("GET", "/config/decisions/abc-0-1", ""); w.Code != 200 || w.Body.String() != `{"rule":"global"}`+"\n" {
 		t.Errorf("answered %d %s", w.Code, w.Body)
 	}
@@ -219,7 +219,7 @@ func TestDecision(t *testing.T) {
 
 // The endpoints' clock is the system's.
 func TestUpdatedAtIsNow(t *testing.T) {
-	r := start(t, new(simredis.Documents))
+	r := start(t, new(simredis.DocumentStore))
 	before := time.Now()
 	r.do("POST", "/config/algorithm?algorithm=token", "")
 	if at := r.Active().UpdatedAt; at.Before(before) || at.After(time.Now()) {

@@ -20,18 +20,18 @@ import (
 // Safe for concurrent use: mu guards.
 type sharedStore struct {
 	mu      sync.Mutex
-	docs    *simredis.Documents
+	docs    *simredis.DocumentStore
 	foreign *store.Document // in place of the document: no proxy has written it
 	writes  int             // those asked for
 }
 
-func newSharedStore() *sharedStore { return &sharedStore{docs: new(simredis.Documents)} }
+func newSharedStore() *sharedStore { return &sharedStore{docs: new(simredis.DocumentStore)} }
 
 // flush empties the store.
 func (s *sharedStore) flush() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.docs, s.foreign = new(simredis.Documents), nil
+	s.docs, s.foreign = new(simredis.DocumentStore), nil
 }
 
 // replace puts body in the document's place, as something else than a proxy does
@@ -68,7 +68,7 @@ func (s *sharedStore) compareAndSet(version int64, body []byte) (store.Document,
 		if version != s.foreign.Version {
 			return *s.foreign, false, nil
 		}
-		s.docs, s.foreign, version = new(simredis.Documents), nil, 0
+		s.docs, s.foreign, version = new(simredis.DocumentStore), nil, 0
 	}
 	return s.docs.CompareAndSet(ConfigName, version, body)
 }

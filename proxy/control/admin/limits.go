@@ -70,7 +70,7 @@ type Limits struct {
 // NewLimits starts with the configuration in docs, or otherwise with the defaults of the
 // settings, which must be valid. An unavailable store is not an error: the defaults are
 // in force until Observe or Sync reads the store.
-func NewLimits(now time.Time, defaults limit.Config, docs store.Documents,
+func NewLimits(now time.Time, defaults limit.Config, docs store.DocumentStore,
 	logger func(component string) *slog.Logger) (*Limits, error) {
 	l := &Limits{defaults: defaults, limiter: logger("RateLimiter")}
 	l.name, l.title, l.noun, l.lost, l.docs, l.log = ConfigName, "config", "Config", "Config was", docs,

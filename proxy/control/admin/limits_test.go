@@ -31,7 +31,7 @@ func (r *rig) must(ch LimitChange) *ActiveLimit {
 }
 
 func TestStartsWithTheSettings(t *testing.T) {
-	r := start(t, new(simredis.Documents))
+	r := start(t, new(simredis.DocumentStore))
 	r.inForce("algorithm=fixed, limit=100, window=1 source=default version=0")
 	r.logged()
 	if a := r.Active(); a.Stored || a.Pinned || !a.UpdatedAt.Equal(epoch) {
@@ -43,7 +43,7 @@ func TestStartsWithTheSettings(t *testing.T) {
 }
 
 func TestFaultySettingsDoNotStart(t *testing.T) {
-	_, err := NewLimits(epoch, limit.Config{Algorithm: limit.Fixed}, new(simredis.Documents),
+	_, err := NewLimits(epoch, limit.Config{Algorithm: limit.Fixed}, new(simredis.DocumentStore),
 		new(testkit.LogRecords).Logger)
 	if err == nil {
 		t.Error("a limit without numbers was taken")
@@ -52,7 +52,7 @@ func TestFaultySettingsDoNotStart(t *testing.T) {
 
 // The log lines are those of contracts, to the letter.
 func TestApply(t *testing.T) {
-	r := start(t, new(simredis.Documents))
+	r := start(t, new(simredis.DocumentStore))
 	if a := r.must(change(sliding500)); !a.Stored || a != r.Active() {
 		t.Errorf("stored %t, in force %t", a.Stored, a == r.Active())
 	}
@@ -71,7 +71,7 @@ func TestApply(t *testing.T) {
 }
 
 func TestFaultyChangeChangesNothing(t *testing.T) {
-	r := start(t, new(simredis.Documents))
+	r := start(t, new(simredis.DocumentStore))
 	before := r.must(change(sliding500))
 	r.log.Taken()
 	for _, test := range []struct {
@@ -97,7 +97,7 @@ func TestFaultyChangeChangesNothing(t *testing.T) {
 }
 
 func TestIfMatch(t *testing.T) {
-	r := start(t, new(simredis.Documents))
+	r := start(t, new(simredis.DocumentStore))
 	for _, test := range []struct {
 		ifMatch int64
 		ok      bool
@@ -114,7 +114,7 @@ func TestIfMatch(t *testing.T) {
 }
 
 func TestPin(t *testing.T) {
-	r := start(t, new(simredis.Documents))
+	r := start(t, new(simredis.DocumentStore))
 	ch := change(sliding500)
 	ch.Pin = true
 	if !r.must(ch).Pinned {
@@ -136,7 +136,7 @@ func TestPin(t *testing.T) {
 }
 
 func TestSwitchUsesLastKnownValues(t *testing.T) {
-	r := start(t, new(simredis.Documents))
+	r := start(t, new(simredis.DocumentStore))
 	for _, step := range []struct {
 		to   limit.Algorithm
 		want string
@@ -170,7 +170,7 @@ func TestSwitchUsesLastKnownValues(t *testing.T) {
 
 // Values kept for a later switch are looked at when it comes.
 func TestSwitchToFaultyValues(t *testing.T) {
-	r := start(t, new(simredis.Documents))
+	r := start(t, new(simredis.DocumentStore))
 	known := sliding500
 	known.FillRate = 0.00000001
 	before := r.must(change(known))
@@ -181,7 +181,7 @@ func TestSwitchToFaultyValues(t *testing.T) {
 }
 
 func TestDelete(t *testing.T) {
-	r := start(t, new(simredis.Documents))
+	r := start(t, new(simredis.DocumentStore))
 	r.must(change(token200))
 	r.log.Taken()
 	a, err := r.Delete(epoch.Add(time.Minute), -1)
@@ -200,7 +200,7 @@ func TestDelete(t *testing.T) {
 }
 
 func TestStoredGoesBeforeTheSettings(t *testing.T) {
-	r := start(t, new(simredis.Documents))
+	r := start(t, new(simredis.DocumentStore))
 	if _, err := r.Apply(epoch.Add(time.Hour), change(token200)); err != nil {
 		t.Fatal(err)
 	}
@@ -215,7 +215,7 @@ func TestStoredGoesBeforeTheSettings(t *testing.T) {
 }
 
 func TestReloadFollowsOthers(t *testing.T) {
-	docs := new(simredis.Documents)
+	docs := new(simredis.DocumentStore)
 	one, other := start(t, docs), start(t, docs)
 	if a, err := one.Reload(epoch); err != nil || a != one.Active() {
 		t.Errorf("nothing to reload: %v", err)
@@ -236,7 +236,7 @@ func TestReloadFollowsOthers(t *testing.T) {
 // Another proxy wrote first: without If-Match this change comes on top, with
 // one it is refused, and both know then what the other wrote.
 func TestAnotherWriterWasFirst(t *testing.T) {
-	docs := new(simredis.Documents)
+	docs := new(simredis.DocumentStore)
 	one, other := start(t, docs), start(t, docs)
 	known := sliding500
 	known.Capacity = 9
@@ -262,7 +262,7 @@ func TestUnreadableDocumentIsIgnoredAndKept(t *testing.T) {
 			"config.algorithm: must be one of"},
 		{`{"config":{"algorithm":"fixed","limits":1}}`, "limit: is missing"},
 	} {
-		docs := new(simredis.Documents)
+		docs := new(simredis.DocumentStore)
 		put(t, docs, test.body)
 		r := start(t, docs)
 		r.inForce("algorithm=fixed, limit=100, window=1 source=default version=0")
@@ -287,7 +287,7 @@ func TestUnreadableDocumentIsIgnoredAndKept(t *testing.T) {
 
 // Many writers at a time: every change gets a version of its own.
 func TestConcurrentWriters(t *testing.T) {
-	docs := new(simredis.Documents)
+	docs := new(simredis.DocumentStore)
 	one, other := start(t, docs), start(t, docs)
 	var writers sync.WaitGroup
 	for i := range 8 {
@@ -312,7 +312,7 @@ func TestConcurrentWriters(t *testing.T) {
 // A document that says nothing of an algorithm leaves the settings' values for
 // it.
 func TestSwitchUsesTheSettingsValues(t *testing.T) {
-	docs := new(simredis.Documents)
+	docs := new(simredis.DocumentStore)
 	put(t, docs, `{"config":{"algorithm":"fixed","limit":3,"window":4},"source":"api","updatedAt":"2026-01-19T16:30:00Z"}`)
 	r := start(t, docs)
 	if _, err := r.Switch(epoch, limit.Token, -1); err != nil {
@@ -323,7 +323,7 @@ func TestSwitchUsesTheSettingsValues(t *testing.T) {
 
 // If the stored document is unreadable, a change with If-Match fails with an error that says so.
 func TestIfMatchOverUnreadableDocument(t *testing.T) {
-	r := start(t, new(simredis.Documents))
+	r := start(t, new(simredis.DocumentStore))
 	r.must(change(sliding500))
 	put(t, r.docs, `?`)
 	_, err := r.Apply(epoch, LimitChange{Config: token200, Source: SourceAPI, IfMatch: 1})
@@ -335,7 +335,7 @@ func TestIfMatchOverUnreadableDocument(t *testing.T) {
 
 // The limit of the settings may change. It is in force while no change is, also after one was deleted.
 func TestDefault(t *testing.T) {
-	r := start(t, new(simredis.Documents))
+	r := start(t, new(simredis.DocumentStore))
 	put := func(cfg limit.Config) {
 		t.Helper()
 		if err := r.Default(cfg); err != nil {

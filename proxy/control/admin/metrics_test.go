@@ -26,7 +26,7 @@ func samples(set *metric.Set) string {
 }
 
 func TestGauges(t *testing.T) {
-	r := start(t, new(simredis.Documents))
+	r := start(t, new(simredis.DocumentStore))
 	set := metric.New()
 	r.RegisterMetrics(set)
 	for _, test := range []struct {
@@ -92,7 +92,7 @@ func TestFileIgnoredGauge(t *testing.T) {
 	prep := &ruleRig{asker: asker{t: t}, dir: t.TempDir()}
 	prep.write("rules.yaml", oneRule("a", 1))
 	prep.write("clients.json", acmeOnly)
-	r := mustStartRules(t, prep.dir, RuleFiles{Rules: "rules.yaml", Clients: "clients.json"}, new(simredis.Documents))
+	r := mustStartRules(t, prep.dir, RuleFiles{Rules: "rules.yaml", Clients: "clients.json"}, new(simredis.DocumentStore))
 	set := metric.New()
 	r.Rules.RegisterMetrics(set)
 	for _, step := range []struct{ file, text, want, setting string }{

@@ -25,12 +25,12 @@ var settings = limit.Config{Algorithm: limit.Fixed, Limit: 100, Window: 1, Capac
 type rig struct {
 	*Limits
 	asker
-	docs *simredis.Documents
+	docs *simredis.DocumentStore
 	log  *testkit.LogRecords
 }
 
 // start makes a rig over documents that may hold something already.
-func start(t *testing.T, docs *simredis.Documents) *rig {
+func start(t *testing.T, docs *simredis.DocumentStore) *rig {
 	t.Helper()
 	r := startOver(t, docs)
 	r.docs = docs
@@ -38,7 +38,7 @@ func start(t *testing.T, docs *simredis.Documents) *rig {
 }
 
 // startOver makes a rig over a store of another kind.
-func startOver(t *testing.T, docs store.Documents) *rig {
+func startOver(t *testing.T, docs store.DocumentStore) *rig {
 	t.Helper()
 	r := &rig{asker: asker{t: t}, log: new(testkit.LogRecords)}
 	var err error
@@ -47,7 +47,7 @@ func startOver(t *testing.T, docs store.Documents) *rig {
 	}
 	own := service.NewEndpoints(&service.Env{Guard: &service.AccessGuard{Open: true}})
 	r.Register(own)
-	rules := testkit.Must(NewRules(epoch, RuleFiles{}, new(simredis.Documents), r.log.Logger))(t)
+	rules := testkit.Must(NewRules(epoch, RuleFiles{}, new(simredis.DocumentStore), r.log.Logger))(t)
 	RegisterReload(own, r.Limits, rules)
 	RegisterDecisions(own, func(id string) (any, bool) {
 		return map[string]string{"rule": "global"}, id == "abc-0-1"
@@ -57,13 +57,13 @@ func startOver(t *testing.T, docs store.Documents) *rig {
 }
 
 // held is what docs holds.
-func held(t *testing.T, docs *simredis.Documents) store.Document {
+func held(t *testing.T, docs *simredis.DocumentStore) store.Document {
 	t.Helper()
 	return testkit.Must(docs.Read(ConfigName))(t)
 }
 
 // put writes a document behind the rig's back.
-func put(t *testing.T, docs *simredis.Documents, body string) {
+func put(t *testing.T, docs *simredis.DocumentStore, body string) {
 	t.Helper()
 	if _, ok, err := docs.CompareAndSet(ConfigName, held(t, docs).Version, []byte(body)); !ok || err != nil {
 		t.Fatalf("write a document: %t, %v", ok, err)

@@ -70,7 +70,7 @@ type Rules struct {
 // NewRules starts with the content of the files, and without RULES_FILE with that of
 // docs. An unavailable store is not an error: there are no rules until Observe or Sync
 // reads it. A file that cannot be read or is invalid is a *service.SettingError.
-func NewRules(now time.Time, files RuleFiles, docs store.Documents,
+func NewRules(now time.Time, files RuleFiles, docs store.DocumentStore,
 	logger func(component string) *slog.Logger) (*Rules, error) {
 	r := &Rules{files: files, text: []byte(rule.NoRules)}
 	r.name, r.title, r.noun, r.lost, r.log = RulesName, RulesName, "Rules", "Rules were", logger("ConfigController")

@@ -57,7 +57,7 @@ func TestRulesAtStart(t *testing.T) {
 			`CLIENTS_FILE: "clients.json" is invalid: does not match the rules of rules.yaml: must have the class "middle"`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			dir, docs := t.TempDir(), new(simredis.Documents)
+			dir, docs := t.TempDir(), new(simredis.DocumentStore)
 			var files RuleFiles
 			for name, text := range map[string]string{"rules.yaml": test.rules, "clients.json": test.clients} {
 				if text == "" {
@@ -97,7 +97,7 @@ func TestRulesAtStart(t *testing.T) {
 
 // Rules that are set by the API, and the answers about them.
 func TestRulesEndpoints(t *testing.T) {
-	r := mustStartRules(t, t.TempDir(), RuleFiles{}, new(simredis.Documents))
+	r := mustStartRules(t, t.TempDir(), RuleFiles{}, new(simredis.DocumentStore))
 	for _, test := range []struct {
 		method, path, body string
 		ifMatch            string
@@ -163,7 +163,7 @@ func TestRulesEndpoints(t *testing.T) {
 // What GET answers is a document for PUT, and so is what it answered when edited.
 func TestRulesAnswerIsDocument(t *testing.T) {
 	dir := t.TempDir()
-	r := mustStartRules(t, dir, RuleFiles{}, new(simredis.Documents))
+	r := mustStartRules(t, dir, RuleFiles{}, new(simredis.DocumentStore))
 	r.do("PUT", "/config/rules", oneRule("a", 7))
 	got := r.do("GET", "/config/rules", "").Body.String()
 	if w := r.do("PUT", "/config/rules", got); w.Code != 200 {
@@ -195,7 +195,7 @@ func TestRulesAnswerIsDocument(t *testing.T) {
 // A precondition counts for requests only that would be a success without it (RFC 9110
 // section 13.2.1).
 func TestFaultyRulesWithAnOldVersion(t *testing.T) {
-	r := mustStartRules(t, t.TempDir(), RuleFiles{}, new(simredis.Documents))
+	r := mustStartRules(t, t.TempDir(), RuleFiles{}, new(simredis.DocumentStore))
 	for text, want := range map[string]int{`{"rules":[5]}`: 400, `{"rules":[]}`: 409} {
 		if w := r.do("PUT", "/config/rules", text, "If-Match", `"99"`); w.Code != want {
 			t.Errorf("%s: %d %s, want %d", text, w.Code, w.Body, want)
@@ -206,7 +206,7 @@ func TestFaultyRulesWithAnOldVersion(t *testing.T) {
 // With RULES_FILE the API says where rules are changed.
 func TestRulesOfFile(t *testing.T) {
 	dir := t.TempDir()
-	docs := new(simredis.Documents)
+	docs := new(simredis.DocumentStore)
 	other := mustStartRules(t, dir, RuleFiles{}, docs)
 	other.do("PUT", "/config/rules", oneRule("stored", 1))
 	other.write("rules.yaml", oneRule("a", 7))
@@ -235,7 +235,7 @@ func TestRulesReload(t *testing.T) {
 	prep := &ruleRig{asker: asker{t: t}, dir: dir}
 	prep.write("rules.yaml", oneRule("a", 7))
 	prep.write("clients.json", acmeOnly)
-	r := mustStartRules(t, dir, RuleFiles{Rules: "rules.yaml", Clients: "clients.json"}, new(simredis.Documents))
+	r := mustStartRules(t, dir, RuleFiles{Rules: "rules.yaml", Clients: "clients.json"}, new(simredis.DocumentStore))
 	r.log.Taken()
 	for _, test := range []struct {
 		name       string
@@ -294,7 +294,7 @@ func TestRulesNoFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{".", "pipe"} {
-		_, err := startRules(t, dir, RuleFiles{Rules: name}, new(simredis.Documents))
+		_, err := startRules(t, dir, RuleFiles{Rules: name}, new(simredis.DocumentStore))
 		if err == nil || !strings.Contains(err.Error(), "not a regular file") {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -303,7 +303,7 @@ func TestRulesNoFile(t *testing.T) {
 
 // While rules change, readers see one complete set after another.
 func TestRulesSwapWhole(t *testing.T) {
-	r := mustStartRules(t, t.TempDir(), RuleFiles{}, new(simredis.Documents))
+	r := mustStartRules(t, t.TempDir(), RuleFiles{}, new(simredis.DocumentStore))
 	stop := make(chan struct{})
 	var readers sync.WaitGroup
 	for range 2 {
@@ -338,7 +338,7 @@ func TestRulesSwapWhole(t *testing.T) {
 func TestFaultOfReloadIsToldOnce(t *testing.T) {
 	prep := &ruleRig{asker: asker{t: t}, dir: t.TempDir()}
 	prep.write("rules.yaml", oneRule("a", 1))
-	r := mustStartRules(t, prep.dir, RuleFiles{Rules: "rules.yaml"}, new(simredis.Documents))
+	r := mustStartRules(t, prep.dir, RuleFiles{Rules: "rules.yaml"}, new(simredis.DocumentStore))
 	r.log.Taken()
 	r.write("rules.yaml", "rules: 1")
 	for _, step := range []struct {

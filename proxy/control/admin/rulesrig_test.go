@@ -33,7 +33,7 @@ type ruleRig struct {
 	*Rules
 	asker
 	dir     string
-	docs    store.Documents
+	docs    store.DocumentStore
 	log     *testkit.LogRecords
 	changes int // calls of OnChange
 }
@@ -55,7 +55,7 @@ func (r *ruleRig) write(name, text string) {
 
 // startRules makes a rig over files with these names in its folder, which may hold
 // something already.
-func startRules(t *testing.T, dir string, files RuleFiles, docs store.Documents) (*ruleRig, error) {
+func startRules(t *testing.T, dir string, files RuleFiles, docs store.DocumentStore) (*ruleRig, error) {
 	t.Helper()
 	r := &ruleRig{asker: asker{t: t}, dir: dir, docs: docs, log: new(testkit.LogRecords)}
 	var err error
@@ -73,7 +73,7 @@ func startRules(t *testing.T, dir string, files RuleFiles, docs store.Documents)
 	return r, nil
 }
 
-func mustStartRules(t *testing.T, dir string, files RuleFiles, docs store.Documents) *ruleRig {
+func mustStartRules(t *testing.T, dir string, files RuleFiles, docs store.DocumentStore) *ruleRig {
 	t.Helper()
 	return testkit.Must(startRules(t, dir, files, docs))(t)
 }

@@ -32,7 +32,7 @@ func TestRulesFollowFiles(t *testing.T) {
 	prep := &ruleRig{asker: asker{t: t}, dir: t.TempDir()}
 	prep.write("rules.yaml", oneRule("a", 7))
 	prep.write("clients.json", acmeOnly)
-	r := mustStartRules(t, prep.dir, RuleFiles{Rules: "rules.yaml", Clients: "clients.json"}, new(simredis.Documents))
+	r := mustStartRules(t, prep.dir, RuleFiles{Rules: "rules.yaml", Clients: "clients.json"}, new(simredis.DocumentStore))
 	r.write("rules.yaml", oneRule("a", 8)) // between the start and the watch
 	r.Share(t.Context(), nil, time.Second)
 	r.becomes("a=8 clients v2 file clients=1")
@@ -218,7 +218,7 @@ func TestRulesHoldUpNoWatcher(t *testing.T) {
 
 // Only one request at a time changes rules; the others are answered 503.
 func TestRulesChangeOneByOne(t *testing.T) {
-	r := mustStartRules(t, t.TempDir(), RuleFiles{}, new(simredis.Documents))
+	r := mustStartRules(t, t.TempDir(), RuleFiles{}, new(simredis.DocumentStore))
 	for _, test := range []struct {
 		method, path, body string
 		status             int // while another one is under way
@@ -243,7 +243,7 @@ func TestRulesChangeOneByOne(t *testing.T) {
 // missing templates that are sent to this proxy are refused.
 func TestStoredRulesWithoutTemplate(t *testing.T) {
 	const rules = `{"rules":[{"id":"a","limit":{"algorithm":"fixed","limit":5,"window":1},"refusal":{"template":"partner"}}]}`
-	docs, log := new(simredis.Documents), new(testkit.LogRecords)
+	docs, log := new(simredis.DocumentStore), new(testkit.LogRecords)
 	if _, ok, err := docs.CompareAndSet(RulesName, 0,
 		[]byte(`{"updatedAt":"2026-01-19T16:40:00Z","document":`+rules+`}`)); !ok || err != nil {
 		t.Fatal(ok, err)

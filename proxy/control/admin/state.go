@@ -29,7 +29,7 @@ type HandoverState struct {
 }
 
 // WriteHandoverState returns the JSON of a state. docs is nil with a shared store.
-func WriteHandoverState(settings, targets []string, docs *simredis.Documents) ([]byte, error) {
+func WriteHandoverState(settings, targets []string, docs *simredis.DocumentStore) ([]byte, error) {
 	s := HandoverState{Version: stateVersion, Settings: settings, Targets: targets}
 	if docs != nil {
 		s.Documents = make(map[string]store.Document)
@@ -81,7 +81,7 @@ func (s *HandoverState) TargetsFor(settings []string) (list []config.Target, err
 }
 
 // Restore puts the documents of the predecessor into docs, which must be empty.
-func (s *HandoverState) Restore(docs *simredis.Documents) {
+func (s *HandoverState) Restore(docs *simredis.DocumentStore) {
 	for name, doc := range s.Documents {
 		if name == ConfigName || name == RulesName {
 			docs.Restore(name, doc)

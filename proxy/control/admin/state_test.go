@@ -50,7 +50,7 @@ func TestReadState(t *testing.T) {
 // Documents arrive with their versions; what is no document of the proxy's does
 // not.
 func TestStateOfDocuments(t *testing.T) {
-	docs := new(simredis.Documents)
+	docs := new(simredis.DocumentStore)
 	for version, body := range []string{"one", "two", "<three>"} {
 		if _, written, err := docs.CompareAndSet(ConfigName, int64(version), []byte(body)); !written || err != nil {
 			t.Fatal(written, err)
@@ -63,7 +63,7 @@ func TestStateOfDocuments(t *testing.T) {
 	s := testkit.Must(ReadHandoverState(text))(t)
 	s.Documents["foreign"] = store.Document{Version: 1}
 	s.Documents[RulesName] = store.Document{Version: 1, Body: make([]byte, store.DocumentBytesMax+1)}
-	next := new(simredis.Documents)
+	next := new(simredis.DocumentStore)
 	s.Restore(next)
 	for name, want := range map[string]string{ConfigName: "3 <three>", RulesName: "0 ", "other": "0 ", "foreign": "0 "} {
 		if doc, _ := next.Read(name); fmt.Sprintf("%d %s", doc.Version, doc.Body) != want {
@@ -84,7 +84,7 @@ func FuzzReadState(f *testing.F) {
 		if err == nil && len(list) != len(s.Targets) {
 			t.Errorf("%d targets of %d were read", len(list), len(s.Targets))
 		}
-		docs := new(simredis.Documents)
+		docs := new(simredis.DocumentStore)
 		s.Restore(docs)
 		for name, doc := range s.Documents {
 			if got, _ := docs.Read(name); got.Version != 0 && got.Version != doc.Version {

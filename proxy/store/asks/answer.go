@@ -12,8 +12,8 @@ import (
 // time. It is unknown what was charged.
 var ErrUndecided = errors.New("the master could not decide about this key")
 
-// DocumentMarks are the answer to GET /v1/marks in JSON: texts that change when something has changed.
-type DocumentMarks struct {
+// Fingerprints are the answer to GET /v1/marks in JSON: texts that change when something has changed.
+type Fingerprints struct {
 	Edits     string            `json:"edits"`     // keys, by edits
 	Documents map[string]string `json:"documents"` // documents, by name
 }

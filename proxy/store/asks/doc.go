@@ -10,4 +10,7 @@
 // charge that a refund is about. The traces of an answer are the state of each counter's key
 // before the decision, one for each counter, from which the asking proxy computes the decision
 // about each of the n requests; granted is how many of these are admitted.
+//
+// The asking proxy also polls [Fingerprints], which show that a document (the limit or the
+// rules, which the proxies share) has changed.
 package asks

@@ -51,7 +51,7 @@ func (s *Store) lease(name, owner string, ttl time.Duration) (bool, error) {
 		func(ctx context.Context) (bool, error) { return s.backend.Lease(ctx, name, owner, ttl) })
 }
 
-// Read implements [store.Documents]. A large document over a slow link takes as long as the
+// Read implements [store.DocumentStore]. A large document over a slow link takes as long as the
 // backend permits.
 func (s *Store) Read(name string) (store.Document, error) {
 	if s.breaker.isOpen.Load() {
@@ -65,7 +65,7 @@ func (s *Store) Read(name string) (store.Document, error) {
 	return doc, nil
 }
 
-// CompareAndSet implements [store.Documents]. After an error other than a store.SizeError the
+// CompareAndSet implements [store.DocumentStore]. After an error other than a store.SizeError the
 // document may have been written.
 func (s *Store) CompareAndSet(name string, version int64, body []byte) (doc store.Document, written bool, err error) {
 	err = store.CheckSize(body)

@@ -208,7 +208,7 @@ func (b *backend) CompareAndSet(context.Context, string, int64, []byte) (int64, 
 	return 0, store.ErrReadOnly
 }
 
-func (b *backend) marks(ctx context.Context) (m asks.DocumentMarks, err error) {
+func (b *backend) marks(ctx context.Context) (m asks.Fingerprints, err error) {
 	_, body, err := b.do(ctx, "/v1/marks", nil)
 	if err == nil {
 		if err = json.Unmarshal(body, &m); err != nil || m.Edits == "" {

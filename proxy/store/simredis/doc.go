@@ -1,6 +1,7 @@
-// Package simredis is the in-memory store that the proxy uses when no shared store is configured.
-// It decides like the scripts inside Redis, with the same names, the same arithmetic and the same
-// expiry.
+// Package simredis is the in-memory store that the proxy uses when no shared store is configured. A
+// [Table] decides like the scripts inside Redis, with the same names, the same arithmetic and the
+// same expiry. A [DocumentStore] keeps the configuration that the operator changes: the limit and
+// the rules.
 //
 // The table is divided into stripes by a hash of the name. A stripe has a lock, an open-addressed
 // index, and pages of records. These contain no pointers, so a million keys cost the garbage

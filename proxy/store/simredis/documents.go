@@ -11,25 +11,25 @@ import (
 // documentsMax bounds the documents.
 const documentsMax = 64
 
-// Documents keeps small documents, such as ratelimiter:config, in memory. The zero value is
+// A DocumentStore keeps small documents, such as ratelimiter:config, in memory. The zero value is
 // empty and ready.
 //
 // Safe for concurrent use: mu guards docs; bodies are never changed.
-type Documents struct {
+type DocumentStore struct {
 	mu   sync.Mutex
 	docs map[string]store.Document
 }
 
-// Read implements [store.Documents]. The error is always nil.
-func (d *Documents) Read(name string) (store.Document, error) {
+// Read implements [store.DocumentStore]. The error is always nil.
+func (d *DocumentStore) Read(name string) (store.Document, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.docs[name], nil
 }
 
-// CompareAndSet implements [store.Documents]. It copies the body. The error is a
+// CompareAndSet implements [store.DocumentStore]. It copies the body. The error is a
 // store.SizeError, or says that there are too many documents.
-func (d *Documents) CompareAndSet(name string, version int64, body []byte) (store.Document, bool, error) {
+func (d *DocumentStore) CompareAndSet(name string, version int64, body []byte) (store.Document, bool, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	doc, known := d.docs[name]
@@ -52,7 +52,7 @@ func (d *Documents) CompareAndSet(name string, version int64, body []byte) (stor
 
 // Restore adds a document that another process has read, unless there is one with that name.
 // It ignores invalid documents.
-func (d *Documents) Restore(name string, doc store.Document) {
+func (d *DocumentStore) Restore(name string, doc store.Document) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if _, known := d.docs[name]; known || doc.Version <= 0 || len(d.docs) == documentsMax ||

@@ -7,10 +7,10 @@ import (
 	"weir/proxy/store/storetest"
 )
 
-func TestDocuments(t *testing.T) { storetest.Documents(t, new(Documents)) }
+func TestDocuments(t *testing.T) { storetest.Documents(t, new(DocumentStore)) }
 
 func TestDocumentsAreBounded(t *testing.T) {
-	var d Documents
+	var d DocumentStore
 	for i := range documentsMax {
 		if _, written, err := d.CompareAndSet(fmt.Sprint(i), 0, nil); err != nil || !written {
 			t.Errorf("document %d: %v, %v", i, written, err)

@@ -19,7 +19,7 @@ const expireBudget = 200_000
 //
 // Safe for concurrent use: table and documents are, epoch is atomic; mu guards the rest.
 type Store struct {
-	Documents
+	DocumentStore
 	table   *Table
 	epoch   atomic.Uint64
 	began   time.Time

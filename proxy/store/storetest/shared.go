@@ -13,7 +13,7 @@ import (
 )
 
 // Documents tests documents that may be written. There must be none yet.
-func Documents(t *testing.T, d store.Documents) {
+func Documents(t *testing.T, d store.DocumentStore) {
 	large := bytes.Repeat([]byte("1"), store.DocumentBytesMax)
 	known := store.Document{}
 	for i, step := range []struct {
@@ -42,7 +42,7 @@ func Documents(t *testing.T, d store.Documents) {
 }
 
 // writers expects that of many who write upon the same version one is first.
-func writers(t *testing.T, d store.Documents) {
+func writers(t *testing.T, d store.DocumentStore) {
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
