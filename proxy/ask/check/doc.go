@@ -11,12 +11,15 @@
 //
 // Responses of HTTP/1.1 are in the order of the requests: while one waits, no further byte is read.
 //
-//	idle ──▶ head ──▶ body ──▶ asked ──▶ idle    or, after the last answer, closing
+//	idle ──▶ head ──▶ body ──▶ awaiting response ──▶ idle    or, after the last answer, closing
 //	75 s     10 s     10 s      –
 //
 // If the store does not answer at once, it calls the ask's Done on the loop. Done writes the response and
 // then calls Env.Answered. The store bounds how long an ask takes, Env.EditTimeout how long the edit of a
 // key takes.
+//
+// The asks of a sidecar (package store/remote), a proxy that leaves decisions to this one, its master,
+// come in batches. It also reads [Documents]: the limit and the rules, which it shares with its master.
 //
 // The same sessions answer /check/…, by which other proxies ask about a request before they forward it
 // (ext_authz of Envoy, auth_request of nginx). They make a request head from the description, evaluate it

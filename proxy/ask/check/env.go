@@ -13,7 +13,7 @@ import (
 	"weir/proxy/store/asks"
 )
 
-// Documents are what a master provides to its sidecars.
+// Documents are the configuration that a master provides to its sidecars.
 //
 // Immutable after New.
 type Documents struct {
@@ -41,7 +41,7 @@ type API uint8
 
 const (
 	OtherAPI API = iota // health, and unknown paths
-	Remote              // for sidecars
+	Sidecar             // for sidecars
 	Check               // for other proxies
 	JSON                // for Envoy's rate limit service
 	GRPC                // likewise, and for health checks: counted by code, not by status

@@ -149,7 +149,7 @@ func (s *Session) admit(h *http1.Head) (status int, problem string) {
 			"DECISION_TLS_CLIENT_CA trusts"
 	case s.route.api() == GRPC && !s.call.is:
 		return 415, "the Content-Type must be application/grpc, over HTTP/2"
-	case (s.route.api() == Remote || s.route == routeJSON) && s.protocol() != H2C && !s.tokened && s.Access.page(h):
+	case (s.route.api() == Sidecar || s.route == routeJSON) && s.protocol() != H2C && !s.tokened && s.Access.page(h):
 		return 401, "was made by a web page, or for a host that is not a loopback name: set DECISION_TOKEN here, and " +
 			"REMOTE_TOKEN at the sidecar"
 	case s.route == routeEdit && s.rights != editing:

@@ -6,12 +6,15 @@
 //	                     ├─▶ documents, as one goroutine reads them
 //	                     └─▶ editor, one goroutine that waits for the store
 //
-// The port has event loops of its own, with a lane each. The documents are published every 100
-// ms. Sidecars poll their marks, fingerprints that change with a document. The document
-// ratelimiter:limit is not in the store: it is the limit in force at the master, for sidecars
-// without a limit of their own. If a counter is a queue (leaky), the answer is delayed until the
-// request's slot. DECISION_HOLD_MAX bounds that: it is the MaxDelay of the counters. A caller
-// that does not wait for the answer is still charged, since it may have admitted the request.
+// The port has event loops of its own, with a lane each: the client of one loop that batches
+// asks. Envoy's rate limit service has [Limits] of its own, from the files of a [Source] or from
+// an xDS server. The documents, the configuration that sidecars share with this proxy, their
+// master, are published every 100 ms. Sidecars poll their marks, fingerprints that change with a
+// document. The document ratelimiter:limit is not in the store: it is the limit in force at the
+// master, for sidecars without a limit of their own. If a counter is a queue (leaky), the answer
+// is delayed until the request's slot. DECISION_HOLD_MAX bounds that: it is the MaxDelay of the
+// counters. A caller that does not wait for the answer is still charged, since it may have
+// admitted the request.
 package port
 
 import (
