@@ -17,22 +17,22 @@ import (
 // A Recommendation is the part of the advisor's answer that the proxy uses.
 type Recommendation struct {
 	limit.Config
-	PredictedRPS float64     `json:"predictedRps,omitempty"`
-	ValidFor     float64     `json:"validFor,omitempty"` // seconds
-	Confidence   float64     `json:"confidence,omitempty"`
-	Reason       string      `json:"reason,omitempty"`
-	Gate         *GateBounds `json:"gate,omitempty"`
+	PredictedRPS float64          `json:"predictedRps,omitempty"`
+	ValidFor     float64          `json:"validFor,omitempty"` // seconds
+	Confidence   float64          `json:"confidence,omitempty"`
+	Reason       string           `json:"reason,omitempty"`
+	Gate         *GateLimitBounds `json:"gate,omitempty"`
 }
 
-// GateBounds are bounds of the gates' limits.
-type GateBounds struct {
+// GateLimitBounds are bounds of the gates' limits.
+type GateLimitBounds struct {
 	Max int `json:"max"` // requests in flight to one target
 }
 
 const (
 	predictedMax = 1e12
 	validForMax  = 86400   // seconds
-	gateMost     = 1 << 20 // of GateBounds.Max, as the setting GATE_MAX
+	gateMost     = 1 << 20 // of GateLimitBounds.Max, as the setting GATE_MAX
 	textMax      = 300     // bytes of the advisor's texts that are kept
 )
 
@@ -67,7 +67,7 @@ func readAnswer(body []byte) (*Recommendation, error) {
 	}
 	if json.Unmarshal(more.Gate, &bounds) == nil {
 		if most := readNumber(bounds.Max); most >= 1 && most <= gateMost {
-			r.Gate = &GateBounds{int(most)}
+			r.Gate = &GateLimitBounds{int(most)}
 		}
 	}
 	r.Reason = clean(strings.Join(words(nil, more.Reason), ", "))

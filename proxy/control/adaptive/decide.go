@@ -22,7 +22,7 @@ const (
 	Pinned                  // an operator has pinned the limit
 	Conflict                // another writer has changed the configuration first
 	// the store is unavailable and its failure mode in effect, or it is unknown which proxy is the leader
-	Away
+	Unavailable
 	resultCount
 )
 
@@ -50,13 +50,13 @@ func decide(s situation, v *rails.Result) (Result, string) {
 	case s.shadow:
 		return Shadowed, "ADAPTIVE_MODE is shadow"
 	case s.mode != store.Exact:
-		return Away, fmt.Sprintf("the store is unavailable, mode %v is in force", s.mode)
+		return Unavailable, fmt.Sprintf("the store is unavailable, mode %v is in force", s.mode)
 	case s.pinned:
 		return Pinned, "the limit is pinned until it is changed or deleted"
 	case !s.leader && s.taken:
 		return Following, "another proxy of this store applies recommendations"
 	case !s.leader:
-		return Away, "it is not known yet which proxy applies recommendations"
+		return Unavailable, "it is not known yet which proxy applies recommendations"
 	case v.Unchanged:
 		return Unchanged, ""
 	}

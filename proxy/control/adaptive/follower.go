@@ -5,6 +5,12 @@
 // changes win. When the advisor is unavailable, slow or sends an invalid response, the
 // last limit stays in force.
 //
+// Of the proxies that share a store, one applies recommendations: the holder of a lease of
+// the store. The [Result] of an update is Following at the others, Pinned if an operator
+// has pinned the limit, so that only people change it, and Unavailable while there is no
+// store or no holder. A recommendation may also have [GateLimitBounds]: an upper bound of
+// what gates let be in flight to a target.
+//
 // With ADAPTIVE_MODE=shadow nothing is applied. What would be applied is reported, and requests
 // are evaluated against it as against a rule in shadow. The bounds are relative to the limit in
 // force, which does not change: the candidate is never more than one step away from it, whatever
@@ -298,7 +304,7 @@ func (f *Follower) apply(now time.Time, u *update, v *rails.Result, line *Update
 	case errors.Is(err, admin.ErrPinned):
 		line.Result = Pinned
 	case errors.Is(err, admin.ErrUnavailable):
-		line.Result = Away
+		line.Result = Unavailable
 	case err != nil:
 		line.Result = Refused
 	default:

@@ -177,10 +177,10 @@ func TestLeaders(t *testing.T) {
 	s.holder = ""
 	for _, mode := range []store.Mode{store.FailOpen, store.Local, store.Closed} {
 		s.mode = mode
-		r.turns(Away, "token 200/50 advisor", "the store is unavailable, mode "+mode.String())
+		r.turns(Unavailable, "token 200/50 advisor", "the store is unavailable, mode "+mode.String())
 	}
 	s.mode, s.broken = store.Exact, true
-	r.turns(Away, "token 200/50 advisor", "not known yet which proxy")
+	r.turns(Unavailable, "token 200/50 advisor", "not known yet which proxy")
 	s.broken = false
 	r.turns(Applied, "token 200/60 advisor", "")
 	if r.lease.release(r.now); s.holder != "" {
@@ -213,7 +213,7 @@ func TestLeaseOutlastsAFailedRenewal(t *testing.T) {
 	s.broken = true
 	r.renew(r.now) // now nobody knows about the other either
 	r.conclude(r.now, u)
-	if l := r.read().lines[1]; l.Result != Away || !strings.Contains(l.Reason, "not known yet which proxy") {
+	if l := r.read().lines[1]; l.Result != Unavailable || !strings.Contains(l.Reason, "not known yet which proxy") {
 		t.Errorf("%v, %s", l.Result, l.Reason)
 	}
 }

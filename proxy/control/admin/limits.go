@@ -1,6 +1,10 @@
 // Package admin implements the proxy's own endpoints for the limit configuration, rules,
-// keys, targets and health. It works outside the event loops. What it changes is replaced
-// as a whole and takes effect with the next decision.
+// keys, targets, templates of refusals, recent decisions and health. It works outside the
+// event loops. What it changes is replaced as a whole and takes effect with the next
+// decision.
+//
+// The limit and the rules are documents, which proxies share in a store. An operator may
+// pin the limit: then the advisor may not change it ([ErrPinned]).
 //
 // A document is changed by compare-and-set on its version. If two changes were made
 // independently, the one with the later updatedAt wins, because versions start again in an
