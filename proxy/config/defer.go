@@ -30,7 +30,7 @@ type DeferredRequests struct {
 
 	queueURL
 	redis     redis.Config // of the queue in Redis
-	instances deferred.Instances
+	proxyURLs deferred.ProxyURLs
 	setting   string // setting that the URL of the queue in PostgreSQL comes from
 	schema    string
 	manual    bool // only an administrator creates the schema
@@ -54,8 +54,8 @@ func (d *DeferredRequests) register(s *service.Settings) {
 			Value: service.Func(&d.Path, "a path other than / that begins and ends with /", deferPath),
 			Help:  "prefix of the paths at which clients see the state of a deferred request"},
 		{Name: "DEFER_ADVERTISE",
-			Value: service.Func(&d.instances, "http://host:port or https://host:port, comma separated, at most 64",
-				deferred.ParseInstances),
+			Value: service.Func(&d.proxyURLs, "http://host:port or https://host:port, comma separated, at most 64",
+				deferred.ParseProxyURLs),
 			Help: "URLs at which clients reach the proxies that each have their own queue file, this proxy's first: a proxy " +
 				"that is asked for a request of another redirects there (307)"},
 		{Name: "DEFER_MAX", Default: "100000", Value: service.Int(&d.Limits.Entries, 1, 10_000_000),
@@ -98,12 +98,12 @@ func deferPath(text string) (string, error) {
 	return text, nil
 }
 
-// Instances returns the proxies that have queue files of their own; nil: others have none.
-func (d *DeferredRequests) Instances() deferred.Instances {
+// ProxyURLs returns the proxies that have queue files of their own; nil: others have none.
+func (d *DeferredRequests) ProxyURLs() deferred.ProxyURLs {
 	if d.file == "" {
 		return nil
 	}
-	return d.instances
+	return d.proxyURLs
 }
 
 // Used reports whether a queue is configured.

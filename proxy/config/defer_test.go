@@ -38,10 +38,10 @@ func TestDeferKey(t *testing.T) {
 // Only queues in files are of one proxy.
 func TestDeferAdvertise(t *testing.T) {
 	const list = "http://a,http://b"
-	if s := must(t, "DEFER_URL", "file:/q", "DEFER_ADVERTISE", list).Defer.Instances(); len(s) != 2 {
+	if s := must(t, "DEFER_URL", "file:/q", "DEFER_ADVERTISE", list).Defer.ProxyURLs(); len(s) != 2 {
 		t.Errorf("%d instances", len(s))
 	}
-	if s := must(t, "DEFER_URL", "redis:", "REDIS_HOST", "h", "DEFER_ADVERTISE", list).Defer.Instances(); s != nil {
+	if s := must(t, "DEFER_URL", "redis:", "REDIS_HOST", "h", "DEFER_ADVERTISE", list).Defer.ProxyURLs(); s != nil {
 		t.Errorf("a shared queue has the instances %v, want none", s)
 	}
 	if _, err := parse("DEFER_URL", "file:/q", "DEFER_ADVERTISE", "a"); err == nil ||

@@ -1,6 +1,7 @@
 // Package deferred is the contract between the proxy and the queue of requests that are delivered
 // later: a file, PostgreSQL or Redis. An [Entry] is one such request and its result. A [Queue]
-// keeps entries in lines, one for each key of a rule, and returns those that are due.
+// keeps entries in lines, one for each key of a rule. A proxy claims those that are due, which
+// gives it a [Lease] on each, delivers them, and reports the outcome of each as a [Settlement].
 //
 // An accepted entry is never lost: at any time it is waiting or delivering, or it has reached
 // exactly one of the final states. The suite in deferred/deferredtest tests this for every queue,
@@ -18,5 +19,6 @@
 //
 // There are three queues because no one store exists in every installation: one proxy has a disk,
 // several proxies have the Redis or PostgreSQL of their limits. docs/design/006-three-queues.md
-// has the alternatives that were rejected.
+// has the alternatives that were rejected. Where each proxy has a file, an [ID] tells which proxy
+// has the entry ([ProxyURLs]).
 package deferred

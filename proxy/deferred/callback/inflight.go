@@ -7,12 +7,12 @@ import (
 	"weir/internal/net/share"
 )
 
-// LineKey returns the name of the line for the callbacks to a receiver that one client has
+// ReceiverKey returns the key of the line for the callbacks to a receiver that one client has
 // requested. receiver is what [Hosts.Check] returns.
-func LineKey(receiver string, c share.Client) string { return receiver + " " + c.String() }
+func ReceiverKey(receiver string, c share.Client) string { return receiver + " " + c.String() }
 
-// ParseLineKey returns receiver and client of a line. The client is the zero one if it is unknown.
-func ParseLineKey(line string) (receiver string, c share.Client) {
+// ParseReceiverKey returns receiver and client of the key of a line. The client is the zero one if it is unknown.
+func ParseReceiverKey(line string) (receiver string, c share.Client) {
 	receiver, client, _ := strings.Cut(line, " ")
 	address, _, _ := strings.Cut(client, "/")
 	addr, _ := netip.ParseAddr(address) // invalid: unknown
@@ -35,7 +35,7 @@ func NewInFlight(most int) *InFlight {
 
 // Acquire takes a place in a line, and reports whether there is one.
 func (f *InFlight) Acquire(line string) bool {
-	receiver, c := ParseLineKey(line)
+	receiver, c := ParseReceiverKey(line)
 	held := f.by[receiver]
 	if held == nil {
 		held = new(share.Usage)
@@ -50,7 +50,7 @@ func (f *InFlight) Acquire(line string) bool {
 
 // Release gives a place back.
 func (f *InFlight) Release(line string) {
-	receiver, c := ParseLineKey(line)
+	receiver, c := ParseReceiverKey(line)
 	held := f.by[receiver]
 	held.Add(c, -1)
 	if held.Total() == 0 {
@@ -60,7 +60,7 @@ func (f *InFlight) Release(line string) {
 
 // Clients returns how many clients have places at the receiver of a line.
 func (f *InFlight) Clients(line string) int {
-	receiver, _ := ParseLineKey(line)
+	receiver, _ := ParseReceiverKey(line)
 	if held := f.by[receiver]; held != nil {
 		return held.Clients()
 	}

@@ -15,15 +15,15 @@ func TestLines(t *testing.T) {
 		"192.0.2.1": "a.example:443 192.0.2.1", "2001:db8::1": "a.example:443 2001:db8::/64", "": "a.example:443 unknown",
 	} {
 		a, _ := netip.ParseAddr(addr)
-		line := callback.LineKey("a.example:443", share.ClientOf(a))
+		line := callback.ReceiverKey("a.example:443", share.ClientOf(a))
 		if line != want {
 			t.Errorf("the line of %q is %q, want %q", addr, line, want)
 		}
-		if receiver, c := callback.ParseLineKey(line); receiver != "a.example:443" || c != share.ClientOf(a) {
+		if receiver, c := callback.ParseReceiverKey(line); receiver != "a.example:443" || c != share.ClientOf(a) {
 			t.Errorf("%q is split into %q and %s", line, receiver, c)
 		}
 	}
-	if receiver, c := callback.ParseLineKey("[::1]:443"); receiver != "[::1]:443" || c != (share.Client{}) {
+	if receiver, c := callback.ParseReceiverKey("[::1]:443"); receiver != "[::1]:443" || c != (share.Client{}) {
 		t.Errorf("a line without a client is split into %q and %s", receiver, c)
 	}
 }

@@ -53,7 +53,7 @@ func (d *Dispatcher) callbackOf(now time.Time, e *deferred.Entry) *deferred.PutR
 	if err != nil { // the list has changed since, and the attempts fail with that reason
 		receiver = "none"
 	}
-	c := deferred.Entry{ID: callbackID(e), Rule: CallbackRule, LineKey: callback.LineKey(receiver, e.Client()),
+	c := deferred.Entry{ID: callbackID(e), Rule: CallbackRule, LineKey: callback.ReceiverKey(receiver, e.Client()),
 		Order: deferred.SeveralAtATime, Parallel: max(1, d.cfg.Hosts.Parallel()/2), // a client never has more places
 		Accepted: now, Due: now, Expires: now.Add(t.WaitMax()), Head: []byte(e.ID.String()), Callback: e.Callback}
 	c.Body, _ = json.Marshal(shownOf(e, 0)) // cannot fail
@@ -166,7 +166,7 @@ func (p *attempt) call() {
 		s.Last.Error = strings.ToValidUTF8(r.Err.Error()[:min(reasonBytesMax, len(r.Err.Error()))], "")
 	}
 	if p.attempted(now, s, after) {
-		receiver, _ := callback.ParseLineKey(p.e.LineKey)
+		receiver, _ := callback.ParseReceiverKey(p.e.LineKey)
 		if n, ok := p.d.callLog.Allow(now, time.Second); ok {
 			p.d.cfg.Log.Warn("Gave up a callback", "host", receiver, "id", string(p.e.Head), "attempts", a.N, "last",
 				lastOf(&s.Last), "others", n)

@@ -183,7 +183,7 @@ func TestCallbackBesideFailingPath(t *testing.T) {
 	if got := c.d.waitingOf(CallbackRule); got != 100 {
 		t.Errorf("%d callbacks wait, want 100", got)
 	}
-	if receiver, _ := callback.ParseLineKey(c.d.callbackOf(time.Now(),
+	if receiver, _ := callback.ParseReceiverKey(c.d.callbackOf(time.Now(),
 		&deferred.Entry{Callback: url}).Entry.LineKey); receiver != r.Listener.Addr().String() {
 		t.Errorf("the receiver is %s", receiver)
 	}

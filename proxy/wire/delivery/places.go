@@ -63,7 +63,7 @@ func (p *places) full(free int) (rules []string) {
 // the client of the request that it reports.
 func clientOf(e *deferred.Entry) share.Client {
 	if e.Rule == CallbackRule {
-		_, c := callback.ParseLineKey(e.LineKey)
+		_, c := callback.ParseReceiverKey(e.LineKey)
 		return c
 	}
 	return e.Client()

@@ -194,11 +194,11 @@ func TestOwnSiteIsNotFirst(t *testing.T) {
 	d, _ := dispatcher(t)
 	var log testkit.LogRecords
 	var err error
-	if d.cfg.Sites, err = deferred.ParseInstances("http://b.example,http://a.example"); err != nil {
+	if d.cfg.Sites, err = deferred.ParseProxyURLs("http://b.example,http://a.example"); err != nil {
 		t.Fatal(err)
 	}
 	d.cfg.Log = log.Logger("Deferred")
-	other, _ := deferred.ParseInstances("http://a.example")
+	other, _ := deferred.ParseProxyURLs("http://a.example")
 	var id deferred.ID
 	other.Tag(&id)
 	for host, want := range map[string]int{"b.example": 307, "a.example": 404} {

@@ -11,11 +11,11 @@ import (
 )
 
 // Each proxy finds the others by the IDs that they have made, however the others are listed.
-func TestSites(t *testing.T) {
+func TestProxyURLs(t *testing.T) {
 	t.Parallel()
 	urls := []string{"http://10.0.0.1:8082", "https://b.example", "http://[::1]:8082"}
-	list := func(first int) deferred.Instances {
-		return testkit.Must(deferred.ParseInstances(strings.Join(append(urls[first:len(urls):len(urls)],
+	list := func(first int) deferred.ProxyURLs {
+		return testkit.Must(deferred.ParseProxyURLs(strings.Join(append(urls[first:len(urls):len(urls)],
 			urls[:first]...),
 			", ")))(t)
 	}
@@ -41,12 +41,12 @@ func TestSites(t *testing.T) {
 		}
 	}
 	var id, before deferred.ID
-	if deferred.Instances(nil).Tag(&id); id != before || deferred.Instances(nil).PeerURL(id) != "" {
-		t.Errorf("without a list: got the id %x, elsewhere %q; want %x and nothing", id, deferred.Instances(nil).PeerURL(id), before)
+	if deferred.ProxyURLs(nil).Tag(&id); id != before || deferred.ProxyURLs(nil).PeerURL(id) != "" {
+		t.Errorf("without a list: got the id %x, elsewhere %q; want %x and nothing", id, deferred.ProxyURLs(nil).PeerURL(id), before)
 	}
 }
 
-func TestParseInstances(t *testing.T) {
+func TestParseProxyURLs(t *testing.T) {
 	t.Parallel()
 	many := "http://a"
 	for n := range 64 {
@@ -59,7 +59,7 @@ func TestParseInstances(t *testing.T) {
 		"http://a#x": "is not such a URL", "http://a,": "is not such a URL",
 		"http://a,http://a/": "cannot be distinguished from", many: "has more than 64",
 	} {
-		if _, err := deferred.ParseInstances(text); (err == nil) != (fault == "") || err != nil &&
+		if _, err := deferred.ParseProxyURLs(text); (err == nil) != (fault == "") || err != nil &&
 			!strings.Contains(err.Error(), fault) {
 			t.Errorf("%.40q: %v, want %q", text, err, fault)
 		}
