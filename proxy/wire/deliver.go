@@ -243,7 +243,7 @@ func (k *carried) note(now time.Time, fx *session.Effects) {
 func (k *carried) report(now time.Time, o *exchange.Outcome) {
 	k.over = true
 	t := &k.result
-	t.Sent = !o.Sent.IsZero() && o.Fault != exchange.FaultGate // then the target has not got all of it
+	t.Sent = !o.Sent.IsZero() && o.Fault != exchange.FaultShed // then the target has not got all of it
 	switch {
 	case t.Refused:
 		t.After = cmp.Or(k.denied, unableFor)

@@ -32,7 +32,7 @@ func (c *client) release(now time.Time, how exchange.ConnRelease, left *exchange
 		c.keep(now, u)
 		return
 	}
-	if how == exchange.ReleaseEnd {
+	if how == exchange.ReleaseDrained {
 		u.conn.CloseDrained() // until then it keeps its place
 		return
 	}
@@ -88,7 +88,7 @@ func (c *client) learn(now time.Time, o *exchange.Outcome) {
 	}
 	status := o.Status
 	switch {
-	case o.Sent.IsZero() || o.Fault == exchange.FaultUnstreamed || o.Fault == exchange.FaultGate,
+	case o.Sent.IsZero() || o.Fault == exchange.FaultUnstreamed || o.Fault == exchange.FaultShed,
 		// the target is not to blame
 		o.Fault == exchange.FaultNone && (!o.Relayed || o.Status == 0): // it has not answered
 		c.leave()

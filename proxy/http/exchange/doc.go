@@ -27,6 +27,11 @@
 // exchange reads nothing from the other. After a switch of protocols it holds the upstream
 // connection of the tunnel until EndTunnel.
 //
+// An upstream connection is private if it serves the exchanges of one client only, because NTLM
+// or Negotiate has authenticated the connection. An exchange whose client disconnects is
+// abandoned: the answer is read and dropped ([AbandonedExchange]), because the target continues
+// to work on it. An [OwnRequest] is one that the proxy itself answers, such as for its metrics.
+//
 // # When a request is answered
 //
 // A refused request is answered immediately. If its body has not arrived by then, the connection

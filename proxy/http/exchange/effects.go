@@ -96,7 +96,7 @@ const (
 	ReleaseKeep                // return it to the pool
 	ReleasePrivate             // keep it for the client's next request, and close it with the client
 	ReleaseDiscard             // close it: it cannot be used again
-	ReleaseEnd                 // likewise, after sending what was written to it
+	ReleaseDrained             // close it when what was written to it is sent
 	ReleaseAbandon             // the client has disconnected: read the answer, and drop it
 )
 

@@ -10,7 +10,7 @@ const (
 	FaultConnectTime             // connecting took too long
 	FaultBusy                    // no connection became free in time, or no place to wait for one
 	FaultResources               // the proxy has no descriptor or port left to connect with
-	FaultGate                    // no place at the target became free in time
+	FaultShed                    // no place at the target became free in time
 	FaultStreams                 // all connections that may carry tunnels and streams do; nothing was sent
 	FaultUnstreamed              // likewise, and the answer is too large or takes too long to be collected
 	FaultClosed                  // closed or reset before the answer was complete
@@ -38,7 +38,7 @@ var faults = [FailureKinds]struct {
 	FaultConnectTime: {"connect_timeout", 504, "the target did not accept a connection in time"},
 	FaultBusy:        {"busy", 503, "all connections to the target that this client may use are taken"},
 	FaultResources:   {"no_resources", 503, "the proxy has no descriptors or ports left to connect to the target"},
-	FaultGate:        {"gate", 503, "the target is overloaded"},
+	FaultShed:        {"gate", 503, "the target is overloaded"},
 	FaultStreams:     {"streams", 503, "all connections to the target that may carry tunnels and streams are taken"},
 	FaultUnstreamed: {"unstreamed", 502,
 		"the target's answer can only be streamed, and all connections that may carry streams are taken"},

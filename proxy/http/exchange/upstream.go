@@ -41,7 +41,7 @@ func (x *Exchange) acquireLate(now time.Time) {
 // answerLate gives up an answer of which the head or the next piece is overdue.
 func (x *Exchange) answerLate(now time.Time) {
 	if x.request == requestWithheld {
-		x.answerFault(now, FaultGate) // the target is not to blame: it waits for the last piece
+		x.answerFault(now, FaultShed) // the target is not to blame: it waits for the last piece
 		return
 	}
 	if x.answer == answerCollecting && x.received.size > x.env.Settings.BufferBytesMax {
@@ -121,7 +121,7 @@ func (x *Exchange) HandleShed(now time.Time, id []byte) {
 		x.refund(x.asked, x.verdict.Mode, x.chargedAt)
 	}
 	x.env.shed = id
-	x.answerFault(now, FaultGate)
+	x.answerFault(now, FaultShed)
 	x.env.shed = nil
 }
 

@@ -163,7 +163,7 @@ func (p *gauntlet) connect(n int) {
 	p.waits = false
 	switch n % 5 {
 	case 3:
-		if why := exchange.FailureKind(1 + n%(exchange.FailureKinds-1)); why == exchange.FaultGate {
+		if why := exchange.FailureKind(1 + n%(exchange.FailureKinds-1)); why == exchange.FaultShed {
 			p.s.Exchange.HandleShed(p.now, []byte("d-2"))
 		} else {
 			p.s.Exchange.HandleUnavailable(p.now, why)

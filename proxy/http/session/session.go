@@ -239,7 +239,7 @@ func (s *Session) HandleExpired(now time.Time) {
 	switch {
 	case s.state == stateTunnel:
 		s.env.Begin()
-		s.endTunnel(exchange.ReleaseEnd, CloseDrained)
+		s.endTunnel(exchange.ReleaseDrained, CloseDrained)
 	case s.state == stateClosing:
 	case s.idle():
 		s.close(CloseDrained) // the last answer may not be sent completely
@@ -287,7 +287,7 @@ var errShortage = &http1.Error{Status: 408, Reason: exchange.ShortOfMemory + ", 
 func (s *Session) HandleClosed(time.Time) {
 	if s.state == stateTunnel && s.clientEnded {
 		s.env.Begin()
-		s.Exchange.EndTunnel(exchange.ReleaseEnd) // what it sent before its end is still forwarded
+		s.Exchange.EndTunnel(exchange.ReleaseDrained) // what it sent before its end is still forwarded
 	} else {
 		s.Exchange.HandleClientClosed()
 	}

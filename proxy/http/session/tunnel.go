@@ -96,7 +96,7 @@ func (s *Session) HandleClientEnd(now time.Time, unread int) {
 		s.endUpstream = true
 		s.awaitTunnel(now)
 		if s.targetEnded {
-			s.endTunnel(exchange.ReleaseEnd, CloseDrained)
+			s.endTunnel(exchange.ReleaseDrained, CloseDrained)
 		}
 	case s.Exchange.Idle() || s.reader.InBody():
 		s.HandleClosed(now)
@@ -122,7 +122,7 @@ func (s *Session) HandleUpstreamEnd(now time.Time, unread int) (open bool) {
 	s.endClient = true
 	s.awaitTunnel(now)
 	if s.clientEnded {
-		s.endTunnel(exchange.ReleaseEnd, CloseDrained)
+		s.endTunnel(exchange.ReleaseDrained, CloseDrained)
 	}
 	return true
 }
@@ -141,7 +141,7 @@ func (s *Session) HandleUpstreamClosed(now time.Time, u *Upstream, err error) {
 	s.endTunnel(exchange.ReleaseNone, how)
 }
 
-// endTunnel ends both sides. With ReleaseEnd, what has been written to the target is sent
+// endTunnel ends both sides. With ReleaseDrained, what has been written to the target is sent
 // first.
 func (s *Session) endTunnel(upstream exchange.ConnRelease, client Close) {
 	s.Exchange.EndTunnel(upstream)

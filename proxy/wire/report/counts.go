@@ -70,7 +70,7 @@ func (c *LoopCounters) Decided(now time.Time, took time.Duration, admitted bool)
 func (c *LoopCounters) Report(now time.Time, o *exchange.Outcome) {
 	switch o.Decision {
 	case exchange.Forwarded:
-		if o.Fault == exchange.FaultGate {
+		if o.Fault == exchange.FaultShed {
 			break // it went to no target
 		}
 		c.forwarded.requests.Inc()

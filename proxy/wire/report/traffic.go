@@ -157,7 +157,7 @@ const waitedLong = time.Second
 
 // Finished counts the outcome of a request that was admitted or delivered.
 func (c *TrafficCounter) Finished(now time.Time, o *exchange.Outcome) {
-	if o.Fault == exchange.FaultGate {
+	if o.Fault == exchange.FaultShed {
 		return // the request was not sent to the target
 	}
 	left := o.Status == 0 && o.Fault == exchange.FaultNone

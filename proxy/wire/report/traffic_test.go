@@ -93,7 +93,7 @@ func TestTrafficOver(t *testing.T) {
 		{"broken off", exchange.Outcome{Status: 502, Fault: exchange.FaultClosed, Sent: ago(1), Complete: ago(1)}, "1 1 -"},
 		{"too late", exchange.Outcome{Status: 504, Fault: exchange.FaultTimeout, Sent: ago(10), Complete: ago(10)}, "1 1 10"},
 		{"too large", exchange.Outcome{Status: 413, Sent: ago(1)}, "1 0 -"},
-		{"shed by the gate", exchange.Outcome{Status: 503, Fault: exchange.FaultGate}, "0 0 -"},
+		{"shed by the gate", exchange.Outcome{Status: 503, Fault: exchange.FaultShed}, "0 0 -"},
 		{"left at once", exchange.Outcome{Sent: ago(999), Complete: ago(999)}, "0 0 -"},
 		{"left after a while", exchange.Outcome{Sent: ago(1000), Complete: ago(1000)}, "1 1 1000"},
 		{"left while it sent", exchange.Outcome{Sent: ago(60_000)}, "0 0 -"},

@@ -112,7 +112,7 @@ func (f *ClientView) note(fx *session.Effects) {
 	if fx.Release != exchange.ReleaseNone {
 		f.Log.Note(now, "release", int64(fx.Release), "")
 	}
-	if fx.Release == exchange.ReleaseEnd {
+	if fx.Release == exchange.ReleaseDrained {
 		f.w.Saw("tunnels")
 	}
 	if fx.Close != session.CloseNone {
