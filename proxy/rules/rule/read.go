@@ -95,7 +95,7 @@ func (j *judge) id(n *strict.Node, c *compiled) {
 	switch id, path := c.ID, c.path+".id"; {
 	case !given(n, "id"):
 		j.Fault(path, "is missing; must be a name that does not change")
-	case id == GlobalID || id == ClientsRule || id == ExemptRule || id == PreflightRule || id == Candidate:
+	case id == GlobalID || id == ClientsRule || id == ExemptRule || id == PreflightRule || id == CandidateRule:
 		j.Fault(path, "must not be %q, which is a built-in rule", id)
 	case len(id) > idBytesMax ||
 		strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`"\{}`, r) }):

@@ -44,9 +44,9 @@ const (
 	ExemptRule  = "EXEMPT"  // the setting of that name
 	// PreflightRule is the setting PREFLIGHT=exempt.
 	PreflightRule = "PREFLIGHT"
-	// Candidate is the limit that the advisor would set in place of the global one. With
+	// CandidateRule is the limit that the advisor would set in place of the global one. With
 	// ADAPTIVE_MODE=shadow it is counted and not enforced. It is not part of a Set.
-	Candidate = "candidate"
+	CandidateRule = "candidate"
 )
 
 // A Match is the predicate on a request. A missing element matches everything.

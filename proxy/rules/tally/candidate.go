@@ -19,7 +19,7 @@ type CandidateCounts struct {
 
 // SetCandidate puts a limit on trial in place of the global one, like a rule in shadow: the
 // store is asked about every request that no other rule refuses, but the answer is only
-// counted, under the name [rule.Candidate]. If only the amounts of the candidate change, its
+// counted, under the name [rule.CandidateRule]. If only the amounts of the candidate change, its
 // consumption is kept. nil ends the trial.
 func (t *Tally) SetCandidate(l *limit.Limit) { t.candidate.Store(l) }
 
@@ -85,7 +85,7 @@ func (t *LoopTally) tryCandidate(now time.Time, l *limit.Limit, ans *store.Answe
 	} else {
 		c.counted[rejected].Inc()
 	}
-	counter := store.Counter{Rule: rule.Candidate, Limit: l, Cost: 1}
+	counter := store.Counter{Rule: rule.CandidateRule, Limit: l, Cost: 1}
 	t.try(now, &counter, c.done)
 }
 
@@ -94,7 +94,7 @@ func (t *LoopTally) forCandidate() *count {
 	if t.candidates == nil {
 		t.candidates = new(count)
 		t.mu.Lock()
-		t.byID[rule.Candidate] = t.candidates
+		t.byID[rule.CandidateRule] = t.candidates
 		t.mu.Unlock()
 	}
 	return t.candidates

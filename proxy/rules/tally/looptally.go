@@ -135,7 +135,7 @@ func (t *LoopTally) makeRoom(ids []string) {
 }
 
 // alwaysCounted are names of counts that are not rules of a policy.
-var alwaysCounted = []string{rule.Candidate, otherRules}
+var alwaysCounted = []string{rule.CandidateRule, otherRules}
 
 // idsOf returns the ids of a policy's rules: the global rule first, exempting rules last.
 func idsOf(p *decide.Policy) []string {
