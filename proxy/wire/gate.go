@@ -100,7 +100,7 @@ func (s *loopServer) lengthen(now time.Time) {
 			t.gate.Waits(now, first.Value.client.likely())
 		}
 	}
-	if len(long) > places/gate.LongPart/len(s.shared.loops) {
+	if len(long) > places/gate.LongShareDivisor/len(s.shared.loops) {
 		s.longUntil = now.Add(gate.LongFor)
 		for _, w := range long {
 			w.Value.lengthen(now, w)

@@ -2,10 +2,11 @@
 // target, and adjusts the limit from the response times and errors of the target. It needs no
 // configuration, no information about the target, and no contact with the gates of other proxies.
 //
-// A request in flight holds one place. A window is the time between two adjustments: at least 20
-// responses and 100 ms. The baseline is the distribution of response times while few requests are in
-// flight. To shed a request is to refuse it because it has no place. A refusal is a 429, 502, 503 or 504
-// of the target, or a timeout.
+// Requests that usually take about equally long are a class (package route, [LatencyClasses]), and response
+// times are taken relative to what is usual for their class. A request in flight holds one place. A window
+// is the time between two adjustments: at least 20 responses and 100 ms. The baseline is the distribution
+// of response times while few requests are in flight. To shed a request is to refuse it because it has no
+// place. A refusal is a 429, 502, 503 or 504 of the target, or a timeout.
 //
 // # Model
 //
@@ -79,5 +80,5 @@
 // much less at the same mean, one to two percent are for some seconds.
 //
 // Nothing here reads a clock. Every target has one gate, which all loops share (package gates).
-// docs/design/005-gate.md has the reasons, the classes of requests, and what is not measured.
+// docs/design/005-gate.md has the reasons, how requests are classified, and what is not measured.
 package gate

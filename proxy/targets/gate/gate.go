@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Classes is how many classes of requests a gate knows apart by how long they take.
-const Classes = 16
+// LatencyClasses is how many classes of requests a gate distinguishes by how long they take.
+const LatencyClasses = 16
 
 // A Config has the bounds of the limit, and the answer time that clients expect.
 type Config struct {
@@ -43,8 +43,8 @@ type Gate struct {
 	first  bool    // nothing is known yet: the limit is cfg.First or cfg.Max
 	starts bool    // since then there has been no sign of a queue, and the limit has always bound
 
-	scale [Classes]float64 // the usual class's answer time ÷ the class's; 0: unknown
-	seen  [Classes]int
+	scale [LatencyClasses]float64 // the usual class's answer time ÷ the class's; 0: unknown
+	seen  [LatencyClasses]int
 	usual int     // the class with clearly the most answers, whose scale is 1
 	unit  float64 // real answer times ÷ those on its scale, in the last window
 

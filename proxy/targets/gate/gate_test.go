@@ -32,8 +32,9 @@ func TestBounds(t *testing.T) {
 			if rng.IntN(100) == 0 {
 				took = time.Duration(rng.Int64N(int64(1e18))) - 5e17
 			}
-			g.Answered(now, &gate.Response{Sent: now.Add(-took), Class: rng.IntN(gate.Classes), Refused: rng.IntN(10) == 0,
-				Full: rng.IntN(2) == 0, Crowded: rng.IntN(2) == 0, Alone: rng.IntN(4) == 0, InFlight: 1 + rng.IntN(50)})
+			g.Answered(now, &gate.Response{Sent: now.Add(-took), Class: rng.IntN(gate.LatencyClasses),
+				Refused: rng.IntN(10) == 0, Full: rng.IntN(2) == 0, Crowded: rng.IntN(2) == 0,
+				Alone: rng.IntN(4) == 0, InFlight: 1 + rng.IntN(50)})
 			if n := g.Limit(); n < cfg.Min || n > most {
 				t.Fatalf("seed %d: the limit is %d, want %d to %d", seed, n, cfg.Min, most)
 			}

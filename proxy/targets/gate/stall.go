@@ -8,9 +8,9 @@ import (
 const (
 	// A request is long when it takes more than LongFactor times as long as usual.
 	LongFactor = 10
-	// A few long ones are usual. They matter when they hold more than 1/LongPart of the places.
+	// A few long ones are usual. They matter when they hold more than 1/LongShareDivisor of the places.
 	// For LongFor after that nothing is learned from them.
-	LongPart, LongFor = 8, 3 * time.Second
+	LongShareDivisor, LongFor = 8, 3 * time.Second
 	// While requests wait and nothing is answered for LongFactor times the usual time, and then for
 	// twice as long each time, the limit rises to stallGrowth times itself, at most stallMost times.
 	stallGrowth, stallMost = 1.5, 6

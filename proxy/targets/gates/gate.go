@@ -13,9 +13,9 @@ import (
 // Safe for concurrent use: mu guards the machine, everything else is an atomic word.
 type Gate struct {
 	gate.Places
-	Waiting atomic.Int64               // exchanges for this target that wait for a place at any target
-	Shed    [ClassesMax]atomic.Uint64  // by class: exchanges that were shed
-	usual   [gate.Classes]atomic.Int64 // by class of requests: usual answer times; 0: unknown
+	Waiting atomic.Int64                      // exchanges for this target that wait for a place at any target
+	Shed    [ClassesMax]atomic.Uint64         // by class: exchanges that were shed
+	usual   [gate.LatencyClasses]atomic.Int64 // by class of requests: usual answer times; 0: unknown
 
 	mu      sync.Mutex
 	machine *gate.Gate // nil: no request was sent to the target yet

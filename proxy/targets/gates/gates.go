@@ -1,5 +1,5 @@
-// Package gates shares the gates of the targets between the loops, and reports their
-// state to endpoints, metrics and the log.
+// Package gates shares the gates of the targets, which limit the requests in flight to each
+// (package gate), between the loops, and reports their state to endpoints, metrics and the log.
 //
 // The state machine of a gate is protected by a lock, for which loops use TryLock. Answers that a
 // loop could not report are reported later; the loop waits for the lock only when 16 are pending.

@@ -20,7 +20,7 @@ type Classifier struct {
 	mu     sync.Mutex
 	byID   map[string]uint16             // numbers of routes, from 1
 	pairs  [(routesMax + 1) * kinds]pair // by number and operation
-	owners [gate.Classes - 1]*pair
+	owners [gate.LatencyClasses - 1]*pair
 	seen   int // answers since all counts were halved
 }
 
@@ -149,7 +149,7 @@ func (t *Classifier) follow(set *rule.Set) []route {
 func (t *Classifier) drop(number uint16) {
 	for kind := range kinds {
 		p := &t.pairs[int(number)*kinds+kind]
-		if p.known && p.class < gate.Classes-1 {
+		if p.known && p.class < gate.LatencyClasses-1 {
 			t.owners[p.class] = nil
 		}
 		*p = pair{}
@@ -196,7 +196,7 @@ func (t *Classifier) class(i int, more uint32) uint8 {
 	if t.seen += int(more); t.seen >= forgetAfter {
 		t.forget()
 	}
-	if !p.known || p.class == gate.Classes-1 {
+	if !p.known || p.class == gate.LatencyClasses-1 {
 		t.assign(p)
 	}
 	return p.class
@@ -218,10 +218,10 @@ func (t *Classifier) assign(p *pair) {
 	p.known = true
 	if owner := t.owners[least]; owner != nil {
 		if p.seen/2 < owner.seen {
-			p.class = gate.Classes - 1
+			p.class = gate.LatencyClasses - 1
 			return
 		}
-		owner.class = gate.Classes - 1
+		owner.class = gate.LatencyClasses - 1
 	}
 	p.class, t.owners[least] = uint8(least), p
 }

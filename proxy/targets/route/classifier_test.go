@@ -64,14 +64,14 @@ func TestRouteClasses(t *testing.T) {
 			if rng.IntN(4) > 0 {
 				i = busy[rng.IntN(len(busy))]
 			}
-			if c := r.Class(numbers[i], http1.Method(rng.IntN(10)), 200+rng.IntN(400)); c < 0 || c >= gate.Classes {
+			if c := r.Class(numbers[i], http1.Method(rng.IntN(10)), 200+rng.IntN(400)); c < 0 || c >= gate.LatencyClasses {
 				t.Fatalf("class %d", c)
 			}
 		}
 		owner := make(map[int]int)
 		for _, i := range busy {
 			c := r.Class(numbers[i], http1.POST, 200)
-			if other, taken := owner[c]; taken || c == gate.Classes-1 {
+			if other, taken := owner[c]; taken || c == gate.LatencyClasses-1 {
 				t.Errorf("seed %d: POST of the busy route %d has class %d, like route %d", seed, i, c, other)
 			}
 			owner[c] = i
@@ -114,7 +114,7 @@ func TestRoutesOfNewRules(t *testing.T) {
 		if first == 0 {
 			t.Fatalf("round %d: the first rule has no route", round)
 		}
-		if c := r.Class(first, http1.GET, 200); c == gate.Classes-1 {
+		if c := r.Class(first, http1.GET, 200); c == gate.LatencyClasses-1 {
 			t.Fatalf("round %d: the only route asked shares the last class", round)
 		}
 	}
@@ -144,20 +144,20 @@ func TestLoopsAgree(t *testing.T) {
 	// What one loop is asked often takes the class of what another was asked once.
 	var table2 Classifier
 	first, second = table2.NewLoopClassifier(), table2.NewLoopClassifier()
-	for n := range uint16(gate.Classes) {
+	const last = gate.LatencyClasses - 1
+	for n := range uint16(gate.LatencyClasses) {
 		first.Class(n, http1.GET, 200)
 	}
-	if c := first.Class(gate.Classes-1, http1.GET, 200); c != gate.Classes-1 {
+	if c := first.Class(last, http1.GET, 200); c != last {
 		t.Fatalf("the last has class %d", c)
 	}
 	for range 10 * askAfter {
-		second.Class(gate.Classes-1, http1.GET, 200)
+		second.Class(last, http1.GET, 200)
 	}
 	for range askAfter {
-		first.Class(gate.Classes-1, http1.GET, 200)
+		first.Class(last, http1.GET, 200)
 	}
-	if a, b := first.Class(gate.Classes-1, http1.GET, 200), second.Class(gate.Classes-1, http1.GET, 200); a != b ||
-		a == gate.Classes-1 {
+	if a, b := first.Class(last, http1.GET, 200), second.Class(last, http1.GET, 200); a != b || a == last {
 		t.Errorf("the busiest has the classes %d and %d", a, b)
 	}
 }

@@ -216,7 +216,7 @@ func (l *lane) lengthen(now time.Time, wait time.Duration) {
 			long = append(long, q)
 		}
 	}
-	if l.long = long; len(long) > l.places()/gate.LongPart/len(l.lanes) {
+	if l.long = long; len(long) > l.places()/gate.LongShareDivisor/len(l.lanes) {
 		l.longUntil = now.Sub(start) + gate.LongFor // the clock has no leaps in such worlds
 		for _, q := range long {
 			q.long = true

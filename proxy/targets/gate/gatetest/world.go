@@ -1,5 +1,6 @@
-// Package gatetest plays a target, its traffic and the gates in front of it in virtual
-// time, and tells how many requests were answered in time, and how many could have been.
+// Package gatetest plays a target, its traffic and the gates in front of it in virtual time, and
+// tells how many requests were answered in time, and how many could have been. A [Stage] is a part
+// of the run in which target and traffic stay the same, a [Dip] a short loss of speed.
 package gatetest
 
 import (
