@@ -28,7 +28,7 @@ func (p *proxy) openDeferral(takeover bool) (err error) {
 		Open:     func() (deferred.Queue, error) { return c.Defer.Open(log) },
 		Takeover: takeover, Policy: p.policies.Policy, Rate: c.Defer.Rate, SameClient: c.Defer.SameClient,
 		DeadKeep: c.Defer.Limits.DeadKeep, Log: log,
-		Path: c.Defer.Path, Sites: c.Defer.ProxyURLs(),
+		Path: c.Defer.Path, ProxyURLs: c.Defer.ProxyURLs(),
 		ForwardingFields: session.ForwardingFields, Hosts: c.Defer.Callbacks, Post: client, Limits: c.Defer.Limits,
 		Trusts: session.Trusts,
 	})

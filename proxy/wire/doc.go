@@ -36,6 +36,11 @@
 // serves one exchange and then closes. Dialling it opens a stream on an HTTP/2 connection (a lender) that
 // has a free one, and connects only if there is none.
 //
+// # Deferred requests
+//
+// A refused request may be stored ([DeferFunc]) and delivered later. A [Delivery] is such a request on a
+// loop: it has a session, and no client's connection.
+//
 // # Clients that disconnect
 //
 // A target usually continues to work on a request whose client has disconnected. So an exchange whose

@@ -285,7 +285,7 @@ func (h *http2Conn) End(now time.Time, unread int) {
 func (h *http2Conn) Closed(now time.Time, _ error) {
 	h.end(now)
 	if h.conn.Stalled() {
-		h.counted.CountAs(report.CloseStall)
+		h.counted.CountAs(report.CloseStalled)
 	}
 	h.server.http2.connections.Add(-1)
 }

@@ -30,9 +30,9 @@ func (s *loopServer) noteRoute(c *client, m *decide.Evaluation) {
 	if len(m.Matched) > 0 {
 		c.route, c.class = s.routes.NumberOf(m.Policy.Rules, m.Matched), s.classes.ClassOf(m.Policy.Rules, m.Rank, m.Matched)
 	}
-	rank := min(m.Rank, upstream.BackgroundRank-1)
+	rank := min(m.Rank, upstream.BackgroundPriority-1)
 	if c.peer.background() {
-		rank, c.class = upstream.BackgroundRank, s.shared.classes.Deferred()
+		rank, c.class = upstream.BackgroundPriority, s.shared.classes.Deferred()
 	}
 	c.wait.Ranked(rank)
 	if m.Client != c.from {

@@ -66,7 +66,7 @@ func (c *http2Conn) Expired(now time.Time) {
 func (c *http2Conn) Closed(now time.Time, _ error) {
 	c.conn.HandleClosed(now)
 	if c.net.Stalled() {
-		c.counted.CountAs(report.CloseStall)
+		c.counted.CountAs(report.CloseStalled)
 	}
 	c.side.env.Reset()
 }

@@ -10,11 +10,11 @@
 //   - in a [Queue], for a place, which is a permit of the gate of any target (package gate);
 //   - in a [Pool], for a connection to the chosen target.
 //
-// A Queue serves the highest priority first, then the client with the fewest places, then the key with
-// the fewest; [Queue] describes the complete order, and how long a request may wait. Clients choose
-// their keys, so a key that has not had a place recently ranks behind one with few places, and many
-// keys give a client no more places. A Queue is bounded. When it is full, the request that would be
-// served last is shed, whether it is the new one or one that waits.
+// A Queue serves the highest priority first ([BackgroundPriority] last: no client waits for it), then the
+// client with the fewest places, then the key with the fewest; [Queue] describes the complete order, and
+// how long a request may wait. Clients choose their keys, so a key that has not had a place recently ranks
+// behind one with few places, and many keys give a client no more places. A Queue is bounded. When it is
+// full, the request that would be served last is shed, whether it is the new one or one that waits.
 //
 // A Pool dials once for each waiting request, as long as there is room for another connection. When a
 // dial fails, the first waiting request tries a target that it has not tried yet. When all connections

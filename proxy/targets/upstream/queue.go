@@ -8,8 +8,8 @@ import (
 const (
 	// PriorityLevels is the number of priorities in a Queue; 0 is served first.
 	PriorityLevels = 9
-	// BackgroundRank is the last rank, of requests whose answers no client waits for.
-	BackgroundRank = PriorityLevels - 1
+	// BackgroundPriority is the last one, of requests whose answers no client waits for.
+	BackgroundPriority = PriorityLevels - 1
 	// PatienceFactor is the multiple of a long wait for which a queue with long waits counts as
 	// a crowd, which passes. CoDel uses 20, which would refuse many requests of crowds
 	// that a target would serve within a second.

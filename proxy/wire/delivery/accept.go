@@ -36,7 +36,7 @@ func (d *Dispatcher) Accept(now time.Time, k *exchange.DeferredRequest, from *ex
 	}}
 	e := &p.Entry
 	_, _ = rand.Read(e.ID[:]) // never fails
-	d.cfg.Sites.Tag(&e.ID)
+	d.cfg.ProxyURLs.Tag(&e.ID)
 	if t.Order == deferred.Unordered {
 		e.Order, e.Parallel = deferred.SeveralAtATime, t.Parallel
 	}

@@ -48,7 +48,7 @@ type Config struct {
 	ForwardingFields *keys.ForwardingFields // the fields with such claims; nil: the usual ones
 	DeadKeep         time.Duration
 	Path             string             // prefix of the status URLs for clients
-	Sites            deferred.ProxyURLs // the proxies with queues of their own; nil: there is only one
+	ProxyURLs        deferred.ProxyURLs // the proxies with queues of their own; nil: there is only one
 	Hosts            *callback.Hosts    // hosts that may be called back; nil: none
 	Post             *CallbackSender    // sends callbacks
 	Limits           deferred.Limits    // those of the queue, which bound the callbacks that wait, too

@@ -116,7 +116,7 @@ func (d *Dispatcher) asked(give answer) http.HandlerFunc {
 		var e *deferred.Entry
 		position, elsewhere := 0, ""
 		if err == nil {
-			elsewhere = d.cfg.Sites.PeerURL(id)
+			elsewhere = d.cfg.ProxyURLs.PeerURL(id)
 			e, position, err = q.Read(ctx, id)
 		} else {
 			err = deferred.ErrNotFound
@@ -138,7 +138,7 @@ func (d *Dispatcher) asked(give answer) http.HandlerFunc {
 // misplaced reports whether the host of a request is that of another proxy in DEFER_ADVERTISE. A
 // client that is redirected to that proxy could come back to this one.
 func (d *Dispatcher) misplaced(host string) bool {
-	if !d.cfg.Sites.IsPeer(host) {
+	if !d.cfg.ProxyURLs.IsPeer(host) {
 		return false
 	}
 	if n, ok := d.siteLog.Allow(time.Now(), time.Minute); ok {

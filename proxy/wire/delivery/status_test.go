@@ -194,7 +194,7 @@ func TestOwnSiteIsNotFirst(t *testing.T) {
 	d, _ := dispatcher(t)
 	var log testkit.LogRecords
 	var err error
-	if d.cfg.Sites, err = deferred.ParseProxyURLs("http://b.example,http://a.example"); err != nil {
+	if d.cfg.ProxyURLs, err = deferred.ParseProxyURLs("http://b.example,http://a.example"); err != nil {
 		t.Fatal(err)
 	}
 	d.cfg.Log = log.Logger("Deferred")

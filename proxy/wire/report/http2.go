@@ -20,11 +20,11 @@ const (
 	CloseEnhanceYourCalm CloseReason = iota
 	CloseProtocol
 	CloseCompression
-	CloseFlow
+	CloseFlowControl
 	CloseFrameSize
 	CloseTimeout
-	CloseStall  // the client read nothing
-	CloseGoAway // without an error, after GOAWAY
+	CloseStalled // the client read nothing
+	CloseGoAway  // without an error, after GOAWAY
 	CloseReasons
 )
 
@@ -48,7 +48,7 @@ func closeReasonOf(err error) CloseReason {
 	case http2.CompressionError:
 		return CloseCompression
 	case http2.FlowControlError:
-		return CloseFlow
+		return CloseFlowControl
 	case http2.FrameSizeError:
 		return CloseFrameSize
 	}
