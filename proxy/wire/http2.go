@@ -2,7 +2,6 @@ package wire
 
 import (
 	"net/netip"
-	"slices"
 	"time"
 
 	"weir/internal/net/loop"
@@ -51,19 +50,12 @@ type http2Conn struct {
 	accepted time.Time
 	deadline time.Time // as armed
 	reading  bool      // within Data, which calls flush at its end
-	behind   bool      // more has arrived than one turn handles,
-	unread   bool      // and it was not all read
-	yielding bool      // in loopServer.yielding
 
 	postpones bool           // connections to targets are sought when all that has arrived was read
 	postponed []*http2Stream // those that need one, or did before they ended
 
 	counted report.HTTP2ConnCounts
 }
-
-// turnMax bounds the steps of a turn: the requests and parts of them that are read, and the connections to targets that
-// are sought. What other connections have sent does not wait for all that one has.
-const turnMax = 32
 
 // unsentMax is how much may be unsent for the client while more of its frames are read. Responses without
 // bodies are sent regardless of what is unsent.
@@ -116,86 +108,35 @@ func (h *http2Conn) postpone(s *http2Stream) bool {
 	return h.postpones
 }
 
-// begin gets connections for at most the given number of the streams that were postponed, unless the connection of all
-// has failed since, and for the others in further turns.
-func (h *http2Conn) begin(now time.Time, most int) {
+// begin gets connections for the streams that were postponed, unless the connection of all has failed since.
+func (h *http2Conn) begin(now time.Time) {
 	h.postpones = false
-	some := h.postponed[:min(most, len(h.postponed))]
-	for _, s := range some {
+	for _, s := range h.postponed {
 		if s.postponed && !h.m.Failed() { // it may be listed twice, since streams are used again
 			s.postponed = false
 			s.seek(now, false)
 			s.apply(now)
 		}
 	}
-	if h.postponed = slices.Delete(h.postponed, 0, len(some)); len(h.postponed) > 0 {
-		h.yield()
-	}
+	clear(h.postponed)
+	h.postponed = h.postponed[:0]
 }
 
 // Data passes bytes on, stream by stream.
 func (h *http2Conn) Data(now time.Time, b []byte) (n int) {
-	h.reading, h.postpones, h.behind = true, true, false
-	steps := 0
-	for more := true; more && h.conn.Unsent() <= unsentMax; steps++ { // the rest is read when Writable is called
-		if steps == turnMax {
-			h.behind, h.unread = true, n < len(b)
-			break
-		}
+	h.reading, h.postpones = true, true
+	for h.conn.Unsent() <= unsentMax { // the rest is read when Writable is called
 		read, m := h.m.HandleClient(now, b[n:])
 		n += read
-		if more = m != nil; more {
-			m.Exchange.Owner.(*client).apply(now)
+		if m == nil {
+			break
 		}
+		m.Exchange.Owner.(*client).apply(now)
 	}
-	if h.behind {
-		h.postpones = false
-		h.yield()
-	} else {
-		h.begin(now, turnMax-steps)
-	}
+	h.begin(now)
 	h.reading = false
 	h.flush(now)
 	return n
-}
-
-// yield continues in another turn, after those of the connections that are ready now.
-func (h *http2Conn) yield() {
-	if !h.yielding {
-		h.yielding = true
-		h.server.yield(h)
-	}
-}
-
-func (s *loopServer) yield(h *http2Conn) {
-	if s.yielding = append(s.yielding, h); len(s.yielding) == 1 {
-		s.loop.Post(s.resumes)
-	}
-}
-
-// resume continues with the connection that has waited longest, and with the next one in another turn.
-func (s *loopServer) resume(now time.Time) {
-	h := s.yielding[0]
-	s.yielding = slices.Delete(s.yielding, 0, 1)
-	if len(s.yielding) > 0 {
-		s.loop.Post(s.resumes)
-	}
-	h.resume(now)
-}
-
-func (h *http2Conn) resume(now time.Time) {
-	switch h.yielding = false; {
-	case h.m.Failed():
-	case h.behind && h.unread:
-		h.conn.Pump()
-	case h.behind:
-		h.Data(now, nil)
-	default:
-		h.reading = true
-		h.begin(now, turnMax)
-		h.reading = false
-		h.flush(now)
-	}
 }
 
 // flush sends what streams have kept, and updates the connection. It must not be called while effects of a

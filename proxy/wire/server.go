@@ -274,8 +274,6 @@ type loopServer struct {
 	muxes      mux.Env         // for connections of HTTP/2 from clients,
 	lending    mux.UpstreamEnv // and to targets
 	http2      http2Counts
-	yielding   []*http2Conn              // continue in other turns, one in each,
-	resumes    func(now time.Time)       // by resume, which would be allocated for each call of Post
 	protocols  [protocols]metric.Counter // finished requests by protocol
 	local      store.Lane                // nil if there are no deliveries
 }
@@ -302,7 +300,6 @@ func newLoopServer(f *Server, l *loop.Loop, connsPerTarget int) *loopServer {
 		Sheds: s.sheds != nil, Overloaded: f.memory.Refuses, Refused: s.refused, Random: s.refusals.Random()}}
 	s.muxes = mux.Env{Exchange: &s.env.Env, Settings: &f.cfg.HTTP2.Settings, EndOf: s.env.EndOf}
 	s.lending.Settings = &f.cfg.TargetHTTP2
-	s.resumes = s.resume
 	s.env.Env.Settings = &s.env.Settings.Settings
 	s.setDeferring()
 	if w := f.cfg.Access.Writer; w != nil {
