@@ -1,7 +1,6 @@
 package port
 
 import (
-	"cmp"
 	"strings"
 	"time"
 
@@ -46,12 +45,16 @@ func (p *Server) edit(e *check.Edit) (bool, error) {
 	case second != nil && e.PerSecond:
 		return apply(e, second)
 	case second != nil && e.Sidecar && strings.HasPrefix(e.Rule, descriptor.RulePrefix): // one of them has the key
-		inFirst, err := apply(e, first)
-		inSecond, failed := apply(e, second)
-		if inFirst || inSecond {
+		changed, err := apply(e, first)
+		if changed {
 			return true, nil
 		}
-		return false, cmp.Or(err, failed)
+		// A failure of the second is not told: a sidecar would take the master for unavailable, and what that store
+		// has is over after a second.
+		if changed, _ = apply(e, second); changed {
+			err = nil
+		}
+		return changed, err
 	}
 	return apply(e, first)
 }
