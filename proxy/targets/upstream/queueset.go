@@ -27,6 +27,7 @@ type demand struct {
 	routes      [shareRoutes]holding
 	someClients [shareClients / 64]atomic.Uint64 // see holdings
 	someRoutes  [shareRoutes / 64]atomic.Uint64
+	_           [128 - (shareClients+shareRoutes)/8%128]byte
 }
 
 // NewQueueSet returns the shared state of the given number of queues.

@@ -103,7 +103,9 @@ func (hs *holdings) store(i int, p *places) {
 	}
 	h.lately.Store(uint64(math.Float32bits(p.mean))<<32 | uint64(math.Float32bits(p.due)))
 	h.at.Store(p.at)
-	hs.some[i/64].Or(1 << (i % 64))
+	if some, bit := &hs.some[i/64], uint64(1)<<(i%64); some.Load()&bit == 0 {
+		some.Or(bit)
+	}
 }
 
 // load returns what was stored, as of an instant.
