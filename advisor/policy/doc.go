@@ -6,6 +6,7 @@
 //
 // # Terms
 //
+//	gate      of the proxy  adaptive limit of how many requests are in flight to a target
 //	belief    capacity.go   probability distribution of the target's capacity: measured while a gate
 //	                        holds requests back, otherwise only bounded by what was answered
 //	proven    capacity.go   the highest rate that the target has answered well

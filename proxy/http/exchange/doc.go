@@ -20,12 +20,16 @@
 // along the tables in docs/design/008-exchanges-and-carriers.md. A change that is not in them is
 // a bug and panics.
 //
-// The decision precedes the body: a refused upload is answered without being read. Small bodies are
-// collected in both directions, so that an answer that is cut off can still become a 502. A request
-// that streams acquires an upstream connection immediately, and is read while it holds one.
-// HandleClientFull and HandleTargetFull report backpressure: one side accepts no more data, so the
-// exchange reads nothing from the other. After a switch of protocols it holds the upstream
-// connection of the tunnel until EndTunnel.
+// The decision precedes the body: a refused upload is answered without being read. Small bodies
+// are collected in both directions, so that an answer that is cut off can still become a 502. A
+// request that streams acquires an upstream connection immediately, and is read while it holds
+// one. HandleClientFull and HandleTargetFull report backpressure: one side accepts no more data,
+// so the exchange reads nothing from the other. After a switch of protocols it holds the upstream
+// connection of the tunnel until EndTunnel. With [ReleaseDrained] it is closed when what was
+// written to it is sent.
+//
+// The number of requests in flight to a target may be limited. A request that gets no place among
+// them in time is shed ([FaultShed]).
 //
 // An upstream connection is private if it serves the exchanges of one client only, because NTLM
 // or Negotiate has authenticated the connection. An exchange whose client disconnects is

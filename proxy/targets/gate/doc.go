@@ -79,6 +79,8 @@
 // 1,000 are if they vary more, workers are few, or requests come in bursts. If response times suddenly vary
 // much less at the same mean, one to two percent are for some seconds.
 //
-// Nothing here reads a clock. Every target has one gate, which all loops share (package gates).
-// docs/design/005-gate.md has the reasons, how requests are classified, and what is not measured.
+// Nothing here reads a clock. Every target has one gate, which all loops share (package gates). While gates
+// are full, which shows the capacity of their targets, the proxy reports to the advisor more often
+// ([ReportIntervalWhenFull]). docs/design/005-gate.md has the reasons, how requests are classified, and
+// what is not measured.
 package gate

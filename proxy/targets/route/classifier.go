@@ -1,4 +1,5 @@
-// Package route classifies requests by how long they are likely to take, for gates.
+// Package route classifies requests by how long they are likely to take, for gates: the adaptive limits of
+// how many requests are in flight to a target (package gate).
 package route
 
 import (

@@ -1,6 +1,6 @@
 // Package wiretest simulates worlds around a whole proxy: virtual clients, targets, store and queue
 // around package wire, on a kernel of package looptest, in virtual time. The same seed gives the same
-// world, so that a failure can be reproduced.
+// world, so that a failure can be reproduced. A [Profile] says which faults a world has.
 //
 //	  caller ──▶ Socket ──▶ Kernel ──▶ loop ──▶ wire ──▶ Store (simredis, at once or later)
 //	(a client)                                   │          Defer: a queue
