@@ -35,6 +35,7 @@ descriptors:
 	}
 	const back = `,"hitsAddend":1,"isNegativeHits":true`
 	ours, metrics := p.At(http), p.At(debug)
+	ours.Await("GET /healthcheck", 200, "OK") // the debug port is open earlier
 	ours.Require("POST /json", 200, `"limitRemaining":99999`, ask("", "second", "year", "weir"))
 	ours.Require("POST /json", 200, "", ask(back, "second", "year", "weir"))
 	var there, here string
