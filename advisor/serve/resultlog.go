@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	voicePause      = time.Second // least time between two log lines about refused snapshots
+	logPause        = time.Second // least time between two log lines about refused snapshots
 	changesPerPause = 20          // most log lines about recommendations in a replay; further ones are counted
 )
 
@@ -74,7 +74,7 @@ func (l *resultLog) stores(sharers int) {
 
 // run logs once a second what was refused, until ctx ends.
 func (l *resultLog) run(ctx context.Context) {
-	every.Interval(ctx.Done(), voicePause, func(time.Time) { l.say() })
+	every.Interval(ctx.Done(), logPause, func(time.Time) { l.say() })
 	l.say()
 }
 

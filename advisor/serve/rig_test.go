@@ -94,7 +94,7 @@ func snapAt(at time.Time) *core.Snapshot {
 		Limit: policy.Limit{Algorithm: policy.Fixed, Limit: 200, Window: 1}}
 }
 
-// feed lets a mind process the snapshots of a span, and fails if one is not learned from.
+// feed lets a lockedCore process the snapshots of a span, and fails if one is not learned from.
 func feed(t *testing.T, m *lockedCore, from, to time.Time, every time.Duration) {
 	t.Helper()
 	for at := from.Add(every); !at.After(to); at = at.Add(every) {

@@ -40,9 +40,9 @@ type saver struct {
 	size             metric.Gauge // of the last checkpoint, in bytes
 }
 
-// openKeeper restores m from the files at cfg.StateFile, logs what was found and starts
+// openSaver restores m from the files at cfg.StateFile, logs what was found and starts
 // the journal. The error says why the path cannot be used.
-func openKeeper(now time.Time, cfg *config.Config, m *lockedCore, log *slog.Logger) (*saver, error) {
+func openSaver(now time.Time, cfg *config.Config, m *lockedCore, log *slog.Logger) (*saver, error) {
 	store, found, err := state.Open(now, cfg.StateFile)
 	if err != nil {
 		return nil, err
@@ -152,7 +152,7 @@ func (s *saver) trouble(fault error) {
 	}
 }
 
-// health returns the keeper's health: DOWN while new knowledge would not survive a restart.
+// health returns the saver's health: DOWN while new knowledge would not survive a restart.
 func (s *saver) health() any {
 	status := "UP"
 	if s.troubled.Load() {

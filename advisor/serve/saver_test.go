@@ -145,7 +145,7 @@ func TestDiskAway(t *testing.T) {
 	r.post(snapAt(monday))
 	log := new(testkit.Log)
 	now := time.Now()
-	// A keeper that is called with the times of the test.
+	// A saver that is called with the times of the test.
 	k := &saver{locked: r.locked, store: r.saver.store, every: time.Hour, log: log.Logger(), savedAt: now, tried: now}
 	for i := range 5 {
 		k.look(now.Add(2*time.Hour + time.Duration(i)*retryPause))
@@ -179,7 +179,7 @@ func TestStartOnFullDisk(t *testing.T) {
 	log := new(testkit.Log)
 	now := time.Now()
 	cfg := kept(path)
-	k := testkit.Must(openKeeper(now, &cfg, m, log.Logger()))(t)
+	k := testkit.Must(openSaver(now, &cfg, m, log.Logger()))(t)
 	defer k.store.Close()
 	if text := log.String(); !strings.Contains(text, "level=WARN msg=\"State cannot be written") ||
 		!strings.Contains(text, "no space left on device") || !k.troubled.Load() {

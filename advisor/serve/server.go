@@ -22,7 +22,7 @@ import (
 
 // A Server is a running advisor.
 //
-// Safe for concurrent use: mind, voice and page have locks, figures are atomic, the rest
+// Safe for concurrent use: locked, resultLog and page have locks, metrics are atomic, the rest
 // is set before the first request.
 type Server struct {
 	env       *service.Env
@@ -65,7 +65,7 @@ func New(ctx context.Context, e *service.Env, cfg config.Config) (*Server, error
 		places: make(chan struct{}, postsMax), posts: metric.NewHistogram(metric.DecisionBuckets()),
 	}
 	if cfg.StateFile != "" {
-		if s.saver, err = openKeeper(time.Now(), &cfg, s.locked, e.Logger("State")); err != nil {
+		if s.saver, err = openSaver(time.Now(), &cfg, s.locked, e.Logger("State")); err != nil {
 			l.Close()
 			return nil, &service.SettingError{Name: "STATE_FILE", Value: cfg.StateFile,
 				Problem: "cannot be used: " + err.Error(),

@@ -34,7 +34,7 @@ type senderConn struct {
 
 func (c *senderConn) base() *senderConn { return c }
 
-// A carrier sends requests on its link, while that is in sender.idle.
+// A carrier sends requests on its connection, while that is in sender.idle.
 type carrier interface {
 	base() *senderConn
 	send(now time.Time, a arrival, request []byte)

@@ -100,7 +100,7 @@ func UnixMicros(t time.Time) int64 {
 	return t.UnixMicro()
 }
 
-// FromUnixMicros is the inverse of Micros.
+// FromUnixMicros is the inverse of UnixMicros.
 func FromUnixMicros(us int64) time.Time {
 	if us == 0 {
 		return time.Time{}

@@ -41,8 +41,8 @@ type Queue interface {
 	// durable. A failed write is retried, so Done may be called late.
 	Settle(now time.Time, s *Settlement)
 
-	// Known reports whether there is an entry with a Scope that is not Unsent: a PutRequest with this Scope
-	// would be answered Duplicate or Conflict. It returns when ctx ends.
+	// Known reports whether there is an entry with a Scope, unless its NeverSent is true: a PutRequest with this
+	// Scope would be answered Duplicate or Conflict. It returns when ctx ends.
 	Known(ctx context.Context, scope SHA256) (bool, error)
 	// Read returns an entry with its position in its line, counted from 1, or 0 if it is in none.
 	// The error is ErrNotFound if there is no such entry.
@@ -167,7 +167,7 @@ type Outcome uint8
 
 const (
 	Accepted  Outcome = iota // it is durable
-	Duplicate                // the same request was stored before, and the entry is not Unsent
+	Duplicate                // the same request was stored before, and NeverSent of its entry is false
 	Conflict                 // another request with the same Scope was stored before
 	Storing                  // a request with the same Scope is being stored; try again soon
 	Full                     // a bound is reached

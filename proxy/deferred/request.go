@@ -52,30 +52,14 @@ func preferences(list []byte) iter.Seq2[[]byte, []byte] {
 	return func(yield func(name, value []byte) bool) {
 		for len(list) > 0 {
 			var one []byte
-			one, list = cutUnquoted(list, ',')
-			one, _ = cutUnquoted(one, ';')
+			one, list = http1.CutUnquoted(list, ',')
+			one, _ = http1.CutUnquoted(one, ';')
 			name, value, _ := bytes.Cut(one, []byte("="))
 			if !yield(bytes.TrimSpace(name), unquoted(bytes.TrimSpace(value))) {
 				return
 			}
 		}
 	}
-}
-
-// cutUnquoted cuts b around the first separator that is not within quotes.
-func cutUnquoted(b []byte, separator byte) (before, after []byte) {
-	quoted := false
-	for i := 0; i < len(b); i++ {
-		switch c := b[i]; {
-		case c == '"':
-			quoted = !quoted
-		case c == '\\' && quoted:
-			i++
-		case c == separator && !quoted:
-			return b[:i], b[i+1:]
-		}
-	}
-	return b, nil
 }
 
 // unquoted returns the text of a token or a quoted string (RFC 9110 section 5.6.4).

@@ -96,7 +96,7 @@ type KeyedDigest [16]byte
 type EntryDigests struct {
 	LineKey     KeyedDigest
 	Client      KeyedDigest // zero: the entry is not from a client
-	Scope       KeyedDigest // zero: it has no Idempotency-Key; then Print is zero too
+	Scope       KeyedDigest // zero: it has no Idempotency-Key; then Fingerprint is zero too
 	Fingerprint KeyedDigest
 }
 

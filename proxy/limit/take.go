@@ -20,8 +20,8 @@ type Charge struct {
 	Debt int64
 }
 
-// Never is the RetryAfter of a cost that the limit can never admit. With [Charge.Debt] it was charged all the
-// same, and RetryAfter is until a look is admitted.
+// Never is the RetryAfter of a cost that the limit can never admit. With [Charge.Debt] such a cost is charged
+// nevertheless, and RetryAfter is the time until a look is admitted instead.
 const Never = time.Duration(math.MaxInt64)
 
 // longest is the longest wait that is not Never.
@@ -261,8 +261,8 @@ func (l *Limit) freeAt(v *view, parts int64) int64 {
 	return at
 }
 
-// readyAt returns the first instant at which a request that is refused now, but can be
-// admitted, is admitted if nothing is taken until then. It needs so many permits, with its reserve.
+// readyAt returns the first instant at which a request is admitted that is refused now but can be admitted, if
+// nothing is taken until then. need is how many permits it needs, with its reserve.
 func (l *Limit) readyAt(v *view, charge *Charge, need int64) int64 {
 	patient := v.at
 	if delay := charge.MaxDelay.Microseconds(); l.algorithm == Leaky && delay > 0 {

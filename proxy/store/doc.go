@@ -15,12 +15,11 @@
 // requests do not change. Refund also gives back what other counters were charged for a request
 // that is not sent to a target; see [limit.Limit.Refund].
 //
-// A [Mode] says how an answer was reached, because without its store a proxy decides too:
-// it admits, refuses, or counts alone.
+// A [Mode] says how an answer was reached: without its store a proxy still decides, and admits,
+// refuses, or counts alone.
 //
 // Proxies that share a store also share documents, such as the limit and the rules: see
-// [DocumentStore]. They use leases to agree on one of them that does what only one should
-// do.
+// [DocumentStore]. Work that only one proxy should do is done by the one that holds a lease.
 //
 // A fault that only an operator can repair (user, password, rights, database, another program) is
 // a [MisconfiguredError] in every store. It makes a program that starts exit. A backend

@@ -23,8 +23,8 @@ const conformanceFeatures = `features:
   supportsHalfDuplexBidiOverHttp1: true
 `
 
-// The conformance tests of Connect pass: their clients call by Connect, gRPC and gRPC-Web over HTTP/1.1 and HTTP/2,
-// their server, which is the target, has one of the versions, and TLS if the clients have it.
+// The conformance tests of Connect pass. Their clients call by Connect, gRPC and gRPC-Web over HTTP/1.1 and
+// HTTP/2. Their server is the target: it has one of the versions, and TLS if the clients have it.
 func TestConnectConformance(t *testing.T) {
 	t.Parallel()
 	programs := testkit.BuildOrSkip(t, "interop", "connectrpc.com/conformance/cmd/connectconformance",

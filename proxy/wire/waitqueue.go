@@ -129,11 +129,9 @@ func (t *target) admits(now time.Time, c *client) bool {
 	if queue.Len() == 0 && !t.bounded() {
 		return true
 	}
-	free := 0
+	free := t.free()
 	if c.bound() != nil {
 		free = t.places()
-	} else {
-		free = t.free()
 	}
 	return free > 0 && (!queue.Contested() || t.rival(c.wait.Rank()) == nil) && queue.Admits(now, &c.wait)
 }

@@ -55,7 +55,7 @@ var moved = []measure{
 	{"recovery s", 0, func(_ *played, r *closedloop.Result) float64 { return r.Recovery }, true},
 }
 
-// A field is played scenarios with the strategies.
+// A field has the played scenarios and the strategies.
 type field struct {
 	plays      []*played
 	strategies []closedloop.Strategy

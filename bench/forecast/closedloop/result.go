@@ -14,8 +14,8 @@ type Result struct {
 
 	P95, P99 float64 // seconds, of all admitted requests, timeouts included
 	// Overload is how many seconds had a request that waited at the target for longer
-	// than the SLO; QueueArea the sum over seconds of the longest wait beyond the
-	// promise. A request that times out without such a wait takes long by itself.
+	// than the SLO; QueueArea is the sum over seconds of the longest wait beyond the
+	// SLO. A request that times out without such a wait takes long by itself.
 	Overload  int
 	QueueArea float64
 

@@ -121,7 +121,7 @@ func (l *Lab) Run(ctx context.Context, fn func()) (err error) {
 // Cleanup registers end to be called by the next End, at the latest when the current part ends.
 func (l *Lab) Cleanup(end func()) { l.keep(func() error { end(); return nil }) }
 
-// keep is Keep for a function that may fail. End then ends the current Catch.
+// keep is Cleanup for a function that may fail. End then ends the current Catch.
 func (l *Lab) keep(end func() error) { l.ends = append(l.ends, end) }
 
 // End calls what was registered, the last first.

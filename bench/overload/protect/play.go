@@ -35,7 +35,7 @@ type stage struct {
 	lag      float64 // p99 while connections were idle, in seconds
 }
 
-// play runs the scenario of a turn with a side, and returns the stage, too.
+// play plays the scenario of a turn with one side, and returns its score and its stage.
 func (l *lab) play(ctx context.Context, t turn, side Protection) (score Score, st *stage, err error) {
 	st = &stage{s: t.s, side: side, tools: l.tools, env: side.env}
 	err = st.Run(ctx, func() {

@@ -81,7 +81,7 @@ func (o *Options) Run(of *rig.Lab, args []string) {
 	rig.Check(err)
 }
 
-// chosen returns the scenarios with the sides and rounds that the order selects.
+// chosen returns the scenarios with the sides and rounds that the options select.
 func (o *Options) chosen() (list []Scenario, err error) {
 	scenarios := result.Map(Scenarios(), func(s Scenario) string { return s.Name })
 	sides := result.Map(protections(), func(s Protection) string { return s.Name })

@@ -59,7 +59,7 @@ func (l *lab) report(scenarios []Scenario) error {
 	return nil
 }
 
-// bounds returns the bound of answers in time of the first scenario, and of those with others.
+// bounds returns how fast answers must be in the first scenario, and in those with other bounds.
 func bounds(scenarios []Scenario) string {
 	text := func(s Scenario) string { return fmt.Sprintf("%d ms", s.InTime.Milliseconds()) }
 	var others []string
@@ -191,7 +191,7 @@ func ratio(runs []Run) string {
 	return result.SpreadOf(runs, goodput).Ratio(3)
 }
 
-// PlotFile is the file of the plot, which shows the scenario pictured. In it the target can serve
+// PlotFile is the file of the plot, which shows plottedScenario. In it the target can serve
 // the load until it becomes slower. In the first scenario it is overloaded from the start, so
 // without the gate nothing is answered in time even before the bad phase.
 const (

@@ -31,10 +31,10 @@ func (k Kind) String() string {
 // Owned by its Reader.
 type Node struct {
 	Kind       Kind
-	made       int32 // capacity of Names and Kids that Parse has allocated below this root
+	made       int32 // capacity of Names and Children that Parse has allocated below this root
 	Line       int
 	Word       []byte // of a scalar: the text of a string, otherwise the value as written
-	Names      []Name // of an object's members, parallel to Kids
+	Names      []Name // of an object's members, parallel to Children
 	Children   []Node
 	start, end int // range of the JSON text
 }

@@ -93,7 +93,7 @@ func New(now time.Time, times *Timeouts, limits *http1.Limits) Cycle {
 // HandleData reads b, the bytes received and not yet read, and returns how many it has
 // read. It calls handle for each head (which is in h), piece of a body and end, and for the
 // error of a malformed request, which handle answers after [Cycle.Refuse]. It stops in
-// state Asked, and when the Cycle is Full.
+// state AwaitingResponse, and when the Cycle is Full.
 func (c *Cycle) HandleData(now time.Time, b []byte, h *http1.Head, handle func(time.Time, http1.Event, error)) int {
 	n := 0
 	for c.Full = false; c.State < AwaitingResponse && !c.Full; {
@@ -208,3 +208,11 @@ func (c *Cycle) Close() Close {
 
 // More reports whether bytes are left that HandleData would read now.
 func (c *Cycle) More() bool { return c.Unread && c.State != Closing }
+
+// Earlier returns the earlier of two deadlines; a zero one means never.
+func Earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}

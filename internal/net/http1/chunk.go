@@ -157,3 +157,19 @@ func skipQuoted(b []byte) (rest []byte, n int) {
 	}
 	return b, 0
 }
+
+// CutUnquoted cuts b around the first separator that is not in a quoted string (RFC 9110 5.6.4).
+func CutUnquoted(b []byte, separator byte) (before, after []byte) {
+	quoted := false
+	for i := 0; i < len(b); i++ {
+		switch c := b[i]; {
+		case c == '"':
+			quoted = !quoted
+		case c == '\\' && quoted:
+			i++
+		case c == separator && !quoted:
+			return b[:i], b[i+1:]
+		}
+	}
+	return b, nil
+}

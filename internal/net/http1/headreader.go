@@ -105,8 +105,8 @@ func (r *Reader) lineLimit(at int) (limit int, beyond fault) {
 	return int(r.headBytesMax) - at, faultHeadTooLarge
 }
 
-// unfinished handles the line at b[at:], which is too long or not well-formed: if it is not complete that
-// is recorded, otherwise its fault is returned.
+// unfinished handles the line at b[at:], which is incomplete, too long or not well-formed. An incomplete
+// line is recorded; for the others the fault is returned.
 func (r *Reader) unfinished(b []byte, at int, h *Head) fault {
 	limit, beyond := r.lineLimit(at)
 	n, f := scanLine(b[at:], 0, limit, beyond)

@@ -63,7 +63,7 @@ func (r *Relay) SetFilter(c Filter) { r.pass.Store(&c) }
 func (r *Relay) Delay(by time.Duration) { r.delay.Store(int64(by)) }
 
 // Drop discards, if on, everything sent over connections that are open now or opened before
-// Lose(false), for as long as they exist. Neither end sees them close.
+// Drop(false), for as long as they exist. Neither end sees them close.
 func (r *Relay) Drop(on bool) {
 	r.mute.Store(on)
 	if !on {

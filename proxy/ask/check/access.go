@@ -104,7 +104,7 @@ func (a *AccessPolicy) page(h *http1.Head) bool {
 	if a.Unix {
 		return false
 	}
-	_, origins := only(h, "Origin")
-	_, sites := only(h, "Sec-Fetch-Site")
-	return origins+sites > 0 || a.Local && !a.Open && !http1.IsLoopback(string(h.Host))
+	_, origin := h.Field("Origin")
+	_, site := h.Field("Sec-Fetch-Site")
+	return origin || site || a.Local && !a.Open && !http1.IsLoopback(string(h.Host))
 }

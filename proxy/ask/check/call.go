@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"weir/internal/data/protowire"
+	"weir/internal/net/cycle"
 	"weir/internal/net/http1"
 	"weir/internal/net/http2"
 	"weir/proxy/rules/decide"
@@ -225,7 +226,7 @@ func (s *Session) sendHealth(now time.Time, status uint64) {
 	if len(s.stream.left()) > 0 || s.stream.complete {
 		return
 	}
-	s.cycle.Until = earlier(now.Add(watchPause), s.call.by)
+	s.cycle.Until = cycle.Earlier(now.Add(watchPause), s.call.by)
 	if status != s.call.shown {
 		s.call.shown = status
 		s.appendHealth(status)

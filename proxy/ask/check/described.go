@@ -63,7 +63,7 @@ type part struct {
 // for the asker. trusted reports proxies in front of the asker.
 func (d *described) read(f *form, h *http1.Head, from netip.Addr, trusted func(netip.Addr) bool) error {
 	var err error
-	d.sort(f, h)
+	d.split(f, h)
 	if f == &formPath {
 		err = d.cutPrefix(h)
 	} else {
@@ -77,8 +77,8 @@ func (d *described) read(f *form, h *http1.Head, from netip.Addr, trusted func(n
 	return nil
 }
 
-// sort divides the fields of h into parts of the description and those of the described request.
-func (d *described) sort(f *form, h *http1.Head) {
+// split separates the fields of h that describe the request from its own.
+func (d *described) split(f *form, h *http1.Head) {
 	d.parts, d.others = [3]part{}, d.others[:0]
 	for i := range h.Fields {
 		field := &h.Fields[i]
@@ -172,16 +172,4 @@ func appendTarget(dst, target []byte) []byte {
 		begin = i + 1
 	}
 	return append(dst, target[begin:]...)
-}
-
-// only returns the value of the first field of a name, and how many there are.
-func only(h *http1.Head, name string) (value []byte, n int) {
-	for i := range h.Fields {
-		if f := &h.Fields[i]; http1.EqualFold(f.Name, name) {
-			if n++; n == 1 {
-				value = f.Value
-			}
-		}
-	}
-	return value, n
 }

@@ -18,8 +18,8 @@
 // then calls Env.Answered. The store bounds how long an ask takes, Env.EditTimeout how long the edit of a
 // key takes.
 //
-// The asks of a sidecar (package store/remote), a proxy that leaves decisions to this one, its master,
-// come in batches. It also reads [Documents]: the limit and the rules, which it shares with its master.
+// A sidecar (package store/remote) is a proxy that leaves decisions to this one, its master. Its asks come
+// in batches. A sidecar also reads [Documents]: the limit and the rules, which it shares with its master.
 //
 // The same sessions answer /check/…, by which other proxies ask about a request before they forward it
 // (ext_authz of Envoy, auth_request of nginx). They make a request head from the description, evaluate it

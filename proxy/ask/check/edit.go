@@ -26,7 +26,7 @@ func (s *Session) edit(now time.Time) {
 // startEdit starts an edit of the exchange, which ends at the latest EditTimeout after its first one. It reports
 // false if too many edits wait.
 func (s *Session) startEdit(now time.Time, e *Edit) bool {
-	s.late = earlier(s.late, now.Add(s.env.EditTimeout)) // a later edit does not postpone it
+	s.late = cycle.Earlier(s.late, now.Add(s.env.EditTimeout)) // a later edit does not postpone it
 	e.turn, e.Until, e.From = s.turn, s.late, s.remote
 	if !s.env.Edit(now, s, e) {
 		return false

@@ -23,12 +23,11 @@ type Documents struct {
 
 // An Edit is a change of one key.
 type Edit struct {
-	Rule string
-	Key  []byte
-	Add  int64 // 0: it is forgotten
-	// PerSecond says that only a limit per second of Envoy's rate limit service is meant, and Sidecar that a
-	// sidecar asks, which does not say whether that is so.
-	PerSecond, Sidecar bool
+	Rule      string
+	Key       []byte
+	Add       int64 // 0: it is forgotten
+	PerSecond bool  // the limit is one per second of Envoy's rate limit service
+	Sidecar   bool  // a sidecar asks, which does not say whether the limit is per second
 	// Until is when its exchange is answered without it.
 	Until time.Time
 	From  netip.Addr // the asker

@@ -74,15 +74,7 @@ func NewHTTP2Conn(now time.Time, env *Env, from netip.Addr, secure, verified boo
 }
 
 // wake makes HandleExpired check at the given time what is due; zero is no time.
-func (m *HTTP2Conn) wake(at time.Time) { m.until = earlier(m.until, at) }
-
-// earlier returns the earlier one of two deadlines; zero is none.
-func earlier(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
-	}
-	return a
-}
+func (m *HTTP2Conn) wake(at time.Time) { m.until = cycle.Earlier(m.until, at) }
 
 // Deadline returns when HandleExpired must be called; zero means never.
 func (m *HTTP2Conn) Deadline() time.Time { return m.until }
@@ -211,7 +203,7 @@ func (m *HTTP2Conn) handleHead(now time.Time, s *Session) {
 	h := &m.env.heads.Head
 	s.cycle.Begin(now, h)
 	s.noticeCall(now, h)
-	s.cycle.Until = earlier(s.cycle.Until, s.call.by)
+	s.cycle.Until = cycle.Earlier(s.cycle.Until, s.call.by)
 	s.handleHead(now, h)
 	if h.Expect == http1.ExpectContinue && !s.stream.answered && s.cycle.State == cycle.Body {
 		m.env.Out, _ = m.http2.AppendResponse(m.env.Out, s.stream.id, 100, nil, false)

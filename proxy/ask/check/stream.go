@@ -83,7 +83,7 @@ func (m *HTTP2Conn) write(now time.Time, s *Session, p []byte, complete bool) {
 	}
 	m.held += len(p) - n
 	st.queue = append(st.queue, p[n:]...)
-	s.cycle.Until = earlier(now.Add(times.Body), st.queueBy)
+	s.cycle.Until = cycle.Earlier(now.Add(times.Body), st.queueBy)
 }
 
 // push sends as much of p as there is room for, and the end of the answer if that is complete with p.
@@ -117,7 +117,7 @@ func (m *HTTP2Conn) flush(now time.Time) {
 			s.cycle.Until = time.Time{}
 			switch {
 			case len(st.left()) > 0:
-				s.cycle.Until = earlier(now.Add(times.Body), st.queueBy)
+				s.cycle.Until = cycle.Earlier(now.Add(times.Body), st.queueBy)
 			case s.call.watches:
 				s.cycle.Until = now
 			}

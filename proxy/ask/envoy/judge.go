@@ -75,10 +75,11 @@ func (a *asked) status(now time.Time) rls.Status {
 	return s
 }
 
-// untilReset returns in whole seconds when a refused request would be admitted, or, if it was charged more
-// than the limit can hold, the next look. If the request is admitted, it returns when the key is as new,
-// which for a window is its end even if nothing was charged. If it would never be admitted, it
-// returns at least the time in which all is regained: what asks in vain is not to do so every second.
+// untilReset returns, in whole seconds, the time until a refused request would be admitted. If the request was
+// charged although the limit can never admit it, that is the time until a look is admitted. For an admitted
+// request it is the time until the key is as new, which for a window is its end even if nothing was charged.
+// For one that can never be admitted it is at least the time in which all is regained, so that a caller does
+// not ask in vain every second.
 func (a *asked) untilReset(now time.Time, code rls.Code) time.Duration {
 	l, wait := &a.limit.Limit, a.decision.RetryAfter
 	span, window := a.decision.ResetAfter, l.Algorithm() == limit.Fixed

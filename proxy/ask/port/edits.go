@@ -44,15 +44,14 @@ func (p *Server) edit(e *check.Edit) (bool, error) {
 		return false, check.ErrEditExpired
 	case second != nil && e.PerSecond:
 		return apply(e, second)
-	case second != nil && e.Sidecar && strings.HasPrefix(e.Rule, descriptor.RulePrefix): // one of them has the key
+	case second != nil && e.Sidecar && strings.HasPrefix(e.Rule, descriptor.RulePrefix): // either may have the key
 		changed, err := apply(e, first)
-		if changed {
-			return true, nil
-		}
-		// A failure of the second is not told: a sidecar would take the master for unavailable, and what that store
-		// has is over after a second.
-		if changed, _ = apply(e, second); changed {
-			err = nil
+		if !changed {
+			// An error of the second store is not reported: the sidecar would treat the master as unavailable,
+			// and counters of that store expire after a second.
+			if changed, _ = apply(e, second); changed {
+				err = nil
+			}
 		}
 		return changed, err
 	}

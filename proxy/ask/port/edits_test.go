@@ -28,8 +28,8 @@ func (r *recorder) edited(what string) (bool, error) {
 	return r.changed, r.err
 }
 
-// A sidecar does not say whether the key of a descriptor has a limit per second. With a second store for those, its
-// edits of such keys go to both, and all others to the first.
+// A sidecar does not say whether the key of a descriptor has a limit per second. With a second store for those, an
+// edit of such a key goes to the first store, and to the second if the first has not changed it.
 func TestEditsOfSidecars(t *testing.T) {
 	failed := errors.New("failed")
 	for _, test := range []struct {

@@ -58,7 +58,7 @@ type Source struct {
 }
 
 // NewLimits reads a file or all files of a folder. Without a path there are no limits. The error is a
-// *[service.SettingError]. With Source.Tolerant there is none: Follow reports what is wrong.
+// *[service.SettingError]. With Source.Tolerant it is nil, and Follow reports invalid files.
 func NewLimits(source Source, log *slog.Logger) (*Limits, error) {
 	source.Name = cmp.Or(source.Name, "RATELIMIT_CONFIG")
 	l := &Limits{source: source, log: log}

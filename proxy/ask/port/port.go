@@ -6,10 +6,10 @@
 //	                     ├─▶ documents, as one goroutine reads them
 //	                     └─▶ editor, one goroutine that waits for the store
 //
-// The port has event loops of its own, with a lane each: the client of one loop that batches
-// asks. Envoy's rate limit service has [Limits] of its own, from the files of a [Source] or from
-// an xDS server. The documents, the configuration that sidecars share with this proxy, their
-// master, are published every 100 ms. Sidecars poll their marks, fingerprints that change with a
+// The port has event loops of its own. Each has a lane, which sends the loop's asks to the store in
+// batches. Envoy's rate limit service has [Limits] of its own, from the files of a [Source] or from
+// an xDS server. The documents are the configuration that sidecars share with this proxy, their
+// master; they are published every 100 ms. Sidecars poll the marks: fingerprints, one for each
 // document. The document ratelimiter:limit is not in the store: it is the limit in force at the
 // master, for sidecars without a limit of their own. If a counter is a queue (leaky), the answer
 // is delayed until the request's slot. DECISION_HOLD_MAX bounds that: it is the MaxDelay of the

@@ -9,7 +9,7 @@
 // the store. The [Result] of an update is Following at the others, Pinned if an operator
 // has pinned the limit, so that only people change it, and Unavailable while there is no
 // store or no holder. A recommendation may also have [GateLimitBounds]: an upper bound of
-// what gates let be in flight to a target.
+// the gates' limits.
 //
 // With ADAPTIVE_MODE=shadow nothing is applied. What would be applied is reported, and requests
 // are evaluated against it as against a rule in shadow. The bounds are relative to the limit in

@@ -206,7 +206,7 @@ func diskFails(t *testing.T, after bool) {
 	}
 }
 
-// TestPutsDuringOutage plays what every queue promises while its store is away.
+// TestPutsDuringOutage tests what every queue guarantees while its store is unavailable.
 func TestPutsDuringOutage(t *testing.T) {
 	t.Parallel()
 	var away atomic.Bool

@@ -21,7 +21,7 @@ var (
 	bucketDamaged  = []byte("damaged")  // unreadable rows, unchanged
 
 	bucketIDs    = []byte("ids")    // ID: place
-	bucketScopes = []byte("scopes") // Scope: ID, unless the entry is Unsent
+	bucketScopes = []byte("scopes") // Scope: ID, unless NeverSent of the entry is true
 	bucketForget = []byte("forget") // u64 µs, u64 sequence number: ID
 	bucketTotals = []byte("totals") // u8 state, rule: u64 entries, u64 bytes
 	bucketKept   = []byte("kept")   // client: u64 entries, u64 bytes; client, u64 sequence number: u64 bytes, ID

@@ -71,7 +71,7 @@ func TestOutages(t *testing.T) {
 	}
 }
 
-// TestPutsDuringOutage plays what every queue promises while its store is away.
+// TestPutsDuringOutage tests what every queue guarantees while its store is unavailable.
 func TestPutsDuringOutage(t *testing.T) {
 	t.Parallel()
 	s := postgrestest.Start(t)

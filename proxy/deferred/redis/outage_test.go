@@ -155,7 +155,7 @@ func TestStopped(t *testing.T) {
 	}
 }
 
-// TestPutsDuringOutage plays what every queue promises while its store is away.
+// TestPutsDuringOutage tests what every queue guarantees while its store is unavailable.
 func TestPutsDuringOutage(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)

@@ -25,8 +25,8 @@
 // request that streams acquires an upstream connection immediately, and is read while it holds
 // one. HandleClientFull and HandleTargetFull report backpressure: one side accepts no more data,
 // so the exchange reads nothing from the other. After a switch of protocols it holds the upstream
-// connection of the tunnel until EndTunnel. With [ReleaseDrained] it is closed when what was
-// written to it is sent.
+// connection of the tunnel until [Exchange.EndTunnel], which closes the connection if it is called
+// with [ReleaseDrained], once everything written to it is sent.
 //
 // The number of requests in flight to a target may be limited. A request that gets no place among
 // them in time is shed ([FaultShed]).

@@ -119,7 +119,7 @@ const (
 	EndAnswered              // with a complete response
 	EndIncomplete            // part of the response was passed on; the client must notice that the rest is missing
 	EndTimedOut              // likewise, and the client waits no longer
-	EndTunnel                // the protocol was switched: the carrier copies bytes until EndTunnel
+	EndTunnel                // the protocol was switched: the carrier copies bytes, then calls Exchange.EndTunnel
 )
 
 // End returns and clears how the exchange has ended, and when.

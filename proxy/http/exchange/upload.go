@@ -2,6 +2,8 @@ package exchange
 
 import (
 	"time"
+
+	"weir/internal/net/cycle"
 )
 
 // A body that is too large to be collected, or open, is streamed: the request is sent with the part
@@ -69,15 +71,7 @@ func (x *Exchange) awaitEither(now time.Time) {
 
 // rearm sets the deadline to the earliest one.
 func (x *Exchange) rearm() {
-	x.deadline = earlier(earlier(x.body.by, x.body.rateBy), x.answerBy)
-}
-
-// earlier returns the earlier one of two deadlines, of which a zero one is never.
-func earlier(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
-	}
-	return a
+	x.deadline = cycle.Earlier(cycle.Earlier(x.body.by, x.body.rateBy), x.answerBy)
 }
 
 // bodyPaused removes the deadlines of the body: the client is not read, or has sent all.

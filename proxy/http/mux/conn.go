@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"weir/internal/net/cycle"
 	"weir/internal/net/http1"
 	"weir/internal/net/http2"
 	"weir/proxy/http/exchange"
@@ -277,13 +278,8 @@ func (c *Conn) Streams(yield func(*Stream) bool) {
 func (c *Conn) Ended() bool { return c.failed || c.ending && len(c.streams) == 0 }
 
 // Deadline returns when HandleExpired must be called; zero means never.
-func (c *Conn) Deadline() (at time.Time) {
-	for _, by := range [...]time.Time{c.headBy(), c.idleBy, c.announceBy, c.drainBy} {
-		if !by.IsZero() && (at.IsZero() || by.Before(at)) {
-			at = by
-		}
-	}
-	return at
+func (c *Conn) Deadline() time.Time {
+	return cycle.Earlier(cycle.Earlier(c.headBy(), c.idleBy), cycle.Earlier(c.announceBy, c.drainBy))
 }
 
 // headBy returns when an incomplete frame must be complete, if there is one.

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"weir/internal/net/cycle"
 	"weir/internal/net/http1"
 	"weir/internal/net/http2"
 	"weir/proxy/http/exchange"
@@ -31,26 +32,24 @@ type state struct {
 	trailers []byte    // field lines after the body; nil: none
 	read     bool      // the exchange has got the end of the request
 
-	queue    []byte    // of the response's body, that there was no room for
-	complete bool      // the response ends with it,
-	trailing []byte    // or with these trailers after it
-	stallBy  time.Time // when the client must have made room; zero: it need not
-	cut      bool      // the response is cut short
-	late     bool      // likewise, because the client of a call waits no longer
-	http1    bool      // likewise, because the client must use HTTP/1.1
-	reset    bool      // the client has reset the stream, or has disconnected
-	closed   bool      // the end of the response was sent
-	over     bool      // the exchange has ended
-	ended    bool      // the owner has the effect that the stream has ended
-	answered bool      // the exchange has ended with a complete response
-	short    bool      // it was ended for lack of memory, and what it waits for may still come
+	queue    []byte     // of the response's body, that there was no room for
+	complete bool       // the response ends with it,
+	trailing []byte     // or with these trailers after it
+	stallBy  time.Time  // when the client must have made room; zero: it need not
+	cut      http2.Code // of the reset that cuts the response short; NoError: it is not cut
+	reset    bool       // the client has reset the stream, or has disconnected
+	closed   bool       // the end of the response was sent
+	over     bool       // the exchange has ended
+	ended    bool       // the owner has the effect that the stream has ended
+	answered bool       // the exchange has ended with a complete response
+	short    bool       // it was ended for lack of memory, and what it waits for may still come
 }
 
 // Recycle makes a stream whose end the owner has handled available for a later request, with its Owner.
 // As on a connection of HTTP/1.1 that goes on, nothing comes late for a request that was received and answered.
 func (s *Stream) Recycle() {
 	e := s.conn.env
-	if !s.answered || !s.received || s.reset || s.cut || s.short || len(e.spares) >= sparesMax ||
+	if !s.answered || !s.received || s.reset || s.cut != http2.NoError || s.short || len(e.spares) >= sparesMax ||
 		cap(s.body) > spareBytesMax || cap(s.queue) > spareBytesMax {
 		return
 	}
@@ -92,11 +91,7 @@ func (s *Stream) resume(now time.Time) {
 
 // Deadline returns when HandleExpired must be called; zero means never.
 func (s *Stream) Deadline() time.Time {
-	at := s.Exchange.Deadline()
-	if !s.stallBy.IsZero() && (at.IsZero() || s.stallBy.Before(at)) {
-		at = s.stallBy
-	}
-	return at
+	return cycle.Earlier(s.Exchange.Deadline(), s.stallBy)
 }
 
 // HandleExpired is called when the Deadline has passed. A client that makes no room for too long loses
@@ -125,7 +120,7 @@ func (s *Stream) handleReset() {
 
 // abort cuts the response short, by a reset of the stream.
 func (s *Stream) abort() {
-	s.cut = true
+	s.cut = http2.InternalError
 	s.leave()
 }
 
@@ -181,8 +176,12 @@ func (s *Stream) MoveEffects(now time.Time, fx *session.Effects) {
 	how, _ := x.End()
 	s.over = s.over || how != exchange.EndNone
 	s.answered = s.answered || how == exchange.EndAnswered
-	s.late = s.late || how == exchange.EndTimedOut
-	s.cut = s.cut || s.late || how == exchange.EndIncomplete
+	switch how {
+	case exchange.EndTimedOut:
+		s.cut = http2.Cancel // which is DEADLINE_EXCEEDED in gRPC
+	case exchange.EndIncomplete:
+		s.cut = http2.InternalError
+	}
 	frames := s.conn.env.frames[:0]
 	if !s.reset && !s.ended {
 		if !s.closed {
@@ -198,7 +197,7 @@ func (s *Stream) MoveEffects(now time.Time, fx *session.Effects) {
 	switch {
 	case s.ended || !s.closed && !s.reset:
 	case !s.over: // the stream could not carry the response
-		s.handleReset()
+		s.leave()
 	default:
 		s.ended = true
 		s.conn.remove(now, s)
@@ -220,7 +219,7 @@ func (s *Stream) appendResponse(dst []byte, fx *session.Effects) []byte {
 	case r == nil:
 		return dst
 	case r.Status == 401 && s.Exchange.Private:
-		s.http1, s.cut = true, true
+		s.cut = http2.HTTP11Required
 		return dst
 	}
 	f := s.conn.env.fields[:0]
@@ -234,7 +233,9 @@ func (s *Stream) appendResponse(dst []byte, fx *session.Effects) []byte {
 	s.conn.env.fields = f
 	ends := fx.Complete && len(fx.Body) == 0 && len(fx.Trailers) == 0
 	dst, err := s.conn.http2.AppendResponse(dst, s.id, r.Status, f, ends)
-	s.cut = s.cut || err != nil // more fields than the client accepts
+	if err != nil { // more fields than the client accepts
+		s.cut = http2.InternalError
+	}
 	s.closed = ends && err == nil
 	return dst
 }
@@ -242,7 +243,7 @@ func (s *Stream) appendResponse(dst []byte, fx *session.Effects) []byte {
 // appendBody appends a piece of the response's body as far as there is room, and keeps the rest.
 func (s *Stream) appendBody(now time.Time, dst, p []byte, complete bool) []byte {
 	s.complete = s.complete || complete
-	if s.closed || s.cut || len(p) == 0 && !complete {
+	if s.closed || s.cut != http2.NoError || len(p) == 0 && !complete {
 		return dst
 	}
 	if len(s.queue) == 0 && (!s.conn.full || len(p) == 0) { // the end alone takes only the head of a frame
@@ -289,7 +290,7 @@ func (s *Stream) flush(now time.Time) (resumed bool) {
 		s.Exchange.HandleClientFull(now, false)
 		return true
 	}
-	return s.closed || s.cut
+	return s.closed || s.cut != http2.NoError
 }
 
 // appendData appends as much of p as there is room for, and the end of the response if that is complete with p. It
@@ -301,7 +302,9 @@ func (s *Stream) appendData(dst, p []byte) (out []byte, n int) {
 		if len(s.trailing) > 0 {
 			out, err = s.conn.http2.AppendTrailers(out, s.id, s.trailing)
 		}
-		s.closed, s.cut = err == nil, err != nil // more fields than the client accepts
+		if s.closed = err == nil; err != nil { // more fields than the client accepts
+			s.cut = http2.InternalError
+		}
 	}
 	return out, n
 }
@@ -310,15 +313,9 @@ func (s *Stream) appendData(dst, p []byte) (out []byte, n int) {
 // 8.1).
 func (s *Stream) appendEnd(dst []byte) []byte {
 	switch {
-	case s.late: // which is DEADLINE_EXCEEDED in gRPC
+	case s.cut != http2.NoError:
 		s.closed = true
-		return s.conn.http2.AppendReset(dst, s.id, http2.Cancel)
-	case s.http1:
-		s.closed = true
-		return s.conn.http2.AppendReset(dst, s.id, http2.HTTP11Required)
-	case s.cut:
-		s.closed = true
-		return s.conn.http2.AppendReset(dst, s.id, http2.InternalError)
+		return s.conn.http2.AppendReset(dst, s.id, s.cut)
 	case s.closed && !s.received:
 		return s.conn.http2.AppendReset(dst, s.id, http2.NoError)
 	}

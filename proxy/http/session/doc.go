@@ -5,8 +5,8 @@
 // continues after an exchange, and how it ends. After a switch of protocols it copies bytes until
 // both sides have ended.
 //
-// An [Upstream] is a connection to a target. It reads the answers of abandoned exchanges too,
-// whose clients have disconnected, until their [AbandonedEnd].
+// An [Upstream] is a connection to a target. It also reads the answers of abandoned exchanges,
+// whose clients have disconnected; an [AbandonedEnd] says how such an answer has ended.
 //
 // A client that half closes its connection may still read: a complete request is answered
 // before the connection closes.

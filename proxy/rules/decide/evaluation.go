@@ -64,7 +64,7 @@ func (e *Evaluation) Begin(p *Policy, r *Request) bool {
 	e.Policy, e.Client, e.Rank, e.Exempt = p, r.Client, 0, -1
 	e.Matched, e.RefusedBy, e.Shadows, e.Defers = nil, nil, e.Shadows[:0], false
 	e.Asked = append(e.Asked[:0], ChargedCounter{})
-	p.count(&e.Asked[0], r)
+	p.setGlobal(&e.Asked[0], r)
 	e.Ask.N = 1
 	e.Ask.Counters = append(e.Ask.Counters[:0], e.Asked[0].Counter)
 	if p.Rules == nil {

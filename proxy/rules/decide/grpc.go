@@ -50,7 +50,7 @@ const callTypeMax = 64
 // messages, as the request does: clients take no other. It is empty if the request's is not that of such a call.
 func GRPCContentType(contentType []byte) string {
 	const kind = "application/grpc"
-	m, n := len("application/"), len(kind) // many types begin with that, so it is compared last
+	m, n := len("application/"), len(kind) // application/ is compared last, because most types begin with it
 	if len(contentType) < n || !http1.EqualFold(contentType[m:n], kind[m:]) ||
 		!http1.EqualFold(contentType[:m], kind[:m]) ||
 		len(contentType) > n && bytes.IndexByte([]byte("+; \t"), contentType[n]) < 0 {

@@ -38,8 +38,8 @@ func appendLegacy(dst []byte, quota int64) []byte {
 // globalPreflights is the name of the global counter of preflights.
 var globalPreflights = rule.PreflightCounter(rule.GlobalID)
 
-// count makes c the global counter for a request of cost 1.
-func (p *Policy) count(c *ChargedCounter, r *Request) {
+// setGlobal sets c to the global counter for a request of cost 1.
+func (p *Policy) setGlobal(c *ChargedCounter, r *Request) {
 	*c = ChargedCounter{Rule: &p.global, Index: -1}
 	c.Counter.Rule, c.Limit, c.Cost, c.MaxDelay = rule.GlobalID, &p.Limit, 1, r.MaxDelay
 	if r.Preflight {

@@ -4,8 +4,8 @@
 // separately within it, and how much of that may pass. [Read] makes a [Set] from a file and
 // from the limits of single clients. [Set.Match] returns the rules that apply to a request as
 // [MatchedRule]s, about which the store is asked. The package counts nothing itself. A few
-// rules are not in the file but in settings. [CandidateRule] stands for a limit that is tried:
-// what the advisor recommends is counted and not enforced.
+// rules are not in the file but in settings. [CandidateRule] is the limit that the advisor
+// recommends: it may be counted without being enforced.
 //
 // # Files
 //

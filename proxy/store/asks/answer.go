@@ -12,10 +12,10 @@ import (
 // time. It is unknown what was charged.
 var ErrUndecided = errors.New("the master could not decide about this key")
 
-// Fingerprints are the answer to GET /v1/marks in JSON: texts that change when something has changed.
+// Fingerprints are the answer to GET /v1/marks in JSON. Each changes with what it stands for.
 type Fingerprints struct {
-	Edits     string            `json:"edits"`     // keys, by edits
-	Documents map[string]string `json:"documents"` // documents, by name
+	Edits     string            `json:"edits"`     // changes when a key is edited
+	Documents map[string]string `json:"documents"` // by name; changes with the document
 }
 
 // AppendHead appends the head of an answer: the mode of the deciding store, and the number of

@@ -174,7 +174,7 @@ func (be *backend) failed(name string, err error) error {
 	return explain(err)
 }
 
-// counts are the counts of a client.
+// counts are the counts of a backend.
 //
 // Safe for concurrent use: all are atomic.
 type counts struct {

@@ -19,7 +19,7 @@ func rulesBody(serial int) []byte {
 	return fmt.Appendf(nil, `{"serial":%d,"rules":"%s"}`, serial, bytes.Repeat([]byte("r"), 3_400_000))
 }
 
-// A linked client watches a document behind a wire and asks for decisions all the time.
+// A linked store watches a document over a relay and is asked for decisions all the time.
 type linked struct {
 	t      *testing.T
 	s      *redistest.Server
@@ -57,7 +57,7 @@ func (l *linked) until(what string, holds func() bool) {
 	})
 }
 
-// holds reports whether the client was told of that version of the document, and body.
+// holds reports whether the store was told of that version of the document, with that body.
 func (l *linked) holds(version int64, body []byte) bool {
 	doc := l.seen.Load()
 	return doc.Version == version && bytes.Equal(doc.Body, body)

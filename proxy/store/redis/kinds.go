@@ -17,18 +17,18 @@ import (
 
 // A key has a name for each kind of limits under which some proxy counts it. An edit of the
 // key concerns all of them, including those that only other proxies use. Therefore every
-// client registers the kinds that it uses in Redis.
+// backend registers the kinds that it uses in Redis.
 const (
 	kindsName = namespace + "kinds"
 	// kindsMax bounds the kinds kept in Redis; the oldest are dropped. Edits do not find names
 	// of other kinds.
 	kindsMax = 1024
-	// kindsPause is the time until a client registers a kind again. After Redis has lost the
+	// kindsPause is the time until a backend registers a kind again. After Redis has lost the
 	// kinds, edits may miss names for this time.
 	kindsPause = time.Minute
 )
 
-// noted has the time when a client last registered each kind. At kindsMax it is emptied.
+// noted has the time when a backend last registered each kind. At kindsMax it is emptied.
 //
 // Safe for concurrent use: mu guards last.
 type noted struct {

@@ -39,7 +39,7 @@ func ScriptSource(lua embed.FS, files ...string) string {
 	return all.String()
 }
 
-// scripts are the scripts of a client.
+// scripts are the scripts of a backend.
 //
 // Immutable after New.
 type scripts struct {

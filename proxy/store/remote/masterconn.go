@@ -81,7 +81,7 @@ func (m *masterConn) Closed(now time.Time, err error) {
 		m.release().stop(now, context.Canceled)
 	case m.kept && m.net.Unacked():
 		m.release().ask(now)
-	case err == io.EOF && m.net.Unacked(): // it closes new connections: another one may not
+	case err == io.EOF && m.net.Unacked(): // it closes new connections: another master may not
 		m.release().unconnected(now, io.ErrUnexpectedEOF)
 	case err == io.EOF && m.ends():
 		m.answered(now, false)
@@ -113,7 +113,7 @@ func (m *masterConn) fail(now time.Time, err error) {
 	c.settle(now, m.k.b.next(m.at, err), err)
 }
 
-// release separates the conn from its call, and returns that.
+// release separates the conn from its call, and returns the call.
 func (m *masterConn) release() *call {
 	c := m.call
 	m.call, c.conn = nil, nil

@@ -134,7 +134,7 @@ func (t *Table) takeKnown(now int64, ask *store.Ask, ans *store.Answer) bool {
 	return true
 }
 
-// named returns the name of a counter, for which space has room, and its hash.
+// named returns the name of a counter and its hash. space is memory with room for the name.
 func (t *Table) named(space []byte, c *store.Counter) (name []byte, hash uint64) {
 	known := t.keyless.Load()
 	if len(c.Key) == 0 && known != nil && known.rule == c.Rule {

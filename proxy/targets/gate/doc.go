@@ -5,8 +5,9 @@
 // Requests that usually take about equally long are a class (package route, [LatencyClasses]), and response
 // times are taken relative to what is usual for their class. A request in flight holds one place. A window
 // is the time between two adjustments: at least 20 responses and 100 ms. The baseline is the distribution
-// of response times while few requests are in flight. To shed a request is to refuse it because it has no
-// place. A refusal is a 429, 502, 503 or 504 of the target, or a timeout.
+// of response times while few requests are in flight. A request that gets no place in time is shed: the
+// proxy answers it, and the target does not get it. A refusal is a 429, 502, 503 or 504 of the target, or a
+// timeout.
 //
 // # Model
 //

@@ -62,7 +62,7 @@ type Gate struct {
 	probe      probe
 	saturation saturation
 	stall      stall
-	newest     time.Duration // when the newest request was sent that has had a good answer, see slowdown.time
+	newest     time.Duration // when the newest request with a good answer was sent, see slowdown.time
 	before     cut           // where the limit fell from, for answer times that hardly vary
 	refused    refusals
 	state      State
@@ -117,11 +117,11 @@ func New(cfg Config) *Gate {
 	}
 	cfg.Max = max(cfg.Max, cfg.Min)
 	g := &Gate{cfg: cfg, brisk: brisk, first: true, unit: 1, slower: 1, probe: probe{period: probeMin},
-		refused: refusals{ceiling: float64(cfg.Max)}, newest: never}
+		refused: refusals{ceiling: float64(cfg.Max)}, newest: longAgo}
 	if cfg.SLO > 0 {
 		g.brisk = min(brisk, cfg.SLO/2)
 	}
-	g.window = window{since: never, sent: never, until: never, next: firstMin, few: firstFew, least: buckets - 1}
+	g.window = window{since: longAgo, sent: longAgo, until: longAgo, next: firstMin, few: firstFew, least: buckets - 1}
 	g.set(float64(cmp.Or(cfg.First, cfg.Max)))
 	return g
 }
@@ -163,7 +163,7 @@ func (g *Gate) State() State {
 type Response struct {
 	Sent     time.Time     // when the request was sent, all of it
 	Ago      time.Duration // since the answer began
-	Class    int           // of requests that take about equally long; below Classes
+	Class    int           // of requests that take about equally long; below LatencyClasses
 	Refused  bool          // 429, 502, 503, 504, a timeout or a broken connection
 	Full     bool          // the gate bound when it was sent: it had waited, or the next one had to
 	InFlight int           // at the target when it was sent, itself included
@@ -191,7 +191,7 @@ func (g *Gate) Answered(now time.Time, a *Response) bool {
 	if g.refused.from > 0 {
 		g.follow(now, a)
 	}
-	if w.since == never {
+	if w.since == longAgo {
 		w.since, w.until = sent, sent+firstMax
 	}
 	span := at - w.since

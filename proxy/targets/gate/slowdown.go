@@ -56,8 +56,8 @@ func (s *slowdown) note(now time.Duration, a *Response) {
 	}
 }
 
-// never is an instant that is before all others.
-const never = time.Duration(math.MinInt64 / 2)
+// longAgo is an instant before all others.
+const longAgo = time.Duration(math.MinInt64 / 2)
 
 // time returns the time since the first answer: an instant that is cheaper to keep and to compare than a
 // time.Time.

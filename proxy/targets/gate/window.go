@@ -65,7 +65,7 @@ type window struct {
 }
 
 func (w *window) reset(at time.Duration) {
-	*w = window{since: at, sent: never, until: never, few: math.MaxInt, next: windowMin, least: buckets - 1}
+	*w = window{since: at, sent: longAgo, until: longAgo, few: math.MaxInt, next: windowMin, least: buckets - 1}
 }
 
 // renew begins the window anew without a decision. Its length still counts towards spanMax:

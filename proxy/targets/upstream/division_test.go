@@ -60,8 +60,8 @@ func TestWeighCountsAllThatHavePlaces(t *testing.T) {
 	for i := range of {
 		d, marked := &of[i].clients, 0
 		d.weigh(at + 2*int64(averageSpan))
-		for word := range d.shown.some {
-			marked += bits.OnesCount64(d.shown.some[word].Load())
+		for word := range d.shown.holders {
+			marked += bits.OnesCount64(d.shown.holders[word].Load())
 		}
 		if marked != 0 {
 			t.Errorf("loop %d: got %d clients to look at after a pause, want 0", i, marked)

@@ -14,7 +14,7 @@ const (
 	// a crowd, which passes. CoDel uses 20, which would refuse many requests of crowds
 	// that a target would serve within a second.
 	PatienceFactor = 30
-	// TolerableWait is how long a wait clients are assumed to tolerate.
+	// TolerableWait is how long clients are assumed to tolerate waiting.
 	TolerableWait = 500 * time.Millisecond
 	// queueBrief is the multiple of a long wait for which a queue may be empty during
 	// overload. It is multiplied by the number of loops, since each sees only its part of

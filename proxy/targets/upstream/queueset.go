@@ -23,11 +23,11 @@ type demand struct {
 	shed  atomic.Int64 // when one that was not greedy was last shed
 	_     [128 - 32]byte
 
-	clients     [shareClients]holding
-	routes      [shareRoutes]holding
-	someClients [shareClients / 64]atomic.Uint64 // see holdings
-	someRoutes  [shareRoutes / 64]atomic.Uint64
-	_           [128 - (shareClients+shareRoutes)/8%128]byte
+	clients       [shareClients]holding
+	routes        [shareRoutes]holding
+	clientHolders [shareClients / 64]atomic.Uint64 // see holdings
+	routeHolders  [shareRoutes / 64]atomic.Uint64
+	_             [128 - (shareClients+shareRoutes)/8%128]byte // the next loop's rank to shed on a cache line of their own
 }
 
 // NewQueueSet returns the shared state of the given number of queues.
@@ -39,7 +39,7 @@ func (l *Queue[W]) JoinSet(of *QueueSet, loop int) {
 	clients, routes := make([]holdings, len(of.loops)), make([]holdings, len(of.loops))
 	for i := range of.loops {
 		s := &of.loops[i]
-		clients[i], routes[i] = holdings{s.clients[:], s.someClients[:]}, holdings{s.routes[:], s.someRoutes[:]}
+		clients[i], routes[i] = holdings{s.clients[:], s.clientHolders[:]}, holdings{s.routes[:], s.routeHolders[:]}
 	}
 	l.clients, l.routes = newDivision(clients, loop), newDivision(routes, loop)
 }

@@ -89,12 +89,13 @@ type holding struct {
 
 // holdings are those of all clients, or of all routes, on one loop.
 type holdings struct {
-	of   []holding
-	some []atomic.Uint64 // a bit for each that may have places, now or lately
+	of      []holding
+	holders []atomic.Uint64 // a bit for each client or route that has places, or had some recently
 }
 
-// store shows what other loops need of i at once, and averages if they are as old as holdingAge: every
-// request stores twice, and an atomic store costs as much as the rest of a division.
+// store publishes the current values of i to other loops, and its averages only if the published ones are
+// at least holdingAge old: every request stores twice, and an atomic store costs as much as the rest of a
+// division.
 func (hs *holdings) store(i int, p *places) {
 	h := &hs.of[i]
 	h.now.Store(uint64(uint16(p.n))<<48 | uint64(uint16(p.long))<<32 | uint64(math.Float32bits(p.done)))
@@ -103,8 +104,8 @@ func (hs *holdings) store(i int, p *places) {
 	}
 	h.lately.Store(uint64(math.Float32bits(p.mean))<<32 | uint64(math.Float32bits(p.due)))
 	h.at.Store(p.at)
-	if some, bit := &hs.some[i/64], uint64(1)<<(i%64); some.Load()&bit == 0 {
-		some.Or(bit)
+	if word, bit := &hs.holders[i/64], uint64(1)<<(i%64); word.Load()&bit == 0 {
+		word.Or(bit)
 	}
 }
 
@@ -220,9 +221,9 @@ func (d *division) weigh(at int64) {
 	d.at, d.total, d.count, d.regular, d.usual, d.each = at, 0, 0, average{}, 0, d.each[:0]
 	clear(d.means)
 	var all held
-	for word := range d.shown.some {
-		for some := d.some(word); some != 0; some &= some - 1 {
-			i := 64*word + bits.TrailingZeros64(some)
+	for word := range d.shown.holders {
+		for left := d.holders(word); left != 0; left &= left - 1 {
+			i := 64*word + bits.TrailingZeros64(left)
 			h := d.held(i)
 			if d.means[i] = h.mean; h.mean <= 0 {
 				d.forget(i)
@@ -252,19 +253,19 @@ func (d *division) weigh(at int64) {
 	}
 }
 
-// some returns a bit for each of 64 that may have places on any loop, now or lately. Most never have.
-func (d *division) some(word int) (all uint64) {
+// holders returns the bits of 64 clients or routes on all loops. Most are 0.
+func (d *division) holders(word int) (all uint64) {
 	for i := range d.loops {
-		all |= d.loops[i].some[word].Load()
+		all |= d.loops[i].holders[word].Load()
 	}
 	return all
 }
 
-// forget records that i has had no place on this loop for averageSpan, if so. Its next one sets the bit again,
-// because what was stored is older than holdingAge.
+// forget clears the bit of i if i has had no place on this loop for averageSpan. Its next place sets the bit
+// again, because the stored averages are then older than holdingAge.
 func (d *division) forget(i int) {
 	if p := &d.own[i]; p.n == 0 && d.at-p.at >= int64(averageSpan) {
-		d.shown.some[i/64].And(^(1 << (i % 64)))
+		d.shown.holders[i/64].And(^(1 << (i % 64)))
 	}
 }
 

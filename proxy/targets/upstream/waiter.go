@@ -64,7 +64,7 @@ func (w *Waiter[W]) SetHashes(client, key uint64, route uint8) {
 const hashOdd = 0x9e3779b97f4a7c15
 
 // Ranked sets the rank of the request's priority class, 0 for the highest. Ranks from
-// Background on are equal.
+// BackgroundPriority on are equal.
 func (w *Waiter[W]) Ranked(rank int) { w.rank = uint8(min(rank, PriorityLevels-1)) }
 
 // Rank returns the rank set by Ranked.

@@ -40,11 +40,11 @@ const (
 // end is available from Reason before the pair is half closed.
 //
 // Safe for concurrent use: fields are fixed before the goroutines start, atomic, or used
-// as noted. Moved belongs to the owner until OwnerClosed.
+// as noted. Progressed belongs to the owner until OwnerClosed.
 type Pump struct {
 	set      *Group
 	ended    func()   // called when everything is closed
-	writable func()   // called when the pair is writable, after Want
+	writable func()   // called when the pair is writable, after NotifyWritable
 	wire     net.Conn // the TCP connection
 	tls      *tls.Conn
 	pair     *net.UnixConn // the pump's end
@@ -56,9 +56,9 @@ type Pump struct {
 	n        int
 
 	cause   atomic.Pointer[error] // of an improper end of the peer's data
-	cut     atomic.Bool           // see Cut
+	cut     atomic.Bool           // see MarkIncomplete
 	wanting atomic.Bool           // the owner waits until the pair is writable
-	unsent  int                   // at the last call of Moved
+	unsent  int                   // at the last call of Progressed
 
 	mu    sync.Mutex // guards the rest
 	let   bool       // the owner has closed its socket
@@ -67,8 +67,8 @@ type Pump struct {
 }
 
 // New returns the pump of a TCP connection, or nil after Refuse. session makes its TLS
-// session. The pump calls writable when the pair is writable again after Want, and ended
-// when its last socket is closed. The caller then calls Shake, Join and Run, or End.
+// session. The pump calls writable when the pair is writable again after NotifyWritable, and
+// ended when its last socket is closed. The caller then calls Handshake, Join and Run, or End.
 func (s *Group) New(wire net.Conn, session func(net.Conn) *tls.Conn, writable, ended func()) *Pump {
 	p := &Pump{set: s, wire: wire, tls: session(CloseNotifyConn{wire}), writable: writable, ended: ended}
 	if !s.add(p) {
@@ -87,14 +87,14 @@ func (p *Pump) Handshake(by time.Time) error {
 	return p.wire.SetDeadline(time.Time{})
 }
 
-// Protocol returns the protocol that was negotiated by ALPN. It may be called after Shake.
+// Protocol returns the protocol that was negotiated by ALPN. It may be called after Handshake.
 func (p *Pump) Protocol() string { return p.tls.ConnectionState().NegotiatedProtocol }
 
 // Verified reports whether the peer has presented a certificate that the session trusts. It
-// is called after Shake.
+// is called after Handshake.
 func (p *Pump) Verified() bool { return len(p.tls.ConnectionState().VerifiedChains) > 0 }
 
-// AnswerPlain answers a client whose Shake failed with err because it does not speak TLS.
+// AnswerPlain answers a client whose Handshake failed with err because it does not speak TLS.
 // plain returns the answer to the client's first bytes. Further bytes are discarded, up to
 // the given number and for at most the given time.
 func (p *Pump) AnswerPlain(err error, plain func(first [5]byte) []byte, bytes int64, most time.Duration) {
