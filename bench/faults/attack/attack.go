@@ -208,10 +208,7 @@ func ownCPU() time.Duration {
 // awaitCalm waits until the attackers of proxy v are gone, or should be, and checks it. Those of
 // attacks with a goal may stay, and what they held may be released a moment later.
 func (r *row) awaitCalm(ctx context.Context, v *rig.Proxy, c *fleet) {
-	since := c.snapshot().last
-	if since.IsZero() || c.life == 0 {
-		since = time.Now()
-	}
+	began := time.Now()
 	for {
 		m, err := rig.Scrape(ctx, v.Admin)
 		if err != nil {
@@ -221,6 +218,10 @@ func (r *row) awaitCalm(ctx context.Context, v *rig.Proxy, c *fleet) {
 			r.left = int(m.Sum("ratelimiter_client_connections"))
 			r.capped = int(m.Sum("ratelimiter_client_connections_refused_total"))
 			r.panics = int(m.Sum("ratelimiter_panics_total"))
+		}
+		since := c.snapshot().last // an attacker may have been connecting when no more were to
+		if since.IsZero() || c.life == 0 {
+			since = began
 		}
 		r.gone = time.Since(since)
 		if err == nil && (r.left == 0 || c.goal > 0) || r.gone > c.life+grace || ctx.Err() != nil {
