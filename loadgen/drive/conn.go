@@ -91,6 +91,8 @@ func (s *sender) apply(now time.Time, c *conn, e session.Effects) {
 		s.ended(c.session.Outcome(), e.Again, c.index, c.sent)
 	}
 	switch {
+	case e.Again:
+		s.closeLongIdle(now)
 	case e.Close:
 		s.dropIdle(c)
 		c.conn.Close()
@@ -121,6 +123,21 @@ func (s *sender) ended(o *record.Outcome, again bool, index uint64, sent uint8) 
 func (s *sender) maybeReplace(now time.Time) {
 	if _, more := s.schedule.Due(); more && !s.over && s.pool.Replace(now) {
 		s.dial(1)
+	}
+}
+
+// closeLongIdle closes the connections that have been idle for long, after the target has closed one of them: it may
+// be about to close all, and a request is not sent on one after the other.
+func (s *sender) closeLongIdle(now time.Time) {
+	for i := len(s.idle) - 1; i >= 0; i-- {
+		c := s.idle[i]
+		if h, ok := c.(*http2Conn); ok && h.session.InFlight() > 0 {
+			continue
+		}
+		if now.Sub(c.base().since) >= idleLong {
+			s.dropIdle(c)
+			c.base().conn.Close()
+		}
 	}
 }
 

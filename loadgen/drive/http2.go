@@ -130,6 +130,9 @@ func (c *http2Conn) Closed(now time.Time, err error) {
 	if idle && now.Sub(c.since) >= idleLong {
 		s.maybeReplace(now)
 	}
+	if c.crosses {
+		s.closeLongIdle(now)
+	}
 	c.session.HandleClosed(now, err == nil || errors.Is(err, io.EOF))
 	c.apply(now)
 }

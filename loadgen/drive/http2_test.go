@@ -292,6 +292,39 @@ func TestIdleHTTP2ConnectionsAreReplaced(t *testing.T) {
 	}
 }
 
+// Nor does one that closes all connections on which there was no request for long, when the first one comes.
+func TestHTTP2ClosedBeforeFirstUse(t *testing.T) {
+	const connections = 2 * sentMax
+	var nth atomic.Int64
+	b, s := against(t, func(c *served) {
+		answers := nth.Add(1) > connections
+		_, _ = io.ReadFull(c, make([]byte, len(xnet.ClientPreface)))
+		f := xnet.NewFramer(c, c)
+		_ = f.WriteSettings()
+		for {
+			frame, err := f.ReadFrame()
+			switch {
+			case err != nil:
+				return
+			case frame.Header().Type != xnet.FrameHeaders:
+			case !answers:
+				return
+			default:
+				_ = f.WriteHeaders(xnet.HeadersFrameParam{StreamID: frame.Header().StreamID, EndStream: true, EndHeaders: true,
+					BlockFragment: []byte{0x88}}) // :status 200
+			}
+		}
+	})
+	idle := 2 * idleLong.Seconds()
+	config := load(s.addr, 100, idle+0.3)
+	config.Protocol, config.Concurrency = "h2c", connections
+	config.Profile = map[string]any{"type": "steps", "params": map[string]any{"steps": []map[string]any{
+		{"rps": 0, "duration": idle}, {"rps": 100, "duration": 0.3}}}}
+	if r := b.run(config); r.Errors != 0 || r.Success != 30 || r.Retried == 0 {
+		t.Errorf("%d of 30 succeeded, %d were sent again, errors %v", r.Success, r.Retried, r.ErrorsByReason)
+	}
+}
+
 // A target that does not speak HTTP/2, or accepts no stream, cannot be connected to.
 func TestNoHTTP2(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -32,9 +32,8 @@ type arrival struct {
 	sent  uint8  // times that its request was sent, and not processed by the target
 }
 
-// sentMax bounds how often one request is sent. Connections that were idle equally long
-// are closed at the same time, so the next one may be closed, too, and a target may refuse
-// any number of streams.
+// sentMax bounds how often one request is sent: a target may close connection after connection, and refuse any number
+// of streams.
 const sentMax = 4
 
 // A sender sends one loop's share of the schedule.

@@ -15,22 +15,23 @@ import (
 // not answered looks like from here. Only where the end is noticed late, as on a
 // machine that stalls, it is an error.
 func TestClosedBeforeFirstUse(t *testing.T) {
+	const connections = 2 * sentMax
 	for name, c := range map[string]struct {
 		first   func(c *served) // with the connections opened in advance
 		retried uint64          // at least
 	}{
 		"seen":    {func(c *served) {}, 0},
-		"crossed": {func(c *served) { c.request() }, 2},
+		"crossed": {func(c *served) { c.request() }, 1},
 		"reset": {func(c *served) {
 			if c.request() {
 				_ = c.Conn.(*net.TCPConn).SetLinger(0)
 			}
-		}, 2},
+		}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var nth atomic.Int64
 			b, s := against(t, func(conn *served) {
-				if nth.Add(1) <= 2 {
+				if nth.Add(1) <= connections {
 					c.first(conn)
 				} else {
 					answerAll(ok)(conn)
@@ -40,7 +41,7 @@ func TestClosedBeforeFirstUse(t *testing.T) {
 			config := load(s.addr, 100, idle+0.3)
 			config.Profile = map[string]any{"type": "steps", "params": map[string]any{"steps": []map[string]any{
 				{"rps": 0, "duration": idle}, {"rps": 100, "duration": 0.3}}}}
-			config.Concurrency = 2
+			config.Concurrency = connections
 			r := b.run(config)
 			if r.Success+r.Errors != 30 || r.Errors > c.retried || r.Retried+r.Errors < c.retried {
 				t.Errorf("%d succeeded, %d were sent again, errors %v", r.Success, r.Retried, r.ErrorsByReason)
