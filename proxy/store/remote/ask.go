@@ -38,7 +38,12 @@ func debtsLast(batch *store.Batch) store.Batch {
 
 // owes reports whether a group has debt. A master of an earlier version answers 400 to a whole question with one.
 func owes(g *store.Group) bool {
-	return slices.ContainsFunc(g.Counters, func(c store.Counter) bool { return c.Debt > 0 })
+	for i := range g.Counters { // ContainsFunc would copy each
+		if g.Counters[i].Debt > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // cut removes from the beginning of a batch what one question may ask, and returns it: nothing if
@@ -54,13 +59,22 @@ func cut(rest *store.Batch) (q store.Batch) {
 	if len(rest.Refunds) > 0 {
 		return q
 	}
-	for len(rest.Groups) > 0 && settled(rest.Groups[0]) {
-		rest.Groups = rest.Groups[1:]
-	}
 	n = 0
-	debt := len(q.Refunds) == 0 && len(rest.Groups) > 0 && owes(rest.Groups[0])
-	for n < len(rest.Groups) && owes(rest.Groups[n]) == debt && !settled(rest.Groups[n]) &&
-		r.take(sizeOfGroup(rest.Groups[n])) {
+	debt := false
+	for n < len(rest.Groups) {
+		g := rest.Groups[n]
+		size := sizeOfGroup(g)
+		done := settled(g, size.question)
+		if n == 0 && done {
+			rest.Groups = rest.Groups[1:]
+			continue
+		}
+		if n == 0 {
+			debt = size.debt && len(q.Refunds) == 0
+		}
+		if done || size.debt != debt || !r.take(size.question, size.states) {
+			break
+		}
 		n++
 	}
 	q.Groups, rest.Groups = rest.Groups[:n], rest.Groups[n:]
@@ -81,9 +95,9 @@ func (r *room) take(question, states int) bool {
 	return true
 }
 
-// settled reports whether no master need or can be asked about g, which then has its result.
-func settled(g *store.Group) bool {
-	switch n, _ := sizeOfGroup(g); {
+// settled reports whether no master need or can be asked about g, whose encoded size is n. It then has its result.
+func settled(g *store.Group, n int) bool {
+	switch {
 	case n == 0:
 		g.Err, g.Granted = nil, g.N
 	case n > asks.BatchBytesMax/2 || g.N > asks.RequestsMax:
@@ -106,15 +120,22 @@ func sizeOf(c *store.Counter) int {
 	return counterBytes + len(c.Rule) + len(c.Key)
 }
 
-// sizeOfGroup returns an upper bound on the encoded size of a group, and about the size of its
-// states in the answer. n is 0 if a master need not be asked.
-func sizeOfGroup(g *store.Group) (n, states int) {
+// A groupSize says how much of a question and of its answer a group takes.
+type groupSize struct {
+	question int  // upper bound on its encoded size; 0 if a master need not be asked
+	states   int  // about the size of its states in the answer
+	debt     bool // see owes
+}
+
+func sizeOfGroup(g *store.Group) (s groupSize) {
 	for i := range g.Counters {
-		if c := &g.Counters[i]; c.Limit.Algorithm() != limit.Off {
-			n, states = n+sizeOf(c), states+c.Limit.BytesMax(c.Debt)
+		c := &g.Counters[i]
+		s.debt = s.debt || c.Debt > 0
+		if c.Limit.Algorithm() != limit.Off {
+			s.question, s.states = s.question+sizeOf(c), s.states+c.Limit.BytesMax(c.Debt)
 		}
 	}
-	return n, states
+	return s
 }
 
 // askOne asks one master to decide.
