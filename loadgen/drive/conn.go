@@ -29,6 +29,8 @@ type senderConn struct {
 	place    int       // in sender.idle, or -1
 	opened   time.Time // zero: it is not yet
 	since    time.Time // when it was opened or became idle last
+	crosses  bool      // it was idle for long when the request was sent, and nothing was received since
+	given    bool      // up by closeLongIdle
 	requests int       // that were sent on it
 }
 
@@ -52,6 +54,7 @@ type conn struct {
 
 func (c *conn) send(now time.Time, a arrival, request []byte) {
 	c.sender.dropIdle(c)
+	c.crosses = now.Sub(c.since) >= idleLong
 	last := a.sent+1 >= sentMax || c.requests == 0 && now.Sub(c.since) < idleLong
 	c.index, c.sent = a.index, a.sent+1
 	c.requests++
@@ -73,7 +76,7 @@ func (c *conn) Expired(now time.Time) { c.sender.apply(now, c, c.session.HandleE
 // answered before; after a reset it has not.
 func (c *conn) Closed(now time.Time, err error) {
 	s := c.sender
-	idle := c.place >= 0
+	idle := c.place >= 0 || c.given
 	s.dropIdle(c)
 	s.pool.Closed()
 	if idle && now.Sub(c.since) >= idleLong {
@@ -91,7 +94,7 @@ func (s *sender) apply(now time.Time, c *conn, e session.Effects) {
 		s.ended(c.session.Outcome(), e.Again, c.index, c.sent)
 	}
 	switch {
-	case e.Again:
+	case e.Again && c.crosses:
 		s.closeLongIdle(now)
 	case e.Close:
 		s.dropIdle(c)
@@ -126,7 +129,7 @@ func (s *sender) maybeReplace(now time.Time) {
 	}
 }
 
-// closeLongIdle closes the connections that have been idle for long, after the target has closed one of them: it may
+// closeLongIdle closes the connections that have been idle for long, after the target has closed one that was: it may
 // be about to close all, and a request is not sent on one after the other.
 func (s *sender) closeLongIdle(now time.Time) {
 	for i := len(s.idle) - 1; i >= 0; i-- {
@@ -136,6 +139,7 @@ func (s *sender) closeLongIdle(now time.Time) {
 		}
 		if now.Sub(c.base().since) >= idleLong {
 			s.dropIdle(c)
+			c.base().given = true
 			c.base().conn.Close()
 		}
 	}

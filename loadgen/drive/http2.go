@@ -23,7 +23,6 @@ type http2Conn struct {
 	senderConn
 	session *session.HTTP2
 	fault   error // why it was given up before
-	crosses bool  // it was idle for long, and nothing was received since
 	armed   bool  // a deadline is set
 	queued  bool  // in sender.unsent
 	leaving bool  // gets no more requests, and has given up its place in the pool
@@ -130,7 +129,7 @@ func (c *http2Conn) Closed(now time.Time, err error) {
 	if idle && now.Sub(c.since) >= idleLong {
 		s.maybeReplace(now)
 	}
-	if c.crosses {
+	if c.crosses && err != nil { // otherwise we have closed it
 		s.closeLongIdle(now)
 	}
 	c.session.HandleClosed(now, err == nil || errors.Is(err, io.EOF))
