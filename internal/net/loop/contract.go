@@ -67,6 +67,9 @@ type Config struct {
 	WriteStall time.Duration
 	// DialsMax bounds the dials in progress per Group; further ones wait. Default 64.
 	DialsMax int
+	// DialPace bounds how many dials of a loop to one address begin within a millisecond; further ones wait. While
+	// dials wait it doubles every 250 ms. 0 means any number.
+	DialPace int
 	// Sources are the local addresses of dials, used in turn; one without free ports is
 	// skipped. A pair of addresses has about 28,000 ports, which bounds the connections
 	// between them. Default: the kernel chooses the address.

@@ -53,7 +53,7 @@ func newDialer(cfg *Config) *dialer {
 }
 
 // Dial connects to addr ("host:port") and calls dialled with the result, on this loop. The
-// timeout counts from the start of the dial; at most Config.DialsMax are in progress.
+// timeout counts from the start of the dial, which may have to wait; see Config.DialsMax and DialPace.
 //
 // If secure is not nil a TLS handshake follows, within the timeout. secure is not changed; without
 // a ServerName the certificate must match the host of addr. The error is that of the connect or a
@@ -64,6 +64,15 @@ func (l *Loop) Dial(addr string, timeout time.Duration, secure *tls.Config, dial
 	if secure != nil {
 		job.secure = named(secure, addr)
 	}
+	if l.g.cfg.DialPace > 0 {
+		l.paced(addr).add(job)
+	} else {
+		l.begin(job)
+	}
+}
+
+// begin begins a dial.
+func (l *Loop) begin(job *dial) {
 	if !l.g.dialer.begin(job) {
 		l.Post(func(now time.Time) { job.c.failed(now, ErrTooManyDials) })
 	}

@@ -42,6 +42,8 @@ type Loop struct {
 	spares    [][]byte // free buffers for unsent bytes
 	fetched   []byte   // memory for Conn.Fetch
 
+	dials map[string]*pacedDials // by address
+
 	turnBatch  []*Conn // connections that have collected in this turn,
 	roundBatch []*Conn // and until the end of the round; see batch.go
 
@@ -56,6 +58,7 @@ type Loop struct {
 
 func newLoop(g *Group, index int, epoch time.Time) *Loop {
 	l := &Loop{g: g, index: index, system: g.cfg.System, epoch: epoch, deadlines: deadline.New[*Conn](deadlineStep),
+		dials:    make(map[string]*pacedDials),
 		coarseAt: never, watchAt: never, armed: never}
 	l.run = gnet.RunnableFunc(l.turn)
 	return l

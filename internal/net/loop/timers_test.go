@@ -203,6 +203,62 @@ func dialError(t *testing.T, g *Group, addr string, timeout time.Duration) error
 	return testkit.Receive(t, got, "the end of the dial")
 }
 
+// A loop begins only a few dials to an address at once, and to others independently. The pace rises as long as dials
+// wait, and is forgotten.
+func TestDialPace(t *testing.T) {
+	const dials, pace = 20, 3
+	g := start(t, Config{Loops: 1, DialPace: pace})
+	ln := listen(t, g, echo)
+	l := g.Loops()[0]
+	dialled := make(chan error, 2*dials)
+	to := func(addr string) {
+		l.Dial(addr, testkit.Timeout, nil, func(_ time.Time, _ *Conn, err error) Handler {
+			dialled <- err
+			return nil
+		})
+	}
+	waiting := make(chan [2]int, 1)
+	addrs := [2]string{ln.Addr().String(), listen(t, g, echo).Addr().String()}
+	l.Post(func(time.Time) {
+		for range dials {
+			to(addrs[0])
+			to(addrs[1])
+		}
+		waiting <- [2]int{len(l.dials[addrs[0]].waiting), len(l.dials[addrs[1]].waiting)}
+	})
+	if n := testkit.Receive(t, waiting, "the number of those that wait"); n != [2]int{dials - pace, dials - pace} {
+		t.Errorf("%d of %d dials wait, want all but %d each", n, dials, pace)
+	}
+	for range 2 * dials {
+		if err := testkit.Receive(t, dialled, "the end of a dial"); err != nil {
+			t.Error(err)
+		}
+	}
+	left := make(chan int, 1)
+	testkit.Eventually(t, "the pace is forgotten", func() bool {
+		l.Post(func(time.Time) { left <- len(l.dials) })
+		return testkit.Receive(t, left, "the number of addresses") == 0
+	})
+
+	p := pacedDials{loop: l, most: 1}
+	p.alarm = &Alarm{loop: l, i: -1}
+	l.Post(func(now time.Time) {
+		p.waiting = make([]*dial, 1000)
+		for i := range p.waiting {
+			p.waiting[i] = &dial{c: newConn(l), addr: addrs[0]}
+			p.waiting[i].c.dialled = func(time.Time, *Conn, error) Handler { return nil }
+		}
+		for range 2 * int(dialPatience/dialTick) {
+			p.tick(now)
+			p.alarm.Stop()
+		}
+		left <- p.most
+	})
+	if most := testkit.Receive(t, left, "the pace"); most != 4 {
+		t.Errorf("the pace is %d after twice the patience, want 4", most)
+	}
+}
+
 func TestDialRefused(t *testing.T) {
 	g := start(t, Config{Loops: 1})
 	if err := dialError(t, g, testkit.FreeAddr(t), testkit.Timeout); !errors.Is(err, syscall.ECONNREFUSED) {

@@ -1,0 +1,80 @@
+package loop
+
+import (
+	"slices"
+	"time"
+)
+
+const (
+	// dialTick is the time over which dials are counted.
+	dialTick = time.Millisecond
+	// dialPatience is how long dials wait until twice as many begin per dialTick.
+	dialPatience = 250 * dialTick
+	// dialMemory is how long without a dial the pace is remembered.
+	dialMemory = time.Second
+)
+
+// pacedDials begins the dials of a loop to one address: Config.DialPace per millisecond at first. A peer that has many
+// connections to accept at once does nothing else meanwhile, and when its accept queue overflows the others take a
+// second. As long as dials wait the pace doubles again and again, so that it does not bound a peer that needs a
+// connection for each request.
+//
+// Owned by its loop.
+type pacedDials struct {
+	loop    *Loop
+	addr    string
+	waiting []*dial
+	most    int       // per tick
+	begun   int       // in this tick
+	late    int       // ticks after which dials waited, since most was doubled
+	last    time.Time // when a dial began
+	alarm   *Alarm    // rings at the end of the tick, or of dialMemory
+}
+
+// paced returns the dials to an address.
+func (l *Loop) paced(addr string) *pacedDials {
+	p := l.dials[addr]
+	if p == nil {
+		p = &pacedDials{loop: l, addr: addr, most: l.g.cfg.DialPace}
+		p.alarm = l.NewAlarm(p.tick)
+		l.dials[addr] = p
+	}
+	return p
+}
+
+// add begins a dial, or has it wait.
+func (p *pacedDials) add(job *dial) {
+	p.waiting = append(p.waiting, job)
+	if p.begun < p.most {
+		p.begin(p.loop.now)
+	}
+}
+
+// begin begins the dials that may begin in this tick.
+func (p *pacedDials) begin(now time.Time) {
+	n := min(len(p.waiting), p.most-p.begun)
+	for _, job := range p.waiting[:n] {
+		p.loop.begin(job)
+	}
+	p.waiting = slices.Delete(p.waiting, 0, n)
+	if p.begun == 0 {
+		p.alarm.Set(now.Add(dialTick))
+	}
+	p.begun, p.last = p.begun+n, now
+}
+
+// tick begins a tick, or forgets the address.
+func (p *pacedDials) tick(now time.Time) {
+	p.begun = 0
+	switch {
+	case len(p.waiting) > 0:
+		if p.late++; p.late == int(dialPatience/dialTick) {
+			p.late, p.most = 0, 2*p.most
+		}
+		p.begin(now)
+	case now.Sub(p.last) < dialMemory:
+		p.alarm.Set(p.last.Add(dialMemory))
+	default:
+		delete(p.loop.dials, p.addr)
+	}
+}
