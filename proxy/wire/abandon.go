@@ -170,7 +170,7 @@ func (u *upstreamConn) drop(now time.Time, b []byte) int {
 	switch end {
 	case session.AbandonedKeep:
 		u.forget(now)
-		u.free(now)
+		u.free(now, nil)
 	case session.AbandonedClose:
 		u.conn.Close()
 	}

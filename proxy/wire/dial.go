@@ -116,6 +116,9 @@ func (t *target) dialFailed(now time.Time, mark upstream.HealthEpoch, err error)
 			w.Value.unavailable(now, why)
 			w.Value.apply(now)
 		}
+		if u, w := t.pool.Spare(); w != nil {
+			u.pass(now, w, true)
+		}
 	}
 	t.serveNext(now)
 	t.note(now)

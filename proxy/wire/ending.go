@@ -48,7 +48,7 @@ func (c *client) release(now time.Time, how exchange.ConnRelease, left *exchange
 		u.conn.Close()
 		return
 	}
-	u.free(now)
+	u.free(now, &c.wait)
 }
 
 // leave leaves the target without a verdict about its health.

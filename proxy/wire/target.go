@@ -266,15 +266,15 @@ func (u *upstreamConn) Closed(now time.Time, err error) {
 	}
 }
 
-// free passes the connection to a waiter or returns it to the pool.
-func (u *upstreamConn) free(now time.Time) {
+// free passes the connection, which by had or nobody, to a waiter or returns it to the pool.
+func (u *upstreamConn) free(now time.Time, by *upstream.Waiter[occupant]) {
 	t := u.target
 	if u.old(now) {
 		t.server.counts.Aged.Inc()
 		u.conn.Close() // the waiter gets a new one
 		return
 	}
-	u.pass(now, t.pool.Release(u), true)
+	u.pass(now, t.pool.Release(u, by), true)
 	t.serveNext(now)
 }
 

@@ -16,7 +16,7 @@ import (
 // fate, idle connections go last in, first out, nobody waits without a dial
 // while there is room, and a retired pool serves who still comes and ends empty.
 func TestHistories(t *testing.T) {
-	for _, most := range []int{1, 2, 3, 4, 9, 17} {
+	for _, most := range []int{1, 2, 3, 4, 9, 17, 40} {
 		for _, waitMax := range []int{0, 1, 2, 3, 4, 5, 16} {
 			for seed := range uint64(12) {
 				name := fmt.Sprintf("most=%d waitMax=%d seed=%d", most, waitMax, seed)
@@ -235,12 +235,55 @@ func TestOneClientLeavesConnections(t *testing.T) {
 		t.Errorf("its second, with one connection left and all places behind taken: grant %d, want none", g)
 	}
 	p.End(second)
-	if next := p.Release(15); next != nil || p.Idle() != 1 {
+	if next := p.Release(15, second); next != nil || p.Idle() != 1 {
 		t.Errorf("the connection of the other client went to %+v", next)
 	}
 	p.End(first[0])
-	if next := p.Release(1); next != first[14] {
+	if next := p.Release(1, first[0]); next != first[14] {
 		t.Errorf("a connection of the first client went to %+v, want its next", next)
+	}
+}
+
+// A client with few connections keeps one that is idle while another one with many waits for dials, but not when these
+// fail: the one that waits gets it.
+func TestFewKeepTheirs(t *testing.T) {
+	p := NewPool[int, int](40, 40, 40)
+	acquire := func(client uint64, want AcquireResult) *Waiter[int] {
+		t.Helper()
+		w := new(Waiter[int])
+		w.SetClient(share.Client{}, client)
+		if _, g := p.Acquire(w, false); g != want {
+			t.Fatalf("client %d: grant %d, want %d", client, g, want)
+		}
+		return w
+	}
+	const many = 2 * fewTimes
+	for c := range many {
+		acquire(1, WaitAndDial)
+		p.Dialled(c)
+	}
+	few := acquire(2, WaitAndDial)
+	p.Dialled(many)
+	waits := acquire(1, WaitAndDial)
+	release := func() {
+		t.Helper()
+		p.End(few)
+		if next := p.Release(many, few); next != nil || p.Idle() != 1 {
+			t.Fatalf("the connection of the client with few went to %+v", next)
+		}
+	}
+	release()
+	last := acquire(1, WaitAndDial)
+	few = acquire(2, Ready)
+	release()
+	if failed, again := p.DialFailed(); failed != nil || again {
+		t.Errorf("waiter %+v has failed, another dial: %t", failed, again)
+	}
+	if c, w := p.Spare(); c != many || w != waits {
+		t.Errorf("waiter %+v gets connection %d", w, c)
+	}
+	if failed, _ := p.DialFailed(); failed != last || p.Waiting()+p.Connecting() > 0 {
+		t.Errorf("waiter %+v has failed, %d wait for %d dials", failed, p.Waiting(), p.Connecting())
 	}
 }
 
@@ -283,8 +326,8 @@ func TestNoAllocation(t *testing.T) {
 	p.Dialled(1)
 	if n := testing.AllocsPerRun(100, func() {
 		p.Acquire(&second, false)
-		p.Release(1) // to second
-		p.Release(1)
+		p.Release(1, &first) // to second
+		p.Release(1, &second)
 		p.Leaving(1)
 		p.Acquire(&first, false)
 	}); n != 0 {
@@ -297,11 +340,11 @@ func BenchmarkAcquireRelease(b *testing.B) {
 	var w Waiter[int]
 	p.Acquire(&w, false)
 	p.Dialled(1)
-	p.Release(1)
+	p.Release(1, &w)
 	b.ReportAllocs()
 	for b.Loop() {
 		c, _ := p.Acquire(&w, false)
-		p.Release(c)
+		p.Release(c, &w)
 	}
 }
 

@@ -10,10 +10,11 @@ import (
 // that wait for one. Idle connections are used last in, first out, so that the others can
 // age and be closed.
 //
-// One client leaves an eighth of the connections to others, if there are at least eight: a
-// further request of it waits behind all others until fewer connections are in use. Clients are
-// counted by hash, in a few slots, which costs little. A client whose slot is also that of a
-// client with many requests waits behind others as well.
+// A client that sends many requests at once delays its own: of two connections one goes to the client that
+// waits and has the fewest (max-min fairness), the other to whoever has waited longest. One client leaves an
+// eighth of the connections to others, if there are at least eight: a further request of it waits behind all
+// others until fewer connections are in use. Clients are counted by hash, in a few slots, which costs little.
+// A client whose slot is also that of a client with many requests waits behind others as well.
 //
 // A connection that the pool has no room for leaves it: it is not handed out, counts as
 // open, and must be closed by the caller (see Leaving).
@@ -31,7 +32,7 @@ type Pool[C comparable, W any] struct {
 	leaving []C         // to be closed, not lost yet
 	retired bool
 	dialing int
-	queue   fifo[W]      // wait for any connection
+	queue   lines[W]     // wait for any connection
 	fresh   fifo[W]      // wait for a new one
 	behind  fifo[W]      // wait until fewer connections are held
 	holds   [slots]int32 // how many of held are of the clients in a slot
@@ -64,7 +65,7 @@ const (
 // before, because such a one has just failed or may be closing.
 func (p *Pool[C, W]) Acquire(w *Waiter[W], fresh bool) (c C, g AcquireResult) {
 	behind := !fresh && !p.mayHold(w)
-	if n := len(p.idle); n > 0 && !fresh && !behind {
+	if n := len(p.idle); n > 0 && !fresh && !behind && (p.queue.count == 0 || p.few(w) || !p.hasRoom()) {
 		c = p.idle[n-1]
 		p.idle = p.idle[:n-1]
 		p.busy++
@@ -170,18 +171,32 @@ func (p *Pool[C, W]) End(w *Waiter[W]) {
 	}
 }
 
-// Release returns a busy connection that can be reused. If a waiter is returned, the
-// connection is busy with it; otherwise it is idle or leaving. A connection beyond the
+// fewTimes is how many times as many connections all clients that wait must have so that a client keeps its own.
+const fewTimes = 8
+
+// few reports whether others wait, and have many more connections than the client of w. It then keeps one that is
+// idle, as dials are in progress for the others: otherwise each of its requests would have to wait for a dial while
+// they send many at once.
+func (p *Pool[C, W]) few(w *Waiter[W]) bool {
+	if p.queue.count == 0 {
+		return false
+	}
+	_, least := p.queue.fewest(&p.holds)
+	return fewTimes*(p.holds[w.slot]+1) <= least
+}
+
+// Release returns a busy connection that can be reused; by is who had it, after End, or nil. If a waiter is
+// returned, the connection is busy with it; otherwise it is idle or leaving. A connection beyond the
 // bound leaves even if there is a waiter, which gets another one. Otherwise a queue that is
 // never empty would keep the connection for ever.
-func (p *Pool[C, W]) Release(c C) *Waiter[W] {
+func (p *Pool[C, W]) Release(c C, by *Waiter[W]) *Waiter[W] {
 	if p.Usable() > p.most {
 		p.busy--
 		p.leaving = append(p.leaving, c)
 		return nil
 	}
 	p.busy--
-	if p.Waiting() > 0 {
+	if p.Waiting() > 0 && (by == nil || p.retired || p.dialing < p.Waiting() || !p.few(by)) {
 		if w := p.nextReused(); w != nil {
 			p.busy++
 			return w
@@ -230,11 +245,35 @@ func (p *Pool[C, W]) Dialled(c C) *Waiter[W] {
 	return w
 }
 
-// DialFailed records a failed dial. It returns the waiter that has failed, if any. The
-// others have dials in progress; if dial is true, one more must be started for them.
+// DialFailed records a failed dial. It returns the waiter that has failed, if any: the one that has waited
+// longest. If dial is true, one more dial must be started for the others. Call Spare afterwards.
 func (p *Pool[C, W]) DialFailed() (w *Waiter[W], dial bool) {
 	p.dialing--
-	return p.next(), p.dialMore()
+	switch {
+	case p.fresh.count > 0:
+		w = p.fresh.take()
+	case len(p.idle) > 0 && p.queue.count > 0:
+		return nil, false // see Spare
+	case p.queue.count > 0:
+		w = p.queue.takeOldest()
+	default:
+		w = p.nextReused()
+	}
+	return w, p.dialMore()
+}
+
+// Spare returns an idle connection, which is now busy, and the waiter that gets it, if one waits without a dial in
+// progress; otherwise nil.
+func (p *Pool[C, W]) Spare() (c C, w *Waiter[W]) {
+	n := len(p.idle)
+	if n == 0 || p.queue.count == 0 || p.dialing >= p.Waiting() {
+		return c, nil
+	}
+	w = p.nextReused()
+	c = p.idle[n-1]
+	p.idle = p.idle[:n-1]
+	p.busy++
+	return c, w
 }
 
 // next removes and returns the next waiter, first those that wait for a new connection.
@@ -247,7 +286,7 @@ func (p *Pool[C, W]) next() *Waiter[W] {
 
 // nextReused removes and returns the next waiter for any connection, last those that wait behind.
 func (p *Pool[C, W]) nextReused() *Waiter[W] {
-	if w := p.queue.take(); w != nil {
+	if w := p.queue.take(&p.holds); w != nil {
 		return w
 	}
 	if p.busy >= p.alone() {
@@ -284,7 +323,7 @@ func remove[C comparable](list *[]C, c C) bool {
 // no dial in progress, and there is room for one. A waiter for a fresh connection gets one
 // beyond the bound: it takes the place of the one that failed, or that the caller closes.
 func (p *Pool[C, W]) dialMore() bool {
-	room := p.Size()+p.dialing < p.most
+	room := p.hasRoom()
 	wanted := p.queue.count + p.fresh.count + min(p.behind.count, max(0, p.alone()-p.held()))
 	if p.dialing >= p.fresh.count && (p.dialing >= wanted || !room) {
 		return false
@@ -293,11 +332,17 @@ func (p *Pool[C, W]) dialMore() bool {
 	return true
 }
 
+func (p *Pool[C, W]) hasRoom() bool { return p.Size()+p.dialing < p.most }
+
 // Cancel removes w from the queue.
 func (p *Pool[C, W]) Cancel(w *Waiter[W]) {
-	if w.queue != nil {
-		w.leave()
+	if w.queue == nil {
+		return
 	}
+	if w.queue != &p.fresh && w.queue != &p.behind {
+		p.queue.count--
+	}
+	w.leave()
 }
 
 // Size returns the number of connections: idle, busy and leaving.
@@ -316,48 +361,3 @@ func (p *Pool[C, W]) Streams() int { return int(p.streams.Total()) - p.later }
 
 // InFlight returns how many requests are at the target or wait for a connection.
 func (p *Pool[C, W]) InFlight() int { return p.busy + p.Waiting() }
-
-// A fifo is a list of waiters, first in, first out.
-type fifo[W any] struct {
-	first, last *Waiter[W]
-	count       int
-}
-
-func (f *fifo[W]) add(w *Waiter[W]) {
-	if w.queue != nil {
-		panic("bug: a waiter is in two queues")
-	}
-	w.prev, w.queue = f.last, f
-	if f.last == nil {
-		f.first = w
-	} else {
-		f.last.next = w
-	}
-	f.last = w
-	f.count++
-}
-
-// take takes the first out; nil: there is none.
-func (f *fifo[W]) take() *Waiter[W] {
-	w := f.first
-	if w != nil {
-		w.leave()
-	}
-	return w
-}
-
-func (w *Waiter[W]) leave() {
-	f := w.queue
-	if w.prev == nil {
-		f.first = w.next
-	} else {
-		w.prev.next = w.next
-	}
-	if w.next == nil {
-		f.last = w.prev
-	} else {
-		w.next.prev = w.prev
-	}
-	w.next, w.prev, w.queue = nil, nil, nil
-	f.count--
-}

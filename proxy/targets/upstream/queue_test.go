@@ -372,9 +372,9 @@ func ExamplePool() {
 
 	_, grant = pool.Acquire(second, false)
 	fmt.Println(grant == upstream.Wait)
-	fmt.Println(pool.Release("conn 1").Value)
+	fmt.Println(pool.Release("conn 1", nil).Value)
 
-	pool.Release("conn 1")
+	pool.Release("conn 1", nil)
 	fmt.Println(pool.Idle(), pool.Busy())
 	// Output:
 	// true

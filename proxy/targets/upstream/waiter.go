@@ -26,7 +26,7 @@ type Waiter[W any] struct {
 	routed         bool   // also for its route
 	known          int16  // the number of the key that the place counts for, or stranger
 	account        int16  // in the Queue: where it waits
-	ticket         uint64 // order of joining the Queue
+	ticket         uint64 // order of joining the Queue, or then the Pool
 	joinedAt       int64  // when that was, see instant
 	late           bool   // has waited there for long
 	greedy         bool   // its client or key was greedy when it joined

@@ -38,6 +38,8 @@ type world struct {
 	fates         []fate               // by the waiter's Value
 	conns         int                  // ever opened
 	extra         bool                 // somebody asked for a fresh connection
+	passed        bool                 // the last one of the queue that was served had not waited longest,
+	waited        bool                 // and its client had not the fewest connections
 }
 
 // worldClients is how many clients there are; the first sends most requests.
@@ -60,8 +62,9 @@ func (w *world) acquire(fresh bool) {
 	left, has := w.most-w.held()-1, w.has[client]
 	behind := !fresh && left < w.most/8 && has > 0 && has+1 > left
 	c, grant := w.pool.Acquire(waiter, fresh)
+	keeps := len(w.queue) == 0 || w.few(waiter) || w.full()
 	switch {
-	case len(w.idle) > 0 && !fresh && !behind:
+	case len(w.idle) > 0 && !fresh && !behind && keeps:
 		last := len(w.idle) - 1
 		w.want(grant == Ready && c == w.idle[last], "acquire gives the idle connection used last, %d: got %d, grant %d",
 			w.idle[last], c, grant)
@@ -105,12 +108,21 @@ func (w *world) over(waiter *Waiter[int]) {
 	w.has[waiter.slot]--
 }
 
+// few reports whether every client that waits has many more connections than that of a waiter.
+func (w *world) few(waiter *Waiter[int]) bool {
+	return len(w.queue) > 0 && !slices.ContainsFunc(w.queue, func(other *Waiter[int]) bool {
+		return w.uses(other.slot) < fewTimes*(w.has[waiter.slot]+1)
+	})
+}
+
+// full reports whether there is no room for one more dial.
+func (w *world) full() bool { return len(w.idle)+len(w.busy)+len(w.leaving)+w.dialing >= w.most }
+
 // lacking reports whether a waiter has no dial under way for it although there
 // is room, and it could take the connection, or although it must have one.
 func (w *world) lacking() bool {
 	waiting := len(w.queue) + len(w.fresh) + min(len(w.behind), max(0, w.alone()-w.held()))
-	room := len(w.idle)+len(w.busy)+len(w.leaving)+w.dialing < w.most
-	return w.dialing < len(w.fresh) || w.dialing < waiting && room
+	return w.dialing < len(w.fresh) || w.dialing < waiting && !w.full()
 }
 
 // dial notes that the pool wants, or does not want, one more dial.
@@ -125,16 +137,18 @@ func (w *world) dial(wanted, lacking bool) {
 func (w *world) release(i int) {
 	c := w.busy[i]
 	beyond := len(w.idle)+len(w.busy) > w.most
-	w.over(w.on[c])
+	by := w.on[c]
+	w.over(by)
 	delete(w.on, c)
-	next := w.pool.Release(c)
+	next := w.pool.Release(c, by)
 	w.busy = slices.Delete(w.busy, i, i+1)
-	if queue := w.nextQueue(); queue != nil && !beyond {
+	dialled := w.dialing >= w.waiting()
+	keeps := dialled && !w.retired && w.few(by)
+	if queue := w.nextQueue(); queue != nil && !beyond && !keeps {
 		w.serve(c, next, queue)
 		return
 	}
-	w.want(next == nil,
-		"connection %d went to a waiter: beyond the bound %t, and nobody waits for one that has served before", c, beyond)
+	w.want(next == nil, "connection %d went to a waiter: beyond the bound %t, its client keeps it %t", c, beyond, keeps)
 	w.rest(c, beyond)
 }
 
@@ -154,7 +168,7 @@ func (w *world) serve(c int, next *Waiter[int], queue *[]*Waiter[int]) {
 	if queue == &w.behind {
 		w.has[next.slot]++
 	}
-	w.first(next, queue, served)
+	w.next(next, queue, served)
 	w.busy = append(w.busy, c)
 	w.on[c] = next
 }
@@ -201,27 +215,74 @@ func (w *world) dialFailed() {
 	if len(w.fresh) > 0 {
 		queue = &w.fresh
 	}
-	if queue == nil {
+	switch {
+	case queue == nil:
 		w.want(next == nil, "nobody is to be told of a failed dial")
-	} else {
+	case queue == &w.queue && len(w.idle) > 0:
+		w.want(next == nil, "waiter %v has failed while a connection is idle", next)
+	default:
 		if queue == &w.behind {
 			w.has[next.slot]++
 		}
-		w.first(next, queue, failed)
+		w.leave(next, queue, 0, failed)
 		w.over(next)
 	}
+	w.spare()
 	w.dial(again, w.lacking())
 }
 
-// first checks that next is the first of the queue, which it leaves.
-func (w *world) first(next *Waiter[int], queue *[]*Waiter[int], became fate) {
-	want := (*queue)[0]
-	if next != want {
+// spare has an idle connection serve who waits without a dial.
+func (w *world) spare() {
+	c, next := w.pool.Spare()
+	if len(w.idle) == 0 || len(w.queue) == 0 || w.dialing >= w.waiting() {
+		w.want(next == nil, "an idle connection goes to waiter %v", next)
+		return
+	}
+	last := len(w.idle) - 1
+	w.want(next != nil && c == w.idle[last], "waiter %v gets connection %d, want %d", next, c, w.idle[last])
+	w.idle = w.idle[:last]
+	w.serve(c, next, &w.queue)
+}
+
+// waiting is how many wait.
+func (w *world) waiting() int { return len(w.queue) + len(w.fresh) + len(w.behind) }
+
+// next checks that next leaves the queue in its turn. That is the order of arrival, but of two from the usual queue one
+// may be the first of the client that has the fewest connections.
+func (w *world) next(next *Waiter[int], queue *[]*Waiter[int], became fate) {
+	at := 0
+	if queue == &w.queue {
+		at = slices.IndexFunc(w.queue, func(waiter *Waiter[int]) bool { return waiter.slot == next.slot })
+		few := !slices.ContainsFunc(w.queue, func(other *Waiter[int]) bool {
+			return w.uses(other.slot) < w.uses(next.slot)
+		})
+		w.want(at == 0 || few && !w.passed, "waiter %d is served before %d; its client has the fewest: %t, and before: %t",
+			next.Value, w.queue[0].Value, few, w.passed)
+		w.want(few || !w.waited, "clients with more connections are served twice")
+		w.passed, w.waited = at > 0, !few
+	}
+	w.leave(next, queue, at, became)
+}
+
+// leave checks that next is the waiter at an index of the queue, which it leaves.
+func (w *world) leave(next *Waiter[int], queue *[]*Waiter[int], at int, became fate) {
+	if want := (*queue)[at]; next != want {
 		w.t.Fatalf("first in, first out: want waiter %d, got %+v", want.Value, next)
 	}
 	w.want(!next.Waiting(), "waiter %d still stands in line", next.Value)
 	w.end(next, became)
-	*queue = (*queue)[1:]
+	*queue = slices.Delete(*queue, at, at+1)
+}
+
+// uses is how many connections the client in a slot has, or is about to get fresh.
+func (w *world) uses(slot uint16) int {
+	n := w.has[slot]
+	for _, waiter := range w.queue {
+		if waiter.slot == slot {
+			n--
+		}
+	}
+	return n
 }
 
 // end notes what became of a waiter; it becomes something only once.
@@ -278,7 +339,7 @@ func (w *world) check() {
 	}
 	w.want(w.empty() == (open+w.dialing+len(w.queue)+len(w.fresh)+len(w.behind) == 0), "empty: %t", w.empty())
 	w.want(!w.lacking(), "somebody waits without a dial although there is room")
-	w.want(len(w.idle) == 0 || len(w.queue) == 0, "somebody waits while a connection is idle")
+	w.want(len(w.idle) == 0 || len(w.queue) <= w.dialing, "somebody waits without a dial while a connection is idle")
 	w.want(w.extra || p.Size()+p.Connecting() <= w.most, "%d connections, at most %d are allowed",
 		p.Size()+p.Connecting(), w.most)
 }
