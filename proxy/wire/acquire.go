@@ -25,7 +25,7 @@ func (c *client) acquire(now time.Time, fx *exchange.Effects) {
 		c.shareConnections()
 		c.chooseOwn(now)
 	}
-	if s, ok := c.peer.(*http2Stream); fresh || !ok || !s.of.postpone(s) {
+	if s, ok := c.peer.(*http2Stream); fresh || !ok || !s.of.postpone(now, s) {
 		c.seek(now, fresh)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	xnet "golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
@@ -392,6 +393,53 @@ func TestHTTP2FailsAtOnce(t *testing.T) {
 	conn.Send(out.String())
 	_, _ = io.Copy(io.Discard, conn.Conn) // until it is closed
 	pass()
+}
+
+// A client that sends many requests at once delays those of others by few of them. When it has ended its half, the
+// rest is answered all the same.
+func TestHTTP2TakesTurns(t *testing.T) {
+	t.Parallel()
+	const many = 60
+	target := newRawTarget(t)
+	r := startWith(t, func(c *Config) { c.HTTP2.PriorKnowledge = true }, target.url(), "HTTP2", "all", "EVENT_LOOPS", "1",
+		"GATE", "off")
+	conn, other := r.dial(), r.dialFrom("127.0.0.2")
+	c := r.rawHTTP2On(conn, 65535)
+	first := c.get("/first") // then all connections are open
+	target.request().answer("200", "", true)
+	c.response(first)
+	other.Send(get)
+	target.request().answer("200", "", true)
+	testkit.Must(http.ReadResponse(other.In, nil))(t)
+
+	blocked, release := make(chan bool), make(chan bool)
+	r.loops[0].loop.Post(func(time.Time) {
+		close(blocked)
+		<-release
+	})
+	<-blocked
+	for range many {
+		c.get("/many")
+	}
+	c.must(conn.Conn.(*net.TCPConn).CloseWrite())
+	other.Send(get)
+	close(release)
+	at := -1
+	for i := range many + 1 {
+		q := target.request()
+		if q.path != "/many" {
+			at = i
+		}
+		q.answer("200", "", true)
+	}
+	if at < 0 || at > many/3 {
+		t.Errorf("the request of the other client is number %d of %d", at, many)
+	}
+	for id := first + 2; id <= first+2*many; id += 2 {
+		if status, _ := c.response(id); status != "200" {
+			t.Errorf("stream %d: %s", id, status)
+		}
+	}
 }
 
 // A connection to a target that got only the beginning of a call is not used again.

@@ -273,6 +273,8 @@ type loopServer struct {
 	deliveries session.Env     // for deliveries of stored requests
 	muxes      mux.Env         // for connections of HTTP/2 from clients,
 	lending    mux.UpstreamEnv // and to targets
+	behind     []*http2Conn    // have streams that wait for connections to targets, see http2Conn.begin
+	turns      *loop.Alarm     // rings when the first of them may begin some; made when first needed
 	http2      http2Counts
 	protocols  [protocols]metric.Counter // finished requests by protocol
 	local      store.Lane                // nil if there are no deliveries
