@@ -20,7 +20,7 @@ import (
 type gateway struct {
 	discovery.UnimplementedAggregatedDiscoveryServiceServer
 	t       *testing.T
-	domains chan string // whose limits are sent
+	configs chan []*config.RateLimitConfig // are sent
 	said    chan *discovery.DiscoveryRequest
 }
 
@@ -32,15 +32,31 @@ func (g *gateway) StreamAggregatedResources(
 			return err
 		}
 		g.said <- request
-		domain := <-g.domains
-		limit := &config.RateLimitPolicy{Unit: config.RateLimitUnit_YEAR, RequestsPerUnit: 1}
-		one := testkit.Must(anypb.New(&config.RateLimitConfig{Name: domain, Domain: domain,
-			Descriptors: []*config.RateLimitDescriptor{{Key: "one", RateLimit: limit}}}))(g.t)
-		if err := stream.Send(&discovery.DiscoveryResponse{VersionInfo: domain, Nonce: domain, TypeUrl: request.TypeUrl,
-			Resources: []*anypb.Any{one}}); err != nil {
+		var response discovery.DiscoveryResponse
+		for _, c := range <-g.configs {
+			response.Resources = append(response.Resources, testkit.Must(anypb.New(c))(g.t))
+			response.VersionInfo, response.Nonce, response.TypeUrl = c.Domain, c.Domain, request.TypeUrl
+		}
+		if err := stream.Send(&response); err != nil {
 			return err
 		}
 	}
+}
+
+// serve returns the address where the gateway answers until the test ends.
+func (g *gateway) serve(options ...grpc.ServerOption) (addr string) {
+	server := grpc.NewServer(options...)
+	discovery.RegisterAggregatedDiscoveryServiceServer(server, g)
+	socket := testkit.Listen(g.t)
+	go func() { _ = server.Serve(socket) }()
+	g.t.Cleanup(server.Stop)
+	return socket.Addr().String()
+}
+
+// send sends a configuration with one limit.
+func (g *gateway) send(domain string) {
+	g.configs <- []*config.RateLimitConfig{{Name: domain, Domain: domain,
+		Descriptors: []*config.RateLimitDescriptor{level("one", 1)}}}
 }
 
 // Limits come from an xDS server by TLS. Until then the proxy is not healthy, and a configuration that is not valid
@@ -48,16 +64,12 @@ func (g *gateway) StreamAggregatedResources(
 func TestLimitsOfXDS(t *testing.T) {
 	own := testkit.SelfSigned(time.Now().Add(time.Hour), "eg.example")
 	cert, key := testkit.WritePair(t, own)
-	g := &gateway{t: t, domains: make(chan string, 1), said: make(chan *discovery.DiscoveryRequest, 8)}
+	g := &gateway{t: t, configs: make(chan []*config.RateLimitConfig, 1), said: make(chan *discovery.DiscoveryRequest, 8)}
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(testkit.Must(os.ReadFile(cert))(t))
-	server := grpc.NewServer(grpc.Creds(credentials.NewTLS(&tls.Config{Certificates: []tls.Certificate{own},
+	at := g.serve(grpc.Creds(credentials.NewTLS(&tls.Config{Certificates: []tls.Certificate{own},
 		ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool})))
-	discovery.RegisterAggregatedDiscoveryServiceServer(server, g)
-	socket := testkit.Listen(t)
-	go func() { _ = server.Serve(socket) }()
-	t.Cleanup(server.Stop)
-	env := []string{"CONFIG_TYPE", "GRPC_XDS_SOTW", "CONFIG_GRPC_XDS_SERVER_URL", socket.Addr().String(),
+	env := []string{"CONFIG_TYPE", "GRPC_XDS_SOTW", "CONFIG_GRPC_XDS_SERVER_URL", at,
 		"CONFIG_GRPC_XDS_NODE_ID", "envoy-ratelimit", "CONFIG_GRPC_XDS_SERVER_USE_TLS", "true",
 		"CONFIG_GRPC_XDS_SERVER_TLS_SAN", "eg.example",
 		"CONFIG_GRPC_XDS_SERVER_TLS_CACERT", cert, "CONFIG_GRPC_XDS_CLIENT_TLS_CERT", cert,
@@ -71,14 +83,14 @@ func TestLimitsOfXDS(t *testing.T) {
 	const ask = `{"domain":"shop","descriptors":[{"entries":[{"key":"one","value":"x"}]}]}`
 	p.At(http).Require("GET /healthcheck", 500, "")
 	p.At(http).Require("POST /json", 400, "no rate limit configuration loaded", ask)
-	g.domains <- "shop"
+	g.send("shop")
 	if next := <-g.said; next.VersionInfo != "shop" || next.ErrorDetail != nil {
 		t.Errorf("said %v", next)
 	}
 	p.At(http).Require("GET /healthcheck", 200, "OK")
 	p.At(http).Require("POST /json", 200, "", ask)
 	p.At(http).Require("POST /json", 429, "", ask)
-	g.domains <- ""
+	g.send("")
 	if next := <-g.said; next.VersionInfo != "shop" || next.ErrorDetail.GetCode() != 3 {
 		t.Errorf("said %v", next)
 	}
