@@ -45,8 +45,11 @@ descriptors:
   - {key: own, value: 4, rate_limit: {algorithm: sliding, limit: 7, window: 3600}}
   - key: httproute/default/cheap/rule/0/match/0/*
     value: httproute/default/cheap/rule/0/match/0/*
+    rate_limit: null # Envoy Gateway writes all fields
     descriptors:
-      - {key: rule-0-match-0, value: rule-0-match-0, rate_limit: {unit: hour, requests_per_unit: 21}}
+      - {key: rule-0-match-0, value: rule-0-match-0, descriptors: [], shadow_mode: false, quota_mode: false,
+         detailed_metric: false, value_to_metric: false, share_threshold: false,
+         rate_limit: {unit: HOUR, requests_per_unit: 21, unlimited: false, name: "", replaces: []}}
   - {key: tenant-*, rate_limit: {unit: hour, requests_per_unit: 22}}
   - {key: tenant-a, rate_limit: {unit: hour, requests_per_unit: 23}}
   - {key: tenant-a, value: x, rate_limit: {unit: hour, requests_per_unit: 24}}

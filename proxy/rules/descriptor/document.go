@@ -131,7 +131,6 @@ func (r *judge) entry(n *strict.Node, e *Entry) {
 
 func (r *judge) limit(n *strict.Node, path string, l *RateLimitSpec) *Limit {
 	made := &Limit{Unlimited: l.Unlimited, Shown: rls.Limit{Given: true, Name: l.Name}}
-	r.Filled(n, path, "name")
 	for i, one := range l.Replaces {
 		at := strict.ElementPath(path+".replaces", i) + ".name"
 		switch one.Name {
