@@ -164,7 +164,8 @@ func TestComposeRatelimit(t *testing.T) {
 	secure.TLS = testkit.Trust(own, "127.0.0.1")
 	secure.Require("GET /healthcheck", 200, "OK")
 	for _, told := range []string{"REDIS_URL is read as REDIS_HOST", "RUNTIME_ROOT has no effect with CONFIG_TYPE=",
-		"GRPC_SERVER_TLS_CA_CERT has no meaning here", "The xDS server is unavailable"} {
+		"GRPC_SERVER_TLS_CA_CERT has no meaning here", "PROMETHEUS_MAPPER_YAML has no meaning here",
+		"The xDS server is unavailable"} {
 		p.Logged(told)
 	}
 	check := exec.Command(binary(t, "proxy"), "-healthcheck")
