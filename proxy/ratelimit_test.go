@@ -343,6 +343,7 @@ descriptors:
 
 // ratelimitCalls is the variable with the number of calls by gRPC that are compared in addition, with further
 // random files: RATELIMIT_CALLS=100000 go test ./proxy -run TestAsEnvoysRateLimit -timeout 1h -v
+// It is also how many calls TestNoCallIsLost makes.
 const ratelimitCalls = "RATELIMIT_CALLS"
 
 // Random files and requests are answered as envoyproxy/ratelimit answers them: equal codes,
