@@ -10,6 +10,7 @@ import (
 	"weir/internal/net/loop"
 	"weir/proxy/http/exchange"
 	"weir/proxy/http/mux"
+	"weir/proxy/targets/roster"
 	"weir/proxy/targets/upstream"
 )
 
@@ -34,12 +35,6 @@ type lender struct {
 // With batchFrom or more open streams, what is sent over HTTP/2 is collected for a round of the loop: with
 // fewer, waking the loop costs more than writing.
 const batchFrom = 4
-
-// errNotHTTP2 is the error of a connect to a target that does not begin with the settings of HTTP/2.
-var errNotHTTP2 = errors.New("the target does not speak HTTP/2")
-
-// errNoStreams is the error of a connect to a target that allows no streams, or closes the connection at once.
-var errNoStreams = errors.New("the target accepts no streams of HTTP/2")
 
 // greet begins HTTP/2 on a new connection. The connect ends when the target has sent its settings.
 func (t *target) greet(now time.Time, mark upstream.HealthEpoch, conn *loop.Conn) loop.Handler {
@@ -361,9 +356,9 @@ func (h *lender) connectError(err error) error {
 	case h.late:
 		return os.ErrDeadlineExceeded
 	case h.m.Err() == nil && h.m.Ready():
-		return errNoStreams
+		return roster.ErrNoStreams
 	case h.m.Err() != nil, err == nil, errors.Is(err, io.EOF):
-		return errNotHTTP2
+		return roster.ErrNotHTTP2
 	}
 	return err
 }

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"weir/internal/net/http2"
 	"weir/internal/timing/every"
 	"weir/proxy/targets/upstream"
 )
@@ -21,6 +22,12 @@ const (
 	probePause   = time.Second
 	probeTimeout = 500 * time.Millisecond // bounds the attempt to connect to a target that is down
 )
+
+// ErrNotHTTP2 is the error of a connect to a target that does not begin with the settings of HTTP/2.
+var ErrNotHTTP2 = errors.New("the target does not speak HTTP/2")
+
+// ErrNoStreams is the error of a connect to a target that allows no streams, or closes the connection at once.
+var ErrNoStreams = errors.New("the target accepts no streams of HTTP/2")
 
 // probe connects to the targets that are down, all at the same time. Readiness may keep
 // requests away, and then nothing else notices that they are back.
@@ -65,10 +72,19 @@ func eachAtOnce[T any](items []T, do func(T)) {
 // A DialFunc connects like net.Dialer.DialContext.
 type DialFunc func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// connects reports whether a target accepts a connection. If so it notifies every loop.
+// connects reports whether a target can be reached. If so it notifies every loop.
 func (l *List) connects(spec *Target) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
 	defer cancel()
+	if l.connect(ctx, spec) != nil {
+		return false
+	}
+	l.cfg.Loops.Connected(spec)
+	return true
+}
+
+// connect makes a connection to a target, with HTTP/2 up to the target's settings: requests wait for them.
+func (l *List) connect(ctx context.Context, spec *Target) error {
 	dial := l.cfg.Dial
 	switch {
 	case dial != nil:
@@ -79,11 +95,49 @@ func (l *List) connects(spec *Target) bool {
 	}
 	c, err := dial(ctx, "tcp", spec.Addr)
 	if err != nil {
-		return false
+		return err
 	}
-	_ = c.Close()
-	l.cfg.Loops.Connected(spec)
-	return true
+	defer c.Close()
+	if secure, ok := c.(*tls.Conn); !spec.HTTP2 || ok && secure.ConnectionState().NegotiatedProtocol != "h2" {
+		return nil
+	}
+	if until, ok := ctx.Deadline(); ok {
+		_ = c.SetDeadline(until) // if it fails, so does reading
+	}
+	return greet(c)
+}
+
+// greet begins HTTP/2 on a connection, and returns when the target has sent its settings.
+func greet(c net.Conn) error {
+	h, head := http2.New(http2.Client, nil, time.Now()), new(http2.Head)
+	if _, err := c.Write(h.AppendControl(nil)); err != nil {
+		return err
+	}
+	var unread []byte
+	for buf, settled := make([]byte, 4096), false; ; {
+		ev, err := h.Next(time.Now(), unread, head)
+		unread = unread[ev.N:]
+		settled = settled || ev.Kind == http2.Settings
+		switch {
+		case err != nil:
+			return ErrNotHTTP2
+		case ev.Kind != http2.NeedMore:
+			continue // a GOAWAY may follow
+		case settled && h.Free() == 0:
+			return ErrNoStreams
+		case settled:
+			return nil
+		}
+		n, err := c.Read(buf)
+		unread = append(unread, buf[:n]...)
+		switch {
+		case n > 0:
+		case len(unread) > 0, errors.Is(err, io.EOF):
+			return ErrNotHTTP2
+		default:
+			return err
+		}
+	}
 }
 
 // Active health checks are a GET of one path, which must be answered with a status below 400.
@@ -137,6 +191,10 @@ func (l *List) check(ctx context.Context, spec *Target) error {
 	tr := &http.Transport{TLSClientConfig: spec.Secure, DisableKeepAlives: true, Protocols: spec.protocols()}
 	res, err := tr.RoundTrip(req)
 	if err != nil {
+		// The transport says of a target of another protocol only that a frame is too large, or nothing.
+		if spec.HTTP2 && errors.Is(l.connect(ctx, spec), ErrNotHTTP2) {
+			return ErrNotHTTP2
+		}
 		return err
 	}
 	defer res.Body.Close()
