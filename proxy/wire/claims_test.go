@@ -138,6 +138,7 @@ func TestUnderscoredFields(t *testing.T) {
 func TestGarbledAnswersAreLogged(t *testing.T) {
 	t.Parallel()
 	for text, reason := range map[string]string{"220 mail ready\r\n": "",
+		"\x00\x00\x06\x04\x00\x00\x00\x00\x00\x00\x03\x00\x00\x00\x64":                  "looks like HTTP/2",
 		"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab":           "Content-Length",
 		"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n": "not asked for"} {
 		t.Run(reason, func(t *testing.T) {

@@ -25,6 +25,15 @@ func NewUpstream(limits *http1.Limits, head *http1.Head) Upstream {
 	return Upstream{reader: http1.NewResponseReader(limits), head: head}
 }
 
+// errHTTP2 is the error of an answer that begins like HTTP/2.
+var errHTTP2 = errors.New("it looks like HTTP/2, which is used with h2c:// or TARGET_PROTOCOL")
+
+// beginsHTTP2 reports whether b begins with the head of a SETTINGS frame, as a connection of HTTP/2 does.
+func beginsHTTP2(b []byte) bool {
+	const short, head = "\x00", "\x04\x00\x00\x00\x00\x00" // length below 64 KiB; type, flags, stream
+	return len(b) >= 9 && string(b[:1]) == short && string(b[3:9]) == head
+}
+
 // Append appends what is to be sent on the connection. host is that of the target.
 func (u *Upstream) Append(dst []byte, fx *exchange.Effects, host string) []byte {
 	if r := fx.Forward; r != nil {
@@ -89,6 +98,9 @@ func (u *Upstream) Handle(now time.Time, x *exchange.Exchange, b []byte) (n int)
 	for {
 		ev, err := u.reader.Next(b[n:], u.head)
 		if err != nil {
+			if beginsHTTP2(b) {
+				err = errHTTP2
+			}
 			x.HandleBadResponse(now, err)
 			return n
 		}
