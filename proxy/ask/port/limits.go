@@ -155,6 +155,9 @@ func (l *Limits) outcome(err error) error {
 
 func (l *Limits) put(files []descriptor.File) error {
 	if l.Domains() != nil && slices.EqualFunc(files, l.files, descriptor.File.Equal) {
+		if l.failing.Swap(false) { // or the error would be the last that the log says
+			l.log.Info("Valid again, with the limits in force", "files", len(files))
+		}
 		return nil
 	}
 	made, err := descriptor.Read(files, l.source.Merge)

@@ -276,7 +276,8 @@ func TestFollow(t *testing.T) {
 		l.Follow(ctx)
 		close(ended)
 	}()
-	write(t, folder, "more.yaml", "domain: more\ndescriptors: [{key: a, rate_limit: {unit: day, requests_per_unit: 1}}]")
+	const more = "domain: more\ndescriptors: [{key: a, rate_limit: {unit: day, requests_per_unit: 1}}]"
+	write(t, folder, "more.yaml", more)
 	testkit.Eventually(t, "both domains are in force", func() bool { n, _ := l.Domains().Len(); return n == 2 })
 	testkit.Receive(t, changes, "a change")
 	inForce := l.Domains()
@@ -296,6 +297,8 @@ func TestFollow(t *testing.T) {
 	}
 	write(t, folder, "more.yaml", shop)
 	testkit.Eventually(t, "the next fault is seen", func() bool { return l.failed.Load() > 1 })
+	write(t, folder, "more.yaml", more)
+	testkit.Eventually(t, "the file is as before", func() bool { return !l.failing.Load() })
 	if err := os.Remove(filepath.Join(folder, "more.yaml")); err != nil {
 		t.Fatal(err)
 	}
@@ -311,6 +314,7 @@ func TestFollow(t *testing.T) {
 			"/more.yaml:3 reason=",
 		`must be one of second, minute, hour, day, week, month, year, is "decade"; line 4: descriptors[1].kee`,
 		`is that of another file too`,
+		"INFO DecisionService - Valid again, with the limits in force files=2",
 	} {
 		if !strings.Contains(lines, part) {
 			t.Errorf("%s is not logged in\n%s", part, lines)

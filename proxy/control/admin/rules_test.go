@@ -253,6 +253,9 @@ func TestRulesReload(t *testing.T) {
 			`"faults":[{"line":4,"path":"rules[0].limit.limit","message":"is missing or 0`, "a=8 clients v2 file clients=1",
 			"ERROR ConfigController - File ignored, the previous rules stay in force setting=RULES_FILE file=rules.yaml " +
 				"reason=line 4: rules[0].limit.limit: is missing or 0"},
+		{"as before", "rules.yaml", oneRule("a", 8), 200, `"limit":100`, "a=8 clients v2 file clients=1",
+			"INFO ConfigController - File no longer ignored, its content is in force setting=RULES_FILE file=rules.yaml"},
+		{"still so", "rules.yaml", oneRule("a", 8), 200, `"limit":100`, "a=8 clients v2 file clients=1", ""},
 		{"no rules file", "rules.yaml", "", 500, `"error":"RULES_FILE: ` + r.path("rules.yaml") +
 			`: no such file or directory"`, "a=8 clients v2 file clients=1",
 			"ERROR ConfigController - File ignored, the previous rules stay in force setting=RULES_FILE file=rules.yaml " +
@@ -263,6 +266,9 @@ func TestRulesReload(t *testing.T) {
 			`"faults":[{"line":3,"path":"acme","message":"must be`, "b=8 clients v3 file clients=1",
 			"ERROR ConfigController - File ignored, the previous rules stay in force setting=CLIENTS_FILE file=clients.json " +
 				"reason=line 3: acme: must be"},
+		{"clients as before", "clients.json", acmeOnly, 200, `"limit":100`, "b=8 clients v3 file clients=1",
+			"INFO ConfigController - File no longer ignored, its content is in force setting=CLIENTS_FILE " +
+				"file=clients.json"},
 		{"clients", "clients.json", acmeOnly[:len(acmeOnly)-1] + `,"b":{"algorithm":"fixed","limit":5,"window":1}}`, 200,
 			`"limit":100`, "b=8 clients v4 file clients=2",
 			"INFO ConfigController - Applied new rules: rules=2, clients=2, source=file"},

@@ -71,11 +71,14 @@ func (r *Rules) refresh(now time.Time) {
 // rereadFiles calls readFiles for rules that are in force. The error is a *fileError.
 func (r *Rules) rereadFiles(now time.Time) (changed bool, err error) {
 	changed, e := r.readFiles(now)
-	r.fileIgnored.Store(e)
-	if e == nil {
-		return changed, nil
+	before := r.fileIgnored.Swap(e)
+	if e != nil {
+		return changed, e
 	}
-	return changed, e
+	if before != nil && !changed { // or the error would be the last that the log says
+		r.log.Info("File no longer ignored, its content is in force", "setting", before.name, "file", before.file)
+	}
+	return changed, nil
 }
 
 // logFault logs what is wrong with a file, if err is about a file.
