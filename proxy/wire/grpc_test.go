@@ -173,7 +173,8 @@ func TestGRPCRules(t *testing.T) {
   - id: echo
     match: {methods: [POST], path: /test.Calls/Echo, headers: {x-plan: free}}
     key: [header:x-tenant]
-    limit: {algorithm: fixed, limit: 1, window: 3600}`))
+    limit: {algorithm: fixed, limit: 1, window: 3600}
+  - {id: tenants, match: {path: /test.Calls/Own}, key: [header:x-tenant], missing: refuse, limit: {algorithm: off}}`))
 	for _, test := range []struct {
 		method, plan, tenant string
 		code                 codes.Code
@@ -185,6 +186,10 @@ func TestGRPCRules(t *testing.T) {
 		if got, _ := refused(t, c, ctx, "/test.Calls/"+test.method); got.Code() != test.code {
 			t.Errorf("%+v: %v", test, got)
 		}
+	}
+	if got, _ := refused(t, c, t.Context(), "/test.Calls/Own"); got.Code() != codes.Internal ||
+		got.Message() != "the request lacks header:x-tenant, which rule tenants needs" {
+		t.Errorf("without a part of a key: %v", got)
 	}
 	r.play(`metrics echo.rejected=2 echo.forwarded=2`)
 }

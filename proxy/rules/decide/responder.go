@@ -97,7 +97,7 @@ func (a *Responder) Refuse(v *Verdict, id []byte, to *ResponseOptions) http1.Loc
 // Retrying would not help.
 func (a *Responder) RefuseMissingKey(h *rule.MatchedRule, to *ResponseOptions) http1.LocalResponse {
 	a.body = h.AppendMissing(a.body[:0])
-	a.end = callEnd{status: GRPCStatus(400), message: "the request lacks a part of the key of a rule"}
+	a.end = callEnd{status: GRPCStatus(400), message: h.MissingMessage()}
 	a.appendCORS(to)
 	return a.json(400)
 }

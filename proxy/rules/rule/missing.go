@@ -63,19 +63,26 @@ func FirstRefusing(matched []MatchedRule) *MatchedRule {
 
 // AppendMissing appends JSON for the client that names the part of the key that is missing.
 func (m *MatchedRule) AppendMissing(dst []byte) []byte {
-	part := m.MissingPart.String()
-	message := "the request lacks " + part + ", which the rule needs"
-	switch {
-	case m.unclear:
-		message = part + " can be read in several ways, and the rule needs one"
-	case m.MissingPart.Source == keys.Path:
-		message = "the path can be read in several ways, and the rule needs one"
-	}
 	dst = append(dst, `{"error":`...)
-	dst = strconv.AppendQuote(dst, message)
+	dst = strconv.AppendQuote(dst, m.lacking("the rule"))
 	dst = append(dst, `,"rule":`...)
 	dst = strconv.AppendQuote(dst, m.Rule.ID)
 	dst = append(dst, `,"missing":`...)
-	dst = strconv.AppendQuote(dst, part)
+	dst = strconv.AppendQuote(dst, m.MissingPart.String())
 	return append(dst, "}\n"...)
+}
+
+// MissingMessage returns what AppendMissing says in one sentence, for answers that are not JSON.
+func (m *MatchedRule) MissingMessage() string { return m.lacking("rule " + m.Rule.ID) }
+
+// lacking says what the rule, which is called by the given name, needs.
+func (m *MatchedRule) lacking(name string) string {
+	part := m.MissingPart.String()
+	switch {
+	case m.unclear:
+		return part + " can be read in several ways, and " + name + " needs one"
+	case m.MissingPart.Source == keys.Path:
+		return "the path can be read in several ways, and " + name + " needs one"
+	}
+	return "the request lacks " + part + ", which " + name + " needs"
 }
