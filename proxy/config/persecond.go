@@ -71,6 +71,9 @@ func (c *Config) RedisPerSecond() (cfg redis.Config, err error) {
 	const setting = "REDIS_PERSECOND_URL"
 	p, r := &c.perSecond, c.redis
 	u, wrong := readRedisURL(setting, p.url, p.topology == redis.Sentinel)
+	if p.url == "" {
+		wrong = c.settings.Fault(setting, "is required by REDIS_PERSECOND=true", "host:port, or redis://host:port")
+	}
 	if r.DB, err = strconv.Atoi(cmp.Or(u.db, "0")); err != nil {
 		wrong = c.settings.Fault(setting, "names a database that is not a number", "redis://host:port/1")
 	}

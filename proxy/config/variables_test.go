@@ -113,7 +113,7 @@ func TestVariables(t *testing.T) {
 		{"REDIS_TIMEOUT=10s", "REDIS_TIMEOUT=2s # is read as 2s"},
 		{second, "REDIS_PERSECOND=true"},
 		{"REDIS_PERSECOND=false", "REDIS_PERSECOND=false"},
-		{"REDIS_PERSECOND=true REDIS_URL=r:1", `!REDIS_PERSECOND_URL: "" names no host and port`},
+		{"REDIS_PERSECOND=true REDIS_URL=r:1", `!REDIS_PERSECOND_URL: "" is required by REDIS_PERSECOND=true`},
 		{"REDIS_PERSECOND=true REDIS_PERSECOND_URL=s:1",
 			`!REDIS_PERSECOND: "true" is a second Redis beside that of REDIS_HOST, which is not set`},
 		{second + " RATELIMIT_CHARGE=together",
