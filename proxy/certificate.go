@@ -15,17 +15,19 @@ import (
 type pairFiles struct {
 	prefix    string // as in TLS_CERT and TLS_KEY
 	cert, key string
+	keyName   string // by which the user knows the setting of the key
 	expiry    string // metric with the time of expiry
 }
 
 // dataPair returns the settings of the certificate of the data port.
 func dataPair(c *config.Config) pairFiles {
-	return pairFiles{"TLS", c.Server.CertFile, c.Server.KeyFile, "ratelimiter_certificate_expiry_timestamp_seconds"}
+	return pairFiles{"TLS", c.Server.CertFile, c.Server.KeyFile, "TLS_KEY",
+		"ratelimiter_certificate_expiry_timestamp_seconds"}
 }
 
 // decisionPair returns the settings of the certificate of a decision port: DECISION or GRPC.
-func decisionPair(prefix string, l *config.Listener) pairFiles {
-	return pairFiles{prefix + "_TLS", l.CertFile, l.KeyFile,
+func decisionPair(c *config.Config, prefix string, l *config.Listener) pairFiles {
+	return pairFiles{prefix + "_TLS", l.CertFile, l.KeyFile, c.Named(prefix + "_TLS_KEY"),
 		"ratelimiter_" + strings.ToLower(prefix) + "_certificate_expiry_timestamp_seconds"}
 }
 
@@ -37,7 +39,7 @@ func (f pairFiles) load() (*certs.KeyPair, error) {
 	pair, err := certs.Load(f.cert, f.key)
 	if err != nil {
 		return nil, &service.SettingError{Name: f.prefix + "_CERT", Value: f.cert,
-			Problem: "cannot be used: " + err.Error(), Allowed: "a PEM certificate and, in " + f.prefix + "_KEY, its key"}
+			Problem: "cannot be used: " + err.Error(), Allowed: "a PEM certificate and, in " + f.keyName + ", its key"}
 	}
 	return pair, nil
 }

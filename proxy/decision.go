@@ -98,7 +98,7 @@ func (p *proxy) followServer(ctx context.Context, limits *port.Limits) error {
 // settings name, which it follows until ctx ends. prefix is DECISION or GRPC.
 func (p *proxy) decisionListener(ctx context.Context, prefix string, l *config.Listener, socket net.Listener) (
 	made port.Listener, err error) {
-	pair, err := keepPair(ctx, p.Env, decisionPair(prefix, l))
+	pair, err := keepPair(ctx, p.Env, decisionPair(p.config, prefix, l))
 	if err != nil {
 		return made, err
 	}

@@ -232,9 +232,9 @@ func TestGRPCPort(t *testing.T) {
 	p.Require("GET /metrics", 200, "\nratelimiter_grpc_certificate_expiry_timestamp_seconds ")
 	for told, env := range map[string][]string{
 		`GRPC_PORT: "` + second + `" is another port of DECISION_PORT, which is not set`: {"TARGET_URL", "http://127.0.0.1:1"},
-		"GRPC_BIND":                            {"DECISION_PORT", first.Port(), "GRPC_BIND", "0.0.0.0"},
-		"is PORT, ADMIN_PORT or DECISION_PORT": {"DECISION_PORT", second},
-		"GRPC_TLS_CLIENT_SAN":                  {"DECISION_PORT", first.Port(), "GRPC_TLS_CLIENT_SAN", "x"},
+		"GRPC_BIND":                {"DECISION_PORT", first.Port(), "GRPC_BIND", "0.0.0.0"},
+		"is that of DECISION_PORT": {"DECISION_PORT", second},
+		"GRPC_TLS_CLIENT_SAN":      {"DECISION_PORT", first.Port(), "GRPC_TLS_CLIENT_SAN", "x"},
 	} {
 		env = append([]string{"GRPC_PORT", second, "TARGET_URL", "none", "PORT", testkit.FreePort(t)}, env...)
 		cannotStart(t, env, 2, told)

@@ -70,3 +70,26 @@ func TestRatelimitStartsWithoutLimits(t *testing.T) {
 		t.Errorf("told %q", line)
 	}
 }
+
+// What is wrong with settings in place of envoyproxy/ratelimit is told by the names of its variables.
+func TestFaultsAsRatelimit(t *testing.T) {
+	port := testkit.FreePort(t)
+	missing := filepath.Join(t.TempDir(), "missing.pem")
+	for _, test := range []struct {
+		told string
+		env  []string
+	}{
+		{`PORT, read as DECISION_PORT: "` + port + `" is that of DEBUG_PORT; allowed: another port, or 0 for none`,
+			[]string{"PORT", port, "DEBUG_PORT", port}},
+		{`PORT, read as DECISION_PORT: "6070" is that of DEBUG_PORT;`, []string{"PORT", "6070", "DEBUG_PORT", ""}},
+		{`GRPC_PORT: "` + port + `" is that of PORT; allowed: another port, or 0: PORT answers the same`,
+			[]string{"PORT", port, "GRPC_PORT", port}},
+		{"a PEM certificate and, in GRPC_SERVER_TLS_KEY, its key",
+			[]string{"GRPC_SERVER_USE_TLS", "true", "GRPC_SERVER_TLS_CERT", missing, "GRPC_SERVER_TLS_KEY", missing}},
+	} {
+		cmd, _, _, _ := asRatelimit(t, test.env...)
+		if _, line := testkit.RequireExit(t, cmd, 2); !strings.Contains(line, test.told) || strings.Count(line, "\n") != 1 {
+			t.Errorf("%q: %q, want one line with %q", test.env, line, test.told)
+		}
+	}
+}

@@ -116,7 +116,7 @@ func TestMisconfiguredSidecars(t *testing.T) {
 		{"cannot be used", []string{"REMOTE_URL", url, "REMOTE_CA_FILE", "/nowhere.pem"}},
 		{"leaves nothing to do", []string{"TARGET_URL", "none"}},
 		{"lets other machines ask without authentication", []string{"DECISION_PORT", "8083", "DECISION_BIND", "0.0.0.0"}},
-		{"is PORT or ADMIN_PORT", []string{"DECISION_PORT", "8083", "ADMIN_PORT", "8083"}},
+		{"is that of ADMIN_PORT", []string{"DECISION_PORT", "8083", "ADMIN_PORT", "8083"}},
 	} {
 		cannotStart(t, test.env, 2, test.told)
 	}

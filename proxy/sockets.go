@@ -61,17 +61,8 @@ func openSockets(e *service.Env, c *config.Config, taken *handover.Received) (*s
 	if err != nil {
 		return nil, err
 	}
-	if d := c.Decision.Port; d != 0 && (strconv.Itoa(d) == port || d == c.Server.AdminPort) {
-		return nil, &service.SettingError{Name: "DECISION_PORT", Value: strconv.Itoa(d), Problem: "is PORT or ADMIN_PORT",
-			Allowed: "another port, or 0 for none"}
-	}
-	if g := c.Decision.GRPC.Port; g != 0 && (strconv.Itoa(g) == port || g == c.Server.AdminPort || g == c.Decision.Port) {
-		return nil, &service.SettingError{Name: "GRPC_PORT", Value: strconv.Itoa(g),
-			Problem: "is PORT, ADMIN_PORT or DECISION_PORT", Allowed: "another port, or 0: DECISION_PORT answers the same"}
-	}
-	if admin := c.Server.AdminPort; admin != 0 && strconv.Itoa(admin) == port {
-		return nil, &service.SettingError{Name: "ADMIN_PORT", Value: port, Problem: "is PORT",
-			Allowed: "another port, or 0 to keep the own endpoints on PORT"}
+	if err := portsDiffer(c, port); err != nil {
+		return nil, err
 	}
 	s := &sockets{taken: taken, stopAdmin: func() {}}
 	data, others, err := s.open(host, port)
@@ -92,6 +83,26 @@ func openSockets(e *service.Env, c *config.Config, taken *handover.Received) (*s
 		return nil, err
 	}
 	return s, nil
+}
+
+// portsDiffer returns the fault of a setting that names a port which another one has. data is the data port.
+func portsDiffer(c *config.Config, data string) error {
+	ports := []struct{ name, port, allowed string }{
+		{"PORT", data, ""},
+		{"ADMIN_PORT", strconv.Itoa(c.Server.AdminPort), "another port, or 0 to keep the own endpoints on PORT"},
+		{"DECISION_PORT", strconv.Itoa(c.Decision.Port), "another port, or 0 for none"},
+		{"GRPC_PORT", strconv.Itoa(c.Decision.GRPC.Port), "another port, or 0: " + c.Named("DECISION_PORT") +
+			" answers the same"},
+	}
+	for i, p := range ports {
+		for _, other := range ports[:i] {
+			if p.port != "0" && p.port == other.port {
+				return &service.SettingError{Name: p.name, Value: p.port, Problem: "is that of " + c.Named(other.name),
+					Allowed: p.allowed}
+			}
+		}
+	}
+	return nil
 }
 
 // openOwn opens the sockets that have settings of their own.

@@ -76,7 +76,7 @@ func (c *Config) StoreStartError(err error) error {
 	if !ok || c.redis.start == "anyway" {
 		return nil
 	}
-	setting, see, status := fmt.Sprintf("%s: %q", c.named("REDIS_HOST"), c.redis.hosts),
+	setting, see, status := fmt.Sprintf("%s: %q", c.Named("REDIS_HOST"), c.redis.hosts),
 		c.lookAt("REDIS_HOST, REDIS_PORT, REDIS_MODE, REDIS_TLS", "REDIS_URL, REDIS_TYPE, REDIS_TLS"), 2
 	switch cause := fault.Cause; {
 	case c.UsesRemote():

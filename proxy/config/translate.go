@@ -65,13 +65,17 @@ func (c *Config) isTranslated(setting string) bool {
 	return c.translated != nil && c.settings.Text(setting) == c.translated.values[setting]
 }
 
-// named returns the name that the user knows a setting by: that of the variables that it comes from, if there are any.
-func (c *Config) named(setting string) string {
+// Named returns the name that the user knows a setting by: that of the variables that it comes from, or, for the
+// default of a port, that would set it.
+func (c *Config) Named(setting string) string {
 	if !c.isTranslated(setting) {
 		return setting
 	}
-	return cmp.Or(c.translated.from[setting], setting)
+	return cmp.Or(c.translated.from[setting], portVariables[setting], setting)
 }
+
+// portVariables are the variables of ports that have defaults in place of envoyproxy/ratelimit.
+var portVariables = map[string]string{"PORT": "DEBUG_PORT", "DECISION_PORT": "PORT"}
 
 // lookAt returns the settings, or in place of envoyproxy/ratelimit the variables, that an error is about.
 func (c *Config) lookAt(settings, variables string) string {
