@@ -60,10 +60,18 @@ func Run(l *rig.Lab, names []string) {
 		for _, a := range s.attacks {
 			parts = append(parts, rig.Part{Name: a.name, Run: func() {
 				without := base()
-				r := play(&s, a)
-				r.base = without
+				judged := func() *row {
+					r := play(&s, a)
+					r.base = without
+					r.findControl(rows)
+					fmt.Fprintf(l, "  %s\n", r.line())
+					return r
+				}
+				r := judged()
+				if r.slow() {
+					r = middle(r, judged(), judged())
+				}
 				rows = append(rows, r)
-				fmt.Fprintf(l, "  %s\n", r.line())
 			}})
 		}
 	}

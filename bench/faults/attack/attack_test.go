@@ -95,6 +95,26 @@ func TestControl(t *testing.T) {
 	}
 }
 
+// Up to p99Min the good p99 is not judged. Of three plays the median counts, but every fault.
+func TestPlayedAgain(t *testing.T) {
+	of := func(p99 float64) *row {
+		r := good()
+		r.base.load.LatencySuccess.P99, r.load.LatencySuccess.P99 = 1e-4, p99
+		r.control = r.base
+		return r
+	}
+	if of(p99Min).slow() || !of(1.01*p99Min).slow() {
+		t.Error("the p99 is judged from another one on than p99Min")
+	}
+	low, mid, high := of(.001), of(.002), of(.003)
+	if got := middle(high, low, mid); got != mid {
+		t.Errorf("the row with the p99 %v counts", got.load.LatencySuccess.P99)
+	}
+	if low.left = 1; middle(high, low, mid) != low {
+		t.Error("a fault of one play does not count")
+	}
+}
+
 // shown checks the problem and the remark, if any, in the report of a row.
 func shown(t *testing.T, name string, r *row, problem, remark string) {
 	t.Helper()
