@@ -10,7 +10,8 @@ const (
 	dialTick = time.Millisecond
 	// dialPatience is how long dials wait until twice as many begin per dialTick.
 	dialPatience = 250 * dialTick
-	// dialMemory is how long without a dial the pace is remembered.
+	// dialMemory is over how long dials are counted, to see whether a pace that has risen is still needed, and after
+	// which time without a dial an address is forgotten.
 	dialMemory = time.Second
 )
 
@@ -26,8 +27,10 @@ type pacedDials struct {
 	waiting []*dial
 	most    int       // per tick
 	begun   int       // in this tick
-	late    int       // ticks after which dials waited, since most was doubled
+	late    int       // ticks in a row after which dials waited, since most was doubled
 	last    time.Time // when a dial began
+	counted int       // dials begun since
+	since   time.Time // at most dialMemory ago, if there was a tick
 	alarm   *Alarm    // rings at the end of the tick, or of dialMemory
 }
 
@@ -35,7 +38,7 @@ type pacedDials struct {
 func (l *Loop) paced(addr string) *pacedDials {
 	p := l.dials[addr]
 	if p == nil {
-		p = &pacedDials{loop: l, addr: addr, most: l.g.cfg.DialPace}
+		p = &pacedDials{loop: l, addr: addr, most: l.g.cfg.DialPace, since: l.now}
 		p.alarm = l.NewAlarm(p.tick)
 		l.dials[addr] = p
 	}
@@ -60,12 +63,21 @@ func (p *pacedDials) begin(now time.Time) {
 	if p.begun == 0 {
 		p.alarm.Set(now.Add(dialTick))
 	}
-	p.begun, p.last = p.begun+n, now
+	p.begun, p.counted, p.last = p.begun+n, p.counted+n, now
 }
 
 // tick begins a tick, or forgets the address.
 func (p *pacedDials) tick(now time.Time) {
 	p.begun = 0
+	if len(p.waiting) == 0 {
+		p.late = 0
+	}
+	if first := p.loop.g.cfg.DialPace; now.Sub(p.since) >= dialMemory {
+		if p.counted < first*int(dialMemory/dialTick)/2 {
+			p.most = first
+		}
+		p.counted, p.since = 0, now
+	}
 	switch {
 	case len(p.waiting) > 0:
 		if p.late++; p.late == int(dialPatience/dialTick) {

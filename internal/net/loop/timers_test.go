@@ -234,7 +234,7 @@ func TestDialPace(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	left := make(chan int, 1)
+	left := make(chan int, 2)
 	testkit.Eventually(t, "the pace is forgotten", func() bool {
 		l.Post(func(time.Time) { left <- len(l.dials) })
 		return testkit.Receive(t, left, "the number of addresses") == 0
@@ -243,6 +243,7 @@ func TestDialPace(t *testing.T) {
 	p := pacedDials{loop: l, most: 1}
 	p.alarm = &Alarm{loop: l, i: -1}
 	l.Post(func(now time.Time) {
+		p.since = now
 		p.waiting = make([]*dial, 1000)
 		for i := range p.waiting {
 			p.waiting[i] = &dial{c: newConn(l), addr: addrs[0]}
@@ -253,9 +254,16 @@ func TestDialPace(t *testing.T) {
 			p.alarm.Stop()
 		}
 		left <- p.most
+		p.waiting = nil
+		p.tick(now.Add(dialMemory))
+		p.alarm.Stop()
+		left <- p.most
 	})
 	if most := testkit.Receive(t, left, "the pace"); most != 4 {
 		t.Errorf("the pace is %d after twice the patience, want 4", most)
+	}
+	if most := testkit.Receive(t, left, "the pace"); most != pace {
+		t.Errorf("the pace is %d when few dials have begun for a while, want %d", most, pace)
 	}
 }
 
