@@ -150,7 +150,7 @@ func (h *http2Conn) begin(now time.Time) {
 		s.seek(now, false)
 		s.apply(now)
 	}
-	if h.postponed = slices.Delete(h.postponed, 0, n); len(h.postponed) > 0 && !h.m.Failed() {
+	if h.postponed = slices.Delete(h.postponed, 0, n); len(h.postponed) > 0 && !h.m.Failed() && !h.waits {
 		h.server.awaitTurn(h)
 	}
 }
@@ -179,8 +179,9 @@ func (s *loopServer) nextTurn(now time.Time) {
 	h := s.behind[0]
 	s.behind = slices.Delete(s.behind, 0, 1)
 	h.waits, h.reading = false, true
+	fails := true
 	defer func() {
-		if h.reading { // by a panic
+		if fails { // by a panic
 			h.conn.Abort()
 		}
 		if len(s.behind) > 0 {
@@ -190,6 +191,7 @@ func (s *loopServer) nextTurn(now time.Time) {
 	h.begin(now)
 	h.reading = false
 	h.flush(now)
+	fails = false
 }
 
 // Data passes bytes on, stream by stream.

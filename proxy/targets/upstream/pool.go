@@ -252,7 +252,7 @@ func (p *Pool[C, W]) DialFailed() (w *Waiter[W], dial bool) {
 	switch {
 	case p.fresh.count > 0:
 		w = p.fresh.take()
-	case len(p.idle) > 0 && p.queue.count > 0:
+	case len(p.idle) > 0 && p.mayServe():
 		return nil, false // see Spare
 	case p.queue.count > 0:
 		w = p.queue.takeOldest()
@@ -266,7 +266,7 @@ func (p *Pool[C, W]) DialFailed() (w *Waiter[W], dial bool) {
 // progress; otherwise nil.
 func (p *Pool[C, W]) Spare() (c C, w *Waiter[W]) {
 	n := len(p.idle)
-	if n == 0 || p.queue.count == 0 || p.dialing >= p.Waiting() {
+	if n == 0 || !p.mayServe() || p.dialing >= p.Waiting() {
 		return c, nil
 	}
 	w = p.nextReused()
@@ -284,13 +284,15 @@ func (p *Pool[C, W]) next() *Waiter[W] {
 	return p.nextReused()
 }
 
+// mayServe reports whether there is a next waiter for any connection.
+func (p *Pool[C, W]) mayServe() bool {
+	return p.queue.count > 0 || p.behind.count > 0 && p.busy < p.alone()
+}
+
 // nextReused removes and returns the next waiter for any connection, last those that wait behind.
 func (p *Pool[C, W]) nextReused() *Waiter[W] {
-	if w := p.queue.take(&p.holds); w != nil {
+	if w := p.queue.take(&p.holds); w != nil || !p.mayServe() {
 		return w
-	}
-	if p.busy >= p.alone() {
-		return nil
 	}
 	w := p.behind.take()
 	if w != nil {

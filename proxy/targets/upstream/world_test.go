@@ -218,7 +218,7 @@ func (w *world) dialFailed() {
 	switch {
 	case queue == nil:
 		w.want(next == nil, "nobody is to be told of a failed dial")
-	case queue == &w.queue && len(w.idle) > 0:
+	case queue != &w.fresh && len(w.idle) > 0:
 		w.want(next == nil, "waiter %v has failed while a connection is idle", next)
 	default:
 		if queue == &w.behind {
@@ -227,21 +227,27 @@ func (w *world) dialFailed() {
 		w.leave(next, queue, 0, failed)
 		w.over(next)
 	}
-	w.spare()
-	w.dial(again, w.lacking())
+	if again {
+		w.dial(true, w.lacking())
+		w.spare()
+	} else {
+		w.spare()
+		w.dial(false, w.lacking())
+	}
 }
 
 // spare has an idle connection serve who waits without a dial.
 func (w *world) spare() {
 	c, next := w.pool.Spare()
-	if len(w.idle) == 0 || len(w.queue) == 0 || w.dialing >= w.waiting() {
+	queue := w.nextQueue()
+	if len(w.idle) == 0 || queue == nil || w.dialing >= w.waiting() {
 		w.want(next == nil, "an idle connection goes to waiter %v", next)
 		return
 	}
 	last := len(w.idle) - 1
 	w.want(next != nil && c == w.idle[last], "waiter %v gets connection %d, want %d", next, c, w.idle[last])
 	w.idle = w.idle[:last]
-	w.serve(c, next, &w.queue)
+	w.serve(c, next, queue)
 }
 
 // waiting is how many wait.
