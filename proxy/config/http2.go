@@ -1,7 +1,6 @@
 package config
 
 import (
-	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -37,15 +36,14 @@ type http2Settings struct {
 // registerHTTP2 adds the settings of HTTP/2.
 func (c *Config) registerHTTP2(s *service.Settings) {
 	h, off := &c.http2, s.NoEffectWhen("HTTP2", "off")
-	noTLS := func() string {
+	unused := func() string {
 		if h.mode == "tls" && s.Text("TLS_CERT") == "" {
 			return "without TLS_CERT; HTTP2=all accepts HTTP/2 without TLS too"
 		}
-		return ""
+		return off()
 	}
-	unused := func() string { return cmp.Or(off(), noTLS()) }
 	s.Add(service.SettingList{
-		{Name: "HTTP2", Default: "off", Value: service.StringEnum(&h.mode, "off, tls, all"), NoEffect: noTLS,
+		{Name: "HTTP2", Default: "tls", Value: service.StringEnum(&h.mode, "off, tls, all"),
 			Help: "HTTP/2 from clients: tls: over TLS, by ALPN; all: also without TLS, by prior knowledge"},
 		{Name: "HTTP2_STREAMS_MAX", Default: "128", Value: service.Int(&h.Streams, 1, 1<<16), NoEffect: unused,
 			Help: "maximum number of requests in progress on one connection; beyond: REFUSED_STREAM"},
