@@ -30,7 +30,7 @@ type senderConn struct {
 	opened   time.Time // zero: it is not yet
 	since    time.Time // when it was opened or became idle last
 	crosses  bool      // it was idle for long when the request was sent, and nothing was received since
-	given    bool      // up by closeLongIdle
+	closing  bool      // by closeLongIdle
 	requests int       // that were sent on it
 }
 
@@ -76,7 +76,7 @@ func (c *conn) Expired(now time.Time) { c.sender.apply(now, c, c.session.HandleE
 // answered before; after a reset it has not.
 func (c *conn) Closed(now time.Time, err error) {
 	s := c.sender
-	idle := c.place >= 0 || c.given
+	idle := c.place >= 0 || c.closing
 	s.dropIdle(c)
 	s.pool.Closed()
 	if idle && now.Sub(c.since) >= idleLong {
@@ -139,7 +139,7 @@ func (s *sender) closeLongIdle(now time.Time) {
 		}
 		if now.Sub(c.base().since) >= idleLong {
 			s.dropIdle(c)
-			c.base().given = true
+			c.base().closing = true
 			c.base().conn.Close()
 		}
 	}

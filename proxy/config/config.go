@@ -313,8 +313,8 @@ const masterDialsMax = 64
 func (c *Config) Loop() loop.Config {
 	l := c.loop
 	l.HandshakeTimeout, l.OutboundMax = c.data.HeadTimeout, outboundMax
-	// A target that does not answer connects must not delay the others, nor dials of masters.
 	l.DialPace = 2
+	// A target that does not answer connects must not delay the others, nor dials of masters.
 	l.DialsMax = max(256, len(c.Targets)*c.TargetConnsMax) + masterDialsMax
 	l.InboundMax = inboundMax(max(c.data.Head.HeadBytes, c.data.ResponseHead.HeadBytes))
 	return l

@@ -2,7 +2,6 @@ package wire
 
 import (
 	"net/netip"
-	"slices"
 	"time"
 
 	"weir/internal/net/loop"
@@ -55,8 +54,8 @@ type http2Conn struct {
 	postpones bool           // connections to targets are sought when all that has arrived was read
 	postponed []*http2Stream // those that need one, or did before they ended, in order
 	waits     bool           // in loopServer.behind, see begin
-	turn      time.Time      // of the loop, in which
-	begun     int            // so many streams got connections
+	turn      time.Time      // when the loop's turn began that begun counts for
+	begun     int            // streams that got connections in it
 
 	counted report.HTTP2ConnCounts
 }
@@ -100,98 +99,6 @@ func (h *http2Conn) opened(m *mux.Stream) {
 	s.of, s.m, s.ended = h, m, false
 	s.begin(h.server, s, m, &m.Exchange)
 	h.server.http2.streams.Add(1)
-}
-
-// postpone reports whether s gets a connection to a target later: what follows may reset it, and then the target
-// need not work for it (CVE-2023-44487, CVE-2025-8671); or others of the connection come first, see beginMax.
-func (h *http2Conn) postpone(now time.Time, s *http2Stream) bool {
-	if !h.postpones && !h.waits && h.mayBegin(now) {
-		return false
-	}
-	s.postponed = true
-	h.postponed = append(h.postponed, s)
-	if !h.postpones && !h.waits {
-		h.server.awaitTurn(h)
-	}
-	return true
-}
-
-// beginMax bounds the streams of a connection that get connections to targets in one turn of the loop. The next ones do
-// when the other connections that are ready had their turns: a client that sends many requests together delays only
-// its own.
-const beginMax = 8
-
-// mayBegin counts a stream, and reports whether it is one of those that may begin in this turn.
-func (h *http2Conn) mayBegin(now time.Time) bool {
-	if !now.Equal(h.turn) {
-		h.turn, h.begun = now, 0
-	}
-	h.begun++
-	return h.begun <= beginMax
-}
-
-// begin gets connections for the first streams that were postponed, unless the connection of all has failed since, or
-// waits for its turn.
-func (h *http2Conn) begin(now time.Time) {
-	h.postpones = false
-	if h.waits {
-		return
-	}
-	n := 0
-	for ; n < len(h.postponed) && !h.m.Failed(); n++ {
-		s := h.postponed[n]
-		if !s.postponed || s.of != h { // it may be listed twice, or be another connection's, since streams are used again
-			continue
-		}
-		if !h.mayBegin(now) {
-			break
-		}
-		s.postponed = false
-		s.seek(now, false)
-		s.apply(now)
-	}
-	if h.postponed = slices.Delete(h.postponed, 0, n); len(h.postponed) > 0 && !h.m.Failed() && !h.waits {
-		h.server.awaitTurn(h)
-	}
-}
-
-// turnPause is the time between two turns of connections that wait for theirs. It is longer than the loop takes to end
-// a turn, and so to look at its other connections: gnet does what a turn has posted before that.
-const turnPause = 100 * time.Microsecond
-
-// awaitTurn lets h begin its next streams after those of the connections that wait already.
-func (s *loopServer) awaitTurn(h *http2Conn) {
-	if s.turns == nil {
-		s.turns = s.loop.NewAlarm(s.nextTurn)
-	}
-	h.waits = true
-	if s.behind = append(s.behind, h); len(s.behind) == 1 {
-		s.turns.Set(time.Now().Add(turnPause))
-	}
-}
-
-// nextTurn lets the connection that has waited longest begin its next streams.
-func (s *loopServer) nextTurn(now time.Time) {
-	s.behind = slices.DeleteFunc(s.behind, func(h *http2Conn) bool { return h.m.Failed() }) // or was closed
-	if len(s.behind) == 0 {
-		return
-	}
-	h := s.behind[0]
-	s.behind = slices.Delete(s.behind, 0, 1)
-	h.waits, h.reading = false, true
-	fails := true
-	defer func() {
-		if fails { // by a panic
-			h.conn.Abort()
-		}
-		if len(s.behind) > 0 {
-			s.turns.Set(time.Now().Add(turnPause))
-		}
-	}()
-	h.begin(now)
-	h.reading = false
-	h.flush(now)
-	fails = false
 }
 
 // Data passes bytes on, stream by stream.

@@ -18,8 +18,8 @@ import (
 // than a failure, because the attackers use the same cores, unless a control shows how much that is.
 const ratioMax = 2
 
-// p99Min is what the p99 of the good traffic may be in any case: to programs that share two cores with the attackers
-// the scheduler of the system gives a turn every 3 ms.
+// p99Min is the p99 of the good traffic, in seconds, that is always allowed: programs that share two cores with the
+// attackers wait for the scheduler up to 3 ms at a time.
 const p99Min = 5e-3
 
 // baseline is the name of the attack without attackers.
@@ -75,8 +75,8 @@ func (r *row) slow() bool {
 	return ok && r.load.LatencySuccess.P99 > p99
 }
 
-// middle returns the row with the median of the p99, unless one shows a fault. One play may meet a moment in which the
-// machine was busy.
+// middle returns the row with the median p99, because the machine may have been busy during one play. A row that shows
+// another fault comes first.
 func middle(rows ...*row) *row {
 	slices.SortFunc(rows, func(a, b *row) int { return cmp.Compare(a.load.LatencySuccess.P99, b.load.LatencySuccess.P99) })
 	for _, r := range rows {

@@ -10,15 +10,15 @@ const (
 	dialTick = time.Millisecond
 	// dialPatience is how long dials wait until twice as many begin per dialTick.
 	dialPatience = 250 * dialTick
-	// dialMemory is over how long dials are counted, to see whether a pace that has risen is still needed, and after
-	// which time without a dial an address is forgotten.
+	// dialMemory is the time over which dials are counted, to find out whether a pace that has risen is still needed.
+	// An address to which no dial begins for that time is forgotten.
 	dialMemory = time.Second
 )
 
-// pacedDials begins the dials of a loop to one address: Config.DialPace per millisecond at first. A peer that has many
-// connections to accept at once does nothing else meanwhile, and when its accept queue overflows the others take a
-// second. As long as dials wait the pace doubles again and again, so that it does not bound a peer that needs a
-// connection for each request.
+// pacedDials begins the dials of a loop to one address, Config.DialPace per millisecond at first. A peer that has many
+// connections to accept at once does nothing else meanwhile, and a connect that its full accept queue drops is repeated
+// only after a second. While dials wait, the pace doubles every dialPatience, so that it does not bound a peer that
+// needs a connection for each request.
 //
 // Owned by its loop.
 type pacedDials struct {
@@ -29,8 +29,8 @@ type pacedDials struct {
 	begun   int       // in this tick
 	late    int       // ticks in a row after which dials waited, since most was doubled
 	last    time.Time // when a dial began
-	counted int       // dials begun since
-	since   time.Time // at most dialMemory ago, if there was a tick
+	since   time.Time // when counted was reset
+	counted int       // dials begun
 	alarm   *Alarm    // rings at the end of the tick, or of dialMemory
 }
 
@@ -69,9 +69,6 @@ func (p *pacedDials) begin(now time.Time) {
 // tick begins a tick, or forgets the address.
 func (p *pacedDials) tick(now time.Time) {
 	p.begun = 0
-	if len(p.waiting) == 0 {
-		p.late = 0
-	}
 	if first := p.loop.g.cfg.DialPace; now.Sub(p.since) >= dialMemory {
 		if p.counted < first*int(dialMemory/dialTick)/2 {
 			p.most = first
@@ -85,6 +82,7 @@ func (p *pacedDials) tick(now time.Time) {
 		}
 		p.begin(now)
 	case now.Sub(p.last) < dialMemory:
+		p.late = 0
 		p.alarm.Set(p.last.Add(dialMemory))
 	default:
 		delete(p.loop.dials, p.addr)

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// lines are the waiters for any connection, by the slots of their clients. Of two connections one goes to the client
-// with the fewest, the other to the waiter that has waited longest.
+// lines are the waiters for any connection, by the slots of their clients. Connections go in turn to the client that
+// has the fewest and to the waiter that has waited longest.
 type lines[W any] struct {
 	of     []*line[W] // by slot, made when first needed
 	active []*line[W] // that have waiters, or had some; the one that was served last is last
@@ -75,14 +75,6 @@ func (l *lines[W]) take(holds *[slots]int32) *Waiter[W] {
 	}
 	at, _ := l.fewest(holds)
 	return l.takeFrom(at)
-}
-
-// takeOldest takes the waiter that has waited longest, or returns nil if nobody waits.
-func (l *lines[W]) takeOldest() *Waiter[W] {
-	if l.count == 0 {
-		return nil
-	}
-	return l.takeFrom(l.oldest())
 }
 
 // takeFrom takes the first waiter of a slot, which is served last from then on.

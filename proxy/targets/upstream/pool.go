@@ -10,8 +10,8 @@ import (
 // that wait for one. Idle connections are used last in, first out, so that the others can
 // age and be closed.
 //
-// A client that sends many requests at once delays its own: of two connections one goes to the client that
-// waits and has the fewest (max-min fairness), the other to whoever has waited longest. One client leaves an
+// A client that sends many requests at once delays its own: connections go in turn to the waiting client that
+// has the fewest (max-min fairness) and to whoever has waited longest. One client leaves an
 // eighth of the connections to others, if there are at least eight: a further request of it waits behind all
 // others until fewer connections are in use. Clients are counted by hash, in a few slots, which costs little.
 // A client whose slot is also that of a client with many requests waits behind others as well.
@@ -171,12 +171,11 @@ func (p *Pool[C, W]) End(w *Waiter[W]) {
 	}
 }
 
-// fewTimes is how many times as many connections all clients that wait must have so that a client keeps its own.
+// fewTimes is how many times as many connections as a client those that wait must have, so that it keeps its own.
 const fewTimes = 8
 
-// few reports whether others wait, and have many more connections than the client of w. It then keeps one that is
-// idle, as dials are in progress for the others: otherwise each of its requests would have to wait for a dial while
-// they send many at once.
+// few reports whether clients wait that all have many more connections than the client of w. That client then keeps
+// an idle connection while the others get theirs by dials. Otherwise each of its requests would wait for a dial.
 func (p *Pool[C, W]) few(w *Waiter[W]) bool {
 	if p.queue.count == 0 {
 		return false
@@ -185,8 +184,8 @@ func (p *Pool[C, W]) few(w *Waiter[W]) bool {
 	return fewTimes*(p.holds[w.slot]+1) <= least
 }
 
-// Release returns a busy connection that can be reused; by is who had it, after End, or nil. If a waiter is
-// returned, the connection is busy with it; otherwise it is idle or leaving. A connection beyond the
+// Release returns a busy connection that can be reused. by had it, and has been passed to End; it may be nil. If a
+// waiter is returned, the connection is busy with it; otherwise it is idle or leaving. A connection beyond the
 // bound leaves even if there is a waiter, which gets another one. Otherwise a queue that is
 // never empty would keep the connection for ever.
 func (p *Pool[C, W]) Release(c C, by *Waiter[W]) *Waiter[W] {
@@ -255,7 +254,7 @@ func (p *Pool[C, W]) DialFailed() (w *Waiter[W], dial bool) {
 	case len(p.idle) > 0 && p.mayServe():
 		return nil, false // see Spare
 	case p.queue.count > 0:
-		w = p.queue.takeOldest()
+		w = p.queue.takeFrom(p.queue.oldest())
 	default:
 		w = p.nextReused()
 	}

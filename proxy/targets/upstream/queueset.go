@@ -27,7 +27,7 @@ type demand struct {
 	routes        [shareRoutes]holding
 	clientHolders [shareClients / 64]atomic.Uint64 // see holdings
 	routeHolders  [shareRoutes / 64]atomic.Uint64
-	_             [128 - (shareClients+shareRoutes)/8%128]byte // the next loop's rank to shed on a cache line of their own
+	_             [128 - (shareClients+shareRoutes)/8%128]byte // keeps what follows, the next loop's, on other cache lines
 }
 
 // NewQueueSet returns the shared state of the given number of queues.
